@@ -39,7 +39,7 @@ func (p *Program) Judged(n *Node, answer map[string]any) map[string]any {
 }
 
 func viewOf(text json.RawMessage) schemaView {
-	schema, err := decodeValue(text)
+	schema, err := Decode(text)
 	if err != nil {
 		return schemaView{}
 	}
@@ -73,7 +73,7 @@ func (g *graph) checkAnswerSchema(n *Node, ptr string) {
 		}
 	default:
 		if _, ok := g.doc.outputSchema(name); !ok {
-			g.addError("schema_unknown", at, suggestNames(name, g.schemaNames()), "there is no schema %q", name)
+			g.addError("schema_unknown", at, Near(name, g.schemaNames()), "there is no schema %q", name)
 			return
 		}
 	}

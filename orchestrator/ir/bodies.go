@@ -148,7 +148,7 @@ func (g *graph) checkSubgraph(n *Node, ptr string) {
 	sub, known := g.top.doc.Subgraphs[name]
 	switch {
 	case !known:
-		g.addError("subgraph_unknown", ptr+"/ref", cmp.Or(suggestNames(name, slices.Sorted(maps.Keys(g.top.doc.Subgraphs))), "add it to subgraphs, with its digest"), "there is no subgraph %q", name)
+		g.addError("subgraph_unknown", ptr+"/ref", cmp.Or(Near(name, slices.Sorted(maps.Keys(g.top.doc.Subgraphs))), "add it to subgraphs, with its digest"), "there is no subgraph %q", name)
 	case sub.Digest != pin:
 		g.addError("subgraph_digest", ptr+"/ref", name+"@"+sub.Digest, "%s pins another digest than that of the subgraph %s", n.ID, name)
 	}

@@ -9,7 +9,7 @@ import (
 // checkCache checks the value of cache.
 func (g *graph) checkCache(n *Node, ptr string) {
 	if !slices.Contains([]string{"", "none", CacheRun}, n.Cache) {
-		g.addError("cache_invalid", ptr+"/cache", suggestNames(n.Cache, []string{"none", CacheRun}), "cache cannot be %q", n.Cache)
+		g.addError("cache_invalid", ptr+"/cache", Near(n.Cache, []string{"none", CacheRun}), "cache cannot be %q", n.Cache)
 	}
 }
 

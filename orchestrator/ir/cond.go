@@ -73,7 +73,7 @@ var condTypes = []string{"null", "boolean", "number", "integer", "string", "arra
 
 // UnmarshalJSON reads a condition strictly; the error names every fault.
 func (c *Cond) UnmarshalJSON(data []byte) error {
-	v, err := decodeValue(data)
+	v, err := Decode(data)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (p *condParser) parse(v any, ptr string, depth int) *condNode {
 	op, ok := object["op"].(string)
 	fields, known := condFields[op]
 	if !ok || !known {
-		p.addError("cond_op_unknown", ptr+"/op", oneOf(op, CondOps()), "there is no condition op %q", op)
+		p.addError("cond_op_unknown", ptr+"/op", OneOf(op, CondOps()), "there is no condition op %q", op)
 		return nil
 	}
 	n := &condNode{op: op}
@@ -165,7 +165,7 @@ func (p *condParser) parse(v any, ptr string, depth int) *condNode {
 				p.addError("cond_invalid", at, `leave "as" out`, `the element is always called $item`)
 			}
 		case !slices.Contains(fields, k):
-			p.addError("field_unknown", at, cmp.Or(suggestNames(k, fields), "remove it"), "%q has no member %q", op, k)
+			p.addError("field_unknown", at, cmp.Or(Near(k, fields), "remove it"), "%q has no member %q", op, k)
 		default:
 			p.parseMember(n, k, object[k], at, depth)
 		}
@@ -212,7 +212,7 @@ func (p *condParser) parseMember(n *condNode, k string, v any, at string, depth 
 		}
 		n.text = text
 		if k == "type" && !slices.Contains(condTypes, text) {
-			p.addError("cond_invalid", at, suggestNames(text, condTypes), "there is no type %q", text)
+			p.addError("cond_invalid", at, Near(text, condTypes), "there is no type %q", text)
 		}
 		if k == "pattern" {
 			n.re = p.compilePattern(text, at)

@@ -380,7 +380,7 @@ func (f *flow) readText(text json.RawMessage, ptr string, s factSet) {
 	if text == nil {
 		return
 	}
-	if expr, err := decodeValue(text); err == nil {
+	if expr, err := Decode(text); err == nil {
 		exprRefs(expr, ptr, func(r ref, at string) { f.checkRead(r, at, s, nil) })
 	}
 }
@@ -422,7 +422,7 @@ func (f *flow) checkRead(r ref, ptr string, s factSet, proved []ref) {
 		}
 		for ; i+1 < len(prefixes); i++ {
 			if known, ok := f.shapeOf(prefixes[i]); ok && !slices.Contains(known, r.segs[i+1].name) {
-				f.addError("member_unknown", ptr, suggestNames(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
+				f.addError("member_unknown", ptr, Near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
 				break
 			}
 		}

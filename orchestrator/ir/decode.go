@@ -313,7 +313,7 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 			}
 		case openMember(k):
 		default:
-			b.addError("field_unknown", at, cmp.Or(suggestNames(k, slices.Sorted(maps.Keys(fields))), "remove it"), "unknown member %q; extensions must be called meta or x-…", k)
+			b.addError("field_unknown", at, cmp.Or(Near(k, slices.Sorted(maps.Keys(fields))), "remove it"), "unknown member %q; extensions must be called meta or x-…", k)
 		}
 	}
 	return out
@@ -325,6 +325,6 @@ func (b binder) foreignOp(object map[string]any, ptr string) bool {
 	if !ok || slices.Contains(Ops(), Op(op)) {
 		return false
 	}
-	b.addError("op_unknown", ptr+"/op", suggestNames(op, opNames(Ops())), "there is no op %q", op)
+	b.addError("op_unknown", ptr+"/op", Near(op, opNames(Ops())), "there is no op %q", op)
 	return true
 }

@@ -32,7 +32,7 @@ const maxText = 16 << 20
 // An object is an operator only in exactly these shapes; {"lit": …} is the way to say anything else that looks so.
 // Results may share structure with the scope: treat both as immutable. Numbers stay json.Number.
 func Eval(expr json.RawMessage, s Scope) (any, *Failure) {
-	v, err := decodeValue(expr)
+	v, err := Decode(expr)
 	if err != nil {
 		return nil, failf(FailSchema, "read value expression: %v", err)
 	}
@@ -193,9 +193,7 @@ func lengthOf(v any) (int, bool) {
 }
 
 // Decode reads one JSON value the way that Eval, Cond and Assign expect it: numbers as json.Number, nothing behind it.
-func Decode(data []byte) (any, error) { return decodeValue(data) }
-
-func decodeValue(data []byte) (any, error) {
+func Decode(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	var v any

@@ -65,7 +65,7 @@ func warnOptions(v map[string]any, ptr string, r *report) {
 		return
 	}
 	for _, k := range slices.Sorted(maps.Keys(v)) {
-		if hint := suggestNames(k, slices.Sorted(maps.Keys(refOptions))); k != "ref" && strings.HasPrefix(hint, "did you mean") {
+		if hint := Near(k, slices.Sorted(maps.Keys(refOptions))); k != "ref" && strings.HasPrefix(hint, "did you mean") {
 			r.addWarning("option_unknown", ptr+"/"+escapePointer(k), hint, "this is an object with the members ref and %s, not a reference: a reference has no option %q", k, k)
 		}
 	}
@@ -93,7 +93,7 @@ func checkRefOptions(v map[string]any, ptr string, scope condScope, r *report) {
 			ok = v[k] == "head" || v[k] == "tail"
 			want = `"head" or "tail"`
 		default:
-			r.addError("expr_invalid", ptr+"/"+escapePointer(k), suggestNames(k, slices.Sorted(maps.Keys(refOptions))), "a reference has no option %q", k)
+			r.addError("expr_invalid", ptr+"/"+escapePointer(k), Near(k, slices.Sorted(maps.Keys(refOptions))), "a reference has no option %q", k)
 		}
 		if !ok {
 			r.addError("expr_invalid", at, examples[want], "%q is %s", k, want)

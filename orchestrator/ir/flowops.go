@@ -44,7 +44,7 @@ func (g flowCheck) checkParallel(n *Node, ptr string) {
 		g.checkResult(b.Result, at+"/result", g.element)
 	}
 	if !slices.Contains([]string{"", JoinAll, JoinAny, JoinSettled}, n.Join) {
-		g.addError("join_invalid", ptr+"/join", suggestNames(n.Join, []string{JoinAll, JoinAny, JoinSettled}), "join cannot be %q", n.Join)
+		g.addError("join_invalid", ptr+"/join", Near(n.Join, []string{JoinAll, JoinAny, JoinSettled}), "join cannot be %q", n.Join)
 	}
 	g.checkConcurrency(n, ptr)
 	g.checkFork(n, ptr)
@@ -74,7 +74,7 @@ func (g flowCheck) checkLoop(n *Node, ptr string) {
 
 // checkResult checks the result expression of an iteration or branch.
 func (g *graph) checkResult(text json.RawMessage, ptr string, element bool) {
-	if expr, err := decodeValue(text); text != nil && err == nil {
+	if expr, err := Decode(text); text != nil && err == nil {
 		checkExpr(expr, ptr, condScope{element: element}, g.report)
 	}
 }
@@ -102,14 +102,14 @@ func (g flowCheck) checkWait(n *Node, ptr string) {
 	}
 	g.checkExprText(n.Seconds, ptr+"/seconds")
 	g.checkExprText(n.At, ptr+"/at")
-	if expr, err := decodeValue(n.Seconds); n.Seconds != nil && err == nil && !refersTo(expr) {
+	if expr, err := Decode(n.Seconds); n.Seconds != nil && err == nil && !refersTo(expr) {
 		if v, f := eval(expr, Scope{}, 0); f == nil {
 			if _, bad := WaitSeconds(v); bad != nil {
 				g.addError("limit_invalid", ptr+"/seconds", `"seconds": 60`, "%s", bad.Message)
 			}
 		}
 	}
-	if expr, err := decodeValue(n.At); n.At != nil && err == nil && !refersTo(expr) {
+	if expr, err := Decode(n.At); n.At != nil && err == nil && !refersTo(expr) {
 		if v, f := eval(expr, Scope{}, 0); f == nil {
 			if _, bad := WaitUntil(v); bad != nil {
 				g.addError("wait_time", ptr+"/at", `"2030-01-31T08:00:00Z"`, "%s", bad.Message)
@@ -132,8 +132,8 @@ func WaitSeconds(v any) (float64, *Failure) {
 }
 
 func (g flowCheck) checkFail(n *Node, ptr string) {
-	if n.Kind != "" && (!slices.Contains(failureKinds, n.Kind) || n.Kind == FailCancelled) {
-		g.addError("failure_kind_unknown", ptr+"/kind", oneOf(n.Kind, failureKinds), "FAIL cannot fail with %q", n.Kind)
+	if n.Kind != "" && (!slices.Contains(FailureKinds(), n.Kind) || n.Kind == FailCancelled) {
+		g.addError("failure_kind_unknown", ptr+"/kind", OneOf(n.Kind, FailureKinds()), "FAIL cannot fail with %q", n.Kind)
 	}
 	if n.Message == nil {
 		g.addError("field_missing", ptr+"/message", `"message": "there is nothing to send"`, "FAIL needs a message")
@@ -162,7 +162,7 @@ func (g flowCheck) checkEmit(n *Node, ptr string) {
 		return
 	}
 	g.checkExprText(n.Event, ptr+"/event")
-	expr, err := decodeValue(n.Event)
+	expr, err := Decode(n.Event)
 	object, ok := expr.(map[string]any)
 	if err != nil || ok && operatorOf(object) != "" || refersTo(expr) && !ok {
 		return
@@ -173,7 +173,7 @@ func (g flowCheck) checkEmit(n *Node, ptr string) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(eventMembers, k) {
-			g.addError("event_invalid", ptr+"/event/"+escapePointer(k), suggestNames(k, eventMembers), "an event has no member %q", k)
+			g.addError("event_invalid", ptr+"/event/"+escapePointer(k), Near(k, eventMembers), "an event has no member %q", k)
 		}
 	}
 	if object["message"] == nil {
@@ -212,7 +212,7 @@ func (g flowCheck) checkCompensate(n *Node, ptr string) {
 	if c == nil {
 		return
 	}
-	if expr, err := decodeValue(c.Args); c.Args != nil && err == nil {
+	if expr, err := Decode(c.Args); c.Args != nil && err == nil {
 		checkExpr(expr, at+"/args", condScope{element: g.element, output: true}, g.report)
 	}
 	if c.Tool == "" {

@@ -116,7 +116,7 @@ func (g *graph) checkCaseEdges(n *Node, edges []link) {
 			}
 		case !isCase:
 		case !slices.Contains(names, name):
-			g.addError("case_unknown", l.ptr+"/when/is", suggestNames(name, names), "%s has no case %q", n.ID, name)
+			g.addError("case_unknown", l.ptr+"/when/is", Near(name, names), "%s has no case %q", n.ID, name)
 		case taken[name]:
 			g.addError("case_edge_duplicate", l.ptr, "remove one of the two edges", "the case %q of %s has an edge already", name, n.ID)
 		}

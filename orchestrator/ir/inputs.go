@@ -133,7 +133,7 @@ func (w inputWalk) mustIterate(n *Node) bool {
 	if n.OnError == "collect" {
 		return false
 	}
-	expr, err := decodeValue(n.Items)
+	expr, err := Decode(n.Items)
 	if err != nil || !exprReads(expr, []string{"$in", "$trigger"}) {
 		return true
 	}
@@ -243,7 +243,7 @@ func (w inputWalk) noteText(text json.RawMessage) {
 	if text == nil {
 		return
 	}
-	if v, err := decodeValue(text); err == nil {
+	if v, err := Decode(text); err == nil {
 		w.noteExpr(v)
 	}
 }

@@ -47,11 +47,11 @@ func (v *validator) checkInputSchema() {
 	}
 	if json.Unmarshal(v.doc.InputSchema, &name) == nil {
 		if _, ok := v.doc.outputSchema(name); !ok {
-			v.addError("schema_unknown", ptr, suggestNames(name, v.schemaNames()), "there is no schema %q", name)
+			v.addError("schema_unknown", ptr, Near(name, v.schemaNames()), "there is no schema %q", name)
 			return
 		}
 	}
-	schema, err := decodeValue(v.doc.inputSchema())
+	schema, err := Decode(v.doc.inputSchema())
 	switch object, ok := schema.(map[string]any); {
 	case err != nil || !ok && schema != true:
 		v.addError("type_mismatch", ptr, `{"type": "object", "properties": {…}}, or the name of a schema in schemas`, "an input's schema is a JSON Schema, or the name of one; this is %s", typeName(schema))
@@ -68,7 +68,7 @@ func (v *validator) inputView() (schemaView, bool) {
 	if v.input == nil {
 		v.input = &schemaView{}
 		if text := v.doc.inputSchema(); text != nil {
-			if schema, err := decodeValue(text); err == nil {
+			if schema, err := Decode(text); err == nil {
 				*v.input = schemaView{schema, schema}
 			}
 		}
@@ -97,7 +97,7 @@ func (s schemaView) resolveObject() (map[string]any, bool) {
 
 // combinesSchemas reports whether a schema combines other schemas.
 func combinesSchemas(o map[string]any) bool {
-	for _, k := range []string{"allOf", "anyOf", "oneOf", "not", "if", "$dynamicRef", "dependentSchemas", "dependencies", "unevaluatedProperties", "$id"} {
+	for _, k := range []string{"allOf", "anyOf", "OneOf", "not", "if", "$dynamicRef", "dependentSchemas", "dependencies", "unevaluatedProperties", "$id"} {
 		if _, ok := o[k]; ok {
 			return true
 		}
@@ -201,7 +201,7 @@ func (g *graph) checkInputRef(r ref, ptr string) {
 		}
 		next, known, never, more := view.memberView(seg)
 		if never {
-			hint := suggestNames(seg.name, known)
+			hint := Near(seg.name, known)
 			if known == nil {
 				hint = "input_schema says of which type it is"
 			}
@@ -256,7 +256,7 @@ func (g *graph) checkSubgraphInputs(n *Node, sub *Document, ptr string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
 		if _, known, never, _ := view.memberView(segment{name: name}); never {
-			g.addError("port_unknown", ptr+"/inputs/"+escapePointer(name), suggestNames(name, known), "the subgraph takes no input %q", name)
+			g.addError("port_unknown", ptr+"/inputs/"+escapePointer(name), Near(name, known), "the subgraph takes no input %q", name)
 		}
 	}
 	required, _ := stringList(o["required"])

@@ -64,7 +64,7 @@ func (g *graph) checkOutputSchema(n *Node, ptr string) {
 	}
 	schema, ok := g.doc.outputSchema(n.OutputSchema)
 	if !ok {
-		g.addError("schema_unknown", ptr+"/output_schema", suggestNames(n.OutputSchema, g.schemaNames()), "there is no schema %q, neither in schemas nor built in", n.OutputSchema)
+		g.addError("schema_unknown", ptr+"/output_schema", Near(n.OutputSchema, g.schemaNames()), "there is no schema %q, neither in schemas nor built in", n.OutputSchema)
 		return
 	}
 	var top struct{ Type any }
@@ -92,7 +92,7 @@ func (g llmCheck) checkTemplate(n *Node, ptr string) {
 	case !ok && own:
 		return // reported where it stands
 	case !ok:
-		g.addError("template_unknown", at, suggestNames(n.PromptTemplate, append(slices.Collect(maps.Keys(g.doc.PromptTemplates)), templates.IDs()...)), "there is no prompt template %q", n.PromptTemplate)
+		g.addError("template_unknown", at, Near(n.PromptTemplate, append(slices.Collect(maps.Keys(g.doc.PromptTemplates)), templates.IDs()...)), "there is no prompt template %q", n.PromptTemplate)
 		return
 	}
 	if t.Op != string(n.Op) {
@@ -106,7 +106,7 @@ func (g llmCheck) checkTemplate(n *Node, ptr string) {
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
 		given = append(given, name)
 		if !slices.Contains(ports, name) {
-			g.addError("port_unknown", ptr+"/inputs/"+escapePointer(name), suggestNames(name, ports), "the template %s has no input %q", t.ID, name)
+			g.addError("port_unknown", ptr+"/inputs/"+escapePointer(name), Near(name, ports), "the template %s has no input %q", t.ID, name)
 		}
 	}
 	for _, name := range ports {
@@ -136,7 +136,7 @@ func (g llmCheck) checkValidators(n *Node, ptr string) {
 		switch v.Type {
 		case "json_schema":
 			if _, ok := g.doc.outputSchema(v.Schema); !ok {
-				g.addError("schema_unknown", at+"/schema", suggestNames(v.Schema, g.schemaNames()), "there is no schema %q", v.Schema)
+				g.addError("schema_unknown", at+"/schema", Near(v.Schema, g.schemaNames()), "there is no schema %q", v.Schema)
 			}
 		case "invariant":
 			g.checkInvariant(v, at)
@@ -154,7 +154,7 @@ func (g llmCheck) checkValidators(n *Node, ptr string) {
 				g.addError("limit_invalid", at+"/max", `"max": 1`, "max is at least 1")
 			}
 		default:
-			g.addError("validator_unknown", at+"/type", oneOf(v.Type, validatorTypes), "there is no validator %q", v.Type)
+			g.addError("validator_unknown", at+"/type", OneOf(v.Type, validatorTypes), "there is no validator %q", v.Type)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func (g llmCheck) checkPolicy(n *Node, ptr string) {
 		return
 	}
 	if !slices.Contains(strategies, p.Strategy) {
-		g.addError("strategy_unknown", ptr+"/retry_policy/strategy", oneOf(p.Strategy, strategies), "there is no strategy %q", p.Strategy)
+		g.addError("strategy_unknown", ptr+"/retry_policy/strategy", OneOf(p.Strategy, strategies), "there is no strategy %q", p.Strategy)
 	}
 	if p.MaxAttempts < 0 || p.MaxAttempts > maxAttempts {
 		g.addError("limit_invalid", ptr+"/retry_policy/max_attempts", "it counts all questions to the class, the first included", "max_attempts is between 1 and %d", maxAttempts)
@@ -227,7 +227,7 @@ func (g llmCheck) checkLabels(n *Node, ptr string) {
 		g.addError("field_missing", ptr+"/labels", `["spam", "ham"]`, "LLM_CLASSIFY lists its labels")
 		return
 	}
-	expr, err := decodeValue(n.Labels)
+	expr, err := Decode(n.Labels)
 	list, ok := expr.([]any)
 	if err != nil || !ok {
 		return // a reference, or reported
@@ -267,7 +267,7 @@ func (v *validator) checkTemplates() {
 		t, ok := v.doc.findTemplate(id)
 		switch {
 		case !slices.Contains(known, id):
-			v.addError("template_unknown", at, suggestNames(id, known), "there is no prompt template %q", id)
+			v.addError("template_unknown", at, Near(id, known), "there is no prompt template %q", id)
 		case ok && v.doc.Templates[id] != t.SHA256:
 			v.addError("template_changed", at, "look at what changed, then pin "+t.SHA256, "%s has changed since the document was made", id)
 		}

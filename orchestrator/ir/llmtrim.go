@@ -17,7 +17,7 @@ type Trim struct {
 
 // Whole returns a value expression without the options that shorten its value: only {"ref": …} and its default.
 func Whole(expr json.RawMessage) json.RawMessage {
-	v, err := decodeValue(expr)
+	v, err := Decode(expr)
 	object, ok := v.(map[string]any)
 	if err != nil || !ok || operatorOf(object) != "ref" {
 		return expr

@@ -183,6 +183,6 @@ func (d *Document) maxParallel() int {
 
 // variesByItem reports whether a value expression can differ between iterations.
 func variesByItem(text json.RawMessage) bool {
-	expr, err := decodeValue(text)
+	expr, err := Decode(text)
 	return err != nil || !exprReads(expr, []string{"$vars", "$ctx", "$in", "$trigger", "$err"})
 }

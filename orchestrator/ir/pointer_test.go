@@ -11,7 +11,7 @@ import (
 
 // TestRFC6901 reads the pointers of RFC 6901, section 5, as texts and as fragments.
 func TestRFC6901(t *testing.T) {
-	doc, err := decodeValue([]byte(`{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}`))
+	doc, err := Decode([]byte(`{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +61,11 @@ func TestPointerVectors(t *testing.T) {
 				continue
 			}
 			n++
-			doc, err := decodeValue(c.Doc)
+			doc, err := Decode(c.Doc)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := decodeValue(c.Patch[0]["value"])
+			want, err := Decode(c.Patch[0]["value"])
 			if err != nil {
 				t.Fatal(err)
 			}

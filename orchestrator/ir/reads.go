@@ -18,7 +18,7 @@ func (n *Node) Reads() []string {
 		}
 	}
 	for _, text := range n.valueExpressions() {
-		if expr, err := decodeValue(text); text != nil && err == nil {
+		if expr, err := Decode(text); text != nil && err == nil {
 			everyRef(expr, add)
 		}
 	}
@@ -116,7 +116,7 @@ func (d *Document) Places(visit func(n *Node, pointer string)) { walkNodes(d.Nod
 // DescribeInputs names the inputs of the flow that give the node those of its arguments that text mentions: "command is the
 // input test_command". It returns "" if there are none.
 func (n *Node) DescribeInputs(text string) string {
-	expr, err := decodeValue(n.Args)
+	expr, err := Decode(n.Args)
 	args, ok := expr.(map[string]any)
 	if err != nil || !ok {
 		return ""

@@ -116,8 +116,8 @@ var (
 	pointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
-// suggestNames returns a hint that names the candidates that look most like name, or all of them when they are few.
-func suggestNames(name string, candidates []string) string {
+// Near returns a hint that names the candidates that look most like name, or all of them when they are few.
+func Near(name string, candidates []string) string {
 	var close []string
 	least := len(name)
 	if len(candidates) > 128 {
@@ -142,9 +142,9 @@ func suggestNames(name string, candidates []string) string {
 	return ""
 }
 
-// oneOf is near for the members of a closed list: where none is like name, all are named, however many.
-func oneOf(name string, list []string) string {
-	if hint := suggestNames(name, list); hint != "" {
+// OneOf is Near for the members of a closed list: where none is like name, all are named, however many.
+func OneOf(name string, list []string) string {
+	if hint := Near(name, list); hint != "" {
 		return hint
 	}
 	return "known: " + strings.Join(list, ", ")

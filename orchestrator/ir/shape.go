@@ -88,7 +88,7 @@ func (f *flow) shapePacks() {
 
 // membersOf lists those that the value of an expression can have, of which only those named by pick are kept.
 func (f *flow) membersOf(text json.RawMessage, pick []string) (names []string, known bool) {
-	expr, err := decodeValue(text)
+	expr, err := Decode(text)
 	if err != nil {
 		return nil, false
 	}
@@ -141,7 +141,7 @@ func followedRef(expr any) (ref, bool) {
 // checkPicks refuses to pick members that can never be there. Others that are missing are left out when the node runs.
 func (f *flow) checkPicks(n *Node, ptr string) {
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
-		expr, err := decodeValue(n.Inputs[name])
+		expr, err := Decode(n.Inputs[name])
 		if err != nil {
 			continue
 		}
@@ -160,7 +160,7 @@ func (f *flow) checkPicks(n *Node, ptr string) {
 		known, ok := f.shapeOf(r.staticPath())
 		for j, p := range pick {
 			if member, _, _ := strings.Cut(p, "."); ok && !slices.Contains(known, member) {
-				f.addError("member_unknown", fmt.Sprintf("%s/%d", at, j), suggestNames(member, known), "%s never has a member %q to pick", r, member)
+				f.addError("member_unknown", fmt.Sprintf("%s/%d", at, j), Near(member, known), "%s never has a member %q to pick", r, member)
 			}
 		}
 	}

@@ -98,12 +98,6 @@ func Merge(reading, later []Finding) []Finding {
 	return (&report{all}).sortedFindings()
 }
 
-// Near returns a hint that names the candidates that look like name, or all of them when they are few.
-func Near(name string, candidates []string) string { return suggestNames(name, candidates) }
-
-// OneOf is Near for the members of a closed list: where none looks like name, all are named, however many.
-func OneOf(name string, list []string) string { return oneOf(name, list) }
-
 // SplitRef reads a string that is a reference as a whole: its namespace ("$vars") and the member names that follow.
 // exact is false when an index or [*] comes behind them. ok is false for any other text.
 func SplitRef(text string) (root string, names []string, exact, ok bool) {

@@ -34,7 +34,7 @@ func staticType(expr any) string {
 
 // staticType also resolves references, to the type that was assigned there.
 func (f *flow) staticType(text json.RawMessage) string {
-	expr, err := decodeValue(text)
+	expr, err := Decode(text)
 	if err != nil {
 		return ""
 	}
@@ -181,7 +181,7 @@ func (g *graph) portType(n *Node, port string) string {
 	case n.Op == OpMerge && port == "result":
 		return mergeTypes[n.Strategy]
 	case n.Op == OpPack && port != "result":
-		if expr, err := decodeValue(n.Inputs[port]); err == nil && len(n.Projection[port]) == 0 {
+		if expr, err := Decode(n.Inputs[port]); err == nil && len(n.Projection[port]) == 0 {
 			return staticType(expr)
 		}
 	case n.Op == OpSwitch && port == "case":

@@ -163,7 +163,7 @@ func suggestSkill(name string) string {
 	for _, s := range manifests.Skills() {
 		names = append(names, s.Name)
 	}
-	return cmp.Or(suggestNames(name, names), "lattice skill ls lists the skills")
+	return cmp.Or(Near(name, names), "lattice skill ls lists the skills")
 }
 
 func (v *validator) checkLimits() {
@@ -198,7 +198,7 @@ func (g *graph) checkTarget(id, ptr string) {
 		g.addError("node_elsewhere", ptr, "lead to a node of the same graph", "no way leads from here to %q at %s: a body is a graph of its own", id, at)
 		return
 	}
-	g.addError("node_unknown", ptr, suggestNames(id, slices.Sorted(maps.Keys(g.index))), "there is no node %q", id)
+	g.addError("node_unknown", ptr, Near(id, slices.Sorted(maps.Keys(g.index))), "there is no node %q", id)
 }
 
 // checkExprText checks a value expression that the document holds as raw JSON.
@@ -206,7 +206,7 @@ func (g *graph) checkExprText(text json.RawMessage, ptr string) {
 	if text == nil {
 		return
 	}
-	if expr, err := decodeValue(text); err == nil {
+	if expr, err := Decode(text); err == nil {
 		checkExpr(expr, ptr, condScope{element: g.element}, g.report)
 	}
 }
@@ -319,7 +319,7 @@ func (g *graph) checkOutputs(n *Node, ptr string) {
 	for _, port := range slices.Sorted(maps.Keys(n.Outputs)) {
 		at := ptr + "/outputs/" + escapePointer(port)
 		if port != "result" && ports != nil && !slices.Contains(ports, port) && !slices.Contains(extraPorts(n), port) {
-			g.addError("port_unknown", at, suggestNames(port, append(slices.Clone(ports), "result")), "%s has no output %q", g.subjectOf(n), port)
+			g.addError("port_unknown", at, Near(port, append(slices.Clone(ports), "result")), "%s has no output %q", g.subjectOf(n), port)
 		}
 		if !g.checkWrite(n.Outputs[port], at, "outputs are written to $vars.name (kept) or $tmp.name") {
 			continue

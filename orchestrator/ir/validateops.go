@@ -22,7 +22,7 @@ func isStricter(a, b manifests.Class) bool {
 }
 
 func (g callCheck) checkToolCall(n *Node, ptr string) {
-	defer g.checkCompensate(n, ptr) // when the tool is known
+	defer flowCheck{g.graph}.checkCompensate(n, ptr) // when the tool is known
 	g.checkExprText(n.IdempotencyKey, ptr+"/idempotency_key")
 	if g.element && n.IdempotencyKey != nil && !variesByItem(n.IdempotencyKey) {
 		g.addWarning("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
@@ -74,7 +74,7 @@ func (g *graph) checkArgMembers(tool string, skill manifests.Skill, members map[
 		known := slices.ContainsFunc(skill.Inputs, func(f manifests.Field) bool { return f.Name == name })
 		switch _, given := input[name]; {
 		case !known:
-			g.addError("arg_unknown", ptr+p.Pointer, suggestNames(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
+			g.addError("arg_unknown", ptr+p.Pointer, Near(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
 		case dynamic[name]:
 		case !given:
 			g.addError("arg_missing", ptr+p.Pointer, "lattice skill show "+tool, "%s: argument %q %s", tool, name, p.Message)
@@ -107,7 +107,7 @@ func argMembers(args json.RawMessage) (members map[string]any, static bool, err 
 	if args == nil {
 		return nil, true, nil
 	}
-	expr, err := decodeValue(args)
+	expr, err := Decode(args)
 	if err != nil {
 		return nil, false, err
 	}
@@ -171,7 +171,7 @@ func (g *graph) checkInputs(n *Node, ptr string) {
 		at := ptr + "/inputs/" + escapePointer(name)
 		g.checkExprText(n.Inputs[name], at)
 		if _, both := n.Projection[name]; both {
-			expr, _ := decodeValue(n.Inputs[name])
+			expr, _ := Decode(n.Inputs[name])
 			if object, ok := expr.(map[string]any); ok && object["pick"] != nil && operatorOf(object) == "ref" {
 				g.addError("projection_twice", ptr+"/projection/"+escapePointer(name), "keep one of the two", "%q is projected here and by its own pick", name)
 			}
@@ -179,7 +179,7 @@ func (g *graph) checkInputs(n *Node, ptr string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Projection)) {
 		if _, ok := n.Inputs[name]; !ok {
-			g.addError("port_unknown", ptr+"/projection/"+escapePointer(name), suggestNames(name, slices.Sorted(maps.Keys(n.Inputs))), "there is no input %q", name)
+			g.addError("port_unknown", ptr+"/projection/"+escapePointer(name), Near(name, slices.Sorted(maps.Keys(n.Inputs))), "there is no input %q", name)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (g callCheck) checkMerge(n *Node, ptr string) {
 	case n.Strategy == "":
 		g.addError("field_missing", ptr+"/strategy", "known: shallow, deep, concat, by_key, best, merge_patch", "MERGE has a strategy")
 	case !known:
-		g.addError("strategy_invalid", ptr+"/strategy", suggestNames(n.Strategy, slices.Sorted(maps.Keys(mergeTypes))), "there is no strategy %q", n.Strategy)
+		g.addError("strategy_invalid", ptr+"/strategy", Near(n.Strategy, slices.Sorted(maps.Keys(mergeTypes))), "there is no strategy %q", n.Strategy)
 	}
 	switch {
 	case n.Strategy == MergeByKey && n.Key == "":
@@ -247,7 +247,7 @@ func (g callCheck) checkMerge(n *Node, ptr string) {
 	for i, input := range n.From {
 		at := fmt.Sprintf("%s/from/%d", ptr, i)
 		g.checkExprText(input, at)
-		if expr, err := decodeValue(input); err == nil && n.Strategy == MergeByKey && n.Key != "" {
+		if expr, err := Decode(input); err == nil && n.Strategy == MergeByKey && n.Key != "" {
 			g.checkMergeKeys(n, expr, at)
 		}
 	}
@@ -259,7 +259,7 @@ func (g callCheck) checkMergeKeys(n *Node, expr any, ptr string) {
 	for i, element := range list {
 		if object, ok := element.(map[string]any); ok && operatorOf(object) == "" {
 			if _, ok := object[n.Key]; !ok {
-				g.addError("merge_key", fmt.Sprintf("%s/%d", ptr, i), suggestNames(n.Key, slices.Sorted(maps.Keys(object))), "the element has no key %q", n.Key)
+				g.addError("merge_key", fmt.Sprintf("%s/%d", ptr, i), Near(n.Key, slices.Sorted(maps.Keys(object))), "the element has no key %q", n.Key)
 			}
 		}
 	}
@@ -382,8 +382,8 @@ func (g *graph) checkKinds(on []string, ptr string, last bool) {
 			if len(on) > 1 || !last {
 				g.addError("all_misplaced", at, "give ALL a rule of its own, the last one", "ALL must be the only kind of the last rule")
 			}
-		case !slices.Contains(failureKinds, kind):
-			g.addError("failure_kind_unknown", at, oneOf(kind, failureKinds), "there is no failure kind %q", kind)
+		case !slices.Contains(FailureKinds(), kind):
+			g.addError("failure_kind_unknown", at, OneOf(kind, FailureKinds()), "there is no failure kind %q", kind)
 		}
 	}
 }
