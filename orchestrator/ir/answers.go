@@ -43,7 +43,7 @@ func viewOf(text json.RawMessage) schemaView {
 	if err != nil {
 		return schemaView{}
 	}
-	return schemaView{schema, schema}
+	return schemaView{root: schema, at: schema}
 }
 
 // speaksOf reports whether a schema names a member.

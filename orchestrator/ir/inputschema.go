@@ -69,7 +69,7 @@ func (v *validator) inputView() (schemaView, bool) {
 		v.input = &schemaView{}
 		if text := v.doc.inputSchema(); text != nil {
 			if schema, err := Decode(text); err == nil {
-				*v.input = schemaView{schema, schema}
+				*v.input = schemaView{root: schema, at: schema}
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func bindTo(tree map[string]any, doc any, r *report) error {
 // decoded. The result is in document order.
 func Merge(reading, later []Finding) []Finding {
 	all := withoutEchoes(slices.Concat(reading, later), reading)
-	return (&report{all}).sortedFindings()
+	return (&report{findings: all}).sortedFindings()
 }
 
 // SplitRef reads a string that is a reference as a whole: its namespace ("$vars") and the member names that follow.
