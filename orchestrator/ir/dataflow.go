@@ -67,7 +67,7 @@ func (r ref) staticPath() string {
 func (r ref) prefixes() []string {
 	var out []string
 	for n := 1; n <= len(r.memberNames()); n++ {
-		out = append(out, ref{r.root, r.segs[:n]}.staticPath())
+		out = append(out, ref{root: r.root, segs: r.segs[:n]}.staticPath())
 	}
 	return out
 }
@@ -422,7 +422,7 @@ func (f *flow) checkRead(r ref, ptr string, s factSet, proved []ref) {
 		}
 		for ; i+1 < len(prefixes); i++ {
 			if known, ok := f.shapeOf(prefixes[i]); ok && !slices.Contains(known, r.segs[i+1].name) {
-				f.addError("member_unknown", ptr, Near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{r.root, r.segs[:i+1]}, r.segs[i+1].name)
+				f.addError("member_unknown", ptr, Near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{root: r.root, segs: r.segs[:i+1]}, r.segs[i+1].name)
 				break
 			}
 		}

@@ -205,7 +205,7 @@ func (g *graph) checkInputRef(r ref, ptr string) {
 			if known == nil {
 				hint = "input_schema says of which type it is"
 			}
-			g.addError("member_unknown", ptr, hint, "%s is never there: by input_schema %s has no %s", r, ref{r.root, r.segs[:i]}, segmentText(seg))
+			g.addError("member_unknown", ptr, hint, "%s is never there: by input_schema %s has no %s", r, ref{root: r.root, segs: r.segs[:i]}, segmentText(seg))
 			return
 		}
 		view, ok = next, more
