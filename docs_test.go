@@ -12,6 +12,8 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -162,7 +164,7 @@ func TestExecIRDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := slices.Concat(ir.CondOps(), ir.FailureKinds())
+	words := slices.Concat(expr.CondOps(), expr.FailureKinds())
 	for _, op := range ir.Ops() {
 		words = append(words, string(op))
 	}
@@ -173,7 +175,7 @@ func TestExecIRDocument(t *testing.T) {
 	}
 	_, example, _ := strings.Cut(string(page), "```json\n")
 	example, _, _ = strings.Cut(example, "```")
-	if _, findings := ir.Parse([]byte(example), manifests.Lookup); len(findings) > 0 {
+	if _, findings := check.Parse([]byte(example), manifests.Lookup); len(findings) > 0 {
 		t.Errorf("the example of docs/execir.md is not valid: %+v", findings)
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/llm"
 	"github.com/spritekit/lattice/orchestrator/llm/llmtest"
@@ -61,7 +62,7 @@ func TestARealModelClimbsTheLadder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, findings := ir.Parse([]byte(`{"execir_version":"1.0","model_classes":["SMALL_EXEC","MEDIUM_PLAN"],"entry_node":"who","nodes":[
+	program, findings := check.Parse([]byte(`{"execir_version":"1.0","model_classes":["SMALL_EXEC","MEDIUM_PLAN"],"entry_node":"who","nodes":[
 {"id":"who","op":"LLM_CHOOSE","model_class":"SMALL_EXEC","prompt_template":"choose_v1","output_schema":"ChoiceById","resolve":true,
  "inputs":{"question":"Who is the story about?","candidates":"$in.who"},"validators":[{"type":"choice_in_candidates"}],
  "retry_policy":{"strategy":"PATCH_JSON_FROM_ERROR","max_attempts":2},"escalation":{"on":["parse_failure","schema_failure","invariant_failure"],"to_model_class":"MEDIUM_PLAN"},
@@ -82,7 +83,7 @@ func TestARealModelClimbsTheLadder(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := runner.State()
-	got, err := ir.Marshal(s.Vars)
+	got, err := expr.Marshal(s.Vars)
 	if want := `{"n":3,"up":true,"who":{"id":"C2","name":"girl named Lily"}}`; err != nil || s.Status != lattice.Succeeded || string(got) != want {
 		t.Errorf("the run %s with %s (%v), want %s", s.Status, got, s.Failure, want)
 	}

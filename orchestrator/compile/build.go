@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // A Builder composes a workflow graph in Go code; see the example of [Build]. Steps run in the order in which they are
@@ -75,7 +76,7 @@ func (b *Builder) Edge(from, to BuiltStep, when string) {
 	e := ir.Edge{From: from.id, To: to.id}
 	if when != "" {
 		var err error
-		if e.When, err = ir.ParseCond(when); err != nil {
+		if e.When, err = expr.ParseCond(when); err != nil {
 			b.faults = append(b.faults, fmt.Errorf("edge from %s to %s: %w", from.id, to.id, err))
 		}
 	}
@@ -111,7 +112,7 @@ func (b *Builder) Workflow() (Workflow, error) {
 }
 
 func (b *Builder) encodeExpression(what string, v any) json.RawMessage {
-	text, err := ir.Marshal(valueOf(v))
+	text, err := expr.Marshal(valueOf(v))
 	if err != nil {
 		b.faults = append(b.faults, fmt.Errorf("%s: %w", what, err))
 		return nil

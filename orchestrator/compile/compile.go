@@ -16,6 +16,8 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Tools looks up the manifest of a skill by its name.
@@ -58,7 +60,7 @@ func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
 	if flow != nil {
 		flow.source = data
 	}
-	return flow, ir.NameNodes(data, findings)
+	return flow, finding.NameNodes(data, findings)
 }
 
 // parse is ParseWith without the names of nodes in findings.
@@ -90,7 +92,7 @@ func parse(data []byte, s Sources) (*Flow, []ir.Finding) {
 
 func parseExecIR(data []byte, s Sources) (*Flow, []ir.Finding) {
 	data = s.embedInto(data)
-	program, findings := ir.Parse(data, s.Tools, schemaFaults)
+	program, findings := check.Parse(data, s.Tools, schemaFaults)
 	if program == nil {
 		return nil, findings
 	}
@@ -98,12 +100,12 @@ func parseExecIR(data []byte, s Sources) (*Flow, []ir.Finding) {
 }
 
 func errorAt(code, pointer, hint, message string) ir.Finding {
-	return ir.Finding{Code: code, Severity: ir.SeverityError, Pointer: pointer, Message: message, Hint: hint}
+	return ir.Finding{Code: code, Severity: finding.SeverityError, Pointer: pointer, Message: message, Hint: hint}
 }
 
 // Told returns findings about the program with pointers into the document that it came from.
 func (f *Flow) Told(findings []ir.Finding) []ir.Finding {
-	return ir.NameNodes(f.source, f.origins.mapFindings(findings))
+	return finding.NameNodes(f.source, f.origins.mapFindings(findings))
 }
 
 // origins is a source map: it maps pointers into the lowered program to pointers into the source document. A pointer without
@@ -142,7 +144,7 @@ type Report struct {
 // Refusal returns the text of an error that refuses a flow for its findings: a line for each error, and its hint below where
 // there are several. The hint of a single error is returned apart.
 func Refusal(findings []ir.Finding) (text, hint string) {
-	wrong := slices.DeleteFunc(slices.Clone(findings), func(f ir.Finding) bool { return f.Severity != ir.SeverityError })
+	wrong := slices.DeleteFunc(slices.Clone(findings), func(f ir.Finding) bool { return f.Severity != finding.SeverityError })
 	var lines []string
 	for _, f := range wrong {
 		lines = append(lines, fmt.Sprintf("%s %s: %s", f.Place(), f.Code, f.Message))
@@ -158,5 +160,5 @@ func Refusal(findings []ir.Finding) (text, hint string) {
 
 // NewReport reports findings; none is an empty list, not null.
 func NewReport(findings []ir.Finding) Report {
-	return Report{OK: !ir.HasErrors(findings), Findings: append([]ir.Finding{}, findings...)}
+	return Report{OK: !finding.HasErrors(findings), Findings: append([]ir.Finding{}, findings...)}
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // A golden workflow graph and the exact bytes that it is lowered to.
@@ -30,7 +31,7 @@ func TestLowering(t *testing.T) {
 		}
 		t.Errorf("ExecIR (UPDATE=1 writes it; %v):\n got %s\nwant %s", err, got, want)
 	}
-	program, _ := ir.Parse(flow.ExecIR, manifests.Lookup)
+	program, _ := check.Parse(flow.ExecIR, manifests.Lookup)
 	if program == nil || program.Digest != flow.Program.Digest {
 		t.Error("the text is not the program's")
 	}
@@ -125,7 +126,7 @@ func TestFindings(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("findings of %s (-want +got):\n%s%+v", c.doc, diff, findings)
 			}
-			if (flow == nil) != ir.HasErrors(findings) {
+			if (flow == nil) != finding.HasErrors(findings) {
 				t.Errorf("flow %v with findings %v", flow, findings)
 			}
 		})
@@ -207,7 +208,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"workflow_version":"1.0","nodes":[{"id":"a.b","type":"tool","tool":"fs.read","in":{"path":"$in.p"},"outputs":{"content":"$tmp.x"}}],"edges":[{"from":"a.b","to":"a.b","max_traversals":2}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		flow, findings := Parse(data, manifests.Lookup)
-		if (flow == nil) != ir.HasErrors(findings) {
+		if (flow == nil) != finding.HasErrors(findings) {
 			t.Fatalf("flow %v with findings %v", flow, findings)
 		}
 		if flow == nil || flow.Workflow == nil {

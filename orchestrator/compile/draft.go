@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // A model drafts a plan in a form that every vendor's strict mode accepts: lists instead of objects with free members. The
@@ -77,7 +79,7 @@ func Request(goal string, before json.RawMessage, findings []ir.Finding) string 
 	}
 	var wrong []string
 	for _, f := range findings {
-		if f.Severity == ir.SeverityError {
+		if f.Severity == finding.SeverityError {
 			wrong = append(wrong, strings.TrimSpace(fmt.Sprintf("- %s: %s. %s", f.Pointer, f.Message, f.Hint)))
 		}
 	}
@@ -111,13 +113,13 @@ func decodeValues(list []DraftValue) map[string]json.RawMessage {
 	}
 	out := make(map[string]json.RawMessage, len(list))
 	for _, v := range list {
-		if decoded, err := ir.Decode([]byte(v.Value)); err == nil {
+		if decoded, err := expr.Decode([]byte(v.Value)); err == nil {
 			if _, text := decoded.(string); !text {
 				out[v.Name] = json.RawMessage(v.Value)
 				continue
 			}
 		}
-		if text, err := ir.Marshal(v.Value); err == nil {
+		if text, err := expr.Marshal(v.Value); err == nil {
 			out[v.Name] = text
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // expandStep adds the nodes of one step. It returns the ids of the entry node and of those that lead to the next step.
@@ -58,7 +60,7 @@ func (l *planning) expandStep(s *PlanStep, rule Rule, at string) (entry string, 
 func (l *planning) checkStep(s *PlanStep, rule Rule, at string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Inputs)) {
 		if _, ok := rule.findInput(name); !ok {
-			l.addError("input_unknown", at+l.in+"/"+escapePointer(name), ir.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
+			l.addError("input_unknown", at+l.in+"/"+escapePointer(name), finding.Near(name, rule.inputNames()), "%s has no input %q", s.Type, name)
 		}
 	}
 	for _, in := range rule.Inputs {
@@ -69,7 +71,7 @@ func (l *planning) checkStep(s *PlanStep, rule Rule, at string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Outputs)) {
 		if !slices.Contains(rule.outputNames(), name) {
-			l.addError("port_unknown", at+"/outputs/"+escapePointer(name), ir.Near(name, rule.outputNames()), "%s has no output %q", s.Type, name)
+			l.addError("port_unknown", at+"/outputs/"+escapePointer(name), finding.Near(name, rule.outputNames()), "%s has no output %q", s.Type, name)
 		}
 	}
 }
@@ -166,7 +168,7 @@ func (e *expansion) dropDangling(before, out map[string]any) (any, bool) {
 	if _, had := before["ref"]; had && out["ref"] == nil {
 		return nil, false
 	}
-	if text, isText := out["ref"].(string); out["ref"] != nil && (!isText || ir.RefAt(text) == "") { // a value, not a place
+	if text, isText := out["ref"].(string); out["ref"] != nil && (!isText || expr.RefAt(text) == "") { // a value, not a place
 		return out["ref"], true
 	}
 	inputs, hasInputs := out["inputs"].(map[string]any)
@@ -222,7 +224,7 @@ func (e *expansion) planValue(text json.RawMessage, rest string) (any, bool) {
 	if text == nil {
 		return nil, false
 	}
-	v, err := ir.Decode(text)
+	v, err := expr.Decode(text)
 	if err != nil || v == nil {
 		return nil, false
 	}
@@ -231,7 +233,7 @@ func (e *expansion) planValue(text json.RawMessage, rest string) (any, bool) {
 	}
 	switch v := v.(type) {
 	case string:
-		if ref := ir.RefAt(v); ref != "" && ref == v {
+		if ref := expr.RefAt(v); ref != "" && ref == v {
 			return v + rest, true
 		}
 	case map[string]any:
@@ -249,7 +251,7 @@ func (e *expansion) planValue(text json.RawMessage, rest string) (any, bool) {
 
 // literalOf returns the value of a constraint as a literal expression.
 func literalOf(text json.RawMessage) any {
-	v, err := ir.Decode(text)
+	v, err := expr.Decode(text)
 	if err != nil {
 		return nil
 	}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // LineError is a fault of a line, at a place that a person can be shown.
@@ -229,7 +231,7 @@ func (p *lineParser) parseJSON() (json.RawMessage, bool) {
 		p.addError(span{p.at, p.at + 1}, "json_invalid", "add a space after it", "there must be a space after the JSON value")
 		return nil, false
 	}
-	text, err := ir.Marshal(p.qualifyRefs(v, span{start, p.at}))
+	text, err := expr.Marshal(p.qualifyRefs(v, span{start, p.at}))
 	if err != nil {
 		p.addError(span{start, p.at}, "json_invalid", "", "%v", err)
 	}
@@ -241,7 +243,7 @@ func (p *lineParser) qualifyRefs(v any, s span) any {
 	switch v := v.(type) {
 	case string:
 		name := stepRef.FindString(v)
-		if name == "" || ir.RefAt("$vars"+v[len(name):]) != "$vars"+v[len(name):] {
+		if name == "" || expr.RefAt("$vars"+v[len(name):]) != "$vars"+v[len(name):] {
 			return v
 		}
 		return p.resolveName(name[1:], v[len(name):], s)
@@ -277,7 +279,7 @@ func (p *lineParser) checkWorkflow(w Workflow) {
 	}
 	_, findings := Parse(data, p.tools)
 	for _, f := range findings {
-		if f.Severity != ir.SeverityError {
+		if f.Severity != finding.SeverityError {
 			continue
 		}
 		place, at := span{0, len(p.text)}, f.Pointer

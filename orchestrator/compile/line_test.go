@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // What a line says, step by step: id, skill and inputs.
@@ -72,7 +73,7 @@ func TestLineTextIsLiteral(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatalf("%q: %+v", text, errs)
 		}
-		value, failure := ir.Eval(w.Nodes[0].In, ir.Scope{})
+		value, failure := expr.Eval(w.Nodes[0].In, ir.Scope{})
 		if failure != nil || value.(map[string]any)["path"] != text {
 			t.Errorf("%q became %s, which is %v (%v)", text, w.Nodes[0].In, value, failure)
 		}

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // piece is a part of a text: literal text, or a reference.
@@ -114,7 +115,7 @@ func (p *lineParser) parseRef() (piece, bool) {
 		if end > 0 {
 			name = stepRef.FindString("$" + rest[2:end])
 		}
-		if name == "" || ir.RefAt("$vars"+rest[1+len(name):end]) != "$vars"+rest[1+len(name):end] {
+		if name == "" || expr.RefAt("$vars"+rest[1+len(name):end]) != "$vars"+rest[1+len(name):end] {
 			p.addError(span{start, start + max(2, end+1)}, "ref_invalid", "${in.name} or ${git_clone.head}; single quotes keep a $ as it is", "this is not a reference")
 			return piece{}, false
 		}
@@ -126,7 +127,7 @@ func (p *lineParser) parseRef() (piece, bool) {
 		p.at++
 		return piece{text: "$"}, true
 	}
-	path := ir.RefAt("$vars" + rest[len(name):])[len("$vars"):]
+	path := expr.RefAt("$vars" + rest[len(name):])[len("$vars"):]
 	p.at += len(name) + len(path)
 	return piece{ref: p.resolveName(name[1:], path, span{start, p.at})}, true
 }
@@ -140,7 +141,7 @@ func (p *lineParser) resolveName(name, path string, s span) string {
 		known := append([]string{"in", "ctx"}, p.ids...)
 		hint := "$in." + name + " is an input of the flow; single quotes keep a $ as it is"
 		if len(p.ids) > 0 {
-			hint = ir.Near(name, known) + "; " + hint
+			hint = finding.Near(name, known) + "; " + hint
 		}
 		p.addError(s, "ref_invalid", strings.TrimPrefix(hint, "; "), "no step before this one is called %q", name)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // compiler is the value of source.compiler in lowered documents. It changes when the output of lowering changes.
@@ -34,7 +36,7 @@ func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
 		return nil, ir.Merge(reading, append(l.findings, encodingError(err)))
 	}
 	flow, findings := s.parseLowered(doc, l.mapFindings)
-	if findings = ir.Merge(reading, append(l.findings, findings...)); flow == nil || ir.HasErrors(findings) {
+	if findings = ir.Merge(reading, append(l.findings, findings...)); flow == nil || finding.HasErrors(findings) {
 		return nil, findings
 	}
 	flow.Workflow, flow.origins = &w, l.origins
@@ -52,7 +54,7 @@ func (s Sources) parseLowered(doc map[string]any, told func([]ir.Finding) []ir.F
 	if err != nil {
 		return nil, []ir.Finding{encodingError(err)}
 	}
-	program, findings := ir.Parse(text, s.Tools, schemaFaults)
+	program, findings := check.Parse(text, s.Tools, schemaFaults)
 	if program == nil {
 		return nil, told(findings)
 	}
@@ -137,7 +139,7 @@ func (l *lowering) checkType(s *Step, at string) {
 	case slices.Contains(abstractTypes, s.Type):
 		l.addError("type_unsupported", at+"/type", "name a skill, or a step type with its inputs: "+strings.Join(l.plan.rules.Types(), ", "), "%q does not say what the step does", s.Type)
 	case s.Type != typeTool && !strings.Contains(s.Type, ".") && !l.isSkill(s.Type):
-		l.addError("type_unknown", at+"/type", ir.Near(s.Type, slices.Concat(skillNames(), []string{typeTool}, l.plan.rules.Types())), "there is no step type %q", s.Type)
+		l.addError("type_unknown", at+"/type", finding.Near(s.Type, slices.Concat(skillNames(), []string{typeTool}, l.plan.rules.Types())), "there is no step type %q", s.Type)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Manifest checks a skill.json for its author, more strictly than readers do: unknown members and invalid schemas are
@@ -90,7 +91,7 @@ func (c *manifestCheck) addProblem(p manifests.Problem) {
 	if subject == "" {
 		subject = "the manifest"
 	}
-	c.addFinding(ir.SeverityError, code, p.Pointer, manifestHints[member], "%s: %s", subject, p.Message)
+	c.addFinding(finding.SeverityError, code, p.Pointer, manifestHints[member], "%s: %s", subject, p.Message)
 }
 
 // checkUnknown reports members that t has no field for.
@@ -103,7 +104,7 @@ func (c *manifestCheck) checkUnknown(v any, at string, t reflect.Type, more ...s
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		if !slices.Contains(known, name) {
-			c.addFinding(ir.SeverityError, "field_unknown", at+"/"+escapePointer(name), ir.Near(name, known), "unknown member %q", name)
+			c.addFinding(finding.SeverityError, "field_unknown", at+"/"+escapePointer(name), finding.Near(name, known), "unknown member %q", name)
 		}
 	}
 }
@@ -111,13 +112,13 @@ func (c *manifestCheck) checkUnknown(v any, at string, t reflect.Type, more ...s
 // checkAdvice warns of missing members that are optional but useful.
 func (c *manifestCheck) checkAdvice(s manifests.Skill, tree map[string]any) {
 	if s.Description == "" {
-		c.addFinding(ir.SeverityWarning, "description_missing", "/description", "one sentence", "the skill has no description")
+		c.addFinding(finding.SeverityWarning, "description_missing", "/description", "one sentence", "the skill has no description")
 	}
 	if tree["permissions"] == nil {
-		c.addFinding(ir.SeverityWarning, "permissions_missing", "/permissions", `such as ["fs:read"]; [] when it needs none`, "it counts as needing none")
+		c.addFinding(finding.SeverityWarning, "permissions_missing", "/permissions", `such as ["fs:read"]; [] when it needs none`, "it counts as needing none")
 	}
 	if tree["side_effect"] == nil {
-		c.addFinding(ir.SeverityWarning, "side_effect_missing", "/side_effect", manifestHints["side_effect"], "it counts as world: runs ask before each call, and one that was cut off is never made again without a person")
+		c.addFinding(finding.SeverityWarning, "side_effect_missing", "/side_effect", manifestHints["side_effect"], "it counts as world: runs ask before each call, and one that was cut off is never made again without a person")
 	}
 }
 
@@ -126,7 +127,7 @@ func (c *manifestCheck) checkPermissions(v any, at string) {
 	list, _ := v.([]any)
 	for i, e := range list {
 		if p, ok := e.(string); ok && manifests.ValidPermission(p) && !slices.Contains(manifests.Permissions(), p) {
-			c.addFinding(ir.SeverityWarning, "permission_unknown", at+"/"+strconv.Itoa(i), ir.OneOf(p, manifests.Permissions()), "this lattice knows no permission %q, so that only * grants it", p)
+			c.addFinding(finding.SeverityWarning, "permission_unknown", at+"/"+strconv.Itoa(i), finding.OneOf(p, manifests.Permissions()), "this lattice knows no permission %q, so that only * grants it", p)
 		}
 	}
 }
@@ -138,7 +139,7 @@ func (c *manifestCheck) checkExamples(s manifests.Skill) {
 			continue // reported
 		}
 		for _, p := range s.CheckInput(input) {
-			c.addFinding(ir.SeverityError, "example_invalid", fmt.Sprintf("/examples/%d%s", i, p.Pointer), "", "the example does not fit the inputs: it %s", p.Message)
+			c.addFinding(finding.SeverityError, "example_invalid", fmt.Sprintf("/examples/%d%s", i, p.Pointer), "", "the example does not fit the inputs: it %s", p.Message)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Migration turns documents of one version into the next one. Apply is pure and may change its argument, which is the
@@ -27,7 +28,7 @@ var formats = []ir.Format{workflowFormat, planFormat, {Name: "ExecIR", Member: "
 // one, or of one from which no way leads is refused with what is there and what is wanted.
 func Migrate(data []byte, migrations []Migration) (out []byte, applied []string, findings []ir.Finding) {
 	tree, findings := ir.ReadTree(data)
-	if ir.HasErrors(findings) {
+	if finding.HasErrors(findings) {
 		return nil, nil, findings
 	}
 	for _, f := range formats {

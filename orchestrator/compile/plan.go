@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // PlanVersion is the version of plans that this compiler reads, and the newest.
@@ -75,7 +76,7 @@ func parsePlan(data []byte, s Sources) (*Flow, []ir.Finding) {
 		doc["source"].(map[string]any)["workflow_digest"] = digestOf(digest)
 	}
 	flow, findings := s.parseLowered(doc, l.mapFindings)
-	if findings = ir.Merge(reading, append(l.findings, findings...)); flow == nil || ir.HasErrors(findings) {
+	if findings = ir.Merge(reading, append(l.findings, findings...)); flow == nil || finding.HasErrors(findings) {
 		return nil, findings
 	}
 	flow.Plan, flow.origins = &p, l.origins
@@ -130,9 +131,9 @@ func (l *planning) lowerPlan() map[string]any {
 	for _, name := range slices.Sorted(maps.Keys(p.Constraints)) {
 		if !l.consumed[name] {
 			l.findings = append(l.findings, ir.Finding{
-				Code: "constraint_unused", Severity: ir.SeverityWarning, Pointer: "/constraints/" + escapePointer(name),
+				Code: "constraint_unused", Severity: finding.SeverityWarning, Pointer: "/constraints/" + escapePointer(name),
 				Message: fmt.Sprintf("no step of the plan knows the constraint %q, so that it changes nothing", name),
-				Hint:    cmp.Or(ir.Near(name, l.knownConstraints()), "remove it, or add a step that uses it"),
+				Hint:    cmp.Or(finding.Near(name, l.knownConstraints()), "remove it, or add a step that uses it"),
 			})
 		}
 	}
@@ -157,7 +158,7 @@ func (l *planning) lowerSteps() (entry string, exits []string) {
 		rule, ok := l.rules[s.Type]
 		switch {
 		case !ok:
-			l.addError("type_unknown", at+"/type", ir.OneOf(s.Type, l.rules.Types()), "there is no step type %q", s.Type)
+			l.addError("type_unknown", at+"/type", finding.OneOf(s.Type, l.rules.Types()), "there is no step type %q", s.Type)
 		case !named || twice:
 			l.checkStep(s, rule, at)
 		}

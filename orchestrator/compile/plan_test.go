@@ -14,7 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/manifests/steps"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -169,7 +169,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add([]byte(planned(`{"id":"a","type":"COMMIT","inputs":{"message":{"ref":"$in.x"}},"outputs":{"commit":"$tmp.c"}}`, `"constraints":{"a":1}`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		flow, findings := Parse(data, manifests.Lookup)
-		if (flow == nil) != ir.HasErrors(findings) {
+		if (flow == nil) != finding.HasErrors(findings) {
 			t.Fatalf("flow %v with findings %+v", flow != nil, findings)
 		}
 		if flow != nil {
@@ -192,7 +192,7 @@ func FuzzRule(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		rule, findings := ParseRule(data)
-		if ir.HasErrors(findings) {
+		if finding.HasErrors(findings) {
 			return
 		}
 		rule.Type = "X"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests/steps"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Rules are the step types of plans, by name.
@@ -72,7 +73,7 @@ func BuiltinRules() Rules { return maps.Clone(builtinRules()) }
 var builtinRules = sync.OnceValue(func() Rules {
 	rules := Rules{}
 	for _, data := range steps.Builtin() {
-		if rule, findings := ParseRule(data); !ir.HasErrors(findings) { // a test holds them sound
+		if rule, findings := ParseRule(data); !finding.HasErrors(findings) { // a test holds them sound
 			rules[rule.Type] = rule
 		}
 	}
@@ -122,7 +123,7 @@ func ParseRule(data []byte) (Rule, []ir.Finding) {
 
 // checkMarks reports unknown marks.
 func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, args ...any)) {
-	check := func(text, at string) {
+	checked := func(text, at string) {
 		m := ruleRef.FindStringSubmatch(text)
 		known := m == nil
 		if m != nil {
@@ -143,14 +144,14 @@ func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, arg
 	}
 	switch v := v.(type) {
 	case string:
-		check(v, at)
+		checked(v, at)
 	case []any:
 		for i := range v {
 			r.checkMarks(v[i], fmt.Sprintf("%s/%d", at, i), bad)
 		}
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			check(k, at)
+			checked(k, at)
 			r.checkMarks(v[k], at+"/"+escapePointer(k), bad)
 		}
 	}
@@ -191,7 +192,7 @@ func WithRules(files map[string][]byte) (Rules, error) {
 		rule, findings := ParseRule(files[name])
 		var said []string
 		for _, f := range findings {
-			if f.Severity == ir.SeverityError {
+			if f.Severity == finding.SeverityError {
 				said = append(said, f.Pointer+": "+f.Message)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Types of the values of JSON Schema keywords, as findings name them.
@@ -63,7 +63,7 @@ func (s schemaCheck) checkSchema(v any, at string) {
 			s.checkKeyword(name, v[name], at+"/"+escapePointer(name))
 		}
 	default:
-		s.addFinding(ir.SeverityError, s.code, at, `such as {"type":"object"}`, "this is not %s", aSchema)
+		s.addFinding(finding.SeverityError, s.code, at, `such as {"type":"object"}`, "this is not %s", aSchema)
 	}
 }
 
@@ -104,7 +104,7 @@ func (s schemaCheck) checkKeyword(name string, v any, at string) {
 		ok = hasForm(v, want)
 	}
 	if !ok {
-		s.addFinding(ir.SeverityError, s.code, at, hint, "%q is not %s", name, want)
+		s.addFinding(finding.SeverityError, s.code, at, hint, "%q is not %s", name, want)
 	}
 }
 
@@ -163,7 +163,7 @@ func typeNames(v any) (ok bool, hint string) {
 		}
 		ok = false
 		if name != "" {
-			hint = ir.Near(name, schemaTypes)
+			hint = finding.Near(name, schemaTypes)
 		}
 	}
 	return ok, hint

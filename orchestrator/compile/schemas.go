@@ -8,12 +8,13 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 )
 
 // schemaFaults finds schemas of a document against which nothing could be held, and default answers that do not fit theirs.
 func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
-	check := func(schema json.RawMessage, at string) {
+	checked := func(schema json.RawMessage, at string) {
 		var name string
 		if schema == nil || json.Unmarshal(schema, &name) == nil {
 			return // a name: the schema is checked where it stands
@@ -23,15 +24,15 @@ func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(doc.Schemas)) {
-		check(doc.Schemas[name], "/schemas/"+escapePointer(name))
+		checked(doc.Schemas[name], "/schemas/"+escapePointer(name))
 	}
-	check(doc.InputSchema, "/input_schema")
+	checked(doc.InputSchema, "/input_schema")
 	doc.Places(func(n *ir.Node, at string) {
-		check(n.AnswerSchema, at+"/answer_schema")
+		checked(n.AnswerSchema, at+"/answer_schema")
 		if n.Answer == nil || n.AnswerSchema == nil {
 			return
 		}
-		answer, failed := ir.Eval(n.Answer, ir.Scope{})
+		answer, failed := expr.Eval(n.Answer, ir.Scope{})
 		problems, err := ladder.Fit(doc.AnswerSchema(n), answer)
 		if failed != nil || err != nil { // known only at run time, or told above
 			return

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // withExamples looks up the example skills beside the built-in ones.
@@ -91,7 +91,7 @@ func TestEmailPlan(t *testing.T) {
 	if got := flow.Program.Node("S4.send"); got.Skip == nil || flow.Program.Node("S2.choose").Outputs["item"] != "$vars.contact" {
 		t.Error("the email goes out without being asked for, or to somebody whose address is not known")
 	}
-	if _, ok := flow.Program.Doc.Templates["draft_email_v2"]; !ok || ir.HasErrors(findings) {
+	if _, ok := flow.Program.Doc.Templates["draft_email_v2"]; !ok || finding.HasErrors(findings) {
 		t.Error("the templates are not pinned")
 	}
 }

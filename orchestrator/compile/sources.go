@@ -10,6 +10,8 @@ import (
 	"github.com/spritekit/lattice/manifests/schemas"
 	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Templates and schemas that a document uses but does not define are copied into it from the sources.
@@ -40,7 +42,7 @@ func (s Sources) putNamed(doc map[string]any, member string, known map[string]js
 		if there || !ok || builtin(name) {
 			continue
 		}
-		if v, err := ir.Decode(text); err == nil {
+		if v, err := expr.Decode(text); err == nil {
 			all[name] = v
 		}
 	}
@@ -65,7 +67,7 @@ func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
 		return flow.ExecIR, nil
 	}
 	for _, f := range findings {
-		if f.Severity == ir.SeverityError && f.Code != "tool_unknown" {
+		if f.Severity == finding.SeverityError && f.Code != "tool_unknown" {
 			return nil, findings
 		}
 	}
@@ -94,10 +96,10 @@ func (s Sources) embedInto(data []byte) []byte {
 		return data
 	}
 	tree, findings := ir.ReadTree(data)
-	if tree == nil || ir.HasErrors(findings) || !s.embedUses(tree) {
+	if tree == nil || finding.HasErrors(findings) || !s.embedUses(tree) {
 		return data
 	}
-	text, err := ir.Marshal(tree)
+	text, err := expr.Marshal(tree)
 	if err == nil {
 		text, err = canonicalJSON(text)
 	}
@@ -152,8 +154,8 @@ func (u *uses) visitNode(n map[string]any) {
 	addName(&u.prompts, n["prompt_template"])
 	addName(&u.schemas, n["output_schema"])
 	addName(&u.schemas, n["answer_schema"])
-	for _, check := range asList(n["validators"]) {
-		if object, ok := check.(map[string]any); ok {
+	for _, checked := range asList(n["validators"]) {
+		if object, ok := checked.(map[string]any); ok {
 			addName(&u.schemas, object["schema"])
 		}
 	}

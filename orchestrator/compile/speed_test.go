@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 )
 
 // TestParseReadsRulesOnce holds that a document which needs no step rules does not pay for them: reading all of them
@@ -12,7 +12,7 @@ import (
 func TestParseReadsRulesOnce(t *testing.T) {
 	doc := []byte(`{"execir_version":"1.0","id":"p","tools":[],"entry_node":"p","nodes":[{"id":"p","op":"PACK","inputs":{"a":1}}],"edges":[]}`)
 	Parse(doc, manifests.Lookup)
-	bare := testing.AllocsPerRun(20, func() { ir.Parse(doc, manifests.Lookup, schemaFaults) })
+	bare := testing.AllocsPerRun(20, func() { check.Parse(doc, manifests.Lookup, schemaFaults) })
 	whole := testing.AllocsPerRun(20, func() { Parse(doc, manifests.Lookup) })
 	if whole > bare+200 {
 		t.Errorf("Parse makes %.0f allocations, the reader of ExecIR alone %.0f", whole, bare)

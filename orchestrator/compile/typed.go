@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Steps of workflow graphs whose type is a rule (EXTRACT_INTENT, FIND_CONTACT …) become the nodes of that rule, as steps of
@@ -67,7 +68,7 @@ func toTree(v any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := ir.Decode(text)
+	out, err := expr.Decode(text)
 	object, _ := out.(map[string]any)
 	return object, err
 }

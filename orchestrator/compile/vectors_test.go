@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // TestRFC8785Vectors holds the canonical form to the vectors that were published with RFC 8785, which a dependency carries.
@@ -111,12 +112,12 @@ func TestMergePatchOracle(t *testing.T) {
 		`[{"a":"foo"},null]`, `[{"a":"foo"},"bar"]`, `[{"e":null},{"a":1}]`, `[[1,2],{"a":"b","c":null}]`, `[{},{"a":{"bb":{"ccc":null}}}]`)
 	merge := &ir.Node{Op: ir.OpMerge, Strategy: ir.MergePatch}
 	for i, want := range oracle(t, "json-merge-patch", `const answer = ([a, b]) => JSON.stringify(m.apply(a, b) ?? null);`, lines) {
-		v, err := ir.Decode([]byte(lines[i]))
+		v, err := expr.Decode([]byte(lines[i]))
 		if err != nil {
 			t.Fatal(err)
 		}
 		out, f := merge.Merge(v.([]any))
-		text, err := ir.Marshal(out)
+		text, err := expr.Marshal(out)
 		if err == nil {
 			text, err = canonicalJSON(text)
 		}

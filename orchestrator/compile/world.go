@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // CheckWorldCalls warns of each skill of class world for whose calls a run waits for approval, and of names in allowed, the
@@ -13,10 +14,10 @@ import (
 func (f *Flow) CheckWorldCalls(allowed []string, tools Tools) (found []ir.Finding) {
 	calls := f.Program.WorldCalls(nil)
 	for _, name := range allowed {
-		hint := ir.Near(name, slices.Concat(calls, skillNames()))
+		hint := finding.Near(name, slices.Concat(calls, skillNames()))
 		if _, known := tools(name); !known && !slices.Contains(calls, name) && strings.HasPrefix(hint, "did you mean") {
 			found = append(found, ir.Finding{
-				Code: "world_allow_unknown", Severity: ir.SeverityWarning,
+				Code: "world_allow_unknown", Severity: finding.SeverityWarning,
 				Message: fmt.Sprintf("there is no skill %q, which the setting world.allow names", name), Hint: hint,
 			})
 		}
@@ -26,7 +27,7 @@ func (f *Flow) CheckWorldCalls(allowed []string, tools Tools) (found []ir.Findin
 			continue
 		}
 		asks := ir.Finding{
-			Code: "world_call_asks", Severity: ir.SeverityWarning,
+			Code: "world_call_asks", Severity: finding.SeverityWarning,
 			Message: fmt.Sprintf("%s acts outside of the sprite: the run waits for approval before each call", skill),
 			Hint:    fmt.Sprintf("allow it for one run with lattice run --approve-world %s, or for all runs with the setting world.allow", skill),
 		}

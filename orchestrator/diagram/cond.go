@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // condText is a condition as people write them, "" for one that always holds.
@@ -107,7 +108,7 @@ func formatExpr(v any) string {
 	case json.Number:
 		return v.String()
 	case string:
-		if _, _, _, ok := ir.SplitRef(v); ok {
+		if _, _, _, ok := expr.SplitRef(v); ok {
 			return v
 		}
 		return `"` + v + `"`

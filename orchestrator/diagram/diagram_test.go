@@ -12,11 +12,12 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 )
 
 func document(t *testing.T, text string) ir.Document {
 	t.Helper()
-	p, findings := ir.Parse([]byte(text), manifests.Lookup)
+	p, findings := check.Parse([]byte(text), manifests.Lookup)
 	if p == nil {
 		t.Fatalf("%s: %+v", text, findings)
 	}

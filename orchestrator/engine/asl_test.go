@@ -12,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -402,7 +403,7 @@ func TestStatesLanguage(t *testing.T) {
 			got := ""
 			if s.Failure != nil {
 				got = "!" + s.Failure.Kind
-			} else if raw, err := ir.Marshal(s.Output); err == nil {
+			} else if raw, err := expr.Marshal(s.Output); err == nil {
 				got = string(raw)
 			}
 			if got != c.want {

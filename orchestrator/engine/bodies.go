@@ -8,6 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -56,7 +57,7 @@ func (t parallelOp) finishFirst(node *ir.Node) bool {
 func (t parallelOp) finishJoined(node *ir.Node, mp *runstate.Mapping) {
 	if node.Join == ir.JoinAny { // else it were won
 		f := machine.Failf(ir.FailInvariant, "none of the %d branches of %s succeeded", len(node.Branches), node.ID)
-		if raw, err := ir.Marshal(map[string]any{"failures": mp.Failures.All()}); err == nil {
+		if raw, err := expr.Marshal(map[string]any{"failures": mp.Failures.All()}); err == nil {
 			f.Data = raw
 		}
 		if first, ok := mp.Failures.At(0).(map[string]any); ok {
@@ -93,7 +94,7 @@ type loopOp struct{ body }
 func (t loopOp) Begin(node *ir.Node) {
 	var first any
 	if len(node.Init) > 0 {
-		v, f := ir.Eval(node.Init, t.Scope(nil))
+		v, f := expr.Eval(node.Init, t.Scope(nil))
 		if f != nil {
 			f.Message = "init: " + f.Message
 			t.FailAttempt(f)

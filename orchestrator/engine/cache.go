@@ -8,6 +8,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -38,7 +39,7 @@ func (t llmOp) cacheKey(node *ir.Node, at ladder.Rung, q inquiry) string {
 		schema, _ := t.Run.Program.OutputSchema(node, v.Schema)
 		held = append(held, schema)
 	}
-	rules, err := ir.Marshal(held)
+	rules, err := expr.Marshal(held)
 	if f != nil || err != nil {
 		return "" // the question itself says why
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -131,13 +132,13 @@ func (t callOp) resolveCall(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.F
 	if f != nil {
 		return nil, f
 	}
-	input, err := ir.Marshal(args)
+	input, err := expr.Marshal(args)
 	if err != nil {
 		return nil, machine.Failf(ir.FailStateType, "encode arguments: %v", err)
 	}
 	key := t.EffectKey("call")
 	if len(node.IdempotencyKey) > 0 {
-		given, f := ir.Eval(node.IdempotencyKey, scope)
+		given, f := expr.Eval(node.IdempotencyKey, scope)
 		if f != nil {
 			return nil, f
 		}
@@ -169,7 +170,7 @@ func evalArguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) 
 	if len(node.Args) == 0 {
 		return map[string]any{}, nil
 	}
-	v, f := ir.Eval(node.Args, scope)
+	v, f := expr.Eval(node.Args, scope)
 	if f != nil {
 		f.Message = "arguments: " + f.Message
 		return nil, f
@@ -187,7 +188,7 @@ func evalArguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) 
 func checkArguments(tool manifests.Skill, args map[string]any) *ir.Failure {
 	members := make(map[string]json.RawMessage, len(args))
 	for name, v := range args {
-		raw, err := ir.Marshal(v)
+		raw, err := expr.Marshal(v)
 		if err != nil {
 			return machine.Failf(ir.FailStateType, "encode argument %s: %v", name, err)
 		}
@@ -198,7 +199,7 @@ func checkArguments(tool manifests.Skill, args map[string]any) *ir.Failure {
 		return nil
 	}
 	f := machine.Failf(ir.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
-	data, err := ir.Marshal(map[string]any{"problems": problems})
+	data, err := expr.Marshal(map[string]any{"problems": problems})
 	if err == nil {
 		f.Data = data
 	}
@@ -208,7 +209,7 @@ func checkArguments(tool manifests.Skill, args map[string]any) *ir.Failure {
 // callFinished takes the outcome of a call, behind a durable checkpoint if it changed the world.
 func (t callOp) callFinished(c lattice.Command, f lattice.CallFinished) error {
 	if f.OK && len(f.Data) > 0 { // before anything is believed
-		if _, err := ir.Decode(f.Data); err != nil {
+		if _, err := expr.Decode(f.Data); err != nil {
 			return fmt.Errorf("data of CallFinished: %w", err)
 		}
 	}
@@ -227,7 +228,7 @@ func (t callOp) finishCall(f lattice.CallFinished) error {
 		if len(f.Data) == 0 {
 			f.Data = json.RawMessage(`{}`)
 		}
-		data, err := ir.Decode(f.Data)
+		data, err := expr.Decode(f.Data)
 		if err != nil {
 			return fmt.Errorf("data of CallFinished: %w", err)
 		}
@@ -241,7 +242,7 @@ func (t callOp) finishCall(f lattice.CallFinished) error {
 	}
 	if f.Fault != nil {
 		bad.Message = t.Visit.Call.Skill + ": " + f.Fault.Message
-		data, err := ir.Marshal(f.Fault)
+		data, err := expr.Marshal(f.Fault)
 		if err != nil {
 			return fmt.Errorf("encode fault: %w", err)
 		}
@@ -343,7 +344,7 @@ func formatText(v any) (string, *ir.Failure) {
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
-	raw, err := ir.Marshal(v)
+	raw, err := expr.Marshal(v)
 	if err != nil {
 		return "", machine.Failf(ir.FailStateType, "encode: %v", err)
 	}

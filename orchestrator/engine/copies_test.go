@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -119,7 +120,7 @@ func TestCopiesOutliveCrashes(t *testing.T) {
 
 func encoded(t *testing.T, v any) string {
 	t.Helper()
-	raw, err := ir.Marshal(v)
+	raw, err := expr.Marshal(v)
 	if err != nil {
 		t.Fatal(err)
 	}

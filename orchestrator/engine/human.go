@@ -8,6 +8,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -45,7 +46,7 @@ func (t humanOp) openQuestion(node *ir.Node) {
 	}
 	prompt := "approve " + node.ID + "?"
 	if len(node.Prompt) > 0 {
-		v, f := ir.Eval(node.Prompt, t.Scope(nil))
+		v, f := expr.Eval(node.Prompt, t.Scope(nil))
 		if f == nil {
 			prompt, f = formatText(v)
 		}
@@ -117,7 +118,7 @@ func (t humanOp) questionTimedOut(w lattice.Wait) {
 		t.FailAttempt(machine.Failf(ir.FailHumanTimeout, "nobody answered %s within %g seconds", node.ID, node.TimeoutS))
 		return
 	}
-	out, f := ir.Eval(node.Answer, t.Scope(nil))
+	out, f := expr.Eval(node.Answer, t.Scope(nil))
 	if f != nil {
 		t.FailVisit(f)
 		return

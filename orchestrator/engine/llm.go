@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -20,7 +21,7 @@ type inquiry struct {
 	in          map[string]any // as it is shown
 	whole       []any          // LLM_CHOOSE: the candidates before they were shortened
 	ids, labels []any
-	trims       []ir.Trim
+	trims       []expr.Trim
 	checks      ladder.Checks
 }
 
@@ -75,8 +76,8 @@ func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *ir.Failure) {
 	}
 	q := inquiry{in: in}
 	for _, port := range slices.Sorted(maps.Keys(node.Inputs)) {
-		if whole, f := ir.Eval(ir.Whole(node.Inputs[port]), t.Scope(nil)); f == nil {
-			q.trims = append(q.trims, ir.Trims("/"+port, whole, in[port])...)
+		if whole, f := expr.Eval(expr.Whole(node.Inputs[port]), t.Scope(nil)); f == nil {
+			q.trims = append(q.trims, expr.Trims("/"+port, whole, in[port])...)
 		}
 	}
 	switch node.Op {
@@ -96,7 +97,7 @@ func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *ir.Failure) {
 }
 
 func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
-	v, f := ir.Eval(node.Labels, t.Scope(nil))
+	v, f := expr.Eval(node.Labels, t.Scope(nil))
 	if f != nil {
 		f.Message = "labels: " + f.Message
 		return f
@@ -120,11 +121,11 @@ func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
 // addCandidates finds out what there is to choose from. Those that the model sees may be shortened, and there may be fewer
 // of them; what is chosen is the whole one.
 func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
-	expr := node.Candidates
-	if expr == nil {
-		expr = ir.Whole(node.Inputs["candidates"])
+	expression := node.Candidates
+	if expression == nil {
+		expression = expr.Whole(node.Inputs["candidates"])
 	}
-	v, f := ir.Eval(expr, t.Scope(nil))
+	v, f := expr.Eval(expression, t.Scope(nil))
 	if f != nil {
 		f.Message = "candidates: " + f.Message
 		return f
@@ -164,7 +165,7 @@ func candidateID(candidate any, member string) (id any, key string, ok bool) {
 	case nil, []any, map[string]any, bool:
 		return nil, "", false
 	}
-	text, err := ir.Marshal(id)
+	text, err := expr.Marshal(id)
 	return id, string(text), err == nil
 }
 
@@ -212,7 +213,7 @@ func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.M
 		MaxOutputTokens: node.MaxOutputTokens, Temperature: node.Temperature, Seed: node.Seed, TimeoutS: node.TimeoutS,
 	}
 	if len(q.trims) > 0 {
-		text, err := ir.Marshal(q.trims)
+		text, err := expr.Marshal(q.trims)
 		if err != nil {
 			return r, machine.Failf(ir.FailStateType, "encode what was shortened: %v", err)
 		}
@@ -314,9 +315,9 @@ func exhaustedFailure(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r latti
 // chosen is the whole candidate that an answer names, nil for other ops.
 func (q inquiry) chosen(answer any) any {
 	object, _ := answer.(map[string]any)
-	want, err := ir.Marshal(object["id"])
+	want, err := expr.Marshal(object["id"])
 	for i, id := range q.ids {
-		if got, bad := ir.Marshal(id); err == nil && bad == nil && string(got) == string(want) {
+		if got, bad := expr.Marshal(id); err == nil && bad == nil && string(got) == string(want) {
 			return q.whole[i]
 		}
 	}

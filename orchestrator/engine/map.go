@@ -8,6 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -80,7 +81,7 @@ func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
 	if mp != nil && mp.Evaluated != nil {
 		return mp.Evaluated, nil
 	}
-	v, f := ir.Eval(node.Items, t.Scope(nil))
+	v, f := expr.Eval(node.Items, t.Scope(nil))
 	if f != nil {
 		f.Message = "items: " + f.Message
 		return nil, f

@@ -19,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -237,7 +238,7 @@ func chain(prefix, root string, kinds []string) (nodes, edges []map[string]any) 
 
 func parse(t tester, doc []byte) *ir.Program {
 	t.Helper()
-	p, findings := ir.Parse(doc, tools)
+	p, findings := check.Parse(doc, tools)
 	if p == nil {
 		t.Fatalf("Parse(%s) = %+v", doc, findings)
 	}
@@ -276,7 +277,7 @@ func endOf(s runstate.State, w *world) end {
 // TestKilledAnywhere is the promise of the engine: kill it at any step of any flow, and the end is the same.
 func TestKilledAnywhere(t *testing.T) {
 	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack", "set", "emit", "wait", "model", "copy", "copyask", "kept", "keptmodel"}
-	check := func(t tester, flow []string, stride, second int) {
+	checked := func(t tester, flow []string, stride, second int) {
 		p := flowOf(t, flow)
 		calm := newWorld(-1)
 		s, err := play(p, calm)
@@ -312,7 +313,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 	t.Run("every kind", func(t *testing.T) {
 		for _, kind := range kinds {
-			check(t, []string{"write", "+" + kind, "pack"}, 1, 1000) // twice, and behind a write each time
+			checked(t, []string{"write", "+" + kind, "pack"}, 1, 1000) // twice, and behind a write each time
 		}
 	})
 	t.Run("in iterations", func(t *testing.T) {
@@ -323,12 +324,12 @@ func TestKilledAnywhere(t *testing.T) {
 			{"loop emit human", "each set read"}, {"at once kept +kept pack", "kept", "write", "kept"}, {"write", "at once copy", "write"},
 			{"loop copy kept", "beside copyask keptmodel"}, {"forks kept copy write", "+kept", "pack"}, {"at once keptmodel", "each copyask"},
 		} {
-			check(t, flow, 9, 1000+i) // another place each
+			checked(t, flow, 9, 1000+i) // another place each
 		}
 	})
 	t.Run("random", rapid.MakeCheck(func(rt *rapid.T) {
 		flow := rapid.SliceOfN(rapid.SampledFrom(append(slices.Clone(kinds), "+write", "+world", "+wants", "each idem", "beside read peek", "loop world", "at once read pack")), 1, 4).Draw(rt, "flow")
-		check(rt, append(flow, "pack"), 13, rapid.IntRange(0, 40).Draw(rt, "second"))
+		checked(rt, append(flow, "pack"), 13, rapid.IntRange(0, 40).Draw(rt, "second"))
 	}))
 }
 

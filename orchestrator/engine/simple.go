@@ -9,6 +9,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -20,7 +22,7 @@ func (t setOp) Begin(node *ir.Node) {
 	targets := slices.Sorted(maps.Keys(node.Set))
 	writes := make([]machine.Write, len(targets))
 	for i, target := range targets {
-		v, f := ir.Eval(node.Set[target], t.Scope(nil))
+		v, f := expr.Eval(node.Set[target], t.Scope(nil))
 		if f != nil {
 			f.Message = target + ": " + f.Message
 			t.FailVisit(f)
@@ -40,9 +42,9 @@ type emitOp struct{ instant }
 
 // Begin records an event with the state in which the run goes on, so that it is there exactly once.
 func (t emitOp) Begin(node *ir.Node) {
-	v, f := ir.Eval(node.Event, t.Scope(nil))
+	v, f := expr.Eval(node.Event, t.Scope(nil))
 	if f == nil {
-		f = ir.CheckEvent(v)
+		f = check.CheckEvent(v)
 	}
 	if f != nil {
 		f.Message = "event: " + f.Message
@@ -66,19 +68,19 @@ func (t waitOp) Answered(node *ir.Node, c lattice.Command, f lattice.Fact) error
 
 // Begin sets the timer of a WAIT. How long it is until an instant only the driver knows.
 func (t waitOp) Begin(node *ir.Node) {
-	expr := node.Seconds
-	if expr == nil {
-		expr = node.At
+	expression := node.Seconds
+	if expression == nil {
+		expression = node.At
 	}
-	v, f := ir.Eval(expr, t.Scope(nil))
+	v, f := expr.Eval(expression, t.Scope(nil))
 	c := lattice.Command{Kind: lattice.DoTimer}
 	switch {
 	case f != nil:
 	case node.Seconds != nil:
-		c.DelayS, f = ir.WaitSeconds(v)
+		c.DelayS, f = check.WaitSeconds(v)
 	default:
 		var at time.Time
-		if at, f = ir.WaitUntil(v); f == nil {
+		if at, f = check.WaitUntil(v); f == nil {
 			c.Until = at.Format(time.RFC3339Nano)
 		}
 	}
@@ -94,7 +96,7 @@ type failOp struct{ instant }
 
 // Begin fails the visit with the message and kind of the node.
 func (t failOp) Begin(node *ir.Node) {
-	v, f := ir.Eval(node.Message, t.Scope(nil))
+	v, f := expr.Eval(node.Message, t.Scope(nil))
 	message := ""
 	if f == nil {
 		message, f = formatText(v)
@@ -118,7 +120,7 @@ type endOp struct{ instant }
 func (t endOp) Begin(node *ir.Node) {
 	var out any
 	if node.Output != nil {
-		v, f := ir.Eval(node.Output, t.Scope(nil))
+		v, f := expr.Eval(node.Output, t.Scope(nil))
 		if f != nil {
 			f.Message = "output: " + f.Message
 			t.FailVisit(f)
@@ -147,7 +149,7 @@ type mergeOp struct{ instant }
 func (t mergeOp) Begin(node *ir.Node) {
 	inputs := make([]any, len(node.From))
 	for i := range inputs {
-		v, f := ir.Eval(node.From[i], t.Scope(nil))
+		v, f := expr.Eval(node.From[i], t.Scope(nil))
 		if f != nil {
 			f.Message = fmt.Sprintf("input %d: %s", i, f.Message)
 			t.FailVisit(f)

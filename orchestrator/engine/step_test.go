@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -97,7 +98,7 @@ func (c *script) is(status lattice.RunStatus, kind, vars string) {
 	if c.s.Failure != nil {
 		got = c.s.Failure.Kind
 	}
-	raw, err := ir.Marshal(c.s.Vars)
+	raw, err := expr.Marshal(c.s.Vars)
 	if err != nil || c.s.Status != status || got != kind || (vars != "" && string(raw) != vars) {
 		c.t.Errorf("run is %s (%q) with %s, %v; want %s (%q) with %s", c.s.Status, got, raw, err, status, kind, vars)
 	}
@@ -278,7 +279,7 @@ func TestResume(t *testing.T) {
 		"skill approved": {skill, func(c *script) { c.answer(lattice.Approve, ``) }, `{"approved":true,"comments":"hm"}`, "ada"},
 		"skill rejected": {skill, func(c *script) { c.answer(lattice.Reject, ``) }, `{"approved":false,"comments":"hm"}`, "ada"},
 	} {
-		check := func(t *testing.T, c *script) {
+		checked := func(t *testing.T, c *script) {
 			first := c.command(lattice.DoCall)
 			test.suspended.CommandID = first.ID
 			c.feed(test.suspended)
@@ -305,12 +306,12 @@ func TestResume(t *testing.T) {
 			c := begin(t, one("m.write", ""))
 			c.prepare()
 			c.boundary("v1")
-			check(t, c)
+			checked(t, c)
 		})
 		t.Run(name+", of a call that reads", func(t *testing.T) {
 			c := begin(t, one("m.read", ""))
 			c.prepare()
-			check(t, c)
+			checked(t, c)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -123,7 +124,7 @@ func (t callOp) actionAnswered(w lattice.Wait, f lattice.Answered, inputs map[st
 func (t callOp) actionDone(c lattice.Command, f lattice.ActionDone) error {
 	var result any
 	if len(f.Result) > 0 {
-		v, err := ir.Decode(f.Result)
+		v, err := expr.Decode(f.Result)
 		if err != nil {
 			return fmt.Errorf("result of ActionDone: %w", err)
 		}
@@ -145,7 +146,7 @@ func (t callOp) actionDone(c lattice.Command, f lattice.ActionDone) error {
 // resumeCall restores the files of the WAITING checkpoint; when they are there, the same call goes out again with inputs.
 func (t callOp) resumeCall(inputs map[string]any, by, at string) {
 	m := t.Run
-	raw, err := ir.Marshal(inputs)
+	raw, err := expr.Marshal(inputs)
 	if err != nil {
 		m.Err = fmt.Errorf("encode resume inputs: %w", err)
 		return
@@ -213,7 +214,7 @@ func encodeDetails(v map[string]any) json.RawMessage {
 	if len(v) == 0 {
 		return nil
 	}
-	raw, err := ir.Marshal(v)
+	raw, err := expr.Marshal(v)
 	if err != nil {
 		return nil
 	}

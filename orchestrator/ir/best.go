@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // chooseBest chooses one element of the inputs, which are arrays of objects: the one that comes first when all are ordered by
@@ -11,7 +13,7 @@ import (
 // Numbers, texts and booleans (false first) are ordered; an element whose member is missing, null or of another kind comes
 // behind those that have one. Of equals the earlier one is chosen. Elements that are null, such as the results of failed
 // iterations, are left out; when none is left it is invariant_failure.
-func (n *Node) chooseBest(inputs []any) (any, *Failure) {
+func (n *Node) chooseBest(inputs []any) (any, *expr.Failure) {
 	var chosen map[string]any
 	for i, input := range inputs {
 		list, ok := input.([]any)
@@ -23,14 +25,14 @@ func (n *Node) chooseBest(inputs []any) (any, *Failure) {
 			switch {
 			case element == nil:
 			case !ok:
-				return nil, failf(FailStateType, "best needs objects; element %d of input %d is %s", j, i, typeName(element))
+				return nil, expr.Failf(expr.FailStateType, "best needs objects; element %d of input %d is %s", j, i, expr.TypeName(element))
 			case chosen == nil || n.sortsBefore(object, chosen):
 				chosen = object
 			}
 		}
 	}
 	if chosen == nil {
-		return nil, failf(FailInvariant, "there is nothing to choose the best of")
+		return nil, expr.Failf(expr.FailInvariant, "there is nothing to choose the best of")
 	}
 	return chosen, nil
 }
@@ -55,7 +57,7 @@ func (n *Node) sortsBefore(a, b map[string]any) bool {
 type rank struct {
 	kind   int
 	flag   int
-	number decimal
+	number expr.Decimal
 	text   string
 }
 
@@ -76,7 +78,7 @@ func rankOf(object map[string]any, path string) rank {
 		}
 		return r
 	case json.Number:
-		if d, ok := parseDecimal(v); ok {
+		if d, ok := expr.ParseDecimal(v); ok {
 			return rank{kind: 1, number: d}
 		}
 	case string:
@@ -87,7 +89,7 @@ func rankOf(object map[string]any, path string) rank {
 
 func (r rank) compareRank(o rank) int {
 	if r.kind == 1 && o.kind == 1 {
-		return r.number.compareTo(o.number)
+		return r.number.CompareTo(o.number)
 	}
 	return cmp.Or(cmp.Compare(r.kind, o.kind), cmp.Compare(r.flag, o.flag), cmp.Compare(r.text, o.text))
 }

@@ -14,6 +14,9 @@ import (
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Bounds of a document.
@@ -22,19 +25,19 @@ const (
 	maxDocumentDepth = 64
 )
 
-// decodeTree reads data as one JSON object, numbers as json.Number. encoding/json would silently take the last of two
+// DecodeTree reads data as one JSON object, numbers as json.Number. encoding/json would silently take the last of two
 // equal keys; here that is a finding. It returns nil when nothing more can be said about the document.
-func decodeTree(data []byte, r *report) map[string]any {
+func DecodeTree(data []byte, r *finding.Report) map[string]any {
 	switch {
 	case len(data) > MaxDocumentBytes:
-		r.addError("document_too_large", "", "pass large data as input or as a file in the sprite", "the document has %d bytes; at most %d are allowed", len(data), MaxDocumentBytes)
+		r.AddError("document_too_large", "", "pass large data as input or as a file in the sprite", "the document has %d bytes; at most %d are allowed", len(data), MaxDocumentBytes)
 		return nil
 	case !utf8.Valid(data):
-		r.addError("json_invalid", "", "save the file as UTF-8", "the document is not UTF-8")
+		r.AddError("json_invalid", "", "save the file as UTF-8", "the document is not UTF-8")
 		return nil
 	}
 	if bytes.HasPrefix(data, []byte("\xef\xbb\xbf")) {
-		r.addError("json_invalid", "", "save the file as UTF-8 without a byte order mark", "the document begins with a byte order mark, which JSON does not have")
+		r.AddError("json_invalid", "", "save the file as UTF-8 without a byte order mark", "the document begins with a byte order mark, which JSON does not have")
 		return nil
 	}
 	if err := json.Unmarshal(data, new(json.RawMessage)); err != nil {
@@ -46,7 +49,7 @@ func decodeTree(data []byte, r *report) map[string]any {
 			tooDeep(r)
 			return nil
 		}
-		r.addError("json_invalid", "", syntaxHint(err), "the document is not JSON: line %d: %v", line, err)
+		r.AddError("json_invalid", "", syntaxHint(err), "the document is not JSON: line %d: %v", line, err)
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -57,19 +60,19 @@ func decodeTree(data []byte, r *report) map[string]any {
 		tooDeep(r)
 		return nil
 	case err != nil:
-		r.addError("json_invalid", "", syntaxHint(err), "the document is not JSON: %v", err)
+		r.AddError("json_invalid", "", syntaxHint(err), "the document is not JSON: %v", err)
 		return nil
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		r.addError("type_mismatch", "", `{"execir_version": "1.0", "entry_node": "…", "nodes": […]}`, "a document is an object; this is %s", typeName(v))
+		r.AddError("type_mismatch", "", `{"execir_version": "1.0", "entry_node": "…", "nodes": […]}`, "a document is an object; this is %s", expr.TypeName(v))
 		return nil
 	}
 	return object
 }
 
-// hintText is the hint for JSON values that cannot be exchanged between implementations.
-const hintText = `look for unpaired surrogates such as "\ud800" and for numbers out of range`
+// HintText is the hint for JSON values that cannot be exchanged between implementations.
+const HintText = `look for unpaired surrogates such as "\ud800" and for numbers out of range`
 
 // syntaxHint returns a hint for a syntax error of encoding/json.
 func syntaxHint(err error) string {
@@ -84,14 +87,14 @@ func syntaxHint(err error) string {
 
 var errTooDeep = fmt.Errorf("more than %d levels", maxDocumentDepth)
 
-func tooDeep(r *report) {
-	r.addError("document_too_deep", "", "flatten it, or pass the deep part as input", "the document nests deeper than %d", maxDocumentDepth)
+func tooDeep(r *finding.Report) {
+	r.AddError("document_too_deep", "", "flatten it, or pass the deep part as input", "the document nests deeper than %d", maxDocumentDepth)
 }
 
 type treeReader struct {
 	*json.Decoder
 	data   []byte // the input; nil: check keys only
-	report *report
+	report *finding.Report
 }
 
 // readToken returns the next token. It reports strings and numbers that other JSON readers would decode differently.
@@ -104,11 +107,11 @@ func (t *treeReader) readToken(ptr string) (json.Token, error) {
 	switch v := token.(type) {
 	case string:
 		if strings.ContainsRune(v, utf8.RuneError) && halfCharacter(t.data[from:t.InputOffset()]) {
-			t.report.addError("json_invalid", ptr, hintText, "the string contains an unpaired surrogate")
+			t.report.AddError("json_invalid", ptr, HintText, "the string contains an unpaired surrogate")
 		}
 	case json.Number:
-		if !exactDouble(v.String()) {
-			t.report.addError("number_inexact", ptr, "write it as text", "the number %.40s has no exact IEEE 754 double form, so that readers would not agree on it", v)
+		if !expr.ExactDouble(v.String()) {
+			t.report.AddError("number_inexact", ptr, "write it as text", "the number %.40s has no exact IEEE 754 double form, so that readers would not agree on it", v)
 		}
 	}
 	return token, nil
@@ -170,9 +173,9 @@ func (t *treeReader) readValue(ptr string, depth int) (any, error) {
 			return nil, err
 		}
 		name := key.(string)
-		at := ptr + "/" + escapePointer(name)
+		at := ptr + "/" + finding.EscapePointer(name)
 		if _, ok := object[name]; ok {
-			t.report.addError("key_duplicate", at, "remove one of the two", "the key %q appears twice", name)
+			t.report.AddError("key_duplicate", at, "remove one of the two", "the key %q appears twice", name)
 		}
 		if object[name], err = t.readValue(at, depth+1); err != nil {
 			return nil, err
@@ -182,20 +185,20 @@ func (t *treeReader) readValue(ptr string, depth int) (any, error) {
 	return object, err
 }
 
-// bindDocument is bindTo for an ExecIR document.
-func bindDocument(tree map[string]any, r *report) (Document, error) {
+// BindDocument is bindTo for an ExecIR document.
+func BindDocument(tree map[string]any, r *finding.Report) (Document, error) {
 	var doc Document
 	err := bindTo(tree, &doc, r)
 	return doc, err
 }
 
 type binder struct {
-	*report
-	scope condScope
+	*finding.Report
+	scope expr.CondScope
 }
 
 var (
-	condType = reflect.TypeFor[Cond]()
+	condType = reflect.TypeFor[expr.Cond]()
 	rawType  = reflect.TypeFor[json.RawMessage]()
 	nodeType = reflect.TypeFor[Node]()
 	bodyType = reflect.TypeFor[Body]()
@@ -213,8 +216,8 @@ func (b binder) bindValue(v any, t reflect.Type, ptr string) any {
 	case t == rawType:
 		return v
 	case t == condType:
-		before := len(b.findings)
-		if parseCond(v, ptr, b.scope, b.report); len(b.findings) > before {
+		before := len(b.Findings)
+		if expr.ReadCond(v, ptr, b.scope, b.Report); len(b.Findings) > before {
 			return map[string]any{"op": "never"} // and not nothing, which would be always
 		}
 		return v
@@ -242,7 +245,7 @@ func (b binder) bindValue(v any, t reflect.Type, ptr string) any {
 		if object, ok := v.(map[string]any); ok {
 			out := make(map[string]any, len(object))
 			for _, k := range slices.Sorted(maps.Keys(object)) {
-				out[k] = b.bindValue(object[k], t.Elem(), ptr+"/"+escapePointer(k))
+				out[k] = b.bindValue(object[k], t.Elem(), ptr+"/"+finding.EscapePointer(k))
 			}
 			return out
 		}
@@ -272,7 +275,7 @@ func (b binder) fitNumber(v any, t reflect.Type, ptr string) any {
 	if t.Kind() == reflect.Int {
 		f, err := n.Float64() // 1e3 and 1000.0 are 1000
 		if err != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<31 {
-			b.addError("type_mismatch", ptr, "round it, or leave it out", "this is a whole number below 2^31, not %s", n)
+			b.AddError("type_mismatch", ptr, "round it, or leave it out", "this is a whole number below 2^31, not %s", n)
 			return nil
 		}
 		return json.Number(strconv.FormatInt(int64(f), 10))
@@ -284,16 +287,16 @@ func (b binder) fitNumber(v any, t reflect.Type, ptr string) any {
 }
 
 func (b binder) reportMismatch(ptr, want string, got any) {
-	b.addError("type_mismatch", ptr, examples[want], "this is %s; %s is wanted", typeName(got), want)
+	b.AddError("type_mismatch", ptr, finding.Examples[want], "this is %s; %s is wanted", expr.TypeName(got), want)
 }
 
 func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any {
 	if t == nodeType && b.foreignOp(object, ptr) {
 		return map[string]any{"id": b.bindValue(object["id"], reflect.TypeFor[string](), ptr+"/id"), "op": object["op"]}
 	}
-	b.scope.element = b.scope.element || t == bodyType
+	b.scope.Element = b.scope.Element || t == bodyType
 	if t == validatorType {
-		b.scope = condScope{output: true, closed: true}
+		b.scope = expr.CondScope{Output: true, Closed: true}
 	}
 	fields := make(map[string]reflect.Type, t.NumField())
 	for i := range t.NumField() {
@@ -302,18 +305,18 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 	}
 	out := make(map[string]any, len(object))
 	for _, k := range slices.Sorted(maps.Keys(object)) {
-		at := ptr + "/" + escapePointer(k)
+		at := ptr + "/" + finding.EscapePointer(k)
 		field, ok := fields[k]
 		switch {
 		case ok:
 			b := b
-			b.scope.element = b.scope.element || t == nodeType && (k == "until" || k == "while") // of a LOOP
+			b.scope.Element = b.scope.Element || t == nodeType && (k == "until" || k == "while") // of a LOOP
 			if v := b.bindValue(object[k], field, at); v != nil || field == rawType {
 				out[k] = v
 			}
-		case openMember(k):
+		case expr.OpenMember(k):
 		default:
-			b.addError("field_unknown", at, cmp.Or(Near(k, slices.Sorted(maps.Keys(fields))), "remove it"), "unknown member %q; extensions must be called meta or x-…", k)
+			b.AddError("field_unknown", at, cmp.Or(finding.Near(k, slices.Sorted(maps.Keys(fields))), "remove it"), "unknown member %q; extensions must be called meta or x-…", k)
 		}
 	}
 	return out
@@ -325,6 +328,6 @@ func (b binder) foreignOp(object map[string]any, ptr string) bool {
 	if !ok || slices.Contains(Ops(), Op(op)) {
 		return false
 	}
-	b.addError("op_unknown", ptr+"/op", Near(op, opNames(Ops())), "there is no op %q", op)
+	b.AddError("op_unknown", ptr+"/op", finding.Near(op, OpNames(Ops())), "there is no op %q", op)
 	return true
 }

@@ -9,11 +9,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 func decode(t testing.TB, text string) any {
 	t.Helper()
-	v, err := ir.Decode([]byte(text))
+	v, err := expr.Decode([]byte(text))
 	if err != nil {
 		t.Fatalf("decode %s: %v", text, err)
 	}
@@ -29,7 +30,7 @@ func scope(t testing.TB) ir.Scope {
 }
 
 func TestEval(t *testing.T) {
-	for expr, want := range map[string]string{
+	for expression, want := range map[string]string{
 		`"plain"`:                           `"plain"`,
 		`"$5 and $"`:                        `"$5 and $"`,
 		`"$$vars.n"`:                        `"$vars.n"`,
@@ -80,15 +81,15 @@ func TestEval(t *testing.T) {
 		`{"json":"$vars.deep"}`:                                       `"{\"x\":{\"y\":[1,[2,3]]}}"`,
 		`{`:                                                           `schema_failure`,
 	} {
-		v, f := ir.Eval(json.RawMessage(expr), scope(t))
+		v, f := expr.Eval(json.RawMessage(expression), scope(t))
 		got := ""
 		if f != nil {
 			got = f.Kind
-		} else if text, err := ir.Marshal(v); err == nil {
+		} else if text, err := expr.Marshal(v); err == nil {
 			got = string(text)
 		}
 		if got != want {
-			t.Errorf("Eval(%s) = %s, want %s (%v)", expr, got, want, f)
+			t.Errorf("Eval(%s) = %s, want %s (%v)", expression, got, want, f)
 		}
 	}
 }
@@ -189,7 +190,7 @@ func TestAssign(t *testing.T) {
 		{"$vars.a.b.c.d.e", "state_type_error"}, {"$ctx.x", "state_type_error"}, {"$vars", "state_type_error"}, {"$vars.l[0]", "state_type_error"},
 	} {
 		kind := ""
-		if f := ir.Assign(c.path, vars, tmp, true); f != nil {
+		if f := expr.Assign(c.path, vars, tmp, true); f != nil {
 			kind = f.Kind
 		}
 		if kind != c.kind {
@@ -258,11 +259,11 @@ func FuzzEval(f *testing.F) {
 	for _, seed := range []string{`"$vars.list[*].id"`, `{"ref":"$vars.list","pick":["id","a.b"],"omit":["v"],"truncate_items":1,"truncate_chars":2}`, `{"concat":["a",{"json":"$vars"}]}`, `{"len":["$in.text"]}`} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, expr []byte) {
+	f.Fuzz(func(t *testing.T, expression []byte) {
 		s := scope(t)
-		v, fail := ir.Eval(expr, s)
+		v, fail := expr.Eval(expression, s)
 		if fail == nil {
-			if _, err := ir.Marshal(v); err != nil {
+			if _, err := expr.Marshal(v); err != nil {
 				t.Fatalf("the result cannot be written: %v", err)
 			}
 		}

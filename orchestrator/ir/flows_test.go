@@ -7,6 +7,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 )
 
 // The flows that come with the product are valid, need nothing beyond the default grants, and raise no warning.
@@ -20,7 +21,7 @@ func TestReadyMadeFlows(t *testing.T) {
 		if !ok {
 			t.Fatalf("Flow(%q) is listed and not there", name)
 		}
-		p, findings := ir.Parse(data, manifests.Lookup)
+		p, findings := check.Parse(data, manifests.Lookup)
 		for _, f := range findings {
 			t.Errorf("%s: %+v", name, f)
 		}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // MissingInputs returns the sorted names of the top-level members of $in that a run with this input may read and that in
@@ -14,7 +16,7 @@ import (
 // reach (because of a guard such as {"op":"exists","ref":"$in.x"}) do not count. Nor do references that have a value or a
 // default, and reads of nodes that catch ref_unresolved.
 func (p *Program) MissingInputs(in map[string]any) []string {
-	w := inputWalk{in: in, eval: &condEval{work: maxCondWork}, missing: map[string]bool{}}
+	w := inputWalk{in: in, eval: &expr.CondEval{Work: expr.MaxCondWork}, missing: map[string]bool{}}
 	seen := map[string]bool{p.Doc.EntryNode: true}
 	for todo := []string{p.Doc.EntryNode}; len(todo) > 0; {
 		n := p.nodes[todo[0]]
@@ -34,7 +36,7 @@ func (p *Program) MissingInputs(in map[string]any) []string {
 // work limit; when it is exceeded, the remaining conditions are undecided, which only makes more reads count.
 type inputWalk struct {
 	in      map[string]any
-	eval    *condEval
+	eval    *expr.CondEval
 	missing map[string]bool
 }
 
@@ -111,7 +113,7 @@ func (w inputWalk) visitInner(n *Node) []string {
 	default:
 	}
 	var next []string
-	for _, b := range n.innerGraphs() {
+	for _, b := range n.InnerGraphs() {
 		if runs {
 			next = append(next, b.EntryNode)
 			w.noteText(b.Result)
@@ -125,7 +127,7 @@ func (w inputWalk) visitInner(n *Node) []string {
 
 // catchesMissing reports whether n catches unresolved references.
 func (n *Node) catchesMissing() bool {
-	return slices.ContainsFunc(n.Catch, func(c Catch) bool { return slices.Contains(c.On, FailRef) || slices.Contains(c.On, "ALL") })
+	return slices.ContainsFunc(n.Catch, func(c Catch) bool { return slices.Contains(c.On, expr.FailRef) || slices.Contains(c.On, "ALL") })
 }
 
 // mustIterate reports whether the body of a MAP may run and a failing item fails the MAP.
@@ -133,11 +135,11 @@ func (w inputWalk) mustIterate(n *Node) bool {
 	if n.OnError == "collect" {
 		return false
 	}
-	expr, err := Decode(n.Items)
-	if err != nil || !exprReads(expr, []string{"$in", "$trigger"}) {
+	expression, err := expr.Decode(n.Items)
+	if err != nil || !expr.ExprReads(expression, []string{"$in", "$trigger"}) {
 		return true
 	}
-	items, f := eval(expr, Scope{In: w.in}, 0)
+	items, f := expr.EvalValue(expression, expr.Scope{In: w.in}, 0)
 	list, ok := items.([]any)
 	return f != nil || !ok || len(list) > 0
 }
@@ -160,90 +162,58 @@ func (w inputWalk) possibleCases(n *Node) map[string]bool {
 	return chosen
 }
 
-func (w inputWalk) decideEdge(c *Cond) verdict {
+func (w inputWalk) decideEdge(c *expr.Cond) verdict {
 	if c == nil {
 		return always
 	}
-	return w.decideCond(c.root)
+	return w.decideCond(c.Root)
 }
 
 // decideCond evaluates a condition as far as it depends on $in alone and records the reads of its evaluation.
-func (w inputWalk) decideCond(n *condNode) verdict {
+func (w inputWalk) decideCond(n *expr.CondNode) verdict {
 	switch {
 	case n == nil:
 		return always
-	case n.op == "not":
-		switch w.decideCond(n.args[0]) {
+	case n.Op == "not":
+		switch w.decideCond(n.Args[0]) {
 		case always:
 			return never
 		case never:
 			return always
 		}
 		return undecided
-	case n.op == "and" || n.op == "or":
-		rest := verdictOf(n.op == "and")
-		for _, a := range n.args {
+	case n.Op == "and" || n.Op == "or":
+		rest := verdictOf(n.Op == "and")
+		for _, a := range n.Args {
 			switch w.decideCond(a) {
-			case verdictOf(n.op == "or"): // nothing behind it is evaluated
-				return verdictOf(n.op == "or")
+			case verdictOf(n.Op == "or"): // nothing behind it is evaluated
+				return verdictOf(n.Op == "or")
 			case undecided:
 				rest = undecided
 			}
 		}
 		return rest
-	case n.readsOnly("$in", "$trigger"):
-		if ok, f := w.eval.eval(n, Scope{In: w.in}); f == nil {
+	case n.ReadsOnly("$in", "$trigger"):
+		if ok, f := w.eval.Eval(n, expr.Scope{In: w.in}); f == nil {
 			return verdictOf(ok)
 		}
 	}
-	if n.op != "exists" {
-		w.noteRef(n.ref)
+	if n.Op != "exists" {
+		w.noteRef(n.Ref)
 	}
-	w.noteExpr(n.left)
-	w.noteExpr(n.right)
-	if n.where != nil {
-		w.decideCond(n.where)
+	w.noteExpr(n.Left)
+	w.noteExpr(n.Right)
+	if n.Where != nil {
+		w.decideCond(n.Where)
 	}
 	return undecided
-}
-
-// readsOnly reports whether n reads nothing outside of these namespaces.
-func (n *condNode) readsOnly(roots ...string) bool {
-	inner := slices.Concat(roots, []string{"$item", "$index"})
-	for _, a := range n.args {
-		if !a.readsOnly(roots...) {
-			return false
-		}
-	}
-	return (n.ref.root == "" || slices.Contains(roots, n.ref.root)) && exprReads(n.left, roots) && exprReads(n.right, roots) &&
-		(n.where == nil || n.where.readsOnly(inner...))
-}
-
-func exprReads(v any, roots []string) bool {
-	switch v := v.(type) {
-	case string:
-		r, err := parseRef(v)
-		return !looksLikeRef(v) || err == nil && slices.Contains(roots, r.root)
-	case []any:
-		return !slices.ContainsFunc(v, func(e any) bool { return !exprReads(e, roots) })
-	case map[string]any:
-		if operatorOf(v) == "lit" {
-			return true
-		}
-		for _, e := range v {
-			if !exprReads(e, roots) {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 func (w inputWalk) noteText(text json.RawMessage) {
 	if text == nil {
 		return
 	}
-	if v, err := Decode(text); err == nil {
+	if v, err := expr.Decode(text); err == nil {
 		w.noteExpr(v)
 	}
 }
@@ -253,7 +223,7 @@ func (w inputWalk) noteText(text json.RawMessage) {
 func (w inputWalk) noteExpr(v any) {
 	switch v := v.(type) {
 	case string:
-		if r, err := parseRef(v); err == nil && looksLikeRef(v) {
+		if r, err := expr.ParseRef(v); err == nil && expr.LooksLikeRef(v) {
 			w.noteRef(r)
 		}
 	case []any:
@@ -261,15 +231,15 @@ func (w inputWalk) noteExpr(v any) {
 			w.noteExpr(e)
 		}
 	case map[string]any:
-		switch operatorOf(v) {
+		switch expr.OperatorOf(v) {
 		case "lit":
 		case "ref":
 			fallback, ok := v["default"]
 			switch {
 			case !ok:
 				w.noteExpr(v["ref"])
-			case exprReads(v["ref"], []string{"$in", "$trigger"}):
-				if _, f := evalString(v["ref"].(string), Scope{In: w.in}); f != nil {
+			case expr.ExprReads(v["ref"], []string{"$in", "$trigger"}):
+				if _, f := expr.EvalString(v["ref"].(string), expr.Scope{In: w.in}); f != nil {
 					w.noteExpr(fallback)
 				}
 			default:
@@ -283,9 +253,9 @@ func (w inputWalk) noteExpr(v any) {
 	}
 }
 
-func (w inputWalk) noteRef(r ref) {
-	names := r.memberNames()
-	if r.root != "$in" && r.root != "$trigger" || len(names) == 0 {
+func (w inputWalk) noteRef(r expr.Ref) {
+	names := r.MemberNames()
+	if r.Root != "$in" && r.Root != "$trigger" || len(names) == 0 {
 		return
 	}
 	if _, ok := w.in[names[0]]; !ok {

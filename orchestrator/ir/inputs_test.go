@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 )
 
 // fork is a PACK whose edges lead to "b", which reads $in.x, when cond holds, and to "c", which reads nothing.
@@ -22,10 +22,12 @@ func choose(cond string) string {
 		`{"from":"a","to":"b","when":{"op":"case","is":"yes"}},{"from":"a","to":"c","when":{"op":"otherwise"}}`)
 }
 
-func pack(expr string) string { return doc(`{"id":"a","op":"PACK","inputs":{"p":`+expr+`}}`, ``) }
+func pack(expression string) string {
+	return doc(`{"id":"a","op":"PACK","inputs":{"p":`+expression+`}}`, ``)
+}
 
-func body(expr string) string {
-	return `{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"p":` + expr + `}}]}`
+func body(expression string) string {
+	return `{"entry_node":"b","nodes":[{"id":"b","op":"PACK","inputs":{"p":` + expression + `}}]}`
 }
 
 func TestMissingInputs(t *testing.T) {
@@ -82,7 +84,7 @@ func TestMissingInputs(t *testing.T) {
 		{"case that may be chosen", choose(`{"op":"eq","left":"$ctx.run_id","right":"r"}`), `{}`, `x y`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, findings := ir.Parse([]byte(c.doc), tools)
+			p, findings := check.Parse([]byte(c.doc), tools)
 			if p == nil {
 				t.Fatalf("%+v\n%s", findings, c.doc)
 			}
@@ -96,7 +98,7 @@ func TestMissingInputs(t *testing.T) {
 
 // A loop that is bounded may end, so what stands behind its last round counts too.
 func TestMissingInputsBehindALoop(t *testing.T) {
-	p, findings := ir.Parse([]byte(doc(`{"id":"a","op":"PACK","inputs":{"x":1}},{"id":"b","op":"PACK","inputs":{"x":"$in.x"}}`,
+	p, findings := check.Parse([]byte(doc(`{"id":"a","op":"PACK","inputs":{"x":1}},{"id":"b","op":"PACK","inputs":{"x":"$in.x"}}`,
 		`{"from":"a","to":"a","when":{"op":"exists","ref":"$in.again"},"max_traversals":3},`+aToB)), tools)
 	if p == nil {
 		t.Fatal(findings)
@@ -109,7 +111,7 @@ func TestMissingInputsBehindALoop(t *testing.T) {
 func TestMissingInputsOfReadyMadeFlows(t *testing.T) {
 	for name, want := range map[string][]string{"fix-and-propose": nil, "test-only": nil, "test-each": {"commands"}, "human-approve": nil} {
 		data, _ := manifests.Flow(name)
-		p, findings := ir.Parse(data, manifests.Lookup)
+		p, findings := check.Parse(data, manifests.Lookup)
 		if p == nil {
 			t.Fatalf("%s: %+v", name, findings)
 		}

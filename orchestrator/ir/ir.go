@@ -1,8 +1,6 @@
-// Package ir is ExecIR: the document that a run executes, its validation, and the two small languages inside it, value
-// expressions (Eval) and conditions (Cond).
-//
-// Start with Document for the format and with Parse, which decodes a document strictly, runs all static checks, and
-// returns a Program or all findings at once. Everything here is pure: no I/O, no clock, no randomness, no map order in
+// Package ir is ExecIR, the document that a run executes. Start with Document for the format, and with Program, which is a
+// document that package check has validated. Package expr has the two small languages inside of documents, value expressions
+// and conditions, and package finding the errors and warnings about them. Everything here is pure: no I/O, no clock, no randomness, no map order in
 // results; the same document and state give the same result on every machine. The engine runs nodes; this package does not.
 //
 //	reference   "$vars.a.b[0]", a path into one of the namespaces $vars $tmp $ctx $in $err
@@ -14,9 +12,10 @@ package ir
 
 import (
 	"encoding/json"
-	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Version is the ExecIR version this runtime writes and the newest it reads.
@@ -73,42 +72,46 @@ const DefaultMaxParallel = 4
 // Edge leads from one node to another; the outgoing edges of a node are tried in order (larger
 // priority first, then as they stand) and the first true one wins.
 type Edge struct {
-	From          string `json:"from"`
-	To            string `json:"to"`
-	When          *Cond  `json:"when,omitempty"`
-	Priority      int    `json:"priority,omitempty"`
-	MaxTraversals int    `json:"max_traversals,omitempty"`
+	From          string     `json:"from"`
+	To            string     `json:"to"`
+	When          *expr.Cond `json:"when,omitempty"`
+	Priority      int        `json:"priority,omitempty"`
+	MaxTraversals int        `json:"max_traversals,omitempty"`
 }
 
-// Failure is a failed evaluation or node.
-type Failure struct {
-	Kind    string          `json:"kind"`
-	Message string          `json:"message"`
-	Node    string          `json:"node,omitempty"`
-	Attempt int             `json:"attempt,omitempty"`
-	Data    json.RawMessage `json:"data,omitempty"`
-}
+// Parts of documents and programs that other packages define.
+type (
+	// Cond is a condition of an edge, a case or a loop.
+	Cond = expr.Cond
+	// Scope holds the values that expressions refer to.
+	Scope = expr.Scope
+	// Failure is a failed evaluation or node.
+	Failure = expr.Failure
+	// Finding is an error or warning about a document.
+	Finding = finding.Finding
+)
 
-func (f *Failure) Error() string { return f.Kind + ": " + f.Message }
-
-// Finding is an error or warning of validation; all are reported at once.
-type Finding struct {
-	Code     string `json:"code"`
-	Severity string `json:"severity"` // error | warning
-	Pointer  string `json:"pointer"`
-	Node     string `json:"node,omitempty"` // the node or step that Pointer lies in, or from which the edge at Pointer leads
-	Message  string `json:"message"`
-	Hint     string `json:"hint"`
-}
-
-// Place returns the pointer, and the node in parentheses.
-func (f Finding) Place() string {
-	place := f.Pointer
-	if f.Node != "" {
-		place += " (" + f.Node + ")"
-	}
-	return strings.TrimSpace(place)
-}
+// Failure kinds, a closed list.
+const (
+	FailTimeout         = expr.FailTimeout
+	FailTool            = expr.FailTool
+	FailToolUnavailable = expr.FailToolUnavailable
+	FailToolDenied      = expr.FailToolDenied
+	FailParse           = expr.FailParse
+	FailSchema          = expr.FailSchema
+	FailInvariant       = expr.FailInvariant
+	FailRefusal         = expr.FailRefusal
+	FailTruncated       = expr.FailTruncated
+	FailProvider        = expr.FailProvider
+	FailRateLimited     = expr.FailRateLimited
+	FailRef             = expr.FailRef
+	FailStateType       = expr.FailStateType
+	FailNoEdge          = expr.FailNoEdge
+	FailLimit           = expr.FailLimit
+	FailCancelled       = expr.FailCancelled
+	FailHumanRejected   = expr.FailHumanRejected
+	FailHumanTimeout    = expr.FailHumanTimeout
+)
 
 // Program is a validated document with the manifests of its tools, ready to be stepped. It is immutable.
 type Program struct {
@@ -127,16 +130,3 @@ func (p *Program) Node(id string) *Node { return p.nodes[id] }
 
 // Out returns the outgoing edges of a node in the order in which they are tried.
 func (p *Program) Out(id string) []Edge { return p.out[id] }
-
-// Scope holds the values of the namespaces. Numbers are json.Number throughout. A nil namespace is absent.
-type Scope struct {
-	Vars, Tmp, Ctx, In, Out, Err any
-
-	element *element // of the innermost any, all or MAP
-}
-
-// WithItem is s inside of a MAP's iteration.
-func (s Scope) WithItem(item any, index int) Scope {
-	s.element = &element{value: item, index: index}
-	return s
-}

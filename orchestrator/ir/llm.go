@@ -3,21 +3,21 @@ package ir
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"slices"
 
 	"github.com/spritekit/lattice/manifests/schemas"
 	"github.com/spritekit/lattice/manifests/templates"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Validator is one check of a model's output, besides output_schema, which is always checked first.
 type Validator struct {
-	Type    string `json:"type"`              // json_schema | invariant | choice_in_candidates | label_in_set | no_extra_text | max_chars
-	Schema  string `json:"schema,omitempty"`  // json_schema: name of a schema
-	Expr    string `json:"expr,omitempty"`    // invariant: a condition as text, such as "$out.id in $in.candidates[*].id"
-	AST     *Cond  `json:"ast,omitempty"`     // invariant: the same as a condition; $out is the output, $in the projected inputs
-	Message string `json:"message,omitempty"` // invariant: the message of the repair packet
-	Max     int    `json:"max,omitempty"`     // max_chars: of every text in the output
+	Type    string     `json:"type"`              // json_schema | invariant | choice_in_candidates | label_in_set | no_extra_text | max_chars
+	Schema  string     `json:"schema,omitempty"`  // json_schema: name of a schema
+	Expr    string     `json:"expr,omitempty"`    // invariant: a condition as text, such as "$out.id in $in.candidates[*].id"
+	AST     *expr.Cond `json:"ast,omitempty"`     // invariant: the same as a condition; $out is the output, $in the projected inputs
+	Message string     `json:"message,omitempty"` // invariant: the message of the repair packet
+	Max     int        `json:"max,omitempty"`     // max_chars: of every text in the output
 }
 
 // RetryPolicy says how often a model of one class is asked, and how.
@@ -40,24 +40,20 @@ type Escalations []Escalation
 // Bounds and defaults of questions to models.
 const (
 	DefaultOutputTokens = 1024
-	maxOutputTokens     = 1 << 20
-	maxAttempts         = 5
+	MaxOutputTokens     = 1 << 20
+	MaxAttempts         = 5
 )
-
-// Ports of LLM nodes in addition to the members of the output; a member of the same name hides one. LLM_CHOOSE with resolve also
-// has "item".
-var llmPorts = []string{"attempts", "cached", "class", "escalated", "repaired"}
 
 // Template returns the prompt template of a node. ok is false if it differs from the one that the node's document pins.
 func (p *Program) Template(n *Node) (templates.Template, bool) {
 	doc := p.documentOf(n)
-	t, ok := doc.findTemplate(n.PromptTemplate)
+	t, ok := doc.FindTemplate(n.PromptTemplate)
 	pin := doc.Templates[n.PromptTemplate]
 	return t, ok && (pin == "" || pin == t.SHA256)
 }
 
-// findTemplate returns one of the document's own templates, else a built-in one.
-func (d *Document) findTemplate(id string) (templates.Template, bool) {
+// FindTemplate returns one of the document's own templates, else a built-in one.
+func (d *Document) FindTemplate(id string) (templates.Template, bool) {
 	own, ok := d.PromptTemplates[id]
 	if !ok {
 		return templates.Builtin(id)
@@ -68,7 +64,7 @@ func (d *Document) findTemplate(id string) (templates.Template, bool) {
 
 // OutputSchema returns a schema by the name that a node uses: one of its document's own, else one that comes with lattice.
 func (p *Program) OutputSchema(n *Node, name string) (json.RawMessage, bool) {
-	return p.documentOf(n).outputSchema(name)
+	return p.documentOf(n).FindOutputSchema(name)
 }
 
 // documentOf is the document in which a node stands.
@@ -79,7 +75,7 @@ func (p *Program) documentOf(n *Node) *Document {
 	return &p.Doc
 }
 
-func (d *Document) outputSchema(name string) (json.RawMessage, bool) {
+func (d *Document) FindOutputSchema(name string) (json.RawMessage, bool) {
 	if schema, ok := d.Schemas[name]; ok {
 		return schema, true
 	}
@@ -119,28 +115,13 @@ func (p *Program) Climbs() []Climb {
 	return slices.Compact(list)
 }
 
-// portsLLM lists the top-level members of the output of an LLM_… node, nil if they are not known.
-func (g *graph) portsLLM(n *Node) []string {
-	schema, ok := g.doc.outputSchema(n.OutputSchema)
-	var top struct {
-		Properties           map[string]json.RawMessage
-		AdditionalProperties any
-	}
-	if !ok || json.Unmarshal(schema, &top) != nil || top.AdditionalProperties != false {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(top.Properties))
-}
-
-// extraPorts lists the ports of a node in addition to the members of its output.
-func extraPorts(n *Node) []string {
+// ImplicitPorts are inputs that a node has by its other members.
+func (n *Node) ImplicitPorts() []string {
 	switch {
-	case n.Op == OpLLMChoose && n.Resolve:
-		return append([]string{"item"}, llmPorts...)
-	case n.Op.LLM():
-		return llmPorts
-	case n.Op == OpToolCall && n.ForksSprites():
-		return []string{"sprite"}
+	case n.Op == OpLLMClassify:
+		return []string{"labels"}
+	case n.Candidates != nil:
+		return []string{"candidates"}
 	}
 	return nil
 }

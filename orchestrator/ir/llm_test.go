@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 )
 
 // pick is a sound LLM_CHOOSE; old and new pairs change its text.
@@ -74,7 +74,7 @@ func TestParseQuestions(t *testing.T) {
 		"a rule for calls":         {[]string{`"resolve":true,`, `"resolve":true,"retry":[{"on":["ALL"]}],`}, []string{"field_not_allowed" + at + "/retry"}},
 		"a timeout":                {[]string{`"resolve":true,`, `"resolve":true,"timeout_s":3,`}, nil},
 	} {
-		p, findings := ir.Parse([]byte(pick(t, tt.replace...)), tools)
+		p, findings := check.Parse([]byte(pick(t, tt.replace...)), tools)
 		var got []string
 		for _, f := range findings {
 			got = append(got, f.Code+" "+f.Pointer)

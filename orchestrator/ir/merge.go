@@ -6,6 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Merge joins inputs, the values of From, in their order:
@@ -21,7 +24,7 @@ import (
 // A conflict is a member with different values on both sides; OnConflict says whether the last or the first stands, or
 // that the node fails with invariant_failure. An input of the wrong type is state_type_error. Inputs are not changed;
 // the result may share structure with them.
-func (n *Node) Merge(inputs []any) (any, *Failure) {
+func (n *Node) Merge(inputs []any) (any, *expr.Failure) {
 	switch n.Strategy {
 	case MergeShallow, MergeDeep:
 		return n.mergeObjects(inputs)
@@ -50,14 +53,14 @@ func (n *Node) Merge(inputs []any) (any, *Failure) {
 		}
 		return out, nil
 	}
-	return nil, failf(FailSchema, "there is no strategy %q", n.Strategy)
+	return nil, expr.Failf(expr.FailSchema, "there is no strategy %q", n.Strategy)
 }
 
-func (n *Node) inputTypeFailure(i int, want string, got any) *Failure {
-	return failf(FailStateType, "%s needs %s from input %d but found %s", n.Strategy, want, i, typeName(got))
+func (n *Node) inputTypeFailure(i int, want string, got any) *expr.Failure {
+	return expr.Failf(expr.FailStateType, "%s needs %s from input %d but found %s", n.Strategy, want, i, expr.TypeName(got))
 }
 
-func (n *Node) mergeObjects(inputs []any) (any, *Failure) {
+func (n *Node) mergeObjects(inputs []any) (any, *expr.Failure) {
 	out := map[string]any{}
 	for i, input := range inputs {
 		object, ok := input.(map[string]any)
@@ -72,7 +75,7 @@ func (n *Node) mergeObjects(inputs []any) (any, *Failure) {
 }
 
 // mergeInto merges from into out. out itself is not shared, but its nested values may be: they are copied on write.
-func (n *Node) mergeInto(out, from map[string]any, deep bool, at string) *Failure {
+func (n *Node) mergeInto(out, from map[string]any, deep bool, at string) *expr.Failure {
 	for _, k := range slices.Sorted(maps.Keys(from)) {
 		old, there := out[k]
 		if !there {
@@ -83,16 +86,16 @@ func (n *Node) mergeInto(out, from map[string]any, deep bool, at string) *Failur
 		member, bothObjects := from[k].(map[string]any)
 		if deep && isObject && bothObjects {
 			merged := maps.Clone(below)
-			if f := n.mergeInto(merged, member, deep, at+"/"+escapePointer(k)); f != nil {
+			if f := n.mergeInto(merged, member, deep, at+"/"+finding.EscapePointer(k)); f != nil {
 				return f
 			}
 			out[k] = merged
 			continue
 		}
 		switch {
-		case n.OnConflict == "first" || equalValues(old, from[k]):
+		case n.OnConflict == "first" || expr.EqualValues(old, from[k]):
 		case n.OnConflict == "error":
-			return failf(FailInvariant, "the inputs differ in %s/%s, and on_conflict is error", at, escapePointer(k))
+			return expr.Failf(expr.FailInvariant, "the inputs differ in %s/%s, and on_conflict is error", at, finding.EscapePointer(k))
 		default:
 			out[k] = from[k]
 		}
@@ -100,7 +103,7 @@ func (n *Node) mergeInto(out, from map[string]any, deep bool, at string) *Failur
 	return nil
 }
 
-func (n *Node) mergeByKey(inputs []any) (any, *Failure) {
+func (n *Node) mergeByKey(inputs []any) (any, *expr.Failure) {
 	out, places := []any{}, map[string]int{}
 	for i, input := range inputs {
 		list, ok := input.([]any)
@@ -110,11 +113,11 @@ func (n *Node) mergeByKey(inputs []any) (any, *Failure) {
 		for j, element := range list {
 			object, ok := element.(map[string]any)
 			if !ok {
-				return nil, failf(FailStateType, "by_key needs objects; element %d of input %d is %s", j, i, typeName(element))
+				return nil, expr.Failf(expr.FailStateType, "by_key needs objects; element %d of input %d is %s", j, i, expr.TypeName(element))
 			}
 			key, err := mergeKey(object, n.Key)
 			if err != nil {
-				return nil, failf(FailStateType, "element %d of input %d: %v", j, i, err)
+				return nil, expr.Failf(expr.FailStateType, "element %d of input %d: %v", j, i, err)
 			}
 			place, there := places[key]
 			if !there {
@@ -144,11 +147,11 @@ func mergeKey(object map[string]any, name string) (string, error) {
 	case bool:
 		return "b" + strconv.FormatBool(v), nil
 	case json.Number:
-		if d, ok := parseDecimal(v); ok {
-			return fmt.Sprintf("n%d %s %s", d.sign, d.digits, d.exp), nil
+		if d, ok := expr.ParseDecimal(v); ok {
+			return fmt.Sprintf("n%d %s %s", d.Sign, d.Digits, d.Exp), nil
 		}
 	}
-	return "", fmt.Errorf("the key %q is %s; a string, a number or a boolean is wanted", name, typeName(value))
+	return "", fmt.Errorf("the key %q is %s; a string, a number or a boolean is wanted", name, expr.TypeName(value))
 }
 
 // mergePatch is MergePatch of RFC 7396.

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 func TestMerge(t *testing.T) {
@@ -51,7 +52,7 @@ func TestMerge(t *testing.T) {
 			got := ""
 			if f != nil {
 				got = f.Kind
-			} else if text, err := ir.Marshal(v); err == nil {
+			} else if text, err := expr.Marshal(v); err == nil {
 				got = string(text)
 			}
 			if got != c.want {
@@ -88,7 +89,7 @@ func TestMergePatch(t *testing.T) {
 	} {
 		n := ir.Node{Strategy: ir.MergePatch}
 		v, f := n.Merge([]any{decode(t, c.original), decode(t, c.patch)})
-		text, err := ir.Marshal(v)
+		text, err := expr.Marshal(v)
 		if f != nil || err != nil || string(text) != c.want {
 			t.Errorf("merge_patch of %s and %s = %s, want %s (%v, %v)", c.original, c.patch, text, c.want, f, err)
 		}

@@ -2,8 +2,13 @@ package ir
 
 import (
 	"encoding/json"
+	"reflect"
+	"regexp"
+	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Node is one node; which fields belong to which op is checked by Validate.
@@ -13,7 +18,7 @@ type Node struct {
 	Inputs     map[string]json.RawMessage `json:"inputs,omitempty"`     // PACK, HUMAN, SUBGRAPH, LLM_…: port → value expression
 	Outputs    map[string]string          `json:"outputs,omitempty"`    // port → "$vars.x" | "$tmp.x"
 	Projection map[string][]string        `json:"projection,omitempty"` // PACK, HUMAN, LLM_…: port → picked members, [] = whole
-	Skip       *Cond                      `json:"when_skip,omitempty"`  // true: the node does nothing and writes nothing, and is left by its edges
+	Skip       *expr.Cond                 `json:"when_skip,omitempty"`  // true: the node does nothing and writes nothing, and is left by its edges
 	TimeoutS   float64                    `json:"timeout_s,omitempty"`  // of one attempt; of MAP, PARALLEL, LOOP and SUBGRAPH with all that runs inside, people included
 	Retry      []Retry                    `json:"retry,omitempty"`
 	Catch      []Catch                    `json:"catch,omitempty"`
@@ -73,8 +78,8 @@ type Node struct {
 	// is asked after each. $index counts from 0; $item is Init at first and then the result of the iteration before. Each
 	// iteration has a $tmp of its own; unlike that of a MAP, a LOOP's body may write $vars. More than MaxIterations are
 	// limit_exceeded. Ports: "result", the last iteration's, and "iterations".
-	Until         *Cond           `json:"until,omitempty"`
-	While         *Cond           `json:"while,omitempty"`
+	Until         *expr.Cond      `json:"until,omitempty"`
+	While         *expr.Cond      `json:"while,omitempty"`
 	Init          json.RawMessage `json:"init,omitempty"` // value expression, default null
 	MaxIterations int             `json:"max_iterations,omitempty"`
 
@@ -169,8 +174,8 @@ const (
 
 // Case is one case of a SWITCH.
 type Case struct {
-	Name string `json:"name"`
-	When *Cond  `json:"when"`
+	Name string     `json:"name"`
+	When *expr.Cond `json:"when"`
 }
 
 // Retry is one retry rule; MaxAttempts counts all attempts, the first included.
@@ -190,30 +195,40 @@ type Catch struct {
 	Bind string   `json:"bind,omitempty"`
 }
 
-// Failure kinds, a closed list.
-const (
-	FailTimeout         = "timeout"
-	FailTool            = "tool_error"
-	FailToolUnavailable = "tool_unavailable"
-	FailToolDenied      = "tool_denied"
-	FailParse           = "parse_failure"
-	FailSchema          = "schema_failure"
-	FailInvariant       = "invariant_failure"
-	FailRefusal         = "refusal"
-	FailTruncated       = "truncated"
-	FailProvider        = "provider_error"
-	FailRateLimited     = "rate_limited"
-	FailRef             = "ref_unresolved"
-	FailStateType       = "state_type_error"
-	FailNoEdge          = "no_edge_matched"
-	FailLimit           = "limit_exceeded"
-	FailCancelled       = "cancelled"
-	FailHumanRejected   = "human_rejected"
-	FailHumanTimeout    = "human_timeout"
-)
+var IDPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`) })
 
-// failureKinds is the closed list that retry, catch and escalation choose from.
-var failureKinds = []string{
-	FailTimeout, FailTool, FailToolUnavailable, FailToolDenied, FailParse, FailSchema, FailInvariant, FailRefusal, FailTruncated,
-	FailProvider, FailRateLimited, FailRef, FailStateType, FailNoEdge, FailLimit, FailCancelled, FailHumanRejected, FailHumanTimeout,
+// NodeFields lists the members of a node that belong to some ops only.
+var NodeFields = map[string][]Op{
+	"inputs":     {OpPack, OpHuman, OpSubgraph, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
+	"projection": {OpPack, OpHuman, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
+	"timeout_s":  {OpToolCall, OpHuman, OpMap, OpParallel, OpLoop, OpSubgraph, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}, "retry": {OpToolCall, OpMap, OpParallel, OpLoop, OpSubgraph},
+	"tool": {OpToolCall}, "args": {OpToolCall}, "side_effect": {OpToolCall}, "idempotency_key": {OpToolCall}, "sprite": {OpToolCall, OpMap, OpParallel}, "keep_sprite": {OpToolCall, OpMap, OpParallel},
+	"cases": {OpSwitch}, "default": {OpSwitch},
+	"prompt": {OpHuman}, "choices": {OpHuman}, "expected_inputs": {OpHuman}, "default_answer": {OpHuman}, "on_timeout": {OpHuman},
+	"from": {OpMerge}, "strategy": {OpMerge}, "key": {OpMerge}, "by": {OpMerge}, "on_conflict": {OpMerge},
+	"items": {OpMap}, "as": {OpMap}, "body": {OpMap, OpLoop}, "max_items": {OpMap}, "concurrency": {OpMap, OpParallel}, "on_error": {OpMap},
+	"tolerated_failures": {OpMap}, "result": {OpMap, OpLoop},
+	"branches": {OpParallel}, "join": {OpParallel},
+	"until": {OpLoop}, "while": {OpLoop}, "init": {OpLoop}, "max_iterations": {OpLoop},
+	"ref": {OpSubgraph}, "set": {OpSet}, "seconds": {OpWait}, "at": {OpWait}, "kind": {OpFail}, "message": {OpFail},
+	"output": {OpEnd}, "event": {OpEmit}, "compensate": {OpToolCall}, "answer_schema": {OpHuman},
+	"model_class": llmOps, "prompt_template": llmOps, "output_schema": llmOps, "validators": llmOps, "retry_policy": llmOps,
+	"escalation": llmOps, "max_output_tokens": llmOps, "temperature": llmOps, "seed": llmOps, "cache": {OpToolCall, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
+	"labels": {OpLLMClassify}, "allow_unknown": {OpLLMClassify}, "candidates": {OpLLMChoose}, "id_field": {OpLLMChoose},
+	"on_empty": {OpLLMChoose}, "on_single": {OpLLMChoose}, "resolve": {OpLLMChoose},
+}
+
+var llmOps = []Op{OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}
+
+// PresentMembers names the op-bound members that a node has.
+func (n *Node) PresentMembers() []string {
+	var has []string
+	v := reflect.ValueOf(n).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if _, bound := NodeFields[name]; bound && !v.Field(i).IsZero() {
+			has = append(has, name)
+		}
+	}
+	return has
 }

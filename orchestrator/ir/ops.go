@@ -35,8 +35,8 @@ func Ops() []Op {
 	}
 }
 
-// opNames are ops as text, for hints.
-func opNames(ops []Op) []string {
+// OpNames are ops as text, for hints.
+func OpNames(ops []Op) []string {
 	out := make([]string, len(ops))
 	for i, op := range ops {
 		out[i] = string(op)

@@ -13,6 +13,9 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // tools is a small world of skills for the tests: every declared type, a required input, a variant.
@@ -259,7 +262,7 @@ func TestParseFindings(t *testing.T) {
 		"cond item":                    {when(`{"op":"any","items":"$in.l","where":{"op":"eq","left":"$item.x","right":"$index"}}`), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, findings := ir.Parse([]byte(c.doc), tools)
+			p, findings := check.Parse([]byte(c.doc), tools)
 			var got []string
 			for _, f := range findings {
 				got = append(got, f.Code+" "+f.Pointer)
@@ -273,10 +276,10 @@ func TestParseFindings(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("findings (-want +got):\n%s\n%+v", diff, findings)
 			}
-			if (p == nil) != ir.HasErrors(findings) {
+			if (p == nil) != finding.HasErrors(findings) {
 				t.Errorf("program %v with findings %v", p != nil, findings)
 			}
-			if _, again := ir.Parse([]byte(c.doc), tools); !cmp.Equal(findings, again) {
+			if _, again := check.Parse([]byte(c.doc), tools); !cmp.Equal(findings, again) {
 				t.Error("a second Parse finds something else")
 			}
 		})
@@ -285,7 +288,9 @@ func TestParseFindings(t *testing.T) {
 
 const packC2 = `{"id":"a","op":"PACK","inputs":{"x":1}}`
 
-func packB2(expr string) string { return `{"id":"a","op":"PACK","inputs":{"x":` + expr + `}}` }
+func packB2(expression string) string {
+	return `{"id":"a","op":"PACK","inputs":{"x":` + expression + `}}`
+}
 
 func look2(more string) string {
 	return `{"id":"a","op":"TOOL_CALL","tool":"look","args":{"path":"x"},` + more + `}`
@@ -297,15 +302,15 @@ func TestHints(t *testing.T) {
 		"op":       {doc(`{"id":"a","op":"TOOLCALL"}`, ``), `did you mean "TOOL_CALL"?`},
 		"node":     {doc(look, `{"from":"a","to":"A"}`), `did you mean "a"?`},
 		"version":  {`{"execir_version":"1.7"}`, "run it with a lattice of that version"},
-		"cond op":  {when(`{"op":"sometimes"}`), "known: " + strings.Join(ir.CondOps(), ", ")},
-		"kind":     {node(`"retry":[{"on":["oops"]}]`), "known: " + strings.Join(ir.FailureKinds(), ", ")},
+		"cond op":  {when(`{"op":"sometimes"}`), "known: " + strings.Join(expr.CondOps(), ", ")},
+		"kind":     {node(`"retry":[{"on":["oops"]}]`), "known: " + strings.Join(expr.FailureKinds(), ", ")},
 		"type":     {human(`"prompt":"?","expected_inputs":{"n":"number"}`), "known: string, integer, boolean, map, array<T>; the protocol has no fractions: ask for a string"},
 		"end":      {`{"execir_version":`, "the document is truncated: close all brackets and quotes"},
 		"more":     {`{} {}`, "a document is one object; remove what follows it"},
 		"comment":  {`{ // x`, `strings need "double quotes", commas go between members only, and comments are not allowed`},
 		"too deep": {strings.Repeat(`[`, 70) + strings.Repeat(`]`, 70), "flatten it, or pass the deep part as input"},
 	} {
-		_, findings := ir.Parse([]byte(c.doc), tools)
+		_, findings := check.Parse([]byte(c.doc), tools)
 		if len(findings) != 1 || findings[0].Hint != c.hint {
 			t.Errorf("%s: findings = %+v, want one with hint %q", name, findings, c.hint)
 		}
@@ -313,8 +318,8 @@ func TestHints(t *testing.T) {
 }
 
 func TestDigestIsCanonical(t *testing.T) {
-	a, _ := ir.Parse([]byte(`{"execir_version":"1.0","entry_node":"a","nodes":[{"id":"a","op":"PACK","inputs":{"x":1}}]}`), tools)
-	b, _ := ir.Parse([]byte("{ \"nodes\" : [{\"inputs\":{\"x\":1.0},\"op\":\"PACK\",\"id\":\"a\"}],\n\"entry_node\":\"\\u0061\",\"execir_version\":\"1.0\"}"), tools)
+	a, _ := check.Parse([]byte(`{"execir_version":"1.0","entry_node":"a","nodes":[{"id":"a","op":"PACK","inputs":{"x":1}}]}`), tools)
+	b, _ := check.Parse([]byte("{ \"nodes\" : [{\"inputs\":{\"x\":1.0},\"op\":\"PACK\",\"id\":\"a\"}],\n\"entry_node\":\"\\u0061\",\"execir_version\":\"1.0\"}"), tools)
 	if a == nil || b == nil || a.Digest != b.Digest || !strings.HasPrefix(a.Digest, "sha256:") {
 		t.Errorf("two spellings of one document: %+v and %+v", a, b)
 	}
@@ -322,7 +327,7 @@ func TestDigestIsCanonical(t *testing.T) {
 
 func TestClassAndPreflight(t *testing.T) {
 	parse := func(mode string) *ir.Program {
-		p, findings := ir.Parse([]byte(doc(`{"id":"a","op":"TOOL_CALL","tool":"put","args":{"mode":`+mode+`}}`, ``)), tools)
+		p, findings := check.Parse([]byte(doc(`{"id":"a","op":"TOOL_CALL","tool":"put","args":{"mode":`+mode+`}}`, ``)), tools)
 		if p == nil {
 			t.Fatalf("mode %s: %+v", mode, findings)
 		}
@@ -356,7 +361,7 @@ func TestClassAndPreflight(t *testing.T) {
 // What calls in a body need is asked for before the run, like all else, and a flow whose only calls are there needs a
 // sprite.
 func TestProgramKnowsBodies(t *testing.T) {
-	p, findings := ir.Parse([]byte(over(`"concurrency":3`, `{"entry_node":"b","nodes":[{"id":"b","op":"TOOL_CALL","tool":"put","args":{"mode":"direct"}}]}`)), tools)
+	p, findings := check.Parse([]byte(over(`"concurrency":3`, `{"entry_node":"b","nodes":[{"id":"b","op":"TOOL_CALL","tool":"put","args":{"mode":"direct"}}]}`)), tools)
 	if p == nil {
 		t.Fatal(findings)
 	}
@@ -370,7 +375,7 @@ func TestProgramKnowsBodies(t *testing.T) {
 	if !p.CallsSkills() || p.Node("b") == nil || p.Width(p.Node("a")) != 1 || p.MaxParallel() != ir.DefaultMaxParallel {
 		t.Errorf("calls %v, node %v, width %d, max_parallel %d", p.CallsSkills(), p.Node("b"), p.Width(p.Node("a")), p.MaxParallel())
 	}
-	if p, _ := ir.Parse([]byte(over(`"concurrency":3`, inBody(``))), tools); p == nil || p.Width(p.Node("a")) != 3 {
+	if p, _ := check.Parse([]byte(over(`"concurrency":3`, inBody(``))), tools); p == nil || p.Width(p.Node("a")) != 3 {
 		t.Errorf("a body that reads does not run at once")
 	}
 }
@@ -393,13 +398,13 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(node(`"retry":[{"on":["ALL"],"jitter":"full"}],"catch":[{"on":["ALL"],"to":"a","bind":"$tmp.e"}]`)))
 	f.Add([]byte(over(`"concurrency":2,"on_error":"collect","tolerated_failures":1,"result":"$tmp.x"`, `{"entry_node":"b","nodes":[{"id":"b","op":"MAP","items":"$item","max_items":1,"body":{"entry_node":"c","nodes":[{"id":"c","op":"MERGE","strategy":"by_key","key":"id","from":["$item"]}]},"outputs":{"result":"$tmp.x"}}]}`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		p, _ := ir.Parse(data, manifests.Lookup)
+		p, _ := check.Parse(data, manifests.Lookup)
 		if p == nil {
 			return
 		}
 		p.Preflight(nil)
 		p.MissingInputs(map[string]any{"x": nil, "l": []any{json.Number("1")}})
-		again, _ := ir.Parse(bytes.Clone(data), manifests.Lookup)
+		again, _ := check.Parse(bytes.Clone(data), manifests.Lookup)
 		if again == nil || again.Digest != p.Digest {
 			t.Fatalf("a second Parse gives %+v", again)
 		}
@@ -412,7 +417,7 @@ func TestParseBounds(t *testing.T) {
 	for i := range 20_000 {
 		outputs = append(outputs, fmt.Sprintf(`"p%d":"$vars.v%d"`, i, i))
 	}
-	_, findings := ir.Parse([]byte(doc(look2(`"outputs":{`+strings.Join(outputs, ",")+`}`), ``)), tools)
+	_, findings := check.Parse([]byte(doc(look2(`"outputs":{`+strings.Join(outputs, ",")+`}`), ``)), tools)
 	if len(findings) == 0 || findings[0].Code != "document_too_large" {
 		t.Errorf("20000 outputs: %d findings, want document_too_large", len(findings))
 	}
@@ -420,7 +425,7 @@ func TestParseBounds(t *testing.T) {
 	for i := range 1000 {
 		nodes = append(nodes, fmt.Sprintf(`{"id":"n%d","op":"PACK","inputs":{"x":1}}`, i))
 	}
-	_, findings = ir.Parse([]byte(doc(strings.Join(nodes, ","), ``)), tools)
+	_, findings = check.Parse([]byte(doc(strings.Join(nodes, ","), ``)), tools)
 	if len(findings) != 1 || findings[0].Code != "document_too_large" {
 		t.Errorf("1001 nodes: %d findings, want document_too_large", len(findings))
 	}

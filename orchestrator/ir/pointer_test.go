@@ -7,11 +7,13 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // TestRFC6901 reads the pointers of RFC 6901, section 5, as texts and as fragments.
 func TestRFC6901(t *testing.T) {
-	doc, err := Decode([]byte(`{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}`))
+	doc, err := expr.Decode([]byte(`{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j":5,"k\"l":6," ":7,"m~n":8}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,13 +21,13 @@ func TestRFC6901(t *testing.T) {
 		"/foo": `["bar","baz"]`, "/foo/0": `"bar"`, "/": "0", "/a~1b": "1", "/c%d": "2", "/e^f": "3", "/g|h": "4", `/i\j`: "5", `/k"l`: "6", "/ ": "7", "/m~0n": "8",
 	} {
 		v, ok := atPointer(doc, pointer)
-		if text, err := Marshal(v); !ok || err != nil || string(text) != want {
+		if text, err := expr.Marshal(v); !ok || err != nil || string(text) != want {
 			t.Errorf("at %q: %s, %v; want %s", pointer, text, ok, want)
 		}
 	}
 	for fragment, want := range map[string]string{"#/c%25d": "2", "#/a~1b": "1", "#/%20": "7", "#/m~0n": "8"} {
 		v, ok := followPointer(doc, fragment)
-		if text, err := Marshal(v); !ok || err != nil || string(text) != want {
+		if text, err := expr.Marshal(v); !ok || err != nil || string(text) != want {
 			t.Errorf("at %q: %s, %v; want %s", fragment, text, ok, want)
 		}
 	}
@@ -61,11 +63,11 @@ func TestPointerVectors(t *testing.T) {
 				continue
 			}
 			n++
-			doc, err := Decode(c.Doc)
+			doc, err := expr.Decode(c.Doc)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := Decode(c.Patch[0]["value"])
+			want, err := expr.Decode(c.Patch[0]["value"])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +87,7 @@ func TestExactDouble(t *testing.T) {
 		"0": true, "-0": true, "0.0e9": true, "1": true, "1.50": true, "0.1": true, "1e3": true, "9007199254740992": true, "1E400": false,
 		"9007199254740993": false, "1e-999999999": false, "0.1000000000000000055": false, "1e999999999999": false, strings.Repeat("9", 1000): false,
 	} {
-		if got := exactDouble(literal); got != want {
+		if got := expr.ExactDouble(literal); got != want {
 			t.Errorf("exactDouble(%.40s) = %v, want %v", literal, got, want)
 		}
 	}

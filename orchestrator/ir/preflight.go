@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // DefaultGrants are the permissions of a run without others: everything but git:push, credential:fetch and net.
@@ -19,8 +20,8 @@ func DefaultGrants() []string {
 // Preflight reports every permission that the program's calls need and grants does not contain, with one finding for each
 // node, so that a person can grant or refuse all of them at once. "*" grants everything. If the permissions depend on an
 // argument that is known only at run time, the finding is a warning and the call is checked when it is made.
-func (p *Program) Preflight(grants []string) []Finding {
-	var r report
+func (p *Program) Preflight(grants []string) []finding.Finding {
+	var r finding.Report
 	if slices.Contains(grants, "*") {
 		return nil
 	}
@@ -33,26 +34,26 @@ func (p *Program) Preflight(grants []string) []Finding {
 			if len(missing) > 0 {
 				list := strings.Join(missing, ", ")
 				add("permission_missing", at, "grant it: --allow "+strings.Join(missing, ","), format, tool, list)
-				r.findings[len(r.findings)-1].Node = n.ID
+				r.Findings[len(r.Findings)-1].Node = n.ID
 			}
 		}
-		found(r.addError, at+"/tool", "%s needs %s, which the run is not granted", n.Tool, missingFrom(sure, grants))
-		found(r.addWarning, at+"/tool", "%s may need %s, which the run is not granted", n.Tool, missingFrom(perhaps, grants))
+		found(r.AddError, at+"/tool", "%s needs %s, which the run is not granted", n.Tool, missingFrom(sure, grants))
+		found(r.AddWarning, at+"/tool", "%s may need %s, which the run is not granted", n.Tool, missingFrom(perhaps, grants))
 		if c := n.Compensate; c != nil {
 			all, perhaps := neededPermissions(p.Tools[c.Tool], c.Args)
-			found(r.addError, at+"/compensate/tool", "the compensation %s needs %s, which the run is not granted", c.Tool, missingFrom(append(all, perhaps...), grants))
+			found(r.AddError, at+"/compensate/tool", "the compensation %s needs %s, which the run is not granted", c.Tool, missingFrom(append(all, perhaps...), grants))
 		}
 	}
-	walkNodes(p.Doc.Nodes, "", visit)
+	WalkNodes(p.Doc.Nodes, "", visit)
 	for _, name := range slices.Sorted(maps.Keys(p.subs)) {
-		walkNodes(p.subs[name].Nodes, "/subgraphs/"+escapePointer(name)+"/document", visit)
+		WalkNodes(p.subs[name].Nodes, "/subgraphs/"+finding.EscapePointer(name)+"/document", visit)
 	}
-	return r.sortedFindings()
+	return r.SortedFindings()
 }
 
 // neededPermissions returns the permissions that a call certainly needs and those that it needs with some arguments.
 func neededPermissions(skill manifests.Skill, args json.RawMessage) (sure, perhaps []string) {
-	_, all, exact := effectiveClass(skill, args)
+	_, all, exact := EffectiveClass(skill, args)
 	if exact {
 		return all, nil
 	}

@@ -1,9 +1,11 @@
 package ir
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,61 +14,67 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
-// Parse decodes a document strictly (at most MaxDocumentBytes; duplicate and unknown keys refused, except meta and x-…)
-// and validates it against the manifests of its tools. All findings are returned at once, in the order of their
-// pointers; the program is nil if one of them is an error. A document of an unsupported version gets that one finding.
-// judges examine the document and its subgraphs and add their findings.
-func Parse(data []byte, tools func(name string) (manifests.Skill, bool), judges ...Judge) (*Program, []Finding) {
-	var r report
-	v := &validator{tools: map[string]manifests.Skill{}, judges: judges}
-	v.top = v
-	doc, ok := parseDocument(data, &r, v, tools)
-	if !ok {
-		return nil, NameNodes(data, r.sortedFindings())
+// EdgeOrder returns the positions of edges as they are tried: larger priority first, then array order.
+func EdgeOrder(edges []Edge) []int {
+	order := make([]int, len(edges))
+	for i := range order {
+		order[i] = i
 	}
-	digest, err := digestOf(data)
-	if err != nil && !HasErrors(r.findings) {
-		r.addError("json_invalid", "", hintText, "write the document in RFC 8785 form: %v", err)
-	}
-	findings := NameNodes(data, r.sortedFindings())
-	if HasErrors(findings) {
-		return nil, findings
-	}
-	return newProgram(doc, digest, v.tools, v.subs), findings
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(edges[b].Priority, edges[a].Priority) })
+	return order
 }
 
-// Judge checks one aspect of a document. Members that could not be decoded have zero values.
-type Judge = func(*Document) []Finding
-
-// parseDocument decodes and checks one document. For a subgraph, top is the validator of the enclosing document, else a
-// new one.
-func parseDocument(data []byte, r *report, top *validator, tools toolLookup) (Document, bool) {
-	tree := decodeTree(data, r)
-	if tree == nil || !execIR.checkVersion(tree, r) {
-		return Document{}, false
+func SerialReasonsOf(n *Node, lookup ToolLookup, sub func(ref string) []Node) []string {
+	var why []string
+	forks, sprite := n.ForksSprites(), n.Sprite
+	visit := func(n *Node, _ string) {
+		switch n.Op {
+		case OpHuman:
+			why = append(why, n.ID+" asks a person")
+		case OpSubgraph:
+			inside := &Node{Sprite: sprite, Body: &Body{Nodes: sub(n.Ref)}}
+			if len(SerialReasonsOf(inside, lookup, sub)) > 0 {
+				why = append(why, n.ID+" runs a subgraph that writes or asks")
+			}
+		case OpToolCall:
+			skill, ok := lookup(n.Tool)
+			if !ok {
+				return // reported where it stands
+			}
+			class, _, _ := EffectiveClass(skill, n.Args)
+			if slices.Contains(Classes, n.SideEffect) && IsStricter(n.SideEffect, class) {
+				class = n.SideEffect
+			}
+			harmless := manifests.ClassRead
+			if forks || n.ForksSprites() {
+				harmless = manifests.ClassSprite
+			}
+			if IsStricter(class, harmless) {
+				why = append(why, fmt.Sprintf("%s calls %s, which is of class %s", n.ID, n.Tool, class))
+			}
+		default:
+		}
 	}
-	doc, err := bindDocument(execIR.withValidVersion(tree), r)
-	if err != nil {
-		r.addError("json_invalid", "", hintText, "read the document: %v", err)
-		return Document{}, false
+	for _, b := range n.InnerGraphs() {
+		WalkNodes(b.Nodes, "", visit)
 	}
-	misshapen := slices.Clone(r.findings)
-	v := top
-	if top.doc != nil {
-		v = &validator{tools: top.tools, top: top}
-	}
-	v.report, v.doc, v.lookup, v.places = r, &doc, tools, map[string]string{}
-	v.checkDocument()
-	for _, judge := range top.judges {
-		r.findings = append(r.findings, judge(&doc)...)
-	}
-	r.findings = withoutEchoes(r.findings, misshapen)
-	return doc, true
+	return why
 }
 
-func digestOf(data []byte) (string, error) {
+// spriteFork is the value of sprite that gives each iteration, or a single call, a fork.
+const spriteFork = "fork"
+
+// VariesByItem reports whether a value expression can differ between iterations.
+func VariesByItem(text json.RawMessage) bool {
+	expression, err := expr.Decode(text)
+	return err != nil || !expr.ExprReads(expression, []string{"$vars", "$ctx", "$in", "$trigger", "$err"})
+}
+
+func DigestOf(data []byte) (string, error) {
 	canonical, err := jcs.Transform(data)
 	if err != nil {
 		return "", err
@@ -75,14 +83,14 @@ func digestOf(data []byte) (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// newProgram returns the program of a checked document with the manifests of its tools and its subgraphs.
-func newProgram(doc Document, digest string, tools map[string]manifests.Skill, subs map[string]Document) *Program {
+// NewProgram returns the program of a checked document with the manifests of its tools and its subgraphs.
+func NewProgram(doc Document, digest string, tools map[string]manifests.Skill, subs map[string]Document) *Program {
 	p := &Program{Doc: doc, Digest: digest, Tools: tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}, homes: map[string]*Document{}}
 	for name, sub := range subs {
 		inner := sub.prefixIDs(name)
 		p.subs[name] = inner
 		p.addGraph(inner.Body)
-		walkNodes(inner.Nodes, "", func(n *Node, _ string) { p.homes[n.ID] = &sub })
+		WalkNodes(inner.Nodes, "", func(n *Node, _ string) { p.homes[n.ID] = &sub })
 	}
 	p.addGraph(&Body{Nodes: p.Doc.Nodes, Edges: p.Doc.Edges})
 	return p
@@ -91,9 +99,9 @@ func newProgram(doc Document, digest string, tools map[string]manifests.Skill, s
 // addGraph makes the nodes of a graph, and of those inside, known by their ids.
 func (p *Program) addGraph(b *Body) {
 	p.addEdges(b.Edges)
-	walkNodes(b.Nodes, "", func(n *Node, _ string) {
+	WalkNodes(b.Nodes, "", func(n *Node, _ string) {
 		p.nodes[n.ID] = n
-		for _, inner := range n.innerGraphs() {
+		for _, inner := range n.InnerGraphs() {
 			p.addEdges(inner.Edges)
 		}
 		switch n.Op {
@@ -105,7 +113,7 @@ func (p *Program) addGraph(b *Body) {
 }
 
 func (p *Program) addEdges(edges []Edge) {
-	for _, i := range edgeOrder(edges) {
+	for _, i := range EdgeOrder(edges) {
 		p.out[edges[i].From] = append(p.out[edges[i].From], edges[i])
 	}
 }
@@ -114,7 +122,7 @@ func (p *Program) iterationWidth(n *Node) int {
 	lookup := func(name string) (manifests.Skill, bool) { s, ok := p.Tools[name]; return s, ok }
 	sub := func(ref string) []Node { return p.subgraphOf(ref).Nodes }
 	switch {
-	case len(serialReasonsOf(n, lookup, sub)) > 0:
+	case len(SerialReasonsOf(n, lookup, sub)) > 0:
 		return 1
 	case n.Op == OpParallel && n.Concurrency == 0:
 		return min(len(n.Branches), p.MaxParallel())
@@ -132,13 +140,13 @@ func (p *Program) Inner(n *Node, i int) Inner {
 		return p.subgraphOf(n.Ref)
 	}
 	if n.Op == OpParallel {
-		return n.innerGraphs()[i]
+		return n.InnerGraphs()[i]
 	}
-	return n.innerGraphs()[0]
+	return n.InnerGraphs()[0]
 }
 
 func (p *Program) subgraphOf(ref string) Inner {
-	name, _, _ := splitRef(ref)
+	name, _, _ := SplitSubgraphRef(ref)
 	return p.subs[name]
 }
 
@@ -146,10 +154,10 @@ func (p *Program) subgraphOf(ref string) Inner {
 func (p *Program) CallsSkills() bool { return len(p.Tools) > 0 }
 
 // MaxParallel is how many calls may be under way at once.
-func (p *Program) MaxParallel() int { return p.Doc.maxParallel() }
+func (p *Program) MaxParallel() int { return p.Doc.MaxParallel() }
 
-// withoutEchoes drops findings about members that were misshapen and are therefore seen as missing.
-func withoutEchoes(findings, misshapen []Finding) []Finding {
+// WithoutEchoes drops findings about members that were misshapen and are therefore seen as missing.
+func WithoutEchoes(findings, misshapen []finding.Finding) []finding.Finding {
 	bad := map[string]bool{}
 	for _, f := range misshapen {
 		if f.Code != "field_unknown" && f.Code != "key_duplicate" {
@@ -157,7 +165,7 @@ func withoutEchoes(findings, misshapen []Finding) []Finding {
 		}
 	}
 	n := 0
-	return slices.DeleteFunc(findings, func(f Finding) bool {
+	return slices.DeleteFunc(findings, func(f finding.Finding) bool {
 		n++
 		if n <= len(misshapen) {
 			return false
@@ -173,7 +181,7 @@ func withoutEchoes(findings, misshapen []Finding) []Finding {
 	})
 }
 
-var execIR = Format{Name: "ExecIR", Member: "execir_version", Version: Version}
+var ExecIR = Format{Name: "ExecIR", Member: "execir_version", Version: Version}
 
 var digestPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^sha256:[0-9a-f]{64}$`) })
 
@@ -192,8 +200,11 @@ func (p *Program) Class(n *Node, args json.RawMessage) (manifests.Class, []strin
 		input = nil
 	}
 	class, permissions := skill.Effective(input)
-	if n.SideEffect != "" && isStricter(n.SideEffect, class) {
+	if n.SideEffect != "" && IsStricter(n.SideEffect, class) {
 		class = n.SideEffect
 	}
 	return class, slices.Concat(permissions, skill.OptionalPermissions)
 }
+
+// ToolLookup finds the manifest of a skill.
+type ToolLookup = func(name string) (manifests.Skill, bool)

@@ -6,25 +6,27 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Reads lists the references that a node reads itself, those of the graphs inside of it not counted, each once and in the
 // order of the node's members.
 func (n *Node) Reads() []string {
 	var out []string
-	add := func(r ref) {
+	add := func(r expr.Ref) {
 		if text := r.String(); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
 	}
 	for _, text := range n.valueExpressions() {
-		if expr, err := Decode(text); text != nil && err == nil {
-			everyRef(expr, add)
+		if expression, err := expr.Decode(text); text != nil && err == nil {
+			everyRef(expression, add)
 		}
 	}
 	for _, c := range n.allConditions() {
 		if c != nil {
-			condRefs(c.root, "", nil, func(r ref, _ string, _ []ref) { add(r) })
+			expr.CondRefs(c.Root, "", nil, func(r expr.Ref, _ string, _ []expr.Ref) { add(r) })
 		}
 	}
 	return out
@@ -43,8 +45,8 @@ func (n *Node) valueExpressions() []json.RawMessage {
 	return all
 }
 
-func (n *Node) allConditions() []*Cond {
-	all := []*Cond{n.Skip, n.While, n.Until}
+func (n *Node) allConditions() []*expr.Cond {
+	all := []*expr.Cond{n.Skip, n.While, n.Until}
 	for _, c := range n.Cases {
 		all = append(all, c.When)
 	}
@@ -59,10 +61,10 @@ func (n *Node) Writes() []string {
 }
 
 // everyRef calls visit for each reference in a value expression, those too that have a default.
-func everyRef(v any, visit func(ref)) {
+func everyRef(v any, visit func(expr.Ref)) {
 	switch v := v.(type) {
 	case string:
-		if r, err := parseRef(v); looksLikeRef(v) && err == nil {
+		if r, err := expr.ParseRef(v); expr.LooksLikeRef(v) && err == nil {
 			visit(r)
 		}
 	case []any:
@@ -70,7 +72,7 @@ func everyRef(v any, visit func(ref)) {
 			everyRef(v[i], visit)
 		}
 	case map[string]any:
-		if operatorOf(v) == "lit" {
+		if expr.OperatorOf(v) == "lit" {
 			return
 		}
 		for _, k := range slices.Sorted(maps.Keys(v)) {
@@ -85,8 +87,8 @@ func (p *Program) Needs(n *Node) (class string, permissions []string) {
 	if !ok {
 		return "", nil
 	}
-	c, all, _ := effectiveClass(skill, n.Args)
-	if slices.Contains(classes, n.SideEffect) && isStricter(n.SideEffect, c) {
+	c, all, _ := EffectiveClass(skill, n.Args)
+	if slices.Contains(Classes, n.SideEffect) && IsStricter(n.SideEffect, c) {
 		c = n.SideEffect
 	}
 	return string(c), slices.Sorted(slices.Values(all))
@@ -99,7 +101,7 @@ func (p *Program) Walk(visit func(n *Node, depth int)) {
 	all = func(nodes []Node, depth int) {
 		for i := range nodes {
 			visit(&nodes[i], depth)
-			for _, b := range nodes[i].innerGraphs() {
+			for _, b := range nodes[i].InnerGraphs() {
 				all(b.Nodes, depth+1)
 			}
 		}
@@ -111,13 +113,13 @@ func (p *Program) Walk(visit func(n *Node, depth int)) {
 }
 
 // Places visits all nodes of a document, those inside of others too, each with its JSON pointer.
-func (d *Document) Places(visit func(n *Node, pointer string)) { walkNodes(d.Nodes, "", visit) }
+func (d *Document) Places(visit func(n *Node, pointer string)) { WalkNodes(d.Nodes, "", visit) }
 
 // DescribeInputs names the inputs of the flow that give the node those of its arguments that text mentions: "command is the
 // input test_command". It returns "" if there are none.
 func (n *Node) DescribeInputs(text string) string {
-	expr, err := Decode(n.Args)
-	args, ok := expr.(map[string]any)
+	expression, err := expr.Decode(n.Args)
+	args, ok := expression.(map[string]any)
 	if err != nil || !ok {
 		return ""
 	}
@@ -128,7 +130,7 @@ func (n *Node) DescribeInputs(text string) string {
 			value = object["ref"]
 		}
 		written, _ := value.(string)
-		root, names, _, ok := SplitRef(written)
+		root, names, _, ok := expr.SplitRef(written)
 		if !ok || root != "$in" || len(names) == 0 {
 			continue
 		}

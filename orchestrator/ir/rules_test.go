@@ -7,14 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 )
 
 // findingsOf are code and pointer of everything that is found in a document.
 func findingsOf(t *testing.T, doc string) []string {
 	t.Helper()
 	var got []string
-	_, findings := ir.Parse([]byte(doc), tools)
+	_, findings := check.Parse([]byte(doc), tools)
 	for _, f := range findings {
 		got = append(got, f.Code+" "+f.Pointer)
 	}
@@ -57,7 +57,9 @@ func TestInputSchema(t *testing.T) {
 	const schema = `"input_schema":{"type":"object","additionalProperties":false,"required":["path"],"properties":{
 		"path":{"type":"string"},"n":{"type":"integer"},"list":{"type":"array","items":{"$ref":"#/$defs/who"}},"any":{},"free":{"type":"object"}},
 		"$defs":{"who":{"type":"object","properties":{"name":{"type":"string"}},"additionalProperties":false}}}`
-	reads := func(expr string) string { return doc(`{"id":"a","op":"PACK","inputs":{"p":`+expr+`}}`, ``, schema) }
+	reads := func(expression string) string {
+		return doc(`{"id":"a","op":"PACK","inputs":{"p":`+expression+`}}`, ``, schema)
+	}
 	for name, c := range map[string]struct {
 		doc  string
 		want []string
@@ -130,10 +132,10 @@ func TestInputSchemaIsReadOnce(t *testing.T) {
 	}
 	schema := `"input_schema":{"type":"object","additionalProperties":false,"properties":{` + strings.Join(properties, ",") + `}}`
 	many := testing.AllocsPerRun(1, func() {
-		ir.Parse([]byte(`{"execir_version":"1.0","entry_node":"n0","nodes":[`+strings.Join(nodes, ",")+`],`+schema+`}`), tools)
+		check.Parse([]byte(`{"execir_version":"1.0","entry_node":"n0","nodes":[`+strings.Join(nodes, ",")+`],`+schema+`}`), tools)
 	})
 	few := testing.AllocsPerRun(1, func() {
-		ir.Parse([]byte(`{"execir_version":"1.0","entry_node":"n0","nodes":[`+strings.Join(nodes[:9], ",")+`],`+schema+`}`), tools)
+		check.Parse([]byte(`{"execir_version":"1.0","entry_node":"n0","nodes":[`+strings.Join(nodes[:9], ",")+`],`+schema+`}`), tools)
 	})
 	if many > 4*few {
 		t.Errorf("900 references allocate %g times, 9 allocate %g times", many, few)

@@ -8,6 +8,9 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Format is a kind of document that carries its version, and the newest version of it that is read.
@@ -21,57 +24,57 @@ type Format struct {
 // MaxDocumentBytes, duplicate and unknown keys refused (meta and x-… excepted), conditions checked, everything at once.
 // A member that does not fit is left zero in doc, so that the caller can go on and find more. The tree is the document
 // as it stands, numbers as json.Number; it is nil when nothing more can be said of the document.
-func (f Format) Read(data []byte, doc any) (tree map[string]any, findings []Finding) {
-	var r report
-	tree = decodeTree(data, &r)
-	if tree == nil || !f.checkVersion(tree, &r) {
-		return nil, r.sortedFindings()
+func (f Format) Read(data []byte, doc any) (tree map[string]any, findings []finding.Finding) {
+	var r finding.Report
+	tree = DecodeTree(data, &r)
+	if tree == nil || !f.CheckVersion(tree, &r) {
+		return nil, r.SortedFindings()
 	}
-	if err := bindTo(f.withValidVersion(tree), doc, &r); err != nil {
-		r.addError("json_invalid", "", hintText, "read the document: %v", err)
-		return nil, r.sortedFindings()
+	if err := bindTo(f.WithValidVersion(tree), doc, &r); err != nil {
+		r.AddError("json_invalid", "", HintText, "read the document: %v", err)
+		return nil, r.SortedFindings()
 	}
-	return tree, r.sortedFindings()
+	return tree, r.SortedFindings()
 }
 
-// checkVersion reports whether this runtime can read the version of the document: the same major, at most the same minor.
+// CheckVersion reports whether this runtime can read the version of the document: the same major, at most the same minor.
 // A document with a malformed version is read too, so that its other findings are reported at once.
-func (f Format) checkVersion(tree map[string]any, r *report) bool {
+func (f Format) CheckVersion(tree map[string]any, r *finding.Report) bool {
 	ptr, hint := "/"+f.Member, fmt.Sprintf("%q: %q", f.Member, f.Version)
 	got, ok := tree[f.Member]
 	if !ok {
-		r.addError("version_missing", ptr, hint, "the document does not name its version of %s; this lattice has %s", f.Name, f.Version)
+		r.AddError("version_missing", ptr, hint, "the document does not name its version of %s; this lattice has %s", f.Name, f.Version)
 		return false
 	}
 	text, _ := got.(string)
 	m := versionPattern().FindStringSubmatch(text)
 	if m == nil {
-		r.addError("version_invalid", ptr, hint, "a version is text of the form MAJOR.MINOR, not %s", inShort(got))
+		r.AddError("version_invalid", ptr, hint, "a version is text of the form MAJOR.MINOR, not %s", InShort(got))
 		return true
 	}
 	have := versionPattern().FindStringSubmatch(f.Version)
 	minor, _ := strconv.Atoi(m[2])
 	haveMinor, _ := strconv.Atoi(have[2])
 	if m[1] != have[1] || minor > haveMinor {
-		r.addError("version_unsupported", ptr, "run it with a lattice of that version", "have %s %s, want %s: this lattice cannot run the document", f.Name, f.Version, text)
+		r.AddError("version_unsupported", ptr, "run it with a lattice of that version", "have %s %s, want %s: this lattice cannot run the document", f.Name, f.Version, text)
 		return false
 	}
 	return true
 }
 
-// inShort is a value as findings quote it.
-func inShort(v any) string {
+// InShort is a value as findings quote it.
+func InShort(v any) string {
 	switch v := v.(type) {
 	case string:
 		return strconv.Quote(v)
 	case json.Number:
 		return v.String()
 	}
-	return typeName(v)
+	return expr.TypeName(v)
 }
 
-// withValidVersion returns tree with a version of the right type, since checkVersion has reported a wrong one.
-func (f Format) withValidVersion(tree map[string]any) map[string]any {
+// WithValidVersion returns tree with a version of the right type, since checkVersion has reported a wrong one.
+func (f Format) WithValidVersion(tree map[string]any) map[string]any {
 	if _, ok := tree[f.Member].(string); ok {
 		return tree
 	}
@@ -82,8 +85,8 @@ func (f Format) withValidVersion(tree map[string]any) map[string]any {
 
 // bindTo checks the shape of tree against the struct that doc points to (unknown members, wrong types, bad conditions;
 // all of them at once) and decodes the valid members. The others become zero values, so that later checks can go on.
-func bindTo(tree map[string]any, doc any, r *report) error {
-	b := binder{report: r}
+func bindTo(tree map[string]any, doc any, r *finding.Report) error {
+	b := binder{Report: r}
 	text, err := json.Marshal(b.bindValue(tree, reflect.TypeOf(doc).Elem(), ""))
 	if err != nil {
 		return err
@@ -93,52 +96,28 @@ func bindTo(tree map[string]any, doc any, r *report) error {
 
 // Merge joins the findings of decoding a document with those of later checks, except those about members that could not be
 // decoded. The result is in document order.
-func Merge(reading, later []Finding) []Finding {
-	all := withoutEchoes(slices.Concat(reading, later), reading)
-	return (&report{findings: all}).sortedFindings()
-}
-
-// SplitRef reads a string that is a reference as a whole: its namespace ("$vars") and the member names that follow.
-// exact is false when an index or [*] comes behind them. ok is false for any other text.
-func SplitRef(text string) (root string, names []string, exact, ok bool) {
-	r, err := parseRef(text)
-	if err != nil {
-		return "", nil, false, false
-	}
-	names = r.memberNames()
-	return r.root, names, len(names) == len(r.segs), true
-}
-
-// RefAt returns the reference at the start of text, "" if there is none.
-func RefAt(text string) string {
-	end := len(rootPattern().FindString(text))
-	for end > 0 {
-		n := len(segPattern().FindString(text[end:]))
-		if n == 0 {
-			break
-		}
-		end += n
-	}
-	return text[:end]
+func Merge(reading, later []finding.Finding) []finding.Finding {
+	all := WithoutEchoes(slices.Concat(reading, later), reading)
+	return (&finding.Report{Findings: all}).SortedFindings()
 }
 
 // ReadTree decodes data as one JSON object as strictly as Parse does. The tree is nil if data is malformed; duplicate keys
 // are findings.
-func ReadTree(data []byte) (tree map[string]any, findings []Finding) {
-	var r report
-	tree = decodeTree(data, &r)
-	return tree, r.sortedFindings()
+func ReadTree(data []byte) (tree map[string]any, findings []finding.Finding) {
+	var r finding.Report
+	tree = DecodeTree(data, &r)
+	return tree, r.SortedFindings()
 }
 
 // Duplicates lists the JSON pointers of duplicate keys in a JSON text, in the order of the text. If the text is malformed
 // it lists those before the error.
 func Duplicates(data []byte) []string {
-	var r report
+	var r finding.Report
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
 	_, _ = (&treeReader{d, nil, &r}).readValue("", -maxInputDepth) // the caller reports malformed JSON
 	var at []string
-	for _, f := range r.findings {
+	for _, f := range r.Findings {
 		at = append(at, f.Pointer)
 	}
 	return at
@@ -146,9 +125,3 @@ func Duplicates(data []byte) []string {
 
 // maxInputDepth is how deep Duplicates looks beyond the depth of documents.
 const maxInputDepth = 1000 - maxDocumentDepth
-
-// CondOps lists the ops of conditions, sorted.
-func CondOps() []string { return slices.Sorted(maps.Keys(condFields)) }
-
-// FailureKinds lists the kinds of failures that retry and catch choose from, besides ALL.
-func FailureKinds() []string { return slices.Clone(failureKinds) }

@@ -22,13 +22,13 @@ func (p *Program) WorldCalls(approved []string) []string {
 		class, _ := p.Needs(n)
 		add(n.Tool, class)
 		if c := n.Compensate; c != nil {
-			class, _, _ := effectiveClass(p.Tools[c.Tool], c.Args)
+			class, _, _ := EffectiveClass(p.Tools[c.Tool], c.Args)
 			add(c.Tool, string(class))
 		}
 	}
-	walkNodes(p.Doc.Nodes, "", visit)
+	WalkNodes(p.Doc.Nodes, "", visit)
 	for _, s := range p.subs {
-		walkNodes(s.Nodes, "", visit)
+		WalkNodes(s.Nodes, "", visit)
 	}
 	slices.Sort(out)
 	return out

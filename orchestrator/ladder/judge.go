@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Checks are the checks of the answers of one visit of a node. Use NewChecks.
@@ -103,10 +104,10 @@ func (v Verdict) withProblems(kind string, problems []Problem) Verdict {
 // schemaValidators are the schemas by the number of their validator; nil where that is another check.
 func (c Checks) schemaValidators() []json.RawMessage {
 	list := []json.RawMessage{c.Schema}
-	for _, check := range c.node.Validators {
+	for _, checked := range c.node.Validators {
 		var schema json.RawMessage
-		if check.Type == "json_schema" && check.Schema != c.SchemaName {
-			schema, _ = c.schemas(check.Schema) // names are checked before the run
+		if checked.Type == "json_schema" && checked.Schema != c.SchemaName {
+			schema, _ = c.schemas(checked.Schema) // names are checked before the run
 		}
 		list = append(list, schema)
 	}
@@ -124,17 +125,17 @@ func (c Checks) checkInvariants(v Verdict) []Problem {
 	if c.hasLabels && !oneOf(out["label"], c.labels) && !(c.node.AllowUnknown && out["label"] == "unknown") {
 		wrong = append(wrong, newProblem(implied, "/label", "not_in_set", "label must be one of the given labels"))
 	}
-	for i, check := range c.node.Validators {
+	for i, checked := range c.node.Validators {
 		switch n := i + 1; {
 		case n == implied:
-		case check.Type == "invariant":
-			if p, bad := c.checkInvariant(n, check, v.Value); bad {
+		case checked.Type == "invariant":
+			if p, bad := c.checkInvariant(n, checked, v.Value); bad {
 				wrong = append(wrong, p)
 			}
-		case check.Type == "no_extra_text" && v.Defenced:
+		case checked.Type == "no_extra_text" && v.Defenced:
 			wrong = append(wrong, newProblem(n, "", "extra_text", "answer with the object alone: no code fence, no other words"))
-		case check.Type == "max_chars":
-			wrong = append(wrong, tooLong(n, "", v.Value, check.Max)...)
+		case checked.Type == "max_chars":
+			wrong = append(wrong, tooLong(n, "", v.Value, checked.Max)...)
 		}
 	}
 	return wrong
@@ -142,25 +143,25 @@ func (c Checks) checkInvariants(v Verdict) []Problem {
 
 // impliedValidator returns the number of the validator that repeats the implied check of the op, -1 if there is none.
 func (c Checks) impliedValidator() int {
-	for i, check := range c.node.Validators {
-		said := strings.ReplaceAll(check.Expr, " ", "") == "$out.idin$in.candidates[*].id" && (c.node.IDField == "" || c.node.IDField == "id")
-		if c.hasIDs && (said || check.Type == "choice_in_candidates") || c.hasLabels && check.Type == "label_in_set" {
+	for i, checked := range c.node.Validators {
+		said := strings.ReplaceAll(checked.Expr, " ", "") == "$out.idin$in.candidates[*].id" && (c.node.IDField == "" || c.node.IDField == "id")
+		if c.hasIDs && (said || checked.Type == "choice_in_candidates") || c.hasLabels && checked.Type == "label_in_set" {
 			return i + 1
 		}
 	}
 	return -1
 }
 
-func (c Checks) checkInvariant(n int, check ir.Validator, out any) (Problem, bool) {
-	cond, text := check.AST, check.Message
-	if check.Expr != "" {
+func (c Checks) checkInvariant(n int, checked ir.Validator, out any) (Problem, bool) {
+	cond, text := checked.AST, checked.Message
+	if checked.Expr != "" {
 		var err error
-		if cond, err = ir.ParseCond(check.Expr); err != nil {
+		if cond, err = expr.ParseCond(checked.Expr); err != nil {
 			return newProblem(n, "", "invariant_invalid", "%v", err), true
 		}
 	}
 	if text == "" {
-		text = "this must hold: " + check.Expr
+		text = "this must hold: " + checked.Expr
 	}
 	holds, f := cond.True(ir.Scope{In: c.in, Out: out})
 	switch {
@@ -174,12 +175,12 @@ func (c Checks) checkInvariant(n int, check ir.Validator, out any) (Problem, boo
 
 // oneOf reports whether v is in the list, as the same JSON.
 func oneOf(v any, list []any) bool {
-	want, err := ir.Marshal(v)
+	want, err := expr.Marshal(v)
 	if err != nil || v == nil {
 		return false
 	}
 	for _, item := range list {
-		if got, err := ir.Marshal(item); err == nil && bytes.Equal(got, want) {
+		if got, err := expr.Marshal(item); err == nil && bytes.Equal(got, want) {
 			return true
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/manifests/schemas"
 	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 var seedNode = ir.Node{
@@ -84,7 +85,7 @@ func TestPacketOfTheSeed(t *testing.T) {
 // All that is wrong is told at once, in an order that does not depend on maps, up to ten.
 func TestAllProblemsAtOnce(t *testing.T) {
 	const schema = `{"type":"object","additionalProperties":false,"required":["z"],"properties":{"a":{"type":"string","minLength":3},"b":{"type":"array","items":{"type":"integer"}},"when":{"format":"date-time"}}}`
-	v, _ := ir.Decode([]byte(`{"a":"x","b":["1",2,"3"],"when":"tomorrow","y2":1,"y1":1}`))
+	v, _ := expr.Decode([]byte(`{"a":"x","b":["1",2,"3"],"when":"tomorrow","y2":1,"y1":1}`))
 	var want []string
 	for i := range 20 {
 		problems, err := validateValue([]byte(schema), v)

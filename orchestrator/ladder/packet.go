@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Packet describes the problems of an answer to the model that has to repair it. error, allowed_ids and previous_output are
@@ -52,7 +53,7 @@ func (v Verdict) Packet(n *ir.Node, c Checks, at Rung) Packet {
 	if c.hasLabels {
 		p.Allowed = c.labels[:min(len(c.labels), maxAllowed)]
 	}
-	if raw, err := ir.Marshal(v.Value); v.Parsed && err == nil && len([]rune(string(raw))) <= maxPrevious {
+	if raw, err := expr.Marshal(v.Value); v.Parsed && err == nil && len([]rune(string(raw))) <= maxPrevious {
 		p.Previous = raw
 		return p
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Prompt expands a template. The inputs must be those of its ports and satisfy their schemas. With a packet, the repair text
@@ -26,7 +27,7 @@ func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any,
 			return "", "", f
 		}
 	}
-	described, err := ir.Decode(schema)
+	described, err := expr.Decode(schema)
 	if err != nil {
 		return "", "", &ir.Failure{Kind: ir.FailSchema, Message: fmt.Sprintf("read the output schema: %v", err)}
 	}
@@ -52,7 +53,7 @@ func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any,
 // inputBlock returns a value between marks that it cannot contain, because JSON is written on one line. Keys are sorted;
 // numbers keep their form, because a different form of an id would be a different id.
 func inputBlock(name string, v any) (string, *ir.Failure) {
-	text, err := ir.Marshal(v)
+	text, err := expr.Marshal(v)
 	if err != nil {
 		return "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("write %s as JSON: %v", name, err)}
 	}

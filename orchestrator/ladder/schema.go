@@ -11,7 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // CheckSchema returns an error if a JSON Schema is invalid or refers to another document.
@@ -28,7 +28,7 @@ func (nowhere) Load(url string) (any, error) {
 }
 
 func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := ir.Decode(schema)
+	doc, err := expr.Decode(schema)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
 	}

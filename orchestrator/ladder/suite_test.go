@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // TestJSONSchemaSuite holds schemas to the published JSON-Schema-Test-Suite for 2020-12, which a dependency carries. What
@@ -45,7 +45,7 @@ func TestJSONSchemaSuite(t *testing.T) {
 				continue
 			}
 			for _, c := range g.Tests {
-				v, err := ir.Decode(c.Data)
+				v, err := expr.Decode(c.Data)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -169,17 +169,17 @@ func encode(v map[string]json.RawMessage) json.RawMessage {
 // version that the distribution does not have fails the step with the remedy.
 func installRuntime(a Adjustment) execArgs {
 	r := runtimes[a.Runtime]
-	check := "command -v " + r.program + " >/dev/null"
+	checked := "command -v " + r.program + " >/dev/null"
 	if a.Version != "" {
 		// The number follows something that is not part of one: "v20.1.0", "Python 3.12.1", "go1.26.0".
-		check += " && " + r.program + " " + r.argument + ` 2>&1 | grep -Eq '(^|[^0-9.])` + strings.ReplaceAll(a.Version, ".", `\.`) + `([^0-9]|$)'`
+		checked += " && " + r.program + " " + r.argument + ` 2>&1 | grep -Eq '(^|[^0-9.])` + strings.ReplaceAll(a.Version, ".", `\.`) + `([^0-9]|$)'`
 	}
 	install := "false"
 	if len(r.packages) > 0 {
 		install = installPackages(r.packages)
 	}
 	remedy := fmt.Sprintf("echo %q >&2; exit 1", strings.TrimSpace(a.Runtime+" "+a.Version)+" is not here and not in the distribution: start runs with an image or a --tool that has it")
-	return execArgs{Command: "{ " + check + "; } || { " + install + " && " + check + "; } || { " + remedy + "; }"}
+	return execArgs{Command: "{ " + checked + "; } || { " + install + " && " + checked + "; } || { " + remedy + "; }"}
 }
 
 // installPackages returns the shell line that installs packages of the distribution. Their names have a fixed shape.

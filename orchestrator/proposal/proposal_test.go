@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -185,7 +185,7 @@ func TestApply(t *testing.T) {
 	if d := cmp.Diff(adjustments[:4], applied); d != "" {
 		t.Errorf("applied (-want +got):\n%s", d)
 	}
-	program, findings := ir.Parse(changed, tools)
+	program, findings := check.Parse(changed, tools)
 	if program == nil {
 		t.Fatalf("the changed flow is refused: %v\n%s", findings, changed)
 	}
@@ -234,7 +234,7 @@ func TestTruncate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, findings := ir.Parse(cut, tools)
+	program, findings := check.Parse(cut, tools)
 	if program == nil || len(program.Doc.Nodes) != 2 || len(program.Doc.Edges) != 1 {
 		t.Fatalf("%v\n%s", findings, cut)
 	}

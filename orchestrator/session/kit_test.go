@@ -16,7 +16,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -170,7 +170,7 @@ func drive(t *testing.T, skills, doc string) *journal {
 	w.sh("mkdir -p /workspace && echo one >/workspace/a")
 	third := manifests.Skill{Name: "third.party", SideEffect: manifests.ClassIdempotent, TimeoutS: 60, Permissions: []string{"fs:read"},
 		Inputs: []manifests.Field{{Name: "do", Type: "string"}}}
-	program, findings := ir.Parse([]byte(doc), func(name string) (manifests.Skill, bool) {
+	program, findings := check.Parse([]byte(doc), func(name string) (manifests.Skill, bool) {
 		if name == third.Name || name == "third.missing" {
 			third := third
 			third.Name = name

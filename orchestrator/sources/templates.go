@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests/templates"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -40,7 +40,7 @@ func readSchemas(dirs []string) (map[string]json.RawMessage, error) {
 	}
 	own := map[string]json.RawMessage{}
 	for path, text := range files {
-		_, err := ir.Decode(text)
+		_, err := expr.Decode(text)
 		if err == nil {
 			err = ladder.CheckSchema(text)
 		}

@@ -20,6 +20,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/settings"
@@ -96,7 +98,7 @@ func schemas() (map[string][]byte, error) {
 		return nil, err
 	}
 	all := documents()
-	types := []reflect.Type{reflect.TypeFor[lattice.Wait](), reflect.TypeFor[fault.Error]()}
+	types := []reflect.Type{reflect.TypeFor[lattice.Wait](), reflect.TypeFor[fault.Error](), reflect.TypeFor[ir.Finding]()}
 	for _, d := range all {
 		types = append(types, d.t)
 	}
@@ -175,7 +177,7 @@ func contract() rules {
 	fields := schema{"type": "array", "items": schema{"anyOf": []any{
 		schema{"type": "string"}, schema{"$ref": "#/$defs/Field"},
 	}}}
-	kinds := schema{"type": "array", "minItems": 1, "items": enum(values(append(ir.FailureKinds(), "ALL"))...)}
+	kinds := schema{"type": "array", "minItems": 1, "items": enum(values(append(expr.FailureKinds(), "ALL"))...)}
 	return rules{
 		types: map[reflect.Type]schema{
 			reflect.TypeFor[ir.Op]():           enum(ops()...),
@@ -252,7 +254,7 @@ func contract() rules {
 			"Rule.edges":                {"type": "array", "items": object},
 			"Step.in":                   object,
 			"Step.type":                 pattern(`^(tool|[a-z][a-z0-9_]*(\.[a-z0-9_]+)*|[A-Z][A-Z0-9_]{0,63})$`),
-			"Finding.severity":          enum(ir.SeverityError, ir.SeverityWarning),
+			"Finding.severity":          enum(finding.SeverityError, finding.SeverityWarning),
 			"RunLine.error":             {"anyOf": []any{schema{"$ref": "#/$defs/RunError"}, schema{"type": "null"}}},
 			"Wait.expected_inputs":      inputTypes,
 			"Node.id":                   id,
@@ -266,7 +268,7 @@ func contract() rules {
 			"Node.cache":                enum("run", "none"),
 			"Node.on_empty":             enum("error", "null"),
 			"Node.on_single":            enum("auto", "ask"),
-			"Node.kind":                 enum(values(ir.FailureKinds())...),
+			"Node.kind":                 enum(values(expr.FailureKinds())...),
 			"Branch.name":               id,
 			"Validator.type":            enum("json_schema", "invariant", "choice_in_candidates", "label_in_set", "no_extra_text", "max_chars"),
 			"RetryPolicy.strategy":      enum("PATCH_JSON_FROM_ERROR", "REGENERATE", "NONE"),
@@ -291,7 +293,7 @@ func contract() rules {
 
 // condition is a condition of an edge or a case, one level of it: what stands inside is checked by ir.
 func condition() schema {
-	properties := schema{"op": schema{"enum": values(ir.CondOps())}, "left": schema{}, "right": schema{}, "items": schema{}}
+	properties := schema{"op": schema{"enum": values(expr.CondOps())}, "left": schema{}, "right": schema{}, "items": schema{}}
 	for _, name := range []string{"is", "ref", "key", "pattern", "as", "type"} {
 		properties[name] = schema{"type": "string"}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sources"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -40,7 +41,7 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 			if err := sources.PrintFindings(env.Console, findings); err != nil {
 				return err
 			}
-			if ir.HasErrors(findings) {
+			if finding.HasErrors(findings) {
 				return &cli.ExitError{Code: protocol.ExitBadInput}
 			}
 			if !env.JSON {
@@ -66,7 +67,7 @@ func checkSkill(ctx context.Context, console *cli.Console, arg string) ([]ir.Fin
 		return findings, nil
 	}
 	fault := func(code, hint, format string, args ...any) {
-		findings = append(findings, ir.Finding{Code: code, Severity: ir.SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint})
+		findings = append(findings, ir.Finding{Code: code, Severity: finding.SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if dir, err := filepath.Abs(arg); err == nil && skill.Name != "" && filepath.Base(dir) != skill.Name {
 		fault("folder_misnamed", "mv "+filepath.Base(dir)+" "+skill.Name, "the folder is called %s and the skill %s", filepath.Base(dir), skill.Name)

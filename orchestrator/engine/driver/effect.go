@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -82,7 +82,7 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 }
 
 func (e effect) prepared(members map[string]any) ([]lattice.Fact, error) {
-	raw, err := ir.Marshal(members)
+	raw, err := expr.Marshal(members)
 	if err != nil {
 		return nil, fmt.Errorf("encode prepared context: %w", err)
 	}

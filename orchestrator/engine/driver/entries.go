@@ -11,7 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -53,7 +53,7 @@ func actionKey(a lattice.Action) (string, error) {
 		return "", err
 	}
 	delete(parameters, "sha256")
-	raw, err := ir.Marshal(parameters)
+	raw, err := expr.Marshal(parameters)
 	if err != nil {
 		return "", err
 	}
@@ -69,7 +69,7 @@ func conclusionEntry(s runstate.State, at time.Time) (lattice.Entry, error) {
 	case s.Status == lattice.Canceled:
 		payload = protocol.Completed{Status: "failure", Summary: fmt.Sprintf("run %s was %s", s.RunID, s.Failure.Message)}
 	default:
-		details, err := ir.Marshal(s.Failure)
+		details, err := expr.Marshal(s.Failure)
 		if err != nil {
 			return lattice.Entry{}, fmt.Errorf("encode failure: %w", err)
 		}
@@ -82,7 +82,7 @@ func conclusionEntry(s runstate.State, at time.Time) (lattice.Entry, error) {
 func emittedEntries(s runstate.State, at time.Time) ([]lattice.Entry, error) {
 	var out []lattice.Entry
 	for _, e := range s.Emitted {
-		raw, err := ir.Marshal(e.Info)
+		raw, err := expr.Marshal(e.Info)
 		if err != nil {
 			return nil, fmt.Errorf("encode event of %s: %w", e.Node, err)
 		}
@@ -101,7 +101,7 @@ func emittedEntries(s runstate.State, at time.Time) ([]lattice.Entry, error) {
 
 // ownEntry is an event that the orchestrator itself records for the run's work item. id tells it from the run's others.
 func ownEntry(s runstate.State, payload protocol.Payload, id, dedupe string, at time.Time) (lattice.Entry, error) {
-	body, err := ir.Marshal(payload)
+	body, err := expr.Marshal(payload)
 	if err != nil {
 		return lattice.Entry{}, fmt.Errorf("encode %s: %w", payload.EventType(), err)
 	}
@@ -122,7 +122,7 @@ func ownEntry(s runstate.State, payload protocol.Payload, id, dedupe string, at 
 		ProtocolVersion: "v1", Type: payload.EventType(), EventID: ulid.String(), SpriteID: sprite, WorkItemID: work,
 		Timestamp: formatTime(at), Payload: json.RawMessage(body),
 	}
-	raw, err := ir.Marshal(event)
+	raw, err := expr.Marshal(event)
 	if err != nil {
 		return lattice.Entry{}, fmt.Errorf("encode %s: %w", event.Type, err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -259,7 +260,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		if err != nil {
 			return err
 		}
-		body, err := ir.Marshal(f)
+		body, err := expr.Marshal(f)
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", f.FactType(), err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Bounds of what one run keeps.
@@ -37,7 +38,7 @@ func (t *Thread) CacheAnswer(node *ir.Node, c runstate.Cached) {
 	if t.Visit.Key == "" {
 		return
 	}
-	raw, err := ir.Marshal(c.Value)
+	raw, err := expr.Marshal(c.Value)
 	if err != nil || len(raw) > maxCachedBytes {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -72,9 +73,9 @@ func (t *Thread) startAttempt() {
 func (t *Thread) EvalInputs(node *ir.Node) (map[string]any, *ir.Failure) {
 	out := make(map[string]any, len(node.Inputs))
 	for _, port := range slices.Sorted(maps.Keys(node.Inputs)) {
-		v, f := ir.Eval(node.Inputs[port], t.Scope(nil))
+		v, f := expr.Eval(node.Inputs[port], t.Scope(nil))
 		if pick := node.Projection[port]; f == nil && len(pick) > 0 {
-			v, f = ir.Project(v, pick)
+			v, f = expr.Project(v, pick)
 		}
 		if f != nil {
 			f.Message = fmt.Sprintf("input %s: %s", port, f.Message)
@@ -148,7 +149,7 @@ func (t *Thread) completeRun(node *ir.Node, last any) {
 	if node.Op == ir.OpEnd && node.Output != nil {
 		out = last
 	} else if len(m.Program.Doc.Output) > 0 {
-		v, f := ir.Eval(m.Program.Doc.Output, t.Scope(nil))
+		v, f := expr.Eval(m.Program.Doc.Output, t.Scope(nil))
 		if f != nil {
 			f.Message = "output of the run: " + f.Message
 			m.endRun(lattice.Failed, f)
@@ -242,7 +243,7 @@ func (t *Thread) FailVisit(f *ir.Failure) {
 // EncodeFailure is a failure as catch binds it.
 func EncodeFailure(f *ir.Failure) map[string]any {
 	c := map[string]any{"kind": f.Kind, "message": f.Message, "node": f.Node, "attempt": Number(f.Attempt), "data": nil}
-	if data, err := ir.Decode(f.Data); len(f.Data) > 0 && err == nil {
+	if data, err := expr.Decode(f.Data); len(f.Data) > 0 && err == nil {
 		c["data"] = data
 	}
 	return c

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -47,7 +48,7 @@ func (t *Thread) completeIteration(node *ir.Node, out any) {
 	switch {
 	case node.Op == ir.OpEnd && node.Output != nil: // out is what it says
 	case inner.Result != nil:
-		result, f = ir.Eval(inner.Result, t.Scope(nil))
+		result, f = expr.Eval(inner.Result, t.Scope(nil))
 	case t.Iteration.Frame != nil:
 		result = t.Iteration.Frame.Vars
 	}
@@ -78,7 +79,7 @@ func (t *Thread) failIteration(f *ir.Failure) {
 
 // accountResult counts what an iteration leaves behind, and holds it against max_state_bytes.
 func (t *Thread) accountResult(v any) *ir.Failure {
-	raw, err := ir.Marshal(v)
+	raw, err := expr.Marshal(v)
 	if err != nil {
 		return Failf(ir.FailStateType, "encode: %v", err)
 	}

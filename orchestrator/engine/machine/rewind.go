@@ -7,6 +7,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -78,11 +79,11 @@ func (m *Machine) startFork(f lattice.RunForked) error {
 	then.Disk, then.Losses, then.Records, then.Recovering = f.Disk, 0, nil, nil // so is what it lost
 	then.Ctx = mergeMaps(then.Ctx, own)
 	for _, set := range f.Set {
-		value, err := ir.Decode(set.Value)
+		value, err := expr.Decode(set.Value)
 		if err != nil {
 			return fmt.Errorf("%w: value of %s: %v", ErrAnswer, set.Path, err)
 		}
-		if bad := ir.Assign(set.Path, then.Vars, then.Tmp, value); bad != nil {
+		if bad := expr.Assign(set.Path, then.Vars, then.Tmp, value); bad != nil {
 			return fmt.Errorf("%w: %s", ErrAnswer, bad.Message)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -330,7 +331,7 @@ func (m *Machine) commandFailed(f lattice.CommandFailed) error {
 	if !ok {
 		return fmt.Errorf("%w: command %s is not pending", ErrStale, f.CommandID)
 	}
-	data, err := ir.Marshal(f.Fault)
+	data, err := expr.Marshal(f.Fault)
 	if err != nil {
 		return fmt.Errorf("encode fault: %w", err)
 	}
@@ -414,7 +415,7 @@ func DecodeObject(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return map[string]any{}, nil
 	}
-	v, err := ir.Decode(raw)
+	v, err := expr.Decode(raw)
 	if err != nil {
 		return nil, err
 	}

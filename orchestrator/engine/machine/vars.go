@@ -6,6 +6,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // CompleteNode completes the current node with its output: all its writes or none, then the edge to the next node.
@@ -52,7 +53,7 @@ func (t *Thread) WriteAll(writes ...Write) *ir.Failure {
 	}
 	tmp := maps.Clone(oldTmp)
 	for _, w := range writes {
-		if f := ir.Assign(w.Path, vars, tmp, w.Value); f != nil {
+		if f := expr.Assign(w.Path, vars, tmp, w.Value); f != nil {
 			return f
 		}
 	}
@@ -148,7 +149,7 @@ func (m *Machine) checkSize() *ir.Failure {
 // measureSize is what $vars and $tmp of all threads take as JSON. $vars is measured when it has changed.
 func (m *Machine) measureSize() (int, error) {
 	if m.State.VarsSize == 0 {
-		raw, err := ir.Marshal(m.State.Vars)
+		raw, err := expr.Marshal(m.State.Vars)
 		if err != nil {
 			return 0, err
 		}
@@ -159,7 +160,7 @@ func (m *Machine) measureSize() (int, error) {
 		if t.Visit != nil && t.Visit.Map != nil {
 			total += t.Visit.Map.Bytes
 		}
-		raw, err := ir.Marshal(t.Tmp)
+		raw, err := expr.Marshal(t.Tmp)
 		if err != nil {
 			return 0, err
 		}
@@ -167,7 +168,7 @@ func (m *Machine) measureSize() (int, error) {
 		if t.Iteration == nil || t.Iteration.Frame == nil {
 			continue
 		}
-		if raw, err = ir.Marshal(t.Iteration.Frame.Vars); err != nil {
+		if raw, err = expr.Marshal(t.Iteration.Frame.Vars); err != nil {
 			return 0, err
 		}
 		total += len(raw)

@@ -8,6 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -186,20 +187,20 @@ func Differs(recorded, journal []lattice.Entry) *Divergence {
 
 // sameFact holds the recorded body against what this version would write of it: a member that is not read is a change.
 func sameFact(fact lattice.Fact, body json.RawMessage) *Divergence {
-	mine, err := ir.Marshal(fact)
+	mine, err := expr.Marshal(fact)
 	if err != nil {
 		return &Divergence{What: "fact", Message: err.Error()}
 	}
-	theirs, err := ir.Decode(body)
+	theirs, err := expr.Decode(body)
 	if err != nil {
 		return &Divergence{What: "fact", Message: err.Error()}
 	}
-	again, err := ir.Decode(mine)
+	again, err := expr.Decode(mine)
 	if err != nil {
 		return &Divergence{What: "fact", Message: err.Error()}
 	}
-	a, errA := ir.Marshal(theirs)
-	b, errB := ir.Marshal(again)
+	a, errA := expr.Marshal(theirs)
+	b, errB := expr.Marshal(again)
 	if errA != nil || errB != nil || string(a) != string(b) {
 		return &Divergence{What: "fact", Want: string(a), Got: string(b), Message: "the recorded fact is not one that lattice writes"}
 	}

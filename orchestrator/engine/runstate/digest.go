@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -50,7 +50,7 @@ func (d *Digester) Sum(s State) (string, error) {
 		cache[i] = c
 	}
 	s.Cache = cache
-	raw, err := ir.Marshal(s)
+	raw, err := expr.Marshal(s)
 	if d.err != nil {
 		err = d.err
 	}
@@ -139,7 +139,7 @@ func (d *Digester) value(v any) any {
 		known, ok = d.known[id]
 	}
 	if !ok {
-		raw, err := ir.Marshal(v)
+		raw, err := expr.Marshal(v)
 		if err != nil {
 			d.err = err
 		}

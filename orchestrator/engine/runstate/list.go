@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // List is a list of JSON values that only grows, such as the results of a MAP. Append leaves the list that it grew from as
@@ -33,7 +33,7 @@ func ListOf(values ...any) (List, error) {
 
 // Append returns the list with v behind it. It fails when v is not JSON.
 func (l List) Append(v any) (List, error) {
-	raw, err := ir.Marshal(v)
+	raw, err := expr.Marshal(v)
 	if err != nil {
 		return l, fmt.Errorf("encode a value of a list: %w", err)
 	}
@@ -81,11 +81,11 @@ func (l List) Sum() [sha256.Size]byte { return l.sum }
 func (l List) IsZero() bool { return l.Len() == 0 }
 
 // MarshalJSON writes an array.
-func (l List) MarshalJSON() ([]byte, error) { return ir.Marshal(l.All()) }
+func (l List) MarshalJSON() ([]byte, error) { return expr.Marshal(l.All()) }
 
 // UnmarshalJSON reads an array.
 func (l *List) UnmarshalJSON(raw []byte) error {
-	v, err := ir.Decode(raw)
+	v, err := expr.Decode(raw)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -209,7 +210,7 @@ func New(run string) State {
 }
 
 // Encode writes s as JSON; equal states give equal bytes.
-func (s State) Encode() (json.RawMessage, error) { return ir.Marshal(s) }
+func (s State) Encode() (json.RawMessage, error) { return expr.Marshal(s) }
 
 // Decode reads what Encode wrote.
 func Decode(raw json.RawMessage) (State, error) {

@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -228,7 +228,7 @@ func (rs *Records) ReadHistory(id string) (Past, store.History, error) {
 	if err != nil {
 		return Past{}, store.History{}, err
 	}
-	program, findings := ir.Parse(rec.Program, rec.Kept.Lookup)
+	program, findings := check.Parse(rec.Program, rec.Kept.Lookup)
 	if program == nil {
 		return Past{}, store.History{}, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
@@ -231,13 +231,13 @@ func (p *Preparer) renameTask(ctx context.Context, sprite, run string) error {
 	if err != nil {
 		return fmt.Errorf("read task.json: %w", err)
 	}
-	task, err := ir.Decode(data)
+	task, err := expr.Decode(data)
 	members, ok := task.(map[string]any)
 	if err != nil || !ok {
 		return nil // what runs in a sprite may write it
 	}
 	members["run_id"] = run
-	if data, err = ir.Marshal(members); err != nil {
+	if data, err = expr.Marshal(members); err != nil {
 		return fmt.Errorf("encode task.json: %w", err)
 	}
 	if err := p.Client.WriteFile(ctx, sprite, path, bytes.NewReader(data), 0o644); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -27,7 +28,7 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 	if err := passable(o.AgentEnv); err != nil {
 		return err
 	}
-	if findings := p.Preflight(o.Grants); ir.HasErrors(findings) {
+	if findings := p.Preflight(o.Grants); finding.HasErrors(findings) {
 		return refuseFlow("permission_denied", protocol.ExitDenied, flow.Told(findings))
 	}
 	for _, name := range o.ApproveWorld {

@@ -9,6 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -40,7 +41,7 @@ func TestAdmit(t *testing.T) {
 			"2 permission_unknown known: agent:run credential:fetch env:propose exec fs:read fs:write git:fetch git:push git:read git:write github:write net test:run user:notify *"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p, findings := ir.Parse([]byte(`{"execir_version":"1.0","entry_node":"a","edges":[],"nodes":[`+c.node+`]`+c.more+`}`), manifests.Lookup)
+			p, findings := check.Parse([]byte(`{"execir_version":"1.0","entry_node":"a","edges":[],"nodes":[`+c.node+`]`+c.more+`}`), manifests.Lookup)
 			if p == nil {
 				t.Fatal(findings)
 			}

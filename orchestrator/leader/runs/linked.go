@@ -8,7 +8,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -38,7 +38,7 @@ func (rn *Starter) link(ctx context.Context, id string, next runstate.Next, valu
 	if err != nil {
 		return api.RunView{}, false, err
 	}
-	program, findings := ir.Parse(rec.Program, rec.Kept.Lookup)
+	program, findings := check.Parse(rec.Program, rec.Kept.Lookup)
 	if program == nil {
 		return api.RunView{}, false, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
@@ -90,7 +91,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 	if len(r.Input) == 0 || string(r.Input) == "null" {
 		r.Input = json.RawMessage("{}")
 	}
-	decoded, err := ir.Decode(r.Input)
+	decoded, err := expr.Decode(r.Input)
 	input, ok := decoded.(map[string]any)
 	if err != nil || !ok {
 		return api.RunView{}, fault.BadInput("bad_input", "the input of a flow is one JSON object")

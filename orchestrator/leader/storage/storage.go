@@ -14,7 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
@@ -169,7 +169,7 @@ func checkRun(s *store.Store, id string) (entries int, err error) {
 	if err != nil {
 		return len(all), err
 	}
-	program, findings := ir.Parse(rec.Program, kept.Lookup)
+	program, findings := check.Parse(rec.Program, kept.Lookup)
 	if program == nil {
 		return len(all), fmt.Errorf("its program is not valid any more: %s", findings[0].Message)
 	}

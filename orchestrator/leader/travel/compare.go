@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/retention"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -154,7 +154,7 @@ func change(out []api.VarChange, path string, a, b *any) ([]api.VarChange, error
 		if side.v == nil {
 			continue
 		}
-		raw, err := ir.Marshal(*side.v)
+		raw, err := expr.Marshal(*side.v)
 		if err != nil {
 			return nil, fmt.Errorf("encode %s: %w", path, err)
 		}

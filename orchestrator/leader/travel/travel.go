@@ -10,7 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
@@ -140,7 +140,7 @@ func (t *Travel) Replay(_ context.Context, id string, journal []lattice.Entry) (
 	if err != nil {
 		return api.Replay{}, err
 	}
-	program, findings := ir.Parse(rec.Program, rec.Kept.Lookup)
+	program, findings := check.Parse(rec.Program, rec.Kept.Lookup)
 	if program == nil {
 		return api.Replay{RunID: id, Diverged: &api.Divergence{What: "program", Message: "the recorded program is not valid: " + findings[0].Message}}, nil
 	}

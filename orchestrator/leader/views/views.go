@@ -10,7 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
@@ -204,7 +204,7 @@ func describe(v *api.RunView, s runstate.State) error {
 	}
 	v.Models = modelUse(s)
 	if s.Output != nil {
-		out, err := ir.Marshal(s.Output)
+		out, err := expr.Marshal(s.Output)
 		if err != nil {
 			return fmt.Errorf("encode outputs: %w", err)
 		}

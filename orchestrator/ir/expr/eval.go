@@ -1,4 +1,8 @@
-package ir
+// Package expr is the two small languages inside of ExecIR: value expressions ([Eval]) and conditions ([Cond]), with the
+// references that both are made of and the [Failure] that an evaluation ends with. Start with Eval and Scope; check.go
+// reports what is wrong with an expression before it is evaluated. Everything here is pure: no I/O, no clock, no randomness,
+// no map order in results.
+package expr
 
 import (
 	"bytes"
@@ -31,32 +35,32 @@ const maxText = 16 << 20
 //
 // An object is an operator only in exactly these shapes; {"lit": …} is the way to say anything else that looks so.
 // Results may share structure with the scope: treat both as immutable. Numbers stay json.Number.
-func Eval(expr json.RawMessage, s Scope) (any, *Failure) {
-	v, err := Decode(expr)
+func Eval(expression json.RawMessage, s Scope) (any, *Failure) {
+	v, err := Decode(expression)
 	if err != nil {
-		return nil, failf(FailSchema, "read value expression: %v", err)
+		return nil, Failf(FailSchema, "read value expression: %v", err)
 	}
-	return eval(v, s, 0)
+	return EvalValue(v, s, 0)
 }
 
-func eval(v any, s Scope, depth int) (any, *Failure) {
+func EvalValue(v any, s Scope, depth int) (any, *Failure) {
 	if depth > maxExprDepth {
-		return nil, failf(FailLimit, "the value expression nests deeper than %d", maxExprDepth)
+		return nil, Failf(FailLimit, "the value expression nests deeper than %d", maxExprDepth)
 	}
 	switch v := v.(type) {
 	case string:
-		return evalString(v, s)
+		return EvalString(v, s)
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
 			var f *Failure
-			if out[i], f = eval(v[i], s, depth+1); f != nil {
+			if out[i], f = EvalValue(v[i], s, depth+1); f != nil {
 				return nil, f
 			}
 		}
 		return out, nil
 	case map[string]any:
-		switch operatorOf(v) {
+		switch OperatorOf(v) {
 		case "lit":
 			return v["lit"], nil
 		case "ref":
@@ -66,20 +70,20 @@ func eval(v any, s Scope, depth int) (any, *Failure) {
 		case "len":
 			return evalLen(v["len"], s, depth)
 		case "json":
-			got, f := eval(v["json"], s, depth+1)
+			got, f := EvalValue(v["json"], s, depth+1)
 			if f != nil {
 				return nil, f
 			}
 			text, err := Marshal(got)
 			if err != nil {
-				return nil, failf(FailStateType, "json: %v", err)
+				return nil, Failf(FailStateType, "json: %v", err)
 			}
 			return string(text), nil
 		}
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
 			var f *Failure
-			if out[k], f = eval(v[k], s, depth+1); f != nil {
+			if out[k], f = EvalValue(v[k], s, depth+1); f != nil {
 				return nil, f
 			}
 		}
@@ -88,9 +92,9 @@ func eval(v any, s Scope, depth int) (any, *Failure) {
 	return v, nil
 }
 
-// operatorOf returns the operator that an object denotes, "" if it is plain data. An object with a "ref" member is an
+// OperatorOf returns the operator that an object denotes, "" if it is plain data. An object with a "ref" member is an
 // operator only if the member is a reference and all others are options: {"url":"…","ref":"main"} is plain data.
-func operatorOf(v map[string]any) string {
+func OperatorOf(v map[string]any) string {
 	if len(v) == 1 {
 		for _, op := range []string{"lit", "concat", "len", "json"} {
 			if _, ok := v[op]; ok {
@@ -99,7 +103,7 @@ func operatorOf(v map[string]any) string {
 		}
 	}
 	text, ok := v["ref"].(string)
-	if !ok || !looksLikeRef(text) {
+	if !ok || !LooksLikeRef(text) {
 		return ""
 	}
 	for k := range v {
@@ -113,16 +117,16 @@ func operatorOf(v map[string]any) string {
 	return ""
 }
 
-func evalString(v string, s Scope) (any, *Failure) {
+func EvalString(v string, s Scope) (any, *Failure) {
 	switch {
 	case strings.HasPrefix(v, "$$"):
 		return v[1:], nil
-	case !looksLikeRef(v):
+	case !LooksLikeRef(v):
 		return v, nil
 	}
-	r, err := parseRef(v)
+	r, err := ParseRef(v)
 	if err != nil {
-		return nil, failf(FailRef, "%v", err)
+		return nil, Failf(FailRef, "%v", err)
 	}
 	return r.resolve(s)
 }
@@ -130,13 +134,13 @@ func evalString(v string, s Scope) (any, *Failure) {
 func evalConcat(operand any, s Scope, depth int) (any, *Failure) {
 	parts, ok := operand.([]any)
 	if !ok {
-		return nil, failf(FailStateType, "concat needs an array but found %s", typeName(operand))
+		return nil, Failf(FailStateType, "concat needs an array but found %s", TypeName(operand))
 	}
 	var text strings.Builder
 	var list []any
 	texts := 0
 	for _, part := range parts {
-		v, f := eval(part, s, depth+1)
+		v, f := EvalValue(part, s, depth+1)
 		if f != nil {
 			return nil, f
 		}
@@ -151,11 +155,11 @@ func evalConcat(operand any, s Scope, depth int) (any, *Failure) {
 		case bool:
 			text.WriteString(strconv.FormatBool(v))
 		default:
-			return nil, failf(FailStateType, "concat cannot join %s", typeName(v))
+			return nil, Failf(FailStateType, "concat cannot join %s", TypeName(v))
 		}
 		texts++
 		if text.Len() > maxText {
-			return nil, failf(FailLimit, "concat makes more than %d bytes", maxText)
+			return nil, Failf(FailLimit, "concat makes more than %d bytes", maxText)
 		}
 	}
 	switch {
@@ -164,17 +168,17 @@ func evalConcat(operand any, s Scope, depth int) (any, *Failure) {
 	case texts == 0:
 		return list, nil
 	}
-	return nil, failf(FailStateType, "concat cannot join arrays with text")
+	return nil, Failf(FailStateType, "concat cannot join arrays with text")
 }
 
 func evalLen(operand any, s Scope, depth int) (any, *Failure) {
-	v, f := eval(operand, s, depth+1)
+	v, f := EvalValue(operand, s, depth+1)
 	if f != nil {
 		return nil, f
 	}
 	n, ok := lengthOf(v)
 	if !ok {
-		return nil, failf(FailStateType, "len needs a string, an array or an object but found %s", typeName(v))
+		return nil, Failf(FailStateType, "len needs a string, an array or an object but found %s", TypeName(v))
 	}
 	return json.Number(strconv.Itoa(n)), nil
 }
@@ -217,8 +221,8 @@ func Marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// typeName returns the type of a decoded value with its article, for messages.
-func typeName(v any) string {
+// TypeName returns the type of a decoded value with its article, for messages.
+func TypeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"
@@ -236,6 +240,6 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-func failf(kind, format string, args ...any) *Failure {
+func Failf(kind, format string, args ...any) *Failure {
 	return &Failure{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }

@@ -1,4 +1,4 @@
-package ir
+package expr
 
 import (
 	"encoding/json"
@@ -7,37 +7,37 @@ import (
 	"strings"
 )
 
-// decimal is a number as sign × 0.digits × 10^exp, digits without leading or trailing zeros. It compares JSON numbers
+// Decimal is a number as sign × 0.digits × 10^exp, digits without leading or trailing zeros. It compares JSON numbers
 // exactly, 1 == 1.0 == 10e-1, and a hostile exponent costs nothing because it is never expanded.
-type decimal struct {
-	sign   int // -1, 0, 1
-	digits string
-	exp    *big.Int
+type Decimal struct {
+	Sign   int // -1, 0, 1
+	Digits string
+	Exp    *big.Int
 }
 
-// parseDecimal reads a JSON number.
-func parseDecimal(n json.Number) (decimal, bool) {
+// ParseDecimal reads a JSON number.
+func ParseDecimal(n json.Number) (Decimal, bool) {
 	text := string(n)
-	d := decimal{sign: 1, exp: new(big.Int)}
+	d := Decimal{Sign: 1, Exp: new(big.Int)}
 	if strings.HasPrefix(text, "-") {
-		d.sign, text = -1, text[1:]
+		d.Sign, text = -1, text[1:]
 	}
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		if _, ok := d.exp.SetString(strings.TrimPrefix(text[i+1:], "+"), 10); !ok {
-			return decimal{}, false
+		if _, ok := d.Exp.SetString(strings.TrimPrefix(text[i+1:], "+"), 10); !ok {
+			return Decimal{}, false
 		}
 		text = text[:i]
 	}
 	whole, fraction, _ := strings.Cut(text, ".")
 	digits := whole + fraction
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return decimal{}, false
+		return Decimal{}, false
 	}
 	trimmed := strings.TrimLeft(digits, "0")
-	d.exp.Add(d.exp, big.NewInt(int64(len(whole)-(len(digits)-len(trimmed)))))
-	d.digits = strings.TrimRight(trimmed, "0")
-	if d.digits == "" {
-		return decimal{exp: new(big.Int)}, true
+	d.Exp.Add(d.Exp, big.NewInt(int64(len(whole)-(len(digits)-len(trimmed)))))
+	d.Digits = strings.TrimRight(trimmed, "0")
+	if d.Digits == "" {
+		return Decimal{Exp: new(big.Int)}, true
 	}
 	return d, true
 }
@@ -45,27 +45,27 @@ func parseDecimal(n json.Number) (decimal, bool) {
 // maxDigits bounds the number literals of documents; no double needs more to be told from its neighbours.
 const maxDigits = 64
 
-// exactDouble reports whether a JSON number survives being written as RFC 8785 writes it: as the shortest text of the
+// ExactDouble reports whether a JSON number survives being written as RFC 8785 writes it: as the shortest text of the
 // nearest double.
-func exactDouble(literal string) bool {
+func ExactDouble(literal string) bool {
 	double, err := strconv.ParseFloat(literal, 64)
 	if err != nil || len(literal) > maxDigits {
 		return false
 	}
-	want, ok := parseDecimal(json.Number(literal))
-	got, same := parseDecimal(json.Number(strconv.FormatFloat(double, 'g', -1, 64)))
-	return ok && same && want.compareTo(got) == 0
+	want, ok := ParseDecimal(json.Number(literal))
+	got, same := ParseDecimal(json.Number(strconv.FormatFloat(double, 'g', -1, 64)))
+	return ok && same && want.CompareTo(got) == 0
 }
 
-// compareTo is -1, 0 or 1 as d is less than, equal to or greater than o.
-func (d decimal) compareTo(o decimal) int {
-	if d.sign != o.sign {
-		return signOf(d.sign - o.sign)
+// CompareTo is -1, 0 or 1 as d is less than, equal to or greater than o.
+func (d Decimal) CompareTo(o Decimal) int {
+	if d.Sign != o.Sign {
+		return signOf(d.Sign - o.Sign)
 	}
-	if c := d.exp.Cmp(o.exp); c != 0 {
-		return c * d.sign
+	if c := d.Exp.Cmp(o.Exp); c != 0 {
+		return c * d.Sign
 	}
-	return strings.Compare(d.digits, o.digits) * d.sign
+	return strings.Compare(d.Digits, o.Digits) * d.Sign
 }
 
 func signOf(n int) int {
@@ -78,8 +78,8 @@ func signOf(n int) int {
 	return 0
 }
 
-// equalValues is deep structural equality; numbers are equal by value.
-func equalValues(a, b any) bool {
+// EqualValues is deep structural equality; numbers are equal by value.
+func EqualValues(a, b any) bool {
 	switch a := a.(type) {
 	case nil:
 		return b == nil
@@ -94,16 +94,16 @@ func equalValues(a, b any) bool {
 		if !ok {
 			return false
 		}
-		x, okX := parseDecimal(a)
-		y, okY := parseDecimal(b)
-		return okX && okY && x.compareTo(y) == 0
+		x, okX := ParseDecimal(a)
+		y, okY := ParseDecimal(b)
+		return okX && okY && x.CompareTo(y) == 0
 	case []any:
 		b, ok := b.([]any)
 		if !ok || len(a) != len(b) {
 			return false
 		}
 		for i := range a {
-			if !equalValues(a[i], b[i]) {
+			if !EqualValues(a[i], b[i]) {
 				return false
 			}
 		}
@@ -115,7 +115,7 @@ func equalValues(a, b any) bool {
 		}
 		for k := range a {
 			other, ok := b[k]
-			if !ok || !equalValues(a[k], other) {
+			if !ok || !EqualValues(a[k], other) {
 				return false
 			}
 		}
@@ -129,10 +129,10 @@ func compareValues(a, b any) (int, *Failure) {
 	switch x := a.(type) {
 	case json.Number:
 		if y, ok := b.(json.Number); ok {
-			m, okM := parseDecimal(x)
-			n, okN := parseDecimal(y)
+			m, okM := ParseDecimal(x)
+			n, okN := ParseDecimal(y)
 			if okM && okN {
-				return m.compareTo(n), nil
+				return m.CompareTo(n), nil
 			}
 		}
 	case string:
@@ -140,5 +140,5 @@ func compareValues(a, b any) (int, *Failure) {
 			return strings.Compare(x, y), nil
 		}
 	}
-	return 0, failf(FailStateType, "cannot order %s and %s", typeName(a), typeName(b))
+	return 0, Failf(FailStateType, "cannot order %s and %s", TypeName(a), TypeName(b))
 }

@@ -1,4 +1,4 @@
-package ir
+package finding
 
 import (
 	"cmp"
@@ -17,23 +17,23 @@ const (
 	SeverityWarning = "warning"
 )
 
-// report gathers findings.
-type report struct{ findings []Finding }
+// Report gathers findings.
+type Report struct{ Findings []Finding }
 
-func (r *report) addError(code, ptr, hint, format string, args ...any) {
-	r.findings = append(r.findings, Finding{Code: code, Severity: SeverityError, Pointer: ptr, Message: fmt.Sprintf(format, args...), Hint: hint})
+func (r *Report) AddError(code, ptr, hint, format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{Code: code, Severity: SeverityError, Pointer: ptr, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-func (r *report) addWarning(code, ptr, hint, format string, args ...any) {
-	r.findings = append(r.findings, Finding{Code: code, Severity: SeverityWarning, Pointer: ptr, Message: fmt.Sprintf(format, args...), Hint: hint})
+func (r *Report) AddWarning(code, ptr, hint, format string, args ...any) {
+	r.Findings = append(r.Findings, Finding{Code: code, Severity: SeverityWarning, Pointer: ptr, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// sortedFindings returns the findings in document order of their pointers, each once.
-func (r *report) sortedFindings() []Finding {
-	slices.SortStableFunc(r.findings, func(a, b Finding) int {
+// SortedFindings returns the findings in document order of their pointers, each once.
+func (r *Report) SortedFindings() []Finding {
+	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
 		return cmp.Or(comparePointers(a.Pointer, b.Pointer), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Message, b.Message))
 	})
-	return slices.Compact(r.findings)
+	return slices.Compact(r.Findings)
 }
 
 // NameNodes sets Node of findings about a document, as far as their pointers lead into its nodes, steps and edges.
@@ -62,7 +62,7 @@ func nodeAt(v any, segments []string) (id string) {
 			if !slices.Contains([]string{"nodes", "steps", "edges", "body", "branches", "subgraphs", "document"}, segment) && (i == 0 || segments[i-1] != "subgraphs") {
 				return id
 			}
-			v = at[pointerUnescaper.Replace(segment)]
+			v = at[PointerUnescaper.Replace(segment)]
 		case []any:
 			n, err := strconv.Atoi(segment)
 			if err != nil || n < 0 || n >= len(at) {
@@ -85,8 +85,8 @@ func nodeAt(v any, segments []string) (id string) {
 	return id
 }
 
-// examples holds a value of each type, as hints for one that is wanted.
-var examples = map[string]string{
+// Examples holds a value of each type, as hints for one that is wanted.
+var Examples = map[string]string{
 	"an object": `{"name": value}`, "an array": "[value, value]", "a string": `"text"`, "true or false": "true", "a number": "60",
 	"a list of member names": `["id", "name"]`, "a whole number": "10", `"head" or "tail"`: `"head"`,
 }
@@ -108,12 +108,12 @@ func comparePointers(a, b string) int {
 	})
 }
 
-// escapePointer writes a member name as a segment of a JSON pointer (RFC 6901).
-func escapePointer(name string) string { return pointerEscaper.Replace(name) }
+// EscapePointer writes a member name as a segment of a JSON pointer (RFC 6901).
+func EscapePointer(name string) string { return pointerEscaper.Replace(name) }
 
 var (
 	pointerEscaper   = strings.NewReplacer("~", "~0", "/", "~1")
-	pointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
+	PointerUnescaper = strings.NewReplacer("~1", "/", "~0", "~")
 )
 
 // Near returns a hint that names the candidates that look most like name, or all of them when they are few.

@@ -1,25 +1,27 @@
-package ir
+package check
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // link is an edge or a catch, as the graph sees it.
 type link struct {
 	to      int
 	ptr     string
-	edge    *Edge  // nil for a catch
-	caught  *Catch // nil for an edge
-	bounded bool   // may close a cycle
+	edge    *ir.Edge  // nil for a catch
+	caught  *ir.Catch // nil for an edge
+	bounded bool      // may close a cycle
 }
 
 // linksOf returns the ways out of every node, edges in the order in which they are tried, then catches.
 func (g *graph) linksOf() [][]link {
 	out := make([][]link, len(g.Nodes))
-	for _, i := range edgeOrder(g.Edges) {
+	for _, i := range ir.EdgeOrder(g.Edges) {
 		e := &g.Edges[i]
 		from, okFrom := g.index[e.From]
 		to, okTo := g.index[e.To]
@@ -40,23 +42,13 @@ func (g *graph) linksOf() [][]link {
 
 func (g *graph) edgePtr(i int) string { return g.ptr + "/edges/" + strconv.Itoa(i) }
 
-// edgeOrder returns the positions of edges as they are tried: larger priority first, then array order.
-func edgeOrder(edges []Edge) []int {
-	order := make([]int, len(edges))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(edges[b].Priority, edges[a].Priority) })
-	return order
-}
-
 func (g *graph) checkEdges() {
 	for i, e := range g.Edges {
 		at := g.edgePtr(i)
 		g.checkTarget(e.From, at+"/from")
 		g.checkTarget(e.To, at+"/to")
 		if e.MaxTraversals < 0 || e.MaxTraversals > 1e6 {
-			g.addError("limit_invalid", at+"/max_traversals", `"max_traversals": 10`, "max_traversals is between 1 and 1000000")
+			g.AddError("limit_invalid", at+"/max_traversals", `"max_traversals": 10`, "max_traversals is between 1 and 1000000")
 		}
 	}
 	links := g.linksOf()
@@ -69,35 +61,35 @@ func (g *graph) checkEdges() {
 
 // checkExclusive checks the edges that leave one node: the first true one wins, so at most one is unconditional and
 // nothing stands behind it.
-func (g *graph) checkExclusive(n *Node, links []link) {
+func (g *graph) checkExclusive(n *ir.Node, links []link) {
 	edges := slices.DeleteFunc(slices.Clone(links), func(l link) bool { return l.edge == nil })
 	closed := "" // pointer of the edge that always takes the rest
 	for _, l := range edges {
 		when := l.edge.When
 		_, isCase := when.IsCase()
 		switch {
-		case isCase && n.Op != OpSwitch:
-			g.addError("cond_misplaced", l.ptr+"/when", "write a comparison, or lead the edge from a SWITCH", `"case" is a condition behind a SWITCH; %s is %s`, n.ID, n.Op)
-		case !isCase && !when.IsOtherwise() && n.Op == OpSwitch:
-			g.addError("cond_misplaced", l.ptr+"/when", `{"op":"case","is":"name"}`, "edges behind a SWITCH choose by case")
+		case isCase && n.Op != ir.OpSwitch:
+			g.AddError("cond_misplaced", l.ptr+"/when", "write a comparison, or lead the edge from a SWITCH", `"case" is a condition behind a SWITCH; %s is %s`, n.ID, n.Op)
+		case !isCase && !when.IsOtherwise() && n.Op == ir.OpSwitch:
+			g.AddError("cond_misplaced", l.ptr+"/when", `{"op":"case","is":"name"}`, "edges behind a SWITCH choose by case")
 		case closed != "" && when.IsOtherwise():
-			g.addError("otherwise_misplaced", l.ptr+"/when", "otherwise may occur once, on the last edge of its node", "the edge at %s takes the rest already", closed)
+			g.AddError("otherwise_misplaced", l.ptr+"/when", "otherwise may occur once, on the last edge of its node", "the edge at %s takes the rest already", closed)
 		case closed != "" && when.IsAlways():
-			g.addError("edges_ambiguous", l.ptr, "exactly one edge is taken; give one of them a condition", "the edge at %s is unconditional too", closed)
+			g.AddError("edges_ambiguous", l.ptr, "exactly one edge is taken; give one of them a condition", "the edge at %s is unconditional too", closed)
 		case closed != "":
-			g.addError("edge_unreachable", l.ptr, "put the unconditional edge last", "the edge at %s is always taken before", closed)
+			g.AddError("edge_unreachable", l.ptr, "put the unconditional edge last", "the edge at %s is always taken before", closed)
 		}
 		if when.IsAlways() || when.IsOtherwise() {
 			closed = l.ptr
 		}
 	}
-	if n.Op == OpSwitch {
+	if n.Op == ir.OpSwitch {
 		g.checkCaseEdges(n, edges)
 	}
 }
 
 // checkCaseEdges checks that a SWITCH has exactly one edge for each case and one for its default.
-func (g *graph) checkCaseEdges(n *Node, edges []link) {
+func (g *graph) checkCaseEdges(n *ir.Node, edges []link) {
 	ptr := g.nodePtr(g.index[n.ID])
 	names := []string{}
 	for _, c := range n.Cases {
@@ -112,23 +104,23 @@ func (g *graph) checkCaseEdges(n *Node, edges []link) {
 		switch {
 		case l.edge.When.IsOtherwise():
 			if rest = true; n.Default == "" {
-				g.addError("switch_default_missing", l.ptr+"/when", `name the default: "default":"other"`, "without a default nothing leads here: %s fails when no case matches", n.ID)
+				g.AddError("switch_default_missing", l.ptr+"/when", `name the default: "default":"other"`, "without a default nothing leads here: %s fails when no case matches", n.ID)
 			}
 		case !isCase:
 		case !slices.Contains(names, name):
-			g.addError("case_unknown", l.ptr+"/when/is", Near(name, names), "%s has no case %q", n.ID, name)
+			g.AddError("case_unknown", l.ptr+"/when/is", finding.Near(name, names), "%s has no case %q", n.ID, name)
 		case taken[name]:
-			g.addError("case_edge_duplicate", l.ptr, "remove one of the two edges", "the case %q of %s has an edge already", name, n.ID)
+			g.AddError("case_edge_duplicate", l.ptr, "remove one of the two edges", "the case %q of %s has an edge already", name, n.ID)
 		}
 		taken[name] = taken[name] || isCase
 	}
 	for _, name := range names {
 		if !taken[name] && !(rest && name == n.Default) {
-			g.addError("case_edge_missing", ptr+"/cases", `{"from":"`+n.ID+`","to":…,"when":{"op":"case","is":"`+name+`"}}`, "no edge leaves %s for the case %q", n.ID, name)
+			g.AddError("case_edge_missing", ptr+"/cases", `{"from":"`+n.ID+`","to":…,"when":{"op":"case","is":"`+name+`"}}`, "no edge leaves %s for the case %q", n.ID, name)
 		}
 	}
 	if rest && taken[n.Default] {
-		g.addError("case_edge_duplicate", ptr+"/default", "remove one of the two", "the default %q of %s has a case edge and an otherwise edge", n.Default, n.ID)
+		g.AddError("case_edge_duplicate", ptr+"/default", "remove one of the two", "the default %q of %s has a case edge and an otherwise edge", n.Default, n.ID)
 	}
 }
 
@@ -151,7 +143,7 @@ func (g *graph) checkReachable(links [][]link) {
 	}
 	for i := range g.Nodes {
 		if id := g.Nodes[i].ID; !seen[i] && g.index[id] == i {
-			g.addError("node_unreachable", g.nodePtr(i), "add an edge to it or remove it", "no path leads from %s to %s", g.EntryNode, id)
+			g.AddError("node_unreachable", g.nodePtr(i), "add an edge to it or remove it", "no path leads from %s to %s", g.EntryNode, id)
 		}
 	}
 }
@@ -171,9 +163,9 @@ func (g *graph) checkCycles(links [][]link) {
 			switch {
 			case l.bounded:
 			case colour[l.to] == grey && l.edge == nil:
-				g.addError("cycle_unbounded", l.ptr+"/to", "use retry, or lead back by an edge with max_traversals", "the catch leads back to %s", g.Nodes[l.to].ID)
+				g.AddError("cycle_unbounded", l.ptr+"/to", "use retry, or lead back by an edge with max_traversals", "the catch leads back to %s", g.Nodes[l.to].ID)
 			case colour[l.to] == grey:
-				g.addError("cycle_unbounded", l.ptr, `say how often: "max_traversals": 3`, "the edge leads back to %s and the cycle has no limit", g.Nodes[l.to].ID)
+				g.AddError("cycle_unbounded", l.ptr, `say how often: "max_traversals": 3`, "the edge leads back to %s and the cycle has no limit", g.Nodes[l.to].ID)
 			case colour[l.to] == white:
 				visit(l.to)
 			}

@@ -1,4 +1,4 @@
-package ir
+package expr
 
 import (
 	"cmp"
@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Cond is a condition of an edge or a case: a strict, total AST without coercion.
@@ -31,7 +33,7 @@ import (
 // ordering across types is state_type_error and a missing reference is ref_unresolved in anything but exists.
 type Cond struct {
 	raw  json.RawMessage
-	root *condNode
+	Root *CondNode
 }
 
 // Bounds of one condition. The work bound makes nested any and all finish: it counts evaluated nodes and elements.
@@ -39,17 +41,17 @@ const (
 	maxCondDepth   = 16
 	maxCondNodes   = 256
 	maxPatternSize = 256
-	maxCondWork    = 200_000
+	MaxCondWork    = 200_000
 )
 
-type condNode struct {
-	op          string
-	args        []*condNode
-	left, right any // value expressions; items is left
-	ref         ref
+type CondNode struct {
+	Op          string
+	Args        []*CondNode
+	Left, Right any // value expressions; items is left
+	Ref         Ref
 	text        string // is, type, key or pattern
 	re          *regexp.Regexp
-	where       *condNode
+	Where       *CondNode
 }
 
 // condFields lists the members of each op besides "op"; all are required except "as".
@@ -77,16 +79,16 @@ func (c *Cond) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	var r report
-	root := parseCond(v, "", anyScope, &r) // which roots have a meaning here, the document's reader has checked
-	if len(r.findings) > 0 {
+	var r finding.Report
+	root := ReadCond(v, "", anyScope, &r) // which roots have a meaning here, the document's reader has checked
+	if len(r.Findings) > 0 {
 		var errs []error
-		for _, f := range r.findings {
+		for _, f := range r.Findings {
 			errs = append(errs, fmt.Errorf("condition%s: %s", f.Pointer, f.Message))
 		}
 		return errors.Join(errs...)
 	}
-	c.raw, c.root = slices.Clone(json.RawMessage(data)), root
+	c.raw, c.Root = slices.Clone(json.RawMessage(data)), root
 	return nil
 }
 
@@ -100,119 +102,119 @@ func (c *Cond) MarshalJSON() ([]byte, error) {
 
 // IsCase reports whether c is {"op":"case","is":name} and returns the name.
 func (c *Cond) IsCase() (string, bool) {
-	if c == nil || c.root == nil || c.root.op != "case" {
+	if c == nil || c.Root == nil || c.Root.Op != "case" {
 		return "", false
 	}
-	return c.root.text, true
+	return c.Root.text, true
 }
 
 // IsOtherwise reports whether c is {"op":"otherwise"}.
-func (c *Cond) IsOtherwise() bool { return c != nil && c.root != nil && c.root.op == "otherwise" }
+func (c *Cond) IsOtherwise() bool { return c != nil && c.Root != nil && c.Root.Op == "otherwise" }
 
 // IsAlways reports whether c is absent or {"op":"always"}.
-func (c *Cond) IsAlways() bool { return c == nil || c.root == nil || c.root.op == "always" }
+func (c *Cond) IsAlways() bool { return c == nil || c.Root == nil || c.Root.Op == "always" }
 
-// condScope says which roots have a meaning around an expression, besides those that always have.
-type condScope struct {
-	element bool // $item and $index: in a body, and inside of any and all
-	output  bool // $out: in validators and compensate
-	closed  bool // a validator's: $out, $in, $item and $index, and no others
+// CondScope says which roots have a meaning around an expression, besides those that always have.
+type CondScope struct {
+	Element bool // $item and $index: in a body, and inside of any and all
+	Output  bool // $out: in validators and compensate
+	Closed  bool // a validator's: $out, $in, $item and $index, and no others
 }
 
 // anyScope takes whatever the format knows somewhere.
-var anyScope = condScope{element: true, output: true}
+var anyScope = CondScope{Element: true, Output: true}
 
 // parseCond checks and reads one condition; the findings go to r.
-func parseCond(v any, ptr string, scope condScope, r *report) *condNode {
-	p := condParser{report: r, scope: scope}
+func ReadCond(v any, ptr string, scope CondScope, r *finding.Report) *CondNode {
+	p := condParser{Report: r, scope: scope}
 	n := p.parse(v, ptr, 1)
 	if p.nodes > maxCondNodes {
-		r.addError("cond_too_large", ptr, "compute part of it in a SWITCH first", "the condition has %d nodes; at most %d are allowed", p.nodes, maxCondNodes)
+		r.AddError("cond_too_large", ptr, "compute part of it in a SWITCH first", "the condition has %d nodes; at most %d are allowed", p.nodes, maxCondNodes)
 	}
 	return n
 }
 
 type condParser struct {
-	*report
+	*finding.Report
 	nodes int
-	scope condScope
+	scope CondScope
 }
 
-func (p *condParser) parse(v any, ptr string, depth int) *condNode {
+func (p *condParser) parse(v any, ptr string, depth int) *CondNode {
 	p.nodes++
 	if depth > maxCondDepth {
-		p.addError("cond_too_deep", ptr, "flatten nested and/or", "the condition nests deeper than %d", maxCondDepth)
+		p.AddError("cond_too_deep", ptr, "flatten nested and/or", "the condition nests deeper than %d", maxCondDepth)
 		return nil
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		p.addError("type_mismatch", ptr, `a condition is an object such as {"op":"always"}`, "a condition is an object; this is %s", typeName(v))
+		p.AddError("type_mismatch", ptr, `a condition is an object such as {"op":"always"}`, "a condition is an object; this is %s", TypeName(v))
 		return nil
 	}
 	op, ok := object["op"].(string)
 	fields, known := condFields[op]
 	if !ok || !known {
-		p.addError("cond_op_unknown", ptr+"/op", OneOf(op, CondOps()), "there is no condition op %q", op)
+		p.AddError("cond_op_unknown", ptr+"/op", finding.OneOf(op, CondOps()), "there is no condition op %q", op)
 		return nil
 	}
-	n := &condNode{op: op}
+	n := &CondNode{Op: op}
 	for _, k := range slices.Sorted(maps.Keys(object)) {
-		at := ptr + "/" + escapePointer(k)
+		at := ptr + "/" + finding.EscapePointer(k)
 		switch {
-		case k == "op" || openMember(k):
+		case k == "op" || OpenMember(k):
 		case k == "as" && (op == "any" || op == "all"):
 			if object[k] != "$item" {
-				p.addError("cond_invalid", at, `leave "as" out`, `the element is always called $item`)
+				p.AddError("cond_invalid", at, `leave "as" out`, `the element is always called $item`)
 			}
 		case !slices.Contains(fields, k):
-			p.addError("field_unknown", at, cmp.Or(Near(k, fields), "remove it"), "%q has no member %q", op, k)
+			p.AddError("field_unknown", at, cmp.Or(finding.Near(k, fields), "remove it"), "%q has no member %q", op, k)
 		default:
 			p.parseMember(n, k, object[k], at, depth)
 		}
 	}
 	for _, k := range fields {
 		if _, ok := object[k]; !ok {
-			p.addError("field_missing", ptr+"/"+k, `"`+k+`": value`, "%q needs %q", op, k)
+			p.AddError("field_missing", ptr+"/"+k, `"`+k+`": value`, "%q needs %q", op, k)
 		}
 	}
 	return n
 }
 
 // parseMember reads one member that belongs to the op.
-func (p *condParser) parseMember(n *condNode, k string, v any, at string, depth int) {
+func (p *condParser) parseMember(n *CondNode, k string, v any, at string, depth int) {
 	switch k {
 	case "args":
 		args, ok := v.([]any)
-		if !ok || len(args) == 0 || n.op == "not" && len(args) != 1 {
-			p.addError("cond_invalid", at, `"args": [{"op": "eq", "left": "$vars.x", "right": 1}]`, "args is a list of conditions: one for not, one or more for and, or")
+		if !ok || len(args) == 0 || n.Op == "not" && len(args) != 1 {
+			p.AddError("cond_invalid", at, `"args": [{"op": "eq", "left": "$vars.x", "right": 1}]`, "args is a list of conditions: one for not, one or more for and, or")
 			return
 		}
 		for i, a := range args {
-			n.args = append(n.args, p.parse(a, fmt.Sprintf("%s/%d", at, i), depth+1))
+			n.Args = append(n.Args, p.parse(a, fmt.Sprintf("%s/%d", at, i), depth+1))
 		}
 	case "where":
 		outer := p.scope
-		p.scope.element = true
-		n.where = p.parse(v, at, depth+1)
+		p.scope.Element = true
+		n.Where = p.parse(v, at, depth+1)
 		p.scope = outer
 	case "left", "items":
-		checkExpr(v, at, p.scope, p.report)
-		n.left = v
+		CheckExpr(v, at, p.scope, p.Report)
+		n.Left = v
 	case "right":
-		checkExpr(v, at, p.scope, p.report)
-		n.right = v
+		CheckExpr(v, at, p.scope, p.Report)
+		n.Right = v
 	case "ref":
 		text, _ := v.(string)
-		n.ref = checkRef(text, at, p.scope, p.report)
+		n.Ref = checkRef(text, at, p.scope, p.Report)
 	default: // is, type, key, pattern
 		text, ok := v.(string)
 		if !ok {
-			p.addError("type_mismatch", at, "put it in double quotes", "%q is a string; this is %s", k, typeName(v))
+			p.AddError("type_mismatch", at, "put it in double quotes", "%q is a string; this is %s", k, TypeName(v))
 			return
 		}
 		n.text = text
 		if k == "type" && !slices.Contains(condTypes, text) {
-			p.addError("cond_invalid", at, Near(text, condTypes), "there is no type %q", text)
+			p.AddError("cond_invalid", at, finding.Near(text, condTypes), "there is no type %q", text)
 		}
 		if k == "pattern" {
 			n.re = p.compilePattern(text, at)
@@ -222,16 +224,16 @@ func (p *condParser) parseMember(n *condNode, k string, v any, at string, depth 
 
 func (p *condParser) compilePattern(text, at string) *regexp.Regexp {
 	if utf8.RuneCountInString(text) > maxPatternSize {
-		p.addError("pattern_invalid", at, "shorten it, or join several conditions by or", "the pattern has more than %d characters", maxPatternSize)
+		p.AddError("pattern_invalid", at, "shorten it, or join several conditions by or", "the pattern has more than %d characters", maxPatternSize)
 		return nil
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		p.addError("pattern_invalid", at, "patterns are RE2: no look-around, no back-references", "%v", err)
+		p.AddError("pattern_invalid", at, "patterns are RE2: no look-around, no back-references", "%v", err)
 		return nil
 	}
 	return re
 }
 
-// openMember reports whether any object of the format may carry the member k: meta and x-… are the author's own.
-func openMember(k string) bool { return k == "meta" || strings.HasPrefix(k, "x-") }
+// OpenMember reports whether any object of the format may carry the member k: meta and x-… are the author's own.
+func OpenMember(k string) bool { return k == "meta" || strings.HasPrefix(k, "x-") }

@@ -1,58 +1,62 @@
-package ir
+package check
 
 import (
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Static types of values: they follow from the form of an expression, or from the declaration of the only writer of a
 // path. They are named as by typeName; "" is unknown.
 
 // staticType returns the type of a value expression if its form determines it, else "".
-func staticType(expr any) string {
-	switch v := expr.(type) {
+func staticType(expression any) string {
+	switch v := expression.(type) {
 	case string:
-		if looksLikeRef(v) {
+		if expr.LooksLikeRef(v) {
 			return ""
 		}
 	case map[string]any:
-		switch operatorOf(v) {
+		switch expr.OperatorOf(v) {
 		case "lit":
-			return typeName(v["lit"])
+			return expr.TypeName(v["lit"])
 		case "len":
-			return typeName(json.Number("0"))
+			return expr.TypeName(json.Number("0"))
 		case "json":
-			return typeName("")
+			return expr.TypeName("")
 		case "ref", "concat":
 			return ""
 		}
 	}
-	return typeName(expr)
+	return expr.TypeName(expression)
 }
 
 // staticType also resolves references, to the type that was assigned there.
 func (f *flow) staticType(text json.RawMessage) string {
-	expr, err := Decode(text)
+	expression, err := expr.Decode(text)
 	if err != nil {
 		return ""
 	}
-	if object, ok := expr.(map[string]any); ok && len(object) == 1 && operatorOf(object) == "ref" {
-		expr = object["ref"]
+	if object, ok := expression.(map[string]any); ok && len(object) == 1 && expr.OperatorOf(object) == "ref" {
+		expression = object["ref"]
 	}
-	if ref, ok := expr.(string); ok && looksLikeRef(ref) {
-		r, err := parseRef(ref)
+	if ref, ok := expression.(string); ok && expr.LooksLikeRef(ref) {
+		r, err := expr.ParseRef(ref)
 		switch {
 		case err != nil:
-		case r.root == "$in" || r.root == "$trigger":
+		case r.Root == "$in" || r.Root == "$trigger":
 			return f.inputType(r)
-		case len(r.memberNames()) == len(r.segs):
-			return f.typeOf(r.staticPath())
+		case len(r.MemberNames()) == len(r.Segs):
+			return f.typeOf(r.StaticPath())
 		}
 		return ""
 	}
-	return staticType(expr)
+	return staticType(expression)
 }
 
 func (f *flow) typeOf(path string) string {
@@ -65,45 +69,45 @@ func (f *flow) typeOf(path string) string {
 // checkTypes compares the types of node i's operands with those that it needs.
 func (f *flow) checkTypes(i int) {
 	switch n, ptr := &f.Nodes[i], f.nodePtr(i); n.Op {
-	case OpMap:
+	case ir.OpMap:
 		if got := f.staticType(n.Items); got != "" && got != "an array" && n.Items != nil {
-			f.addError("items_type", ptr+"/items", `"items": "$vars.list"`, "items are an array; this is %s", got)
+			f.AddError("items_type", ptr+"/items", `"items": "$vars.list"`, "items are an array; this is %s", got)
 		}
-	case OpMerge:
+	case ir.OpMerge:
 		for j, input := range n.From {
 			if got, want := f.staticType(input), mergeTypes[n.Strategy]; got != "" && want != "" && got != want {
-				f.addError("merge_type", fmt.Sprintf("%s/from/%d", ptr, j), "merge values of one type", "%s merges what is %s; this is %s", n.Strategy, want, got)
+				f.AddError("merge_type", fmt.Sprintf("%s/from/%d", ptr, j), "merge values of one type", "%s merges what is %s; this is %s", n.Strategy, want, got)
 			}
 		}
-	case OpToolCall:
+	case ir.OpToolCall:
 		f.checkArgTypes(n, ptr)
 	default:
 	}
 }
 
 // checkArgTypes compares the types of arguments that are references with the inputs of the skill. Optional ones may be null.
-func (f *flow) checkArgTypes(n *Node, ptr string) {
-	members, static, err := argMembers(n.Args)
+func (f *flow) checkArgTypes(n *ir.Node, ptr string) {
+	members, static, err := ir.ArgMembers(n.Args)
 	if err != nil || !static {
 		return
 	}
 	for _, field := range f.tools[n.Tool].Inputs {
-		expr, given := members[field.Name]
-		if !given || !refersTo(expr) {
+		expression, given := members[field.Name]
+		if !given || !expr.RefersTo(expression) {
 			continue
 		}
-		text, err := Marshal(expr)
+		text, err := expr.Marshal(expression)
 		got, want := f.staticType(text), fieldType(field.Type)
 		if err != nil || got == "" || want == "" || got == want || got == "null" && !field.Required {
 			continue
 		}
-		f.addError("arg_type", ptr+"/args/"+escapePointer(field.Name), typeHint(expr, want), "%s takes %s as %s; this is %s", n.Tool, field.Name, want, got)
+		f.AddError("arg_type", ptr+"/args/"+finding.EscapePointer(field.Name), typeHint(expression, want), "%s takes %s as %s; this is %s", n.Tool, field.Name, want, got)
 	}
 }
 
 // typeHint returns a hint for converting a value to a string if want is a string, else "".
-func typeHint(expr any, want string) string {
-	text, err := Marshal(expr)
+func typeHint(expression any, want string) string {
+	text, err := expr.Marshal(expression)
 	if want != "a string" || err != nil {
 		return ""
 	}
@@ -117,16 +121,16 @@ func (f *flow) typesOf() map[string]string {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		for port, target := range n.Outputs {
-			r, err := parseTarget(target)
+			r, err := expr.ParseTarget(target)
 			if err != nil || !hasSoleWriter(r, writers) {
 				continue
 			}
-			types[r.staticPath()] = f.portType(n, port)
-			if port != "result" || n.Op != OpToolCall {
+			types[r.StaticPath()] = f.portType(n, port)
+			if port != "result" || n.Op != ir.OpToolCall {
 				continue
 			}
 			for _, field := range f.tools[n.Tool].Outputs {
-				if at := r.staticPath() + "." + strconv.Quote(field.Name); field.Required && writers[at] == 0 {
+				if at := r.StaticPath() + "." + strconv.Quote(field.Name); field.Required && writers[at] == 0 {
 					types[at] = fieldType(field.Type)
 				}
 			}
@@ -140,17 +144,17 @@ func (f *flow) countWriters() map[string]int {
 	count := map[string]int{}
 	for i := range f.Nodes {
 		for _, r := range targetsOf(&f.Nodes[i]) {
-			count[r.staticPath()]++
-			if f.keeps && f.owner != nil && r.root == "$vars" { // in the body of a LOOP an earlier node may have written it
-				count[r.staticPath()]++
+			count[r.StaticPath()]++
+			if f.keeps && f.owner != nil && r.Root == "$vars" { // in the body of a LOOP an earlier node may have written it
+				count[r.StaticPath()]++
 			}
 		}
 		for _, r := range f.loopWrites(i) {
-			count[r.staticPath()] += 2
+			count[r.StaticPath()] += 2
 		}
 		for _, c := range f.Nodes[i].Catch {
-			if r, err := parseTarget(c.Bind); err == nil {
-				count[r.staticPath()]++
+			if r, err := expr.ParseTarget(c.Bind); err == nil {
+				count[r.StaticPath()]++
 			}
 		}
 	}
@@ -158,41 +162,41 @@ func (f *flow) countWriters() map[string]int {
 }
 
 // hasSoleWriter reports whether r has one writer and its parents have none.
-func hasSoleWriter(r ref, writers map[string]int) bool {
-	for _, p := range r.prefixes()[:len(r.segs)-1] {
+func hasSoleWriter(r expr.Ref, writers map[string]int) bool {
+	for _, p := range r.Prefixes()[:len(r.Segs)-1] {
 		if writers[p] > 0 {
 			return false
 		}
 	}
-	return writers[r.staticPath()] == 1
+	return writers[r.StaticPath()] == 1
 }
 
 // portType is the type of an output of n.
-func (g *graph) portType(n *Node, port string) string {
+func (g *graph) portType(n *ir.Node, port string) string {
 	switch {
-	case n.Op == OpMap:
+	case n.Op == ir.OpMap:
 		return "an array"
-	case n.Op == OpLoop && port == "iterations":
+	case n.Op == ir.OpLoop && port == "iterations":
 		return "a number"
-	case n.Op == OpLoop || n.Op == OpSubgraph || n.Op == OpParallel && (n.Join == JoinAny || port != "result"):
+	case n.Op == ir.OpLoop || n.Op == ir.OpSubgraph || n.Op == ir.OpParallel && (n.Join == ir.JoinAny || port != "result"):
 		return ""
-	case n.Op == OpMerge && n.Strategy == MergeBest:
+	case n.Op == ir.OpMerge && n.Strategy == ir.MergeBest:
 		return ""
-	case n.Op == OpMerge && port == "result":
+	case n.Op == ir.OpMerge && port == "result":
 		return mergeTypes[n.Strategy]
-	case n.Op == OpPack && port != "result":
-		if expr, err := Decode(n.Inputs[port]); err == nil && len(n.Projection[port]) == 0 {
-			return staticType(expr)
+	case n.Op == ir.OpPack && port != "result":
+		if expression, err := expr.Decode(n.Inputs[port]); err == nil && len(n.Projection[port]) == 0 {
+			return staticType(expression)
 		}
-	case n.Op == OpSwitch && port == "case":
+	case n.Op == ir.OpSwitch && port == "case":
 		return "a string"
-	case n.Op == OpToolCall && port != "result":
+	case n.Op == ir.OpToolCall && port != "result":
 		for _, field := range g.tools[n.Tool].Outputs {
 			if field.Name == port && field.Required {
 				return fieldType(field.Type)
 			}
 		}
-	case port == "result" && n.Op != OpMerge:
+	case port == "result" && n.Op != ir.OpMerge:
 		return "an object"
 	}
 	return ""

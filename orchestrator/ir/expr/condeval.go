@@ -1,4 +1,4 @@
-package ir
+package expr
 
 import (
 	"encoding/json"
@@ -10,69 +10,69 @@ import (
 // True evaluates c. An absent condition is true, and so is otherwise: the caller has tried the other edges first. case is
 // decided by the SWITCH before it (see IsCase) and is false here.
 func (c *Cond) True(s Scope) (bool, *Failure) {
-	if c == nil || c.root == nil {
+	if c == nil || c.Root == nil {
 		return true, nil
 	}
-	e := condEval{work: maxCondWork}
-	return e.eval(c.root, s)
+	e := CondEval{Work: MaxCondWork}
+	return e.Eval(c.Root, s)
 }
 
-type condEval struct{ work int }
+type CondEval struct{ Work int }
 
-func (e *condEval) spendWork(n int) *Failure {
-	if e.work -= n; e.work < 0 {
-		return failf(FailLimit, "the condition takes more than %d steps", maxCondWork)
+func (e *CondEval) spendWork(n int) *Failure {
+	if e.Work -= n; e.Work < 0 {
+		return Failf(FailLimit, "the condition takes more than %d steps", MaxCondWork)
 	}
 	return nil
 }
 
-func (e *condEval) eval(n *condNode, s Scope) (bool, *Failure) {
+func (e *CondEval) Eval(n *CondNode, s Scope) (bool, *Failure) {
 	if f := e.spendWork(1); f != nil {
 		return false, f
 	}
-	switch n.op {
+	switch n.Op {
 	case "always", "otherwise":
 		return true, nil
 	case "never", "case":
 		return false, nil
 	case "and", "or":
-		for _, a := range n.args {
-			if ok, f := e.eval(a, s); f != nil || ok == (n.op == "or") {
+		for _, a := range n.Args {
+			if ok, f := e.Eval(a, s); f != nil || ok == (n.Op == "or") {
 				return ok, f
 			}
 		}
-		return n.op == "and", nil
+		return n.Op == "and", nil
 	case "not":
-		ok, f := e.eval(n.args[0], s)
+		ok, f := e.Eval(n.Args[0], s)
 		return !ok && f == nil, f
 	case "any", "all":
 		return e.evalQuantifier(n, s)
 	case "exists":
-		return refExists(n.ref, s)
+		return refExists(n.Ref, s)
 	case "is_null", "type_is", "has_key":
 		return inspectRef(n, s)
 	}
-	left, f := e.evalOperand(n.left, s)
+	left, f := e.evalOperand(n.Left, s)
 	if f != nil {
 		return false, f
 	}
-	if n.op == "matches" {
+	if n.Op == "matches" {
 		text, ok := left.(string)
 		if !ok {
-			return false, failf(FailStateType, "matches needs a string but found %s", typeName(left))
+			return false, Failf(FailStateType, "matches needs a string but found %s", TypeName(left))
 		}
 		return n.re.MatchString(text), nil
 	}
-	right, f := e.evalOperand(n.right, s)
+	right, f := e.evalOperand(n.Right, s)
 	if f != nil {
 		return false, f
 	}
-	return evalComparison(n.op, left, right)
+	return evalComparison(n.Op, left, right)
 }
 
 // evalOperand evaluates a value expression and charges the size of its value to the work limit.
-func (e *condEval) evalOperand(expr any, s Scope) (any, *Failure) {
-	v, f := eval(expr, s, 0)
+func (e *CondEval) evalOperand(expression any, s Scope) (any, *Failure) {
+	v, f := EvalValue(expression, s, 0)
 	if f != nil {
 		return nil, f
 	}
@@ -86,7 +86,7 @@ func (e *condEval) evalOperand(expr any, s Scope) (any, *Failure) {
 func evalComparison(op string, left, right any) (bool, *Failure) {
 	switch op {
 	case "eq", "ne":
-		return equalValues(left, right) == (op == "eq"), nil
+		return EqualValues(left, right) == (op == "eq"), nil
 	case "lt", "le", "gt", "ge":
 		c, f := compareValues(left, right)
 		return f == nil && satisfiesOrder(op, c), f
@@ -96,7 +96,7 @@ func evalComparison(op string, left, right any) (bool, *Failure) {
 		if text, ok := left.(string); ok {
 			part, ok := right.(string)
 			if !ok {
-				return false, failf(FailStateType, "a string cannot contain %s", typeName(right))
+				return false, Failf(FailStateType, "a string cannot contain %s", TypeName(right))
 			}
 			return strings.Contains(text, part), nil
 		}
@@ -105,7 +105,7 @@ func evalComparison(op string, left, right any) (bool, *Failure) {
 		text, okText := left.(string)
 		part, okPart := right.(string)
 		if !okText || !okPart {
-			return false, failf(FailStateType, "%s needs two strings but found %s and %s", op, typeName(left), typeName(right))
+			return false, Failf(FailStateType, "%s needs two strings but found %s and %s", op, TypeName(left), TypeName(right))
 		}
 		if op == "starts_with" {
 			return strings.HasPrefix(text, part), nil
@@ -114,10 +114,10 @@ func evalComparison(op string, left, right any) (bool, *Failure) {
 	}
 	size, ok := lengthOf(left)
 	if !ok {
-		return false, failf(FailStateType, "%s needs a string, an array or an object but found %s", op, typeName(left))
+		return false, Failf(FailStateType, "%s needs a string, an array or an object but found %s", op, TypeName(left))
 	}
 	if _, ok := right.(json.Number); !ok {
-		return false, failf(FailStateType, "%s needs a number to compare with but found %s", op, typeName(right))
+		return false, Failf(FailStateType, "%s needs a number to compare with but found %s", op, TypeName(right))
 	}
 	c, f := compareValues(json.Number(strconv.Itoa(size)), right)
 	return f == nil && satisfiesOrder(strings.TrimPrefix(op, "len_"), c), f
@@ -143,48 +143,48 @@ func satisfiesOrder(op string, c int) bool {
 func containsElement(op string, list, v any) (bool, *Failure) {
 	items, ok := list.([]any)
 	if !ok {
-		return false, failf(FailStateType, "%s needs an array but found %s", op, typeName(list))
+		return false, Failf(FailStateType, "%s needs an array but found %s", op, TypeName(list))
 	}
-	return slices.ContainsFunc(items, func(item any) bool { return equalValues(item, v) }), nil
+	return slices.ContainsFunc(items, func(item any) bool { return EqualValues(item, v) }), nil
 }
 
 // evalQuantifier is any and all; of nothing, any is false and all is true.
-func (e *condEval) evalQuantifier(n *condNode, s Scope) (bool, *Failure) {
-	v, f := e.evalOperand(n.left, s)
+func (e *CondEval) evalQuantifier(n *CondNode, s Scope) (bool, *Failure) {
+	v, f := e.evalOperand(n.Left, s)
 	if f != nil {
 		return false, f
 	}
 	items, ok := v.([]any)
 	if !ok {
-		return false, failf(FailStateType, "%s needs an array but found %s", n.op, typeName(v))
+		return false, Failf(FailStateType, "%s needs an array but found %s", n.Op, TypeName(v))
 	}
 	for i, item := range items {
 		s.element = &element{value: item, index: i}
-		if ok, f := e.eval(n.where, s); f != nil || ok == (n.op == "any") {
+		if ok, f := e.Eval(n.Where, s); f != nil || ok == (n.Op == "any") {
 			return ok, f
 		}
 	}
-	return n.op == "all", nil
+	return n.Op == "all", nil
 }
 
 // refExists reports whether r resolves, with [*] to at least one value. Looking for a member is never an error.
-func refExists(r ref, s Scope) (bool, *Failure) {
+func refExists(r Ref, s Scope) (bool, *Failure) {
 	v, f := r.resolve(s)
 	if f != nil {
 		return false, nil
 	}
-	if list, ok := v.([]any); ok && slices.ContainsFunc(r.segs, func(s segment) bool { return s.kind == segAll }) {
+	if list, ok := v.([]any); ok && slices.ContainsFunc(r.Segs, func(s Segment) bool { return s.Kind == SegAll }) {
 		return len(list) > 0, nil
 	}
 	return true, nil
 }
 
-func inspectRef(n *condNode, s Scope) (bool, *Failure) {
-	v, f := n.ref.resolve(s)
+func inspectRef(n *CondNode, s Scope) (bool, *Failure) {
+	v, f := n.Ref.resolve(s)
 	if f != nil {
 		return false, f
 	}
-	switch n.op {
+	switch n.Op {
 	case "is_null":
 		return v == nil, nil
 	case "type_is":
@@ -192,7 +192,7 @@ func inspectRef(n *condNode, s Scope) (bool, *Failure) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return false, failf(FailStateType, "has_key needs an object but found %s", typeName(v))
+		return false, Failf(FailStateType, "has_key needs an object but found %s", TypeName(v))
 	}
 	_, ok = object[n.text]
 	return ok, nil
@@ -218,22 +218,22 @@ func hasType(v any, name string) bool {
 }
 
 func isInteger(n json.Number) bool {
-	d, ok := parseDecimal(n)
-	return ok && (d.sign == 0 || d.exp.IsInt64() && d.exp.Int64() >= int64(len(d.digits)) || d.exp.Sign() > 0 && !d.exp.IsInt64())
+	d, ok := ParseDecimal(n)
+	return ok && (d.Sign == 0 || d.Exp.IsInt64() && d.Exp.Int64() >= int64(len(d.Digits)) || d.Exp.Sign() > 0 && !d.Exp.IsInt64())
 }
 
-// provenRefs returns the references that must resolve where n is true: static analysis trusts a guard.
-func (n *condNode) provenRefs() []ref {
+// ProvenRefs returns the references that must resolve where n is true: static analysis trusts a guard.
+func (n *CondNode) ProvenRefs() []Ref {
 	if n == nil {
 		return nil
 	}
-	switch n.op {
+	switch n.Op {
 	case "exists":
-		return []ref{n.ref}
+		return []Ref{n.Ref}
 	case "and":
-		var out []ref
-		for _, a := range n.args {
-			out = append(out, a.provenRefs()...)
+		var out []Ref
+		for _, a := range n.Args {
+			out = append(out, a.ProvenRefs()...)
 		}
 		return out
 	}

@@ -1,10 +1,12 @@
-package ir
+package expr
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Trim is one value of a prompt that was shortened.
@@ -16,11 +18,11 @@ type Trim struct {
 }
 
 // Whole returns a value expression without the options that shorten its value: only {"ref": …} and its default.
-func Whole(expr json.RawMessage) json.RawMessage {
-	v, err := Decode(expr)
+func Whole(expression json.RawMessage) json.RawMessage {
+	v, err := Decode(expression)
 	object, ok := v.(map[string]any)
-	if err != nil || !ok || operatorOf(object) != "ref" {
-		return expr
+	if err != nil || !ok || OperatorOf(object) != "ref" {
+		return expression
 	}
 	whole := map[string]any{"ref": object["ref"]}
 	if fallback, ok := object["default"]; ok {
@@ -28,7 +30,7 @@ func Whole(expr json.RawMessage) json.RawMessage {
 	}
 	text, err := Marshal(whole)
 	if err != nil {
-		return expr
+		return expression
 	}
 	return text
 }
@@ -54,7 +56,7 @@ func Trims(path string, before, after any) (trims []Trim) {
 	case map[string]any:
 		a, _ := after.(map[string]any)
 		for _, k := range slices.Sorted(maps.Keys(a)) {
-			trims = append(trims, Trims(path+"/"+escapePointer(k), b[k], a[k])...)
+			trims = append(trims, Trims(path+"/"+finding.EscapePointer(k), b[k], a[k])...)
 		}
 	}
 	return trims

@@ -1,12 +1,15 @@
-package ir
+package check
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Definite-assignment analysis: a reference to $vars or $tmp must be written on every path that leads to it. It is a
@@ -19,7 +22,8 @@ import (
 type factSet []uint64
 
 func (s factSet) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
-func (s factSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
+
+func (s factSet) add(i int) { s[i/64] |= 1 << (i % 64) }
 
 // intersect removes from s the facts that o does not have and reports whether s changed.
 func (s factSet) intersect(o factSet) bool {
@@ -50,27 +54,9 @@ type flow struct {
 
 const errFact = "$err"
 
-func wholeFact(path string) string  { return "w" + path }
+func wholeFact(path string) string { return "w" + path }
+
 func existsFact(path string) string { return "e" + path }
-
-// staticPath is the part of a reference that can be followed, as "$vars.a.b"; member names are quoted against dots in them.
-func (r ref) staticPath() string {
-	var b strings.Builder
-	b.WriteString(r.root)
-	for _, name := range r.memberNames() {
-		b.WriteString("." + strconv.Quote(name))
-	}
-	return b.String()
-}
-
-// prefixes returns path and its parents down to two segments.
-func (r ref) prefixes() []string {
-	var out []string
-	for n := 1; n <= len(r.memberNames()); n++ {
-		out = append(out, ref{root: r.root, segs: r.segs[:n]}.staticPath())
-	}
-	return out
-}
 
 // checkFlow checks that every reference is assigned before it is read.
 func (g *graph) checkFlow(outer *flow, at int) {
@@ -99,13 +85,13 @@ func (g *graph) newFlow(outer *flow, at int) *flow {
 	}
 	f.numberFacts()
 	if len(f.facts) > maxFacts {
-		g.addError("document_too_large", g.ptr+"/nodes", "write objects instead of single members", "the graph writes more than %d variables", maxFacts)
+		g.AddError("document_too_large", g.ptr+"/nodes", "write objects instead of single members", "the graph writes more than %d variables", maxFacts)
 		return nil
 	}
 	f.solveFrom(entry)
 	for i := range f.Nodes {
 		leaves := slices.ContainsFunc(f.links[i], func(l link) bool { return l.edge != nil })
-		if f.in[i] != nil && !leaves && f.Nodes[i].Op != OpFail {
+		if f.in[i] != nil && !leaves && f.Nodes[i].Op != ir.OpFail {
 			f.ends = append(f.ends, i)
 		}
 	}
@@ -128,12 +114,12 @@ func (f *flow) checkReferences() {
 }
 
 // definiteWrites returns the $vars paths that are assigned at every end of the graph.
-func (f *flow) definiteWrites() []ref {
-	end := f.stateAtEnd(func(*Node) bool { return true })
-	var out []ref
+func (f *flow) definiteWrites() []expr.Ref {
+	end := f.stateAtEnd(func(*ir.Node) bool { return true })
+	var out []expr.Ref
 	for i := range f.Nodes {
 		for _, r := range f.writesOf(i) {
-			if end != nil && r.root == "$vars" && end.has(f.facts[wholeFact(r.staticPath())]) {
+			if end != nil && r.Root == "$vars" && end.has(f.facts[wholeFact(r.StaticPath())]) {
 				out = append(out, r)
 			}
 		}
@@ -142,7 +128,7 @@ func (f *flow) definiteWrites() []ref {
 }
 
 // stateAtEnd returns the facts that hold after each final node for which counts is true, nil if there is none.
-func (f *flow) stateAtEnd(counts func(*Node) bool) factSet {
+func (f *flow) stateAtEnd(counts func(*ir.Node) bool) factSet {
 	var end factSet
 	for _, i := range f.ends {
 		switch {
@@ -183,21 +169,21 @@ func (f *flow) numberFacts() {
 	}
 	for i := range f.Nodes {
 		for _, r := range f.writesOf(i) {
-			add(wholeFact(r.staticPath()))
-			for _, p := range r.prefixes() {
+			add(wholeFact(r.StaticPath()))
+			for _, p := range r.Prefixes() {
 				add(existsFact(p))
 			}
 		}
 		for _, l := range f.links[i] {
 			for _, r := range f.provenAlong(i, l) {
-				for _, p := range r.prefixes() {
+				for _, p := range r.Prefixes() {
 					add(existsFact(p))
 				}
 			}
 			if l.caught != nil {
-				if r, err := parseTarget(l.caught.Bind); err == nil {
-					add(wholeFact(r.staticPath()))
-					for _, p := range r.prefixes() {
+				if r, err := expr.ParseTarget(l.caught.Bind); err == nil {
+					add(wholeFact(r.StaticPath()))
+					for _, p := range r.Prefixes() {
 						add(existsFact(p))
 					}
 				}
@@ -208,10 +194,10 @@ func (f *flow) numberFacts() {
 
 // writesOf returns the paths that node i has assigned when it completes: its output targets, those of a SET, and the
 // definite writes of a LOOP body that runs at least once.
-func (f *flow) writesOf(i int) []ref {
+func (f *flow) writesOf(i int) []expr.Ref {
 	n := &f.Nodes[i]
 	out := targetsOf(n)
-	if n.Op == OpLoop && n.Until != nil && f.keeps {
+	if n.Op == ir.OpLoop && n.Until != nil && f.keeps {
 		for _, inner := range f.inner[i] {
 			out = append(out, inner.definiteWrites()...)
 		}
@@ -220,10 +206,10 @@ func (f *flow) writesOf(i int) []ref {
 }
 
 // targetsOf returns the paths that n itself assigns.
-func targetsOf(n *Node) []ref {
-	var out []ref
+func targetsOf(n *ir.Node) []expr.Ref {
+	var out []expr.Ref
 	add := func(target string) {
-		if r, err := parseTarget(target); err == nil {
+		if r, err := expr.ParseTarget(target); err == nil {
 			out = append(out, r)
 		}
 	}
@@ -237,44 +223,44 @@ func targetsOf(n *Node) []ref {
 }
 
 // loopWrites returns the $vars paths that the body of a LOOP may assign.
-func (f *flow) loopWrites(i int) []ref {
-	var out []ref
-	if n := &f.Nodes[i]; n.Op == OpLoop && n.Body != nil {
-		walkNodes(n.Body.Nodes, "", func(n *Node, _ string) {
+func (f *flow) loopWrites(i int) []expr.Ref {
+	var out []expr.Ref
+	if n := &f.Nodes[i]; n.Op == ir.OpLoop && n.Body != nil {
+		ir.WalkNodes(n.Body.Nodes, "", func(n *ir.Node, _ string) {
 			out = append(out, targetsOf(n)...)
 			for _, c := range n.Catch {
-				if r, err := parseTarget(c.Bind); err == nil {
+				if r, err := expr.ParseTarget(c.Bind); err == nil {
 					out = append(out, r)
 				}
 			}
 		})
 	}
-	return slices.DeleteFunc(out, func(r ref) bool { return r.root != "$vars" })
+	return slices.DeleteFunc(out, func(r expr.Ref) bool { return r.Root != "$vars" })
 }
 
 // provenAlong returns the references that must exist if link l is taken, because its condition tests them.
-func (f *flow) provenAlong(from int, l link) []ref {
+func (f *flow) provenAlong(from int, l link) []expr.Ref {
 	if l.edge == nil || l.edge.When == nil {
 		return nil
 	}
-	out := l.edge.When.root.provenRefs()
+	out := l.edge.When.Root.ProvenRefs()
 	if name, ok := l.edge.When.IsCase(); ok {
 		for _, c := range f.Nodes[from].Cases {
 			if c.Name == name && c.When != nil && name != f.Nodes[from].Default {
-				out = append(out, c.When.root.provenRefs()...)
+				out = append(out, c.When.Root.ProvenRefs()...)
 			}
 		}
 	}
-	return slices.DeleteFunc(out, func(r ref) bool { return r.root != "$vars" && r.root != "$tmp" })
+	return slices.DeleteFunc(out, func(r expr.Ref) bool { return r.Root != "$vars" && r.Root != "$tmp" })
 }
 
-func (f *flow) addWrite(s factSet, r ref) {
-	s.add(f.facts[wholeFact(r.staticPath())])
+func (f *flow) addWrite(s factSet, r expr.Ref) {
+	s.add(f.facts[wholeFact(r.StaticPath())])
 	f.addExists(s, r)
 }
 
-func (f *flow) addExists(s factSet, r ref) {
-	for _, p := range r.prefixes() {
+func (f *flow) addExists(s factSet, r expr.Ref) {
+	for _, p := range r.Prefixes() {
 		if i, ok := f.facts[existsFact(p)]; ok {
 			s.add(i)
 		}
@@ -305,7 +291,7 @@ func (f *flow) solveFrom(entry int) {
 			if l.caught != nil {
 				s = slices.Clone(f.in[at])
 				s.add(f.facts[errFact])
-				if r, err := parseTarget(l.caught.Bind); err == nil {
+				if r, err := expr.ParseTarget(l.caught.Bind); err == nil {
 					f.addWrite(s, r)
 				}
 			}
@@ -342,7 +328,7 @@ func (f *flow) checkReads(i int) {
 	f.readCond(n.Skip, ptr+"/when_skip", before)
 	f.readCond(n.While, ptr+"/while", before)
 	for _, target := range slices.Sorted(maps.Keys(n.Set)) {
-		f.readText(n.Set[target], ptr+"/set/"+escapePointer(target), before)
+		f.readText(n.Set[target], ptr+"/set/"+finding.EscapePointer(target), before)
 	}
 	f.readText(n.Labels, ptr+"/labels", before)
 	f.readText(n.Candidates, ptr+"/candidates", before)
@@ -350,7 +336,7 @@ func (f *flow) checkReads(i int) {
 		f.readText(input, fmt.Sprintf("%s/from/%d", ptr, j), before)
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
-		f.readText(n.Inputs[name], ptr+"/inputs/"+escapePointer(name), before)
+		f.readText(n.Inputs[name], ptr+"/inputs/"+finding.EscapePointer(name), before)
 	}
 	f.checkPicks(n, ptr)
 	for j, c := range n.Cases {
@@ -371,7 +357,7 @@ func (f *flow) checkReads(i int) {
 // checkEnd checks the run's output, or the result of an iteration, against the states of all nodes at which it can end;
 // an END may have an output of its own.
 func (f *flow) checkEnd() {
-	if end := f.stateAtEnd(func(n *Node) bool { return n.Output == nil }); end != nil {
+	if end := f.stateAtEnd(func(n *ir.Node) bool { return n.Output == nil }); end != nil {
 		f.readText(f.Result, f.result, end)
 	}
 }
@@ -380,24 +366,24 @@ func (f *flow) readText(text json.RawMessage, ptr string, s factSet) {
 	if text == nil {
 		return
 	}
-	if expr, err := Decode(text); err == nil {
-		exprRefs(expr, ptr, func(r ref, at string) { f.checkRead(r, at, s, nil) })
+	if expression, err := expr.Decode(text); err == nil {
+		expr.ExprRefs(expression, ptr, func(r expr.Ref, at string) { f.checkRead(r, at, s, nil) })
 	}
 }
 
-func (f *flow) readCond(c *Cond, ptr string, s factSet) {
+func (f *flow) readCond(c *expr.Cond, ptr string, s factSet) {
 	if c != nil {
-		condRefs(c.root, ptr, nil, func(r ref, at string, proved []ref) { f.checkRead(r, at, s, proved) })
+		expr.CondRefs(c.Root, ptr, nil, func(r expr.Ref, at string, proved []expr.Ref) { f.checkRead(r, at, s, proved) })
 	}
 }
 
 // checkRead checks one reference against the facts that hold where it stands.
-func (f *flow) checkRead(r ref, ptr string, s factSet, proved []ref) {
+func (f *flow) checkRead(r expr.Ref, ptr string, s factSet, proved []expr.Ref) {
 	holds := func(fact string) bool { return f.factHolds(s, fact) }
-	switch r.root {
+	switch r.Root {
 	case "$err":
 		if !holds(errFact) {
-			f.addError("err_unset", ptr, "read it only in nodes that catch leads to", "$err is known only behind a catch, on every path that leads here")
+			f.AddError("err_unset", ptr, "read it only in nodes that catch leads to", "$err is known only behind a catch, on every path that leads here")
 		}
 		return
 	case "$in", "$trigger":
@@ -407,12 +393,12 @@ func (f *flow) checkRead(r ref, ptr string, s factSet, proved []ref) {
 	default:
 		return
 	}
-	prefixes := r.prefixes()
+	prefixes := r.Prefixes()
 	if len(prefixes) == 0 || holds(existsFact(prefixes[len(prefixes)-1])) {
 		return
 	}
 	for _, p := range proved {
-		if p.staticPath() == r.staticPath() {
+		if p.StaticPath() == r.StaticPath() {
 			return
 		}
 	}
@@ -421,20 +407,20 @@ func (f *flow) checkRead(r ref, ptr string, s factSet, proved []ref) {
 			continue
 		}
 		for ; i+1 < len(prefixes); i++ {
-			if known, ok := f.shapeOf(prefixes[i]); ok && !slices.Contains(known, r.segs[i+1].name) {
-				f.addError("member_unknown", ptr, Near(r.segs[i+1].name, known), "%s is never there: what is written to %s has no member %q", r, ref{root: r.root, segs: r.segs[:i+1]}, r.segs[i+1].name)
+			if known, ok := f.shapeOf(prefixes[i]); ok && !slices.Contains(known, r.Segs[i+1].Name) {
+				f.AddError("member_unknown", ptr, finding.Near(r.Segs[i+1].Name, known), "%s is never there: what is written to %s has no member %q", r, expr.Ref{Root: r.Root, Segs: r.Segs[:i+1]}, r.Segs[i+1].Name)
 				break
 			}
 		}
 		return
 	}
 	hint := fmt.Sprintf(`write it on every path, or say {"ref":"%s","default":…}`, r)
-	if f.owner != nil && r.root == "$tmp" {
+	if f.owner != nil && r.Root == "$tmp" {
 		hint = "a body begins with an empty $tmp: what was computed before is passed in $vars"
 	}
 	if slices.ContainsFunc(prefixes, func(p string) bool { _, ok := f.facts[wholeFact(p)]; return ok }) {
-		f.addError("ref_unset", ptr, hint, "%s may have no value here: on some path nothing has written it", r)
+		f.AddError("ref_unset", ptr, hint, "%s may have no value here: on some path nothing has written it", r)
 		return
 	}
-	f.addError("ref_unset", ptr, hint, "%s has no value here: nothing writes it", r)
+	f.AddError("ref_unset", ptr, hint, "%s has no value here: nothing writes it", r)
 }

@@ -1,4 +1,4 @@
-package ir
+package check
 
 import (
 	"encoding/json"
@@ -7,6 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Shapes: which members the values of written paths can have, as far as that is known before the run.
@@ -17,31 +21,31 @@ func (f *flow) inferShapes() map[string][]string {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
 		for port, target := range n.Outputs {
-			r, err := parseTarget(target)
+			r, err := expr.ParseTarget(target)
 			if err != nil {
 				continue
 			}
 			ports := f.portsOf(n)
 			if port != "result" || ports == nil || !portsAreComplete(n) {
-				open[r.staticPath()] = true
+				open[r.StaticPath()] = true
 			}
-			shapes[r.staticPath()] = append(shapes[r.staticPath()], ports...)
-			for _, p := range r.prefixes()[:len(r.segs)-1] {
+			shapes[r.StaticPath()] = append(shapes[r.StaticPath()], ports...)
+			for _, p := range r.Prefixes()[:len(r.Segs)-1] {
 				open[p] = true
 			}
 		}
 		for _, c := range n.Catch {
-			if r, err := parseTarget(c.Bind); err == nil {
-				open[r.staticPath()] = true
+			if r, err := expr.ParseTarget(c.Bind); err == nil {
+				open[r.StaticPath()] = true
 			}
 		}
 		for target := range n.Set {
-			if r, err := parseTarget(target); err == nil {
-				open[r.staticPath()] = true
+			if r, err := expr.ParseTarget(target); err == nil {
+				open[r.StaticPath()] = true
 			}
 		}
 		for _, r := range f.loopWrites(i) {
-			for _, p := range r.prefixes() {
+			for _, p := range r.Prefixes() {
 				open[p] = true
 			}
 		}
@@ -58,12 +62,12 @@ func (f *flow) inferShapes() map[string][]string {
 }
 
 // portsAreComplete reports whether the ports of n are all the members of its result.
-func portsAreComplete(n *Node) bool {
+func portsAreComplete(n *ir.Node) bool {
 	switch n.Op {
-	case OpHuman, OpMap, OpLoop, OpSubgraph:
+	case ir.OpHuman, ir.OpMap, ir.OpLoop, ir.OpSubgraph:
 		return false
-	case OpParallel:
-		return n.Join != JoinAny
+	case ir.OpParallel:
+		return n.Join != ir.JoinAny
 	}
 	return true
 }
@@ -73,12 +77,12 @@ func (f *flow) shapePacks() {
 	writers := f.countWriters()
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		r, err := parseTarget(n.Outputs["result"])
-		if n.Op != OpPack || err != nil || !hasSoleWriter(r, writers) {
+		r, err := expr.ParseTarget(n.Outputs["result"])
+		if n.Op != ir.OpPack || err != nil || !hasSoleWriter(r, writers) {
 			continue
 		}
 		for name, input := range n.Inputs {
-			at := r.staticPath() + "." + strconv.Quote(name)
+			at := r.StaticPath() + "." + strconv.Quote(name)
 			if members, ok := f.membersOf(input, n.Projection[name]); ok && writers[at] == 0 {
 				f.shapes[at] = members
 			}
@@ -88,12 +92,12 @@ func (f *flow) shapePacks() {
 
 // membersOf lists those that the value of an expression can have, of which only those named by pick are kept.
 func (f *flow) membersOf(text json.RawMessage, pick []string) (names []string, known bool) {
-	expr, err := Decode(text)
+	expression, err := expr.Decode(text)
 	if err != nil {
 		return nil, false
 	}
 	if len(pick) == 0 {
-		pick = pickOf(expr)
+		pick = pickOf(expression)
 	}
 	if len(pick) > 0 {
 		for _, p := range pick {
@@ -102,65 +106,65 @@ func (f *flow) membersOf(text json.RawMessage, pick []string) (names []string, k
 		}
 		return names, true
 	}
-	if r, ok := followedRef(expr); ok {
-		return f.shapeOf(r.staticPath())
+	if r, ok := followedRef(expression); ok {
+		return f.shapeOf(r.StaticPath())
 	}
-	object, ok := expr.(map[string]any)
-	if !ok || operatorOf(object) != "" {
+	object, ok := expression.(map[string]any)
+	if !ok || expr.OperatorOf(object) != "" {
 		return nil, false
 	}
 	return slices.Sorted(maps.Keys(object)), true
 }
 
 // pickOf is the pick of a reference with options.
-func pickOf(expr any) []string {
-	object, ok := expr.(map[string]any)
-	if !ok || operatorOf(object) != "ref" {
+func pickOf(expression any) []string {
+	object, ok := expression.(map[string]any)
+	if !ok || expr.OperatorOf(object) != "ref" {
 		return nil
 	}
-	names, _ := stringList(object["pick"])
+	names, _ := expr.StringList(object["pick"])
 	return names
 }
 
 // followedRef is the reference that an expression is, if it can be followed and nothing else may stand for it.
-func followedRef(expr any) (ref, bool) {
-	if object, ok := expr.(map[string]any); ok && operatorOf(object) == "ref" {
+func followedRef(expression any) (expr.Ref, bool) {
+	if object, ok := expression.(map[string]any); ok && expr.OperatorOf(object) == "ref" {
 		if _, other := object["default"]; other {
-			return ref{}, false
+			return expr.Ref{}, false
 		}
-		expr = object["ref"]
+		expression = object["ref"]
 	}
-	text, ok := expr.(string)
-	if !ok || !looksLikeRef(text) {
-		return ref{}, false
+	text, ok := expression.(string)
+	if !ok || !expr.LooksLikeRef(text) {
+		return expr.Ref{}, false
 	}
-	r, err := parseRef(text)
-	return r, err == nil && len(r.segs) > 0 && len(r.memberNames()) == len(r.segs)
+	r, err := expr.ParseRef(text)
+	return r, err == nil && len(r.Segs) > 0 && len(r.MemberNames()) == len(r.Segs)
 }
 
 // checkPicks refuses to pick members that can never be there. Others that are missing are left out when the node runs.
-func (f *flow) checkPicks(n *Node, ptr string) {
+func (f *flow) checkPicks(n *ir.Node, ptr string) {
 	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
-		expr, err := Decode(n.Inputs[name])
+		expression, err := expr.Decode(n.Inputs[name])
 		if err != nil {
 			continue
 		}
-		pick, at := n.Projection[name], ptr+"/projection/"+escapePointer(name)
+		pick, at := n.Projection[name], ptr+"/projection/"+finding.EscapePointer(name)
 		if len(pick) == 0 {
-			pick, at = pickOf(expr), ptr+"/inputs/"+escapePointer(name)+"/pick"
+			pick, at = pickOf(expression), ptr+"/inputs/"+finding.EscapePointer(name)+"/pick"
 		}
-		r, ok := followedRef(expr)
+		r, ok := followedRef(expression)
 		if !ok {
 			continue
 		}
-		if got := f.typeOf(r.staticPath()); len(pick) > 0 && slices.Contains([]string{"a number", "a string", "a boolean", "null"}, got) {
-			f.addError("pick_type", at, "leave pick out, or [] to keep it whole", "%s is %s and has no members to pick", r, got)
+		if got := f.typeOf(r.StaticPath()); len(pick) > 0 && slices.Contains([]string{"a number", "a string", "a boolean", "null"}, got) {
+			f.AddError("pick_type", at, "leave pick out, or [] to keep it whole", "%s is %s and has no members to pick", r, got)
 			continue
 		}
-		known, ok := f.shapeOf(r.staticPath())
+		known, ok := f.shapeOf(r.StaticPath())
 		for j, p := range pick {
 			if member, _, _ := strings.Cut(p, "."); ok && !slices.Contains(known, member) {
-				f.addError("member_unknown", fmt.Sprintf("%s/%d", at, j), Near(member, known), "%s never has a member %q to pick", r, member)
+				f.AddError("member_unknown", fmt.Sprintf("%s/%d", at, j), finding.Near(member, known), "%s never has a member %q to pick", r, member)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package ir
+package expr
 
 import (
 	"encoding/json"
@@ -15,20 +15,20 @@ var refOptions = map[string]bool{
 
 // evalRef resolves {"ref": …} and applies its options: default, pick, omit, truncate_items, truncate_chars, max_bytes.
 func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
-	got, f := evalString(v["ref"].(string), s)
+	got, f := EvalString(v["ref"].(string), s)
 	if fallback, ok := v["default"]; ok && f != nil && f.Kind == FailRef {
-		got, f = eval(fallback, s, depth+1)
+		got, f = EvalValue(fallback, s, depth+1)
 	}
 	if f != nil {
 		return nil, f
 	}
-	if pick, ok := stringList(v["pick"]); ok {
+	if pick, ok := StringList(v["pick"]); ok {
 		required, _ := v["pick_required"].(bool)
 		if got, f = projectMembers(got, pick, required); f != nil {
 			return nil, f
 		}
 	}
-	if omit, ok := stringList(v["omit"]); ok {
+	if omit, ok := StringList(v["omit"]); ok {
 		if got, f = omitMembers(got, omit); f != nil {
 			return nil, f
 		}
@@ -36,7 +36,7 @@ func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
 	if n, ok := wholeNumber(v["truncate_items"]); ok {
 		list, isList := got.([]any)
 		if !isList {
-			return nil, failf(FailStateType, "truncate_items needs an array but found %s", typeName(got))
+			return nil, Failf(FailStateType, "truncate_items needs an array but found %s", TypeName(got))
 		}
 		if len(list) > n && v["from"] == "tail" {
 			got = list[len(list)-n:]
@@ -49,7 +49,7 @@ func evalRef(v map[string]any, s Scope, depth int) (any, *Failure) {
 	}
 	if n, ok := wholeNumber(v["max_bytes"]); ok {
 		if text, err := Marshal(got); err != nil || len(text) > n {
-			return nil, failf(FailLimit, "%v is larger than max_bytes %d", v["ref"], n)
+			return nil, Failf(FailLimit, "%v is larger than max_bytes %d", v["ref"], n)
 		}
 	}
 	return got, nil
@@ -80,12 +80,12 @@ func projectMembers(v any, pick []string, required bool) (any, *Failure) {
 				continue // already there with its parent, whose object is the state's own and must not be written
 			}
 			if !copyPath(v, out, strings.Split(path, ".")) && required {
-				return nil, failf(FailRef, "pick: there is no member %q", path)
+				return nil, Failf(FailRef, "pick: there is no member %q", path)
 			}
 		}
 		return out, nil
 	}
-	return nil, failf(FailStateType, "pick needs an object or an array but found %s", typeName(v))
+	return nil, Failf(FailStateType, "pick needs an object or an array but found %s", TypeName(v))
 }
 
 // copyPath copies the member at path from one object to the other and reports whether it was there.
@@ -133,7 +133,7 @@ func omitMembers(v any, omit []string) (any, *Failure) {
 		}
 		return out, nil
 	}
-	return nil, failf(FailStateType, "omit needs an object or an array but found %s", typeName(v))
+	return nil, Failf(FailStateType, "omit needs an object or an array but found %s", TypeName(v))
 }
 
 // truncateStrings cuts every string in v to n Unicode scalar values, the closing "…" included.
@@ -163,8 +163,8 @@ func truncateStrings(v any, n int) any {
 	return v
 }
 
-// stringList reads a list of strings; anything else is absent here and a finding of Parse.
-func stringList(v any) ([]string, bool) {
+// StringList reads a list of strings; anything else is absent here and a finding of Parse.
+func StringList(v any) ([]string, bool) {
 	list, ok := v.([]any)
 	if !ok {
 		return nil, false

@@ -1,4 +1,4 @@
-package ir
+package expr
 
 import (
 	"encoding/json"
