@@ -54,8 +54,20 @@ type Options struct {
 	// Notify sends the message of a NOTIFY_USER; nil only shows it with the run.
 	Notify func(a lattice.Action) error
 	// PolicyOf returns the policy that holds for a run; nil: the default. An error means that it could not be read.
-	PolicyOf  func(ctx context.Context, runID string) (policy.Policy, error)
+	PolicyOf func(ctx context.Context, runID string) (policy.Policy, error)
+	// Before returns how many other actions of a name a run has asked for that were not denied; nil: none.
+	Before func(runID, name, key string) (int, error)
+	// Record records a judged action before anything else learns of it; nil: nothing.
+	Record    func(ctx context.Context, j Judged) error
 	MaxBundle int64 // bytes; 0 = 512 MiB
+}
+
+// Judged is an action with the decision about it.
+type Judged struct {
+	Action   lattice.Action
+	Verdict  policy.Verdict  // of the policy
+	Decision lattice.Verdict // Verdict's, or a stricter one
+	Reason   string          // of a denial, as "code: message"
 }
 
 // Fulfiller answers and performs actions. It is safe for concurrent use.
@@ -66,6 +78,8 @@ type Fulfiller struct {
 	secrets  func(string) map[string]string
 	notify   func(lattice.Action) error
 	policyOf func(context.Context, string) (policy.Policy, error)
+	before   func(runID, name, key string) (int, error)
+	record   func(context.Context, Judged) error
 	bundles  bundles
 }
 
@@ -83,10 +97,16 @@ func New(o Options) *Fulfiller {
 	if o.Secrets == nil {
 		o.Secrets = func(string) map[string]string { return nil }
 	}
+	if o.Before == nil {
+		o.Before = func(string, string, string) (int, error) { return 0, nil }
+	}
+	if o.Record == nil {
+		o.Record = func(context.Context, Judged) error { return nil }
+	}
 	if o.Notify == nil {
 		o.Notify = func(lattice.Action) error { return nil }
 	}
-	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, record: o.Record, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
@@ -110,6 +130,17 @@ type Result struct {
 // Inspect examines action a and returns a verdict. The returned action has Key and, unless denied, Binding set. The
 // string is the reason of a denial, as "code: message".
 func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error) {
+	j, err := f.judge(ctx, c, a)
+	if err == nil {
+		err = f.record(ctx, j)
+	}
+	if err != nil {
+		return j.Action, "", "", fmt.Errorf("inspect %s: %w", a.Name, err)
+	}
+	return j.Action, j.Decision, j.Reason, nil
+}
+
+func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action) (Judged, error) {
 	a.Key = Key(a.CallID, a.Name, a.Parameters)
 	known := secret.NewKnown(f.secrets(a.RunID))
 	rules, verdict, err := f.checkRequest(ctx, c, a)
@@ -131,14 +162,12 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 	if err == nil && verdict.Staged {
 		err = newRefusal("staged", "the rule is "+verdict.Rule.String(), "the policy stages %s: it is shown and not performed", a.Name)
 	}
+	j := Judged{Action: a, Verdict: verdict, Decision: decision}
 	var no *lattice.Refusal
-	switch {
-	case errors.As(err, &no):
-		return a, lattice.Deny, formatRefusal(no), nil
-	case err != nil:
-		return a, "", "", fmt.Errorf("inspect %s: %w", a.Name, err)
+	if errors.As(err, &no) {
+		j.Decision, j.Reason, err = lattice.Deny, formatRefusal(no), nil
 	}
-	return a, decision, "", nil
+	return j, err
 }
 
 // checkRequest is the part of Inspect that needs only the request.
@@ -152,7 +181,7 @@ func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.
 		}
 		return policy.Policy{}, policy.Verdict{}, newRefusal("permission_denied", hint, "%s needs the permission %s, which this call was not granted", a.Name, needed)
 	}
-	rules, v, err := f.judge(ctx, a)
+	rules, v, err := f.askPolicy(ctx, a)
 	if err == nil && needed == "" {
 		err = newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
 	}

@@ -32,13 +32,17 @@ func isGranted(permissions []string, p string) bool {
 	return slices.Contains(permissions, p) || slices.Contains(permissions, "*")
 }
 
-// judge asks the policy of a run about an action.
-func (f *Fulfiller) judge(ctx context.Context, a lattice.Action) (policy.Policy, policy.Verdict, error) {
+// askPolicy asks the policy of a run about an action.
+func (f *Fulfiller) askPolicy(ctx context.Context, a lattice.Action) (policy.Policy, policy.Verdict, error) {
 	p, err := f.policyOf(ctx, a.RunID)
 	if err != nil {
 		return p, policy.Verdict{}, err
 	}
-	v := p.Action(policy.Request{Name: a.Name, Values: values(a.Parameters)})
+	before, err := f.before(a.RunID, a.Name, a.Key)
+	if err != nil {
+		return p, policy.Verdict{}, err
+	}
+	v := p.Action(policy.Request{Name: a.Name, Values: Values(a.Parameters), Before: before})
 	return p, v, refusalOf(a.Name, v)
 }
 
@@ -51,14 +55,16 @@ func refusalOf(name string, v policy.Verdict) error {
 	switch {
 	case v.Code == policy.CodeValue:
 		return newRefusal("value_denied", rule, "%s", v.Reason)
+	case v.Code == policy.CodeMax:
+		return newRefusal("too_many_actions", rule, "%s", v.Reason)
 	case v.Rule.Source == worktree.PolicyFile:
 		return newRefusal("denied_by_policy", rule, "%s", v.Reason)
 	}
 	return newRefusal("denied_by_policy", fmt.Sprintf("[actions] %s = \"ask\" in the settings changes that; %s", name, rule), "%s", v.Reason)
 }
 
-// values returns the parameters of an action as rules see them: each one a list of texts.
-func values(parameters json.RawMessage) map[string][]string {
+// Values returns the parameters of an action as rules see them: each one a list of texts.
+func Values(parameters json.RawMessage) map[string][]string {
 	var members map[string]any
 	if json.Unmarshal(parameters, &members) != nil {
 		return nil // Inspect refuses them

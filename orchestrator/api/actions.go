@@ -61,6 +61,7 @@ func routeActions(mux *http.ServeMux, s Actions) {
 	mux.HandleFunc("POST /v1/run/actions", func(w http.ResponseWriter, r *http.Request) {
 		var in ActionDecision
 		if read(w, r, &in) {
+			in.By = requester(r.Context(), in.By)
 			out, err := s.DecideAction(r.Context(), r.FormValue("id"), in)
 			reply(w, out, err)
 		}

@@ -23,6 +23,7 @@ type Service interface {
 	Travel
 	Review
 	Actions
+	Audit
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
@@ -65,6 +66,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	routeTravel(mux, s)
 	routeReview(mux, s)
 	routeActions(mux, s)
+	routeAudit(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
 		var in HandoverRequest
@@ -160,13 +162,14 @@ func change(w http.ResponseWriter, r *http.Request, s Service) {
 		v, err := s.Stop(r.Context(), id)
 		reply(w, v, err)
 	case "cancel":
-		v, err := s.Cancel(r.Context(), id, r.FormValue("by"))
+		v, err := s.Cancel(r.Context(), id, requester(r.Context(), r.FormValue("by")))
 		reply(w, v, err)
 	case "decide":
 		var in DecideRequest
 		if !read(w, r, &in) {
 			return
 		}
+		in.By = requester(r.Context(), in.By)
 		v, err := s.Decide(r.Context(), id, in)
 		reply(w, v, err)
 	default:

@@ -114,6 +114,7 @@ func routeTravel(mux *http.ServeMux, s Travel) {
 	mux.HandleFunc("POST /v1/run/rewind", func(w http.ResponseWriter, r *http.Request) {
 		var in RewindRequest
 		if read(w, r, &in) {
+			in.By = requester(r.Context(), in.By)
 			out, err := s.Rewind(r.Context(), r.FormValue("id"), in)
 			reply(w, out, err)
 		}

@@ -267,7 +267,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	unused := &unusedConns{set: map[net.Conn]bool{}}
 	s := &leadership{
 		Leader: l, lock: lock, unused: unused,
-		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note},
+		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note, ConnContext: api.WithPeer},
 		stop:   make(chan struct{}), Ended: make(chan struct{}),
 	}
 	broken := make(chan struct{})

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -120,6 +122,7 @@ type Leader struct {
 	*retention.Artifacts
 	*retention.Pruner
 	*storage.Storage
+	*govern.Ledger
 	*drive.Succession
 
 	cfg      Config
@@ -206,16 +209,20 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.Outputs.Open, Secrets: l.agents.environ, Issued: states.ListIssued, Equip: preparer.Equip})
 	preparer.Session = l.session
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
-	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: (&prepare.Rules{Server: l.cfg.Policy, Records: l.Records, States: states}).Of})
+	l.Ledger = &govern.Ledger{Store: l.store}
+	rules := &prepare.Rules{Server: l.cfg.Policy, Records: l.Records, States: states}
+	approvals := &govern.Approvals{Ledger: l.Ledger, PolicyOf: rules.Of}
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Record: l.Ledger.RecordJudged})
+	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 
 	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies}
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}
 	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Git: l.git, Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
-	l.Starter = &runs.Starter{Home: l.home, Store: l.store, Client: l.client, Host: l.host, Git: l.git, Disk: disk, Network: l.cfg.Network, Server: l.cfg.Policy, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Models: l.models, Preparer: preparer, Copies: copies}
+	l.Starter = &runs.Starter{Home: l.home, Store: l.store, Client: l.client, Host: l.host, Git: l.git, Disk: disk, Network: l.cfg.Network, Server: l.cfg.Policy, Ledger: l.Ledger, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Models: l.models, Preparer: preparer, Copies: copies}
 	l.Travel = &travel.Travel{Store: l.store, Client: l.client, Session: l.session, Disk: disk, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Starter: l.Starter, Copies: copies, Pruner: l.Pruner}
 	l.Reviewer = &travel.Reviewer{Store: l.store, Client: l.client, Git: l.git, Actor: actor, Views: l.Views, Travel: l.Travel}
-	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter}
-	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: actor}
+	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter, Approvals: approvals}
+	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: witness, Approvals: approvals}
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
 	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil
 
@@ -233,7 +240,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	journal = notifyingLog{journal, l.notifier}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{
-			Log: runs.ActionLog{Log: journal, Outputs: l.Outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: actor, Model: drive.Asker{Models: func() (drive.Models, error) { return l.models.Find(d.ModelsOf(id)) }},
+			Log: runs.ActionLog{Log: journal, Outputs: l.Outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Model: drive.Asker{Models: func() (drive.Models, error) { return l.models.Find(d.ModelsOf(id)) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.Notify(entries[0].Run) },
 		})
 	}

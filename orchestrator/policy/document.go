@@ -234,8 +234,8 @@ func (c *checker) rules(at string, actions map[string]Action, intents map[string
 	for _, name := range sortedKeys(actions) {
 		a, key := actions[name], at+"actions."+name
 		c.approval(key, a.Class, a.Decision, a.Approve)
-		if a.Max != 0 {
-			c.report(key+".max", "this version does not count actions")
+		if a.Max < 0 {
+			c.report(key+".max", "%d is not a limit", a.Max)
 		}
 		for _, parameter := range sortedKeys(a.Allowed) {
 			c.patterns(key+".allowed."+parameter, a.Allowed[parameter])
@@ -256,9 +256,6 @@ func (c *checker) rules(at string, actions map[string]Action, intents map[string
 }
 
 func (c *checker) approval(key string, class Class, d lattice.Verdict, a Approve) {
-	if a.People != 0 || a.NotRequester || a.By != nil || a.Expires != 0 {
-		c.report(key+".approve", "this version has no rules about approvals")
-	}
 	c.oneOf(key+".class", string(class), Classes(), true)
 	c.oneOf(key+".decision", string(d), Decisions(), true)
 	if a.People < 0 || a.People > 10 {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -203,6 +204,26 @@ func (p Policy) WorldAllowed() (names []string) {
 		}
 	}
 	return names
+}
+
+// Admits reports whether a person may approve, and why not. requesters are those who asked for it; approvers are the people
+// whose approvals hold already. more is the number of further people who must approve after this one.
+func (a Approve) Admits(who audit.Who, requesters []audit.Who, approvers []audit.Who) (more int, reason string) {
+	if len(a.By) > 0 && !slices.Contains(a.By, who.Name) && !slices.Contains(a.By, fmt.Sprintf("uid:%d", who.UID)) {
+		return 0, fmt.Sprintf("the policy does not let %s approve it", who.Name)
+	}
+	if a.NotRequester && len(requesters) == 0 {
+		return 0, "the policy requires another person than the one who asked for it, and that person is not known"
+	}
+	same := func(w audit.Who) bool { return w.UID == who.UID }
+	if a.NotRequester && slices.ContainsFunc(requesters, same) {
+		return 0, fmt.Sprintf("%s asked for it; the policy requires another person's approval", who.Name)
+	}
+	people := map[int]bool{who.UID: true}
+	for _, w := range approvers {
+		people[w.UID] = true
+	}
+	return max(0, a.People-len(people)), ""
 }
 
 // Names returns the names that rules of a kind, "action" or "intent", are about.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -56,6 +57,44 @@ func TestAction(t *testing.T) {
 				t.Errorf("Action = %s, class %s by %q, code %q; want %s, class %s by %q, code %q", v.Decision, v.Class, v.Rule, v.Code, tt.want, tt.class, tt.rule, tt.code)
 			}
 		})
+	}
+}
+
+func TestAdmits(t *testing.T) {
+	ada, bob, eve := audit.Who{Name: "ada", UID: 1}, audit.Who{Name: "bob", UID: 2}, audit.Who{Name: "eve", UID: 3}
+	asked := []audit.Who{ada}
+	for name, tt := range map[string]struct {
+		rule      Approve
+		who       audit.Who
+		asked     []audit.Who
+		approvers []audit.Who
+		more      int
+		refused   string
+	}{
+		"no rule":                  {Approve{}, ada, asked, nil, 0, ""},
+		"by name":                  {Approve{By: []string{"bob"}}, bob, asked, nil, 0, ""},
+		"by id":                    {Approve{By: []string{"uid:2"}}, bob, asked, nil, 0, ""},
+		"not named":                {Approve{By: []string{"bob"}}, eve, asked, nil, 0, "does not let eve"},
+		"a name that is an id":     {Approve{By: []string{"uid:2"}}, audit.Who{Name: "2", UID: 3}, asked, nil, 0, "does not let 2"},
+		"requester":                {Approve{NotRequester: true}, ada, asked, nil, 0, "ada asked for it"},
+		"requester under new name": {Approve{NotRequester: true}, audit.Who{Name: "alias", UID: 1}, asked, nil, 0, "alias asked for it"},
+		"another":                  {Approve{NotRequester: true}, bob, asked, nil, 0, ""},
+		"requester unknown":        {Approve{NotRequester: true}, bob, nil, nil, 0, "is not known"},
+		"first of two":             {Approve{People: 2}, bob, asked, nil, 1, ""},
+		"the same again":           {Approve{People: 2}, bob, asked, []audit.Who{bob}, 1, ""},
+		"second of two":            {Approve{People: 2}, eve, asked, []audit.Who{bob}, 0, ""},
+	} {
+		more, reason := tt.rule.Admits(tt.who, tt.asked, tt.approvers)
+		if more != tt.more || (reason == "") != (tt.refused == "") || !strings.Contains(reason, tt.refused) {
+			t.Errorf("%s: %d more, %q; want %d, %q", name, more, reason, tt.more, tt.refused)
+		}
+	}
+	both := Approve{By: []string{"ada", "bob"}, People: 2}.stricter(Approve{By: []string{"bob", "eve"}, Expires: 5})
+	if !slices.Equal(both.By, []string{"bob"}) || both.People != 2 || both.Expires != 5 {
+		t.Errorf("stricter = %+v", both)
+	}
+	if none := (Approve{By: []string{"ada"}}).stricter(Approve{By: []string{"bob"}}); none.By == nil {
+		t.Error("two lists without a common name admit all")
 	}
 }
 

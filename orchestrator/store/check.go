@@ -39,7 +39,7 @@ func tell(p Progress, done, of uint64) {
 }
 
 // Check looks at the whole file and returns what is wrong with it, nothing for a sound one: pages, sequence without
-// gaps, entries against their checksums, index, heads and dedupe keys, the chain of each run's facts, programs against their digests, snapshots against runs. Whether
+// gaps, entries against their checksums, index, heads and dedupe keys, the chain of each run's facts, programs against their digests, snapshots against runs, the chain of the audit log. Whether
 // facts fold to the snapshot is the engine's to say. Appends wait meanwhile; ctx ends the waiting for a turn only.
 func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error) {
 	var c checker
@@ -53,6 +53,7 @@ func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error)
 			c.leftovers(tx)
 			c.indexes(tx)
 			c.ledgers(tx)
+			c.audit(tx)
 			return nil
 		})
 	})

@@ -20,7 +20,7 @@ var (
 	bucketOrder = []byte("order")
 	bucketOpen  = []byte("open")
 
-	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketLedger} // older files lack the ledger as well
+	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketLedger, bucketAuditIndex} // older files lack the ledger as well
 )
 
 func isIndex(bucket []byte) bool {
@@ -60,7 +60,7 @@ func makeIndexes(tx *bbolt.Tx) error {
 	if _, err := tx.CreateBucketIfNotExists(bucketLedger); err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketLedger, err)
 	}
-	return nil
+	return makeAudit(tx)
 }
 
 // makeLists fills the indexes order and open.

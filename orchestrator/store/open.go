@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ import (
 
 // SchemaVersion is the layout that this version writes and the newest it reads. A change of it comes with a step that
 // turns the former layout into the new one, in prepare.
-const SchemaVersion = 2
+const SchemaVersion = 3
 
 // create makes an empty store at path, whole or not at all.
 func create(path string) (err error) {
@@ -73,6 +74,7 @@ func openFile(path string, patience time.Duration, readOnly bool) (db *bbolt.DB,
 //
 //	1 → 2  values get seals. Those that are there stay as they are and are read without; compacting seals them. There are
 //	       indexes of runs.
+//	2 → 3  there is an audit log.
 //
 // A file that is open for reading only stays as it is.
 func prepare(db *bbolt.DB) error {
@@ -114,7 +116,7 @@ func schemaOf(db *bbolt.DB) (uint64, error) {
 			return nil
 		}
 		for _, name := range buckets {
-			if tx.Bucket(name) == nil && !isIndex(name) {
+			if tx.Bucket(name) == nil && !isIndex(name) && (version >= 3 || !bytes.Equal(name, bucketAudit)) {
 				return fmt.Errorf("%w: it has no %s", ErrDamaged, name)
 			}
 		}

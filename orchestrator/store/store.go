@@ -13,6 +13,7 @@
 //	states    run id → newest state entry; replaced
 //	order     number of the run → run id
 //	open      run id → nothing, of runs that have not ended
+//	audit     sequence of its own → audit entry; only ever appended to
 //	actions   open or closed + number of the run + hash of the key → run id, of noted actions
 //	lookup    hash of a sprite or a work item + number of the run → run id
 //
@@ -52,7 +53,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
-		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketLedger,
+		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketLedger, bucketAudit, bucketAuditIndex,
 	}
 
 	keySchema = []byte("schema")

@@ -190,7 +190,7 @@ func TestOpenRefuses(t *testing.T) {
 		return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, 7))
 	})
 	_, err = store.Open(newer)
-	if !errors.Is(err, store.ErrNewer) || !strings.Contains(err.Error(), "schema 7") || !strings.Contains(err.Error(), "up to 2") {
+	if !errors.Is(err, store.ErrNewer) || !strings.Contains(err.Error(), "schema 7") || !strings.Contains(err.Error(), "up to 3") {
 		t.Errorf("Open of a newer store = %v, want ErrNewer with have and want", err)
 	}
 

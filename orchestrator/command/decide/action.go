@@ -3,16 +3,21 @@ package decide
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/timeline"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func newActionCmd(env *setup.Env) *cobra.Command {
@@ -44,7 +49,37 @@ a push, by approve itself. Nothing waits for it. Every decision is recorded in t
 			}
 			return w.Flush()
 		})
-	cmd.AddCommand(ls,
+	show := connect.NewQueryCmd(env, "show RUN KEY", "Print an action, what it is bound to, and the decisions about it", "  lattice action show run_0123 4f2a", cobra.ExactArgs(2),
+		func(ctx context.Context, c *connect.Conn, list []string) error {
+			a, err := findAction(ctx, c, list[0], list[1])
+			if err != nil {
+				return err
+			}
+			history := []audit.Entry{}
+			if err := c.AuditEntries(ctx, audit.Run(a.RunID), 0, func(e audit.Entry) error {
+				if strings.Contains(string(e.Body), `"of":"`+a.Key+`"`) {
+					history = append(history, e)
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(struct {
+					api.NotedAction
+					History []audit.Entry `json:"history"`
+				}{a, history})
+			}
+			fmt.Fprintf(env.Out, "%s %s\n%s: %s\n", a.RunID, a.Key, a.Status, timeline.DescribeAction(a))
+			for _, line := range timeline.DescribeBinding(a.Binding) {
+				fmt.Fprintf(env.Out, "  %s\n", line)
+			}
+			for _, e := range history {
+				fmt.Fprintf(env.Out, "  %s  %s  %s  %s\n", e.At.Local().Format(time.DateTime), cli.Clean(e.Who.String()), e.Kind, auditText(e))
+			}
+			return nil
+		})
+	cmd.AddCommand(ls, show,
 		decideActionCmd(env, "approve", "Have a push done, or say that an action was done by hand", lattice.Approve),
 		decideActionCmd(env, "reject", "Say that an action will not be done", lattice.Reject))
 	return cmd
@@ -66,4 +101,20 @@ func decideActionCmd(env *setup.Env, verb, short string, decision lattice.Decisi
 		})
 	cmd.Flags().StringVar(&comment, "comment", "", "why; it is recorded")
 	return cmd
+}
+
+// findAction returns the action of a run whose key begins with key.
+func findAction(ctx context.Context, c *connect.Conn, run, key string) (api.NotedAction, error) {
+	all, err := c.Actions(ctx, run)
+	if err != nil {
+		return api.NotedAction{}, err
+	}
+	all = slices.DeleteFunc(all, func(a api.NotedAction) bool { return !strings.HasPrefix(a.Key, key) })
+	switch len(all) {
+	case 0:
+		return api.NotedAction{}, fault.NotFound("action_not_found", "%s noted no action %q", run, key).WithHint("lattice action ls %s", run)
+	case 1:
+		return all[0], nil
+	}
+	return api.NotedAction{}, fault.BadInput("action_ambiguous", "%s noted %d actions that %q could mean", run, len(all), key).WithHint("lattice action ls %s", run)
 }

@@ -14,6 +14,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 		newWaitingCmd(env),
 		newActionCmd(env),
 		newPolicyCmd(env),
+		newAuditCmd(env),
 		newApproveCmd(env),
 		newRejectCmd(env),
 		newAnswerCmd(env),

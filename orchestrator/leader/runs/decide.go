@@ -12,7 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -31,6 +34,8 @@ type Decisions struct {
 	Views   *views.Views
 	Drives  *drive.Drives
 	Starter *Starter
+	// Approvals checks and records what people decide.
+	Approvals *govern.Approvals
 }
 
 // Decide makes a person's decision a fact and has the run go on. Of several decisions on one wait exactly one counts, the
@@ -65,6 +70,9 @@ func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest)
 	if err := ds.checkSprite(ctx, id, w); err != nil {
 		return api.DecideReply{}, err
 	}
+	if err := ds.record(ctx, id, w, d); err != nil {
+		return api.DecideReply{}, err
+	}
 	switch err := r.Runner.Decide(ctx, fact); {
 	case errors.Is(err, engine.ErrStale):
 		d.WaitID = w.ID
@@ -75,6 +83,14 @@ func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest)
 		return api.DecideReply{}, fmt.Errorf("record the decision: %w", err)
 	}
 	return ds.proceed(ctx, id, d, api.DecideReply{WaitID: w.ID})
+}
+
+// record records a decision before it becomes a fact, and checks that the person may make it.
+func (ds *Decisions) record(ctx context.Context, id string, w lattice.Wait, d api.DecideRequest) error {
+	if w.Action != nil {
+		return ds.Approvals.Decide(ctx, *w.Action, w.ID, d.Decision, d.Comments)
+	}
+	return ds.Approvals.Ledger.Record(ctx, audit.WaitAnswered, audit.Run(id), "", map[string]any{"wait_id": w.ID, "wait": w.Kind, "node": w.Node, "decision": d.Decision, "comments": d.Comments})
 }
 
 // checkSprite refuses a decision on a run whose sprite is gone, so that the decision is not used up by a run that can only

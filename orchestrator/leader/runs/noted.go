@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -74,6 +76,8 @@ type Notes struct {
 	Records *history.Records
 	Drives  *drive.Drives
 	Actor   Performer
+	// Approvals checks and records what people decide.
+	Approvals *govern.Approvals
 
 	mu sync.Mutex // held while an action is decided
 }
@@ -203,6 +207,10 @@ func (n *Notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 	}
 	r, err := n.Drives.LoadBegun(ctx, id)
 	if err != nil {
+		return a, err
+	}
+	asked := lattice.Action{Key: a.Key, RunID: id, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding}
+	if err := n.Approvals.Decide(ctx, asked, "", d.Decision, d.Comments); err != nil {
 		return a, err
 	}
 	byHand := a.Action != protocol.ActionPushBranch

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/dropin"
@@ -51,6 +53,7 @@ type Starter struct {
 	Network host.Network // for sprites of runs that do not say theirs
 	// Server holds the server's layers of the policy.
 	Server   []policy.Layer
+	Ledger   *govern.Ledger
 	Records  *history.Records
 	States   *history.States
 	Views    *views.Views
@@ -228,6 +231,9 @@ func (rn *Starter) create(ctx context.Context, id string, secret []byte, program
 	kept, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encode options: %w", err)
+	}
+	if err := rn.Ledger.RecordRun(ctx, id, o.FlowName, o.Repo, o.ResumedFrom); err != nil {
+		return err
 	}
 	if err := rn.Store.Create(ctx, store.RunRecord{
 		ID: id, WorkItem: o.WorkItem, Created: now, Program: r.Flow, Secret: secret, Options: kept, Sprite: o.Sprite,

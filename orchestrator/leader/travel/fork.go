@@ -158,6 +158,9 @@ func (t *Travel) recordFork(ctx context.Context, p history.Past, f lattice.RunFo
 		return fmt.Errorf("encode options: %w", err)
 	}
 	t.Values.Keep(id, o.AgentEnv, req.Values)
+	if err := t.Starter.Ledger.RecordRun(ctx, id, o.FlowName, o.Repo, p.ID); err != nil {
+		return err
+	}
 	if err := t.Store.Create(ctx, store.RunRecord{
 		ID: id, WorkItem: o.WorkItem, Created: time.Now(), Program: p.Program, Secret: secret, Options: kept, Sprite: o.Sprite,
 	}); err != nil {

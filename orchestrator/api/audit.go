@@ -1,0 +1,36 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// Audit is the record of decisions and effects.
+type Audit interface {
+	// AuditEntries calls yield for the entries of a subject, "" for all, from the first one behind after.
+	AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error
+}
+
+func routeAudit(mux *http.ServeMux, s Audit) {
+	mux.HandleFunc("GET /v1/audit", func(w http.ResponseWriter, r *http.Request) {
+		stream(w, r, func(after lattice.Seq, line func(any) error) error {
+			return s.AuditEntries(r.Context(), r.FormValue("subject"), uint64(after), func(e audit.Entry) error { return line(e) })
+		})
+	})
+}
+
+// AuditEntries calls yield for the entries of a subject of the audit log, "" for all.
+func (c *Client) AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
+	return c.again(ctx, func() error {
+		query := url.Values{"subject": {subject}, "after": {strconv.FormatUint(after, 10)}}
+		return lines(ctx, c, "/v1/audit", query, func(e audit.Entry) error {
+			after = e.Seq
+			return yield(e)
+		})
+	})
+}

@@ -1,0 +1,151 @@
+// Package audit describes the record of what was decided and done outside of sprites: every verdict of the policy, every
+// approval, every action that was performed or refused, every step of an intent. Start with [Entry]. Package store keeps
+// the entries; this package is pure.
+//
+// The record is append-only. Each entry holds the digest of the entry before it, so that a change of any byte of an
+// earlier entry breaks the chain at that entry ([Entry.Verify]). The chain does not prevent a person who can write the file
+// from writing a new chain; keep a copy of a digest outside to detect that.
+//
+// An entry has a subject, such as a run or an intent, whose entries are its history. It may have a key: of several entries
+// with one key only the first is appended, so that a repetition after a crash adds nothing.
+package audit
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Entry is a record of one event.
+type Entry struct {
+	Seq     uint64          `json:"seq"`
+	At      time.Time       `json:"at"`
+	Kind    Kind            `json:"kind"`
+	Subject string          `json:"subject"` // run:ID or intent:ID
+	Key     string          `json:"key,omitempty"`
+	Who     *Who            `json:"who,omitempty"` // the person who caused it
+	Body    json.RawMessage `json:"body,omitempty"`
+	Prev    string          `json:"prev,omitempty"` // Sum of the entry before
+	Sum     string          `json:"sum,omitempty"`
+}
+
+// Kind says what an entry records.
+type Kind string
+
+const (
+	RunStarted      Kind = "run.started"
+	ActionRequested Kind = "action.requested" // with the verdict of the policy
+	ActionApproved  Kind = "action.approved"
+	ActionRejected  Kind = "action.rejected"
+	ApprovalRefused Kind = "approval.refused" // the policy does not let this person approve
+	ActionBegun     Kind = "action.begun"
+	ActionPerformed Kind = "action.performed"
+	ActionFailed    Kind = "action.failed" // it was refused, for good
+	WaitAnswered    Kind = "wait.answered"
+	Intent          Kind = "intent" // a fact of an intent
+)
+
+// Who is a person, as the operating system knows them.
+type Who struct {
+	Name string `json:"name"`
+	UID  int    `json:"uid"`
+}
+
+// String returns the name of the person.
+func (w *Who) String() string {
+	if w == nil {
+		return ""
+	}
+	return w.Name
+}
+
+// Run returns the subject of a run.
+func Run(id string) string { return "run:" + id }
+
+// IntentOf returns the subject of an intent.
+func IntentOf(id string) string { return "intent:" + id }
+
+// Chain returns e as the successor of an entry with the digest prev, with its own digest.
+func (e Entry) Chain(seq uint64, prev string) (Entry, error) {
+	e.Seq, e.Prev, e.Sum = seq, prev, ""
+	e.At = e.At.UTC()
+	sum, err := e.digest()
+	e.Sum = sum
+	return e, err
+}
+
+func (e Entry) digest() (string, error) {
+	e.Sum = ""
+	raw, err := json.Marshal(e) // escapes <, > and &, whether the body does or not
+	if err != nil {
+		return "", fmt.Errorf("encode audit entry %d: %w", e.Seq, err)
+	}
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Verify returns an error that names e if it is not the successor of the entry number seq-1 with the digest prev.
+func (e Entry) Verify(seq uint64, prev string) error {
+	if e.Seq != seq {
+		return fmt.Errorf("audit entry %d has the number %d", seq, e.Seq)
+	}
+	if e.Prev != prev {
+		return fmt.Errorf("audit entry %d does not follow the entry before it", seq)
+	}
+	sum, err := e.digest()
+	if err != nil {
+		return err
+	}
+	if sum != e.Sum {
+		return fmt.Errorf("audit entry %d was changed after it was written", seq)
+	}
+	return nil
+}
+
+// secretKeys are names of members whose values are never recorded.
+var secretKeys = []string{"token", "password", "secret", "key", "api_key", "apikey", "access_token", "authorization", "private_key", "credential", "value"}
+
+// maxText is the largest size of a text in a body, in bytes.
+const maxText = 4 << 10
+
+// Redact returns a JSON value without the values of members that hold credentials, and with long texts cut.
+func Redact(raw json.RawMessage) json.RawMessage {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return nil
+	}
+	out, err := json.Marshal(redact(v))
+	if err != nil {
+		return nil
+	}
+	return out
+}
+
+func redact(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, member := range v {
+			if slices.Contains(secretKeys, strings.ToLower(name)) {
+				v[name] = "[redacted]"
+				continue
+			}
+			v[name] = redact(member)
+		}
+	case []any:
+		for i := range v {
+			v[i] = redact(v[i])
+		}
+	case string:
+		if len(v) > maxText {
+			return v[:maxText] + "…"
+		}
+	}
+	return v
+}

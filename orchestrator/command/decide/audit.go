@@ -1,0 +1,100 @@
+package decide
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+func newAuditCmd(env *setup.Env) *cobra.Command {
+	cmd := cli.Group(&cobra.Command{
+		Use:   "audit",
+		Short: "See who decided and what was done outside of sprites",
+		Long: `Every verdict of the policy, every approval and every action that was performed or refused is an entry of the audit log. Entries
+are only appended, and each one holds the digest of the entry before it. The users are those that the kernel names, not those
+that a request names. Credentials are left out.`,
+		Example: "  lattice audit ls run_0123\n  lattice audit verify",
+	})
+	ls := connect.NewQueryCmd(env, "ls [RUN]", "List the audit log, or the entries about one run", "  lattice audit ls\n  lattice audit ls run_0123 --json", cobra.MaximumNArgs(1),
+		func(ctx context.Context, c *connect.Conn, list []string) error {
+			subject := ""
+			if id := cli.Optional(list); id != "" {
+				v, err := c.Run(ctx, id)
+				if err != nil {
+					return err
+				}
+				subject = audit.Run(v.RunID)
+			}
+			return printAudit(ctx, env, c, subject)
+		})
+	verify := connect.NewQueryCmd(env, "verify", "Check that no entry of the audit log was changed or removed", "  lattice audit verify", cobra.NoArgs,
+		func(ctx context.Context, c *connect.Conn, _ []string) error {
+			var seq uint64
+			prev := ""
+			err := c.AuditEntries(ctx, "", 0, func(e audit.Entry) error {
+				seq++
+				if err := e.Verify(seq, prev); err != nil {
+					return fault.Failed("audit_broken", "%v", err).WithHint("lattice store restore FILE brings a backup back; an older copy of the log shows what was changed")
+				}
+				prev = e.Sum
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(map[string]any{"ok": true, "entries": seq, "sum": prev})
+			}
+			_, err = fmt.Fprintf(env.Out, "%s, each follows the one before it; the last digest is %s\n", cli.Count(int(seq), "entry", "entries"), prev)
+			return err
+		})
+	cmd.AddCommand(ls, verify)
+	return cmd
+}
+
+// printAudit prints the entries of a subject.
+func printAudit(ctx context.Context, env *setup.Env, c *connect.Conn, subject string) error {
+	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
+	if err := c.AuditEntries(ctx, subject, 0, func(e audit.Entry) error {
+		if env.JSON {
+			return env.PrintJSON(e)
+		}
+		_, err := fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", e.Seq, e.At.Local().Format(time.DateTime), cli.Clean(e.Who.String()), cli.Clean(e.Subject), e.Kind, auditText(e))
+		return err
+	}); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// auditText describes the body of an entry on one line.
+func auditText(e audit.Entry) string {
+	var b map[string]any
+	if json.Unmarshal(e.Body, &b) != nil {
+		return ""
+	}
+	var parts []string
+	for _, name := range []string{"action", "kind", "status", "flow", "node", "decision", "rule", "reason", "comments"} {
+		if text, ok := b[name].(string); ok && text != "" {
+			if name == "rule" || name == "comments" {
+				text = name + " " + text
+			}
+			parts = append(parts, cli.Clean(text))
+		}
+	}
+	if bound, ok := b["binding"].(map[string]any); ok {
+		parts = append(parts, cli.Clean(fmt.Sprintf("%v of %v at %.12v", bound["branch"], bound["remote"], bound["head"])))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,98 @@
+package govern
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"strconv"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/action"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/policy"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Approvals checks the authority of people at the moment of their decision, and records the decision before it takes effect.
+type Approvals struct {
+	Ledger   *Ledger
+	PolicyOf func(ctx context.Context, run string) (policy.Policy, error)
+}
+
+// personOf returns the user who made a request: the peer of the socket, else the user of this process.
+func personOf(ctx context.Context) audit.Who {
+	if who := api.PeerOf(ctx); who != nil {
+		return *who
+	}
+	who := audit.Who{Name: "unknown", UID: -1}
+	if u, err := user.Current(); err == nil {
+		who.Name = u.Username
+		if uid, err := strconv.Atoi(u.Uid); err == nil {
+			who.UID = uid
+		}
+	}
+	return who
+}
+
+// Decide records a decision about an action. It fails if the policy does not let the person approve, and with
+// approval_incomplete if other people must approve as well.
+func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d lattice.Decision, comments string) error {
+	body := actionBody{Action: a.Name, Of: a.Key, Binding: bindingOf(a), Digest: bindingDigest(a), Comments: comments, Wait: wait}
+	subject, who := audit.Run(a.RunID), personOf(ctx)
+	if d == lattice.Reject {
+		return p.Ledger.Record(ctx, audit.ActionRejected, subject, "", body)
+	}
+	current, err := p.PolicyOf(ctx, a.RunID)
+	if err != nil {
+		return err
+	}
+	rule := current.Action(policy.Request{Name: a.Name, Values: action.Values(a.Parameters)})
+	var requesters, approvers []audit.Who
+	if err := p.Ledger.Store.Audit(subject, 0, func(e audit.Entry) error {
+		if e.Kind == audit.RunStarted && e.Who != nil {
+			requesters = append(requesters, *e.Who)
+		}
+		return nil
+	}); err != nil {
+		return problem.StoreProblem(err)
+	}
+	if err := p.Ledger.eachAction(a.RunID, audit.ActionApproved, func(e audit.Entry, b actionBody) {
+		if b.Of == a.Key && b.Digest == body.Digest && e.Who != nil && holds(e.At, rule.Approve.Expires) {
+			approvers = append(approvers, *e.Who)
+		}
+	}); err != nil {
+		return problem.StoreProblem(err)
+	}
+	if rule.Decision == lattice.Deny {
+		return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", rule.Reason, rule.Rule))
+	}
+	more, reason := rule.Approve.Admits(who, requesters, approvers)
+	if reason != "" {
+		return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", reason, rule.Rule))
+	}
+	if err := p.Ledger.Record(ctx, audit.ActionApproved, subject, "", body); err != nil {
+		return err
+	}
+	if more > 0 {
+		return fault.New(protocol.ExitWaiting, "approval_incomplete", "your approval of %s is recorded; it needs %d more", a.Name, more).WithHint("another person: lattice approve %s", a.RunID)
+	}
+	return nil
+}
+
+// refuse records that a person may not approve, and returns the error that says so.
+func (p *Approvals) refuse(ctx context.Context, subject string, body actionBody, reason string) error {
+	body.Reason = reason
+	if err := p.Ledger.Record(ctx, audit.ApprovalRefused, subject, "", body); err != nil {
+		return err
+	}
+	return fault.Denied("approval_denied", "%s", reason).WithHint("lattice policy explain %s", body.Action)
+}
+
+// holds reports whether an approval of an instant has not expired.
+func holds(at time.Time, expires policy.Duration) bool {
+	return expires == 0 || time.Since(at) < time.Duration(expires)
+}

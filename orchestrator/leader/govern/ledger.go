@@ -1,0 +1,160 @@
+// Package govern records what was decided and done outside of sprites, and checks the authority of people who decide. Start
+// with Ledger; Approvals judges people, Witness records the effects of actions. It never decides whether an action is
+// allowed; package policy does.
+package govern
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/action"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/store"
+)
+
+// Ledger writes and reads the audit log (api.Audit).
+type Ledger struct{ Store *store.Store }
+
+// AuditEntries yields entries of the audit log.
+func (l *Ledger) AuditEntries(_ context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
+	if err := l.Store.Audit(subject, after, yield); err != nil {
+		return problem.StoreProblem(err)
+	}
+	return nil
+}
+
+// Record appends an entry, with the person of ctx. Of several with one key only the first is appended.
+func (l *Ledger) Record(ctx context.Context, kind audit.Kind, subject, key string, body any) error {
+	_, err := l.Add(ctx, audit.Entry{Kind: kind, Subject: subject, Key: key}, body, store.Any)
+	return err
+}
+
+// Add appends an entry behind the entry after of its subject. It returns the entry, or an earlier one with its key.
+func (l *Ledger) Add(ctx context.Context, e audit.Entry, body any, after uint64) (audit.Entry, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return e, fmt.Errorf("encode audit entry: %w", err)
+	}
+	e.At, e.Who, e.Body = time.Now(), api.PeerOf(ctx), audit.Redact(raw)
+	e, _, err = l.Store.AppendAudit(context.WithoutCancel(ctx), e, after)
+	if err != nil {
+		return e, problem.StoreProblem(fmt.Errorf("record %s of %s: %w", e.Kind, e.Subject, err))
+	}
+	return e, nil
+}
+
+// RecordRun records who started a run, before the run exists.
+func (l *Ledger) RecordRun(ctx context.Context, id, flow, repo, from string) error {
+	return l.Record(ctx, audit.RunStarted, audit.Run(id), "started:"+id, map[string]any{"flow": flow, "repo": repo, "from": from})
+}
+
+// actionBody is the body of entries about an action.
+type actionBody struct {
+	Action     string          `json:"action"`
+	Of         string          `json:"of"` // the key of the action; a member key would be redacted
+	Parameters json.RawMessage `json:"parameters,omitempty"`
+	Binding    json.RawMessage `json:"binding,omitempty"`
+	Digest     string          `json:"binding_sha256,omitempty"`
+	Decision   lattice.Verdict `json:"decision,omitempty"`
+	Class      string          `json:"class,omitempty"`
+	Rule       string          `json:"rule,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Comments   string          `json:"comments,omitempty"`
+	Wait       string          `json:"wait_id,omitempty"`
+	Result     json.RawMessage `json:"result,omitempty"`
+}
+
+// RecordJudged records the verdict about an action that a sprite asked for.
+func (l *Ledger) RecordJudged(ctx context.Context, j action.Judged) error {
+	a := j.Action
+	return l.Record(ctx, audit.ActionRequested, audit.Run(a.RunID), "requested:"+a.RunID+":"+a.CallID+":"+a.Key, actionBody{
+		Action: a.Name, Of: a.Key, Parameters: a.Parameters, Binding: bindingOf(a), Digest: bindingDigest(a), Decision: j.Decision,
+		Class: string(j.Verdict.Class), Rule: j.Verdict.Rule.String(), Reason: j.Reason,
+	})
+}
+
+// CountRequests counts the other actions of a name that a run asked for and that were not denied.
+func (l *Ledger) CountRequests(run, name, key string) (int, error) {
+	seen := map[string]bool{}
+	err := l.eachAction(run, audit.ActionRequested, func(_ audit.Entry, b actionBody) {
+		if b.Action == name && b.Of != key && b.Decision != lattice.Deny {
+			seen[b.Of] = true
+		}
+	})
+	return len(seen), err
+}
+
+// eachAction calls visit for the entries of a kind about actions of a run.
+func (l *Ledger) eachAction(run string, kind audit.Kind, visit func(audit.Entry, actionBody)) error {
+	return l.Store.Audit(audit.Run(run), 0, func(e audit.Entry) error {
+		if e.Kind != kind {
+			return nil
+		}
+		var b actionBody
+		if err := json.Unmarshal(e.Body, &b); err != nil {
+			return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+		}
+		visit(e, b)
+		return nil
+	})
+}
+
+// bindingOf returns what an approval of a binds, without the lists for people.
+func bindingOf(a lattice.Action) json.RawMessage {
+	var b action.Binding
+	if len(a.Binding) == 0 || json.Unmarshal(a.Binding, &b) != nil {
+		return nil
+	}
+	short, err := json.Marshal(map[string]string{"remote": b.RemoteURL, "branch": b.Branch, "base": b.Base, "head": b.Head, "diff_sha256": b.DiffDigest, "bundle_sha256": b.SHA256})
+	if err != nil {
+		return nil
+	}
+	return short
+}
+
+// bindingDigest returns the digest of what an approval of a binds: the values of bindingOf, or the parameters.
+func bindingDigest(a lattice.Action) string {
+	bound := bindingOf(a)
+	if bound == nil {
+		bound = a.Parameters
+	}
+	sum := sha256.Sum256([]byte(a.Name + "\x00" + string(bound)))
+	return hex.EncodeToString(sum[:])
+}
+
+// Witness is an actor that records what it performs, before and after.
+type Witness struct {
+	*action.Fulfiller
+	Ledger *Ledger
+}
+
+// Do implements the engine's Actor.
+func (w Witness) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
+	body := actionBody{Action: a.Name, Of: a.Key, Binding: bindingOf(a), Digest: bindingDigest(a)}
+	if err := w.Ledger.Record(ctx, audit.ActionBegun, audit.Run(a.RunID), "begun:"+a.RunID+":"+a.Key+":"+body.Digest, body); err != nil {
+		return nil, err
+	}
+	out, err := w.Fulfiller.Do(ctx, a)
+	kind, key := audit.ActionPerformed, "performed:"+a.RunID+":"+a.Key+":"+body.Digest
+	var refusal *lattice.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		kind, key, body.Reason = audit.ActionFailed, "", refusal.Fault.Code+": "+refusal.Fault.Message
+	case err != nil:
+		return nil, err
+	default:
+		body.Result = out
+	}
+	if recordErr := w.Ledger.Record(ctx, kind, audit.Run(a.RunID), key, body); recordErr != nil {
+		return nil, recordErr // it is performed again, which finds it done
+	}
+	return out, err
+}

@@ -1,0 +1,230 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// The audit log has its own sequence; each entry holds the digest of the one before it. The index auditindex finds entries
+// by key and by subject: a byte for the kind of the index key, 16 bytes of a hash, and for subjects the sequence number.
+
+var (
+	bucketAudit      = []byte("audit")
+	bucketAuditIndex = []byte("auditindex")
+)
+
+const (
+	auditKey     = 'k' // + hash → sequence number
+	auditSubject = 's' // + hash + sequence number → nothing
+)
+
+func auditIndexKey(kind byte, name string) []byte {
+	sum := sha256.Sum256([]byte(name))
+	return append([]byte{kind}, sum[:16]...)
+}
+
+// Any is the position for AppendAudit that admits any.
+const Any = ^uint64(0)
+
+// AppendAudit appends an entry to the audit log; it is on disk when AppendAudit returns nil. after is the number of the last
+// entry of the subject, 0 for none, or Any; if another one is the last, it fails with lattice.ErrConflict. If the key of e
+// has an entry, that entry is returned, nothing is appended, and added is false.
+func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (stored audit.Entry, added bool, err error) {
+	err = s.commit(ctx, &request{
+		check: func(tx *bbolt.Tx) error {
+			index := tx.Bucket(bucketAuditIndex)
+			if e.Key != "" {
+				if at := index.Get(auditIndexKey(auditKey, e.Key)); at != nil {
+					if stored, err = readAudit(tx, at); err != nil {
+						return err
+					}
+					return errRecorded
+				}
+			}
+			if after == Any {
+				return nil
+			}
+			if last := lastOf(index, e.Subject); last != after {
+				return fmt.Errorf("record %s of %s after %d: %w to %d", e.Kind, e.Subject, after, lattice.ErrConflict, last)
+			}
+			return nil
+		},
+		write: func(tx *bbolt.Tx) error {
+			log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
+			prev := ""
+			if k, _ := log.Cursor().Last(); k != nil {
+				last, err := readAudit(tx, k)
+				if err != nil {
+					return err
+				}
+				prev = last.Sum
+			}
+			seq, err := log.NextSequence()
+			if err != nil {
+				return fmt.Errorf("take a sequence number: %w", err)
+			}
+			if stored, err = e.Chain(seq, prev); err != nil {
+				return err
+			}
+			raw, err := marshal(stored)
+			if err != nil {
+				return fmt.Errorf("encode audit entry: %w", err)
+			}
+			log.FillPercent = 1
+			if err := log.Put(u64(seq), boltfile.Seal(bucketAudit, u64(seq), raw)); err != nil {
+				return fmt.Errorf("put audit entry: %w", err)
+			}
+			return indexAudit(index, stored)
+		},
+	})
+	if errors.Is(err, errRecorded) {
+		return stored, false, nil
+	}
+	return stored, err == nil, err
+}
+
+var errRecorded = errors.New("the entry is recorded")
+
+func indexAudit(index *bbolt.Bucket, e audit.Entry) error {
+	if e.Key != "" {
+		if err := index.Put(auditIndexKey(auditKey, e.Key), u64(e.Seq)); err != nil {
+			return fmt.Errorf("put index: %w", err)
+		}
+	}
+	if err := index.Put(append(auditIndexKey(auditSubject, e.Subject), u64(e.Seq)...), nil); err != nil {
+		return fmt.Errorf("put index: %w", err)
+	}
+	return nil
+}
+
+// lastOf returns the number of the last entry of a subject, 0 for none.
+func lastOf(index *bbolt.Bucket, subject string) uint64 {
+	prefix := auditIndexKey(auditSubject, subject)
+	c := index.Cursor()
+	k, _ := c.Seek(append(bytes.Clone(prefix), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))
+	if k == nil {
+		k, _ = c.Last()
+	} else if !bytes.HasPrefix(k, prefix) {
+		k, _ = c.Prev()
+	}
+	if !bytes.HasPrefix(k, prefix) {
+		return 0
+	}
+	return binary.BigEndian.Uint64(k[len(prefix):])
+}
+
+func readAudit(tx *bbolt.Tx, key []byte) (e audit.Entry, err error) {
+	raw, err := unseal(bucketAudit, key, tx.Bucket(bucketAudit).Get(key))
+	if err != nil {
+		return e, err
+	}
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return e, fmt.Errorf("%w: audit entry %x: %w", ErrDamaged, key, err)
+	}
+	return e, nil
+}
+
+// Audit calls yield for the entries of a subject, "" for all, in order, from the first one behind after. It stops at the
+// first error of yield and returns it.
+func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) error) error {
+	const page = 256
+	for {
+		var entries []audit.Entry
+		err := s.view(func(tx *bbolt.Tx) error {
+			entries = entries[:0]
+			if tx.Bucket(bucketAudit) == nil {
+				return nil // an older file that is open for reading only
+			}
+			c, prefix := tx.Bucket(bucketAudit).Cursor(), []byte(nil)
+			if subject != "" {
+				c, prefix = tx.Bucket(bucketAuditIndex).Cursor(), auditIndexKey(auditSubject, subject)
+			}
+			for k, _ := c.Seek(append(bytes.Clone(prefix), u64(after+1)...)); bytes.HasPrefix(k, prefix) && k != nil && len(entries) < page; k, _ = c.Next() {
+				e, err := readAudit(tx, k[len(prefix):])
+				if err != nil {
+					return err
+				}
+				entries = append(entries, e)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := yield(e); err != nil {
+				return err
+			}
+			after = e.Seq
+		}
+		if len(entries) < page {
+			return nil
+		}
+	}
+}
+
+// makeAudit makes the buckets of the audit log that a file lacks.
+func makeAudit(tx *bbolt.Tx) error {
+	log, err := tx.CreateBucketIfNotExists(bucketAudit)
+	if err != nil {
+		return fmt.Errorf("create bucket %s: %w", bucketAudit, err)
+	}
+	index, err := tx.CreateBucketIfNotExists(bucketAuditIndex)
+	if err != nil {
+		return fmt.Errorf("create bucket %s: %w", bucketAuditIndex, err)
+	}
+	return log.ForEach(func(key, _ []byte) error {
+		e, err := readAudit(tx, key)
+		if err != nil {
+			return nil // Check reports it
+		}
+		return indexAudit(index, e)
+	})
+}
+
+// audit checks the chain of the audit log, and its index. The first broken entry is named.
+func (c *checker) audit(tx *bbolt.Tx) {
+	log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
+	if log == nil || index == nil {
+		return
+	}
+	var seq uint64
+	prev, want := "", 0
+	each(tx, bucketAudit, func(key string, _ []byte) {
+		seq++
+		e, err := readAudit(tx, []byte(key))
+		if err == nil {
+			err = e.Verify(seq, prev)
+		}
+		if err != nil {
+			c.report("audit", "", "%v", err)
+		}
+		prev = e.Sum
+		want++
+		if e.Key != "" {
+			want++
+			if !bytes.Equal(index.Get(auditIndexKey(auditKey, e.Key)), u64(e.Seq)) {
+				c.report("audit", "", "audit entry %d is not found by its key", e.Seq)
+			}
+		}
+	})
+	if log.Sequence() != seq {
+		c.report("audit", "", "%d audit entries were written, %d are there", log.Sequence(), seq)
+	}
+	have := 0
+	each(tx, bucketAuditIndex, func(string, []byte) { have++ })
+	if have != want {
+		c.report("audit", "", "the index of the audit log has %d keys, not %d", have, want)
+	}
+}
