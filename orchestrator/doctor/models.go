@@ -14,7 +14,7 @@ func lookAtModels(_ context.Context, env *setup.Env) []Check {
 	if len(env.Settings.Models) == 0 {
 		return []Check{check("models", OK, "", "none; flows that ask models need them in the settings, as [models.SMALL_EXEC]")}
 	}
-	client, err := env.Models()
+	client, err := env.Models().Client()
 	if err != nil {
 		return []Check{check("models", Fail, "correct the settings", "%v", err)}
 	}

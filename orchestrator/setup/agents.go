@@ -93,14 +93,15 @@ func (env *Env) AgentPreset(named []string, input json.RawMessage) (names, route
 
 // AgentProviders are the providers of the settings that have a key, the first model of each.
 func (env *Env) AgentProviders() (all []leader.ModelProvider) {
-	classes := env.ModelSettings().Classes
+	models := env.Models()
+	classes := models.Named.Classes
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		m := classes[class]
 		name := m.Provider
 		if _, ok := modelroute.Find(name); !ok || m.KeyEnv+m.KeyFile == "" || slices.ContainsFunc(all, func(p leader.ModelProvider) bool { return p.Name == name }) {
 			continue
 		}
-		all = append(all, leader.ModelProvider{Name: name, Base: m.BaseURL, Key: func(sent func(string) string) (string, error) { return env.modelKey(m, sent) }})
+		all = append(all, leader.ModelProvider{Name: name, Base: m.BaseURL, Key: func(sent func(string) string) (string, error) { return models.key(m, sent) }})
 	}
 	return all
 }

@@ -15,24 +15,21 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/llm"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Models asks the models of the settings. Keys are looked up when they are needed, so that one that is missing stops
-// nobody who asks no models.
-func (env *Env) Models() (*llm.Client, error) {
-	return env.llmClient(*env.ModelSettings(), func(string) string { return "" })
+// Models are the models that the settings name, and the keys that the environment has for them. Keys are read when a model
+// is asked: a missing one stops only the flows that ask it.
+type Models struct {
+	Named *lattice.Models // as a run keeps them
+
+	Transport *http.Transport // through the proxy that the environment names
+	getenv    func(string) string
 }
 
-// ModelsOf is models for the classes that a run was started with.
-func (env *Env) ModelsOf(m lattice.Models, key func(name string) string) (drive.Models, error) {
-	return env.llmClient(m, key)
-}
-
-// ModelSettings are the models of the settings, as a run keeps them.
-func (env *Env) ModelSettings() *lattice.Models {
+// Models returns the models of the settings.
+func (env *Env) Models() Models {
 	all := &lattice.Models{Classes: map[string]lattice.ModelClass{}, Order: env.Settings.LLM.Order, PerMinute: env.Settings.LLM.RequestsPerMinute}
 	for name, m := range env.Settings.Models {
 		file := m.KeyFile
@@ -44,15 +41,21 @@ func (env *Env) ModelSettings() *lattice.Models {
 			NoTemperature: m.NoTemperature, InputUSD: m.InputUSD, OutputUSD: m.OutputUSD, TimeoutS: time.Duration(m.Timeout).Seconds(),
 		}
 	}
-	return all
+	return Models{Named: all, Transport: newModelTransport(env), getenv: env.Getenv}
 }
+
+// Client returns a client of the named models.
+func (m Models) Client() (*llm.Client, error) { return m.ClientOf(*m.Named, unsent) }
+
+// unsent returns no key: no client of the leader has sent one.
+func unsent(string) string { return "" }
 
 // WarnOfChangedModels says which models of a run are not what the settings name now.
 func WarnOfChangedModels(env *Env, v api.RunView) {
 	if v.StartedWith == nil || v.Status.Ended() {
 		return
 	}
-	now, changed := env.ModelSettings().Digests(), []string{}
+	now, changed := env.Models().Named.Digests(), []string{}
 	for _, name := range slices.Sorted(maps.Keys(v.StartedWith.Models)) {
 		if digest, ok := now[name]; ok && digest != v.StartedWith.Models[name] {
 			changed = append(changed, name)
@@ -63,33 +66,34 @@ func WarnOfChangedModels(env *Env, v api.RunView) {
 	}
 }
 
-// AskingModels adds to the options of a run which models it asks.
-func (env *Env) AskingModels(o api.Options) api.Options {
-	o.Models = env.ModelSettings()
-	o.ModelKeys = env.modelKeys(o.Models.KeyEnvs())
+// AddTo adds the models, and the keys that are set here, to the options of a run.
+func (m Models) AddTo(o api.Options) api.Options {
+	o.Models = m.Named
+	o.ModelKeys = m.keys(m.Named.KeyEnvs())
 	return o
 }
 
-// modelKeys are values of the named variables that are set here.
-func (env *Env) modelKeys(names []string) map[string]string {
+// keys returns the values of the named variables that are set here.
+func (m Models) keys(names []string) map[string]string {
 	keys := map[string]string{}
 	for _, name := range names {
-		if value := env.Getenv(name); value != "" {
+		if value := m.getenv(name); value != "" {
 			keys[name] = value
 		}
 	}
 	return keys
 }
 
-// llmClient asks models. key is the value of a variable as a client of the leader sent it, "" where none did.
-func (env *Env) llmClient(m lattice.Models, key func(name string) string) (*llm.Client, error) {
-	o := llm.Options{Transport: env.ModelTransport(), PerMinute: m.PerMinute, Order: m.Order}
-	for _, name := range slices.Sorted(maps.Keys(m.Classes)) {
-		m := m.Classes[name]
+// ClientOf returns a client of the models that a run was started with. sent returns the value of a variable as a client of the
+// leader sent it, "" where none did.
+func (m Models) ClientOf(named lattice.Models, sent func(name string) string) (*llm.Client, error) {
+	o := llm.Options{Transport: m.Transport, PerMinute: named.PerMinute, Order: named.Order}
+	for _, name := range slices.Sorted(maps.Keys(named.Classes)) {
+		class := named.Classes[name]
 		o.Classes = append(o.Classes, llm.Class{
-			Name: name, Provider: llm.Provider(m.Provider), Model: m.Model, BaseURL: m.BaseURL, Structured: llm.Structured(m.Structured),
-			Key: func() (string, error) { return env.modelKey(m, key) }, KeyFrom: cmp.Or(m.KeyEnv, m.KeyFile), NoTemperature: m.NoTemperature,
-			InputUSD: m.InputUSD, OutputUSD: m.OutputUSD, Timeout: time.Duration(m.TimeoutS * float64(time.Second)),
+			Name: name, Provider: llm.Provider(class.Provider), Model: class.Model, BaseURL: class.BaseURL, Structured: llm.Structured(class.Structured),
+			Key: func() (string, error) { return m.key(class, sent) }, KeyFrom: cmp.Or(class.KeyEnv, class.KeyFile), NoTemperature: class.NoTemperature,
+			InputUSD: class.InputUSD, OutputUSD: class.OutputUSD, Timeout: time.Duration(class.TimeoutS * float64(time.Second)),
 		})
 	}
 	client, err := llm.New(o)
@@ -102,8 +106,9 @@ func (env *Env) llmClient(m lattice.Models, key func(name string) string) (*llm.
 // Credentials are the values that this process authenticates with. One that cannot be read now is not used now either.
 func (env *Env) Credentials() map[string]string {
 	out := map[string]string{}
-	for class, m := range env.ModelSettings().Classes {
-		if key, err := env.modelKey(m, func(string) string { return "" }); err == nil && key != "" {
+	models := env.Models()
+	for class, m := range models.Named.Classes {
+		if key, err := models.key(m, unsent); err == nil && key != "" {
 			out["the key of model "+class] = key
 		}
 	}
@@ -113,8 +118,8 @@ func (env *Env) Credentials() map[string]string {
 	return out
 }
 
-// ModelTransport speaks to models, through the proxy that the environment names.
-func (env *Env) ModelTransport() *http.Transport {
+// newModelTransport returns the transport to models, through the proxy that the environment names.
+func newModelTransport(env *Env) *http.Transport {
 	proxy := (&httpproxy.Config{HTTPProxy: env.ProxyVar("HTTP_PROXY"), HTTPSProxy: env.ProxyVar("HTTPS_PROXY"), NoProxy: env.ProxyVar("NO_PROXY")}).ProxyFunc()
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes = 256 << 10
@@ -127,17 +132,17 @@ func (env *Env) ProxyVar(name string) string {
 	return cmp.Or(env.Getenv(name), env.Getenv(strings.ToLower(name)))
 }
 
-// modelKey is the credential for a model; "" for one that wants none.
-func (env *Env) modelKey(m lattice.ModelClass, sent func(name string) string) (string, error) {
+// key returns the credential for a model; "" for one that wants none.
+func (m Models) key(class lattice.ModelClass, sent func(name string) string) (string, error) {
 	switch {
-	case m.KeyEnv != "":
-		key := cmp.Or(sent(m.KeyEnv), env.Getenv(m.KeyEnv))
+	case class.KeyEnv != "":
+		key := cmp.Or(sent(class.KeyEnv), m.getenv(class.KeyEnv))
 		if key == "" {
-			return "", fmt.Errorf("%s is not set where lattice leads; export %s=… and try again", m.KeyEnv, m.KeyEnv)
+			return "", fmt.Errorf("%s is not set where lattice leads; export %s=… and try again", class.KeyEnv, class.KeyEnv)
 		}
 		return key, nil
-	case m.KeyFile != "":
-		key, err := readToken(m.KeyFile)
+	case class.KeyFile != "":
+		key, err := readToken(class.KeyFile)
 		var p *fault.Error
 		if errors.As(err, &p) {
 			err = fmt.Errorf("%s; %s", p.Fault.Message, p.Fault.Hint)

@@ -66,10 +66,11 @@ func readValues(env *Env, v api.RunView, named []string) (values api.Values, mis
 			missing = append(missing, name)
 		}
 	}
-	keys := env.ModelSettings().KeyEnvs()
+	models := env.Models()
+	keys := models.Named.KeyEnvs()
 	if v.StartedWith != nil {
 		keys = append(keys, v.StartedWith.ModelKeys...)
 	}
-	values.ModelKeys = env.modelKeys(keys)
+	values.ModelKeys = models.keys(keys)
 	return values, missing, nil
 }

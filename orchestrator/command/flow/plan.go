@@ -98,7 +98,7 @@ func draftPlan(ctx context.Context, c *connect.Conn, planner json.RawMessage, go
 	if err != nil {
 		return nil, fmt.Errorf("write the planner's input: %w", err)
 	}
-	view, err := c.Start(ctx, api.RunRequest{Flow: planner, Input: input, Options: c.Env.AskingModels(api.Options{FlowName: "planner", Goal: goal})})
+	view, err := c.Start(ctx, api.RunRequest{Flow: planner, Input: input, Options: c.Env.Models().AddTo(api.Options{FlowName: "planner", Goal: goal})})
 	if err != nil {
 		return nil, err
 	}

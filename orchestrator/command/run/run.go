@@ -185,7 +185,7 @@ func runRun(ctx context.Context, env *setup.Env, o runOptions, flow string) erro
 	if err != nil {
 		return err
 	}
-	req := api.RunRequest{Flow: doc, Input: input, Detach: o.Detach, Options: env.AskingModels(api.Options{
+	req := api.RunRequest{Flow: doc, Input: input, Detach: o.Detach, Options: env.Models().AddTo(api.Options{
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Limits: o.limits.Config(), MinIsolation: o.limits.Least.String(), Grants: o.allow, ApproveWorld: o.approveWorld,
 		WorkItem: o.workItem, Goal: o.goal, Constraints: constraints, Acceptance: o.acceptance, Keep: o.keep, Tools: tools, Skills: skills, Spritekit: o.fresh.Path(), AgentEnv: o.agentEnv, Routes: routes, Values: api.Values{Secrets: secrets},
 	})}

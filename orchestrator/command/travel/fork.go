@@ -61,7 +61,7 @@ func runFork(ctx context.Context, env *setup.Env, o follow.Options, run string, 
 	if err != nil {
 		return err
 	}
-	req.Models = env.ModelSettings()
+	req.Models = env.Models().Named
 	if req.Values, err = env.RequiredValues(before, o.AgentEnv...); err != nil {
 		return err
 	}

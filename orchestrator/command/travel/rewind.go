@@ -49,7 +49,7 @@ second push is refused (not_fast_forward) until somebody deletes or merges it; l
 					return view, values, err
 				}
 				view, err = c.Rewind(ctx, before.RunID, api.RewindRequest{
-					To: to, Epoch: before.Epoch, AcrossEffects: across, By: env.User, Detach: o.Detach, Models: env.ModelSettings(), Values: values,
+					To: to, Epoch: before.Epoch, AcrossEffects: across, By: env.User, Detach: o.Detach, Models: env.Models().Named, Values: values,
 				})
 				for _, line := range view.Notice {
 					fmt.Fprintln(env.Err, cli.Clean(line))
