@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sources"
 )
 
-func newFlowCompileCmd(env *setup.Env) *cobra.Command {
+func newCompileCmd(env *setup.Env) *cobra.Command {
 	var indent bool
 	var from sources.Options
 	cmd := &cobra.Command{

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sources"
 )
 
-func newFlowExplainCmd(env *setup.Env) *cobra.Command {
+func newExplainCmd(env *setup.Env) *cobra.Command {
 	var from sources.Options
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
@@ -23,13 +23,13 @@ comes next. With --json an array of {"id","depth","op","does","reads","writes","
 ` + sources.Help + cli.ExitCodes,
 		Example: "  lattice flow explain fix-and-propose\n  lattice flow explain plan.json --json",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
-		RunE: func(c *cobra.Command, list []string) error { return runFlowExplain(c.Context(), env, from, list[0]) },
+		RunE: func(c *cobra.Command, list []string) error { return runExplain(c.Context(), env, from, list[0]) },
 	}
 	from.AddFlags(cmd)
 	return cmd
 }
 
-func runFlowExplain(ctx context.Context, env *setup.Env, from sources.Options, arg string) error {
+func runExplain(ctx context.Context, env *setup.Env, from sources.Options, arg string) error {
 	flow, err := sources.Compile(ctx, env, arg, from)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
 
+// New returns lattice flow.
 func New(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
 		Use: "flow", Short: "Compose, check and look at flows",
@@ -19,7 +20,7 @@ ExecIR ("execir_version", the form that runs; the others are lowered to it). Whe
 ` + cli.ExitCodes,
 		Example: "  lattice flow new 'fs.write path=a content=hi | fs.read path=a' -o f.json\n  lattice flow validate f.json\n  lattice flow graph fix-and-propose",
 	})
-	cmd.AddCommand(newFlowNewCmd(env), newFlowLsCmd(env), newFlowShowCmd(env), newFlowValidateCmd(env), newFlowCompileCmd(env), newFlowGraphCmd(env),
-		newFlowExplainCmd(env), newFlowMigrateCmd(env), newFlowPlanCmd(env), newFlowStepsCmd(env))
+	cmd.AddCommand(newNewCmd(env), newLsCmd(env), newShowCmd(env), newValidateCmd(env), newCompileCmd(env), newGraphCmd(env),
+		newExplainCmd(env), newMigrateCmd(env), newPlanCmd(env), newStepsCmd(env))
 	return cmd
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-type flowGraphOptions struct {
+type graphOptions struct {
 	format, file string
 	from         sources.Options
 }
@@ -27,8 +27,8 @@ type flowGraphOptions struct {
 // graphFormats are the forms of a drawing, by the ending of a file's name.
 var graphFormats = map[string]string{".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".svg": "svg"}
 
-func newFlowGraphCmd(env *setup.Env) *cobra.Command {
-	var o flowGraphOptions
+func newGraphCmd(env *setup.Env) *cobra.Command {
+	var o graphOptions
 	cmd := &cobra.Command{
 		Use:   "graph FILE",
 		Short: "Draw a flow",
@@ -37,7 +37,7 @@ other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that d
 ` + sources.Help + cli.ExitCodes,
 		Example: "  lattice flow graph fix-and-propose\n  lattice flow graph flow.json -o flow.svg\n  lattice flow graph flow.json --format mermaid",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
-		RunE: func(c *cobra.Command, list []string) error { return runFlowGraph(c.Context(), env, o, list[0]) },
+		RunE: func(c *cobra.Command, list []string) error { return runGraph(c.Context(), env, o, list[0]) },
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "text (or ascii), mermaid or svg (default: by the ending of -o, else text)")
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the drawing to `FILE`")
@@ -46,7 +46,7 @@ other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that d
 	return cmd
 }
 
-func runFlowGraph(ctx context.Context, env *setup.Env, o flowGraphOptions, arg string) error {
+func runGraph(ctx context.Context, env *setup.Env, o graphOptions, arg string) error {
 	format := o.format
 	switch {
 	case format == "ascii":

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
 
-func newFlowLsCmd(env *setup.Env) *cobra.Command {
+func newLsCmd(env *setup.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "ls", Short: "List the built-in flows", Example: "  lattice flow ls", Args: cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func newFlowMigrateCmd(env *setup.Env) *cobra.Command {
+func newMigrateCmd(env *setup.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "migrate FILE",
@@ -28,14 +28,14 @@ a newer one, is refused: exit 2. Runs that have begun keep the document that the
 		Example: "  lattice flow migrate old.json -o new.json",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
 		RunE: func(c *cobra.Command, list []string) error {
-			return runFlowMigrate(c.Context(), env.Console, file, list[0])
+			return runMigrate(c.Context(), env.Console, file, list[0])
 		},
 	}
 	cmd.Flags().StringVarP(&file, "output", "o", "", "write the document to `FILE`, which must not be there yet")
 	return cmd
 }
 
-func runFlowMigrate(ctx context.Context, console *cli.Console, file, arg string) error {
+func runMigrate(ctx context.Context, console *cli.Console, file, arg string) error {
 	doc, _, err := sources.Open(ctx, console, arg)
 	if err != nil {
 		return err

@@ -19,14 +19,14 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-type flowNewOptions struct {
+type newOptions struct {
 	file, description string
 	force             bool
 	skills            []string
 }
 
-func newFlowNewCmd(env *setup.Env) *cobra.Command {
-	var o flowNewOptions
+func newNewCmd(env *setup.Env) *cobra.Command {
+	var o newOptions
 	cmd := &cobra.Command{
 		Use:   "new LINE",
 		Short: "Compose a workflow graph from one line of skills",
@@ -46,7 +46,7 @@ standard error lists them. Errors name the column and exit 2.
 		Example: `  lattice flow new 'fs.write path=a content=hi | fs.read path=a' | lattice run -
   lattice flow new 'git.clone url=$in.url | test.run cwd=$git_clone.dest | git.commit repo=$git_clone.dest message="Tested at $git_clone.head"' -o f.json`,
 		Args: cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: completeLine,
-		RunE: func(_ *cobra.Command, list []string) error { return runFlowNew(env, o, list[0]) },
+		RunE: func(_ *cobra.Command, list []string) error { return runNew(env, o, list[0]) },
 	}
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the flow to `FILE`")
 	cmd.Flags().StringVar(&o.description, "description", "", "what the flow is for; kept in the document")
@@ -55,7 +55,7 @@ standard error lists them. Errors name the column and exit 2.
 	return cmd
 }
 
-func runFlowNew(env *setup.Env, o flowNewOptions, line string) error {
+func runNew(env *setup.Env, o newOptions, line string) error {
 	lookup, err := equip.ReadCatalog(env, o.skills)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func runFlowNew(env *setup.Env, o flowNewOptions, line string) error {
 }
 
 // writeFlow prints the workflow, or writes it to a file that is not there yet.
-func writeFlow(env *setup.Env, o flowNewOptions, w compile.Workflow) error {
+func writeFlow(env *setup.Env, o newOptions, w compile.Workflow) error {
 	if o.file == "" || o.file == "-" {
 		return env.PrintIndented(w)
 	}

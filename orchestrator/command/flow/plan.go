@@ -25,13 +25,13 @@ import (
 // planRounds is how often a model may mend its plan, the first one included.
 const planRounds = 3
 
-type flowPlanOptions struct {
+type planOptions struct {
 	goal, class, file string
 	from              sources.Options
 }
 
-func newFlowPlanCmd(env *setup.Env) *cobra.Command {
-	var o flowPlanOptions
+func newPlanCmd(env *setup.Env) *cobra.Command {
+	var o planOptions
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "Have a model write a plan to a goal",
@@ -41,7 +41,7 @@ lattice runs shows and lattice replay tells again. Nothing of the plan is run.
 `, planRounds) + sources.Help + setup.ModelsHelp + cli.ExitCodes,
 		Example: "  lattice flow plan --goal 'email Sarah the minutes' --skill ./contacts.search -o plan.json\n  lattice flow explain plan.json && lattice run plan.json",
 		Args:    cli.Args(cobra.NoArgs),
-		RunE:    func(c *cobra.Command, _ []string) error { return runFlowPlan(c.Context(), env, o) },
+		RunE:    func(c *cobra.Command, _ []string) error { return runPlan(c.Context(), env, o) },
 	}
 	cmd.Flags().StringVar(&o.goal, "goal", "", "what shall be reached, in words")
 	cmd.Flags().StringVar(&o.class, "model-class", "MEDIUM_PLAN", "the `CLASS` of models that plans, as the settings name it")
@@ -51,7 +51,7 @@ lattice runs shows and lattice replay tells again. Nothing of the plan is run.
 	return cmd
 }
 
-func runFlowPlan(ctx context.Context, env *setup.Env, o flowPlanOptions) error {
+func runPlan(ctx context.Context, env *setup.Env, o planOptions) error {
 	if strings.TrimSpace(o.goal) == "" {
 		return fault.BadInput("goal_missing", "the goal is empty").WithHint("--goal says in words what shall be reached")
 	}
@@ -123,7 +123,7 @@ func draftPlan(ctx context.Context, c *connect.Conn, planner json.RawMessage, go
 }
 
 // writePlan prints a sound plan, or writes it to a new file, with its warnings on standard error.
-func writePlan(console *cli.Console, o flowPlanOptions, plan json.RawMessage, findings []ir.Finding) error {
+func writePlan(console *cli.Console, o planOptions, plan json.RawMessage, findings []ir.Finding) error {
 	for _, f := range findings {
 		fmt.Fprintln(console.Err, cli.Clean(fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Pointer, f.Message)))
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sources"
 )
 
-func newFlowShowCmd(env *setup.Env) *cobra.Command {
+func newShowCmd(env *setup.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "show FLOW", Short: "Print a flow's document", Example: "  lattice flow show test-only > mine.json", Args: cli.Args(cobra.ExactArgs(1)),
 		ValidArgsFunction: sources.CompleteFlows,

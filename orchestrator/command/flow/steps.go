@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sources"
 )
 
-func newFlowStepsCmd(env *setup.Env) *cobra.Command {
+func newStepsCmd(env *setup.Env) *cobra.Command {
 	var dirs []string
 	cmd := &cobra.Command{
 		Use: "steps", Short: "List the step types that plans are made of",

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-func newFlowValidateCmd(env *setup.Env) *cobra.Command {
+func newValidateCmd(env *setup.Env) *cobra.Command {
 	var from sources.Options
 	cmd := &cobra.Command{
 		Use:   "validate FILE",

@@ -24,8 +24,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// imageBuildOptions are the flags of lattice image build.
-type imageBuildOptions struct {
+// buildOptions are the flags of lattice image build.
+type buildOptions struct {
 	rootfs    []string
 	base      string
 	output    string
@@ -38,8 +38,8 @@ type imageBuildOptions struct {
 	replace   bool
 }
 
-func newImageBuildCmd(env *setup.Env) *cobra.Command {
-	var o imageBuildOptions
+func newBuildCmd(env *setup.Env) *cobra.Command {
+	var o buildOptions
 	cmd := &cobra.Command{
 		Use: "build -o LAYOUT [--rootfs [linux/ARCH=]PATH | --base LAYOUT[#NAME]]", Short: "Build an OCI layout with the skills in /skills",
 		Long: `Build an OCI layout: a base, and on top of it one layer with /skills. The base is a root filesystem (a folder, or a tar,
@@ -55,7 +55,7 @@ becomes root's.
   lattice image build -o skills.oci --platform linux/amd64,linux/arm64
   SOURCE_DATE_EPOCH=$(git log -1 --format=%ct) lattice image build --base ./python.oci#3.13 -o python-skills.oci`,
 		Args: cli.Args(cobra.NoArgs), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(c *cobra.Command, _ []string) error { return runImageBuild(c.Context(), env, o) },
+		RunE: func(c *cobra.Command, _ []string) error { return runBuild(c.Context(), env, o) },
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.rootfs, "rootfs", nil, "root filesystem that it stands on, a folder or a tar; `[linux/ARCH=]PATH`, repeatable")
@@ -74,7 +74,7 @@ becomes root's.
 	return cmd
 }
 
-func runImageBuild(ctx context.Context, env *setup.Env, o imageBuildOptions) error {
+func runBuild(ctx context.Context, env *setup.Env, o buildOptions) error {
 	if o.output == "" {
 		return cli.UsageErrorf("name the folder to make: -o LAYOUT")
 	}
@@ -110,7 +110,7 @@ func runImageBuild(ctx context.Context, env *setup.Env, o imageBuildOptions) err
 }
 
 // makeRecipe reads what the flags say an image is made of.
-func makeRecipe(env *setup.Env, o imageBuildOptions) (oci.Recipe, error) {
+func makeRecipe(env *setup.Env, o buildOptions) (oci.Recipe, error) {
 	r := oci.Recipe{Tag: o.tag, Base: o.base, Skills: oci.Skills{Architectures: []string{"amd64", "arm64"}, Manifests: map[string][]byte{}}}
 	if r.Base == "scratch" {
 		r.Base = ""

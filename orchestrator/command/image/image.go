@@ -18,6 +18,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
+// New returns lattice image.
 func New(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{Use: "image", Short: "Keep the root filesystems that sprites of the embedded host start from",
 		Long: `Keep the root filesystems that sprites of the embedded host start from. Nothing is fetched from registries and no daemon
@@ -25,7 +26,7 @@ is asked: an image comes as an OCI layout (a folder or a tar), as a docker-archi
 or by gzip or zstd, or a folder).
 ` + cli.ExitCodes,
 		Example: "  lattice image import ./rootfs.tar.zst --name debian\n  lattice image ls"})
-	cmd.AddCommand(newImageBuildCmd(env), newImageImportCmd(env), newImageLsCmd(env), newImageShowCmd(env), newImageRmCmd(env))
+	cmd.AddCommand(newBuildCmd(env), newImportCmd(env), newLsCmd(env), newShowCmd(env), newRmCmd(env))
 	return cmd
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newImageImportCmd(env *setup.Env) *cobra.Command {
+func newImportCmd(env *setup.Env) *cobra.Command {
 	var name string
 	cmd := newHostCmd(env, "import PATH", "Import an image, unless it is there already", `  lattice image import ./rootfs.tar.zst --name debian
   lattice image import ./layout#v2

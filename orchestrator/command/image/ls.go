@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newImageLsCmd(env *setup.Env) *cobra.Command {
+func newLsCmd(env *setup.Env) *cobra.Command {
 	cmd := newHostCmd(env, "ls", "List the images, newest first", "  lattice image ls --json", func(ctx context.Context, c *sprites.Client, _ []string) error {
 		all, err := c.Images(ctx)
 		if err != nil {

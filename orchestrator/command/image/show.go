@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newImageShowCmd(env *setup.Env) *cobra.Command {
+func newShowCmd(env *setup.Env) *cobra.Command {
 	return newHostCmd(env, "show IMAGE", "Show an image", "  lattice image show debian --json", func(ctx context.Context, c *sprites.Client, list []string) error {
 		img, err := c.Image(ctx, list[0])
 		if err != nil {

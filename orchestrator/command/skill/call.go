@@ -30,15 +30,15 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-type skillCallOptions struct {
+type callOptions struct {
 	fresh                equip.Options
 	input, sprite, image string
 	allow, skills        []string
 	keep                 bool
 }
 
-func newSkillCallCmd(env *setup.Env) *cobra.Command {
-	var o skillCallOptions
+func newCallCmd(env *setup.Env) *cobra.Command {
+	var o callOptions
 	cmd := &cobra.Command{
 		Use:   "call NAME [k=v | k:=json …]",
 		Short: "Call one skill, in a throw-away sprite",
@@ -61,7 +61,7 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 			if c.Flags().Changed("allow") && len(o.allow) == 0 {
 				return equip.RefuseNoPermission()
 			}
-			return runSkillCall(c.Context(), env, o, list[0], list[1:])
+			return runCall(c.Context(), env, o, list[0], list[1:])
 		},
 	}
 	o.fresh.AddFlags(cmd)
@@ -77,7 +77,7 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 	return cmd
 }
 
-func runSkillCall(ctx context.Context, env *setup.Env, o skillCallOptions, name string, pairs []string) error {
+func runCall(ctx context.Context, env *setup.Env, o callOptions, name string, pairs []string) error {
 	if err := cmp.Or(equip.ImageOfSprite(o.image, o.sprite), o.fresh.Check(env, o.sprite)); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func checkCall(skill manifests.Skill, input json.RawMessage, grants []string) er
 }
 
 // callInSprite makes the call in the sprite that was named, or in one that lives as long as the call.
-func callInSprite(ctx context.Context, env *setup.Env, c *sprites.Client, o skillCallOptions, skill skillIn, input json.RawMessage) error {
+func callInSprite(ctx context.Context, env *setup.Env, c *sprites.Client, o callOptions, skill skillIn, input json.RawMessage) error {
 	sprite, done, err := chooseSprite(ctx, env, c, o)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func callInSprite(ctx context.Context, env *setup.Env, c *sprites.Client, o skil
 }
 
 // chooseSprite is the sprite that was named, or one that is made for the occasion and removed by done, unless it is kept.
-func chooseSprite(ctx context.Context, env *setup.Env, c *sprites.Client, o skillCallOptions) (sprite string, done func(), err error) {
+func chooseSprite(ctx context.Context, env *setup.Env, c *sprites.Client, o callOptions) (sprite string, done func(), err error) {
 	sprite, done = o.sprite, func() {}
 	var sent []string // folders of skills that a remote sprite is sent
 	if sprite == "" {
@@ -244,7 +244,7 @@ func chooseSprite(ctx context.Context, env *setup.Env, c *sprites.Client, o skil
 }
 
 // removeOwnSprite removes a sprite that was made for the occasion, unless it is kept.
-func removeOwnSprite(ctx context.Context, console *cli.Console, c *sprites.Client, o skillCallOptions, sprite string) {
+func removeOwnSprite(ctx context.Context, console *cli.Console, c *sprites.Client, o callOptions, sprite string) {
 	if o.keep {
 		fmt.Fprintf(console.Err, "kept: lattice sprite exec %s -- sh; lattice sprite rm %s\n", sprite, sprite)
 		return
@@ -257,7 +257,7 @@ func removeOwnSprite(ctx context.Context, console *cli.Console, c *sprites.Clien
 }
 
 // equipRemote sees to the skills of a remote sprite; the embedded host does so itself.
-func equipRemote(ctx context.Context, env *setup.Env, c *sprites.Client, o skillCallOptions, sprite string) error {
+func equipRemote(ctx context.Context, env *setup.Env, c *sprites.Client, o callOptions, sprite string) error {
 	if env.RemoteSprites() == nil {
 		return nil
 	}

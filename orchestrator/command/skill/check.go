@@ -27,13 +27,13 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-type skillTestOptions struct {
-	skillCallOptions
+type testOptions struct {
+	callOptions
 	slow string
 }
 
-func newSkillTestCmd(env *setup.Env) *cobra.Command {
-	var o skillTestOptions
+func newTestCmd(env *setup.Env) *cobra.Command {
+	var o testOptions
 	cmd := &cobra.Command{
 		Use:   "test DIR|NAME",
 		Short: "Drive a skill through the contract of skills, in a throw-away sprite",
@@ -45,7 +45,7 @@ promise is broken. With --json: {"ok":…,"skill":…,"checks":[{"check","status
 ` + cli.ExitCodes,
 		Example: "  lattice skill test contacts.search/\n  lattice skill test contacts.search/ --input '{\"name\":\"Ada\"}' --slow '{\"name\":\"*\"}'",
 		Args:    cli.Args(cobra.ExactArgs(1)),
-		RunE:    func(c *cobra.Command, list []string) error { return runSkillTest(c.Context(), env, o, list[0]) },
+		RunE:    func(c *cobra.Command, list []string) error { return runTest(c.Context(), env, o, list[0]) },
 	}
 	o.fresh.AddFlags(cmd)
 	f := cmd.Flags()
@@ -65,7 +65,7 @@ type checkReport struct {
 	Findings []string `json:"findings,omitempty"`
 }
 
-func runSkillTest(ctx context.Context, env *setup.Env, o skillTestOptions, arg string) error {
+func runTest(ctx context.Context, env *setup.Env, o testOptions, arg string) error {
 	if err := cmp.Or(equip.ImageOfSprite(o.image, o.sprite), o.fresh.Check(env, o.sprite)); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func runSkillTest(ctx context.Context, env *setup.Env, o skillTestOptions, arg s
 		}
 	}
 	return connect.WithSprites(ctx, env, func(ctx context.Context, c *sprites.Client) error {
-		sprite, done, err := chooseSprite(ctx, env, c, o.skillCallOptions)
+		sprite, done, err := chooseSprite(ctx, env, c, o.callOptions)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func runSkillTest(ctx context.Context, env *setup.Env, o skillTestOptions, arg s
 }
 
 // testSkill runs the checks in a sprite and shows each as it is known.
-func testSkill(ctx context.Context, console *cli.Console, c *sprites.Client, sprite, name string, o skillTestOptions) error {
+func testSkill(ctx context.Context, console *cli.Console, c *sprites.Client, sprite, name string, o testOptions) error {
 	cmd := []string{skillsDir + "/spritekit", "check", name, "--json"}
 	if o.input != "" {
 		cmd = append(cmd, "--input", o.input)

@@ -23,7 +23,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-func newSkillValidateCmd(env *setup.Env) *cobra.Command {
+func newValidateCmd(env *setup.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE|DIR",
 		Short: "Check a skill's manifest, or the folder that is dropped into /skills",

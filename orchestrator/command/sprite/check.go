@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-func newSpriteCheckCmd(env *setup.Env) *cobra.Command {
+func newCheckCmd(env *setup.Env) *cobra.Command {
 	cmd := connect.NewSpriteCmd(env, "check NAME", "Wake a sprite and find out whether commands run in it", "  lattice sprite check box || lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		h, err := c.Check(ctx, list[0])
 		if err != nil {

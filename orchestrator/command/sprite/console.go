@@ -12,8 +12,8 @@ import (
 // shell starts the best shell that a sprite has.
 const shell = `if command -v bash >/dev/null; then exec bash; fi; exec sh`
 
-func newSpriteConsoleCmd(env *setup.Env) *cobra.Command {
-	var o spriteExecOptions
+func newConsoleCmd(env *setup.Env) *cobra.Command {
+	var o execOptions
 	cmd := &cobra.Command{
 		Use:   "console NAME",
 		Short: "Open a shell in a sprite",
@@ -31,7 +31,7 @@ Exit codes: the shell's own; 2 this is no terminal, 3 no such sprite, 4 not allo
 				fmt.Fprintf(env.Err, "shell in sprite %s; %s. at the beginning of a line detaches\n", list[0], o.escape)
 			}
 			o.tty, o.exec.Cmd = "true", []string{"sh", "-c", shell}
-			return runSpriteExec(c.Context(), env, list[0], o)
+			return runExec(c.Context(), env, list[0], o)
 		},
 	}
 	o.addFlags(cmd)

@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/transfer"
 )
 
-func newSpriteCpCmd(env *setup.Env) *cobra.Command {
+func newCpCmd(env *setup.Env) *cobra.Command {
 	var recursive bool
 	cmd := &cobra.Command{
 		Use: "cp SRC DST", Short: "Copy files into a sprite, out of it, within it or to another",

@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func newSpriteCreateCmd(env *setup.Env) *cobra.Command {
+func newCreateCmd(env *setup.Env) *cobra.Command {
 	var tools, skills, labels []string
 	var image string
 	var limits equip.LimitOptions

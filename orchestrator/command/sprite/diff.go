@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newSpriteDiffCmd(env *setup.Env) *cobra.Command {
+func newDiffCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff NAME [A [B]]",
 		Short: "Show which files differ between two checkpoints of a sprite",

@@ -18,22 +18,22 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// spriteExecOptions are the flags of `lattice sprite exec` and `console`.
-type spriteExecOptions struct {
+// execOptions are the flags of `lattice sprite exec` and `console`.
+type execOptions struct {
 	exec   sprites.Exec
 	tty    string // auto | true | false
 	escape string // one character, or none
 	attach string // id of a session to join instead of starting a command
 }
 
-func (o *spriteExecOptions) addFlags(cmd *cobra.Command) {
+func (o *execOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.exec.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
 	cmd.Flags().StringArrayVar(&o.exec.Env, "env", nil, "set `KEY=VALUE` for the command, on top of the sprite's own variables")
 	cmd.Flags().StringVar(&o.escape, "escape", "~", "`CHAR` that, typed at the beginning of a line, has its follower detach (.) or help (?); none for no such character")
 }
 
-func newSpriteExecCmd(env *setup.Env) *cobra.Command {
-	var o spriteExecOptions
+func newExecCmd(env *setup.Env) *cobra.Command {
+	var o execOptions
 	cmd := &cobra.Command{
 		Use:   "exec NAME -- CMD… | exec NAME --attach SESSION",
 		Short: "Run a command in a sprite; its exit code is this one's",
@@ -59,7 +59,7 @@ not known, 130 given up.`,
 		}),
 		RunE: func(c *cobra.Command, list []string) error {
 			o.exec.Cmd = list[1:]
-			return runSpriteExec(c.Context(), env, list[0], o)
+			return runExec(c.Context(), env, list[0], o)
 		},
 	}
 	cmd.Flags().StringVarP(&o.tty, "tty", "t", "false", "give the command a terminal: true, false or auto")
@@ -69,8 +69,8 @@ not known, 130 given up.`,
 	return cmd
 }
 
-// runSpriteExec runs a command, or joins one, with the process's own input, output and signals.
-func runSpriteExec(ctx context.Context, env *setup.Env, name string, o spriteExecOptions) error {
+// runExec runs a command, or joins one, with the process's own input, output and signals.
+func runExec(ctx context.Context, env *setup.Env, name string, o execOptions) error {
 	escape, err := o.escapeChar()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func ofSprite(name string, err error) error {
 	return err
 }
 
-func (o *spriteExecOptions) escapeChar() (byte, error) {
+func (o *execOptions) escapeChar() (byte, error) {
 	switch {
 	case o.escape == "none":
 		return 0, nil
@@ -118,7 +118,7 @@ func (o *spriteExecOptions) escapeChar() (byte, error) {
 }
 
 // find looks the session up that is to be joined: whether it has a terminal must be known before ours is changed.
-func (o *spriteExecOptions) find(ctx context.Context, c *sprites.Client, name string) error {
+func (o *execOptions) find(ctx context.Context, c *sprites.Client, name string) error {
 	all, err := c.Sessions(ctx, name)
 	if err != nil {
 		return err
@@ -138,7 +138,7 @@ var (
 )
 
 // run connects the command with this process until one of them ends.
-func (o spriteExecOptions) run(ctx context.Context, console *cli.Console, c *sprites.Client, name string, escape byte, outlived bool) error {
+func (o execOptions) run(ctx context.Context, console *cli.Console, c *sprites.Client, name string, escape byte, outlived bool) error {
 	// Signals go to the command, not to the context.
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)

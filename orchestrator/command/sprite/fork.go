@@ -16,7 +16,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func newSpriteForkCmd(env *setup.Env) *cobra.Command {
+func newForkCmd(env *setup.Env) *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "fork NAME NEW",

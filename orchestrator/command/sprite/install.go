@@ -16,15 +16,15 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// spriteInstallOptions are the flags of lattice sprite install.
-type spriteInstallOptions struct {
+// installOptions are the flags of lattice sprite install.
+type installOptions struct {
 	checkpoint bool
 	comment    string
 	spritekit  string
 }
 
-func newSpriteInstallCmd(env *setup.Env) *cobra.Command {
-	var o spriteInstallOptions
+func newInstallCmd(env *setup.Env) *cobra.Command {
+	var o installOptions
 	cmd := &cobra.Command{
 		Use:   "install NAME",
 		Short: "Put the skills into a remote sprite's /skills, and keep the result as its golden checkpoint",
@@ -63,7 +63,7 @@ type installed struct {
 	Reused     bool   `json:"checkpoint_reused,omitempty"` // it was there before
 }
 
-func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, o spriteInstallOptions, name string) error {
+func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, o installOptions, name string) error {
 	if _, err := client.Get(ctx, name); err != nil {
 		return err
 	}

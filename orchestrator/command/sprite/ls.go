@@ -19,15 +19,15 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// spriteLsOptions are the flags of `lattice sprite ls`.
-type spriteLsOptions struct {
+// lsOptions are the flags of `lattice sprite ls`.
+type lsOptions struct {
 	labels []string
 	prefix string
 	watch  bool
 }
 
-func newSpriteLsCmd(env *setup.Env) *cobra.Command {
-	var o spriteLsOptions
+func newLsCmd(env *setup.Env) *cobra.Command {
+	var o lsOptions
 	cmd := connect.NewSpriteCmd(env, "ls", "List sprites, with the runs that they were made for", "  lattice sprite ls --label team-a\n  lattice sprite ls --watch --json", 0,
 		func(ctx context.Context, c *sprites.Client, _ []string) error {
 			if o.watch {
@@ -64,12 +64,12 @@ func newSpriteLsCmd(env *setup.Env) *cobra.Command {
 	return cmd
 }
 
-func (o spriteLsOptions) wants(s sprites.Sprite) bool {
+func (o lsOptions) wants(s sprites.Sprite) bool {
 	return !slices.ContainsFunc(o.labels, func(l string) bool { return !slices.Contains(s.Labels, l) })
 }
 
 // watchSprites prints a line for each change until ctx or the stream ends.
-func watchSprites(ctx context.Context, console *cli.Console, c *sprites.Client, o spriteLsOptions) error {
+func watchSprites(ctx context.Context, console *cli.Console, c *sprites.Client, o lsOptions) error {
 	shown := map[string]bool{} // what went was shown before: its labels are not known any more
 	err := c.WatchList(ctx, o.prefix, func(s sprites.SpriteState) error {
 		if s.Type == "heartbeat" {

@@ -19,7 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newSpritePolicyCmd(env *setup.Env) *cobra.Command {
+func newPolicyCmd(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{Use: "policy", Short: "Show and change what a sprite may reach",
 		Long: `Show and change what a sprite may reach over the network.
 
@@ -37,18 +37,7 @@ the host's own DNS must know the name, and the proxy must accept CONNECT to an a
 			return showPolicy(ctx, env.Console, c, list[0])
 		}),
 		connect.NewSpriteCmd(env, "set NAME FILE", "Replace a sprite's network policy by a file, {\"rules\":[…]}", "  lattice sprite policy set box policy.json", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
-			data, err := os.ReadFile(list[1])
-			if err != nil {
-				return cli.UsageErrorf("read the policy: %w", err)
-			}
-			var p sprites.NetworkPolicy
-			if err := json.Unmarshal(data, &p); err != nil || p.Rules == nil {
-				return cli.UsageErrorf(`%s holds no policy such as {"rules":[{"domain":"example.com","action":"allow"}]}`, list[1])
-			}
-			if err := c.SetNetworkPolicy(ctx, list[0], p); err != nil {
-				return err
-			}
-			return showPolicy(ctx, env.Console, c, list[0])
+			return setPolicy(ctx, env.Console, c, list[0], list[1])
 		}),
 		newPolicyRuleCmd(env, "allow", "Allow a sprite to reach names"),
 		newPolicyRuleCmd(env, "deny", "Deny a sprite to reach names"),
@@ -59,29 +48,50 @@ the host's own DNS must know the name, and the proxy must accept CONNECT to an a
 			return showPolicy(ctx, env.Console, c, list[0])
 		}),
 		connect.MarkLasting(connect.NewSpriteCmd(env, "denials NAME", "List what a sprite tried to reach and was denied, the last first", "  lattice sprite policy denials box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-			all, err := c.NetworkDenials(ctx, list[0])
-			if err != nil {
-				return err
-			}
-			if env.JSON {
-				return env.PrintJSON(all)
-			}
-			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			for _, one := range all {
-				target := one.Name
-				if target == "" {
-					target = one.Address
-				}
-				if one.Port != 0 {
-					target = net.JoinHostPort(target, strconv.Itoa(one.Port))
-				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d×\t%s\n", cli.Age(one.Time), one.Kind, cli.Clean(target), one.Code, one.Count, cli.Clean(one.Reason))
-			}
-			return w.Flush()
+			return printDenials(ctx, env.Console, c, list[0])
 		})),
 	)
 	complete.SpriteCommands(env, cmd)
 	return cmd
+}
+
+// setPolicy replaces a policy by that of a file.
+func setPolicy(ctx context.Context, console *cli.Console, c *sprites.Client, name, file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return cli.UsageErrorf("read the policy: %w", err)
+	}
+	var p sprites.NetworkPolicy
+	if err := json.Unmarshal(data, &p); err != nil || p.Rules == nil {
+		return cli.UsageErrorf(`%s holds no policy such as {"rules":[{"domain":"example.com","action":"allow"}]}`, file)
+	}
+	if err := c.SetNetworkPolicy(ctx, name, p); err != nil {
+		return err
+	}
+	return showPolicy(ctx, console, c, name)
+}
+
+// printDenials lists the denied attempts of a sprite.
+func printDenials(ctx context.Context, console *cli.Console, c *sprites.Client, name string) error {
+	all, err := c.NetworkDenials(ctx, name)
+	if err != nil {
+		return err
+	}
+	if console.JSON {
+		return console.PrintJSON(all)
+	}
+	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+	for _, one := range all {
+		target := one.Name
+		if target == "" {
+			target = one.Address
+		}
+		if one.Port != 0 {
+			target = net.JoinHostPort(target, strconv.Itoa(one.Port))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d×\t%s\n", cli.Age(one.Time), one.Kind, cli.Clean(target), one.Code, one.Count, cli.Clean(one.Reason))
+	}
+	return w.Flush()
 }
 
 func newPolicyRuleCmd(env *setup.Env, action, short string) *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-func newSpritePruneCmd(env *setup.Env) *cobra.Command {
+func newPruneCmd(env *setup.Env) *cobra.Command {
 	var r api.PruneRequest
 	var older time.Duration
 	cmd := &cobra.Command{
@@ -36,7 +36,7 @@ those that were made by hand. Nothing is asked: --dry-run shows what would go.
 				return cli.UsageErrorf("--keep and --older must not be negative")
 			}
 			r.OlderS = older.Seconds()
-			return runSpritePrune(c.Context(), env, r)
+			return runPrune(c.Context(), env, r)
 		},
 	}
 	f := cmd.Flags()
@@ -47,7 +47,7 @@ those that were made by hand. Nothing is asked: --dry-run shows what would go.
 	return cmd
 }
 
-func runSpritePrune(ctx context.Context, env *setup.Env, r api.PruneRequest) error {
+func runPrune(ctx context.Context, env *setup.Env, r api.PruneRequest) error {
 	c, err := connect.Dial(ctx, env, connect.Options{})
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newSpriteRestartCmd(env *setup.Env) *cobra.Command {
+func newRestartCmd(env *setup.Env) *cobra.Command {
 	cmd := connect.NewSpriteCmd(env, "restart NAME", "End all that runs in a sprite and start it anew; its files stay", "  lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		if err := c.Restart(ctx, list[0]); err != nil {
 			return err

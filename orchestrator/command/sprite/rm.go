@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func newSpriteRmCmd(env *setup.Env) *cobra.Command {
+func newRmCmd(env *setup.Env) *cobra.Command {
 	var force bool
 	cmd := connect.NewSpriteCmd(env, "rm NAME…", "Remove sprites with all their checkpoints", "  lattice sprite rm box\n  lattice sprite rm one two three --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		owners, err := findOwners(ctx, env)

@@ -32,8 +32,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// spriteServeOptions are the flags of `lattice sprite serve`.
-type spriteServeOptions struct {
+// serveOptions are the flags of `lattice sprite serve`.
+type serveOptions struct {
 	Listen string
 	Token  string
 	Dir    string
@@ -66,8 +66,8 @@ type spriteServeOptions struct {
 	WarmAfter, ColdAfter time.Duration
 }
 
-func newSpriteServeCmd(env *setup.Env) *cobra.Command {
-	opts, network := spriteServeOptions{}, equip.NetworkOptions{}
+func newServeCmd(env *setup.Env) *cobra.Command {
+	opts, network := serveOptions{}, equip.NetworkOptions{}
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the embedded sprite host alone",
@@ -112,7 +112,7 @@ or the port is in use, 7 less isolation than asked for.`,
 				return err
 			}
 			log := zerolog.New(cmd.ErrOrStderr()).With().Timestamp().Logger()
-			return runSpriteServe(cmd.Context(), log, env.Getenv("PATH"), opts, cmd.OutOrStdout())
+			return runServe(cmd.Context(), log, env.Getenv("PATH"), opts, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&opts.Listen, "listen", anyPort, "loopback address to listen on; port 0 chooses a free one")
@@ -141,7 +141,7 @@ or the port is in use, 7 less isolation than asked for.`,
 const maxTokenFile = 4 << 10
 
 // readServeToken takes the token from where the flags say.
-func readServeToken(console *cli.Console, o *spriteServeOptions) error {
+func readServeToken(console *cli.Console, o *serveOptions) error {
 	switch {
 	case o.Token != "" && o.TokenEnv+o.TokenFile != "", o.TokenEnv != "" && o.TokenFile != "":
 		return cli.UsageErrorf("say the token once: by --token, --token-file or --token-env")
@@ -196,8 +196,8 @@ const serveIdle = 2 * time.Minute
 // serveGrace is how long requests may take to end after a signal.
 const serveGrace = 5 * time.Second
 
-// runSpriteServe serves until ctx ends.
-func runSpriteServe(ctx context.Context, log zerolog.Logger, path string, opts spriteServeOptions, out io.Writer) (err error) {
+// runServe serves until ctx ends.
+func runServe(ctx context.Context, log zerolog.Logger, path string, opts serveOptions, out io.Writer) (err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", opts.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fault.Busy("port_taken", "another program listens on %s", opts.Listen).WithHint("choose another port, or 0 for a free one")
@@ -322,7 +322,7 @@ func checkLoopback(flag, addr string) error {
 }
 
 // installOwnSkills installs the skills of the spritekit found here, and returns "" when there is none.
-func installOwnSkills(opts spriteServeOptions, self, path string) (string, error) {
+func installOwnSkills(opts serveOptions, self, path string) (string, error) {
 	spritekit, err := skillset.FindSpritekit(opts.Spritekit, self, path)
 	if err != nil && opts.Spritekit == "" {
 		return "", nil

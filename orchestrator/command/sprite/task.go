@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newSpriteTaskCmd(env *setup.Env) *cobra.Command {
+func newTaskCmd(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{Use: "task", Aliases: []string{"tasks"}, Short: "Keep a sprite awake while nobody is attached to it",
 		Long: `Keep a sprite awake while nobody is attached to it. An idle sprite falls asleep: its processes stand still until it is used
 again. A task keeps it awake until the task ends, after an hour at most; adding it again renews it. What runs in a sprite

@@ -14,15 +14,15 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// spriteUpdateOptions are the flags of `lattice sprite update`.
-type spriteUpdateOptions struct {
+// updateOptions are the flags of `lattice sprite update`.
+type updateOptions struct {
 	add, remove []string
 	clear       bool
 	url         string
 }
 
-func newSpriteUpdateCmd(env *setup.Env) *cobra.Command {
-	var o spriteUpdateOptions
+func newUpdateCmd(env *setup.Env) *cobra.Command {
+	var o updateOptions
 	cmd := connect.NewSpriteCmd(env, "update NAME", "Change a sprite's labels, and who may open its URL", "  lattice sprite update box --label team-a --unlabel team-b\n  lattice sprite update box --clear-labels --url public", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		if len(o.add)+len(o.remove) == 0 && !o.clear && o.url == "" {
 			return cli.UsageErrorf("nothing is to be changed: give --label, --unlabel, --clear-labels or --url")
@@ -63,7 +63,7 @@ named: it is how lattice sprite prune knows what to remove.
 }
 
 // labels is what the options make of a sprite's labels.
-func (o spriteUpdateOptions) labels(have []string) []string {
+func (o updateOptions) labels(have []string) []string {
 	kept := slices.DeleteFunc(slices.Clone(have), func(l string) bool {
 		return slices.Contains(o.remove, l) || o.clear && !strings.HasPrefix(l, history.OwnerLabel)
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newSpriteUsageCmd(env *setup.Env) *cobra.Command {
+func newUsageCmd(env *setup.Env) *cobra.Command {
 	return connect.NewSpriteCmd(env, "usage NAME", "Show what a sprite takes of its host's disk", "  lattice sprite usage box\n  lattice sprite usage box --json", 1,
 		func(ctx context.Context, c *sprites.Client, list []string) error {
 			u, err := c.Usage(ctx, list[0])

@@ -1,0 +1,29 @@
+package sprite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+func newCheckpointCmd(env *setup.Env) *cobra.Command {
+	var comment string
+	cmd := connect.NewSpriteCmd(env, "checkpoint NAME", "Take a checkpoint and print its id", "  lattice sprite checkpoint box --comment 'before the upgrade'", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		cp, err := c.Checkpoint(ctx, list[0], comment)
+		if err != nil {
+			return err
+		}
+		if env.JSON {
+			return env.PrintJSON(cp)
+		}
+		_, err = fmt.Fprintln(env.Out, cp.ID)
+		return err
+	})
+	cmd.Flags().StringVar(&comment, "comment", "", "what this checkpoint is")
+	return cmd
+}

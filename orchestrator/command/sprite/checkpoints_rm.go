@@ -1,0 +1,41 @@
+package sprite
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/complete"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+func newCheckpointsRmCmd(env *setup.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rm NAME CHECKPOINT…",
+		Short: "Delete checkpoints",
+		Long: `Delete checkpoints of a sprite. What other checkpoints, the present state or forks have in common with one stays; the rest
+of its room on the disk is free soon after.
+` + cli.RemovalHelp + cli.ExitCodes,
+		Example: "  lattice sprite checkpoints rm box v1 v2",
+		Args:    cli.Args(cobra.MinimumNArgs(2)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
+				return cli.RemoveEach(ctx, env.Console, list[1:], func(ctx context.Context, id string) error {
+					return setup.ExplainSprite(checkpointProblem(ctx, client, list[0], id, client.DeleteCheckpoint(ctx, list[0], id)))
+				})
+			})
+		},
+		ValidArgsFunction: completeManyCheckpoints(env),
+	}
+	return cmd
+}
+
+// completeManyCheckpoints offers a sprite, then any number of its checkpoints.
+func completeManyCheckpoints(env *setup.Env) cobra.CompletionFunc {
+	return func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+		return complete.Checkpoints(env)(c, list[:min(len(list), 1)], word)
+	}
+}

@@ -1,0 +1,79 @@
+package sprite
+
+import (
+	"context"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func newCheckpointsVerifyCmd(env *setup.Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify NAME [CHECKPOINT…]",
+		Short: "Read the files of checkpoints again and compare them with what they were",
+		Long: `Read the files of the named checkpoints again, or of all of a sprite's, and compare them with what they were when the
+checkpoints were made. One that differs is lost: it is not restored any more, and the exit code is 1. Only the embedded
+host can do this.
+` + cli.ExitCodes,
+		Example: "  lattice sprite checkpoints verify box\n  lattice sprite checkpoints verify box v1 --json",
+		Args:    cli.Args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, list []string) error {
+			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
+				return setup.ExplainSprite(runCheckpointsVerify(ctx, env.Console, client, list[0], list[1:]))
+			})
+		},
+		ValidArgsFunction: completeManyCheckpoints(env),
+	}
+	return cmd
+}
+
+func runCheckpointsVerify(ctx context.Context, console *cli.Console, c *sprites.Client, name string, ids []string) error {
+	if len(ids) == 0 {
+		points, err := c.AllCheckpoints(ctx, name)
+		if err != nil {
+			return err
+		}
+		for _, p := range points {
+			ids = append(ids, p.ID)
+		}
+	}
+	found := []sprites.Verified{}
+	lost := false
+	for _, id := range ids {
+		v, err := c.Verify(ctx, name, id)
+		if err != nil {
+			return checkpointProblem(ctx, c, name, id, err)
+		}
+		found, lost = append(found, v), lost || !v.OK
+	}
+	if err := printVerified(console, found); err != nil {
+		return err
+	}
+	if lost {
+		return &cli.ExitError{Code: protocol.ExitFailed}
+	}
+	return nil
+}
+
+func printVerified(console *cli.Console, found []sprites.Verified) error {
+	if console.JSON {
+		return console.PrintJSON(found)
+	}
+	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "CHECKPOINT\tREAD\tFOUND")
+	for _, v := range found {
+		verdict := "as it was"
+		if !v.OK {
+			verdict = "lost: " + cli.Clean(v.Damage)
+		}
+		fmt.Fprintf(w, "%s\t%s in %d entries\t%s\n", cli.Clean(v.ID), cli.FormatBytes(v.Bytes), v.Entries, verdict)
+	}
+	return w.Flush()
+}

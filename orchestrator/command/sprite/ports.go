@@ -1,0 +1,64 @@
+package sprite
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+func newPortsCmd(env *setup.Env) *cobra.Command {
+	var follow bool
+	cmd := connect.NewSpriteCmd(env, "ports NAME", "List the ports on which programs in a sprite listen", "  lattice sprite ports box\n  lattice sprite ports box -f --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		if !follow {
+			all, err := c.Ports(ctx, list[0])
+			if err != nil {
+				return err
+			}
+			return printPorts(env.Console, all)
+		}
+		show := func(e sprites.PortEvent) error {
+			if env.JSON {
+				return env.PrintJSON(e)
+			}
+			_, err := fmt.Fprintf(env.Out, "%s\t%s\tprocess %d\n", strings.TrimPrefix(cli.Clean(e.Type), "port_"), net.JoinHostPort(cli.Clean(e.Address), strconv.Itoa(e.Port)), e.PID)
+			return err
+		}
+		err := c.WatchPorts(ctx, list[0], func(all []sprites.PortEvent) error {
+			for _, e := range all {
+				e.Type = "port_opened"
+				if err := show(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, show)
+		if ctx.Err() != nil {
+			return nil // as asked
+		}
+		return err
+	})
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each port that is opened or closed, until Ctrl-C")
+	return cmd
+}
+
+func printPorts(console *cli.Console, all []sprites.PortEvent) error {
+	if console.JSON {
+		return console.PrintJSON(append([]sprites.PortEvent{}, all...))
+	}
+	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PORT\tADDRESS\tPROCESS")
+	for _, p := range all {
+		fmt.Fprintf(w, "%d\t%s\t%d\n", p.Port, cli.Clean(p.Address), p.PID)
+	}
+	return w.Flush()
+}

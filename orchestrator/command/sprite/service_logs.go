@@ -1,0 +1,39 @@
+package sprite
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// forEver is how long is asked for at a time where somebody follows until he ends it himself.
+const forEver = 24 * time.Hour
+
+func newServiceLogsCmd(env *setup.Env) *cobra.Command {
+	var lines int
+	var follow bool
+	cmd := connect.NewSpriteCmd(env, "logs NAME SERVICE", "Show what a service said last", "  lattice sprite service logs box web -n 20 -f", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+		w := serviceWatch{console: env.Console, service: list[1], ends: true}
+		if !follow {
+			return c.ServiceLogs(ctx, list[0], list[1], lines, w.call(0))
+		}
+		for {
+			err := c.ServiceLogs(ctx, list[0], list[1], lines, w.call(forEver))
+			if ctx.Err() != nil {
+				return nil // as asked
+			}
+			if err != nil {
+				return err
+			}
+			lines = 0
+		}
+	})
+	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "how many of the last lines")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it says from then on, until Ctrl-C")
+	return cmd
+}

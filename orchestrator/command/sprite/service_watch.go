@@ -1,0 +1,79 @@
+package sprite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func addFollowFlag(cmd *cobra.Command, follow *time.Duration) {
+	cmd.Flags().DurationVar(follow, "duration", 3*time.Second, "for how long to show what it says")
+}
+
+// serviceWatch shows the events of a service: its output as it is, all else on standard error, or everything as JSON.
+type serviceWatch struct {
+	console *cli.Console
+	service string
+	ends    bool // it is to end
+	failed  string
+}
+
+func (w *serviceWatch) call(length time.Duration) sprites.ServiceCall {
+	return sprites.ServiceCall{Duration: length, OnEvent: w.event}
+}
+
+func (w *serviceWatch) event(e sprites.ServiceEvent) error {
+	switch {
+	case e.Type == "started":
+		w.failed = ""
+	case e.Type == "error":
+		w.failed = cli.Clean(e.Data)
+	case e.Type == "exit" && e.ExitCode != nil:
+		w.failed = fmt.Sprintf("it ended with exit code %d", *e.ExitCode)
+	case e.Type == "stopping": // its end is no failure
+		return w.show(e)
+	case e.Type == "stopped":
+		w.failed = ""
+	}
+	return w.show(e)
+}
+
+func (w *serviceWatch) show(e sprites.ServiceEvent) error {
+	if w.console.JSON {
+		return w.console.PrintJSON(e)
+	}
+	data := e.Data
+	if data != "" && !strings.HasSuffix(data, "\n") {
+		data += "\n"
+	}
+	var err error
+	switch e.Type {
+	case "stdout":
+		_, err = fmt.Fprint(cli.SanitizeTerminal(w.console.Out), data)
+	case "stderr":
+		_, err = fmt.Fprint(cli.SanitizeTerminal(w.console.Err), data)
+	case "exit":
+		if e.ExitCode != nil {
+			_, err = fmt.Fprintf(w.console.Err, "%s: exit code %d\n", w.service, *e.ExitCode)
+		}
+	case "complete":
+	default:
+		_, err = fmt.Fprintf(w.console.Err, "%s: %s\n", w.service, strings.TrimSpace(e.Type+" "+cli.Clean(e.Data)))
+	}
+	return err
+}
+
+// end is what the call came to: an error, or a service that has not stayed.
+func (w *serviceWatch) end(err error) error {
+	if err == nil && w.failed != "" && !w.ends {
+		return &cli.ExitError{Code: protocol.ExitFailed, Err: errors.New("service " + w.service + " does not run: " + w.failed)}
+	}
+	return err
+}
