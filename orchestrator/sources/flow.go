@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/complete"
+	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -187,4 +189,54 @@ func CompleteInputs(_ *cobra.Command, list []string, _ string) ([]string, cobra.
 		words = append(words, complete.Describe(name+assign, p.Description))
 	}
 	return words, directive
+}
+
+// readSources reads everything that flows are compiled with, from the settings and from flags.
+func readSources(env *setup.Env, from Options) (s compile.Sources, err error) {
+	if s.Tools, err = equip.ReadCatalog(env, from.Skills); err != nil {
+		return s, err
+	}
+	if s.Rules, err = ReadRules(env, from.Steps); err != nil {
+		return s, err
+	}
+	own := from.templates
+	if dir := env.Expand(env.Settings.Templates); dir != "" {
+		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) { // what is missing shows when it is named
+			own = slices.Concat([]string{dir}, own)
+		}
+	}
+	if s.Templates, err = readTemplates(own); err != nil {
+		return s, err
+	}
+	s.Schemas, err = readSchemas(slices.Concat(env.Paths(env.Settings.Schemas), from.schemas))
+	return s, err
+}
+
+// Parse compiles a document and returns every finding.
+func Parse(env *setup.Env, doc []byte, from Options) (*compile.Flow, []ir.Finding, error) {
+	s, err := readSources(env, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	flow, findings := compile.ParseWith(doc, s)
+	return flow, findings, nil
+}
+
+// Lower is readFlow for a flow that is lowered here where something was brought along that the leader does not know. The
+// skills of a sprite are the leader's to find: a flow that lacks nothing else goes to it as it is.
+func Lower(ctx context.Context, env *setup.Env, arg string, from Options) (json.RawMessage, string, error) {
+	doc, name, err := Read(ctx, env.Console, arg)
+	own := len(from.Steps) + len(from.templates) + len(from.schemas) + len(env.Settings.Steps) + len(env.Settings.Templates) + len(env.Settings.Schemas)
+	if err != nil || own == 0 {
+		return doc, name, err
+	}
+	s, err := readSources(env, from)
+	if err != nil {
+		return nil, "", err
+	}
+	text, findings := compile.Lower(doc, s)
+	if text == nil {
+		return nil, "", Refuse(arg, findings)
+	}
+	return text, name, nil
 }

@@ -14,12 +14,6 @@ import (
 
 // The part of the timeline that knows of MAPs, whose iterations may run at once.
 
-// pathOf is the iteration path of a command, "" of one outside of any MAP.
-func pathOf(command string) string {
-	_, path, _ := strings.Cut(command, "@")
-	return path
-}
-
 // turn makes the step current whose command a fact answers, and gives it what its call said before that was known.
 func (t *Timeline) turn(fact json.RawMessage) {
 	var f struct {
@@ -68,11 +62,6 @@ func (t *Timeline) speaker(call string) *Step {
 		t.said[call] = &Step{}
 	}
 	return t.said[call]
-}
-
-// mapping reports whether iterations of the step are under way.
-func (s *Step) mapping() bool {
-	return slices.ContainsFunc(s.below, func(b *Step) bool { return b.Ended.IsZero() })
 }
 
 // goOn takes one name of Entry.Started: a node that began, or the end of an iteration.
@@ -143,32 +132,6 @@ func (t *Timeline) close(at time.Time, state StepState, message string) {
 			s.Ended, s.State = at, stepDropped
 		}
 	}
-}
-
-// count sums up the iterations of a MAP.
-func count(all []*Step) string {
-	n := map[StepState]int{}
-	for _, s := range all {
-		n[s.State]++
-	}
-	text := fmt.Sprintf("%d done", n[stepDone])
-	if n[stepFailed] > 0 {
-		text += fmt.Sprintf(", %d failed", n[stepFailed])
-	}
-	if n[stepDropped] > 0 {
-		text += fmt.Sprintf(", %d given up", n[stepDropped])
-	}
-	return text
-}
-
-// All returns every step, iterations behind their MAP.
-func (t *Timeline) All() []*Step { return walk(t.steps) }
-
-func walk(steps []*Step) (out []*Step) {
-	for _, s := range steps {
-		out = append(append(out, s), walk(s.below)...)
-	}
-	return out
 }
 
 // maxShown is how many iterations of a MAP are drawn before those that are done are only counted.

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -17,41 +16,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
-
-// Timeline folds a run's entries into one step per node visit, and one per iteration of a MAP below the MAP's. It is
-// pure; both lattice show and the live progress of lattice run draw it.
-type Timeline struct {
-	steps   []*Step          // of the flow itself
-	Current *Step            // what the last entry was about
-	asking  *Step            // the call that a person is asked for
-	lanes   map[string]*Step // where the flow (path "") and each iteration stand, by iteration path
-	Words   string           // the last of the agent that ran last
-	said    map[string]*Step // what calls said while nobody could tell which step they belong to, by call id
-}
-
-// Step is one visit of a node, or one iteration: then node is the one that it has come to.
-type Step struct {
-	path           string // of the iteration, "" for a node of the flow itself
-	node, skill    string
-	started, Ended time.Time
-	State          StepState
-	message        string // the last thing it said, or why it failed
-	below          []*Step
-	answers        int // of models
-	spent          lattice.ModelUsage
-}
-
-type StepState string
-
-const (
-	stepRunning StepState = "running"
-	stepDone    StepState = "done"
-	stepFailed  StepState = "failed"
-	stepWaiting StepState = "waiting"
-	stepDropped StepState = "given up" // an iteration that did not matter any more
-)
-
-func New() *Timeline { return &Timeline{lanes: map[string]*Step{}, said: map[string]*Step{}} }
 
 // Add takes the next entry; it reports whether anything to be seen changed.
 func (t *Timeline) Add(e lattice.Entry) bool {
@@ -136,23 +100,6 @@ var decided = map[lattice.Decision]string{lattice.Approve: "approved", lattice.R
 func (t *Timeline) Pause(waits []lattice.Wait) {
 	if len(waits) > 0 && t.Current != nil && t.Current.State == stepRunning {
 		t.set(stepWaiting, waits[0].Prompt)
-	}
-}
-
-// addAside adds a line for what happened to an action that no step waits for.
-func (t *Timeline) addAside(at time.Time, action string, state StepState, message string) {
-	t.steps = append(t.steps, &Step{node: action, started: at, Ended: at, State: state, message: cli.Clean(message)})
-}
-
-func (t *Timeline) set(state StepState, message string) {
-	if t.Current != nil {
-		t.Current.State, t.Current.message = state, cli.Clean(message)
-	}
-}
-
-func (t *Timeline) end(at time.Time, state StepState, message string) {
-	if t.Current != nil && t.Current.Ended.IsZero() {
-		t.Current.Ended, t.Current.State, t.Current.message = at, state, cli.Clean(message)
 	}
 }
 
@@ -349,25 +296,4 @@ func actionText(f lattice.ActionDone) string {
 		return "not done: " + f.Fault.Message
 	}
 	return "not done"
-}
-
-// label is what a person calls the step.
-func (s *Step) label() string {
-	if s.path == "" {
-		return s.node
-	}
-	return strings.TrimSpace(path.Base(s.path) + " " + s.node)
-}
-
-// Text draws a step on one line.
-func (s *Step) Text(now time.Time, colour bool) string {
-	mark := map[StepState]string{stepRunning: "▸", stepDone: "✓", stepFailed: "✗", stepWaiting: "⏸", stepDropped: "-"}[s.State]
-	if colour {
-		mark = map[StepState]string{stepRunning: "\x1b[36m", stepDone: "\x1b[32m", stepFailed: "\x1b[31m", stepWaiting: "\x1b[33m", stepDropped: "\x1b[2m"}[s.State] + mark + "\x1b[0m"
-	}
-	end := s.Ended
-	if end.IsZero() {
-		end = now
-	}
-	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.label(), s.skill, max(0, end.Sub(s.started).Seconds()), s.message), " ")
 }

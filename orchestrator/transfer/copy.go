@@ -13,56 +13,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
-
-// Place is one end of a copy.
-type Place struct {
-	Sprite string // "" for this machine
-	path   string // "-" for a standard stream
-	into   bool   // it was written as a folder
-}
-
-var placeInSprite = regexp.MustCompile(`^([a-z0-9](?:[a-z0-9-]*[a-z0-9])?):(.*)$`)
-
-func ParsePlace(text string) Place {
-	p := Place{path: text, into: strings.HasSuffix(text, "/")}
-	if m := placeInSprite.FindStringSubmatch(text); m != nil {
-		p.Sprite, p.path = m[1], m[2]
-		if !path.IsAbs(p.path) {
-			p.path = path.Join("/home/sprite", p.path)
-		}
-		p.path, p.into = path.Clean(p.path), p.into || m[2] == ""
-	}
-	return p
-}
-
-func (p Place) std() bool { return p.Sprite == "" && p.path == "-" }
-
-// base is the name that a copy of p has in a folder.
-func (p Place) base() string {
-	if p.Sprite != "" {
-		return path.Base(p.path)
-	}
-	abs, err := filepath.Abs(p.path)
-	if err != nil {
-		return filepath.Base(p.path)
-	}
-	return filepath.Base(abs)
-}
-
-// copied is what a copy comes to.
-type copied struct {
-	Files   int      `json:"files"`
-	Bytes   int64    `json:"bytes"`
-	Skipped []string `json:"skipped"`
-}
 
 // maxCopy bounds a whole copy; without a bound the client gives each call its own, too short for a large file.
 const maxCopy = 7 * 24 * time.Hour
@@ -82,15 +38,6 @@ func Copy(ctx context.Context, console *cli.Console, c *sprites.Client, from, to
 		return console.PrintJSON(job.done)
 	}
 	return nil
-}
-
-// copyJob is one copy at work.
-type copyJob struct {
-	console   *cli.Console
-	c         *sprites.Client
-	from, to  Place
-	recursive bool
-	done      copied
 }
 
 func (j *copyJob) run(ctx context.Context) error {
@@ -196,53 +143,4 @@ func (j *copyJob) destination(ctx context.Context) (string, error) {
 		return filepath.Join(j.to.path, j.from.base()), nil
 	}
 	return path.Join(j.to.path, j.from.base()), nil
-}
-
-// file copies one file and counts it.
-func (j *copyJob) file(sink copySink, it copyItem) error {
-	r, err := it.open()
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	counted := &counter{Reader: r}
-	content := io.Reader(counted)
-	if f, ok := r.(*os.File); ok && it.mode.IsRegular() {
-		content = f // which can be sent again should the connection break
-	}
-	if err := sink.file(it.rel, content, it.mode.Perm()); err != nil {
-		return err
-	}
-	j.done.Files++
-	j.done.Bytes += max(it.size, counted.n)
-	if cli.IsTerminal(j.console.Err) && !j.console.JSON {
-		fmt.Fprintf(j.console.Err, "\r%s, %s\x1b[K", cli.Count(j.done.Files, "file", "files"), cli.FormatBytes(j.done.Bytes))
-	}
-	return nil
-}
-
-// counter counts what is read.
-type counter struct {
-	io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
-// copyItem is one file or folder on its way. rel is below the copy's top, with slashes; "" for that itself.
-type copyItem struct {
-	rel    string
-	mode   fs.FileMode
-	size   int64
-	folder bool
-	open   func() (io.ReadCloser, error)
-}
-
-// errFolder asks for -r.
-func errFolder(p Place) error {
-	return cli.UsageErrorf("%s is a folder: copy it with -r", p.path)
 }

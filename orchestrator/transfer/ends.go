@@ -18,14 +18,6 @@ import (
 
 // This file has the two ends of `lattice sprite cp`: where files come from and where they go, here and in a sprite.
 
-// copySink takes files and folders, by their names below the copy's top. Folders come before what is in them.
-type copySink interface {
-	folder(rel string) error
-	file(rel string, content io.Reader, mode fs.FileMode) error
-	mode(rel string, mode fs.FileMode) error
-	close() error
-}
-
 // spriteSink puts files into a sprite.
 type spriteSink struct {
 	ctx         context.Context // of the copy

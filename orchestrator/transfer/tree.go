@@ -11,25 +11,14 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // This file copies folders as one stream, by the tar of the sprites: one command for each sprite, whatever the number of files.
 // Links stay links. What a sprite sends chooses names and links, and so it is written below the copy's top only.
-
-// node is a file, folder or link on its way. Name is below the copy's top, with slashes; "." is the top itself.
-type node struct {
-	*tar.Header
-	body io.Reader
-}
-
-// reader gives all nodes of a folder, those above others first. A body is read before the next node is given.
-type reader func(ctx context.Context, give func(node) error) error
 
 // streams reports whether the sprites of a copy have tar.
 func (j *copyJob) streams(ctx context.Context) (bool, error) {
@@ -252,38 +241,3 @@ func (j *copyJob) writeLocal(ctx context.Context, dest string, read reader) erro
 	}
 	return err
 }
-
-// count counts a node that was copied.
-func (j *copyJob) count(n node) {
-	if n.Typeflag == tar.TypeDir {
-		return
-	}
-	j.done.Files++
-	j.done.Bytes += n.Size
-	if cli.IsTerminal(j.console.Err) && !j.console.JSON {
-		fmt.Fprintf(j.console.Err, "\r%s, %s\x1b[K", cli.Count(j.done.Files, "file", "files"), cli.FormatBytes(j.done.Bytes))
-	}
-}
-
-// replaceBy makes a link in the place of a file or link that is there.
-func replaceBy(root *os.Root, name string, link func() error) error {
-	err := link()
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := root.Remove(name); err != nil {
-		return err
-	}
-	return link()
-}
-
-// lastWords keeps the end of what a command says, for an error.
-type lastWords struct{ text []byte }
-
-func (l *lastWords) Write(p []byte) (int, error) {
-	l.text = append(l.text, p...)
-	l.text = l.text[max(0, len(l.text)-1<<10):]
-	return len(p), nil
-}
-
-func (l *lastWords) String() string { return cli.Clean(strings.TrimSpace(string(l.text))) }
