@@ -22,9 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader"
-	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -246,9 +244,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	var bounds equip.LimitOptions
 	bounds.WithSettings(env.Settings)
 	cfg := leader.Config{
-		Models: client, ModelsOf: func(m lattice.Models, sent func(string) string) (drive.Models, error) {
-			return models.ClientOf(m, sent)
-		}, Credentials: env.Credentials, Policy: rules, Notify: env.Notifications(), Settings: env.LeaderSettings(), Providers: env.AgentProviders(), Transport: models.Transport,
+		Models: client, ModelsOf: models.ClientOf, Credentials: env.Credentials, Policy: rules, Notify: env.Notifications(), Settings: env.LeaderSettings(), Providers: env.AgentProviders(), Transport: models.Transport,
 		Home: home.Home(env.Home), Version: env.Version, API: env.API, Oldest: env.Oldest, Serving: o.Serve, Self: env.Exe,
 		Spritekit: env.Spritekit(o.Spritekit), Path: env.Getenv("PATH"), Tools: equip.ListHostTools(env, env.Paths(env.Settings.Tools)), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console),
 		Network: network, Image: env.Expand(env.Settings.Image), Remote: env.RemoteSprites(), Environ: env.Environ, Log: env.Log, WrapLog: env.WrapLog,

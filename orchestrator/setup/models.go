@@ -15,6 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/llm"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -45,7 +46,7 @@ func (env *Env) Models() Models {
 }
 
 // Client returns a client of the named models.
-func (m Models) Client() (*llm.Client, error) { return m.ClientOf(*m.Named, unsent) }
+func (m Models) Client() (*llm.Client, error) { return m.client(*m.Named, unsent) }
 
 // unsent returns no key: no client of the leader has sent one.
 func unsent(string) string { return "" }
@@ -86,7 +87,11 @@ func (m Models) keys(names []string) map[string]string {
 
 // ClientOf returns a client of the models that a run was started with. sent returns the value of a variable as a client of the
 // leader sent it, "" where none did.
-func (m Models) ClientOf(named lattice.Models, sent func(name string) string) (*llm.Client, error) {
+func (m Models) ClientOf(named lattice.Models, sent func(name string) string) (drive.Models, error) {
+	return m.client(named, sent)
+}
+
+func (m Models) client(named lattice.Models, sent func(name string) string) (*llm.Client, error) {
 	o := llm.Options{Transport: m.Transport, PerMinute: named.PerMinute, Order: named.Order}
 	for _, name := range slices.Sorted(maps.Keys(named.Classes)) {
 		class := named.Classes[name]
