@@ -5,10 +5,8 @@ import (
 	"context"
 	"strings"
 
-	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -69,21 +67,15 @@ func (r *repo) compareUpstream(ctx context.Context, commit plumbing.Hash, upstre
 	return ahead, behind, false, err
 }
 
-// ChangeBranch creates or deletes a branch.
-func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error {
+// ChangeBranch creates a branch.
+func (r *repo) ChangeBranch(_ context.Context, spec engine.BranchChange) error {
 	if !isRefName(heads + spec.Name) {
 		return skill.Unsafe("unsafe", "%q is not the name of a branch", spec.Name)
 	}
-	var err error
-	switch spec.Action {
-	case engine.BranchCreate:
-		err = r.createBranch(spec)
-	case engine.BranchDelete:
-		err = r.deleteBranch(ctx, spec)
-	default:
-		err = refuse("renaming branches")
+	if spec.Action != engine.BranchCreate {
+		return refuse("deleting and renaming branches")
 	}
-	return explain(err, "branch_failed")
+	return explain(r.createBranch(spec), "branch_failed")
 }
 
 func (r *repo) createBranch(spec engine.BranchChange) error {
@@ -96,6 +88,9 @@ func (r *repo) createBranch(spec engine.BranchChange) error {
 	from, _, err := r.resolve(start)
 	if err != nil {
 		return err
+	}
+	if strings.HasPrefix(from, "refs/remotes/") && !spec.NoTrack {
+		return refuse("letting a branch follow another; it can be created with \"track\":false")
 	}
 	commit, err := r.resolveCommit(start)
 	if err != nil {
@@ -116,31 +111,7 @@ func (r *repo) createBranch(spec engine.BranchChange) error {
 		}
 	}
 	why += cmp.Or(spec.StartPoint, shorten(current), string(plumbing.HEAD))
-	if err := r.updateRef(refChange{name: name, to: commit, old: &old, by: r.committer(), reason: why}); err != nil {
-		return err
-	}
-	if remote, merge := r.remoteOf(from); remote != "" && !spec.NoTrack {
-		return r.setUpstream(spec.Name, remote, merge)
-	}
-	return nil
-}
-
-// remoteOf returns the remote and its branch that a tracking ref stands for.
-func (r *repo) remoteOf(ref string) (remote, merge string) {
-	rest, ok := strings.CutPrefix(ref, "refs/remotes/")
-	for i := range len(rest) {
-		if !ok || rest[i] != '/' {
-			continue
-		}
-		for _, text := range r.config.Values("remote", rest[:i], "fetch") {
-			if spec := config.RefSpec(strings.TrimPrefix(text, "+")); spec.Validate() == nil {
-				if back := spec.Reverse(); back.Match(plumbing.ReferenceName(ref)) {
-					return rest[:i], string(back.Dst(plumbing.ReferenceName(ref)))
-				}
-			}
-		}
-	}
-	return "", ""
+	return r.updateRef(refChange{name: name, to: commit, old: &old, by: r.committer(), reason: why})
 }
 
 // checkUnused refuses to change a branch that is checked out, here or in a linked work tree.
@@ -168,87 +139,9 @@ func (r *repo) checkUnused(ref string) error {
 	return nil
 }
 
-func (r *repo) deleteBranch(ctx context.Context, spec engine.BranchChange) error {
-	name := heads + spec.Name
-	_, at, err := r.resolveRef(name)
-	if err != nil {
-		return err
-	}
-	if at.IsZero() {
-		return engine.RefNotFound("there is no branch %s in %s", spec.Name, r.at.Name)
-	}
-	if err := r.checkUnused(name); err != nil {
-		return err
-	}
-	if !spec.Force {
-		if err := r.checkMerged(ctx, name, at); err != nil {
-			return err
-		}
-	}
-	if err := r.deleteRef(name, &at); err != nil {
-		return err
-	}
-	return r.editConfig(func(text string) string {
-		return editSection(text, branchHeader(spec.Name), func(string) bool { return false })
-	})
-}
-
-// checkMerged refuses to lose commits that neither the upstream of a branch nor, without one, HEAD has.
-func (r *repo) checkMerged(ctx context.Context, name string, at plumbing.Hash) error {
-	_, into, err := r.head()
-	if err != nil {
-		return err
-	}
-	if upstream := r.upstream(name); upstream != "" {
-		_, there, err := r.resolveRef(upstream)
-		if err != nil {
-			return err
-		}
-		if !there.IsZero() {
-			into = there
-		}
-	}
-	if !into.IsZero() {
-		if merged, err := r.reaches(ctx, into, at); err != nil || merged {
-			return err
-		}
-	}
-	return engine.NotMerged("the branch %s holds commits that are merged nowhere", shorten(name))
-}
-
-// setUpstream makes a branch follow a remote's.
-func (r *repo) setUpstream(branch, remote, merge string) error {
-	return r.editConfig(func(text string) string {
-		text = editSection(text, branchHeader(branch), func(line string) bool {
-			key, _, _ := strings.Cut(strings.TrimSpace(line), "=")
-			key = strings.ToLower(strings.TrimSpace(key))
-			return key != "remote" && key != "merge"
-		})
-		if text != "" && !strings.HasSuffix(text, "\n") {
-			text += "\n"
-		}
-		return text + branchHeader(branch) + "\n\tremote = " + quoteValue(remote) + "\n\tmerge = " + quoteValue(merge) + "\n"
-	})
-}
-
 // branchHeader is the line with which git begins the section of a branch.
 func branchHeader(name string) string {
 	return `[branch "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"]`
-}
-
-// editSection keeps the lines of a section for which keep is true, and everything outside of it.
-func editSection(text, header string, keep func(line string) bool) string {
-	var b strings.Builder
-	inside := false
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimSpace(line), "[") {
-			inside = strings.TrimSpace(line) == header
-		}
-		if !inside || keep(line) {
-			b.WriteString(line)
-		}
-	}
-	return b.String()
 }
 
 // quoteValue writes a value as git reads it back.
@@ -258,25 +151,4 @@ func quoteValue(text string) string {
 		return `"` + quoted + `"`
 	}
 	return text
-}
-
-// editConfig changes the text of the configuration under its lock.
-func (r *repo) editConfig(change func(string) string) error {
-	lock, err := acquire(r.git, "config")
-	if err != nil {
-		return err
-	}
-	defer lock.release()
-	data, err := r.readSmall("config")
-	if err != nil {
-		return err
-	}
-	text := change(string(data))
-	if text == string(data) {
-		return nil
-	}
-	if _, err := gitconfig.Parse([]byte(text)); err != nil {
-		return skill.Failed("bad_config", "the configuration of %s is in a form that cannot be edited here: %v", r.at.Name, err)
-	}
-	return lock.replace([]byte(text))
 }

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
-	"sort"
+	"strings"
 	"syscall"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -34,7 +34,7 @@ func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine
 	}
 	defer root.Close()
 	c := &checkout{repo: r, root: root, limits: limits, made: map[string]bool{".": true}, seen: map[string]bool{}}
-	if err := c.collect(tree, "", 0); err != nil {
+	if err := r.walkTree(tree, c.collect); err != nil {
 		return 0, err
 	}
 	if err := c.readAttributes(); err != nil {
@@ -82,49 +82,31 @@ type checkout struct {
 	made   map[string]bool // folders
 }
 
-// collect lists what a tree holds and judges each path.
-func (c *checkout) collect(tree plumbing.Hash, dir string, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("%w: folders in folders without end", errHostile)
+// collect judges an entry of the tree, and lists it if it is a file.
+func (c *checkout) collect(name string, e object.TreeEntry) (bool, error) {
+	if problem := patch.Judge(e.Name, e.Mode == modeSymlink); problem != "" || strings.Contains(e.Name, "/") {
+		return false, fmt.Errorf("%w: the path %q %s", errHostile, name, problem)
 	}
-	entries, err := c.repo.readTree(tree)
-	if err != nil {
-		return err
+	if c.seen[name] {
+		return false, fmt.Errorf("%w: a tree names %q twice", errHostile, name)
 	}
-	if !sort.IsSorted(object.TreeEntrySorter(entries)) {
-		return fmt.Errorf("%w: the tree %s is out of order", errHostile, tree)
+	c.seen[name] = true
+	if most := c.limits.MaxPathLen; most > 0 && int64(len(name)) > most {
+		return false, engine.TooMany("%s… is longer than %d bytes", name[:min(len(name), 80)], most)
 	}
-	for _, e := range entries {
-		name := path.Join(dir, e.Name)
-		if problem := patch.Judge(e.Name, e.Mode == modeSymlink); problem != "" || path.Base(name) != e.Name {
-			return fmt.Errorf("%w: the path %q %s", errHostile, name, problem)
-		}
-		if c.seen[name] {
-			return fmt.Errorf("%w: a tree names %q twice", errHostile, name)
-		}
-		c.seen[name] = true
-		if most := c.limits.MaxPathLen; most > 0 && int64(len(name)) > most {
-			return engine.TooMany("%s… is longer than %d bytes", name[:min(len(name), 80)], most)
-		}
-		switch e.Mode {
-		case modeDir:
-			err = c.collect(e.Hash, name, depth+1)
-		case modeSubmodule:
-			err = refuse("submodules")
-		case filemode.Deprecated:
-			e.Mode = filemode.Regular
-			fallthrough
-		default:
-			c.files = append(c.files, indexEntry{Name: name, Mode: e.Mode, Hash: e.Hash})
-			if most := c.limits.MaxFiles; most > 0 && int64(len(c.files)) > most {
-				err = engine.TooMany("the repository has more than %d files", most)
-			}
-		}
-		if err != nil {
-			return err
-		}
+	switch e.Mode {
+	case modeDir:
+		return true, nil
+	case modeSubmodule:
+		return false, refuse("submodules")
+	case filemode.Deprecated:
+		e.Mode = filemode.Regular
 	}
-	return nil
+	c.files = append(c.files, indexEntry{Name: name, Mode: e.Mode, Hash: e.Hash})
+	if most := c.limits.MaxFiles; most > 0 && int64(len(c.files)) > most {
+		return false, engine.TooMany("the repository has more than %d files", most)
+	}
+	return false, nil
 }
 
 // readAttributes reads the attributes out of the files to check out.

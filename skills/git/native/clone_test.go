@@ -83,8 +83,6 @@ func TestClonesAreGitsOwn(t *testing.T) {
 		"http commit depth":      {From: http, Ref: first, Depth: 1, SingleBranch: true},
 		"http tag":               {From: http, Ref: "v1", SingleBranch: true},
 		"path":                   {From: path},
-		"path depth":             {From: path, Depth: 1, SingleBranch: true},
-		"path all depth":         {From: path, Depth: 1},
 		"path light tag, branch": {From: path, Ref: "light", Branch: "new"},
 		"path branch":            {From: path, Branch: "other"},
 		"path, branch by ref":    {From: path, Ref: "other"},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -87,34 +86,23 @@ func (r *repo) changeIndex(ctx context.Context, dryRun bool, change func(*scan) 
 // index.
 func (s *scan) stageFiles(spec engine.AddSpec) (bool, error) {
 	excluded := ignore.NewTree(ignore.New([]byte(strings.Join(engine.Excludes(), "\n")+"\n")), func(string) []byte { return nil })
-	var refused []string
-	found := map[string]bool{} // paths of spec that match a file
+	found, refused := map[string]bool{}, map[string]bool{} // paths of spec that match files to stage, and ignored ones
 	s.paths = spec.Paths
 	s.untracked = engine.UntrackedAll
 	if spec.Update {
 		s.untracked = engine.UntrackedNo
 	}
-	s.ignored = len(spec.Paths) > 0
+	s.ignored = len(spec.Paths) > 0 // so that the walk enters ignored folders
 	s.store = func(path string, ignored bool) bool {
 		if excluded.Ignored(path, false) {
 			return false
 		}
+		put := s.stage.find(path) != nil || !spec.Update && (!ignored || spec.Force)
 		for _, p := range spec.Paths {
-			found[p] = found[p] || isUnder(path, []string{p})
+			within := isUnder(path, []string{p})
+			found[p], refused[p] = found[p] || within && put, refused[p] || within && ignored
 		}
-		tracked := s.stage.find(path) != nil
-		switch {
-		case tracked:
-			return true
-		case spec.Update:
-			return false
-		case ignored && !spec.Force:
-			if slices.Contains(spec.Paths, path) {
-				refused = append(refused, path)
-			}
-			return false
-		}
-		return true
+		return put
 	}
 	for _, p := range spec.Paths {
 		found[p] = p == "." || s.dirs[p] || s.stage.find(p) != nil
@@ -124,30 +112,14 @@ func (s *scan) stageFiles(spec engine.AddSpec) (bool, error) {
 	}
 	for _, p := range spec.Paths {
 		switch {
-		case slices.Contains(refused, p) || s.isIgnoredFolder(p, spec.Force):
+		case found[p]:
+		case refused[p]:
 			return false, engine.Ignored("%s is ignored", p)
-		case !found[p]:
+		default:
 			return false, engine.NoSuchPath("%s matches no file in %s", p, s.repo.at.Name)
 		}
 	}
 	return s.apply(), nil
-}
-
-// isIgnoredFolder reports whether a path that was named is a folder of which every file is ignored.
-func (s *scan) isIgnoredFolder(name string, force bool) bool {
-	if force || s.dirs[name] || s.stage.find(name) != nil {
-		return false
-	}
-	all, below := true, false
-	for _, e := range s.others {
-		if isUnder(e.Path, []string{name}) {
-			below, all = true, all && e.Index == "!"
-		}
-	}
-	for path := range s.put {
-		all = all && !isUnder(path, []string{name})
-	}
-	return below && all
 }
 
 // Commit commits what is staged.
@@ -167,7 +139,7 @@ func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine
 			return engine.Committed{}, err
 		}
 		if engine.HasKey(c.Message, spec.Key) {
-			done, err := r.describeCommit(head, branch)
+			done, err := r.describeCommit(ctx, head, branch)
 			done.Already = true
 			return done, err
 		}
@@ -194,7 +166,7 @@ func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine
 	if err != nil {
 		return engine.Committed{}, err
 	}
-	return r.describeCommit(move.to, branch)
+	return r.describeCommit(ctx, move.to, branch)
 }
 
 // makeCommit stores the commit of an index and returns how the branch moves to it.
@@ -249,12 +221,12 @@ func (r *repo) makeCommit(s *stage, spec engine.CommitSpec, branch string, head 
 }
 
 // describeCommit describes the commit at HEAD.
-func (r *repo) describeCommit(id plumbing.Hash, branch string) (engine.Committed, error) {
+func (r *repo) describeCommit(ctx context.Context, id plumbing.Hash, branch string) (engine.Committed, error) {
 	c, err := r.commit(id)
 	if err != nil {
 		return engine.Committed{}, err
 	}
-	stats, err := r.countCommit(c)
+	stats, err := r.countCommit(ctx, c)
 	return engine.Committed{
 		Commit: id.String(), Tree: c.TreeHash.String(), Parents: hexes(c.ParentHashes), Branch: shorten(branch),
 		FilesChanged: stats.Files, Additions: stats.Additions, Deletions: stats.Deletions, Empty: stats.Files == 0,

@@ -2,6 +2,7 @@ package native
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"path"
@@ -12,7 +13,7 @@ import (
 )
 
 // countCommit counts the files and lines that a commit changes against its first parent.
-func (r *repo) countCommit(c *object.Commit) (engine.Stats, error) {
+func (r *repo) countCommit(ctx context.Context, c *object.Commit) (engine.Stats, error) {
 	var s engine.Stats
 	var before plumbing.Hash
 	if len(c.ParentHashes) > 0 {
@@ -21,7 +22,7 @@ func (r *repo) countCommit(c *object.Commit) (engine.Stats, error) {
 			return s, err
 		}
 	}
-	err := r.compareTrees(before, c.TreeHash, func(c change) error {
+	err := r.compareTrees(ctx, before, c.TreeHash, func(c change) error {
 		s.Files++
 		if c.from.id == c.to.id || r.attributesOf(c.path).binary {
 			return nil

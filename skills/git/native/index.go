@@ -13,9 +13,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/index"
+	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"golang.org/x/sys/unix"
@@ -166,17 +166,17 @@ func (r *repo) staged(s *stage) ([]change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.stagedSince(tree, s)
-}
-
-func (r *repo) stagedSince(tree plumbing.Hash, s *stage) ([]change, error) {
 	files := map[string]side{}
-	err := r.compareTrees(plumbing.ZeroHash, tree, func(c change) error {
-		files[c.path] = c.to
-		return nil
-	})
-	if err != nil {
-		return nil, err
+	if !tree.IsZero() {
+		err := r.walkTree(tree, func(name string, e object.TreeEntry) (bool, error) {
+			if e.Mode != modeDir {
+				files[name] = side{e.Mode, e.Hash}
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
 	var list []change
 	for _, e := range s.files {

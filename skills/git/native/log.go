@@ -75,7 +75,7 @@ func (r *repo) log(ctx context.Context, spec engine.LogSpec, log *engine.Log) er
 		default:
 			shown := describe(c.Commit, names[c.Hash], spec.Short)
 			if spec.Stats {
-				stats, err := r.countCommit(c.Commit)
+				stats, err := r.countCommit(ctx, c.Commit)
 				if err != nil {
 					return err
 				}

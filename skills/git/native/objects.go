@@ -2,6 +2,7 @@ package native
 
 import (
 	"bufio"
+	"cmp"
 	"compress/zlib"
 	"context"
 	"crypto/sha1"
@@ -10,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"sort"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -91,60 +91,56 @@ func (c change) letter() string {
 // kind tells files, symlinks and submodules apart.
 func kind(mode filemode.FileMode) filemode.FileMode { return mode & 0o170000 }
 
-// maxDepth bounds how deep folders nest.
-const maxDepth = 1024
-
-// compareTrees calls f for each file that differs between two trees, either of which may be zero; it opens no folder that
-// is equal in both.
-func (r *repo) compareTrees(from, to plumbing.Hash, f func(change) error) error {
-	return r.compareFolders(from, to, "", 0, f)
-}
-
-func (r *repo) compareFolders(from, to plumbing.Hash, dir string, depth int, f func(change) error) error {
-	if from == to {
-		return nil
+// compareTrees calls f for each file that differs between two trees, either of which may be zero.
+func (r *repo) compareTrees(ctx context.Context, from, to plumbing.Hash, f func(change) error) error {
+	var trees [2]*object.Tree
+	for i, id := range []plumbing.Hash{from, to} {
+		if id.IsZero() {
+			continue
+		}
+		var err error
+		if trees[i], err = object.GetTree(r.store, id); err != nil {
+			return fmt.Errorf("read tree %s: %w", id, err)
+		}
 	}
-	if depth > maxDepth {
-		return fmt.Errorf("%w: folders in folders without end", errHostile)
-	}
-	old, err := r.readTree(from)
+	changes, err := object.DiffTreeContext(ctx, trees[0], trees[1])
 	if err != nil {
 		return err
 	}
-	now, err := r.readTree(to)
-	if err != nil {
-		return err
-	}
-	byName := make(map[string]side, len(old))
-	for _, e := range old {
-		byName[e.Name] = side{e.Mode, e.Hash}
-	}
-	compare := func(name string, a, b side) error {
-		var below [2]plumbing.Hash
-		for i, s := range []*side{&a, &b} {
-			if s.mode == filemode.Dir {
-				below[i], *s = s.id, side{}
-			}
-		}
-		if a != b {
-			if err := f(change{name, a, b}); err != nil {
-				return err
-			}
-		}
-		return r.compareFolders(below[0], below[1], name, depth+1, f)
-	}
-	for _, e := range now {
-		before := byName[e.Name]
-		delete(byName, e.Name)
-		if err := compare(path.Join(dir, e.Name), before, side{e.Mode, e.Hash}); err != nil {
+	for _, c := range changes {
+		from, to := c.From.TreeEntry, c.To.TreeEntry
+		if err := f(change{cmp.Or(c.To.Name, c.From.Name), side{from.Mode, from.Hash}, side{to.Mode, to.Hash}}); err != nil {
 			return err
 		}
 	}
-	for _, e := range old {
-		if before, gone := byName[e.Name]; gone {
-			if err := compare(path.Join(dir, e.Name), before, side{}); err != nil {
-				return err
-			}
+	return nil
+}
+
+// walkTree calls f for each entry of a tree, and enters the folders for which f returns true.
+func (r *repo) walkTree(tree plumbing.Hash, f func(name string, e object.TreeEntry) (bool, error)) error {
+	return r.walkFolder(tree, "", 0, f)
+}
+
+func (r *repo) walkFolder(tree plumbing.Hash, dir string, depth int, f func(string, object.TreeEntry) (bool, error)) error {
+	const maxDepth = 1024
+	if depth > maxDepth {
+		return fmt.Errorf("%w: folders in folders without end", errHostile)
+	}
+	entries, err := r.readTree(tree)
+	if err != nil {
+		return err
+	}
+	if !sort.IsSorted(object.TreeEntrySorter(entries)) {
+		return fmt.Errorf("%w: the tree %s is out of order", errHostile, tree)
+	}
+	for _, e := range entries {
+		name := dir + e.Name
+		enter, err := f(name, e)
+		if err == nil && enter && e.Mode == filemode.Dir {
+			err = r.walkFolder(e.Hash, name+"/", depth+1, f)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
@@ -178,29 +174,7 @@ func (r *repo) write(typ plumbing.ObjectType, content []byte) (plumbing.Hash, er
 	return r.store.SetEncodedObject(o)
 }
 
-// writeFrom stores a blob of a size without holding it in memory.
-func (r *repo) writeFrom(content io.Reader, size int64) (id plumbing.Hash, err error) {
-	w, header, err := r.store.LazyWriter()
-	if err != nil {
-		return id, err
-	}
-	if err := header(plumbing.BlobObject, size); err != nil {
-		return id, errors.Join(err, w.Close())
-	}
-	h := plumbing.NewHasher(plumbing.BlobObject, size)
-	n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(content, size))
-	if err == nil && n < size {
-		err = errChanged
-		_, _ = io.CopyN(w, zeros{}, size-n) // the object must be whole to be stored; no one refers to it
-	}
-	return h.Sum(), errors.Join(err, w.Close())
-}
-
 var errChanged = errors.New("changed while it was read")
-
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // writeTree stores the trees of files that are sorted by path, and returns the root's id.
 func (r *repo) writeTree(files []indexEntry) (plumbing.Hash, error) { return r.writeFolder("", files) }
@@ -412,17 +386,4 @@ type prefix struct{ data []byte }
 func (p *prefix) Write(b []byte) (int, error) {
 	p.data = append(p.data, b[:min(len(b), 2*binary.MaxVarintLen64-len(p.data))]...)
 	return len(b), nil
-}
-
-// tag returns what an annotated tag names, zero for what is not one.
-func (r *repo) tag(id plumbing.Hash) (plumbing.Hash, error) {
-	o, err := r.store.EncodedObject(plumbing.AnyObject, id)
-	if err != nil || o.Type() != plumbing.TagObject {
-		return plumbing.ZeroHash, err
-	}
-	t, err := object.DecodeTag(r.store, o)
-	if err != nil {
-		return plumbing.ZeroHash, err
-	}
-	return t.Target, nil
 }

@@ -3,6 +3,7 @@ package native
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"math"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -188,38 +189,40 @@ func (r *repo) missing(ctx context.Context, want, have []plumbing.Hash) (objects
 	return objects, borders, nil
 }
 
+// lacking lists what missing does, for want that may be annotated tags.
+func (r *repo) lacking(ctx context.Context, want, have []plumbing.Hash) ([]plumbing.Hash, error) {
+	var tags, commits []plumbing.Hash
+	for _, id := range want {
+		for tag, err := object.GetTag(r.store, id); err == nil; tag, err = object.GetTag(r.store, id) {
+			tags, id = append(tags, id), tag.Target
+		}
+		if _, typ, err := r.peel(id); err != nil || typ != plumbing.CommitObject {
+			return nil, errors.Join(err, refuse("refs that do not name a commit"))
+		}
+		commits = append(commits, id)
+	}
+	objects, _, err := r.missing(ctx, commits, have)
+	return append(tags, objects...), err
+}
+
 // listTree adds a tree and everything in it to the list, without what was seen.
 func (r *repo) listTree(ctx context.Context, tree plumbing.Hash, seen map[plumbing.Hash]bool, list *[]plumbing.Hash) error {
-	add := func(id plumbing.Hash) {
+	add := func(id plumbing.Hash) bool {
+		if seen[id] {
+			return false
+		}
 		seen[id] = true
 		if list != nil {
 			*list = append(*list, id)
 		}
+		return true
 	}
-	for todo := []plumbing.Hash{tree}; len(todo) > 0; {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		id := todo[len(todo)-1]
-		if todo = todo[:len(todo)-1]; seen[id] {
-			continue
-		}
-		add(id)
-		entries, err := r.readTree(id)
-		if err != nil {
-			return err
-		}
-		for _, e := range entries {
-			switch {
-			case seen[e.Hash] || kind(e.Mode) == modeSubmodule:
-			case e.Mode == modeDir:
-				todo = append(todo, e.Hash)
-			default:
-				add(e.Hash)
-			}
-		}
+	if !add(tree) {
+		return nil
 	}
-	return nil
+	return r.walkTree(tree, func(_ string, e object.TreeEntry) (bool, error) {
+		return e.Mode != modeSubmodule && add(e.Hash), context.Cause(ctx)
+	})
 }
 
 // MergeBase finds the best common ancestors of two commits.

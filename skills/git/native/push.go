@@ -49,6 +49,9 @@ func openTarget(ctx context.Context, to engine.Source) (target, error) {
 
 // Push makes refs of the target point to commits of this repository.
 func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
+	if spec.SetUpstream != "" {
+		return nil, refuse("letting a branch follow another (set_upstream)")
+	}
 	t, err := openTarget(ctx, spec.To)
 	if err != nil {
 		return nil, explain(err, "push_failed")
@@ -100,7 +103,10 @@ func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.H
 	if !isRefName(ref.To) {
 		return p, skill.Unsafe("unsafe", "%q is not the name of a ref", ref.To)
 	}
-	if ref.From != "" && !plumbing.IsHash(ref.From) {
+	if ref.From == "" {
+		return p, refuse("deleting refs of a remote")
+	}
+	if !plumbing.IsHash(ref.From) {
 		return p, skill.Failed("push_failed", "%q is not a commit", ref.From)
 	}
 	reject := func(reason string, stale bool) (engine.PushedRef, error) {
@@ -108,14 +114,12 @@ func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.H
 		return p, nil
 	}
 	switch {
-	case ref.From != "" && plumbing.NewHash(ref.From) == now:
+	case plumbing.NewHash(ref.From) == now:
 		p.Status = engine.PushUpToDate
 		return p, nil
 	case ref.Expect != "" && strings.TrimLeft(ref.Expect, "0") != strings.TrimLeft(hex(now), "0"):
 		return reject("stale info", true)
-	case ref.From == "" && now.IsZero():
-		return reject("remote ref does not exist", false)
-	case ref.From == "" || now.IsZero() || ref.Force || ref.Expect != "":
+	case now.IsZero() || ref.Force || ref.Expect != "":
 		return p, nil
 	case strings.HasPrefix(ref.To, "refs/tags/"):
 		return reject("already exists", false)
@@ -131,30 +135,23 @@ func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.H
 
 // packFor streams what the target lacks, as far as it can be told from the commits of its refs that are here.
 func (r *repo) packFor(ctx context.Context, commands []*packp.Command, there map[string]plumbing.Hash) (io.ReadCloser, error) {
-	var ids, have []plumbing.Hash
+	var want, have []plumbing.Hash
 	for _, cmd := range commands {
-		if !cmd.New.IsZero() {
-			ids = append(ids, cmd.New)
-		}
-	}
-	tags, want, err := r.peelAll(ids)
-	if err != nil {
-		return nil, err
+		want = append(want, cmd.New)
 	}
 	for _, id := range there {
 		if commit, typ, err := r.peel(id); err == nil && typ == plumbing.CommitObject {
 			have = append(have, commit)
 		}
 	}
-	objects, _, err := r.missing(ctx, want, have)
+	objects, err := r.lacking(ctx, want, have)
 	if err != nil {
 		return nil, err
 	}
-	objects = append(tags, objects...)
 	return stream(func(w io.Writer) error { return r.writePack(ctx, w, objects) }), nil
 }
 
-// afterPush lets the tracking refs of branches follow, and a branch follow its new upstream.
+// afterPush lets the tracking refs of branches follow.
 func (r *repo) afterPush(spec engine.PushSpec, list []engine.PushedRef) error {
 	if spec.DryRun || spec.Remote == "" {
 		return nil
@@ -166,21 +163,14 @@ func (r *repo) afterPush(spec engine.PushSpec, list []engine.PushedRef) error {
 		}
 		_, now, err := r.resolveRef(name)
 		to := plumbing.NewHash(p.New)
-		switch {
-		case err != nil || now == to:
-		case to.IsZero():
-			err = r.deleteRef(name, nil)
-		default:
+		if err == nil && now != to {
 			err = r.updateRef(refChange{name: name, to: to, by: r.committer(), reason: "update by push"})
 		}
 		if err != nil {
 			return err
 		}
 	}
-	if spec.SetUpstream == "" || len(list) == 0 || list[0].Status == engine.PushRejected {
-		return nil
-	}
-	return r.setUpstream(spec.SetUpstream, spec.Remote, list[0].Ref)
+	return nil
 }
 
 // remoteTarget is a remote over HTTP.
@@ -194,12 +184,7 @@ func (t *remoteTarget) ids() map[string]plumbing.Hash { return t.refs.References
 
 func (t *remoteTarget) push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error) {
 	req := packp.NewReferenceUpdateRequestFromCapabilities(t.refs.Capabilities)
-	req.Commands = commands
-	for _, cmd := range commands {
-		if !cmd.New.IsZero() {
-			req.Packfile = pack // a push that only deletes sends none
-		}
-	}
+	req.Commands, req.Packfile = commands, pack
 	report, err := t.session.ReceivePack(ctx, req)
 	if report == nil {
 		return nil, judgeRemote(err, "push_failed")
@@ -242,13 +227,7 @@ func (t localTarget) push(ctx context.Context, commands []*packp.Command, pack i
 			refused[name] = "branch is currently checked out"
 			continue
 		}
-		var err error
-		if cmd.New.IsZero() {
-			err = t.deleteRef(name, &cmd.Old)
-		} else {
-			err = t.updateRef(refChange{name: name, to: cmd.New, old: &cmd.Old, by: t.committer(), reason: reason})
-		}
-		if err != nil {
+		if err := t.updateRef(refChange{name: name, to: cmd.New, old: &cmd.Old, by: t.committer(), reason: reason}); err != nil {
 			refused[name] = fmt.Sprint(err)
 		}
 	}

@@ -35,7 +35,6 @@ func TestPushes(t *testing.T) {
 		"lease broken":       {[]engine.PushRef{{From: tip, To: "refs/heads/old", Expect: other}}, []string{engine.PushRejected}, false},
 		"lease of nothing":   {[]engine.PushRef{{From: tip, To: "refs/heads/old", Expect: zero}}, []string{engine.PushRejected}, false},
 		"lease for new":      {[]engine.PushRef{{From: tip, To: "refs/heads/new", Expect: zero}}, []string{engine.PushOK}, false},
-		"deleted":            {[]engine.PushRef{{To: "refs/heads/old"}}, []string{engine.PushOK}, true},
 		"tag":                {[]engine.PushRef{{From: tag, To: "refs/tags/v1"}}, []string{engine.PushOK}, false},
 		"one of two":         {[]engine.PushRef{{From: tip, To: "refs/heads/old"}, {From: first, To: "refs/heads/ahead"}}, []string{engine.PushOK, engine.PushRejected}, false},
 	}

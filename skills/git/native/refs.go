@@ -1,7 +1,6 @@
 package native
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -203,52 +202,6 @@ func (r *repo) checkFree(name string) error {
 		}
 	}
 	return nil
-}
-
-// deleteRef removes a ref and its log.
-func (r *repo) deleteRef(name string, want *plumbing.Hash) error {
-	lock, _, err := r.lockRef(name, want)
-	if err != nil {
-		return err
-	}
-	defer lock.release()
-	if err := r.unpackRef(name); err != nil {
-		return err
-	}
-	for _, file := range []string{name, "logs/" + name} {
-		if err := r.git.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("delete %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// unpackRef removes a ref from packed-refs.
-func (r *repo) unpackRef(name string) error {
-	lock, err := acquire(r.git, "packed-refs")
-	if err != nil {
-		return err
-	}
-	defer lock.release()
-	data, err := r.readSmall("packed-refs")
-	if err != nil {
-		return err
-	}
-	var kept []byte
-	dropping := false
-	for line := range bytes.Lines(data) {
-		if line[0] != '^' {
-			_, found, _ := strings.Cut(strings.TrimSpace(string(line)), " ")
-			dropping = line[0] != '#' && found == name
-		}
-		if !dropping {
-			kept = append(kept, line...)
-		}
-	}
-	if len(kept) == len(data) {
-		return nil
-	}
-	return lock.replace(kept)
 }
 
 // appendLog adds a line to the log of a ref that has one, or ought to have one.

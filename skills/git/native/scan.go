@@ -326,20 +326,10 @@ func (s *scan) storeContent(dir *folder, base string, e *indexEntry, size int64)
 	if err := dir.attrs.of(e.Name).checkIn(e.Name, read); err != nil {
 		return plumbing.ZeroHash, err
 	}
-	if size <= inMemory {
-		if _, err := read(); err != nil {
-			return plumbing.ZeroHash, err
-		}
-	}
-	if data != nil {
-		return s.repo.write(plumbing.BlobObject, data)
-	}
-	f, err := dir.open(base, 0)
-	if err != nil {
+	if _, err := read(); err != nil {
 		return plumbing.ZeroHash, err
 	}
-	defer f.Close()
-	return s.repo.writeFrom(f, size)
+	return s.repo.write(plumbing.BlobObject, data)
 }
 
 // apply brings the index to what the walk found. It reports whether that changed it.
@@ -405,7 +395,7 @@ func (d *folder) open(base string, flags int) (*os.File, error) {
 // read returns the content of a file of a size.
 func (d *folder) read(base string, size int64) ([]byte, error) {
 	if size > maxUnpacked {
-		return nil, engine.TooMany("%s has %d bytes and would have to be looked through; the limit is %d", base, size, int64(maxUnpacked))
+		return nil, engine.TooMany("%s has %d bytes; the limit without git is %d", base, size, int64(maxUnpacked))
 	}
 	f, err := d.open(base, 0)
 	if err != nil {

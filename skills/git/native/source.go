@@ -264,83 +264,13 @@ func (l *local) fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.
 		shallow = append(shallow, commit)
 	}
 	if depth > 0 {
-		var err error
-		if shallow, err = l.cutAt(want, depth); err != nil {
-			return nil, nil, err
-		}
+		return nil, nil, refuse("shallow clones of a repository in the workspace; clone it without depth")
 	}
-	objects, err := l.closure(ctx, want)
+	objects, err := l.lacking(ctx, want, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the source: %w", err)
 	}
 	return stream(func(w io.Writer) error { return l.writePack(ctx, w, objects) }), shallow, nil
-}
-
-// cutAt makes the repository one whose history is only so deep, and returns the commits at which it ends.
-func (r *repo) cutAt(want []plumbing.Hash, depth int) (cut []plumbing.Hash, err error) {
-	seen := map[plumbing.Hash]bool{}
-	for level := want; len(level) > 0; depth-- {
-		var next []plumbing.Hash
-		for _, id := range level {
-			commit, typ, err := r.peel(id)
-			if err != nil {
-				return nil, err
-			}
-			if typ != plumbing.CommitObject || seen[commit] {
-				continue
-			}
-			seen[commit] = true
-			c, err := r.commit(commit)
-			if err != nil {
-				return nil, err
-			}
-			if r.shallow[commit] || depth <= 1 && len(c.ParentHashes) > 0 {
-				cut = append(cut, commit)
-				continue
-			}
-			next = append(next, c.ParentHashes...)
-		}
-		level = next
-	}
-	for _, commit := range cut {
-		r.shallow[commit] = true
-	}
-	return cut, nil
-}
-
-// closure lists the tags and commits named, and everything they reach.
-func (r *repo) closure(ctx context.Context, want []plumbing.Hash) ([]plumbing.Hash, error) {
-	tags, commits, err := r.peelAll(want)
-	if err != nil {
-		return nil, err
-	}
-	objects, _, err := r.missing(ctx, commits, nil)
-	return append(tags, objects...), err
-}
-
-// peelAll lists the tag objects on the way to what ids name, and the commits among that.
-func (r *repo) peelAll(ids []plumbing.Hash) (tags, commits []plumbing.Hash, err error) {
-	for _, id := range ids {
-		for {
-			tag, err := r.tag(id)
-			if err != nil {
-				return nil, nil, err
-			}
-			if tag.IsZero() {
-				break
-			}
-			tags, id = append(tags, id), tag
-		}
-		_, typ, err := r.peel(id)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case typ != plumbing.CommitObject:
-			return nil, nil, refuse("refs that do not name a commit")
-		}
-		commits = append(commits, id)
-	}
-	return tags, commits, nil
 }
 
 // stream lets write fill a pipe. Close waits for it.
