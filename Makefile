@@ -13,7 +13,7 @@ GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -ldflags '-s 
 HOT        := runtime runtime/internal/... internal/runtime/... internal/bytealg sync sync/atomic bytes strings unicode/utf8 \
               strconv internal/strconv encoding/json encoding/binary hash/... crypto/sha256 crypto/internal/fips140/sha256 \
               crypto/sha1 bufio io os syscall internal/poll golang.org/x/sys/unix slices sort cmp maps reflect compress/... \
-              regexp regexp/syntax $(addprefix github.com/spritekit/lattice/,skills/fs/... skills/ignore skills/git/native \
+              regexp regexp/syntax $(addprefix github.com/spritekit/lattice/,skills/fs/... skills/ignore skills/git/native/... \
               spritekit/protocol) github.com/go-git/... github.com/pjbgf/...
 LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags=$(p)=)
 # The init of sandboxes is a program of its own, which lattice carries; a plain go build does without.

@@ -39,7 +39,10 @@ var mayImport = map[string][]string{
 	"skills/git/patch":     {},
 	// The native engine in a process of its own, both ends of the wire.
 	"skills/git/delegate": {"skills/extra", "skills/git/engine", "skills/git/gitconfig", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
-	"skills/git/native":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/native":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/gitdir", "skills/git/native/wire", "skills/git/patch", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	// The .git folder and the remote, which know neither the index nor a work tree, nor each other.
+	"skills/git/native/gitdir": {"skills/git/engine", "skills/git/gitconfig", "spritekit/fault", "spritekit/skill"},
+	"skills/git/native/wire":   {"skills/git/engine", "spritekit/fault", "spritekit/skill"},
 
 	"skills/git/system":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/test":         {"skills/proc", "skills/test/results", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -204,7 +207,7 @@ var mayImport = map[string][]string{
 var owners = map[string][]string{
 	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/host/records"},
 	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/reach", "orchestrator/host/wire", "orchestrator/sprites/spritestest"},
-	"github.com/go-git/go-git":               {"skills/git/native", "orchestrator/worktree"},
+	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/gitdir", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
 	"github.com/google/jsonschema-go":        {"skills/agent/schema", "spritekit/mcp"},
 	"github.com/bmatcuk/doublestar":          {"skills/fs"},
@@ -216,7 +219,7 @@ var owners = map[string][]string{
 	"github.com/google/nftables":             {"orchestrator/host/sandbox/guest"},
 	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/guest"},
 	"golang.org/x/time":                      {"orchestrator/llm"},
-	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/git/native"}, // DNS messages and names; filters of system calls; how a proxy is chosen
+	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/git/native/wire"}, // DNS messages and names; filters of system calls; how a proxy is chosen
 }
 
 // unreachable lists what a package must not depend on even through others.

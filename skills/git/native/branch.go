@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -17,38 +18,38 @@ func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 }
 
 func (r *repo) branches(ctx context.Context, spec engine.BranchList) ([]engine.Branch, error) {
-	current, head, err := r.head()
+	current, head, err := r.Head()
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.listRefs(heads)
+	found, err := r.ListRefs(gitdir.Heads)
 	if err != nil {
 		return nil, err
 	}
 	if spec.Remote && spec.Name == "" {
-		remote, err := r.listRefs("refs/remotes/")
+		remote, err := r.ListRefs("refs/remotes/")
 		if err != nil {
 			return nil, err
 		}
 		found = append(found, remote...)
 	}
 	list := []engine.Branch{}
-	if strings.HasPrefix(current, heads) && head.IsZero() && (spec.Name == "" || current == heads+spec.Name) {
-		list = append(list, engine.Branch{Name: shorten(current), Current: true, Upstream: shorten(r.upstream(current))})
+	if strings.HasPrefix(current, gitdir.Heads) && head.IsZero() && (spec.Name == "" || current == gitdir.Heads+spec.Name) {
+		list = append(list, engine.Branch{Name: shorten(current), Current: true, Upstream: shorten(r.Upstream(current))})
 	}
 	for _, ref := range found {
-		if ref.target != "" && strings.HasSuffix(ref.name, "/HEAD") || spec.Name != "" && ref.name != heads+spec.Name {
+		if ref.Target != "" && strings.HasSuffix(ref.Name, "/HEAD") || spec.Name != "" && ref.Name != gitdir.Heads+spec.Name {
 			continue
 		}
 		if spec.Max > 0 && len(list) >= spec.Max {
 			break
 		}
 		b := engine.Branch{
-			Name: shorten(ref.name), Commit: ref.id.String(), Current: ref.name == current, Remote: !strings.HasPrefix(ref.name, heads),
+			Name: shorten(ref.Name), Commit: ref.ID.String(), Current: ref.Name == current, Remote: !strings.HasPrefix(ref.Name, gitdir.Heads),
 		}
-		if upstream := r.upstream(ref.name); upstream != "" {
+		if upstream := r.Upstream(ref.Name); upstream != "" {
 			b.Upstream = shorten(upstream)
-			if b.Ahead, b.Behind, b.Gone, err = r.compareUpstream(ctx, ref.id, upstream); err != nil {
+			if b.Ahead, b.Behind, b.Gone, err = r.compareUpstream(ctx, ref.ID, upstream); err != nil {
 				return nil, err
 			}
 		}
@@ -59,17 +60,17 @@ func (r *repo) branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 
 // compareUpstream counts the commits by which a branch and its upstream differ.
 func (r *repo) compareUpstream(ctx context.Context, commit plumbing.Hash, upstream string) (ahead, behind int, gone bool, err error) {
-	_, there, err := r.resolveRef(upstream)
+	_, there, err := r.ResolveRef(upstream)
 	if err != nil || there.IsZero() || commit.IsZero() {
 		return 0, 0, there.IsZero(), err
 	}
-	ahead, behind, err = r.countApart(ctx, commit, there)
+	ahead, behind, err = r.CountApart(ctx, commit, there)
 	return ahead, behind, false, err
 }
 
 // ChangeBranch creates a branch.
 func (r *repo) ChangeBranch(_ context.Context, spec engine.BranchChange) error {
-	if !isRefName(heads + spec.Name) {
+	if !gitdir.IsRefName(gitdir.Heads + spec.Name) {
 		return skill.Unsafe("unsafe", "%q is not the name of a branch", spec.Name)
 	}
 	if spec.Action != engine.BranchCreate {
@@ -79,24 +80,24 @@ func (r *repo) ChangeBranch(_ context.Context, spec engine.BranchChange) error {
 }
 
 func (r *repo) createBranch(spec engine.BranchChange) error {
-	name := heads + spec.Name
-	current, _, err := r.head()
+	name := gitdir.Heads + spec.Name
+	current, _, err := r.Head()
 	if err != nil {
 		return err
 	}
 	start := cmp.Or(spec.StartPoint, string(plumbing.HEAD))
-	from, _, err := r.resolve(start)
+	from, _, err := r.ResolveRevision(start)
 	if err != nil {
 		return err
 	}
 	if strings.HasPrefix(from, "refs/remotes/") && !spec.NoTrack {
 		return refuse("letting a branch follow another; it can be created with \"track\":false")
 	}
-	commit, err := r.resolveCommit(start)
+	commit, err := r.ResolveCommit(start)
 	if err != nil {
 		return err
 	}
-	_, old, err := r.resolveRef(name)
+	_, old, err := r.ResolveRef(name)
 	if err != nil {
 		return err
 	}
@@ -111,13 +112,13 @@ func (r *repo) createBranch(spec engine.BranchChange) error {
 		}
 	}
 	why += cmp.Or(spec.StartPoint, shorten(current), string(plumbing.HEAD))
-	return r.updateRef(refChange{name: name, to: commit, old: &old, by: r.committer(), reason: why})
+	return r.UpdateRef(gitdir.RefChange{Name: name, To: commit, Old: &old, By: r.Committer(), Reason: why})
 }
 
 // checkUnused refuses to change a branch that is checked out, here or in a linked work tree.
 func (r *repo) checkUnused(ref string) error {
 	files := []string{string(plumbing.HEAD)}
-	if dir, err := r.git.Open("worktrees"); err == nil {
+	if dir, err := r.Root.Open("worktrees"); err == nil {
 		linked, err := dir.ReadDir(-1)
 		dir.Close()
 		if err != nil {
@@ -128,7 +129,7 @@ func (r *repo) checkUnused(ref string) error {
 		}
 	}
 	for _, file := range files {
-		data, err := r.readSmall(file)
+		data, err := r.ReadSmall(file)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"golang.org/x/sys/unix"
 )
@@ -24,7 +25,7 @@ import (
 // checkout writes the files of a commit into an empty work tree, and the index. It judges every path first, and writes
 // symlinks last, so that no file is ever written through one.
 func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine.Limits, follow engine.Follow) (int, error) {
-	tree, err := r.treeOf(commit)
+	tree, err := r.TreeOf(commit)
 	if err != nil {
 		return 0, err
 	}
@@ -34,7 +35,7 @@ func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine
 	}
 	defer root.Close()
 	c := &checkout{repo: r, root: root, limits: limits, made: map[string]bool{".": true}, seen: map[string]bool{}}
-	if err := r.walkTree(tree, c.collect); err != nil {
+	if err := r.WalkTree(tree, c.collect); err != nil {
 		return 0, err
 	}
 	if err := c.readAttributes(); err != nil {
@@ -68,7 +69,7 @@ func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine
 	if err != nil {
 		return 0, err
 	}
-	return len(c.files), lock.replace(data)
+	return len(c.files), lock.Replace(data)
 }
 
 // checkout is one checkout into an empty folder.
@@ -85,10 +86,10 @@ type checkout struct {
 // collect judges an entry of the tree, and lists it if it is a file.
 func (c *checkout) collect(name string, e object.TreeEntry) (bool, error) {
 	if problem := patch.Judge(e.Name, e.Mode == modeSymlink); problem != "" || strings.Contains(e.Name, "/") {
-		return false, fmt.Errorf("%w: the path %q %s", errHostile, name, problem)
+		return false, fmt.Errorf("%w: the path %q %s", gitdir.ErrHostile, name, problem)
 	}
 	if c.seen[name] {
-		return false, fmt.Errorf("%w: a tree names %q twice", errHostile, name)
+		return false, fmt.Errorf("%w: a tree names %q twice", gitdir.ErrHostile, name)
 	}
 	c.seen[name] = true
 	if most := c.limits.MaxPathLen; most > 0 && int64(len(name)) > most {
@@ -132,7 +133,7 @@ func (c *checkout) write(e *indexEntry) error {
 	if what := c.attrs.of(e.Name).always; what != "" {
 		return refuseConversion(e.Name, what)
 	}
-	blob, err := object.GetBlob(c.repo.store, e.Hash)
+	blob, err := object.GetBlob(c.repo.Store, e.Hash)
 	if err != nil {
 		return err
 	}
@@ -174,7 +175,7 @@ func (c *checkout) writeLink(name string, content io.Reader, st *unix.Stat_t) er
 		return err
 	}
 	if len(target) == 0 || len(target) > maxTarget || bytes.IndexByte(target, 0) >= 0 {
-		return fmt.Errorf("%w: a symlink to %.80q", errHostile, target)
+		return fmt.Errorf("%w: a symlink to %.80q", gitdir.ErrHostile, target)
 	}
 	if err := c.root.Symlink(string(target), name); err != nil {
 		return err

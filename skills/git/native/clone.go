@@ -14,6 +14,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
+	"github.com/spritekit/lattice/skills/git/native/wire"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -32,11 +34,11 @@ func (Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, 
 		return engine.Cloned{}, explain(err, "clone_failed")
 	}
 	c := &cloning{spec: spec, from: from, refs: map[string]engine.Ref{}}
-	for _, ref := range from.list() {
+	for _, ref := range from.List() {
 		c.refs[ref.Name] = ref
 	}
 	done, err := c.run(ctx)
-	return done, explain(errors.Join(err, from.close()), "clone_failed")
+	return done, explain(errors.Join(err, from.Close()), "clone_failed")
 }
 
 // cloning is one clone.
@@ -73,11 +75,11 @@ func (c *cloning) run(ctx context.Context) (engine.Cloned, error) {
 	if done.Objects, done.Bytes, err = c.receive(ctx, p); err != nil {
 		return done, err
 	}
-	done.Shallow = len(c.repo.shallow) > 0
+	done.Shallow = len(c.repo.Shallow) > 0
 	if err := c.writeRefs(p); err != nil || p.commit.IsZero() {
 		return done, err
 	}
-	commit, typ, err := c.repo.peel(p.commit)
+	commit, typ, err := c.repo.Peel(p.commit)
 	if err != nil && !errors.Is(err, plumbing.ErrObjectNotFound) {
 		return done, err
 	}
@@ -105,13 +107,13 @@ func (c *cloning) plan() (plan, error) {
 	p := plan{refspec: "+refs/heads/*:" + remotes + "*", headName: c.headName()}
 	want := cmp.Or(p.headName, c.onlyBranch())
 	if c.spec.Branch != "" && c.spec.Ref == "" {
-		want = heads + c.spec.Branch
+		want = gitdir.Heads + c.spec.Branch
 		if c.idOf(want).IsZero() {
 			return c.planBundleHead(p)
 		}
 	}
 	for name := range c.refs {
-		isBranch := strings.HasPrefix(name, heads) && (!c.spec.SingleBranch || c.spec.From.Bundle || name == want)
+		isBranch := strings.HasPrefix(name, gitdir.Heads) && (!c.spec.SingleBranch || c.spec.From.Bundle || name == want)
 		if isBranch || c.spec.Tags && strings.HasPrefix(name, "refs/tags/") {
 			p.names = append(p.names, name)
 		}
@@ -146,7 +148,7 @@ func (c *cloning) planBundleHead(p plan) (plan, error) {
 		return p, engine.RefNotFound("the remote has no branch %s", c.spec.Branch).WithHint("without branch the remote's HEAD is checked out")
 	}
 	for name := range c.refs {
-		if strings.HasPrefix(name, heads) {
+		if strings.HasPrefix(name, gitdir.Heads) {
 			p.names = append(p.names, name)
 		}
 	}
@@ -157,7 +159,7 @@ func (c *cloning) planBundleHead(p plan) (plan, error) {
 // planRef checks out a tag, a branch or a commit.
 func (c *cloning) planRef(p plan) (plan, error) {
 	p.branch = c.spec.Branch
-	for _, name := range []string{"refs/tags/" + c.spec.Ref, heads + c.spec.Ref} {
+	for _, name := range []string{"refs/tags/" + c.spec.Ref, gitdir.Heads + c.spec.Ref} {
 		if found := c.idOf(name); !found.IsZero() {
 			p.commit = found
 			if !slices.Contains(p.names, name) {
@@ -170,7 +172,7 @@ func (c *cloning) planRef(p plan) (plan, error) {
 		return p, c.noRef()
 	}
 	p.commit = plumbing.NewHash(c.spec.Ref)
-	if c.spec.Depth > 0 && !c.spec.From.Bundle || c.spec.SingleBranch && c.from.anyCommit() {
+	if c.spec.Depth > 0 && !c.spec.From.Bundle || c.spec.SingleBranch && c.from.AnyCommit() {
 		p.extra = append(p.extra, p.commit)
 	}
 	return p, nil
@@ -192,7 +194,7 @@ func (c *cloning) headName() string {
 	}
 	first := ""
 	for name, ref := range c.refs {
-		if strings.HasPrefix(name, heads) && ref.ID == head.ID && (first == "" || name < first) {
+		if strings.HasPrefix(name, gitdir.Heads) && ref.ID == head.ID && (first == "" || name < first) {
 			first = name
 		}
 	}
@@ -203,7 +205,7 @@ func (c *cloning) headName() string {
 func (c *cloning) onlyBranch() string {
 	var all []string
 	for name := range c.refs {
-		if strings.HasPrefix(name, heads) {
+		if strings.HasPrefix(name, gitdir.Heads) {
 			all = append(all, name)
 		}
 	}
@@ -235,14 +237,14 @@ func (c *cloning) init(p plan) error {
 	fmt.Fprintf(&b, "\tfetch = %s\n", quoteValue(p.refspec))
 	for _, name := range slices.Compact([]string{p.first, p.follows, shorten(p.unborn)}) {
 		if name != "" {
-			fmt.Fprintf(&b, "%s\n\tremote = origin\n\tmerge = %s\n", branchHeader(name), quoteValue(heads+name))
+			fmt.Fprintf(&b, "%s\n\tremote = origin\n\tmerge = %s\n", branchHeader(name), quoteValue(gitdir.Heads+name))
 		}
 	}
 	config, err := gitconfig.Parse(b.Bytes())
 	if err != nil {
 		return fmt.Errorf("configure the clone: %w", err)
 	}
-	head := "ref: " + cmp.Or(p.unborn, heads+cmp.Or(p.branch, "main")) + "\n"
+	head := "ref: " + cmp.Or(p.unborn, gitdir.Heads+cmp.Or(p.branch, "main")) + "\n"
 	for name, content := range map[string]string{"config": b.String(), "HEAD": head} {
 		if err := os.WriteFile(filepath.Join(git, name), []byte(content), 0o666); err != nil {
 			return err
@@ -271,7 +273,7 @@ func (c *cloning) receive(ctx context.Context, p plan) (objects, size int64, err
 	if c.spec.From.Bundle {
 		depth = 0
 	}
-	pack, shallow, err := c.from.fetch(ctx, want, depth)
+	pack, shallow, err := c.from.Fetch(ctx, want, depth)
 	if err != nil {
 		var e *skill.Error
 		if len(p.extra) > 0 && c.spec.Ref != "" && errors.As(err, &e) && e.Code == "clone_failed" {
@@ -280,22 +282,22 @@ func (c *cloning) receive(ctx context.Context, p plan) (objects, size int64, err
 		return 0, 0, err
 	}
 	defer pack.Close()
-	if objects, size, err = c.repo.receive(ctx, pack, c.spec.Limits, c.spec.Follow); err != nil {
-		return objects, size, judgeRemote(err, "clone_failed")
+	if objects, size, err = c.repo.Receive(ctx, pack, c.spec.Limits, c.spec.Follow); err != nil {
+		return objects, size, wire.Judge(err, "clone_failed")
 	}
 	if len(shallow) == 0 {
 		return objects, size, nil
 	}
-	lines := hexes(shallow)
+	lines := gitdir.Hexes(shallow)
 	slices.Sort(lines)
-	lock, err := acquire(c.repo.git, "shallow")
+	lock, err := gitdir.Acquire(c.repo.Root, "shallow")
 	if err != nil {
 		return objects, size, err
 	}
-	if err := lock.replace([]byte(strings.Join(slices.Compact(lines), "\n") + "\n")); err != nil {
+	if err := lock.Replace([]byte(strings.Join(slices.Compact(lines), "\n") + "\n")); err != nil {
 		return objects, size, err
 	}
-	return objects, size, c.repo.readShallow()
+	return objects, size, c.repo.ReadShallow()
 }
 
 // writeRefs writes the tracking refs and tags of the clone, all at once, as packed refs.
@@ -304,15 +306,15 @@ func (c *cloning) writeRefs(p plan) error {
 	var list []packed
 	for _, name := range p.names {
 		to := name
-		if branch, ok := strings.CutPrefix(name, heads); ok {
+		if branch, ok := strings.CutPrefix(name, gitdir.Heads); ok {
 			to = remotes + branch
 		}
-		if !isRefName(to) {
-			return fmt.Errorf("%w: the remote has a ref called %q", errHostile, name)
+		if !gitdir.IsRefName(to) {
+			return fmt.Errorf("%w: the remote has a ref called %q", gitdir.ErrHostile, name)
 		}
 		id := c.idOf(name)
 		line := id.String() + " " + to + "\n"
-		if peeled, _, err := c.repo.peel(id); err == nil && peeled != id {
+		if peeled, _, err := c.repo.Peel(id); err == nil && peeled != id {
 			line += "^" + peeled.String() + "\n"
 		}
 		list = append(list, packed{to, line})
@@ -332,25 +334,25 @@ func (c *cloning) writeRefs(p plan) error {
 }
 
 func (c *cloning) writeFile(name, text string) error {
-	lock, err := acquire(c.repo.git, name)
+	lock, err := gitdir.Acquire(c.repo.Root, name)
 	if err != nil {
 		return err
 	}
-	return lock.replace([]byte(text))
+	return lock.Replace([]byte(text))
 }
 
 // setHead makes HEAD what the plan says.
 func (c *cloning) setHead(p plan, commit plumbing.Hash) error {
-	change := refChange{old: new(plumbing.Hash), by: c.repo.committer(), reason: "clone: from " + c.spec.From.URL}
+	change := gitdir.RefChange{Old: new(plumbing.Hash), By: c.repo.Committer(), Reason: "clone: from " + c.spec.From.URL}
 	if p.first != "" && p.first != p.branch {
-		change.name, change.to = heads+p.first, c.idOf(heads+p.first)
-		if err := c.repo.updateRef(change); err != nil {
+		change.Name, change.To = gitdir.Heads+p.first, c.idOf(gitdir.Heads+p.first)
+		if err := c.repo.UpdateRef(change); err != nil {
 			return err
 		}
 	}
-	change.name, change.to = heads+p.branch, commit
+	change.Name, change.To = gitdir.Heads+p.branch, commit
 	if p.branch == "" {
-		change.name, change.old = string(plumbing.HEAD), nil
+		change.Name, change.Old = string(plumbing.HEAD), nil
 	}
-	return c.repo.updateRef(change)
+	return c.repo.UpdateRef(change)
 }

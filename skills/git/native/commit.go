@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/ignore"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -40,13 +41,13 @@ func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, erro
 // durable before the new index lies beside the old one; then runs finish, and the new index takes its place. A crash
 // between any two steps leaves a repository that is whole. A dry run keeps nothing but objects.
 func (r *repo) changeIndex(ctx context.Context, dryRun bool, change func(*scan) (bool, error), finish func() error) error {
-	var lock *lock
+	var lock *gitdir.Lock
 	if !dryRun {
 		var err error
 		if lock, err = r.lockIndex(); err != nil {
 			return err
 		}
-		defer lock.release()
+		defer lock.Release()
 	}
 	x, err := r.readIndex()
 	if err != nil {
@@ -56,7 +57,7 @@ func (r *repo) changeIndex(ctx context.Context, dryRun bool, change func(*scan) 
 	if err != nil || dryRun {
 		return err
 	}
-	if err := r.sync(); err != nil {
+	if err := r.Sync(); err != nil {
 		return err
 	}
 	if changed {
@@ -64,10 +65,10 @@ func (r *repo) changeIndex(ctx context.Context, dryRun bool, change func(*scan) 
 		if err != nil {
 			return err
 		}
-		if _, err := lock.file.Write(data); err != nil {
+		if _, err := lock.File.Write(data); err != nil {
 			return err
 		}
-		if err := lock.file.Sync(); err != nil {
+		if err := lock.File.Sync(); err != nil {
 			return err
 		}
 	}
@@ -79,7 +80,7 @@ func (r *repo) changeIndex(ctx context.Context, dryRun bool, change func(*scan) 
 	if !changed {
 		return nil
 	}
-	return lock.commit()
+	return lock.Commit()
 }
 
 // stageFiles brings the index to the state of the work tree, as far as spec reaches. It reports whether that changed the
@@ -129,12 +130,12 @@ func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Commi
 }
 
 func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
-	branch, head, err := r.head()
+	branch, head, err := r.Head()
 	if err != nil {
 		return engine.Committed{}, err
 	}
 	if spec.Key != "" && !head.IsZero() {
-		c, err := r.commit(head)
+		c, err := r.ReadCommit(head)
 		if err != nil {
 			return engine.Committed{}, err
 		}
@@ -144,13 +145,13 @@ func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine
 			return done, err
 		}
 	}
-	if spec.ExpectHead != "" && hex(head) != spec.ExpectHead {
-		return engine.Committed{}, engine.HeadMoved(hex(head), spec.ExpectHead)
+	if spec.ExpectHead != "" && gitdir.Hex(head) != spec.ExpectHead {
+		return engine.Committed{}, engine.HeadMoved(gitdir.Hex(head), spec.ExpectHead)
 	}
 	if op := r.operation(); op != "" && op != "bisecting" {
 		return engine.Committed{}, refuse("committing while " + op)
 	}
-	var move refChange
+	var move gitdir.RefChange
 	err = r.changeIndex(ctx, false, func(s *scan) (changed bool, err error) {
 		switch {
 		case spec.All:
@@ -162,48 +163,48 @@ func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine
 			move, err = r.makeCommit(s.stage, spec, branch, head)
 		}
 		return changed, err
-	}, func() error { return r.updateRef(move) })
+	}, func() error { return r.UpdateRef(move) })
 	if err != nil {
 		return engine.Committed{}, err
 	}
-	return r.describeCommit(ctx, move.to, branch)
+	return r.describeCommit(ctx, move.To, branch)
 }
 
 // makeCommit stores the commit of an index and returns how the branch moves to it.
-func (r *repo) makeCommit(s *stage, spec engine.CommitSpec, branch string, head plumbing.Hash) (refChange, error) {
-	tree, err := r.writeTree(s.files)
+func (r *repo) makeCommit(s *stage, spec engine.CommitSpec, branch string, head plumbing.Hash) (gitdir.RefChange, error) {
+	tree, err := r.WriteTree(s.files)
 	if err != nil {
-		return refChange{}, err
+		return gitdir.RefChange{}, err
 	}
-	by := identify(spec.Committer)
+	by := gitdir.Identify(spec.Committer)
 	author, parents, reason := by, []plumbing.Hash{head}, "commit"
 	if spec.Author != nil {
-		author = identify(*spec.Author)
+		author = gitdir.Identify(*spec.Author)
 	}
 	if head.IsZero() {
 		parents, reason = nil, "commit (initial)"
 	}
 	if spec.Amend {
 		if head.IsZero() {
-			return refChange{}, skill.Failed("commit_failed", "there is no commit yet that could be amended")
+			return gitdir.RefChange{}, skill.Failed("commit_failed", "there is no commit yet that could be amended")
 		}
-		old, err := r.commit(head)
+		old, err := r.ReadCommit(head)
 		if err != nil {
-			return refChange{}, err
+			return gitdir.RefChange{}, err
 		}
-		if len(old.ExtraHeaders) > 0 || old.MergeTag != "" || string(old.Encoding) != "UTF-8" || r.shallow[head] {
-			return refChange{}, refuse("amending a commit with headers of its own, or one whose parents were not fetched")
+		if len(old.ExtraHeaders) > 0 || old.MergeTag != "" || string(old.Encoding) != "UTF-8" || r.Shallow[head] {
+			return gitdir.RefChange{}, refuse("amending a commit with headers of its own, or one whose parents were not fetched")
 		}
 		if parents, reason = old.ParentHashes, "commit (amend)"; spec.Author == nil {
-			author = identify(engine.Signature{Name: old.Author.Name, Email: old.Author.Email, When: old.Author.When})
+			author = gitdir.Identify(engine.Signature{Name: old.Author.Name, Email: old.Author.Email, When: old.Author.When})
 		}
 	} else if !spec.AllowEmpty {
-		before, err := r.treeOf(head)
+		before, err := r.TreeOf(head)
 		if err != nil {
-			return refChange{}, err
+			return gitdir.RefChange{}, err
 		}
 		if before == tree || head.IsZero() && len(s.files) == 0 {
-			return refChange{}, engine.NothingToCommit(r.at.Name)
+			return gitdir.RefChange{}, engine.NothingToCommit(r.at.Name)
 		}
 	}
 	var b bytes.Buffer
@@ -212,23 +213,23 @@ func (r *repo) makeCommit(s *stage, spec engine.CommitSpec, branch string, head 
 		fmt.Fprintf(&b, "parent %s\n", p)
 	}
 	fmt.Fprintf(&b, "author %s\ncommitter %s\n\n%s", author, by, spec.Message)
-	id, err := r.write(plumbing.CommitObject, b.Bytes())
+	id, err := r.Write(plumbing.CommitObject, b.Bytes())
 	subject, _, _ := strings.Cut(spec.Message, "\n")
 	if branch == "" {
 		branch = string(plumbing.HEAD)
 	}
-	return refChange{name: branch, to: id, old: &head, by: by, reason: reason + ": " + subject}, err
+	return gitdir.RefChange{Name: branch, To: id, Old: &head, By: by, Reason: reason + ": " + subject}, err
 }
 
 // describeCommit describes the commit at HEAD.
 func (r *repo) describeCommit(ctx context.Context, id plumbing.Hash, branch string) (engine.Committed, error) {
-	c, err := r.commit(id)
+	c, err := r.ReadCommit(id)
 	if err != nil {
 		return engine.Committed{}, err
 	}
 	stats, err := r.countCommit(ctx, c)
 	return engine.Committed{
-		Commit: id.String(), Tree: c.TreeHash.String(), Parents: hexes(c.ParentHashes), Branch: shorten(branch),
+		Commit: id.String(), Tree: c.TreeHash.String(), Parents: gitdir.Hexes(c.ParentHashes), Branch: shorten(branch),
 		FilesChanged: stats.Files, Additions: stats.Additions, Deletions: stats.Deletions, Empty: stats.Files == 0,
 	}, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/ignore"
 )
 
 // countCommit counts the files and lines that a commit changes against its first parent.
@@ -18,7 +19,7 @@ func (r *repo) countCommit(ctx context.Context, c *object.Commit) (engine.Stats,
 	var before plumbing.Hash
 	if len(c.ParentHashes) > 0 {
 		var err error
-		if before, err = r.treeOf(c.ParentHashes[0]); err != nil {
+		if before, err = r.TreeOf(c.ParentHashes[0]); err != nil {
 			return s, err
 		}
 	}
@@ -44,7 +45,7 @@ func (r *repo) countCommit(ctx context.Context, c *object.Commit) (engine.Stats,
 
 // attributesOf reads the attributes of one path, from the work tree.
 func (r *repo) attributesOf(name string) conversion {
-	info, _ := r.readSmall("info/attributes") // git ignores one that it cannot read
+	info, _ := r.ReadSmall("info/attributes") // git ignores one that it cannot read
 	a := attributes(nil).with("", info)
 	root, err := os.OpenRoot(r.at.Dir)
 	if err != nil {
@@ -52,7 +53,7 @@ func (r *repo) attributesOf(name string) conversion {
 	}
 	defer root.Close()
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
-		if info, err := root.Lstat(path.Join(dir, attributesFile)); err == nil && info.Mode().IsRegular() && info.Size() < maxSmall {
+		if info, err := root.Lstat(path.Join(dir, attributesFile)); err == nil && info.Mode().IsRegular() && info.Size() < ignore.MaxFile {
 			if data, err := root.ReadFile(path.Join(dir, attributesFile)); err == nil {
 				a = a.with(dir, data)
 			}
@@ -71,7 +72,7 @@ func (r *repo) content(s side) ([]byte, bool, error) {
 	case modeSubmodule:
 		return []byte("Subproject commit " + s.id.String() + "\n"), false, nil
 	}
-	blob, err := object.GetBlob(r.store, s.id)
+	blob, err := object.GetBlob(r.Store, s.id)
 	if err != nil {
 		return nil, false, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"golang.org/x/sys/unix"
@@ -43,7 +44,7 @@ const maxIndex = 256 << 20
 
 // readIndex reads the index; it refuses one whose entries say more than which file has which content.
 func (r *repo) readIndex() (*stage, error) {
-	f, err := r.git.OpenFile("index", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := r.Root.OpenFile("index", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return &stage{}, nil
 	}
@@ -78,7 +79,7 @@ func (r *repo) readIndex() (*stage, error) {
 		offset += (62 + len(e.Name) + 8) / 8 * 8
 		switch problem := patch.Judge(e.Name, e.Mode == modeSymlink); {
 		case problem != "":
-			return nil, fmt.Errorf("%w: the index holds %q, which %s", errHostile, e.Name, problem)
+			return nil, fmt.Errorf("%w: the index holds %q, which %s", gitdir.ErrHostile, e.Name, problem)
 		case e.Mode == modeSubmodule:
 			return nil, refuse("submodules")
 		case e.Stage != 0:
@@ -120,7 +121,7 @@ func (s *stage) isRacy(e *indexEntry) bool {
 }
 
 // lockIndex takes index.lock.
-func (r *repo) lockIndex() (*lock, error) { return acquire(r.git, "index") }
+func (r *repo) lockIndex() (*gitdir.Lock, error) { return gitdir.Acquire(r.Root, "index") }
 
 // setStat notes what a file looks like.
 func setStat(e *indexEntry, st *unix.Stat_t) {
@@ -158,17 +159,17 @@ func modeOf(st *unix.Stat_t, fileMode bool, was filemode.FileMode) filemode.File
 
 // staged lists what differs between HEAD and the index, sorted by path.
 func (r *repo) staged(s *stage) ([]change, error) {
-	_, head, err := r.head()
+	_, head, err := r.Head()
 	if err != nil {
 		return nil, err
 	}
-	tree, err := r.treeOf(head)
+	tree, err := r.TreeOf(head)
 	if err != nil {
 		return nil, err
 	}
 	files := map[string]side{}
 	if !tree.IsZero() {
-		err := r.walkTree(tree, func(name string, e object.TreeEntry) (bool, error) {
+		err := r.WalkTree(tree, func(name string, e object.TreeEntry) (bool, error) {
 			if e.Mode != modeDir {
 				files[name] = side{e.Mode, e.Hash}
 			}

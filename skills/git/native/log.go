@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
 )
 
 // Log lists commits as git log does, the youngest first.
@@ -32,18 +33,18 @@ func (r *repo) log(ctx context.Context, spec engine.LogSpec, log *engine.Log) er
 		return err
 	}
 	seen := map[plumbing.Hash]bool{}
-	var q queue
+	var q gitdir.Queue
 	push := func(ids []plumbing.Hash) error {
 		for _, id := range ids {
 			if seen[id] || hidden[id] {
 				continue
 			}
-			c, err := r.commit(id)
+			c, err := r.ReadCommit(id)
 			if err != nil {
 				return err
 			}
 			seen[id] = true
-			heap.Push(&q, queued{c, len(seen)})
+			heap.Push(&q, gitdir.Queued{Commit: c, Order: len(seen)})
 		}
 		return nil
 	}
@@ -54,7 +55,7 @@ func (r *repo) log(ctx context.Context, spec engine.LogSpec, log *engine.Log) er
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		c := heap.Pop(&q).(queued)
+		c := heap.Pop(&q).(gitdir.Queued)
 		if !spec.Since.IsZero() && c.Committer.When.Before(spec.Since) {
 			continue
 		}
@@ -91,7 +92,7 @@ func (r *repo) log(ctx context.Context, spec engine.LogSpec, log *engine.Log) er
 // commits begins with none.
 func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbing.Hash, hidden map[plumbing.Hash]bool, err error) {
 	if len(revisions) == 0 {
-		_, head, err := r.head()
+		_, head, err := r.Head()
 		if err != nil || head.IsZero() {
 			return nil, nil, err
 		}
@@ -102,11 +103,11 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 		if revision == "" {
 			revision = "HEAD"
 		}
-		id, err := r.resolveCommit(revision)
+		id, err := r.ResolveCommit(revision)
 		*to = append(*to, id)
 		return err
 	}
-	enough := right
+	enough := gitdir.Right
 	for _, revision := range revisions {
 		a, b, three := strings.Cut(revision, "...")
 		from, to, two := strings.Cut(revision, "..")
@@ -116,7 +117,7 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 		case three && len(revisions) > 1:
 			err = refuse("A...B beside other revisions")
 		case three: // what one of them reaches and the other does not
-			enough = both
+			enough = gitdir.Both
 			if err = resolve(a, &shown); err == nil {
 				err = resolve(b, &excluded)
 			}
@@ -134,17 +135,17 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 	if len(excluded) == 0 {
 		return shown, nil, nil
 	}
-	p, err := r.paint(ctx, shown, excluded, enough)
+	p, err := r.Paint(ctx, shown, excluded, enough)
 	if err != nil {
 		return nil, nil, err
 	}
 	hidden = map[plumbing.Hash]bool{}
-	for id, mark := range p.marks {
+	for id, mark := range p.Marks {
 		if mark&enough == enough {
 			hidden[id] = true
 		}
 	}
-	if enough == both {
+	if enough == gitdir.Both {
 		shown = append(shown, excluded...)
 	}
 	return shown, hidden, nil
@@ -172,7 +173,7 @@ func describe(c *object.Commit, names []string, short bool) engine.Commit {
 		body = ""
 	}
 	return engine.Commit{
-		Commit: c.Hash.String(), Tree: c.TreeHash.String(), Parents: hexes(c.ParentHashes), Author: describePerson(c.Author),
+		Commit: c.Hash.String(), Tree: c.TreeHash.String(), Parents: gitdir.Hexes(c.ParentHashes), Author: describePerson(c.Author),
 		Committer: describePerson(c.Committer), Subject: subject, Body: body, Refs: append([]string{}, names...),
 	}
 }
@@ -211,23 +212,23 @@ func splitMessage(message string) (subject, body string) {
 // namesOfCommits lists the refs that point to each commit, and HEAD.
 func (r *repo) namesOfCommits() (map[plumbing.Hash][]string, error) {
 	names := map[plumbing.Hash][]string{}
-	refs, err := r.listRefs("refs/")
+	refs, err := r.ListRefs("refs/")
 	if err != nil {
 		return nil, err
 	}
 	for _, ref := range refs {
-		id := ref.id
+		id := ref.ID
 		switch {
-		case strings.HasPrefix(ref.name, "refs/tags/"):
-			if id, _, err = r.peel(id); err != nil {
+		case strings.HasPrefix(ref.Name, "refs/tags/"):
+			if id, _, err = r.Peel(id); err != nil {
 				continue // a tag of what is not here
 			}
-		case !strings.HasPrefix(ref.name, heads) && !strings.HasPrefix(ref.name, "refs/remotes/"):
+		case !strings.HasPrefix(ref.Name, gitdir.Heads) && !strings.HasPrefix(ref.Name, "refs/remotes/"):
 			continue
 		}
-		names[id] = append(names[id], ref.name)
+		names[id] = append(names[id], ref.Name)
 	}
-	if _, head, err := r.head(); err == nil && !head.IsZero() {
+	if _, head, err := r.Head(); err == nil && !head.IsZero() {
 		names[head] = append(names[head], string(plumbing.HEAD))
 	}
 	for _, list := range names {

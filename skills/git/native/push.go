@@ -9,19 +9,19 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/transport"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
+	"github.com/spritekit/lattice/skills/git/native/wire"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // target is where commits go: a remote over HTTP, or a repository of the workspace.
 type target interface {
-	// ids returns where the target's refs are.
-	ids() map[string]plumbing.Hash
-	// push moves refs and takes in a pack. It returns the reason for each ref that was refused.
-	push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error)
-	close() error
+	// IDs returns where the target's refs are.
+	IDs() map[string]plumbing.Hash
+	// Push moves refs and takes in a pack. It returns the reason for each ref that was refused.
+	Push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error)
+	Close() error
 }
 
 func openTarget(ctx context.Context, to engine.Source) (target, error) {
@@ -35,16 +35,7 @@ func openTarget(ctx context.Context, to engine.Source) (target, error) {
 		}
 		return localTarget{l}, nil
 	}
-	client, at, err := dial(to, githttp.NoFollowRedirects)
-	if err != nil {
-		return nil, err
-	}
-	t := &remoteTarget{}
-	if t.session, err = client.NewReceivePackSession(at, nil); err != nil {
-		return nil, err
-	}
-	t.refs, err = t.session.AdvertisedReferencesContext(ctx)
-	return t, judgeRemote(err, "push_failed")
+	return wire.OpenTarget(ctx, to)
 }
 
 // Push makes refs of the target point to commits of this repository.
@@ -57,11 +48,11 @@ func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedR
 		return nil, explain(err, "push_failed")
 	}
 	list, err := r.push(ctx, t, spec)
-	return list, explain(errors.Join(err, t.close()), "push_failed")
+	return list, explain(errors.Join(err, t.Close()), "push_failed")
 }
 
 func (r *repo) push(ctx context.Context, t target, spec engine.PushSpec) ([]engine.PushedRef, error) {
-	there := t.ids()
+	there := t.IDs()
 	var list []engine.PushedRef
 	var commands []*packp.Command
 	asked := map[string]int{}
@@ -84,7 +75,7 @@ func (r *repo) push(ctx context.Context, t target, spec engine.PushSpec) ([]engi
 		return nil, err
 	}
 	defer pack.Close()
-	refused, err := t.push(ctx, commands, pack)
+	refused, err := t.Push(ctx, commands, pack)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +91,7 @@ func (r *repo) push(ctx context.Context, t target, spec engine.PushSpec) ([]engi
 // judgePush decides what becomes of a ref as far as that is known here; now is where the target has it.
 func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.Hash) (engine.PushedRef, error) {
 	p := engine.PushedRef{Ref: ref.To, New: ref.From, Status: engine.PushOK}
-	if !isRefName(ref.To) {
+	if !gitdir.IsRefName(ref.To) {
 		return p, skill.Unsafe("unsafe", "%q is not the name of a ref", ref.To)
 	}
 	if ref.From == "" {
@@ -117,16 +108,16 @@ func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.H
 	case plumbing.NewHash(ref.From) == now:
 		p.Status = engine.PushUpToDate
 		return p, nil
-	case ref.Expect != "" && strings.TrimLeft(ref.Expect, "0") != strings.TrimLeft(hex(now), "0"):
+	case ref.Expect != "" && strings.TrimLeft(ref.Expect, "0") != strings.TrimLeft(gitdir.Hex(now), "0"):
 		return reject("stale info", true)
 	case now.IsZero() || ref.Force || ref.Expect != "":
 		return p, nil
 	case strings.HasPrefix(ref.To, "refs/tags/"):
 		return reject("already exists", false)
-	case r.store.HasEncodedObject(now) != nil:
+	case r.Store.HasEncodedObject(now) != nil:
 		return reject("fetch first", true)
 	}
-	forward, err := r.reaches(ctx, plumbing.NewHash(ref.From), now)
+	forward, err := r.Reaches(ctx, plumbing.NewHash(ref.From), now)
 	if err == nil && !forward {
 		return reject("non-fast-forward", true)
 	}
@@ -140,15 +131,15 @@ func (r *repo) packFor(ctx context.Context, commands []*packp.Command, there map
 		want = append(want, cmd.New)
 	}
 	for _, id := range there {
-		if commit, typ, err := r.peel(id); err == nil && typ == plumbing.CommitObject {
+		if commit, typ, err := r.Peel(id); err == nil && typ == plumbing.CommitObject {
 			have = append(have, commit)
 		}
 	}
-	objects, err := r.lacking(ctx, want, have)
+	objects, err := r.Lacking(ctx, want, have)
 	if err != nil {
 		return nil, err
 	}
-	return stream(func(w io.Writer) error { return r.writePack(ctx, w, objects) }), nil
+	return stream(func(w io.Writer) error { return r.WritePack(ctx, w, objects) }), nil
 }
 
 // afterPush lets the tracking refs of branches follow.
@@ -157,14 +148,14 @@ func (r *repo) afterPush(spec engine.PushSpec, list []engine.PushedRef) error {
 		return nil
 	}
 	for _, p := range list {
-		name := r.tracking(spec.Remote, p.Ref)
+		name := r.Tracking(spec.Remote, p.Ref)
 		if name == "" || p.Status == engine.PushRejected {
 			continue
 		}
-		_, now, err := r.resolveRef(name)
+		_, now, err := r.ResolveRef(name)
 		to := plumbing.NewHash(p.New)
 		if err == nil && now != to {
-			err = r.updateRef(refChange{name: name, to: to, by: r.committer(), reason: "update by push"})
+			err = r.UpdateRef(gitdir.RefChange{Name: name, To: to, By: r.Committer(), Reason: "update by push"})
 		}
 		if err != nil {
 			return err
@@ -173,40 +164,12 @@ func (r *repo) afterPush(spec engine.PushSpec, list []engine.PushedRef) error {
 	return nil
 }
 
-// remoteTarget is a remote over HTTP.
-type remoteTarget struct {
-	session transport.ReceivePackSession
-	refs    *packp.AdvRefs
-}
-
-func (t *remoteTarget) close() error                  { return t.session.Close() }
-func (t *remoteTarget) ids() map[string]plumbing.Hash { return t.refs.References }
-
-func (t *remoteTarget) push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error) {
-	req := packp.NewReferenceUpdateRequestFromCapabilities(t.refs.Capabilities)
-	req.Commands, req.Packfile = commands, pack
-	report, err := t.session.ReceivePack(ctx, req)
-	if report == nil {
-		return nil, judgeRemote(err, "push_failed")
-	}
-	if report.UnpackStatus != "ok" {
-		return nil, skill.Failed("push_failed", "the remote could not unpack what it was sent: %s", report.UnpackStatus)
-	}
-	refused := map[string]string{}
-	for _, s := range report.CommandStatuses {
-		if s.Status != "ok" {
-			refused[string(s.ReferenceName)] = s.Status
-		}
-	}
-	return refused, nil
-}
-
 // localTarget is a repository of the workspace, written by the rules of our own: objects, then refs under their locks.
 type localTarget struct{ *local }
 
-func (t localTarget) ids() map[string]plumbing.Hash {
+func (t localTarget) IDs() map[string]plumbing.Hash {
 	ids := map[string]plumbing.Hash{}
-	for _, ref := range t.list() {
+	for _, ref := range t.List() {
 		if ref.Name != string(plumbing.HEAD) {
 			ids[ref.Name] = plumbing.NewHash(ref.ID)
 		}
@@ -214,11 +177,11 @@ func (t localTarget) ids() map[string]plumbing.Hash {
 	return ids
 }
 
-func (t localTarget) push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error) {
-	if _, _, err := t.receive(ctx, pack, engine.Limits{}, nil); err != nil {
+func (t localTarget) Push(ctx context.Context, commands []*packp.Command, pack io.ReadCloser) (map[string]string, error) {
+	if _, _, err := t.Receive(ctx, pack, engine.Limits{}, nil); err != nil {
 		return nil, err
 	}
-	bare, refused := t.config.Bool("core", "", "bare", false), map[string]string{}
+	bare, refused := t.Config.Bool("core", "", "bare", false), map[string]string{}
 	for _, cmd := range commands {
 		name, reason := string(cmd.Name), "push"
 		if bare {
@@ -227,7 +190,7 @@ func (t localTarget) push(ctx context.Context, commands []*packp.Command, pack i
 			refused[name] = "branch is currently checked out"
 			continue
 		}
-		if err := t.updateRef(refChange{name: name, to: cmd.New, old: &cmd.Old, by: t.committer(), reason: reason}); err != nil {
+		if err := t.UpdateRef(gitdir.RefChange{Name: name, To: cmd.New, Old: &cmd.Old, By: t.Committer(), Reason: reason}); err != nil {
 			refused[name] = fmt.Sprint(err)
 		}
 	}
@@ -240,15 +203,15 @@ func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) 
 }
 
 func (r *repo) bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
-	tip, err := r.resolveCommit(spec.Ref)
+	tip, err := r.ResolveCommit(spec.Ref)
 	if err != nil {
 		return err
 	}
-	base, err := r.resolveCommit(spec.Base)
+	base, err := r.ResolveCommit(spec.Base)
 	if err != nil {
 		return err
 	}
-	objects, borders, err := r.missing(ctx, []plumbing.Hash{tip}, []plumbing.Hash{base})
+	objects, borders, err := r.Missing(ctx, []plumbing.Hash{tip}, []plumbing.Hash{base})
 	if err != nil {
 		return err
 	}
@@ -257,7 +220,7 @@ func (r *repo) bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) 
 	}
 	header := "# v2 git bundle\n"
 	for _, border := range borders {
-		c, err := r.commit(border)
+		c, err := r.ReadCommit(border)
 		if err != nil {
 			return err
 		}
@@ -267,5 +230,5 @@ func (r *repo) bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) 
 	if _, err := fmt.Fprintf(w, "%s%s %s\n\n", header, tip, spec.Ref); err != nil {
 		return err
 	}
-	return r.writePack(ctx, w, objects)
+	return r.WritePack(ctx, w, objects)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/skills/ignore"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -48,7 +49,7 @@ type scan struct {
 
 func (r *repo) newScan(ctx context.Context, s *stage) *scan {
 	w := &scan{
-		ctx: ctx, repo: r, stage: s, fileMode: r.config.Bool("core", "", "filemode", true), dirs: map[string]bool{".": true},
+		ctx: ctx, repo: r, stage: s, fileMode: r.Config.Bool("core", "", "filemode", true), dirs: map[string]bool{".": true},
 		seen: map[string]bool{}, changed: map[string]side{}, put: map[string]indexEntry{}, untracked: engine.UntrackedAll,
 	}
 	s.fresh = map[string]bool{}
@@ -59,6 +60,8 @@ func (r *repo) newScan(ctx context.Context, s *stage) *scan {
 	}
 	return w
 }
+
+var errChanged = errors.New("changed while it was read")
 
 // folder is a folder of the work tree that is open.
 type folder struct {
@@ -71,11 +74,11 @@ type folder struct {
 
 // run walks the tree.
 func (s *scan) run() error {
-	exclude, err := s.repo.readSmall("info/exclude")
+	exclude, err := s.repo.ReadSmall("info/exclude")
 	if err != nil {
 		return err
 	}
-	info, err := s.repo.readSmall("info/attributes")
+	info, err := s.repo.ReadSmall("info/attributes")
 	if err != nil {
 		return err
 	}
@@ -295,7 +298,7 @@ func (s *scan) add(dir *folder, base, name string, st *unix.Stat_t, was filemode
 		return skill.Failed("add_failed", "%s is not a file that git can store", name)
 	}
 	if problem := patch.Judge(name, e.Mode == modeSymlink); problem != "" {
-		return fmt.Errorf("%w: the path %q %s", errHostile, name, problem)
+		return fmt.Errorf("%w: the path %q %s", gitdir.ErrHostile, name, problem)
 	}
 	setStat(&e, st)
 	var err error
@@ -314,7 +317,7 @@ func (s *scan) storeContent(dir *folder, base string, e *indexEntry, size int64)
 		if err != nil {
 			return plumbing.ZeroHash, err
 		}
-		return s.repo.write(plumbing.BlobObject, target)
+		return s.repo.Write(plumbing.BlobObject, target)
 	}
 	var data []byte
 	read := func() (_ []byte, err error) {
@@ -329,7 +332,7 @@ func (s *scan) storeContent(dir *folder, base string, e *indexEntry, size int64)
 	if _, err := read(); err != nil {
 		return plumbing.ZeroHash, err
 	}
-	return s.repo.write(plumbing.BlobObject, data)
+	return s.repo.Write(plumbing.BlobObject, data)
 }
 
 // apply brings the index to what the walk found. It reports whether that changed it.
@@ -394,8 +397,8 @@ func (d *folder) open(base string, flags int) (*os.File, error) {
 
 // read returns the content of a file of a size.
 func (d *folder) read(base string, size int64) ([]byte, error) {
-	if size > maxUnpacked {
-		return nil, engine.TooMany("%s has %d bytes; the limit without git is %d", base, size, int64(maxUnpacked))
+	if size > gitdir.MaxUnpacked {
+		return nil, refuse(fmt.Sprintf("%s of %d bytes", base, size))
 	}
 	f, err := d.open(base, 0)
 	if err != nil {

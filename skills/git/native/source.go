@@ -14,25 +14,22 @@ import (
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
-	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
-	"github.com/go-git/go-git/v5/plumbing/transport"
-	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
+	"github.com/spritekit/lattice/skills/git/native/wire"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // source is where commits come from: a remote, a bundle, or a repository of the workspace.
 type source interface {
-	// list returns the refs, HEAD among them.
-	list() []engine.Ref
-	// fetch streams a pack of what commits reach, with a depth only so far, and names the commits that lack parents.
-	fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error)
-	// anyCommit reports whether commits may be asked for that no ref names.
-	anyCommit() bool
-	close() error
+	// List returns the refs, HEAD among them.
+	List() []engine.Ref
+	// Fetch streams a pack of what commits reach, with a depth only so far, and names the commits that lack parents.
+	Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error)
+	// AnyCommit reports whether commits may be asked for that no ref names.
+	AnyCommit() bool
+	Close() error
 }
 
 func openSource(ctx context.Context, from engine.Source) (source, error) {
@@ -42,7 +39,7 @@ func openSource(ctx context.Context, from engine.Source) (source, error) {
 	case from.Local:
 		return openLocal(from.URL)
 	}
-	return openRemote(ctx, from)
+	return wire.OpenSource(ctx, from)
 }
 
 // Refs asks a source for its refs.
@@ -51,92 +48,9 @@ func (Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, error
 	if err != nil {
 		return nil, explain(err, "clone_failed")
 	}
-	list := s.list()
+	list := s.List()
 	slices.SortFunc(list, func(a, b engine.Ref) int { return cmp.Compare(a.Name, b.Name) })
-	return list, s.close()
-}
-
-// remoteSource is a remote over HTTP.
-type remoteSource struct {
-	session transport.UploadPackSession
-	refs    *packp.AdvRefs
-}
-
-func openRemote(ctx context.Context, from engine.Source) (source, error) {
-	client, at, err := dial(from, githttp.FollowInitialRedirects)
-	if err != nil {
-		return nil, err
-	}
-	s := &remoteSource{}
-	if s.session, err = client.NewUploadPackSession(at, nil); err != nil {
-		return nil, err
-	}
-	s.refs, err = s.session.AdvertisedReferencesContext(ctx)
-	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		s.refs, err = packp.NewAdvRefs(), nil
-	}
-	return s, judgeRemote(err, "clone_failed")
-}
-
-func (s *remoteSource) close() error { return s.session.Close() }
-
-func (s *remoteSource) anyCommit() bool {
-	return slices.ContainsFunc([]capability.Capability{"allow-any-sha1-in-want", "allow-reachable-sha1-in-want", "allow-tip-sha1-in-want"},
-		s.refs.Capabilities.Supports)
-}
-
-func (s *remoteSource) list() []engine.Ref {
-	var list []engine.Ref
-	for name, id := range s.refs.References {
-		list = append(list, engine.Ref{Name: name, ID: id.String(), Peeled: hex(s.refs.Peeled[name])})
-	}
-	head := engine.Ref{Name: string(plumbing.HEAD)}
-	for _, text := range s.refs.Capabilities.Get(capability.SymRef) {
-		if target, ok := strings.CutPrefix(text, "HEAD:"); ok {
-			head.Target = target
-		}
-	}
-	if s.refs.Head != nil {
-		head.ID = s.refs.Head.String()
-	}
-	if head.ID != "" || head.Target != "" {
-		list = append(list, head)
-	}
-	return list
-}
-
-func (s *remoteSource) fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
-	req := packp.NewUploadPackRequestFromCapabilities(s.refs.Capabilities)
-	req.Wants = want
-	if depth > 0 {
-		if !s.refs.Capabilities.Supports(capability.Shallow) {
-			return nil, nil, skill.Failed("clone_failed", "the remote makes no shallow clones").WithHint("clone without depth")
-		}
-		req.Depth = packp.DepthCommits(depth)
-		if err := req.Capabilities.Set(capability.Shallow); err != nil {
-			return nil, nil, err
-		}
-	}
-	if s.refs.Capabilities.Supports(capability.NoProgress) {
-		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
-			return nil, nil, err
-		}
-	}
-	resp, err := s.session.UploadPack(ctx, req)
-	if err != nil {
-		return nil, nil, judgeRemote(err, "clone_failed")
-	}
-	var pack io.Reader = resp
-	switch {
-	case req.Capabilities.Supports(capability.Sideband64k):
-		pack = sideband.NewDemuxer(sideband.Sideband64k, resp)
-	case req.Capabilities.Supports(capability.Sideband):
-		pack = sideband.NewDemuxer(sideband.Sideband, resp)
-	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{pack, resp}, resp.Shallows, nil
+	return list, s.Close()
 }
 
 // bundle is a file of refs and one pack.
@@ -178,7 +92,7 @@ func (b *bundle) readHeader() error {
 			return refuse("bundles with " + line[1:])
 		case line[0] == '-':
 			return skill.Failed("clone_failed", "the bundle builds upon commits that it does not hold").WithHint("make it with git bundle create FILE --all")
-		case !plumbing.IsHash(id) || name != string(plumbing.HEAD) && !isRefName(name):
+		case !plumbing.IsHash(id) || name != string(plumbing.HEAD) && !gitdir.IsRefName(name):
 			return engine.NotRepository("the bundle's header has the line %.80q", line)
 		default:
 			b.refs = append(b.refs, engine.Ref{Name: name, ID: id})
@@ -187,11 +101,11 @@ func (b *bundle) readHeader() error {
 	return skill.Limit("too_many", "the bundle has more than %d refs", maxRefs)
 }
 
-func (b *bundle) list() []engine.Ref { return b.refs }
-func (b *bundle) anyCommit() bool    { return false }
-func (b *bundle) close() error       { return b.f.Close() }
+func (b *bundle) List() []engine.Ref { return b.refs }
+func (b *bundle) AnyCommit() bool    { return false }
+func (b *bundle) Close() error       { return b.f.Close() }
 
-func (b *bundle) fetch(context.Context, []plumbing.Hash, int) (io.ReadCloser, []plumbing.Hash, error) {
+func (b *bundle) Fetch(context.Context, []plumbing.Hash, int) (io.ReadCloser, []plumbing.Hash, error) {
 	return io.NopCloser(b.pack), nil, nil
 }
 
@@ -236,21 +150,20 @@ func findGit(dir string) (string, error) {
 	return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
 }
 
-func (l *local) close() error    { return l.Close() }
-func (l *local) anyCommit() bool { return true }
+func (l *local) AnyCommit() bool { return true }
 
-func (l *local) list() []engine.Ref {
+func (l *local) List() []engine.Ref {
 	var list []engine.Ref
-	if branch, commit, err := l.head(); err == nil {
-		list = append(list, engine.Ref{Name: string(plumbing.HEAD), ID: hex(commit), Target: branch})
+	if branch, commit, err := l.Head(); err == nil {
+		list = append(list, engine.Ref{Name: string(plumbing.HEAD), ID: gitdir.Hex(commit), Target: branch})
 	}
-	found, err := l.listRefs("refs/")
+	found, err := l.ListRefs("refs/")
 	if err != nil {
 		return list
 	}
 	for _, ref := range found {
-		e := engine.Ref{Name: ref.name, ID: ref.id.String()}
-		if peeled, _, err := l.peel(ref.id); err == nil && peeled != ref.id {
+		e := engine.Ref{Name: ref.Name, ID: ref.ID.String()}
+		if peeled, _, err := l.Peel(ref.ID); err == nil && peeled != ref.ID {
 			e.Peeled = peeled.String()
 		}
 		list = append(list, e)
@@ -258,19 +171,19 @@ func (l *local) list() []engine.Ref {
 	return list
 }
 
-func (l *local) fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
-	shallow := make([]plumbing.Hash, 0, len(l.shallow))
-	for commit := range l.shallow {
+func (l *local) Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
+	shallow := make([]plumbing.Hash, 0, len(l.Shallow))
+	for commit := range l.Shallow {
 		shallow = append(shallow, commit)
 	}
 	if depth > 0 {
 		return nil, nil, refuse("shallow clones of a repository in the workspace; clone it without depth")
 	}
-	objects, err := l.lacking(ctx, want, nil)
+	objects, err := l.Lacking(ctx, want, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the source: %w", err)
 	}
-	return stream(func(w io.Writer) error { return l.writePack(ctx, w, objects) }), shallow, nil
+	return stream(func(w io.Writer) error { return l.WritePack(ctx, w, objects) }), shallow, nil
 }
 
 // stream lets write fill a pipe. Close waits for it.

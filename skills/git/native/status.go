@@ -5,6 +5,7 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/native/gitdir"
 )
 
 // Status compares HEAD with the index, and the index with the work tree. It writes nothing.
@@ -18,12 +19,12 @@ func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Statu
 
 func (r *repo) status(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
 	var out engine.Status
-	branch, head, err := r.head()
+	branch, head, err := r.Head()
 	if err != nil {
 		return out, err
 	}
-	out.Branch, out.Head, out.Detached = shorten(branch), hex(head), branch == ""
-	if upstream := r.upstream(branch); upstream != "" {
+	out.Branch, out.Head, out.Detached = shorten(branch), gitdir.Hex(head), branch == ""
+	if upstream := r.Upstream(branch); upstream != "" {
 		out.Upstream = shorten(upstream)
 		if out.Ahead, out.Behind, _, err = r.compareUpstream(ctx, head, upstream); err != nil {
 			return out, err
@@ -57,7 +58,7 @@ func (r *repo) status(ctx context.Context, spec engine.StatusSpec) (engine.Statu
 // operation names what the repository is in the middle of, "" for nothing.
 func (r *repo) operation() string {
 	for _, o := range engine.Operations() {
-		if _, err := r.git.Lstat(o[0]); err == nil {
+		if _, err := r.Root.Lstat(o[0]); err == nil {
 			return o[1]
 		}
 	}

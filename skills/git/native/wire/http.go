@@ -1,4 +1,4 @@
-package native
+package wire
 
 import (
 	"context"
@@ -161,8 +161,8 @@ func (b *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// judgeRemote gives what a remote said, or why it could not be asked, its code.
-func judgeRemote(err error, code string) error {
+// Judge gives what a remote said, or why it could not be asked, its code.
+func Judge(err error, code string) error {
 	var known *skill.Error
 	var unexpected *plumbing.UnexpectedError
 	if errors.As(err, &unexpected) {

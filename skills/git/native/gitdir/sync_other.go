@@ -1,6 +1,6 @@
 //go:build !linux
 
-package native
+package gitdir
 
 import "os"
 

@@ -1,10 +1,10 @@
-package native
+package gitdir
 
 import (
 	"bufio"
-	"cmp"
 	"compress/zlib"
 	"context"
+	"crypto/rand"
 	"crypto/sha1"
 	"encoding/binary"
 	"errors"
@@ -12,49 +12,51 @@ import (
 	"io"
 	"os"
 	"sort"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/spritekit/lattice/skills/git/engine"
 )
 
-// commit reads a commit without the parents that were not fetched.
-func (r *repo) commit(id plumbing.Hash) (*object.Commit, error) {
-	c, err := object.GetCommit(r.store, id)
+// ReadCommit reads a commit without the parents that were not fetched.
+func (d *Dir) ReadCommit(id plumbing.Hash) (*object.Commit, error) {
+	c, err := object.GetCommit(d.Store, id)
 	if err != nil {
 		return nil, fmt.Errorf("read commit %s: %w", id, err)
 	}
-	if r.shallow[id] {
+	if d.Shallow[id] {
 		c.ParentHashes = nil
 	}
 	return c, nil
 }
 
-// treeOf returns the tree of a commit, zero for the zero commit.
-func (r *repo) treeOf(commit plumbing.Hash) (plumbing.Hash, error) {
+// TreeOf returns the tree of a commit, zero for the zero commit.
+func (d *Dir) TreeOf(commit plumbing.Hash) (plumbing.Hash, error) {
 	if commit.IsZero() {
 		return plumbing.ZeroHash, nil
 	}
-	c, err := r.commit(commit)
+	c, err := d.ReadCommit(commit)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
 	return c.TreeHash, nil
 }
 
-// peel follows annotated tags and returns what they name, with its type.
-func (r *repo) peel(id plumbing.Hash) (plumbing.Hash, plumbing.ObjectType, error) {
+// Peel follows annotated tags and returns what they name, with its type.
+func (d *Dir) Peel(id plumbing.Hash) (plumbing.Hash, plumbing.ObjectType, error) {
 	for range 32 {
-		o, err := r.store.EncodedObject(plumbing.AnyObject, id)
+		o, err := d.Store.EncodedObject(plumbing.AnyObject, id)
 		if err != nil {
 			return id, plumbing.InvalidObject, err
 		}
 		if o.Type() != plumbing.TagObject {
 			return id, o.Type(), nil
 		}
-		tag, err := object.DecodeTag(r.store, o)
+		tag, err := object.DecodeTag(d.Store, o)
 		if err != nil {
 			return id, plumbing.InvalidObject, err
 		}
@@ -63,81 +65,28 @@ func (r *repo) peel(id plumbing.Hash) (plumbing.Hash, plumbing.ObjectType, error
 	return id, plumbing.InvalidObject, errors.New("a tag of a tag of a tag without end")
 }
 
-// side is a file in a tree or in the index; its mode is zero where there is none.
-type side struct {
-	mode filemode.FileMode
-	id   plumbing.Hash
+// WalkTree calls f for each entry of a tree, and enters the folders for which f returns true.
+func (d *Dir) WalkTree(tree plumbing.Hash, f func(name string, e object.TreeEntry) (bool, error)) error {
+	return d.walkFolder(tree, "", 0, f)
 }
 
-// change is a file that differs between two sides.
-type change struct {
-	path     string
-	from, to side
-}
-
-// letter returns the letter that git has for a change.
-func (c change) letter() string {
-	switch {
-	case c.from.mode == 0:
-		return "A"
-	case c.to.mode == 0:
-		return "D"
-	case kind(c.from.mode) != kind(c.to.mode):
-		return "T"
-	}
-	return "M"
-}
-
-// kind tells files, symlinks and submodules apart.
-func kind(mode filemode.FileMode) filemode.FileMode { return mode & 0o170000 }
-
-// compareTrees calls f for each file that differs between two trees, either of which may be zero.
-func (r *repo) compareTrees(ctx context.Context, from, to plumbing.Hash, f func(change) error) error {
-	var trees [2]*object.Tree
-	for i, id := range []plumbing.Hash{from, to} {
-		if id.IsZero() {
-			continue
-		}
-		var err error
-		if trees[i], err = object.GetTree(r.store, id); err != nil {
-			return fmt.Errorf("read tree %s: %w", id, err)
-		}
-	}
-	changes, err := object.DiffTreeContext(ctx, trees[0], trees[1])
-	if err != nil {
-		return err
-	}
-	for _, c := range changes {
-		from, to := c.From.TreeEntry, c.To.TreeEntry
-		if err := f(change{cmp.Or(c.To.Name, c.From.Name), side{from.Mode, from.Hash}, side{to.Mode, to.Hash}}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// walkTree calls f for each entry of a tree, and enters the folders for which f returns true.
-func (r *repo) walkTree(tree plumbing.Hash, f func(name string, e object.TreeEntry) (bool, error)) error {
-	return r.walkFolder(tree, "", 0, f)
-}
-
-func (r *repo) walkFolder(tree plumbing.Hash, dir string, depth int, f func(string, object.TreeEntry) (bool, error)) error {
+func (d *Dir) walkFolder(tree plumbing.Hash, dir string, depth int, f func(string, object.TreeEntry) (bool, error)) error {
 	const maxDepth = 1024
 	if depth > maxDepth {
-		return fmt.Errorf("%w: folders in folders without end", errHostile)
+		return fmt.Errorf("%w: folders in folders without end", ErrHostile)
 	}
-	entries, err := r.readTree(tree)
+	entries, err := d.readTree(tree)
 	if err != nil {
 		return err
 	}
 	if !sort.IsSorted(object.TreeEntrySorter(entries)) {
-		return fmt.Errorf("%w: the tree %s is out of order", errHostile, tree)
+		return fmt.Errorf("%w: the tree %s is out of order", ErrHostile, tree)
 	}
 	for _, e := range entries {
 		name := dir + e.Name
 		enter, err := f(name, e)
 		if err == nil && enter && e.Mode == filemode.Dir {
-			err = r.walkFolder(e.Hash, name+"/", depth+1, f)
+			err = d.walkFolder(e.Hash, name+"/", depth+1, f)
 		}
 		if err != nil {
 			return err
@@ -146,20 +95,20 @@ func (r *repo) walkFolder(tree plumbing.Hash, dir string, depth int, f func(stri
 	return nil
 }
 
-func (r *repo) readTree(id plumbing.Hash) ([]object.TreeEntry, error) {
+func (d *Dir) readTree(id plumbing.Hash) ([]object.TreeEntry, error) {
 	if id.IsZero() {
 		return nil, nil
 	}
-	t, err := object.GetTree(r.store, id)
+	t, err := object.GetTree(d.Store, id)
 	if err != nil {
 		return nil, fmt.Errorf("read tree %s: %w", id, err)
 	}
 	return t.Entries, nil
 }
 
-// write stores an object unless it is there.
-func (r *repo) write(typ plumbing.ObjectType, content []byte) (plumbing.Hash, error) {
-	o := r.store.NewEncodedObject()
+// Write stores an object unless it is there.
+func (d *Dir) Write(typ plumbing.ObjectType, content []byte) (plumbing.Hash, error) {
+	o := d.Store.NewEncodedObject()
 	o.SetType(typ)
 	w, err := o.Writer()
 	if err != nil {
@@ -168,66 +117,56 @@ func (r *repo) write(typ plumbing.ObjectType, content []byte) (plumbing.Hash, er
 	if _, err := w.Write(content); err != nil {
 		return plumbing.ZeroHash, err
 	}
-	if id := o.Hash(); r.store.HasEncodedObject(id) == nil {
+	if id := o.Hash(); d.Store.HasEncodedObject(id) == nil {
 		return id, nil
 	}
-	return r.store.SetEncodedObject(o)
+	return d.Store.SetEncodedObject(o)
 }
 
-var errChanged = errors.New("changed while it was read")
+// WriteTree stores the trees of files that are sorted by path, and returns the root's id.
+func (d *Dir) WriteTree(files []index.Entry) (plumbing.Hash, error) { return d.writeFolder("", files) }
 
-// writeTree stores the trees of files that are sorted by path, and returns the root's id.
-func (r *repo) writeTree(files []indexEntry) (plumbing.Hash, error) { return r.writeFolder("", files) }
-
-func (r *repo) writeFolder(dir string, files []indexEntry) (plumbing.Hash, error) {
+func (d *Dir) writeFolder(dir string, files []index.Entry) (plumbing.Hash, error) {
 	var tree object.Tree
 	for i := 0; i < len(files); {
-		name := files[i].Name[len(dir):]
-		slash := -1
-		for j := range len(name) {
-			if name[j] == '/' {
-				slash = j
-				break
-			}
-		}
-		if slash < 0 {
+		name, _, below := strings.Cut(files[i].Name[len(dir):], "/")
+		if !below {
 			tree.Entries = append(tree.Entries, object.TreeEntry{Name: name, Mode: files[i].Mode, Hash: files[i].Hash})
 			i++
 			continue
 		}
-		prefix, end := files[i].Name[:len(dir)+slash+1], i
-		for end < len(files) && len(files[end].Name) >= len(prefix) && files[end].Name[:len(prefix)] == prefix {
-			end++
+		first, folder := i, dir+name+"/"
+		for i < len(files) && strings.HasPrefix(files[i].Name, folder) {
+			i++
 		}
-		id, err := r.writeFolder(prefix, files[i:end])
+		id, err := d.writeFolder(folder, files[first:i])
 		if err != nil {
 			return id, err
 		}
-		tree.Entries = append(tree.Entries, object.TreeEntry{Name: name[:slash], Mode: filemode.Dir, Hash: id})
-		i = end
+		tree.Entries = append(tree.Entries, object.TreeEntry{Name: name, Mode: filemode.Dir, Hash: id})
 	}
 	sort.Sort(object.TreeEntrySorter(tree.Entries))
 	var o plumbing.MemoryObject
 	if err := tree.Encode(&o); err != nil {
 		return plumbing.ZeroHash, err
 	}
-	if r.store.HasEncodedObject(o.Hash()) == nil {
+	if d.Store.HasEncodedObject(o.Hash()) == nil {
 		return o.Hash(), nil
 	}
-	return r.store.SetEncodedObject(&o)
+	return d.Store.SetEncodedObject(&o)
 }
 
-// sync makes objects durable before a ref or the index names them.
-func (r *repo) sync() error {
-	d, err := r.git.Open("objects")
+// Sync makes objects durable before a ref or the index names them.
+func (d *Dir) Sync() error {
+	f, err := d.Root.Open("objects")
 	if err != nil {
 		return err
 	}
-	return errors.Join(syncFileSystem(d), d.Close())
+	return errors.Join(syncFileSystem(f), f.Close())
 }
 
-// writePack writes a pack of objects, none of them as a delta, one at a time.
-func (r *repo) writePack(ctx context.Context, to io.Writer, ids []plumbing.Hash) error {
+// WritePack writes a pack of objects, none of them as a delta, one at a time.
+func (d *Dir) WritePack(ctx context.Context, to io.Writer, ids []plumbing.Hash) error {
 	sum := sha1.New()
 	buffered := bufio.NewWriterSize(io.MultiWriter(to, sum), 64<<10)
 	header := append([]byte("PACK"), 0, 0, 0, 2)
@@ -239,7 +178,7 @@ func (r *repo) writePack(ctx context.Context, to io.Writer, ids []plumbing.Hash)
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if err := r.packObject(buffered, z, id); err != nil {
+		if err := d.packObject(buffered, z, id); err != nil {
 			return fmt.Errorf("pack object %s: %w", id, err)
 		}
 	}
@@ -251,8 +190,8 @@ func (r *repo) writePack(ctx context.Context, to io.Writer, ids []plumbing.Hash)
 }
 
 // packObject writes one object: a header of type and size, seven bits a byte after the first, then its content.
-func (r *repo) packObject(to *bufio.Writer, z *zlib.Writer, id plumbing.Hash) error {
-	o, err := r.store.EncodedObject(plumbing.AnyObject, id)
+func (d *Dir) packObject(to *bufio.Writer, z *zlib.Writer, id plumbing.Hash) error {
+	o, err := d.Store.EncodedObject(plumbing.AnyObject, id)
 	if err != nil {
 		return err
 	}
@@ -276,20 +215,20 @@ func (r *repo) packObject(to *bufio.Writer, z *zlib.Writer, id plumbing.Hash) er
 	return errors.Join(err, z.Close(), content.Close())
 }
 
-// maxUnpacked bounds an object that is received, in bytes: go-git holds some in memory.
-const maxUnpacked = 256 << 20
+// MaxUnpacked bounds an object that is received, in bytes: go-git holds some in memory.
+const MaxUnpacked = 256 << 20
 
-// receive stores a pack: it goes into a file within the limits, each object's size is judged, and only then go-git
+// Receive stores a pack: it goes into a file within the limits, each object's size is judged, and only then go-git
 // resolves its deltas.
-func (r *repo) receive(ctx context.Context, pack io.Reader, limits engine.Limits, follow engine.Follow) (objects, size int64, err error) {
-	const name = "objects/pack/tmp_received"
-	f, err := r.git.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func (d *Dir) Receive(ctx context.Context, pack io.Reader, limits engine.Limits, follow engine.Follow) (objects, size int64, err error) {
+	name := "objects/pack/tmp_pack_" + rand.Text()
+	f, err := d.Root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, 0, err
 	}
-	defer func() { err = errors.Join(err, f.Close(), r.git.Remove(name)) }()
-	d := &download{ctx: ctx, from: pack, limits: limits, follow: follow}
-	if size, err = io.Copy(f, d); err != nil {
+	defer func() { err = errors.Join(err, f.Close(), d.Root.Remove(name)) }()
+	from := &download{ctx: ctx, from: pack, limits: limits, follow: follow}
+	if size, err = io.Copy(f, from); err != nil {
 		return 0, 0, fmt.Errorf("receive a pack: %w", err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
@@ -301,10 +240,10 @@ func (r *repo) receive(ctx context.Context, pack io.Reader, limits engine.Limits
 	if _, err := f.Seek(0, io.SeekStart); err != nil || objects == 0 {
 		return objects, 0, err
 	}
-	if err := packfile.UpdateObjectStorage(r.store, f); err != nil {
+	if err := packfile.UpdateObjectStorage(d.Store, f); err != nil {
 		return objects, size, brokenPack(err)
 	}
-	return objects, size, r.sync()
+	return objects, size, d.Sync()
 }
 
 // download reads a pack within the limits of a call.
@@ -322,6 +261,8 @@ func (d *download) Read(p []byte) (int, error) {
 		return 0, context.Cause(d.ctx)
 	}
 	n, err := d.from.Read(p)
+	const step = 1 << 20 // between two reports of progress
+	report := d.follow != nil && (d.size+int64(n))/step > d.size/step
 	d.size += int64(n)
 	if most := d.limits.MaxPackBytes; most > 0 && d.size > most {
 		return n, engine.TooMany("the pack has more than %d bytes", most)
@@ -336,13 +277,13 @@ func (d *download) Read(p []byte) (int, error) {
 	if most := d.limits.MaxObjects; most > 0 && objects > most {
 		return n, engine.TooMany("the pack has %d objects; the limit is %d", objects, most)
 	}
-	if d.follow != nil {
+	if report {
 		d.follow(engine.Progress{Phase: "receiving", Total: objects, Bytes: d.size})
 	}
 	return n, err
 }
 
-// judgePack reads through a pack and refuses objects, or deltas that make objects, above maxUnpacked bytes.
+// judgePack reads through a pack and refuses objects, or deltas that make objects, above MaxUnpacked bytes.
 func judgePack(ctx context.Context, f io.ReadSeeker) (objects int64, err error) {
 	s := packfile.NewScanner(f)
 	_, n, err := s.Header()
@@ -358,7 +299,7 @@ func judgePack(ctx context.Context, f io.ReadSeeker) (objects int64, err error) 
 			return 0, brokenPack(err)
 		}
 		begin := &prefix{}
-		if h.Length <= maxUnpacked {
+		if h.Length <= MaxUnpacked {
 			if _, _, err := s.NextObject(begin); err != nil {
 				return 0, brokenPack(err)
 			}
@@ -370,8 +311,8 @@ func judgePack(ctx context.Context, f io.ReadSeeker) (objects int64, err error) 
 				size = max(size, int64(min(made, 1<<62)))
 			}
 		}
-		if size > maxUnpacked {
-			return 0, engine.TooMany("an object of the pack has %d bytes; the limit is %d", size, int64(maxUnpacked))
+		if size > MaxUnpacked {
+			return 0, engine.TooMany("an object of the pack has %d bytes; the limit is %d", size, int64(MaxUnpacked))
 		}
 	}
 	return int64(n), nil
