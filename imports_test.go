@@ -119,8 +119,9 @@ var mayImport = map[string][]string{
 	// And a real one, of 260,000 weights.
 	"orchestrator/llm/llmtest/stories": {},
 	// What is decided about answers of models: pure, below the engine.
-	"orchestrator/ladder":  {"manifests/templates", "orchestrator/ir", "orchestrator/ir/..."},
-	"orchestrator/compile": {"manifests", "manifests/schemas", "manifests/steps", "manifests/templates", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/ladder", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/ladder":           {"manifests/templates", "orchestrator/ir", "orchestrator/ir/..."},
+	"orchestrator/compile":          {"manifests", "manifests/schemas", "manifests/steps", "manifests/templates", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/ladder", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/compile/flowline": {"manifests", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/..."},
 
 	"orchestrator/diagram": {"orchestrator/ir", "orchestrator/ir/..."},
 

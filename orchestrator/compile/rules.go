@@ -157,7 +157,8 @@ func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, arg
 	}
 }
 
-func (r *Rule) findInput(name string) (RuleInput, bool)      { return findNamed(r.Inputs, name) }
+func (r *Rule) findInput(name string) (RuleInput, bool) { return findNamed(r.Inputs, name) }
+
 func (r *Rule) findConstraint(name string) (RuleInput, bool) { return findNamed(r.Constraints, name) }
 
 func findNamed(list []RuleInput, name string) (RuleInput, bool) {

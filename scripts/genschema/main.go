@@ -285,7 +285,7 @@ func contract() rules {
 			"Skill.permissions": true, "Skill.produces_events": true, "Field.required": true,
 		},
 		closed: map[string]bool{
-			packageOf[ir.Finding](): true,
+			packageOf[ir.Finding]():  true,
 			packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, agent.AdapterType().PkgPath(): true,
 		},
 		open: map[string]bool{packageOf[ir.Document](): true, packageOf[ir.Finding](): true, packageOf[compile.Workflow](): true},

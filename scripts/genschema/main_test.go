@@ -19,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/compile/flowline"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/settings"
@@ -147,7 +148,7 @@ func TestEventSchemas(t *testing.T) {
 
 // What flow new composes is valid, and a document may name its schema wherever one is read.
 func TestDocumentsNameTheirSchema(t *testing.T) {
-	w, _, faults := compile.Line(`git.clone url=$in.url | fs.read path="$git_clone.dest/go.mod" offset:=1`, manifests.Lookup)
+	w, _, faults := flowline.Parse(`git.clone url=$in.url | fs.read path="$git_clone.dest/go.mod" offset:=1`, manifests.Lookup)
 	if len(faults) > 0 {
 		t.Fatal(faults)
 	}

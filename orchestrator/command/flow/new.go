@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/compile/flowline"
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sources"
@@ -60,7 +61,7 @@ func runNew(env *setup.Env, o newOptions, line string) error {
 	if err != nil {
 		return err
 	}
-	w, inputs, faults := compile.Line(line, lookup)
+	w, inputs, faults := flowline.Parse(line, lookup)
 	if len(faults) > 0 {
 		return refuseLine(line, faults)
 	}
@@ -114,7 +115,7 @@ func writeFlow(env *setup.Env, o newOptions, w compile.Workflow) error {
 }
 
 // refuseLine shows every fault of a line below the place where it is.
-func refuseLine(line string, faults []compile.LineError) error {
+func refuseLine(line string, faults []flowline.Error) error {
 	shown := strings.Map(func(r rune) rune {
 		if r < ' ' || cli.Clean(string(r)) == "" { // one column for each, or the caret would lie
 			return ' '

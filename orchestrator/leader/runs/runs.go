@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/leader/govern"
-
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/dropin"
@@ -27,6 +25,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/prepare"

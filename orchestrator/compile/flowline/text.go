@@ -1,4 +1,4 @@
-package compile
+package flowline
 
 import (
 	"encoding/json"

@@ -1,4 +1,6 @@
-package compile
+// Package flowline reads flows of one line, such as "git.clone url=$in.url | test.run", into workflow graphs. Start with
+// [Parse]. The package runs nothing and reads no files.
+package flowline
 
 import (
 	"bytes"
@@ -12,13 +14,14 @@ import (
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
-// LineError is a fault of a line, at a place that a person can be shown.
-type LineError struct {
+// Error is a fault of a line, at a place that a person can be shown.
+type Error struct {
 	Column  int    `json:"column"` // of its first character, from 1
 	Width   int    `json:"width"`  // in characters, at least 1
 	Code    string `json:"code"`
@@ -32,7 +35,7 @@ type Input struct {
 	Steps                   []string // that take it
 }
 
-// Line composes a workflow graph from one line of skills:
+// Parse composes a workflow graph from one line of skills:
 //
 //	line = step *("|" step)               one after the other
 //	step = skill *(pair)                  git.clone url=https://example.com/x depth:=1
@@ -46,18 +49,18 @@ type Input struct {
 //
 // Required inputs that no pair gives become inputs of the flow by their name, shared by the steps that want the same
 // type. The result of the flow is the last step's. All errors are reported, in the order of their columns.
-func Line(text string, tools Tools) (Workflow, []Input, []LineError) {
+func Parse(text string, tools compile.Tools) (compile.Workflow, []Input, []Error) {
 	p := lineParser{text: text, places: map[string]span{}, tools: tools}
 	if at := strings.Index(strings.ToValidUTF8(text, "\xff"), "\xff"); at >= 0 {
 		p.addError(span{at, at + 1}, "not_utf8", "write the line in UTF-8", "the line is not valid UTF-8")
-		return Workflow{}, nil, p.errors
+		return compile.Workflow{}, nil, p.errors
 	}
 	w := p.parseLine()
 	inputs := p.askForMissing(&w)
 	if len(p.errors) == 0 {
 		p.checkWorkflow(w)
 	}
-	slices.SortStableFunc(p.errors, func(a, b LineError) int { return cmp.Compare(a.Column, b.Column) })
+	slices.SortStableFunc(p.errors, func(a, b Error) int { return cmp.Compare(a.Column, b.Column) })
 	return w, inputs, p.errors
 }
 
@@ -67,8 +70,8 @@ type span struct{ from, to int }
 type lineParser struct {
 	text   string
 	at     int
-	tools  Tools
-	errors []LineError
+	tools  compile.Tools
+	errors []Error
 	ids    []string        // of the steps so far
 	places map[string]span // pointer into the workflow → where it was written
 	given  []map[string]bool
@@ -76,7 +79,7 @@ type lineParser struct {
 
 func (p *lineParser) addError(s span, code, hint, format string, args ...any) {
 	s.from = min(s.from, len(p.text))
-	p.errors = append(p.errors, LineError{
+	p.errors = append(p.errors, Error{
 		Column: utf8.RuneCountInString(p.text[:s.from]) + 1,
 		Width:  max(1, utf8.RuneCountInString(p.text[s.from:max(s.from, min(s.to, len(p.text)))])),
 		Code:   code, Message: fmt.Sprintf(format, args...), Hint: hint,
@@ -94,8 +97,8 @@ func (p *lineParser) atWordEnd() bool {
 	return p.at >= len(p.text) || strings.IndexByte(" \t\r\n|", p.text[p.at]) >= 0
 }
 
-func (p *lineParser) parseLine() Workflow {
-	w := Workflow{Schema: manifests.SchemaURL("workflow"), Version: Version, Nodes: []Step{}}
+func (p *lineParser) parseLine() compile.Workflow {
+	w := compile.Workflow{Schema: manifests.SchemaURL("workflow"), Version: compile.Version, Nodes: []compile.Step{}}
 	for {
 		s, ok := p.parseStep(len(w.Nodes))
 		if ok {
@@ -116,7 +119,7 @@ func (p *lineParser) parseLine() Workflow {
 }
 
 // parseStep parses one step up to the next bar. ok is false if the rest of the line cannot be parsed.
-func (p *lineParser) parseStep(index int) (s Step, ok bool) {
+func (p *lineParser) parseStep(index int) (s compile.Step, ok bool) {
 	p.skipBlanks()
 	start := p.at
 	for !p.atWordEnd() && p.text[p.at] != '=' {
@@ -128,7 +131,7 @@ func (p *lineParser) parseStep(index int) (s Step, ok bool) {
 	case s.Type == "" || !p.atWordEnd():
 		p.addError(span{start, max(p.at, start+1)}, "step_empty", "git.clone url=… | test.run", "a step begins with the name of a skill")
 		return s, false
-	case !utf8.ValidString(s.Type) || !stepID.MatchString(s.Type):
+	case !utf8.ValidString(s.Type) || !compile.StepID.MatchString(s.Type):
 		p.addError(place, "tool_unknown", "lattice skill ls lists them", "%q is not a valid name for a skill", s.Type)
 		return s, false
 	}
@@ -178,7 +181,7 @@ func (p *lineParser) parsePair(step string) (string, json.RawMessage, bool) {
 		p.at++
 	}
 	name, typed := strings.CutSuffix(p.text[start:p.at], ":")
-	if p.at >= len(p.text) || p.text[p.at] != '=' || name == "" || !stepID.MatchString(name) && name[0] != '_' {
+	if p.at >= len(p.text) || p.text[p.at] != '=' || name == "" || !compile.StepID.MatchString(name) && name[0] != '_' {
 		p.addError(span{start, max(p.at, start+1)}, "pair_invalid", "name=text or name:=JSON; | begins the next step", "%q is not an input of a step", p.text[start:p.at])
 		return "", nil, false
 	}
@@ -271,13 +274,13 @@ func quoteJSON(s string) json.RawMessage {
 }
 
 // checkWorkflow compiles the workflow and maps its findings to positions in the line.
-func (p *lineParser) checkWorkflow(w Workflow) {
+func (p *lineParser) checkWorkflow(w compile.Workflow) {
 	data, err := json.Marshal(w)
 	if err != nil {
 		p.addError(span{0, len(p.text)}, "json_invalid", "", "write the workflow: %v", err)
 		return
 	}
-	_, findings := Parse(data, p.tools)
+	_, findings := compile.Parse(data, p.tools)
 	for _, f := range findings {
 		if f.Severity != finding.SeverityError {
 			continue
@@ -305,7 +308,7 @@ func (p *lineParser) checkWorkflow(w Workflow) {
 }
 
 // askForMissing makes inputs of the flow from required inputs that nothing gives, and lists all inputs of the flow.
-func (p *lineParser) askForMissing(w *Workflow) []Input {
+func (p *lineParser) askForMissing(w *compile.Workflow) []Input {
 	inputs := map[string]*Input{}
 	for i := range w.Nodes {
 		s := &w.Nodes[i]

@@ -1,4 +1,4 @@
-package compile
+package flowline
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
@@ -44,7 +45,7 @@ func TestLine(t *testing.T) {
 		"line breaks":               {"fs.read path=a\n| fs.read path=b\n", []string{`fs_read fs.read {"path":"a"}`, `fs_read_2 fs.read {"path":"b"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _, errs := Line(c.line, manifests.Lookup)
+			w, _, errs := Parse(c.line, manifests.Lookup)
 			if len(errs) > 0 {
 				t.Fatalf("Line(%s): %+v", c.line, errs)
 			}
@@ -59,7 +60,7 @@ func TestLine(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if flow, findings := Parse(text, manifests.Lookup); flow == nil {
+			if flow, findings := compile.Parse(text, manifests.Lookup); flow == nil {
 				t.Errorf("Line(%s) gave a workflow that does not compile: %+v", c.line, findings)
 			}
 		})
@@ -69,7 +70,7 @@ func TestLine(t *testing.T) {
 // Literal text comes out of a run as it was written.
 func TestLineTextIsLiteral(t *testing.T) {
 	for _, text := range []string{"", "$", "$5", "$x", "$$", "$$x", "$in.x", "$vars", "a$in.x", "${in.x}", "ü"} {
-		w, _, errs := Line("fs.read path='"+text+"'", manifests.Lookup)
+		w, _, errs := Parse("fs.read path='"+text+"'", manifests.Lookup)
 		if len(errs) > 0 {
 			t.Fatalf("%q: %+v", text, errs)
 		}
@@ -81,7 +82,7 @@ func TestLineTextIsLiteral(t *testing.T) {
 }
 
 func TestLineInputs(t *testing.T) {
-	w, inputs, errs := Line(`git.clone branch=$in.b | fs.write | fs.read | git.commit`, manifests.Lookup)
+	w, inputs, errs := Parse(`git.clone branch=$in.b | fs.write | fs.read | git.commit`, manifests.Lookup)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
@@ -100,7 +101,7 @@ func TestLineInputs(t *testing.T) {
 		types := map[string]string{"a.a": "string", "b.b": "integer"}
 		return manifests.Skill{Name: name, Inputs: []manifests.Field{{Name: "n", Type: types[name], Required: true}}}, types[name] != ""
 	}
-	w, _, errs = Line(`a.a | b.b`, tools)
+	w, _, errs = Parse(`a.a | b.b`, tools)
 	if len(errs) > 0 || string(w.Nodes[1].In) != `{"n":"$in.b_b_n"}` {
 		t.Errorf("inputs of two types share a name: %s %v", w.Nodes[1].In, errs)
 	}
@@ -138,7 +139,7 @@ func TestLineErrors(t *testing.T) {
 		"no reference":      {`fs.read path=${in.x y}`, `14+9 ref_invalid`, "single quotes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, errs := Line(c.line, manifests.Lookup)
+			_, _, errs := Parse(c.line, manifests.Lookup)
 			if len(errs) != 1 {
 				t.Fatalf("Line(%s) = %d errors %+v", c.line, len(errs), errs)
 			}
@@ -148,12 +149,12 @@ func TestLineErrors(t *testing.T) {
 			}
 		})
 	}
-	if _, _, errs := Line(`git.clon url=u | fs.read pfad=a path=b | fs.rad`, manifests.Lookup); len(errs) != 3 {
+	if _, _, errs := Parse(`git.clon url=u | fs.read pfad=a path=b | fs.rad`, manifests.Lookup); len(errs) != 3 {
 		t.Errorf("three faults give %+v", errs)
 	}
 	// Those of one JSON value stand at one place, and always in one order.
 	for range 20 {
-		_, _, errs := Line(`fs.read path:={"c":"$three","a":"$one","b":"$two"}`, manifests.Lookup)
+		_, _, errs := Parse(`fs.read path:={"c":"$three","a":"$one","b":"$two"}`, manifests.Lookup)
 		var all string
 		for _, e := range errs {
 			all += e.Message + "; "
@@ -170,7 +171,7 @@ func FuzzLine(f *testing.F) {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		w, _, errs := Line(line, manifests.Lookup)
+		w, _, errs := Parse(line, manifests.Lookup)
 		for _, e := range errs {
 			if e.Column < 1 || e.Width < 1 || e.Column > len(line)+1 || e.Message == "" || e.Code == "" {
 				t.Fatalf("Line(%q): %+v", line, e)
@@ -180,7 +181,7 @@ func FuzzLine(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if flow, findings := Parse(text, manifests.Lookup); len(errs) == 0 && flow == nil {
+		if flow, findings := compile.Parse(text, manifests.Lookup); len(errs) == 0 && flow == nil {
 			t.Fatalf("Line(%q) gave %s: %+v", line, text, findings)
 		}
 	})
