@@ -50,7 +50,7 @@ func lookIntoSprites(ctx context.Context, env *setup.Env, shown []string) []Chec
 		return []Check{problemCheck("isolation", err)}
 	}
 	defer t.close()
-	checks := append([]Check{lookAtNamespaces(env), t.isolation(env.Settings.MinIsolation)}, t.bounds(ctx)...)
+	checks := append([]Check{lookAtNamespaces(env), t.isolation(env.Settings.MinIsolation, env.Settings.NoRoot)}, t.bounds(ctx)...)
 	if len(equip.NewMachine(env).Find("go")) > 0 {
 		checks = append(checks, lookAtGoCache(env.Console))
 	}
@@ -126,8 +126,15 @@ type trial struct {
 	close  func()
 }
 
-func (t trial) isolation(wanted settings.Isolation) Check {
-	c := check("isolation", OK, "", "%s (%s)", t.hello.Isolation, t.hello.Sandbox)
+func (t trial) isolation(wanted settings.Isolation, noRoot bool) Check {
+	root := "no sudo: lattice runs as an ordinary user, whose sprites have one user each"
+	switch {
+	case noRoot:
+		root = "no sudo: the settings turn it off (no_root)"
+	case sandbox.Level(t.hello.Isolation) == sandbox.LevelRoot:
+		root = "sudo is the sprite's own root"
+	}
+	c := check("isolation", OK, "", "%s (%s; %s)", t.hello.Isolation, t.hello.Sandbox, root)
 	if t.hello.Warning != "" {
 		c.Status, c.Detail = Warn, t.hello.Warning
 		c.Remedy = "run only what you would run here without a sprite, or use remote sprites (SPRITES_API_URL)"

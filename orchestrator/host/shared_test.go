@@ -96,6 +96,15 @@ func TestSharedGoCache(t *testing.T) {
 	if n, _ := w.sh("after", vetted); n != "1" {
 		t.Errorf("the first test in a sprite with a shared cache vets %s packages, want its own alone", n)
 	}
+	if _, err := w.client.Fork(t.Context(), "after", sprites.Current, "forked"); err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := w.sh("forked", "rm -rf /tmp/v; "+compiled); n != "0" {
+		t.Errorf("a fork compiles %s packages that are shared", n)
+	}
+	if n, _ := w.sh("forked", vetted); n != "1" {
+		t.Errorf("the first test in a fork vets %s packages, want its own alone", n)
+	}
 	// What a sprite compiles itself is its own, and kept.
 	w.sh("after", "go build internal/cpu")
 	if out, code := w.sh("after", "go build -x internal/cpu 2>&1 | grep -c /compile"); out != "0" || code != 1 {

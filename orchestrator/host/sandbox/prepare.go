@@ -23,6 +23,11 @@ func prepare(c spec.Config) error {
 		if err := emptyWork(c.Root); err != nil {
 			return err
 		}
+		if local, ok := c.Local(); ok {
+			if err := errors.Join(emptyWork(*local), c.MakeLocal()); err != nil {
+				return err
+			}
+		}
 		top = c.Root.Upper
 	}
 	if c.Level == spec.LevelRoot {

@@ -196,8 +196,9 @@ func TestMountPointsInTheSpritesHands(t *testing.T) {
 
 // Programs install and keep data where they expect to, at every level with namespaces; what is shown of the host stays as it is.
 func TestFoldersOfPrograms(t *testing.T) {
-	box, _ := start(t, false)
-	for _, path := range []string{"/app", "/data/of/mine", "/opt/x", "/srv/x", "/mnt/x", "/var/local/x"} {
+	cfg := layered(t, 1)
+	box := launch(t, cfg)
+	for _, path := range []string{"/app", "/data/of/mine", "/opt/x", "/srv/x", "/mnt/x", "/var/local/x", "/usr/local/x", "/usr/local/bin/x", "/usr/local/lib/x/y"} {
 		if out, code := run(t, box, "mkdir -p "+path+" && echo x >"+path+"/f && mv "+path+"/f "+path+"/g && rm "+path+"/g 2>&1"); code != 0 {
 			t.Errorf("make and fill %s: %s", path, out)
 		}
@@ -206,5 +207,31 @@ func TestFoldersOfPrograms(t *testing.T) {
 		if out, code := run(t, box, "mkdir "+path+" 2>&1"); code == 0 {
 			t.Errorf("mkdir %s succeeds: %s", path, out)
 		}
+	}
+}
+
+// The host's /usr/local is below the sprite's, which layers keep as they keep the rest.
+func TestLocalFolder(t *testing.T) {
+	entries, err := os.ReadDir("/usr/local")
+	if err != nil || len(entries) == 0 {
+		t.Skip("this machine has no programs in /usr/local")
+	}
+	cfg := layered(t, 0)
+	box := launch(t, cfg)
+	if out, code := run(t, box, "ls /usr/local/"+entries[0].Name()+" && mkdir -p /usr/local/mine/sub && echo x >/usr/local/mine/f && echo '#!/bin/sh' >/usr/local/bin/tool && chmod 755 /usr/local/bin/tool && tool"); code != 0 {
+		t.Fatalf("install to /usr/local: %s", out)
+	}
+	if _, err := os.Stat("/usr/local/mine"); err == nil {
+		t.Fatal("the host's /usr/local was written to")
+	}
+	must(t, box.Stop())
+	freeze(t, &cfg)
+	box = launch(t, cfg)
+	if out, code := run(t, box, "tool && cat /usr/local/mine/f && rm -r /usr/local/mine && ! test -e /usr/local/mine && ls /usr/local/"+entries[0].Name()); code != 0 || !strings.HasPrefix(out, "x") {
+		t.Errorf("on a frozen layer: %d %s", code, out)
+	}
+	must(t, box.Stop())
+	if out, code := run(t, launch(t, cfg), "! test -e /usr/local/mine && tool"); code != 0 {
+		t.Errorf("started again: %s", out)
 	}
 }

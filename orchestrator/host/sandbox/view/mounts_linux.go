@@ -22,6 +22,9 @@ import (
 func OpenMounts(steps []Step, level spec.Level, ids *idrange.Range) (made []*os.File, err error) {
 	for _, s := range steps {
 		f, err := s.Open(level, ids)
+		if err != nil && s.Local && !spec.Short(err) {
+			f, err = openBind(Step{Kind: StepBind, Source: "/" + spec.LocalPath, ReadOnly: true}, nil)
+		}
 		if err != nil {
 			closeMounts(made)
 			what := s.Source
@@ -167,8 +170,8 @@ type layerFolders struct {
 	open []*os.File
 }
 
-// name opens one and names it by descriptor: the kernel takes no option longer than 256 bytes.
-func (l *layerFolders) name(path string) (string, error) {
+// name opens one, or the folder sub of it, and names it by descriptor: the kernel takes no option longer than 256 bytes.
+func (l *layerFolders) name(path, sub string) (string, error) {
 	dir, err := unix.AT_FDCWD, error(nil)
 	if l.ids != nil {
 		if dir, err = l.parent(filepath.Dir(path)); err != nil {
@@ -181,6 +184,13 @@ func (l *layerFolders) name(path string) (string, error) {
 		return "", fmt.Errorf("open layer %s: %w", path, err)
 	}
 	l.open = append(l.open, os.NewFile(uintptr(fd), path))
+	if sub != "" { // in a tree that a sprite may have filled
+		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV}
+		if fd, err = unix.Openat2(fd, sub, &how); err != nil {
+			return "", fmt.Errorf("open %s of layer %s: %w", sub, path, err)
+		}
+		l.open = append(l.open, os.NewFile(uintptr(fd), sub))
+	}
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 }
 
@@ -200,18 +210,31 @@ func (l *layerFolders) parent(path string) (int, error) {
 func tryOverlay(s Step, user bool, ids *idrange.Range) (*os.File, error) {
 	folders := layerFolders{ids: ids, in: map[string]int{}}
 	defer func() { closeMounts(folders.open) }()
-	named := folders.name
+	sub, work, workSub := "", s.Tree.Work, ""
+	if s.Local {
+		sub, work, workSub = spec.LocalPath, filepath.Dir(work), filepath.Base(work)
+	}
 	var lower, options []string
 	for _, path := range s.Tree.Lower {
-		name, err := named(path)
+		name, err := folders.name(path, sub)
+		if s.Local && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) {
+			continue // this layer has nothing there
+		}
+		if err != nil {
+			return nil, err
+		}
+		lower = append(lower, name)
+	}
+	if s.Local {
+		name, err := folders.name("/"+spec.LocalPath, "")
 		if err != nil {
 			return nil, err
 		}
 		lower = append(lower, name)
 	}
 	if s.Tree.Upper != "" {
-		for _, l := range []struct{ option, path string }{{"upperdir", s.Tree.Upper}, {"workdir", s.Tree.Work}} {
-			name, err := named(l.path)
+		for _, l := range []struct{ option, path, sub string }{{"upperdir", s.Tree.Upper, sub}, {"workdir", work, workSub}} {
+			name, err := folders.name(l.path, l.sub)
 			if err != nil {
 				return nil, err
 			}
@@ -221,6 +244,8 @@ func tryOverlay(s Step, user bool, ids *idrange.Range) (*os.File, error) {
 	switch {
 	case user:
 		options = append(options, "userxattr")
+	case s.Local: // an index would refuse a layer that lies in another's
+		options = append(options, "redirect_dir=off", "index=off")
 	case s.Tree.Upper != "":
 		options = append(options, "redirect_dir=on", "index=on")
 	default:

@@ -133,7 +133,7 @@ func (p *Plan) texts(c spec.Config) {
 
 // system shows the host's programs and libraries read-only, and of /etc what the list names. Where the host has a link, such
 // as /bin, the box has a mount: its owner cannot take that away.
-func (p *Plan) system(spec.Config) error {
+func (p *Plan) system(c spec.Config) error {
 	entries, err := os.ReadDir("/")
 	if err != nil {
 		return err
@@ -146,6 +146,9 @@ func (p *Plan) system(spec.Config) error {
 		if st, err := os.Stat("/" + name); err == nil && st.IsDir() {
 			p.bind("/"+name, name, true)
 		}
+	}
+	if tree, ok := c.Local(); ok {
+		p.Steps = append(p.Steps, Step{Kind: StepOverlay, Path: spec.LocalPath, Tree: tree, Own: true, Local: true})
 	}
 	for _, name := range etc {
 		if p.shown("/etc/" + name) {

@@ -1,0 +1,62 @@
+package spec
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A box that shows the host's programs shows /usr read-only, but programs install to /usr/local. So an overlay of its own lies
+// there: what the sprite writes goes to usr/local in the writable layer of its root, above what earlier layers and the host
+// have. Two overlays then have writable layers of which one lies in the other, which the kernel allows as long as no file is
+// used through both: the root's /usr/local is covered.
+
+// LocalPath is where in a root that overlay lies.
+const LocalPath = "usr/local"
+
+// Local is the overlay at /usr/local, if the box has one. Its layers are those of the root, in which it lies at LocalPath.
+func (c Config) Local() (*Root, bool) {
+	st, err := os.Lstat("/" + LocalPath)
+	if !c.Root.Host || c.Root.Upper == "" || err != nil || !st.IsDir() {
+		return nil, false
+	}
+	return &Root{Upper: c.Root.Upper, Work: filepath.Join(c.Root.Work, "local"), Lower: c.Root.Lower}, true
+}
+
+// MakeLocal makes the folders of Local in the writable layer, as far as they are missing, with the owners and times that the
+// folders below have.
+func (c Config) MakeLocal() error {
+	uid, gid := -1, -1
+	if c.Level == LevelRoot {
+		uid, gid = c.Owner()
+	}
+	root, err := os.OpenRoot(c.Root.Upper)
+	if err != nil {
+		return fmt.Errorf("make the folders of /usr/local: %w", err)
+	}
+	defer root.Close()
+	for _, path := range []string{filepath.Dir(LocalPath), LocalPath} {
+		if _, err := root.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err = (bone{path, 0o755, path == LocalPath}).make(root, uid, gid, false); err == nil {
+			err = c.Root.copyTimes(root, path)
+		}
+		if err != nil {
+			return fmt.Errorf("make the folders of /usr/local: %w", err)
+		}
+	}
+	return nil
+}
+
+// copyTimes gives a folder of the writable layer the times of the one that it covers.
+func (r Root) copyTimes(upper *os.Root, path string) error {
+	for _, lower := range r.Lower {
+		if st, err := os.Lstat(filepath.Join(lower, path)); err == nil && st.IsDir() {
+			return upper.Chtimes(path, st.ModTime(), st.ModTime())
+		}
+	}
+	return nil
+}
