@@ -52,7 +52,7 @@ type Config struct {
 	Version   string          // of this build
 	API       int             // version of the leader's interface, 0 = api.Version
 	Oldest    int             // oldest one of clients that are served, 0 = api.Oldest
-	Serving   bool            // leading is all that this process does: what it drives goes on unfollowed
+	Serving   bool            // the process does nothing but lead; its runs continue without a client that follows them
 	Self      string          // the lattice binary, for sandboxes
 	Spritekit string          // as told by the user, "" = look for it
 	Path      string          // $PATH, to look in
@@ -60,51 +60,51 @@ type Config struct {
 	Remote    *sprites.Client // nil = embedded host
 	Environ   []string        // the user's environment, for git
 	Log       zerolog.Logger
-	// CheckTool judges a path that one sprite is to see besides Tools; see host.Config. Nil refuses all.
+	// CheckTool checks a path that a single sprite is to see in addition to Tools; see host.Config. Nil refuses all.
 	CheckTool func(path string) (string, error)
-	// Network is what sprites of the embedded host reach.
+	// Network is the network policy of sprites of the embedded host.
 	Network host.Network
-	// Image is what sprites of the embedded host start from whose creation names no image; see host.Config.
+	// Image is the image of sprites of the embedded host whose creation names none; see host.Config.
 	Image string
-	// Shared is where caches lie that sprites read only; see host.Config.
+	// Shared holds the caches that sprites may only read; see host.Config.
 	Shared string
-	// Name and Email are who commits where neither the repository nor git's settings say.
+	// Name and Email are the author of commits if neither the repository nor git's settings name one.
 	Name, Email string
-	// MinIsolation refuses to run anything in sprites of the embedded host that are kept apart by less; see host.Config.
+	// MinIsolation is the least isolation at which sprites of the embedded host run commands; see host.Config.
 	MinIsolation sandbox.Level
-	// NoRoot has sprites of the embedded host without a root of their own.
+	// NoRoot turns off root in sprites of the embedded host.
 	NoRoot bool
-	// Box is what each sprite of the embedded host may use; 0 is the default.
+	// Box limits each sprite of the embedded host; 0 is the default.
 	Box sandbox.Limits
-	// WarmAfter is when an idle sprite of the embedded host falls asleep; 0 is the host's own.
+	// WarmAfter is the time after which an idle sprite of the embedded host falls asleep; 0 is the host's default.
 	WarmAfter time.Duration
-	// Models answers for models where a run does not say which; nil: none.
+	// Models are the models of runs that name none; nil: none.
 	Models drive.Models
 	// Policy holds the server's layers of the policy, the first one first.
 	Policy []policy.Layer
 	// Notify says where people are told about runs.
 	Notify Notify
-	// Credentials returns what this process authenticates with, by the names under which it may be reported. It may be nil.
+	// Credentials returns the credentials of this process, by the names under which they may be reported. It may be nil.
 	Credentials func() map[string]string
-	// ModelsOf answers for the models that a run was started with. key is the value of a variable that holds one's key.
+	// ModelsOf opens the models that a run was started with. key returns the value of a variable that holds a key.
 	ModelsOf func(m lattice.Models, key func(name string) string) (drive.Models, error)
-	// Told is what a flag of lattice serve said of the network.
+	// Told holds the network flags of lattice serve.
 	Told struct {
 		Network   string
 		HostPorts []uint16
 	}
-	// Settings are digests of the settings that hold for as long as this process leads, by name.
+	// Settings holds digests, by name, of the settings that apply for as long as this process leads.
 	Settings map[string]string
-	// Providers are those of the settings, which agents reach through the embedded host without their keys.
+	// Providers are the model providers of the settings. Agents reach them through the embedded host, without the keys.
 	Providers []ModelProvider
 	// Transport speaks to the providers of agents; nil is [http.DefaultTransport].
 	Transport http.RoundTripper
-	// ReadOnly is a folder for what is temporary when nothing can be written to Home: then runs can be read and backed up,
-	// and nothing else. "" otherwise.
+	// ReadOnly is a folder for temporary files if Home cannot be written: then runs can only be read and backed up. ""
+	// otherwise.
 	ReadOnly string
-	// WrapLog, when set, stands between the engine and the store.
+	// WrapLog, if not nil, wraps the store for the engine.
 	WrapLog func(driver.Log) driver.Log
-	// Warn tells the person at the terminal something that the run goes on in spite of.
+	// Warn shows a warning to the person at the terminal.
 	Warn func(string)
 }
 
@@ -137,10 +137,10 @@ type Leader struct {
 	drives   *drive.Drives
 	notifier *notifier
 	handler  http.Handler
-	// hostless is the reason that the embedded host could not be opened. Runs can then be read and backed up, nothing else.
+	// hostless is the reason why the embedded host could not be opened. Runs can then only be read and backed up.
 	hostless error
-	// noSkills is the reason that no skill may run in sprites of the embedded host; noSpritekit is the reason that sprites
-	// have no skills but those that their run brings.
+	// noSkills is the reason why no skill may run in sprites of the embedded host; noSpritekit is the reason why sprites have
+	// only the skills that their run brings.
 	noSkills, noSpritekit error
 
 	quiesced func() error // quiesce, once
@@ -184,7 +184,7 @@ func (l *Leader) open() (err error) {
 	return nil
 }
 
-// openAgents makes the routes by which agents reach models, which the embedded host takes when it is opened.
+// openAgents makes the routes by which agents reach models. The embedded host needs them when it is opened.
 func (l *Leader) openAgents() {
 	l.Records = &history.Records{Store: l.store}
 	l.agents = &agents{home: l.home, log: l.cfg.Log, records: l.Records, values: l.drives.Values, drives: l.drives, models: l.models,
@@ -192,7 +192,7 @@ func (l *Leader) openAgents() {
 	l.agents.routes = modelroute.New(modelroute.Options{Upstream: l.agents.findUpstream, Record: l.agents.recordUse, Transport: l.cfg.Transport})
 }
 
-// compose connects the parts. Each one holds those that it needs; none holds the Leader.
+// compose connects the parts. Each part holds the parts that it needs; none holds the Leader.
 func (l *Leader) compose(sprites http.Handler) {
 	d, watchers, values, activity := l.drives, l.drives.Watchers, l.drives.Values, l.drives.Activity
 	disk := func() string { // "" where nothing is known of it, as with a remote host
@@ -289,7 +289,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	return l.host.Handler(), nil
 }
 
-// unopened makes the reason why the embedded host could not be opened something that a user can act on.
+// unopened returns the error, with a remedy, that requests get if the embedded host could not be opened.
 func unopened(err error) error {
 	code := sprites.CodeUnavailable
 	if errors.Is(err, host.ErrDamaged) {
@@ -298,13 +298,13 @@ func unopened(err error) error {
 	return fault.Failed(code, "there are no sprites: %v", err).WithHint("%s", sprites.Remedy(&sprites.APIError{Code: code}))
 }
 
-// spriteURLs is where the URLs of sprites are served: a free port, the same each time if possible.
+// spriteURLs is the address on which the URLs of sprites are served: a free port, the same each time if possible.
 const spriteURLs = "127.0.0.1:0"
 
 // Handler serves the leader's API, and the embedded host's below /v1/sprites.
 func (l *Leader) Handler() http.Handler { return l.handler }
 
-// Hello says who leads.
+// Hello describes this leader.
 func (l *Leader) Hello() api.Hello {
 	h := api.Hello{
 		API: cmp.Or(l.cfg.API, api.Version), Oldest: cmp.Or(l.cfg.Oldest, api.Oldest), Version: l.cfg.Version,
@@ -324,8 +324,8 @@ func (l *Leader) Hello() api.Hello {
 	return h
 }
 
-// Quiesce stops driving and ends every sandbox. Runs stay resumable. What was asked before is still answered, so that the
-// server can end without cutting anybody off; Close comes after that.
+// Quiesce ends every drive and every sandbox. Runs stay resumable. Requests are still answered, so that the server can shut
+// down without cutting one off; Close comes after that.
 func (l *Leader) Quiesce() error { return l.quiesced() }
 
 func (l *Leader) quiesce() error {

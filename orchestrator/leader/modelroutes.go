@@ -18,14 +18,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 )
 
-// ModelProvider is a provider of the settings. Base is "" for the provider's own address. Key is asked for when it is needed;
-// sent is the value of a variable as a client of the leader sent it.
+// ModelProvider is a provider of the settings. Base is "" for the provider's own address. Key is called for each request;
+// sent returns the value of a variable that a client of the leader sent.
 type ModelProvider struct {
 	Name, Base string
 	Key        func(sent func(name string) string) (string, error)
 }
 
-// agents gives the agents of runs their variables and the way to their models. It holds no state of its own.
+// agents gives the agents of runs their variables and routes to their models. It holds no state of its own.
 type agents struct {
 	home    home.Home
 	log     zerolog.Logger
@@ -42,9 +42,9 @@ type agents struct {
 	credentials func() map[string]string // of this process, by name; may be nil
 }
 
-// environ is what agents of a run see besides, in one of its sprites. For providers that the run reaches through the host,
-// a pass stands for the key and an address of the host for the provider's. Remote sprites do not reach the host, and get the
-// values themselves.
+// environ returns the additional variables of a run's agents in one of its sprites. For providers that the run reaches
+// through the host, a pass replaces the key and an address of the host that of the provider. Remote sprites do not reach the
+// host and get the values themselves.
 func (a *agents) environ(run, sprite string) []string {
 	env := a.values.Environ(run)
 	rec, err := a.records.Load(run)
@@ -66,8 +66,8 @@ func (a *agents) environ(run, sprite string) []string {
 	return env
 }
 
-// findUpstream is where agents of a run that this process drives are led, and with which key: that of the environment in which
-// the run was started, else that of the settings.
+// findUpstream returns address and key of a provider for the agents of a run that this process drives: those of the
+// environment in which the run was started, else those of the settings.
 func (a *agents) findUpstream(run, provider string) (up modelroute.Upstream, ok bool) {
 	p, known := modelroute.Find(provider)
 	rec, err := a.records.Load(run)
@@ -108,7 +108,7 @@ func (a *agents) findUpstream(run, provider string) (up modelroute.Upstream, ok 
 // usesFile holds the requests that agents of a run made to models through the host, a line of JSON each.
 const usesFile = "model-requests.jsonl"
 
-// recordUse adds a request to the run's file. One that cannot be recorded is told of in the log.
+// recordUse appends a request to the run's file, and logs it.
 func (a *agents) recordUse(u modelroute.Use) {
 	line, err := json.Marshal(u)
 	if err == nil {

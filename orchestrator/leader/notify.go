@@ -30,7 +30,7 @@ type Notify struct {
 	On []string
 }
 
-// notifier tells people about runs: what skills ask it to tell them, and that a run waits or has ended.
+// notifier sends people the messages of skills, and notes about runs that wait or have ended.
 type notifier struct {
 	cfg    Notify
 	sender *notify.Sender

@@ -11,8 +11,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
-// Peek lists the newest runs of a home that nobody leads, newest first, without leading it and without changing anything;
-// limit 0 means all. It fails when somebody leads: ask that process.
+// Peek lists the newest runs of a home that no process leads, newest first; limit 0 means all. It does not lead the home and
+// changes nothing. It fails if a process leads.
 func Peek(home home.Home, limit int) ([]api.RunView, error) {
 	s, err := store.OpenReadOnly(home.Store())
 	if err != nil {
@@ -33,7 +33,7 @@ func Peek(home home.Home, limit int) ([]api.RunView, error) {
 	return views, nil
 }
 
-// PeekMoments is Peek for the moments of a run. Whether they can be gone back to only a leader knows.
+// PeekMoments is Peek for the moments of a run. Only a leader can tell which of them are available.
 func PeekMoments(home home.Home, id string) ([]api.Moment, error) {
 	s, err := store.OpenReadOnly(home.Store())
 	if err != nil {

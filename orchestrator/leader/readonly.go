@@ -14,13 +14,13 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// IsReadOnly reports whether a home was refused because its file system takes no writes.
+// IsReadOnly reports whether a home was refused because its file system is read-only.
 func IsReadOnly(err error) bool {
 	var p *fault.Error
 	return errors.As(err, &p) && p.Fault.Code == home.CodeReadOnly
 }
 
-// openReadOnly opens what can be read of a home on a file system that takes no writes.
+// openReadOnly opens a home on a read-only file system.
 func (l *Leader) openReadOnly() (err error) {
 	if l.store, err = store.OpenReadOnly(l.home.Store()); err != nil {
 		return problem.StoreProblem(err)
@@ -38,10 +38,10 @@ func (l *Leader) openReadOnly() (err error) {
 	return nil
 }
 
-// SocketName is what the socket of a leader is called in its folder.
+// SocketName is the file name of a leader's socket.
 const SocketName = "lattice.sock"
 
-// readOnly refuses what would have to write to the home.
+// readOnly returns the error of an operation that would have to write to the home.
 func readOnly(text string) error {
 	return fault.Denied(home.CodeReadOnly, "%s", text).WithHint("set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same")
 }

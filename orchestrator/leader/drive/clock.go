@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 )
 
-// WithClocks gives runners this machine's clocks; the engine says what each is for.
+// WithClocks gives runners the clocks of this machine; driver.Deps says which clock is for which purpose.
 func WithClocks(d driver.Deps) driver.Deps {
 	start := time.Now()
 	d.Now, d.After = time.Now, time.After

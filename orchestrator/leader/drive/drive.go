@@ -18,11 +18,11 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Drives owns the loaded runs and decides who drives which until when. The zero value has no runs. It is safe for concurrent
+// Drives owns the loaded runs and starts and stops their drives. The zero value has no runs. It is safe for concurrent
 // use.
 type Drives struct {
 	log      zerolog.Logger
-	serving  bool // runs continue although nobody follows them
+	serving  bool // runs continue although no client follows them
 	Values   *Values
 	Watchers *Watchers
 	Activity *Activity
@@ -32,7 +32,7 @@ type Drives struct {
 	Records  *history.Records
 	Recovery *Recovery
 	Sessions rester
-	Deps     func(run string) driver.Deps                                 // what its runner acts through
+	Deps     func(run string) driver.Deps                                 // through which its runner acts
 	Ended    func(run string, r *driver.Runner, status lattice.RunStatus) // called after the drive that ended it
 
 	loading sync.Mutex // held while a run is read from the store, before mu
@@ -54,8 +54,8 @@ func NewDrives(log zerolog.Logger, serving bool, values *Values) *Drives {
 	return &Drives{log: log, serving: serving, Values: values, Watchers: new(Watchers), Activity: new(Activity), loaded: map[string]*Loaded{}}
 }
 
-// IsDriven reports whether a run is driven, or goes on after a handover that is being tried, and the error that ended its
-// last drive.
+// IsDriven reports whether a run is driven, or will be after a handover that is being tried, and returns the error that
+// ended its last drive.
 func (d *Drives) IsDriven(id string) (driven bool, stopped error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +85,7 @@ func (d *Drives) IsClosing() bool {
 	return d.closing
 }
 
-// Drive has the run driven, if nobody does and there is something to do. It waits while a hand-over is tried.
+// Drive starts a drive of the run, unless it is driven or nothing is left to do. It waits while a handover is tried.
 func (d *Drives) Drive(ctx context.Context, id string) error {
 	if d.Hostless != nil {
 		return d.Hostless
@@ -108,7 +108,7 @@ func (d *Drives) Drive(ctx context.Context, id string) error {
 	}
 }
 
-// start begins a drive. mu is held.
+// start begins a drive. It requires mu.
 func (d *Drives) start(id string, r *Loaded) {
 	r.yielded = false
 	if r.Runner.State().Status.Ended() { // without a drive, by its first fact
@@ -135,8 +135,8 @@ func (d *Drives) start(id string, r *Loaded) {
 	d.Watchers.Notify(id)
 }
 
-// finish ends a drive, unless a decision came just when the runner had come to rest. A wait with a timer is driven again
-// when the timer is due.
+// finish ends a drive, unless a decision arrived when the runner had just come to rest. It arranges that a wait with a timer
+// is driven again when the timer is due.
 func (d *Drives) finish(id string, r *Loaded, stop driver.Stop, err error) bool {
 	d.mu.Lock()
 	put := errors.Is(err, driver.ErrYielded)
@@ -170,7 +170,7 @@ func (d *Drives) finish(id string, r *Loaded, stop driver.Stop, err error) bool 
 	return true
 }
 
-// driveLater drives a waiting run when its timer is due, unless it changes before: it was answered, or the leader ends.
+// driveLater drives a waiting run when its timer is due, unless the run changes before or the leader ends.
 func (d *Drives) driveLater(id string, r *Loaded, left time.Duration, changed <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	d.group.Go(func() {
@@ -200,7 +200,7 @@ func (d *Drives) countTimer(r *Loaded, n int) {
 	d.Activity.add(&d.Activity.timed, n)
 }
 
-// Detach lets a run go on when nobody follows it, for as long as this process leads, or hands it on.
+// Detach marks a run, if yes, to continue without a client that follows it, in this process and in the next leader.
 func (d *Drives) Detach(id string, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -209,13 +209,13 @@ func (d *Drives) Detach(id string, yes bool) {
 	}
 }
 
-// ClosingNow reports whether err only says that this leader is ending.
+// ClosingNow reports whether err says that this leader is ending.
 func ClosingNow(err error) bool { return errors.Is(err, errClosing) }
 
-// errClosing answers requests that come while the leader ends; another process may lead at once.
+// errClosing answers requests that arrive while the leader ends; another process may lead soon.
 var errClosing = fault.Busy(api.CodeLeaderEnding, "the leading lattice is ending").WithHint("try again")
 
-// AwaitIdle refuses a run that somebody drives. One that has just ended is let come to rest.
+// AwaitIdle fails if the run is driven. It waits for the drive of a run that has just ended.
 func (d *Drives) AwaitIdle(ctx context.Context, id string) error {
 	d.mu.Lock()
 	r := d.loaded[id]

@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Succession ends the leadership of this process: when it was idle for long enough, or when another process leads next.
+// Succession ends the leadership of this process: after a time without activity, or for another process that leads next.
 type Succession struct {
 	Drives   *Drives
 	Activity *Activity
@@ -23,15 +23,15 @@ type Succession struct {
 	Ending   chan struct{} // closed when the process ends
 }
 
-// Retire ends the leadership, as far as new work goes, when nothing was driven, timed or asked for during idle. It returns
-// ctx's error when that ends first, and nil when somebody else ended the leadership. Close must follow.
+// Retire refuses new work after a period of idle in which no run was driven, no timer was set and no request was served. It
+// returns ctx's error if ctx ends first, and nil if the leadership ended otherwise. Close must follow.
 func (s *Succession) Retire(ctx context.Context, idle time.Duration) error {
 	for {
 		if s.Drives.IsClosing() {
 			return nil
 		}
 		quiet, changed := s.Activity.isIdle()
-		// The timer counts the time that the machine was awake: a laptop does not wake up to a leader that has just gone.
+		// The timer does not count sleep of the machine, so that a laptop does not wake to a leader that retires at once.
 		t := time.NewTimer(idle)
 		if !quiet {
 			t.Stop()
@@ -53,7 +53,7 @@ func (s *Succession) Retire(ctx context.Context, idle time.Duration) error {
 	}
 }
 
-// hasRunningSprite reports whether a command runs in a sprite of the embedded host, with or without anybody attached to it.
+// hasRunningSprite reports whether a command runs in a sprite of the embedded host, attached or not.
 func (s *Succession) hasRunningSprite(ctx context.Context) bool {
 	if !s.Embedded {
 		return false
@@ -62,8 +62,8 @@ func (s *Succession) hasRunningSprite(ctx context.Context) bool {
 	return err == nil && slices.ContainsFunc(all, func(s sprites.Sprite) bool { return s.Status == "running" })
 }
 
-// HandOver puts down what is driven, each run when what it began has ended, and ends the leadership. When ctx ends
-// before, everything goes on as if nobody had asked.
+// HandOver stops every run after its current command, and ends the leadership. If ctx ends before, every run continues and
+// nothing has changed.
 func (s *Succession) HandOver(ctx context.Context, to api.HandoverRequest) (api.Handover, error) {
 	if to.WaitS > 0 {
 		var cancel context.CancelFunc
@@ -79,11 +79,12 @@ func (s *Succession) HandOver(ctx context.Context, to api.HandoverRequest) (api.
 	return api.Handover{Runs: left}, nil
 }
 
-// HandedOver is closed when another process leads next. The leader must then be closed, and its lock given up.
+// HandedOver returns a channel that is closed when another process leads next. The leader must then be closed and its lock
+// released.
 func (s *Succession) HandedOver() <-chan struct{} { return s.Handed }
 
-// Leave is HandOver for a process whose own work is done: it returns the runs that somebody has to go on with. What does
-// not come to rest before ctx ends is cut off.
+// Leave is HandOver for a process whose own work is done: it returns the runs that another process has to drive. Runs that do
+// not come to rest before ctx ends are cut off.
 func (s *Succession) Leave(ctx context.Context) []api.HandedRun {
 	select {
 	case <-s.Handed: // with all that it drove
@@ -114,7 +115,7 @@ func (s *Succession) pauseAll(ctx context.Context) ([]api.HandedRun, error) {
 	return left, nil
 }
 
-// awaitRest waits until nothing is driven and no sprite is used.
+// awaitRest waits until no run is driven and no request uses a sprite.
 func (s *Succession) awaitRest(ctx context.Context) error {
 	for {
 		rest, changed := s.Activity.isAtRest()

@@ -19,17 +19,17 @@ type Loaded struct {
 	Runner  *driver.Runner
 	begin   lattice.RunStarted // its first fact
 	fork    *lattice.RunForked // the same, of a run that goes on from another one
-	models  *lattice.Models    // those that it asks, nil for the leader's; guarded by mu
+	models  *lattice.Models    // that it asks, nil for the leader's; guarded by mu
 	cancel  func()             // stops the drive
-	done    chan struct{}      // closed when the drive has ended; nil while nobody drives
+	done    chan struct{}      // closed when the drive has ended; nil while the run is not driven
 	stopped error              // why the last drive ended
 
-	detached bool // goes on when nobody follows it
+	detached bool // continues without a client that follows it
 	timed    int  // waits with a timer: usually one, for a moment two
-	yielded  bool // put down while a hand-over is tried
+	yielded  bool // stopped while a handover is tried
 }
 
-// load returns a run, from memory or from the store. A runner whose append failed is replaced.
+// load returns a run, from memory or from the store. It replaces a runner whose append failed.
 func (d *Drives) load(id string) (*Loaded, error) {
 	d.loading.Lock()
 	defer d.loading.Unlock()
@@ -76,7 +76,7 @@ func (d *Drives) read(id string) (*Loaded, error) {
 	return &Loaded{Runner: runner, begin: p.Kept.Begin, fork: p.Kept.Fork, models: models}, nil
 }
 
-// LoadBegun is load, for a run that has its first fact; a crash may have come between recording the run and appending it.
+// LoadBegun loads a run, and appends its first fact if a crash came between its record and that fact.
 func (d *Drives) LoadBegun(ctx context.Context, id string) (*Loaded, error) {
 	r, err := d.load(id)
 	if err != nil || r.Runner.State().Status != lattice.Pending {
@@ -93,8 +93,8 @@ func (d *Drives) LoadBegun(ctx context.Context, id string) (*Loaded, error) {
 	return r, nil
 }
 
-// LoadReady is loadBegun for a run whose files are needed: after a restart of the machine or of the disk they are first
-// restored to a durable checkpoint.
+// LoadReady is LoadBegun for a run whose files are needed: after a restart of the machine or of the disk it first restores
+// them to a durable checkpoint.
 func (d *Drives) LoadReady(ctx context.Context, id string) (*Loaded, error) {
 	r, err := d.LoadBegun(ctx, id)
 	if err != nil {
@@ -103,18 +103,18 @@ func (d *Drives) LoadReady(ctx context.Context, id string) (*Loaded, error) {
 	return r, d.Recovery.recover(ctx, id, r.Runner)
 }
 
-// Forget lets the oldest ended runs go, with the secrets of their agents. id is one that has ended.
+// Forget drops the oldest ended runs from memory, with the secrets of their agents. id is a run that has ended.
 func (d *Drives) Forget(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.trim(id)
 }
 
-// KeepLoaded is how many ended runs stay in memory, so that whoever has just decided about one finds it there. An older
-// one is loaded again when it is rewound; what it has to show is in the store.
+// KeepLoaded is the number of ended runs that stay in memory, for requests that follow soon. An older run is shown from the
+// store, and loaded again when it is rewound.
 const KeepLoaded = 32
 
-// trim is forget, with mu held.
+// trim is Forget; it requires mu.
 func (d *Drives) trim(id string) {
 	d.done = append(slices.DeleteFunc(d.done, func(other string) bool { return other == id }), id)
 	for len(d.done) > KeepLoaded {
@@ -163,7 +163,7 @@ func (d *Drives) SetModels(r *Loaded, m *lattice.Models) {
 	r.models = m
 }
 
-// RenewModels are the classes that a run keeps as the settings name them now, nil where nothing changed.
+// RenewModels returns the model classes of a run with their present settings, nil if nothing changed.
 func (d *Drives) RenewModels(r *Loaded, now *lattice.Models) *lattice.Models {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -172,7 +172,7 @@ func (d *Drives) RenewModels(r *Loaded, now *lattice.Models) *lattice.Models {
 	}
 	renewed := now.Only(slices.Collect(maps.Keys(r.models.Classes)))
 	for name, class := range r.models.Classes {
-		if _, ok := renewed.Classes[name]; !ok { // the settings name it no more
+		if _, ok := renewed.Classes[name]; !ok { // the settings do not name it now
 			renewed.Classes[name] = class
 		}
 	}
@@ -182,7 +182,7 @@ func (d *Drives) RenewModels(r *Loaded, now *lattice.Models) *lattice.Models {
 	return &renewed
 }
 
-// LastModels are the models that a run asks: those of its start, unless it went back since to ask others.
+// LastModels returns the models that a run asks: those of its last rewind that names any, else those of its start.
 func LastModels(started *lattice.Models, facts []lattice.Entry) (*lattice.Models, error) {
 	for _, e := range slices.Backward(facts) {
 		if e.Type != (lattice.Rewound{}).FactType() {

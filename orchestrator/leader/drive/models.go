@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Models asks models, and knows beforehand which it could not ask. Ready and Upward answer for people: they send nothing.
+// Models asks models. Ready and Upward report, without a request, whether a class could be asked.
 type Models interface {
 	driver.Model
 	Ready(class string, priced bool) error
@@ -84,7 +84,8 @@ func (m *ModelSet) Find(kept *lattice.Models) (Models, error) {
 	return opened, nil
 }
 
-// Asker stops a run, instead of failing it, at a question that cannot be asked here: who resumes it may have forgotten a key.
+// Asker stops a run, instead of failing it, at a question that cannot be asked here: a key may be missing that the next
+// resume brings.
 type Asker struct{ Models func() (Models, error) }
 
 func (a Asker) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelReply, error) {

@@ -31,7 +31,7 @@ func (d *Drives) yield() ([]api.HandedRun, error) {
 	return left, nil
 }
 
-// resume ends what yield began: with closed set nothing is driven by this process any more, else everything continues.
+// resume ends the state that yield began. If closed, the process drives nothing after it; else every run continues.
 func (d *Drives) resume(closed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,14 +85,14 @@ func (d *Drives) StopAll() {
 	d.group.Wait()
 }
 
-// listUnfollowed returns the runs that the next leader has to drive: no client follows them to it.
+// listUnfollowed returns the runs that the next leader has to drive because no client follows them.
 func (d *Drives) listUnfollowed() []api.HandedRun {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.unfollowed()
 }
 
-// unfollowed is listUnfollowed with mu held.
+// unfollowed is listUnfollowed; it requires mu.
 func (d *Drives) unfollowed() []api.HandedRun {
 	var left []api.HandedRun
 	for id, r := range d.loaded {
@@ -115,13 +115,13 @@ func (d *Drives) describeWork() string {
 		}
 	}
 	if len(runs) == 0 {
-		return "somebody uses a sprite"
+		return "a request uses a sprite"
 	}
 	slices.Sort(runs)
 	return strings.Join(runs, ", ")
 }
 
-// AwaitHandover waits while a hand-over is being tried. It fails when the leader is ending.
+// AwaitHandover waits while a handover is being tried. It fails if the leader is ending.
 func (d *Drives) AwaitHandover(ctx context.Context) error {
 	for {
 		d.mu.Lock()

@@ -2,11 +2,11 @@ package history
 
 import "strings"
 
-// BranchPrefix begins the names of the branches that runs push to by themselves; behind it stands the run, and a number
-// once it was taken back behind a push.
+// BranchPrefix begins the names of branches that runs choose themselves. The run id follows, and a number after the run was
+// rewound across a push.
 const BranchPrefix = "lattice/"
 
-// OwnBranch is the name behind the prefix of a branch that is the run's own, "" of any other.
+// OwnBranch returns the name, without the prefix, of a branch that is the run's own, "" for any other branch.
 func OwnBranch(branch, run string) string {
 	name, ok := strings.CutPrefix(branch, BranchPrefix)
 	if ok && (name == run || strings.HasPrefix(name, run+"-")) {
@@ -20,5 +20,5 @@ const OwnerLabel = "lattice-run:"
 
 func LabelOf(run string) string { return OwnerLabel + run }
 
-// OwnSprite is the name of the sprite that is made for a run.
+// OwnSprite returns the name of the sprite that is made for a run.
 func OwnSprite(run string) string { return strings.ReplaceAll(run, "_", "-") }

@@ -18,7 +18,7 @@ import (
 // maxLog bounds a run's log file.
 const maxLog = 64 << 20
 
-// Outputs keeps what skills print besides events, a log file for each run.
+// Outputs keeps the output of skills that is not an event, in a log file for each run.
 type Outputs struct {
 	Home     home.Home
 	Logger   zerolog.Logger
@@ -28,8 +28,8 @@ type Outputs struct {
 	}
 }
 
-// cappedLog appends to a file up to maxLog and drops the rest. It holds no file open between writes: a call prints
-// little, and runs are many.
+// cappedLog appends to a file up to maxLog and drops the rest. It opens the file for each write: a call prints little, and
+// runs are many.
 type cappedLog struct {
 	mu    sync.Mutex
 	path  string
@@ -39,7 +39,7 @@ type cappedLog struct {
 func (c *cappedLog) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// What a skill prints for people is no reason to fail its call: a full disk loses log lines, not the run.
+	// Output must not fail the call that prints it: a full disk loses log lines, not the run.
 	f, err := os.OpenFile(c.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return len(p), nil
@@ -53,7 +53,7 @@ func (c *cappedLog) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Open opens the run's log, to which its skills' stderr and stray stdout go.
+// Open opens the run's log, which takes the stderr of its skills and stdout that is neither event nor result.
 func (o *Outputs) Open(id string) io.Writer {
 	path := filepath.Join(o.Home.Run(id), "output.log")
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -63,7 +63,7 @@ func (o *Outputs) Open(id string) io.Writer {
 	return &cappedLog{path: path, wrote: func() { o.Watchers.Notify(id) }}
 }
 
-// Log opens what the run's skills printed beside events, from a byte offset on.
+// Log opens the output log of a run at a byte offset.
 func (o *Outputs) Log(_ context.Context, id string, offset int64) (io.ReadCloser, error) {
 	id, err := o.Records.Resolve(id)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Past is a run as its journal tells it.
+// Past is a run with its facts and moments.
 type Past struct {
 	Run
 	Parsed *ir.Program
@@ -22,7 +22,7 @@ type Past struct {
 	Points []replay.Point
 }
 
-// Lose marks the moments before some time whose files would be those in the sprite.
+// Lose marks the moments before until that have their files in the sprite: the files are lost.
 func (p Past) Lose(until time.Time, why string) {
 	for i, pt := range p.Points {
 		if pt.Files == replay.FilesUnchanged && p.at(pt).Before(until) {
@@ -31,7 +31,7 @@ func (p Past) Lose(until time.Time, why string) {
 	}
 }
 
-// at is when a moment was.
+// at returns the time of a moment.
 func (p Past) at(pt replay.Point) time.Time {
 	i := slices.IndexFunc(p.Facts, func(e lattice.Entry) bool { return e.Seq == pt.Seq })
 	return p.Facts[i].At
@@ -96,7 +96,7 @@ func (p Past) Judged(pt replay.Point, ids map[string]bool, found bool) api.Momen
 	return m
 }
 
-// View is a moment for people.
+// View returns a moment for clients.
 func (p Past) View(pt replay.Point) api.Moment {
 	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.at(pt), Files: string(pt.Files), Effects: EffectTexts(pt.Effects)}
 	if pt.Pair != nil {

@@ -21,27 +21,27 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Run is what the store keeps of a run, with its options read.
+// Run is the record of a run, with its options decoded.
 type Run struct {
 	store.RunRecord
 	Kept Options
 }
 
-// Options is what a record keeps for the leader. Begin is the run's first fact, for the case that a crash came between
-// recording the run and appending it.
+// Options is the part of a record that the leader defines. Begin is the run's first fact, which is appended again if a crash
+// came between the record and the fact.
 type Options struct {
 	api.Options
 	Begin lattice.RunStarted `json:"begin"`
-	// Pinned are the manifests of skills that are not ours, as they were when the run started.
+	// Pinned holds the manifests of drop-in skills as they were when the run started.
 	Pinned []json.RawMessage `json:"pinned,omitempty"`
-	// Of a run that began with an answer: the run that had asked, and all answers so far.
+	// ResumedFrom is the run that asked the question whose answer began this one; Answers are all answers so far.
 	ResumedFrom string            `json:"resumed_from,omitempty"`
 	Answers     map[string]string `json:"answers,omitempty"`
-	// Fork is the first fact, in the place of Begin, of a run that goes on from another one.
+	// Fork replaces Begin in a run that was forked from another one.
 	Fork *lattice.RunForked `json:"fork,omitempty"`
 }
 
-// Records reads what the store keeps of runs. It holds no state of its own.
+// Records reads the records and facts of runs. It holds no state of its own.
 type Records struct{ Store *store.Store }
 
 func ReadOptions(r store.RunRecord) (o Options, err error) {
@@ -61,7 +61,7 @@ func (rs *Records) Load(id string) (Run, error) {
 	return Run{RunRecord: r, Kept: kept}, err
 }
 
-// LoadBrief is record without the run's program, which is the largest part of it.
+// LoadBrief is Load without the program of the run, which is the largest part of the record.
 func (rs *Records) LoadBrief(id string) (Run, error) {
 	r, err := rs.Store.Record(id)
 	if err != nil {
@@ -71,7 +71,7 @@ func (rs *Records) LoadBrief(id string) (Run, error) {
 	return Run{RunRecord: r, Kept: kept}, err
 }
 
-// Resolve finds the run that a user means: an id, a unique prefix of one, or "" for the last run.
+// Resolve returns the id of the run that a user named: by its id, a unique prefix of it, or "" for the last run.
 func (rs *Records) Resolve(id string) (string, error) {
 	find := func() (store.RunRecord, error) { return rs.Store.Run(id) }
 	if id == "" {
@@ -89,7 +89,8 @@ func (rs *Records) Resolve(id string) (string, error) {
 	return found.ID, err
 }
 
-// FindStarted finds the run that was started with the same key: its asker has not heard of it.
+// FindStarted returns the run that was started with the same key, "" if there is none: the client may not have received the
+// reply.
 func (rs *Records) FindStarted(key string) (string, error) {
 	if key == "" {
 		return "", nil
@@ -110,7 +111,7 @@ var StartKey = regexp.MustCompile(`^[a-z2-7]{16}$`)
 
 func RunID(key string) string { return "run_" + key }
 
-// List returns the records of runs; of open ones there may be more than were asked for.
+// List returns the records of runs. For open runs it may return more than the limit.
 func (rs *Records) List(which api.RunList) ([]store.RunRecord, error) {
 	if which.WorkItem != "" {
 		return rs.listFor(which)
@@ -177,10 +178,10 @@ func (rs *Records) Outline(ctx context.Context, id string, after lattice.Seq, yi
 	return ctx.Err()
 }
 
-// near is how much of what is said next to a fact an outline tells.
+// near is the number of events next to each fact that an outline holds.
 const near = 32
 
-// FindAnswer is the run's last answer, or the one to the wait that is named; nil when there is none.
+// FindAnswer returns the last answer to a wait, or of the run if wait is ""; nil if there is none.
 func (rs *Records) FindAnswer(id, wait string) (*lattice.Answered, error) {
 	history, err := rs.Store.Load(id)
 	if err != nil {
@@ -202,7 +203,7 @@ func (rs *Records) FindAnswer(id, wait string) (*lattice.Answered, error) {
 	return last, nil
 }
 
-// WasRewoundTo reports whether the last rewind of a run went to a moment of that name.
+// WasRewoundTo reports whether the last rewind of a run went to a moment of the node that spec names.
 func (rs *Records) WasRewoundTo(id, spec string) (bool, error) {
 	history, err := rs.Store.Load(id)
 	if err != nil {
@@ -252,7 +253,7 @@ func (rs *Records) fold(id string) (at driver.Standing, begun bool, err error) {
 	return driver.Standing{State: f.State, Seq: h.Last, At: f.At}, true, nil
 }
 
-// NewHistory is a run's history as the engine takes it.
+// NewHistory converts a history of the store to one of the engine.
 func NewHistory(h store.History) replay.History {
 	return replay.History{Facts: h.Facts, Snapshot: h.State.Body, SnapshotSeq: h.State.Seq, Last: h.Last, EventBytes: h.EventBytes}
 }

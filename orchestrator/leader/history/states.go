@@ -14,8 +14,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// States reads the states of runs: from the runner of a run that is loaded, else from the store. It is safe for concurrent
-// use, and holds no state of its own.
+// States reads the states of runs, from the runner of a loaded run, else from the store. It is safe for concurrent use and
+// holds no state of its own.
 type States struct {
 	Store   *store.Store
 	Records *Records
@@ -25,8 +25,8 @@ type States struct {
 	Disk func() string // "" when unknown
 }
 
-// Read returns the state of a run; begun is false before the first fact. Not every fact is followed by a snapshot: when
-// facts follow the last one, because a process was killed, they are folded.
+// Read returns the state of a run; begun is false before the first fact. If facts follow the last snapshot, because a
+// process was killed, Read folds them.
 func (s *States) Read(id string) (at driver.Standing, begun bool, err error) {
 	if r := s.Live.Runner(id); r != nil && !r.Broken() {
 		at = r.Standing()
@@ -123,7 +123,7 @@ func (s *States) CheckSpriteFree(id, sprite string) error {
 	return nil
 }
 
-// ReadPast reads a run's past from the store, without asking the host.
+// ReadPast reads the past of a run from the store, without requests to the host.
 func (s *States) ReadPast(id string) (Past, error) {
 	p, _, err := s.Records.ReadHistory(id)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *States) ReadPast(id string) (Past, error) {
 	return p, s.MarkShared(p)
 }
 
-// MarkShared marks moments whose files would be those in the sprite, if another run has had the sprite since.
+// MarkShared marks the moments that have their files in the sprite as lost if another run has used the sprite since.
 func (s *States) MarkShared(p Past) error {
 	all, err := s.Store.OfSprite(p.Sprite)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *States) MarkShared(p Past) error {
 	return nil
 }
 
-// MarkTorn marks moments whose files would be those in the sprite, if the machine or the disk was restarted since.
+// MarkTorn marks the moments that have their files in the sprite as lost if the machine or its disk was restarted since.
 func (s *States) MarkTorn(p Past) error {
 	at, begun, err := s.Read(p.ID)
 	if err != nil || !begun {
@@ -179,8 +179,8 @@ func (s *States) MarkTorn(p Past) error {
 	return nil
 }
 
-// ListIssued returns the call ids that were issued in a run so far. The calls in progress are read before the facts: a call
-// that ends between the two reads is then in both.
+// ListIssued returns the ids of the calls that a run has made. It reads the calls in progress before the facts, so that a call
+// that ends between the two reads is in both.
 func (s *States) ListIssued(id string) map[string]bool {
 	ids := s.listPending(id)
 	history, err := s.Store.Load(id)

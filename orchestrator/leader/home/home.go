@@ -18,7 +18,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Home is a state directory ($LATTICE_HOME) and where things lie in it.
+// Home is a state directory ($LATTICE_HOME).
 type Home string
 
 // Store is the bbolt file with all runs.
@@ -27,13 +27,13 @@ func (h Home) Store() string { return filepath.Join(string(h), "runs.db") }
 // Sprites is the embedded host's directory.
 func (h Home) Sprites() string { return filepath.Join(string(h), "sprites") }
 
-// Bundles holds verified copies of what sprites asked to push, by content.
+// Bundles holds verified copies of the bundles that sprites proposed to push, named by content.
 func (h Home) Bundles() string { return filepath.Join(string(h), "bundles") }
 
 // Scratch holds temporary repositories; it is wiped by the next leader.
 func (h Home) Scratch() string { return filepath.Join(string(h), "scratch") }
 
-// Mirrors holds what was fetched of repositories that runs name by URL; it is a cache.
+// Mirrors caches repositories that runs name by URL.
 func (h Home) Mirrors() string { return filepath.Join(string(h), "mirrors") }
 
 // Run is a run's own directory: its repository bundle and its log.
@@ -42,13 +42,13 @@ func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id
 // Notifications is where notifications wait to be delivered.
 func (h Home) Notifications() string { return filepath.Join(string(h), "notifications") }
 
-// Logs holds what leaders in the background logged.
+// Logs holds the logs of leaders in the background.
 func (h Home) Logs() string { return filepath.Join(string(h), "logs") }
 
 // Skills is where the spritekit with this digest is installed.
 func (h Home) Skills(digest string) string { return filepath.Join(string(h), "skills", digest) }
 
-// DropIns holds skills of others, as they were when a run or a sprite took them along.
+// DropIns holds copies of drop-in skills, made when a run or a sprite was given them.
 func (h Home) DropIns() string { return filepath.Join(string(h), "dropins") }
 
 // maxSocketPath is the longest path that a unix socket address holds, with room for its end.
@@ -58,7 +58,7 @@ const maxSocketPath = 100
 // own directory below the system's temporary one.
 func (h Home) Socket() string {
 	if h == "" {
-		return "" // nobody answers there
+		return "" // no process listens there
 	}
 	path := filepath.Join(string(h), "lattice.sock")
 	if len(path) <= maxSocketPath {
@@ -70,7 +70,7 @@ func (h Home) Socket() string {
 
 func shortDir() string { return "/tmp/lattice-" + strconv.Itoa(os.Getuid()) }
 
-// prepare makes the directory, for its owner alone. Errors are problems that say what to do.
+// prepare makes the directory, with access for its owner alone. Its errors have remedies.
 func (h Home) prepare() error {
 	if h == "" {
 		return fault.BadInput("home_unknown", "there is no place to keep runs: neither LATTICE_HOME nor HOME is set").WithHint("export LATTICE_HOME=DIR")
@@ -95,15 +95,15 @@ func (h Home) prepare() error {
 		return homeProblem("make socket directory", err)
 	}
 	if why := unfit(info, os.Getuid()); why != "" || !info.IsDir() || info.Mode().Perm() != 0o700 {
-		return fault.Unsafe("home_unsafe", "%s belongs to somebody else or is open to others", shortDir()).WithHint("set LATTICE_HOME to a shorter path, whose socket needs no place in /tmp")
+		return fault.Unsafe("home_unsafe", "%s belongs to another user or is open to others", shortDir()).WithHint("set LATTICE_HOME to a shorter path, whose socket needs no place in /tmp")
 	}
 	return nil
 }
 
-// unfit says why a directory cannot be trusted with runs and their secrets, "" when it can.
+// unfit returns the reason why a directory must not hold runs and their secrets, "" if it may.
 func unfit(info os.FileInfo, uid int) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != uid {
-		return "belongs to somebody else"
+		return "belongs to another user"
 	}
 	if info.Mode().Perm()&0o002 != 0 {
 		return "may be written by everybody"
@@ -111,7 +111,7 @@ func unfit(info os.FileInfo, uid int) string {
 	return ""
 }
 
-// homeProblem tells why a state directory cannot be used. Other errors are passed on.
+// homeProblem adds code and remedy to the error of a state directory that cannot be used. It wraps other errors.
 func homeProblem(doing string, err error) error {
 	const elsewhere = "set LATTICE_HOME to a directory that you may write"
 	text := fmt.Sprintf("%s: %v", doing, err)
@@ -158,7 +158,7 @@ func (h Home) Acquire() (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// Left waits until nobody leads.
+// Left waits until no process leads.
 func (h Home) Left(ctx context.Context) error {
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		lock, err := h.Acquire()
@@ -176,7 +176,7 @@ func (h Home) Left(ctx context.Context) error {
 	}
 }
 
-// Unlock gives the leadership up.
+// Unlock ends the leadership.
 func (l *Lock) Unlock() error {
 	if l == nil { // nothing can be locked where nothing can be written
 		return nil

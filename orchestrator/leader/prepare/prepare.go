@@ -52,8 +52,8 @@ type Preparer struct {
 	NoSkills, NoSpritekit error
 }
 
-// Prepare makes a run's main sprite ready (engine.Preparer): it exists, holds the repository's bundle and task.json.
-// It is idempotent; the repository is read again when a crash cut it off, and what was recorded before counts.
+// Prepare makes the main sprite of a run (driver.Preparer), with the bundle of the repository and task.json. It is idempotent:
+// after a crash it reads the repository again.
 func (p *Preparer) Prepare(ctx context.Context, run, sprite string) (map[string]any, error) {
 	rec, err := p.Records.Load(run)
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *Preparer) ensureSprite(ctx context.Context, run, name string, o api.Opt
 	}
 	if _, err := p.Client.Create(ctx, sprites.Create{Name: name, Labels: []string{history.LabelOf(run)}, Tools: o.Tools, Skills: p.mountedSkills(o.Skills), Image: o.Image,
 		Config: o.Limits, MinIsolation: o.MinIsolation, Network: o.Network, HostPorts: o.HostPorts, Spritekit: o.Spritekit}); err != nil {
-		if sprites.Uncertain(err) { // it may have been made although nobody said so
+		if sprites.Uncertain(err) { // it may have been made although the answer was lost
 			if made, lookErr := p.Client.Get(ctx, name); lookErr == nil && slices.Contains(made.Labels, history.LabelOf(run)) {
 				return nil
 			}
@@ -122,8 +122,7 @@ func (p *Preparer) ensureSprite(ctx context.Context, run, name string, o api.Opt
 	return nil
 }
 
-// seed reads the repository outside, with the user's own git, and puts its bundle into the sprite. What comes back is
-// $ctx.repo.
+// seed reads the repository outside, with the user's own git, and writes its bundle into the sprite. It returns $ctx.repo.
 func (p *Preparer) seed(ctx context.Context, run, sprite string, o api.Options) (map[string]any, error) {
 	if err := os.MkdirAll(p.Home.Run(run), 0o700); err != nil {
 		return nil, fmt.Errorf("make run directory: %w", err)
@@ -135,7 +134,7 @@ func (p *Preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 	}
 	for _, warning := range s.Warnings {
 		fmt.Fprintln(p.Outputs.Open(run), warning.Message)
-		if !s.Local { // of a local one Start told
+		if !s.Local { // Start warned about a local one
 			p.Warn(warning.Message)
 		}
 	}
@@ -172,8 +171,8 @@ func (p *Preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 	return repo, nil
 }
 
-// Fork makes a copy of a sprite ready: that of a forked run, in which nothing speaks of the other run as if it were this
-// one, or that of an item of a MAP.
+// Fork makes a copy of a sprite ready (driver.Forker): the main sprite of a forked run, without the other run's outbox and
+// with a task.json of its own, or the sprite of an item of a MAP.
 func (p *Preparer) Fork(ctx context.Context, run string, from lattice.Pair, to string) (map[string]any, error) {
 	rec, err := p.Records.Load(run)
 	if err != nil {
@@ -192,7 +191,7 @@ func (p *Preparer) Fork(ctx context.Context, run string, from lattice.Pair, to s
 	if err := p.Session.Equip(ctx, to); err != nil {
 		return nil, err
 	}
-	// What was told in the other sprite is not told again in this one.
+	// The events of the other sprite are not events of this one.
 	err = p.Client.Rename(ctx, to, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+from.Sprite)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("put the outbox of %s aside: %w", from.Sprite, err)
@@ -218,10 +217,10 @@ func (p *Preparer) Fork(ctx context.Context, run string, from lattice.Pair, to s
 	return members, nil
 }
 
-// maxTask bounds a task.json, which what runs in the sprite may have written.
+// maxTask bounds a task.json, which programs in the sprite may have written.
 const maxTask = 1 << 20
 
-// renameTask has task.json name the new run.
+// renameTask writes the id of the new run into task.json.
 func (p *Preparer) renameTask(ctx context.Context, sprite, run string) error {
 	path := "/workspace/" + protocol.TaskFile
 	data, err := p.Client.ReadFile(ctx, sprite, path, maxTask)
@@ -234,7 +233,7 @@ func (p *Preparer) renameTask(ctx context.Context, sprite, run string) error {
 	task, err := expr.Decode(data)
 	members, ok := task.(map[string]any)
 	if err != nil || !ok {
-		return nil // what runs in a sprite may write it
+		return nil // a program in the sprite wrote it
 	}
 	members["run_id"] = run
 	if data, err = expr.Marshal(members); err != nil {
@@ -256,7 +255,7 @@ func (p *Preparer) Equip(ctx context.Context, sprite string) error {
 	}}.Equip(ctx, sprite)
 }
 
-// CheckSkills is why a run's skills may not run here, nil when they may.
+// CheckSkills fails if the skills of a run may not run here.
 func (p *Preparer) CheckSkills(o api.Options) error {
 	if p.NoSkills == nil && o.Spritekit == "" {
 		return p.NoSpritekit
@@ -264,7 +263,7 @@ func (p *Preparer) CheckSkills(o api.Options) error {
 	return p.NoSkills
 }
 
-// findSpritekit is the spritekit that a remote sprite gets: its run's, else the one that this process was told.
+// findSpritekit returns the spritekit of a remote sprite: that of its run, else that of this process.
 func (p *Preparer) findSpritekit(sprite string) string {
 	rec, err := p.Records.Load(strings.Replace(sprite, "-", "_", 1)) // the opposite of ownSprite
 	if err != nil || !rec.Kept.OwnSprite || rec.Sprite != sprite {
@@ -286,7 +285,7 @@ func (p *Preparer) sendSkills(ctx context.Context, sprite string, kept []string)
 	return nil
 }
 
-// mountedSkills are the folders that the embedded host shows a sprite; a remote one is sent them.
+// mountedSkills returns the folders that the embedded host shows a sprite. Remote sprites are sent them instead.
 func (p *Preparer) mountedSkills(kept []string) []string {
 	if p.Host == nil {
 		return nil
@@ -294,8 +293,7 @@ func (p *Preparer) mountedSkills(kept []string) []string {
 	return kept
 }
 
-// writeAnswers puts answers.json into a run's sprite, and the same into task. A sprite that others used before must not
-// hold theirs.
+// writeAnswers writes the answers of a run to answers.json in its sprite and to task. It removes those of an earlier run.
 func (p *Preparer) writeAnswers(ctx context.Context, sprite string, o history.Options, task *protocol.Task) error {
 	path := "/workspace/" + protocol.AnswersFile
 	if len(o.Answers) == 0 {

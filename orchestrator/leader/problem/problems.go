@@ -16,8 +16,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// SpriteProblem makes what the Sprites API answers, or that it does not, something that a user can act on: an exit code,
-// a code for machines and a remedy. Other errors stay as they are.
+// SpriteProblem adds exit code, code and remedy to an error of the Sprites API or of the connection to it. It returns other
+// errors unchanged.
 func SpriteProblem(err error) error {
 	var p *fault.Error
 	var answer *sprites.APIError
@@ -41,7 +41,7 @@ func SpriteProblem(err error) error {
 		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
 			return refuse(protocol.ExitDenied, "denied")
 		case answer.Code == "isolation_unavailable":
-			return fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor, which says what is missing, or use a remote sprite (SPRITES_API_URL)")
+			return fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor names the cause; or use a remote sprite (SPRITES_API_URL)")
 		case answer.Status == http.StatusConflict:
 			return refuse(protocol.ExitBusy, "conflict")
 		case answer.Status == http.StatusTooManyRequests:
@@ -61,7 +61,7 @@ func SpriteProblem(err error) error {
 	return err
 }
 
-// StoreProblem makes what a store or its disk refuses something that a user can act on; other errors stay as they are.
+// StoreProblem adds exit code, code and remedy to an error of the store or of its disk. It returns other errors unchanged.
 func StoreProblem(err error) error {
 	var p *fault.Error
 	var f *store.Failure

@@ -26,7 +26,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// What is kept of a run when it ends; the rest can be read as long as the sprite is there.
+// Bounds of the copies that are kept of a run when it ends. Other files can be read while the sprite exists.
 const (
 	maxKeptFile  = 8 << 20
 	maxKeptFiles = 200
@@ -34,7 +34,7 @@ const (
 	keepTimeout  = time.Minute
 )
 
-// product is a file that a run declared by an ARTIFACT event, as far as it counts.
+// product is a file that a run declared by an ARTIFACT event.
 type product struct {
 	ref    string // as declared
 	path   string // in the sprite
@@ -42,13 +42,13 @@ type product struct {
 	sha256 string // as declared, "" when it was not
 }
 
-// kept is the name of a product's copy. Names from a sprite never become names here.
+// kept returns the file name of a product's copy. It is a digest, because names from a sprite are not trusted.
 func (p product) kept() string {
 	sum := sha256.Sum256([]byte(p.sprite + "\x00" + p.ref + "\x00" + p.sha256))
 	return hex.EncodeToString(sum[:16])
 }
 
-// asProduct reads an entry; false when it declares no file, or is not to be acted on.
+// asProduct reads the declaration of a file from an entry. It returns false if the entry is not one, or must be ignored.
 func asProduct(e lattice.Entry) (product, bool) {
 	if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || len(e.Problems) > 0 || !session.Declares(e.Flags) {
 		return product{}, false
@@ -70,7 +70,7 @@ func asProduct(e lattice.Entry) (product, bool) {
 	return product{ref: artifact.Ref, path: at, sprite: e.Sprite, sha256: strings.ToLower(declared.SHA256)}, ok
 }
 
-// inSprite is where a declared file lies: below the workspace, or where an absolute name says.
+// inSprite returns the path of a declared file in the sprite. Relative names are below the workspace.
 func inSprite(ref string) (string, bool) {
 	if ref == "" || strings.ContainsRune(ref, 0) {
 		return "", false
@@ -92,7 +92,7 @@ type Artifacts struct {
 	Logger  zerolog.Logger
 }
 
-// Collect keeps copies of what a run declared. It may be called again; what cannot be had is said and left.
+// Collect copies the files that a run declared. It may be called again. Failures go to the output log of the run.
 func (a *Artifacts) Collect(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), keepTimeout)
 	defer cancel()
@@ -122,11 +122,11 @@ func (a *Artifacts) Collect(id string) {
 		room -= size
 	}
 	if left > 0 {
-		fmt.Fprintf(a.Outputs.Open(id), "%d artifacts are too large or too many to be kept; they can be had from sprite %s while it exists\n", left, all[0].sprite)
+		fmt.Fprintf(a.Outputs.Open(id), "%d artifacts are too large or too many to be kept; sprite %s has them while it exists\n", left, all[0].sprite)
 	}
 }
 
-// keep copies one product, unless that was done before. It returns the copy's size.
+// keep copies one product, unless a copy exists. It returns the size of the copy.
 func (a *Artifacts) keep(ctx context.Context, id string, p product, limit int64) (int64, error) {
 	dir := a.Home.Artifacts(id)
 	to := filepath.Join(dir, p.kept())
@@ -138,7 +138,7 @@ func (a *Artifacts) keep(ctx context.Context, id string, p product, limit int64)
 		return 0, err
 	}
 	if sum := sha256.Sum256(data); p.sha256 != "" && hex.EncodeToString(sum[:]) != p.sha256 {
-		return 0, errors.New("it is not what was declared any more")
+		return 0, errors.New("its content is not the declared content")
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, fmt.Errorf("make artifacts directory: %w", err)
@@ -158,7 +158,7 @@ func (a *Artifacts) keep(ctx context.Context, id string, p product, limit int64)
 	return int64(len(data)), nil
 }
 
-// Artifact reads a file that a run declared: the copy, else the sprite's own.
+// Artifact opens a file that a run declared: its copy, else the file in the sprite.
 func (a *Artifacts) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error) {
 	id, err := a.Records.Resolve(id)
 	if err != nil {
@@ -184,7 +184,7 @@ func (a *Artifacts) Artifact(ctx context.Context, id, ref string) (io.ReadCloser
 	return nil, fault.NotFound("artifact_not_found", "run %s declared no file %q", id, ref).WithHint("lattice artifacts %s", id)
 }
 
-// listProducts lists the files that a run declared, each with its last declaration, in the order of their first.
+// listProducts returns the files that a run declared, each with its last declaration, in the order of the first ones.
 func listProducts(s *store.Store, id string) ([]product, error) {
 	var all []product
 	at := map[string]int{}

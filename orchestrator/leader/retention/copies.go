@@ -14,16 +14,16 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Copies makes and removes the copies of sprites that forked runs and items of runs have.
+// Copies makes and removes the copies of sprites for forked runs and for items of a MAP.
 type Copies struct{ Client *sprites.Client }
 
-// noCopies is why a host that does not fork refuses.
+// noCopies returns the failure on a host that does not fork sprites.
 func noCopies() protocol.Fault {
-	return protocol.Fault{Code: "unsupported", Message: "this Sprites API copies no sprites, so there are no forks of runs in it and no items with sprites of their own", Hint: "the embedded host does: unset SPRITES_API_URL"}
+	return protocol.Fault{Code: "unsupported", Message: "this Sprites API does not copy sprites, so runs cannot be forked and items cannot have sprites of their own", Hint: "the embedded host does: unset SPRITES_API_URL"}
 }
 
-// CheckSupport refuses where the host copies no sprites, before anything is recorded. It asks for what no host does: a copy that
-// bears the name of the sprite itself.
+// CheckSupport fails if the host does not copy sprites. It requests a copy under the name of the sprite itself, which every
+// host refuses.
 func (c *Copies) CheckSupport(ctx context.Context, sprite string) error {
 	if _, err := c.Client.Fork(ctx, sprite, sprites.Current, sprite, ""); CannotFork(err) {
 		f := noCopies()
@@ -44,7 +44,7 @@ func (c *Copies) Ensure(ctx context.Context, label string, from lattice.Pair, to
 	case err == nil && slices.Contains(made.Labels, label):
 		return nil
 	case err == nil:
-		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to somebody else"}}
+		return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_taken", Message: "sprite " + to + " belongs to another owner"}}
 	case CannotFork(err):
 		return &lattice.Refusal{Fault: noCopies()}
 	case errors.Is(err, sprites.ErrNotFound):
@@ -53,8 +53,8 @@ func (c *Copies) Ensure(ctx context.Context, label string, from lattice.Pair, to
 	return fmt.Errorf("copy sprite %s: %w", from.Sprite, err)
 }
 
-// remove removes the copies that a run's items and calls had, but for those that are to stay. Those of a failed run are
-// kept with its own sprite, to be looked into.
+// remove removes the copies of a run's items and calls, except those in stay. Copies of a failed run are kept with its own
+// sprite, for inspection.
 func (c *Copies) remove(ctx context.Context, run, sprite string, stay []string) error {
 	if sprite == "" {
 		return nil
@@ -71,7 +71,7 @@ func (c *Copies) remove(ctx context.Context, run, sprite string, stay []string) 
 	return err
 }
 
-// List lists the copies that the items of a failed run left; none where the host does not say.
+// List returns the names of the copies that the items of a failed run left, none if the host cannot be asked.
 func (c *Copies) List(ctx context.Context, v api.RunView) []string {
 	if v.Status != lattice.Failed || v.Sprite == "" {
 		return nil
@@ -89,10 +89,10 @@ func (c *Copies) List(ctx context.Context, v api.RunView) []string {
 	return names
 }
 
-// CopyPrefix is how the names of a sprite's copies begin; see the engine.
+// CopyPrefix returns the prefix that the engine gives the names of a sprite's copies.
 func CopyPrefix(sprite string) string { return fmt.Sprintf("%.40s-", sprite) }
 
-// CannotFork reports whether a host's refusal says that it forks nothing.
+// CannotFork reports whether an error says that the host does not fork sprites.
 func CannotFork(err error) bool {
 	var refused *sprites.APIError
 	if !errors.As(err, &refused) {

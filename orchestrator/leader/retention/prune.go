@@ -31,7 +31,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Pruner removes what ended runs left behind: their sprites, copies of them, repositories and bundles.
+// Pruner removes the remains of ended runs: their sprites, copies of them, repositories and bundles.
 type Pruner struct {
 	Home    home.Home
 	Store   *store.Store
@@ -47,20 +47,20 @@ type Pruner struct {
 	mu sync.Mutex // held while something is removed, and by suspend
 }
 
-// Suspend keeps everything where it is until resume is called: what a caller has found is then still there.
+// Suspend holds removals back until resume is called, so that what the caller finds stays.
 func (pr *Pruner) Suspend() (resume func()) {
 	pr.mu.Lock()
 	return pr.mu.Unlock
 }
 
-// keepEnded is how many ended runs keep the sprite that was made for them, so that they can be looked into and rewound.
+// keepEnded is the number of ended runs that keep their own sprite, for inspection and rewinds.
 const keepEnded = 10
 
-// nearby is how many of the newest runs are looked at when a run ends: what ended before them was pruned before.
+// nearby is the number of the newest runs that are considered when a run ends: older ones were pruned before.
 const nearby = 100
 
-// listRecent is the runs to look at after run id has ended: the newest ones, or nil for all. It is all when the run is none of
-// the newest, and once in 64 runs, for what is left for other reasons.
+// listRecent returns the runs to consider after run id has ended: the newest, or nil for all. It returns nil if id is not
+// among the newest, and for one run in 64, to find what was left for other reasons.
 func (pr *Pruner) listRecent(id string) ([]store.RunRecord, error) {
 	near, err := pr.Store.Recent("", nearby)
 	here := slices.ContainsFunc(near, func(r store.RunRecord) bool { return r.ID == id })
@@ -70,7 +70,7 @@ func (pr *Pruner) listRecent(id string) ([]store.RunRecord, error) {
 	return near, nil
 }
 
-// PruneAfter prunes by the standing rule, after run id has ended.
+// PruneAfter prunes by the default rule, after run id has ended.
 func (pr *Pruner) PruneAfter(id string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -80,14 +80,14 @@ func (pr *Pruner) PruneAfter(id string) {
 		gone, err = pr.prune(ctx, api.PruneRequest{Keep: keepEnded}, near, false)
 	}
 	if err != nil {
-		pr.Logger.Warn().Err(err).Msg("remove what old runs left")
+		pr.Logger.Warn().Err(err).Msg("remove remains of old runs")
 	}
 	for _, p := range gone {
-		pr.Logger.Info().Str("kind", p.Kind).Str("name", p.Name).Str("run", p.RunID).Str("error", p.Error).Msg("removed what an old run left")
+		pr.Logger.Info().Str("kind", p.Kind).Str("name", p.Name).Str("run", p.RunID).Str("error", p.Error).Msg("removed remains of an old run")
 	}
 }
 
-// Prune removes what ended runs left behind, and says what that was.
+// Prune removes the remains of ended runs and returns a list of them.
 func (pr *Pruner) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, error) {
 	if r.Keep < 0 || r.OlderS < 0 {
 		return nil, fault.BadInput("bad_input", "keep and older must not be negative")
@@ -95,8 +95,8 @@ func (pr *Pruner) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, 
 	return pr.prune(ctx, r, nil, true)
 }
 
-// prune looks at the runs near, nil for all. It measures what it removes only when that is asked for: counting bytes means
-// walking the files.
+// prune considers the runs in near, nil for all. It measures what it removes only if measure is set, because that walks the
+// files.
 func (pr *Pruner) prune(ctx context.Context, r api.PruneRequest, near []store.RunRecord, measure bool) ([]api.Pruned, error) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
@@ -132,7 +132,7 @@ func (pr *Pruner) prune(ctx context.Context, r api.PruneRequest, near []store.Ru
 	return append(done, mirrors...), errors.Join(err, ctx.Err())
 }
 
-// mirrorRest is how long a repository's mirror is kept that no run asks for.
+// mirrorRest is the time for which an unused mirror of a repository is kept.
 const mirrorRest = 30 * 24 * time.Hour
 
 func (pr *Pruner) pruneMirrors(ctx context.Context, r api.PruneRequest, now time.Time) ([]api.Pruned, error) {
@@ -148,14 +148,14 @@ func (pr *Pruner) pruneMirrors(ctx context.Context, r api.PruneRequest, now time
 	return items, err
 }
 
-// plan is what a rule applies to.
+// plan holds the runs and files to which a rule applies.
 type plan struct {
 	runs    []history.Run   // ended, old enough, not pinned; newest first
 	used    map[string]bool // sprites that other runs have or had, by name
 	bundles []string        // verified bundles that no run needs any more
 }
 
-// bundleRest is how long a bundle is left alone, whoever refers to it: one that is being verified is in no state yet.
+// bundleRest is the time for which a bundle is kept in any case: no state names a bundle that is being verified.
 const bundleRest = time.Hour
 
 func (pr *Pruner) plan(r api.PruneRequest, near []store.RunRecord, now time.Time) (plan, error) {
@@ -211,8 +211,7 @@ func (pr *Pruner) plan(r api.PruneRequest, near []store.RunRecord, now time.Time
 	return p, err
 }
 
-// sourceOf names the sprite that a forked run in a state has yet to copy, "" when there is none. state is nil before the
-// first fact.
+// sourceOf returns the sprite that a forked run still has to copy, "" if there is none. state is nil before the first fact.
 func sourceOf(o history.Options, state []byte) string {
 	if o.Fork.Pair == nil {
 		return ""
@@ -224,7 +223,7 @@ func sourceOf(o history.Options, state []byte) string {
 	return o.Fork.Pair.Sprite
 }
 
-// unneeded lists the files in dir that no state names.
+// unneeded returns the files in dir that no state names.
 func unneeded(dir string, states [][]byte, now time.Time) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -243,7 +242,7 @@ func unneeded(dir string, states [][]byte, now time.Time) ([]string, error) {
 	return found, nil
 }
 
-// pruneSprite removes the sprite that was made for a run, unless another run has it or somebody works in it.
+// pruneSprite removes the sprite that was made for a run, unless another run uses it or a session is open in it.
 func (pr *Pruner) pruneSprite(ctx context.Context, rec history.Run, used map[string]bool, dry, measure bool) (api.Pruned, bool, error) {
 	item := api.Pruned{Kind: "sprite", Name: rec.Sprite, RunID: rec.ID}
 	if !rec.Kept.OwnSprite || used[rec.Sprite] {
@@ -274,8 +273,7 @@ func (pr *Pruner) pruneSprite(ctx context.Context, rec history.Run, used map[str
 	return item, true, nil
 }
 
-// pruneCopies removes the copies of a sprite that is not the run's own and does not take them along. Those that are to stay
-// as long as it does stay.
+// pruneCopies removes the copies of a sprite that is not the run's own, except those that are kept with that sprite.
 func (pr *Pruner) pruneCopies(ctx context.Context, rec history.Run, dry bool) ([]api.Pruned, error) {
 	if rec.Kept.OwnSprite || rec.Sprite == "" {
 		return nil, nil
@@ -322,12 +320,12 @@ func pruneFile(kind, path, run string, dry bool) (api.Pruned, bool) {
 	return item, true
 }
 
-// sizeOf is what the files below dir take on disk, as far as it can be seen.
+// sizeOf returns the disk space of the readable files below dir.
 func sizeOf(dir string) int64 {
 	var total int64
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // files come and go
+			return nil // files may vanish
 		}
 		if info, err := e.Info(); err == nil {
 			if st, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -339,8 +337,8 @@ func sizeOf(dir string) int64 {
 	return total
 }
 
-// RemoveCopies removes the copies that a run had which has ended. Nobody goes back meanwhile: one that has gone back since
-// makes new ones.
+// RemoveCopies removes the copies of a run that has ended. It holds back rewinds; a run that was rewound before keeps its
+// copies.
 func (pr *Pruner) RemoveCopies(id string, r *driver.Runner) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

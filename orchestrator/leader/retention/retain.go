@@ -19,15 +19,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// Boundaries are checkpoints that a run takes for itself, to go back to; a long one takes many. The newest of a sprite are
-// kept, those that a run still goes by (an open wait, a call that is under way, a copy that is to be made), and whatever a
-// person took (DESIGN 23).
+// A run takes boundary checkpoints for itself, to go back to; a long one takes many. Kept are the newest of a sprite, those
+// that a run still needs (for an open wait, a call in progress, a copy to be made), and all that a person took (DESIGN 23).
 const (
 	keepBoundaries = 16
-	sparePeriod    = 8 // boundaries between two looks at what is to spare
+	sparePeriod    = 8 // boundaries between two removals of spare ones
 )
 
-// Boundaries is the engine.Boundary: the session's, and what keeps its checkpoints from piling up.
+// Boundaries is the driver.Boundary: that of the session, which also removes spare checkpoints.
 type Boundaries struct {
 	*session.Session
 	Client *sprites.Client
@@ -38,8 +37,8 @@ type Boundaries struct {
 	counts map[string]int // guarded by mu: boundaries that this process took, by sprite
 }
 
-// Checkpoint takes a boundary, and from time to time removes those that are to spare. That a removal fails is no reason
-// to fail a run.
+// Checkpoint takes a boundary, and from time to time removes spare ones. A removal that fails is logged and does not fail the
+// run.
 func (b *Boundaries) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
 	pair, err := b.Session.Checkpoint(ctx, sprite)
 	if err == nil && b.isDue(sprite) {
@@ -50,7 +49,7 @@ func (b *Boundaries) Checkpoint(ctx context.Context, sprite string) (lattice.Pai
 	return pair, err
 }
 
-// isDue counts the boundaries of a sprite.
+// isDue counts a boundary of a sprite, and reports whether spare ones are to be removed now.
 func (b *Boundaries) isDue(sprite string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +78,7 @@ func (b *Boundaries) removeSpare(ctx context.Context, sprite, newest string) err
 	}
 	states, err := b.States.EncodeUsers(sprite)
 	if err != nil {
-		return fmt.Errorf("read what runs go by: %w", err)
+		return fmt.Errorf("read which checkpoints runs need: %w", err)
 	}
 	for _, c := range own[keepBoundaries:] {
 		named := fmt.Appendf(nil, `"checkpoint_id":%q`, c.ID)
@@ -93,8 +92,8 @@ func (b *Boundaries) removeSpare(ctx context.Context, sprite, newest string) err
 	return err
 }
 
-// Restore puts a sprite back to a checkpoint. One that has none to go back to is removed, so that it is made again; one that
-// is not the run's own is left for a person to look at.
+// Restore restores a sprite to a checkpoint. Without a checkpoint it removes the sprite, so that it is made again, or fails if
+// the sprite is not the run's own.
 func (b *Boundaries) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
 	if to.CheckpointID != "" {
 		return b.Session.Restore(ctx, sprite, to)

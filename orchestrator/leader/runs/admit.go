@@ -18,8 +18,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// admit refuses a run that could only fail: everything that is known to be missing before it starts, each kind at once.
-// Warnings of the preflight are no reason: the call itself is judged when it is made.
+// admit refuses a run that is known to fail, and names everything of one kind that is missing at once. Warnings of the
+// preflight do not refuse a run: the call itself is checked when it is made.
 func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 	p := flow.Program
 	if err := knownGrants(o.Grants); err != nil {
@@ -37,7 +37,7 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 		}
 	}
 	known := startContext("", o, time.Time{})
-	known["sprite"] = true // prepared before the first node, as is repo
+	known["sprite"] = true // prepared before the first node, like repo
 	if o.Repo != "" {
 		known["repo"] = true
 	}
@@ -64,7 +64,7 @@ func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
 	return nil
 }
 
-// refuseInput names everything at once that keeps an input from fitting the flow's input_schema.
+// refuseInput returns an error that names every violation of the flow's input_schema.
 func refuseInput(findings []ir.Finding) error {
 	var text []string
 	hint := ""
@@ -81,17 +81,17 @@ func refuseInput(findings []ir.Finding) error {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// passable refuses names of variables that no agent may get.
+// passable refuses the names of variables that agents must not get.
 func passable(names []string) error {
 	for _, name := range names {
 		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
-			return fault.BadInput("agent_env_invalid", "%q cannot be passed to an agent", name).WithHint("names that begin with LATTICE_ tell the skill itself what to do")
+			return fault.BadInput("agent_env_invalid", "%q cannot be passed to an agent", name).WithHint("names that begin with LATTICE_ configure the skill itself")
 		}
 	}
 	return nil
 }
 
-// knownGrants refuses a misspelt permission, which would be missed only when a call is denied.
+// knownGrants refuses unknown permissions, which would show only when a call is denied.
 func knownGrants(grants []string) error {
 	known := append(manifests.Permissions(), "*")
 	var unknown []string
@@ -106,7 +106,7 @@ func knownGrants(grants []string) error {
 	return fault.BadInput("permission_unknown", "there is no permission %s", strings.Join(unknown, ", ")).WithHint("known: %s", strings.Join(known, " "))
 }
 
-// startContext is $ctx as far as it does not depend on the sprite.
+// startContext returns the members of $ctx that do not depend on the sprite.
 func startContext(id string, o api.Options, now time.Time) map[string]any {
 	return map[string]any{
 		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),

@@ -35,7 +35,7 @@ func TestAdmit(t *testing.T) {
 		{"permission that may be needed", fmt.Sprintf(push, "$in.mode"), "", map[string]any{"mode": "direct"}, api.Options{Grants: all}, ""},
 		{"agent variable", pack, "", map[string]any{"x": 1}, api.Options{Grants: all, AgentEnv: []string{"API_KEY"}}, ""},
 		{"agent variable that is ours", pack, "", nil, api.Options{Grants: all, AgentEnv: []string{"LATTICE_CALL_ID"}},
-			"2 agent_env_invalid names that begin with LATTICE_ tell the skill itself what to do"},
+			"2 agent_env_invalid names that begin with LATTICE_ configure the skill itself"},
 		{"everything", fmt.Sprintf(push, "direct"), "", nil, api.Options{Grants: []string{"*"}}, ""},
 		{"misspelt", pack, "", nil, api.Options{Grants: []string{"fs:raed", "*"}},
 			"2 permission_unknown known: agent:run credential:fetch env:propose exec fs:read fs:write git:fetch git:push git:read git:write github:write net test:run user:notify *"},

@@ -16,8 +16,7 @@ import (
 // maxAnswer bounds the inputs of one answer, encoded.
 const maxAnswer = 256 << 10
 
-// answer checks a person's decision against what the wait expects and makes it a fact. Nothing is changed when it is
-// refused.
+// answer checks a person's decision against the inputs that the wait expects, and makes a fact of it.
 func answer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 	out := lattice.Answered{WaitID: w.ID, Decision: d.Decision, Comments: d.Comments, By: d.By}
 	switch d.Decision {
@@ -37,7 +36,7 @@ func answer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 		out.Inputs = inputs
 		return out, err
 	}
-	return out, fault.BadInput("bad_answer", "%q is no decision", d.Decision).WithHint("approve, reject or answer")
+	return out, fault.BadInput("bad_answer", "%q is not a decision", d.Decision).WithHint("approve, reject or answer")
 }
 
 func expects(w lattice.Wait) string {
@@ -48,12 +47,12 @@ func expects(w lattice.Wait) string {
 	return strings.Join(parts, ", ")
 }
 
-// convert types what a person wrote; every problem is named at once.
+// convert converts the inputs of a decision to the types that the wait expects. Its error names every problem.
 func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 	typed := map[string]any{}
 	if len(d.Typed) > 0 {
 		if err := json.Unmarshal(d.Typed, &typed); err != nil {
-			return nil, fault.BadInput("bad_answer", "typed inputs are no JSON object: %v", err)
+			return nil, fault.BadInput("bad_answer", "typed inputs are not a JSON object: %v", err)
 		}
 	}
 	out, problems := map[string]any{}, []string{}

@@ -26,7 +26,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Decisions makes the decisions of people facts.
+// Decisions makes facts of people's decisions.
 type Decisions struct {
 	Client  *sprites.Client
 	Records *history.Records
@@ -38,9 +38,9 @@ type Decisions struct {
 	Approvals *govern.Approvals
 }
 
-// Decide makes a person's decision a fact and has the run go on. Of several decisions on one wait exactly one counts, the
-// first that is on disk. The same decision again changes nothing and is answered like the first; another one is refused
-// with what was decided, by whom and when.
+// Decide appends a person's decision and drives the run. Of several decisions on one wait the first on disk counts. The same
+// decision again changes nothing and gets the same reply; a different one is refused with the first decision, its author
+// and its time.
 func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error) {
 	id, err := ds.Records.Resolve(id)
 	if err != nil {
@@ -93,8 +93,8 @@ func (ds *Decisions) record(ctx context.Context, id string, w lattice.Wait, d ap
 	return ds.Approvals.Ledger.Record(ctx, audit.WaitAnswered, audit.Run(id), "", map[string]any{"wait_id": w.ID, "wait": w.Kind, "node": w.Node, "decision": d.Decision, "comments": d.Comments})
 }
 
-// checkSprite refuses a decision on a run whose sprite is gone, so that the decision is not used up by a run that can only
-// fail. A host that cannot be asked is no reason: the run stops there, and goes on later.
+// checkSprite refuses a decision on a run whose sprite is gone, so that the decision is not spent on a run that is known to
+// fail. If the host cannot be asked, the decision is taken: the run stops at the sprite and can be resumed.
 func (ds *Decisions) checkSprite(ctx context.Context, id string, w lattice.Wait) error {
 	rec, err := ds.Records.Load(id)
 	if err != nil || rec.Sprite == "" || w.Legacy() && rec.Kept.OwnSprite {
@@ -108,10 +108,10 @@ func (ds *Decisions) checkSprite(ctx context.Context, id string, w lattice.Wait)
 	return fault.NotFound("sprite_missing", "the sprite %s of %s is not there any more, so the run cannot go on; nothing was recorded", rec.Sprite, id).WithHint("lattice sprite ls lists the sprites of this host: is SPRITES_API_URL set as it was when the run began? If the sprite is lost: lattice cancel %s", id)
 }
 
-// lookTimeout bounds the look for a sprite, for which a person waits.
+// lookTimeout bounds the search for a sprite while a person waits.
 const lookTimeout = 10 * time.Second
 
-// proceed has the run go on after a decision that is on disk. A leader that is ending leaves that to the next.
+// proceed drives the run after a decision. A leader that is ending leaves that to the next one.
 func (ds *Decisions) proceed(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
 	next, err := ds.States.FindNext(id)
 	if err != nil {
@@ -129,7 +129,7 @@ func (ds *Decisions) proceed(ctx context.Context, id string, d api.DecideRequest
 	return reply, err
 }
 
-// openWait picks the wait that a decision is about.
+// openWait returns the wait that a decision is about.
 func openWait(id string, s runstate.State, want string) (lattice.Wait, error) {
 	var ids []string
 	for _, w := range s.Waits {
@@ -148,7 +148,7 @@ func notWaiting(id string, s runstate.State) error {
 	return fault.Failed("not_waiting", "%s does not wait for that; it is %s", id, s.Status).WithHint("lattice show %s", id)
 }
 
-// answerLate answers a decision on a wait that is closed. typed are its inputs, where they were converted already.
+// answerLate replies to a decision on a closed wait. typed holds the inputs if they were converted before.
 func (ds *Decisions) answerLate(ctx context.Context, id string, d api.DecideRequest, typed json.RawMessage, refusal error) (api.DecideReply, error) {
 	first, err := ds.Records.FindAnswer(id, d.WaitID)
 	if err != nil {
@@ -162,14 +162,14 @@ func (ds *Decisions) answerLate(ctx context.Context, id string, d api.DecideRequ
 		p.Fault.Retryable = false
 		return api.DecideReply{}, p
 	}
-	// An approval whose run was cut off is approved again by people: the run goes on.
+	// A person repeats an approval whose run was cut off: the run continues.
 	return ds.proceed(ctx, id, d, api.DecideReply{WaitID: first.WaitID, Duplicate: true, By: first.By, At: first.At})
 }
 
 var verdicts = map[lattice.Decision]string{lattice.Approve: "approved already", lattice.Reject: "rejected already", lattice.Answer: "answered already"}
 
-// sameInputs reports whether an answer says what was answered before. The wait is closed and its types with it, so text
-// is compared to the text of what it was converted to.
+// sameInputs reports whether an answer equals the recorded one. The types of the wait are not known any more, so that text is
+// converted to each type in turn.
 func sameInputs(recorded json.RawMessage, d api.DecideRequest, typed json.RawMessage) bool {
 	var before, now map[string]any
 	if json.Unmarshal(recorded, &before) != nil {
@@ -198,7 +198,7 @@ func sameInputs(recorded json.RawMessage, d api.DecideRequest, typed json.RawMes
 	return true
 }
 
-// kinds are the types that text is converted to.
+// kinds are the types to which text is converted.
 var kinds = []string{"string", "boolean", "integer", "number", "map", "array", "array<string>"}
 
 func sameValue(a, b any) bool {

@@ -13,11 +13,11 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// The answer to a legacy question begins another run, with what this one was given and the answer (DESIGN 25). The
-// answer names it before it is there; whoever comes by begins it once, be it the command that answers, the same answer
-// given again, or lattice resume after a crash in between.
+// The answer to a legacy question begins another run, with the options of the first one and the answer (DESIGN 25). The fact
+// of the answer names that run before it exists. It is begun once: by the command that answers, by the same answer
+// repeated, or by lattice resume after a crash in between.
 
-// continueIn goes on with the run that next names, and begins it if nobody has.
+// continueIn drives the run that next names, and begins it unless it exists.
 func (rn *Starter) continueIn(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (api.RunView, error) {
 	v, begun, err := rn.link(ctx, id, next, values, detach)
 	if err != nil || begun {
@@ -26,7 +26,7 @@ func (rn *Starter) continueIn(ctx context.Context, id string, next runstate.Next
 	return rn.Drive(ctx, next.RunID, api.DriveRequest{Values: values, Detach: detach})
 }
 
-// link begins the run that next names; begun is false when it is there already.
+// link begins the run that next names; begun is false if it exists.
 func (rn *Starter) link(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (v api.RunView, begun bool, err error) {
 	rn.linking.Lock()
 	defer rn.linking.Unlock()

@@ -21,7 +21,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// ActionLog is the engine's log. It prints noted actions, and what became of them, to the output log of their run.
+// ActionLog is the engine's log. It also prints noted actions and their outcomes to the output log of their run.
 type ActionLog struct {
 	driver.Log
 	Outputs *history.Outputs

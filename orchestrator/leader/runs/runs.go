@@ -65,7 +65,7 @@ type Starter struct {
 	linking sync.Mutex // held while a run is begun by an answer
 }
 
-// Start checks a flow, records the run and has it driven. Nothing is recorded when the flow is refused.
+// Start checks a flow, records the run and drives it. It records nothing if the flow is refused.
 func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, error) {
 	if started, err := rn.Records.FindStarted(r.Key); err != nil || started != "" {
 		if err != nil {
@@ -85,7 +85,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 		return api.RunView{}, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
 	}
 	program := flow.Program
-	r.Flow = flow.ExecIR // what is recorded is what runs
+	r.Flow = flow.ExecIR // the record holds the program that runs
 	o := r.Options
 	if len(o.Grants) == 0 {
 		o.Grants = ir.DefaultGrants()
@@ -123,7 +123,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 	return rn.begin(ctx, program, r, history.Options{Options: o, Pinned: catalog.Pins()})
 }
 
-// begin records a run that was found fit to be one, and has it driven.
+// begin records an admitted run and drives it.
 func (rn *Starter) begin(ctx context.Context, program *ir.Program, r api.RunRequest, o history.Options) (api.RunView, error) {
 	id, secret, err := NewRun(r.Key)
 	if err != nil {
@@ -150,7 +150,7 @@ func (rn *Starter) begin(ctx context.Context, program *ir.Program, r api.RunRequ
 	}
 	if o.OwnSprite && rn.Host != nil {
 		if err := rn.Host.CheckIsolationFor(sandbox.Level(o.MinIsolation)); err != nil {
-			return api.RunView{}, fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor says what helps, or ask for less")
+			return api.RunView{}, fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor names a remedy; or require less isolation")
 		}
 	}
 	if err := rn.checkSpriteFree(o.Options); err != nil {
@@ -168,7 +168,7 @@ func (rn *Starter) begin(ctx context.Context, program *ir.Program, r api.RunRequ
 	if err := rn.create(ctx, id, secret, program, r, o); err != nil {
 		return api.RunView{}, err
 	}
-	// From here on the run exists: a leader that is ending says so by a run that nobody drives, lest it be started twice.
+	// From here on the run exists: a leader that is ending returns a run that is not driven, so that it is not started twice.
 	if err := rn.Drives.Drive(ctx, id); err != nil && !drive.ClosingNow(err) {
 		return api.RunView{}, err
 	}
@@ -195,7 +195,8 @@ func allowedWorld(program *ir.Program, requested []string, p policy.Policy) ([]s
 	return requested, nil
 }
 
-// listMissingObjects says what of its repository a run will not have, as far as it is known before the repository is read.
+// listMissingObjects returns warnings about parts of the repository that the run will not have, such as submodules, as far as
+// they are known before the repository is read.
 func (rn *Starter) listMissingObjects(ctx context.Context, o api.Options) (lines []string) {
 	if o.Repo == "" {
 		return nil
@@ -210,7 +211,7 @@ func (rn *Starter) listMissingObjects(ctx context.Context, o api.Options) (lines
 	return lines
 }
 
-// create records the run, with the fact that begins it.
+// create records the run with its first fact.
 func (rn *Starter) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o history.Options) error {
 	now := time.Now()
 	frozen, err := json.Marshal(startContext(id, o.Options, now))
@@ -242,7 +243,7 @@ func (rn *Starter) create(ctx context.Context, id string, secret []byte, program
 	return nil
 }
 
-// refuseFlow names every finding at once.
+// refuseFlow returns an error that names every finding.
 func refuseFlow(code string, exit int, findings []ir.Finding) error {
 	text, hint := compile.Refusal(findings)
 	p := fault.New(exit, code, "the flow is refused:\n  %s", text).WithHint("%s", hint)
@@ -252,7 +253,7 @@ func refuseFlow(code string, exit int, findings []ir.Finding) error {
 	return p
 }
 
-// NewRun draws an id, unless the asker has drawn it, and a secret. The secret never leaves the orchestrator.
+// NewRun draws an id, unless the client has drawn it, and a secret. The secret never leaves the orchestrator.
 func NewRun(key string) (id string, secret []byte, err error) {
 	draw := make([]byte, 42)
 	if _, err := rand.Read(draw); err != nil {
@@ -269,7 +270,7 @@ func (rn *Starter) checkSpriteFree(o api.Options) error {
 	return rn.States.CheckSpriteFree("", o.Sprite)
 }
 
-// RenewValues takes the values of a run's variables again: they are never stored.
+// RenewValues replaces the values of a run's variables, which are never stored.
 func (rn *Starter) RenewValues(id string, v api.Values) error {
 	rec, err := rn.Records.LoadBrief(id)
 	if err == nil {
@@ -278,8 +279,8 @@ func (rn *Starter) RenewValues(id string, v api.Values) error {
 	return err
 }
 
-// Drive goes on with an interrupted run. A run that is driven, waits or has ended is left alone; of one whose question
-// was answered, that is the run which that began.
+// Drive continues an interrupted run. It leaves a run alone that is driven, waits or has ended. If the question of a run was
+// answered, it continues the run that the answer began.
 func (rn *Starter) Drive(ctx context.Context, id string, req api.DriveRequest) (api.RunView, error) {
 	id, err := rn.Records.Resolve(id)
 	if err != nil {
@@ -301,7 +302,7 @@ func (rn *Starter) Drive(ctx context.Context, id string, req api.DriveRequest) (
 	return rn.Views.Build(id)
 }
 
-// Stop ends the driving of a run and waits for that.
+// Stop ends the drive of a run and waits for its end.
 func (rn *Starter) Stop(ctx context.Context, id string) (api.RunView, error) {
 	id, err := rn.Records.Resolve(id)
 	if err != nil {
@@ -317,7 +318,7 @@ func (rn *Starter) Stop(ctx context.Context, id string) (api.RunView, error) {
 	return rn.Views.Build(id)
 }
 
-// Cancel ends a run for good. A run that has ended already is shown as it is.
+// Cancel ends a run for good. It changes nothing about a run that has ended.
 func (rn *Starter) Cancel(ctx context.Context, id, by string) (api.RunView, error) {
 	id, err := rn.Records.Resolve(id)
 	if err != nil {
@@ -334,7 +335,7 @@ func (rn *Starter) Cancel(ctx context.Context, id, by string) (api.RunView, erro
 	return rn.Views.Build(id)
 }
 
-// completeOptions fills in what a run's own sprite gets that its start does not say.
+// completeOptions fills in the options of a run's own sprite that the request leaves open.
 func (rn *Starter) completeOptions(o *api.Options) {
 	if rn.Host == nil {
 		return
@@ -348,7 +349,7 @@ func (rn *Starter) completeOptions(o *api.Options) {
 func (rn *Starter) newCatalog(ctx context.Context, o api.Options) (*skillset.Catalog, error) {
 	c := &skillset.Catalog{Found: map[string]skillset.FoundSkill{}}
 	if len(o.Skills) > 0 && o.Sprite != "" && rn.Host != nil {
-		return nil, fault.BadInput("skills_of_sprite", "what a sprite has in /skills is chosen when it is made, and %s is there already", o.Sprite).WithHint("leave --skill out where %s was made with the skills, which are found there; else leave --sprite out, or make another: lattice sprite create NAME --skill %s", o.Sprite, o.Skills[0])
+		return nil, fault.BadInput("skills_of_sprite", "the skills of a sprite are chosen when it is made, and %s exists", o.Sprite).WithHint("leave --skill out where %s was made with the skills, which are found there; else leave --sprite out, or make another: lattice sprite create NAME --skill %s", o.Sprite, o.Skills[0])
 	}
 	var err error
 	if c.Given, err = dropin.ReadAll(o.Skills); err != nil {
@@ -359,7 +360,7 @@ func (rn *Starter) newCatalog(ctx context.Context, o api.Options) (*skillset.Cat
 		if err != nil {
 			return nil, err
 		}
-		// What was kept is what counts: the folder may have changed since it was read.
+		// The copy counts: the folder may have changed since it was read.
 		if c.Given[i], err = dropin.Read(kept); err != nil {
 			return nil, err
 		}
@@ -373,8 +374,8 @@ func (rn *Starter) newCatalog(ctx context.Context, o api.Options) (*skillset.Cat
 	return c, nil
 }
 
-// admitCopies refuses a flow whose nodes want sprites of their own where the host copies none, before anything is recorded.
-// A host may look for the sprite before it looks for the call, so that one which exists is asked about, where there is one.
+// admitCopies refuses a flow whose nodes need copies of sprites if the host does not copy sprites. It asks about an existing
+// sprite if there is one, because a host may look for the sprite before it looks at the call.
 func (rn *Starter) admitCopies(ctx context.Context, flow *compile.Flow, sprite string) error {
 	nodes := flow.Program.CopiesSprites()
 	if len(nodes) == 0 || rn.Host != nil {
@@ -402,7 +403,7 @@ func (rn *Starter) admitCopies(ctx context.Context, flow *compile.Flow, sprite s
 	return err
 }
 
-// findNamed refuses a run whose sprite, repository or ref is not there.
+// findNamed refuses a run whose sprite, repository or ref does not exist.
 func (rn *Starter) findNamed(ctx context.Context, program *ir.Program, o api.Options) error {
 	if o.Sprite != "" && program.CallsSkills() {
 		_, err := rn.Client.Get(ctx, o.Sprite)
