@@ -34,8 +34,8 @@ func TestAnswer(t *testing.T) {
 		{"every fault at once", form, api.DecideRequest{Decision: lattice.Answer, Inputs: map[string]string{"approved": "perhaps", "count": "3.5", "new": "x"}},
 			"!approved must be boolean, not \"perhaps\"; count must be integer, not \"3.5\"; new is not expected; extra (map) is missing; labels (array<string>) is missing"},
 		{"typed values are checked", form, api.DecideRequest{Decision: lattice.Answer, Typed: json.RawMessage(`{"labels":["a",1]}`)}, "!labels must be array<string>"},
-		{"typed values are an object", form, api.DecideRequest{Decision: lattice.Answer, Typed: json.RawMessage(`[1]`)}, "!no JSON object"},
-		{"no such decision", yes, api.DecideRequest{Decision: "perhaps"}, "!no decision"},
+		{"typed values are an object", form, api.DecideRequest{Decision: lattice.Answer, Typed: json.RawMessage(`[1]`)}, "!not a JSON object"},
+		{"no such decision", yes, api.DecideRequest{Decision: "perhaps"}, "!not a decision"},
 		{"too large", lattice.Wait{Kind: lattice.WaitSkill, Expected: map[string]string{"s": "string"}},
 			api.DecideRequest{Decision: lattice.Answer, Inputs: map[string]string{"s": strings.Repeat("x", maxAnswer)}}, "!at most"},
 	} {
