@@ -137,17 +137,18 @@ var mayImport = map[string][]string{
 
 	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
-	"orchestrator/boltfile":   {},
-	"orchestrator/durable":    {},
-	"orchestrator/patient":    {},
-	"orchestrator/lattice":    {"manifests", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/settings":   {"manifests"},
-	"orchestrator/ir":         {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
-	"orchestrator/ir/finding": {"manifests"},
-	"orchestrator/ir/expr":    {"orchestrator/ir/finding"},
-	"orchestrator/ir/check":   {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir", "orchestrator/ir/expr", "orchestrator/ir/finding"},
-	"orchestrator/sprites":    {},
-	"orchestrator/worktree":   {"orchestrator/lattice", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/boltfile":       {},
+	"orchestrator/durable":        {},
+	"orchestrator/patient":        {},
+	"orchestrator/lattice":        {"manifests", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/settings":       {"manifests"},
+	"orchestrator/ir":             {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
+	"orchestrator/ir/finding":     {"manifests"},
+	"orchestrator/ir/expr":        {"orchestrator/ir/finding"},
+	"orchestrator/ir/check":       {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir", "orchestrator/ir/expr", "orchestrator/ir/finding"},
+	"orchestrator/sprites":        {"orchestrator/sprites/socket"},
+	"orchestrator/sprites/socket": {},
+	"orchestrator/worktree":       {"orchestrator/lattice", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	// Processes of git, with and without limits.
 	"orchestrator/worktree/gitexec": {"orchestrator/lattice", "spritekit/protocol"},
 	// What of this machine sprites may be shown, and what it lacks.
@@ -207,7 +208,7 @@ var mayImport = map[string][]string{
 // owners lists the only packages that may import a third-party module. Other modules are free.
 var owners = map[string][]string{
 	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/host/records"},
-	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/reach", "orchestrator/host/wire", "orchestrator/sprites/spritestest"},
+	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/sprites/socket", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/reach", "orchestrator/host/wire", "orchestrator/sprites/spritestest"},
 	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/gitdir", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
 	"github.com/google/jsonschema-go":        {"skills/agent/schema", "spritekit/mcp"},

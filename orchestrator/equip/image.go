@@ -50,7 +50,7 @@ func FindStartImage(ctx context.Context, env *setup.Env, c *sprites.Client, said
 		return ref, nil
 	}
 	if !LooksLikePath(ref) {
-		img, err := c.Image(ctx, ref)
+		img, err := c.Images().Get(ctx, ref)
 		if err == nil {
 			return img.Digest, nil
 		}
@@ -62,7 +62,7 @@ func FindStartImage(ctx context.Context, env *setup.Env, c *sprites.Client, said
 	if err != nil {
 		return "", err
 	}
-	img, err := c.ImportImage(ctx, sprites.ImageImport{Ref: path}, ReportImport(env.Console))
+	img, err := c.Images().Import(ctx, sprites.ImageImport{Ref: path}, ReportImport(env.Console))
 	return img.Digest, ExplainImage(err)
 }
 
@@ -110,7 +110,7 @@ func CompleteImages(env *setup.Env) cobra.CompletionFunc {
 		defer cancel()
 		client, done := complete.PeekSprites(env)
 		defer done()
-		all, err := client.Images(ctx)
+		all, err := client.Images().List(ctx)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

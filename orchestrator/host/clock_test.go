@@ -25,14 +25,14 @@ func TestClockIsSet(t *testing.T) {
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.KeepAwake(ctx, "s", "work", time.Hour); err != nil {
+	if _, err := w.client.Tasks().KeepAwake(ctx, "s", "work", time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	var ids []string
 	enough := errors.New("enough")
 	for _, hours := range []time.Duration{0, 6, -6} {
 		set.Store(int64(hours * time.Hour))
-		tasks, err := w.client.Tasks(ctx, "s")
+		tasks, err := w.client.Tasks().List(ctx, "s")
 		if err != nil || len(tasks) != 1 || tasks[0].ExpiresAt.Sub(h.core.Now()).Round(time.Minute) != time.Hour {
 			t.Errorf("at %d h: tasks %+v, %v", hours, tasks, err)
 		}
@@ -42,7 +42,7 @@ func TestClockIsSet(t *testing.T) {
 		// A service that fails is started again when its pause is over.
 		name := "fails" + strconv.Itoa(len(ids))
 		started := 0
-		err = w.client.PutService(ctx, "s", sprites.Service{Name: name, Cmd: "false"}, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
+		err = w.client.Services().Put(ctx, "s", sprites.Service{Name: name, Cmd: "false"}, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
 			if e.Type != "started" {
 				return nil
 			}
@@ -55,7 +55,7 @@ func TestClockIsSet(t *testing.T) {
 		if started != 2 {
 			t.Errorf("at %d h: the service was started %d times: %v", hours, started, err)
 		}
-		if err := w.client.DeleteService(ctx, "s", name); err != nil {
+		if err := w.client.Services().Delete(ctx, "s", name); err != nil {
 			t.Error(err)
 		}
 		ids = append(ids, w.checkpoint())

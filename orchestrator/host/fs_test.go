@@ -82,7 +82,7 @@ func TestFilesPlainRace(t *testing.T) {
 			}
 		}
 		_ = w.client.WriteFile(t.Context(), "s", fmt.Sprintf("/workspace/d/%d", i), strings.NewReader("x"), 0o644)
-		_, _ = w.client.Copy(t.Context(), "s", "/workspace/d/f", fmt.Sprintf("/workspace/d/copy%d", i), sprites.CopyOptions{})
+		_, _ = w.client.Files().Copy(t.Context(), "s", "/workspace/d/f", fmt.Sprintf("/workspace/d/copy%d", i), sprites.CopyOptions{})
 	}
 	close(stop)
 	flipper.Wait()
@@ -126,7 +126,7 @@ func TestFilesDuringRestore(t *testing.T) {
 					t.Errorf("read %d bytes of several files", len(got))
 				}
 				_ = w.client.WriteFile(t.Context(), "s", "/workspace/big", strings.NewReader(strings.Repeat("n", long)), 0o644)
-				_, _ = w.client.ListTree(t.Context(), "s", "/workspace", "")
+				_, _ = w.client.Files().Tree(t.Context(), "s", "/workspace", "")
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestFilesDuringRestore(t *testing.T) {
 	if got, err := w.client.ReadFile(t.Context(), "s", "/workspace/big", 2*long); err != nil || string(got) != strings.Repeat("k", long) {
 		t.Errorf("after the restore: %d bytes, %v", len(got), err)
 	}
-	if list, err := w.client.ListTree(t.Context(), "s", "/workspace", ""); err != nil || len(list) != 2 {
+	if list, err := w.client.Files().Tree(t.Context(), "s", "/workspace", ""); err != nil || len(list) != 2 {
 		t.Errorf("after the restore: %+v, %v", list, err)
 	}
 }
@@ -163,7 +163,7 @@ func TestFilesDuringDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	watch, err := w.client.Watch(t.Context(), "s", []string{"/workspace"}, true)
+	watch, err := w.client.Files().Watch(t.Context(), "s", []string{"/workspace"}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -199,11 +199,11 @@ func TestFilesMany(t *testing.T) {
 	if err != nil || code != 0 {
 		t.Fatal(code, err)
 	}
-	list, err := w.client.ListDir(t.Context(), "s", "/workspace/many")
+	list, err := w.client.Files().List(t.Context(), "s", "/workspace/many")
 	if err != nil || len(list) != n || list[0].Name != "000001" || list[n-1].Name != fmt.Sprintf("%06d", n) {
 		t.Fatalf("ListDir = %d, %v", len(list), err)
 	}
-	if err := w.client.Remove(t.Context(), "s", "/workspace/many", true); err != nil {
+	if err := w.client.Files().Remove(t.Context(), "s", "/workspace/many", true); err != nil {
 		t.Error(err)
 	}
 }

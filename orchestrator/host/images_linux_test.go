@@ -99,7 +99,7 @@ func TestSpriteFromImage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		img, err := w.client.Image(ctx, root)
+		img, err := w.client.Images().Get(ctx, root)
 		if err != nil || made.Image != img.Digest {
 			t.Fatalf("sprite of %q, image %+v, %v", made.Image, img, err)
 		}
@@ -145,7 +145,7 @@ func TestSpriteFromImage(t *testing.T) {
 			}
 		}
 		var refused *sprites.APIError
-		if err := w.client.RemoveImage(ctx, img.Digest); !errors.As(err, &refused) || refused.Status != http.StatusConflict || !strings.Contains(err.Error(), "fork, s") {
+		if err := w.client.Images().Remove(ctx, img.Digest); !errors.As(err, &refused) || refused.Status != http.StatusConflict || !strings.Contains(err.Error(), "fork, s") {
 			t.Errorf("remove an image in use: %v", err)
 		}
 		for _, name := range []string{"s", "fork"} {
@@ -153,7 +153,7 @@ func TestSpriteFromImage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := w.client.RemoveImage(ctx, img.Digest); err != nil {
+		if err := w.client.Images().Remove(ctx, img.Digest); err != nil {
 			t.Error(err)
 		}
 		w.check()
@@ -266,7 +266,7 @@ func TestDefaultImage(t *testing.T) {
 			t.Fatalf("Create = %+v, %v", made, err)
 		}
 	}
-	if all, err := w.client.Images(t.Context()); err != nil || len(all) != 1 {
+	if all, err := w.client.Images().List(t.Context()); err != nil || len(all) != 1 {
 		t.Errorf("Images = %+v, %v", all, err)
 	}
 	if out, _ := w.sh("b", "cat /etc/os-release"); out != "NAME=small" {
@@ -291,7 +291,7 @@ func TestDefaultImage(t *testing.T) {
 	if _, err := w.client.Exec(t.Context(), "a", sprites.Exec{Cmd: []string{"true"}}); err == nil || !strings.Contains(err.Error(), "import it again") {
 		t.Errorf("Exec without the image = %v", err)
 	}
-	if img, err := w.client.ImportImage(t.Context(), sprites.ImageImport{Ref: root}, nil); err == nil {
+	if img, err := w.client.Images().Import(t.Context(), sprites.ImageImport{Ref: root}, nil); err == nil {
 		t.Errorf("a request imported %+v", img)
 	}
 	if _, err := w.host.ImportImage(t.Context(), root, "", nil); err != nil {

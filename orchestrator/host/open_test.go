@@ -41,7 +41,7 @@ var everything = map[string]func(ctx context.Context, w *world, ready func()) er
 		return errors.Join(err, <-led)
 	},
 	"files": func(ctx context.Context, w *world, ready func()) error {
-		watch, err := w.client.Watch(ctx, "s", []string{"/workspace"}, true)
+		watch, err := w.client.Files().Watch(ctx, "s", []string{"/workspace"}, true)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ var everything = map[string]func(ctx context.Context, w *world, ready func()) er
 		return err
 	},
 	"log": func(ctx context.Context, w *world, ready func()) error {
-		return w.client.ServiceLogs(ctx, "s", "listener", 10, sprites.ServiceCall{Duration: services.MaxFollow, OnEvent: func(sprites.ServiceEvent) error {
+		return w.client.Services().Logs(ctx, "s", "listener", 10, sprites.ServiceCall{Duration: services.MaxFollow, OnEvent: func(sprites.ServiceEvent) error {
 			ready()
 			return nil
 		}})
@@ -74,11 +74,11 @@ var everything = map[string]func(ctx context.Context, w *world, ready func()) er
 // serve runs a service of sprite s, and returns when it says that it is up.
 func (w *world) serve(name, cmd string, args ...string) {
 	w.Helper()
-	if err := w.client.PutService(w.Context(), "s", sprites.Service{Name: name, Cmd: cmd, Args: args}, sprites.ServiceCall{}); err != nil {
+	if err := w.client.Services().Put(w.Context(), "s", sprites.Service{Name: name, Cmd: cmd, Args: args}, sprites.ServiceCall{}); err != nil {
 		w.Fatal(err)
 	}
 	up := errors.New("up")
-	err := w.client.ServiceLogs(w.Context(), "s", name, 10, sprites.ServiceCall{Duration: services.MaxFollow, OnEvent: func(e sprites.ServiceEvent) error {
+	err := w.client.Services().Logs(w.Context(), "s", name, 10, sprites.ServiceCall{Duration: services.MaxFollow, OnEvent: func(e sprites.ServiceEvent) error {
 		if strings.Contains(e.Data, "up") {
 			return up
 		}

@@ -30,7 +30,7 @@ func (h hosted) listener(name, do string) int {
 			}
 			return seen(e)
 		}
-		return h.client.PutService(h.Context(), h.name, sprites.Service{Name: name, Cmd: "perl", Args: []string{"-e", script}}, f)
+		return h.client.Services().Put(h.Context(), h.name, sprites.Service{Name: name, Cmd: "perl", Args: []string{"-e", script}}, f)
 	})
 	return port
 }
@@ -174,7 +174,7 @@ func TestPortsAreWatched(t *testing.T) {
 		port = h.listener("echo", echo)
 		return nil
 	}
-	err := h.client.WatchPorts(ctx, "box", first, func(e sprites.PortEvent) error {
+	err := h.client.Ports().Watch(ctx, "box", first, func(e sprites.PortEvent) error {
 		events = append(events, e.Type)
 		if e.Port != port || e.Address != "127.0.0.1" || e.PID < 1 {
 			t.Errorf("event %+v, want port %d", e, port)
@@ -182,12 +182,12 @@ func TestPortsAreWatched(t *testing.T) {
 		if e.Type == "port_closed" {
 			return errSeen
 		}
-		return h.client.StopService(ctx, "box", "echo", 0, sprites.ServiceCall{})
+		return h.client.Services().Stop(ctx, "box", "echo", 0, sprites.ServiceCall{})
 	})
 	if !errors.Is(err, errSeen) || len(events) != 2 {
 		t.Errorf("WatchPorts = %v, events %q", err, events)
 	}
-	if list, err := h.client.Ports(ctx, "box"); err != nil || len(list) != 0 {
+	if list, err := h.client.Ports().List(ctx, "box"); err != nil || len(list) != 0 {
 		t.Errorf("Ports = %+v, %v", list, err)
 	}
 }

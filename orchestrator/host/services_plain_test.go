@@ -23,7 +23,7 @@ func TestPlainServices(t *testing.T) {
 	const server = `$|=1; use IO::Socket::INET; my $s=IO::Socket::INET->new(Listen=>5,LocalAddr=>"127.0.0.1:0") or die; print $s->sockport,"\n"; while(my $c=$s->accept){ print $c "here"; close $c }`
 	seen := errors.New("seen")
 	var port int
-	err := w.client.PutService(ctx, "s", sprites.Service{Name: "web", Cmd: "perl", Args: []string{"-e", server}}, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
+	err := w.client.Services().Put(ctx, "s", sprites.Service{Name: "web", Cmd: "perl", Args: []string{"-e", server}}, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
 		if _, err := fmt.Sscan(e.Data, &port); e.Type == "stdout" && err == nil {
 			return seen
 		}
@@ -49,13 +49,13 @@ func TestPlainServices(t *testing.T) {
 		conn.Close()
 		t.Error("the proxy reaches what the machine itself listens on")
 	}
-	if ports, err := w.client.Ports(ctx, "s"); err != nil || len(ports) != 1 || ports[0].Port != port {
+	if ports, err := w.client.Ports().List(ctx, "s"); err != nil || len(ports) != 1 || ports[0].Port != port {
 		t.Errorf("Ports = %+v, %v, want only %d", ports, err, port)
 	}
-	if err := w.client.StopService(ctx, "s", "web", time.Minute, sprites.ServiceCall{}); err != nil {
+	if err := w.client.Services().Stop(ctx, "s", "web", time.Minute, sprites.ServiceCall{}); err != nil {
 		t.Fatal(err)
 	}
-	if ports, err := w.client.Ports(ctx, "s"); err != nil || len(ports) != 0 {
+	if ports, err := w.client.Ports().List(ctx, "s"); err != nil || len(ports) != 0 {
 		t.Errorf("after the stop Ports = %+v, %v", ports, err)
 	}
 }

@@ -55,7 +55,7 @@ func (h hosted) sh(script string) string {
 // put defines a service and returns what was said until a word was.
 func (h hosted) put(s sprites.Service, until string) []string {
 	h.Helper()
-	return h.watch(until, func(f sprites.ServiceCall) error { return h.client.PutService(h.Context(), h.name, s, f) })
+	return h.watch(until, func(f sprites.ServiceCall) error { return h.client.Services().Put(h.Context(), h.name, s, f) })
 }
 
 var errSeen = errors.New("seen")
@@ -85,7 +85,7 @@ func (h hosted) watch(until string, call func(sprites.ServiceCall) error) (said 
 
 func (h hosted) service(name string) sprites.Service {
 	h.Helper()
-	s, err := h.client.Service(h.Context(), h.name, name)
+	s, err := h.client.Services().Get(h.Context(), h.name, name)
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -119,35 +119,35 @@ func TestServiceLife(t *testing.T) {
 		t.Errorf("the file holds %q", file)
 	}
 	said = h.watch("complete", func(f sprites.ServiceCall) error {
-		return h.client.StopService(t.Context(), "box", "web", time.Minute, f)
+		return h.client.Services().Stop(t.Context(), "box", "web", time.Minute, f)
 	})
 	if want := []string{"stopping", "stdout bye", "exit3", "stopped", "complete"}; !slices.Equal(said, want) {
 		t.Errorf("stop said %q, want %q", said, want)
 	}
-	h.refused(h.client.StopService(t.Context(), "box", "web", 0, sprites.ServiceCall{}), http.StatusConflict, "not running")
-	h.refused(h.client.SignalService(t.Context(), "box", "web", "HUP"), http.StatusConflict, "not running")
-	h.watch("started", func(f sprites.ServiceCall) error { return h.client.StartService(t.Context(), "box", "web", f) })
+	h.refused(h.client.Services().Stop(t.Context(), "box", "web", 0, sprites.ServiceCall{}), http.StatusConflict, "not running")
+	h.refused(h.client.Services().Signal(t.Context(), "box", "web", "HUP"), http.StatusConflict, "not running")
+	h.watch("started", func(f sprites.ServiceCall) error { return h.client.Services().Start(t.Context(), "box", "web", f) })
 	before := h.service("web").State.PID
-	said = h.watch("started", func(f sprites.ServiceCall) error { return h.client.RestartService(t.Context(), "box", "web", f) })
+	said = h.watch("started", func(f sprites.ServiceCall) error { return h.client.Services().Restart(t.Context(), "box", "web", f) })
 	if !slices.Contains(said, "stopping") || h.service("web").State.PID == before {
 		t.Errorf("restart said %q", said)
 	}
 	h.logs("web", "started", func() {
-		if err := h.client.SignalService(t.Context(), "box", "web", "SIGKILL"); err != nil {
+		if err := h.client.Services().Signal(t.Context(), "box", "web", "SIGKILL"); err != nil {
 			t.Fatal(err)
 		}
 	})
 	if s := h.service("web").State; s.RestartCount != 1 || s.Status != "running" {
 		t.Errorf("after KILL: %+v", s)
 	}
-	if err := h.client.DeleteService(t.Context(), "box", "web"); err != nil {
+	if err := h.client.Services().Delete(t.Context(), "box", "web"); err != nil {
 		t.Fatal(err)
 	}
-	_, err := h.client.Service(t.Context(), "box", "web")
+	_, err := h.client.Services().Get(t.Context(), "box", "web")
 	h.refused(err, http.StatusNotFound, "service not found")
-	h.refused(h.client.DeleteService(t.Context(), "box", "web"), http.StatusNotFound, "service not found")
+	h.refused(h.client.Services().Delete(t.Context(), "box", "web"), http.StatusNotFound, "service not found")
 	var last []string
-	err = h.client.ServiceLogs(t.Context(), "box", "web", 2, sprites.ServiceCall{OnEvent: func(e sprites.ServiceEvent) error {
+	err = h.client.Services().Logs(t.Context(), "box", "web", 2, sprites.ServiceCall{OnEvent: func(e sprites.ServiceEvent) error {
 		last = append(last, e.Type)
 		return nil
 	}})
@@ -170,14 +170,14 @@ func (h hosted) logs(name, until string, act func()) {
 			}
 			return seen(e)
 		}
-		return h.client.ServiceLogs(h.Context(), h.name, name, 1, f)
+		return h.client.Services().Logs(h.Context(), h.name, name, 1, f)
 	})
 }
 
 func TestServiceRefusals(t *testing.T) {
 	h := newHosted(t, newHost(t, "secret"))
 	quick := sprites.ServiceCall{}
-	put := func(s sprites.Service) error { return h.client.PutService(t.Context(), "box", s, quick) }
+	put := func(s sprites.Service) error { return h.client.Services().Put(t.Context(), "box", s, quick) }
 	sleep := func(name string, port int, needs ...string) sprites.Service {
 		s := shell(name, "exec sleep 1000", needs...)
 		s.HTTPPort = port
@@ -195,14 +195,14 @@ func TestServiceRefusals(t *testing.T) {
 	h.refused(put(sleep("db", 0, "db")), http.StatusBadRequest, "circular")
 	h.refused(put(sleep("a b", 0)), http.StatusBadRequest, "service name")
 	h.refused(put(sleep("other", 70000)), http.StatusBadRequest, "http_port")
-	h.refused(h.client.DeleteService(t.Context(), "box", "db"), http.StatusConflict, "needed by web")
-	h.refused(h.client.SignalService(t.Context(), "box", "db", "NONE"), http.StatusBadRequest, "unknown signal")
-	h.refused(h.client.SignalService(t.Context(), "box", "none", "HUP"), http.StatusNotFound, "service not found")
-	h.refused(h.client.StartService(t.Context(), "box", "none", quick), http.StatusNotFound, "service not found")
-	h.refused(h.client.ServiceLogs(t.Context(), "box", "none", 1, quick), http.StatusNotFound, "service not found")
-	_, err := h.client.Services(t.Context(), "nobox")
+	h.refused(h.client.Services().Delete(t.Context(), "box", "db"), http.StatusConflict, "needed by web")
+	h.refused(h.client.Services().Signal(t.Context(), "box", "db", "NONE"), http.StatusBadRequest, "unknown signal")
+	h.refused(h.client.Services().Signal(t.Context(), "box", "none", "HUP"), http.StatusNotFound, "service not found")
+	h.refused(h.client.Services().Start(t.Context(), "box", "none", quick), http.StatusNotFound, "service not found")
+	h.refused(h.client.Services().Logs(t.Context(), "box", "none", 1, quick), http.StatusNotFound, "service not found")
+	_, err := h.client.Services().List(t.Context(), "nobox")
 	h.refused(err, http.StatusNotFound, "sprite not found")
-	all, err := h.client.Services(t.Context(), "box")
+	all, err := h.client.Services().List(t.Context(), "box")
 	if err != nil || len(all) != 2 || all[1].HTTPPort != 3000 || !slices.Equal(all[1].Needs, []string{"db"}) {
 		t.Errorf("Services = %+v, %v", all, err)
 	}
@@ -218,7 +218,7 @@ func TestServicesComeBack(t *testing.T) {
 	h.put(shell("web", "test -e /workspace/db && echo found; exec sleep 1000", "db"), "started")
 	h.put(shell("off", "exec sleep 1000"), "started")
 	h.watch("stopped", func(f sprites.ServiceCall) error {
-		return h.client.StopService(t.Context(), "box", "off", time.Minute, f)
+		return h.client.Services().Stop(t.Context(), "box", "off", time.Minute, f)
 	})
 	cp, err := h.client.Checkpoint(t.Context(), "box", "")
 	if err != nil {
@@ -230,7 +230,7 @@ func TestServicesComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	statuses := func(h hosted) (out []string) {
-		all, err := h.client.Services(t.Context(), "box")
+		all, err := h.client.Services().List(t.Context(), "box")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestServicesEndWhole(t *testing.T) {
 	if n := sleepers(); n != 1 {
 		t.Errorf("%d sleepers after a crash, want only the new one", n)
 	}
-	h.watch("complete", func(f sprites.ServiceCall) error { return h.client.StopService(t.Context(), "box", "group", 0, f) })
+	h.watch("complete", func(f sprites.ServiceCall) error { return h.client.Services().Stop(t.Context(), "box", "group", 0, f) })
 	if n := sleepers(); n != 0 {
 		t.Errorf("%d sleepers after a stop", n)
 	}
@@ -287,7 +287,7 @@ func TestServiceThatFloods(t *testing.T) {
 	const size = 64 << 20
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err := h.client.PutService(ctx, "box", shell("flood", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold -w 200; echo; echo done; exec sleep 1000", size)), sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
+	err := h.client.Services().Put(ctx, "box", shell("flood", fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold -w 200; echo; echo done; exec sleep 1000", size)), sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
 		if e.Data == "done\n" {
 			return errSeen
 		}

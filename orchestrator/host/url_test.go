@@ -93,7 +93,7 @@ func (h hosted) web(do string) {
 	port := l.Addr().(*net.TCPAddr).Port
 	l.Close()
 	script := fmt.Sprintf(`$SIG{CHLD}="IGNORE"; use IO::Socket::INET; my $s=IO::Socket::INET->new(Listen=>50,ReuseAddr=>1,LocalAddr=>"127.0.0.1:%d") or die "$!"; while(1){ my $c=$s->accept or next; next if fork; %s; exit }`, port, do)
-	if err := h.client.PutService(h.Context(), h.name, sprites.Service{Name: "web", Cmd: "perl", Args: []string{"-e", script}, HTTPPort: port}, sprites.ServiceCall{}); err != nil {
+	if err := h.client.Services().Put(h.Context(), h.name, sprites.Service{Name: "web", Cmd: "perl", Args: []string{"-e", script}, HTTPPort: port}, sprites.ServiceCall{}); err != nil {
 		h.Fatal(err)
 	}
 }
@@ -135,7 +135,7 @@ func TestURL(t *testing.T) {
 		t.Errorf("the sprite's own cookies changed: %q", body)
 	}
 
-	access, err := h.client.InviteURL(t.Context(), "box", false)
+	access, err := h.client.URLs().Invite(t.Context(), "box", false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestURL(t *testing.T) {
 	}
 
 	// Public needs no proof. The next host has the same URLs, and wakes the sprite and its service.
-	if _, err := h.client.SetURLAuth(t.Context(), "box", "public"); err != nil {
+	if _, err := h.client.URLs().SetAuth(t.Context(), "box", "public"); err != nil {
 		t.Fatal(err)
 	}
 	if res, _ := b.get(at, "Sec-Fetch-Site", "cross-site"); res.StatusCode != http.StatusOK {
@@ -224,14 +224,14 @@ func TestURLByAddress(t *testing.T) {
 	h.web(mirror)
 	plain := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	b := browser{t, plain}
-	access, err := h.client.InviteURL(t.Context(), "box", true)
+	access, err := h.client.URLs().Invite(t.Context(), "box", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(access.URL, "http://127.") || strings.HasPrefix(access.URL, "http://127.0.") {
 		t.Fatalf("url = %q", access.URL)
 	}
-	if again, err := h.client.InviteURL(t.Context(), "box", true); err != nil || again.URL != access.URL {
+	if again, err := h.client.URLs().Invite(t.Context(), "box", true); err != nil || again.URL != access.URL {
 		t.Errorf("asked again: %q, %v, want %q", again.URL, err, access.URL)
 	}
 	if res, _ := b.get(access.URL); res.StatusCode != http.StatusUnauthorized {
@@ -251,7 +251,7 @@ func TestURLByAddress(t *testing.T) {
 	if _, err := h.client.Create(t.Context(), sprites.Create{Name: "other"}); err != nil {
 		t.Fatal(err)
 	}
-	other, err := h.client.InviteURL(t.Context(), "other", true)
+	other, err := h.client.URLs().Invite(t.Context(), "other", true)
 	if err != nil || other.URL == access.URL {
 		t.Errorf("another sprite: %q, %v", other.URL, err)
 	}
@@ -264,7 +264,7 @@ func TestURLByAddress(t *testing.T) {
 	if res, _ := b.get(other.URL, "Authorization", "Bearer secret"); res.StatusCode != http.StatusNotFound {
 		t.Errorf("a sprite that is gone: %d", res.StatusCode)
 	}
-	if _, err := h.client.SetURLAuth(t.Context(), "box", "public"); err != nil {
+	if _, err := h.client.URLs().SetAuth(t.Context(), "box", "public"); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Close(); err != nil {
@@ -312,7 +312,7 @@ func TestReverseProxy(t *testing.T) {
 func TestURLStreams(t *testing.T) {
 	h, b := newHosted(t, urlHost(t, t.TempDir())), newBrowser(t)
 	h.web(`while(my $l=<$c>){ last if $l=~/^\r?$/ } print $c "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n"; $c->flush; sysread($c,my $x,1)`)
-	if _, err := h.client.SetURLAuth(t.Context(), "box", "public"); err != nil {
+	if _, err := h.client.URLs().SetAuth(t.Context(), "box", "public"); err != nil {
 		t.Fatal(err)
 	}
 	res, err := b.client.Get(h.url())

@@ -42,21 +42,21 @@ func TestEveryCallThatUsesASpriteWakesIt(t *testing.T) {
 		},
 		"write a file":  func(name string) error { return c.WriteFile(ctx, name, "/workspace/f", strings.NewReader("x"), 0o644) },
 		"read a file":   func(name string) error { _, err := c.ReadFile(ctx, name, "/etc/hostname", 99); return err },
-		"list files":    func(name string) error { _, err := c.ListDir(ctx, name, "/workspace"); return err },
-		"change a mode": func(name string) error { return c.Chmod(ctx, name, "/workspace/kept", 0o600, false) },
+		"list files":    func(name string) error { _, err := c.Files().List(ctx, name, "/workspace"); return err },
+		"change a mode": func(name string) error { return c.Files().Chmod(ctx, name, "/workspace/kept", 0o600, false) },
 		"copy a file": func(name string) error {
-			_, err := c.Copy(ctx, name, "/workspace/kept", "/workspace/two", sprites.CopyOptions{})
+			_, err := c.Files().Copy(ctx, name, "/workspace/kept", "/workspace/two", sprites.CopyOptions{})
 			return err
 		},
-		"move a file":      func(name string) error { return c.Rename(ctx, name, "/workspace/two", "/workspace/three") },
-		"remove a file":    func(name string) error { return c.Remove(ctx, name, "/workspace/f", false) },
+		"move a file":      func(name string) error { return c.Files().Rename(ctx, name, "/workspace/two", "/workspace/three") },
+		"remove a file":    func(name string) error { return c.Files().Remove(ctx, name, "/workspace/f", false) },
 		"check":            func(name string) error { _, err := c.Check(ctx, name); return err },
 		"restart":          func(name string) error { return c.Restart(ctx, name) },
 		"define a service": status(200, "PUT", "/services/web?duration=0s", `{"cmd":"sleep","args":["600"]}`),
 		"start a service":  status(200, "POST", "/services/web/start?duration=0s", ""),
 		"remove a service": status(204, "DELETE", "/services/web", ""),
-		"keep awake":       func(name string) error { _, err := c.KeepAwake(ctx, name, "t", time.Second); return err },
-		"look at ports":    func(name string) error { _, err := c.Ports(ctx, name); return err },
+		"keep awake":       func(name string) error { _, err := c.Tasks().KeepAwake(ctx, name, "t", time.Second); return err },
+		"look at ports":    func(name string) error { _, err := c.Ports().List(ctx, name); return err },
 		"reach a port": func(name string) error {
 			conn, err := c.Dial(ctx, name, "localhost", 1)
 			if err == nil {
@@ -78,9 +78,9 @@ func TestEveryCallThatUsesASpriteWakesIt(t *testing.T) {
 		"list":             func(name string) error { _, err := c.List(ctx, name); return err },
 		"list sessions":    func(name string) error { _, err := c.Sessions(ctx, name); return err },
 		"list checkpoints": func(name string) error { _, err := c.Checkpoints(ctx, name); return err },
-		"list services":    func(name string) error { _, err := c.Services(ctx, name); return err },
-		"policy":           func(name string) error { _, err := c.NetworkPolicy(ctx, name); return err },
-		"denials":          func(name string) error { _, err := c.NetworkDenials(ctx, name); return err },
+		"list services":    func(name string) error { _, err := c.Services().List(ctx, name); return err },
+		"policy":           func(name string) error { _, err := c.Policies().Network(ctx, name); return err },
+		"denials":          func(name string) error { _, err := c.Policies().Denials(ctx, name); return err },
 		"update": func(name string) error {
 			_, err := c.Update(ctx, name, sprites.Update{Labels: &[]string{"l"}})
 			return err

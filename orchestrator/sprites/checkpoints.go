@@ -22,7 +22,7 @@ func (c *Client) Checkpoint(ctx context.Context, name, comment string) (Checkpoi
 	return c.takeCheckpoint(ctx, name, body)
 }
 
-func (c *Client) takeCheckpoint(ctx context.Context, name string, body map[string]any) (Checkpoint, error) {
+func (c *transport) takeCheckpoint(ctx context.Context, name string, body map[string]any) (Checkpoint, error) {
 	var id string
 	err := c.retry(ctx, false, func() (err error) {
 		id, err = c.progress(ctx, spritePath(name, "checkpoint"), body)
@@ -58,7 +58,7 @@ func (c *Client) AllCheckpoints(ctx context.Context, name string) ([]Checkpoint,
 	return c.listCheckpoints(ctx, name, url.Values{"includeAuto": {"true"}})
 }
 
-func (c *Client) listCheckpoints(ctx context.Context, name string, query url.Values) ([]Checkpoint, error) {
+func (c *transport) listCheckpoints(ctx context.Context, name string, query url.Values) ([]Checkpoint, error) {
 	var all []Checkpoint
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints"), query: query}, &all)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *Client) Verify(ctx context.Context, name, id string) (Verified, error) 
 
 // progress posts body once and reads the NDJSON stream to its end. It returns the checkpoint id that the stream named,
 // or the first failure that it reported.
-func (c *Client) progress(ctx context.Context, path string, body any) (id string, err error) {
+func (c *transport) progress(ctx context.Context, path string, body any) (id string, err error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, streamTimeout)

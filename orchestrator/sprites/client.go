@@ -29,14 +29,42 @@ const callTimeout = 2 * time.Minute
 
 // Client speaks the Sprites API, embedded or remote. It is safe for concurrent use.
 type Client struct {
+	*transport
+
+	mu  sync.Mutex
+	env map[string][]string // what Environment found, by sprite; guarded by mu
+}
+
+// Services returns the calls about services.
+func (c *Client) Services() Services { return Services{c.transport} }
+
+// Images returns the calls about images.
+func (c *Client) Images() Images { return Images{c.transport} }
+
+// Policies returns the calls about what sprites may reach.
+func (c *Client) Policies() Policies { return Policies{c.transport} }
+
+// Tasks returns the calls about tasks, which keep sprites awake.
+func (c *Client) Tasks() Tasks { return Tasks{c.transport} }
+
+// Ports returns the calls about the ports that programs in sprites listen on.
+func (c *Client) Ports() Ports { return Ports{c.transport} }
+
+// Files returns the calls about files, but for reading and writing one.
+func (c *Client) Files() Files { return Files{c.transport} }
+
+// URLs returns the calls about the URLs of sprites.
+func (c *Client) URLs() URLs { return URLs{c.transport} }
+
+// transport sends requests and opens sockets, and repeats those that may be repeated.
+type transport struct {
 	base  string
 	token string
 	hc    *http.Client
 	o     Options
 
-	mu     sync.Mutex
-	env    map[string][]string // what Environment found, by sprite; guarded by mu
-	offers string              // what the host can do, as it said at the last exec; guarded by mu
+	mu     sync.Mutex // guards offers
+	offers string     // what the host can do, as it said at the last exec
 }
 
 // Options of NewWith; the zero value is a client of the embedded host.
@@ -72,7 +100,7 @@ func NewWith(base, token string, hc *http.Client, o Options) *Client {
 	if own.CheckRedirect == nil {
 		own.CheckRedirect = sameServer
 	}
-	return &Client{base: strings.TrimRight(base, "/"), token: token, hc: &own, o: o, env: map[string][]string{}}
+	return &Client{transport: &transport{base: strings.TrimRight(base, "/"), token: token, hc: &own, o: o}, env: map[string][]string{}}
 }
 
 // sameServer follows no redirect to another server: it would be told the environment of commands, and asked to run them.
@@ -151,7 +179,7 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 
 // remove deletes what path names. When a first try may have come through, a second one that finds nothing has
 // succeeded.
-func (c *Client) remove(ctx context.Context, path string, query url.Values) error {
+func (c *transport) remove(ctx context.Context, path string, query url.Values) error {
 	uncertain := false
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -207,7 +235,7 @@ type request struct {
 func (r request) idempotent() bool { return r.method != http.MethodPost || r.again }
 
 // call sends a request, again where that is safe, and decodes the answer into out (nil discards it).
-func (c *Client) call(ctx context.Context, r request, out any) error {
+func (c *transport) call(ctx context.Context, r request, out any) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	return c.retry(ctx, r.idempotent(), func() error { return c.attempt(ctx, r, out) })
@@ -225,7 +253,7 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 const maxAnswer = 32 << 20
 
 // attempt sends a request once and reads its whole answer, which may be empty when out is nil or a *json.RawMessage.
-func (c *Client) attempt(ctx context.Context, r request, out any) error {
+func (c *transport) attempt(ctx context.Context, r request, out any) error {
 	res, err := c.once(ctx, r)
 	if err != nil {
 		return err
@@ -267,7 +295,7 @@ func foreign(err error) bool {
 }
 
 // once sends one request and returns its answer when that is a success.
-func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
+func (c *transport) once(ctx context.Context, r request) (*http.Response, error) {
 	target := c.base + r.path
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
@@ -311,7 +339,7 @@ func (c *Client) once(ctx context.Context, r request) (*http.Response, error) {
 	return res, nil
 }
 
-func (c *Client) authorize(h http.Header) {
+func (c *transport) authorize(h http.Header) {
 	if c.token != "" {
 		h.Set("Authorization", "Bearer "+c.token)
 	}

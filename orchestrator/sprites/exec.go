@@ -138,7 +138,7 @@ func (c *Client) KillSession(ctx context.Context, name, session string, k Kill) 
 	return code, describe(err, "kill session %s in %s", session, name)
 }
 
-func (c *Client) killOnce(ctx context.Context, name, session string, k Kill) (code *int, err error) {
+func (c *transport) killOnce(ctx context.Context, name, session string, k Kill) (code *int, err error) {
 	query := url.Values{"signal": {k.Signal}, "timeout": {k.Timeout.String()}}
 	res, err := c.once(ctx, request{method: http.MethodPost, path: spritePath(name, "exec", session, "kill"), query: query})
 	var api *APIError
@@ -154,7 +154,7 @@ func (c *Client) killOnce(ctx context.Context, name, session string, k Kill) (co
 }
 
 // dial opens an exec socket. It is tried again only when the command cannot have been started.
-func (c *Client) dial(ctx context.Context, target string) (conn *websocket.Conn, err error) {
+func (c *transport) dial(ctx context.Context, target string) (conn *websocket.Conn, err error) {
 	err = c.retry(ctx, false, func() error {
 		conn, err = c.dialOnce(ctx, target)
 		return err
@@ -162,7 +162,7 @@ func (c *Client) dial(ctx context.Context, target string) (conn *websocket.Conn,
 	return conn, err
 }
 
-func (c *Client) dialOnce(ctx context.Context, target string) (*websocket.Conn, error) {
+func (c *transport) dialOnce(ctx context.Context, target string) (*websocket.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	header := http.Header{}

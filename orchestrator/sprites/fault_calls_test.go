@@ -41,34 +41,34 @@ func TestOtherCallsThroughAMiddleman(t *testing.T) {
 	service := sprites.Service{Name: "svc", Cmd: "sh", Args: []string{"-c", "echo up; exec sleep 1000"}}
 	calls := map[string]func(context.Context, *sprites.Client) error{
 		"rename": func(ctx context.Context, c *sprites.Client) error {
-			return c.Rename(ctx, "s", "/workspace/r", "/workspace/q")
+			return c.Files().Rename(ctx, "s", "/workspace/r", "/workspace/q")
 		},
 		"copy": func(ctx context.Context, c *sprites.Client) error {
-			_, err := c.Copy(ctx, "s", "/workspace/r", "/workspace/q", sprites.CopyOptions{})
+			_, err := c.Files().Copy(ctx, "s", "/workspace/r", "/workspace/q", sprites.CopyOptions{})
 			return err
 		},
 		"chmod": func(ctx context.Context, c *sprites.Client) error {
-			return c.Chmod(ctx, "s", "/workspace/r", 0o600, false)
+			return c.Files().Chmod(ctx, "s", "/workspace/r", 0o600, false)
 		},
 		"list files": func(ctx context.Context, c *sprites.Client) error {
-			all, err := c.ListDir(ctx, "s", "/workspace")
+			all, err := c.Files().List(ctx, "s", "/workspace")
 			if err == nil && len(all) != 1 {
 				err = fmt.Errorf("listed %v", all)
 			}
 			return err
 		},
 		"put service": func(ctx context.Context, c *sprites.Client) error {
-			return c.PutService(ctx, "s", service, sprites.ServiceCall{})
+			return c.Services().Put(ctx, "s", service, sprites.ServiceCall{})
 		},
-		"services": func(ctx context.Context, c *sprites.Client) error { _, err := c.Services(ctx, "s"); return err },
+		"services": func(ctx context.Context, c *sprites.Client) error { _, err := c.Services().List(ctx, "s"); return err },
 		"logs": func(ctx context.Context, c *sprites.Client) error {
-			return c.ServiceLogs(ctx, "s", "svc", 10, sprites.ServiceCall{})
+			return c.Services().Logs(ctx, "s", "svc", 10, sprites.ServiceCall{})
 		},
 		"set policy": func(ctx context.Context, c *sprites.Client) error {
-			return c.SetNetworkPolicy(ctx, "s", sprites.NetworkPolicy{Rules: []sprites.NetworkRule{{Domain: "example.com", Action: "deny"}}})
+			return c.Policies().SetNetwork(ctx, "s", sprites.NetworkPolicy{Rules: []sprites.NetworkRule{{Domain: "example.com", Action: "deny"}}})
 		},
 		"policy": func(ctx context.Context, c *sprites.Client) error {
-			p, err := c.NetworkPolicy(ctx, "s")
+			p, err := c.Policies().Network(ctx, "s")
 			if err == nil && len(p.Rules) != 0 {
 				err = fmt.Errorf("rules %v", p.Rules)
 			}
@@ -85,7 +85,7 @@ func TestOtherCallsThroughAMiddleman(t *testing.T) {
 			return err
 		},
 		"task": func(ctx context.Context, c *sprites.Client) error {
-			_, err := c.KeepAwake(ctx, "s", "t", time.Minute)
+			_, err := c.Tasks().KeepAwake(ctx, "s", "t", time.Minute)
 			return err
 		},
 		"watch list": func(ctx context.Context, c *sprites.Client) error {
@@ -100,7 +100,7 @@ func TestOtherCallsThroughAMiddleman(t *testing.T) {
 			}
 			return err
 		},
-		"ports": func(ctx context.Context, c *sprites.Client) error { _, err := c.Ports(ctx, "s"); return err },
+		"ports": func(ctx context.Context, c *sprites.Client) error { _, err := c.Ports().List(ctx, "s"); return err },
 		"kill": func(ctx context.Context, c *sprites.Client) error {
 			code, err := c.KillSession(ctx, "s", "1", sprites.Kill{Signal: "TERM", Timeout: time.Second})
 			if err == nil && code != nil {
@@ -167,7 +167,7 @@ func TestOtherCallsThroughAMiddleman(t *testing.T) {
 			f.begin(t)
 			f.sh(t, "echo x >/workspace/r")
 			if c.call == "logs" {
-				if err := f.plain.PutService(t.Context(), "s", service, sprites.ServiceCall{}); err != nil {
+				if err := f.plain.Services().Put(t.Context(), "s", service, sprites.ServiceCall{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -199,7 +199,7 @@ func TestProxyThroughAMiddleman(t *testing.T) {
 	f.sh(t, "command -v perl")
 	const server = `$|=1; use IO::Socket::INET; my $s=IO::Socket::INET->new(Listen=>5,LocalAddr=>"127.0.0.1:0") or die; print $s->sockport,"\n"; while(my $c=$s->accept){ my $b; sysread($c,$b,100); syswrite($c,"got $b"); close $c }`
 	port, named := 0, errors.New("named")
-	err := f.plain.PutService(t.Context(), "s", sprites.Service{Name: "echo", Cmd: "perl", Args: []string{"-e", server}}, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
+	err := f.plain.Services().Put(t.Context(), "s", sprites.Service{Name: "echo", Cmd: "perl", Args: []string{"-e", server}}, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(e sprites.ServiceEvent) error {
 		if e.Type == "stdout" {
 			fmt.Sscan(e.Data, &port)
 			return named
@@ -315,7 +315,7 @@ func TestFileWatchThroughAMiddleman(t *testing.T) {
 			f.begin(t)
 			f.man.Do(Fault{On: socket("/fs/watch"), Down: c.down})
 			defer f.man.Behave()
-			w, err := f.client.Watch(t.Context(), "s", []string{"/workspace"}, false)
+			w, err := f.client.Files().Watch(t.Context(), "s", []string{"/workspace"}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -349,9 +349,9 @@ func TestTokensAreNotTold(t *testing.T) {
 		"checkpoint": func(c *sprites.Client) error { _, err := c.Checkpoint(t.Context(), "s", ""); return err },
 		"read":       func(c *sprites.Client) error { _, err := c.ReadFile(t.Context(), "s", "/etc/passwd", 1); return err },
 		"dial":       func(c *sprites.Client) error { _, err := c.Dial(t.Context(), "s", "localhost", 1); return err },
-		"ports":      func(c *sprites.Client) error { _, err := c.Ports(t.Context(), "s"); return err },
+		"ports":      func(c *sprites.Client) error { _, err := c.Ports().List(t.Context(), "s"); return err },
 		"watch": func(c *sprites.Client) error {
-			w, err := c.Watch(t.Context(), "s", []string{"/"}, false)
+			w, err := c.Files().Watch(t.Context(), "s", []string{"/"}, false)
 			if err == nil {
 				w.Close()
 			}
@@ -361,7 +361,7 @@ func TestTokensAreNotTold(t *testing.T) {
 			return c.WatchList(t.Context(), "", func(sprites.SpriteState) error { return errors.New("seen") })
 		},
 		"service": func(c *sprites.Client) error {
-			return c.StartService(t.Context(), "s", "none", sprites.ServiceCall{})
+			return c.Services().Start(t.Context(), "s", "none", sprites.ServiceCall{})
 		},
 	} {
 		for _, fault := range []Fault{{}, {Times: -1, Instead: Cut}, {Times: -1, Instead: Answer(502, page, html)}, {Times: -1, Instead: Answer(401, text, `{"error":"authentication failed"}`)}} {

@@ -257,7 +257,9 @@ func TestCallsThroughAMiddleman(t *testing.T) {
 		}
 		return err
 	}
-	remove := func(ctx context.Context, f *far) error { return f.client.Remove(ctx, "s", "/workspace/r", false) }
+	remove := func(ctx context.Context, f *far) error {
+		return f.client.Files().Remove(ctx, "s", "/workspace/r", false)
+	}
 	create := func(ctx context.Context, f *far) error {
 		_, err := f.client.Create(ctx, sprites.Create{Name: "t"})
 		return err

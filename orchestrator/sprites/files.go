@@ -136,7 +136,7 @@ func (f *fileReader) Close() error { return f.body.Close() }
 
 // WriteFile replaces a file with what r holds and makes its parent directories. mode holds permission bits. A connection
 // that breaks is tried again when r is also an io.ReaderAt and io.Seeker, as files and byte readers are.
-func (c *Client) WriteFile(ctx context.Context, name, path string, r io.Reader, mode uint32) error {
+func (c *transport) WriteFile(ctx context.Context, name, path string, r io.Reader, mode uint32) error {
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	if r == nil {
@@ -193,13 +193,13 @@ func replayable(r io.Reader) (section, bool) {
 }
 
 // ListDir returns the entries of a directory sorted by name, or the one entry of a file.
-func (c *Client) ListDir(ctx context.Context, name, path string) ([]FileInfo, error) {
+func (c Files) List(ctx context.Context, name, path string) ([]FileInfo, error) {
 	entries, err := c.list(ctx, name, pathQuery(path))
 	return entries, describe(err, "list %s in %s", path, name)
 }
 
 // ListTree returns all that is below a directory, sorted by path; pattern, unless it is "", is a glob for names.
-func (c *Client) ListTree(ctx context.Context, name, path, pattern string) ([]FileInfo, error) {
+func (c Files) Tree(ctx context.Context, name, path, pattern string) ([]FileInfo, error) {
 	query := pathQuery(path)
 	query.Set("recursive", "true")
 	if pattern != "" {
@@ -209,7 +209,7 @@ func (c *Client) ListTree(ctx context.Context, name, path, pattern string) ([]Fi
 	return entries, describe(err, "list %s in %s", path, name)
 }
 
-func (c *Client) list(ctx context.Context, name string, query url.Values) ([]FileInfo, error) {
+func (c Files) list(ctx context.Context, name string, query url.Values) ([]FileInfo, error) {
 	var out struct {
 		Entries listOf[FileInfo] `json:"entries"`
 	}
@@ -228,7 +228,7 @@ func (c *Client) list(ctx context.Context, name string, query url.Values) ([]Fil
 }
 
 // Remove deletes a file, an empty directory, or with recursive a whole tree.
-func (c *Client) Remove(ctx context.Context, name, path string, recursive bool) error {
+func (c Files) Remove(ctx context.Context, name, path string, recursive bool) error {
 	query := pathQuery(path)
 	if recursive {
 		query.Set("recursive", "true")

@@ -9,8 +9,11 @@ import (
 	"strings"
 )
 
+// Files are the calls about files; see [Client.Files].
+type Files struct{ *transport }
+
 // Stat describes a file, or a folder; a link is followed. The API has no call for that: it is found in lists.
-func (c *Client) Stat(ctx context.Context, name, file string) (FileInfo, error) {
+func (c Files) Stat(ctx context.Context, name, file string) (FileInfo, error) {
 	file = path.Clean("/" + file)
 	ctx, cancel := bounded(ctx)
 	defer cancel()
@@ -60,32 +63,32 @@ type CopiedFile struct {
 
 // Copy copies a file, or with Recursive a tree, within a sprite. Folders above dest are made; a file there is replaced, and
 // a folder gets what is in the source's.
-func (c *Client) Copy(ctx context.Context, name, source, dest string, o CopyOptions) (Copied, error) {
+func (c Files) Copy(ctx context.Context, name, source, dest string, o CopyOptions) (Copied, error) {
 	var out Copied
 	err := c.change(ctx, name, "copy", fileChange{Source: source, Dest: dest, Recursive: o.Recursive, PreserveAttrs: o.PreserveAttrs}, &out)
 	return out, describe(err, "copy %s to %s in %s", source, dest, name)
 }
 
 // Rename moves a file or folder within a sprite. A file at dest is replaced.
-func (c *Client) Rename(ctx context.Context, name, source, dest string) error {
+func (c Files) Rename(ctx context.Context, name, source, dest string) error {
 	return describe(c.change(ctx, name, "rename", fileChange{Source: source, Dest: dest}, nil), "rename %s to %s in %s", source, dest, name)
 }
 
 // Chmod sets the permission bits of a file, or with recursive of a tree, in which links are left alone.
-func (c *Client) Chmod(ctx context.Context, name, file string, mode uint32, recursive bool) error {
+func (c Files) Chmod(ctx context.Context, name, file string, mode uint32, recursive bool) error {
 	in := fileChange{Path: file, Mode: fmt.Sprintf("%04o", mode&0o7777), Recursive: recursive}
 	return describe(c.change(ctx, name, "chmod", in, nil), "change the mode of %s in %s", file, name)
 }
 
 // Chown gives a file, or with recursive a tree, to a user and a group: numbers or names, "" to leave one as it is. A sprite
 // without rights of root can give only what is its own, to itself.
-func (c *Client) Chown(ctx context.Context, name, file, user, group string, recursive bool) error {
+func (c Files) Chown(ctx context.Context, name, file, user, group string, recursive bool) error {
 	in := fileChange{Path: file, UID: accountOf(user), GID: accountOf(group), Recursive: recursive}
 	return describe(c.change(ctx, name, "chown", in, nil), "change the owner of %s in %s", file, name)
 }
 
 // Mkdir makes a folder and those above it. The API has no call for that: a file is written into it and removed.
-func (c *Client) Mkdir(ctx context.Context, name, dir string) error {
+func (c Files) Mkdir(ctx context.Context, name, dir string) error {
 	keep := path.Join(dir, ".keep")
 	if err := c.WriteFile(ctx, name, keep, strings.NewReader(""), 0o644); err != nil {
 		return err
@@ -116,7 +119,7 @@ func accountOf(text string) any {
 	return text
 }
 
-func (c *Client) change(ctx context.Context, name, call string, in fileChange, out any) error {
+func (c Files) change(ctx context.Context, name, call string, in fileChange, out any) error {
 	in.WorkingDir = "/"
 	again := call == "chmod" || call == "chown"
 	return c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "fs", call), in: in, again: again}, out)

@@ -8,13 +8,14 @@ import (
 	"sync"
 
 	"github.com/coder/websocket"
+	"github.com/spritekit/lattice/orchestrator/sprites/socket"
 )
 
 // FileWatch is a watch on files of a sprite. Close it.
 type FileWatch struct {
-	client *Client
+	client *transport
 	conn   *websocket.Conn
-	pulse  pulse
+	pulse  socket.Pulse
 	beat   sync.WaitGroup
 	still  context.CancelFunc // ends the pulse
 }
@@ -25,7 +26,7 @@ var ErrWatchOver = errors.New("the watch is over: the sprite was stopped, restor
 // Watch asks to be told of what happens to files, to what is in folders and, recursively, below them, new folders included.
 // Take the events with Next; the first one is of type "subscribed". A path that cannot be watched is told as an event of
 // type "error". A watch does not keep a sprite awake.
-func (c *Client) Watch(ctx context.Context, name string, paths []string, recursive bool) (*FileWatch, error) {
+func (c Files) Watch(ctx context.Context, name string, paths []string, recursive bool) (*FileWatch, error) {
 	conn, err := c.dial(ctx, spritePath(name, "fs", "watch"))
 	if err != nil {
 		return nil, describe(err, "watch files in %s", name)
@@ -43,11 +44,11 @@ func (c *Client) Watch(ctx context.Context, name string, paths []string, recursi
 		conn.CloseNow()
 		return nil, describe(err, "watch files in %s", name)
 	}
-	w := &FileWatch{client: c, conn: conn, pulse: pulse{conn: conn, every: c.o.Probe}}
-	w.pulse.stuck.Add(1) // but for the time of Next
+	w := &FileWatch{client: c.transport, conn: conn, pulse: socket.Pulse{Conn: conn, Every: c.o.Probe}}
+	w.pulse.Pause() // but for the time of Next
 	beating, cancel := context.WithCancel(context.Background())
 	w.still = cancel
-	w.beat.Go(func() { w.pulse.run(beating) })
+	w.beat.Go(func() { w.pulse.Run(beating) })
 	return w, nil
 }
 
@@ -55,10 +56,10 @@ func (c *Client) Watch(ctx context.Context, name string, paths []string, recursi
 // that is gone without a word is noticed while Next waits; one that asks whether we are there is answered only then, too, and
 // may end a watch whose Next is not called for a minute.
 func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
-	w.pulse.stuck.Add(-1)
-	defer w.pulse.stuck.Add(1)
+	w.pulse.Resume()
+	defer w.pulse.Pause()
 	for {
-		kind, message, err := readMessage(ctx, w.conn)
+		kind, message, err := socket.ReadMessage(ctx, w.conn)
 		if websocket.CloseStatus(err) != -1 {
 			return FileEvent{}, fmt.Errorf("%w (%w)", ErrWatchOver, err)
 		}
@@ -68,7 +69,7 @@ func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
 		if err != nil {
 			return FileEvent{}, describe(w.client.broken(err), "watch files")
 		}
-		w.pulse.heard.Store(true)
+		w.pulse.Heard()
 		var e FileEvent
 		if kind == websocket.MessageText && json.Unmarshal(message, &e) == nil {
 			return e, nil

@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// Images are the calls about images; see [Client.Images].
+type Images struct{ *transport }
+
 // Image is a root filesystem that the embedded host's sprites start from. Remote services have none of these calls; they
 // answer 404.
 type Image struct {
@@ -66,17 +69,17 @@ const importTimeout = time.Hour
 
 // ImportImage has the embedded host import an image; doing it again finds the same one. progress, which may be nil, is
 // told what the host does.
-func (c *Client) ImportImage(ctx context.Context, in ImageImport, progress func(string)) (Image, error) {
+func (c Images) Import(ctx context.Context, in ImageImport, progress func(string)) (Image, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, importTimeout)
 		defer cancel()
 	}
-	img, err := c.importImage(ctx, in, progress)
+	img, err := c.importOnce(ctx, in, progress)
 	return img, describe(err, "import image %s", in.Ref)
 }
 
-func (c *Client) importImage(ctx context.Context, in ImageImport, progress func(string)) (Image, error) {
+func (c Images) importOnce(ctx context.Context, in ImageImport, progress func(string)) (Image, error) {
 	res, err := c.once(ctx, request{method: http.MethodPost, path: "/v1/images", in: in})
 	if err != nil {
 		return Image{}, err
@@ -105,7 +108,7 @@ func (c *Client) importImage(ctx context.Context, in ImageImport, progress func(
 }
 
 // Images returns the embedded host's images, the newest first.
-func (c *Client) Images(ctx context.Context) ([]Image, error) {
+func (c Images) List(ctx context.Context) ([]Image, error) {
 	var out struct {
 		Images listOf[Image] `json:"images"`
 	}
@@ -117,13 +120,13 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 }
 
 // Image finds an image by name, digest or the first digits of one.
-func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
+func (c Images) Get(ctx context.Context, ref string) (Image, error) {
 	var out Image
 	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/images/" + url.PathEscape(ref)}, &out)
 	return out, describe(err, "get image %s", ref)
 }
 
 // RemoveImage removes an image that no sprite uses; else the error is an *APIError with status 409.
-func (c *Client) RemoveImage(ctx context.Context, ref string) error {
+func (c Images) Remove(ctx context.Context, ref string) error {
 	return describe(c.call(ctx, request{method: http.MethodDelete, path: "/v1/images/" + url.PathEscape(ref)}, nil), "remove image %s", ref)
 }

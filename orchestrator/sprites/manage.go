@@ -44,11 +44,6 @@ func (c *Client) Restart(ctx context.Context, name string) error {
 	return describe(c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "restart")}, nil), "restart sprite %s", name)
 }
 
-// Upgrade gives a sprite the newest version of its environment; that of the embedded host always has it.
-func (c *Client) Upgrade(ctx context.Context, name string) error {
-	return describe(c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "upgrade")}, nil), "upgrade sprite %s", name)
-}
-
 // Health is what came of trying a sprite out.
 type Health struct {
 	Name      string          `json:"sprite_name"`

@@ -68,7 +68,7 @@ func TestPatience(t *testing.T) {
 	})
 	t.Run("events are not taken", func(t *testing.T) {
 		t.Parallel()
-		w, err := c.Watch(t.Context(), "s", []string{"/workspace"}, false)
+		w, err := c.Files().Watch(t.Context(), "s", []string{"/workspace"}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestPatience(t *testing.T) {
 	t.Run("ports are not taken", func(t *testing.T) {
 		t.Parallel()
 		enough := errors.New("enough")
-		err := c.WatchPorts(t.Context(), "s", func([]sprites.PortEvent) error { pause(); return enough }, nil)
+		err := c.Ports().Watch(t.Context(), "s", func([]sprites.PortEvent) error { pause(); return enough }, nil)
 		if !errors.Is(err, enough) {
 			t.Errorf("WatchPorts = %v", err)
 		}
@@ -152,7 +152,7 @@ func TestDeadWatch(t *testing.T) {
 	for name, watch := range map[string]func(context.Context) error{
 		"files": func(ctx context.Context) error {
 			mute("/fs/watch")
-			w, err := c.Watch(ctx, "s", []string{"/workspace"}, false)
+			w, err := c.Files().Watch(ctx, "s", []string{"/workspace"}, false)
 			if err != nil {
 				return err
 			}
@@ -164,7 +164,7 @@ func TestDeadWatch(t *testing.T) {
 		},
 		"ports": func(ctx context.Context) error {
 			mute("/ports/watch")
-			return c.WatchPorts(ctx, "s", func([]sprites.PortEvent) error { return nil }, nil)
+			return c.Ports().Watch(ctx, "s", func([]sprites.PortEvent) error { return nil }, nil)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

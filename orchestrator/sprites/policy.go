@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Policies are the calls about what sprites may reach; see [Client.Policies].
+type Policies struct{ *transport }
+
 // NetworkRule is one rule of a sprite's network policy: Domain with Action ("allow" or "deny"), or Include ("defaults").
 type NetworkRule struct {
 	Domain  string `json:"domain,omitempty"`
@@ -31,14 +34,14 @@ type Denial struct {
 }
 
 // NetworkPolicy returns the rules that bind a sprite.
-func (c *Client) NetworkPolicy(ctx context.Context, name string) (NetworkPolicy, error) {
+func (c Policies) Network(ctx context.Context, name string) (NetworkPolicy, error) {
 	var out NetworkPolicy
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "policy", "network")}, &out)
 	return out, describe(err, "get network policy of sprite %s", name)
 }
 
 // SetNetworkPolicy replaces the rules that bind a sprite. Connections that they do not allow are cut.
-func (c *Client) SetNetworkPolicy(ctx context.Context, name string, p NetworkPolicy) error {
+func (c Policies) SetNetwork(ctx context.Context, name string, p NetworkPolicy) error {
 	if p.Rules == nil {
 		p.Rules = []NetworkRule{}
 	}
@@ -47,13 +50,13 @@ func (c *Client) SetNetworkPolicy(ctx context.Context, name string, p NetworkPol
 }
 
 // ResetNetworkPolicy takes a sprite's own policy away, so that the host's preset binds it; of the embedded host only.
-func (c *Client) ResetNetworkPolicy(ctx context.Context, name string) error {
+func (c Policies) ResetNetwork(ctx context.Context, name string) error {
 	err := c.call(ctx, request{method: http.MethodDelete, path: spritePath(name, "policy", "network")}, nil)
 	return describe(err, "reset network policy of sprite %s", name)
 }
 
 // NetworkDenials lists what a sprite was denied, the last first; of the embedded host only.
-func (c *Client) NetworkDenials(ctx context.Context, name string) ([]Denial, error) {
+func (c Policies) Denials(ctx context.Context, name string) ([]Denial, error) {
 	var out struct {
 		Denials []Denial `json:"denials"`
 	}

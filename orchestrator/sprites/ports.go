@@ -7,7 +7,11 @@ import (
 	"sync"
 
 	"github.com/coder/websocket"
+	"github.com/spritekit/lattice/orchestrator/sprites/socket"
 )
+
+// Ports are the calls about ports; see [Client.Ports].
+type Ports struct{ *transport }
 
 // PortEvent says that a program in the sprite listens on a port, or has ceased to.
 type PortEvent struct {
@@ -27,9 +31,9 @@ type PortList struct {
 var errEnough = errors.New("enough")
 
 // Ports lists what the sprite listens on.
-func (c *Client) Ports(ctx context.Context, name string) ([]PortEvent, error) {
+func (c Ports) List(ctx context.Context, name string) ([]PortEvent, error) {
 	var all []PortEvent
-	err := c.WatchPorts(ctx, name, func(list []PortEvent) error { all = list; return errEnough }, nil)
+	err := c.Watch(ctx, name, func(list []PortEvent) error { all = list; return errEnough }, nil)
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
@@ -38,7 +42,7 @@ func (c *Client) Ports(ctx context.Context, name string) ([]PortEvent, error) {
 
 // WatchPorts calls first with what the sprite listens on, then each with every change, until one of them fails, ctx ends or
 // the connection breaks. It never returns nil.
-func (c *Client) WatchPorts(ctx context.Context, name string, first func([]PortEvent) error, each func(PortEvent) error) error {
+func (c Ports) Watch(ctx context.Context, name string, first func([]PortEvent) error, each func(PortEvent) error) error {
 	var ws *websocket.Conn
 	err := c.retry(ctx, true, func() (err error) {
 		ws, err = c.dialOnce(ctx, spritePath(name, "ports", "watch"))
@@ -47,24 +51,24 @@ func (c *Client) WatchPorts(ctx context.Context, name string, first func([]PortE
 	if err != nil {
 		return describe(err, "watch the ports of %s", name)
 	}
-	beat := pulse{conn: ws, every: c.o.Probe}
+	beat := socket.Pulse{Conn: ws, Every: c.o.Probe}
 	beating, cancel := context.WithCancel(ctx)
 	var beats sync.WaitGroup
-	beats.Go(func() { beat.run(beating) })
+	beats.Go(func() { beat.Run(beating) })
 	defer func() {
 		cancel()
 		ws.CloseNow()
 		beats.Wait()
 	}()
 	for {
-		_, data, err := readMessage(ctx, ws)
+		_, data, err := socket.ReadMessage(ctx, ws)
 		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			return describe(c.broken(err), "watch the ports of %s", name)
 		}
-		beat.heard.Store(true)
+		beat.Heard()
 		var m struct {
 			PortEvent
 			Ports []PortEvent `json:"ports"`
@@ -72,7 +76,7 @@ func (c *Client) WatchPorts(ctx context.Context, name string, first func([]PortE
 		if json.Unmarshal(data, &m) != nil {
 			continue // of a kind that is not known
 		}
-		err = beat.during(func() error {
+		err = beat.During(func() error {
 			switch {
 			case m.Type == "port_list":
 				return first(append([]PortEvent{}, m.Ports...))

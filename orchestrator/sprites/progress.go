@@ -29,7 +29,7 @@ type outcome struct {
 
 // readProgress reads every line of an NDJSON answer. It returns what they told, or the first failure that they reported:
 // the status said nothing yet.
-func (c *Client) readProgress(res *http.Response) (outcome, error) {
+func (c *transport) readProgress(res *http.Response) (outcome, error) {
 	lines := bufio.NewScanner(res.Body)
 	lines.Buffer(nil, maxProgressLine)
 	var p progress

@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"sync"
-	"time"
 
 	"github.com/coder/websocket"
+	"github.com/spritekit/lattice/orchestrator/sprites/socket"
 )
 
 // ProxyInit is the first message of a proxy socket.
@@ -32,10 +30,6 @@ type ProxyNote struct {
 	Type string `json:"type"`
 }
 
-// drainWait is how long a connection stays open for what comes back after this side has ended its own direction, when the
-// server cannot be told of the end alone: until nothing came for so long.
-const drainWait = 5 * time.Second
-
 // Dial opens a TCP connection to a port of the sprite, from inside it. The connection has CloseWrite. A port on which
 // nothing listens is an error, and so is a server that answers otherwise.
 func (c *Client) Dial(ctx context.Context, name, host string, port int) (net.Conn, error) {
@@ -43,7 +37,7 @@ func (c *Client) Dial(ctx context.Context, name, host string, port int) (net.Con
 	return conn, describe(err, "connect to port %d of %s", port, name)
 }
 
-func (c *Client) dialProxy(ctx context.Context, name string, in ProxyInit) (net.Conn, error) {
+func (c *transport) dialProxy(ctx context.Context, name string, in ProxyInit) (net.Conn, error) {
 	ws, err := c.dial(ctx, spritePath(name, "proxy"))
 	if err != nil {
 		return nil, err
@@ -57,9 +51,7 @@ func (c *Client) dialProxy(ctx context.Context, name string, in ProxyInit) (net.
 		}
 		return nil, err
 	}
-	p := &proxyConn{ws: ws, target: answer.Target, half: answer.HalfClose}
-	p.ctx, p.cancel = context.WithCancel(context.Background()) // until Close
-	return p, nil
+	return socket.NewConn(ws, answer.Target, answer.HalfClose), nil
 }
 
 func greet(ctx context.Context, ws *websocket.Conn, in ProxyInit) (answer ProxyAnswer, err error) {
@@ -86,118 +78,3 @@ func greet(ctx context.Context, ws *websocket.Conn, in ProxyInit) (answer ProxyA
 	}
 	return answer, nil
 }
-
-// proxyConn is a TCP connection carried by a socket. One goroutine may read and another write.
-type proxyConn struct {
-	ws     *websocket.Conn
-	target string
-	half   bool // both ends know {"type":"eof"}
-	ctx    context.Context
-	cancel context.CancelFunc
-
-	rest  []byte // of the last message; of the reader alone
-	ended error  // what every further read returns; of the reader alone
-
-	mu     sync.Mutex // guards the fields below
-	done   bool       // writing has ended
-	cutoff *time.Timer
-}
-
-// Read implements [net.Conn]. The end is io.EOF only when the server said so.
-func (p *proxyConn) Read(b []byte) (int, error) {
-	for len(p.rest) == 0 {
-		if p.ended != nil {
-			return 0, p.ended
-		}
-		typ, data, err := readMessage(p.ctx, p.ws)
-		switch status := websocket.CloseStatus(err); {
-		case status == websocket.StatusNormalClosure || status == websocket.StatusGoingAway:
-			p.ended = io.EOF
-		case err != nil && p.ctx.Err() != nil:
-			p.ended = net.ErrClosed
-		case err != nil:
-			p.ended = fmt.Errorf("read from the sprite: %w", err)
-		case typ == websocket.MessageBinary:
-			p.rest = data
-			p.heard()
-		default:
-			var note ProxyNote
-			if json.Unmarshal(data, &note) == nil && note.Type == "eof" {
-				p.ended = io.EOF
-			}
-		}
-	}
-	n := copy(b, p.rest)
-	p.rest = p.rest[n:]
-	return n, nil
-}
-
-// Write implements [net.Conn].
-func (p *proxyConn) Write(b []byte) (int, error) {
-	for sent := 0; sent < len(b); {
-		n := min(len(b)-sent, stdinChunk)
-		if err := p.ws.Write(p.ctx, websocket.MessageBinary, b[sent:sent+n]); err != nil {
-			return sent, fmt.Errorf("write to the sprite: %w", err)
-		}
-		sent += n
-	}
-	return len(b), nil
-}
-
-// CloseWrite ends this direction. A server that cannot be told ends the connection once nothing comes back any more.
-func (p *proxyConn) CloseWrite() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.done {
-		return nil
-	}
-	p.done = true
-	if p.half {
-		return p.ws.Write(p.ctx, websocket.MessageText, []byte(`{"type":"eof"}`))
-	}
-	p.cutoff = time.AfterFunc(drainWait, p.cancel)
-	return nil
-}
-
-func (p *proxyConn) heard() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cutoff != nil {
-		p.cutoff.Reset(drainWait)
-	}
-}
-
-// Close implements [net.Conn].
-func (p *proxyConn) Close() error {
-	p.mu.Lock()
-	if p.cutoff != nil {
-		p.cutoff.Stop()
-	}
-	p.mu.Unlock()
-	err := p.ws.Close(websocket.StatusNormalClosure, "")
-	p.cancel()
-	if websocket.CloseStatus(err) != -1 || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) {
-		return nil // the other side was first
-	}
-	return err
-}
-
-type proxyAddr string
-
-func (proxyAddr) Network() string  { return "sprite" }
-func (a proxyAddr) String() string { return string(a) }
-
-// LocalAddr implements [net.Conn].
-func (p *proxyConn) LocalAddr() net.Addr { return proxyAddr("client") }
-
-// RemoteAddr implements [net.Conn]: where the server says that it is connected to.
-func (p *proxyConn) RemoteAddr() net.Addr { return proxyAddr(p.target) }
-
-// SetDeadline implements [net.Conn]; there are no deadlines.
-func (p *proxyConn) SetDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// SetReadDeadline implements [net.Conn]; there are no deadlines.
-func (p *proxyConn) SetReadDeadline(time.Time) error { return errors.ErrUnsupported }
-
-// SetWriteDeadline implements [net.Conn]; there are no deadlines.
-func (p *proxyConn) SetWriteDeadline(time.Time) error { return errors.ErrUnsupported }

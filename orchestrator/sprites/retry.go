@@ -28,7 +28,7 @@ const (
 )
 
 // retry runs try until it succeeds, or must not be run again, or ctx ends. It returns the last error of try.
-func (c *Client) retry(ctx context.Context, idempotent bool, try func() error) error {
+func (c *transport) retry(ctx context.Context, idempotent bool, try func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := try()
 		if err == nil || ctx.Err() != nil || attempt == maxAttempts || !repeatable(idempotent, err) {
@@ -65,7 +65,7 @@ func gateway(status int) bool {
 
 // pause is how long to wait after the attempt that failed with err: what the server asks for, else twice as long as
 // before, of which jitter takes away up to a half.
-func (c *Client) pause(attempt int, err error) time.Duration {
+func (c *transport) pause(attempt int, err error) time.Duration {
 	var api *APIError
 	if errors.As(err, &api) && api.RetryAfter > 0 {
 		return api.RetryAfter
@@ -101,7 +101,7 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 // broken makes a *ConnError of what the HTTP client says. The URL is left out: that of an exec holds its environment.
-func (c *Client) broken(err error) error {
+func (c *transport) broken(err error) error {
 	var with *url.Error
 	if errors.As(err, &with) {
 		err = with.Err

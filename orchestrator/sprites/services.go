@@ -13,6 +13,9 @@ import (
 	"time"
 )
 
+// Services are the calls about services; see [Client.Services].
+type Services struct{ *transport }
+
 // Service is a program that the sprite keeps running: it is started with the sprite, after the services that it needs, and
 // again when it ends by itself.
 type Service struct {
@@ -47,7 +50,7 @@ type ServiceEvent struct {
 }
 
 // Services lists the sprite's services.
-func (c *Client) Services(ctx context.Context, name string) ([]Service, error) {
+func (c Services) List(ctx context.Context, name string) ([]Service, error) {
 	var raw json.RawMessage
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "services")}, &raw)
 	if err != nil {
@@ -67,7 +70,7 @@ func (c *Client) Services(ctx context.Context, name string) ([]Service, error) {
 }
 
 // Service returns one service, or an error that is [ErrNotFound].
-func (c *Client) Service(ctx context.Context, name, service string) (Service, error) {
+func (c Services) Get(ctx context.Context, name, service string) (Service, error) {
 	var out Service
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service)}, &out)
 	if err == nil && out.Name != service {
@@ -92,55 +95,55 @@ func (f ServiceCall) query() url.Values {
 }
 
 // PutService defines or changes a service, starts it, and follows it. That it ran is seen in the events alone.
-func (c *Client) PutService(ctx context.Context, name string, s Service, f ServiceCall) error {
+func (c Services) Put(ctx context.Context, name string, s Service, f ServiceCall) error {
 	body := s
 	body.State = nil
-	err := c.serviceStream(ctx, request{method: http.MethodPut, path: spritePath(name, "services", s.Name), query: f.query(), in: body}, f)
+	err := c.stream(ctx, request{method: http.MethodPut, path: spritePath(name, "services", s.Name), query: f.query(), in: body}, f)
 	return describe(err, "define service %s of %s", s.Name, name)
 }
 
 // StartService starts a service with all that it needs.
-func (c *Client) StartService(ctx context.Context, name, service string, f ServiceCall) error {
-	err := c.serviceStream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "start"), query: f.query()}, f)
+func (c Services) Start(ctx context.Context, name, service string, f ServiceCall) error {
+	err := c.stream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "start"), query: f.query()}, f)
 	return describe(err, "start service %s of %s", service, name)
 }
 
 // RestartService stops a service and starts it.
-func (c *Client) RestartService(ctx context.Context, name, service string, f ServiceCall) error {
-	err := c.serviceStream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "restart"), query: f.query()}, f)
+func (c Services) Restart(ctx context.Context, name, service string, f ServiceCall) error {
+	err := c.stream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "restart"), query: f.query()}, f)
 	return describe(err, "restart service %s of %s", service, name)
 }
 
 // StopService stops a service until it is started by request. It is killed when it has not ended after the timeout; f's
 // duration is not used.
-func (c *Client) StopService(ctx context.Context, name, service string, timeout time.Duration, f ServiceCall) error {
+func (c Services) Stop(ctx context.Context, name, service string, timeout time.Duration, f ServiceCall) error {
 	query := url.Values{"timeout": {timeout.String()}}
-	err := c.serviceStream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "stop"), query: query}, f)
+	err := c.stream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "stop"), query: query}, f)
 	return describe(err, "stop service %s of %s", service, name)
 }
 
 // ServiceLogs reads the last lines of a service's log, and what follows.
-func (c *Client) ServiceLogs(ctx context.Context, name, service string, lines int, f ServiceCall) error {
+func (c Services) Logs(ctx context.Context, name, service string, lines int, f ServiceCall) error {
 	query := f.query()
 	query.Set("lines", strconv.Itoa(lines))
-	err := c.serviceStream(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service, "logs"), query: query}, f)
+	err := c.stream(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service, "logs"), query: query}, f)
 	return describe(err, "read the log of service %s of %s", service, name)
 }
 
 // DeleteService stops and forgets a service. Its log stays.
-func (c *Client) DeleteService(ctx context.Context, name, service string) error {
+func (c Services) Delete(ctx context.Context, name, service string) error {
 	return describe(c.remove(ctx, spritePath(name, "services", service), nil), "delete service %s of %s", service, name)
 }
 
 // SignalService sends a signal ("HUP") to a service's process group. One that ends by it is started again.
-func (c *Client) SignalService(ctx context.Context, name, service, signal string) error {
+func (c Services) Signal(ctx context.Context, name, service, signal string) error {
 	in := map[string]string{"name": service, "signal": signal}
 	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "services", "signal"), in: in}, nil)
 	return describe(err, "signal service %s of %s", service, name)
 }
 
 // serviceStream sends a request, again only when it was not seen, and reads its events to the last one.
-func (c *Client) serviceStream(ctx context.Context, r request, f ServiceCall) error {
+func (c Services) stream(ctx context.Context, r request, f ServiceCall) error {
 	var res *http.Response
 	err := c.retry(ctx, r.method == http.MethodGet, func() (err error) {
 		res, err = c.once(ctx, r)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/spritekit/lattice/orchestrator/sprites/socket"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 
 // stream runs one exec socket to its end.
 func (c *Client) stream(ctx context.Context, conn *websocket.Conn, e Exec, tty bool) (int, error) {
-	s := &execStream{conn: conn, e: e, tty: tty, pulse: pulse{conn: conn, every: c.o.Probe}, informed: make(chan struct{})}
+	s := &execStream{conn: conn, e: e, tty: tty, pulse: socket.Pulse{Conn: conn, Every: c.o.Probe}, informed: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
-	helpers.Go(func() { s.pulse.run(inner) })
+	helpers.Go(func() { s.pulse.Run(inner) })
 	helpers.Go(func() { s.forward(inner) })
 	if e.Stdin != nil || !tty {
 		// Not awaited: a Read of Stdin cannot be interrupted. It ends with its next Read.
@@ -43,7 +44,7 @@ func (c *Client) stream(ctx context.Context, conn *websocket.Conn, e Exec, tty b
 type execStream struct {
 	conn     *websocket.Conn
 	e        Exec
-	pulse    pulse
+	pulse    socket.Pulse
 	tty      bool          // written by receive before informed is closed
 	informed chan struct{} // closed when the session's own word on tty is known
 	settled  bool          // informed is closed; of receive alone
@@ -80,7 +81,7 @@ func (s *execStream) receive(ctx context.Context) (int, error) {
 	defer informed()
 	var said exits
 	for {
-		typ, data, err := readMessage(ctx, s.conn)
+		typ, data, err := socket.ReadMessage(ctx, s.conn)
 		if err != nil {
 			if code, ok := said.code(); ok {
 				return code, nil
@@ -90,7 +91,7 @@ func (s *execStream) receive(ctx context.Context) (int, error) {
 			}
 			return 0, &LostError{Session: s.session, Err: err}
 		}
-		s.pulse.heard.Store(true)
+		s.pulse.Heard()
 		before := said
 		if typ == websocket.MessageText {
 			s.control(data, &said, informed)
@@ -164,7 +165,7 @@ func (s *execStream) output(data []byte, said *exits) error {
 	if w == nil {
 		return nil
 	}
-	err := s.pulse.during(func() error { // whoever takes the output may take his time
+	err := s.pulse.During(func() error { // whoever takes the output may take his time
 		_, err := w.Write(data)
 		return err
 	})
@@ -192,7 +193,7 @@ func (s *execStream) sendStdin(ctx context.Context) {
 					msg = buf[1 : 1+n]
 				}
 				// The process may take its time, too.
-				if s.pulse.during(func() error { return s.conn.Write(ctx, websocket.MessageBinary, msg) }) != nil {
+				if s.pulse.During(func() error { return s.conn.Write(ctx, websocket.MessageBinary, msg) }) != nil {
 					return
 				}
 			}

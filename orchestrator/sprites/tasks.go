@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// Tasks are the calls about tasks; see [Client.Tasks].
+type Tasks struct{ *transport }
+
 // Task is a reason to stay awake, which a sprite has until it ends: an idle sprite is frozen otherwise.
 type Task struct {
 	Name      string    `json:"name"`
@@ -15,7 +18,7 @@ type Task struct {
 }
 
 // Tasks lists a sprite's tasks. Hosts other than the embedded one tell them to the sprite itself alone, and answer 404.
-func (c *Client) Tasks(ctx context.Context, name string) ([]Task, error) {
+func (c Tasks) List(ctx context.Context, name string) ([]Task, error) {
 	all := struct{ Tasks []Task }{Tasks: []Task{}}
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "tasks")}, &all)
 	return all.Tasks, describe(err, "list the tasks of %s", name)
@@ -23,13 +26,13 @@ func (c *Client) Tasks(ctx context.Context, name string) ([]Task, error) {
 
 // KeepAwake starts a sprite and keeps it awake by a task for so long, an hour at most; a task of that name is renewed. As
 // Tasks, of the embedded host only.
-func (c *Client) KeepAwake(ctx context.Context, name, task string, d time.Duration) (Task, error) {
+func (c Tasks) KeepAwake(ctx context.Context, name, task string, d time.Duration) (Task, error) {
 	var out Task
 	err := c.call(ctx, request{method: http.MethodPut, path: spritePath(name, "tasks", task), in: map[string]string{"expire": d.String()}}, &out)
 	return out, describe(err, "keep %s awake by task %s", name, task)
 }
 
 // EndTask ends a task before its time.
-func (c *Client) EndTask(ctx context.Context, name, task string) error {
+func (c Tasks) End(ctx context.Context, name, task string) error {
 	return describe(c.remove(ctx, spritePath(name, "tasks", task), nil), "end task %s of %s", task, name)
 }

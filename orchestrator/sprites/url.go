@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// URLs are the calls about the URLs of sprites; see [Client.URLs].
+type URLs struct{ *transport }
+
 // URLAccess is a sprite's URL and what opens it.
 type URLAccess struct {
 	URL     string    `json:"url"`
@@ -17,7 +20,7 @@ type URLAccess struct {
 }
 
 // SetURLAuth says who may open the sprite's URL: "sprite" or "public".
-func (c *Client) SetURLAuth(ctx context.Context, name, auth string) (Sprite, error) {
+func (c URLs) SetAuth(ctx context.Context, name, auth string) (Sprite, error) {
 	in := map[string]any{"url_settings": map[string]string{"auth": auth}}
 	var out Sprite
 	err := c.call(ctx, request{method: http.MethodPut, path: spritePath(name), in: in}, &out)
@@ -27,7 +30,7 @@ func (c *Client) SetURLAuth(ctx context.Context, name, auth string) (Sprite, err
 // InviteURL asks the embedded host for what opens the sprite's URL; with byAddress that has an address of the sprite's own for
 // a name, which every program understands. Remote services answer with 404 or 405: their URLs take
 // the token of the API.
-func (c *Client) InviteURL(ctx context.Context, name string, byAddress bool) (URLAccess, error) {
+func (c URLs) Invite(ctx context.Context, name string, byAddress bool) (URLAccess, error) {
 	var out URLAccess
 	query := url.Values{}
 	if byAddress {

@@ -49,7 +49,7 @@ func (j *copyJob) run(ctx context.Context) error {
 		return err
 	}
 	if j.from.Sprite != "" && j.from.Sprite == j.to.Sprite {
-		made, err := j.c.Copy(ctx, j.from.Sprite, j.from.path, dest, sprites.CopyOptions{Recursive: j.recursive})
+		made, err := j.c.Files().Copy(ctx, j.from.Sprite, j.from.path, dest, sprites.CopyOptions{Recursive: j.recursive})
 		j.done.Files, j.done.Bytes = made.Count, made.TotalBytes
 		return err
 	}
@@ -101,7 +101,7 @@ func (j *copyJob) fromFolder(ctx context.Context) (bool, error) {
 		st, err := os.Stat(j.from.path)
 		return err == nil && st.IsDir(), err
 	}
-	st, err := j.c.Stat(ctx, j.from.Sprite, j.from.path)
+	st, err := j.c.Files().Stat(ctx, j.from.Sprite, j.from.path)
 	return err == nil && st.IsDir, err
 }
 
@@ -130,7 +130,7 @@ func (j *copyJob) destination(ctx context.Context) (string, error) {
 		st, err := os.Stat(j.to.path)
 		isDir = err == nil && st.IsDir()
 	} else if !isDir {
-		st, err := j.c.Stat(ctx, j.to.Sprite, j.to.path)
+		st, err := j.c.Files().Stat(ctx, j.to.Sprite, j.to.path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}

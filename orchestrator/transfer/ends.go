@@ -26,11 +26,11 @@ type spriteSink struct {
 }
 
 func (s *spriteSink) folder(rel string) error {
-	st, err := s.c.Stat(s.ctx, s.sprite, path.Join(s.top, rel))
+	st, err := s.c.Files().Stat(s.ctx, s.sprite, path.Join(s.top, rel))
 	if err == nil && st.IsDir {
 		return nil
 	}
-	return s.c.Mkdir(s.ctx, s.sprite, path.Join(s.top, rel))
+	return s.c.Files().Mkdir(s.ctx, s.sprite, path.Join(s.top, rel))
 }
 
 func (s *spriteSink) file(rel string, content io.Reader, mode fs.FileMode) error {
@@ -38,7 +38,7 @@ func (s *spriteSink) file(rel string, content io.Reader, mode fs.FileMode) error
 }
 
 func (s *spriteSink) mode(rel string, mode fs.FileMode) error {
-	return s.c.Chmod(s.ctx, s.sprite, path.Join(s.top, rel), uint32(mode.Perm()), false)
+	return s.c.Files().Chmod(s.ctx, s.sprite, path.Join(s.top, rel), uint32(mode.Perm()), false)
 }
 
 func (s *spriteSink) close() error { return nil }
@@ -132,7 +132,7 @@ func (j *copyJob) walkLocal(_ context.Context, give func(copyItem) error) error 
 // walkSprite gives what is to be copied from a sprite, which chooses the names: they are taken for what they are below the
 // copy's top, or not at all.
 func (j *copyJob) walkSprite(ctx context.Context, give func(copyItem) error) error {
-	top, err := j.c.Stat(ctx, j.from.Sprite, j.from.path)
+	top, err := j.c.Files().Stat(ctx, j.from.Sprite, j.from.path)
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (j *copyJob) walkSprite(ctx context.Context, give func(copyItem) error) err
 	if err := give(j.spriteItem(ctx, "", top)); err != nil || !top.IsDir {
 		return err
 	}
-	all, err := j.c.ListTree(ctx, j.from.Sprite, j.from.path, "")
+	all, err := j.c.Files().Tree(ctx, j.from.Sprite, j.from.path, "")
 	if err != nil {
 		return err
 	}

@@ -152,8 +152,8 @@ func (j *copyJob) readTar(r *tar.Reader, give func(node) error) error {
 }
 
 func (j *copyJob) writeSprite(ctx context.Context, dest string, read reader) error {
-	if st, err := j.c.Stat(ctx, j.to.Sprite, dest); err != nil || !st.IsDir {
-		if err := j.c.Mkdir(ctx, j.to.Sprite, dest); err != nil {
+	if st, err := j.c.Files().Stat(ctx, j.to.Sprite, dest); err != nil || !st.IsDir {
+		if err := j.c.Files().Mkdir(ctx, j.to.Sprite, dest); err != nil {
 			return err
 		}
 	}

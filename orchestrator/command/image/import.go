@@ -20,7 +20,7 @@ func newImportCmd(env *setup.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		img, err := c.ImportImage(ctx, sprites.ImageImport{Ref: ref, Name: name}, equip.ReportImport(env.Console))
+		img, err := c.Images().Import(ctx, sprites.ImageImport{Ref: ref, Name: name}, equip.ReportImport(env.Console))
 		if err != nil {
 			return err
 		}

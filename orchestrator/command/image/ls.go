@@ -16,7 +16,7 @@ import (
 
 func newLsCmd(env *setup.Env) *cobra.Command {
 	cmd := newHostCmd(env, "ls", "List the images, newest first", "  lattice image ls --json", func(ctx context.Context, c *sprites.Client, _ []string) error {
-		all, err := c.Images(ctx)
+		all, err := c.Images().List(ctx)
 		if err != nil {
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 func newRmCmd(env *setup.Env) *cobra.Command {
 	cmd := newHostCmd(env, "rm IMAGE…", "Remove images that no sprite uses", "  lattice image rm debian\n  lattice image rm old older --json", func(ctx context.Context, c *sprites.Client, list []string) error {
 		return cli.RemoveEach(ctx, env.Console, list, func(ctx context.Context, ref string) error {
-			return equip.ExplainImage(c.RemoveImage(ctx, ref))
+			return equip.ExplainImage(c.Images().Remove(ctx, ref))
 		})
 	})
 	cmd.Args = cli.Args(cobra.MinimumNArgs(1))

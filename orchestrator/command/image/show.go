@@ -11,7 +11,7 @@ import (
 
 func newShowCmd(env *setup.Env) *cobra.Command {
 	return newHostCmd(env, "show IMAGE", "Show an image", "  lattice image show debian --json", func(ctx context.Context, c *sprites.Client, list []string) error {
-		img, err := c.Image(ctx, list[0])
+		img, err := c.Images().Get(ctx, list[0])
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func skillsIn(ctx context.Context, c *sprites.Client, sprite string, warn func(s
 
 // skillNamesIn lists what lies in /skills under the name of a skill. The sprite is not believed more than that.
 func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]string, error) {
-	entries, err := c.ListDir(ctx, sprite, skillsDir)
+	entries, err := c.Files().List(ctx, sprite, skillsDir)
 	if err != nil {
 		return nil, setup.ExplainSprite(err)
 	}

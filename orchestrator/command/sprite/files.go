@@ -29,7 +29,7 @@ func newFilesCmd(env *setup.Env) *cobra.Command {
 				dir = inSprite(list[1])
 			}
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				all, err := client.ListDir(ctx, list[0], dir)
+				all, err := client.Files().List(ctx, list[0], dir)
 				if err == nil && (recursive || pattern != "") {
 					all, err = listMatching(ctx, client, list[0], dir, pattern, recursive, all)
 				}
@@ -47,7 +47,7 @@ func newFilesCmd(env *setup.Env) *cobra.Command {
 
 func listMatching(ctx context.Context, c *sprites.Client, name, dir, pattern string, recursive bool, all []sprites.FileInfo) ([]sprites.FileInfo, error) {
 	if recursive {
-		return c.ListTree(ctx, name, dir, pattern)
+		return c.Files().Tree(ctx, name, dir, pattern)
 	}
 	kept := []sprites.FileInfo{}
 	for _, f := range all {

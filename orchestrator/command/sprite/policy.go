@@ -42,7 +42,7 @@ the host's own DNS must know the name, and the proxy must accept CONNECT to an a
 		newPolicyRuleCmd(env, "allow", "Allow a sprite to reach names"),
 		newPolicyRuleCmd(env, "deny", "Deny a sprite to reach names"),
 		connect.NewSpriteCmd(env, "reset NAME", "Take a sprite's own policy away; the host's preset binds it again", "  lattice sprite policy reset box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-			if err := c.ResetNetworkPolicy(ctx, list[0]); err != nil {
+			if err := c.Policies().ResetNetwork(ctx, list[0]); err != nil {
 				return err
 			}
 			return showPolicy(ctx, env.Console, c, list[0])
@@ -65,7 +65,7 @@ func setPolicy(ctx context.Context, console *cli.Console, c *sprites.Client, nam
 	if err := json.Unmarshal(data, &p); err != nil || p.Rules == nil {
 		return cli.UsageErrorf(`%s holds no policy such as {"rules":[{"domain":"example.com","action":"allow"}]}`, file)
 	}
-	if err := c.SetNetworkPolicy(ctx, name, p); err != nil {
+	if err := c.Policies().SetNetwork(ctx, name, p); err != nil {
 		return err
 	}
 	return showPolicy(ctx, console, c, name)
@@ -73,7 +73,7 @@ func setPolicy(ctx context.Context, console *cli.Console, c *sprites.Client, nam
 
 // printDenials lists the denied attempts of a sprite.
 func printDenials(ctx context.Context, console *cli.Console, c *sprites.Client, name string) error {
-	all, err := c.NetworkDenials(ctx, name)
+	all, err := c.Policies().Denials(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func newPolicyRuleCmd(env *setup.Env, action, short string) *cobra.Command {
 
 // addRules puts rules about domains in place of those that there were about them.
 func addRules(ctx context.Context, console *cli.Console, c *sprites.Client, name, action string, domains []string) error {
-	p, err := c.NetworkPolicy(ctx, name)
+	p, err := c.Policies().Network(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func addRules(ctx context.Context, console *cli.Console, c *sprites.Client, name
 	for _, domain := range domains {
 		p.Rules = append(p.Rules, sprites.NetworkRule{Domain: domain, Action: action})
 	}
-	if err := c.SetNetworkPolicy(ctx, name, p); err != nil {
+	if err := c.Policies().SetNetwork(ctx, name, p); err != nil {
 		return err
 	}
 	return showPolicy(ctx, console, c, name)
@@ -135,7 +135,7 @@ func showPolicy(ctx context.Context, console *cli.Console, c *sprites.Client, na
 	if err != nil {
 		return err
 	}
-	p, err := c.NetworkPolicy(ctx, name)
+	p, err := c.Policies().Network(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func newPortsCmd(env *setup.Env) *cobra.Command {
 	var follow bool
 	cmd := connect.NewSpriteCmd(env, "ports NAME", "List the ports on which programs in a sprite listen", "  lattice sprite ports box\n  lattice sprite ports box -f --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		if !follow {
-			all, err := c.Ports(ctx, list[0])
+			all, err := c.Ports().List(ctx, list[0])
 			if err != nil {
 				return err
 			}
@@ -33,7 +33,7 @@ func newPortsCmd(env *setup.Env) *cobra.Command {
 			_, err := fmt.Fprintf(env.Out, "%s\t%s\tprocess %d\n", strings.TrimPrefix(cli.Clean(e.Type), "port_"), net.JoinHostPort(cli.Clean(e.Address), strconv.Itoa(e.Port)), e.PID)
 			return err
 		}
-		err := c.WatchPorts(ctx, list[0], func(all []sprites.PortEvent) error {
+		err := c.Ports().Watch(ctx, list[0], func(all []sprites.PortEvent) error {
 			for _, e := range all {
 				e.Type = "port_opened"
 				if err := show(e); err != nil {

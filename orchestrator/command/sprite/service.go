@@ -20,10 +20,10 @@ stopped stays stopped. Services come back after a restore; what was started by h
 awake. Their output is in /.sprite/logs/services, as the sprite sees it.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite service create box web --http-port 3000 -- python3 -m http.server 3000\n  lattice sprite service ls box\n  lattice sprite service logs box web -f"})
-	cmd.AddCommand(newServiceLsCmd(env), newServiceCreateCmd(env), newServiceRunCmd(env, "start", "Start a service, with all that it needs", (*sprites.Client).StartService),
-		newServiceRunCmd(env, "restart", "Stop a service and start it", (*sprites.Client).RestartService), newServiceStopCmd(env), newServiceLogsCmd(env), newServiceSignalCmd(env),
+	cmd.AddCommand(newServiceLsCmd(env), newServiceCreateCmd(env), newServiceRunCmd(env, "start", "Start a service, with all that it needs", sprites.Services.Start),
+		newServiceRunCmd(env, "restart", "Stop a service and start it", sprites.Services.Restart), newServiceStopCmd(env), newServiceLogsCmd(env), newServiceSignalCmd(env),
 		connect.NewSpriteCmd(env, "rm NAME SERVICE", "Stop a service and forget it; its log stays", "  lattice sprite service rm box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
-			return c.DeleteService(ctx, list[0], list[1])
+			return c.Services().Delete(ctx, list[0], list[1])
 		}))
 	for _, sub := range cmd.Commands() {
 		sub.ValidArgsFunction = completeServices(env)
@@ -45,7 +45,7 @@ func completeServices(env *setup.Env) cobra.CompletionFunc {
 		defer cancel()
 		client, done := complete.PeekSprites(env)
 		defer done()
-		all, err := client.Services(ctx, list[0])
+		all, err := client.Services().List(ctx, list[0])
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

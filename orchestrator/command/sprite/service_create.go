@@ -36,7 +36,7 @@ exit code is 1. It is tried again all the same, until lattice sprite service sto
 			}
 			return connect.WithHost(c.Context(), env, func(ctx context.Context, client *sprites.Client, outlived bool) error {
 				w := serviceWatch{console: env.Console, service: s.Name}
-				err := w.end(client.PutService(ctx, list[0], s, w.call(follow)))
+				err := w.end(client.Services().Put(ctx, list[0], s, w.call(follow)))
 				if err == nil && !outlived {
 					connect.WarnOfEnding(env.Console)
 				}

@@ -20,10 +20,10 @@ func newServiceLogsCmd(env *setup.Env) *cobra.Command {
 	cmd := connect.NewSpriteCmd(env, "logs NAME SERVICE", "Show what a service said last", "  lattice sprite service logs box web -n 20 -f", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := serviceWatch{console: env.Console, service: list[1], ends: true}
 		if !follow {
-			return c.ServiceLogs(ctx, list[0], list[1], lines, w.call(0))
+			return c.Services().Logs(ctx, list[0], list[1], lines, w.call(0))
 		}
 		for {
-			err := c.ServiceLogs(ctx, list[0], list[1], lines, w.call(forEver))
+			err := c.Services().Logs(ctx, list[0], list[1], lines, w.call(forEver))
 			if ctx.Err() != nil {
 				return nil // as asked
 			}

@@ -16,7 +16,7 @@ import (
 
 func newServiceLsCmd(env *setup.Env) *cobra.Command {
 	return connect.NewSpriteCmd(env, "ls NAME", "List a sprite's services", "  lattice sprite service ls box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-		all, err := c.Services(ctx, list[0])
+		all, err := c.Services().List(ctx, list[0])
 		if err != nil {
 			return err
 		}

@@ -11,11 +11,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newServiceRunCmd(env *setup.Env, verb, short string, do func(*sprites.Client, context.Context, string, string, sprites.ServiceCall) error) *cobra.Command {
+func newServiceRunCmd(env *setup.Env, verb, short string, do func(sprites.Services, context.Context, string, string, sprites.ServiceCall) error) *cobra.Command {
 	var follow time.Duration
 	cmd := connect.MarkLasting(connect.NewSpriteCmd(env, verb+" NAME SERVICE", short, "  lattice sprite service "+verb+" box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := serviceWatch{console: env.Console, service: list[1]}
-		return w.end(do(c, ctx, list[0], list[1], w.call(follow)))
+		return w.end(do(c.Services(), ctx, list[0], list[1], w.call(follow)))
 	}))
 	addFollowFlag(cmd, &follow)
 	return cmd
@@ -25,7 +25,7 @@ func newServiceStopCmd(env *setup.Env) *cobra.Command {
 	var timeout time.Duration
 	cmd := connect.NewSpriteCmd(env, "stop NAME SERVICE", "Stop a service until it is started by request", "  lattice sprite service stop box web --timeout 30s", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := serviceWatch{console: env.Console, service: list[1], ends: true}
-		return w.end(c.StopService(ctx, list[0], list[1], timeout, w.call(0)))
+		return w.end(c.Services().Stop(ctx, list[0], list[1], timeout, w.call(0)))
 	})
 	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long it may take to end by itself before it is killed")
 	return cmd
@@ -33,6 +33,6 @@ func newServiceStopCmd(env *setup.Env) *cobra.Command {
 
 func newServiceSignalCmd(env *setup.Env) *cobra.Command {
 	return connect.NewSpriteCmd(env, "signal NAME SERVICE SIGNAL", "Send a signal to a service and all processes of its group", "  lattice sprite service signal box web HUP", 3, func(ctx context.Context, c *sprites.Client, list []string) error {
-		return c.SignalService(ctx, list[0], list[1], list[2])
+		return c.Services().Signal(ctx, list[0], list[1], list[2])
 	})
 }

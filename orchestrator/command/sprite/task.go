@@ -27,7 +27,7 @@ keeps itself awake the same way, through /.sprite/api.sock.
 		if length <= 0 {
 			return cli.UsageErrorf("--for is a duration above 0")
 		}
-		t, err := c.KeepAwake(ctx, list[0], list[1], length)
+		t, err := c.Tasks().KeepAwake(ctx, list[0], list[1], length)
 		if err != nil || !env.JSON {
 			return err
 		}
@@ -36,7 +36,7 @@ keeps itself awake the same way, through /.sprite/api.sock.
 	add.Flags().DurationVar(&length, "for", time.Hour, "how long the task lasts, an hour at most")
 	cmd.AddCommand(
 		connect.NewSpriteCmd(env, "ls NAME", "List what keeps a sprite awake", "  lattice sprite task ls box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-			all, err := c.Tasks(ctx, list[0])
+			all, err := c.Tasks().List(ctx, list[0])
 			if err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ keeps itself awake the same way, through /.sprite/api.sock.
 		}),
 		add,
 		connect.NewSpriteCmd(env, "rm NAME TASK", "End a task before its time", "  lattice sprite task rm box nightly-build", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
-			return c.EndTask(ctx, list[0], list[1])
+			return c.Tasks().End(ctx, list[0], list[1])
 		}))
 	complete.SpriteCommands(env, cmd)
 	return cmd

@@ -44,7 +44,7 @@ opened it to everybody on this machine. --login prints an address that signs a b
 
 func showURL(ctx context.Context, console *cli.Console, c *sprites.Client, name, open string, login, address bool) error {
 	if open != "" {
-		if _, err := c.SetURLAuth(ctx, name, open); err != nil {
+		if _, err := c.URLs().SetAuth(ctx, name, open); err != nil {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func showURL(ctx context.Context, console *cli.Console, c *sprites.Client, name,
 		access.Auth = s.URLSettings.Auth
 	}
 	if address || !c.Remote() && (login || console.JSON) {
-		if access, err = c.InviteURL(ctx, name, address); err != nil {
+		if access, err = c.URLs().Invite(ctx, name, address); err != nil {
 			var refused *sprites.APIError
 			known := errors.As(err, &refused)
 			switch {

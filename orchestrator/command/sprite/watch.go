@@ -42,7 +42,7 @@ first is of type "subscribed", after which nothing is missed, and what could not
 
 // watchFiles prints events until ctx or the watch ends.
 func watchFiles(ctx context.Context, console *cli.Console, c *sprites.Client, name string, paths []string, recursive bool) error {
-	w, err := c.Watch(ctx, name, paths, recursive)
+	w, err := c.Files().Watch(ctx, name, paths, recursive)
 	if err != nil {
 		return err
 	}

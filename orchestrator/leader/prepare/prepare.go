@@ -192,7 +192,7 @@ func (p *Preparer) Fork(ctx context.Context, run string, from lattice.Pair, to s
 		return nil, err
 	}
 	// The events of the other sprite are not events of this one.
-	err = p.Client.Rename(ctx, to, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+from.Sprite)
+	err = p.Client.Files().Rename(ctx, to, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+from.Sprite)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("put the outbox of %s aside: %w", from.Sprite, err)
 	}
@@ -300,7 +300,7 @@ func (p *Preparer) writeAnswers(ctx context.Context, sprite string, o history.Op
 		if o.OwnSprite {
 			return nil
 		}
-		if err := p.Client.Remove(ctx, sprite, path, false); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := p.Client.Files().Remove(ctx, sprite, path, false); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove answers.json of an earlier run: %w", err)
 		}
 		return nil

@@ -31,7 +31,7 @@ var fileTests = map[string]func(env){
 		if _, err := e.client.ReadFile(e.ctx, e.name, "/workspace/a/b.bin", 3); !errors.Is(err, sprites.ErrTooLarge) {
 			e.Errorf("ReadFile beyond its limit = %v, want ErrTooLarge", err)
 		}
-		if err := e.client.Remove(e.ctx, e.name, "/workspace/a", true); err != nil {
+		if err := e.client.Files().Remove(e.ctx, e.name, "/workspace/a", true); err != nil {
 			e.Error(err)
 		}
 		if code, _, _ := e.sh("test -e /workspace/a", nil); code == 0 {
@@ -54,7 +54,7 @@ var fileTests = map[string]func(env){
 	},
 	"files are listed": func(e env) {
 		e.must("mkdir -p /workspace/d/sub; echo x > /workspace/d/f; ln -s f /workspace/d/l")
-		list, err := e.client.ListDir(e.ctx, e.name, "/workspace/d")
+		list, err := e.client.Files().List(e.ctx, e.name, "/workspace/d")
 		var got []string
 		for _, f := range list {
 			got = append(got, f.Name+" "+f.Type)
@@ -136,17 +136,17 @@ var fileTests = map[string]func(env){
 	},
 	"files: a listing of a file is the file": func(e env) {
 		e.must("mkdir -p /workspace/empty; echo x > /workspace/f; chmod 640 /workspace/f; ln -s f /workspace/l; ln -s empty /workspace/le; touch -d 2001-02-03T04:05:06Z /workspace/f")
-		st, err := e.client.Stat(e.ctx, e.name, "/workspace/f")
+		st, err := e.client.Files().Stat(e.ctx, e.name, "/workspace/f")
 		if err != nil || st.Name != "f" || st.Path != "/workspace/f" || st.Type != "file" || st.Size != 2 || st.Mode != "0640" || st.IsDir || st.ModTime.Unix() != 981173106 {
 			e.Errorf("Stat = %+v, %v", st, err)
 		}
-		if st, err := e.client.Stat(e.ctx, e.name, "/workspace/empty"); err != nil || !st.IsDir || st.Type != "directory" {
+		if st, err := e.client.Files().Stat(e.ctx, e.name, "/workspace/empty"); err != nil || !st.IsDir || st.Type != "directory" {
 			e.Errorf("Stat of a folder = %+v, %v", st, err)
 		}
-		if _, err := e.client.Stat(e.ctx, e.name, "/workspace/none"); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := e.client.Files().Stat(e.ctx, e.name, "/workspace/none"); !errors.Is(err, fs.ErrNotExist) {
 			e.Errorf("Stat of none = %v", err)
 		}
-		list, err := e.client.ListDir(e.ctx, e.name, "/workspace/le")
+		list, err := e.client.Files().List(e.ctx, e.name, "/workspace/le")
 		if err != nil || len(list) != 0 {
 			e.Errorf("a link to an empty folder = %+v, %v", list, err)
 		}
@@ -176,7 +176,7 @@ var fileTests = map[string]func(env){
 	"files: names of any bytes": func(e env) {
 		e.can("bytes-names")
 		e.must(`mkdir -p /workspace/d; cd /workspace/d; echo x > "$(printf 'by\377te')"; touch "$(printf 'new\nline')" 'quo"te'`)
-		list, err := e.client.ListDir(e.ctx, e.name, "/workspace/d")
+		list, err := e.client.Files().List(e.ctx, e.name, "/workspace/d")
 		if err != nil || len(list) != 3 {
 			e.Fatalf("ListDir = %+v, %v", list, err)
 		}
@@ -191,7 +191,7 @@ var fileTests = map[string]func(env){
 	},
 	"files are copied": func(e env) {
 		e.must("mkdir -p /workspace/s/sub; cd /workspace/s; echo one > f; chmod 750 f; touch -d 2001-02-03 f; ln -s f l; echo two > sub/g")
-		done, err := e.client.Copy(e.ctx, e.name, "/workspace/s", "/workspace/new/t", sprites.CopyOptions{Recursive: true, PreserveAttrs: true})
+		done, err := e.client.Files().Copy(e.ctx, e.name, "/workspace/s", "/workspace/new/t", sprites.CopyOptions{Recursive: true, PreserveAttrs: true})
 		if err != nil || done.TotalBytes != 8 || done.Count < 3 {
 			e.Errorf("Copy = %+v, %v", done, err)
 		}
@@ -205,7 +205,7 @@ var fileTests = map[string]func(env){
 			{"/workspace/s", "/workspace/u", "EISDIR", false}, {"/workspace/none", "/workspace/u", "ENOENT", true},
 			{"/workspace/s", "/workspace/s/sub/s", "EINVAL", true}, {"/workspace/s/f", "/workspace/s", "EISDIR", false},
 		} {
-			_, err := e.client.Copy(e.ctx, e.name, try.from, try.to, sprites.CopyOptions{Recursive: try.recursive})
+			_, err := e.client.Files().Copy(e.ctx, e.name, try.from, try.to, sprites.CopyOptions{Recursive: try.recursive})
 			var api *sprites.APIError
 			if !errors.As(err, &api) || api.Code != try.code {
 				e.Errorf("Copy %s to %s = %v, want %s", try.from, try.to, err, try.code)
@@ -214,26 +214,26 @@ var fileTests = map[string]func(env){
 	},
 	"files are renamed, removed and made accessible": func(e env) {
 		e.must("mkdir -p /workspace/d/sub; echo x > /workspace/d/sub/f; mkdir /workspace/full; touch /workspace/full/f")
-		if err := e.client.Rename(e.ctx, e.name, "/workspace/d", "/workspace/e"); err != nil {
+		if err := e.client.Files().Rename(e.ctx, e.name, "/workspace/d", "/workspace/e"); err != nil {
 			e.Error(err)
 		}
-		if err := e.client.Chmod(e.ctx, e.name, "/workspace/e", 0o700, true); err != nil {
+		if err := e.client.Files().Chmod(e.ctx, e.name, "/workspace/e", 0o700, true); err != nil {
 			e.Error(err)
 		}
 		if got := e.must("cd /workspace; stat -c '%n %a' e e/sub e/sub/f; test ! -e d"); got != "e 700\ne/sub 700\ne/sub/f 700\n" {
 			e.Errorf("then: %s", got)
 		}
-		if err := e.client.Rename(e.ctx, e.name, "/workspace/none", "/workspace/x"); !errors.Is(err, fs.ErrNotExist) {
+		if err := e.client.Files().Rename(e.ctx, e.name, "/workspace/none", "/workspace/x"); !errors.Is(err, fs.ErrNotExist) {
 			e.Errorf("rename of none = %v", err)
 		}
 		var api *sprites.APIError
-		if err := e.client.Remove(e.ctx, e.name, "/workspace/full", false); !errors.As(err, &api) || api.Code != "ENOTEMPTY" {
+		if err := e.client.Files().Remove(e.ctx, e.name, "/workspace/full", false); !errors.As(err, &api) || api.Code != "ENOTEMPTY" {
 			e.Errorf("remove of a full folder = %v", err)
 		}
-		if err := e.client.Remove(e.ctx, e.name, "/workspace/full", true); err != nil {
+		if err := e.client.Files().Remove(e.ctx, e.name, "/workspace/full", true); err != nil {
 			e.Error(err)
 		}
-		if err := e.client.Mkdir(e.ctx, e.name, "/workspace/made/deep"); err != nil {
+		if err := e.client.Files().Mkdir(e.ctx, e.name, "/workspace/made/deep"); err != nil {
 			e.Error(err)
 		}
 		if got := e.must("ls -A /workspace/made/deep; cd /workspace; ls -d *"); got != "e\nmade\n" {
@@ -243,10 +243,10 @@ var fileTests = map[string]func(env){
 	"files: owners": func(e env) {
 		e.must("mkdir -p /workspace; touch /workspace/f")
 		uid, gid := strings.TrimSpace(e.must("id -u")), strings.TrimSpace(e.must("id -g"))
-		if err := e.client.Chown(e.ctx, e.name, "/workspace/f", uid, gid, false); err != nil {
+		if err := e.client.Files().Chown(e.ctx, e.name, "/workspace/f", uid, gid, false); err != nil {
 			e.Error(err)
 		}
-		if err := e.client.Chown(e.ctx, e.name, "/workspace/f", "no-such-user", "", false); err == nil {
+		if err := e.client.Files().Chown(e.ctx, e.name, "/workspace/f", "no-such-user", "", false); err == nil {
 			e.Error("gave a file to nobody")
 		}
 		for _, call := range []struct{ method, path, body string }{
@@ -299,7 +299,7 @@ var fileTests = map[string]func(env){
 		e.must("mkdir -p /workspace/w/old")
 		ctx, cancel := context.WithCancel(e.ctx)
 		defer cancel()
-		w, err := e.client.Watch(ctx, e.name, []string{"/workspace/w"}, true)
+		w, err := e.client.Files().Watch(ctx, e.name, []string{"/workspace/w"}, true)
 		if err != nil {
 			e.Fatal(err)
 		}
@@ -321,7 +321,7 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"a watch of what is not there says so": func(e env) {
-		w, err := e.client.Watch(e.ctx, e.name, []string{"/workspace/none"}, false)
+		w, err := e.client.Files().Watch(e.ctx, e.name, []string{"/workspace/none"}, false)
 		if err != nil {
 			e.Fatal(err)
 		}
@@ -329,7 +329,7 @@ var fileTests = map[string]func(env){
 		if ev, err := w.Next(e.ctx); err != nil || ev.Type != "error" || ev.Path != "/workspace/none" || ev.Message == "" {
 			e.Errorf("Next = %+v, %v", ev, err)
 		}
-		if _, err := e.client.Watch(e.ctx, "no-such-sprite", []string{"/workspace"}, false); !errors.Is(err, sprites.ErrNotFound) {
+		if _, err := e.client.Files().Watch(e.ctx, "no-such-sprite", []string{"/workspace"}, false); !errors.Is(err, sprites.ErrNotFound) {
 			e.Errorf("a watch of no sprite = %v", err)
 		}
 	},
@@ -338,7 +338,7 @@ var fileTests = map[string]func(env){
 		if err != nil {
 			e.Fatal(err)
 		}
-		w, err := e.client.Watch(e.ctx, e.name, []string{"/workspace"}, false)
+		w, err := e.client.Files().Watch(e.ctx, e.name, []string{"/workspace"}, false)
 		if err != nil {
 			e.Fatal(err)
 		}

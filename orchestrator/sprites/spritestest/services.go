@@ -29,7 +29,7 @@ var serviceTests = map[string]func(env){
 		}
 		e.must("grep -q out /.sprite/logs/services/talk.log")
 		var types []string
-		err := e.client.StopService(e.ctx, e.name, "talk", 10*time.Second, sprites.ServiceCall{OnEvent: func(v sprites.ServiceEvent) error {
+		err := e.client.Services().Stop(e.ctx, e.name, "talk", 10*time.Second, sprites.ServiceCall{OnEvent: func(v sprites.ServiceEvent) error {
 			types = append(types, v.Type)
 			return nil
 		}})
@@ -39,11 +39,11 @@ var serviceTests = map[string]func(env){
 		if s := e.service("talk"); s.State.Status != "stopped" {
 			e.Errorf("after the stop: %+v", s.State)
 		}
-		e.status(http.StatusConflict, e.client.StopService(e.ctx, e.name, "talk", time.Second, sprites.ServiceCall{}))
-		if err := e.client.DeleteService(e.ctx, e.name, "talk"); err != nil {
+		e.status(http.StatusConflict, e.client.Services().Stop(e.ctx, e.name, "talk", time.Second, sprites.ServiceCall{}))
+		if err := e.client.Services().Delete(e.ctx, e.name, "talk"); err != nil {
 			e.Error(err)
 		}
-		_, err = e.client.Service(e.ctx, e.name, "talk")
+		_, err = e.client.Services().Get(e.ctx, e.name, "talk")
 		e.status(http.StatusNotFound, err)
 	},
 	"services depend on each other": func(e env) {
@@ -52,14 +52,14 @@ var serviceTests = map[string]func(env){
 		}
 		e.put(sleep("db", 0), 1)
 		e.put(sleep("web", 3000, "db"), 1)
-		e.status(http.StatusBadRequest, e.client.PutService(e.ctx, e.name, sleep("db", 0, "web"), sprites.ServiceCall{}))
-		e.status(http.StatusBadRequest, e.client.PutService(e.ctx, e.name, sleep("x", 0, "nobody"), sprites.ServiceCall{}))
-		e.status(http.StatusBadRequest, e.client.PutService(e.ctx, e.name, sprites.Service{Name: "x"}, sprites.ServiceCall{}))
-		e.status(http.StatusConflict, e.client.PutService(e.ctx, e.name, sleep("x", 3001), sprites.ServiceCall{}))
-		e.status(http.StatusConflict, e.client.DeleteService(e.ctx, e.name, "db"))
-		e.status(http.StatusBadRequest, e.client.SignalService(e.ctx, e.name, "db", "NONE"))
-		e.status(http.StatusNotFound, e.client.SignalService(e.ctx, e.name, "nobody", "HUP"))
-		all, err := e.client.Services(e.ctx, e.name)
+		e.status(http.StatusBadRequest, e.client.Services().Put(e.ctx, e.name, sleep("db", 0, "web"), sprites.ServiceCall{}))
+		e.status(http.StatusBadRequest, e.client.Services().Put(e.ctx, e.name, sleep("x", 0, "nobody"), sprites.ServiceCall{}))
+		e.status(http.StatusBadRequest, e.client.Services().Put(e.ctx, e.name, sprites.Service{Name: "x"}, sprites.ServiceCall{}))
+		e.status(http.StatusConflict, e.client.Services().Put(e.ctx, e.name, sleep("x", 3001), sprites.ServiceCall{}))
+		e.status(http.StatusConflict, e.client.Services().Delete(e.ctx, e.name, "db"))
+		e.status(http.StatusBadRequest, e.client.Services().Signal(e.ctx, e.name, "db", "NONE"))
+		e.status(http.StatusNotFound, e.client.Services().Signal(e.ctx, e.name, "nobody", "HUP"))
+		all, err := e.client.Services().List(e.ctx, e.name)
 		if err != nil || len(all) != 2 {
 			e.Errorf("services %+v, %v", all, err)
 		}
@@ -71,7 +71,7 @@ var serviceTests = map[string]func(env){
 		var port sprites.PortEvent
 		enough := errors.New("enough")
 		see := func(p sprites.PortEvent) error { port = p; return enough }
-		err := e.client.WatchPorts(e.ctx, e.name, func(all []sprites.PortEvent) error {
+		err := e.client.Ports().Watch(e.ctx, e.name, func(all []sprites.PortEvent) error {
 			if len(all) == 0 {
 				return nil
 			}
@@ -131,7 +131,7 @@ var serviceTests = map[string]func(env){
 func (e env) put(s sprites.Service, n int) (said []sprites.ServiceEvent) {
 	e.Helper()
 	enough := errors.New("enough")
-	err := e.client.PutService(e.ctx, e.name, s, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(v sprites.ServiceEvent) error {
+	err := e.client.Services().Put(e.ctx, e.name, s, sprites.ServiceCall{Duration: time.Minute, OnEvent: func(v sprites.ServiceEvent) error {
 		if said = append(said, v); len(said) >= n && (n < 2 || slices.ContainsFunc(said, func(v sprites.ServiceEvent) bool { return v.Type == "stdout" })) {
 			return enough
 		}
@@ -145,7 +145,7 @@ func (e env) put(s sprites.Service, n int) (said []sprites.ServiceEvent) {
 
 func (e env) service(name string) sprites.Service {
 	e.Helper()
-	s, err := e.client.Service(e.ctx, e.name, name)
+	s, err := e.client.Services().Get(e.ctx, e.name, name)
 	if err != nil {
 		e.Fatal(err)
 	}
