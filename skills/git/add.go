@@ -22,11 +22,7 @@ type addData struct {
 }
 
 // Add is git.add.
-func (f family) Add(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in addInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Add(ctx context.Context, c *skill.Call, in addInput) (*addData, error) {
 	said := 0
 	for _, is := range []bool{len(in.Paths) > 0, in.All, in.Update} {
 		if is {
@@ -34,14 +30,14 @@ func (f family) Add(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		}
 	}
 	if said != 1 {
-		return skill.Result{}, skill.BadInput("/paths", "or all, or update: exactly one of them says what to stage")
+		return nil, skill.BadInput("/paths", "or all, or update: exactly one of them says what to stage")
 	}
 	if err := checkPaths(in.Paths); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	var added engine.Added
@@ -51,5 +47,5 @@ func (f family) Add(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		})
 		return err
 	})
-	return skill.Result{Data: addData{about: r.about(), Added: added}}, err
+	return &addData{about: r.about(), Added: added}, err
 }

@@ -40,41 +40,37 @@ type applyData struct {
 }
 
 // Apply is git.apply. The patch is read and judged here before an engine sees it.
-func (f family) Apply(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in applyInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Apply(ctx context.Context, c *skill.Call, in applyInput) (*applyData, error) {
 	spec, err := in.spec(c)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	files, err := patch.Parse(spec.Patch, spec.Strip)
 	if err != nil {
-		return skill.Result{}, skill.BadInput(in.pointer(), "is no patch: %v", err).WithHint("give what git diff prints, or diff -u")
+		return nil, skill.BadInput(in.pointer(), "is no patch: %v", err).WithHint("give what git diff prints, or diff -u")
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	if err := r.judge(files); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	done, err := r.Apply(ctx, spec)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if len(done.Rejected) > 0 && len(done.Applied) == 0 {
 		first := done.Rejected[0]
-		return skill.Result{}, skill.Failed("patch_failed", "the patch does not apply to %s: %s", first.Path, first.Reason).
+		return nil, skill.Failed("patch_failed", "the patch does not apply to %s: %s", first.Path, first.Reason).
 			WithHint("look at the file as it is now and make the patch anew; nothing was changed").
 			WithDetails(map[string]any{"rejected": done.Rejected})
 	}
 	if len(done.Rejected) > 0 {
 		c.Warn("partly_applied", "some files of the patch were rejected")
 	}
-	return skill.Result{Data: applyData{about: r.about(), Applied: done, Checked: in.Check}}, nil
+	return &applyData{about: r.about(), Applied: done, Checked: in.Check}, nil
 }
 
 func (in *applyInput) pointer() string {

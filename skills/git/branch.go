@@ -35,18 +35,14 @@ type branchData struct {
 }
 
 // Branch is git.branch.
-func (f family) Branch(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in branchInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Branch(ctx context.Context, c *skill.Call, in branchInput) (*branchData, error) {
 	in.Action = cmp.Or(in.Action, actionList)
 	if err := in.check(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	switch in.Action {
@@ -56,7 +52,7 @@ func (f family) Branch(ctx context.Context, c *skill.Call) (skill.Result, error)
 		if len(list) > maxBranches {
 			data.Branches, data.Truncated = list[:maxBranches], true
 		}
-		return skill.Result{Data: data}, err
+		return &data, err
 	case engine.BranchDelete:
 		return r.deleteBranch(ctx, in)
 	}
@@ -95,36 +91,36 @@ func (in *branchInput) check() error {
 }
 
 // deleteBranch tells what the branch was before it went.
-func (r *repo) deleteBranch(ctx context.Context, in branchInput) (skill.Result, error) {
+func (r *repo) deleteBranch(ctx context.Context, in branchInput) (*branchData, error) {
 	list, err := r.Branches(ctx, engine.BranchList{Name: in.Name})
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if len(list) == 0 {
-		return skill.Result{}, engine.RefNotFound("%s has no branch %s", r.at.Name, in.Name)
+		return nil, engine.RefNotFound("%s has no branch %s", r.at.Name, in.Name)
 	}
 	err = r.ChangeBranch(ctx, engine.BranchChange{Action: in.Action, Name: in.Name, Force: in.Force})
-	return skill.Result{Data: branchData{about: r.about(), Branches: list}}, err
+	return &branchData{about: r.about(), Branches: list}, err
 }
 
-func (r *repo) changeBranch(ctx context.Context, c *skill.Call, in branchInput) (skill.Result, error) {
+func (r *repo) changeBranch(ctx context.Context, c *skill.Call, in branchInput) (*branchData, error) {
 	change := engine.BranchChange{
 		Action: in.Action, Name: in.Name, NewName: in.NewName, StartPoint: in.StartPoint, Force: in.Force,
 		NoTrack: in.Track != nil && !*in.Track,
 	}
 	if err := r.ChangeBranch(ctx, change); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	list, err := r.Branches(ctx, engine.BranchList{Name: cmp.Or(in.NewName, in.Name)})
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	for _, b := range list {
 		if err := emitBranch(c, b.Name, b.Commit); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
-	return skill.Result{Data: branchData{about: r.about(), Branches: list}}, nil
+	return &branchData{about: r.about(), Branches: list}, nil
 }
 
 // emitBranch tells of a branch that was made.

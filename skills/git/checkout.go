@@ -24,17 +24,13 @@ type checkoutData struct {
 }
 
 // Checkout is git.checkout.
-func (f family) Checkout(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in checkoutInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Checkout(ctx context.Context, c *skill.Call, in checkoutInput) (*checkoutData, error) {
 	if err := in.check(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	done, err := r.Checkout(ctx, engine.CheckoutSpec{
@@ -42,12 +38,12 @@ func (f family) Checkout(ctx context.Context, c *skill.Call) (skill.Result, erro
 		Follow: follow(c),
 	})
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if in.Create {
 		err = emitBranch(c, done.Branch, done.Commit)
 	}
-	return skill.Result{Data: checkoutData{about: r.about(), CheckedOut: done}}, err
+	return &checkoutData{about: r.about(), CheckedOut: done}, err
 }
 
 func (in *checkoutInput) check() error {

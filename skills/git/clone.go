@@ -54,50 +54,46 @@ const originName = "origin"
 
 // Clone is git.clone. The clone grows out of sight and is renamed into place, so that a destination is whole or not
 // there, and what a killed clone leaves is swept.
-func (f family) Clone(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in cloneInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Clone(ctx context.Context, c *skill.Call, in cloneInput) (*cloneData, error) {
 	spec, err := in.spec(c)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, cancel, err := limited(ctx, in.TimeoutMS)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer cancel()
 	from, release, err := source(ctx, c, in.URL, "/url", in.Insecure, in.Credential, netPermission)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer release()
 	spec.From, spec.RemoteURL = from, withoutUser(cmp.Or(in.RemoteURL, from.URL))
 	dest, err := c.Root.Rel(cmp.Or(in.Dest, defaultRepo))
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := judgeDest(c, dest, "a clone"); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	e, err := f.pick(ctx, c, in.Engine)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := c.Root.MkdirAll(filepath.Dir(dest)); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	entries, err := c.Root.List(dest)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if len(entries) > 0 {
 		return f.already(ctx, c, e, in, spec, dest)
 	}
 	data, err := grow(ctx, c, e, spec, dest)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	return data.done(c)
 }
@@ -187,15 +183,15 @@ func isFilter(text string) bool {
 }
 
 // already answers when the destination holds something: fine if it is this very clone.
-func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in cloneInput, spec engine.CloneSpec, dest string) (skill.Result, error) {
+func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in cloneInput, spec engine.CloneSpec, dest string) (*cloneData, error) {
 	taken := skill.Failed("dest_exists", "%s is not empty and is no clone of what was asked for", dest).
 		WithHint("name another dest, or remove that folder")
 	ctx, r, err := f.open(ctx, c, on{Repo: dest, Engine: in.Engine})
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "not_a_repository" {
-		return skill.Result{}, taken
+		return nil, taken
 	}
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	data := cloneData{Dest: dest, Already: true, Engine: e.Name()}
@@ -203,19 +199,19 @@ func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in 
 	data.Remote = origin{originName, withoutUser(url)}
 	head, err := r.Resolve(ctx, "HEAD")
 	if err != nil && !isRefNotFound(err) {
-		return skill.Result{}, err
+		return nil, err
 	}
 	data.Head, data.Branch = head.Commit, strings.TrimPrefix(head.Ref, "refs/heads/")
 	want := spec.Ref
 	if !engine.IsCommitID(want) {
 		refs, err := e.Refs(ctx, spec.From)
 		if err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 		want = find(refs, cmp.Or(spec.Ref, spec.Branch), spec.From.Bundle)
 	}
 	if data.Remote.URL != spec.RemoteURL || data.Head != want || spec.Branch != "" && data.Branch != spec.Branch {
-		return skill.Result{}, taken
+		return nil, taken
 	}
 	data.Files = tracked(c.Root, r.at.GitDir)
 	_, err = os.Lstat(filepath.Join(r.at.CommonDir, "shallow"))
@@ -240,13 +236,13 @@ func find(refs []engine.Ref, name string, bundle bool) string {
 }
 
 // done is the result.
-func (data cloneData) done(c *skill.Call) (skill.Result, error) {
+func (data cloneData) done(c *skill.Call) (*cloneData, error) {
 	if data.Head == "" {
-		return skill.Result{Data: data}, nil
+		return &data, nil
 	}
 	metadata, err := json.Marshal(map[string]any{"branch": data.Branch, "url": data.Remote.URL})
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe the clone: %w", err)
+		return nil, fmt.Errorf("describe the clone: %w", err)
 	}
-	return skill.Result{Data: data}, c.Emit(protocol.Artifact{Kind: "commit", Ref: data.Head, Metadata: metadata})
+	return &data, c.Emit(protocol.Artifact{Kind: "commit", Ref: data.Head, Metadata: metadata})
 }

@@ -41,22 +41,18 @@ type commitData struct {
 }
 
 // Commit is git.commit.
-func (f family) Commit(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in commitInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Commit(ctx context.Context, c *skill.Call, in commitInput) (*commitData, error) {
 	if err := in.check(c); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	spec, err := r.commitSpec(ctx, c, in)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	var done engine.Committed
 	commit := func() (err error) {
@@ -69,13 +65,13 @@ func (f family) Commit(ctx context.Context, c *skill.Call) (skill.Result, error)
 		err = commit()
 	}
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	metadata, err := json.Marshal(map[string]any{"branch": done.Branch, "parents": done.Parents})
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe the commit: %w", err)
+		return nil, fmt.Errorf("describe the commit: %w", err)
 	}
-	return skill.Result{Data: commitData{about: r.about(), Committed: done}},
+	return &commitData{about: r.about(), Committed: done},
 		c.Emit(protocol.Artifact{Kind: "commit", Ref: done.Commit, Metadata: metadata})
 }
 

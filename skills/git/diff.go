@@ -50,18 +50,14 @@ type patchData struct {
 }
 
 // Diff is git.diff.
-func (f family) Diff(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in diffInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Diff(ctx context.Context, c *skill.Call, in diffInput) (*diffData, error) {
 	lines, err := in.check()
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	diff, err := r.Diff(ctx, engine.DiffSpec{
@@ -69,14 +65,14 @@ func (f family) Diff(ctx context.Context, c *skill.Call) (skill.Result, error) {
 		Binary: in.Binary, MaxBytes: in.MaxBytes, Max: maxDiffFiles,
 	})
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if in.Format == engine.FormatNameStatus {
 		diff.Uncount()
 	}
 	data := diffData{about: r.about(), Diff: diff}
 	err = data.place(c, diff.Patch, func() any { return data })
-	return skill.Result{Data: data}, err
+	return &data, err
 }
 
 // check judges the input, fills in defaults and returns the lines of context.

@@ -10,23 +10,23 @@ import (
 )
 
 // direct pushes from here. A branch that the remote has already is no failure.
-func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (skill.Result, error) {
+func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (*pushData, error) {
 	if err := c.Require(pushPermission); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	remote := cmp.Or(in.Remote, "origin")
 	to, release, err := r.remote(ctx, c, remote, in.Trust, in.Credential, pushPermission)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer release()
 	p, spec, err := r.directSpec(ctx, in, remote)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	spec.To, spec.Follow = to, follow(c)
 	if p.Pushed, err = r.Push(ctx, spec); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	for _, ref := range p.Pushed {
 		if ref.Status != engine.PushRejected {
@@ -36,14 +36,14 @@ func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (skill.R
 		if ref.Stale {
 			code = "stale"
 		}
-		return skill.Result{}, skill.Failed(code, "the remote refused the push to %s: %s", ref.Ref, ref.Reason).
+		return nil, skill.Failed(code, "the remote refused the push to %s: %s", ref.Ref, ref.Reason).
 			WithHint("fetch the branch, rebase onto it and push again").WithDetails(map[string]any{"pushed": p.Pushed})
 	}
 	if !to.Local {
 		p.URL = withoutUser(to.URL)
 	}
 	if in.DryRun {
-		return skill.Result{Data: p}, nil
+		return &p, nil
 	}
 	return p.done(c)
 }

@@ -34,23 +34,19 @@ type fetchData struct {
 }
 
 // Fetch is git.fetch.
-func (f family) Fetch(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in fetchInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Fetch(ctx context.Context, c *skill.Call, in fetchInput) (*fetchData, error) {
 	if err := in.check(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	name := cmp.Or(in.Remote, "origin")
 	from, release, err := r.remote(ctx, c, name, in.Trust, in.Credential, netPermission)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer release()
 	fetched, err := r.Fetch(ctx, engine.FetchSpec{
@@ -61,7 +57,7 @@ func (f family) Fetch(ctx context.Context, c *skill.Call) (skill.Result, error) 
 	if data.Count > maxRefs {
 		data.Updated, data.Truncated = data.Updated[:maxRefs], true
 	}
-	return skill.Result{Data: data}, err
+	return &data, err
 }
 
 func (in *fetchInput) check() error {

@@ -42,31 +42,27 @@ type logData struct {
 }
 
 // Log is git.log.
-func (f family) Log(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in logInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Log(ctx context.Context, c *skill.Call, in logInput) (*logData, error) {
 	spec, from, err := in.check()
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	page, err := r.Log(ctx, spec)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	data := logData{about: r.about(), Commits: page.Commits}
 	if page.More {
 		if data.NextCursor, err = r.cursor(ctx, from, spec.Skip+len(page.Commits)); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
-	return skill.Result{Data: data}, nil
+	return &data, nil
 }
 
 // history is where a log begins: one revision, or the two sides of a range. The zero value is HEAD.

@@ -24,22 +24,18 @@ type mergeBaseData struct {
 }
 
 // MergeBase is git.merge_base. Histories that have nothing in common are an answer, not a failure.
-func (f family) MergeBase(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in mergeBaseInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) MergeBase(ctx context.Context, c *skill.Call, in mergeBaseInput) (*mergeBaseData, error) {
 	if len(in.Commits) < 2 || len(in.Commits) > maxCompared {
-		return skill.Result{}, skill.BadInput("/commits", "names %d commits, between 2 and %d are compared", len(in.Commits), maxCompared)
+		return nil, skill.BadInput("/commits", "names %d commits, between 2 and %d are compared", len(in.Commits), maxCompared)
 	}
 	for i, revision := range in.Commits {
 		if err := checkRevision(revision, fmt.Sprintf("/commits/%d", i)); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	data := mergeBaseData{about: r.about()}
@@ -47,5 +43,5 @@ func (f family) MergeBase(ctx context.Context, c *skill.Call) (skill.Result, err
 	if len(data.Bases) > 0 {
 		data.Base = data.Bases[0]
 	}
-	return skill.Result{Data: data}, err
+	return &data, err
 }

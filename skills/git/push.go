@@ -64,17 +64,13 @@ type pushAnswer struct {
 }
 
 // Push is git.push. Asked again after WAITING it does not look at the repository's future but at the answer.
-func (f family) Push(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in pushInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Push(ctx context.Context, c *skill.Call, in pushInput) (*pushData, error) {
 	if err := in.check(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	if in.Mode == modeDirect {
@@ -82,7 +78,7 @@ func (f family) Push(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	}
 	p, err := r.plan(ctx, &in)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if c.Resume != nil {
 		return answered(c, p)
@@ -195,16 +191,16 @@ func isRefNotFound(err error) bool {
 }
 
 // request writes the bundle and asks.
-func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushData) (skill.Result, error) {
+func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushData) (*pushData, error) {
 	name := outDir + "/" + p.Head + ".bundle"
 	digest, err := r.bundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if in.Title == "" {
 		log, err := r.Log(ctx, engine.LogSpec{Revisions: []string{p.Head}, Max: 1, Short: true})
 		if err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 		for _, newest := range log.Commits {
 			in.Title = strings.ToValidUTF8(newest.Subject, "\uFFFD")
@@ -214,10 +210,10 @@ func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushD
 		Branch: p.Branch, Base: p.Base, Head: p.Head, Bundle: c.Root.Own(name), SHA256: digest, Title: in.Title,
 	})
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe the push: %w", err)
+		return nil, fmt.Errorf("describe the push: %w", err)
 	}
 	expected := map[string]string{"ok": "boolean", "action": "string", "result": "map", "error": "map"}
-	return skill.Result{}, c.Suspend(ctx, protocol.ActionPushBranch, expected, &protocol.ActionRequest{
+	return nil, c.Suspend(ctx, protocol.ActionPushBranch, expected, &protocol.ActionRequest{
 		Action: protocol.ActionPushBranch, Parameters: parameters, Blocking: true,
 	})
 }
@@ -249,13 +245,13 @@ func (r *repo) bundle(ctx context.Context, c *skill.Call, name string, spec engi
 }
 
 // answered ends a push that the orchestrator did, or did not do.
-func answered(c *skill.Call, p pushData) (skill.Result, error) {
+func answered(c *skill.Call, p pushData) (*pushData, error) {
 	var a pushAnswer
 	if err := c.Inputs(&a); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if a.OK == nil || !*a.OK {
-		return skill.Result{}, refused(a)
+		return nil, refused(a)
 	}
 	var result struct {
 		URL    string `json:"url"`
@@ -264,7 +260,7 @@ func answered(c *skill.Call, p pushData) (skill.Result, error) {
 	}
 	if len(a.Result) > 0 {
 		if err := json.Unmarshal(a.Result, &result); err != nil {
-			return skill.Result{}, skill.BadInput("/result", "is not what a push answers: %v", err)
+			return nil, skill.BadInput("/result", "is not what a push answers: %v", err)
 		}
 	}
 	p.Result, p.URL = a.Result, withoutUser(result.URL)
@@ -289,10 +285,10 @@ func refused(a pushAnswer) error {
 	return skill.Failed("rejected", "the push was rejected")
 }
 
-func (p pushData) done(c *skill.Call) (skill.Result, error) {
+func (p pushData) done(c *skill.Call) (*pushData, error) {
 	metadata, err := json.Marshal(map[string]any{"commit": p.Head, "base": p.Base})
 	if err != nil {
-		return skill.Result{}, fmt.Errorf("describe the push: %w", err)
+		return nil, fmt.Errorf("describe the push: %w", err)
 	}
-	return skill.Result{Data: p}, c.Emit(protocol.Artifact{Kind: "branch", Ref: p.Branch, URL: p.URL, Metadata: metadata})
+	return &p, c.Emit(protocol.Artifact{Kind: "branch", Ref: p.Branch, URL: p.URL, Metadata: metadata})
 }

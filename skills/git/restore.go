@@ -21,35 +21,31 @@ type restoreData struct {
 }
 
 // Restore is git.restore.
-func (f family) Restore(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in restoreInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Restore(ctx context.Context, c *skill.Call, in restoreInput) (*restoreData, error) {
 	worktree := !in.Staged
 	if in.Worktree != nil {
 		worktree = *in.Worktree
 	}
 	switch {
 	case len(in.Paths) == 0:
-		return skill.Result{}, skill.BadInput("/paths", `is empty; ["."] is everything`)
+		return nil, skill.BadInput("/paths", `is empty; ["."] is everything`)
 	case !worktree && !in.Staged:
-		return skill.Result{}, skill.BadInput("/worktree", "is false and so is staged: nothing is left to restore")
+		return nil, skill.BadInput("/worktree", "is false and so is staged: nothing is left to restore")
 	}
 	if err := checkPaths(in.Paths); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if in.Source != "" {
 		if err := checkRevision(in.Source, "/source"); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	data := restoreData{about: r.about()}
 	data.Restored, err = r.Restore(ctx, engine.RestoreSpec{Paths: in.Paths, Source: in.Source, Staged: in.Staged, Worktree: worktree})
-	return skill.Result{Data: data}, err
+	return &data, err
 }

@@ -35,39 +35,35 @@ type resolved struct {
 }
 
 // RevParse is git.rev_parse: where the repository and its HEAD are, and what names stand for.
-func (f family) RevParse(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in revParseInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) RevParse(ctx context.Context, c *skill.Call, in revParseInput) (*revParseData, error) {
 	if len(in.Refs) > maxRevisions {
-		return skill.Result{}, skill.BadInput("/refs", "has more than %d names", maxRevisions)
+		return nil, skill.BadInput("/refs", "has more than %d names", maxRevisions)
 	}
 	for i, revision := range in.Refs {
 		if err := checkRevision(revision, fmt.Sprintf("/refs/%d", i)); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	data := revParseData{about: r.about(), Top: r.at.Name, Resolved: []resolved{}}
 	if data.GitDir, err = filepath.Rel(c.Root.Dir(), r.at.GitDir); err != nil {
-		return skill.Result{}, fmt.Errorf("name the git folder: %w", err)
+		return nil, fmt.Errorf("name the git folder: %w", err)
 	}
 	if err := r.head(ctx, &data); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	for _, revision := range in.Refs {
 		object, err := r.Resolve(ctx, revision)
 		if err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 		data.Resolved = append(data.Resolved, resolved{revision, object})
 	}
-	return skill.Result{Data: data}, nil
+	return &data, nil
 }
 
 // head tells where HEAD is. Before the first commit only its file knows the branch.

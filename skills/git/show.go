@@ -48,23 +48,19 @@ type showData struct {
 }
 
 // Show is git.show.
-func (f family) Show(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in showInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Show(ctx context.Context, c *skill.Call, in showInput) (*showData, error) {
 	lines, err := in.check()
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	shown, err := r.Show(ctx, engine.ShowSpec{Ref: in.Ref, Path: in.Path, Format: in.Format, Context: lines, MaxBytes: in.MaxBytes})
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if in.Format == engine.FormatNameStatus {
 		shown.Diff.Uncount()
@@ -78,7 +74,7 @@ func (f family) Show(ctx context.Context, c *skill.Call) (skill.Result, error) {
 	default:
 		data.Entries = &shown.Tree
 	}
-	return skill.Result{Data: data}, err
+	return &data, err
 }
 
 // check judges the input; "main:docs/intro" names the path docs/intro of main.

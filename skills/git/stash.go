@@ -31,17 +31,13 @@ type stashData struct {
 }
 
 // Stash is git.stash.
-func (f family) Stash(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in stashInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Stash(ctx context.Context, c *skill.Call, in stashInput) (*stashData, error) {
 	if err := in.check(); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	spec := engine.StashSpec{
@@ -49,7 +45,7 @@ func (f family) Stash(ctx context.Context, c *skill.Call) (skill.Result, error) 
 	}
 	if in.Action != engine.StashList && in.Action != engine.StashDrop {
 		if err := exclude(c.Root, r.at.CommonDir); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 		who := r.identity(c, nil)
 		spec.By = engine.Signature{Name: who.Name, Email: who.Email, When: time.Now().UTC()}
@@ -57,14 +53,14 @@ func (f family) Stash(ctx context.Context, c *skill.Call) (skill.Result, error) 
 	stashed, err := r.Stash(ctx, spec)
 	switch {
 	case err != nil:
-		return skill.Result{}, err
+		return nil, err
 	case len(stashed.Conflicts) > 0:
-		return skill.Result{}, engine.Conflict(stashed.Conflicts, "the stash was put back and left conflicts in %s; it is kept", strings.Join(stashed.Conflicts, ", "))
+		return nil, engine.Conflict(stashed.Conflicts, "the stash was put back and left conflicts in %s; it is kept", strings.Join(stashed.Conflicts, ", "))
 	case stashed.Commit == "" && in.Action == engine.StashPush:
-		return skill.Result{}, skill.Failed("nothing_to_stash", "%s has no changes to stash", r.at.Name).
+		return nil, skill.Failed("nothing_to_stash", "%s has no changes to stash", r.at.Name).
 			WithHint(`untracked files are stashed with "include_untracked":true`)
 	}
-	return skill.Result{Data: stashData{about: r.about(), Action: in.Action, Commit: stashed.Commit, Stashes: stashed.Entries}}, nil
+	return &stashData{about: r.about(), Action: in.Action, Commit: stashed.Commit, Stashes: stashed.Entries}, nil
 }
 
 func (in *stashInput) check() error {

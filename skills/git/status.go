@@ -28,27 +28,23 @@ type statusData struct {
 }
 
 // Status is git.status.
-func (f family) Status(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in statusInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Status(ctx context.Context, c *skill.Call, in statusInput) (*statusData, error) {
 	in.Untracked = cmp.Or(in.Untracked, engine.UntrackedNormal)
 	if !slices.Contains([]string{engine.UntrackedNormal, engine.UntrackedAll, engine.UntrackedNo}, in.Untracked) {
-		return skill.Result{}, skill.BadInput("/untracked", "%q is none of normal, all, no", in.Untracked)
+		return nil, skill.BadInput("/untracked", "%q is none of normal, all, no", in.Untracked)
 	}
 	if err := checkPaths(in.Paths); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	status, err := r.Status(ctx, engine.StatusSpec{
 		Paths: in.Paths, Untracked: in.Untracked, Ignored: in.Ignored, Renames: in.Renames, Max: maxStatus,
 	})
-	return skill.Result{Data: statusData{about: r.about(), Status: status}}, err
+	return &statusData{about: r.about(), Status: status}, err
 }
 
 // checkPaths refuses paths that leave the repository or reach into .git.

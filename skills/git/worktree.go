@@ -27,19 +27,15 @@ type worktreeData struct {
 }
 
 // Worktree is git.worktree.
-func (f family) Worktree(ctx context.Context, c *skill.Call) (skill.Result, error) {
-	var in worktreeInput
-	if err := c.Bind(&in); err != nil {
-		return skill.Result{}, err
-	}
+func (f family) Worktree(ctx context.Context, c *skill.Call, in worktreeInput) (*worktreeData, error) {
 	in.Action = cmp.Or(in.Action, actionList)
 	change, err := in.change(c)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer r.close()
 	if in.Action != actionList {
@@ -50,12 +46,12 @@ func (f family) Worktree(ctx context.Context, c *skill.Call) (skill.Result, erro
 			err = r.Worktree(ctx, change)
 		}
 		if err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
 	}
 	list, err := r.Worktrees(ctx)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	for i, w := range list {
 		if rel, err := c.Root.Rel(w.Path); err == nil { // else it lies elsewhere and keeps its whole path
@@ -63,11 +59,11 @@ func (f family) Worktree(ctx context.Context, c *skill.Call) (skill.Result, erro
 		}
 		if in.Action == engine.WorktreeAdd && w.Path == change.Dest {
 			if err := emitBranch(c, cmp.Or(w.Branch, w.Head), w.Head); err != nil {
-				return skill.Result{}, err
+				return nil, err
 			}
 		}
 	}
-	return skill.Result{Data: worktreeData{about: r.about(), Worktrees: list}}, nil
+	return &worktreeData{about: r.about(), Worktrees: list}, nil
 }
 
 // change judges the input. A work tree is made and removed inside the workspace only.
