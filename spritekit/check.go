@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/skills"
 	"github.com/spritekit/lattice/spritekit/contract"
 	"github.com/spritekit/lattice/spritekit/dropin"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -70,7 +71,7 @@ func (a app) check(args []string) error {
 		return err
 	}
 	if broken > 0 {
-		return skill.Failed("contract_broken", "%s breaks %d of its promises", target.Skill, broken).
+		return fault.Failed("contract_broken", "%s breaks %d of its promises", target.Skill, broken).
 			WithHint("each finding says what was seen; spritekit serve keeps the contract for a program")
 	}
 	return nil
@@ -93,7 +94,7 @@ func (a app) checkAdapter(file string, asJSON bool) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	return skill.Failed("bad_adapter", "%s is wrong in %d places", file, len(problems)).
+	return fault.Failed("bad_adapter", "%s is wrong in %d places", file, len(problems)).
 		WithHint("adapter.schema.json says what an adapter has; the built-in ones are examples")
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/checkpoint"
 	"github.com/spritekit/lattice/spritekit/cli"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/install"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/resume"
@@ -132,7 +133,7 @@ func (a app) resume(args []string) error {
 		return err
 	}
 	if res == nil {
-		return skill.NotFound("there is no %s: nobody resumed this sprite", protocol.ResumeFile)
+		return fault.NotFound("not_found", "there is no %s: nobody resumed this sprite", protocol.ResumeFile)
 	}
 	processed, err := resume.Processed(root, res)
 	if err != nil {
@@ -152,7 +153,7 @@ func (a app) resume(args []string) error {
 		fmt.Fprintf(a.stdout, "checkpoint %s\nwork item  %s\ninputs     %s\n", res.CheckpointID, res.WorkItemID, res.Inputs)
 	}
 	if processed {
-		return skill.Failed("processed", "this resume was processed before; there is nothing to do")
+		return fault.Failed("processed", "this resume was processed before; there is nothing to do")
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func (a app) install(args []string) error {
 			}
 		}
 		if len(differences) > 0 {
-			return skill.Failed("differs", "%s is not this version: %s", args[0], strings.Join(differences, "; ")).
+			return fault.Failed("differs", "%s is not this version: %s", args[0], strings.Join(differences, "; ")).
 				WithHint("spritekit install %s", args[0])
 		}
 		return nil
@@ -197,7 +198,7 @@ func (a app) install(args []string) error {
 		fmt.Fprintf(a.stderr, "spritekit install: %s is not beside this binary, so %s goes without spritekit mcp and without git where there is none\n", protocol.Extra, args[0])
 	}
 	if foreign := (*install.ForeignError)(nil); errors.As(err, &foreign) {
-		return skill.Unsafe("foreign_files", "%s: %v", args[0], err).WithHint("move them away, or replace them with --force, which spares folders")
+		return fault.Unsafe("foreign_files", "%s: %v", args[0], err).WithHint("move them away, or replace them with --force, which spares folders")
 	}
 	return err
 }
@@ -219,7 +220,7 @@ func (a app) version(args []string) error {
 func (a app) workspace() (*workspace.Root, error) {
 	root, err := workspace.OpenWithState(a.env.Workspace, a.env.State)
 	if err != nil {
-		return nil, skill.NotFound("there is no workspace at %s: %v", a.env.Workspace, err).
+		return nil, fault.NotFound("not_found", "there is no workspace at %s: %v", a.env.Workspace, err).
 			WithHint("set LATTICE_WORKSPACE to an existing directory")
 	}
 	return root, nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/checkpoint"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -86,7 +87,7 @@ func (a app) payloadOf(args []string) (json.RawMessage, error) {
 				return nil, err
 			}
 			if len(raw) > skill.MaxInput {
-				return nil, skill.Limit("input_too_large", "the payload on stdin has more than %d bytes", skill.MaxInput)
+				return nil, fault.Limit("input_too_large", "the payload on stdin has more than %d bytes", skill.MaxInput)
 			}
 		}
 		if !json.Valid(raw) || !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
@@ -124,10 +125,10 @@ func (a app) payloadOf(args []string) (json.RawMessage, error) {
 // hostFault gives the errors of the sprite's host their exit codes.
 func hostFault(err error) error {
 	if errors.Is(err, checkpoint.ErrUnavailable) {
-		return skill.Unsupported("no_socket", "%v", err).
+		return fault.Unsupported("no_socket", "%v", err).
 			WithHint("only a sprite with an api socket can checkpoint itself; LATTICE_SOCKET names it")
 	}
-	return skill.Failed("checkpoint_failed", "%v", err)
+	return fault.Failed("checkpoint_failed", "%v", err)
 }
 
 // emitHelp is the protocol in one page, for who writes a script.

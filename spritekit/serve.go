@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills"
 	"github.com/spritekit/lattice/spritekit/dropin"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -74,7 +75,7 @@ func (a app) become(s dropin.Skill, args []string) error {
 		program, err = os.Executable()
 	}
 	if err != nil {
-		return skill.Unsupported("unsupported", "%s cannot be run: %v", s.Name, err).WithHint("exec in its skill.json names the program")
+		return fault.Unsupported("unsupported", "%s cannot be run: %v", s.Name, err).WithHint("exec in its skill.json names the program")
 	}
 	return fmt.Errorf("run %s: %w", program, syscall.Exec(program, argv, os.Environ()))
 }

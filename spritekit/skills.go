@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/dropin"
 	"github.com/spritekit/lattice/spritekit/export"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // exportSkills writes the built-in skills, and those that lie beside this binary, as Agent Skills; or compares.
@@ -45,7 +45,7 @@ func (a app) exportSkills(args []string) error {
 		return err
 	}
 	if len(differences) > 0 {
-		return skill.Failed("differs", "%s is out of date: %s", args[0], strings.Join(differences, "; ")).
+		return fault.Failed("differs", "%s is out of date: %s", args[0], strings.Join(differences, "; ")).
 			WithHint("spritekit skills export %s", args[0])
 	}
 	return nil

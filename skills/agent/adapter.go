@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -124,7 +125,7 @@ func findAdapter(in input, dir string) (adapter, error) {
 	for _, e := range known {
 		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
 	}
-	return adapter{}, skill.Unsupported("unsupported", "there is no agent %q", name).
+	return adapter{}, fault.Unsupported("unsupported", "there is no agent %q", name).
 		WithHint("known are %s; describe another one in %s", strings.Join(names, ", "), cmpOr(file, "/skills/agents/NAME.json"))
 }
 

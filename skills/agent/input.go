@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -86,7 +87,7 @@ func (in *input) check(a adapter) error {
 		return skill.BadInput("/limits", "has a negative member; 0 or none means no limit")
 	}
 	if a.Output == "text" && (l.MaxTurns > 0 || l.MaxCostUSD > 0 || l.MaxTokens > 0) {
-		return skill.Unsupported("unsupported", "%s does not say how many turns, tokens or dollars it uses", a.Name).
+		return fault.Unsupported("unsupported", "%s does not say how many turns, tokens or dollars it uses", a.Name).
 			WithHint("use limits.wall_s and limits.idle_s, or an adapter with events")
 	}
 	switch in.Session.Mode {
@@ -100,7 +101,7 @@ func (in *input) check(a adapter) error {
 			return skill.BadInput("/session/id", "is required with mode %s", in.Session.Mode)
 		}
 		if !a.Resumes {
-			return skill.Unsupported("unsupported", "%s has no sessions to go on with", a.Name).WithHint("leave session out")
+			return fault.Unsupported("unsupported", "%s has no sessions to go on with", a.Name).WithHint("leave session out")
 		}
 	default:
 		return skill.BadInput("/session/mode", "is %q, not new, resume or fork", in.Session.Mode)
@@ -108,10 +109,10 @@ func (in *input) check(a adapter) error {
 	if mode := &in.Permissions.Mode; *mode == "" {
 		*mode = "bypass"
 	} else if !slices.Contains(a.Modes, *mode) {
-		return skill.Unsupported("unsupported", "%s does not know permissions.mode %q", a.Name, *mode).WithHint("it knows %v; none means bypass, as the sprite is the sandbox", a.Modes)
+		return fault.Unsupported("unsupported", "%s does not know permissions.mode %q", a.Name, *mode).WithHint("it knows %v; none means bypass, as the sprite is the sandbox", a.Modes)
 	}
 	if len(a.MCP) == 0 && (len(in.MCP.Servers) > 0 || in.MCP.Spritekit != nil && *in.MCP.Spritekit) {
-		return skill.Unsupported("unsupported", "%s cannot be given MCP servers", a.Name).WithHint("it may call /skills/… by itself")
+		return fault.Unsupported("unsupported", "%s cannot be given MCP servers", a.Name).WithHint("it may call /skills/… by itself")
 	}
 	for name, s := range in.MCP.Servers {
 		if !isVariable(name) || s.Command == "" || name == ownServer {
@@ -119,7 +120,7 @@ func (in *input) check(a adapter) error {
 		}
 	}
 	if len(in.Config) > 0 && !hasMain(a) {
-		return skill.Unsupported("unsupported", "%s has no configuration to merge config into", a.Name)
+		return fault.Unsupported("unsupported", "%s has no configuration to merge config into", a.Name)
 	}
 	if p := in.Prices; p != nil && (p.Input < 0 || p.Output < 0) {
 		return skill.BadInput("/prices", "has a negative member")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -130,7 +131,7 @@ func (l *launch) program() ([]string, error) {
 			return []string{found}, nil
 		}
 	}
-	return nil, skill.Unsupported("agent_missing", "%s is not on PATH", strings.Join(l.adapter.Programs, " or ")).
+	return nil, fault.Unsupported("agent_missing", "%s is not on PATH", strings.Join(l.adapter.Programs, " or ")).
 		WithHint("install it in the image, or put the folder that holds it on the sprite's PATH")
 }
 
@@ -222,7 +223,7 @@ func (l *launch) offerServers() error {
 		add(ownServer, own)
 		l.offered = true
 	case asked != nil:
-		return skill.Unsupported("mcp_unavailable", "there is no spritekit on PATH or in /skills that the agent could start").
+		return fault.Unsupported("mcp_unavailable", "there is no spritekit on PATH or in /skills that the agent could start").
 			WithHint("install it (spritekit install /skills), or set mcp.spritekit to false")
 	default:
 		l.call.Warn("mcp_unavailable", "the agent has no skills as tools: there is no spritekit on PATH or in /skills")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -41,7 +42,7 @@ func (l *launch) placeTexts() error {
 		}
 	}
 	if len(l.in.Skills) > 0 && len(l.adapter.Skills) == 0 {
-		return skill.Unsupported("unsupported", "%s has no folder in which it looks for skills", l.adapter.Name).
+		return fault.Unsupported("unsupported", "%s has no folder in which it looks for skills", l.adapter.Name).
 			WithHint("leave skills out, or name the folder in its adapter")
 	}
 	for _, where := range l.adapter.Skills {
@@ -130,7 +131,7 @@ func (l *launch) placeSkill(dir string, index int, name string) error {
 	}
 	if name == ownSkills {
 		if l.self == "" {
-			return skill.Unsupported("skills_unavailable", "there is no spritekit on PATH or in /skills whose skills could be exported").
+			return fault.Unsupported("skills_unavailable", "there is no spritekit on PATH or in /skills whose skills could be exported").
 				WithHint("install it: spritekit install /skills")
 		}
 		return l.install(context.Background(), []string{l.self, "skills", "export", filepath.Join(root.Dir(), dir)}, "the skills of spritekit")
@@ -165,12 +166,12 @@ func (l *launch) installPacks(ctx context.Context) error {
 				known = append(known, name)
 			}
 			slices.Sort(known)
-			return skill.Unsupported("unsupported", "/packs/%d: %s has no pack %q", i, l.adapter.Name, name).
+			return fault.Unsupported("unsupported", "/packs/%d: %s has no pack %q", i, l.adapter.Name, name).
 				WithHint("known for it: %s", strings.Join(known, ", "))
 		}
 		folder, ok := l.findPack(p.Package)
 		if !ok {
-			return skill.Unsupported("pack_missing", "the pack %s needs the package %s, which is not in this sprite", name, p.Package).
+			return fault.Unsupported("pack_missing", "the pack %s needs the package %s, which is not in this sprite", name, p.Package).
 				WithHint("install it in the image (npm install -g %s), or unpack it as %s", p.Package, l.beside("packs/"+p.Package))
 		}
 		l.vars["pack"] = folder
@@ -218,7 +219,7 @@ func (l *launch) install(ctx context.Context, argv []string, what string) error 
 		return fmt.Errorf("install %s: %w", what, err)
 	}
 	if exit.Code != 0 || ctx.Err() != nil {
-		return skill.Failed("install_failed", "%s could not be installed (exit %d): %s", what, exit.Code, l.secrets.text(sanitise(string(words.Bytes())))).
+		return fault.Failed("install_failed", "%s could not be installed (exit %d): %s", what, exit.Code, l.secrets.text(sanitise(string(words.Bytes())))).
 			WithHint("run it by hand in the sprite: %s", strings.Join(argv, " "))
 	}
 	return nil

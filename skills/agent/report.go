@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -75,22 +76,22 @@ func (l *launch) verdict(r report, o outcome) (skill.Result, error) {
 	var limit limitError
 	switch {
 	case errors.Is(o.cause, errWall):
-		return l.stopped(r, "timeout", skill.Timeout("%v of %g s", o.cause, l.in.Limits.WallS).
+		return l.stopped(r, "timeout", fault.Timeout("timeout", "%v of %g s", o.cause, l.in.Limits.WallS).
 			WithHint("raise timeout_s, or give it less to do"))
 	case errors.Is(o.cause, errIdle):
-		return l.stopped(r, "idle", skill.Timeout("%v: %g s", o.cause, l.in.Limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", r.TranscriptPath))
+		return l.stopped(r, "idle", fault.Timeout("timeout", "%v: %g s", o.cause, l.in.Limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", r.TranscriptPath))
 	case errors.Is(o.cause, errDead):
 		r.Status, r.StopReason = "failed", "error"
-		return l.fail(r, l.because(causeUnavailable, skill.Failed("agent_failed", "%v: %d times in a row", o.cause, o.out.tally.vain)))
+		return l.fail(r, l.because(causeUnavailable, fault.Failed("agent_failed", "%v: %d times in a row", o.cause, o.out.tally.vain)))
 	case errors.As(o.cause, &limit):
 		return l.stopped(r, string(limit), l.limit(limit))
 	case errors.Is(o.cause, errNoTools):
 		r.Status, r.StopReason = "failed", "error"
-		return l.fail(r, skill.Failed("mcp_not_connected", "%v: it is %q", o.cause, sanitise(o.lonely)).
+		return l.fail(r, fault.Failed("mcp_not_connected", "%v: it is %q", o.cause, sanitise(o.lonely)).
 			WithHint("look into %s, or set mcp.spritekit to false", r.TranscriptPath))
 	case o.cause != nil && !errors.Is(o.cause, errLingers):
 		r.Status, r.StopReason = "cancelled", "cancelled"
-		e := skill.Failed("cancelled", "the agent was cancelled")
+		e := fault.Failed("cancelled", "the agent was cancelled")
 		if e.Exit = protocol.ExitCancelled; errors.Is(o.cause, context.DeadlineExceeded) {
 			e.Code, e.Exit = "timeout", protocol.ExitTimeout
 		}
@@ -127,9 +128,9 @@ func (l *launch) limit(name limitError) *skill.Error {
 	case "max_cost_usd":
 		number = l.in.Limits.MaxCostUSD
 	}
-	e := skill.Limit("agent_limit", "%v", name)
+	e := fault.Limit("agent_limit", "%v", name)
 	if number > 0 {
-		e = skill.Limit("agent_limit", "%v of %s", name, strconv.FormatFloat(number, 'f', -1, 64))
+		e = fault.Limit("agent_limit", "%v of %s", name, strconv.FormatFloat(number, 'f', -1, 64))
 	}
 	return e.WithHint("raise limits.%s; with session.mode resume it goes on where it was", string(name))
 }
@@ -169,7 +170,7 @@ func (l *launch) crashed(r report, o outcome) (skill.Result, error) {
 
 // explain finds out what the agent's words mean.
 func (l *launch) explain(r report, words, code, message string) *skill.Error {
-	e := skill.Failed(code, "%s", message).WithHint("what it printed is in %s", r.TranscriptPath)
+	e := fault.Failed(code, "%s", message).WithHint("what it printed is in %s", r.TranscriptPath)
 	words += "\n" + strings.Join(r.Errors, "\n")
 	for _, c := range l.adapter.Causes {
 		for _, text := range c.Contains {
@@ -210,7 +211,7 @@ func (l *launch) done(r report, last *ending) (skill.Result, error) {
 		value, err := l.structured(given, r.FinalText)
 		if err != nil {
 			r.Status, r.StopReason = "failed", "error"
-			return l.fail(r, skill.Failed("structured_output_invalid", "%v", err).WithHint("final_text has what the agent said; ask it again, or loosen the schema"))
+			return l.fail(r, fault.Failed("structured_output_invalid", "%v", err).WithHint("final_text has what the agent said; ask it again, or loosen the schema"))
 		}
 		r.StructuredOutput = value
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -53,7 +54,7 @@ func loadSession(c *skill.Call, agent, id string) (session, error) {
 	var s session
 	raw, err := c.Root.ReadFile(sessionFile(agent, id), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, skill.NotFound("%s has no session %q in this sprite", agent, id).
+		return s, fault.NotFound("not_found", "%s has no session %q in this sprite", agent, id).
 			WithHint("session_id in the result of an earlier agent.run names one; a new session needs none")
 	}
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -61,7 +62,7 @@ func (f File) Run(ctx context.Context, need, command string, stdin []byte, stdou
 
 // Missing says that the second file is not there, and that something needs it (8).
 func Missing(need string) *skill.Error {
-	return skill.Unsupported("extra_missing", "%s is not beside spritekit, and %s needs it", protocol.Extra, need).
+	return fault.Unsupported("extra_missing", "%s is not beside spritekit, and %s needs it", protocol.Extra, need).
 		WithHint("install both files: spritekit install /skills, where %s lies beside spritekit%s", protocol.Extra, orGit(need))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/patch"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -63,7 +64,7 @@ func (f family) Apply(ctx context.Context, c *skill.Call, in applyInput) (*apply
 	}
 	if len(done.Rejected) > 0 && len(done.Applied) == 0 {
 		first := done.Rejected[0]
-		return nil, skill.Failed("patch_failed", "the patch does not apply to %s: %s", first.Path, first.Reason).
+		return nil, fault.Failed("patch_failed", "the patch does not apply to %s: %s", first.Path, first.Reason).
 			WithHint("look at the file as it is now and make the patch anew; nothing was changed").
 			WithDetails(map[string]any{"rejected": done.Rejected})
 	}
@@ -118,7 +119,7 @@ func (in *applyInput) spec(c *skill.Call) (engine.ApplySpec, error) {
 // judge refuses a patch that touches what no patch may, or goes through a link that lies in the work tree.
 func (r *repo) judge(files patch.Files) error {
 	unsafe := func(name, problem string) error {
-		return skill.Unsafe("unsafe_path", "the patch touches %q, which %s", name, problem).
+		return fault.Unsafe("unsafe_path", "the patch touches %q, which %s", name, problem).
 			WithHint("a patch may change files of the repository only, and not through symlinks")
 	}
 	if name, problem := files.Judge(); problem != "" {

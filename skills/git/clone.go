@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -103,7 +104,7 @@ func grow(ctx context.Context, c *skill.Call, e engine.Engine, spec engine.Clone
 	data := cloneData{Dest: dest, Remote: origin{originName, spec.RemoteURL}, Engine: e.Name()}
 	parent, ok := inside(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(dest)))
 	if !ok {
-		return data, skill.Unsafe("unsafe_path", "%s leads out of the workspace", dest)
+		return data, fault.Unsafe("unsafe_path", "%s leads out of the workspace", dest)
 	}
 	work, release, err := c.Root.Scratch(filepath.Dir(dest))
 	if err != nil {
@@ -147,7 +148,7 @@ func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 		}
 	}
 	if in.Filter != "" && !isFilter(in.Filter) {
-		return spec, skill.Unsafe("unsafe", "/filter %q is no filter", in.Filter).WithHint("use blob:none, blob:limit=1m or tree:0")
+		return spec, fault.Unsafe("unsafe", "/filter %q is no filter", in.Filter).WithHint("use blob:none, blob:limit=1m or tree:0")
 	}
 	if in.Reference != "" {
 		from, err := localSource(c, in.Reference)
@@ -184,7 +185,7 @@ func isFilter(text string) bool {
 
 // already answers when the destination holds something: fine if it is this very clone.
 func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in cloneInput, spec engine.CloneSpec, dest string) (*cloneData, error) {
-	taken := skill.Failed("dest_exists", "%s is not empty and is no clone of what was asked for", dest).
+	taken := fault.Failed("dest_exists", "%s is not empty and is no clone of what was asked for", dest).
 		WithHint("name another dest, or remove that folder")
 	ctx, r, err := f.open(ctx, c, on{Repo: dest, Engine: in.Engine})
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "not_a_repository" {

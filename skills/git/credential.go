@@ -15,6 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -101,7 +102,7 @@ func (in *credentialInput) check(protocol string) error {
 	case strings.ContainsAny(in.Username, "\r\n\x00") || len(in.Username) > 256:
 		return skill.BadInput("/credential/username", "is no user name")
 	case token && protocol != "https":
-		return skill.Unsafe("unsafe_credential", "a token travels by https alone, and the remote is reached by %s", protocol).
+		return fault.Unsafe("unsafe_credential", "a token travels by https alone, and the remote is reached by %s", protocol).
 			WithHint("use an https URL; ssh is opened with key_file and known_hosts")
 	case !token && protocol == "https":
 		return skill.BadInput("/credential", "holds neither fd nor file, which have the token")
@@ -119,7 +120,7 @@ func outside(root, file string, secret bool) error {
 		return fmt.Errorf("read the credential: %w", err)
 	}
 	if _, in := inside(root, file); in || !filepath.IsAbs(file) || !info.Mode().IsRegular() || secret && info.Mode().Perm()&0o077 != 0 {
-		return skill.Unsafe("unsafe_credential", "the credential %s is not a file of mode 0600 outside the workspace", filepath.Base(file))
+		return fault.Unsafe("unsafe_credential", "the credential %s is not a file of mode 0600 outside the workspace", filepath.Base(file))
 	}
 	return nil
 }
@@ -143,12 +144,12 @@ func readToken(root, file string) (string, error) {
 func readDescriptor(ctx context.Context, fd int) (string, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return "", skill.Unsafe("unsafe_credential", "descriptor %d was not handed to this process", fd).
+		return "", fault.Unsafe("unsafe_credential", "descriptor %d was not handed to this process", fd).
 			WithHint("let the caller open it, such as 3</run/token in a shell")
 	}
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFIFO && stat.Mode&unix.S_IFMT != unix.S_IFREG {
-		return "", skill.Unsafe("unsafe_credential", "descriptor %d is neither a pipe nor a file", fd)
+		return "", fault.Unsafe("unsafe_credential", "descriptor %d is neither a pipe nor a file", fd)
 	}
 	if err := unix.SetNonblock(fd, true); err != nil { // so that a deadline can end the read
 		return "", fmt.Errorf("read the credential: %w", err)
@@ -171,7 +172,7 @@ func token(r io.Reader) (string, error) {
 	}
 	text := strings.TrimSpace(string(data))
 	if text == "" || len(data) > maxToken || strings.ContainsAny(text, "\r\n\x00") {
-		return "", skill.Unsafe("unsafe_credential", "the credential is not one line")
+		return "", fault.Unsafe("unsafe_credential", "the credential is not one line")
 	}
 	return text, nil
 }

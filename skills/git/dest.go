@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"github.com/spritekit/lattice/skills/git/patch"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -12,7 +13,7 @@ import (
 // repository's own: its configuration and its hooks.
 func judgeDest(c *skill.Call, dest, what string) error {
 	if dest == "." || c.Root.Reserved(dest) {
-		return skill.Unsafe("reserved_path", "%s cannot take the place of %s", what, dest).WithHint("name a folder below the workspace")
+		return fault.Unsafe("reserved_path", "%s cannot take the place of %s", what, dest).WithHint("name a folder below the workspace")
 	}
 	parent, err := c.Root.Real(path.Dir(dest))
 	if err != nil {
@@ -20,7 +21,7 @@ func judgeDest(c *skill.Call, dest, what string) error {
 	}
 	for _, name := range []string{dest, path.Join(parent, path.Base(dest))} {
 		if problem := patch.Judge(name, false); problem != "" {
-			return skill.Unsafe("git_internals", "%s cannot take the place of %s: it %s", what, dest, problem).
+			return fault.Unsafe("git_internals", "%s cannot take the place of %s: it %s", what, dest, problem).
 				WithHint("name a folder that is outside of any .git")
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -36,7 +37,7 @@ func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (*pushDa
 		if ref.Stale {
 			code = "stale"
 		}
-		return nil, skill.Failed(code, "the remote refused the push to %s: %s", ref.Ref, ref.Reason).
+		return nil, fault.Failed(code, "the remote refused the push to %s: %s", ref.Ref, ref.Reason).
 			WithHint("fetch the branch, rebase onto it and push again").WithDetails(map[string]any{"pushed": p.Pushed})
 	}
 	if !to.Local {
@@ -129,7 +130,7 @@ func (r *repo) pushRef(ctx context.Context, text string) (engine.PushRef, error)
 		ref.To = "refs/heads/" + dst
 	}
 	if !strings.HasPrefix(ref.To, "refs/heads/") && !strings.HasPrefix(ref.To, "refs/tags/") {
-		return ref, skill.Unsafe("unsafe", "/refspecs %q goes to %s: a push goes to branches and tags", text, ref.To)
+		return ref, fault.Unsafe("unsafe", "/refspecs %q goes to %s: a push goes to branches and tags", text, ref.To)
 	}
 	return ref, nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -83,14 +84,14 @@ func checkRefspec(text, pointer string) error {
 		return checkRef(text, pointer)
 	}
 	if strings.Count(src, "*") > 1 || strings.Count(src, "*") != strings.Count(dst, "*") {
-		return skill.Unsafe("unsafe", "%s %q is no refspec", pointer, text)
+		return fault.Unsafe("unsafe", "%s %q is no refspec", pointer, text)
 	}
 	for _, side := range []string{src, dst} {
 		if side == src && (src == "HEAD" || engine.IsCommitID(src)) {
 			continue
 		}
 		if !strings.HasPrefix(side, "refs/") {
-			return skill.Unsafe("unsafe", "%s %q names no full refs, such as refs/heads/main:refs/remotes/origin/main", pointer, text)
+			return fault.Unsafe("unsafe", "%s %q names no full refs, such as refs/heads/main:refs/remotes/origin/main", pointer, text)
 		}
 		if err := checkRef(strings.Replace(side, "*", "x", 1), pointer); err != nil {
 			return err
@@ -101,5 +102,5 @@ func checkRefspec(text, pointer string) error {
 			return nil
 		}
 	}
-	return skill.Unsafe("unsafe", "%s %q writes to %s: a fetch writes below refs/remotes, refs/tags and refs/heads", pointer, text, dst)
+	return fault.Unsafe("unsafe", "%s %q writes to %s: a fetch writes below refs/remotes, refs/tags and refs/heads", pointer, text, dst)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/git/patch"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -59,10 +60,10 @@ func judgeTree(at engine.Location, trust bool, depth int) error {
 		})
 		switch {
 		case bad != "":
-			return skill.Unsafe("unsafe_path", "the index of %s names %q, which %s", at.Name, bad, patch.Judge(bad, false)).
+			return fault.Unsafe("unsafe_path", "the index of %s names %q, which %s", at.Name, bad, patch.Judge(bad, false)).
 				WithHint("nobody but an attacker makes such an index; clone the repository anew")
 		case !known && len(data) > 0:
-			return skill.Failed("bad_index", "the index of %s is damaged, or of a version that is not known", at.Name).
+			return fault.Failed("bad_index", "the index of %s is damaged, or of a version that is not known", at.Name).
 				WithHint("make it anew: remove %s, then restore what was staged", path.Base(file))
 		}
 	}
@@ -97,7 +98,7 @@ func judgeSubmodule(root *workspace.Root, name string, trust bool, depth int) er
 		}
 	}
 	if depth == maxNesting {
-		return skill.Limit("too_many", "%s lies in %d submodules", name, maxNesting)
+		return fault.Limit("too_many", "%s lies in %d submodules", name, maxNesting)
 	}
 	return judgeTree(at, trust, depth+1)
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
-	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // refuseWaiting refuses what every git opens first, if opening it could wait for ever: a FIFO or a device. Verbs that
@@ -65,7 +65,7 @@ func refuseFile(at engine.Location, name, problem string) error {
 	if err != nil {
 		return err
 	}
-	return skill.Unsafe("unsafe_path", "%s %s", rel, problem).
+	return fault.Unsafe("unsafe_path", "%s %s", rel, problem).
 		WithHint("a repository's own files are plain files; remove it, or clone the repository anew")
 }
 

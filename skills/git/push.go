@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -133,12 +134,12 @@ func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 		return p, skill.BadInput("/base", "is required: the branch has no upstream and origin no HEAD")
 	}
 	if p.Base == p.Head {
-		return p, skill.Failed("nothing_to_push", "%s is at %s, which the remote has", in.Ref, p.Head).
+		return p, fault.Failed("nothing_to_push", "%s is at %s, which the remote has", in.Ref, p.Head).
 			WithHint("commit something first, or name an older base")
 	}
 	common, err := r.MergeBase(ctx, engine.MergeBaseSpec{Commits: []string{p.Base, p.Head}})
 	if err == nil && !common.IsAncestor {
-		return p, skill.Failed("base_not_ancestor", "%s does not build upon %s", in.Ref, p.Base).
+		return p, fault.Failed("base_not_ancestor", "%s does not build upon %s", in.Ref, p.Base).
 			WithHint("rebase onto the base, or name the commit that the work started from")
 	}
 	return p, err
@@ -271,18 +272,18 @@ func answered(c *skill.Call, p pushData) (*pushData, error) {
 func refused(a pushAnswer) error {
 	switch {
 	case a.Error != nil && a.Error.Code != "":
-		e := skill.Failed(a.Error.Code, "the push was refused: %s", cmp.Or(a.Error.Message, a.Error.Code))
+		e := fault.Failed(a.Error.Code, "the push was refused: %s", cmp.Or(a.Error.Message, a.Error.Code))
 		e.Retryable = a.Error.Retryable
 		if len(a.Error.Details) > 0 {
 			e.Details = a.Error.Details
 		}
 		return e.WithHint("%s", a.Error.Hint)
 	case a.Approved != nil && *a.Approved:
-		return skill.Failed("not_pushed", "the push was approved, but nobody reported that it was done")
+		return fault.Failed("not_pushed", "the push was approved, but nobody reported that it was done")
 	case a.Comments != "":
-		return skill.Failed("rejected", "the push was rejected: %s", a.Comments)
+		return fault.Failed("rejected", "the push was rejected: %s", a.Comments)
 	}
-	return skill.Failed("rejected", "the push was rejected")
+	return fault.Failed("rejected", "the push was rejected")
 }
 
 func (p pushData) done(c *skill.Call) (*pushData, error) {

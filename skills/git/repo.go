@@ -15,6 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -124,7 +125,7 @@ func limited(ctx context.Context, ms int) (context.Context, context.CancelFunc, 
 		return ctx, cancel, nil
 	}
 	limit := time.Duration(ms) * time.Millisecond
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, skill.Timeout("the %v that the call gave itself are over", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fault.Timeout("timeout", "the %v that the call gave itself are over", limit))
 	return ctx, cancel, nil
 }
 
@@ -140,7 +141,7 @@ func locate(root *workspace.Root, name string) (engine.Location, error) {
 	} else if err != nil {
 		return engine.Location{}, err
 	} else if !ok {
-		return engine.Location{}, skill.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
+		return engine.Location{}, fault.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
 	}
 	at := engine.Location{Root: root, Name: rel, Dir: dir}
 	if at.GitDir, err = findGitDir(root, dir); err != nil {
@@ -165,7 +166,7 @@ func findCommonDir(root *workspace.Root, at engine.Location) (string, error) {
 	}
 	real, ok := inside(root.Dir(), common)
 	if !ok {
-		return "", skill.Unsafe("unsafe_path", "the commondir of %s leads out of the workspace", at.Name)
+		return "", fault.Unsafe("unsafe_path", "the commondir of %s leads out of the workspace", at.Name)
 	}
 	return real, nil
 }
@@ -183,7 +184,7 @@ func readConfig(at engine.Location) (gitconfig.Config, error) {
 		}
 		config, err := gitconfig.Parse(data)
 		if err != nil {
-			return nil, skill.Failed("bad_config", "read the configuration of %s: %v", at.Name, err).
+			return nil, fault.Failed("bad_config", "read the configuration of %s: %v", at.Name, err).
 				WithHint("look at %s", file)
 		}
 		all = append(all, config...)
@@ -197,7 +198,7 @@ func refuseKeys(name string, config gitconfig.Config, patterns []string) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return skill.Unsafe("unsafe_config", "the configuration of %s can run programs or redirect: %s", name, strings.Join(found, ", ")).
+	return fault.Unsafe("unsafe_config", "the configuration of %s can run programs or redirect: %s", name, strings.Join(found, ", ")).
 		WithHint(`remove these keys, or set "trust_repo_config":true when you know them`).
 		WithDetails(map[string]any{"keys": found})
 }
@@ -227,7 +228,7 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 	}
 	real, ok := inside(root.Dir(), name)
 	if !ok {
-		return "", skill.Unsafe("unsafe_path", "the .git of %s leads out of the workspace", filepath.Base(dir))
+		return "", fault.Unsafe("unsafe_path", "the .git of %s leads out of the workspace", filepath.Base(dir))
 	}
 	if _, err := os.Stat(filepath.Join(real, "HEAD")); err != nil {
 		return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))

@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"github.com/spritekit/lattice/skills/git/patch"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -18,7 +19,7 @@ func checkRevision(text, pointer string) error {
 		strings.Contains(text, "^{/") || strings.ContainsAny(text, ":*?[\\") ||
 		strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) })
 	if bad {
-		return skill.Unsafe("unsafe", "%s %q is no revision", pointer, text).
+		return fault.Unsafe("unsafe", "%s %q is no revision", pointer, text).
 			WithHint("name a branch, a tag, a commit or HEAD, such as HEAD~2")
 	}
 	return nil
@@ -55,7 +56,7 @@ func checkTreePath(name, pointer string) error {
 		problem = "holds control characters"
 	}
 	if problem != "" {
-		return skill.Unsafe("unsafe_path", "%s %q %s", pointer, name, problem).WithHint("name a file relative to the top of the repository")
+		return fault.Unsafe("unsafe_path", "%s %q %s", pointer, name, problem).WithHint("name a file relative to the top of the repository")
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -50,7 +51,7 @@ func isAlnum(c byte) bool  { return isLetter(c) || '0' <= c && c <= '9' }
 // machine. A path is the caller's affair and comes back with ok false.
 func parseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, err error) {
 	unsafe := func(why string) error {
-		return skill.Unsafe("unsafe", "%s %s", pointer, why).
+		return fault.Unsafe("unsafe", "%s %s", pointer, why).
 			WithHint("use an https or ssh URL without credentials, or a path in the workspace")
 	}
 	control := func(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
@@ -126,7 +127,7 @@ func checkRef(name, pointer string) error {
 		bad = bad || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
 	}
 	if bad {
-		return skill.Unsafe("unsafe", "%s %q is no name of a branch or tag", pointer, name).
+		return fault.Unsafe("unsafe", "%s %q is no name of a branch or tag", pointer, name).
 			WithHint("name it in full, such as main or v1.2; where a commit will do, git.rev_parse gives the id of HEAD~1 and the like")
 	}
 	return nil

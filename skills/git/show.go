@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -129,7 +130,7 @@ func (d *showData) content(shown engine.Shown, encoding string) error {
 	}
 	isText := utf8.Valid(text)
 	if encoding == encodingUTF8 && !isText {
-		return skill.Failed("not_utf8", "%s is not UTF-8", d.Path).WithHint(`ask for "encoding":"base64"`)
+		return fault.Failed("not_utf8", "%s is not UTF-8", d.Path).WithHint(`ask for "encoding":"base64"`)
 	}
 	content := string(text)
 	if d.Encoding = encodingUTF8; encoding == encodingBase64 || !isText {

@@ -7,6 +7,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -52,7 +53,7 @@ func localSource(c *skill.Call, name string) (engine.Source, error) {
 	}
 	real, ok := inside(c.Root.Dir(), abs)
 	if !ok {
-		return engine.Source{}, skill.Unsafe("unsafe_path", "%s leads out of the workspace", name)
+		return engine.Source{}, fault.Unsafe("unsafe_path", "%s leads out of the workspace", name)
 	}
 	return engine.Source{URL: real, Protocol: "file", Local: true, Bundle: info.Mode().IsRegular()}, nil
 }
@@ -61,7 +62,7 @@ func localSource(c *skill.Call, name string) (engine.Source, error) {
 // the keys that would send it, or what it is opened with, elsewhere are refused.
 func (r *repo) remote(ctx context.Context, c *skill.Call, name string, trust bool, secret *credentialInput, permission string) (engine.Source, func(), error) {
 	if !isRemoteName(name) {
-		return engine.Source{}, nil, skill.Unsafe("unsafe", "/remote %q is no name of a remote", name)
+		return engine.Source{}, nil, fault.Unsafe("unsafe", "/remote %q is no name of a remote", name)
 	}
 	patterns := []string{"url.*.insteadof"}
 	if permission == pushPermission || secret != nil {
@@ -74,7 +75,7 @@ func (r *repo) remote(ctx context.Context, c *skill.Call, name string, trust boo
 	}
 	text, _ := r.config.Value("remote", name, "url")
 	if text == "" {
-		return engine.Source{}, nil, skill.NotFound("%s has no remote %s", r.at.Name, name).WithHint("git.clone makes the remote origin")
+		return engine.Source{}, nil, fault.NotFound("not_found", "%s has no remote %s", r.at.Name, name).WithHint("git.clone makes the remote origin")
 	}
 	return source(ctx, c, text, "the remote's URL", false, secret, permission)
 }

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -57,7 +58,7 @@ func (f family) Stash(ctx context.Context, c *skill.Call, in stashInput) (*stash
 	case len(stashed.Conflicts) > 0:
 		return nil, engine.Conflict(stashed.Conflicts, "the stash was put back and left conflicts in %s; it is kept", strings.Join(stashed.Conflicts, ", "))
 	case stashed.Commit == "" && in.Action == engine.StashPush:
-		return nil, skill.Failed("nothing_to_stash", "%s has no changes to stash", r.at.Name).
+		return nil, fault.Failed("nothing_to_stash", "%s has no changes to stash", r.at.Name).
 			WithHint(`untracked files are stashed with "include_untracked":true`)
 	}
 	return &stashData{about: r.about(), Action: in.Action, Commit: stashed.Commit, Stashes: stashed.Entries}, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -52,7 +53,7 @@ func checkPaths(paths []string) error {
 	for i, p := range paths {
 		first, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(p)), "/")
 		if p == "" || strings.ContainsRune(p, 0) || !filepath.IsLocal(p) || strings.EqualFold(first, ".git") {
-			return skill.Unsafe("unsafe_path", "/paths/%d %q is no path inside the repository", i, p).
+			return fault.Unsafe("unsafe_path", "/paths/%d %q is no path inside the repository", i, p).
 				WithHint("name files relative to the top of the repository")
 		}
 	}

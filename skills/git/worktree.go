@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -90,7 +91,7 @@ func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
 		}
 		parent, ok := existing(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(rel)))
 		if !ok {
-			return change, skill.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
+			return change, fault.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
 		}
 		change.Dest = filepath.Join(parent, filepath.Base(rel))
 	default:
@@ -120,12 +121,12 @@ func (in *worktreeInput) free(c *skill.Call, rel string) error {
 		return err
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
-		return skill.Unsafe("unsafe_path", "%s is a symlink", rel)
+		return fault.Unsafe("unsafe_path", "%s is a symlink", rel)
 	}
 	if in.Action != engine.WorktreeAdd {
 		return nil
 	}
-	taken := skill.Failed("dest_exists", "%s is not empty", rel).WithHint("name another dest, or remove that folder")
+	taken := fault.Failed("dest_exists", "%s is not empty", rel).WithHint("name another dest, or remove that folder")
 	if !info.IsDir() {
 		return taken
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/native"
 	"github.com/spritekit/lattice/spritekit/cli"
 	"github.com/spritekit/lattice/spritekit/dropin"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/mcp"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -132,7 +133,7 @@ func (a app) settle(folder string) (skill.Env, error) {
 		}
 		here, err := os.Getwd()
 		if err != nil {
-			return env, skill.NotFound("spritekit mcp was started in a folder that is gone: %v", err).WithHint("say --workspace DIR")
+			return env, fault.NotFound("not_found", "spritekit mcp was started in a folder that is gone: %v", err).WithHint("say --workspace DIR")
 		}
 		if here == skill.DefaultWorkspace || strings.HasPrefix(here, skill.DefaultWorkspace+"/") {
 			return env, nil
@@ -148,12 +149,12 @@ func (a app) settle(folder string) (skill.Env, error) {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if info, serr := os.Stat(dir); err != nil || serr != nil || !info.IsDir() {
-		return env, skill.NotFound("%s is not a folder", folder).WithHint("say --workspace DIR")
+		return env, fault.NotFound("not_found", "%s is not a folder", folder).WithHint("say --workspace DIR")
 	}
 	env.Workspace = dir
 	if env.State == "" {
 		if env.State, err = stateOf(dir); err != nil {
-			return env, skill.Failed("no_state", "%v", err).WithHint("set XDG_STATE_HOME or LATTICE_STATE")
+			return env, fault.Failed("no_state", "%v", err).WithHint("set XDG_STATE_HOME or LATTICE_STATE")
 		}
 	}
 	names := []string{"LATTICE_WORKSPACE=" + env.Workspace, "LATTICE_STATE=" + env.State}

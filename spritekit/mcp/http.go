@@ -11,6 +11,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -35,7 +36,7 @@ func (s *Server) HTTP(ctx context.Context, addr string, ready func(url string)) 
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return skill.Failed("listen_failed", "serve MCP over HTTP: %v", err).WithHint("choose another port, or 0 for any that is free")
+		return fault.Failed("listen_failed", "serve MCP over HTTP: %v", err).WithHint("choose another port, or 0 for any that is free")
 	}
 	defer context.AfterFunc(ctx, s.end)()
 	defer s.end()
@@ -87,7 +88,7 @@ func loopback(addr string) error {
 		return skill.BadInput("", "%q is not an address: %v", addr, err).WithHint("such as 127.0.0.1:0")
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return skill.Unsafe("not_loopback", "%s is not on loopback: whoever reaches it could do what this sprite may", addr).
+		return fault.Unsafe("not_loopback", "%s is not on loopback: whoever reaches it could do what this sprite may", addr).
 			WithHint("serve 127.0.0.1, and let a tunnel of your own carry it further")
 	}
 	return nil

@@ -24,6 +24,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -112,7 +113,7 @@ func choose(list []Skill, patterns []string) ([]Skill, error) {
 			wanted[k.Manifest.Name] = wanted[k.Manifest.Name] || match
 		}
 		if !found {
-			return nil, skill.NotFound("there is no skill %s", pattern).WithHint("spritekit skills lists them")
+			return nil, fault.NotFound("not_found", "there is no skill %s", pattern).WithHint("spritekit skills lists them")
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(k Skill) bool { return !wanted[k.Manifest.Name] }), nil

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -131,7 +132,7 @@ func says(_ context.Context, c *skill.Call) (skill.Result, error) {
 	}
 	switch in.Text {
 	case "fail":
-		return skill.Result{}, skill.Failed("broken", "it broke").WithHint("mend it")
+		return skill.Result{}, fault.Failed("broken", "it broke").WithHint("mend it")
 	case "panic":
 		panic("at the disco")
 	case "large":

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -154,7 +155,7 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 		exit int
 		code string
 	}{
-		{"of the skill", skill.Failed("tests_failed", "red"), 1, "tests_failed"},
+		{"of the skill", fault.Failed("tests_failed", "red"), 1, "tests_failed"},
 		{"escape", fmt.Errorf("read: %w", workspace.ErrUnsafe), 7, "unsafe_path"},
 		{"full disk", &os.PathError{Op: "write", Path: "a", Err: syscall.ENOSPC}, 9, "no_space"},
 		{"folder for a file", &os.PathError{Op: "open", Path: "a", Err: syscall.EISDIR}, 7, "unsafe_path"},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -51,7 +52,7 @@ func TestCallKilledBetweenItsRecordsHasOneResult(t *testing.T) {
 	failing := func(n *int) skill.Func {
 		return func(context.Context, *skill.Call) (skill.Result, error) {
 			*n++
-			return skill.Result{}, skill.NotFound("nothing is there")
+			return skill.Result{}, fault.NotFound("not_found", "nothing is there")
 		}
 	}
 	for _, class := range []manifests.Class{manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld} {

@@ -21,7 +21,7 @@ import (
 	"context"
 	"io"
 
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -136,6 +136,6 @@ type Follow func(Progress)
 
 // Refuse is the error of an engine that cannot do something at all: the other one may.
 func Refuse(engine, what string) error {
-	return skill.Unsupported("unsupported", "the %s engine cannot do %s", engine, what).
+	return fault.Unsupported("unsupported", "the %s engine cannot do %s", engine, what).
 		WithHint(`use an image that has git 2.30 or newer on PATH; with "engine":"auto" it is found by itself`)
 }

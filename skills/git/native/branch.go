@@ -8,7 +8,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Branches lists branches.
@@ -71,7 +71,7 @@ func (r *repo) compareUpstream(ctx context.Context, commit plumbing.Hash, upstre
 // ChangeBranch creates a branch.
 func (r *repo) ChangeBranch(_ context.Context, spec engine.BranchChange) error {
 	if !gitdir.IsRefName(gitdir.Heads + spec.Name) {
-		return skill.Unsafe("unsafe", "%q is not the name of a branch", spec.Name)
+		return fault.Unsafe("unsafe", "%q is not the name of a branch", spec.Name)
 	}
 	if spec.Action != engine.BranchCreate {
 		return refuse("deleting and renaming branches")

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/ignore"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Add stages files, under index.lock, and says what is staged then.
@@ -186,7 +186,7 @@ func (r *repo) makeCommit(s *stage, spec engine.CommitSpec, branch string, head 
 	}
 	if spec.Amend {
 		if head.IsZero() {
-			return gitdir.RefChange{}, skill.Failed("commit_failed", "there is no commit yet that could be amended")
+			return gitdir.RefChange{}, fault.Failed("commit_failed", "there is no commit yet that could be amended")
 		}
 		old, err := r.ReadCommit(head)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"golang.org/x/sys/unix"
 )
 
@@ -68,7 +68,7 @@ func (r *repo) readIndex() (*stage, error) {
 	case errors.Is(err, index.ErrUnknownExtension):
 		return nil, refuse("that index (split or sparse)")
 	case err != nil:
-		return nil, skill.Failed("corrupt", "read the index: %v", err).WithHint("restore a checkpoint, or remove .git/index and stage everything again")
+		return nil, fault.Failed("corrupt", "read the index: %v", err).WithHint("restore a checkpoint, or remove .git/index and stage everything again")
 	}
 	s := &stage{written: info.ModTime(), files: make([]indexEntry, len(x.Entries))}
 	offset := 12

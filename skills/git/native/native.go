@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -84,15 +85,15 @@ func explain(err error, code string) error {
 	case err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, gitdir.ErrLocked):
-		return skill.Busy("%v", err).WithHint("another git works in this repository; if there is none, it was killed: remove that file and try again")
+		return fault.Busy("busy", "%v", err).WithHint("another git works in this repository; if there is none, it was killed: remove that file and try again")
 	case errors.Is(err, gitdir.ErrMoved):
-		return skill.Busy("%v", err).WithHint("another process moved it at the same moment; look and try again")
+		return fault.Busy("busy", "%v", err).WithHint("another process moved it at the same moment; look and try again")
 	case errors.Is(err, gitdir.ErrHostile):
-		return skill.Unsafe("unsafe", "%v", err).WithHint("this repository is made to do harm, or broken; do not work with it")
+		return fault.Unsafe("unsafe", "%v", err).WithHint("this repository is made to do harm, or broken; do not work with it")
 	case errors.As(err, &path):
 		return err // a full disk, a missing permission
 	}
-	return skill.Failed(code, "%v", err)
+	return fault.Failed(code, "%v", err)
 }
 
 // shorten returns a ref as people write it.

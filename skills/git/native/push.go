@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/native/wire"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // target is where commits go: a remote over HTTP, or a repository of the workspace.
@@ -26,7 +26,7 @@ type target interface {
 
 func openTarget(ctx context.Context, to engine.Source) (target, error) {
 	if to.Bundle {
-		return nil, skill.Failed("push_failed", "a bundle cannot be pushed to")
+		return nil, fault.Failed("push_failed", "a bundle cannot be pushed to")
 	}
 	if to.Local {
 		l, err := openLocal(to.URL)
@@ -92,13 +92,13 @@ func (r *repo) push(ctx context.Context, t target, spec engine.PushSpec) ([]engi
 func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.Hash) (engine.PushedRef, error) {
 	p := engine.PushedRef{Ref: ref.To, New: ref.From, Status: engine.PushOK}
 	if !gitdir.IsRefName(ref.To) {
-		return p, skill.Unsafe("unsafe", "%q is not the name of a ref", ref.To)
+		return p, fault.Unsafe("unsafe", "%q is not the name of a ref", ref.To)
 	}
 	if ref.From == "" {
 		return p, refuse("deleting refs of a remote")
 	}
 	if !plumbing.IsHash(ref.From) {
-		return p, skill.Failed("push_failed", "%q is not a commit", ref.From)
+		return p, fault.Failed("push_failed", "%q is not a commit", ref.From)
 	}
 	reject := func(reason string, stale bool) (engine.PushedRef, error) {
 		p.Status, p.Reason, p.Stale = engine.PushRejected, "[rejected] ("+reason+")", stale
@@ -216,7 +216,7 @@ func (r *repo) bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) 
 		return err
 	}
 	if len(objects) == 0 {
-		return skill.Failed("push_failed", "%s holds nothing that %s lacks", spec.Ref, spec.Base)
+		return fault.Failed("push_failed", "%s holds nothing that %s lacks", spec.Ref, spec.Base)
 	}
 	header := "# v2 git bundle\n"
 	for _, border := range borders {

@@ -20,7 +20,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/skills/ignore"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"golang.org/x/sys/unix"
 )
 
@@ -295,7 +295,7 @@ func (s *scan) hash(dir *folder, base, name string, st *unix.Stat_t) (plumbing.H
 func (s *scan) add(dir *folder, base, name string, st *unix.Stat_t, was filemode.FileMode) error {
 	e := indexEntry{Name: name, Mode: modeOf(st, s.fileMode, was)}
 	if e.Mode == 0 {
-		return skill.Failed("add_failed", "%s is not a file that git can store", name)
+		return fault.Failed("add_failed", "%s is not a file that git can store", name)
 	}
 	if problem := patch.Judge(name, e.Mode == modeSymlink); problem != "" {
 		return fmt.Errorf("%w: the path %q %s", gitdir.ErrHostile, name, problem)
@@ -303,7 +303,7 @@ func (s *scan) add(dir *folder, base, name string, st *unix.Stat_t, was filemode
 	setStat(&e, st)
 	var err error
 	if e.Hash, err = s.storeContent(dir, base, &e, st.Size); errors.Is(err, errChanged) {
-		failed := skill.Failed("add_failed", "%s changed while it was staged", name)
+		failed := fault.Failed("add_failed", "%s changed while it was staged", name)
 		failed.Retryable = true
 		return failed.WithHint("stage it when no program writes it any more")
 	}

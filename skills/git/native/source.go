@@ -18,7 +18,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/native/wire"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // source is where commits come from: a remote, a bundle, or a repository of the workspace.
@@ -91,14 +91,14 @@ func (b *bundle) readHeader() error {
 		case line[0] == '@':
 			return refuse("bundles with " + line[1:])
 		case line[0] == '-':
-			return skill.Failed("clone_failed", "the bundle builds upon commits that it does not hold").WithHint("make it with git bundle create FILE --all")
+			return fault.Failed("clone_failed", "the bundle builds upon commits that it does not hold").WithHint("make it with git bundle create FILE --all")
 		case !plumbing.IsHash(id) || name != string(plumbing.HEAD) && !gitdir.IsRefName(name):
 			return engine.NotRepository("the bundle's header has the line %.80q", line)
 		default:
 			b.refs = append(b.refs, engine.Ref{Name: name, ID: id})
 		}
 	}
-	return skill.Limit("too_many", "the bundle has more than %d refs", maxRefs)
+	return fault.Limit("too_many", "the bundle has more than %d refs", maxRefs)
 }
 
 func (b *bundle) List() []engine.Ref { return b.refs }
@@ -123,7 +123,7 @@ func openLocal(dir string) (*local, error) {
 	}
 	config, err := gitconfig.Parse(data)
 	if err != nil {
-		return nil, skill.Failed("bad_config", "read the configuration of %s: %v", filepath.Base(dir), err)
+		return nil, fault.Failed("bad_config", "read the configuration of %s: %v", filepath.Base(dir), err)
 	}
 	// What concerns the work tree alone does not matter.
 	config = slices.DeleteFunc(config, func(e gitconfig.Entry) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/patch"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -69,7 +70,7 @@ func (r *repo) sameNames(ctx context.Context, spec engine.ApplySpec, files patch
 	slices.Sort(theirs)
 	slices.Sort(ours)
 	if !slices.Equal(ours, theirs) {
-		return skill.Unsafe("ambiguous_patch", "the patch can be read in two ways: as a change of %q or of %q", ours, theirs).
+		return fault.Unsafe("ambiguous_patch", "the patch can be read in two ways: as a change of %q or of %q", ours, theirs).
 			WithHint("write it with git diff")
 	}
 	return nil
@@ -123,7 +124,7 @@ func (r *repo) apply(ctx context.Context, spec engine.ApplySpec, files patch.Fil
 	}
 	rejected, unsafe := rejections(said, files, spec.Reverse)
 	if unsafe != "" {
-		return nil, skill.Unsafe("unsafe_path", "git refused the patch: %s", unsafe).WithHint("a patch may change files of the repository only, and not through symlinks")
+		return nil, fault.Unsafe("unsafe_path", "git refused the patch: %s", unsafe).WithHint("a patch may change files of the repository only, and not through symlinks")
 	}
 	if len(rejected) == 0 {
 		return nil, badPatch(err)

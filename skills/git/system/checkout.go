@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
-	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // Checkout is a diff of what will change, which also finds what would be lost, and git checkout.
@@ -172,7 +172,7 @@ func (r *repo) judge(spec engine.CheckoutSpec, changes []change) error {
 	if r.at.Name == "." {
 		for _, c := range changes {
 			if engine.Hidden(".", c.path) {
-				return skill.Unsafe("reserved_path", "%s would be changed, which is the runtime's: %s lies in the history of this repository", c.path, protocol.Dir)
+				return fault.Unsafe("reserved_path", "%s would be changed, which is the runtime's: %s lies in the history of this repository", c.path, protocol.Dir)
 			}
 		}
 	}

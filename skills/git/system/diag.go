@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -50,9 +51,9 @@ func classify(f *failure) error {
 	case has(".lock': file exists", "another git process"), has("cannot lock ref") && has("but expected"):
 		return engine.Locked("%v", f)
 	case has("transport 'file' not allowed", "transport 'ext' not allowed", "not allowed"):
-		return skill.Unsafe("unsafe", "%v", f)
+		return fault.Unsafe("unsafe", "%v", f)
 	case has("dubious ownership"):
-		return skill.Unsafe("unsafe_owner", "%v", f).WithHint("the repository belongs to another user; change its owner")
+		return fault.Unsafe("unsafe_owner", "%v", f).WithHint("the repository belongs to another user; change its owner")
 	case has("not a git repository", "does not appear to be a git repository"):
 		return engine.NotRepository("%v", f)
 	case has("authentication failed", "could not read username", "permission denied (publickey", "terminal prompts disabled", "returned error: 401", "returned error: 403"):
@@ -105,7 +106,7 @@ func (b because) Unwrap() error { return b.errno }
 // explain turns a *failure into a failure of the call with this code.
 func explain(err error, code string) error {
 	if f, ok := err.(*failure); ok {
-		return skill.Failed(code, "%v", f)
+		return fault.Failed(code, "%v", f)
 	}
 	return err
 }

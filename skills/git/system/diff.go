@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // plainDiff are the options that make a diff the same whatever the repository's settings say, and run nothing: neither
@@ -68,7 +68,7 @@ func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, err
 // diff is what the output holds; at most most files are listed, 0 is no limit.
 func (d *diffOutput) diff(verb string, most int) (engine.Diff, error) {
 	if d.overflow {
-		return engine.Diff{}, skill.Limit("too_much_output", "git %s names files in more than %d bytes", verb, maxRecords).
+		return engine.Diff{}, fault.Limit("too_much_output", "git %s names files in more than %d bytes", verb, maxRecords).
 			WithHint("ask for some paths only")
 	}
 	_, records, err := d.parts()

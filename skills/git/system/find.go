@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/proc"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Find finds git on a PATH list and checks that it is 2.30 or newer; otherwise the error is unsupported (8).
@@ -17,7 +17,7 @@ func Find(ctx context.Context, reaper *proc.Reaper, path string) (*Engine, error
 	s := &Engine{reaper: reaper, path: path}
 	bin, err := proc.LookPath("git", path)
 	if err != nil {
-		return nil, skill.Unsupported("unsupported", "this sprite has no git").
+		return nil, fault.Unsupported("unsupported", "this sprite has no git").
 			WithHint("use an image that has git 2.30 or newer on PATH")
 	}
 	s.bin = bin
@@ -29,7 +29,7 @@ func Find(ctx context.Context, reaper *proc.Reaper, path string) (*Engine, error
 		return nil, err
 	}
 	if v := version(string(out)); slices.Compare(v, []int{2, 30}) < 0 {
-		return nil, skill.Unsupported("unsupported", "this sprite's git is too old: %s", strings.TrimSpace(string(out))).
+		return nil, fault.Unsupported("unsupported", "this sprite's git is too old: %s", strings.TrimSpace(string(out))).
 			WithHint("use an image that has git 2.30 or newer on PATH")
 	}
 	return s, nil

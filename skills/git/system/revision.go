@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // isUnknownRevision reports whether git failed because a revision names nothing.
@@ -87,7 +87,7 @@ func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine
 	}
 	lines := strings.Fields(strings.TrimSuffix(strings.TrimSpace(string(out)), "--"))
 	if len(lines) < 2 {
-		return answer, skill.Failed("merge_base_failed", "git rev-parse did not tell the commits apart")
+		return answer, fault.Failed("merge_base_failed", "git rev-parse did not tell the commits apart")
 	}
 	for _, line := range lines[2:] {
 		answer.Bases = append(answer.Bases, strings.TrimPrefix(line, "^"))

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Stash acts on the stash and tells what it holds then.
@@ -109,7 +109,7 @@ func explainStash(f *failure) error {
 	case strings.Contains(f.stderr, "needs merge"), strings.Contains(f.stderr, "unmerged"):
 		return engine.Conflict(nil, "%v", f)
 	case strings.Contains(f.stderr, "do not have the initial commit"):
-		return skill.Failed("no_commits", "%v", f).WithHint("a stash goes on top of a commit; make the first one with git.commit")
+		return fault.Failed("no_commits", "%v", f).WithHint("a stash goes on top of a commit; make the first one with git.commit")
 	}
 	return explain(f, "stash_failed")
 }

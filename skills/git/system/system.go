@@ -18,6 +18,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -159,7 +160,7 @@ func (s *Engine) run(ctx context.Context, cmd command) ([]byte, error) {
 		return nil, classify(f)
 	}
 	if stdout.Omitted() > 0 {
-		return nil, skill.Limit("too_much_output", "git %s said more than %d bytes", verb(cmd.args), maxOutput)
+		return nil, fault.Limit("too_much_output", "git %s said more than %d bytes", verb(cmd.args), maxOutput)
 	}
 	return stdout.Bytes(), nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Worktrees is git worktree list. Its paths end lines, so that one with a line break in it is not to be had here.
@@ -70,7 +70,7 @@ func (r *repo) Worktree(ctx context.Context, spec engine.WorktreeChange) error {
 	case has("contains modified or untracked files"):
 		return engine.WouldOverwrite(nil, "%v", f).WithHint(`commit what is in it, or set "force":true to give it up`)
 	case has("is a main working tree"), has("a locked working tree"):
-		return skill.Failed("in_use", "%v", f)
+		return fault.Failed("in_use", "%v", f)
 	}
 	return branchFailed(f, "worktree_failed")
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Dir is an open .git folder.
@@ -129,7 +129,7 @@ func checkFolders(gitDir string) error {
 			return err
 		}
 		if !info.IsDir() {
-			return skill.Unsafe("unsafe_path", "%s in the .git folder is not a folder", name).
+			return fault.Unsafe("unsafe_path", "%s in the .git folder is not a folder", name).
 				WithHint("something in the sprite put it there: clone the repository again")
 		}
 	}

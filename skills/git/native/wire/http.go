@@ -20,6 +20,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"golang.org/x/net/http/httpproxy"
 )
@@ -27,7 +28,7 @@ import (
 // dial returns go-git's client for a remote over HTTP, and how it names the remote.
 func dial(to engine.Source, policy githttp.RedirectPolicy) (transport.Transport, *transport.Endpoint, error) {
 	if to.Protocol != "http" && to.Protocol != "https" {
-		return nil, nil, skill.Unsupported("unsupported", "the native engine does not speak %s", to.Protocol).
+		return nil, nil, fault.Unsupported("unsupported", "the native engine does not speak %s", to.Protocol).
 			WithHint("use an image with git, an https URL, or a bundle that was made outside")
 	}
 	base, err := url.Parse(to.URL)
@@ -199,5 +200,5 @@ func Judge(err error, code string) error {
 	case errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		return engine.Unreachable("%v", err)
 	}
-	return skill.Failed(code, "%v", err)
+	return fault.Failed(code, "%v", err)
 }

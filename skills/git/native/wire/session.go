@@ -17,7 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Source is a remote that commits are fetched from.
@@ -86,7 +86,7 @@ func (s *Source) Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io
 	req.Wants = want
 	if depth > 0 {
 		if !s.refs.Capabilities.Supports(capability.Shallow) {
-			return nil, nil, skill.Failed("clone_failed", "the remote makes no shallow clones").WithHint("clone without depth")
+			return nil, nil, fault.Failed("clone_failed", "the remote makes no shallow clones").WithHint("clone without depth")
 		}
 		req.Depth = packp.DepthCommits(depth)
 		if err := req.Capabilities.Set(capability.Shallow); err != nil {
@@ -152,7 +152,7 @@ func (t *Target) Push(ctx context.Context, commands []*packp.Command, pack io.Re
 		return nil, Judge(err, "push_failed")
 	}
 	if report.UnpackStatus != "ok" {
-		return nil, skill.Failed("push_failed", "the remote could not unpack what it was sent: %s", report.UnpackStatus)
+		return nil, fault.Failed("push_failed", "the remote could not unpack what it was sent: %s", report.UnpackStatus)
 	}
 	refused := map[string]string{}
 	for _, s := range report.CommandStatuses {
