@@ -24,6 +24,7 @@ type Service interface {
 	Review
 	Actions
 	Audit
+	Proposals
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
@@ -67,6 +68,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	routeReview(mux, s)
 	routeActions(mux, s)
 	routeAudit(mux, s)
+	routeProposals(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
 		var in HandoverRequest

@@ -134,6 +134,11 @@ type Options struct {
 	Skills []string `json:"skills,omitempty"`
 	// AgentEnv names variables whose values are in Secrets; only agent.run gets them.
 	AgentEnv []string `json:"agent_env,omitempty"`
+	// Environment describes the accepted changes of the environment in the flow, Domains are names that its sprite may reach
+	// because of them, and Trial is the proposal that the run verifies. The leader sets them.
+	Environment []string `json:"environment,omitempty"`
+	Domains     []string `json:"domains,omitempty"`
+	Trial       string   `json:"trial,omitempty"`
 	// Routes names the providers of models that its agents reach through the host, with a pass in place of the key.
 	Routes []string `json:"routes,omitempty"`
 	Values
@@ -155,7 +160,10 @@ type StartedWith struct {
 	Tools        []string        `json:"tools,omitempty"`
 	Skills       []string        `json:"skills,omitempty"`
 	Spritekit    string          `json:"spritekit,omitempty"`
-	AgentEnv     []string        `json:"agent_env,omitempty"` // names
+	AgentEnv     []string        `json:"agent_env,omitempty"`   // names
+	Environment  []string        `json:"environment,omitempty"` // accepted changes of the environment in its flow
+	Domains      []string        `json:"domains,omitempty"`     // names that its sprite may reach because of them
+	Trial        string          `json:"trial,omitempty"`       // the proposal that it verifies
 	// Models are the digests of the model classes that its flow asks, by class; ModelKeys name the variables of their keys.
 	Models    map[string]string `json:"models,omitempty"`
 	ModelKeys []string          `json:"model_keys,omitempty"`

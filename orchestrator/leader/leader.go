@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"sync"
@@ -27,6 +28,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
+	"github.com/spritekit/lattice/orchestrator/leader/environment"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/prepare"
@@ -119,6 +121,7 @@ type Leader struct {
 	*travel.Reviewer
 	*runs.Decisions
 	*runs.Notes
+	*environment.Register
 	*retention.Artifacts
 	*retention.Pruner
 	*storage.Storage
@@ -218,7 +221,12 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies}
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}
 	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Git: l.git, Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
-	l.Starter = &runs.Starter{Home: l.home, Store: l.store, Client: l.client, Host: l.host, Git: l.git, Disk: disk, Network: l.cfg.Network, Server: l.cfg.Policy, Ledger: l.Ledger, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Models: l.models, Preparer: preparer, Copies: copies}
+	l.Register = &environment.Register{Ledger: l.store, ResolveRun: l.Records.Resolve, LoadRun: l.loadForProposal, OptionsOf: func(id string) (api.Options, error) {
+		rec, err := l.Records.LoadBrief(id)
+		return rec.Kept.Options, err
+	}, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run) }, Logger: l.cfg.Log,
+		StartRun: func(ctx context.Context, r api.RunRequest) (api.RunView, error) { return l.Starter.Start(ctx, r) }}
+	l.Starter = &runs.Starter{Environment: l.Register, Home: l.home, Store: l.store, Client: l.client, Host: l.host, Git: l.git, Disk: disk, Network: l.cfg.Network, Server: l.cfg.Policy, Ledger: l.Ledger, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Models: l.models, Preparer: preparer, Copies: copies}
 	l.Travel = &travel.Travel{Store: l.store, Client: l.client, Session: l.session, Disk: disk, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Starter: l.Starter, Copies: copies, Pruner: l.Pruner}
 	l.Reviewer = &travel.Reviewer{Store: l.store, Client: l.client, Git: l.git, Actor: actor, Views: l.Views, Travel: l.Travel}
 	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter, Approvals: approvals}
@@ -240,7 +248,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	journal = notifyingLog{journal, l.notifier}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{
-			Log: runs.ActionLog{Log: journal, Outputs: l.Outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Model: drive.Asker{Models: func() (drive.Models, error) { return l.models.Find(d.ModelsOf(id)) }},
+			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Model: drive.Asker{Models: func() (drive.Models, error) { return l.models.Find(d.ModelsOf(id)) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.Notify(entries[0].Run) },
 		})
 	}
@@ -249,9 +257,29 @@ func (l *Leader) compose(sprites http.Handler) {
 			l.Pruner.RemoveCopies(id, r)
 		}
 		l.Artifacts.Collect(id)
+		if l.cfg.Serving && status == lattice.Failed { // elsewhere the command that follows the run does
+			d.Go(func() { l.Register.VerifyAll(context.Background(), id) })
+		}
 		l.Pruner.PruneAfter(id)
 	}
 	l.handler = activity.CountRequests(api.Handler(l, sprites))
+}
+
+// loadForProposal returns what a proposal needs to know of a run.
+func (l *Leader) loadForProposal(id string) (environment.Run, error) {
+	rec, err := l.Records.Load(id)
+	if err != nil {
+		return environment.Run{}, err
+	}
+	r := environment.Run{ID: id, Repo: rec.Kept.Repo, Program: rec.Program, Input: rec.Kept.Begin.Input, Options: rec.Kept.Options}
+	v, err := l.Views.Build(id)
+	if err != nil {
+		return r, err
+	}
+	if v.Error != nil {
+		r.Failed = v.Error.Node
+	}
+	return r, nil
 }
 
 // openHost starts the embedded sprite host and a client that calls it in process.

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -73,11 +74,11 @@ const (
 	maxBody  = 8 << 10
 )
 
-var noteID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
+var noteID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`) })
 
 // check refuses a note that cannot be delivered, and cuts one that is too long.
 func (n Note) check() (Note, error) {
-	if !noteID.MatchString(n.ID) {
+	if !noteID().MatchString(n.ID) {
 		return n, fmt.Errorf("the id %.40q of a note is not a name", n.ID)
 	}
 	if !slices.Contains(Levels(), n.Level) {

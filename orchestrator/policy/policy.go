@@ -16,6 +16,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -388,16 +389,16 @@ const defaultSource = "default"
 var defaultText []byte
 
 // Default returns the default table.
-func Default() Layer { return defaultLayer }
+func Default() Layer { return defaultLayer() }
 
 // defaultLayer is read once; it is never changed.
-var defaultLayer = func() Layer {
+var defaultLayer = sync.OnceValue(func() Layer {
 	l, findings := Parse(defaultSource, defaultText)
 	if len(findings) > 0 {
 		panic("default.toml: " + findings[0].Text())
 	}
 	return l
-}()
+})
 
 // DefaultText returns the text of the default table.
 func DefaultText() []byte { return slices.Clone(defaultText) }

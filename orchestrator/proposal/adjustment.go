@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -39,9 +40,11 @@ const (
 )
 
 var (
-	versionPattern = regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,4}){0,2}$`)
-	packagePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{1,63}$`)
-	domainPattern  = regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
+	versionPattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{1,4}(\.[0-9]{1,4}){0,2}$`) })
+	packagePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{1,63}$`) })
+	domainPattern  = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]$`)
+	})
 )
 
 // runtimes are the packages of Debian that hold a runtime, and the program that tells its version.
@@ -121,7 +124,7 @@ func (a Adjustment) check() error {
 		if _, ok := runtimes[a.Runtime]; !ok {
 			return fmt.Errorf("details/runtime: %.40q is not one of %s", a.Runtime, strings.Join(slices.Sorted(maps.Keys(runtimes)), ", "))
 		}
-		if a.Version != "" && !versionPattern.MatchString(a.Version) {
+		if a.Version != "" && !versionPattern().MatchString(a.Version) {
 			return fmt.Errorf("details/version: %.40q is not a version such as 20 or 3.12", a.Version)
 		}
 	case protocol.AdjustDependencyManagerSwitch:
@@ -131,9 +134,9 @@ func (a Adjustment) check() error {
 	case protocol.AdjustAddPreinstallStep, protocol.AdjustSmokeCommand:
 		return checkCommand(a.Argv, a.Cwd)
 	case protocol.AdjustAddSystemPackage:
-		return checkNames("packages", a.Packages, maxPackages, packagePattern)
+		return checkNames("packages", a.Packages, maxPackages, packagePattern())
 	case protocol.AdjustEnableNetworkAccess:
-		return checkNames("domains", a.Domains, maxDomains, domainPattern)
+		return checkNames("domains", a.Domains, maxDomains, domainPattern())
 	case protocol.AdjustEscalateToHuman:
 		if strings.TrimSpace(a.Question) == "" || len(a.Question) > maxQuestion {
 			return fmt.Errorf("details/question: empty, or longer than %d bytes", maxQuestion)
@@ -158,7 +161,9 @@ func checkNames(member string, names []string, limit int, pattern *regexp.Regexp
 var wrappers = []string{"busybox", "doas", "env", "eval", "nohup", "setsid", "su", "sudo", "timeout", "xargs"}
 
 // interpreters run a file, or text after a flag.
-var interpreters = regexp.MustCompile(`^(a|ba|da|z|k)?sh$|^fish$|^(python|perl|ruby|node|deno|bun|php|lua|awk|tclsh)[0-9.]*$`)
+var interpreters = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(a|ba|da|z|k)?sh$|^fish$|^(python|perl|ruby|node|deno|bun|php|lua|awk|tclsh)[0-9.]*$`)
+})
 
 // checkCommand refuses what is not one program with its arguments: a shell or a wrapper would run text that nobody
 // judged, and a path outside the repository is not the repository's.
@@ -172,7 +177,7 @@ func checkCommand(argv []string, cwd string) error {
 		}
 	}
 	name := path.Base(argv[0])
-	if argv[0] == "" || slices.Contains(wrappers, name) || interpreters.MatchString(name) && !runsFile(name, argv) {
+	if argv[0] == "" || slices.Contains(wrappers, name) || interpreters().MatchString(name) && !runsFile(name, argv) {
 		return fmt.Errorf("details/argv/0: %.40q runs other text; name the program itself, or a file of the repository", argv[0])
 	}
 	if !isLocal(cwd) {

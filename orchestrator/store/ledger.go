@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -32,7 +33,7 @@ type Record struct {
 	Chain string `json:"chain"`
 }
 
-var ledgerName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+var ledgerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`) })
 
 // link returns the chain of r behind a record with the chain before.
 func (r Record) link(before string) string {
@@ -75,7 +76,7 @@ func decodeRecord(key, value []byte) (r Record, err error) {
 // AppendRecords appends bodies, each one JSON value, to the ledger of a name. The records are on disk, all of them, when it
 // returns nil.
 func (s *Store) AppendRecords(ctx context.Context, ledger string, at time.Time, bodies ...json.RawMessage) ([]Record, error) {
-	if !ledgerName.MatchString(ledger) {
+	if !ledgerName().MatchString(ledger) {
 		return nil, fmt.Errorf("append to ledger %q: it is not a name", ledger)
 	}
 	records := make([]Record, len(bodies))

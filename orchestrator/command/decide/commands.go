@@ -13,6 +13,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 	return []*cobra.Command{
 		newWaitingCmd(env),
 		newActionCmd(env),
+		newProposalCmd(env),
 		newPolicyCmd(env),
 		newAuditCmd(env),
 		newApproveCmd(env),

@@ -214,7 +214,12 @@ func runRun(ctx context.Context, env *setup.Env, o runOptions, flow string) erro
 	if o.Detach {
 		return c.Detached(ctx, view, req.Values)
 	}
-	return follow.Run(ctx, env.Console, c, view, 0)
+	if view, err = follow.Watch(ctx, env.Console, c, view, 0); err != nil {
+		return err
+	}
+	err = follow.Conclude(ctx, env.Console, c, view)
+	follow.VerifyProposals(ctx, env.Console, c, view, req.Values)
+	return err
 }
 
 // findRunImage is deps.startImage for the sprite that a run is given, "" where the run has one.

@@ -108,6 +108,9 @@ func (d *Drives) Drive(ctx context.Context, id string) error {
 	}
 }
 
+// Go runs f in the background; the leader does not end before it.
+func (d *Drives) Go(f func()) { d.group.Go(f) }
+
 // start begins a drive. It requires mu.
 func (d *Drives) start(id string, r *Loaded) {
 	r.yielded = false

@@ -119,7 +119,22 @@ func (p *Preparer) ensureSprite(ctx context.Context, run, name string, o api.Opt
 		}
 		return fmt.Errorf("create sprite %s: %w", name, err)
 	}
-	return nil
+	return p.allowDomains(ctx, name, o.Domains)
+}
+
+// allowDomains adds names to what a new sprite may reach.
+func (p *Preparer) allowDomains(ctx context.Context, name string, domains []string) error {
+	if len(domains) == 0 {
+		return nil
+	}
+	rules, err := p.Client.Policies().Network(ctx, name)
+	if err != nil {
+		return err
+	}
+	for _, domain := range domains {
+		rules.Rules = append(rules.Rules, sprites.NetworkRule{Domain: domain, Action: "allow"})
+	}
+	return p.Client.Policies().SetNetwork(ctx, name, rules)
 }
 
 // seed reads the repository outside, with the user's own git, and writes its bundle into the sprite. It returns $ctx.repo.

@@ -61,6 +61,10 @@ type Starter struct {
 	Models   *drive.ModelSet
 	Preparer *prepare.Preparer
 	Copies   *retention.Copies
+	// Environment changes flows as proposals that were accepted say.
+	Environment interface {
+		Adjust(flow json.RawMessage, o *api.Options) (json.RawMessage, error)
+	}
 
 	linking sync.Mutex // held while a run is begun by an answer
 }
@@ -78,6 +82,15 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 		return api.RunView{}, err
 	}
 	flow, findings := compile.Parse(r.Flow, catalog.Lookup)
+	if flow != nil {
+		adjusted, err := rn.Environment.Adjust(flow.ExecIR, &r.Options)
+		if err != nil {
+			return api.RunView{}, err
+		}
+		if len(r.Environment) > 0 {
+			flow, findings = compile.Parse(adjusted, catalog.Lookup)
+		}
+	}
 	if catalog.Err != nil {
 		return api.RunView{}, catalog.Err
 	}
@@ -165,6 +178,9 @@ func (rn *Starter) begin(ctx context.Context, program *ir.Program, r api.RunRequ
 		return api.RunView{}, err
 	}
 	notice := rn.listMissingObjects(ctx, o.Options)
+	for _, change := range o.Environment {
+		notice = append(notice, "accepted change of the environment: "+change)
+	}
 	if err := rn.create(ctx, id, secret, program, r, o); err != nil {
 		return api.RunView{}, err
 	}

@@ -237,7 +237,7 @@ func used(s runstate.Spent) api.ModelUse {
 
 // StartedBy is what a run with these options is started with.
 func StartedBy(o api.Options) *api.StartedWith {
-	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv}
+	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv, Environment: o.Environment, Domains: o.Domains, Trial: o.Trial}
 	if o.OwnSprite {
 		s.Network, s.HostPorts, s.Image = o.Network, o.HostPorts, cmp.Or(o.Image, sprites.NoImage)
 	}

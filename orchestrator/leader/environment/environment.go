@@ -1,0 +1,370 @@
+// Package environment keeps the changes of their environment that sprites propose, has them verified, and applies the
+// accepted ones to later runs. Start with Register. What a proposal is and when it is accepted is for package proposal to
+// say; the facts lie in the store's ledger "proposals". It decides nothing by itself: a fresh run or a person does.
+package environment
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/proposal"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// ledger is the name of the ledger of facts about proposals.
+const ledger = "proposals"
+
+// maxPerRun bounds how many proposals of one run are kept, so that a sprite cannot fill the store.
+const maxPerRun = 20
+
+// Ledger is the part of the store that Register needs.
+type Ledger interface {
+	AppendRecords(ctx context.Context, ledger string, at time.Time, bodies ...json.RawMessage) ([]store.Record, error)
+	Records(ledger string, after uint64, limit int) ([]store.Record, error)
+}
+
+// Run is what Register needs to know of a run.
+type Run struct {
+	ID      string
+	Repo    string
+	Program json.RawMessage // ExecIR, as it was recorded
+	Input   json.RawMessage
+	Options api.Options
+	Failed  string // the node of the flow itself that failed, "" when none did
+}
+
+// Register keeps what sprites propose (api.Proposals). It is safe for concurrent use.
+type Register struct {
+	Ledger Ledger
+	// LoadRun reads a run, OptionsOf what it was started with. ResolveRun finds the run that a user means.
+	LoadRun    func(id string) (Run, error)
+	OptionsOf  func(id string) (api.Options, error)
+	ResolveRun func(id string) (string, error)
+	// StartRun begins a run.
+	StartRun func(ctx context.Context, r api.RunRequest) (api.RunView, error)
+	// OutputOf opens the log of a run.
+	OutputOf func(run string) io.Writer
+	Logger   zerolog.Logger
+
+	mu     sync.Mutex
+	read   uint64           // guarded by mu, as below: sequence of the last record in states
+	states []proposal.State // in the order in which they were first proposed
+}
+
+// refresh folds the records that were appended since the last time. It holds no lock while it reads the store.
+func (p *Register) refresh() ([]proposal.State, error) {
+	p.mu.Lock()
+	from := p.read
+	p.mu.Unlock()
+	records, err := p.Ledger.Records(ledger, from, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read proposals: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range records {
+		if r.Seq != p.read+1 {
+			continue // another goroutine was faster
+		}
+		var f proposal.Fact
+		if err := json.Unmarshal(r.Body, &f); err != nil {
+			return nil, fmt.Errorf("read proposals: record %d: %w", r.Seq, err)
+		}
+		i := slices.IndexFunc(p.states, func(s proposal.State) bool { return s.ID == f.ID })
+		before := proposal.State{}
+		if i >= 0 {
+			before = p.states[i]
+		}
+		next, err := before.Next(f)
+		switch {
+		case err != nil: // of another version; it changes nothing
+			p.Logger.Warn().Err(err).Uint64("record", r.Seq).Msg("fact about a proposal left out")
+		case i >= 0:
+			p.states[i] = next
+		default:
+			p.states = append(p.states, next)
+		}
+		p.read = r.Seq
+	}
+	return slices.Clone(p.states), nil
+}
+
+// append records facts.
+func (p *Register) append(ctx context.Context, facts ...proposal.Fact) error {
+	now := time.Now()
+	bodies := make([]json.RawMessage, len(facts))
+	for i, f := range facts {
+		f.At = now.UTC()
+		body, err := json.Marshal(f)
+		if err != nil {
+			return fmt.Errorf("record a proposal: %w", err)
+		}
+		bodies[i] = body
+	}
+	_, err := p.Ledger.AppendRecords(ctx, ledger, now, bodies...)
+	return err
+}
+
+// find returns the proposal that a user means: an id, or a unique prefix of one.
+func (p *Register) find(id string) (proposal.State, error) {
+	all, err := p.refresh()
+	if err != nil {
+		return proposal.State{}, err
+	}
+	var found []proposal.State
+	for _, s := range all {
+		if id != "" && strings.HasPrefix(s.ID, id) {
+			found = append(found, s)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return proposal.State{}, fault.NotFound("proposal_not_found", "there is no proposal %q", id).WithHint("lattice proposal ls --all")
+	case 1:
+		return found[0], nil
+	}
+	return proposal.State{}, fault.BadInput("proposal_ambiguous", "%q could be %d proposals", id, len(found)).WithHint("write more of the id; lattice proposal ls --all lists them")
+}
+
+// Proposal returns one proposal, by its id or a unique prefix of that.
+func (p *Register) Proposal(_ context.Context, id string) (proposal.State, error) { return p.find(id) }
+
+// Proposals lists the proposals.
+func (p *Register) Proposals(_ context.Context, which api.ProposalList) ([]proposal.State, error) {
+	if which.Run != "" {
+		id, err := p.ResolveRun(which.Run)
+		if err != nil {
+			return nil, err
+		}
+		which.Run = id
+	}
+	all, err := p.refresh()
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(s proposal.State) bool {
+		return which.Open && s.Status != proposal.Pending || which.Run != "" && !slices.Contains(s.Runs, which.Run)
+	}), nil
+}
+
+// DecideProposal approves or rejects a proposal.
+func (p *Register) DecideProposal(ctx context.Context, id string, d api.ProposalDecision) (proposal.State, error) {
+	s, err := p.find(id)
+	if err != nil {
+		return s, err
+	}
+	f := proposal.Fact{ID: s.ID, By: d.By, Comments: d.Comments}
+	switch d.Decision {
+	case lattice.Approve:
+		f.Kind = proposal.Approved
+	case lattice.Reject:
+		f.Kind = proposal.Refused
+	default:
+		return s, fault.BadInput("bad_request", "a proposal is approved or rejected")
+	}
+	if s.Approval != nil && s.Approval.Approved == (f.Kind == proposal.Approved) {
+		return s, nil
+	}
+	if err := p.append(ctx, f); err != nil {
+		return s, err
+	}
+	return p.find(s.ID)
+}
+
+// VerifyProposal starts a run of the flow that made the proposal, as far as the node that failed, in a fresh sprite with the
+// change applied. The run's end is recorded with the proposal.
+func (p *Register) VerifyProposal(ctx context.Context, id string, r api.DriveRequest) (api.RunView, error) {
+	s, err := p.find(id)
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if !s.Adjustment.NeedsVerification() {
+		return api.RunView{}, fault.BadInput("proposal_unverifiable", "%s is a question to a person", s.ID).WithHint("lattice proposal approve %s, or reject", s.ID)
+	}
+	of, err := p.LoadRun(s.Runs[len(s.Runs)-1])
+	if err != nil {
+		return api.RunView{}, err
+	}
+	flow := of.Program
+	if of.Failed != "" {
+		if flow, err = proposal.Truncate(flow, of.Failed); err != nil {
+			return api.RunView{}, fault.Failed("proposal_unverifiable", "the run %s cannot be repeated: %v", of.ID, err)
+		}
+	}
+	o := of.Options
+	o.Trial, o.Sprite, o.OwnSprite, o.WorkItem = s.ID, "", false, ""
+	o.Values = r.Values
+	return p.StartRun(ctx, api.RunRequest{Flow: flow, Input: of.Input, Key: trialKey(s), Detach: r.Detach, Options: o})
+}
+
+// VerifyAll starts the trials of what a failed run proposed and nobody tried yet.
+func (p *Register) VerifyAll(ctx context.Context, run string) {
+	all, err := p.Proposals(ctx, api.ProposalList{Run: run, Open: true})
+	for _, s := range all {
+		if s.Trial == nil && slices.Contains(s.Needs, "verification") {
+			_, failed := p.VerifyProposal(ctx, s.ID, api.DriveRequest{Detach: true})
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil {
+		p.Logger.Warn().Err(err).Str("run_id", run).Msg("proposals not tried")
+	}
+}
+
+// trialKey returns the key of the next trial of a proposal, so that asking twice starts one run.
+func trialKey(s proposal.State) string {
+	last := ""
+	if s.Trial != nil {
+		last = s.Trial.Run
+	}
+	sum := sha256.Sum256([]byte(s.ID + " " + last))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+}
+
+// Adjust returns the flow with the accepted changes for the run's repository in it, and notes them in the run's options. A
+// trial has the change that it tries, and those that are in its flow already.
+func (p *Register) Adjust(flow json.RawMessage, o *api.Options) (json.RawMessage, error) {
+	if o.Trial == "" {
+		o.Environment, o.Domains = nil, nil
+	}
+	all, err := p.refresh()
+	if err != nil {
+		return nil, err
+	}
+	var list []proposal.Adjustment
+	for _, s := range all {
+		if o.Trial == "" && s.Applies(o.Repo) || o.Trial != "" && s.ID == o.Trial {
+			list = append(list, s.Adjustment)
+		}
+	}
+	changed, applied, err := proposal.Apply(flow, list)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range applied {
+		o.Environment = append(slices.Clip(o.Environment), a.String())
+	}
+	if domains := proposal.Domains(list); len(domains) > 0 {
+		o.Environment = append(slices.Clip(o.Environment), "let the sprite reach "+strings.Join(domains, " "))
+		o.Domains = append(slices.Clip(o.Domains), domains...)
+	}
+	return changed, nil
+}
+
+// Log is the engine's log of one run. It records the proposals among the run's events, and the outcome of a run that tries
+// a proposal, before they are appended: after a crash between the two they are recorded again, and count once.
+type Log struct {
+	driver.Log
+	Register *Register
+}
+
+// Append records what entries say of proposals and appends them.
+func (l Log) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	for _, e := range entries {
+		var err error
+		switch {
+		case e.Kind == lattice.EntryEvent && e.Type == string(protocol.TypeEnvironmentProposal) && len(e.Problems) == 0 && len(e.Flags) == 0:
+			err = l.Register.take(ctx, run, e)
+		case e.Kind == lattice.EntryState && slices.Contains(e.Flags, lattice.FlagEnded):
+			err = l.Register.end(ctx, run, e)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return l.Log.Append(ctx, run, after, entries)
+}
+
+// end records the outcome of a run that tried a proposal; the entry is the run's last snapshot.
+func (p *Register) end(ctx context.Context, run string, e lattice.Entry) error {
+	o, err := p.OptionsOf(run)
+	if err != nil || o.Trial == "" {
+		return err
+	}
+	var state struct {
+		Status  lattice.RunStatus `json:"status"`
+		Failure *struct {
+			Message string `json:"message"`
+		} `json:"failure"`
+	}
+	if err := json.Unmarshal(e.Body, &state); err != nil {
+		return fmt.Errorf("read how the run %s ended: %w", run, err)
+	}
+	if state.Status == lattice.Canceled {
+		return nil // it says nothing about the change
+	}
+	s, err := p.find(o.Trial)
+	if err != nil || s.Trial != nil && s.Trial.Run == run {
+		return err
+	}
+	f := proposal.Fact{Kind: proposal.Tried, ID: s.ID, Run: run, OK: state.Status == lattice.Succeeded}
+	if state.Failure != nil {
+		f.Detail = state.Failure.Message
+	}
+	return p.append(ctx, f)
+}
+
+// take records a proposal, or says in the run's log why not.
+func (p *Register) take(ctx context.Context, run string, e lattice.Entry) error {
+	var event struct {
+		Payload json.RawMessage `json:"payload"`
+	}
+	err := json.Unmarshal(e.Body, &event)
+	if err != nil {
+		return nil // the event has a problem, which its entry names
+	}
+	opened, err := protocol.Event{Type: protocol.TypeEnvironmentProposal, Payload: event.Payload}.Open()
+	if err != nil {
+		return nil
+	}
+	made := opened.(protocol.EnvironmentProposal)
+	if _, err := proposal.Parse(made.SuggestedAdjustment); err != nil {
+		fmt.Fprintf(p.OutputOf(run), "proposal refused: %v\n", err)
+		return nil
+	}
+	o, err := p.OptionsOf(run)
+	if err != nil {
+		return fmt.Errorf("record a proposal of %s: %w", run, err)
+	}
+	all, err := p.refresh()
+	if err != nil {
+		return err
+	}
+	id, count := proposal.ID(o.Repo, made), 0
+	for _, s := range all {
+		if slices.Contains(s.Runs, run) {
+			count++
+		}
+	}
+	if count >= maxPerRun {
+		fmt.Fprintf(p.OutputOf(run), "proposal refused: a run makes at most %d\n", maxPerRun)
+		return nil
+	}
+	if o.Trial == id {
+		return nil // the trial of a change may make the proposal again
+	}
+	err = p.append(ctx, proposal.Fact{Kind: proposal.Proposed, ID: id, Repo: o.Repo, Run: run, Seen: run + " " + e.Dedupe, Proposal: &made})
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	if err != nil {
+		return fmt.Errorf("record a proposal of %s: %w", run, err)
+	}
+	return nil
+}
