@@ -4,7 +4,6 @@ package gitdir
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -74,13 +73,13 @@ func (f withoutLocks) ReadDir(name string) ([]os.FileInfo, error) {
 
 // ReadShallow reads the list of commits whose parents were not fetched.
 func (d *Dir) ReadShallow() error {
-	commits, err := d.Store.Shallow()
+	data, err := d.ReadSmall("shallow")
 	if err != nil {
-		return fmt.Errorf("read .git/shallow: %w", err)
+		return err
 	}
-	d.Shallow = make(map[plumbing.Hash]bool, len(commits))
-	for _, commit := range commits {
-		d.Shallow[commit] = true
+	d.Shallow = map[plumbing.Hash]bool{}
+	for line := range strings.Lines(string(data)) {
+		d.Shallow[plumbing.NewHash(strings.TrimSpace(line))] = true
 	}
 	return nil
 }
