@@ -74,7 +74,7 @@ func TestWhoFillsTheDiskIsEnded(t *testing.T) {
 func written(h *Host, name string) uint64 {
 	for _, s := range h.fleet.Running() {
 		if box := s.Present(); s.Name == name && box != nil {
-			return box.Written()
+			return box.Processes().Written()
 		}
 	}
 	return 0

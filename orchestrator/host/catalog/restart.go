@@ -102,7 +102,7 @@ func (a *API) tryOut(ctx context.Context, name string) error {
 	answered := make(chan error, 1)
 	a.Chores.Go(func() { // ends with the box at the latest
 		defer done()
-		proc, err := box.Exec(sandbox.Process{Argv: []string{"true"}, Env: box.BaseEnv(), Dir: "/"})
+		proc, err := box.Exec(sandbox.Process{Argv: []string{"true"}, Env: box.Config().BaseEnv(), Dir: "/"})
 		if err == nil {
 			_, err = proc.Wait()
 		}

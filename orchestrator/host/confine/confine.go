@@ -110,7 +110,7 @@ func (cf *Confiner) probe() Confinement {
 	case err != nil:
 		return Confinement{Netns: true, NoRedirect: err.Error(), Text: "none, sandboxes do not start: " + err.Error()}
 	}
-	found.Text, found.Isolation, found.Limits = "namespaces", box.Level(), box.Enforced()
+	found.Text, found.Isolation, found.Limits = "namespaces", box.Level(), box.Limits().Enforced()
 	if box.Level() == sandbox.LevelRoot {
 		err := sandbox.TryOwnIDs(cf.Config.Self, filepath.Join(cf.Config.Dir, "tmp"))
 		if found.OwnIDs = err == nil; err != nil {
@@ -134,7 +134,7 @@ func (cf *Confiner) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) 
 	if err != nil {
 		return nil, err
 	}
-	return box.Enforced(), box.Stop()
+	return box.Limits().Enforced(), box.Stop()
 }
 
 // WhyNoRoot says why sprites have no root of their own, "" when they have one.

@@ -127,7 +127,7 @@ func (ea *API) start(ctx context.Context, name string, in execRequest, c *client
 	for k, v := range rec.Environment {
 		own = append(own, k+"="+v)
 	}
-	env := program.MergeEnv(box.BaseEnv(), ea.Config.Env, program.PlainEnv(box), s.NetworkEnv(), own, in.env)
+	env := program.MergeEnv(box.Config().BaseEnv(), ea.Config.Env, program.PlainEnv(box), s.NetworkEnv(), own, in.env)
 	one := newSession()
 	// Without the lock: a sandbox that does not answer must not keep anybody from stopping it.
 	if err := one.launch(box, in, env); err != nil {

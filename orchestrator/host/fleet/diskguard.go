@@ -55,7 +55,7 @@ func (g *DiskGuard) Look() (ended []string) {
 	written, running := map[string]uint64{}, map[string]*Sprite{}
 	for _, s := range fl.Running() {
 		if box := s.Present(); box != nil {
-			written[s.Name], running[s.Name] = box.Written(), s
+			written[s.Name], running[s.Name] = box.Processes().Written(), s
 		}
 	}
 	names := fillers(g.Written, written)

@@ -171,7 +171,7 @@ func (fl *Fleet) serviceEnv(rec records.Sprite, box *sandbox.Box) []string {
 	for k, v := range rec.Environment {
 		own = append(own, k+"="+v)
 	}
-	return program.MergeEnv(box.BaseEnv(), fl.Config.Env, program.PlainEnv(box), own)
+	return program.MergeEnv(box.Config().BaseEnv(), fl.Config.Env, program.PlainEnv(box), own)
 }
 
 // ServicesOf finds the services of a sprite without waking it.

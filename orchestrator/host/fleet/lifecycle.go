@@ -314,7 +314,7 @@ func (fl *Fleet) LimitsInUse(rec records.Sprite, given sandbox.Limits) (sandbox.
 		return given, ""
 	}
 	asked := given.MemoryBytes
-	if given.MemoryBytes = box.MemoryLimit(); asked > 0 && asked != given.MemoryBytes {
+	if given.MemoryBytes = box.Limits().Memory(); asked > 0 && asked != given.MemoryBytes {
 		return given, fmt.Sprintf("%d bytes from the sprite's next start on", asked)
 	}
 	return given, ""

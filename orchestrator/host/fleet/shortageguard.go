@@ -45,7 +45,7 @@ func (g *ShortageGuard) Look() (name string) {
 	var all sandbox.Held
 	for _, s := range g.Fleet.Running() {
 		if box := s.Present(); box != nil {
-			h := box.Held()
+			h := box.Processes().Held()
 			held[s] = h
 			all.Files += h.Files
 			all.Entries += h.Entries

@@ -165,7 +165,7 @@ func (s *Sprite) Present() *sandbox.Box {
 // is alone.
 func (s *Sprite) Quiet() bool {
 	box := s.Present()
-	return box == nil || box.Idle()
+	return box == nil || box.Processes().Idle()
 }
 
 // Pause is stop for a sprite in which nothing runs, and which is to be found as it was: what keeps it awake still does.

@@ -28,7 +28,7 @@ func MergeEnv(layers ...[]string) []string {
 
 // PlainEnv tells commands of a box without namespaces where their folders really are.
 func PlainEnv(box *sandbox.Box) []string {
-	if !box.Translated() {
+	if !box.Config().Plain() {
 		return nil
 	}
 	return []string{"LATTICE_WORKSPACE=/workspace", "LATTICE_SOCKET=/.sprite/api.sock"} // the box translates the values

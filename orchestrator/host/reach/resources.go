@@ -82,7 +82,7 @@ func (a *Policies) applyResources(ctx context.Context, name string, in *records.
 		return nil, err
 	}
 	if box := s.Present(); box != nil {
-		late = box.LimitMemory(a.confiner.BoxLimits(rec).MemoryBytes)
+		late = box.Limits().SetMemory(a.confiner.BoxLimits(rec).MemoryBytes)
 	}
 	return late, nil
 }

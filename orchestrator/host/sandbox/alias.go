@@ -17,7 +17,7 @@
 // without it the network is the host's. Commands run as user "sprite" (1000) without capabilities and without the power to
 // gain any; on the host they are the user that Config.Owner names, never root. They see a read-only view of the host's system
 // folders, and of everything else only what Config shows. Control groups bound what a box uses and hold it still
-// (Box.Freeze) where this process may make them; Box.Enforced tells which limits hold. Sweep removes, at the start of a
+// (Box.Freeze) where this process may make them; BoxLimits.Enforced tells which limits hold. Sweep removes, at the start of a
 // host, the groups of one that was killed.
 //
 // Where the system refuses namespaces, Start returns a *Refusal that says why and what to do. It never lowers the level by

@@ -64,13 +64,13 @@ func TestSudo(t *testing.T) {
 // A command of root ends with the sudo that asked for it, and passes for a process of the box in all else.
 func TestSudoEnds(t *testing.T) {
 	box, _ := rooted(t)
-	proc, err := box.Exec(spec.Process{Env: box.BaseEnv(), Argv: []string{"sh", "-c", "sudo sleep 1000 & sleep 0.3; kill -9 $!; exec sleep 1000"}})
+	proc, err := box.Exec(spec.Process{Env: box.Config().BaseEnv(), Argv: []string{"sh", "-c", "sudo sleep 1000 & sleep 0.3; kill -9 $!; exec sleep 1000"}})
 	must(t, err)
 	until(t, func() bool {
 		out, _ := run(t, box, "cat /proc/[0-9]*/status | grep -c '^Name:.sleep'")
 		return strings.TrimSpace(out) == "1"
 	})
-	if box.Idle() {
+	if box.Processes().Idle() {
 		t.Error("a box in which commands run is idle")
 	}
 	must(t, proc.Signal("KILL"))

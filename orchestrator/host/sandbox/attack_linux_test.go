@@ -69,7 +69,7 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 	// What runs is never root of the host.
-	if uid, _ := box.Owner(); uid == 0 {
+	if uid, _ := box.Config().Owner(); uid == 0 {
 		t.Error("the box runs as the host's root")
 	}
 }
@@ -187,7 +187,7 @@ func TestKilledInitIsNoticed(t *testing.T) {
 		r, w, err := os.Pipe()
 		must(t, err)
 		defer r.Close()
-		proc, err := box.Exec(spec.Process{Argv: []string{"sh", "-c", "sleep 1000; true"}, Env: box.BaseEnv(), Stdout: w})
+		proc, err := box.Exec(spec.Process{Argv: []string{"sh", "-c", "sleep 1000; true"}, Env: box.Config().BaseEnv(), Stdout: w})
 		w.Close()
 		must(t, err)
 		must(t, unix.Kill(findInit(t), unix.SIGKILL))

@@ -144,11 +144,11 @@ func copyProgram(t *testing.T, to string) {
 
 func (s *scene) play(t *testing.T, a attack) {
 	t.Helper()
-	p := spec.Process{Env: s.box.BaseEnv(), TTY: a.tty, Argv: []string{"/bin/sh", "-c", a.script}}
+	p := spec.Process{Env: s.box.Config().BaseEnv(), TTY: a.tty, Argv: []string{"/bin/sh", "-c", a.script}}
 	if a.actor != "" {
 		p.Argv = append([]string{"/skills/attacker", attackArg, a.actor}, s.args...)
-		p.Program = s.box.HostPath("/skills/attacker")
-		if !s.box.Translated() {
+		p.Program = s.box.Config().HostPath("/skills/attacker")
+		if !s.box.Config().Plain() {
 			p.Program = "/skills/attacker"
 		}
 		if a.self {

@@ -197,7 +197,7 @@ func makeQueue(t *testing.T, s *scene) {
 
 // keeps reports whether a limit of the box holds.
 func keeps(box *sandbox.Box, limit spec.Defence) bool {
-	return slices.ContainsFunc(box.Enforced(), func(e spec.Enforcement) bool { return e.Limit == limit && e.By != "" })
+	return slices.ContainsFunc(box.Limits().Enforced(), func(e spec.Enforcement) bool { return e.Limit == limit && e.By != "" })
 }
 
 // unthrottled is true when the kernel has not had the box wait for the processor: time on the clock would tell nothing.

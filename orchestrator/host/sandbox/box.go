@@ -45,7 +45,7 @@ type Box struct {
 	slots   chan struct{}  // one taken by each call
 	quiet   chan struct{}  // closed when the reader has ended
 	done    chan struct{}
-	memory  atomic.Int64 // the limit that LimitMemory set, 0 for Config.Limits'
+	memory  atomic.Int64 // the limit that SetMemory set, 0 for Config.Limits'
 
 	holding sync.Mutex // guards held, and is held while processes are being stopped or let go
 	held    int        // how many want the box to stand still
@@ -94,7 +94,7 @@ func (b *Box) setUp(p view.Plan, mounts []*os.File) error {
 	if err != nil && sendErr != nil {
 		return &unborn{sendErr, b.stderr}
 	}
-	if err := b.expected(channel.OpReady, answer, err); err != nil {
+	if err := checkReply(channel.OpReady, answer, err, b.stderr); err != nil {
 		return err
 	}
 	return b.control.Conn.SetDeadline(time.Time{})
@@ -103,7 +103,7 @@ func (b *Box) setUp(p view.Plan, mounts []*os.File) error {
 func (b *Box) setUpNetwork() error {
 	var answer channel.Reply
 	files, err := b.control.Receive(&answer)
-	if err := b.expected(channel.OpNetwork, answer, err); err != nil {
+	if err := checkReply(channel.OpNetwork, answer, err, b.stderr); err != nil {
 		channel.CloseAll(files)
 		return err
 	}
@@ -120,13 +120,13 @@ func (b *Box) setUpNetwork() error {
 	return nil
 }
 
-// expected says why what init answered while it makes the box is not op.
-func (b *Box) expected(op string, answer channel.Reply, err error) error {
+// checkReply returns why the reply of init, which makes the box, is not op.
+func checkReply(op string, answer channel.Reply, err error, said *tail) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("set up the sandbox: init says nothing for %v; the machine may be overloaded, or a file system hang", setupTimeout)
 	case err != nil:
-		return &unborn{fmt.Errorf("init ended: %w", err), b.stderr}
+		return &unborn{fmt.Errorf("init ended: %w", err), said}
 	case answer.Op == channel.OpRefused:
 		return refusal(spec.FailedAt(answer.Step, answered{answer.Code, answer.Error}))
 	case answer.Op != op:
@@ -188,7 +188,7 @@ func (b *Box) ExecContext(ctx context.Context, p spec.Process) (*Proc, error) {
 		case r := <-proc.started:
 			return proc.begun(r)
 		case <-look.C:
-			if b.freeStart() {
+			if freeStart(b.cmd.Process.Pid) {
 				b.prevented()
 			}
 		case <-b.done:
@@ -298,21 +298,12 @@ func (b *Box) end(cause error) {
 // Done is closed when the box is gone, for whatever reason.
 func (b *Box) Done() <-chan struct{} { return b.done }
 
-// Translated reports that the box is a plain process tree in which /workspace and the others do not exist under these
-// names; Exec translates what it can (see HostPath).
-func (b *Box) Translated() bool { return b.cfg.Plain() }
+// Config returns the configuration of the box, with its defaults. A plain box is a process tree in which /workspace and the
+// others do not exist under these names; Exec translates the paths that it can (see Config.HostPath).
+func (b *Box) Config() spec.Config { return b.cfg }
 
 // Level is how firmly this box keeps what runs in it apart.
 func (b *Box) Level() spec.Level { return b.cfg.Level }
-
-// HostPath is Config.HostPath of the box's configuration.
-func (b *Box) HostPath(p string) string { return b.cfg.HostPath(p) }
-
-// BaseEnv is Config.BaseEnv of the box's configuration.
-func (b *Box) BaseEnv() []string { return b.cfg.BaseEnv() }
-
-// Owner is Config.Owner of the box's configuration.
-func (b *Box) Owner() (uid, gid int) { return b.cfg.Owner() }
 
 // read hands init's replies on until the socket ends. What breaks the rules of the conversation ends the box.
 func (b *Box) read() error {

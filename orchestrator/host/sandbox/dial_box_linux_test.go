@@ -29,7 +29,7 @@ func listen(t *testing.T, box *sandbox.Box) int {
 	r, w, err := os.Pipe()
 	must(t, err)
 	defer r.Close()
-	_, err = box.Exec(spec.Process{Argv: []string{"perl", "-e", echoServer}, Env: box.BaseEnv(), Stdout: w})
+	_, err = box.Exec(spec.Process{Argv: []string{"perl", "-e", echoServer}, Env: box.Config().BaseEnv(), Stdout: w})
 	must(t, w.Close())
 	must(t, err)
 	line, err := bufio.NewReader(r).ReadString('\n')

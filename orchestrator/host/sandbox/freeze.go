@@ -30,7 +30,7 @@ func (b *Box) Freeze(ctx context.Context) (thaw func() error, err error) {
 	b.holding.Lock()
 	defer b.holding.Unlock()
 	if b.held == 0 {
-		if err := b.freeze(ctx); err != nil {
+		if err := freezeBox(ctx, b); err != nil {
 			return nil, fmt.Errorf("hold the processes of the sandbox: %w", err)
 		}
 		b.mu.Lock()
@@ -41,7 +41,7 @@ func (b *Box) Freeze(ctx context.Context) (thaw func() error, err error) {
 	return sync.OnceValue(b.thaw), nil
 }
 
-func (b *Box) freeze(ctx context.Context) error {
+func freezeBox(ctx context.Context, b *Box) error {
 	select {
 	case <-b.done:
 		return b.died()
@@ -56,7 +56,7 @@ func (b *Box) freeze(ctx context.Context) error {
 	}
 	_, err := b.ask(ctx, "box.freeze", nil, nil, nil)
 	if err != nil {
-		_ = b.release() // init may have done it all the same; what matters is why it was not known to
+		_ = thawBox(b) // init may have done it all the same; what matters is why it was not known to
 	}
 	return err
 }
@@ -73,15 +73,15 @@ func (b *Box) thaw() error {
 		close(b.awake)
 		b.awake = nil
 	}()
-	err := b.release()
+	err := thawBox(b)
 	if errors.Is(err, spec.ErrDied) {
 		return nil
 	}
 	return err
 }
 
-// release lets processes go on. It does not depend on the caller's patience: they must not stand still for ever.
-func (b *Box) release() error {
+// thawBox lets processes go on. It does not depend on the caller's patience: they must not stand still for ever.
+func thawBox(b *Box) error {
 	if group, ok := b.group.Freezer(); ok {
 		return group.Thaw()
 	}

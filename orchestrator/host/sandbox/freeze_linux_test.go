@@ -22,7 +22,7 @@ func background(t *testing.T, box *sandbox.Box, stdin *os.File, argv ...string) 
 	r, w, err := os.Pipe()
 	must(t, err)
 	t.Cleanup(func() { r.Close() })
-	proc, err := box.Exec(spec.Process{Argv: argv, Env: box.BaseEnv(), Stdin: stdin, Stdout: w, Stderr: w})
+	proc, err := box.Exec(spec.Process{Argv: argv, Env: box.Config().BaseEnv(), Stdin: stdin, Stdout: w, Stderr: w})
 	w.Close()
 	must(t, err)
 	lines := bufio.NewReader(r)
@@ -47,7 +47,7 @@ func TestFreezeHoldsAllProcesses(t *testing.T) {
 		const count = `while :; do echo x >>"$F"; done`
 		script := fmt.Sprintf("for i in 1 2; do (F=$PWD/child; %s) & done; F=$PWD/daemon setsid sh -c '%s' & echo ready; F=$PWD/parent; %s", count, count, count)
 		proc, _ := background(t, box, nil, "/bin/sh", "-c", script)
-		if !box.Translated() { // elsewhere kill -1 means the machine
+		if !box.Config().Plain() { // elsewhere kill -1 means the machine
 			for range 2 {
 				background(t, box, nil, "/bin/sh", "-c", "echo ready; while :; do kill -CONT -1 2>/dev/null; done")
 			}

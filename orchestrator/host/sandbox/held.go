@@ -5,3 +5,12 @@ type Held struct {
 	Files   uint64 // descriptors; those of open files that are shared count for each
 	Entries uint64 // of epoll instances
 }
+
+// Processes looks at the processes of a box from outside.
+type Processes struct {
+	init  int // its process id on the host
+	plain bool
+}
+
+// Processes returns the processes of the box.
+func (b *Box) Processes() Processes { return Processes{b.cmd.Process.Pid, b.cfg.Plain()} }

@@ -13,9 +13,8 @@ import (
 )
 
 // Held counts what the box holds. What is on its way through sockets it does not see.
-func (b *Box) Held() (all Held) {
-	root := b.cmd.Process.Pid
-	for _, pid := range append(procfs.Descendants(root), root) {
+func (p Processes) Held() (all Held) {
+	for _, pid := range append(procfs.Descendants(p.init), p.init) {
 		dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
 		if err != nil {
 			continue // it has ended

@@ -3,7 +3,7 @@
 package sandbox
 
 // Held is unknown on this system.
-func (b *Box) Held() (all Held) { return all }
+func (Processes) Held() (all Held) { return all }
 
 // Room is unknown on this system.
 func Room() (all Held) { return all }

@@ -10,11 +10,11 @@ import (
 // Idle reports whether nothing but init runs in the box, so that nothing can be writing to its files. Processes that a
 // command left behind are init's children then. It is false where that cannot be told, and of a plain box. New commands
 // are the caller's to keep out.
-func (b *Box) Idle() bool {
-	if b.cfg.Plain() {
+func (p Processes) Idle() bool {
+	if p.plain {
 		return false
 	}
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", b.cmd.Process.Pid))
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.init))
 	if err != nil || len(threads) == 0 {
 		return false
 	}

@@ -3,4 +3,4 @@
 package sandbox
 
 // Idle reports whether nothing but init runs in the box; here that cannot be told.
-func (b *Box) Idle() bool { return false }
+func (Processes) Idle() bool { return false }

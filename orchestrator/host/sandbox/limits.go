@@ -8,27 +8,33 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
+// BoxLimits are the limits of a running box, and what keeps it to them.
+type BoxLimits struct{ box *Box }
+
+// Limits returns the limits of the box.
+func (b *Box) Limits() BoxLimits { return BoxLimits{b} }
+
 // Enforced tells of every limit of the box whether it holds. A group of the kernel's (cgroup) bounds all processes together.
 // Where this process may not make groups, the number of processes is bounded by a resource limit of the box's own user
 // namespace, and memory and processors by nothing: there is no such limit for several processes.
-func (b *Box) Enforced() []spec.Enforcement {
+func (l BoxLimits) Enforced() []spec.Enforcement {
 	remedy := "this user may not make control groups here; run lattice as root, or with some delegated (systemd-run --user --scope -p Delegate=yes lattice serve)"
 	if os.Getuid() == 0 {
 		remedy = "control groups cannot be made here, as in most containers; bound the container itself, or run lattice outside it"
 	}
-	limits := b.cfg.Limits
-	limits.MemoryBytes = b.MemoryLimit()
+	limits := l.box.cfg.Limits
+	limits.MemoryBytes = l.Memory()
 	all := []spec.Enforcement{{Limit: spec.DefencePids}, {Limit: spec.DefenceMemory}, {Limit: spec.DefenceCPU}, {Limit: spec.DefenceTmpSize}}
 	for i, e := range all {
 		all[i] = e.Of(limits)
 		switch {
-		case !b.cfg.Defended(e.Limit):
+		case !l.box.cfg.Defended(e.Limit):
 			all[i].Why = "left out"
-		case b.group.Keeps(e.Limit):
+		case l.box.group.Keeps(e.Limit):
 			all[i].By = "cgroup"
-		case e.Limit == spec.DefencePids && !b.cfg.Plain() && spec.CountsPerNamespace():
+		case e.Limit == spec.DefencePids && !l.box.cfg.Plain() && spec.CountsPerNamespace():
 			all[i].By = "rlimit"
-		case e.Limit == spec.DefenceTmpSize && !b.cfg.Plain():
+		case e.Limit == spec.DefenceTmpSize && !l.box.cfg.Plain():
 			all[i].By = "tmpfs"
 		case e.Limit == spec.DefenceTmpSize:
 			all[i].Why = "a plain process tree has no file systems of its own"
@@ -39,24 +45,24 @@ func (b *Box) Enforced() []spec.Enforcement {
 	return all
 }
 
-// MemoryLimit is how much memory the box may use at present.
-func (b *Box) MemoryLimit() int64 {
-	if changed := b.memory.Load(); changed > 0 {
+// Memory returns how much memory the box may use at present.
+func (l BoxLimits) Memory() int64 {
+	if changed := l.box.memory.Load(); changed > 0 {
 		return changed
 	}
-	return b.cfg.Limits.MemoryBytes
+	return l.box.cfg.Limits.MemoryBytes
 }
 
-// LimitMemory gives the running box another limit of memory; 0 is the default. The error says why the one from before holds
+// SetMemory gives the running box another limit of memory; 0 is the default. The error says why the one from before holds
 // on: processes that need more already are not killed for it.
-func (b *Box) LimitMemory(bytes int64) error {
+func (l BoxLimits) SetMemory(bytes int64) error {
 	limits := spec.Limits{MemoryBytes: bytes}.OrDefaults(spec.MachineMemory())
-	if !b.group.Keeps(spec.DefenceMemory) {
+	if !l.box.group.Keeps(spec.DefenceMemory) {
 		return errors.New("no control group keeps this sandbox to a limit of memory; `lattice doctor` says what helps")
 	}
-	if err := b.group.Resize(limits); err != nil {
-		return fmt.Errorf("the sandbox keeps its limit of %d MiB until it is started again: %w", b.MemoryLimit()>>20, err)
+	if err := l.box.group.Resize(limits); err != nil {
+		return fmt.Errorf("the sandbox keeps its limit of %d MiB until it is started again: %w", l.Memory()>>20, err)
 	}
-	b.memory.Store(limits.MemoryBytes)
+	l.box.memory.Store(limits.MemoryBytes)
 	return nil
 }

@@ -25,7 +25,7 @@ func limited(t *testing.T, level spec.Level) (box *sandbox.Box, holds func(spec.
 	cfg.Limits = spec.Limits{Pids: 40, MemoryBytes: 96 << 20, CPUs: 0.5, TmpBytes: 4 << 20}
 	box = launch(t, cfg)
 	return box, func(limit spec.Defence) bool {
-		for _, e := range box.Enforced() {
+		for _, e := range box.Limits().Enforced() {
 			if e.Limit == limit {
 				if e.By == "" && e.Why == "" || e.By != "" && (e.Why != "" || e.Max == 0) {
 					t.Errorf("Enforced tells %+v", e)
@@ -55,7 +55,7 @@ func TestLimitsHold(t *testing.T) {
 					t.Logf("%s is not limited here", bomb.limit)
 					continue
 				}
-				proc, err := box.Exec(spec.Process{Argv: []string{"/bin/sh", "-c", bomb.script}, Env: box.BaseEnv(), Whole: true})
+				proc, err := box.Exec(spec.Process{Argv: []string{"/bin/sh", "-c", bomb.script}, Env: box.Config().BaseEnv(), Whole: true})
 				must(t, err)
 				if code, err := proc.Wait(); code == 0 || err != nil {
 					t.Errorf("%s: the bomb goes off: %d, %v", bomb.limit, code, err)
@@ -148,7 +148,7 @@ func TestInitOutlivesBomb(t *testing.T) {
 	must(t, err)
 	cfg.Limits.Pids = 40
 	box := launch(t, cfg)
-	if box.Translated() {
+	if box.Config().Plain() {
 		t.Skip("no namespaces here")
 	}
 	must(t, os.WriteFile(filepath.Join(cfg.Root.Dir, "note"), []byte("well"), 0o644))

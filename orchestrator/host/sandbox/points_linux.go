@@ -31,7 +31,7 @@ func (b *Box) Show(p spec.Point) error {
 		return fmt.Errorf("show checkpoint %s: %w", p.ID, err)
 	}
 	defer channel.CloseAll(mounts)
-	err = b.inside(func() error {
+	err = enterMounts(b.cmd.Process.Pid, func() error {
 		place, err := unix.Open("/"+spec.PointPath(p.ID), unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
@@ -53,7 +53,7 @@ func (b *Box) Hide(id string) error {
 	if err := (spec.Point{ID: id, Root: spec.Root{Dir: b.cfg.Run}}).Check(); err != nil {
 		return err
 	}
-	err := b.inside(func() error { return unix.Unmount("/"+spec.PointPath(id), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
+	err := enterMounts(b.cmd.Process.Pid, func() error { return unix.Unmount("/"+spec.PointPath(id), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW) })
 	if err == nil {
 		err = os.Remove(filepath.Join(b.cfg.Run, "checkpoints", id))
 	}
@@ -63,9 +63,9 @@ func (b *Box) Hide(id string) error {
 	return nil
 }
 
-// inside does something in the box's mount namespace. A thread goes there and never comes back: it ends.
-func (b *Box) inside(do func() error) error {
-	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", b.cmd.Process.Pid))
+// enterMounts does something in the box's mount namespace. A thread goes there and never comes back: it ends.
+func enterMounts(init int, do func() error) error {
+	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", init))
 	if err != nil {
 		return err
 	}

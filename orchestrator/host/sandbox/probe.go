@@ -62,7 +62,7 @@ func try(self, dir string) (err error) {
 	defer func() { err = errors.Join(err, box.Stop()) }()
 	proc, err := box.Exec(spec.Process{
 		Argv: []string{"/bin/sh", "-c", `echo tried >/workspace/probe && ! (echo bad >/skills/probe) 2>/dev/null`},
-		Env:  box.BaseEnv(),
+		Env:  box.Config().BaseEnv(),
 	})
 	if err != nil {
 		return err

@@ -73,7 +73,7 @@ func TestOverlayRoot(t *testing.T) {
 	for _, name := range []string{"workspace/d/f", "tmp/t", "home/sprite/h"} {
 		info, err := os.Stat(filepath.Join(cfg.Root.Upper, name))
 		must(t, err)
-		if uid, _ := box.Owner(); ownerOf(info) != uid {
+		if uid, _ := box.Config().Owner(); ownerOf(info) != uid {
 			t.Errorf("%s belongs to %d, want %d", name, ownerOf(info), uid)
 		}
 	}

@@ -107,7 +107,7 @@ func run(t *testing.T, box *sandbox.Box, script string) (string, int) {
 	r, w, err := os.Pipe()
 	must(t, err)
 	defer r.Close()
-	proc, err := box.Exec(spec.Process{Argv: []string{"/bin/sh", "-c", script}, Env: box.BaseEnv(), Stdout: w, Stderr: w})
+	proc, err := box.Exec(spec.Process{Argv: []string{"/bin/sh", "-c", script}, Env: box.Config().BaseEnv(), Stdout: w, Stderr: w})
 	w.Close()
 	must(t, err)
 	out, err := io.ReadAll(r)
@@ -144,8 +144,8 @@ func TestExitCodesAndOutput(t *testing.T) {
 				t.Errorf("%s: got %q, %d, want %q, %d", c.name, out, code, c.out, c.code)
 			}
 		}
-		if out, _ := run(t, box, "pwd; echo $HOME"); box.Translated() {
-			if want := box.HostPath("/workspace") + "\n" + box.HostPath("/home/sprite"); out != want {
+		if out, _ := run(t, box, "pwd; echo $HOME"); box.Config().Plain() {
+			if want := box.Config().HostPath("/workspace") + "\n" + box.Config().HostPath("/home/sprite"); out != want {
 				t.Errorf("folders = %q, want %q", out, want)
 			}
 		} else if out != "/workspace\n/home/sprite" {
@@ -159,7 +159,7 @@ func TestWritesLandInRootAndBelongToOwner(t *testing.T) {
 		if out, code := run(t, box, `echo w >f && echo h >"$HOME/f" && echo t >"$TMPDIR/f" && mkdir -p "$GOCACHE"`); code != 0 {
 			t.Fatalf("writing: %s", out)
 		}
-		uid, _ := box.Owner()
+		uid, _ := box.Config().Owner()
 		for _, name := range []string{"root/workspace/f", "root/home/sprite/f", "root/tmp/f", "cache/go-build"} {
 			info, err := os.Stat(filepath.Join(filepath.Dir(cfg.Root.Dir), name))
 			must(t, err)
@@ -201,7 +201,7 @@ func TestStdinIsHandedOver(t *testing.T) {
 		must(t, err)
 		defer outR.Close()
 		// An environment larger than any datagram passes as well.
-		env := append(box.BaseEnv(), "BIG="+strings.Repeat("x", 120_000), "ALSO="+strings.Repeat("x", 120_000))
+		env := append(box.Config().BaseEnv(), "BIG="+strings.Repeat("x", 120_000), "ALSO="+strings.Repeat("x", 120_000))
 		proc, err := box.Exec(spec.Process{Argv: []string{"cat"}, Env: env, Stdin: inR, Stdout: outW})
 		inR.Close()
 		outW.Close()
@@ -219,7 +219,7 @@ func TestTerminal(t *testing.T) {
 	modes(t, func(t *testing.T, box *sandbox.Box, cfg spec.Config) {
 		proc, err := box.Exec(spec.Process{
 			Argv: []string{"sh", "-c", "stty size; read x; stty size; tty >/dev/null && echo done"},
-			Env:  box.BaseEnv(), TTY: true, Rows: 33, Cols: 99,
+			Env:  box.Config().BaseEnv(), TTY: true, Rows: 33, Cols: 99,
 		})
 		must(t, err)
 		defer proc.PTY.Close()
@@ -251,7 +251,7 @@ func TestSignals(t *testing.T) {
 		defer r.Close()
 		proc, err := box.Exec(spec.Process{
 			Argv: []string{"sh", "-c", "trap 'echo caught; exit 7' INT; echo ready; while :; do sleep 0.01; done"},
-			Env:  box.BaseEnv(), Stdout: w,
+			Env:  box.Config().BaseEnv(), Stdout: w,
 		})
 		w.Close()
 		must(t, err)
@@ -279,7 +279,7 @@ func TestStopEndsOrphansToo(t *testing.T) {
 		defer r.Close()
 		// The daemon leaves session and parent; it holds the pipe as long as it lives.
 		proc, err := box.Exec(spec.Process{
-			Argv: []string{"sh", "-c", "setsid sleep 1000 & echo up"}, Env: box.BaseEnv(), Stdout: w,
+			Argv: []string{"sh", "-c", "setsid sleep 1000 & echo up"}, Env: box.Config().BaseEnv(), Stdout: w,
 		})
 		w.Close()
 		must(t, err)
@@ -343,7 +343,7 @@ func doomedHost(dir string, plain bool) int {
 		var box *sandbox.Box
 		if box, err = sandbox.Start(cfg); err == nil {
 			// The sleeper inherits our stdout: its end is seen there.
-			_, err = box.Exec(spec.Process{Argv: []string{"sh", "-c", "echo up; setsid sleep 1000 & sleep 1000"}, Env: box.BaseEnv(), Stdout: os.Stdout})
+			_, err = box.Exec(spec.Process{Argv: []string{"sh", "-c", "echo up; setsid sleep 1000 & sleep 1000"}, Env: box.Config().BaseEnv(), Stdout: os.Stdout})
 		}
 	}
 	if err != nil {

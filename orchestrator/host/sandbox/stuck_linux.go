@@ -15,8 +15,7 @@ import (
 // has become another program, and does little else meanwhile. A process of the sprite that guesses its number can send it
 // SIGSTOP, which nobody can block. The child is told from commands by its arguments, which are still init's own; a command
 // that pretends to the same is its sprite's loss.
-func (b *Box) freeStart() (killed bool) {
-	init := b.cmd.Process.Pid
+func freeStart(init int) (killed bool) {
 	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", init))
 	if err != nil || !bytes.HasPrefix(own, []byte("sprite-init\x00")) {
 		return false // it has ended, and its number is perhaps a stranger's

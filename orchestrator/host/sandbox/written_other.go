@@ -3,4 +3,4 @@
 package sandbox
 
 // Written is unknown on this system.
-func (b *Box) Written() (total uint64) { return 0 }
+func (Processes) Written() (total uint64) { return 0 }

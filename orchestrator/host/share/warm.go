@@ -139,7 +139,7 @@ func (w warming) command(box *sandbox.Box, out io.Writer, argv ...string) (code 
 	}
 	defer r.Close()
 	// The environment is that of a sprite's commands, because the cache's keys depend on it; nothing is downloaded.
-	proc, err := box.Exec(sandbox.Process{Argv: argv, Env: append(box.BaseEnv(), "GOPROXY=off"), Stdout: theirs, Stderr: theirs})
+	proc, err := box.Exec(sandbox.Process{Argv: argv, Env: append(box.Config().BaseEnv(), "GOPROXY=off"), Stdout: theirs, Stderr: theirs})
 	theirs.Close()
 	var failed *sandbox.StartError
 	if errors.As(err, &failed) {

@@ -1,6 +1,6 @@
 package spec
 
-// Limits bound what a box may use. 0 is the default; what cannot be enforced here is not an error, Box.Enforced tells.
+// Limits bound what a box may use. 0 is the default; what cannot be enforced here is not an error, Enforced of a box tells.
 type Limits struct {
 	Pids        int     `json:"pids,omitempty"`         // processes and threads
 	MemoryBytes int64   `json:"memory_bytes,omitempty"` // memory of all processes together, with the box's memory file systems
