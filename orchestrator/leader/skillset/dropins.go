@@ -27,10 +27,10 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// skillsDir is where a sprite has its skills (DESIGN 15).
+// skillsDir is the folder of a sprite's skills (DESIGN 15).
 const skillsDir = "/skills"
 
-// KeepSkill copies a drop-in skill's folder to where it no longer changes.
+// KeepSkill copies the folder of a drop-in skill to a place where it does not change, and returns that place.
 func KeepSkill(h home.Home, dir string) (string, error) {
 	s, err := dropin.Read(dir)
 	if err != nil {
@@ -49,14 +49,14 @@ func ComposeSkills(h home.Home, base string, kept []string) (string, error) {
 	return to, dropin.Compose(base, kept, to)
 }
 
-// Catalog finds the skills that a flow names: ours, those whose folders were given, those of the sprite that was named.
+// Catalog finds the skills that a flow names: drop-in skills whose folders were given, and those of the sprite that was named.
 type Catalog struct {
 	Given []dropin.Skill
-	Kept  []string // where the folders of given are kept
-	// Ask reads a manifest from the run's sprite; nil when the sprite is made for the run and has nothing of its own.
+	Kept  []string // copies of the folders of Given
+	// Ask reads a manifest from the run's sprite; nil if the sprite is made for the run.
 	Ask   func(name string) (FoundSkill, error)
 	Found map[string]FoundSkill
-	Err   error // the first failure of asking that is not "there is none"
+	Err   error // the first failure of Ask, other than that there is no such skill
 }
 
 func (c *Catalog) Lookup(name string) (manifests.Skill, bool) {
@@ -74,7 +74,7 @@ func (c *Catalog) Lookup(name string) (manifests.Skill, bool) {
 	return s.Skill, err == nil
 }
 
-// Pins are the manifests of all skills that are not ours, sorted by name.
+// Pins returns the manifests of all drop-in skills, sorted by name.
 func (c *Catalog) Pins() []json.RawMessage {
 	raw := map[string]json.RawMessage{}
 	for _, s := range c.Given {
@@ -92,19 +92,19 @@ func (c *Catalog) Pins() []json.RawMessage {
 	return list
 }
 
-// FoundSkill is a skill that a sprite brings itself.
+// FoundSkill is a drop-in skill of a sprite.
 type FoundSkill struct {
 	manifests.Skill
 	Raw     []byte
 	Command []string // runs it in the sprite
 }
 
-// maxManifest bounds what is read of a manifest, in bytes.
+// maxManifest bounds the size of a manifest that is read from a sprite, in bytes.
 const maxManifest = 256 << 10
 
-// FindSkill reads the manifest of a skill that is not ours from a sprite: beside its program in a folder of its own, or
-// among the manifests of executables that lie in /skills itself. The sprite is believed what its skills take and give;
-// what a call may do is the run's grant.
+// FindSkill reads the manifest of a drop-in skill from a sprite: in the skill's own folder, or in the folder of manifests for
+// executables in /skills itself. The sprite is trusted with the inputs and outputs of its skills; the permissions of a call
+// are bounded by the run's grant.
 func FindSkill(ctx context.Context, c *sprites.Client, sprite, name string) (FoundSkill, error) {
 	for _, dir := range []string{path.Join(skillsDir, name), path.Join(skillsDir, "manifests", name)} {
 		file := path.Join(dir, manifests.ManifestFile)
@@ -131,7 +131,7 @@ func FindSkill(ctx context.Context, c *sprites.Client, sprite, name string) (Fou
 	return FoundSkill{}, fault.NotFound("skill_not_found", "sprite %s has no skill %s with a manifest", sprite, name).WithHint("lattice skill ls --sprite %s", sprite)
 }
 
-// unpackScript puts the skill $1, a tar on stdin, into /skills.
+// unpackScript unpacks the skill $1, a tar on stdin, into /skills.
 const unpackScript = `set -e
 how=; [ -w /skills ] || how="sudo -n"
 $how rm -rf "/skills/.new-$1"
@@ -140,7 +140,7 @@ $how tar -x -f - -C "/skills/.new-$1"
 $how rm -rf "/skills/$1"
 $how mv "/skills/.new-$1" "/skills/$1"`
 
-// SendSkill puts a drop-in skill's folder into the /skills of a remote sprite.
+// SendSkill copies the folder of a drop-in skill into the /skills of a remote sprite.
 func SendSkill(ctx context.Context, c *sprites.Client, sprite, dir string) error {
 	var archive, errs bytes.Buffer
 	if err := pack(&archive, dir); err != nil {

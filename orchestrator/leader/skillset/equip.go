@@ -20,32 +20,31 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Equipment is what remote sprites need before their first skill call: /skills with the spritekit found here, and a
+// Equipment installs in remote sprites, before their first skill call, the spritekit that is found here in /skills, and makes a
 // /workspace that their user may write. The embedded host provides both itself.
 type Equipment struct {
 	Client *sprites.Client
 	// Find returns the path of the spritekit for an architecture of Linux ("amd64").
 	Find func(arch string) (string, error)
-	// Warn tells the person something that the run goes on in spite of.
+	// Warn shows a warning to the person at the terminal.
 	Warn func(string)
 }
 
 const (
 	// pushTimeout bounds the sending of a spritekit, of some megabytes.
 	pushTimeout = 15 * time.Minute
-	// maxLook is how often a sprite is looked at before it is given up: before a push, after it, and once more when the
-	// push's own end was lost.
+	// maxLook bounds the inspections of a sprite: before a push, after it, and once more if the reply to the push was lost.
 	maxLook = 3
 )
 
-// Equip looks at a sprite and pushes what it lacks. A sprite that has it already costs one exec.
+// Equip inspects a sprite and installs the missing parts. If nothing is missing it takes one exec.
 func (q Equipment) Equip(ctx context.Context, sprite string) error {
 	_, err := q.Install(ctx, sprite)
 	return err
 }
 
-// Install is Equip that returns the sha256, in hexadecimal, of the spritekit that the sprite then has, as a last look at
-// it said: what was pushed is in place only when that look has found it.
+// Install is Equip that returns the sha256, in hexadecimal, of the spritekit in the sprite. It reports success only after an
+// inspection has found the spritekit in place.
 func (q Equipment) Install(ctx context.Context, sprite string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	defer cancel()
@@ -75,12 +74,12 @@ func (q Equipment) Install(ctx context.Context, sprite string) (string, error) {
 		uncertain = err
 	}
 	if uncertain == nil {
-		uncertain = fmt.Errorf("what was installed is not found there")
+		uncertain = fmt.Errorf("the installed files are not found there")
 	}
 	return "", fmt.Errorf("install skills in sprite %s: %w", sprite, uncertain)
 }
 
-// lookScript says what a sprite has, one word and its value a line. It is sent no environment: the sprite's own counts.
+// lookScript prints the state of a sprite, a word and its value on each line. It runs with the sprite's own environment.
 const lookScript = `may() { if [ -w "$1" ]; then echo yes; elif sudo -n test -w "$1" 2>/dev/null; then echo sudo; else echo no; fi; }
 echo system $(uname -s) $(uname -m)
 if [ -f /skills/spritekit ]; then
@@ -92,7 +91,7 @@ fi
 if [ -d /skills ]; then echo skills $(may /skills); else echo skills $(may /); fi
 if [ -d /workspace ]; then echo workspace $(may /workspace); else echo root $(may /); fi`
 
-// equipped is what a sprite says it has. It is believed: a sprite that lies harms its own calls.
+// equipped is the state that a sprite reports. It is trusted: a sprite that lies harms only its own calls.
 type equipped struct {
 	system, machine string
 	digest          string // of /skills/spritekit, "" when there is none
@@ -101,7 +100,7 @@ type equipped struct {
 	complete        bool   // all its links and manifests are there
 	skills          access // may /skills be written
 	workspace       access // may /workspace be written, "" when there is none
-	root            access // may / be written, when there is no /workspace
+	root            access // may / be written, if there is no /workspace
 }
 
 // access is how the sprite's user may write a folder.
@@ -118,7 +117,7 @@ func (q Equipment) look(ctx context.Context, sprite string) (equipped, error) {
 	var out, errs bytes.Buffer
 	var exit int
 	var err error
-	for range maxLook { // looking changes nothing, so a lost look is repeated
+	for range maxLook { // an inspection changes nothing and may be repeated
 		out.Reset()
 		errs.Reset()
 		exit, err = q.Client.Exec(ctx, sprite, sprites.Exec{Cmd: []string{"sh", "-c", lookScript}, Stdout: &out, Stderr: &errs})
@@ -166,14 +165,14 @@ func parseLook(text string) equipped {
 	return e
 }
 
-// todo is what a sprite lacks.
+// todo names the missing parts of a sprite.
 type todo struct {
 	skills, workspace bool
 	warning           string
 }
 
-// lacks compares what a sprite has with what it must have. Skills that cannot be replaced will do when they speak our
-// protocol; they are somebody's choice.
+// lacks returns the parts that a sprite is missing. It accepts other skills that cannot be replaced if they use the same
+// version of the protocol.
 func (e equipped) lacks(sprite string, kit kit) (todo, error) {
 	digest := kit.digest
 	var t todo
@@ -198,10 +197,10 @@ func (e equipped) lacks(sprite string, kit kit) (todo, error) {
 	return t, nil
 }
 
-// kit is what is sent to a sprite: a spritekit and its second file, by path and digest. extra is "" where that is not here.
+// kit holds paths and digests of a spritekit and of its second file. extra is "" if the second file is not found.
 type kit struct{ path, digest, extra, extraDigest string }
 
-// binary finds the spritekit for a sprite's machine.
+// binary finds the spritekit for the architecture of a sprite.
 func (q Equipment) binary(sprite string, seen equipped) (k kit, err error) {
 	arch, known := map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[seen.machine]
 	if seen.system != "Linux" || !known {
@@ -225,10 +224,9 @@ func digestOf(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// installScript makes /workspace and installs the spritekit that was sent: $1 its path, $2 its digest, $3 and $4 how
-// /skills and /workspace are written ("sudo -n" or nothing), $5 and $6 path and digest of its second file, or nothing.
-// Without $1 there is only the workspace to make. The person was told of another spritekit that is replaced; one of before
-// installs were recorded has to be forced.
+// installScript makes /workspace and installs a spritekit: $1 is its path, $2 its digest, $3 and $4 the prefix of commands that
+// write /skills and /workspace ("sudo -n" or nothing), $5 and $6 are path and digest of its second file, or empty. Without
+// $1 it only makes the workspace. An installation without a record needs --force.
 const installScript = `set -e
 if [ ! -w /workspace ]; then $4 mkdir -p /workspace; $4 chown "$(id -u):$(id -g)" /workspace; fi
 [ -n "$1" ] || exit 0
@@ -241,7 +239,7 @@ force=
 if [ -e /skills/spritekit ] && [ ! -e /skills/manifests/installed.json ]; then force=--force; fi
 $3 "$1" install /skills $force ${5:+--extra "$5"}`
 
-// push sends the spritekit and installs it. Skills of others in /skills are left alone, as install does.
+// push sends the spritekit and installs it. Like install, it leaves drop-in skills in /skills alone.
 func (q Equipment) push(ctx context.Context, sprite string, kit kit, seen equipped, t todo) (err error) {
 	sent, sentExtra := "", ""
 	if t.skills {
@@ -278,7 +276,7 @@ func (q Equipment) push(ctx context.Context, sprite string, kit kit, seen equipp
 	return nil
 }
 
-// send writes a file into a sprite's /tmp and returns where it lies there.
+// send writes a file into the /tmp of a sprite and returns its path there.
 func (q Equipment) send(ctx context.Context, sprite, path, digest string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -289,8 +287,8 @@ func (q Equipment) send(ctx context.Context, sprite, path, digest string) (strin
 	return to, q.Client.WriteFile(ctx, sprite, to, f, 0o755)
 }
 
-// FindSpritekitFor looks for the spritekit that runs on Linux of an architecture: as told, beside lattice (self), on
-// PATH; under the name spritekit-linux-ARCH, or as spritekit when its header says that it fits.
+// FindSpritekitFor finds the spritekit for Linux on an architecture, named spritekit-linux-ARCH, or spritekit if its ELF header
+// fits: at told, or next to it, if told is set, else next to lattice (self) and on PATH.
 func FindSpritekitFor(told, self, path, arch string) (string, error) {
 	name := "spritekit-linux-" + arch
 	dirs := append([]string{filepath.Dir(self)}, filepath.SplitList(path)...)
@@ -308,15 +306,15 @@ func FindSpritekitFor(told, self, path, arch string) (string, error) {
 			return filepath.Abs(c)
 		}
 	}
-	where := "beside lattice or on PATH"
+	where := "next to lattice or on PATH"
 	if told != "" {
-		where = "at " + told + " or beside it"
+		where = "at " + told + " or next to it"
 	}
 	return "", fault.NotFound("spritekit_missing", "the sprite runs Linux on %s, and there is no spritekit for that %s", arch, where).
 		WithHint("GOOS=linux GOARCH=%s CGO_ENABLED=0 go build -trimpath -o %s ./spritekit, and the same of ./spritekit/extra as %s; put both there", arch, name, protocol.ExtraOf(name))
 }
 
-// runsOn reads the header of an executable.
+// runsOn reports whether an executable runs on Linux on an architecture, by its ELF header.
 func runsOn(path, arch string) bool {
 	f, err := elf.Open(path)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 const (
 	// goldenTimeout bounds the taking of a golden checkpoint.
 	goldenTimeout = 5 * time.Minute
-	// maxGolden is how often one is asked for when answers are lost on the way.
+	// maxGolden bounds the requests for one if replies are lost.
 	maxGolden = 3
 )
 
-// Golden is the checkpoint of a sprite with its skills in place, to go back to and to start from.
+// Golden is a checkpoint of a sprite with its skills installed, to restore and to fork from.
 type Golden struct {
 	Checkpoint sprites.Checkpoint
-	Reused     bool // it was there already
+	Reused     bool // it existed before
 }
 
-// TakeGolden takes a sprite's checkpoint that is called comment, unless one of that name is there and sound. So it may be
-// repeated, also when nobody knows what became of the last time: a checkpoint whose answer was lost is found by its name.
+// TakeGolden takes a checkpoint of a sprite with a comment, unless a sound one with the comment exists. It may be repeated: a
+// checkpoint whose reply was lost is found by its comment.
 func TakeGolden(ctx context.Context, c *sprites.Client, sprite, comment string) (Golden, error) {
 	ctx, cancel := context.WithTimeout(ctx, goldenTimeout)
 	defer cancel()

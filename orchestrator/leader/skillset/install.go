@@ -19,7 +19,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// FindSpritekit looks for the in-sprite binary: as told, beside lattice (self), on PATH.
+// FindSpritekit finds the in-sprite binary: at told if set, else next to lattice (self) or on PATH.
 func FindSpritekit(told, self, path string) (string, error) {
 	candidates := []string{filepath.Join(filepath.Dir(self), "spritekit")}
 	if told != "" {
@@ -36,10 +36,10 @@ func FindSpritekit(told, self, path string) (string, error) {
 			return filepath.Abs(c)
 		}
 	}
-	return "", fault.NotFound("spritekit_missing", "the spritekit binary was not found beside lattice or on PATH; sprites need it for their skills").WithHint("make build, or --spritekit PATH")
+	return "", fault.NotFound("spritekit_missing", "the spritekit binary was not found next to lattice or on PATH; sprites need it for their skills").WithHint("make build, or --spritekit PATH")
 }
 
-// FindExtra returns the path of the second file of a spritekit, "" where it is not there.
+// FindExtra returns the path of the second file of a spritekit, "" if it does not exist.
 func FindExtra(spritekit string) string {
 	path := protocol.ExtraOf(spritekit)
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {

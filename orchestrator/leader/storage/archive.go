@@ -25,12 +25,12 @@ import (
 //
 //	lattice-backup.json        BackupInfo
 //	runs.db                    the store, as of one moment
-//	bundles/<sha256>.bundle    verified copies of what sprites asked to push, which an approval sends
-//	sums.json                  the sha256 of every member before it; an archive without it was cut off
+//	bundles/<sha256>.bundle    verified copies of proposed pushes, which an approval sends
+//	sums.json                  the sha256 of every member before it; an archive without it is truncated
 //
-// With them every wait can be answered, every approved push be made, and every run go on that calls no skills or whose
-// sprite is still there. Sprites are not part of it: they are large, never still, and with a remote Sprites API not here.
-// Neither are logs and whatever is made again: skills, repository seeds, scratch.
+// With them every wait can be answered, every approved push can be made, and every run can continue that calls no skills or
+// whose sprite exists. Sprites are not included: they are large, change all the time, and may be on a remote host. Logs and
+// files that are made again, such as skills and repository seeds, are not included either.
 const (
 	backupFormat = 1
 
@@ -42,7 +42,7 @@ const (
 	maxSmallMember = 16 << 20 // the two JSON members
 )
 
-// BackupInfo says what a backup is.
+// BackupInfo describes a backup.
 type BackupInfo struct {
 	Format    int       `json:"format"`
 	Lattice   string    `json:"lattice"` // version that made it
@@ -51,10 +51,10 @@ type BackupInfo struct {
 	Runs      int       `json:"runs"`
 }
 
-// bundleName is the only kind of name below bundles/.
+// bundleName matches the names of bundles.
 var bundleName = regexp.MustCompile(`^[0-9a-f]{64}\.bundle$`)
 
-// archive writes members and remembers their sums.
+// archive writes members and collects their checksums.
 type archive struct {
 	tar  *tar.Writer
 	sums map[string]string
@@ -74,10 +74,10 @@ func writeArchive(ctx context.Context, w io.Writer, about BackupInfo, storeFile,
 	}
 	for _, f := range files {
 		if !bundleName.MatchString(f.Name()) || !f.Type().IsRegular() {
-			continue // one that is just being fetched
+			continue // being fetched
 		}
 		err := a.addFile(ctx, memberBundle+f.Name(), filepath.Join(bundles, f.Name()))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // it was pruned
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // pruned since
 			return err
 		}
 	}
@@ -123,7 +123,7 @@ func (a *archive) add(name string, size int64, r io.Reader) error {
 	return nil
 }
 
-// stoppable is a reader that ends with a context.
+// stoppable is a reader that fails when its context ends.
 type stoppable struct {
 	ctx context.Context
 	r   io.Reader
@@ -136,13 +136,13 @@ func (s stoppable) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// damagedBackup refuses an archive.
+// damagedBackup returns the error of a damaged archive.
 func damagedBackup(format string, args ...any) error {
 	return fault.Failed("backup_damaged", "the backup is damaged: "+format, args...).WithHint("use another backup; nothing was changed")
 }
 
-// readArchive unpacks an archive into an empty directory, or with dir "" only reads it, and fails unless every byte is as
-// it was written. What it unpacks is synced.
+// readArchive unpacks an archive into an empty directory, or only reads it if dir is "". It verifies all checksums, and syncs
+// the unpacked files.
 func readArchive(ctx context.Context, r io.Reader, dir string) (BackupInfo, error) {
 	var about BackupInfo
 	sums, told := map[string]string{}, map[string]string(nil)
@@ -169,7 +169,7 @@ func readArchive(ctx context.Context, r io.Reader, dir string) (BackupInfo, erro
 		case h.Name == memberStore, isBundle && bundleName.MatchString(bundle):
 			sums[h.Name], err = unpack(in, dir, h.Name)
 			if err == nil && isBundle && sums[h.Name]+".bundle" != bundle {
-				return about, damagedBackup("%s is not what its name says", h.Name)
+				return about, damagedBackup("the digest of %s is not the one in its name", h.Name)
 			}
 		default:
 			return about, damagedBackup("%q does not belong there", h.Name)
@@ -188,13 +188,13 @@ func readArchive(ctx context.Context, r io.Reader, dir string) (BackupInfo, erro
 	}
 	for name, sum := range told {
 		if sums[name] != sum {
-			return about, damagedBackup("%s is not what it was", name)
+			return about, damagedBackup("the checksum of %s is wrong", name)
 		}
 	}
 	return about, nil
 }
 
-// readFault tells a damaged archive from a reader or a disk that fails.
+// readFault tells a damaged archive apart from failures of the reader and of the disk.
 func readFault(ctx context.Context, err error) error {
 	var path *fs.PathError
 	switch {

@@ -18,26 +18,26 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Restored is what a restore did.
+// Restored is the outcome of a restore.
 type Restored struct {
 	Backup *BackupInfo `json:"backup,omitempty"` // nil when it was a plain store
 	Runs   int         `json:"runs"`
-	Kept   string      `json:"kept,omitempty"` // where the former store is now
+	Kept   string      `json:"kept,omitempty"` // path of the former store
 }
 
-// VerifyBackup reads a backup to its end and says what it is. It fails when a byte of it is not as it was written.
+// VerifyBackup reads a backup to its end, verifies its checksums, and returns its description.
 func VerifyBackup(ctx context.Context, r io.Reader) (BackupInfo, error) {
 	return readArchive(ctx, r, "")
 }
 
-// Restore makes the store of a backup, or a plain store file such as one that a restore kept, the store of home, whose
-// lock the caller holds. The backup is unpacked beside the store and checked first; the store changes in one step, and
-// the former one is kept beside it. Without force a home that has a store is refused.
+// Restore replaces the store of home, whose lock the caller holds, by that of a backup, or by a plain store file such as one
+// that a restore kept. It unpacks and checks the backup first, then replaces the store in one step, and keeps the former
+// store under another name. Without force it refuses a home that has a store.
 func Restore(ctx context.Context, home home.Home, from io.Reader, force bool, progress func(api.StoreProgress)) (out Restored, err error) {
 	_, err = os.Lstat(home.Store())
 	switch {
 	case err == nil && !force:
-		return out, fault.Unsafe("home_not_empty", "%s has a store already", home).WithHint("--force puts the backup in its place and keeps it beside it as runs.db.bak")
+		return out, fault.Unsafe("home_not_empty", "%s has a store already", home).WithHint("--force replaces it and keeps it as runs.db.bak")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return out, problem.StoreProblem(fmt.Errorf("look at the store: %w", err))
 	}
@@ -64,7 +64,7 @@ func Restore(ctx context.Context, home home.Home, from io.Reader, force bool, pr
 	return out, problem.StoreProblem(err)
 }
 
-// unpackBackup takes an archive or a plain store file.
+// unpackBackup unpacks an archive, or copies a plain store file.
 func unpackBackup(ctx context.Context, from io.Reader, dir string) (*BackupInfo, error) {
 	in := bufio.NewReader(from)
 	if head, _ := in.Peek(len(memberInfo)); string(head) == memberInfo {
@@ -81,7 +81,7 @@ func unpackBackup(ctx context.Context, from io.Reader, dir string) (*BackupInfo,
 	return nil, nil
 }
 
-// addBundles moves bundles that are not there yet; their names tell their content.
+// addBundles moves bundles into the home. Bundles of the same name have the same content.
 func addBundles(from, to string) error {
 	files, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,7 @@ func addBundles(from, to string) error {
 	return durable.SyncDir(to)
 }
 
-// swap puts the file at from in the place of the store, which stays beside it under another name.
+// swap replaces the store by the file at from, and keeps the former store under another name.
 func swap(from, path string) (kept string, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		if kept, err = keep(path); err != nil {
@@ -114,7 +114,7 @@ func swap(from, path string) (kept string, err error) {
 	return kept, durable.SyncDir(filepath.Dir(path))
 }
 
-// keep gives the store a second name, so that at no moment there is none. A folder cannot have two and is moved.
+// keep links the store under a second name, so that it exists at every moment. A folder is renamed.
 func keep(path string) (string, error) {
 	for n := 1; ; n++ {
 		name := path + ".bak"

@@ -23,10 +23,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Sweep removes what a killed process left half made beside the store. The caller holds the home's lock, so that nobody
-// is at it.
+// Sweep removes temporary files that a killed process left next to the store. The caller holds the home's lock.
 func Sweep(home home.Home) error {
-	for _, made := range []string{".new-store-*", ".compact-*", ".restore-*", ".noted-*"} {
+	for _, made := range []string{".new-store-*", ".compact-*", ".restore-*"} {
 		left, err := filepath.Glob(filepath.Join(string(home), made))
 		if err != nil {
 			return fmt.Errorf("sweep the state directory: %w", err)
@@ -46,11 +45,11 @@ type Storage struct {
 	Store   *store.Store
 	Host    *host.Host // nil with a remote Sprites API
 	Remote  bool
-	Scratch string // where a backup's copy of the store lies
+	Scratch string // folder for the copy of the store during a backup
 	Version string // of lattice
 }
 
-// CheckStore looks for what is wrong with the store (api.Storage). Runs that are driven wait for a part of it.
+// CheckStore checks the store (api.Storage). Driven runs wait for a part of it.
 func (s *Storage) CheckStore(ctx context.Context, progress func(api.StoreProgress)) (api.StoreReport, error) {
 	report, err := checkStore(ctx, s.Store, s.Home.Store(), progress)
 	if err != nil || s.Remote {
@@ -72,7 +71,7 @@ func CheckHome(ctx context.Context, home home.Home, progress func(api.StoreProgr
 	return report, addAudit(&report, func() (host.Audit, error) { return host.AuditDir(home.Sprites()) })
 }
 
-// addAudit adds what is known of the embedded host's own database.
+// addAudit adds the findings about the database of the embedded host.
 func addAudit(r *api.StoreReport, audit func() (host.Audit, error)) error {
 	a, err := audit()
 	switch {
@@ -91,7 +90,7 @@ func addAudit(r *api.StoreReport, audit func() (host.Audit, error)) error {
 	return nil
 }
 
-// CheckFile is CheckStore for a file that no leader has: one that may be too damaged to be opened, or a backup's.
+// CheckFile is CheckStore for a file that no leader has open; it may be too damaged to be opened.
 func CheckFile(ctx context.Context, path string, progress func(api.StoreProgress)) (api.StoreReport, error) {
 	report := api.StoreReport{Path: path, Findings: []api.StoreFinding{}}
 	info, err := os.Stat(path)
@@ -155,7 +154,7 @@ func checkStore(ctx context.Context, s *store.Store, path string, progress func(
 	return report, nil
 }
 
-// checkRun plays a run's facts again: they must lead to the state that is stored beside them, byte for byte.
+// checkRun folds the facts of a run and compares the state with the stored snapshot, byte for byte.
 func checkRun(s *store.Store, id string) (entries int, err error) {
 	rec, err := s.Run(id)
 	if err != nil {
@@ -194,7 +193,7 @@ func finding(code, run, message string) api.StoreFinding {
 	return f
 }
 
-// told passes on progress of one part, not more often than a person sees.
+// told returns a function that reports progress of one part, at most ten times a second.
 func told(progress func(api.StoreProgress), doing string) func(done, of uint64) {
 	var last time.Time
 	return func(done, of uint64) {
@@ -206,14 +205,14 @@ func told(progress func(api.StoreProgress), doing string) func(done, of uint64) 
 	}
 }
 
-// CompactStore writes the store anew without what lies free in it (api.Storage). Runs that are driven wait.
+// CompactStore rewrites the store without its free pages (api.Storage). Driven runs wait.
 func (s *Storage) CompactStore(ctx context.Context, progress func(api.StoreProgress)) (api.Compaction, error) {
 	before, after, err := s.Store.Compact(ctx, told(progress, "records"))
 	return api.Compaction{BytesBefore: before, BytesAfter: after}, problem.StoreProblem(err)
 }
 
-// BackupStore writes an archive of the store and the bundles that its runs may still push (api.Storage). The store is
-// copied first, so that nobody waits for a slow reader.
+// BackupStore writes an archive of the store and of the bundles that its runs may push (api.Storage). It copies the store first,
+// so that a slow reader holds nothing up.
 func (s *Storage) BackupStore(ctx context.Context, open func() io.Writer) (err error) {
 	scratch := s.Scratch
 	if err := os.MkdirAll(scratch, 0o700); err != nil {

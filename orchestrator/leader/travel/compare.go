@@ -20,7 +20,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Compare says what changed in variables and in files between two moments of a run (api.Travel).
+// Compare returns the changes of variables and files between two moments of a run (api.Travel).
 func (t *Travel) Compare(ctx context.Context, id, from, to string) (api.Comparison, error) {
 	id, err := t.Records.Resolve(id)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *Travel) Compare(ctx context.Context, id, from, to string) (api.Comparis
 	return out, err
 }
 
-// compareFiles compares the files of two moments, the second nil for the present; the note says why it cannot.
+// compareFiles compares the files of two moments; b is nil for the present. The note is the reason why it cannot.
 func (t *Travel) compareFiles(ctx context.Context, p history.Past, a replay.Point, b *replay.Point) ([]sprites.Change, string, error) {
 	none := []sprites.Change{}
 	ends, note, err := t.findEnds(ctx, p, a, b)
@@ -85,7 +85,7 @@ func (t *Travel) compareFiles(ctx context.Context, p history.Past, a replay.Poin
 	return theirs, "", err
 }
 
-// findEnds are the checkpoints that hold the files of two moments, or the note why there are none.
+// findEnds returns the checkpoints with the files of two moments, or a note with the reason why there are none.
 func (t *Travel) findEnds(ctx context.Context, p history.Past, a replay.Point, b *replay.Point) (ends [2]string, note string, err error) {
 	ends = [2]string{sprites.Current, sprites.Current}
 	if a.Files == replay.FilesNone {
@@ -112,11 +112,10 @@ func (t *Travel) findEnds(ctx context.Context, p history.Past, a replay.Point, b
 	return ends, "", nil
 }
 
-// bookkeeping is where the runtime keeps its own files in a sprite, which each step changes.
+// bookkeeping is the folder of the runtime's own files in a sprite, which each step changes.
 const bookkeeping = "/workspace/" + protocol.Dir
 
-// changes appends what differs between two values below a path: members of objects each for itself, anything else as a
-// whole.
+// changes appends the differences of two values below a path: of objects each member, of other values the whole.
 func changes(out []api.VarChange, path string, a, b any) ([]api.VarChange, error) {
 	from, wasObject := a.(map[string]any)
 	to, isObject := b.(map[string]any)

@@ -21,11 +21,11 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// maxForks bounds the runs of one request: each has a sprite.
+// maxForks bounds the runs of one request; each has a sprite.
 const maxForks = 64
 
-// Fork starts runs that go on from a moment of another one (api.Travel). The moment's checkpoint belongs to the other
-// run's sprite; each new run copies it with its first command.
+// Fork starts runs from a moment of another run (api.Travel). The checkpoint belongs to the sprite of that run; the first
+// command of each new run copies it.
 func (t *Travel) Fork(ctx context.Context, id string, req api.ForkRequest) ([]api.RunView, error) {
 	id, err := t.Records.Resolve(id)
 	if err != nil {
@@ -57,9 +57,9 @@ func (t *Travel) Fork(ctx context.Context, id string, req api.ForkRequest) ([]ap
 	return views, nil
 }
 
-// recordForks records all runs of a request before the first is driven, and nothing is pruned meanwhile: those that end
-// soon do not take the sprite away that the others have yet to copy. A request that comes again after a crash goes on from
-// the moment that it meant then.
+// recordForks records all runs of a request before the first is driven, and holds back removals: a run that ends soon must not
+// cause the removal of the sprite that the others still have to copy. A request that is repeated after a crash continues
+// from the same moment.
 func (t *Travel) recordForks(ctx context.Context, id string, req api.ForkRequest) ([]string, error) {
 	defer t.Pruner.Suspend()()
 	p, err := t.loadPast(ctx, id)
@@ -87,7 +87,7 @@ func (t *Travel) recordForks(ctx context.Context, id string, req api.ForkRequest
 	return ids, nil
 }
 
-// buildForkFact is the first fact of the runs, but for what is each one's own.
+// buildForkFact returns the first fact of the new runs, without the members that differ between them.
 func (t *Travel) buildForkFact(ctx context.Context, p history.Past, req api.ForkRequest) (*lattice.RunForked, error) {
 	pt, err := t.findReachable(ctx, p, req.At)
 	if err != nil {

@@ -57,7 +57,7 @@ func (v *Reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, er
 	return api.Patch{Text: p.Text, Cut: p.Cut}, nil
 }
 
-// push finds the push that a run waits for, else the last one that it asked for.
+// push returns the push that a run waits for, else the last one that it proposed.
 func (v *Reviewer) push(ctx context.Context, id, wait string) (lattice.Action, error) {
 	view, err := v.Views.Run(ctx, id)
 	if err != nil {
@@ -86,13 +86,13 @@ func (v *Reviewer) push(ctx context.Context, id, wait string) (lattice.Action, e
 		}
 	}
 	if len(found) == 0 {
-		return lattice.Action{}, fault.NotFound("no_patch", "%s asks for no push, so there is no change to show", id).WithHint("lattice diff %s --patch shows what changed in its sprite", id)
+		return lattice.Action{}, fault.NotFound("no_patch", "%s proposes no push, so there is no change to show", id).WithHint("lattice diff %s --patch shows what changed in its sprite", id)
 	}
 	return found[0], nil
 }
 
-// ComparedFiles returns the content of the files that differ between two moments. What belongs to git itself, and what is
-// too large or no regular file, is left out.
+// ComparedFiles returns the content of the files that differ between two moments. It leaves out git's own files, large files
+// and files that are not regular.
 func (v *Reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.Patch, error) {
 	id, err := v.Travel.Records.Resolve(id)
 	if err != nil {
@@ -135,7 +135,7 @@ func (v *Reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.
 	return out, err
 }
 
-// at names a sprite whose files are those of a checkpoint: the sprite itself, or a copy that remove removes.
+// at returns the name of a sprite with the files of a checkpoint: the sprite itself, or a copy that remove removes.
 func (v *Reviewer) at(ctx context.Context, run, sprite, checkpoint string) (name string, remove func(), err error) {
 	if checkpoint == sprites.Current {
 		return sprite, func() {}, nil
@@ -148,12 +148,12 @@ func (v *Reviewer) at(ctx context.Context, run, sprite, checkpoint string) (name
 		return "", nil, err
 	}
 	return name, func() {
-		// What stays after a failed removal has the label of the run's copies and goes with the run.
+		// A copy that cannot be removed has the label of the run's copies and is removed with them.
 		_ = v.Client.Delete(context.WithoutCancel(ctx), name)
 	}, nil
 }
 
-// read reads both sides of what changed; left counts the paths that are not shown.
+// read reads both sides of each change; left counts the paths that are not shown.
 func (v *Reviewer) read(ctx context.Context, names [2]string, changes []sprites.Change) (pairs []worktree.FilePair, left int, err error) {
 	for _, c := range changes {
 		if slices.Contains(strings.Split(c.Path, "/"), ".git") {
@@ -171,7 +171,7 @@ func (v *Reviewer) read(ctx context.Context, names [2]string, changes []sprites.
 			}
 			data, err := v.Client.ReadFile(ctx, names[i], c.Path, maxShownFile)
 			switch {
-			case errors.Is(err, sprites.ErrNotFound), errors.Is(err, sprites.ErrTooLarge): // it changes while we look
+			case errors.Is(err, sprites.ErrNotFound), errors.Is(err, sprites.ErrTooLarge): // it changes at the same time
 			case err != nil:
 				return nil, 0, err
 			default:

@@ -16,8 +16,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Rewind takes a run back to a moment and has it go on from there (api.Travel). What was done to the world since stays
-// done, so that is refused unless it is asked for.
+// Rewind takes a run back to a moment and drives it from there (api.Travel). Effects on the world are not undone, so that
+// Rewind refuses to cross them unless req.AcrossEffects is set.
 func (t *Travel) Rewind(ctx context.Context, id string, req api.RewindRequest) (api.RunView, error) {
 	id, err := t.Records.Resolve(id)
 	if err != nil {
@@ -40,7 +40,7 @@ func (t *Travel) Rewind(ctx context.Context, id string, req api.RewindRequest) (
 			}
 			return t.Starter.Drive(ctx, id, api.DriveRequest{Values: req.Values, Detach: req.Detach})
 		}
-		return api.RunView{}, fault.Busy("rewound_meanwhile", "%s was rewound meanwhile", id).WithHint("lattice show %s", id)
+		return api.RunView{}, fault.Busy("rewound_meanwhile", "%s was rewound by another command", id).WithHint("lattice show %s", id)
 	}
 	if err := t.Drives.AwaitIdle(ctx, id); err != nil {
 		return api.RunView{}, err
@@ -58,8 +58,8 @@ func (t *Travel) Rewind(ctx context.Context, id string, req api.RewindRequest) (
 	return view, err
 }
 
-// appendRewind appends the fact, and says what whoever asked for it should know. Nothing is pruned meanwhile: the sprite that
-// was found is there when the run is active again.
+// appendRewind appends the fact and returns notices for the person. It holds back removals, so that the sprite that it found
+// exists when the run is active again.
 func (t *Travel) appendRewind(ctx context.Context, id string, r *drive.Loaded, req api.RewindRequest) ([]string, error) {
 	defer t.Pruner.Suspend()()
 	fact, notice, err := t.planRewind(ctx, id, req)
@@ -76,7 +76,7 @@ func (t *Travel) appendRewind(ctx context.Context, id string, r *drive.Loaded, r
 	return notice, nil
 }
 
-// planRewind finds the moment, whatever speaks against going there, and what stays as it is.
+// planRewind finds the moment, checks that the run can go back to it, and returns the fact with notices for the person.
 func (t *Travel) planRewind(ctx context.Context, id string, req api.RewindRequest) (lattice.Rewound, []string, error) {
 	p, err := t.loadPast(ctx, id)
 	if err != nil {
@@ -98,20 +98,20 @@ func (t *Travel) planRewind(ctx context.Context, id string, req api.RewindReques
 	}
 	var notice []string
 	for _, e := range pt.Effects {
-		notice = append(notice, "what was done outside stays: "+e.String())
+		notice = append(notice, "done outside and not undone: "+e.String())
 		if e.Branch != "" && history.OwnBranch(e.Branch, id) == "" {
 			notice = append(notice, fmt.Sprintf("the flow names the branch %s itself: merge or delete it there, or the next push to it is refused (not_fast_forward)", e.Branch))
 		}
 	}
 	if branch, renamed := pushElsewhere(&state, id, req.Epoch, pt.Effects); renamed {
-		notice = append(notice, "its next push goes to "+branch+": the branch before has what was pushed already")
+		notice = append(notice, "its next push goes to "+branch+": the former branch keeps the earlier push")
 	}
 	body, err := state.Encode()
 	return lattice.Rewound{Moment: pt.Moment, Pair: pt.Pair, State: body, By: req.By, Disk: t.Disk()}, notice, err
 }
 
-// pushElsewhere gives the run another branch of its own where it has pushed to the one before: what is pushed stays, and
-// what comes now does not follow from it.
+// pushElsewhere gives the run another branch of its own if it has pushed to the former one: the pushed commits stay, and new
+// ones do not descend from them.
 func pushElsewhere(then *runstate.State, run string, epoch int, effects []replay.WorldEffect) (branch string, renamed bool) {
 	repo, ok := then.Ctx["repo"].(map[string]any)
 	before, _ := repo["push_branch"].(string)

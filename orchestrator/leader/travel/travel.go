@@ -22,7 +22,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Travel goes back in runs, copies them and compares their moments (api.Travel).
+// Travel rewinds and forks runs, and compares their moments (api.Travel).
 type Travel struct {
 	Store   *store.Store
 	Client  *sprites.Client
@@ -40,7 +40,7 @@ type Travel struct {
 	Pruner  *retention.Pruner
 }
 
-// loadPast reads a run's past, and asks the host what has become of the files.
+// loadPast reads the past of a run, and asks the host which files are left.
 func (t *Travel) loadPast(ctx context.Context, id string) (history.Past, error) {
 	p, err := t.States.ReadPast(id)
 	if err != nil {
@@ -49,8 +49,8 @@ func (t *Travel) loadPast(ctx context.Context, id string) (history.Past, error) 
 	return p, errors.Join(t.markRestored(ctx, p), t.States.MarkTorn(p))
 }
 
-// markRestored marks moments whose files would be those in the sprite, if somebody has put the sprite back since: the host
-// keeps the state before in a checkpoint of its own.
+// markRestored marks the moments that have their files in the sprite as lost if a person has restored the sprite since: the
+// host keeps the state before in an automatic checkpoint.
 func (t *Travel) markRestored(ctx context.Context, p history.Past) error {
 	if len(p.Facts) == 0 || !slices.ContainsFunc(p.Points, func(pt replay.Point) bool { return pt.Files == replay.FilesUnchanged }) {
 		return nil
@@ -68,13 +68,13 @@ func (t *Travel) markRestored(ctx context.Context, p history.Past) error {
 	last := p.Facts[len(p.Facts)-1].At
 	for _, c := range all {
 		if c.IsAuto && c.CreateTime.After(last) {
-			p.Lose(c.CreateTime, fmt.Sprintf("sprite %s was restored by hand since; what it held then is its checkpoint %s", p.Sprite, c.ID))
+			p.Lose(c.CreateTime, fmt.Sprintf("sprite %s was restored by hand since; its files of then are its checkpoint %s", p.Sprite, c.ID))
 		}
 	}
 	return nil
 }
 
-// listCheckpoints says which checkpoints a run's sprite has; found is false when the sprite is gone.
+// listCheckpoints returns the ids of a sprite's checkpoints; found is false if the sprite is gone.
 func (t *Travel) listCheckpoints(ctx context.Context, sprite string) (ids map[string]bool, found bool, err error) {
 	if sprite == "" {
 		return nil, false, nil
@@ -93,7 +93,7 @@ func (t *Travel) listCheckpoints(ctx context.Context, sprite string) (ids map[st
 	return ids, true, nil
 }
 
-// Moments lists where a run's nodes began (api.Travel).
+// Moments lists the moments of a run (api.Travel).
 func (t *Travel) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 	id, err := t.Records.Resolve(id)
 	if err != nil {
@@ -114,7 +114,7 @@ func (t *Travel) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 	return out, nil
 }
 
-// findReachable finds a moment that can be gone to.
+// findReachable finds a moment by name, and fails if it is not available.
 func (t *Travel) findReachable(ctx context.Context, p history.Past, spec string) (replay.Point, error) {
 	pt, err := p.Find(spec)
 	if err != nil {
@@ -130,7 +130,7 @@ func (t *Travel) findReachable(ctx context.Context, p history.Past, spec string)
 	return pt, nil
 }
 
-// Replay tells a run again by its journal (api.Travel).
+// Replay replays the journal of a run and compares the outcome (api.Travel).
 func (t *Travel) Replay(_ context.Context, id string, journal []lattice.Entry) (api.Replay, error) {
 	id, err := t.Records.Resolve(id)
 	if err != nil {

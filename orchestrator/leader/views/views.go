@@ -33,7 +33,7 @@ type Views struct {
 	}
 }
 
-// driveStatus says how a run is driven.
+// driveStatus tells whether runs are driven.
 type driveStatus interface {
 	IsDriven(id string) (driven bool, stopped error)
 	IsClosing() bool
@@ -77,7 +77,7 @@ func (vw *Views) Build(id string) (api.RunView, error) {
 		v.Problem = stopProblem(id, stopped)
 	}
 	if !v.Driving && v.Note == "" && (v.Status == lattice.Running || v.Status == lattice.Pending) {
-		v.Note = "nobody drives it; lattice resume goes on"
+		v.Note = "no process drives it; lattice resume continues it"
 	}
 	return v, nil
 }
@@ -126,12 +126,12 @@ func (vw *Views) Runs(_ context.Context, which api.RunList) ([]api.RunView, erro
 	return views, nil
 }
 
-// Watch yields entries and views until nobody drives the run.
+// Watch yields entries and views until the run is not driven.
 func (vw *Views) Watch(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
 	return vw.watch(ctx, id, after, vw.Records.Entries, yield)
 }
 
-// WatchOutline is Watch with what Outline yields in the place of all entries.
+// WatchOutline is Watch with the entries of Outline.
 func (vw *Views) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
 	return vw.watch(ctx, id, after, vw.Records.Outline, yield)
 }
@@ -152,7 +152,7 @@ func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read r
 			return err
 		}
 		if closing {
-			return nil // without Done: somebody else leads next
+			return nil // without Done: another process leads next
 		}
 		v, err := vw.Build(id)
 		if err != nil {
@@ -174,7 +174,7 @@ func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read r
 
 type reader func(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 
-// startedWith is what a run keeps of its start, for those who look at it, with the models that it asks by now.
+// startedWith returns the options with which a run was started, and the models that it asks now.
 func (vw *Views) startedWith(id string, epoch int) (*api.StartedWith, error) {
 	rec, err := vw.Records.Load(id)
 	if err != nil {
@@ -216,7 +216,7 @@ func describe(v *api.RunView, s runstate.State) error {
 	return nil
 }
 
-// modelUse is what a run's questions to models have taken, nil when it asked none.
+// modelUse returns the use of models by a run, nil if it asked none.
 func modelUse(s runstate.State) *api.ModelUse {
 	if s.Models.Calls == 0 {
 		return nil
@@ -229,13 +229,13 @@ func modelUse(s runstate.State) *api.ModelUse {
 	return &use
 }
 
-// used is what was spent, to the nanodollar: sums of prices have digits behind that which mean nothing.
+// used returns the use with its cost rounded to the nanodollar, because sums of prices are not more precise.
 func used(s runstate.Spent) api.ModelUse {
 	s.CostUSD = math.Round(s.CostUSD*1e9) / 1e9
 	return api.ModelUse{Calls: s.Calls, ModelUsage: s.ModelUsage}
 }
 
-// StartedBy is what a run with these options is started with.
+// StartedBy describes the options with which a run is started.
 func StartedBy(o api.Options) *api.StartedWith {
 	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv, Environment: o.Environment, Domains: o.Domains, Trial: o.Trial}
 	if o.OwnSprite {
@@ -247,8 +247,8 @@ func StartedBy(o api.Options) *api.StartedWith {
 	return &s
 }
 
-// stopProblem is why nobody drives a run any more, nil when nothing can be done about it. The run goes on where it was
-// when it is told to: what is uncertain is looked into first.
+// stopProblem returns the reason why a drive stopped, with a remedy; nil if there is no remedy. A resumed run continues where it
+// was, and first finds out about uncertain outcomes.
 func stopProblem(run string, err error) *fault.Error {
 	var p *fault.Error
 	if errors.As(problem.StoreProblem(err), &p) {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package leader
+package drive
 
 import (
 	"context"
