@@ -50,12 +50,11 @@ func ledgerKey(name string, seq uint64) []byte {
 // lastRecord returns the newest record of a ledger; its Seq is 0 when there is none.
 func lastRecord(tx *bbolt.Tx, name string) (Record, error) {
 	c := tx.Bucket(bucketLedger).Cursor()
-	k, v := c.Seek(ledgerKey(name, 1<<63))
-	if k == nil {
-		k, v = c.Last()
-	} else {
-		k, v = c.Prev()
+	step := c.Prev
+	if behind, _ := c.Seek(ledgerKey(name, 1<<63)); behind == nil {
+		step = c.Last
 	}
+	k, v := step()
 	if k == nil || !bytes.HasPrefix(k, ledgerKey(name, 0)[:len(name)+1]) {
 		return Record{}, nil
 	}

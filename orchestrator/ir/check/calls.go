@@ -17,7 +17,7 @@ import (
 type callCheck struct{ *graph }
 
 func (g callCheck) checkToolCall(n *ir.Node, ptr string) {
-	defer flowCheck{g.graph}.checkCompensate(n, ptr) // when the tool is known
+	defer flowCheck(g).checkCompensate(n, ptr) // when the tool is known
 	g.checkExprText(n.IdempotencyKey, ptr+"/idempotency_key")
 	if g.element && n.IdempotencyKey != nil && !ir.VariesByItem(n.IdempotencyKey) {
 		g.AddWarning("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
