@@ -221,7 +221,7 @@ var owners = map[string][]string{
 	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/host/image"},
 	"github.com/google/nftables":             {"orchestrator/host/sandbox/guest"},
 	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/guest"},
-	"golang.org/x/time":                      {"orchestrator/llm"},
+	"golang.org/x/time":                      {"orchestrator/llm", "orchestrator/host/fleet", "orchestrator/host/program"},
 	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/git/native/wire"}, // DNS messages and names; filters of system calls; how a proxy is chosen
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"golang.org/x/time/rate"
 )
 
 // A sprite that asks its own socket without end, over as many connections as it gets, in pieces and by halves, is told to
@@ -103,7 +104,7 @@ func TestOwnCheckpointsAreBounded(t *testing.T) {
 	}
 	ask := func(max int) int {
 		t.Helper()
-		inside := &fleet.Inside{Requests: fleet.NewBudget(9, time.Hour), Checkpoints: fleet.NewBudget(9, time.Hour), MostCheckpoints: max}
+		inside := &fleet.Inside{Requests: rate.NewLimiter(rate.Every(time.Hour), 9), Checkpoints: rate.NewLimiter(rate.Every(time.Hour), 9), MostCheckpoints: max}
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/checkpoint", strings.NewReader("{}"))
 		if err != nil {
 			t.Fatal(err)

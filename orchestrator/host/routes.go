@@ -176,7 +176,7 @@ func (h *Host) insideRoutes(s *fleet.Inside, id, name string) http.Handler {
 		})
 	}
 	handle("POST /v1/checkpoint", func(w http.ResponseWriter, r *http.Request) error {
-		if !s.Checkpoints.Take() {
+		if !s.Checkpoints.Allow() {
 			w.Header().Set("Retry-After", "1")
 			return wire.Refuse(http.StatusTooManyRequests, "checkpoint_rate_limited", "too many checkpoints at once; try again in a second")
 		}
@@ -224,7 +224,7 @@ func (h *Host) insideRoutes(s *fleet.Inside, id, name string) http.Handler {
 		w.Header().Set("Sprite-Version", wire.Version)
 		s.Calls.Add(1) // before close waits: close first waits for every connection's goroutine to be refused
 		defer s.Calls.Done()
-		if !s.Requests.Take() {
+		if !s.Requests.Allow() {
 			w.Header().Set("Retry-After", "1")
 			w.Header().Set("Connection", "close")
 			wire.WriteError(w, wire.Refuse(http.StatusTooManyRequests, "rate_limited", "too many requests at once; try again in a second"))

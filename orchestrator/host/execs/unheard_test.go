@@ -31,7 +31,7 @@ func TestUnheardCommandsArePaced(t *testing.T) {
 		newSession().pump(1, r, func() {})
 	}()
 	piece := make([]byte, 1<<20)
-	for range (program.PaceBurst + program.UnheardRate) / len(piece) {
+	for range (program.Burst + program.UnheardRate) / len(piece) {
 		if _, err := w.Write(piece); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/patient"
+	"golang.org/x/time/rate"
 )
 
 // A sprite may ask a few things at once, and then one in so much time: what answers is the host's processor time, and each
@@ -38,14 +38,14 @@ type Inside struct {
 	Calls  sync.WaitGroup
 	cancel context.CancelFunc
 
-	Requests, Checkpoints *budget
-	MostCheckpoints       int // checkpoints, before the sprite makes no more itself
+	Requests, Checkpoints *rate.Limiter // token buckets
+	MostCheckpoints       int           // checkpoints, before the sprite makes no more itself
 }
 
 // listenInside opens the socket of a sprite.
 func (fl *Fleet) listenInside(id, name string) (*Inside, error) {
 	dir := fl.RunDir(id)
-	s := &Inside{path: filepath.Join(dir, "api.sock"), Requests: NewBudget(CallBurst, callEvery), Checkpoints: NewBudget(checkpointBurst, checkpointEvery), MostCheckpoints: maxOwn}
+	s := &Inside{path: filepath.Join(dir, "api.sock"), Requests: rate.NewLimiter(rate.Every(callEvery), CallBurst), Checkpoints: rate.NewLimiter(rate.Every(checkpointEvery), checkpointBurst), MostCheckpoints: maxOwn}
 	if err := os.Remove(s.path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -69,36 +69,6 @@ func (fl *Fleet) listenInside(id, name string) (*Inside, error) {
 		}
 	})
 	return s, nil
-}
-
-// budget lets some through at once, and then one in so much time.
-type budget struct {
-	burst int
-	every time.Duration
-	now   func() time.Time
-
-	mu    boltfile.Lock // guards the fields below
-	spare int           // that may come at once
-	since time.Time     // when spare was right
-}
-
-func NewBudget(burst int, every time.Duration) *budget {
-	return &budget{burst: burst, every: every, now: time.Now, spare: burst, since: time.Now()}
-}
-
-// Take takes one of the budget, false when it is used up.
-func (b *budget) Take() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if earned := int(b.now().Sub(b.since) / b.every); earned > 0 {
-		b.spare = min(b.spare+earned, b.burst)
-		b.since = b.since.Add(time.Duration(earned) * b.every)
-	}
-	if b.spare == 0 {
-		return false
-	}
-	b.spare--
-	return true
 }
 
 // close refuses further calls, ends those under way and waits for them.

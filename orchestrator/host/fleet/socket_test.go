@@ -5,7 +5,6 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // TestLimitedAcceptsSoMany holds the bound on a sprite's connections, and that closing ends the wait for a free place.
@@ -56,27 +55,4 @@ func TestLimitedAcceptsSoMany(t *testing.T) {
 		t.Errorf("Accept after Close = %v, want ErrClosed", r.err)
 	}
 	second.conn.Close()
-}
-
-func TestBudget(t *testing.T) {
-	now := time.Unix(1000, 0)
-	b := &budget{burst: 3, every: time.Second, now: func() time.Time { return now }, spare: 3, since: now}
-	for _, c := range []struct {
-		passes time.Duration
-		want   []bool
-	}{
-		{0, []bool{true, true, true, false}},
-		{999 * time.Millisecond, []bool{false}},
-		{time.Millisecond, []bool{true, false}},
-		{2500 * time.Millisecond, []bool{true, true, false}},
-		{500 * time.Millisecond, []bool{true, false}}, // the half second before counts
-		{time.Hour, []bool{true, true, true, false}},
-	} {
-		now = now.Add(c.passes)
-		for i, want := range c.want {
-			if got := b.Take(); got != want {
-				t.Errorf("after %v, the %d. time: %t, want %t", c.passes, i+1, got, want)
-			}
-		}
-	}
 }
