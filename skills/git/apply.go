@@ -40,7 +40,7 @@ type applyData struct {
 	Checked bool `json:"checked"`
 }
 
-// Apply is git.apply. The patch is read and judged here before an engine sees it.
+// Apply is git.apply. It parses and checks the patch before an engine sees it.
 func (f family) Apply(ctx context.Context, c *skill.Call, in applyInput) (*applyData, error) {
 	spec, err := in.spec(c)
 	if err != nil {
@@ -48,7 +48,7 @@ func (f family) Apply(ctx context.Context, c *skill.Call, in applyInput) (*apply
 	}
 	files, err := patch.Parse(spec.Patch, spec.Strip)
 	if err != nil {
-		return nil, skill.BadInput(in.pointer(), "is no patch: %v", err).WithHint("give what git diff prints, or diff -u")
+		return nil, skill.BadInput(in.pointer(), "is not a patch: %v", err).WithHint("give what git diff prints, or diff -u")
 	}
 	ctx, r, err := f.open(ctx, c, in.on)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f family) Apply(ctx context.Context, c *skill.Call, in applyInput) (*apply
 	if len(done.Rejected) > 0 && len(done.Applied) == 0 {
 		first := done.Rejected[0]
 		return nil, fault.Failed("patch_failed", "the patch does not apply to %s: %s", first.Path, first.Reason).
-			WithHint("look at the file as it is now and make the patch anew; nothing was changed").
+			WithHint("read the file as it is now and make a new patch; nothing was changed").
 			WithDetails(map[string]any{"rejected": done.Rejected})
 	}
 	if len(done.Rejected) > 0 {
@@ -109,14 +109,14 @@ func (in *applyInput) spec(c *skill.Call) (engine.ApplySpec, error) {
 			return spec, err
 		}
 	}
-	// The last line of a patch that somebody typed often lacks its end.
+	// The last line of a patch that was typed often lacks its end.
 	if !bytes.HasSuffix(spec.Patch, []byte("\n")) {
 		spec.Patch = append(spec.Patch, '\n')
 	}
 	return spec, nil
 }
 
-// judge refuses a patch that touches what no patch may, or goes through a link that lies in the work tree.
+// judge refuses a patch that touches files which no patch may touch, or that goes through a symlink of the work tree.
 func (r *repo) judge(files patch.Files) error {
 	unsafe := func(name, problem string) error {
 		return fault.Unsafe("unsafe_path", "the patch touches %q, which %s", name, problem).

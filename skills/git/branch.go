@@ -14,7 +14,7 @@ import (
 // maxBranches bounds the branches of a list.
 const maxBranches = 1000
 
-// actionList is what git.branch and git.worktree do when they are not told.
+// actionList is the default action of git.branch and git.worktree.
 const actionList = "list"
 
 type branchInput struct {
@@ -63,7 +63,7 @@ func (in *branchInput) check() error {
 	switch in.Action {
 	case actionList, engine.BranchCreate, engine.BranchDelete, engine.BranchRename:
 	default:
-		return skill.BadInput("/action", "%q is none of list, create, delete, rename", in.Action)
+		return skill.BadInput("/action", "%q is not one of list, create, delete, rename", in.Action)
 	}
 	if in.Name == "" && in.Action != actionList {
 		return skill.BadInput("/name", "is required to %s a branch", in.Action)

@@ -53,8 +53,8 @@ type origin struct {
 // originName is what git calls it.
 const originName = "origin"
 
-// Clone is git.clone. The clone grows out of sight and is renamed into place, so that a destination is whole or not
-// there, and what a killed clone leaves is swept.
+// Clone is git.clone. It clones into a scratch folder and renames that into place, so that a destination is complete or
+// missing; what a killed clone leaves behind is swept.
 func (f family) Clone(ctx context.Context, c *skill.Call, in cloneInput) (*cloneData, error) {
 	spec, err := in.spec(c)
 	if err != nil {
@@ -99,7 +99,7 @@ func (f family) Clone(ctx context.Context, c *skill.Call, in cloneInput) (*clone
 	return data.done(c)
 }
 
-// grow clones into a folder out of sight and puts it in place.
+// grow clones into a scratch folder and renames it into place.
 func grow(ctx context.Context, c *skill.Call, e engine.Engine, spec engine.CloneSpec, dest string) (cloneData, error) {
 	data := cloneData{Dest: dest, Remote: origin{originName, spec.RemoteURL}, Engine: e.Name()}
 	parent, ok := inside(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(dest)))
@@ -125,7 +125,7 @@ func grow(ctx context.Context, c *skill.Call, e engine.Engine, spec engine.Clone
 	return data, nil
 }
 
-// spec judges the input alone.
+// spec validates the input alone.
 func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 	spec := engine.CloneSpec{
 		Root: c.Root, Branch: in.Branch, Ref: in.Ref, Depth: in.Depth, SingleBranch: in.Depth > 0, Tags: in.Tags, Filter: in.Filter, Limits: in.Limits,
@@ -148,7 +148,7 @@ func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 		}
 	}
 	if in.Filter != "" && !isFilter(in.Filter) {
-		return spec, fault.Unsafe("unsafe", "/filter %q is no filter", in.Filter).WithHint("use blob:none, blob:limit=1m or tree:0")
+		return spec, fault.Unsafe("unsafe", "/filter %q is not a filter", in.Filter).WithHint("use blob:none, blob:limit=1m or tree:0")
 	}
 	if in.Reference != "" {
 		from, err := localSource(c, in.Reference)
@@ -183,9 +183,9 @@ func isFilter(text string) bool {
 	return err == nil
 }
 
-// already answers when the destination holds something: fine if it is this very clone.
+// already returns the result for a destination that is not empty, if it is this clone.
 func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in cloneInput, spec engine.CloneSpec, dest string) (*cloneData, error) {
-	taken := fault.Failed("dest_exists", "%s is not empty and is no clone of what was asked for", dest).
+	taken := fault.Failed("dest_exists", "%s is not empty and is not a clone of that repository", dest).
 		WithHint("name another dest, or remove that folder")
 	ctx, r, err := f.open(ctx, c, on{Repo: dest, Engine: in.Engine})
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "not_a_repository" {
@@ -220,7 +220,7 @@ func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in 
 	return data.done(c)
 }
 
-// find is the commit that a name, HEAD when it is empty, points to in a source. A bundle may hold HEAD alone.
+// find returns the commit of a name, or of HEAD, in a source. A bundle may hold HEAD alone.
 func find(refs []engine.Ref, name string, bundle bool) string {
 	at := map[string]string{}
 	for _, ref := range refs {
@@ -236,7 +236,7 @@ func find(refs []engine.Ref, name string, bundle bool) string {
 	return found
 }
 
-// done is the result.
+// done emits the artifact and returns the result.
 func (data cloneData) done(c *skill.Call) (*cloneData, error) {
 	if data.Head == "" {
 		return &data, nil

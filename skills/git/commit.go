@@ -75,11 +75,11 @@ func (f family) Commit(ctx context.Context, c *skill.Call, in commitInput) (*com
 		c.Emit(protocol.Artifact{Kind: "commit", Ref: done.Commit, Metadata: metadata})
 }
 
-// check judges the input alone, and reads the message's file.
+// check validates the input alone, and reads the file of the message.
 func (in *commitInput) check(c *skill.Call) error {
 	if in.MessageFile != "" {
 		if in.Message != "" {
-			return skill.BadInput("/message_file", "is given beside message: one of them is the message")
+			return skill.BadInput("/message_file", "cannot be used together with message")
 		}
 		data, err := c.Root.ReadFile(in.MessageFile, maxSmall)
 		if err != nil {
@@ -95,7 +95,7 @@ func (in *commitInput) check(c *skill.Call) error {
 	}
 	for name, value := range in.Trailers {
 		if !isTrailerName(name) || strings.ContainsAny(value, "\n\r\x00") {
-			return skill.BadInput("/trailers/"+name, "is no trailer: one line, named by letters, digits and dashes")
+			return skill.BadInput("/trailers/"+name, "is not a trailer: it is one line, and its name has letters, digits and dashes")
 		}
 	}
 	if err := in.Author.check("/author"); err != nil {
@@ -106,14 +106,14 @@ func (in *commitInput) check(c *skill.Call) error {
 	}
 	if in.Date != "" {
 		if _, err := time.Parse(time.RFC3339, in.Date); err != nil {
-			return skill.BadInput("/date", "%q is no RFC 3339 time such as 2026-01-31T12:00:00Z", in.Date)
+			return skill.BadInput("/date", "%q is not an RFC 3339 time such as 2026-01-31T12:00:00Z", in.Date)
 		}
 	}
 	if in.ExpectHead != "" && !engine.IsCommitID(in.ExpectHead) {
-		return skill.BadInput("/expect_head", "is no full commit id")
+		return skill.BadInput("/expect_head", "is not a full commit id")
 	}
 	if in.All && len(in.Paths) > 0 {
-		return skill.BadInput("/paths", "are given beside all: one of them says what to commit")
+		return skill.BadInput("/paths", "cannot be used together with all")
 	}
 	return checkPaths(in.Paths)
 }
@@ -127,13 +127,13 @@ func (id *identity) check(pointer string) error {
 			return skill.BadInput(pointer+"/"+f.name, "is empty")
 		}
 		if strings.ContainsAny(f.value, "<>\n\r\x00") || len(f.value) > 256 {
-			return skill.BadInput(pointer+"/"+f.name, "holds characters that no identity has, or too many")
+			return skill.BadInput(pointer+"/"+f.name, "holds <, > or a control character, or is too long")
 		}
 	}
 	return nil
 }
 
-// commitSpec fills in who commits, when, and the whole message.
+// commitSpec fills in the author, the committer, the time and the whole message.
 func (r *repo) commitSpec(ctx context.Context, c *skill.Call, in commitInput) (engine.CommitSpec, error) {
 	spec := engine.CommitSpec{
 		All: in.All, Paths: in.Paths, Amend: in.Amend, AllowEmpty: in.AllowEmpty, ExpectHead: in.ExpectHead,
@@ -165,7 +165,7 @@ func (r *repo) commitSpec(ctx context.Context, c *skill.Call, in commitInput) (e
 	return spec, nil
 }
 
-// headMessage is the message of HEAD without the key of the call that made it.
+// headMessage returns the message of HEAD without the key of the call that made it.
 func (r *repo) headMessage(ctx context.Context) (string, error) {
 	log, err := r.Log(ctx, engine.LogSpec{Max: 1})
 	if err != nil || len(log.Commits) == 0 {
@@ -179,7 +179,7 @@ func (r *repo) headMessage(ctx context.Context) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// identity is who commits: as asked, else as the repository is configured, else Lattice.
+// identity returns the author: the input's, else the configuration's, else Lattice.
 func (r *repo) identity(c *skill.Call, asked *identity) identity {
 	if asked != nil {
 		return *asked
@@ -194,7 +194,7 @@ func (r *repo) identity(c *skill.Call, asked *identity) identity {
 	return identity{Name: "Lattice", Email: "lattice@localhost"}
 }
 
-// fullMessage is the message, cleaned as git commit cleans one that it is given, with its trailers in one block at the end.
+// fullMessage returns the message, cleaned as git commit does, with its trailers in one block at the end.
 func (in *commitInput) fullMessage(message string, committer identity, key string) string {
 	message = clean(message)
 	var trailers []string
@@ -220,8 +220,8 @@ func (in *commitInput) fullMessage(message string, committer identity, key strin
 	return message + gap + strings.Join(trailers, "\n") + "\n"
 }
 
-// clean drops what --cleanup=whitespace drops: blanks at the ends of lines, blank lines at both ends, and all but one of
-// those in between.
+// clean does what --cleanup=whitespace does: it removes blanks at the ends of lines, blank lines at both ends, and all but
+// one of those in between.
 func clean(message string) string {
 	var kept []string
 	for line := range strings.SplitSeq(strings.ReplaceAll(message, "\r\n", "\n"), "\n") {

@@ -37,7 +37,7 @@ type credentialInput struct {
 	CAFile     string `json:"ca_file"` // whom to trust instead of the system's authorities
 }
 
-// lease is the token that the runtime handed over for this call, nil when there is none.
+// lease returns the token that the runtime handed over for this call, or nil.
 func lease(c *skill.Call) *credentialInput {
 	file := proc.Getenv(c.Env, credentialVariable, "")
 	if file == "" {
@@ -46,7 +46,7 @@ func lease(c *skill.Call) *credentialInput {
 	return &credentialInput{File: file, Once: true}
 }
 
-// attach opens a remote source with the credential. nil opens it as anybody would.
+// attach adds the credential to a remote source; nil adds none.
 func (in *credentialInput) attach(ctx context.Context, c *skill.Call, src *engine.Source) (release func(), err error) {
 	release = func() {}
 	root := c.Root.Dir()
@@ -82,7 +82,7 @@ func (in *credentialInput) attach(ctx context.Context, c *skill.Call, src *engin
 	case in.File != "":
 		secret.Token, err = readToken(root, in.File)
 		if in.Once && err == nil {
-			release = func() { _ = os.Remove(in.File) } // a lease is for one use; it is gone, or somebody else's concern
+			release = func() { _ = os.Remove(in.File) } // a lease is for one use; it may be gone already
 		}
 	}
 	src.Credential = secret
@@ -98,9 +98,9 @@ func (in *credentialInput) check(protocol string) error {
 	case in.FD != nil && *in.FD < 3:
 		return skill.BadInput("/credential/fd", "%d is stdin, stdout or stderr", *in.FD)
 	case in.Once && in.File == "":
-		return skill.BadInput("/credential/once", "is about a file, and there is none")
+		return skill.BadInput("/credential/once", "needs file")
 	case strings.ContainsAny(in.Username, "\r\n\x00") || len(in.Username) > 256:
-		return skill.BadInput("/credential/username", "is no user name")
+		return skill.BadInput("/credential/username", "is not a user name")
 	case token && protocol != "https":
 		return fault.Unsafe("unsafe_credential", "a token travels by https alone, and the remote is reached by %s", protocol).
 			WithHint("use an https URL; ssh is opened with key_file and known_hosts")

@@ -8,9 +8,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// judgeDest refuses what a new work tree may not take the place of: the workspace, the runtime's folder, and a .git or
-// anything in one, by whatever name. The files of a work tree are somebody else's, and in there git would take them for a
-// repository's own: its configuration and its hooks.
+// judgeDest refuses the workspace, the runtime's folder, and a .git or a path in one as the place of a new work tree. In a
+// .git, git would take files that others wrote for its own configuration and hooks.
 func judgeDest(c *skill.Call, dest, what string) error {
 	if dest == "." || c.Root.Reserved(dest) {
 		return fault.Unsafe("reserved_path", "%s cannot take the place of %s", what, dest).WithHint("name a folder below the workspace")

@@ -101,7 +101,7 @@ func (in *diffInput) check() (lines int, err error) {
 func checkDiff(format *string, asked *int, size *int64) (lines int, err error) {
 	*format = cmp.Or(*format, engine.FormatPatch)
 	if !slices.Contains([]string{engine.FormatPatch, engine.FormatStat, engine.FormatNameStatus}, *format) {
-		return 0, skill.BadInput("/format", "%q is none of patch, stat, name-status", *format)
+		return 0, skill.BadInput("/format", "%q is not one of patch, stat, name-status", *format)
 	}
 	if lines = defaultContext; asked != nil {
 		lines = *asked

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// direct pushes from here. A branch that the remote has already is no failure.
+// direct pushes from the sprite. A branch that the remote has already is not an error.
 func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (*pushData, error) {
 	if err := c.Require(pushPermission); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (*pushDa
 	return p.done(c)
 }
 
-// directSpec is what to push: one branch, or what refspecs say.
+// directSpec returns the refs to push: one branch, or those of refspecs.
 func (r *repo) directSpec(ctx context.Context, in pushInput, remote string) (pushData, engine.PushSpec, error) {
 	spec := engine.PushSpec{Remote: remote, DryRun: in.DryRun}
 	if len(in.Refspecs) > 0 {
@@ -94,7 +94,7 @@ func (r *repo) directSpec(ctx context.Context, in pushInput, remote string) (pus
 	return p, spec, err
 }
 
-// pushRef reads "src:dst", or a name for both: a branch, a tag or, on the left, a commit.
+// pushRef parses "src:dst", or a name for both: a branch, a tag or, on the left, a commit.
 func (r *repo) pushRef(ctx context.Context, text string) (engine.PushRef, error) {
 	src, dst, pair := strings.Cut(text, ":")
 	if !pair {
@@ -135,7 +135,7 @@ func (r *repo) pushRef(ctx context.Context, text string) (engine.PushRef, error)
 	return ref, nil
 }
 
-// expected is where a forced push wants a branch to be: where it was last seen, or nowhere.
+// expected returns the commit that a forced push expects at a branch: where it was last seen, "0" for nowhere.
 func (r *repo) expected(ctx context.Context, in pushInput, remote, to string) (string, error) {
 	branch, ok := strings.CutPrefix(to, "refs/heads/")
 	if in.Force != forceWithLease || !ok {

@@ -84,7 +84,7 @@ func checkRefspec(text, pointer string) error {
 		return checkRef(text, pointer)
 	}
 	if strings.Count(src, "*") > 1 || strings.Count(src, "*") != strings.Count(dst, "*") {
-		return fault.Unsafe("unsafe", "%s %q is no refspec", pointer, text)
+		return fault.Unsafe("unsafe", "%s %q is not a refspec", pointer, text)
 	}
 	for _, side := range []string{src, dst} {
 		if side == src && (src == "HEAD" || engine.IsCommitID(src)) {

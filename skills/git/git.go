@@ -1,8 +1,8 @@
 // Package git holds the skills that work on git repositories, one file each: git.clone, git.status, git.add, git.commit,
-// git.branch, git.checkout, git.fetch, git.push and git.worktree among them. A verb is thin: it binds its input, judges
-// paths, names and URLs (safe.go), finds the repository and judges its configuration (repo.go), picks an engine and makes
-// the engine's answer its result. Package engine says what engines do, package system does it with the git of the
-// sprite, package native without one; callers see in each result which it was.
+// git.branch, git.checkout, git.fetch, git.push and git.worktree among them. A verb is thin: it checks paths, names and URLs
+// (safe.go), finds the repository and checks its configuration (repo.go), picks an engine and returns the engine's answer.
+// Package engine defines the engines; package system uses the git of the sprite, package native does without. Each result
+// names the engine that produced it.
 //
 // Sprites do not push: git.push hands a bundle to the orchestrator and waits, unless it was granted git:push.
 package git
@@ -18,7 +18,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// Skills lists the family. Its processes are started by r; native does the work where there is no git.
+// Skills returns the git skills. r starts their processes; native does the work in images without git.
 func Skills(r *proc.Reaper, native engine.Engine) []skill.Skill {
 	f := family{reaper: r, native: native}
 	return []skill.Skill{
@@ -42,7 +42,7 @@ func Skills(r *proc.Reaper, native engine.Engine) []skill.Skill {
 	}
 }
 
-// family is what the skills share.
+// family holds what the skills share.
 type family struct {
 	reaper *proc.Reaper
 	native engine.Engine
@@ -55,7 +55,7 @@ func (f family) pick(ctx context.Context, c *skill.Call, name string) (engine.En
 	case engine.Native:
 		return f.native, nil
 	default:
-		return nil, skill.BadInput("/engine", "%q is none of auto, native, system", name)
+		return nil, skill.BadInput("/engine", "%q is not one of auto, native, system", name)
 	}
 	git, err := system.Find(ctx, f.reaper, proc.Getenv(c.Env, "PATH", proc.DefaultPath))
 	var e *skill.Error

@@ -61,10 +61,10 @@ func judgeTree(at engine.Location, trust bool, depth int) error {
 		switch {
 		case bad != "":
 			return fault.Unsafe("unsafe_path", "the index of %s names %q, which %s", at.Name, bad, patch.Judge(bad, false)).
-				WithHint("nobody but an attacker makes such an index; clone the repository anew")
+				WithHint("git does not write such an index; clone the repository again")
 		case !known && len(data) > 0:
 			return fault.Failed("bad_index", "the index of %s is damaged, or of a version that is not known", at.Name).
-				WithHint("make it anew: remove %s, then restore what was staged", path.Base(file))
+				WithHint("remove %s, then stage the files again", path.Base(file))
 		}
 	}
 	for _, name := range links {

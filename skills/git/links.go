@@ -19,7 +19,7 @@ func refuseWaiting(at engine.Location) error {
 		filepath.Join(at.Dir, ".gitignore"), filepath.Join(at.Dir, ".gitattributes"),
 	} {
 		if info, err := os.Stat(name); err == nil && info.Mode()&(fs.ModeNamedPipe|fs.ModeDevice) != 0 {
-			return refuseFile(at, name, "is no regular file")
+			return refuseFile(at, name, "is not a regular file")
 		}
 	}
 	return nil
@@ -44,7 +44,7 @@ func refuseLinks(at engine.Location) error {
 			case d.IsDir() && skipped(dir, name):
 				return filepath.SkipDir
 			case d.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0:
-				return refuseFile(at, name, "is no regular file")
+				return refuseFile(at, name, "is not a regular file")
 			case d.Type() != fs.ModeSymlink:
 				return nil
 			}
@@ -66,7 +66,7 @@ func refuseFile(at engine.Location, name, problem string) error {
 		return err
 	}
 	return fault.Unsafe("unsafe_path", "%s %s", rel, problem).
-		WithHint("a repository's own files are plain files; remove it, or clone the repository anew")
+		WithHint("a repository's own files are plain files; remove it, or clone the repository again")
 }
 
 // skipped reports whether a folder of a repository need not be looked at: hooks, because none is run; what belongs to

@@ -85,11 +85,11 @@ func (in *logInput) check() (spec engine.LogSpec, from history, err error) {
 	case in.Skip < 0 || in.Skip > maxSkip:
 		return spec, from, skill.BadInput("/skip", "is not between 0 and %d", maxSkip)
 	case in.Format != "short" && in.Format != "full":
-		return spec, from, skill.BadInput("/format", "%q is none of short, full", in.Format)
+		return spec, from, skill.BadInput("/format", "%q is not one of short, full", in.Format)
 	}
 	for pointer, text := range map[string]string{"/author": in.Author, "/grep": in.Grep} {
 		if strings.ContainsFunc(text, unicode.IsControl) || len(text) > maxRevision {
-			return spec, from, skill.BadInput(pointer, "is no text on one line of at most %d bytes", maxRevision)
+			return spec, from, skill.BadInput(pointer, "must be one line of at most %d bytes", maxRevision)
 		}
 	}
 	spec = engine.LogSpec{
@@ -99,15 +99,14 @@ func (in *logInput) check() (spec engine.LogSpec, from history, err error) {
 	if from != (history{}) {
 		spec.Revisions = []string{from.String()}
 	}
-	if spec.Since, err = instant("/since", in.Since); err != nil {
+	if spec.Since, err = parseTime("/since", in.Since); err != nil {
 		return spec, from, err
 	}
-	spec.Until, err = instant("/until", in.Until)
+	spec.Until, err = parseTime("/until", in.Until)
 	return spec, from, err
 }
 
-// begin finds out where the history begins. With a cursor callers send the rest of their input again, and the cursor
-// counts.
+// begin finds out where the history begins. A cursor takes precedence over the rest of the input, which callers send again.
 func (in *logInput) begin() (history, error) {
 	switch {
 	case in.Cursor != "":
@@ -123,12 +122,12 @@ func (in *logInput) begin() (history, error) {
 	return history{}, nil
 }
 
-// resume reads a cursor: how many commits were told, and where the history begins.
+// resume parses a cursor: how many commits were listed, and where the history begins.
 func (in *logInput) resume() (history, error) {
 	skip, begin, ok := strings.Cut(in.Cursor, "~")
 	var err error
 	if in.Skip, err = strconv.Atoi(skip); !ok || err != nil {
-		return history{}, skill.BadInput("/cursor", "is none that git.log gave")
+		return history{}, skill.BadInput("/cursor", "is not a next_cursor of git.log")
 	}
 	if strings.Contains(begin, "..") {
 		from, dots, to, err := checkRange(begin, "/cursor")
@@ -137,7 +136,7 @@ func (in *logInput) resume() (history, error) {
 	return history{from: begin}, checkRevision(begin, "/cursor")
 }
 
-// cursor names the place behind the first skip commits, by ids: branches move while a caller reads.
+// cursor returns a cursor behind the first skip commits. It holds ids, because branches move while a caller reads.
 func (r *repo) cursor(ctx context.Context, h history, skip int) (string, error) {
 	h.from = cmp.Or(h.from, "HEAD")
 	for _, side := range []*string{&h.from, &h.to} {
@@ -153,14 +152,14 @@ func (r *repo) cursor(ctx context.Context, h history, skip int) (string, error) 
 	return strconv.Itoa(skip) + "~" + h.String(), nil
 }
 
-// instant reads a time; "" is none.
-func instant(pointer, text string) (time.Time, error) {
+// parseTime parses a time; "" is the zero time.
+func parseTime(pointer, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Unix() < 0 {
-		return time.Time{}, skill.BadInput(pointer, "%q is no RFC 3339 time since 1970 such as 2026-01-31T12:00:00Z", text)
+		return time.Time{}, skill.BadInput(pointer, "%q is not an RFC 3339 time since 1970 such as 2026-01-31T12:00:00Z", text)
 	}
 	return t, nil
 }

@@ -54,7 +54,7 @@ type pushData struct {
 	Result json.RawMessage    `json:"result,omitempty"`
 }
 
-// pushAnswer is what a resumed push was answered: the result of the action, or a person's plain word.
+// pushAnswer is the answer to a push that waited: the result of the action, or the decision of a person.
 type pushAnswer struct {
 	OK       *bool           `json:"ok"`
 	Action   string          `json:"action"`
@@ -64,7 +64,7 @@ type pushAnswer struct {
 	Comments string          `json:"comments"`
 }
 
-// Push is git.push. Asked again after WAITING it does not look at the repository's future but at the answer.
+// Push is git.push. Called again after WAITING, it returns the answer and pushes nothing.
 func (f family) Push(ctx context.Context, c *skill.Call, in pushInput) (*pushData, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (f family) Push(ctx context.Context, c *skill.Call, in pushInput) (*pushDat
 	return r.request(ctx, c, in, p)
 }
 
-// check judges the input alone.
+// check validates the input alone.
 func (in *pushInput) check() error {
 	switch in.Mode = cmp.Or(in.Mode, modeRequest); in.Mode {
 	case modeDirect:
@@ -96,13 +96,13 @@ func (in *pushInput) check() error {
 			return skill.BadInput("/mode", `is request: refspecs, force, set_upstream, dry_run and credential are for "direct"`)
 		}
 	default:
-		return skill.BadInput("/mode", "%q is none of request, direct", in.Mode)
+		return skill.BadInput("/mode", "%q is not one of request, direct", in.Mode)
 	}
 	if in.ExpectRemote != "" && in.ExpectRemote != "0" && !engine.IsCommitID(in.ExpectRemote) {
-		return skill.BadInput("/expect_remote", "is no full commit id")
+		return skill.BadInput("/expect_remote", "is not a full commit id")
 	}
 	if in.Force = cmp.Or(in.Force, forceNo); in.Force != forceNo && in.Force != forceWithLease {
-		return skill.BadInput("/force", "%q is none of no, with-lease", in.Force)
+		return skill.BadInput("/force", "%q is not one of no, with-lease", in.Force)
 	}
 	if len(in.Refspecs) > 0 && (in.Branch != "" || in.Ref != "" || in.Base != "" || in.ExpectRemote != "" || in.SetUpstream) {
 		return skill.BadInput("/refspecs", "say what goes where: branch, ref, base, expect_remote and set_upstream are of a push of one branch")
@@ -121,7 +121,7 @@ func (in *pushInput) check() error {
 	return checkRef(in.Base, "/base")
 }
 
-// plan finds out which commits go where, and refuses when there are none.
+// plan finds the commits to push and their branch; it fails when there are none.
 func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 	p, err := r.pushHead(ctx, in)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 	return p, err
 }
 
-// pushHead finds out which commit goes to which branch, and makes in.Ref its full name.
+// pushHead finds the commit to push and its branch, and makes in.Ref a full name.
 func (r *repo) pushHead(ctx context.Context, in *pushInput) (pushData, error) {
 	p := pushData{about: r.about(), Pushed: []engine.PushedRef{}}
 	from := "HEAD"
@@ -164,8 +164,8 @@ func (r *repo) pushHead(ctx context.Context, in *pushInput) (pushData, error) {
 	return p, checkRef(p.Branch, "/branch")
 }
 
-// base is the commit that the remote has, "" when nothing tells. A name means the remote's branch before the local one,
-// which may have moved.
+// base returns the commit that the remote has, "" when it is unknown. A name means the remote's branch rather than the
+// local one, which may have moved.
 func (r *repo) base(ctx context.Context, name string) (string, error) {
 	candidates := []string{"@{upstream}", "refs/remotes/origin/HEAD"}
 	if name != "" {
@@ -191,7 +191,7 @@ func isRefNotFound(err error) bool {
 	return errors.As(err, &e) && e.Code == "ref_not_found"
 }
 
-// request writes the bundle and asks.
+// request writes the bundle, asks for the push, and waits.
 func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushData) (*pushData, error) {
 	name := outDir + "/" + p.Head + ".bundle"
 	digest, err := r.bundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
@@ -245,7 +245,7 @@ func (r *repo) bundle(ctx context.Context, c *skill.Call, name string, spec engi
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// answered ends a push that the orchestrator did, or did not do.
+// answered returns the result of a push that the orchestrator did, or refused.
 func answered(c *skill.Call, p pushData) (*pushData, error) {
 	var a pushAnswer
 	if err := c.Inputs(&a); err != nil {
@@ -279,7 +279,7 @@ func refused(a pushAnswer) error {
 		}
 		return e.WithHint("%s", a.Error.Hint)
 	case a.Approved != nil && *a.Approved:
-		return fault.Failed("not_pushed", "the push was approved, but nobody reported that it was done")
+		return fault.Failed("not_pushed", "the push was approved, but there is no report that it was done")
 	case a.Comments != "":
 		return fault.Failed("rejected", "the push was rejected: %s", a.Comments)
 	}

@@ -23,8 +23,8 @@ import (
 // defaultRepo is where a run's repository lies.
 const defaultRepo = "repo"
 
-// maxSmall is more than git's own small files have, in bytes. They are read and written through the workspace, because
-// anybody in the sprite can put a FIFO, a link or a huge file in their place.
+// maxSmall bounds git's own small files, in bytes. They are read and written through the workspace, because any process in
+// the sprite can put a FIFO, a link or a huge file in their place.
 const maxSmall = 1 << 20
 
 // on is the part of the input that every verb on a repository has.
@@ -41,8 +41,8 @@ type about struct {
 	Engine string `json:"engine"`
 }
 
-// repo is an opened repository. The engine is told where it is and discovers nothing, so no repository around or elsewhere
-// is ever taken for it, and its owner does not matter: what its configuration could do is checked instead.
+// repo is an open repository. The engine gets its location and discovers nothing, so that an enclosing repository is never
+// taken for it. The owner of its files does not matter, because its configuration is checked instead.
 type repo struct {
 	engine.Repo
 	at     engine.Location
@@ -51,8 +51,8 @@ type repo struct {
 	cancel context.CancelFunc
 }
 
-// open opens the repository that a call names, and refuses one whose configuration could run programs. The context is
-// bound to the time that the call gives itself. The repository must be closed.
+// open opens the repository that a call names; it refuses one whose configuration could run programs. The returned context
+// has the timeout of the call. The caller must close the repository.
 func (f family) open(ctx context.Context, c *skill.Call, in on) (context.Context, *repo, error) {
 	r := &repo{}
 	var err error
@@ -94,7 +94,7 @@ func (f family) open(ctx context.Context, c *skill.Call, in on) (context.Context
 	return ctx, r, nil
 }
 
-// place is the folder of a repository: a workspace that has no folder of the default's name may itself be the repository.
+// place returns the folder of a repository: a workspace without a folder of the default name may itself be the repository.
 func place(root *workspace.Root, name string) string {
 	if name != defaultRepo {
 		return name
@@ -107,7 +107,7 @@ func place(root *workspace.Root, name string) string {
 	return name
 }
 
-// close ends the work on the repository.
+// close closes the repository and ends its context.
 func (r *repo) close() {
 	_ = r.Close() // nothing is written late
 	r.cancel()
@@ -115,7 +115,7 @@ func (r *repo) close() {
 
 func (r *repo) about() about { return about{Repo: r.at.Name, Engine: r.engine} }
 
-// limited is ctx with the timeout of an input, in milliseconds; 0 is none but the manifest's.
+// limited returns ctx with the timeout of an input, in milliseconds; 0 leaves the manifest's.
 func limited(ctx context.Context, ms int) (context.Context, context.CancelFunc, error) {
 	switch {
 	case ms < 0:
@@ -192,7 +192,7 @@ func readConfig(at engine.Location) (gitconfig.Config, error) {
 	return all, nil
 }
 
-// refuseKeys refuses a configuration that has such keys.
+// refuseKeys refuses a configuration with keys that match patterns.
 func refuseKeys(name string, config gitconfig.Config, patterns []string) error {
 	found := config.Dangerous(patterns)
 	if len(found) == 0 {
@@ -236,8 +236,8 @@ func findGitDir(root *workspace.Root, dir string) (string, error) {
 	return real, nil
 }
 
-// staging does what stages everything, with the runtime's own files excluded: git wants to find that in a file, native
-// knows it anyway, and when it refuses nothing shall have changed.
+// staging calls do, which stages files, after it has excluded the runtime's own in .git/info/exclude. The native engine
+// never stages them, and refuses before anything has changed.
 func (r *repo) staging(do func() error) error {
 	if r.engine == engine.Native {
 		if err := do(); err != nil {
@@ -284,7 +284,7 @@ func inside(root, name string) (string, bool) {
 	return real, err == nil && filepath.IsLocal(rel)
 }
 
-// tracked is the number of files in the index, from its header.
+// tracked returns the number of files in the index, from its header.
 func tracked(root *workspace.Root, gitDir string) int {
 	f, err := root.Open(filepath.Join(gitDir, "index"))
 	if err != nil {

@@ -34,7 +34,7 @@ type resolved struct {
 	engine.Object
 }
 
-// RevParse is git.rev_parse: where the repository and its HEAD are, and what names stand for.
+// RevParse is git.rev_parse: it locates the repository and its HEAD, and resolves names.
 func (f family) RevParse(ctx context.Context, c *skill.Call, in revParseInput) (*revParseData, error) {
 	if len(in.Refs) > maxRevisions {
 		return nil, skill.BadInput("/refs", "has more than %d names", maxRevisions)
@@ -66,7 +66,7 @@ func (f family) RevParse(ctx context.Context, c *skill.Call, in revParseInput) (
 	return &data, nil
 }
 
-// head tells where HEAD is. Before the first commit only its file knows the branch.
+// head adds where HEAD is. Before the first commit only the file HEAD names the branch.
 func (r *repo) head(ctx context.Context, data *revParseData) error {
 	object, err := r.Resolve(ctx, "HEAD")
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "ref_not_found" {

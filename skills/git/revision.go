@@ -12,28 +12,26 @@ import (
 // maxRevision is longer than any sane name of a commit, in bytes.
 const maxRevision = 1024
 
-// checkRevision refuses what is no plain revision: options, ranges, paths, and searches through history, which would make
-// one word cost a walk. Names, ids, abbreviations, HEAD, @{upstream}, @{1}, ~2 and ^1 are left to the engine.
+// checkRevision refuses options, ranges, paths, and searches through history, which would make one word cost a walk. Names, ids, abbreviations, HEAD, @{upstream}, @{1}, ~2 and ^1 are left to the engine.
 func checkRevision(text, pointer string) error {
 	bad := text == "" || len(text) > maxRevision || strings.HasPrefix(text, "-") || strings.HasPrefix(text, "^") || strings.Contains(text, "..") ||
 		strings.Contains(text, "^{/") || strings.ContainsAny(text, ":*?[\\") ||
 		strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) })
 	if bad {
-		return fault.Unsafe("unsafe", "%s %q is no revision", pointer, text).
+		return fault.Unsafe("unsafe", "%s %q is not a revision", pointer, text).
 			WithHint("name a branch, a tag, a commit or HEAD, such as HEAD~2")
 	}
 	return nil
 }
 
-// checkRange accepts A..B and A...B, either side of which may be left out for HEAD, and returns its sides and what
-// stands between them.
+// checkRange splits A..B and A...B into both sides and the dots. A side that is left out stands for HEAD.
 func checkRange(text, pointer string) (from, dots, to string, err error) {
 	from, to, ok := strings.Cut(text, "..")
 	if dots = ".."; strings.HasPrefix(to, ".") {
 		dots, to = "...", to[1:]
 	}
 	if !ok || from == "" && to == "" {
-		return "", "", "", skill.BadInput(pointer, "%q is no range such as main..HEAD", text)
+		return "", "", "", skill.BadInput(pointer, "%q is not a range such as main..HEAD", text)
 	}
 	for _, side := range []*string{&from, &to} {
 		if *side == "" {
@@ -46,7 +44,7 @@ func checkRange(text, pointer string) (from, dots, to string, err error) {
 	return from, dots, to, nil
 }
 
-// checkTreePath refuses what is no path in a commit; "." is its top folder.
+// checkTreePath refuses a string that is not a path in a commit; "." is its top folder.
 func checkTreePath(name, pointer string) error {
 	if name == "." {
 		return nil

@@ -48,7 +48,7 @@ func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 func isAlnum(c byte) bool  { return isLetter(c) || '0' <= c && c <= '9' }
 
 // parseURL judges a remote URL: https, ssh, user@host:path, and http and git on loopback, with insecure set of any
-// machine. A path is the caller's affair and comes back with ok false.
+// machine. For a path, which the caller checks, ok is false.
 func parseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, err error) {
 	unsafe := func(why string) error {
 		return fault.Unsafe("unsafe", "%s %s", pointer, why).
@@ -74,7 +74,7 @@ func parseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, 
 	}
 	u, perr := url.Parse(text)
 	if perr != nil {
-		return src, false, unsafe("is no URL")
+		return src, false, unsafe("is not a URL")
 	}
 	if control(u.Path) || control(u.Host) || control(u.User.Username()) {
 		return src, false, unsafe("contains control characters")
@@ -106,7 +106,7 @@ func parseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, 
 	return engine.Source{URL: text, Protocol: u.Scheme}, true, nil
 }
 
-// withoutUser is a URL fit to be shown: whatever stood before the @ is gone, except for ssh where it is a login name.
+// withoutUser removes user and password from a URL, except for ssh, where the user is a login name.
 func withoutUser(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User == nil {
@@ -118,7 +118,8 @@ func withoutUser(text string) string {
 	return u.String()
 }
 
-// checkRef refuses what is no plain branch or tag name (git check-ref-format, the parts that matter to a command line).
+// checkRef refuses names that are not plain names of a branch or tag (the rules of git check-ref-format that matter to a
+// command line).
 func checkRef(name, pointer string) error {
 	bad := name == "" || name == "@" || name == "HEAD" || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "/") ||
 		strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") || strings.Contains(name, "..") || strings.Contains(name, "//") ||
@@ -127,7 +128,7 @@ func checkRef(name, pointer string) error {
 		bad = bad || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
 	}
 	if bad {
-		return fault.Unsafe("unsafe", "%s %q is no name of a branch or tag", pointer, name).
+		return fault.Unsafe("unsafe", "%s %q is not the name of a branch or tag", pointer, name).
 			WithHint("name it in full, such as main or v1.2; where a commit will do, git.rev_parse gives the id of HEAD~1 and the like")
 	}
 	return nil

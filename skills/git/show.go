@@ -96,7 +96,7 @@ func (in *showInput) check() (lines int, err error) {
 		}
 	}
 	if in.Encoding != "" && in.Encoding != encodingUTF8 && in.Encoding != encodingBase64 {
-		return 0, skill.BadInput("/encoding", "%q is none of utf-8, base64", in.Encoding)
+		return 0, skill.BadInput("/encoding", "%q is not one of utf-8, base64", in.Encoding)
 	}
 	return checkDiff(&in.Format, in.Context, &in.MaxBytes)
 }
@@ -114,7 +114,7 @@ func (d *showData) commit(c *skill.Call, shown engine.Shown) error {
 	return err
 }
 
-// content is a file's; without an encoding asked for, what is no text comes as base64.
+// content adds the content of a file; content that is not text comes as base64 unless the caller names an encoding.
 func (d *showData) content(shown engine.Shown, encoding string) error {
 	raw := shown.Content
 	text := raw

@@ -11,15 +11,15 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// What reaching a remote needs, beside what a verb needs anyway.
+// The permissions that reaching a remote needs, in addition to those of the verb.
 const (
 	netPermission  = "net"
 	pushPermission = "git:push"
 )
 
-// source judges where commits come from or go to, and adds what reaching it takes. A remote one needs the permission;
-// a lease that the runtime handed over is for a push alone, since only its target was judged by somebody. release ends the
-// credential's life.
+// source checks where commits come from or go to, and adds what is needed to reach it. A remote one needs the permission;
+// a lease that the runtime handed over is for a push alone, because only a push's target was approved. release destroys the
+// credential.
 func source(ctx context.Context, c *skill.Call, text, pointer string, insecure bool, secret *credentialInput, permission string) (src engine.Source, release func(), err error) {
 	src, remote, err := parseURL(text, pointer, insecure)
 	if err != nil {
@@ -41,7 +41,7 @@ func source(ctx context.Context, c *skill.Call, text, pointer string, insecure b
 	return src, release, err
 }
 
-// localSource is a bundle or a repository in the workspace; nothing else on the machine may be read.
+// localSource returns a bundle or a repository in the workspace; nothing else on the machine may be read.
 func localSource(c *skill.Call, name string) (engine.Source, error) {
 	abs, err := c.Root.Abs(name)
 	if err != nil {
@@ -58,11 +58,11 @@ func localSource(c *skill.Call, name string) (engine.Source, error) {
 	return engine.Source{URL: real, Protocol: "file", Local: true, Bundle: info.Mode().IsRegular()}, nil
 }
 
-// remote judges a remote of the repository. Its URL is taken from the configuration once and given to the engine as such;
-// the keys that would send it, or what it is opened with, elsewhere are refused.
+// remote checks a remote of the repository. Its URL is read from the configuration once and passed to the engine; keys that
+// would redirect the URL or the credential are refused.
 func (r *repo) remote(ctx context.Context, c *skill.Call, name string, trust bool, secret *credentialInput, permission string) (engine.Source, func(), error) {
 	if !isRemoteName(name) {
-		return engine.Source{}, nil, fault.Unsafe("unsafe", "/remote %q is no name of a remote", name)
+		return engine.Source{}, nil, fault.Unsafe("unsafe", "/remote %q is not the name of a remote", name)
 	}
 	patterns := []string{"url.*.insteadof"}
 	if permission == pushPermission || secret != nil {
@@ -80,13 +80,13 @@ func (r *repo) remote(ctx context.Context, c *skill.Call, name string, trust boo
 	return source(ctx, c, text, "the remote's URL", false, secret, permission)
 }
 
-// proxies are where the sprite's environment says that the network is; they see nothing of what TLS carries.
+// proxies returns the proxy variables of the sprite; a proxy cannot read what TLS carries.
 func proxies(c *skill.Call) []string {
 	return pick(c, "http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY")
 }
 
-// authorities are whom the sprite's environment trusts. What carries a credential never sees them, because whoever sets
-// these could read it.
+// authorities returns the variables that say whom the sprite trusts. They are dropped when a credential is sent: a process
+// that sets them could read it.
 func authorities(c *skill.Call) []string {
 	return pick(c, "SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
 }

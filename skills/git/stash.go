@@ -70,7 +70,7 @@ func (in *stashInput) check() error {
 	put := in.Action == engine.StashPop || in.Action == engine.StashApply
 	switch actions := []string{engine.StashPush, engine.StashPop, engine.StashApply, engine.StashList, engine.StashDrop}; {
 	case !slices.Contains(actions, in.Action):
-		return skill.BadInput("/action", "%q is none of %s", in.Action, strings.Join(actions, ", "))
+		return skill.BadInput("/action", "%q is not one of %s", in.Action, strings.Join(actions, ", "))
 	case !push && (in.Message != "" || len(in.Paths) > 0 || in.Untracked || in.KeepIndex):
 		return skill.BadInput("/action", "%s takes none of message, paths, include_untracked and keep_index", in.Action)
 	case !put && in.Index:
@@ -80,7 +80,7 @@ func (in *stashInput) check() error {
 	case in.Entry > 0 && (push || in.Action == engine.StashList):
 		return skill.BadInput("/entry", "is for pop, apply and drop")
 	case len(in.Message) > maxRevision || strings.ContainsFunc(in.Message, unicode.IsControl):
-		return skill.BadInput("/message", "is no text on one line of at most %d bytes", maxRevision)
+		return skill.BadInput("/message", "must be one line of at most %d bytes", maxRevision)
 	}
 	return checkPaths(in.Paths)
 }

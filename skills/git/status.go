@@ -32,7 +32,7 @@ type statusData struct {
 func (f family) Status(ctx context.Context, c *skill.Call, in statusInput) (*statusData, error) {
 	in.Untracked = cmp.Or(in.Untracked, engine.UntrackedNormal)
 	if !slices.Contains([]string{engine.UntrackedNormal, engine.UntrackedAll, engine.UntrackedNo}, in.Untracked) {
-		return nil, skill.BadInput("/untracked", "%q is none of normal, all, no", in.Untracked)
+		return nil, skill.BadInput("/untracked", "%q is not one of normal, all, no", in.Untracked)
 	}
 	if err := checkPaths(in.Paths); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func checkPaths(paths []string) error {
 	for i, p := range paths {
 		first, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(p)), "/")
 		if p == "" || strings.ContainsRune(p, 0) || !filepath.IsLocal(p) || strings.EqualFold(first, ".git") {
-			return fault.Unsafe("unsafe_path", "/paths/%d %q is no path inside the repository", i, p).
+			return fault.Unsafe("unsafe_path", "/paths/%d %q is not a path inside the repository", i, p).
 				WithHint("name files relative to the top of the repository")
 		}
 	}

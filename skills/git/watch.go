@@ -14,7 +14,7 @@ import (
 )
 
 // Watch returns a function that notes the state of the repository in a folder. What that returns in turn lists the
-// files that were committed, changed, added or put back since, sorted. A folder that is no repository has no changes.
+// files that were committed, changed, added or put back since, sorted. A folder that is not a repository has no changes.
 func Watch(r *proc.Reaper, native engine.Engine) func(context.Context, *skill.Call, string) (func(context.Context) ([]string, error), error) {
 	f := family{reaper: r, native: native}
 	return func(ctx context.Context, c *skill.Call, dir string) (func(context.Context) ([]string, error), error) {
@@ -29,13 +29,13 @@ func Watch(r *proc.Reaper, native engine.Engine) func(context.Context, *skill.Ca
 	}
 }
 
-// snapshot is the commit, and for each file that differs from it what it looks like.
+// snapshot is the commit at HEAD, and the state of each file that differs from it.
 type snapshot struct {
 	head  string
 	dirty map[string]string
 }
 
-// snapshot opens the repository anew: what ran since the last one may have written anything into its configuration.
+// snapshot opens the repository again, because programs that ran since may have changed its configuration.
 func (f family) snapshot(ctx context.Context, c *skill.Call, dir string) (snapshot, error) {
 	ctx, r, err := f.open(ctx, c, on{Repo: dir})
 	if err != nil {

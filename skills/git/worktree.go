@@ -67,13 +67,13 @@ func (f family) Worktree(ctx context.Context, c *skill.Call, in worktreeInput) (
 	return &worktreeData{about: r.about(), Worktrees: list}, nil
 }
 
-// change judges the input. A work tree is made and removed inside the workspace only.
+// change validates the input. A work tree is made and removed inside the workspace only.
 func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
 	change := engine.WorktreeChange{Action: in.Action, Branch: in.Branch, Ref: in.Ref, Force: in.Force}
 	switch in.Action {
 	case actionList, engine.WorktreePrune:
 		if in.Dest != "" {
-			return change, skill.BadInput("/dest", "is nothing that %s looks at", in.Action)
+			return change, skill.BadInput("/dest", "is not used by %s", in.Action)
 		}
 	case engine.WorktreeAdd, engine.WorktreeRemove:
 		if in.Dest == "" {
@@ -95,7 +95,7 @@ func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
 		}
 		change.Dest = filepath.Join(parent, filepath.Base(rel))
 	default:
-		return change, skill.BadInput("/action", "%q is none of add, list, remove, prune", in.Action)
+		return change, skill.BadInput("/action", "%q is not one of add, list, remove, prune", in.Action)
 	}
 	if in.Action != engine.WorktreeAdd && (in.Branch != "" || in.Ref != "") {
 		return change, skill.BadInput("/branch", "and ref are what a new work tree checks out: action is %s", in.Action)
@@ -111,7 +111,7 @@ func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
 	return change, checkRevision(in.Ref, "/ref")
 }
 
-// free refuses to add where something is, and a symlink in any case.
+// free refuses to add a work tree where files are, and a symlink in any case.
 func (in *worktreeInput) free(c *skill.Call, rel string) error {
 	info, err := c.Root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -137,7 +137,7 @@ func (in *worktreeInput) free(c *skill.Call, rel string) error {
 	return err
 }
 
-// existing is inside for a path whose last parts are not there yet.
+// existing does what inside does, for a path whose last parts do not exist yet.
 func existing(root, name string) (string, bool) {
 	missing := ""
 	for {

@@ -1,6 +1,6 @@
 // Package engine is what the git skills and the programs that do git for them agree on: the nouns that go in and come
 // out, and the interfaces Engine and Repo. There are two engines: package system drives the git of the sprite, package
-// native does without one. Whoever calls them cannot tell them apart, except by Name: equal input gives equal output,
+// native does without one. Callers cannot tell them apart, except by Name: equal input gives equal output,
 // an equal repository and equal errors.
 //
 // The verbs judge what a caller gave (paths, names, URLs, identities) before an engine sees it, and bind results to the
@@ -12,7 +12,7 @@
 // ref_not_found, not_found (3) · authentication (4) · network (5) · busy (6) · unsafe_config, unsafe_path, unsafe,
 // unsafe_owner (7) · unsupported (8) · too_large, too_many, too_much_output (9) · everything else that git refused is a
 // failure of the work (1) such as nothing_to_commit, head_moved, conflict, would_overwrite, exists, not_merged, rejected,
-// stale, or VERB_failed. Anything that is no *skill.Error is mapped by skill.Fault: full disks, ended contexts, faults.
+// stale, or VERB_failed. skill.Fault maps every other error: full disks, ended contexts, faults.
 //
 // The package does no I/O. Results carry JSON tags because verbs put them into their results as they are.
 package engine
@@ -50,7 +50,7 @@ type Repo interface {
 	Reader
 	Writer
 	Exchanger
-	// Close releases what Open took; the error is nobody's concern but a test's.
+	// Close releases what Open took. Callers other than tests may ignore its error.
 	Close() error
 }
 
@@ -113,7 +113,7 @@ type Config interface {
 	Value(section, subsection, name string) (string, bool)
 }
 
-// Limits bound what a repository may cost. 0 is no limit of the caller's; engines have their own for memory.
+// Limits bound what a repository may cost. 0 sets no limit; engines have limits of their own for memory.
 type Limits struct {
 	MaxObjects     int64 `json:"max_objects"`      // in a pack that is received
 	MaxPackBytes   int64 `json:"max_pack_bytes"`   // of a pack that is received
@@ -131,7 +131,7 @@ type Progress struct {
 	Bytes   int64  `json:"bytes,omitempty"`
 }
 
-// Follow is told of progress, as often as the engine likes and from one goroutine at a time. nil is nobody.
+// Follow receives progress, as often as the engine likes and from one goroutine at a time. It may be nil.
 type Follow func(Progress)
 
 // Refuse is the error of an engine that cannot do something at all: the other one may.

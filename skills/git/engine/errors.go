@@ -6,14 +6,14 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// The errors that both engines give. A function that is not here is one engine's own affair.
+// The errors that both engines return.
 
 // NotRepository says that there is no repository (3).
 func NotRepository(format string, args ...any) *skill.Error {
 	return fault.NotFound("not_a_repository", format, args...).WithHint("clone or init the repository first, and name its top folder")
 }
 
-// NotRepositoryURL says that a source is none, or nothing that its asker may read (3).
+// NotRepositoryURL says that a URL is not a repository, or not one that the caller may read (3).
 func NotRepositoryURL(format string, args ...any) *skill.Error {
 	return NotRepository(format, args...).WithHint("look at the URL; a repository that only its members may read looks the same")
 }
@@ -92,7 +92,7 @@ func Authentication(format string, args ...any) *skill.Error {
 // Untrusted says that a remote is not proven to be who it should be: its certificate or host key (7).
 func Untrusted(format string, args ...any) *skill.Error {
 	return fault.Unsafe("untrusted_host", format, args...).
-		WithHint("nobody vouches for the remote: check its URL; its authority goes into ca_file, its host key into known_hosts of credential")
+		WithHint("the remote cannot be authenticated: check its URL; its authority goes into ca_file, its host key into known_hosts of credential")
 }
 
 // Unreachable says that a remote cannot be reached or stopped in the middle (5).

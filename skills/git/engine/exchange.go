@@ -10,7 +10,7 @@ type Source struct {
 	Bundle   bool   // a local file: a git bundle; it cannot be shallow, and pushed to
 	// Env is what reaching a remote needs of the sprite's environment, as NAME=value: proxies and whom to trust
 	// (http_proxy, https_proxy, all_proxy, no_proxy, SSL_CERT_FILE, SSL_CERT_DIR, GIT_SSL_CAINFO, GIT_SSL_CAPATH). It
-	// never stands beside a credential that it could be made to leak.
+	// is never passed together with a credential that it could leak.
 	Env        []string
 	Credential *Credential // nil goes without
 }

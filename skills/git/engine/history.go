@@ -39,7 +39,7 @@ type Commit struct {
 	Stats     *Stats   `json:"stats,omitempty"`
 }
 
-// Person is who did something, and when: RFC 3339 in UTC, "" for a date that is none.
+// Person is an author or committer. Date is RFC 3339 in UTC, "" when the commit has no valid one.
 type Person struct {
 	Name  string `json:"name"`
 	Email string `json:"email"`

@@ -121,7 +121,7 @@ func Operations() [][2]string {
 	}
 }
 
-// Hidden reports whether an untracked or ignored path is the runtime's and shown to nobody: .lattice in a repository
+// Hidden reports whether an untracked or ignored path belongs to the runtime and is never shown: .lattice in a repository
 // whose work tree is the workspace itself (name "."), and anywhere a temporary file that a killed writer left.
 func Hidden(name, path string) bool {
 	return name == "." && (path == protocol.Dir || strings.HasPrefix(path, protocol.Dir+"/")) || workspace.IsTemp(path)

@@ -113,7 +113,7 @@ func (p *parser) next() byte {
 func (p *parser) file() (Config, error) {
 	var config Config
 	section, comment, line := "", false, 1
-	bad := func() (Config, error) { return nil, fmt.Errorf("line %d is no line of a git configuration", line) }
+	bad := func() (Config, error) { return nil, fmt.Errorf("line %d is not a line of a git configuration", line) }
 	for {
 		line = p.line
 		c := p.next()
@@ -132,7 +132,7 @@ func (p *parser) file() (Config, error) {
 				return bad()
 			}
 		case !isAlpha(c) || section == "":
-			// A key before the first section has no name that anybody could ask for; git reads it and so it is refused.
+			// A key before the first section has no name to ask for; git reads it, so it is refused.
 			return bad()
 		default:
 			e, ok := p.entry(section, c)

@@ -38,7 +38,7 @@ func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, erro
 }
 
 // changeIndex lets change work on the index while its lock is held, and writes the index if it reports true. Objects are
-// durable before the new index lies beside the old one; then runs finish, and the new index takes its place. A crash
+// durable before the new index lies next to the old one; then runs finish, and the new index takes its place. A crash
 // between any two steps leaves a repository that is whole. A dry run keeps nothing but objects.
 func (r *repo) changeIndex(ctx context.Context, dryRun bool, change func(*scan) (bool, error), finish func() error) error {
 	var lock *gitdir.Lock

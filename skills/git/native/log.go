@@ -115,7 +115,7 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 		case strings.HasPrefix(revision, "^"):
 			err = resolve(revision[1:], &excluded)
 		case three && len(revisions) > 1:
-			err = refuse("A...B beside other revisions")
+			err = refuse("A...B together with other revisions")
 		case three: // what one of them reaches and the other does not
 			enough = gitdir.Both
 			if err = resolve(a, &shown); err == nil {

@@ -17,7 +17,7 @@ func (p *parser) hunks(f *File) error {
 	for p.more() && strings.HasPrefix(p.peek(), "@@ -") {
 		h, ok := hunkHeader(p.peek())
 		if !ok {
-			return p.fail("%q is no head of a hunk", p.peek())
+			return p.fail("%q is not the head of a hunk", p.peek())
 		}
 		p.next()
 		if err := p.body(h); err != nil {
@@ -55,7 +55,7 @@ func (p *parser) body(h Hunk) error {
 			now--
 		case line[0] == '\\':
 		default:
-			return p.fail("%.40q is no line of a hunk: each begins with a blank, + or -", line)
+			return p.fail("%.40q is not a line of a hunk: each begins with a space, + or -", line)
 		}
 		if old < 0 || now < 0 {
 			return p.fail("the hunk has more lines than its head says")

@@ -29,7 +29,7 @@ func Judge(name string, symlink bool) (problem string) {
 		case part == "..":
 			return "leaves the repository"
 		case part == ".":
-			return "is no plain path"
+			return "is not a plain path"
 		case isDotGit(part):
 			return "reaches into .git"
 		case symlink && strings.EqualFold(clean(part), ".gitmodules"):

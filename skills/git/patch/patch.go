@@ -319,7 +319,7 @@ func (p *parser) path(text string, strip int) (string, error) {
 	}
 	name := stripped(text, strip)
 	if name == "" {
-		return "", p.fail("%q is no name once %d leading folders are stripped", text, strip)
+		return "", p.fail("%q has no name once %d leading folders are stripped", text, strip)
 	}
 	return name, nil
 }

@@ -76,7 +76,7 @@ func withoutOwn(paths []string) []string {
 	return specs
 }
 
-// pretend is an environment in which git stages into a copy of the index, and stores objects beside those of the
+// pretend is an environment in which git stages into a copy of the index, and stores objects next to those of the
 // repository; release removes both.
 func (r *repo) pretend() (env []string, release func(), err error) {
 	dir, release, err := r.at.Root.Scratch(".")

@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// contextLines is what a hunk has around a change unless somebody asked for less.
+// contextLines is the default context of a hunk, in lines.
 const contextLines = 3
 
 // Apply applies a patch by git apply. What it rejects is read from its messages; with spec.Reject the files that they
@@ -87,7 +87,7 @@ func badPatch(err error) error {
 		"unable to find filename", "recount", "expected git", "bad git-diff",
 	} {
 		if strings.Contains(f.stderr, text) {
-			return skill.BadInput("/patch", "is none that git can read: %s", f.stderr)
+			return skill.BadInput("/patch", "is not a patch that git can read: %s", f.stderr)
 		}
 	}
 	return explain(err, "patch_failed")

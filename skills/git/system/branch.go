@@ -31,7 +31,7 @@ func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 			return fmt.Errorf("read git for-each-ref: unexpected line %q", line)
 		}
 		if fields[5] != "" && strings.HasSuffix(fields[0], "/HEAD") || spec.Name != "" && fields[0] != "refs/heads/"+spec.Name {
-			return nil // a remote's HEAD is no branch of its own; and a name matches what lies below it, too
+			return nil // a remote's HEAD is not a branch; and a name matches what lies below it, too
 		}
 		b := parseBranch(fields)
 		current = current || b.Current
@@ -45,7 +45,7 @@ func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 		return nil, explain(err, "branch_failed")
 	}
 	if ref, commit, ok := r.head(); ok && !current && commit == "" && (spec.Name == "" || ref == "refs/heads/"+spec.Name) {
-		// A branch before its first commit is no ref yet.
+		// A branch before its first commit is not a ref yet.
 		list = append([]engine.Branch{{Name: strings.TrimPrefix(ref, "refs/heads/"), Current: true}}, list...)
 	}
 	return list, nil
@@ -104,7 +104,7 @@ func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error
 	case engine.BranchRename:
 		args = append(args, "--move", "--", spec.Name, spec.NewName)
 	default:
-		return fmt.Errorf("change a branch: %q is no action", spec.Action)
+		return fmt.Errorf("change a branch: %q is not an action", spec.Action)
 	}
 	_, err := r.git(ctx, args...)
 	return branchFailed(err, "branch_failed")

@@ -18,7 +18,7 @@ import (
 func (s *Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, error) {
 	r := s.open(engine.Location{
 		Root: spec.Root, Name: filepath.Base(spec.Dir), Dir: spec.Dir, GitDir: filepath.Join(spec.Dir, ".git"), CommonDir: filepath.Join(spec.Dir, ".git"),
-		Config: gitconfig.Config{}, // ours, until somebody works in it
+		Config: gitconfig.Config{}, // ours, until the caller works in it
 	})
 	inOne := spec.Ref == "" && !spec.From.Bundle && !isBounded(spec.Limits)
 	stats := newTransfer(ctx, spec.Limits, spec.Follow)

@@ -21,7 +21,7 @@ const credentialFile = 3
 func helperKey(remote string) (string, error) {
 	u, err := url.Parse(remote)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("find whom the credential is for: %q is no URL", remote)
+		return "", fmt.Errorf("find whom the credential is for: %q is not a URL", remote)
 	}
 	return "credential." + u.Scheme + "://" + u.Host + ".helper", nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // plainDiff are the options that make a diff the same whatever the repository's settings say, and run nothing: neither
-// a diff program nor a converter, nor git in a submodule, whose configuration nobody has looked at.
+// a diff program nor a converter, nor git in a submodule, whose configuration was not checked.
 func plainDiff(renames bool) []string {
 	options := []string{
 		"--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--full-index", "--abbrev=64",

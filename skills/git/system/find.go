@@ -36,7 +36,7 @@ func Find(ctx context.Context, reaper *proc.Reaper, path string) (*Engine, error
 }
 
 // isRecent reports whether an installation is 2.30 or newer without starting it: that version brought for-each-repo,
-// which lies with git's other programs beside the binary. Where it does not, git is asked.
+// which lies with git's other programs. Where it does not, git is asked.
 func isRecent(bin string) bool {
 	real, err := filepath.EvalSymlinks(bin)
 	if err != nil || filepath.Base(filepath.Dir(real)) != "bin" {

@@ -137,7 +137,7 @@ func parseStats(line string) *engine.Stats {
 // parseCommit reads the fields of commitFormat.
 func parseCommit(f []string) (engine.Commit, error) {
 	if !engine.IsCommitID(f[0]) || !engine.IsCommitID(f[1]) {
-		return engine.Commit{}, fmt.Errorf("read git log: %q is no commit", f[0])
+		return engine.Commit{}, fmt.Errorf("read git log: %q is not a commit", f[0])
 	}
 	return engine.Commit{
 		Commit: f[0], Tree: f[1], Parents: append([]string{}, strings.Fields(f[2])...), Refs: parseRefs(f[3]),

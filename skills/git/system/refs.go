@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/engine"
 )
 
-// maxSmall is more than git's own small files have, in bytes. They are read through the workspace, because anybody in
+// maxSmall is more than git's own small files have, in bytes. They are read through the workspace, because any process in
 // the sprite can put a FIFO, a link or a huge file in their place.
 const maxSmall = 1 << 20
 

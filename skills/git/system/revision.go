@@ -55,7 +55,7 @@ func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, err
 	return o, nil
 }
 
-// resolveObject finds what is no commit: a tree, a blob, a tag of one.
+// resolveObject resolves a revision that is not a commit: a tree, a blob, a tag of one.
 func (r *repo) resolveObject(ctx context.Context, revision string) (engine.Object, error) {
 	out, err := r.in(ctx, command{args: []string{"cat-file", "--batch-check"}, stdin: revision + "\n", reading: true})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/skills/proc"
 )
 
-// Show shows a commit with what it changed, or a file or folder of one. A revision that is no commit costs a second git.
+// Show shows a commit with what it changed, or a file or folder of one. A revision that is not a commit costs a second git.
 func (r *repo) Show(ctx context.Context, spec engine.ShowSpec) (engine.Shown, error) {
 	switch spec.Path {
 	case "":
@@ -71,7 +71,7 @@ func (r *repo) showObject(ctx context.Context, name, folder string, limit int64)
 	}
 	size, err := strconv.ParseInt(fields[2], 10, 64)
 	if err != nil {
-		return engine.Shown{}, fmt.Errorf("read git cat-file: %q is no size", fields[2])
+		return engine.Shown{}, fmt.Errorf("read git cat-file: %q is not a size", fields[2])
 	}
 	shown := engine.Shown{Object: engine.Object{ID: fields[0], Type: fields[1]}, Size: size, Truncated: size > limit}
 	content = content[:min(int64(len(content)), size, limit)]

@@ -14,7 +14,7 @@ import (
 // Status is one git status.
 func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
 	// Whether files of a submodule changed only a git that runs there could say, by that repository's own configuration,
-	// which nobody has judged: its commit counts.
+	// which was not checked: its commit counts.
 	args := []string{"status", "--porcelain=v2", "-z", "--branch", "--ignore-submodules=dirty", "--untracked-files=" + spec.Untracked}
 	if spec.Renames {
 		args = append(args, "--find-renames")

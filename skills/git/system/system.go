@@ -31,7 +31,7 @@ const (
 // nowhere is a home without configuration; git takes a missing folder as an empty one.
 const nowhere = "/nonexistent"
 
-// sshCommand asks nobody and believes no host that is not known.
+// sshCommand asks no questions and accepts only known hosts.
 const sshCommand = "ssh -oBatchMode=yes -oStrictHostKeyChecking=yes -oIdentitiesOnly=yes"
 
 // overrides are forced onto every git command, over whatever the repository's configuration says. They stand on the
@@ -104,7 +104,7 @@ type command struct {
 	allow   string // the transport protocols that may be used, none when empty
 	stdin   string
 	stdout  io.Writer         // instead of returning it
-	ok      []int             // exit codes that are no failure, besides 0
+	ok      []int             // exit codes that are not a failure, besides 0
 	follow  func(line string) // sees each line of stderr
 	hide    []string          // secrets that no message may show
 	files   []*os.File        // inherited as descriptors 3, 4 …

@@ -56,7 +56,7 @@ func (r *repo) Worktree(ctx context.Context, spec engine.WorktreeChange) error {
 	case engine.WorktreePrune:
 		args = []string{"worktree", "prune", "--expire=now"}
 	default:
-		return fmt.Errorf("change work trees: %q is no action", spec.Action)
+		return fmt.Errorf("change work trees: %q is not an action", spec.Action)
 	}
 	_, err := r.git(ctx, args...)
 	f, ok := err.(*failure)
