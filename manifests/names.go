@@ -17,7 +17,7 @@ func ValidPermission(name string) bool { return isPermissionName(name) }
 // reserved are the words that mean something else where skills are found by name: the entries of /skills that are not
 // skills, the commands of spritekit, and the step type "tool".
 var reserved = []string{
-	"agents", "check", "checkpoint", "emit", "help", "install", "manifests", "mcp", "resume", "serve", "session", "skills",
+	"agents", "check", "checkpoint", "emit", "help", "install", "manifests", "mcp", "resume", "scrub", "serve", "session", "skills",
 	"spritekit", "tool", "version",
 }
 

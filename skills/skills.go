@@ -98,3 +98,8 @@ func CheckAdapter(name string, raw []byte) (problems []manifests.Problem) {
 
 // Served is a skill of somebody else, done by the program argv.
 func Served(argv []string) skill.Func { return served.Func(new(proc.Reaper), argv) }
+
+// ScrubAgents takes values out of what agents left in their homes (agent.ScrubHomes).
+func ScrubAgents(workspace, state string, values []string) error {
+	return agent.ScrubHomes(workspace, state, values)
+}

@@ -3,14 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/skills"
 	"github.com/spritekit/lattice/spritekit/checkpoint"
 	"github.com/spritekit/lattice/spritekit/cli"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -45,6 +48,8 @@ func commands() []command {
 		{"session", "session [--parallel N] [--idle DURATION] [--keepalive DURATION]",
 			"Serve many calls over one process: calls as lines of JSON on stdin, events and results as lines on stdout.",
 			`echo '{"call_id":"c1","skill":"fs.read","input":{"path":"README.md"}}' | spritekit session`, "0 the input ended, 2 bad usage, 75 a call waits, 130 interrupted", app.serveSession},
+		{"scrub", "scrub", "Take values out of what agents left in their homes; stdin is a JSON list of them. The host runs it before a checkpoint.",
+			`echo '["sk-…"]' | spritekit scrub`, "0 ok, 1 a file could not be changed, 2 bad usage", app.scrub},
 		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.version},
 	}
 }
@@ -215,6 +220,20 @@ func (a app) version(args []string) error {
 	}
 	fmt.Fprintf(a.stdout, "spritekit %s, protocol %s, %s %s/%s\n", cli.Version(), protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
+}
+
+// maxScrub bounds what scrub reads.
+const maxScrub = 1 << 20
+
+func (a app) scrub(args []string) error {
+	if err := noMore(args); err != nil {
+		return err
+	}
+	var values []string
+	if err := json.NewDecoder(io.LimitReader(a.stdin, maxScrub)).Decode(&values); err != nil {
+		return skill.BadInput("", "stdin is no JSON list of texts: %v", err)
+	}
+	return skills.ScrubAgents(a.env.Workspace, a.env.State, values)
 }
 
 func (a app) workspace() (*workspace.Root, error) {

@@ -143,6 +143,9 @@ func New(o Options) *Routes {
 // passPrefix begins every pass, so that it is known for what it is.
 const passPrefix = "lattice-pass-"
 
+// IsPass reports whether a value is a pass, of whatever process.
+func IsPass(value string) bool { return strings.HasPrefix(value, passPrefix) }
+
 // Pass stands for the keys of a run in one sprite.
 func (r *Routes) Pass(run, sprite string) string {
 	mac := hmac.New(sha256.New, r.key)

@@ -43,7 +43,7 @@ func NewKnown(values map[string]string) *Known {
 	for _, name := range sortedNames(values) {
 		value := values[name]
 		plain := onlyLetters([]byte(value))
-		if len(plain) < minValue || !isSecret(name, value) {
+		if len(plain) < minValue || !IsSecret(name, value) {
 			continue
 		}
 		k.addNeedle(name, plain)
@@ -76,8 +76,8 @@ func base64At(value string, before int) []byte {
 	return []byte(text[from:to])
 }
 
-// isSecret reports whether a variable holds a credential.
-func isSecret(name, value string) bool {
+// IsSecret reports whether a variable holds a credential.
+func IsSecret(name, value string) bool {
 	name = strings.ToUpper(name)
 	for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASS", "CRED", "AUTH"} {
 		if strings.Contains(name, word) && !strings.HasSuffix(name, "_FILE") && !strings.HasSuffix(name, "_PATH") && !strings.HasSuffix(name, "_URL") {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"time"
@@ -28,6 +29,24 @@ func (l *launch) scrub() {
 	if err := scrubTree(l.call.Root, l.private, l.secrets, time.Now().Add(scrubTimeout)); err != nil {
 		l.call.Warn("secret_not_scrubbed", fmt.Sprintf("a key may still be in the agent's files: %v", err))
 	}
+}
+
+// ScrubHomes takes values out of the homes of all agents of a workspace, also of one that is at work: it overwrites them in
+// place. state is where the workspace's .lattice lies when it does not lie in it.
+func ScrubHomes(dir, state string, values []string) error {
+	s := newSecrets(values)
+	if len(s.forms) == 0 {
+		return nil
+	}
+	root, err := workspace.OpenWithState(dir, state)
+	if err != nil {
+		return err
+	}
+	err = scrubTree(root, homesDir, s, time.Now().Add(scrubTimeout))
+	if errors.Is(err, fs.ErrNotExist) { // no agent was here, or it removed a file meanwhile
+		err = nil
+	}
+	return errors.Join(err, root.Close())
 }
 
 func scrubTree(root *workspace.Root, dir string, s *secrets, until time.Time) (failed error) {

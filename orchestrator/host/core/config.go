@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -58,6 +59,8 @@ type Config struct {
 	InstallSkills func(spritekit string) (string, error)
 	// LetHostPorts lets requests list the ports of this machine that a new sprite reaches.
 	LetHostPorts bool
+	// BeforeCheckpoint is called before a checkpoint that a program in a sprite asked for, while the sprite runs; it may be nil.
+	BeforeCheckpoint func(ctx context.Context, sprite string)
 	// Image is what sprites start from whose creation names no image: one that is there, or an absolute path, which is
 	// imported when it is first needed; "" and "none" are this machine's own system.
 	Image string

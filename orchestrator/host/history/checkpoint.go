@@ -26,7 +26,7 @@ func (hs *API) CreateCheckpoint(w http.ResponseWriter, r *http.Request) error {
 
 // CheckpointNamed answers a request for a checkpoint, from outside or from inside the sprite. One from inside is durable in
 // any case: it is what a skill waits on.
-func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name string, durable bool) error {
+func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name string, inside bool) error {
 	var in struct {
 		Comment string `json:"comment"`
 		Durable bool   `json:"durable"` // answer when the checkpoint survives a loss of power
@@ -37,8 +37,11 @@ func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	if len(in.Comment) > maxComment {
 		return wire.BadRequest(fmt.Sprintf("the comment is longer than %d bytes", maxComment))
 	}
-	in.Durable = durable || in.Durable || r.URL.Query().Get("durable") == "true"
+	in.Durable = inside || in.Durable || r.URL.Query().Get("durable") == "true"
 	return hs.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
+		if before := hs.Config.BeforeCheckpoint; inside && before != nil {
+			before(ctx, name)
+		}
 		p, err := hs.checkpoint(ctx, name, in.Comment)
 		if err == nil && in.Durable {
 			err = hs.Settler.Settle(ctx)

@@ -1,6 +1,7 @@
 package drive
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -49,6 +50,13 @@ func (vs *Values) Environ(run string) []string {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	return slices.Clone(vs.env[run])
+}
+
+// Runs lists the runs that have values.
+func (vs *Values) Runs() []string {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	return slices.Collect(maps.Keys(vs.env))
 }
 
 // ListMissing returns those of names whose values this process does not have for a run.

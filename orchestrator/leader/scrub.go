@@ -1,0 +1,72 @@
+package leader
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/leader/history"
+	"github.com/spritekit/lattice/orchestrator/leader/retention"
+	"github.com/spritekit/lattice/orchestrator/modelroute"
+	"github.com/spritekit/lattice/orchestrator/secret"
+	"github.com/spritekit/lattice/orchestrator/sprites"
+)
+
+// scrubWait bounds how long a checkpoint waits for scrub.
+const scrubWait = 30 * time.Second
+
+// scrub takes the keys that agents in a sprite were handed over out of their homes, before a checkpoint that one of them asked
+// for. What the agent copied elsewhere stays.
+func (l *Leader) scrub(ctx context.Context, sprite string) {
+	values := l.agents.handedOver(sprite, func() []string {
+		s, err := l.client.Get(ctx, sprite)
+		if err != nil {
+			return nil
+		}
+		return s.Labels
+	})
+	if len(values) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, scrubWait)
+	defer cancel()
+	list, err := json.Marshal(values)
+	var said bytes.Buffer
+	if err == nil {
+		var code int
+		code, err = l.client.Exec(ctx, sprite, sprites.Exec{Cmd: []string{"/skills/spritekit", "scrub"}, Stdin: bytes.NewReader(list), Stdout: &said, Stderr: &said})
+		if err == nil && code != 0 {
+			err = fmt.Errorf("spritekit scrub ends with %d: %.300s", code, said.String())
+		}
+	}
+	if err != nil {
+		l.cfg.Log.Warn().Err(err).Str("sprite", sprite).Msg("a key may be in the agent's files of a checkpoint")
+	}
+}
+
+// handedOver lists the keys that runs in a sprite handed over to their agents. Only its labels say whose copy a sprite is.
+func (a *agents) handedOver(sprite string, labels func() []string) (values []string) {
+	for _, run := range a.values.Runs() {
+		rec, err := a.records.Load(run)
+		if err != nil {
+			continue
+		}
+		if rec.Sprite != sprite {
+			of := labels()
+			if !slices.Contains(of, retention.CopyLabel(run)) && !slices.Contains(of, history.LabelOf(run)) {
+				continue
+			}
+		}
+		for _, kv := range a.environ(run, sprite) {
+			name, value, _ := strings.Cut(kv, "=")
+			if secret.IsSecret(name, value) && !modelroute.IsPass(value) {
+				values = append(values, value)
+			}
+		}
+	}
+	return values
+}
