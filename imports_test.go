@@ -79,6 +79,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/environment": {"orchestrator/api", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/travel":      {"orchestrator/leader/...", "orchestrator/action", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/runs":        {"manifests", "orchestrator/audit", "orchestrator/leader/drive", "orchestrator/leader/govern", "orchestrator/leader/skillset", "orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/prepare", "orchestrator/leader/problem", "orchestrator/leader/retention", "orchestrator/leader/views", "orchestrator/api", "orchestrator/compile", "orchestrator/dropin", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/host", "orchestrator/host/sandbox", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/leader/intents":     {"manifests", "orchestrator/leader/govern", "orchestrator/leader/problem", "orchestrator/api", "orchestrator/audit", "orchestrator/intent", "orchestrator/lattice", "orchestrator/policy", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/govern":      {"orchestrator/leader/problem", "orchestrator/action", "orchestrator/api", "orchestrator/audit", "orchestrator/lattice", "orchestrator/policy", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/prepare":     {"orchestrator/leader/skillset", "orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/retention", "orchestrator/api", "orchestrator/host", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/sprites", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/protocol"},
 	"orchestrator/leader/retention":   {"orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/views", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/lattice", "orchestrator/session", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
@@ -102,7 +103,7 @@ var mayImport = map[string][]string{
 	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/cli", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
-	"orchestrator/api":       {"orchestrator/proposal", "manifests", "orchestrator/audit", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
+	"orchestrator/api":       {"orchestrator/proposal", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
 	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 
 	// Keys of models, kept outside of sprites.
@@ -133,7 +134,8 @@ var mayImport = map[string][]string{
 	"orchestrator/policy":  {"orchestrator/audit", "orchestrator/lattice"}, // decides about actions, intents and files: pure
 	"orchestrator/secret":  {},                                             // credentials in what leaves a sprite: pure
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/audit":   {}, // the record of decisions and effects: pure
+	"orchestrator/intent":  {"orchestrator/audit", "orchestrator/lattice"}, // the states of an intent: pure
+	"orchestrator/audit":   {},                                             // the record of decisions and effects: pure
 	"orchestrator/store":   {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/durable", "orchestrator/lattice", "spritekit/fault"},
 
 	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run

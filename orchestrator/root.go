@@ -7,6 +7,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/command/decide"
 	"github.com/spritekit/lattice/orchestrator/command/flow"
 	"github.com/spritekit/lattice/orchestrator/command/image"
+	"github.com/spritekit/lattice/orchestrator/command/intent"
 	"github.com/spritekit/lattice/orchestrator/command/keep"
 	"github.com/spritekit/lattice/orchestrator/command/run"
 	"github.com/spritekit/lattice/orchestrator/command/skill"
@@ -64,7 +65,7 @@ environment, the environment over settings, settings over defaults:
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageErrorf("%w", err) })
 	addGroup(root, "run", "Run flows:", run.Commands(env)...)
-	addGroup(root, "decide", "Decide:", decide.Commands(env)...)
+	addGroup(root, "decide", "Decide:", append(decide.Commands(env), intent.New(env))...)
 	addGroup(root, "travel", "Travel in time:", travel.Commands(env)...)
 	addGroup(root, "make", "Make flows and skills:", flow.New(env), skill.New(env))
 	addGroup(root, "sprites", "Work with sprites:", sprite.New(env), image.New(env))

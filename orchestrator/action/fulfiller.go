@@ -57,6 +57,8 @@ type Options struct {
 	PolicyOf func(ctx context.Context, runID string) (policy.Policy, error)
 	// Before returns how many other actions of a name a run has asked for that were not denied; nil: none.
 	Before func(runID, name, key string) (int, error)
+	// Planned reports whether people approved a plan that names an action, for a run; nil: never.
+	Planned func(runID, name string) (bool, error)
 	// Record records a judged action before anything else learns of it; nil: nothing.
 	Record    func(ctx context.Context, j Judged) error
 	MaxBundle int64 // bytes; 0 = 512 MiB
@@ -79,6 +81,7 @@ type Fulfiller struct {
 	notify   func(lattice.Action) error
 	policyOf func(context.Context, string) (policy.Policy, error)
 	before   func(runID, name, key string) (int, error)
+	planned  func(runID, name string) (bool, error)
 	record   func(context.Context, Judged) error
 	bundles  bundles
 }
@@ -100,13 +103,16 @@ func New(o Options) *Fulfiller {
 	if o.Before == nil {
 		o.Before = func(string, string, string) (int, error) { return 0, nil }
 	}
+	if o.Planned == nil {
+		o.Planned = func(string, string) (bool, error) { return false, nil }
+	}
 	if o.Record == nil {
 		o.Record = func(context.Context, Judged) error { return nil }
 	}
 	if o.Notify == nil {
 		o.Notify = func(lattice.Action) error { return nil }
 	}
-	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, record: o.Record, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, planned: o.Planned, record: o.Record, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one

@@ -42,7 +42,11 @@ func (f *Fulfiller) askPolicy(ctx context.Context, a lattice.Action) (policy.Pol
 	if err != nil {
 		return p, policy.Verdict{}, err
 	}
-	v := p.Action(policy.Request{Name: a.Name, Values: Values(a.Parameters), Before: before})
+	planned, err := f.planned(a.RunID, a.Name)
+	if err != nil {
+		return p, policy.Verdict{}, err
+	}
+	v := p.Action(policy.Request{Name: a.Name, Values: Values(a.Parameters), Before: before, Planned: planned})
 	return p, v, refusalOf(a.Name, v)
 }
 

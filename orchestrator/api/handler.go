@@ -25,6 +25,7 @@ type Service interface {
 	Actions
 	Audit
 	Proposals
+	Intents
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
@@ -69,6 +70,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	routeActions(mux, s)
 	routeAudit(mux, s)
 	routeProposals(mux, s)
+	routeIntents(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
 		var in HandoverRequest

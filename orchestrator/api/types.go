@@ -115,6 +115,7 @@ type Options struct {
 	ApproveWorld       []string `json:"approve_world,omitempty"` // skills of class world that are called without being asked for
 	WorkItem           string   `json:"work_item_id,omitempty"`
 	Goal               string   `json:"goal,omitempty"`
+	Intent             string   `json:"intent_id,omitempty"` // that the run carries out
 	// Constraints and Acceptance say to agents what to keep to, and when the work is done; they are in task.json.
 	Constraints map[string]any `json:"constraints,omitempty"`
 	Acceptance  string         `json:"acceptance,omitempty"`
@@ -174,6 +175,7 @@ type RunView struct {
 	RunID     string            `json:"run_id"`
 	Flow      string            `json:"flow,omitempty"`
 	WorkItem  string            `json:"work_item_id"`
+	IntentID  string            `json:"intent_id,omitempty"`
 	Status    lattice.RunStatus `json:"status"`
 	Driving   bool              `json:"driving"` // a leader works on it now
 	Sprite    string            `json:"sprite,omitempty"`

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/leader/intents"
+
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 
 	"github.com/rs/zerolog"
@@ -126,6 +128,7 @@ type Leader struct {
 	*retention.Pruner
 	*storage.Storage
 	*govern.Ledger
+	*intents.Pipeline
 	*drive.Succession
 
 	cfg      Config
@@ -213,9 +216,9 @@ func (l *Leader) compose(sprites http.Handler) {
 	preparer.Session = l.session
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
 	l.Ledger = &govern.Ledger{Store: l.store}
-	rules := &prepare.Rules{Server: l.cfg.Policy, Records: l.Records, States: states}
+	rules := &prepare.Rules{Server: l.cfg.Policy, Records: l.Records, States: states, Git: l.git}
 	approvals := &govern.Approvals{Ledger: l.Ledger, PolicyOf: rules.Of}
-	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Record: l.Ledger.RecordJudged})
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
 	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 
 	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies}
@@ -231,6 +234,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Reviewer = &travel.Reviewer{Store: l.store, Client: l.client, Git: l.git, Actor: actor, Views: l.Views, Travel: l.Travel}
 	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter, Approvals: approvals}
 	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: witness, Approvals: approvals}
+	l.Pipeline = &intents.Pipeline{Facts: l.Ledger, Executor: l, BaseOf: rules.Base}
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
 	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil
 
@@ -256,6 +260,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		if status == lattice.Succeeded || status == lattice.Canceled {
 			l.Pruner.RemoveCopies(id, r)
 		}
+		l.settleIntent(id)
 		l.Artifacts.Collect(id)
 		if l.cfg.Serving && status == lattice.Failed { // elsewhere the command that follows the run does
 			d.Go(func() { l.Register.VerifyAll(context.Background(), id) })
@@ -280,6 +285,27 @@ func (l *Leader) loadForProposal(id string) (environment.Run, error) {
 		r.Failed = v.Error.Node
 	}
 	return r, nil
+}
+
+// isPlanned reports whether people approved a plan that names an action, for a run.
+func (l *Leader) isPlanned(run, name string) (bool, error) {
+	rec, err := l.Records.LoadBrief(run)
+	if err != nil || rec.Kept.Intent == "" {
+		return false, err
+	}
+	return l.Pipeline.Covers(rec.Kept.Intent, run, name)
+}
+
+// settleIntent records with the intent of a run that the run has ended. If that fails, it is done when the intent is next
+// looked at.
+func (l *Leader) settleIntent(run string) {
+	rec, err := l.Records.LoadBrief(run)
+	if err == nil && rec.Kept.Intent != "" {
+		_, err = l.Pipeline.Intent(context.Background(), rec.Kept.Intent)
+	}
+	if err != nil {
+		l.cfg.Log.Warn().Err(err).Str("run_id", run).Msg("settle the intent")
+	}
 }
 
 // openHost starts the embedded sprite host and a client that calls it in process.

@@ -129,18 +129,18 @@ func (g *Git) seedBundle(ctx context.Context, spec string, opt SeedOptions, dst 
 	return s, g.writeBundle(ctx, repo, s)
 }
 
-// Policy returns the content of PolicyFile in the commit that HEAD of a repository names, "" if there is none.
-func (g *Git) Policy(ctx context.Context, spec string) (string, error) {
+// Base returns the commit that HEAD of a repository names, and the content of PolicyFile in it, "" if there is none.
+func (g *Git) Base(ctx context.Context, spec string) (commit, policy string, err error) {
 	t, err := g.openTarget(ctx, spec, "")
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer t.release()
-	_, head, err := g.resolveRef(ctx, t, "")
-	if err != nil {
-		return "", err
+	if _, commit, err = g.resolveRef(ctx, t, ""); err != nil {
+		return "", "", err
 	}
-	return g.readPolicy(ctx, t.gitdir, head)
+	policy, err = g.readPolicy(ctx, t.gitdir, commit)
+	return commit, policy, err
 }
 
 // readPolicy returns the content of PolicyFile in a commit. A policy that cannot be used is a refusal, never an empty one.

@@ -57,7 +57,7 @@ func openPolicy(ctx context.Context, env *setup.Env, repo string) (policy.Policy
 	if err != nil {
 		return p, err
 	}
-	text, err := git.Policy(ctx, worktree.Absolute(repo, cwd))
+	_, text, err := git.Base(ctx, worktree.Absolute(repo, cwd))
 	var refused *lattice.Refusal
 	switch {
 	case errors.As(err, &refused):

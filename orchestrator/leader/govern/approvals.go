@@ -23,8 +23,8 @@ type Approvals struct {
 	PolicyOf func(ctx context.Context, run string) (policy.Policy, error)
 }
 
-// personOf returns the user who made a request: the peer of the socket, else the user of this process.
-func personOf(ctx context.Context) audit.Who {
+// PersonOf returns the user who made a request: the peer of the socket, else the user of this process.
+func PersonOf(ctx context.Context) audit.Who {
 	if who := api.PeerOf(ctx); who != nil {
 		return *who
 	}
@@ -42,7 +42,7 @@ func personOf(ctx context.Context) audit.Who {
 // approval_incomplete if other people must approve as well.
 func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d lattice.Decision, comments string) error {
 	body := actionBody{Action: a.Name, Of: a.Key, Binding: bindingOf(a), Digest: bindingDigest(a), Comments: comments, Wait: wait}
-	subject, who := audit.Run(a.RunID), personOf(ctx)
+	subject, who := audit.Run(a.RunID), PersonOf(ctx)
 	if d == lattice.Reject {
 		return p.Ledger.Record(ctx, audit.ActionRejected, subject, "", body)
 	}
@@ -61,7 +61,7 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 		return problem.StoreProblem(err)
 	}
 	if err := p.Ledger.eachAction(a.RunID, audit.ActionApproved, func(e audit.Entry, b actionBody) {
-		if b.Of == a.Key && b.Digest == body.Digest && e.Who != nil && holds(e.At, rule.Approve.Expires) {
+		if b.Of == a.Key && b.Digest == body.Digest && e.Who != nil && Holds(e.At, rule.Approve.Expires) {
 			approvers = append(approvers, *e.Who)
 		}
 	}); err != nil {
@@ -92,7 +92,7 @@ func (p *Approvals) refuse(ctx context.Context, subject string, body actionBody,
 	return fault.Denied("approval_denied", "%s", reason).WithHint("lattice policy explain %s", body.Action)
 }
 
-// holds reports whether an approval of an instant has not expired.
-func holds(at time.Time, expires policy.Duration) bool {
+// Holds reports whether an approval of an instant has not expired.
+func Holds(at time.Time, expires policy.Duration) bool {
 	return expires == 0 || time.Since(at) < time.Duration(expires)
 }

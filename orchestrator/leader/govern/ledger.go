@@ -51,6 +51,22 @@ func (l *Ledger) Add(ctx context.Context, e audit.Entry, body any, after uint64)
 	return e, nil
 }
 
+// AddFact appends a fact of the control plane behind the entry after of its subject, or returns an earlier entry with its
+// key. Facts are read again, so nothing is left out of them.
+func (l *Ledger) AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error) {
+	raw, err := json.Marshal(fact)
+	if err != nil {
+		return e, fmt.Errorf("encode audit entry: %w", err)
+	}
+	who := PersonOf(ctx)
+	e.At, e.Who, e.Body = time.Now(), &who, raw
+	e, _, err = l.Store.AppendAudit(context.WithoutCancel(ctx), e, after)
+	if err != nil && !errors.Is(err, lattice.ErrConflict) {
+		err = problem.StoreProblem(fmt.Errorf("record %s of %s: %w", e.Kind, e.Subject, err))
+	}
+	return e, err
+}
+
 // RecordRun records who started a run, before the run exists.
 func (l *Ledger) RecordRun(ctx context.Context, id, flow, repo, from string) error {
 	return l.Record(ctx, audit.RunStarted, audit.Run(id), "started:"+id, map[string]any{"flow": flow, "repo": repo, "from": from})

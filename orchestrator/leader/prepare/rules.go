@@ -17,6 +17,7 @@ type Rules struct {
 	Server  []policy.Layer
 	Records *history.Records
 	States  *history.States
+	Git     *worktree.Git
 }
 
 // Of returns the policy of a run. The repository's part is the one of the base commit, recorded when the run was prepared.
@@ -40,6 +41,20 @@ func (r *Rules) Of(_ context.Context, run string) (policy.Policy, error) {
 	}
 	layer, err := repositoryLayer(text)
 	return p.Narrow(layer), err
+}
+
+// Base returns the commit that a run of a repository begins with now, "" without a repository, and the policy that holds.
+func (r *Rules) Base(ctx context.Context, repo string) (string, policy.Policy, error) {
+	p := policy.New(repo, r.Server...)
+	if repo == "" {
+		return "", p, nil
+	}
+	commit, text, err := r.Git.Base(ctx, repo)
+	if err != nil || text == "" {
+		return commit, p, err
+	}
+	layer, err := repositoryLayer(text)
+	return commit, p.Narrow(layer), err
 }
 
 // repositoryLayer reads the policy of a repository. One that cannot be used is a refusal.

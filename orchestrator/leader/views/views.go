@@ -50,7 +50,7 @@ func (vw *Views) Build(id string) (api.RunView, error) {
 		return api.RunView{}, err
 	}
 	v := api.RunView{
-		RunID: id, Flow: rec.Kept.FlowName, WorkItem: rec.WorkItem, Status: lattice.Pending, Sprite: rec.Sprite,
+		RunID: id, Flow: rec.Kept.FlowName, WorkItem: rec.WorkItem, IntentID: rec.Kept.Intent, Status: lattice.Pending, Sprite: rec.Sprite,
 		Repo: rec.Kept.Repo, CreatedAt: rec.Created, UpdatedAt: rec.Created, AgentEnv: rec.Kept.AgentEnv,
 		ResumedFrom: rec.Kept.ResumedFrom, MissingEnv: vw.Values.ListMissing(id, rec.Kept.AgentEnv),
 	}

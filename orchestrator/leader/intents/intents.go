@@ -1,0 +1,399 @@
+// Package intents carries intents out: it appends their facts to the audit log and starts their runs. Start with Pipeline.
+// What may happen to an intent is decided by package intent, whether it needs people by package policy. A fact is appended
+// before its effect; each append requires that no other fact came between, so that of several processes or requests one
+// succeeds and the others look again.
+package intents
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/policy"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Executor starts and shows runs. Start is idempotent by the key of the request.
+type Executor interface {
+	Start(ctx context.Context, r api.RunRequest) (api.RunView, error)
+	Run(ctx context.Context, id string) (api.RunView, error)
+	Cancel(ctx context.Context, id, by string) (api.RunView, error)
+}
+
+// Pipeline creates, decides and carries out intents (api.Intents).
+type Pipeline struct {
+	Facts    *govern.Ledger
+	Executor Executor
+	// BaseOf returns the commit that a run of a repository begins with, and the policy that holds there.
+	BaseOf func(ctx context.Context, repo string) (commit string, p policy.Policy, err error)
+}
+
+// CreateIntent creates an intent and takes it as far as it goes without people.
+func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (intent.State, error) {
+	kind, known := manifests.Intents()[r.Kind]
+	switch {
+	case !known:
+		return intent.State{}, fault.BadInput("intent_kind", "there is no kind of intent %q", r.Kind).WithHint("lattice intent create --help lists the kinds")
+	case r.Key == "":
+		return intent.State{}, fault.BadInput("bad_request", "an intent needs a key")
+	case kind.Repo && r.Repo == "":
+		return intent.State{}, fault.BadInput("no_repository", "an intent %s needs a repository", r.Kind).WithHint("--repo URL|PATH")
+	}
+	p, rules, err := x.plan(ctx, kind, r.Repo, r.Input)
+	if err != nil {
+		return intent.State{}, err
+	}
+	id := intent.ID(r.Key)
+	request := x.request(intent.State{ID: id, Subject: r.Subject, Plan: p})
+	request.DryRun = true // a plan that cannot run is refused now
+	if _, err := x.Executor.Start(ctx, request); err != nil {
+		return intent.State{}, err
+	}
+	proposed := intent.Fact{Type: intent.FactProposed, ID: id, Kind: r.Kind, Subject: r.Subject, Signal: cmp.Or(r.Signal, "api")}
+	if _, err := x.Facts.AddFact(ctx, audit.Entry{Kind: audit.Intent, Subject: audit.IntentOf(id), Key: "intent:" + id}, proposed, 0); err != nil {
+		return intent.State{}, err
+	}
+	s, err := x.load(id)
+	if err != nil {
+		return s, err
+	}
+	if s.Kind != r.Kind || s.Plan.Version > 0 && !bytes.Equal(s.Plan.Input, p.Input) {
+		return s, fault.Busy("intent_exists", "the key belongs to %s, which asks for something else", id).WithHint("choose another key")
+	}
+	return x.advance(ctx, s, &p, rules)
+}
+
+// plan returns the first version of a plan, and the policy that holds for it.
+func (x *Pipeline) plan(ctx context.Context, kind manifests.Intent, repo string, input json.RawMessage) (intent.Plan, policy.Policy, error) {
+	flow, ok := manifests.Flow(kind.Flow)
+	if !ok {
+		return intent.Plan{}, policy.Policy{}, fmt.Errorf("there is no flow %s", kind.Flow)
+	}
+	sum := sha256.Sum256(flow)
+	p := intent.Plan{Version: 1, Flow: kind.Flow, FlowSum: hex.EncodeToString(sum[:]), Repo: repo, Actions: kind.Actions, Keep: kind.Keep}
+	members := map[string]json.RawMessage{}
+	if len(input) > 0 {
+		if err := json.Unmarshal(input, &members); err != nil {
+			return p, policy.Policy{}, fault.BadInput("bad_input", "the input of an intent is one JSON object: %v", err)
+		}
+	}
+	for name, value := range kind.Input {
+		if _, given := members[name]; !given {
+			members[name] = value
+		}
+	}
+	raw, err := json.Marshal(members)
+	if err != nil {
+		return p, policy.Policy{}, err
+	}
+	p.Input = raw
+	var rules policy.Policy
+	p.Base, rules, err = x.BaseOf(ctx, repo)
+	return p, rules, err
+}
+
+// request returns the request for the run of an intent.
+func (x *Pipeline) request(s intent.State) api.RunRequest {
+	flow, _ := manifests.Flow(s.Plan.Flow)
+	return api.RunRequest{Flow: flow, Input: s.Plan.Input, Key: runKey(s), Detach: true, Options: api.Options{
+		FlowName: s.Plan.Flow, Repo: s.Plan.Repo, WorkItem: cmp.Or(s.Subject, s.ID), Keep: s.Plan.Keep, Intent: s.ID, Goal: manifests.Intents()[s.Kind].Does,
+	}}
+}
+
+// runKey returns the key of the run of an intent, by which starting it twice is the same as starting it once.
+func runKey(s intent.State) string {
+	sum := sha256.Sum256([]byte(s.ID + "\x00" + s.Digest))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+}
+
+// advance takes an intent as far as it goes without people. p is its first plan, nil if it has one.
+func (x *Pipeline) advance(ctx context.Context, s intent.State, p *intent.Plan, rules policy.Policy) (intent.State, error) {
+	verdict := rules.Intent(s.Kind)
+	for {
+		var f intent.Fact
+		switch {
+		case s.Status == intent.Proposed:
+			f = intent.Fact{Type: intent.FactClassified, Class: string(verdict.Class), Rule: verdict.Rule.String()}
+		case s.Status == intent.Classified && s.Plan.Version == 0 && p != nil:
+			f = intent.Fact{Type: intent.FactPlanned, Plan: p}
+		case s.Status == intent.Classified && s.Plan.Version > 0 && s.Decision == "":
+			f = intent.Fact{Type: intent.FactGated, Decision: verdict.Decision, Rule: verdict.Rule.String(), Reason: verdict.Reason}
+		case s.Status == intent.Classified && s.Decision == lattice.Allow:
+			return x.start(ctx, s)
+		case s.Status == intent.Executing || s.Status == intent.Waiting:
+			return x.start(ctx, s)
+		default:
+			return s, nil
+		}
+		var err error
+		if s, err = x.add(ctx, s, f); err != nil {
+			return s, err
+		}
+	}
+}
+
+// add appends a fact. If another one came between, it returns the state that the facts tell now, and no error.
+func (x *Pipeline) add(ctx context.Context, s intent.State, f intent.Fact) (intent.State, error) {
+	if _, err := intent.Apply(s, audit.Entry{Who: who(ctx)}, f); err != nil {
+		return s, fault.Busy("intent_state", "%s is %s: %v", s.ID, s.Status, err).WithHint("lattice intent show %s", s.ID)
+	}
+	_, err := x.Facts.AddFact(ctx, audit.Entry{Kind: audit.Intent, Subject: audit.IntentOf(s.ID)}, f, s.Last)
+	if err != nil && !errors.Is(err, lattice.ErrConflict) {
+		return s, err
+	}
+	return x.load(s.ID)
+}
+
+func who(ctx context.Context) *audit.Who {
+	w := govern.PersonOf(ctx)
+	return &w
+}
+
+// start records the run of an intent and starts it. After a crash in between it is started again, with the same key.
+func (x *Pipeline) start(ctx context.Context, s intent.State) (intent.State, error) {
+	if s.Run == "" {
+		var err error
+		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactStarted, Run: "run_" + runKey(s), Digest: s.Digest}); err != nil {
+			return s, err
+		}
+	}
+	if s.Status != intent.Executing {
+		return s, nil
+	}
+	if _, err := x.Executor.Start(ctx, x.request(s)); err != nil {
+		return s, fmt.Errorf("start the run of %s: %w", s.ID, err)
+	}
+	return s, nil
+}
+
+// load returns the state of an intent.
+func (x *Pipeline) load(id string) (intent.State, error) {
+	var entries []audit.Entry
+	if err := x.Facts.Store.Audit(audit.IntentOf(id), 0, func(e audit.Entry) error { entries = append(entries, e); return nil }); err != nil {
+		return intent.State{}, problem.StoreProblem(err)
+	}
+	return intent.Fold(entries)
+}
+
+// Intents lists all intents, the newest first.
+func (x *Pipeline) Intents(ctx context.Context) ([]intent.State, error) {
+	ids, err := x.ids()
+	if err != nil {
+		return nil, err
+	}
+	all := []intent.State{}
+	for _, id := range ids {
+		s, err := x.load(id)
+		if err == nil {
+			s, err = x.settle(ctx, s)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// ids returns the ids of all intents, the newest first.
+func (x *Pipeline) ids() (ids []string, err error) {
+	err = x.Facts.Store.Audit("", 0, func(e audit.Entry) error {
+		if id, ok := strings.CutPrefix(e.Key, "intent:"); ok && e.Kind == audit.Intent {
+			ids = append(ids, id)
+		}
+		return nil
+	})
+	slices.Reverse(ids)
+	if err != nil {
+		return nil, problem.StoreProblem(err)
+	}
+	return ids, nil
+}
+
+// Intent returns an intent with what became of its run.
+func (x *Pipeline) Intent(ctx context.Context, id string) (intent.State, error) {
+	s, err := x.find(id)
+	if err != nil {
+		return s, err
+	}
+	return x.settle(ctx, s)
+}
+
+// find returns the intent that a person means: an id, a unique prefix, or "" for the newest.
+func (x *Pipeline) find(id string) (intent.State, error) {
+	ids, err := x.ids()
+	if err != nil {
+		return intent.State{}, err
+	}
+	found := slices.DeleteFunc(slices.Clone(ids), func(have string) bool { return !strings.HasPrefix(have, id) })
+	switch {
+	case len(found) == 0:
+		return intent.State{}, fault.NotFound("intent_not_found", "there is no intent %s", id).WithHint("lattice intent ls")
+	case len(found) > 1 && id != "" && !slices.Contains(found, id):
+		return intent.State{}, fault.BadInput("intent_ambiguous", "the id fits %d intents", len(found)).WithHint("write more of the id; lattice intent ls lists them")
+	case slices.Contains(found, id):
+		return x.load(id)
+	}
+	return x.load(found[0])
+}
+
+// settle records what became of the run of an intent.
+func (x *Pipeline) settle(ctx context.Context, s intent.State) (intent.State, error) {
+	if s.Status != intent.Executing && s.Status != intent.Waiting {
+		return s, nil
+	}
+	v, err := x.Executor.Run(ctx, s.Run)
+	if p := fault.As(err); p != nil && p.Exit == protocol.ExitNotFound {
+		return s, nil // it was recorded and not started: approve starts it
+	}
+	if err != nil {
+		return s, err
+	}
+	var f intent.Fact
+	switch v.Status {
+	case lattice.Succeeded, lattice.Failed, lattice.Canceled:
+		f = intent.Fact{Type: intent.FactEnded, Status: intent.Status(v.Status), Run: s.Run}
+		if v.Error != nil {
+			f.Reason = v.Error.Message
+		}
+	case lattice.Waiting, lattice.Blocked, lattice.BlockedWaitingForUser:
+		if s.Status == intent.Waiting {
+			return s, nil
+		}
+		f = intent.Fact{Type: intent.FactWaiting, Run: s.Run}
+	default:
+		if s.Status == intent.Executing {
+			return s, nil
+		}
+		f = intent.Fact{Type: intent.FactResumed, Run: s.Run}
+	}
+	return x.add(ctx, s, f)
+}
+
+// DecideIntent approves, rejects or cancels an intent.
+func (x *Pipeline) DecideIntent(ctx context.Context, id string, d api.IntentDecision) (intent.State, error) {
+	s, err := x.Intent(ctx, id)
+	if err != nil {
+		return s, err
+	}
+	switch d.Decision {
+	case "approve":
+		return x.approve(ctx, s, d)
+	case "reject":
+		if s.Status == intent.Rejected {
+			return s, nil
+		}
+		return x.add(ctx, s, intent.Fact{Type: intent.FactRejected, Reason: d.Reason})
+	case "cancel":
+		return x.cancel(ctx, s, d)
+	}
+	return s, fault.BadInput("bad_request", "an intent is approved, rejected or canceled")
+}
+
+func (x *Pipeline) cancel(ctx context.Context, s intent.State, d api.IntentDecision) (intent.State, error) {
+	if s.Status == intent.Canceled {
+		return s, nil
+	}
+	if s.Status == intent.Executing || s.Status == intent.Waiting {
+		_, err := x.Executor.Cancel(ctx, s.Run, who(ctx).Name)
+		if p := fault.As(err); err != nil && (p == nil || p.Exit != protocol.ExitNotFound) {
+			return s, err
+		}
+		if s, err = x.settle(ctx, s); err != nil || s.Status.Ended() {
+			return s, err
+		}
+	}
+	return x.add(ctx, s, intent.Fact{Type: intent.FactCanceled, Reason: d.Reason})
+}
+
+// approve records a person's approval of the present plan, and starts the run if it suffices.
+func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDecision) (intent.State, error) {
+	if s.Status == intent.Executing || s.Status == intent.Waiting {
+		return x.start(ctx, s)
+	}
+	if s.Status != intent.Gated && len(s.Approvals) > 0 && strings.HasPrefix(s.Digest, d.Plan) {
+		return s, nil // it was approved before
+	}
+	if s.Status != intent.Gated {
+		return s, fault.Busy("intent_state", "%s is %s; there is nothing to approve", s.ID, s.Status).WithHint("lattice intent show %s", s.ID)
+	}
+	if d.Plan != "" && !strings.HasPrefix(s.Digest, d.Plan) {
+		return s, fault.Busy("plan_changed", "the plan of %s is version %d with the digest %.12s, not %.12s", s.ID, s.Plan.Version, s.Digest, d.Plan).WithHint("lattice intent show %s", s.ID)
+	}
+	fresh, rules, err := x.plan(ctx, manifests.Intents()[s.Kind], s.Plan.Repo, s.Plan.Input)
+	if err != nil {
+		return s, err
+	}
+	fresh.Version = s.Plan.Version
+	if fresh.Digest() != s.Digest { // the repository or the flow moved: what was seen is not what would be done
+		fresh.Version++
+		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactPlanned, Plan: &fresh}); err != nil {
+			return s, err
+		}
+		return s, fault.Busy("plan_changed", "the plan of %s has changed: version %d begins with the commit %.12s", s.ID, s.Plan.Version, s.Plan.Base).WithHint("lattice intent show %s; then approve again", s.ID)
+	}
+	verdict := rules.Intent(s.Kind)
+	if verdict.Decision == lattice.Deny {
+		return s, fault.Denied("denied_by_policy", "%s", verdict.Reason).WithHint("the rule is %s", verdict.Rule)
+	}
+	for s.Status == intent.Gated { // until this approval is recorded, or another one suffices
+		approvers, requesters := people(s, verdict.Approve.Expires)
+		more, reason := verdict.Approve.Admits(govern.PersonOf(ctx), requesters, approvers)
+		if reason != "" {
+			if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactRefused, Digest: s.Digest, Reason: reason}); err != nil {
+				return s, err
+			}
+			return s, fault.Denied("approval_denied", "%s", reason).WithHint("lattice policy explain %s", s.Kind)
+		}
+		before := len(s.Approvals)
+		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactApproved, Digest: s.Digest, Reason: d.Reason}); err != nil {
+			return s, err
+		}
+		if !slices.ContainsFunc(s.Approvals[min(before, len(s.Approvals)):], func(a intent.Approval) bool { return a.Who.UID == govern.PersonOf(ctx).UID }) {
+			continue // another fact came first
+		}
+		if more > 0 {
+			return s, fault.New(protocol.ExitWaiting, "approval_incomplete", "your approval of %s is recorded; it needs %d more", s.ID, more).WithHint("another person: lattice intent approve %s", s.ID)
+		}
+		return x.start(ctx, s)
+	}
+	if s.Status != intent.Executing && s.Status != intent.Waiting {
+		return s, fault.Busy("intent_state", "%s is %s; there is nothing to approve", s.ID, s.Status).WithHint("lattice intent show %s", s.ID)
+	}
+	return x.start(ctx, s)
+}
+
+// people returns who approved the present plan, as far as that holds, and who asked for it.
+func people(s intent.State, expires policy.Duration) (approvers, requesters []audit.Who) {
+	for _, a := range s.Approvals {
+		if govern.Holds(a.At, expires) {
+			approvers = append(approvers, a.Who)
+		}
+	}
+	if s.ProposedBy != nil {
+		requesters = append(requesters, *s.ProposedBy)
+	}
+	return approvers, requesters
+}
+
+// Covers reports whether people approved a plan that names an action, for the run of an intent.
+func (x *Pipeline) Covers(id, run, action string) (bool, error) {
+	s, err := x.load(id)
+	return s.Run == run && len(s.Approvals) > 0 && slices.Contains(s.Plan.Actions, action), err
+}
