@@ -90,7 +90,7 @@ func (t parallelOp) finishJoined(node *ir.Node, mp *runstate.Mapping) {
 // loopOp is a LOOP: iterations one after the other.
 type loopOp struct{ body }
 
-// Begin begins a LOOP: what its first iteration finds is init.
+// Begin starts a LOOP. $item of the first iteration is the value of init.
 func (t loopOp) Begin(node *ir.Node) {
 	var first any
 	if len(node.Init) > 0 {
@@ -153,9 +153,9 @@ func (t loopOp) Advance(node *ir.Node) {
 	}
 }
 
-func (t loopOp) failCondition(what string, f *ir.Failure) {
+func (t loopOp) failCondition(name string, f *ir.Failure) {
 	t.Close()
-	f.Message = what + ": " + f.Message
+	f.Message = name + ": " + f.Message
 	t.FailAttempt(f)
 }
 
@@ -196,12 +196,12 @@ func (t subgraphOp) Advance(node *ir.Node) {
 	t.CompleteNode(map[string]any{"result": it.Result}, nil)
 }
 
-// Time limits of nodes that run others inside. The timer of one attempt begins with it; as a pending command it counts from
-// when it was journaled, whoever drives the run later. When it goes off, everything inside is given up, calls under way are
-// stopped, questions are withdrawn, and the node fails with timeout.
+// Timeouts of nodes that run others inside. Each attempt has a timer, a pending command whose time counts from its entry in
+// the journal. When it fires, the iterations are dropped: calls that are under way are stopped, questions are withdrawn, and
+// the node fails with timeout.
 //
-// One thing is not given up: a call that may have changed the world (DESIGN 14). The node waits for its end, or for a
-// person to settle it, begins nothing more meanwhile, and fails then.
+// An iteration whose call may have changed the world is not dropped (DESIGN 14). The node starts nothing more, waits until
+// the call has ended or a person has settled it, and then fails.
 
 // startTimer sets the timer of the current node.
 func (t body) startTimer(node *ir.Node) {
@@ -219,7 +219,7 @@ func (t body) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	return nil
 }
 
-// expire begins to give up what runs inside of the current node.
+// expire starts to drop the iterations of the current node.
 func (t body) expire() {
 	t.Visit.Map.Expired = true
 	t.Run.State.Overdue = append(t.Run.State.Overdue, t.Path)

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// cacheKey is by what the current call's answer is kept, "" when it is not.
+// cacheKey returns the key under which the result of the current call is cached, "" if it is not.
 func (t callOp) cacheKey(node *ir.Node) string {
 	c := t.Visit.Call
 	if node.Cache != ir.CacheRun || node.Compensate != nil || c.Class != manifests.ClassRead && c.Class != manifests.ClassIdempotent {
@@ -24,7 +24,7 @@ func (t callOp) cacheKey(node *ir.Node) string {
 	if len(node.IdempotencyKey) > 0 {
 		given = c.IdempotencyKey
 	}
-	// What was written in a copy is not in the sprite.
+	// Files that were written in a fork are not in the sprite.
 	return lattice.DerivedKey("call", t.Sprite(), strconv.FormatBool(node.ForksSprites()), c.Skill, string(c.Input), string(c.Class), grants, given)
 }
 
@@ -41,7 +41,7 @@ func (t llmOp) cacheKey(node *ir.Node, at ladder.Rung, q inquiry) string {
 	}
 	rules, err := expr.Marshal(held)
 	if f != nil || err != nil {
-		return "" // the question itself says why
+		return "" // the request itself reports why
 	}
 	r.BudgetUSD, r.Trimmed = nil, nil
 	return lattice.DerivedKey("model", r.Digest(), string(rules))
@@ -80,10 +80,10 @@ func (t llmOp) finishFromCache(node *ir.Node) bool {
 	return true
 }
 
-// reuseCopy has the copy in which the answer was made stand for that of the current call, which needs none.
+// reuseCopy makes the fork in which the cached result was made the fork of the current call.
 func (t callOp) reuseCopy(node *ir.Node, name string) {
 	m := t.Run
-	if t.Visit.Call.Sprite != t.Sprite() { // it was made, before the answer was there
+	if t.Visit.Call.Sprite != t.Sprite() { // the fork was made before the result was cached
 		t.releaseCopy(node, false)
 	}
 	if node.KeepSprite && !slices.Contains(m.State.Kept, name) {

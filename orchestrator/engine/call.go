@@ -15,11 +15,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// maxLosses is how often one attempt may be cut off before it counts as failed. The end of a leader cuts off, too, and
-// people end leaders for reasons of their own.
+// maxLosses is the number of times that one attempt may be cut off before it counts as failed. It is generous because the
+// end of a leader cuts off calls, too.
 const maxLosses = 5
 
-// callOp is a TOOL_CALL: a call of a skill in a sprite.
+// callOp is the operation of TOOL_CALL: a call of a skill in a sprite.
 type callOp struct{ *machine.Thread }
 
 // Begin begins an attempt of a TOOL_CALL: first the boundary that is owed, then the call.
@@ -86,7 +86,7 @@ func (t callOp) Send() {
 	call := t.Visit.Call
 	pair, paired := m.State.Pairs[call.Sprite]
 	owed := call.Class == manifests.ClassSprite || call.Class == manifests.ClassWorld
-	first := !paired && call.Class != manifests.ClassRead // a run can always be taken back to its beginning
+	first := !paired && call.Class != manifests.ClassRead // a run can always be rewound to its start
 	durable := m.State.Disk != "" && call.Class == manifests.ClassWorld
 	if first || owed && m.State.Dirty[call.Sprite] || durable && !pair.Durable {
 		t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: call.Sprite, Durable: durable})
@@ -105,7 +105,7 @@ func (t callOp) Dispatch() {
 		return
 	}
 	v := t.Visit
-	if node := m.Program.Node(t.Node); v.Losses == 0 && v.Call.Resume == nil && t.finishFromCache(node) { // another got it meanwhile
+	if node := m.Program.Node(t.Node); v.Losses == 0 && v.Call.Resume == nil && t.finishFromCache(node) { // another thread has got the result in the meantime
 		m.State.Calls--
 		return
 	}
@@ -113,7 +113,7 @@ func (t callOp) Dispatch() {
 	if pair, ok := m.State.Pairs[v.Call.Sprite]; ok {
 		v.Before = &pair
 	}
-	// Whatever is not read may have written files, which a later restore must not take back unseen.
+	// A call of any class but read may write files, which a later restore must not remove unnoticed.
 	if v.Call.Class != manifests.ClassRead {
 		m.State.Dirty[v.Call.Sprite] = true
 		m.InvalidateCache(v.Call.Sprite)
@@ -177,7 +177,7 @@ func evalArguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) 
 	}
 	args, ok := v.(map[string]any)
 	if !ok {
-		return nil, machine.Failf(ir.FailStateType, "the arguments of %s are no object", node.ID)
+		return nil, machine.Failf(ir.FailStateType, "the arguments of %s are not an object", node.ID)
 	}
 	args = maps.Clone(args)
 	maps.DeleteFunc(args, func(_ string, v any) bool { return v == nil })
@@ -252,7 +252,7 @@ func (t callOp) finishCall(f lattice.CallFinished) error {
 	return nil
 }
 
-// completeCall completes the node of a call with what it answered.
+// completeCall completes the node of a call with its result.
 func (t callOp) completeCall(data any) {
 	node := t.Run.Program.Node(t.Node)
 	var ports map[string]any
@@ -266,8 +266,8 @@ func (t callOp) completeCall(data any) {
 	t.CompleteNode(data, ports)
 }
 
-// callLost is DESIGN 14: read and idempotent skills run again, a sprite skill runs again on restored files, and what
-// may have changed the world is a person's to settle.
+// callLost repeats a call whose stream broke off, on restored files if it is of class sprite. A person settles the outcome
+// of a call of class world (DESIGN 14).
 func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
 	v := t.Visit
 	if v.Call.Class == manifests.ClassWorld {
@@ -282,7 +282,7 @@ func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
 	t.sendAgain(c.Sprite)
 }
 
-// askOutcome asks a person what became of the current call, of class world.
+// askOutcome asks a person for the outcome of the current call, which is of class world.
 func (t callOp) askOutcome(detail string) {
 	t.OpenWait(lattice.Wait{
 		Kind:     lattice.WaitUnknown,
@@ -314,7 +314,7 @@ func (t callOp) checkpointTaken(c lattice.Command) error {
 	switch {
 	case t.runsInCopy() && c.Sprite != v.Call.Sprite: // of which the call's own sprite is a copy
 		t.makeCopy()
-	case v.Suspended != nil: // the calls beside it have ended
+	case v.Suspended != nil: // its siblings have ended
 		t.requestInputs(*v.Suspended.Deferred)
 	default:
 		t.Dispatch()

@@ -8,18 +8,18 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// A TOOL_CALL with a sprite of its own runs in a copy of the one around, made of a checkpoint of that as it is when the
-// attempt begins. Every attempt has a new copy. What the call writes there is seen by nobody else; its output goes on. Copies
-// are removed when the run has ended, but for those of State.Kept.
+// A TOOL_CALL with sprite "fork" runs in a fork of the enclosing sprite, made from a checkpoint that is taken when the attempt
+// starts. Each attempt has a fork of its own. Other nodes do not see the files that the call writes there, only its output.
+// Forks are removed when the run has ended, except those of State.Kept.
 
-// copyName is that of the copy for the current attempt. All copies of a run begin with the name of its sprite.
+// copyName returns the name of the fork for the current attempt. It begins with the name of the enclosing sprite.
 func (t callOp) copyName() string {
 	v := t.Visit
 	key := lattice.DerivedKey(t.Run.State.RunID, strconv.Itoa(t.Run.State.Epoch), t.Path, t.Node, strconv.Itoa(v.Number), strconv.Itoa(v.Attempt))
 	return fmt.Sprintf("%.40s-%s", t.Sprite(), key[:12])
 }
 
-// makeCopy makes the copy in which the current call runs, from a checkpoint that it takes first if there is none.
+// makeCopy makes the fork in which the current call runs. It takes a checkpoint first if there is none of the present files.
 func (t callOp) makeCopy() {
 	from := t.Sprite()
 	pair, paired := t.Run.State.Pairs[from]
@@ -36,7 +36,8 @@ func (t callOp) runsInCopy() bool {
 	return t.Run.State.Undoing == nil && v != nil && v.Call != nil && t.Run.Program.Node(t.Node).ForksSprites()
 }
 
-// releaseCopy forgets the copy of a call that has ended; kept says whether it shall stay behind the run.
+// releaseCopy forgets the fork of a call that has ended. If the call succeeded and its node has keep_sprite, the fork is kept
+// after the run.
 func (t callOp) releaseCopy(node *ir.Node, ok bool) {
 	m := t.Run
 	if !t.runsInCopy() {

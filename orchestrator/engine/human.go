@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// humanOp is a HUMAN node: a question to a person.
+// humanOp is the operation of HUMAN: a question to a person.
 type humanOp struct{ *machine.Thread }
 
 func (t humanOp) Answered(node *ir.Node, c lattice.Command, f lattice.Fact) error {
@@ -71,8 +71,8 @@ func (t humanOp) openQuestion(node *ir.Node) {
 	}
 }
 
-// explainMisfit says why an answer does not fit the node's answer_schema, "" if it does.
-func (t humanOp) explainMisfit(node *ir.Node, answer any) string {
+// explainMismatch says why an answer does not fit the node's answer_schema, "" if it does.
+func (t humanOp) explainMismatch(node *ir.Node, answer any) string {
 	schema := t.Run.Program.AnswerSchema(node)
 	if schema == nil {
 		return ""
@@ -93,7 +93,7 @@ func (t humanOp) Decided(w lattice.Wait, f lattice.Answered, inputs map[string]a
 	m := t.Run
 	out := map[string]any{"approved": true, "comments": f.Comments}
 	maps.Copy(out, inputs)
-	if why := t.explainMisfit(m.Program.Node(w.Node), m.Program.Judged(m.Program.Node(w.Node), out)); why != "" && f.Decision != lattice.Reject {
+	if why := t.explainMismatch(m.Program.Node(w.Node), m.Program.Judged(m.Program.Node(w.Node), out)); why != "" && f.Decision != lattice.Reject {
 		return fmt.Errorf("%w: %s does not take this answer: %s", machine.ErrAnswer, w.Node, why)
 	}
 	t.CloseWait(w)
@@ -115,7 +115,7 @@ func (t humanOp) questionTimedOut(w lattice.Wait) {
 	node := t.Run.Program.Node(w.Node)
 	t.CloseWait(w)
 	if node.OnTimeout != "default" {
-		t.FailAttempt(machine.Failf(ir.FailHumanTimeout, "nobody answered %s within %g seconds", node.ID, node.TimeoutS))
+		t.FailAttempt(machine.Failf(ir.FailHumanTimeout, "%s was not answered within %g seconds", node.ID, node.TimeoutS))
 		return
 	}
 	out, f := expr.Eval(node.Answer, t.Scope(nil))
@@ -123,7 +123,7 @@ func (t humanOp) questionTimedOut(w lattice.Wait) {
 		t.FailVisit(f)
 		return
 	}
-	if why := t.explainMisfit(node, out); why != "" {
+	if why := t.explainMismatch(node, out); why != "" {
 		t.FailVisit(machine.Failf(ir.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
 		return
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// inquiry is what one visit of a node asks about. It is worked out anew whenever it is needed: nothing that it reads
-// changes while the node is at work.
+// inquiry is the content of the prompts of one visit of a node. It is computed again whenever it is needed: nothing that it
+// reads changes during the visit.
 type inquiry struct {
 	in          map[string]any // as it is shown
 	whole       []any          // LLM_CHOOSE: the candidates before they were shortened
@@ -68,7 +68,7 @@ func (t llmOp) chooseWithoutModel(node *ir.Node, q inquiry) bool {
 	return true
 }
 
-// buildPrompt evaluates the inputs of a node and what its answers are held against.
+// buildPrompt evaluates the inputs of a node and collects the checks of its answers.
 func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *ir.Failure) {
 	in, f := t.EvalInputs(node)
 	if f != nil {
@@ -104,11 +104,11 @@ func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
-		return machine.Failf(ir.FailStateType, "the labels of %s are no array with something in it", node.ID)
+		return machine.Failf(ir.FailStateType, "the labels of %s must be a non-empty array", node.ID)
 	}
 	for _, label := range list {
 		if text, ok := label.(string); !ok || text == "" {
-			return machine.Failf(ir.FailStateType, "a label of %s is no text", node.ID)
+			return machine.Failf(ir.FailStateType, "a label of %s is not a non-empty string", node.ID)
 		}
 	}
 	q.labels = list
@@ -118,8 +118,8 @@ func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
 	return nil
 }
 
-// addCandidates finds out what there is to choose from. Those that the model sees may be shortened, and there may be fewer
-// of them; what is chosen is the whole one.
+// addCandidates evaluates the candidates of a choice. The model may see fewer or shortened ones; the choice is always the
+// complete candidate.
 func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	expression := node.Candidates
 	if expression == nil {
@@ -136,7 +136,7 @@ func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	all, ok := v.([]any)
 	shown, listed := q.in["candidates"].([]any)
 	if !ok || !listed {
-		return machine.Failf(ir.FailStateType, "the candidates of %s are no array", node.ID)
+		return machine.Failf(ir.FailStateType, "the candidates of %s are not an array", node.ID)
 	}
 	member := node.IDField
 	if member == "" {
@@ -158,7 +158,7 @@ func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	return nil
 }
 
-// candidateID is the id of a candidate, and its JSON, by which ids are told apart.
+// candidateID returns the id of a candidate, and its JSON, by which ids are compared.
 func candidateID(candidate any, member string) (id any, key string, ok bool) {
 	object, _ := candidate.(map[string]any)
 	switch id = object[member]; id.(type) {
@@ -176,7 +176,7 @@ func (t llmOp) Dispatch() {
 		return
 	}
 	node, at := m.Program.Node(t.Node), t.Visit.Asking
-	if at.Try == 1 && t.finishFromCache(node) { // another got it meanwhile
+	if at.Try == 1 && t.finishFromCache(node) { // another thread has got the answer in the meantime
 		return
 	}
 	q, f := t.buildPrompt(node)
@@ -202,7 +202,7 @@ func (t llmOp) Dispatch() {
 func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.ModelRequest, *ir.Failure) {
 	template, ok := t.Run.Program.Template(node)
 	if !ok {
-		return lattice.ModelRequest{}, machine.Failf(ir.FailRef, "the prompt template %s is not there as the run was started with it", node.PromptTemplate)
+		return lattice.ModelRequest{}, machine.Failf(ir.FailRef, "the prompt template %s differs from the one that the run was started with, or is gone", node.PromptTemplate)
 	}
 	system, user, f := ladder.Prompt(template, q.checks.Schema, q.in, at.Packet)
 	if f != nil {
@@ -215,7 +215,7 @@ func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.M
 	if len(q.trims) > 0 {
 		text, err := expr.Marshal(q.trims)
 		if err != nil {
-			return r, machine.Failf(ir.FailStateType, "encode what was shortened: %v", err)
+			return r, machine.Failf(ir.FailStateType, "encode the list of shortened inputs: %v", err)
 		}
 		r.Trimmed = text
 	}
@@ -229,8 +229,9 @@ func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.M
 	return r, nil
 }
 
-// checkBudget holds a question against the limits on calls and tokens before it is asked. A prompt has about a token for four
-// bytes; what is under way may use all that it is allowed. Money is held against prices, which whoever asks knows.
+// checkBudget compares a request with the limits on calls and tokens before it is sent. A prompt is estimated at one token for
+// four bytes; requests that are pending may use all tokens that they are allowed. The driver checks the cost, because it
+// knows the prices.
 func (t llmOp) checkBudget(r lattice.ModelRequest) *ir.Failure {
 	l := t.Run.Program.Doc.Limits
 	if l == nil {
@@ -260,10 +261,10 @@ func estimateTokens(r lattice.ModelRequest) int {
 
 func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
 	if c.Model != nil && c.Model.Digest() != f.Request {
-		return fmt.Errorf("the answer to %s is one to another question: %s was asked, %s is recorded", f.CommandID, c.Model.Digest(), f.Request)
+		return fmt.Errorf("the answer to %s belongs to another request: %s was sent, %s is recorded", f.CommandID, c.Model.Digest(), f.Request)
 	}
 	if t.Visit == nil || t.Visit.Asking == nil {
-		return errors.New("an answer for a node that asks nothing")
+		return errors.New("an answer for a node that has not asked a model")
 	}
 	t.Run.CountUsage(c.Node, 0, f.Usage)
 	node, at := t.Run.Program.Node(c.Node), t.Visit.Asking
@@ -292,7 +293,7 @@ func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
 	return nil
 }
 
-// exhaustedFailure is the failure of a node after its last question. The last answer is in its data, and nowhere else.
+// exhaustedFailure returns the failure of a node after its last attempt. Its data has the last answer.
 func exhaustedFailure(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r lattice.ModelReply) *ir.Failure {
 	f := machine.Failf(v.Kind, "%s", v.Message)
 	if at.Try > 1 {
@@ -312,7 +313,7 @@ func exhaustedFailure(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r latti
 	return f
 }
 
-// chosen is the whole candidate that an answer names, nil for other ops.
+// chosen returns the complete candidate that an answer names, nil for other ops.
 func (q inquiry) chosen(answer any) any {
 	object, _ := answer.(map[string]any)
 	want, err := expr.Marshal(object["id"])
@@ -324,7 +325,7 @@ func (q inquiry) chosen(answer any) any {
 	return nil
 }
 
-// completeAnswer completes a node with an answer that holds. Beside the answer's members its ports say what it took.
+// completeAnswer completes a node with a valid answer. Further ports hold the number of attempts, the model class and so on.
 func (t llmOp) completeAnswer(node *ir.Node, out, item any) {
 	ports := map[string]any{"attempts": machine.Number(0), "escalated": false, "repaired": false, "cached": false, "class": nil, "item": item}
 	if at := t.Visit.Asking; at != nil {

@@ -12,15 +12,15 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// What runs inside of a node: the iterations of a MAP and of a LOOP, the branches of a PARALLEL, the document of a
-// SUBGRAPH. They are lanes in the visit of their node. However many run at once and whatever order their facts arrive in,
-// a MAP or PARALLEL ends as if they had run one after the other: results are taken in their order, and of several failures
-// the first one in it counts. Only a PARALLEL that joins any is a race, which the journal decides.
+// MAP, PARALLEL, LOOP and SUBGRAPH run iterations: items, branches, rounds, a document. Each is a lane in the visit of its
+// node. MAP and PARALLEL end as if their iterations had run one after the other, in whatever order facts arrive: results are
+// taken in item order, and of several failures the first in that order counts. Only the outcome of a PARALLEL with join
+// "any" depends on the order of facts in the journal.
 
 // body is the part that all nodes share which run others inside: the timer of the attempt, and iterations.
 type body struct{ *machine.Thread }
 
-// fanOut is what MAP and PARALLEL share: iterations that run at once and whose results are taken in their order.
+// fanOut is shared by MAP and PARALLEL: iterations that run at once and whose results are taken in order.
 type fanOut struct{ body }
 
 // mapOp is a MAP: a body for each item of a list.
@@ -74,8 +74,8 @@ func (t body) forksSprites(node *ir.Node) bool {
 	return node.ForksSprites() && t.Run.State.Sprite != ""
 }
 
-// evalItems evaluates the items of the current MAP. While it is at work nothing that they may read changes, so that they are
-// kept, but not written down.
+// evalItems evaluates the items of the current MAP. They cannot change during the visit, so that they are kept in memory but
+// are no part of the encoded state.
 func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
 	mp := t.Visit.Map
 	if mp != nil && mp.Evaluated != nil {
@@ -88,7 +88,7 @@ func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, machine.Failf(ir.FailStateType, "the items of %s are no array", node.ID)
+		return nil, machine.Failf(ir.FailStateType, "the items of %s are not an array", node.ID)
 	}
 	if mp != nil {
 		mp.Evaluated = list
@@ -192,8 +192,8 @@ func (t fanOut) dropDoomed(node *ir.Node) bool {
 	return false
 }
 
-// tolerates reports whether a node goes on after this failure, the nth by item order. What ALL does not catch, nothing
-// collects.
+// tolerates reports whether a node continues after this failure, the nth in item order. Failures that ALL does not catch are
+// never collected.
 func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
 	collects := node.OnError == "collect" || node.Join == ir.JoinAny || node.Join == ir.JoinSettled
 	if !collects || !machine.CoversKind([]string{"ALL"}, f.Kind) {
@@ -205,17 +205,17 @@ func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
 // innerFailure is an iteration's failure, which came behind others that were tolerated, as its node's.
 func innerFailure(node *ir.Node, it *runstate.Iteration, tolerated int) *ir.Failure {
 	f := *it.Failure
-	what := fmt.Sprintf("item %d", it.Index)
+	name := fmt.Sprintf("item %d", it.Index)
 	switch node.Op {
 	case ir.OpParallel:
-		what = "branch " + node.Branches[it.Index].Name
+		name = "branch " + node.Branches[it.Index].Name
 	case ir.OpLoop:
-		what = fmt.Sprintf("iteration %d", it.Index)
+		name = fmt.Sprintf("iteration %d", it.Index)
 	case ir.OpSubgraph:
-		what = "the subgraph"
+		name = "the subgraph"
 	default:
 	}
-	f.Message = fmt.Sprintf("%s failed at %s: %s", what, f.Node, f.Message)
+	f.Message = fmt.Sprintf("%s failed at %s: %s", name, f.Node, f.Message)
 	if tolerated > 0 {
 		f.Message = fmt.Sprintf("%d failed before; %s", tolerated, f.Message)
 	}

@@ -345,7 +345,7 @@ func TestTakenBackOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := endOf(s, calm)
-	if len(want.Effects) != 7 || !strings.HasSuffix(want.Failure.Message, "taken back: l[1]/c, l[0]/c, b, a") {
+	if len(want.Effects) != 7 || !strings.HasSuffix(want.Failure.Message, "undone: l[1]/c, l[0]/c, b, a") {
 		t.Fatalf("undisturbed: %d effects, %v", len(want.Effects), want.Failure)
 	}
 	checkReplay(t, p, calm)

@@ -332,7 +332,7 @@ func TestCompensate(t *testing.T) {
 				}
 			}
 			c.is(lattice.Failed, ir.FailInvariant, "")
-			if want := "too bad; taken back: b, a"; c.s.Failure.Message != want {
+			if want := "too bad; undone: b, a"; c.s.Failure.Message != want {
 				t.Errorf("message %q, want %q", c.s.Failure.Message, want)
 			}
 		},
@@ -342,7 +342,7 @@ func TestCompensate(t *testing.T) {
 			c.boundary("v")
 			c.finish(`{}`)
 			c.is(lattice.Failed, ir.FailInvariant, "")
-			if want := "too bad; taken back: a; NOT taken back: b (m.world: no)"; c.s.Failure.Message != want {
+			if want := "too bad; undone: a; NOT undone: b (m.world: no)"; c.s.Failure.Message != want {
 				t.Errorf("message %q, want %q", c.s.Failure.Message, want)
 			}
 		},

@@ -49,7 +49,7 @@ func (t callOp) finishFromRecord() bool {
 	return true
 }
 
-// resumeFromRecord resumes the current call with what became of its action before the power was lost.
+// resumeFromRecord resumes the current call with the outcome of its action before the loss of power, if that is recorded.
 func (t callOp) resumeFromRecord(action string) bool {
 	r, found := t.takeRecord(action)
 	if !found {

@@ -182,7 +182,7 @@ func (t switchOp) Begin(node *ir.Node) {
 		}
 	}
 	if chosen == "" {
-		t.FailVisit(machine.Failf(ir.FailNoEdge, "no case of %s is true and there is no default", node.ID))
+		t.FailVisit(machine.Failf(ir.FailNoEdge, "no case of %s is true and it has no default", node.ID))
 		return
 	}
 	t.CompleteNode(map[string]any{"case": chosen}, nil)

@@ -15,13 +15,13 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// callSuspended is a skill's WAITING: policy or a person decides what it is resumed with.
+// callSuspended takes WAITING from a skill. Policy or a person decides with which inputs the call is resumed.
 func (t callOp) callSuspended(c lattice.Command, f lattice.CallSuspended) error {
 	m := t.Run
 	if f.CheckpointID == "" {
 		return errors.New("CallSuspended without a checkpoint id; the driver takes one before it reports")
 	}
-	if !m.CountStep() { // a skill that waits for ever is a loop, too
+	if !m.CountStep() { // a skill that waits again and again is a loop, too
 		return nil
 	}
 	if t.HasSiblings() {
@@ -35,8 +35,8 @@ func (t callOp) callSuspended(c lattice.Command, f lattice.CallSuspended) error 
 	return nil
 }
 
-// requestInputs asks for what the current call waits for. It is resumed by the checkpoint id of its own WAITING, which is the
-// one that its journal knows; the files may be those of a later checkpoint, the sprite's pair.
+// requestInputs asks for the inputs that the current call waits for. The call is resumed with the checkpoint id of its own
+// WAITING, the only one in its journal; the files may be those of a later checkpoint, the pair of the sprite.
 func (t callOp) requestInputs(f lattice.CallSuspended) {
 	sprite := t.Visit.Call.Sprite
 	t.Visit.Suspended = &runstate.Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
@@ -163,7 +163,7 @@ func (t callOp) resumeCall(inputs map[string]any, by, at string) {
 	t.RestoreFiles(m.State.Pairs[call.Sprite])
 }
 
-// outcomeAnswered is a person's word on a world call whose outcome nobody knows.
+// outcomeAnswered takes a person's answer about a world call whose outcome is unknown.
 func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {
 	m := t.Run
 	outcome, _ := inputs["outcome"].(string)
@@ -172,16 +172,16 @@ func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 		result = map[string]any{}
 	}
 	if f.Decision != lattice.Answer || !slices.Contains(w.Choices, outcome) {
-		return fmt.Errorf("%w: say what became of it: answer outcome=done, outcome=retry or outcome=fail", machine.ErrAnswer)
+		return fmt.Errorf("%w: the outcome is missing: answer outcome=done, outcome=retry or outcome=fail", machine.ErrAnswer)
 	}
 	if _, ok := result.(map[string]any); !ok {
-		return fmt.Errorf("%w: result is no object", machine.ErrAnswer)
+		return fmt.Errorf("%w: result is not an object", machine.ErrAnswer)
 	}
 	if outcome == "done" && m.State.Undoing == nil {
 		node := m.Program.Node(w.Node)
 		for port := range node.Outputs {
 			if _, bad := t.ReadPort(node, port, result, nil); bad != nil {
-				return fmt.Errorf("%w: outcome=done needs result with what the flow reads from %s: %v", machine.ErrAnswer, node.ID,
+				return fmt.Errorf("%w: outcome=done needs a result with the ports that the flow reads from %s: %v", machine.ErrAnswer, node.ID,
 					slices.Sorted(maps.Keys(node.Outputs)))
 			}
 		}
@@ -193,7 +193,7 @@ func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 		t.completeCall(result)
 	case "fail":
 		t.FailVisit(machine.Failf(ir.FailTool, "%s was cut off; %s settled it as failed", v.Call.Skill, f.By))
-	default: // retry: a new attempt, because the old id stands for what was cut off, on the files from before it
+	default: // retry: a new attempt, because the id of the old one belongs to the call that was cut off
 		v.Attempt++
 		v.Losses = 0
 		call := *v.Call
@@ -204,12 +204,12 @@ func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 	return nil
 }
 
-// encodeRefusal is what a skill is resumed with when its action was not done.
+// encodeRefusal returns the inputs with which a skill is resumed when its action was not done.
 func encodeRefusal(action, code, message string) map[string]any {
 	return map[string]any{"ok": false, "action": action, "error": map[string]any{"code": code, "message": message}}
 }
 
-// encodeDetails encodes what a person should see; values that cannot be encoded do not occur in decoded JSON.
+// encodeDetails encodes details for people. Decoded JSON has no values that cannot be encoded.
 func encodeDetails(v map[string]any) json.RawMessage {
 	if len(v) == 0 {
 		return nil

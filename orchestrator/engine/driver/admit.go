@@ -8,8 +8,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// DefaultMaxEventBytes is how much of what sprites say a run records: no sprite fills the disk with words. Nothing that a
-// run's course depends on is lost behind it, because that becomes facts.
+// DefaultMaxEventBytes bounds the events of sprites that a run records, so that a sprite cannot fill the disk. The course of
+// a run does not depend on events beyond the bound: it depends on facts.
 const DefaultMaxEventBytes = 64 << 20
 
 // admit counts an event of a sprite. Of those beyond the bound it returns nil, and of the first of them a warning in its

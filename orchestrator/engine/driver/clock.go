@@ -17,10 +17,10 @@ import (
 //
 // So setting the wall clock neither ends a timer early nor keeps it from its end, and a timer that became due in sleep
 // goes off on wake. A runner that loads a pending timer from the journal has only the wall clock to tell how old that
-// is: a timer that became due while nobody led goes off at once, a clock set back costs at most the whole delay again,
+// is: a timer that became due without a leader fires at once, a clock set back costs at most the whole delay again,
 // and one set forward is believed. No duration is ever negative.
 
-// withClocks derives from Now and After what was not given. It is exact for time.Now but that sleep is not noticed.
+// withClocks derives missing clocks from Now and After. They are exact with time.Now, except that sleep is not noticed.
 func (d Deps) withClocks() Deps {
 	start := d.Now()
 	elapsed := func() time.Duration { return d.Now().Sub(start) }
@@ -44,7 +44,7 @@ func (d Deps) withClocks() Deps {
 	return d
 }
 
-// issue is what the runner knows of a pending command.
+// issue tells when a pending command was issued.
 type issue struct {
 	at   time.Time     // on the wall clock
 	boot time.Duration // the same on Boot; before its zero for a command that an earlier process issued
@@ -52,7 +52,7 @@ type issue struct {
 }
 
 // left is how long a timer still has. One that goes off at an instant asks the wall clock, every hour again, since that
-// may be set meanwhile.
+// may be set in between.
 func (i issue) left(c lattice.Command, d Deps) time.Duration {
 	if at, err := time.Parse(time.RFC3339Nano, c.Until); err == nil {
 		return min(at.Sub(d.Now()), time.Hour)
@@ -68,7 +68,7 @@ func (i issue) due(c lattice.Command) time.Time {
 	return i.at.Add(seconds(c.DelayS))
 }
 
-// reissued is what is known of a command that another process issued at a wall clock time.
+// reissued returns the issue of a command that another process issued at a wall clock time.
 func reissued(at, now time.Time, boot time.Duration) issue {
 	return issue{at: at, boot: boot - max(0, now.Sub(at)), sent: true}
 }

@@ -48,7 +48,7 @@ type drive struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	effects sync.WaitGroup
-	mail    chan mail                     // buffered: what comes while one batch is committed is the next one
+	mail    chan mail                     // buffered: reports that arrive during a commit are the next batch
 	running map[string]context.CancelFunc // by command id
 	ending  map[string]bool               // commands that were dropped while they were performed, until they have ended
 	yields  bool                          // nothing more is begun
@@ -84,7 +84,7 @@ func (d *drive) loop() (Stop, error) {
 		if err := d.recount(); err != nil {
 			return Stop{Status: d.r.state.Status}, err
 		}
-		d.Dispatch()
+		d.dispatch()
 		if d.yields && d.quiet() {
 			return Stop{Status: d.r.state.Status}, ErrYielded
 		}
@@ -129,7 +129,7 @@ func (d *drive) rest() (Stop, bool, error) {
 			return stop, false, errors.New("the run has not begun")
 		}
 		if s.Status != lattice.Waiting || slices.ContainsFunc(s.Pending, func(c lattice.Command) bool { return c.Kind != lattice.DoTimer }) {
-			return stop, false, nil // beside what waits, other items may be at work
+			return stop, false, nil // other iterations may be under way
 		}
 		id := ""
 		for _, c := range s.Pending {
@@ -147,9 +147,10 @@ func (d *drive) rest() (Stop, bool, error) {
 	}
 }
 
-// Dispatch ends what is not pending any more, and starts what is. Nothing starts before what was dropped has ended: a
+// dispatch cancels effects whose command is not pending any more, and starts those of pending ones. None starts before the
+// canceled ones have ended: a
 // checkpoint must not see a call that is given up still at work.
-func (d *drive) Dispatch() {
+func (d *drive) dispatch() {
 	for id, cancel := range d.running {
 		if _, ok := d.r.state.FindCommand(id); !ok {
 			cancel()
@@ -196,8 +197,8 @@ func (d *drive) watchLimit() {
 	d.limit = d.r.deps.After(seconds(l.TimeoutS) - d.r.active)
 }
 
-// receive takes what an effect reported. An event waits a moment for company, so that a call that ends soon is one
-// commit; whoever watches does not notice.
+// receive takes what an effect reported. An event waits a moment for company, so that a short call is one commit;
+// the delay is too short to be noticed.
 func (d *drive) receive(m mail) error {
 	if m.event == nil {
 		return d.outcome(m)
@@ -223,7 +224,7 @@ const (
 	eventPause    = 100 * time.Millisecond
 )
 
-// record commits what was observed, with the facts that follow from it.
+// record commits the observed events with the facts that follow from them.
 func (d *drive) record(facts ...lattice.Fact) error {
 	events := d.events
 	d.events, d.bytes, d.flush = nil, 0, nil
@@ -240,7 +241,7 @@ func (d *drive) outcome(m mail) error {
 	}
 	facts, err := m.facts, m.err
 	if _, ok := d.r.state.FindCommand(m.command); !ok {
-		facts, err = nil, nil // dropped meanwhile
+		facts, err = nil, nil // dropped in the meantime
 	}
 	if err == nil && len(facts) > 0 {
 		delete(d.running, m.command)
@@ -251,8 +252,8 @@ func (d *drive) outcome(m mail) error {
 	return err
 }
 
-// shutdown ends the effects in flight and waits for them. What they observed until then is stored; how they ended is
-// for the next driver to find out.
+// shutdown ends the effects in flight and waits for them. The events that they observed are stored; their outcomes are
+// found out by the next driver.
 func (d *drive) shutdown() error {
 	d.cancel()
 	go func() {

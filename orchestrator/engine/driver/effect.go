@@ -163,7 +163,7 @@ func (e effect) ended(ctx context.Context, call lattice.Call, o lattice.Outcome)
 	return nil, fmt.Errorf("unknown outcome %q of call %s", o.Kind, call.ID)
 }
 
-// nameInputs adds to the hint of a skill, which names its own inputs, what the flow calls them.
+// nameInputs adds the names that the flow has for inputs to the hint of a skill, which has names of its own.
 func (e effect) nameInputs(node string, f *protocol.Fault) *protocol.Fault {
 	n := e.r.program.Node(node)
 	if f == nil || n == nil {
@@ -200,7 +200,7 @@ func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outc
 	return f, nil
 }
 
-// newAction is what a call asks for, without the key that inspect gives it.
+// newAction returns the action that a call asks for, without the key that inspect gives it.
 func newAction(call lattice.Call, req protocol.ActionRequest) lattice.Action {
 	return lattice.Action{RunID: call.RunID, CallID: call.ID, Sprite: call.Sprite, Name: req.Action, Parameters: req.Parameters}
 }

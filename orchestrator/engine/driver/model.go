@@ -8,14 +8,14 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Model asks one question and does not judge the answer. Retries of a server that is busy are its own; asking anew
-// because of the answer is not. Asking twice does no harm but what it costs. A reply of a failure kind is an outcome; an
-// error means "could not find out" and leaves the question pending.
+// Model sends one request to a model and does not judge the answer. It retries when a server is busy, but not because of an
+// answer. A repeated request costs money and does no other harm. A reply with a failure kind is an outcome; an error means
+// "could not find out" and leaves the command pending.
 type Model interface {
 	Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelReply, error)
 }
 
-// ask puts the question of e to whoever answers for models.
+// ask sends the request of e to the model.
 func (e effect) ask(ctx context.Context) ([]lattice.Fact, error) {
 	if e.r.deps.Model == nil {
 		return nil, &lattice.Refusal{Fault: protocol.Fault{

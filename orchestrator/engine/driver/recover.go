@@ -10,7 +10,7 @@ import (
 )
 
 // Recover takes the run back after a loss of power, and returns when its files are there. With nil it goes on where it was
-// cut off in that. It waits for whoever drives the run.
+// cut off in that. It waits until the run is not driven.
 func (r *Runner) Recover(ctx context.Context, lost *lattice.PowerLost) error {
 	select {
 	case r.own <- struct{}{}:

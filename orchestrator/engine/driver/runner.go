@@ -1,6 +1,6 @@
 // Package driver drives runs. A [Runner] is the one owner of a run: it appends facts to the log before it believes them,
 // performs pending commands through small interfaces (Log, Caller, Boundary, Preparer, Forker, Actor, Model), and feeds their
-// outcomes back as facts. It never decides what comes next: that is engine.Step.
+// outcomes back as facts. It never decides which commands follow: engine.Step does.
 //
 // Entries carry the wall clock. The timeout of a run counts the time that it is driven while the machine is awake; timers
 // count sleep, and setting the clock does not change them. See clock.go.
@@ -47,7 +47,7 @@ type Boundary interface {
 }
 
 // Preparer makes the main sprite of a run ready: created, /skills there, repository bundle and task.json written. It is
-// idempotent. What it returns is merged into $ctx. A *lattice.Refusal is final, any other error is "could not find out".
+// idempotent. The members that it returns are merged into $ctx. A *lattice.Refusal is final, any other error is "could not find out".
 type Preparer interface {
 	Prepare(ctx context.Context, run, sprite string) (ctxMembers map[string]any, err error)
 }
@@ -66,8 +66,8 @@ type Actor interface {
 	Do(ctx context.Context, a lattice.Action) (result []byte, err error)
 }
 
-// Deps is what a Runner acts through. Now and After are time.Now and time.After outside of tests; what the clocks are
-// for is in clock.go.
+// Deps are the dependencies of a Runner. Now and After are time.Now and time.After outside of tests; clock.go explains the
+// clocks.
 type Deps struct {
 	Log      Log
 	Caller   Caller
@@ -95,7 +95,7 @@ type Runner struct {
 	deps    Deps
 	program *ir.Program
 	secret  []byte
-	own     chan struct{} // holds one token while somebody owns the fields below
+	own     chan struct{} // holds one token while a goroutine owns the fields below
 
 	state runstate.State
 	seq   lattice.Seq
@@ -110,7 +110,7 @@ type Runner struct {
 	active time.Duration    // driven so far, waits excluded
 	driven bool             // active counts on
 	mark   time.Duration    // until when active has counted, on Awake
-	broken error            // a failed append: what is on disk is unknown, load again
+	broken error            // a failed append: the state on disk is unknown, load again
 
 	last      atomic.Pointer[Standing]
 	failed    atomic.Bool // broken is set
@@ -141,7 +141,7 @@ type Stop struct {
 }
 
 // Load makes the Runner of a run from its history; an empty one belongs to a run that has yet to Begin. It fails when
-// the facts do not fold to the snapshot. Whatever is pending may have been done in part before: calls among it go out
+// the facts do not fold to the snapshot. Pending commands may have been performed in part: calls among them are
 // marked Uncertain.
 func Load(deps Deps, p *ir.Program, run string, secret []byte, h replay.History) (*Runner, error) {
 	folded, err := h.Fold(p, run)
@@ -189,12 +189,11 @@ func (r *Runner) Begin(ctx context.Context, f lattice.RunStarted) error { return
 // BeginFork appends the first fact of a run that goes on from another one. Run then drives it.
 func (r *Runner) BeginFork(ctx context.Context, f lattice.RunForked) error { return r.feed(ctx, f) }
 
-// Rewind takes the run back to a moment that Moments found. If nobody drives the run, Run has to be called for anything to
-// follow.
+// Rewind takes the run back to a moment that Moments found. If the run is not driven, call Run to continue it.
 func (r *Runner) Rewind(ctx context.Context, f lattice.Rewound) error { return r.feed(ctx, f) }
 
 // Decide appends a person's answer; when it returns nil, the answer is on disk. A duplicate gets ErrStale, an answer
-// that does not fit ErrAnswer. If nobody drives the run, Run has to be called for anything to follow.
+// that does not fit ErrAnswer. If the run is not driven, call Run to continue it.
 func (r *Runner) Decide(ctx context.Context, a lattice.Answered) error {
 	if a.At == "" {
 		a.At = formatTime(r.deps.Now())
@@ -213,12 +212,12 @@ func (r *Runner) SettleAction(ctx context.Context, f lattice.ActionSettled) erro
 	return r.feed(ctx, f)
 }
 
-// Cancel ends the run as canceled; what it is doing is stopped.
+// Cancel ends the run as canceled and stops its effects.
 func (r *Runner) Cancel(ctx context.Context, by string) error {
 	return r.feed(ctx, lattice.CancelRequested{By: by})
 }
 
-// Yield asks the drive to begin nothing more and to end, with ErrYielded, when what it began has ended and is on disk.
+// Yield asks the drive to begin nothing more and to end, with ErrYielded, when the effects that are under way have ended and are on disk.
 // Unlike a cut-off this loses no work. It does not wait. Without a drive it may end the next one.
 func (r *Runner) Yield() {
 	select {
@@ -227,7 +226,7 @@ func (r *Runner) Yield() {
 	}
 }
 
-// feed gives f to whoever drives the run, or appends it here when nobody does.
+// feed gives f to the goroutine that drives the run, or appends it itself if there is none.
 func (r *Runner) feed(ctx context.Context, f lattice.Fact) error {
 	d := decision{fact: f, reply: make(chan error, 1)}
 	select {

@@ -10,17 +10,17 @@ import (
 
 // The state is a fold of the facts (DESIGN 2); a snapshot of it is there for those who only look. It is written down when
 // the run comes to rest and when its status changes, and in between when as much was recorded since the last one as that
-// holds, but not before snapshotEvery facts: what all snapshots of a run take together is bounded by what its facts take.
+// holds, but not before snapshotEvery facts: the size of all snapshots of a run is bounded by the size of its facts.
 
 const snapshotEvery = 64
 
-// snapshots counts what was recorded since the last one.
+// snapshots counts the facts since the last snapshot.
 type snapshots struct {
 	facts, bytes int
 	size         int // of the last one
 }
 
-// since counts what a history holds behind its snapshot.
+// since counts the facts of a history after its snapshot.
 func since(h replay.History) snapshots {
 	at := slices.IndexFunc(h.Facts, func(e lattice.Entry) bool { return e.Seq > h.SnapshotSeq })
 	if at < 0 {

@@ -6,18 +6,17 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Calls that run at once in one sprite, which the iterations of a MAP do whose body only reads, keep two rules.
+// Calls may run concurrently in one sprite if they are iterations of a MAP or PARALLEL that only reads. Two rules hold.
 //
-// At most limits.max_parallel of them are under way; the others are held until one ends.
+// At most limits.max_parallel calls are under way. The others are held until one ends.
 //
-// A call that emits WAITING goes back to a checkpoint later, and no other call may be under way at either moment
-// (DESIGN 23). So it is settled alone: nothing new goes out, the calls beside it come to their end, a checkpoint is taken
-// then, the question is asked, and the resumed call runs by itself. Then the next one that waits is settled, and after
-// the last of them what was held goes on. The answer still names the checkpoint of the call's own WAITING: its journal
-// knows no other.
+// A call that emits WAITING goes back to a checkpoint later, and no other call may be under way when the checkpoint is taken
+// or restored (DESIGN 23). A barrier ensures this: no new call is sent, the siblings end, the checkpoint is taken, the
+// question is asked, and the resumed call runs alone. Then the next waiting call follows, and after the last one the held
+// calls are sent. The answer names the checkpoint of the call's own WAITING, the only one in its journal.
 
-// releaseHeld lets out what was held, as far as there is room, or begins to settle a call when those beside it have ended.
-// It reports whether it did something.
+// releaseHeld sends the next call that is held, if the concurrency limit allows it. While a call waits at the barrier it takes
+// the checkpoint of that call instead. It reports whether it did either.
 func (m *Machine) releaseHeld() bool {
 	if len(m.State.Settling) > 0 {
 		return m.settleNext()
@@ -39,7 +38,7 @@ func (m *Machine) releaseHeld() bool {
 	return true
 }
 
-// settleNext takes the checkpoint of the call that is settled now, once nothing else is under way.
+// settleNext takes the checkpoint of the first call at the barrier once no other call is under way.
 func (m *Machine) settleNext() bool {
 	t := m.thread(m.State.Settling[0])
 	asked := t.Visit.Suspended
@@ -52,7 +51,7 @@ func (m *Machine) settleNext() bool {
 
 func (t *Thread) issued(c lattice.Command) bool { return c.Path == t.Path }
 
-// countCalls counts the calls under way, and the questions to models.
+// countCalls counts the calls and the requests to models that are under way.
 func (m *Machine) countCalls() int {
 	n := 0
 	for _, c := range m.State.Pending {
@@ -63,7 +62,7 @@ func (m *Machine) countCalls() int {
 	return n
 }
 
-// HoldBack keeps the current thread's call back, if it may not go out yet.
+// HoldBack holds the command of the current thread if it may not be sent yet. It reports whether it does.
 func (t *Thread) HoldBack() bool {
 	m := t.Run
 	free := m.countCalls() < m.Program.MaxParallel() && !(t.Visit.Asking != nil && m.budgetInUse())
@@ -77,7 +76,7 @@ func (t *Thread) HoldBack() bool {
 	return !free
 }
 
-// HasSiblings reports whether calls of other iterations may be under way together with the current one's.
+// HasSiblings reports whether calls of other iterations may be under way at the same time.
 func (t *Thread) HasSiblings() bool {
 	for at := t; at.up != nil; at = at.up {
 		if t.Run.Program.Width(t.Run.Program.Node(at.up.Node)) > 1 {
@@ -87,7 +86,7 @@ func (t *Thread) HasSiblings() bool {
 	return false
 }
 
-// QueueSettling has the current thread's call settled when its turn comes.
+// QueueSettling queues the suspended call of the thread at the barrier.
 func (t *Thread) QueueSettling(f lattice.CallSuspended) {
 	m := t.Run
 	t.Visit.Suspended.Deferred = &f
@@ -96,7 +95,7 @@ func (t *Thread) QueueSettling(f lattice.CallSuspended) {
 	}
 }
 
-// LeaveSettling makes way for the next call that waits, when the current thread's has ended.
+// LeaveSettling removes the call of the thread from the barrier.
 func (t *Thread) LeaveSettling() {
 	t.Run.State.Settling = slices.DeleteFunc(t.Run.State.Settling, func(path string) bool { return path == t.Path })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
-// Bounds of what one run keeps.
+// Bounds of the cache of one run.
 const (
 	maxCached      = 256
 	maxCachedBytes = 256 << 10
@@ -26,7 +26,7 @@ func (t *Thread) CachedAnswer(node *ir.Node) (runstate.Cached, bool) {
 	hit := m.State.Cache[i]
 	v.Key = ""
 	m.State.Emitted = append(m.State.Emitted, runstate.Emitted{Key: t.VisitKey("cache"), Node: node.ID, Info: map[string]any{
-		"kind": "cache_hit", "message": fmt.Sprintf("%s takes what %s was answered", node.ID, hit.Node),
+		"kind": "cache_hit", "message": fmt.Sprintf("%s takes the answer of %s from the cache", node.ID, hit.Node),
 		"metadata": map[string]any{"node": node.ID, "from": hit.Node, "key": hit.Key},
 	}})
 	return hit, true
@@ -54,12 +54,12 @@ func (t *Thread) CacheAnswer(node *ir.Node, c runstate.Cached) {
 	}
 }
 
-// InvalidateCache forgets what depended on a sprite's files, which are or may be others now.
+// InvalidateCache removes the results that depend on the files of a sprite, which may have changed.
 func (m *Machine) InvalidateCache(sprite string) {
 	m.State.Cache = slices.DeleteFunc(m.State.Cache, func(c runstate.Cached) bool { return c.Sprite == sprite })
 }
 
-// answerPending reports whether another thread is about to be answered what t would ask.
+// answerPending reports whether the same request is under way in another thread.
 func (t *Thread) answerPending() bool {
 	if t.Visit.Key == "" {
 		return false

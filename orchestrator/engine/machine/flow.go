@@ -87,7 +87,7 @@ func (t *Thread) EvalInputs(node *ir.Node) (map[string]any, *ir.Failure) {
 }
 
 // FollowEdge follows the first edge whose condition holds. An edge that used up its max_traversals counts as false, so that
-// a loop falls through to what comes after it.
+// a loop falls through to the edge after it.
 func (t *Thread) FollowEdge(node *ir.Node, out any) {
 	edges := t.Run.Program.Out(node.ID)
 	if len(edges) == 0 {
@@ -258,7 +258,7 @@ func (t *Thread) failThread(f *ir.Failure) {
 	t.Run.startUndo(f)
 }
 
-// CoversKind reports whether a retry or catch rule covers kind. ALL leaves out what must not be swallowed unseen.
+// CoversKind reports whether a retry or catch rule covers kind. ALL does not cover limits and cancellation, which must not be swallowed.
 func CoversKind(on []string, kind string) bool {
 	if slices.Contains(on, kind) {
 		return true
@@ -266,7 +266,7 @@ func CoversKind(on []string, kind string) bool {
 	return slices.Contains(on, "ALL") && kind != ir.FailLimit && kind != ir.FailCancelled
 }
 
-// Scope is what references see; out is the output of the node that is being left, or nil.
+// Scope returns the values that references see. out is the output of the node that is being left, or nil.
 func (t *Thread) Scope(out any) ir.Scope {
 	m := t.Run
 	s := ir.Scope{Vars: m.State.Vars, Tmp: t.Tmp, Ctx: m.State.Ctx, In: m.State.In, Out: out, Err: t.Err}
@@ -289,8 +289,8 @@ func (t *Thread) Scope(out any) ir.Scope {
 func (t *Thread) VisitKey(parts ...string) string { return t.keyIn(t.Run.State.Epoch, parts...) }
 
 // EffectKey is the idempotency key of this visit's effect. A loss of power does not change it: the effect is the same one.
-func (t *Thread) EffectKey(what string) string {
-	return t.keyIn(t.Run.State.Epoch-t.Run.State.Losses, what)
+func (t *Thread) EffectKey(kind string) string {
+	return t.keyIn(t.Run.State.Epoch-t.Run.State.Losses, kind)
 }
 
 func (t *Thread) keyIn(epoch int, parts ...string) string {

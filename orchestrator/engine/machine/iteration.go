@@ -9,17 +9,17 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// AdvanceNode goes on with the node at which t is, one that runs others inside.
+// AdvanceNode continues the node of t, which runs iterations.
 func (t *Thread) AdvanceNode() {
 	node := t.Run.Program.Node(t.Node)
 	if t.Visit.Map.Expired {
-		return // it is being given up
+		return // its iterations are being dropped
 	}
 	t.operation().(container).Advance(node)
 }
 
-// DropIteration takes back what an iteration, and those inside of it, wanted or waited for. Only iterations whose calls read run
-// beside others, and what is given up for its time is no call that may have changed the world: no effect is lost unseen.
+// DropIteration removes the commands and waits of an iteration and of those inside it. Concurrent iterations only read, and
+// an overdue one with a call that may have changed the world is not dropped, so that no effect is lost unnoticed.
 func (t *Thread) DropIteration() {
 	m := t.Run
 	outer := t.Path
@@ -39,14 +39,14 @@ func (t *Thread) DropIteration() {
 	m.ready = slices.DeleteFunc(m.ready, func(e entry) bool { return runstate.Within(e.thread.Path, outer) })
 }
 
-// completeIteration ends the current iteration behind its last node, whose output is out.
+// completeIteration ends the current iteration after its last node, whose output is out.
 func (t *Thread) completeIteration(node *ir.Node, out any) {
 	m := t.Run
 	owner := m.Program.Node(t.up.Node)
 	inner := m.Program.Inner(owner, t.Iteration.Index)
 	result, f := out, (*ir.Failure)(nil)
 	switch {
-	case node.Op == ir.OpEnd && node.Output != nil: // out is what it says
+	case node.Op == ir.OpEnd && node.Output != nil: // out is its output
 	case inner.Result != nil:
 		result, f = expr.Eval(inner.Result, t.Scope(nil))
 	case t.Iteration.Frame != nil:
@@ -77,7 +77,7 @@ func (t *Thread) failIteration(f *ir.Failure) {
 	t.endIteration()
 }
 
-// accountResult counts what an iteration leaves behind, and holds it against max_state_bytes.
+// accountResult adds the size of a result to that of the node, and compares the state with max_state_bytes.
 func (t *Thread) accountResult(v any) *ir.Failure {
 	raw, err := expr.Marshal(v)
 	if err != nil {

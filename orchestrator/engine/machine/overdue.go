@@ -9,8 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Close ends what runs inside of the node at t, and what the node itself wants: its timer, and the checkpoint for copies
-// that was not there in time.
+// Close removes the iterations of the node of t, and the commands of the node itself: its timer and a checkpoint for forks.
 func (t *Thread) Close() {
 	m := t.Run
 	t.Visit.Map = nil
@@ -18,11 +17,12 @@ func (t *Thread) Close() {
 	m.State.Overdue = slices.DeleteFunc(m.State.Overdue, func(path string) bool { return path == t.Path })
 }
 
-// giveUpOverdue goes on with the first node whose time is up. It reports whether one of them has failed now.
+// giveUpOverdue drops the iterations of nodes whose time is up, and fails the first node that has none left. It reports
+// whether a node has failed.
 func (m *Machine) giveUpOverdue() bool {
 	for _, path := range slices.Clone(m.State.Overdue) {
 		if !slices.Contains(m.State.Overdue, path) {
-			continue // given up with the one around it
+			continue // dropped with the enclosing one
 		}
 		t := m.thread(path)
 		mp := t.Visit.Map
@@ -45,7 +45,7 @@ func (m *Machine) giveUpOverdue() bool {
 	return false
 }
 
-// mayHaveActed reports whether something inside of t may have changed the world, and nobody knows yet.
+// mayHaveActed reports whether a call or action inside of t may have changed the world and has no known outcome yet.
 func (t *Thread) mayHaveActed() bool {
 	return slices.ContainsFunc(t.Run.State.Pending, func(c lattice.Command) bool {
 		acts := c.Kind == lattice.DoAction || c.Kind == lattice.DoCall && c.Call.Class == manifests.ClassWorld

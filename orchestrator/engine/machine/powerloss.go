@@ -9,17 +9,17 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Power loss (DESIGN 23). The journal is on the disk; what a sprite wrote since its last durable checkpoint may be
-// torn. So when the machine or the disk was restarted under a run, it goes back before anything else is done:
+// Power loss (DESIGN 23). The journal is on the disk; files that a sprite wrote after its last durable checkpoint may be torn.
+// When the machine or the disk was restarted, a run goes back before anything else is done:
 //
 //	SoundPoint   finds the newest fact behind which the main sprite's files lay at a durable checkpoint and no copy of the
-//	             sprite was in use; durable is what the host says now
+//	             sprite was in use; durable asks the host
 //	PowerLost    the run is in the state before that fact again, under a new epoch; the files are restored
 //	Restored     the fact is taken once more, so that the calls behind it are made again
 //
 // A durable checkpoint is taken before a skill of class world is called or a person is asked, and when a call has ended
-// that changed the world. What the way back crosses all the same is not repeated: PowerLost carries the outcome of each
-// such call and action, and the same visit of the same node is answered from that.
+// that changed the world. Effects after that point are not repeated: PowerLost carries the outcome of each such call and
+// action, and the same visit of the same node is answered from it.
 
 // ErrRecovering marks a fact that has to wait until the files of a run are back.
 var ErrRecovering = errors.New("the run's files are being restored after a loss of power")

@@ -75,8 +75,8 @@ func (m *Machine) startFork(f lattice.RunForked) error {
 	}
 	then.RunID, then.WorkItem, then.Sprite, then.Epoch = f.RunID, f.WorkItem, f.Sprite, 0
 	then.Pairs, then.Dirty = map[string]lattice.Pair{}, map[string]bool{}
-	then.Cache, then.Kept = nil, nil                                            // what was kept was the other run's
-	then.Disk, then.Losses, then.Records, then.Recovering = f.Disk, 0, nil, nil // so is what it lost
+	then.Cache, then.Kept = nil, nil                                            // they belong to the other run
+	then.Disk, then.Losses, then.Records, then.Recovering = f.Disk, 0, nil, nil // so do its losses
 	then.Ctx = mergeMaps(then.Ctx, own)
 	for _, set := range f.Set {
 		value, err := expr.Decode(set.Value)
@@ -116,7 +116,7 @@ func decodeMoment(p *ir.Program, raw json.RawMessage, at lattice.Moment) (runsta
 	return then, nil
 }
 
-// moveTo makes then the state of the run, with the node as what comes next.
+// moveTo makes then the state of the run, with the node of at as the next one.
 func (m *Machine) moveTo(then runstate.State, at lattice.Moment) {
 	m.State = then.Clone()
 	m.State.Node, m.State.Visit = at.Node, nil

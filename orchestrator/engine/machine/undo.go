@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// recordUndo keeps what takes back the current node, which has completed with out.
+// recordUndo records the call that undoes the current node, which has completed with out.
 func (t *Thread) recordUndo(node *ir.Node, out any) {
 	c := node.Compensate
 	if c == nil {
@@ -21,7 +21,7 @@ func (t *Thread) recordUndo(node *ir.Node, out any) {
 	t.Run.State.Done = append(t.Run.State.Done, undo)
 }
 
-// startUndo fails the run with f, once what was done is taken back.
+// startUndo fails the run with f after the completed nodes have been undone.
 func (m *Machine) startUndo(f *ir.Failure) {
 	if len(m.State.Done) == 0 {
 		m.endRun(lattice.Failed, f)
@@ -38,10 +38,10 @@ func (m *Machine) undoNext() {
 		u.Now = runstate.Undo{}
 		cause := *u.Cause
 		if len(u.Undone) > 0 {
-			cause.Message += "; taken back: " + strings.Join(u.Undone, ", ")
+			cause.Message += "; undone: " + strings.Join(u.Undone, ", ")
 		}
 		if len(u.Failed) > 0 {
-			cause.Message += "; NOT taken back: " + strings.Join(u.Failed, "; ")
+			cause.Message += "; NOT undone: " + strings.Join(u.Failed, "; ")
 		}
 		m.endRun(lattice.Failed, &cause)
 		return

@@ -24,7 +24,7 @@ func (m *Machine) budgetInUse() bool {
 	return l != nil && l.MaxCostUSD > 0 && slices.ContainsFunc(m.State.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoModel })
 }
 
-// modelAskedAgain counts a question that is repeated, because nobody knows whether it was answered.
+// modelAskedAgain counts a request that is repeated because its outcome is unknown.
 func (m *Machine) modelAskedAgain(f lattice.ModelAskedAgain) error {
 	i := slices.IndexFunc(m.State.Pending, func(c lattice.Command) bool { return c.ID == f.CommandID && c.Kind == lattice.DoModel })
 	if i < 0 || f.Again != m.State.Pending[i].Again+1 {

@@ -40,7 +40,7 @@ type Write struct {
 	Value any
 }
 
-// WriteAll makes all the writes or none. An iteration has a $tmp of its own; what may run beside others has no $vars to
+// WriteAll makes all the writes or none. An iteration has a $tmp of its own; iterations that run concurrently have no $vars to
 // write to.
 func (t *Thread) WriteAll(writes ...Write) *ir.Failure {
 	if len(writes) == 0 {
@@ -97,7 +97,7 @@ func (t *Thread) setVars(vars map[string]any) {
 	t.Run.State.Vars, t.Run.State.VarsSize = vars, 0
 }
 
-// writesVars reports whether nothing runs beside t that sees the same $vars.
+// writesVars reports whether t may write $vars: no concurrent iteration sees the same ones.
 func (t *Thread) writesVars(p *ir.Program) bool {
 	for ; t.Iteration != nil && t.Iteration.Frame == nil; t = t.up {
 		if p.Node(t.up.Node).Op != ir.OpLoop {
@@ -134,7 +134,7 @@ func composite(op ir.Op) bool {
 	return op == ir.OpMap || op == ir.OpParallel || op == ir.OpLoop || op == ir.OpSubgraph
 }
 
-// checkSize holds what the run keeps against max_state_bytes.
+// checkSize compares the size of the state with max_state_bytes.
 func (m *Machine) checkSize() *ir.Failure {
 	total, err := m.measureSize()
 	switch {
@@ -146,7 +146,7 @@ func (m *Machine) checkSize() *ir.Failure {
 	return nil
 }
 
-// measureSize is what $vars and $tmp of all threads take as JSON. $vars is measured when it has changed.
+// measureSize returns the size of $vars and $tmp of all threads as JSON. $vars is measured only when it has changed.
 func (m *Machine) measureSize() (int, error) {
 	if m.State.VarsSize == 0 {
 		raw, err := expr.Marshal(m.State.Vars)

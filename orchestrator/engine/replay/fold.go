@@ -25,7 +25,7 @@ type Folded struct {
 	Chain  string               // of its last fact
 }
 
-// History is what a store knows of a run. The snapshot is of the state behind the facts up to SnapshotSeq, nil before the
+// History holds the entries and the snapshot that a store has of a run. The snapshot is of the state behind the facts up to SnapshotSeq, nil before the
 // first fact.
 type History struct {
 	Facts       []lattice.Entry // in order
@@ -56,8 +56,7 @@ func (h History) Fold(p *ir.Program, run string) (Folded, error) {
 	return out, nil
 }
 
-// Fold replays the facts of a run from its first one. It is how a run is recovered, and what its snapshot is checked
-// against.
+// Fold replays the facts of a run from the first one. Runs are recovered by it, and snapshots are compared with it.
 func Fold(p *ir.Program, run string, facts []lattice.Entry) (Folded, error) {
 	out := Folded{State: runstate.New(run), Since: map[string]time.Time{}}
 	if err := out.follow(p, facts); err != nil {
@@ -89,7 +88,7 @@ func (f *Folded) follow(p *ir.Program, facts []lattice.Entry) error {
 }
 
 // Matches compares the fold with a stored snapshot. A difference means that another version of lattice, or something
-// else, wrote one of the two: going on would act on what never happened.
+// else, wrote one of the two: the run cannot continue.
 func (f Folded) Matches(snapshot json.RawMessage) error {
 	mine, err := f.State.Encode()
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 )
 
 // Time travel (DESIGN 23, 26). A moment is where a node of the flow itself is about to begin: the only places where a run
-// can be taken back to, or forked. The state there is folded from the journal; the files are those of a checkpoint that
+// can be rewound to, or forked. The state there is folded from the journal; the files are those of a checkpoint that
 // was taken near enough, with nothing written in between. Iterations have no moments of their own.
 
-// Point is a moment of a run, with what its journal knows about going there.
+// Point is a moment of a run, with the place of its files and the effects after it.
 type Point struct {
 	lattice.Moment
 	fact int // index of the fact whose step begins the node
@@ -25,7 +25,7 @@ type Point struct {
 	Files Files
 	Pair  *lattice.Pair // with FilesAt
 	Lost  string        // with FilesLost, where it is not the run itself that wrote to them: who did, and how
-	// Effects are what was done to the world behind the moment; going back does not undo them.
+	// Effects are the effects on the world after the moment; a rewind does not undo them.
 	Effects []WorldEffect
 }
 
@@ -40,7 +40,7 @@ const (
 	FilesLost      Files = "lost"      // nowhere: they were written to before a checkpoint was taken
 )
 
-// Points finds the moments of a run's present course, oldest first: what a rewind took back has none. A state and the
+// Points finds the moments of a run's present course, oldest first; visits that a rewind removed have none. A state and the
 // files of each are those that the run had.
 func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 	var (
@@ -89,7 +89,7 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 }
 
 // pointsTo drops the moments behind m. m itself is there until it begins again, when the files are: a run that is cut off
-// in between can be taken back to it once more.
+// in between can be rewound to it again.
 func pointsTo(points []Point, m lattice.Moment) []Point {
 	for i, p := range points {
 		if p.Moment == m {
@@ -130,7 +130,7 @@ func (pt Point) filesNow(p *ir.Program, before runstate.State, fact lattice.Fact
 	return FilesUnchanged, nil
 }
 
-// trackFiles follows what happens to the sprite's files behind the moments that have no checkpoint yet: the next one that is
+// trackFiles updates the moments that have no checkpoint yet: the next checkpoint that is
 // taken holds them, too, unless they are written to before.
 func trackFiles(points []Point, s runstate.State, fact lattice.Fact, commands []lattice.Command) {
 	taken := false

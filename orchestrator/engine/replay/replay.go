@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Divergence is where a journal does not lead to what it says it led to.
+// Divergence is the first place where a journal differs from its records.
 type Divergence struct {
 	Seq     lattice.Seq `json:"seq"`
 	Fact    string      `json:"fact,omitempty"` // its type
@@ -35,7 +35,7 @@ type Result struct {
 	Diverged *Divergence
 }
 
-// Verify folds the facts of a run and compares every step with what was recorded: each fact's own bytes, the ids of calls
+// Verify folds the facts of a run and compares every step with its record: each fact's own bytes, the ids of calls
 // (secret nil leaves that out), the nodes that the step began, the digest of the state behind it, that of all facts up to
 // it, and the snapshot of the history where that was taken (nil leaves that out).
 func Verify(p *ir.Program, run string, secret []byte, h History) (Result, error) {
@@ -87,7 +87,7 @@ func (r *Result) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergence
 	case e.Run != r.State.RunID:
 		return &Divergence{What: "fact", Want: e.Run, Got: r.State.RunID, Message: "the entry belongs to another run"}
 	case e.Seq == r.seq:
-		return &Divergence{What: "extra", Message: "the entry is there twice"}
+		return &Divergence{What: "extra", Message: "the entry occurs twice"}
 	case e.Seq < r.seq:
 		return &Divergence{What: "order", Message: fmt.Sprintf("the entry comes behind entry %d", r.seq)}
 	}
@@ -129,7 +129,7 @@ func (r *Result) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergence
 		}
 	}
 	if chain := lattice.Chain(r.chain, e); e.Chain != chain && (e.Chain != "" || r.chain != "") {
-		return &Divergence{What: "fact", Want: e.Chain, Got: chain, Message: "this is not what was recorded: the fact was changed, or others before it are missing"}
+		return &Divergence{What: "fact", Want: e.Chain, Got: chain, Message: "the fact is not the recorded one: it was changed, or others before it are missing"}
 	}
 	r.State, r.seq, r.chain = next, e.Seq, e.Chain
 	return nil
@@ -154,7 +154,7 @@ func (r *Result) misplaced(rest []lattice.Entry) *Divergence {
 	return nil
 }
 
-// Differs finds the first fact that a journal has more, or less, or elsewhere, than the recorded one; what an entry says is
+// Differs finds the first fact that a journal has more, or less, or elsewhere, than the recorded one; the content of entries is
 // for Replay to judge. Nil when both have the same entries in the same order.
 func Differs(recorded, journal []lattice.Entry) *Divergence {
 	other := func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact }
@@ -171,7 +171,7 @@ func Differs(recorded, journal []lattice.Entry) *Divergence {
 		case at(recorded, e.Seq) < 0:
 			return told(e, "extra", "the run recorded no such entry")
 		case at(recorded, e.Seq) < i:
-			return told(e, "extra", "the entry is there twice")
+			return told(e, "extra", "the entry occurs twice")
 		case at(journal, recorded[i].Seq) < 0:
 			return told(recorded[i], "missing", "the entry was recorded and is not there")
 		default:
@@ -185,7 +185,7 @@ func Differs(recorded, journal []lattice.Entry) *Divergence {
 	return nil
 }
 
-// sameFact holds the recorded body against what this version would write of it: a member that is not read is a change.
+// sameFact compares the recorded body with the one that this version would write: a member that is not read is a change.
 func sameFact(fact lattice.Fact, body json.RawMessage) *Divergence {
 	mine, err := expr.Marshal(fact)
 	if err != nil {
@@ -202,7 +202,7 @@ func sameFact(fact lattice.Fact, body json.RawMessage) *Divergence {
 	a, errA := expr.Marshal(theirs)
 	b, errB := expr.Marshal(again)
 	if errA != nil || errB != nil || string(a) != string(b) {
-		return &Divergence{What: "fact", Want: string(a), Got: string(b), Message: "the recorded fact is not one that lattice writes"}
+		return &Divergence{What: "fact", Want: string(a), Got: string(b), Message: "the recorded fact is not in the form that lattice writes"}
 	}
 	return nil
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// WorldEffect is something that a run did to what lies outside of its sprites, or may have done. No way back undoes it.
+// WorldEffect is an effect of a run outside of its sprites, or a possible one. A rewind does not undo it.
 type WorldEffect struct {
 	Name   string // of the action, such as PUSH_BRANCH, or of the skill
 	Node   string // "" for an action that a call did not wait for
 	Where  string // for people: where the effect is to be seen; "" = it did not say
 	Branch string // that was pushed, "" of all else
-	Unsure bool   // cut off: nobody knows whether it was done
+	Unsure bool   // cut off: the effect may or may not have happened
 }
 
 // String is the effect for people: "PUSH_BRANCH at push (lattice/run_… of /src)".
@@ -33,8 +33,8 @@ func (w WorldEffect) String() string {
 	return text
 }
 
-// worldEffects are what became of the world in one step. What was under way and is not any more, although nothing said
-// how it ended, may have been done.
+// worldEffects returns the effects on the world of one step. A command that was under way and is no longer, although no fact
+// tells its outcome, may have had its effect.
 func worldEffects(before, after runstate.State, fact lattice.Fact) []WorldEffect {
 	var out []WorldEffect
 	ended := "" // the command whose end the fact is
@@ -131,7 +131,7 @@ func unsureEffect(c lattice.Command) WorldEffect {
 	return WorldEffect{Name: c.Action.Name, Node: c.Node, Where: branch, Branch: branch, Unsure: true}
 }
 
-// readPlace is what the parameters or the result of an action say of where it is to be seen.
+// readPlace returns the branch and the URL in the parameters or the result of an action.
 func readPlace(result json.RawMessage) (branch, url string) {
 	var r struct {
 		Branch string `json:"branch"`

@@ -11,9 +11,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// The digest of a state is that of its JSON, in which values that may be large stand as digests of their own. Those of
-// values that were there before are remembered, and lists carry theirs: a digest costs what changed, however much the run
-// holds. It depends on nothing but what the state says. Facts of older versions bear lattice.StateSum, over all of it.
+// The digest of a state is the digest of its JSON, in which large values are replaced by digests of their own. The digests of
+// values are memoized, and lists carry theirs: the cost of a digest is that of the change, whatever the size of the state. It
+// depends on the content of the state alone. Facts of older versions have lattice.StateSum, a digest of the whole JSON.
 
 // digestMark begins the digests that digester makes.
 const digestMark = "2:"
@@ -61,7 +61,7 @@ func (d *Digester) Sum(s State) (string, error) {
 	return digestMark + lattice.StateSum(raw), nil
 }
 
-// Verify reports whether sum is the digest of a state, and what it should be.
+// Verify reports whether sum is the digest of a state. want is the right one.
 func (d *Digester) Verify(s State, sum string) (want string, ok bool, err error) {
 	if strings.HasPrefix(sum, digestMark) {
 		want, err = d.Sum(s)
@@ -117,7 +117,7 @@ func (d *Digester) members(o map[string]any) map[string]any {
 // maxPlain is the length up to which texts stand for themselves.
 const maxPlain = 64
 
-// value is v, or what stands for it.
+// value returns v, or its digest if v may be large.
 func (d *Digester) value(v any) any {
 	at := reflect.ValueOf(v)
 	switch at.Kind() {

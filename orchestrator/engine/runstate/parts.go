@@ -8,20 +8,20 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Next is the run that goes on where a legacy question was answered (DESIGN 25). Whoever drives starts it, if there is
-// none of this id yet.
+// Next is the run that continues after a legacy question was answered (DESIGN 25). The leader starts it, unless a run with this
+// id exists.
 type Next struct {
 	RunID   string            `json:"run_id"`
 	Answers map[string]string `json:"answers"` // in addition to those that this run had
 }
 
-// Nodes with cache "run" do not ask twice. What a call or a model answered is part of the run's state, by the digest of all
-// that was asked; a node that would ask the same takes it, and an event says so. So replay and rewind agree with the run:
-// what was kept behind a moment is gone with it. While one asks, others that would ask the same wait for its answer.
+// Nodes with cache "run" do not repeat a request. The result of a call or the answer of a model is part of the state, by the
+// digest of the request; a node with the same request takes it, and an event tells so. Therefore replay and rewind agree with
+// the run: a rewind also removes later results. While a request is under way, nodes with the same one wait for its result.
 //
-// What a skill answers depends on the files, too: it holds until something writes in that sprite, or its files are put
-// back, or somebody is waited for, who may write there meanwhile. Only calls of class read and idempotent are kept, unless
-// they are to be taken back, and no failure ever is. The oldest answers make room.
+// The result of a skill also depends on files: it is valid until a call writes in that sprite, its files are restored, or the
+// run waits for a person, who may write there. Only calls of class read and idempotent without compensation are cached, and
+// never failures. The oldest results are removed first.
 
 // Cached is an answer that is kept.
 type Cached struct {
@@ -34,14 +34,14 @@ type Cached struct {
 	Bytes  int    `json:"bytes"` // of Value as JSON
 }
 
-// Nodes that ask models. A question is a command like a call; its answer is a fact, as it came. What the answer is worth
-// is decided here, by package ladder: whoever folds the journal again decides the same and asks nobody. A question whose
+// Nodes that ask models. A request is a command like a call; its answer is a fact, as received. Package ladder checks the
+// answer within Step, so that a replay decides the same without a request. A request whose
 // answer is not in the journal is asked again, and counts again.
 
 // Asking is a node's visit while it asks models.
 type Asking struct{ ladder.Rung }
 
-// Spent is what questions to models have taken.
+// Spent is the usage of models.
 type Spent struct {
 	Calls int `json:"llm_calls"` // questions, those asked again included
 	lattice.ModelUsage
@@ -58,18 +58,18 @@ type Recovering struct {
 	Fact    json.RawMessage `json:"fact,omitempty"`
 }
 
-// Compensation. A TOOL_CALL with compensate says how what it did is taken back. When it has completed, the arguments of
-// that are evaluated and kept. When the run fails, because a failure is caught nowhere, what was kept is called in the
-// reverse order of completion, one call at a time, and then the run fails as it would have:
+// Compensation. A TOOL_CALL with compensate names the call that undoes it. When it has completed, the arguments of that call
+// are evaluated and kept. When the run fails because a failure is not caught, these calls are made in the reverse order of
+// completion, one at a time, and then the run fails with the first failure:
 //
 //   - Nodes inside of MAPs and other bodies count, whether or not their node failed and the failure was caught there. A
-//     node that did not complete, or whose unknown outcome a person settled as failed, is not taken back.
+//     node that did not complete, or whose unknown outcome a person settled as failed, is not undone.
 //   - A call that takes back runs once, under the rules for its class: cut off it is found out about, goes again, or is
 //     a person's to settle. If it fails, the others are made all the same, and the failure of the run names it.
 //   - It counts against no max_steps and max_calls. A run that is canceled, or ended by its limits max_steps or
-//     timeout_s, ends at once: State.Done then tells what stands.
+//     timeout_s, ends at once: State.Done then lists the effects that remain.
 
-// Undo is what takes back a node.
+// Undo is the call that undoes a node.
 type Undo struct {
 	Node    string        `json:"node"`
 	Path    string        `json:"path,omitempty"`
@@ -81,6 +81,6 @@ type Undo struct {
 type Undoing struct {
 	Cause  *ir.Failure `json:"cause"`
 	Now    Undo        `json:"now"`
-	Undone []string    `json:"undone,omitempty"` // nodes, in the order in which they were taken back
+	Undone []string    `json:"undone,omitempty"` // nodes, in the order in which they were undone
 	Failed []string    `json:"failed,omitempty"` // nodes that were not, and why
 }

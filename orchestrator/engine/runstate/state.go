@@ -39,7 +39,7 @@ func AttemptOf(c *lattice.Call) lattice.Attempt {
 	return lattice.Attempt{Node: c.Node, Path: c.Path, Visit: c.Visit, Number: c.Attempt}
 }
 
-// Rests reports whether nothing will happen before somebody decides or time passes.
+// Rests reports whether nothing happens before a person decides or a timer fires.
 func (s State) Rests() bool {
 	timer := func(c lattice.Command) bool { return c.Kind == lattice.DoTimer }
 	return s.Status.Ended() || s.Status.Blocked() ||
@@ -66,7 +66,7 @@ type State struct {
 	In   any            `json:"in"`
 	Ctx  map[string]any `json:"ctx"`
 
-	Lane // the flow itself; what runs inside of a node is in its visit
+	Lane // the flow itself; iterations are in the visits of their nodes
 
 	Steps  int                     `json:"steps"`           // nodes begun and calls suspended, bounded by max_steps
 	Calls  int                     `json:"calls,omitempty"` // attempts at calls of skills, bounded by max_calls
@@ -74,7 +74,7 @@ type State struct {
 	Pairs  map[string]lattice.Pair `json:"pairs"`           // newest boundary by sprite
 	Dirty  map[string]bool         `json:"dirty"`           // sprites whose files may have changed since their pair
 
-	// What questions to models have taken so far, in all and by node.
+	// The usage of models so far, in all and by node.
 	Models   Spent            `json:"models,omitzero"`
 	ModelsBy map[string]Spent `json:"models_by,omitempty"`
 
@@ -86,12 +86,12 @@ type State struct {
 	Started []string  `json:"started,omitempty"`
 	Emitted []Emitted `json:"emitted,omitempty"`
 
-	// Done are the nodes that can be taken back, in the order in which they completed; Undoing is what takes them back.
+	// Done are the completed nodes that can be undone, in the order of completion. Undoing is the state of doing so.
 	Done    []Undo   `json:"done,omitempty"`
 	Undoing *Undoing `json:"undoing,omitempty"`
 
-	// Iterations, by path, whose call waits for room, oldest first; and those whose call emitted WAITING while others ran
-	// beside it, the one that is being settled first. See barrier.go.
+	// Iterations, by path, whose call waits for room, oldest first; and those whose call emitted WAITING while others were
+	// under way, in the order of the barrier. See machine/barrier.go.
 	Held     []string `json:"held,omitempty"`
 	Settling []string `json:"settling,omitempty"`
 	// Overdue are the paths of threads whose node has used up its time and cannot be given up yet. See overdue.go.
@@ -121,14 +121,14 @@ type Lane struct {
 	Visits     map[string]int `json:"visits"`
 	Traversals map[string]int `json:"traversals"` // of edges with max_traversals, by "from→to#n"
 	Tmp        map[string]any `json:"tmp"`
-	Err        any            `json:"err,omitempty"` // what the last catch caught
+	Err        any            `json:"err,omitempty"` // the failure that the last catch caught
 }
 
 func NewLane() Lane {
 	return Lane{Visits: map[string]int{}, Traversals: map[string]int{}, Tmp: map[string]any{}}
 }
 
-// Visit is what the current node is doing.
+// Visit is the state of the node that a lane is at.
 type Visit struct {
 	Number  int   `json:"number"`            // which visit of this node, from 1
 	Attempt int   `json:"attempt"`           // from 1
@@ -156,15 +156,15 @@ type Mapping struct {
 	Begun    int          `json:"begun"`             // how many of them, the first ones
 	Results  List         `json:"results"`           // of the first items, as far as all before them have ended; of a LOOP the newest
 	Failures List         `json:"failures,omitzero"` // of the same, as port "failures" has them
-	Bytes    int          `json:"bytes"`             // what the results so far take as JSON, those of Open included
+	Bytes    int          `json:"bytes"`             // size of the results so far as JSON, those of Open included
 	Expired  bool         `json:"expired,omitempty"` // its time is up: nothing more is begun or taken
 	Open     []*Iteration `json:"open,omitempty"`    // the items behind Results that were begun, in their order
 
 	Evaluated []any `json:"-"` // of a MAP, once they were evaluated: nothing that they may read changes while it is at work
 }
 
-// Iteration is one item of a MAP, or what stands for it in other nodes: under way, or ended and waiting for those before
-// it. Item is $item: of a LOOP what the iteration before resulted in.
+// Iteration is one item of a MAP, branch of a PARALLEL, round of a LOOP or document of a SUBGRAPH. It is under way, or has
+// ended and waits for those before it. Item is $item: in a LOOP the result of the previous iteration.
 type Iteration struct {
 	Sprite string `json:"sprite,omitempty"` // its own copy, "" when it shares the one around
 	Index  int    `json:"index"`
@@ -196,7 +196,7 @@ type Suspension struct {
 	Action       *lattice.Action `json:"action,omitempty"`
 	By           string          `json:"by,omitempty"` // who approved the action, and when
 	At           string          `json:"at,omitempty"`
-	// Deferred is the fact as it came, while the calls beside this one have not ended.
+	// Deferred is the fact as it came, while its siblings have not ended.
 	Deferred *lattice.CallSuspended `json:"deferred,omitempty"`
 }
 
