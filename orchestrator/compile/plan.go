@@ -91,7 +91,7 @@ type planning struct {
 	origins  origins
 	findings []ir.Finding
 	consumed map[string]bool // constraints that a step knows of
-	broken   bool            // a step could not be lowered, so that what is found in the lowered program may be its echo
+	broken   bool            // a step could not be lowered, so that findings in the lowered program may be its echo
 	nodes    []any
 	edges    []any
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // parallelOp is a PARALLEL: branches that run at once.
@@ -194,33 +193,4 @@ func (t subgraphOp) Advance(node *ir.Node) {
 		return
 	}
 	t.CompleteNode(map[string]any{"result": it.Result}, nil)
-}
-
-// Timeouts of nodes that run others inside. Each attempt has a timer, a pending command whose time counts from its entry in
-// the journal. When it fires, the iterations are dropped: calls that are under way are stopped, questions are withdrawn, and
-// the node fails with timeout.
-//
-// An iteration whose call may have changed the world is not dropped (DESIGN 14). The node starts nothing more, waits until
-// the call has ended or a person has settled it, and then fails.
-
-// startTimer sets the timer of the current node.
-func (t body) startTimer(node *ir.Node) {
-	if node.TimeoutS > 0 {
-		t.Issue(lattice.Command{Kind: lattice.DoTimer, DelayS: node.TimeoutS})
-	}
-}
-
-// Answered takes the timer of a node that runs others inside.
-func (t body) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
-	if _, ok := f.(lattice.TimerFired); !ok {
-		return unexpected(c, f)
-	}
-	t.expire()
-	return nil
-}
-
-// expire starts to drop the iterations of the current node.
-func (t body) expire() {
-	t.Visit.Map.Expired = true
-	t.Run.State.Overdue = append(t.Run.State.Overdue, t.Path)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
@@ -14,6 +15,47 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
+
+// cacheKey returns the key under which the result of the current call is cached, "" if it is not.
+func (t callOp) cacheKey(node *ir.Node) string {
+	c := t.Visit.Call
+	if node.Cache != ir.CacheRun || node.Compensate != nil || c.Class != manifests.ClassRead && c.Class != manifests.ClassIdempotent {
+		return ""
+	}
+	grants := fmt.Sprintf("%q %q", c.Permissions, c.Below)
+	given := "" // two keys of the flow's own are two calls
+	if len(node.IdempotencyKey) > 0 {
+		given = c.IdempotencyKey
+	}
+	// Files that were written in a fork are not in the sprite.
+	return lattice.DerivedKey("call", t.Sprite(), strconv.FormatBool(node.ForksSprites()), c.Skill, string(c.Input), string(c.Class), grants, given)
+}
+
+// finishFromCache completes the current call with a cached answer. It reports whether there is one.
+func (t callOp) finishFromCache(node *ir.Node) bool {
+	hit, ok := t.CachedAnswer(node)
+	if !ok {
+		return false
+	}
+	var ports map[string]any
+	if t.runsInCopy() {
+		t.reuseCopy(node, hit.Copy)
+		ports = map[string]any{"sprite": hit.Copy}
+	}
+	t.CompleteNode(hit.Value, ports)
+	return true
+}
+
+// reuseCopy makes the fork in which the cached result was made the fork of the current call.
+func (t callOp) reuseCopy(node *ir.Node, name string) {
+	m := t.Run
+	if t.Visit.Call.Sprite != t.Sprite() { // the fork was made before the result was cached
+		t.releaseCopy(node, false)
+	}
+	if node.KeepSprite && !slices.Contains(m.State.Kept, name) {
+		m.State.Kept = append(m.State.Kept, name)
+	}
+}
 
 // maxLosses is the number of times that one attempt may be cut off before it counts as failed. It is generous because the
 // end of a leader cuts off calls, too.
@@ -75,7 +117,7 @@ func (t callOp) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	case lattice.ActionDone:
 		return t.actionDone(c, f)
 	default:
-		return unexpected(c, f)
+		return unexpectedFact(c, f)
 	}
 	return nil
 }
@@ -362,4 +404,47 @@ func (t callOp) ResolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure)
 	call.Path = strings.TrimPrefix(t.Path+"/undo", "/")
 	call.IdempotencyKey = t.EffectKey("undo")
 	return call, nil
+}
+
+// A TOOL_CALL with sprite "fork" runs in a fork of the enclosing sprite, made from a checkpoint that is taken when the attempt
+// starts. Each attempt has a fork of its own. Other nodes do not see the files that the call writes there, only its output.
+// Forks are removed when the run has ended, except those of State.Kept.
+
+// copyName returns the name of the fork for the current attempt. It begins with the name of the enclosing sprite.
+func (t callOp) copyName() string {
+	v := t.Visit
+	key := lattice.DerivedKey(t.Run.State.RunID, strconv.Itoa(t.Run.State.Epoch), t.Path, t.Node, strconv.Itoa(v.Number), strconv.Itoa(v.Attempt))
+	return fmt.Sprintf("%.40s-%s", t.Sprite(), key[:12])
+}
+
+// makeCopy makes the fork in which the current call runs. It takes a checkpoint first if there is none of the present files.
+func (t callOp) makeCopy() {
+	from := t.Sprite()
+	pair, paired := t.Run.State.Pairs[from]
+	if t.Run.State.Dirty[from] || !paired {
+		t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: from})
+		return
+	}
+	t.Issue(lattice.Command{Kind: lattice.DoFork, Sprite: t.Visit.Call.Sprite, Pair: &pair})
+}
+
+// runsInCopy reports whether the current node is a call that has a sprite of its own.
+func (t callOp) runsInCopy() bool {
+	v := t.Visit
+	return t.Run.State.Undoing == nil && v != nil && v.Call != nil && t.Run.Program.Node(t.Node).ForksSprites()
+}
+
+// releaseCopy forgets the fork of a call that has ended. If the call succeeded and its node has keep_sprite, the fork is kept
+// after the run.
+func (t callOp) releaseCopy(node *ir.Node, ok bool) {
+	m := t.Run
+	if !t.runsInCopy() {
+		return
+	}
+	name := t.Visit.Call.Sprite
+	delete(m.State.Pairs, name)
+	delete(m.State.Dirty, name)
+	if ok && node.KeepSprite {
+		m.State.Kept = append(m.State.Kept, name)
+	}
 }

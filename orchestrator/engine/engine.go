@@ -2,8 +2,8 @@
 // reads no clock, draws no random number, does no I/O and does not depend on the order of a map. Commands stay in
 // State.Pending until a fact answers them, so that recovery means performing the pending commands.
 //
-// This package holds one type per op: call.go, suspend.go, approval.go, forks.go and records.go those of TOOL_CALL, llm.go
-// the ops that ask models, human.go and simple.go the other simple ones, map.go and bodies.go the nodes that run others
+// This package holds one type per op: call.go and suspend.go have TOOL_CALL, llm.go
+// the ops that ask models, human.go and simple.go the other simple ones, map.go, bodies.go and body.go the nodes that run others
 // inside. operation.go has the table. The packages below it are:
 //
 //   - runstate: the state of a run, its digest and its encoding;

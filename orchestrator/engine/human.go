@@ -24,7 +24,7 @@ func (t humanOp) Answered(node *ir.Node, c lattice.Command, f lattice.Fact) erro
 		i := slices.IndexFunc(t.Run.State.Waits, func(w lattice.Wait) bool { return w.Path == t.Path })
 		t.questionTimedOut(t.Run.State.Waits[i])
 	default:
-		return unexpected(c, f)
+		return unexpectedFact(c, f)
 	}
 	return nil
 }

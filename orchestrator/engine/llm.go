@@ -15,6 +15,43 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
+// cacheKey returns the key of the answer to a prompt: the digest of all that decides which answer is valid.
+func (t llmOp) cacheKey(node *ir.Node, at ladder.Rung, q inquiry) string {
+	if node.Cache != ir.CacheRun {
+		return ""
+	}
+	r, f := t.buildRequest(node, at, q)
+	held := []any{node.Op, node.AllowUnknown, node.Validators, node.RetryPolicy, node.Escalation, q.ids, q.labels}
+	for _, v := range node.Validators { // documents may have other schemas by one name
+		schema, _ := t.Run.Program.OutputSchema(node, v.Schema)
+		held = append(held, schema)
+	}
+	rules, err := expr.Marshal(held)
+	if f != nil || err != nil {
+		return "" // the request itself reports why
+	}
+	r.BudgetUSD, r.Trimmed = nil, nil
+	return lattice.DerivedKey("model", r.Digest(), string(rules))
+}
+
+// finishFromCache completes the current node with a cached answer. It reports whether there is one.
+func (t llmOp) finishFromCache(node *ir.Node) bool {
+	hit, ok := t.CachedAnswer(node)
+	if !ok {
+		return false
+	}
+	q, f := t.buildPrompt(node)
+	if f != nil {
+		t.FailVisit(f)
+		return true
+	}
+	t.Visit.Asking = nil
+	t.CompleteNode(hit.Value, map[string]any{
+		"attempts": machine.Number(0), "escalated": false, "repaired": false, "cached": true, "class": hit.Class, "item": q.chosen(hit.Value),
+	})
+	return true
+}
+
 // inquiry is the content of the prompts of one visit of a node. It is computed again whenever it is needed: nothing that it
 // reads changes during the visit.
 type inquiry struct {
@@ -32,7 +69,7 @@ func (t llmOp) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	if f, ok := f.(lattice.ModelAnswered); ok {
 		return t.modelAnswered(c, f)
 	}
-	return unexpected(c, f)
+	return unexpectedFact(c, f)
 }
 
 // Begin begins a visit of an LLM_… node.

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
@@ -11,14 +10,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
-
-// MAP, PARALLEL, LOOP and SUBGRAPH run iterations: items, branches, rounds, a document. Each is a lane in the visit of its
-// node. MAP and PARALLEL end as if their iterations had run one after the other, in whatever order facts arrive: results are
-// taken in item order, and of several failures the first in that order counts. Only the outcome of a PARALLEL with join
-// "any" depends on the order of facts in the journal.
-
-// body is the part that all nodes share which run others inside: the timer of the attempt, and iterations.
-type body struct{ *machine.Thread }
 
 // fanOut is shared by MAP and PARALLEL: iterations that run at once and whose results are taken in order.
 type fanOut struct{ body }
@@ -69,11 +60,6 @@ func (t fanOut) beginAll(node *ir.Node) {
 	t.AdvanceNode()
 }
 
-// forksSprites reports whether each iteration of a node gets a copy of the sprite.
-func (t body) forksSprites(node *ir.Node) bool {
-	return node.ForksSprites() && t.Run.State.Sprite != ""
-}
-
 // evalItems evaluates the items of the current MAP. They cannot change during the visit, so that they are kept in memory but
 // are no part of the encoded state.
 func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
@@ -120,16 +106,6 @@ func (t fanOut) collect(node *ir.Node) bool {
 	return len(mp.Open) == 0
 }
 
-// appendTo puts v, which is JSON, behind a list.
-func (t body) appendTo(l *runstate.List, v any) {
-	grown, err := l.Append(v)
-	if err != nil {
-		t.Run.Err = err
-		return
-	}
-	*l = grown
-}
-
 // beginItems begins the next iterations, as many as may run at once.
 func (t fanOut) beginItems(node *ir.Node) {
 	mp, running := t.Visit.Map, 0
@@ -153,23 +129,6 @@ func (t fanOut) beginItems(node *ir.Node) {
 		}
 		t.beginIteration(node, it)
 	}
-}
-
-// beginIteration begins an iteration of the node at which t is.
-func (t body) beginIteration(node *ir.Node, it *runstate.Iteration) {
-	m := t.Run
-	mp := t.Visit.Map
-	mp.Open = append(mp.Open, it)
-	mp.Begun++
-	below := t.Below()
-	inner := below[len(below)-1]
-	if !t.forksSprites(node) {
-		inner.Schedule(m.Program.Inner(node, it.Index).EntryNode)
-		return
-	}
-	from := m.State.Pairs[t.Sprite()]
-	it.Sprite = fmt.Sprintf("%.40s-%s", t.Sprite(), lattice.DerivedKey(m.State.RunID, strconv.Itoa(m.State.Epoch), inner.Path)[:12])
-	inner.Issue(lattice.Command{Kind: lattice.DoFork, Sprite: it.Sprite, Pair: &from})
 }
 
 // dropDoomed reports whether the failures known by now fail the node. Then the items behind the one at fault do not matter
@@ -200,26 +159,6 @@ func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
 		return false
 	}
 	return node.ToleratedFailures == nil || nth <= *node.ToleratedFailures
-}
-
-// innerFailure is an iteration's failure, which came behind others that were tolerated, as its node's.
-func innerFailure(node *ir.Node, it *runstate.Iteration, tolerated int) *ir.Failure {
-	f := *it.Failure
-	name := fmt.Sprintf("item %d", it.Index)
-	switch node.Op {
-	case ir.OpParallel:
-		name = "branch " + node.Branches[it.Index].Name
-	case ir.OpLoop:
-		name = fmt.Sprintf("iteration %d", it.Index)
-	case ir.OpSubgraph:
-		name = "the subgraph"
-	default:
-	}
-	f.Message = fmt.Sprintf("%s failed at %s: %s", name, f.Node, f.Message)
-	if tolerated > 0 {
-		f.Message = fmt.Sprintf("%d failed before; %s", tolerated, f.Message)
-	}
-	return &f
 }
 
 // encodeCollected is an iteration's failure as port "failures" lists it.

@@ -1,11 +1,8 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/ir"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // operationOf returns the operation of the node that t visits, nil for an op that this version does not run.
@@ -43,16 +40,4 @@ func operationOf(t *machine.Thread, op ir.Op) machine.Operation {
 		return endOp{instant{t}}
 	}
 	return nil
-}
-
-// instant is embedded by ops whose nodes end within begin.
-type instant struct{ *machine.Thread }
-
-func (t instant) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
-	return unexpected(c, f)
-}
-
-// unexpected refuses a fact that does not answer anything that its node asks for.
-func unexpected(c lattice.Command, f lattice.Fact) error {
-	return fmt.Errorf("%s answers command %s of %s, which does not expect it", f.FactType(), c.ID, c.Node)
 }

@@ -60,7 +60,7 @@ type waitOp struct{ *machine.Thread }
 
 func (t waitOp) Answered(node *ir.Node, c lattice.Command, f lattice.Fact) error {
 	if _, ok := f.(lattice.TimerFired); !ok {
-		return unexpected(c, f)
+		return unexpectedFact(c, f)
 	}
 	t.FollowEdge(node, nil)
 	return nil

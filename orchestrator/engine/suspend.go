@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -14,6 +15,121 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
+
+// takeRecord takes the record of the current attempt out of the state, if there is one: of its call, or with action of the
+// next action that it asked for.
+func (t callOp) takeRecord(action string) (lattice.Record, bool) {
+	m := t.Run
+	of := runstate.AttemptOf(t.Visit.Call)
+	i := slices.IndexFunc(m.State.Records, func(r lattice.Record) bool { return r.Of == of && r.Action == action && r.Noted == nil })
+	if i < 0 {
+		return lattice.Record{}, false
+	}
+	found := m.State.Records[i]
+	m.State.Records = slices.Delete(slices.Clone(m.State.Records), i, i+1)
+	return found, true
+}
+
+// finishFromRecord ends the current call, one of class world, as it ended before the power was lost. It reports whether
+// that is known.
+func (t callOp) finishFromRecord() bool {
+	call := t.Visit.Call
+	if call.Class != manifests.ClassWorld || call.Resume != nil {
+		return false
+	}
+	r, found := t.takeRecord("")
+	if !found {
+		return false
+	}
+	t.LeaveSettling()
+	if r.Finished == nil {
+		if pair, ok := t.Run.State.Pairs[call.Sprite]; ok {
+			t.Visit.Before = &pair
+		}
+		t.askOutcome(r.Lost)
+		return true
+	}
+	if err := t.finishCall(*r.Finished); err != nil {
+		t.Run.Err = err
+	}
+	return true
+}
+
+// resumeFromRecord resumes the current call with the outcome of its action before the loss of power, if that is recorded.
+func (t callOp) resumeFromRecord(action string) bool {
+	r, found := t.takeRecord(action)
+	if !found {
+		return false
+	}
+	if r.Do != nil {
+		t.Issue(lattice.Command{Kind: lattice.DoAction, Sprite: t.Visit.Call.Sprite, Action: r.Do})
+		return true
+	}
+	inputs, err := machine.DecodeObject(r.Resume.Inputs)
+	if err != nil {
+		t.Run.Err = fmt.Errorf("record of %s: %w", action, err)
+		return true
+	}
+	t.resumeCall(inputs, r.Resume.Context.AnsweredBy, r.Resume.Context.AnsweredAt)
+	return true
+}
+
+// askApproval waits for a person before a call of class world, unless the run was started with the skill's name among those
+// that it may call. It reports whether it waits.
+func (t callOp) askApproval() bool {
+	m := t.Run
+	v := t.Visit
+	call := v.Call
+	if !m.State.AskWorld || call.Class != manifests.ClassWorld || call.Resume != nil || v.Approved || slices.Contains(m.State.ApproveWorld, call.Skill) {
+		return false
+	}
+	w := lattice.Wait{
+		Kind: lattice.WaitWorld, Prompt: t.Node + " calls " + call.Skill + ", which acts outside of the sprite", Reason: "world_call",
+		Choices: []string{string(lattice.Approve), string(lattice.Reject)}, Details: call.Input,
+	}
+	if pair, ok := m.State.Pairs[call.Sprite]; ok {
+		w.CheckpointID = pair.CheckpointID
+	}
+	t.OpenWait(w)
+	return true
+}
+
+func (t callOp) approvalAnswered(w lattice.Wait, f lattice.Answered) error {
+	if f.Decision == lattice.Answer {
+		return fmt.Errorf("%w: the call of %s is approved or rejected, not answered", machine.ErrAnswer, w.Node)
+	}
+	t.CloseWait(w)
+	if f.Decision == lattice.Approve {
+		t.Visit.Approved = true
+		t.Dispatch()
+		return nil
+	}
+	bad := machine.Failf(ir.FailHumanRejected, "the call of %s was rejected by %s", t.Visit.Call.Skill, f.By)
+	if f.Comments != "" {
+		bad.Message += ": " + f.Comments
+	}
+	bad.Data = encodeDetails(map[string]any{"by": f.By, "comments": f.Comments})
+	t.LeaveSettling()
+	t.releaseCopy(t.Run.Program.Node(t.Node), false)
+	t.FailVisit(bad)
+	return nil
+}
+
+// callBlocked stops the run where a call asked in the way of the time before v1. Such a program does not wait: nothing
+// of this run goes on, and the answer begins another one.
+func (t callOp) callBlocked(f lattice.CallBlocked) {
+	kind, status := lattice.WaitQuestion, lattice.BlockedWaitingForUser
+	if f.Question.Kind == protocol.KindBlocked {
+		kind, status = lattice.WaitBlocked, lattice.Blocked
+	}
+	t.Run.State.Waits = []lattice.Wait{{
+		ID:   "wait_" + t.VisitKey("wait", string(kind)),
+		Kind: kind, Node: t.Node, Path: t.Path, Prompt: f.Question.Prompt, Reason: f.Question.Kind,
+		Choices: f.Question.Choices, Default: f.Question.Default, QuestionID: f.Question.ID,
+		Expected: map[string]string{protocol.AnswerName: "string"},
+	}}
+	t.Run.StopRun(status)
+}
 
 // callSuspended takes WAITING from a skill. Policy or a person decides with which inputs the call is resumed.
 func (t callOp) callSuspended(c lattice.Command, f lattice.CallSuspended) error {

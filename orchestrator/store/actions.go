@@ -110,7 +110,7 @@ func (m actionModel) Delete(key []byte) error {
 // WithOpenActions returns the ids of the runs that have open actions, newest first.
 func (s *Store) WithOpenActions() ([]string, error) {
 	var out []string
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		if index := tx.Bucket(bucketActions); index != nil {
 			c := index.Cursor()
 			for k, id := c.Seek([]byte{actionOpen}); k != nil; k, id = c.Next() {
@@ -133,12 +133,12 @@ func (s *Store) WithOpenActions() ([]string, error) {
 
 func (c *checker) openActions(tx *bbolt.Tx) {
 	listed := 0
-	each(tx, bucketActions, func(key string, id []byte) {
+	visitBucket(tx, bucketActions, func(key string, id []byte) {
 		if listed++; c.actions[key] != string(id) {
-			c.report("index", string(id), "the list of noted actions has it at %x, where it does not belong", key)
+			c.addFinding("index", string(id), "the list of noted actions has it at %x, where it does not belong", key)
 		}
 	})
 	if listed != len(c.actions) {
-		c.report("index", "", "the list of noted actions has %d of %d", listed, len(c.actions))
+		c.addFinding("index", "", "the list of noted actions has %d of %d", listed, len(c.actions))
 	}
 }

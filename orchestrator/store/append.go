@@ -19,9 +19,9 @@ import (
 // replaces the run's snapshot. It returns the run's last sequence number.
 func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
 	a := &appending{run: run, after: after, entries: entries}
-	err := a.encode()
+	err := a.encodeEntries()
 	if err == nil {
-		err = s.commit(ctx, &request{check: a.check, write: a.write})
+		err = s.commitRequest(ctx, &request{check: a.checkSequence, write: a.write})
 	}
 	if err != nil {
 		for i := range entries {
@@ -43,8 +43,8 @@ type appending struct {
 	snapshot lattice.Entry // the state among entries
 }
 
-// encode does what it can before the committer's turn: only the sequence numbers are missing then.
-func (a *appending) encode() error {
+// encodeEntries encodes the entries before the turn of the committer. Only the sequence numbers are missing then.
+func (a *appending) encodeEntries() error {
 	a.encoded = make([][]byte, len(a.entries))
 	for i := range a.entries {
 		e := &a.entries[i]
@@ -55,7 +55,7 @@ func (a *appending) encode() error {
 			return fmt.Errorf("append to run %s: unknown entry kind %q", a.run, e.Kind)
 		}
 		e.Seq = 0
-		raw, err := marshal(e)
+		raw, err := marshalJSON(e)
 		if err != nil {
 			return fmt.Errorf("encode %s of run %s: %w", e.Type, a.run, err)
 		}
@@ -74,14 +74,14 @@ func (a *appending) encode() error {
 // unnumbered is how an encoded entry begins before it has its place.
 const unnumbered = `{"seq":0`
 
-// numbered gives an encoded entry its sequence number, and seals it.
-func numbered(bucket, key, raw []byte, seq lattice.Seq) []byte {
+// sealNumbered gives an encoded entry its sequence number, and seals it.
+func sealNumbered(bucket, key, raw []byte, seq lattice.Seq) []byte {
 	out := make([]byte, boltfile.SealSize, boltfile.SealSize+len(raw)+20)
 	out = strconv.AppendUint(append(out, unnumbered[:len(unnumbered)-1]...), uint64(seq), 10)
 	return boltfile.SealIn(bucket, key, append(out, raw[len(unnumbered):]...))
 }
 
-func (a *appending) check(tx *bbolt.Tx) error {
+func (a *appending) checkSequence(tx *bbolt.Tx) error {
 	h, err := headOf(tx, a.run)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (a *appending) write(tx *bbolt.Tx) error {
 		}
 		e.Seq = lattice.Seq(seq)
 		place := u64(seq)
-		if err := log.Put(place, numbered(bucketEntries, place, a.encoded[i], e.Seq)); err != nil {
+		if err := log.Put(place, sealNumbered(bucketEntries, place, a.encoded[i], e.Seq)); err != nil {
 			return fmt.Errorf("put entry: %w", err)
 		}
 		if err := index.Put(indexKey(a.head.number, e.Seq), []byte{kindByte(e.Kind)}); err != nil {
@@ -135,7 +135,7 @@ func (a *appending) write(tx *bbolt.Tx) error {
 	}
 	run := []byte(a.run)
 	if state != nil {
-		if err := tx.Bucket(bucketStates).Put(run, numbered(bucketStates, run, state, a.head.last)); err != nil {
+		if err := tx.Bucket(bucketStates).Put(run, sealNumbered(bucketStates, run, state, a.head.last)); err != nil {
 			return fmt.Errorf("put state: %w", err)
 		}
 		if err := markOpen(tx, run, a.snapshot); err != nil {
@@ -173,7 +173,7 @@ func decodeHead(run, raw []byte) (head, error) {
 	var events uint64
 	if len(raw) != 12 { // of schema 1
 		var err error
-		if raw, err = unseal(bucketHeads, run, raw); err != nil {
+		if raw, err = openSealed(bucketHeads, run, raw); err != nil {
 			return head{}, err
 		}
 		if len(raw) != 20 {

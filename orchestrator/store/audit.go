@@ -41,7 +41,7 @@ const Any = ^uint64(0)
 // entry of the subject, 0 for none, or Any; if another one is the last, it fails with lattice.ErrConflict. If the key of e
 // has an entry, that entry is returned, nothing is appended, and added is false.
 func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (stored audit.Entry, added bool, err error) {
-	err = s.commit(ctx, &request{
+	err = s.commitRequest(ctx, &request{
 		check: func(tx *bbolt.Tx) error {
 			index := tx.Bucket(bucketAuditIndex)
 			if e.Key != "" {
@@ -77,7 +77,7 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 			if stored, err = e.Chain(seq, prev); err != nil {
 				return err
 			}
-			raw, err := marshal(stored)
+			raw, err := marshalJSON(stored)
 			if err != nil {
 				return fmt.Errorf("encode audit entry: %w", err)
 			}
@@ -125,7 +125,7 @@ func lastOf(index *bbolt.Bucket, subject string) uint64 {
 }
 
 func readAudit(tx *bbolt.Tx, key []byte) (e audit.Entry, err error) {
-	raw, err := unseal(bucketAudit, key, tx.Bucket(bucketAudit).Get(key))
+	raw, err := openSealed(bucketAudit, key, tx.Bucket(bucketAudit).Get(key))
 	if err != nil {
 		return e, err
 	}
@@ -141,7 +141,7 @@ func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) erro
 	const page = 256
 	for {
 		var entries []audit.Entry
-		err := s.view(func(tx *bbolt.Tx) error {
+		err := s.viewFile(func(tx *bbolt.Tx) error {
 			entries = entries[:0]
 			if tx.Bucket(bucketAudit) == nil {
 				return nil // an older file that is open for reading only
@@ -193,38 +193,38 @@ func makeAudit(tx *bbolt.Tx) error {
 	})
 }
 
-// audit checks the chain of the audit log, and its index. The first broken entry is named.
-func (c *checker) audit(tx *bbolt.Tx) {
+// auditRuns checks the chain of the audit log, and its index. The first broken entry is named.
+func (c *checker) auditRuns(tx *bbolt.Tx) {
 	log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
 	if log == nil || index == nil {
 		return
 	}
 	var seq uint64
 	prev, want := "", 0
-	each(tx, bucketAudit, func(key string, _ []byte) {
+	visitBucket(tx, bucketAudit, func(key string, _ []byte) {
 		seq++
 		e, err := readAudit(tx, []byte(key))
 		if err == nil {
 			err = e.Verify(seq, prev)
 		}
 		if err != nil {
-			c.report("audit", "", "%v", err)
+			c.addFinding("audit", "", "%v", err)
 		}
 		prev = e.Sum
 		want++
 		if e.Key != "" {
 			want++
 			if !bytes.Equal(index.Get(auditIndexKey(auditKey, e.Key)), u64(e.Seq)) {
-				c.report("audit", "", "audit entry %d is not found by its key", e.Seq)
+				c.addFinding("audit", "", "audit entry %d is not found by its key", e.Seq)
 			}
 		}
 	})
 	if log.Sequence() != seq {
-		c.report("audit", "", "%d audit entries were written, %d are there", log.Sequence(), seq)
+		c.addFinding("audit", "", "%d audit entries were written, %d are there", log.Sequence(), seq)
 	}
 	have := 0
-	each(tx, bucketAuditIndex, func(string, []byte) { have++ })
+	visitBucket(tx, bucketAuditIndex, func(string, []byte) { have++ })
 	if have != want {
-		c.report("audit", "", "the index of the audit log has %d keys, not %d", have, want)
+		c.addFinding("audit", "", "the index of the audit log has %d keys, not %d", have, want)
 	}
 }

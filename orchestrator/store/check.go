@@ -32,28 +32,28 @@ func (p Problem) String() string {
 // Progress is told how much of a long work is done, in a unit of the work's own. It may be nil.
 type Progress = func(done, of uint64)
 
-func tell(p Progress, done, of uint64) {
+func reportProgress(p Progress, done, of uint64) {
 	if p != nil {
 		p(done, of)
 	}
 }
 
-// Check looks at the whole file and returns what is wrong with it, nothing for a sound one: pages, sequence without
+// Check reads the whole file and returns its faults, none for a sound one: pages, sequence without
 // gaps, entries against their checksums, index, heads and dedupe keys, the chain of each run's facts, programs against their digests, snapshots against runs, the chain of the audit log. Whether
-// facts fold to the snapshot is the engine's to say. Appends wait meanwhile; ctx ends the waiting for a turn only.
+// facts fold to the snapshot is the engine's to say. Appends wait until it ends; ctx ends only the wait for a turn.
 func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error) {
 	var c checker
-	err := s.alone(ctx, func() error {
-		if err := s.checkPages(progress, c.page); err != nil || len(c.problems) > 0 {
-			return err // what lies on damaged pages cannot be read
+	err := s.runAlone(ctx, func() error {
+		if err := s.checkPages(progress, c.addPage); err != nil || len(c.problems) > 0 {
+			return err // damaged pages cannot be read
 		}
-		return s.view(func(tx *bbolt.Tx) error {
-			c.runs(tx)
-			c.entries(tx, progress)
-			c.leftovers(tx)
-			c.indexes(tx)
-			c.ledgers(tx)
-			c.audit(tx)
+		return s.viewFile(func(tx *bbolt.Tx) error {
+			c.checkRuns(tx)
+			c.checkEntries(tx, progress)
+			c.checkLeftovers(tx)
+			c.checkIndexes(tx)
+			c.checkLedgers(tx)
+			c.auditRuns(tx)
 			return nil
 		})
 	})
@@ -64,8 +64,8 @@ func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error)
 // has it open for writing.
 func CheckPages(path string, progress Progress) ([]Problem, error) {
 	var c checker
-	if err := boltfile.Check(path, boltfile.Flat, progress, c.page); err != nil {
-		return nil, fmt.Errorf("check the store: %w", classify(err))
+	if err := boltfile.Check(path, boltfile.Flat, progress, c.addPage); err != nil {
+		return nil, fmt.Errorf("check the store: %w", classifyError(err))
 	}
 	return c.problems, nil
 }
@@ -77,12 +77,12 @@ func (s *Store) checkPages(progress Progress, report func(format string, args ..
 		return s.cause
 	}
 	if err := boltfile.CheckOpen(s.db, boltfile.Flat, progress, report); err != nil {
-		return fmt.Errorf("check the store: %w", classify(err))
+		return fmt.Errorf("check the store: %w", classifyError(err))
 	}
 	return nil
 }
 
-// maxProblems bounds what a report names; a file with more is lost anyway.
+// maxProblems bounds the findings of a report; a file with more is lost anyway.
 const maxProblems = 1000
 
 type checker struct {
@@ -95,58 +95,58 @@ type checker struct {
 	deduped  int                    // entries with a dedupe key
 }
 
-func (c *checker) report(code, run, format string, args ...any) {
+func (c *checker) addFinding(code, run, format string, args ...any) {
 	if len(c.problems) < maxProblems {
 		c.problems = append(c.problems, Problem{code, run, fmt.Sprintf(format, args...)})
 	}
 }
 
-func (c *checker) page(format string, args ...any) { c.report("page", "", format, args...) }
+func (c *checker) addPage(format string, args ...any) { c.addFinding("page", "", format, args...) }
 
-func (c *checker) runs(tx *bbolt.Tx) {
+func (c *checker) checkRuns(tx *bbolt.Tx) {
 	c.heads, c.last, c.chains, c.actions = map[string]head{}, map[string]lattice.Seq{}, map[string]string{}, actionModel{}
 	numbers := map[uint32]string{}
-	each(tx, bucketHeads, func(run string, raw []byte) {
+	visitBucket(tx, bucketHeads, func(run string, raw []byte) {
 		h, err := decodeHead([]byte(run), raw)
 		if err != nil {
-			c.report("head", run, "%v", err)
+			c.addFinding("head", run, "%v", err)
 			return
 		}
 		if other, taken := numbers[h.number]; taken {
-			c.report("head", run, "it has the number of run %s", other)
+			c.addFinding("head", run, "it has the number of run %s", other)
 		}
 		numbers[h.number] = run
 		c.heads[run] = h
 	})
-	each(tx, bucketRuns, func(id string, raw []byte) {
+	visitBucket(tx, bucketRuns, func(id string, raw []byte) {
 		run, err := readRun(tx, []byte(id), raw, false)
 		sum := sha256.Sum256(tx.Bucket(bucketPrograms).Get([]byte(run.Digest)))
 		switch _, headed := c.heads[id]; {
 		case err != nil:
-			c.report("record", id, "%v", err)
+			c.addFinding("record", id, "%v", err)
 		case run.ID != id:
-			c.report("record", id, "its record names %s", run.ID)
+			c.addFinding("record", id, "its record names %s", run.ID)
 		case !headed:
-			c.report("head", id, "it has no head")
+			c.addFinding("head", id, "it has no head")
 		case hex.EncodeToString(sum[:]) != run.Digest:
-			c.report("program", id, "its program does not have the digest %s", run.Digest)
+			c.addFinding("program", id, "its program does not have the digest %s", run.Digest)
 		}
 	})
 	if made := tx.Bucket(bucketRuns).Sequence(); made != uint64(len(c.heads)) {
-		c.report("sequence", "", "%d runs were made, there are %d heads", made, len(c.heads))
+		c.addFinding("sequence", "", "%d runs were made, there are %d heads", made, len(c.heads))
 	}
 }
 
-func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
+func (c *checker) checkEntries(tx *bbolt.Tx, progress Progress) {
 	index, dedupe := tx.Bucket(bucketIndex), tx.Bucket(bucketDedupe)
 	end := tx.Bucket(bucketEntries).Sequence()
 	var want uint64
-	each(tx, bucketEntries, func(key string, raw []byte) {
+	visitBucket(tx, bucketEntries, func(key string, raw []byte) {
 		if want++; want%1024 == 0 {
-			tell(progress, want, end)
+			reportProgress(progress, want, end)
 		}
 		if len(key) != 8 || binary.BigEndian.Uint64([]byte(key)) != want {
-			c.report("sequence", "", "there is a gap before entry %x; %d was expected", key, want)
+			c.addFinding("sequence", "", "there is a gap before entry %x; %d was expected", key, want)
 			if len(key) != 8 {
 				return
 			}
@@ -156,22 +156,22 @@ func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
 		h, known := c.heads[e.Run]
 		switch {
 		case err != nil:
-			c.report("entry", "", "entry %d: %v", want, err)
+			c.addFinding("entry", "", "entry %d: %v", want, err)
 			return
 		case uint64(e.Seq) != want:
-			c.report("entry", e.Run, "entry %d says that it is %d", want, e.Seq)
+			c.addFinding("entry", e.Run, "entry %d says that it is %d", want, e.Seq)
 		case !known:
-			c.report("entry", e.Run, "entry %d belongs to a run that is not there", want)
+			c.addFinding("entry", e.Run, "entry %d belongs to a run that is not there", want)
 			return
 		case !bytes.Equal(index.Get(indexKey(h.number, e.Seq)), []byte{kindByte(e.Kind)}):
-			c.report("index", e.Run, "entry %d is not in the index", want)
+			c.addFinding("index", e.Run, "entry %d is not in the index", want)
 		default:
 			c.indexed++
 		}
 		if e.Dedupe != "" {
 			c.deduped++
 			if !bytes.Equal(dedupe.Get(dedupeKey(h.number, e.Dedupe)), u64(want)) {
-				c.report("dedupe", e.Run, "entry %d: its dedupe key is missing or another's", want)
+				c.addFinding("dedupe", e.Run, "entry %d: its dedupe key is missing or another's", want)
 			}
 		}
 		c.last[e.Run] = e.Seq
@@ -179,47 +179,47 @@ func (c *checker) entries(tx *bbolt.Tx, progress Progress) {
 		if e.Kind != lattice.EntryFact {
 			return
 		}
-		if c.chains[e.Run], err = follow(c.chains[e.Run], e); err != nil {
-			c.report("chain", e.Run, "%v", err)
+		if c.chains[e.Run], err = followChain(c.chains[e.Run], e); err != nil {
+			c.addFinding("chain", e.Run, "%v", err)
 		}
 	})
 	if end != want {
-		c.report("sequence", "", "the sequence stands at %d, the last entry is %d", end, want)
+		c.addFinding("sequence", "", "the sequence stands at %d, the last entry is %d", end, want)
 	}
 }
 
-func (c *checker) leftovers(tx *bbolt.Tx) {
+func (c *checker) checkLeftovers(tx *bbolt.Tx) {
 	for run, h := range c.heads {
 		if c.last[run] != h.last {
-			c.report("head", run, "its head says %d, its last entry is %d", h.last, c.last[run])
+			c.addFinding("head", run, "its head says %d, its last entry is %d", h.last, c.last[run])
 		}
 		if tx.Bucket(bucketRuns).Get([]byte(run)) == nil {
-			c.report("record", run, "it has a head but no record")
+			c.addFinding("record", run, "it has a head but no record")
 		}
 	}
 	for bucket, want := range map[string]int{string(bucketIndex): c.indexed, string(bucketDedupe): c.deduped} {
 		have := 0
-		each(tx, []byte(bucket), func(string, []byte) { have++ })
+		visitBucket(tx, []byte(bucket), func(string, []byte) { have++ })
 		if have != want {
-			c.report(bucket, "", "there are %d keys for %d entries", have, want)
+			c.addFinding(bucket, "", "there are %d keys for %d entries", have, want)
 		}
 	}
-	each(tx, bucketStates, func(run string, raw []byte) {
+	visitBucket(tx, bucketStates, func(run string, raw []byte) {
 		e, err := decodeEntry(bucketStates, []byte(run), raw)
 		switch h, known := c.heads[run]; {
 		case err != nil:
-			c.report("state", run, "%v", err)
+			c.addFinding("state", run, "%v", err)
 		case !known || e.Run != run:
-			c.report("state", run, "its state belongs to no run")
+			c.addFinding("state", run, "its state belongs to no run")
 		case e.Seq > h.last:
-			c.report("state", run, "its state stands behind %d, the run ends at %d", e.Seq, h.last)
+			c.addFinding("state", run, "its state stands behind %d, the run ends at %d", e.Seq, h.last)
 		case !json.Valid(e.Body):
-			c.report("state", run, "its state is no JSON")
+			c.addFinding("state", run, "its state is not JSON")
 		}
 	})
 }
 
-func each(tx *bbolt.Tx, bucket []byte, visit func(key string, value []byte)) {
+func visitBucket(tx *bbolt.Tx, bucket []byte, visit func(key string, value []byte)) {
 	c := tx.Bucket(bucket).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		visit(string(k), v)

@@ -25,9 +25,9 @@ type request struct {
 // maxGroup bounds the requests of one commit, so that the first does not wait for ever.
 const maxGroup = 512
 
-// commit hands a request to the committer and waits until it is on disk or refused. A ctx that ends before the request
+// commitRequest hands a request to the committer and waits until it is on disk or refused. A ctx that ends before the request
 // was taken withdraws it; one that was taken is waited for, because its outcome is a fact.
-func (s *Store) commit(ctx context.Context, q *request) error {
+func (s *Store) commitRequest(ctx context.Context, q *request) error {
 	if s.readOnly {
 		return ErrReadOnly
 	}
@@ -42,12 +42,12 @@ func (s *Store) commit(ctx context.Context, q *request) error {
 	}
 }
 
-// alone runs work while nothing is committed.
-func (s *Store) alone(ctx context.Context, work func() error) error {
+// runAlone runs work while nothing is committed.
+func (s *Store) runAlone(ctx context.Context, work func() error) error {
 	if s.readOnly {
 		return work()
 	}
-	return s.commit(ctx, &request{work: work})
+	return s.commitRequest(ctx, &request{work: work})
 }
 
 // commitLoop is the drain-loop group committer: it takes one request, then all that wait behind it, and commits them
@@ -58,10 +58,10 @@ func (s *Store) commitLoop() {
 		var alone *request
 		asked := 0
 		for alone == nil && len(group) < maxGroup {
-			q, ok := s.next(len(group) == 0)
+			q, ok := s.nextRequest(len(group) == 0)
 			if !ok && len(group) > asked {
 				asked = len(group)
-				runtime.Gosched() // whoever is about to ask does so now, and shares the fsync
+				runtime.Gosched() // requests that are about to come share the fsync
 				continue
 			}
 			if !ok {
@@ -83,8 +83,8 @@ func (s *Store) commitLoop() {
 	}
 }
 
-// next takes a request; when it may wait there is none only after Close.
-func (s *Store) next(wait bool) (q *request, ok bool) {
+// nextRequest takes a request; when it may wait there is none only after Close.
+func (s *Store) nextRequest(wait bool) (q *request, ok bool) {
 	if !wait {
 		select {
 		case q = <-s.requests:
@@ -104,12 +104,12 @@ func (s *Store) next(wait bool) (q *request, ok bool) {
 // commitGroup answers every request of the group exactly once.
 func (s *Store) commitGroup(group []*request) {
 	for len(group) > 0 {
-		accepted, offender, err := s.transact(group)
+		accepted, offender, err := s.writeGroup(group)
 		if offender != nil { // try again without it; nothing was written
 			offender.done <- err
 			rest := group[:0]
 			for _, q := range group {
-				if q != offender && !q.refused() {
+				if q != offender && !q.isRefused() {
 					rest = append(rest, q)
 				}
 			}
@@ -117,35 +117,35 @@ func (s *Store) commitGroup(group []*request) {
 			continue
 		}
 		if err != nil {
-			err = errors.Join(fmt.Errorf("commit to %s: %w", s.path, classify(err)), s.reopen())
+			err = errors.Join(fmt.Errorf("commit to %s: %w", s.path, classifyError(err)), s.reopenFile())
 		}
 		for _, q := range accepted {
 			q.done <- err
 		}
 		if err == nil && len(accepted) > 0 {
-			s.tails.notify()
+			s.tails.announce()
 		}
 		return
 	}
 }
 
-// refused reports whether the request has its answer already.
-func (q *request) refused() bool { return len(q.done) > 0 }
+// isRefused reports whether the request has its answer already.
+func (q *request) isRefused() bool { return len(q.done) > 0 }
 
-// transact runs the group in one transaction. It answers the requests whose check fails; offender is one whose write
+// writeGroup runs the group in one transaction. It answers the requests whose check fails; offender is one whose write
 // failed.
-func (s *Store) transact(group []*request) (accepted []*request, offender *request, err error) {
+func (s *Store) writeGroup(group []*request) (accepted []*request, offender *request, err error) {
 	s.mu.RLock()
 	db := s.db
 	s.mu.RUnlock()
 	if db == nil { // a former commit failed and the file could not be opened again
-		if err := s.reopen(); err != nil {
+		if err := s.reopenFile(); err != nil {
 			return group, nil, err
 		}
 		db = s.db // only this goroutine replaces it
 	}
 	var tx *bbolt.Tx
-	err = contain(func() (err error) {
+	err = recoverPanic(func() (err error) {
 		if tx, err = db.Begin(true); err != nil {
 			return err
 		}
@@ -170,19 +170,19 @@ func (s *Store) transact(group []*request) (accepted []*request, offender *reque
 		return nil, offender, err
 	case errors.Is(err, ErrDamaged): // cut off anywhere
 		if tx != nil {
-			err = errors.Join(err, s.abandon(tx))
+			err = errors.Join(err, s.rollBack(tx))
 		}
-		accepted = slices.DeleteFunc(slices.Clone(group), (*request).refused)
+		accepted = slices.DeleteFunc(slices.Clone(group), (*request).isRefused)
 	case err != nil && tx == nil:
 		accepted = group
 	}
 	return accepted, nil, err
 }
 
-// abandon ends a transaction in which bbolt broke. If not even that is possible the file is left as it is, with its
+// rollBack ends a transaction in which bbolt broke. If not even that is possible the file is left as it is, with its
 // lock, until the process ends: closing it would wait for the transaction.
-func (s *Store) abandon(tx *bbolt.Tx) error {
-	err := contain(tx.Rollback)
+func (s *Store) rollBack(tx *bbolt.Tx) error {
+	err := recoverPanic(tx.Rollback)
 	if err == nil || errors.Is(err, bolterrors.ErrTxClosed) {
 		return nil
 	}
@@ -195,20 +195,20 @@ func (s *Store) abandon(tx *bbolt.Tx) error {
 // reopenPatience is how long a lock may take that a moment ago was ours.
 const reopenPatience = 5 * time.Second
 
-// reopen closes the file and opens it again: after a failed write or fsync neither bbolt's pages in memory nor the
-// kernel's can be trusted to be what is on disk. Readers wait meanwhile.
-func (s *Store) reopen() error {
+// reopenFile closes the file and opens it again: after a failed write or fsync neither bbolt's pages in memory nor the
+// kernel's can be trusted to be what is on disk. Readers wait until it is open.
+func (s *Store) reopenFile() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.db != nil {
 		// A file that cannot even be closed is given up; its lock would show in openFile.
-		err := contain(s.db.Close)
+		err := recoverPanic(s.db.Close)
 		s.db, s.cause = nil, err
 		if err != nil {
 			return fmt.Errorf("close store: %w", err)
 		}
 	}
-	forget(s.path)
+	dropCache(s.path)
 	db, err := openFile(s.path, reopenPatience, false)
 	if err != nil {
 		s.cause = err

@@ -13,23 +13,22 @@ import (
 	"github.com/spritekit/lattice/orchestrator/durable"
 )
 
-// Compact writes the store anew, without the pages that lie free, and returns its size in bytes before and after, which is
-// never more: a file that would not shrink stays. The
-// new file is checked and on disk before it takes the old one's place, in one step; until then nothing has changed, and
-// ctx may end the work. Appends wait meanwhile, readers do not. It needs room for a second file, else it fails with
+// Compact rewrites the store without its free pages and returns its size in bytes before and after. A file that would not
+// shrink stays. The new file is checked and on disk before it takes the old one's place, in one step; until then nothing has changed, and
+// ctx may end the work. Appends wait until it ends, readers do not. It needs room for a second file, else it fails with
 // ErrFull; a store with problems is refused with ErrDamaged.
 func (s *Store) Compact(ctx context.Context, progress Progress) (before, after int64, err error) {
-	err = s.alone(ctx, func() error {
-		before, after, err = s.compact(ctx, progress)
+	err = s.runAlone(ctx, func() error {
+		before, after, err = s.compactFile(ctx, progress)
 		return err
 	})
 	return before, after, err
 }
 
-func (s *Store) compact(ctx context.Context, progress Progress) (before, after int64, err error) {
+func (s *Store) compactFile(ctx context.Context, progress Progress) (before, after int64, err error) {
 	f, err := os.CreateTemp(filepath.Dir(s.path), ".compact-*")
 	if err != nil {
-		return 0, 0, classify(fmt.Errorf("compact the store: %w", err))
+		return 0, 0, classifyError(fmt.Errorf("compact the store: %w", err))
 	}
 	temp := f.Name()
 	defer func() {
@@ -38,28 +37,28 @@ func (s *Store) compact(ctx context.Context, progress Progress) (before, after i
 		}
 	}()
 	if err := f.Close(); err != nil {
-		return 0, 0, classify(fmt.Errorf("compact the store: %w", err))
+		return 0, 0, classifyError(fmt.Errorf("compact the store: %w", err))
 	}
-	if err := s.rewrite(ctx, temp, progress); err != nil {
-		return 0, 0, classify(fmt.Errorf("compact the store: %w", err))
+	if err := s.rewriteFile(ctx, temp, progress); err != nil {
+		return 0, 0, classifyError(fmt.Errorf("compact the store: %w", err))
 	}
-	if err := sound(ctx, temp); err != nil {
+	if err := checkCopy(ctx, temp); err != nil {
 		return 0, 0, fmt.Errorf("compact the store: %w", err)
 	}
-	if before, err = size(s.path); err != nil {
+	if before, err = fileSize(s.path); err != nil {
 		return 0, 0, err
 	}
-	if after, err = size(temp); err != nil {
+	if after, err = fileSize(temp); err != nil {
 		return 0, 0, err
 	}
 	if after >= before {
 		return before, before, nil // it is as small as it gets
 	}
-	return before, after, s.replace(temp)
+	return before, after, s.replaceFile(temp)
 }
 
-// rewrite copies everything into the file at path and syncs it.
-func (s *Store) rewrite(ctx context.Context, path string, progress Progress) (err error) {
+// rewriteFile copies everything into the file at path and syncs it.
+func (s *Store) rewriteFile(ctx context.Context, path string, progress Progress) (err error) {
 	to, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
 	if err != nil {
 		return err
@@ -69,7 +68,7 @@ func (s *Store) rewrite(ctx context.Context, path string, progress Progress) (er
 			err = boltfile.CutSlack(path)
 		}
 	}()
-	err = s.view(func(from *bbolt.Tx) error {
+	err = s.viewFile(func(from *bbolt.Tx) error {
 		var done, all uint64
 		for _, name := range buckets {
 			all += uint64(from.Bucket(name).Stats().KeyN)
@@ -77,7 +76,7 @@ func (s *Store) rewrite(ctx context.Context, path string, progress Progress) (er
 		for _, name := range buckets {
 			err := copyBucket(ctx, to, from.Bucket(name), name, func() {
 				if done++; done%4096 == 0 {
-					tell(progress, done, all)
+					reportProgress(progress, done, all)
 				}
 			})
 			if err != nil {
@@ -109,7 +108,7 @@ func copyBucket(ctx context.Context, to *bbolt.DB, from *bbolt.Bucket, name []by
 			}
 			b.FillPercent = 0.95 // keys come in order
 			for n := 0; k != nil && n < copyBatch; n++ {
-				value, err := renewed(name, k, v)
+				value, err := resealed(name, k, v)
 				if err != nil {
 					return err
 				}
@@ -128,8 +127,8 @@ func copyBucket(ctx context.Context, to *bbolt.DB, from *bbolt.Bucket, name []by
 	return nil
 }
 
-// sound fails with ErrDamaged unless the store at path is sound.
-func sound(ctx context.Context, path string) error {
+// checkCopy fails with ErrDamaged unless the store at path is sound.
+func checkCopy(ctx context.Context, path string) error {
 	s, err := OpenReadOnly(path)
 	if err != nil {
 		return err
@@ -141,11 +140,11 @@ func sound(ctx context.Context, path string) error {
 	return errors.Join(err, s.Close())
 }
 
-// replace puts the file at temp in the store's place.
-func (s *Store) replace(temp string) error {
+// replaceFile puts the file at temp in the store's place.
+func (s *Store) replaceFile(temp string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := contain(s.db.Close); err != nil {
+	if err := recoverPanic(s.db.Close); err != nil {
 		s.db, s.cause = nil, err
 		return fmt.Errorf("close store: %w", err)
 	}
@@ -162,14 +161,14 @@ func (s *Store) replace(temp string) error {
 func (s *Store) CopyTo(path string) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return classify(fmt.Errorf("copy the store: %w", err))
+		return classifyError(fmt.Errorf("copy the store: %w", err))
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	err = s.view(func(tx *bbolt.Tx) error {
+	err = s.viewFile(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(f)
 		return err
 	})
@@ -177,12 +176,12 @@ func (s *Store) CopyTo(path string) (err error) {
 		err = f.Sync()
 	}
 	if err != nil {
-		return classify(fmt.Errorf("copy the store: %w", err))
+		return classifyError(fmt.Errorf("copy the store: %w", err))
 	}
 	return nil
 }
 
-func size(path string) (int64, error) {
+func fileSize(path string) (int64, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return 0, fmt.Errorf("measure the store: %w", err)

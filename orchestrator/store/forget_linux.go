@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forget drops what the kernel remembers of a file: after a failed fsync its pages count as written although they never
-// were, and what is read next should be what is on disk. It is advice; a kernel that does not take it is no worse.
-func forget(path string) {
+// dropCache drops the page cache of a file: after a failed fsync its pages count as written although they never were, and the
+// next read should return the content of the disk. It is advice, which the kernel may ignore.
+func dropCache(path string) {
 	f, err := os.Open(path)
 	if err != nil {
 		return // openFile says why

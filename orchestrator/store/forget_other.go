@@ -2,5 +2,5 @@
 
 package store
 
-// forget has no way here to drop what the kernel remembers of a file.
+// dropCache does nothing: this system has no way to drop the page cache of a file.
 func forget(string) {}

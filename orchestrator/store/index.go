@@ -82,15 +82,15 @@ func makeLists(tx *bbolt.Tx) error {
 		if err := order.Put(u32(h.number), run); err != nil {
 			return err
 		}
-		if state, found, err := stateOf(tx, string(run)); err == nil && found && ended(state) {
+		if state, found, err := stateOf(tx, string(run)); err == nil && found && hasEnded(state) {
 			return nil
 		}
 		return open.Put(run, nil)
 	})
 }
 
-// ended reads from a snapshot whether its run has ended.
-func ended(state lattice.Entry) bool {
+// hasEnded reads from a snapshot whether its run has ended.
+func hasEnded(state lattice.Entry) bool {
 	var s struct {
 		Status lattice.RunStatus `json:"status"`
 	}
@@ -117,11 +117,11 @@ func u32(n uint32) []byte { return binary.BigEndian.AppendUint32(nil, n) }
 // Recent returns up to limit runs, without their programs, newest first; 0 means all. before is the id of a run to go on
 // behind, "" for the newest.
 func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
-	if !s.indexed(bucketOrder) {
+	if !s.hasIndex(bucketOrder) {
 		return s.recentUnindexed(before, limit)
 	}
 	var out []RunRecord
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bucketOrder).Cursor()
 		k, id := c.Last()
 		if before != "" {
@@ -144,10 +144,10 @@ func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
 	return out, err
 }
 
-// indexed reports whether the file has an index. A file that is open for reading only may be older than the index.
-func (s *Store) indexed(bucket []byte) bool {
+// hasIndex reports whether the file has an index. A file that is open for reading only may be older than the index.
+func (s *Store) hasIndex(bucket []byte) bool {
 	has := false
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		has = hasBuckets(tx, bucket)
 		return nil
 	})
@@ -168,10 +168,10 @@ func (s *Store) recentUnindexed(before string, limit int) ([]RunRecord, error) {
 // Open returns the runs that have not ended, and perhaps some that have, without their programs, newest first.
 func (s *Store) Open() ([]RunRecord, error) {
 	var out []RunRecord
-	if !s.indexed(bucketOpen) {
+	if !s.hasIndex(bucketOpen) {
 		return s.Runs()
 	}
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketOpen).ForEach(func(id, _ []byte) error {
 			run, err := readRun(tx, id, tx.Bucket(bucketRuns).Get(id), false)
 			out = append(out, run)
@@ -182,41 +182,41 @@ func (s *Store) Open() ([]RunRecord, error) {
 	return out, err
 }
 
-// indexes checks those that the file has: one that was not opened for writing since an index exists lacks it.
-func (c *checker) indexes(tx *bbolt.Tx) {
+// checkIndexes checks those that the file has: one that was not opened for writing since an index exists lacks it.
+func (c *checker) checkIndexes(tx *bbolt.Tx) {
 	if hasBuckets(tx, bucketOrder, bucketOpen) {
-		c.lists(tx)
+		c.checkLists(tx)
 	}
 	if hasBuckets(tx, bucketActions) {
 		c.openActions(tx)
 	}
 	if hasBuckets(tx, bucketLookup) {
-		c.lookups(tx)
+		c.checkLookups(tx)
 	}
 }
 
-func (c *checker) lists(tx *bbolt.Tx) {
+func (c *checker) checkLists(tx *bbolt.Tx) {
 	listed := 0
-	each(tx, bucketOrder, func(key string, id []byte) {
+	visitBucket(tx, bucketOrder, func(key string, id []byte) {
 		if h, known := c.heads[string(id)]; !known || string(u32(h.number)) != key {
-			c.report("index", string(id), "the list of runs has it at %x, which is not its number", key)
+			c.addFinding("index", string(id), "the list of runs has it at %x, which is not its number", key)
 		}
 		listed++
 	})
 	if listed != len(c.heads) {
-		c.report("index", "", "the list of runs has %d of %d", listed, len(c.heads))
+		c.addFinding("index", "", "the list of runs has %d of %d", listed, len(c.heads))
 	}
 	open := map[string]bool{}
-	each(tx, bucketOpen, func(id string, _ []byte) {
+	visitBucket(tx, bucketOpen, func(id string, _ []byte) {
 		if _, known := c.heads[id]; !known {
-			c.report("index", id, "the list of open runs has it, and it is not there")
+			c.addFinding("index", id, "the list of open runs has it, and it is not there")
 		}
 		open[id] = true
 	})
 	for id := range c.heads {
 		state, found, err := stateOf(tx, id)
-		if over := err == nil && found && ended(state); err == nil && over == open[id] {
-			c.report("index", id, "the list of open runs is wrong about it: ended is %v", over)
+		if over := err == nil && found && hasEnded(state); err == nil && over == open[id] {
+			c.addFinding("index", id, "the list of open runs is wrong about it: ended is %v", over)
 		}
 	}
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
-// bucketLedger holds records of the control plane: what belongs to no run.
+// bucketLedger holds records of the control plane, which do not belong to a run.
 //
 //	key    name of the ledger, 0, sequence number u64
 //	value  sealed JSON of a Record
 var bucketLedger = []byte("ledger")
 
-// Record is an entry of a ledger: an append-only log beside the runs, such as the audit log. Each record is bound to those
+// Record is an entry of a ledger: an append-only log apart from the runs, such as the audit log. Each record is bound to those
 // before it by Chain, so that none can be changed or removed unnoticed, except the last ones together.
 type Record struct {
 	Seq  uint64          `json:"seq"` // from 1, without gaps
@@ -35,8 +35,8 @@ type Record struct {
 
 var ledgerName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`) })
 
-// link returns the chain of r behind a record with the chain before.
-func (r Record) link(before string) string {
+// chainHash returns the chain of r behind a record with the chain before.
+func (r Record) chainHash(before string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%d\n%s\n", before, r.Seq, r.At.UTC().Format(time.RFC3339Nano))
 	h.Write(r.Body)
@@ -62,7 +62,7 @@ func lastRecord(tx *bbolt.Tx, name string) (Record, error) {
 }
 
 func decodeRecord(key, value []byte) (r Record, err error) {
-	raw, err := unseal(bucketLedger, key, value)
+	raw, err := openSealed(bucketLedger, key, value)
 	if err != nil {
 		return r, err
 	}
@@ -86,7 +86,7 @@ func (s *Store) AppendRecords(ctx context.Context, ledger string, at time.Time, 
 		}
 		records[i].Body = compact.Bytes()
 	}
-	err := s.commit(ctx, &request{
+	err := s.commitRequest(ctx, &request{
 		check: func(*bbolt.Tx) error { return nil },
 		write: func(tx *bbolt.Tx) error {
 			last, err := lastRecord(tx, ledger)
@@ -95,8 +95,8 @@ func (s *Store) AppendRecords(ctx context.Context, ledger string, at time.Time, 
 			}
 			for i := range records {
 				r := Record{Seq: last.Seq + 1, At: at.UTC(), Body: records[i].Body}
-				r.Chain = r.link(last.Chain)
-				raw, err := marshal(r)
+				r.Chain = r.chainHash(last.Chain)
+				raw, err := marshalJSON(r)
 				if err != nil {
 					return fmt.Errorf("encode record %d of %s: %w", r.Seq, ledger, err)
 				}
@@ -117,7 +117,7 @@ func (s *Store) AppendRecords(ctx context.Context, ledger string, at time.Time, 
 
 // Records returns the records of a ledger behind a sequence number, at most limit (0 = all), oldest first.
 func (s *Store) Records(ledger string, after uint64, limit int) (records []Record, err error) {
-	err = s.view(func(tx *bbolt.Tx) error {
+	err = s.viewFile(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketLedger)
 		if b == nil {
 			return nil // an older store, open for reading
@@ -136,16 +136,16 @@ func (s *Store) Records(ledger string, after uint64, limit int) (records []Recor
 	return records, err
 }
 
-// ledgers checks the records of every ledger: no gaps, and each one follows from those before it.
-func (c *checker) ledgers(tx *bbolt.Tx) {
+// checkLedgers checks the records of every ledger: no gaps, and each one follows from those before it.
+func (c *checker) checkLedgers(tx *bbolt.Tx) {
 	if tx.Bucket(bucketLedger) == nil {
 		return
 	}
 	before := map[string]Record{}
-	each(tx, bucketLedger, func(key string, value []byte) {
+	visitBucket(tx, bucketLedger, func(key string, value []byte) {
 		i := len(key) - 9
 		if i < 1 || key[i] != 0 {
-			c.report("ledger", "", "the key %x is not that of a record", key)
+			c.addFinding("ledger", "", "the key %x is not that of a record", key)
 			return
 		}
 		name, seq := key[:i], binary.BigEndian.Uint64([]byte(key[i+1:]))
@@ -154,11 +154,11 @@ func (c *checker) ledgers(tx *bbolt.Tx) {
 		before[name] = Record{Seq: seq, Chain: r.Chain}
 		switch {
 		case err != nil:
-			c.report("ledger", "", "record %d of %s: %v", seq, name, err)
+			c.addFinding("ledger", "", "record %d of %s: %v", seq, name, err)
 		case r.Seq != seq || seq != last.Seq+1:
-			c.report("ledger", "", "record %d of %s says that it is %d and follows %d", seq, name, r.Seq, last.Seq)
-		case r.Chain != r.link(last.Chain):
-			c.report("ledger", "", "record %d of %s does not follow from those before it", seq, name)
+			c.addFinding("ledger", "", "record %d of %s says that it is %d and follows %d", seq, name, r.Seq, last.Seq)
+		case r.Chain != r.chainHash(last.Chain):
+			c.addFinding("ledger", "", "record %d of %s does not follow from those before it", seq, name)
 		}
 	})
 }

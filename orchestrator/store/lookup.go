@@ -14,7 +14,7 @@ import (
 
 var bucketLookup = []byte("lookup")
 
-// field is what runs are looked up by.
+// field is a field by which runs are looked up.
 type field byte
 
 const (
@@ -22,24 +22,24 @@ const (
 	byWorkItem field = 'w'
 )
 
-func (f field) of(r RunRecord) string {
+func (f field) valueOf(r RunRecord) string {
 	if f == bySprite {
 		return r.Sprite
 	}
 	return r.WorkItem
 }
 
-func (f field) prefix(value string) []byte {
+func (f field) keyPrefix(value string) []byte {
 	sum := sha256.Sum256([]byte(value))
 	return append([]byte{byte(f)}, sum[:16]...)
 }
 
 func putLookups(tx *bbolt.Tx, number uint32, run RunRecord) error {
 	for _, f := range []field{bySprite, byWorkItem} {
-		if f.of(run) == "" {
+		if f.valueOf(run) == "" {
 			continue
 		}
-		if err := tx.Bucket(bucketLookup).Put(append(f.prefix(f.of(run)), u32(number)...), []byte(run.ID)); err != nil {
+		if err := tx.Bucket(bucketLookup).Put(append(f.keyPrefix(f.valueOf(run)), u32(number)...), []byte(run.ID)); err != nil {
 			return err
 		}
 	}
@@ -71,20 +71,20 @@ func (s *Store) OfSprite(name string) ([]RunRecord, error) { return s.lookUp(byS
 func (s *Store) OfWorkItem(id string) ([]RunRecord, error) { return s.lookUp(byWorkItem, id) }
 
 func (s *Store) lookUp(f field, value string) ([]RunRecord, error) {
-	if !s.indexed(bucketLookup) {
+	if !s.hasIndex(bucketLookup) {
 		all, err := s.Runs()
-		return slices.DeleteFunc(all, func(r RunRecord) bool { return f.of(r) != value }), err
+		return slices.DeleteFunc(all, func(r RunRecord) bool { return f.valueOf(r) != value }), err
 	}
 	var out []RunRecord
-	err := s.view(func(tx *bbolt.Tx) error {
-		prefix := f.prefix(value)
+	err := s.viewFile(func(tx *bbolt.Tx) error {
+		prefix := f.keyPrefix(value)
 		c := tx.Bucket(bucketLookup).Cursor()
 		for k, id := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, id = c.Next() {
 			run, err := readRun(tx, id, tx.Bucket(bucketRuns).Get(id), false)
 			if err != nil {
 				return err
 			}
-			if f.of(run) == value {
+			if f.valueOf(run) == value {
 				out = append(out, run)
 			}
 		}
@@ -97,34 +97,34 @@ func (s *Store) lookUp(f field, value string) ([]RunRecord, error) {
 // Count returns the number of runs.
 func (s *Store) Count() (int, error) {
 	made := 0
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		made = int(tx.Bucket(bucketRuns).Sequence())
 		return nil
 	})
 	return made, err
 }
 
-func (c *checker) lookups(tx *bbolt.Tx) {
+func (c *checker) checkLookups(tx *bbolt.Tx) {
 	want := map[string]string{}
-	each(tx, bucketRuns, func(id string, raw []byte) {
+	visitBucket(tx, bucketRuns, func(id string, raw []byte) {
 		run, err := readRun(tx, []byte(id), raw, false)
 		if err != nil {
 			return // reported as a record
 		}
 		for _, f := range []field{bySprite, byWorkItem} {
-			if f.of(run) != "" {
-				want[string(append(f.prefix(f.of(run)), u32(c.heads[id].number)...))] = id
+			if f.valueOf(run) != "" {
+				want[string(append(f.keyPrefix(f.valueOf(run)), u32(c.heads[id].number)...))] = id
 			}
 		}
 	})
 	listed := 0
-	each(tx, bucketLookup, func(key string, id []byte) {
+	visitBucket(tx, bucketLookup, func(key string, id []byte) {
 		listed++
 		if want[key] != string(id) {
-			c.report("index", string(id), "the index of sprites and work items has it at %x, where it does not belong", key)
+			c.addFinding("index", string(id), "the index of sprites and work items has it at %x, where it does not belong", key)
 		}
 	})
 	if listed != len(want) {
-		c.report("index", "", "the index of sprites and work items has %d of %d keys", listed, len(want))
+		c.addFinding("index", "", "the index of sprites and work items has %d of %d keys", listed, len(want))
 	}
 }

@@ -9,14 +9,14 @@ type notifier struct {
 	closed bool
 }
 
-// next returns a channel that is closed by the next notify.
-func (n *notifier) next() <-chan struct{} {
+// nextChange returns a channel that is closed by the next notify.
+func (n *notifier) nextChange() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.signal
 }
 
-func (n *notifier) notify() {
+func (n *notifier) announce() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !n.closed {
@@ -25,7 +25,7 @@ func (n *notifier) notify() {
 	}
 }
 
-// close leaves a closed channel behind, so that nobody waits again.
+// close leaves a closed channel, on which no reader waits.
 func (n *notifier) close() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 // turns the former layout into the new one, in prepare.
 const SchemaVersion = 3
 
-// create makes an empty store at path, whole or not at all.
-func create(path string) (err error) {
+// createFile makes an empty store at path, whole or not at all.
+func createFile(path string) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("create store folder: %w", err)
@@ -62,22 +62,22 @@ func layOut(tx *bbolt.Tx) error {
 func openFile(path string, patience time.Duration, readOnly bool) (db *bbolt.DB, err error) {
 	db, err = boltfile.Open(path, boltfile.Options{Layout: boltfile.Flat, Patience: patience, ReadOnly: readOnly})
 	if err != nil {
-		return nil, fmt.Errorf("open store %s: %w", path, classify(err))
+		return nil, fmt.Errorf("open store %s: %w", path, classifyError(err))
 	}
-	if err := contain(func() error { return prepare(db) }); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), contain(db.Close))
+	if err := recoverPanic(func() error { return createBuckets(db) }); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", path, err), recoverPanic(db.Close))
 	}
 	return db, nil
 }
 
-// prepare checks the version. An old layout is brought up to date here, step by step, in one transaction:
+// createBuckets checks the version. An old layout is brought up to date here, step by step, in one transaction:
 //
 //	1 → 2  values get seals. Those that are there stay as they are and are read without; compacting seals them. There are
 //	       indexes of runs.
 //	2 → 3  there is an audit log.
 //
 // A file that is open for reading only stays as it is.
-func prepare(db *bbolt.DB) error {
+func createBuckets(db *bbolt.DB) error {
 	have, err := schemaOf(db)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func prepare(db *bbolt.DB) error {
 		return makeIndexes(tx)
 	})
 	if err != nil {
-		return fmt.Errorf("bring the store up to date: %w", classify(err))
+		return fmt.Errorf("bring the store up to date: %w", classifyError(err))
 	}
 	return nil
 }
@@ -125,8 +125,8 @@ func schemaOf(db *bbolt.DB) (uint64, error) {
 	return version, err
 }
 
-// contain is boltfile.Contain with an error that callers decide by.
-func contain(work func() error) error {
+// recoverPanic is boltfile.Contain with an error that callers decide by.
+func recoverPanic(work func() error) error {
 	err := boltfile.Contain(work)
 	if errors.Is(err, boltfile.ErrDamaged) {
 		return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -134,8 +134,8 @@ func contain(work func() error) error {
 	return err
 }
 
-// classify adds the error that callers decide by to one of the system's or of the file's.
-func classify(err error) error {
+// classifyError adds the error that callers decide by to one of the system's or of the file's.
+func classifyError(err error) error {
 	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(err, full) || strings.Contains(err.Error(), full.Error()) { // bbolt does not wrap them all
 			return fmt.Errorf("%w: %w", ErrFull, err)

@@ -12,17 +12,17 @@ import (
 )
 
 // Outline returns the facts of a run behind after, in order, and of its events those that have at most near others
-// between them and a fact, the beginning or the end: what a step says first and last is there, however much it says
-// between. Only what it returns is read.
+// between them and a fact, the start or the end: the first and last events of a step are always
+// included. Only the returned entries are read.
 func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entry, error) {
 	var out []lattice.Entry
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
 		}
 		log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
-		for _, seq := range outline(c, h.number, after, near) {
+		for _, seq := range pickEntries(c, h.number, after, near) {
 			key := u64(uint64(seq))
 			e, err := decodeEntry(bucketEntries, key, log.Get(key))
 			if err != nil {
@@ -38,13 +38,13 @@ func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entr
 // Events returns the events of one type that a run holds, in order. All events are looked through, but only those are
 // decoded.
 func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
-	name, err := marshal(eventType)
+	name, err := marshalJSON(eventType)
 	if err != nil {
 		return nil, fmt.Errorf("encode event type: %w", err)
 	}
 	mark := append([]byte(`"type":`), name...) // may be in a body as well
 	var out []lattice.Entry
-	err = s.view(func(tx *bbolt.Tx) error {
+	err = s.viewFile(func(tx *bbolt.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
@@ -55,7 +55,7 @@ func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
 				continue
 			}
 			raw := log.Get(k[4:])
-			if text, err := unseal(bucketEntries, k[4:], raw); err == nil && !bytes.Contains(text, mark) {
+			if text, err := openSealed(bucketEntries, k[4:], raw); err == nil && !bytes.Contains(text, mark) {
 				continue
 			}
 			e, err := decodeEntry(bucketEntries, k[4:], raw)
@@ -71,8 +71,8 @@ func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
 	return out, err
 }
 
-// outline picks the sequence numbers by the index alone.
-func outline(c *bbolt.Cursor, run uint32, after lattice.Seq, near int) (picked []lattice.Seq) {
+// pickEntries picks the sequence numbers by the index alone.
+func pickEntries(c *bbolt.Cursor, run uint32, after lattice.Seq, near int) (picked []lattice.Seq) {
 	var last []lattice.Seq // events that the next fact may make worth telling, at most 2*near
 	since := 0             // events since the last fact
 	tell := func() {

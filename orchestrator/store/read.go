@@ -19,7 +19,7 @@ const pageSize = 256
 // State snapshots are not among them.
 func (s *Store) Entries(run string, after lattice.Seq, limit int) ([]lattice.Entry, error) {
 	var out []lattice.Entry
-	err := s.view(func(tx *bbolt.Tx) (err error) {
+	err := s.viewFile(func(tx *bbolt.Tx) (err error) {
 		if run == "" {
 			out, err = allEntries(tx, after, limit)
 			return err
@@ -30,7 +30,7 @@ func (s *Store) Entries(run string, after lattice.Seq, limit int) ([]lattice.Ent
 	return out, err
 }
 
-// History is what a driver needs to go on with a run, all of one moment.
+// History holds the entries that a driver needs to continue a run, all of one moment.
 type History struct {
 	Facts      []lattice.Entry // in order
 	State      lattice.Entry   // the newest snapshot, see State; its Body is nil before the first
@@ -41,7 +41,7 @@ type History struct {
 // Load returns the history of a run. It fails with ErrDamaged when its facts are not those that were appended.
 func (s *Store) Load(run string) (History, error) {
 	var out History
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
@@ -52,7 +52,7 @@ func (s *Store) Load(run string) (History, error) {
 		}
 		chain := ""
 		for _, e := range out.Facts {
-			if chain, err = follow(chain, e); err != nil {
+			if chain, err = followChain(chain, e); err != nil {
 				return fmt.Errorf("%w: run %s: %w", ErrDamaged, run, err)
 			}
 		}
@@ -62,8 +62,8 @@ func (s *Store) Load(run string) (History, error) {
 	return out, err
 }
 
-// follow returns the chain behind a fact. It fails when the fact is not the next one.
-func follow(chain string, fact lattice.Entry) (string, error) {
+// followChain returns the chain behind a fact. It fails when the fact is not the next one.
+func followChain(chain string, fact lattice.Entry) (string, error) {
 	if fact.Chain == "" && chain == "" {
 		return "", nil // of a version that made none
 	}
@@ -76,7 +76,7 @@ func follow(chain string, fact lattice.Entry) (string, error) {
 // State returns the newest snapshot of a run; its Seq is that of the last entry before it. ok is false before the first.
 // There may be facts behind it, see FactBehind.
 func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
-	err = s.view(func(tx *bbolt.Tx) error {
+	err = s.viewFile(func(tx *bbolt.Tx) error {
 		if _, err := headOf(tx, run); err != nil {
 			return err
 		}
@@ -89,7 +89,7 @@ func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
 // FactBehind reports whether a run has a fact behind a place in its log, such as that of its snapshot.
 func (s *Store) FactBehind(run string, after lattice.Seq) (bool, error) {
 	found := false
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil || h.last <= after {
 			return err
@@ -117,7 +117,7 @@ func stateOf(tx *bbolt.Tx, run string) (lattice.Entry, bool, error) {
 func (s *Store) Tail(ctx context.Context, run string, after lattice.Seq) iter.Seq2[lattice.Entry, error] {
 	return func(yield func(lattice.Entry, error) bool) {
 		for {
-			changed := s.tails.next() // before reading: a commit in between is not missed
+			changed := s.tails.nextChange() // before reading: a commit in between is not missed
 			page, err := s.Entries(run, after, pageSize)
 			if err != nil {
 				yield(lattice.Entry{}, err)
@@ -180,13 +180,13 @@ func allEntries(tx *bbolt.Tx, after lattice.Seq, limit int) ([]lattice.Entry, er
 	return out, nil
 }
 
-// decodeEntry copies what it keeps: raw belongs to the transaction.
+// decodeEntry copies the parts that it keeps: raw belongs to the transaction.
 func decodeEntry(bucket, key, raw []byte) (lattice.Entry, error) {
 	var e lattice.Entry
 	if raw == nil {
 		return e, fmt.Errorf("%w: an entry that the index names is missing", ErrDamaged)
 	}
-	raw, err := unseal(bucket, key, raw)
+	raw, err := openSealed(bucket, key, raw)
 	if err != nil {
 		return e, err
 	}

@@ -11,11 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
-// RunRecord is what is fixed when a run is created.
+// RunRecord holds the properties of a run that are fixed when it is created.
 type RunRecord struct {
 	ID       string          `json:"run_id"`
 	WorkItem string          `json:"work_item_id"`
@@ -24,11 +25,11 @@ type RunRecord struct {
 	Options  json.RawMessage `json:"options,omitempty"` // the caller's
 	Digest   string          `json:"program_sha256"`    // of Program's bytes, set by Create
 	Program  []byte          `json:"-"`                 // the ExecIR document as it was given
-	// Secret is what call ids derive from: 32 bytes that never enter a sprite, and no output either.
+	// Secret has 32 bytes from which call ids are derived. They never enter a sprite or any output.
 	Secret []byte `json:"-"`
 }
 
-// runOnDisk is a RunRecord with what its JSON form leaves out for others.
+// runOnDisk is a RunRecord with the members that its JSON form omits elsewhere.
 type runOnDisk struct {
 	RunRecord
 	Key []byte `json:"secret"`
@@ -44,12 +45,12 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 	}
 	sum := sha256.Sum256(run.Program)
 	run.Digest = hex.EncodeToString(sum[:])
-	raw, err := marshal(runOnDisk{run, run.Secret})
+	raw, err := marshalJSON(runOnDisk{run, run.Secret})
 	if err != nil {
 		return fmt.Errorf("encode run %s: %w", run.ID, err)
 	}
 	id := []byte(run.ID)
-	return s.commit(ctx, &request{
+	return s.commitRequest(ctx, &request{
 		check: func(tx *bbolt.Tx) error {
 			if tx.Bucket(bucketRuns).Get(id) != nil {
 				return fmt.Errorf("%w: %s", ErrExists, run.ID)
@@ -84,7 +85,7 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 // Run returns the run whose id is id or begins with it. It fails with ErrNotFound or ErrAmbiguous.
 func (s *Store) Run(id string) (RunRecord, error) {
 	var run RunRecord
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		key, err := findRun(tx, id)
 		if err != nil {
 			return err
@@ -119,7 +120,7 @@ func findRun(tx *bbolt.Tx, id string) ([]byte, error) {
 
 func readRun(tx *bbolt.Tx, id, raw []byte, program bool) (RunRecord, error) {
 	var stored runOnDisk
-	raw, err := unseal(bucketRuns, id, raw)
+	raw, err := openSealed(bucketRuns, id, raw)
 	if err != nil {
 		return RunRecord{}, err
 	}
@@ -140,7 +141,7 @@ func readRun(tx *bbolt.Tx, id, raw []byte, program bool) (RunRecord, error) {
 // Runs lists all runs, newest first, without their programs.
 func (s *Store) Runs() ([]RunRecord, error) {
 	var runs []RunRecord
-	err := s.view(func(tx *bbolt.Tx) error {
+	err := s.viewFile(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketRuns).ForEach(func(id, raw []byte) error {
 			run, err := readRun(tx, id, raw, false)
 			runs = append(runs, run)
@@ -173,7 +174,7 @@ func (s *Store) Last() (RunRecord, error) {
 // Record returns the run with this id, without its program. It fails with ErrNotFound.
 func (s *Store) Record(id string) (RunRecord, error) {
 	var run RunRecord
-	err := s.view(func(tx *bbolt.Tx) (err error) {
+	err := s.viewFile(func(tx *bbolt.Tx) (err error) {
 		raw := tx.Bucket(bucketRuns).Get([]byte(id))
 		if raw == nil {
 			return fmt.Errorf("%w: %s", ErrNotFound, id)

@@ -11,8 +11,8 @@ import (
 // Values are sealed (boltfile.Seal). Programs need no seal, because their key is their digest; index and dedupe have none,
 // because Check holds them against the entries. Values of schema 1 have no seal.
 
-// unseal returns the content of a value, which belongs to the transaction. It fails with ErrDamaged.
-func unseal(bucket, key, value []byte) ([]byte, error) {
+// openSealed returns the content of a value, which belongs to the transaction. It fails with ErrDamaged.
+func openSealed(bucket, key, value []byte) ([]byte, error) {
 	if len(value) > 0 && value[0] == '{' {
 		return value, nil // of schema 1
 	}
@@ -23,8 +23,8 @@ func unseal(bucket, key, value []byte) ([]byte, error) {
 	return content, nil
 }
 
-// renewed returns a value as this version writes it; one that is so already stays as it is.
-func renewed(bucket, key, value []byte) ([]byte, error) {
+// resealed returns a value as this version writes it; one that is so already stays as it is.
+func resealed(bucket, key, value []byte) ([]byte, error) {
 	switch {
 	case bytes.Equal(bucket, bucketHeads):
 		h, err := decodeHead(key, value)

@@ -59,8 +59,8 @@ var (
 	keySchema = []byte("schema")
 )
 
-// Failure is an error that callers decide by. Advice says what it means for whoever gave the command: an exit code, a
-// name for machines and a remedy.
+// Failure is an error that callers can tell apart. Advice gives its meaning for commands: an exit code, a code
+// and a remedy.
 type Failure struct {
 	text       string
 	exit       int
@@ -69,18 +69,18 @@ type Failure struct {
 
 func (f *Failure) Error() string { return f.text }
 
-// Advice returns the exit code of a command that ends with f, the code for machines, and what to do about it.
+// Advice returns the exit code of a command that ends with f, the code for machines, and a remedy.
 func (f *Failure) Advice() (exit int, code, hint string) { return f.exit, f.code, f.hint }
 
-// What stands in the way of using a store.
+// Errors of opening and using a store.
 var (
 	ErrLocked  = &Failure{"the store is in use", 6, "store_locked", ""}
 	ErrNewer   = &Failure{"the store is newer than this lattice", 8, "store_newer", "update lattice, or set LATTICE_HOME to another directory"}
-	ErrDamaged = &Failure{"the store is damaged", 1, "store_damaged", "lattice store check shows the damage; lattice store restore FILE brings a backup back and keeps this store beside it"}
+	ErrDamaged = &Failure{"the store is damaged", 1, "store_damaged", "lattice store check shows the damage; lattice store restore FILE restores a backup and keeps this store under another name"}
 	ErrFull    = &Failure{"the disk is full", 9, "disk_full", "free some space, then: lattice resume"} // or a quota, or the largest size of a file
 )
 
-// What a store answers.
+// Answers of a store that are no damage.
 var (
 	ErrReadOnly  = &Failure{"the store is open for reading only", 4, "home_read_only", "set LATTICE_HOME to a directory that you may write; runs can be read and backed up all the same"}
 	ErrClosed    = errors.New("the store is closed")
@@ -110,8 +110,8 @@ type Store struct {
 // ErrFull when there is no room for a new one.
 func Open(path string) (*Store, error) {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
-		if err := create(path); err != nil {
-			return nil, classify(err)
+		if err := createFile(path); err != nil {
+			return nil, classifyError(err)
 		}
 	}
 	db, err := openFile(path, 200*time.Millisecond, false)
@@ -157,7 +157,7 @@ func (s *Store) Close() error {
 	if s.db == nil {
 		return nil
 	}
-	err := contain(s.db.Close)
+	err := recoverPanic(s.db.Close)
 	s.db, s.cause = nil, ErrClosed
 	if err != nil {
 		return fmt.Errorf("close store: %w", err)
@@ -165,21 +165,21 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// view runs a read transaction. It must be short: a growing file waits for its readers.
-func (s *Store) view(read func(*bbolt.Tx) error) error {
+// viewFile runs a read transaction. It must be short: a growing file waits for its readers.
+func (s *Store) viewFile(read func(*bbolt.Tx) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.db == nil {
 		return s.cause
 	}
-	return contain(func() error { return boltfile.View(s.db, read) })
+	return recoverPanic(func() error { return boltfile.View(s.db, read) })
 }
 
 func u64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
-// marshal keeps "<", ">" and "&" inside bodies as they are: what is hashed or compared elsewhere must come back in the
+// marshalJSON keeps "<", ">" and "&" inside bodies as they are: bodies that are hashed or compared elsewhere must come back in the
 // same bytes.
-func marshal(v any) ([]byte, error) {
+func marshalJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

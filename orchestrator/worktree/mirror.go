@@ -137,7 +137,7 @@ func (m mirror) gitCommand(args ...string) gitexec.Command {
 	return gitexec.Command{Dir: m.dir, Env: []string{"GIT_DIR=" + m.dir}, Hold: m.lock, Args: args}
 }
 
-// checkState makes the mirror, or makes it anew when it is not one of the format, or when what was doubted is broken. What a
+// checkState makes the mirror, or makes it again when it has another format, or when what was doubted is broken. What a
 // killed fetch left is cleared away.
 func (m mirror) checkState(ctx context.Context, format string) error {
 	if _, err := os.Stat(m.filePath("HEAD")); err != nil {

@@ -298,7 +298,7 @@ func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 	return nil
 }
 
-// Missing names what a run of the repository would not get, as far as that can be known without contacting anybody: of a
+// Missing names the parts of the repository that a run would not get, as far as they are known without network access: of a
 // repository on this machine. A repository that cannot be read is for Seed to refuse.
 func (g *Git) Missing(ctx context.Context, spec, ref string) ([]protocol.Warning, error) {
 	if isURL(spec) {
@@ -315,7 +315,7 @@ func (g *Git) Missing(ctx context.Context, spec, ref string) ([]protocol.Warning
 	return g.seedWarnings(ctx, gitexec.Command{Dir: t.top, User: true}, head)
 }
 
-// seedWarnings names what a bundle of head does not carry; in says where and how git reads head.
+// seedWarnings names the parts of the repository that a bundle of head does not carry; in says where and how git reads head.
 func (g *Git) seedWarnings(ctx context.Context, in gitexec.Command, head string) ([]protocol.Warning, error) {
 	git := func(args ...string) (gitexec.Result, error) {
 		in.Args = args

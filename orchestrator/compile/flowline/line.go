@@ -43,7 +43,7 @@ type Input struct {
 //
 // Text is quoted as in a shell: 'as it is', "with \" \\ \$", a backslash before one character; pieces without blanks
 // between them join. Outside of single quotes $in.x is an input of the flow, $git_clone.head an output of an earlier
-// step; ${in.x} where more text follows. Text that is one reference keeps the type of what it refers to; text around
+// step; ${in.x} where more text follows. Text that is one reference keeps the type of the value; text around
 // references makes text. Inside of JSON a string that is a reference is one. A step is called by its skill, with _ for
 // dots, and a number from the second on: git_clone, git_clone_2.
 //
@@ -292,7 +292,7 @@ func (p *lineParser) checkWorkflow(w compile.Workflow) {
 				break
 			}
 		}
-		if f.Code == "type_unknown" { // what is no skill's name could be a step of another kind in a document, but not here
+		if f.Code == "type_unknown" { // in a document the name could be that of another kind of step
 			f.Code, f.Message = "tool_unknown", fmt.Sprintf("there is no skill %q", p.text[place.from:place.to])
 			if !strings.HasPrefix(f.Hint, "did you mean") {
 				f.Hint = "lattice skill ls lists them; text that holds a | is quoted: 'a|b'"

@@ -12,9 +12,9 @@ import (
 // a run does not depend on events beyond the bound: it depends on facts.
 const DefaultMaxEventBytes = 64 << 20
 
-// admit counts an event of a sprite. Of those beyond the bound it returns nil, and of the first of them a warning in its
+// admitEvent counts an event of a sprite. Of those beyond the bound it returns nil, and of the first of them a warning in its
 // place.
-func (d *drive) admit(e lattice.Entry) (*lattice.Entry, error) {
+func (d *drive) admitEvent(e lattice.Entry) (*lattice.Entry, error) {
 	r := d.r
 	most := cmp.Or(r.deps.MaxEventBytes, DefaultMaxEventBytes)
 	if r.eventBytes > most {

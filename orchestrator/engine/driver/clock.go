@@ -51,26 +51,26 @@ type issue struct {
 	sent bool          // it may have been performed before
 }
 
-// left is how long a timer still has. One that goes off at an instant asks the wall clock, every hour again, since that
+// timeLeft is how long a timer still has. One that goes off at an instant asks the wall clock, every hour again, since that
 // may be set in between.
-func (i issue) left(c lattice.Command, d Deps) time.Duration {
+func (i issue) timeLeft(c lattice.Command, d Deps) time.Duration {
 	if at, err := time.Parse(time.RFC3339Nano, c.Until); err == nil {
 		return min(at.Sub(d.Now()), time.Hour)
 	}
-	return min(seconds(c.DelayS), seconds(c.DelayS)-(d.Boot()-i.boot))
+	return min(durationOf(c.DelayS), durationOf(c.DelayS)-(d.Boot()-i.boot))
 }
 
-// due is when that is on the wall clock.
-func (i issue) due(c lattice.Command) time.Time {
+// dueAt is when that is on the wall clock.
+func (i issue) dueAt(c lattice.Command) time.Time {
 	if at, err := time.Parse(time.RFC3339Nano, c.Until); err == nil {
 		return at
 	}
-	return i.at.Add(seconds(c.DelayS))
+	return i.at.Add(durationOf(c.DelayS))
 }
 
-// reissued returns the issue of a command that another process issued at a wall clock time.
-func reissued(at, now time.Time, boot time.Duration) issue {
+// issueEarlier returns the issue of a command that another process issued at a wall clock time.
+func issueEarlier(at, now time.Time, boot time.Duration) issue {
 	return issue{at: at, boot: boot - max(0, now.Sub(at)), sent: true}
 }
 
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+func durationOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }

@@ -32,8 +32,8 @@ func (r *Runner) Run(ctx context.Context) (Stop, error) {
 
 	d := &drive{r: r, mail: make(chan mail, maxBatch), running: map[string]context.CancelFunc{}, ending: map[string]bool{}}
 	d.ctx, d.cancel = context.WithCancel(ctx)
-	stop, err := d.loop()
-	if rest := d.shutdown(); err == nil {
+	stop, err := d.driveLoop()
+	if rest := d.stopEffects(); err == nil {
 		err = rest
 	}
 	if err == nil && !stop.Status.Ended() {
@@ -60,20 +60,12 @@ type drive struct {
 	flush  <-chan time.Time // goes off when they have waited long enough for company; nil while there are none
 }
 
-// mail is what an effect reports: an event, or how it ended.
-type mail struct {
-	command string
-	event   *lattice.Entry
-	facts   []lattice.Fact
-	err     error
-}
-
-func (d *drive) loop() (Stop, error) {
+func (d *drive) driveLoop() (Stop, error) {
 	for {
 		if d.ctx.Err() != nil {
 			return Stop{Status: d.r.state.Status}, nil
 		}
-		if stop, done, err := d.rest(); done || err != nil {
+		if stop, done, err := d.checkRest(); done || err != nil {
 			return stop, err
 		}
 		select {
@@ -81,11 +73,11 @@ func (d *drive) loop() (Stop, error) {
 			d.yields = true
 		default:
 		}
-		if err := d.recount(); err != nil {
+		if err := d.countRepeats(); err != nil {
 			return Stop{Status: d.r.state.Status}, err
 		}
-		d.dispatch()
-		if d.yields && d.quiet() {
+		d.startEffects()
+		if d.yields && d.onlyTimers() {
 			return Stop{Status: d.r.state.Status}, ErrYielded
 		}
 		d.watchLimit()
@@ -94,10 +86,10 @@ func (d *drive) loop() (Stop, error) {
 		case <-d.r.yield:
 			d.yields = true
 		case m := <-d.mail:
-			err = d.receive(m)
+			err = d.receiveMail(m)
 		case q := <-d.r.decisions:
-			if err = d.record(); err == nil {
-				err = d.r.apply(d.ctx, nil, q.fact)
+			if err = d.commitEvents(); err == nil {
+				err = d.r.appendFacts(d.ctx, nil, q.fact)
 			}
 			q.reply <- err
 			if !errors.Is(err, ErrBroken) {
@@ -105,9 +97,9 @@ func (d *drive) loop() (Stop, error) {
 			}
 		case <-d.limit:
 			d.limit = nil
-			err = d.record(lattice.TimerFired{CommandID: machine.RunTimer})
+			err = d.commitEvents(lattice.TimerFired{CommandID: machine.RunTimer})
 		case <-d.flush:
-			err = d.record()
+			err = d.commitEvents()
 		case <-d.ctx.Done():
 		}
 		if err != nil {
@@ -116,9 +108,9 @@ func (d *drive) loop() (Stop, error) {
 	}
 }
 
-// rest reports whether there is nothing left to drive. Timers of a run that waits need no goroutine: a due one is a
+// checkRest reports whether there is nothing left to drive. Timers of a run that waits need no goroutine: a due one is a
 // fact at once, another is the caller's to come back for.
-func (d *drive) rest() (Stop, bool, error) {
+func (d *drive) checkRest() (Stop, bool, error) {
 	for {
 		s := &d.r.state
 		stop := Stop{Status: s.Status, Waits: s.Waits}
@@ -134,23 +126,23 @@ func (d *drive) rest() (Stop, bool, error) {
 		id := ""
 		for _, c := range s.Pending {
 			issued := d.r.issued[c.ID]
-			if left := issued.left(c, d.r.deps); id == "" || left < stop.Left {
-				id, stop.Left, stop.Due = c.ID, left, issued.due(c)
+			if left := issued.timeLeft(c, d.r.deps); id == "" || left < stop.Left {
+				id, stop.Left, stop.Due = c.ID, left, issued.dueAt(c)
 			}
 		}
 		if id == "" || stop.Left > 0 {
 			return stop, true, nil
 		}
-		if err := d.r.apply(d.ctx, nil, lattice.TimerFired{CommandID: id}); err != nil {
+		if err := d.r.appendFacts(d.ctx, nil, lattice.TimerFired{CommandID: id}); err != nil {
 			return stop, false, err
 		}
 	}
 }
 
-// dispatch cancels effects whose command is not pending any more, and starts those of pending ones. None starts before the
+// startEffects cancels effects whose command is not pending any more, and starts those of pending ones. None starts before the
 // canceled ones have ended: a
 // checkpoint must not see a call that is given up still at work.
-func (d *drive) dispatch() {
+func (d *drive) startEffects() {
 	for id, cancel := range d.running {
 		if _, ok := d.r.state.FindCommand(id); !ok {
 			cancel()
@@ -174,12 +166,12 @@ func (d *drive) dispatch() {
 		e := effect{r: d.r, command: c, issue: issued, at: d.r.seq, mail: d.mail}
 		issued.sent = true
 		d.r.issued[c.ID] = issued
-		d.effects.Go(func() { e.perform(ctx) })
+		d.effects.Go(func() { e.reportOutcome(ctx) })
 	}
 }
 
-// quiet reports whether nothing but timers is in flight; those go on from where they are when the run is loaded again.
-func (d *drive) quiet() bool {
+// onlyTimers reports whether nothing but timers is in flight; those go on from where they are when the run is loaded again.
+func (d *drive) onlyTimers() bool {
 	for id := range d.running {
 		if c, ok := d.r.state.FindCommand(id); ok && c.Kind != lattice.DoTimer {
 			return false
@@ -194,23 +186,23 @@ func (d *drive) watchLimit() {
 	if l == nil || l.TimeoutS <= 0 || d.limit != nil {
 		return
 	}
-	d.limit = d.r.deps.After(seconds(l.TimeoutS) - d.r.active)
+	d.limit = d.r.deps.After(durationOf(l.TimeoutS) - d.r.active)
 }
 
-// receive takes what an effect reported. An event waits a moment for company, so that a short call is one commit;
+// receiveMail takes what an effect reported. An event waits a moment for company, so that a short call is one commit;
 // the delay is too short to be noticed.
-func (d *drive) receive(m mail) error {
+func (d *drive) receiveMail(m mail) error {
 	if m.event == nil {
-		return d.outcome(m)
+		return d.takeOutcome(m)
 	}
-	event, err := d.admit(*m.event)
+	event, err := d.admitEvent(*m.event)
 	if event == nil || err != nil {
 		return err
 	}
 	d.events = append(d.events, *event)
 	d.bytes += len(event.Body)
 	if len(d.events) == maxBatch || d.bytes >= maxBatchBytes {
-		return d.record()
+		return d.commitEvents()
 	}
 	if d.flush == nil {
 		d.flush = d.r.deps.After(eventPause)
@@ -224,17 +216,17 @@ const (
 	eventPause    = 100 * time.Millisecond
 )
 
-// record commits the observed events with the facts that follow from them.
-func (d *drive) record(facts ...lattice.Fact) error {
+// commitEvents commits the observed events with the facts that follow from them.
+func (d *drive) commitEvents(facts ...lattice.Fact) error {
 	events := d.events
 	d.events, d.bytes, d.flush = nil, 0, nil
 	if len(events)+len(facts) == 0 {
 		return nil
 	}
-	return d.r.apply(d.ctx, events, facts...)
+	return d.r.appendFacts(d.ctx, events, facts...)
 }
 
-func (d *drive) outcome(m mail) error {
+func (d *drive) takeOutcome(m mail) error {
 	delete(d.ending, m.command)
 	if cancel := d.running[m.command]; cancel != nil {
 		cancel()
@@ -246,15 +238,15 @@ func (d *drive) outcome(m mail) error {
 	if err == nil && len(facts) > 0 {
 		delete(d.running, m.command)
 	}
-	if failed := d.record(facts...); failed != nil {
+	if failed := d.commitEvents(facts...); failed != nil {
 		return failed
 	}
 	return err
 }
 
-// shutdown ends the effects in flight and waits for them. The events that they observed are stored; their outcomes are
+// stopEffects ends the effects in flight and waits for them. The events that they observed are stored; their outcomes are
 // found out by the next driver.
-func (d *drive) shutdown() error {
+func (d *drive) stopEffects() error {
 	d.cancel()
 	go func() {
 		d.effects.Wait()
@@ -265,7 +257,7 @@ func (d *drive) shutdown() error {
 		if m.event == nil {
 			continue
 		}
-		event, err := d.admit(*m.event)
+		event, err := d.admitEvent(*m.event)
 		if event != nil && err == nil {
 			d.events = append(d.events, *event)
 		}
@@ -275,7 +267,26 @@ func (d *drive) shutdown() error {
 		return unfit
 	}
 	for batch := range slices.Chunk(d.events, maxBatch) {
-		if err := d.r.apply(context.Background(), batch); err != nil {
+		if err := d.r.appendFacts(context.Background(), batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countRepeats journals that questions are about to be asked once more: their answers, if there were any, are lost.
+func (d *drive) countRepeats() error {
+	if d.yields || len(d.ending) > 0 {
+		return nil // nothing is begun now
+	}
+	for _, c := range slices.Clone(d.r.state.Pending) {
+		issued := d.r.issued[c.ID]
+		if c.Kind != lattice.DoModel || d.running[c.ID] != nil || !issued.sent {
+			continue
+		}
+		issued.sent = false
+		d.r.issued[c.ID] = issued
+		if err := d.commitEvents(lattice.ModelAskedAgain{CommandID: c.ID, Again: c.Again + 1}); err != nil {
 			return err
 		}
 	}

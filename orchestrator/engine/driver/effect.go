@@ -11,6 +11,14 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
+// mail is what an effect reports: an event, or how it ended.
+type mail struct {
+	command string
+	event   *lattice.Entry
+	facts   []lattice.Fact
+	err     error
+}
+
 // effect is one pending command being performed. It does not touch the runner's state; it reports by mail, and the
 // drive receives until every effect has ended.
 type effect struct {
@@ -21,8 +29,8 @@ type effect struct {
 	mail    chan<- mail
 }
 
-func (e effect) perform(ctx context.Context) {
-	facts, err := e.do(ctx)
+func (e effect) reportOutcome(ctx context.Context) {
+	facts, err := e.performCommand(ctx)
 	var refusal *lattice.Refusal
 	if errors.As(err, &refusal) {
 		facts, err = []lattice.Fact{lattice.CommandFailed{CommandID: e.command.ID, Fault: refusal.Fault}}, nil
@@ -33,7 +41,7 @@ func (e effect) perform(ctx context.Context) {
 	e.mail <- mail{command: e.command.ID, facts: facts, err: err}
 }
 
-func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
+func (e effect) performCommand(ctx context.Context) ([]lattice.Fact, error) {
 	c, deps := e.command, e.r.deps
 	switch c.Kind {
 	case lattice.DoPrepare:
@@ -41,15 +49,15 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 		if err != nil {
 			return nil, err
 		}
-		return e.prepared(members)
+		return e.encodePrepared(members)
 	case lattice.DoFork:
 		members, err := deps.Forker.Fork(ctx, e.r.State().RunID, *c.Pair, c.Sprite)
 		if err != nil {
 			return nil, err
 		}
-		return e.prepared(members)
+		return e.encodePrepared(members)
 	case lattice.DoCall:
-		return e.call(ctx)
+		return e.callSkill(ctx)
 	case lattice.DoCheckpoint:
 		take := deps.Boundary.Checkpoint
 		if c.Durable {
@@ -67,12 +75,12 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 		}
 		return []lattice.Fact{lattice.Restored{CommandID: c.ID, Pair: *c.Pair}}, nil
 	case lattice.DoAction:
-		return e.act(ctx)
+		return e.doAction(ctx)
 	case lattice.DoModel:
-		return e.ask(ctx)
+		return e.askModel(ctx)
 	case lattice.DoTimer:
-		for again := true; again; again = c.Until != "" && e.issue.left(c, deps) > 0 {
-			if err := deps.Sleep(ctx, e.issue.left(c, deps)); err != nil {
+		for again := true; again; again = c.Until != "" && e.issue.timeLeft(c, deps) > 0 {
+			if err := deps.Sleep(ctx, e.issue.timeLeft(c, deps)); err != nil {
 				return nil, err
 			}
 		}
@@ -81,7 +89,7 @@ func (e effect) do(ctx context.Context) ([]lattice.Fact, error) {
 	return nil, fmt.Errorf("unknown command %q", c.Kind)
 }
 
-func (e effect) prepared(members map[string]any) ([]lattice.Fact, error) {
+func (e effect) encodePrepared(members map[string]any) ([]lattice.Fact, error) {
 	raw, err := expr.Marshal(members)
 	if err != nil {
 		return nil, fmt.Errorf("encode prepared context: %w", err)
@@ -89,7 +97,7 @@ func (e effect) prepared(members map[string]any) ([]lattice.Fact, error) {
 	return []lattice.Fact{lattice.Prepared{CommandID: e.command.ID, Ctx: raw}}, nil
 }
 
-func (e effect) act(ctx context.Context) ([]lattice.Fact, error) {
+func (e effect) doAction(ctx context.Context) ([]lattice.Fact, error) {
 	done := lattice.ActionDone{CommandID: e.command.ID, Key: e.command.Action.Key}
 	result, err := e.r.deps.Actor.Do(ctx, *e.command.Action)
 	var refusal *lattice.Refusal
@@ -107,15 +115,15 @@ func (e effect) act(ctx context.Context) ([]lattice.Fact, error) {
 // maxFree bounds the actions that one call asks for without waiting: no loop in a sprite acts on the world without end.
 const maxFree = 256
 
-// call runs the skill. Actions that it asked for without waiting are judged, and done if policy allows, before its end
+// callSkill runs the skill. Actions that it asked for without waiting are judged, and done if policy allows, before its end
 // becomes a fact: cut off in between, the call is found out about again, and actions are idempotent by their key.
-func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
+func (e effect) callSkill(ctx context.Context) ([]lattice.Fact, error) {
 	call := *e.command.Call
 	call.ID = lattice.CallID(e.r.secret, call)
 	call.Uncertain = e.issue.sent
 	var asked []protocol.ActionRequest
 	outcome, err := e.r.deps.Caller.Call(ctx, call, func(ev lattice.Event) {
-		entry := e.entry(ev)
+		entry := e.newEventEntry(ev)
 		e.mail <- mail{command: e.command.ID, event: &entry}
 		if req, ok := freeRequest(call, ev); ok && len(asked) <= maxFree {
 			asked = append(asked, req)
@@ -131,21 +139,21 @@ func (e effect) call(ctx context.Context) ([]lattice.Fact, error) {
 				Detail: fmt.Sprintf("not done: one call may ask for %d actions without waiting for them", maxFree)})
 			break
 		}
-		noted, err := e.fulfil(ctx, call, req)
+		noted, err := e.fulfilAction(ctx, call, req)
 		if err != nil {
 			return nil, err
 		}
 		facts = append(facts, noted)
 	}
-	last, err := e.ended(ctx, call, outcome)
+	last, err := e.encodeOutcome(ctx, call, outcome)
 	if err != nil {
 		return nil, err
 	}
 	return append(facts, last), nil
 }
 
-// ended turns an outcome into its fact.
-func (e effect) ended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
+// encodeOutcome turns an outcome into its fact.
+func (e effect) encodeOutcome(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
 	switch o.Kind {
 	case lattice.Lost:
 		return lattice.CallLost{CommandID: e.command.ID, CallID: call.ID, Detail: o.Detail}, nil
@@ -158,7 +166,7 @@ func (e effect) ended(ctx context.Context, call lattice.Call, o lattice.Outcome)
 			Data: o.Result.Data, Fault: e.nameInputs(call.Node, o.Result.Error), Kind: o.Failure,
 		}, nil
 	case lattice.Suspended:
-		return e.suspended(ctx, call, o)
+		return e.encodeSuspended(ctx, call, o)
 	}
 	return nil, fmt.Errorf("unknown outcome %q of call %s", o.Kind, call.ID)
 }
@@ -178,7 +186,7 @@ func (e effect) nameInputs(node string, f *protocol.Fault) *protocol.Fault {
 	return &told
 }
 
-func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
+func (e effect) encodeSuspended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
 	f := lattice.CallSuspended{CommandID: e.command.ID, CallID: call.ID, Request: o.Request}
 	if w := o.Result.Waiting; w != nil {
 		f.Reason, f.CheckpointID, f.Expected = w.Reason, w.CheckpointID, w.ExpectedInputs
@@ -191,7 +199,7 @@ func (e effect) suspended(ctx context.Context, call lattice.Call, o lattice.Outc
 		f.CheckpointID = pair.CheckpointID
 	}
 	if o.Request != nil {
-		action, verdict, reason, err := e.inspect(ctx, call, *o.Request)
+		action, verdict, reason, err := e.inspectAction(ctx, call, *o.Request)
 		if err != nil {
 			return nil, err
 		}
@@ -205,8 +213,8 @@ func newAction(call lattice.Call, req protocol.ActionRequest) lattice.Action {
 	return lattice.Action{RunID: call.RunID, CallID: call.ID, Sprite: call.Sprite, Name: req.Action, Parameters: req.Parameters}
 }
 
-// inspect asks policy about a request. A request that cannot even be looked at is denied with the reason.
-func (e effect) inspect(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.Action, lattice.Verdict, string, error) {
+// inspectAction asks policy about a request. A request that cannot even be looked at is denied with the reason.
+func (e effect) inspectAction(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.Action, lattice.Verdict, string, error) {
 	action := newAction(call, req)
 	key, err := actionKey(action)
 	if err != nil {
@@ -221,13 +229,13 @@ func (e effect) inspect(ctx context.Context, call lattice.Call, req protocol.Act
 	return inspected, verdict, reason, err
 }
 
-// fulfil judges and does an action that nothing waits for. One that the same attempt asked for before the power was lost is
+// fulfilAction judges and does an action that nothing waits for. One that the same attempt asked for before the power was lost is
 // answered from its record.
-func (e effect) fulfil(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.ActionNoted, error) {
+func (e effect) fulfilAction(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.ActionNoted, error) {
 	if noted, found := findNoted(e.r.State().Records, call, req); found {
 		return noted, nil
 	}
-	action, verdict, detail, err := e.inspect(ctx, call, req)
+	action, verdict, detail, err := e.inspectAction(ctx, call, req)
 	if err != nil {
 		return lattice.ActionNoted{}, err
 	}
@@ -262,4 +270,31 @@ func freeRequest(call lattice.Call, ev lattice.Event) (protocol.ActionRequest, b
 	}
 	req, ok := payload.(protocol.ActionRequest)
 	return req, ok && !req.Blocking
+}
+
+// newEventEntry makes the log's record of an observation. Dedupe keys are unique within a sprite only.
+func (e effect) newEventEntry(ev lattice.Event) lattice.Entry {
+	out := lattice.Entry{
+		Run: e.command.Call.RunID, At: e.r.deps.Now(), Kind: lattice.EntryEvent, Type: string(ev.Event.Type), Body: ev.Event.Raw,
+		Sprite: ev.Sprite, CallID: ev.CallID, Problems: ev.Problems, Flags: ev.Flags,
+	}
+	if ev.Dedupe != "" {
+		out.Dedupe = ev.Sprite + "/" + ev.Dedupe
+	}
+	return out
+}
+
+// askModel sends the request of e to the model.
+func (e effect) askModel(ctx context.Context) ([]lattice.Fact, error) {
+	if e.r.deps.Model == nil {
+		return nil, &lattice.Refusal{Fault: protocol.Fault{
+			Code: "no_models", Message: "the flow asks models, and none are known here", Hint: "name them in the settings, as [models.SMALL_EXEC]",
+		}}
+	}
+	q := *e.command.Model
+	reply, err := e.r.deps.Model.Ask(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	return []lattice.Fact{q.Answered(e.command.ID, reply)}, nil
 }

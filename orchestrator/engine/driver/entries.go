@@ -33,18 +33,6 @@ func findNoted(records []lattice.Record, call lattice.Call, req protocol.ActionR
 	return lattice.ActionNoted{}, false
 }
 
-// entry makes the log's record of an observation. Dedupe keys are unique within a sprite only.
-func (e effect) entry(ev lattice.Event) lattice.Entry {
-	out := lattice.Entry{
-		Run: e.command.Call.RunID, At: e.r.deps.Now(), Kind: lattice.EntryEvent, Type: string(ev.Event.Type), Body: ev.Event.Raw,
-		Sprite: ev.Sprite, CallID: ev.CallID, Problems: ev.Problems, Flags: ev.Flags,
-	}
-	if ev.Dedupe != "" {
-		out.Dedupe = ev.Sprite + "/" + ev.Dedupe
-	}
-	return out
-}
-
 // actionKey is the fulfilment key of DESIGN 20: the bundle's digest stays out, because a bundle made again differs in
 // bytes and not in meaning.
 func actionKey(a lattice.Action) (string, error) {

@@ -19,7 +19,7 @@ func (r *Runner) Recover(ctx context.Context, lost *lattice.PowerLost) error {
 		return ctx.Err()
 	}
 	if lost != nil {
-		if err := r.apply(ctx, nil, *lost); err != nil {
+		if err := r.appendFacts(ctx, nil, *lost); err != nil {
 			return err
 		}
 	}
@@ -30,7 +30,7 @@ func (r *Runner) Recover(ctx context.Context, lost *lattice.PowerLost) error {
 	if !ok {
 		return fmt.Errorf("run %s recovers without a command", r.state.RunID)
 	}
-	facts, err := effect{r: r, command: c}.do(ctx)
+	facts, err := effect{r: r, command: c}.performCommand(ctx)
 	var refusal *lattice.Refusal
 	if errors.As(err, &refusal) {
 		facts, err = []lattice.Fact{lattice.CommandFailed{CommandID: c.ID, Fault: refusal.Fault}}, nil
@@ -38,7 +38,7 @@ func (r *Runner) Recover(ctx context.Context, lost *lattice.PowerLost) error {
 	if err != nil {
 		return fmt.Errorf("restore run %s after a loss of power: %w", r.state.RunID, err)
 	}
-	return r.apply(ctx, nil, facts...)
+	return r.appendFacts(ctx, nil, facts...)
 }
 
 // Torn is the fault of a run whose files may be torn, with no durable checkpoint to go back to.

@@ -22,6 +22,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
+// Model sends one request to a model and does not judge the answer. It retries when a server is busy, but not because of an
+// answer. A repeated request costs money and does no other harm. A reply with a failure kind is an outcome; an error means
+// "could not find out" and leaves the command pending.
+type Model interface {
+	Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelReply, error)
+}
+
 // Log is the run's log. Append is atomic and durable: when it returns nil, all entries are on disk. It fails with
 // lattice.ErrConflict when after is not the run's last sequence number, so that two drivers can never both win. It sets Seq of
 // the entries that it stored, in place; an entry whose Dedupe the run already has keeps 0. After any other error the
@@ -153,13 +160,13 @@ func Load(deps Deps, p *ir.Program, run string, secret []byte, h replay.History)
 		state: folded.State, seq: h.Last, issued: map[string]issue{}, active: folded.Active,
 		decisions: make(chan decision), yield: make(chan struct{}, 1),
 	}
-	r.chain, r.at, r.snapshots = folded.Chain, folded.At, since(h)
+	r.chain, r.at, r.snapshots = folded.Chain, folded.At, countSince(h)
 	r.eventBytes = h.EventBytes
 	now, boot := r.deps.Now(), r.deps.Boot()
 	for _, c := range r.state.Pending {
-		r.issued[c.ID] = reissued(folded.Since[c.ID], now, boot)
+		r.issued[c.ID] = issueEarlier(folded.Since[c.ID], now, boot)
 	}
-	r.publish()
+	r.publishState()
 	return r, nil
 }
 
@@ -179,18 +186,18 @@ func (r *Runner) Standing() Standing { return *r.last.Load() }
 // Broken reports whether an append failed: nothing more can be done with r, and its run has to be loaded again.
 func (r *Runner) Broken() bool { return r.failed.Load() }
 
-func (r *Runner) publish() {
+func (r *Runner) publishState() {
 	r.last.Store(&Standing{r.state, r.seq, r.at})
 }
 
 // Begin appends the run's first fact. Run then drives it.
-func (r *Runner) Begin(ctx context.Context, f lattice.RunStarted) error { return r.feed(ctx, f) }
+func (r *Runner) Begin(ctx context.Context, f lattice.RunStarted) error { return r.feedFact(ctx, f) }
 
 // BeginFork appends the first fact of a run that goes on from another one. Run then drives it.
-func (r *Runner) BeginFork(ctx context.Context, f lattice.RunForked) error { return r.feed(ctx, f) }
+func (r *Runner) BeginFork(ctx context.Context, f lattice.RunForked) error { return r.feedFact(ctx, f) }
 
 // Rewind takes the run back to a moment that Moments found. If the run is not driven, call Run to continue it.
-func (r *Runner) Rewind(ctx context.Context, f lattice.Rewound) error { return r.feed(ctx, f) }
+func (r *Runner) Rewind(ctx context.Context, f lattice.Rewound) error { return r.feedFact(ctx, f) }
 
 // Decide appends a person's answer; when it returns nil, the answer is on disk. A duplicate gets ErrStale, an answer
 // that does not fit ErrAnswer. If the run is not driven, call Run to continue it.
@@ -198,23 +205,23 @@ func (r *Runner) Decide(ctx context.Context, a lattice.Answered) error {
 	if a.At == "" {
 		a.At = formatTime(r.deps.Now())
 	}
-	return r.feed(ctx, a)
+	return r.feedFact(ctx, a)
 }
 
 // DecideAction appends a person's decision on an action that the run noted; when it returns nil, the decision is on disk.
 // The course of the run does not change, whether it has ended or not.
 func (r *Runner) DecideAction(ctx context.Context, f lattice.ActionDecided) error {
-	return r.feed(ctx, f)
+	return r.feedFact(ctx, f)
 }
 
 // SettleAction appends the outcome of an action that DecideAction approved.
 func (r *Runner) SettleAction(ctx context.Context, f lattice.ActionSettled) error {
-	return r.feed(ctx, f)
+	return r.feedFact(ctx, f)
 }
 
 // Cancel ends the run as canceled and stops its effects.
 func (r *Runner) Cancel(ctx context.Context, by string) error {
-	return r.feed(ctx, lattice.CancelRequested{By: by})
+	return r.feedFact(ctx, lattice.CancelRequested{By: by})
 }
 
 // Yield asks the drive to begin nothing more and to end, with ErrYielded, when the effects that are under way have ended and are on disk.
@@ -226,13 +233,13 @@ func (r *Runner) Yield() {
 	}
 }
 
-// feed gives f to the goroutine that drives the run, or appends it itself if there is none.
-func (r *Runner) feed(ctx context.Context, f lattice.Fact) error {
+// feedFact gives f to the goroutine that drives the run, or appends it itself if there is none.
+func (r *Runner) feedFact(ctx context.Context, f lattice.Fact) error {
 	d := decision{fact: f, reply: make(chan error, 1)}
 	select {
 	case r.own <- struct{}{}:
 		defer func() { <-r.own }()
-		return r.apply(ctx, nil, f)
+		return r.appendFacts(ctx, nil, f)
 	case r.decisions <- d:
 		return <-d.reply
 	case <-ctx.Done():
@@ -240,9 +247,9 @@ func (r *Runner) feed(ctx context.Context, f lattice.Fact) error {
 	}
 }
 
-// apply is the one way to the log: it steps through the facts and commits events, facts and, when it is due, the state
+// appendFacts is the one way to the log: it steps through the facts and commits events, facts and, when it is due, the state
 // together. Only when that is on disk does the runner believe it.
-func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lattice.Fact) error {
+func (r *Runner) appendFacts(ctx context.Context, events []lattice.Entry, facts ...lattice.Fact) error {
 	if r.broken != nil {
 		return r.broken
 	}
@@ -293,7 +300,7 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 			return err
 		}
 		entries[last].StateSum = sum
-		if kept = kept.with(entries[len(events):]); kept.due(r.state, state) {
+		if kept = kept.addEntries(entries[len(events):]); kept.isDue(r.state, state) {
 			body, err := state.Encode()
 			if err != nil {
 				return fmt.Errorf("encode run state: %w", err)
@@ -314,14 +321,14 @@ func (r *Runner) apply(ctx context.Context, events []lattice.Entry, facts ...lat
 		return r.broken
 	}
 	r.state, r.seq, r.at, r.chain, r.active, r.mark, r.snapshots = state, seq, at, chain, active, awake, kept
-	r.note(issued, issue{at: now, boot: r.deps.Boot()})
-	r.publish()
-	r.observe(entries)
+	r.noteIssued(issued, issue{at: now, boot: r.deps.Boot()})
+	r.publishState()
+	r.notifyObserver(entries)
 	return nil
 }
 
-// note remembers the commands that were just issued, and forgets those that are not pending any more.
-func (r *Runner) note(commands []lattice.Command, i issue) {
+// noteIssued remembers the commands that were just issued, and forgets those that are not pending any more.
+func (r *Runner) noteIssued(commands []lattice.Command, i issue) {
 	for _, c := range commands {
 		r.issued[c.ID] = i
 	}
@@ -336,7 +343,7 @@ func (r *Runner) note(commands []lattice.Command, i issue) {
 	})
 }
 
-func (r *Runner) observe(entries []lattice.Entry) {
+func (r *Runner) notifyObserver(entries []lattice.Entry) {
 	if r.deps.OnEntry == nil {
 		return
 	}

@@ -20,17 +20,17 @@ type snapshots struct {
 	size         int // of the last one
 }
 
-// since counts the facts of a history after its snapshot.
-func since(h replay.History) snapshots {
+// countSince counts the facts of a history after its snapshot.
+func countSince(h replay.History) snapshots {
 	at := slices.IndexFunc(h.Facts, func(e lattice.Entry) bool { return e.Seq > h.SnapshotSeq })
 	if at < 0 {
 		at = len(h.Facts)
 	}
-	return snapshots{size: len(h.Snapshot)}.with(h.Facts[at:])
+	return snapshots{size: len(h.Snapshot)}.addEntries(h.Facts[at:])
 }
 
-// with counts further entries.
-func (n snapshots) with(entries []lattice.Entry) snapshots {
+// addEntries counts further entries.
+func (n snapshots) addEntries(entries []lattice.Entry) snapshots {
 	for _, e := range entries {
 		if e.Kind == lattice.EntryFact {
 			n.facts++
@@ -40,7 +40,7 @@ func (n snapshots) with(entries []lattice.Entry) snapshots {
 	return n
 }
 
-// due reports whether the state is to be written down with the facts that led to it.
-func (n snapshots) due(before, after runstate.State) bool {
+// isDue reports whether the state is to be written down with the facts that led to it.
+func (n snapshots) isDue(before, after runstate.State) bool {
 	return before.Status != after.Status || after.Rests() || n.facts >= snapshotEvery && n.bytes >= n.size
 }

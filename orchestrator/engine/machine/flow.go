@@ -303,3 +303,28 @@ func (t *Thread) keyIn(epoch int, parts ...string) string {
 	}
 	return lattice.DerivedKey(append([]string{t.Run.State.RunID, strconv.Itoa(epoch), t.Node, strconv.Itoa(visit)}, parts...)...)
 }
+
+// CompleteNode completes the current node with its output: all its writes or none, then the edge to the next node.
+func (t *Thread) CompleteNode(out any, ports map[string]any) {
+	m := t.Run
+	if m.State.Undoing != nil {
+		m.endUndo(nil)
+		return
+	}
+	node := m.Program.Node(t.Node)
+	writes := make([]Write, 0, len(node.Outputs))
+	for _, port := range slices.Sorted(maps.Keys(node.Outputs)) {
+		v, f := t.ReadPort(node, port, out, ports)
+		if f != nil {
+			t.FailVisit(f)
+			return
+		}
+		writes = append(writes, Write{node.Outputs[port], v})
+	}
+	if f := t.WriteAll(writes...); f != nil {
+		t.FailVisit(f)
+		return
+	}
+	t.recordUndo(node, out)
+	t.FollowEdge(node, out)
+}

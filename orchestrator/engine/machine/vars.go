@@ -2,37 +2,11 @@ package machine
 
 import (
 	"maps"
-	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
-
-// CompleteNode completes the current node with its output: all its writes or none, then the edge to the next node.
-func (t *Thread) CompleteNode(out any, ports map[string]any) {
-	m := t.Run
-	if m.State.Undoing != nil {
-		m.endUndo(nil)
-		return
-	}
-	node := m.Program.Node(t.Node)
-	writes := make([]Write, 0, len(node.Outputs))
-	for _, port := range slices.Sorted(maps.Keys(node.Outputs)) {
-		v, f := t.ReadPort(node, port, out, ports)
-		if f != nil {
-			t.FailVisit(f)
-			return
-		}
-		writes = append(writes, Write{node.Outputs[port], v})
-	}
-	if f := t.WriteAll(writes...); f != nil {
-		t.FailVisit(f)
-		return
-	}
-	t.recordUndo(node, out)
-	t.FollowEdge(node, out)
-}
 
 // Write is a value on its way to $vars or $tmp.
 type Write struct {

@@ -42,7 +42,7 @@ func (h History) Fold(p *ir.Program, run string) (Folded, error) {
 		at = len(h.Facts)
 	}
 	out := Folded{State: runstate.New(run), Since: map[string]time.Time{}}
-	if err := out.follow(p, h.Facts[:at]); err != nil {
+	if err := out.applyFacts(p, h.Facts[:at]); err != nil {
 		return Folded{}, err
 	}
 	if h.Snapshot != nil || len(h.Facts) > 0 {
@@ -50,7 +50,7 @@ func (h History) Fold(p *ir.Program, run string) (Folded, error) {
 			return Folded{}, err
 		}
 	}
-	if err := out.follow(p, h.Facts[at:]); err != nil {
+	if err := out.applyFacts(p, h.Facts[at:]); err != nil {
 		return Folded{}, err
 	}
 	return out, nil
@@ -59,13 +59,13 @@ func (h History) Fold(p *ir.Program, run string) (Folded, error) {
 // Fold replays the facts of a run from the first one. Runs are recovered by it, and snapshots are compared with it.
 func Fold(p *ir.Program, run string, facts []lattice.Entry) (Folded, error) {
 	out := Folded{State: runstate.New(run), Since: map[string]time.Time{}}
-	if err := out.follow(p, facts); err != nil {
+	if err := out.applyFacts(p, facts); err != nil {
 		return Folded{}, err
 	}
 	return out, nil
 }
 
-func (f *Folded) follow(p *ir.Program, facts []lattice.Entry) error {
+func (f *Folded) applyFacts(p *ir.Program, facts []lattice.Entry) error {
 	run := f.State.RunID
 	for _, e := range facts {
 		if e.Kind != lattice.EntryFact {

@@ -73,7 +73,7 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 		}
 		points = append(points, begun...)
 		trackFiles(points, next, fact, commands)
-		unsettled.follow(e.Seq, fact)
+		unsettled.applyFact(e.Seq, fact)
 		if effects := worldEffects(state, next, fact); len(effects) > 0 {
 			for n := range points[:len(points)-len(begun)] {
 				points[n].Effects = append(points[n].Effects, effects...)
@@ -83,7 +83,7 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 	}
 	for n := range points {
 		points[n].Effects = append(points[n].Effects, pendingEffects(state)...)
-		points[n].Effects = append(points[n].Effects, unsettled.after(points[n].Seq)...)
+		points[n].Effects = append(points[n].Effects, unsettled.listAfter(points[n].Seq)...)
 	}
 	return points, nil
 }

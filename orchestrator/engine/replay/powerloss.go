@@ -38,7 +38,7 @@ func SoundPoint(p *ir.Program, run string, facts []lattice.Entry, disk string, d
 		default:
 			crossed = append(crossed, recordsOf(before, after, fact)...)
 		}
-		if i == len(facts)-1 && stays(after, durable) {
+		if i == len(facts)-1 && keepsFiles(after, durable) {
 			return lattice.PowerLost{Disk: disk, Seq: e.Seq, Pair: after.Pairs[after.Sprite]}, nil
 		}
 		before = after
@@ -76,8 +76,8 @@ func soundAfter(before, after runstate.State, fact lattice.Fact, durable func(la
 		!before.UsesForks() && durable(pair)
 }
 
-// stays reports whether nothing of a run is lost: all that it needs is the files of its pair.
-func stays(s runstate.State, durable func(lattice.Pair) bool) bool {
+// keepsFiles reports whether nothing of a run is lost: all that it needs is the files of its pair.
+func keepsFiles(s runstate.State, durable func(lattice.Pair) bool) bool {
 	pair, paired := s.Pairs[s.Sprite]
 	busy := func(c lattice.Command) bool { return c.Kind != lattice.DoTimer && c.Kind != lattice.DoModel }
 	return paired && !s.Dirty[s.Sprite] && s.Recovering == nil && !s.UsesForks() && !slices.ContainsFunc(s.Pending, busy) && durable(pair)

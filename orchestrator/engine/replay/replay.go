@@ -43,8 +43,8 @@ func Verify(p *ir.Program, run string, secret []byte, h History) (Result, error)
 	then := out.State // at the snapshot
 	facts := slices.DeleteFunc(slices.Clone(h.Facts), func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact })
 	for i, e := range facts {
-		if d := out.step(p, secret, e); d != nil {
-			if m := out.misplaced(facts[i:]); m != nil {
+		if d := out.verifyFact(p, secret, e); d != nil {
+			if m := out.findMisplaced(facts[i:]); m != nil {
 				d = m
 			}
 			d.Seq, d.Fact = e.Seq, e.Type
@@ -81,8 +81,8 @@ func Verify(p *ir.Program, run string, secret []byte, h History) (Result, error)
 	return out, nil
 }
 
-// step tells one fact again.
-func (r *Result) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergence {
+// verifyFact tells one fact again.
+func (r *Result) verifyFact(p *ir.Program, secret []byte, e lattice.Entry) *Divergence {
 	switch {
 	case e.Run != r.State.RunID:
 		return &Divergence{What: "fact", Want: e.Run, Got: r.State.RunID, Message: "the entry belongs to another run"}
@@ -135,9 +135,9 @@ func (r *Result) step(p *ir.Program, secret []byte, e lattice.Entry) *Divergence
 	return nil
 }
 
-// misplaced looks behind an entry with which the tale went wrong for the one that was recorded in its place; nil when there
+// findMisplaced looks behind an entry with which the tale went wrong for the one that was recorded in its place; nil when there
 // is none.
-func (r *Result) misplaced(rest []lattice.Entry) *Divergence {
+func (r *Result) findMisplaced(rest []lattice.Entry) *Divergence {
 	here := rest[0]
 	if here.Chain == "" || here.Chain == lattice.Chain(r.chain, here) {
 		return nil

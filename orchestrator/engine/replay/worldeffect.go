@@ -101,7 +101,7 @@ type approvedAction struct {
 	seq    lattice.Seq
 }
 
-func (u unsettledActions) follow(seq lattice.Seq, fact lattice.Fact) {
+func (u unsettledActions) applyFact(seq lattice.Seq, fact lattice.Fact) {
 	switch f := fact.(type) {
 	case lattice.ActionDecided:
 		if f.Decision == lattice.Approve && !f.ByHand {
@@ -112,8 +112,8 @@ func (u unsettledActions) follow(seq lattice.Seq, fact lattice.Fact) {
 	}
 }
 
-// after returns the effects that the actions may have had which were approved after seq, by key.
-func (u unsettledActions) after(seq lattice.Seq) (out []WorldEffect) {
+// listAfter returns the effects that the actions may have had which were approved after seq, by key.
+func (u unsettledActions) listAfter(seq lattice.Seq) (out []WorldEffect) {
 	for _, key := range slices.Sorted(maps.Keys(u)) {
 		if u[key].seq > seq {
 			out = append(out, u[key].effect)

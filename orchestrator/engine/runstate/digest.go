@@ -41,12 +41,12 @@ type digested struct {
 // of returns the digest of a state.
 func (d *Digester) Sum(s State) (string, error) {
 	d.next, d.err = make(map[valueID]digested, len(d.known)), nil
-	s.In, s.Output = d.value(s.In), d.value(s.Output)
-	s.Vars, s.Ctx = d.members(s.Vars), d.members(s.Ctx)
-	s.Lane = d.lane(s.Lane)
+	s.In, s.Output = d.digestValue(s.In), d.digestValue(s.Output)
+	s.Vars, s.Ctx = d.digestMembers(s.Vars), d.digestMembers(s.Ctx)
+	s.Lane = d.digestLane(s.Lane)
 	cache := make([]Cached, len(s.Cache))
 	for i, c := range s.Cache {
-		c.Value = d.value(c.Value)
+		c.Value = d.digestValue(c.Value)
 		cache[i] = c
 	}
 	s.Cache = cache
@@ -72,8 +72,8 @@ func (d *Digester) Verify(s State, sum string) (want string, ok bool, err error)
 	return want, want == sum, err
 }
 
-func (d *Digester) lane(l Lane) Lane {
-	l.Tmp, l.Err = d.members(l.Tmp), d.value(l.Err)
+func (d *Digester) digestLane(l Lane) Lane {
+	l.Tmp, l.Err = d.digestMembers(l.Tmp), d.digestValue(l.Err)
 	if l.Visit == nil || l.Visit.Map == nil {
 		return l
 	}
@@ -83,10 +83,10 @@ func (d *Digester) lane(l Lane) Lane {
 	open := make([]*Iteration, len(mp.Open))
 	for i, it := range mp.Open {
 		copied := *it
-		copied.Lane = d.lane(it.Lane)
-		copied.Item, copied.Result = d.value(it.Item), d.value(it.Result)
+		copied.Lane = d.digestLane(it.Lane)
+		copied.Item, copied.Result = d.digestValue(it.Item), d.digestValue(it.Result)
 		if f := it.Frame; f != nil {
-			copied.Frame = &Frame{Vars: d.members(f.Vars), In: d.value(f.In)}
+			copied.Frame = &Frame{Vars: d.digestMembers(f.Vars), In: d.digestValue(f.In)}
 		}
 		open[i] = &copied
 	}
@@ -103,13 +103,13 @@ func listSum(l List) List {
 	return List{tail: []any{l.Len(), hex.EncodeToString(sum[:])}}
 }
 
-func (d *Digester) members(o map[string]any) map[string]any {
+func (d *Digester) digestMembers(o map[string]any) map[string]any {
 	if o == nil {
 		return nil
 	}
 	out := make(map[string]any, len(o))
 	for name, v := range o {
-		out[name] = d.value(v)
+		out[name] = d.digestValue(v)
 	}
 	return out
 }
@@ -117,8 +117,8 @@ func (d *Digester) members(o map[string]any) map[string]any {
 // maxPlain is the length up to which texts stand for themselves.
 const maxPlain = 64
 
-// value returns v, or its digest if v may be large.
-func (d *Digester) value(v any) any {
+// digestValue returns v, or its digest if v may be large.
+func (d *Digester) digestValue(v any) any {
 	at := reflect.ValueOf(v)
 	switch at.Kind() {
 	case reflect.Map:

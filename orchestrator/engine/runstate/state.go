@@ -98,7 +98,7 @@ type State struct {
 	Overdue []string `json:"overdue,omitempty"`
 
 	// Cache are the answers that nodes with cache "run" may take, oldest first; Kept are the names of copies of the sprite
-	// that stay behind the run. See cache.go and forks.go.
+	// that stay behind the run. See parts.go.
 	Cache []Cached `json:"cache,omitempty"`
 	Kept  []string `json:"kept,omitempty"`
 
