@@ -10,12 +10,12 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Actions is what a leader knows of the actions that skills asked for without waiting for an answer.
+// Actions is the part of Service for actions that skills request without waiting for them.
 type Actions interface {
-	// Actions lists those of a run, in order; of "*" those that are open, of all runs.
+	// Actions lists the actions of a run, in order, or with "*" the open actions of all runs.
 	Actions(ctx context.Context, id string) ([]NotedAction, error)
-	// DecideAction has a person decide about an open one. An approved push is done; of any other an approval says that
-	// the person did it. The same decision again changes nothing.
+	// DecideAction records a person's decision on an open action. An approved push is performed; for any other action an
+	// approval says that the person did it. The same decision again changes nothing.
 	DecideAction(ctx context.Context, id string, d ActionDecision) (NotedAction, error)
 }
 
@@ -28,7 +28,7 @@ const (
 	ActionForbidden = "forbidden" // by the policy, or it cannot be done; Detail says why
 )
 
-// NotedAction is an action that a skill asked for and did not wait for.
+// NotedAction is an action that a skill requested without waiting for it.
 type NotedAction struct {
 	RunID      string          `json:"run_id"`
 	Key        string          `json:"key"`
@@ -38,7 +38,7 @@ type NotedAction struct {
 	Status     string          `json:"status"`
 	Detail     string          `json:"detail,omitempty"`
 	Sprite     string          `json:"sprite,omitempty"`
-	At         time.Time       `json:"at"` // when it was asked for
+	At         time.Time       `json:"at"` // when it was requested
 	// Of a decision: who, when and why.
 	By        string     `json:"by,omitempty"`
 	DecidedAt *time.Time `json:"decided_at,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"net/url"
 )
 
-// Artifacts is what a leader does with the files that runs declare as their products.
+// Artifacts is the part of Service for the files that runs declare as their products.
 type Artifacts interface {
 	// Artifact reads a file that a run declared, from the copy that was kept or from the run's sprite. ref is the name
 	// that the ARTIFACT event gave it; other files are refused. The caller checks size and digest.

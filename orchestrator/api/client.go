@@ -20,7 +20,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// ErrGone means that the leader went away in the middle of an answer; whoever gets it may lead now.
+// ErrGone means that the leader ended in the middle of a reply; the caller may lead now.
 var ErrGone = errors.New("the leading lattice went away")
 
 // Client speaks to a leader. Its zero value is not usable; see NewClient.
@@ -60,7 +60,7 @@ func (c *Client) HandOver(ctx context.Context, to HandoverRequest) (Handover, er
 	return call[Handover](ctx, c, "POST", "/v1/lattice/handover", nil, to)
 }
 
-// Prune removes what ended runs left.
+// Prune removes the remains of ended runs.
 func (c *Client) Prune(ctx context.Context, r PruneRequest) ([]Pruned, error) {
 	return call[[]Pruned](ctx, c, "POST", "/v1/prune", nil, r)
 }
@@ -73,7 +73,7 @@ func (c *Client) Start(ctx context.Context, r RunRequest) (RunView, error) {
 	return call[RunView](ctx, c, "POST", "/v1/runs", nil, r)
 }
 
-// newKey draws what makes a request that is sent twice count once.
+// newKey draws the key by which a repeated request counts once.
 func newKey() string { return strings.ToLower(rand.Text()[:16]) }
 
 // Runs lists runs, newest first.
@@ -133,7 +133,7 @@ func (c *Client) Watch(ctx context.Context, id string, after lattice.Seq, yield 
 	return c.watch(ctx, position(id, after), yield)
 }
 
-// WatchOutline is Watch with what Outline yields in the place of all entries.
+// WatchOutline is Watch with the entries of Outline.
 func (c *Client) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
 	return c.watch(ctx, outlined(id, after), yield)
 }
@@ -151,7 +151,7 @@ func (c *Client) watch(ctx context.Context, query url.Values, yield func(WatchLi
 	return err
 }
 
-// Log returns what the run's skills printed beside events, from a byte offset on.
+// Log returns the output log of a run from a byte offset.
 func (c *Client) Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) {
 	resp, err := c.do(ctx, "GET", "/v1/run/log", url.Values{"id": {id}, "offset": {strconv.FormatInt(offset, 10)}}, nil)
 	if err != nil {
@@ -183,10 +183,10 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 // for a moment.
 const maxAttempts = 10
 
-// CodeLeaderEnding answers requests that come while a leader ends; it did nothing of what they ask.
+// CodeLeaderEnding is the code for requests that arrive while a leader ends. The leader has not acted on them.
 const CodeLeaderEnding = "leader_ending"
 
-// unanswered reports whether err says that no leader has said what became of the request.
+// unanswered reports whether err means that the outcome of the request is unknown.
 func unanswered(err error) bool {
 	var p *fault.Error
 	return errors.Is(err, ErrGone) || errors.As(err, &p) && p.Fault.Code == CodeLeaderEnding
@@ -216,7 +216,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return nil, p
 }
 
-// call asks, and asks again when the leader ends under its answer: what is sent twice counts once.
+// call sends a request, and repeats it if the leader ends during the reply: repeated requests count once.
 func call[T any](ctx context.Context, c *Client, method, path string, query url.Values, body any) (out T, err error) {
 	err = c.again(ctx, func() error {
 		resp, err := c.do(ctx, method, path, query, body)
@@ -253,7 +253,7 @@ func (c *Client) again(ctx context.Context, ask func() error) error {
 	}
 }
 
-// position is the query for what comes after a place in a run's log.
+// position returns the query for the entries after a position in a run's log.
 func position(id string, after lattice.Seq) url.Values {
 	return url.Values{"id": {id}, "after": {strconv.FormatUint(uint64(after), 10)}}
 }

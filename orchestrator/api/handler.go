@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Service is what a leader does for its clients. Errors that a user can act on are *fault.Error; all others are reported
+// Service is the interface of a leader. Errors that a user can act on are *fault.Error; all others are reported
 // as internal. Run ids may be unique prefixes, "" means the last run.
 type Service interface {
 	Storage
@@ -32,9 +32,9 @@ type Service interface {
 	Run(ctx context.Context, id string) (RunView, error)
 	// Entries calls yield for the run's facts and events after a position, oldest first, until yield fails.
 	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
-	// Outline is Entries without most of what was said between two facts where that is much.
+	// Outline is Entries with a bounded number of events between two facts.
 	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
-	// Watch is Entries followed by whatever comes, with views, until nobody drives the run.
+	// Watch is Entries followed by new entries and views, until the run is not driven.
 	Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
 	// WatchOutline is Watch with Outline in the place of Entries.
 	WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
@@ -42,7 +42,7 @@ type Service interface {
 	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable
 	Cancel(ctx context.Context, id, by string) (RunView, error)
 	Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error)
-	Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) // what skills printed beside events
+	Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) // output of skills that is not an event
 	Prune(ctx context.Context, r PruneRequest) ([]Pruned, error)
 	// HandOver ends the leadership when it returns nil, and changes nothing when it does not or ctx ends.
 	HandOver(ctx context.Context, to HandoverRequest) (Handover, error)
@@ -264,7 +264,7 @@ func asFault(err error) *fault.Error {
 	}
 	var advised interface {
 		error
-		Advice() (exit int, code, hint string) // what a store refuses
+		Advice() (exit int, code, hint string) // errors of a store
 	}
 	if errors.As(err, &advised) {
 		exit, code, hint := advised.Advice()

@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/proposal"
 )
 
-// Proposals is what a leader knows of the changes of their environment that sprites proposed.
+// Proposals is the part of Service for changes of their environment that sprites propose.
 type Proposals interface {
 	// Proposals lists them, the newest last.
 	Proposals(ctx context.Context, which ProposalList) ([]proposal.State, error)

@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// Review shows the content of what runs change.
+// Review is the part of Service that shows the content of changes.
 type Review interface {
 	// Proposed is the content of the push that a run waits for; wait names one of several waits, "" is the only one. Of a
 	// run that waits for none it is the last push that it asked for.
@@ -33,7 +33,7 @@ func routeReview(mux *http.ServeMux, s Review) {
 	})
 }
 
-// Proposed is the content of what a run asks to push.
+// Proposed returns the content of the push that a run proposes.
 func (c *Client) Proposed(ctx context.Context, id, wait string) (Patch, error) {
 	return call[Patch](ctx, c, "GET", "/v1/run/patch", url.Values{"id": {id}, "wait": {wait}}, nil)
 }

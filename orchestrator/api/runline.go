@@ -11,14 +11,14 @@ import (
 type RunLine struct {
 	// The run's id.
 	RunID string `json:"run_id"`
-	// How the run stands; it has ended, or waits for a person, or nobody drives it.
+	// The view of a run that has ended, waits for a person, or is not driven.
 	Status lattice.RunStatus `json:"status"`
 	// The run's result, null when it has none.
 	Outputs json.RawMessage `json:"outputs"`
 	// Why the run failed, null when it did not.
 	Error *RunError `json:"error"`
-	// What the run waits for.
+	// The waits of the run.
 	Waits []lattice.Wait `json:"waits,omitempty"`
-	// Why nobody drives a run that has not ended, with the exit code of the command; the run can be resumed.
+	// The reason why a run that has not ended is not driven, with the exit code of the command; the run can be resumed.
 	Problem *fault.Error `json:"problem,omitempty"`
 }

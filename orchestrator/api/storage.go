@@ -9,11 +9,11 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Storage is the part of Service that looks after the store. Progress may be told often; it may be nil.
+// Storage is the part of Service for the store. Progress may be reported often; it may be nil.
 type Storage interface {
 	CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error)
 	CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error)
-	// BackupStore writes a backup, as of one moment, to what open returns; an error after that is a backup cut short.
+	// BackupStore writes a backup, as of one moment, to the writer that open returns. After an error the backup is truncated.
 	BackupStore(ctx context.Context, open func() io.Writer) error
 }
 
@@ -24,7 +24,7 @@ type StoreProgress struct {
 	Of    uint64 `json:"of"` // in the same unit; of one part of the work
 }
 
-// StoreReport is what a check of a store found.
+// StoreReport holds the findings of a check of a store.
 type StoreReport struct {
 	OK       bool           `json:"ok"`
 	Path     string         `json:"path"`
@@ -43,7 +43,7 @@ type HostReport struct {
 	Sprites int    `json:"sprites"`
 }
 
-// StoreFinding is one thing that is wrong with a store, with what to do about it.
+// StoreFinding is one fault of a store, with its remedy.
 type StoreFinding struct {
 	Code    string `json:"code"`
 	RunID   string `json:"run_id,omitempty"`
@@ -51,7 +51,7 @@ type StoreFinding struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// Compaction is what became of the store's size.
+// Compaction holds the size of the store before and after.
 type Compaction struct {
 	BytesBefore int64 `json:"bytes_before"`
 	BytesAfter  int64 `json:"bytes_after"`

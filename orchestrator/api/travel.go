@@ -11,16 +11,16 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// Travel is what a leader does with the past of runs. A moment is named NODE, for the last time that the node began, or
+// Travel is the part of Service for the past of runs. A moment is named NODE, for the last time that the node began, or
 // NODE#N for the N-th.
 type Travel interface {
 	// Moments lists where a run's nodes began, oldest first, and whether the run can be taken back there.
 	Moments(ctx context.Context, id string) ([]Moment, error)
-	// Rewind takes a run that nobody drives back to a moment, with its files, and has it driven from there.
+	// Rewind takes a run that is not driven back to a moment, with its files, and drives it from there.
 	Rewind(ctx context.Context, id string, r RewindRequest) (RunView, error)
 	// Fork starts runs that go on from a moment of another one, each in a copy of its sprite.
 	Fork(ctx context.Context, id string, r ForkRequest) ([]RunView, error)
-	// Compare says what differs between two moments of a run; "" is its beginning, then its present.
+	// Compare returns the differences between two moments of a run; "" is its beginning, then its present.
 	Compare(ctx context.Context, id, from, to string) (Comparison, error)
 	// Replay tells a run again by its journal alone; nil for the journal that is stored.
 	Replay(ctx context.Context, id string, journal []lattice.Entry) (Replay, error)
@@ -37,7 +37,7 @@ type Moment struct {
 	Checkpoint string `json:"checkpoint_id,omitempty"`
 	Available  bool   `json:"available"`
 	Why        string `json:"why,omitempty"` // why it is not
-	// What was done to the world since; going back does not undo it.
+	// Effects on the world since, which going back does not undo.
 	Effects []string `json:"effects,omitempty"`
 }
 
@@ -66,7 +66,7 @@ type ForkRequest struct {
 	Values
 }
 
-// Comparison is what changed between two moments of a run.
+// Comparison holds the changes between two moments of a run.
 type Comparison struct {
 	RunID string           `json:"run_id"`
 	From  Moment           `json:"from"`
@@ -83,16 +83,16 @@ type VarChange struct {
 	To   json.RawMessage `json:"to,omitempty"`
 }
 
-// Replay is what telling a run again by its journal gave.
+// Replay is the outcome of replaying the journal of a run.
 type Replay struct {
 	RunID    string      `json:"run_id"`
 	OK       bool        `json:"ok"`
-	Facts    int         `json:"facts"` // told again
+	Facts    int         `json:"facts"` // replayed
 	StateSum string      `json:"state_sum,omitempty"`
 	Diverged *Divergence `json:"diverged,omitempty"`
 }
 
-// Divergence is the first place where a journal does not lead to what it says it led to.
+// Divergence is the first place where a journal does not lead to the recorded state.
 type Divergence struct {
 	Seq     lattice.Seq `json:"seq"`
 	Fact    string      `json:"fact,omitempty"`
@@ -103,7 +103,7 @@ type Divergence struct {
 	Got     string      `json:"got,omitempty"`  // as the program gives
 }
 
-// maxJournal bounds a journal that is sent to be told again.
+// maxJournal bounds a journal that is sent for a replay.
 const maxJournal = 256 << 20
 
 func routeTravel(mux *http.ServeMux, s Travel) {
@@ -157,7 +157,7 @@ func (c *Client) Fork(ctx context.Context, id string, r ForkRequest) ([]RunView,
 	return call[[]RunView](ctx, c, "POST", "/v1/run/fork", url.Values{"id": {id}}, r)
 }
 
-// Compare says what differs between two moments of a run.
+// Compare returns the differences between two moments of a run.
 func (c *Client) Compare(ctx context.Context, id, from, to string) (Comparison, error) {
 	return call[Comparison](ctx, c, "GET", "/v1/run/compare", url.Values{"id": {id}, "from": {from}, "to": {to}}, nil)
 }

@@ -30,15 +30,15 @@ type Hello struct {
 	Oldest    int    `json:"oldest_api,omitempty"` // of the clients that are served
 	Version   string `json:"version"`              // of the build
 	Ending    bool   `json:"ending,omitempty"`     // it takes on nothing more
-	Serving   bool   `json:"serving,omitempty"`    // lattice serve leads, not a command that ends with what it does
+	Serving   bool   `json:"serving,omitempty"`    // lattice serve leads, not a command that ends with its work
 	PID       int    `json:"pid"`
 	Home      string `json:"home"`
 	Isolation string `json:"isolation"`         // "" with a remote Sprites API
 	Sandbox   string `json:"sandbox"`           // how sprites are kept apart, in words
-	Warning   string `json:"warning,omitempty"` // what a person must know before running anything in a sprite
+	Warning   string `json:"warning,omitempty"` // for people, before they run anything in a sprite
 	Runs      int    `json:"runs"`              // that the store holds
 	Driven    int    `json:"driven"`            // those of them that the process drives now
-	// Network and HostPorts are what lattice serve was told by its flags; they count for all whom no flag tells otherwise.
+	// Network and HostPorts are the flags of lattice serve. They apply to commands without flags of their own.
 	Network   string   `json:"network,omitempty"`
 	HostPorts []uint16 `json:"host_ports,omitempty"`
 	// Settings are digests of those settings that hold for as long as the process leads, by name.
@@ -85,10 +85,10 @@ type HandedRun struct {
 	Values
 }
 
-// PruneRequest is POST /v1/prune. It removes by rule and never what is in use, waits, is pinned or was made by hand.
+// PruneRequest is POST /v1/prune. It never removes sprites that are in use, wait, are pinned or were made by hand.
 type PruneRequest struct {
 	DryRun bool    `json:"dry_run,omitempty"`
-	Keep   int     `json:"keep"`              // the newest ended runs keep what is theirs
+	Keep   int     `json:"keep"`              // number of the newest ended runs that are left alone
 	OlderS float64 `json:"older_s,omitempty"` // seconds that a run must have been over; a mirror, unused (0 = 30 days)
 	All    bool    `json:"all,omitempty"`     // also of failed runs, which keep their sprites otherwise
 }
@@ -98,7 +98,7 @@ type Pruned struct {
 	Kind  string `json:"kind"` // sprite | repository | bundle | mirror
 	Name  string `json:"name"`
 	RunID string `json:"run_id,omitempty"`
-	Bytes int64  `json:"bytes,omitempty"` // 0 when it could not be told: a remote sprite
+	Bytes int64  `json:"bytes,omitempty"` // 0 if unknown, as of a remote sprite
 	Error string `json:"error,omitempty"` // why it is still there
 }
 
@@ -110,7 +110,7 @@ type Options struct {
 	IncludeUncommitted bool     `json:"include_uncommitted,omitempty"`
 	Sprite             string   `json:"sprite,omitempty"`
 	OwnSprite          bool     `json:"own_sprite,omitempty"` // the sprite was made for this run
-	Image              string   `json:"image,omitempty"`      // what its own sprite starts from; as sprites.Create.Image
+	Image              string   `json:"image,omitempty"`      // image of its own sprite; see sprites.Create.Image
 	Grants             []string `json:"grants,omitempty"`
 	ApproveWorld       []string `json:"approve_world,omitempty"` // skills of class world that are called without being asked for
 	WorkItem           string   `json:"work_item_id,omitempty"`
@@ -151,7 +151,7 @@ type Values struct {
 	ModelKeys map[string]string `json:"model_keys,omitempty"` // of the variables in which model classes have their keys
 }
 
-// StartedWith is what a run was started with and keeps, whichever process leads.
+// StartedWith holds the options with which a run was started. They apply whichever process leads.
 type StartedWith struct {
 	Network      string          `json:"network,omitempty"`
 	HostPorts    []uint16        `json:"host_ports,omitempty"`
@@ -170,7 +170,7 @@ type StartedWith struct {
 	ModelKeys []string          `json:"model_keys,omitempty"`
 }
 
-// RunView is what there is to know about a run.
+// RunView describes a run.
 type RunView struct {
 	RunID     string            `json:"run_id"`
 	Flow      string            `json:"flow,omitempty"`
@@ -189,28 +189,28 @@ type RunView struct {
 	Waits     []lattice.Wait    `json:"waits,omitempty"`
 	Outputs   json.RawMessage   `json:"outputs,omitempty"`
 	Error     *RunError         `json:"error,omitempty"`
-	Note      string            `json:"note,omitempty"`    // why nobody drives it
+	Note      string            `json:"note,omitempty"`    // why it is not driven
 	Problem   *fault.Error      `json:"problem,omitempty"` // the same, when something can be done about it
 	LastSeq   lattice.Seq       `json:"last_seq"`
 	AgentEnv  []string          `json:"agent_env,omitempty"` // names of variables that agents of this run get
 	// MissingEnv names those of AgentEnv whose values the leader does not have.
 	MissingEnv []string `json:"missing_env,omitempty"`
-	// StartedWith is what the run was started with; only the view of one run has it.
+	// StartedWith is set only in the view of a single run.
 	StartedWith *StartedWith `json:"started_with,omitempty"`
 	// ResumedFrom is the run whose question was answered by this one's beginning; ContinuedIn is the other direction.
 	ResumedFrom string `json:"resumed_from,omitempty"`
 	ContinuedIn string `json:"continued_in,omitempty"`
 	// ForkedFrom is the run from which this one went on, as RUN at NODE#VISIT.
 	ForkedFrom string `json:"forked_from,omitempty"`
-	// Models is what the run's questions to models have taken; absent when it asked none.
+	// Models is the run's use of models, nil if it asked none.
 	Models *ModelUse `json:"models,omitempty"`
 	// Copies are the copies of its sprite that the items of a failed run had, kept like the sprite to be looked into.
 	Copies []string `json:"copies,omitempty"`
-	// Notice is what whoever asked for this should know, a line each. Only a start and a rewind have any.
+	// Notice holds notices for the person, a line each. Only a start and a rewind have any.
 	Notice []string `json:"notice,omitempty"`
 }
 
-// ModelUse is what questions to models have taken.
+// ModelUse is the use of models.
 type ModelUse struct {
 	Calls int `json:"llm_calls"`
 	lattice.ModelUsage
@@ -236,7 +236,7 @@ type Artifact struct {
 }
 
 // WatchLine is one line of GET /v1/runs/{id}/watch: an entry, or the view after it. The last line has Done set: the
-// run is final, waits for a person, or nobody drives it any more.
+// run is final, waits for a person, or is not driven.
 type WatchLine struct {
 	Entry *lattice.Entry `json:"entry,omitempty"`
 	View  *RunView       `json:"view,omitempty"`
@@ -255,7 +255,7 @@ type DecideRequest struct {
 	Values
 }
 
-// DecideReply says what became of a decision. Duplicate means that the same decision had been made before, by By at At;
+// DecideReply is the outcome of a decision. Duplicate means that the same decision had been made before, by By at At;
 // a different one that comes too late is refused with already_decided.
 type DecideReply struct {
 	WaitID    string  `json:"wait_id"`

@@ -20,7 +20,7 @@ import (
 // ErrTooLarge says that a drawing would help nobody. Mermaid has no such bound.
 var ErrTooLarge = errors.New("the flow is too large to be drawn")
 
-// Bounds of what is drawn, and of one text in it.
+// Bounds of a drawing, and of one text in it.
 const (
 	maxNodes = 200
 	maxEdges = 400
@@ -37,8 +37,8 @@ type Graph struct {
 // Node is one box.
 type Node struct {
 	Op    ir.Op
-	Lines []string // what stands in it, the name first
-	Body  *Graph   // what is drawn inside
+	Lines []string // text of the box, the name first
+	Body  *Graph   // graph inside the box
 }
 
 // Edge leads from one node to another, both by position.
@@ -108,7 +108,7 @@ func bodyGraph(n *ir.Node, labels map[string]string) *Graph {
 	return &g
 }
 
-// describeNode says what a node does.
+// describeNode describes the work of a node in a few words.
 func describeNode(n *ir.Node) []string {
 	var lines []string
 	switch n.Op {

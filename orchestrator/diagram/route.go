@@ -101,7 +101,7 @@ func (l *layered) drawVertex(p *picture, v *vertex) {
 	}
 }
 
-// prepareDrawing notes the edges that lead back in the boxes where they begin, and refuses what is too large.
+// prepareDrawing notes the edges that lead back in the boxes where they begin, and refuses drawings that are too large.
 func (g Graph) prepareDrawing() (Graph, error) {
 	nodes, edges := g.countParts()
 	if nodes > maxNodes || edges > maxEdges {

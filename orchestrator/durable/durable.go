@@ -1,5 +1,5 @@
-// Package durable makes changes in folders survive a loss of power. Start with SyncDir: a file that was made, renamed or
-// removed is so for good only when its folder has been synced, too. It never decides what is worth that.
+// Package durable makes changes in folders survive a loss of power. Start with SyncDir: the creation, renaming or removal of a
+// file is durable only after its folder was synced.
 package durable
 
 import (
@@ -7,13 +7,13 @@ import (
 	"os"
 )
 
-// SyncDir returns when all names in dir are on the disk as they are now.
+// SyncDir syncs a folder: when it returns, the present names in dir are on the disk.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
-	defer d.Close() // nothing was written through it
+	defer d.Close() // a read-only descriptor
 	if err := d.Sync(); err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}

@@ -27,7 +27,7 @@ import (
 	"time"
 )
 
-// Provider is a service whose programs are told its address and their key by variables.
+// Provider is a model service whose clients read its address and their key from environment variables.
 type Provider struct {
 	Name     string   // the first part of paths below the host's name
 	KeyVars  []string // the first one that is set counts
@@ -66,7 +66,7 @@ func (p Provider) resolvePath(rest string) string {
 	return rest
 }
 
-// TrimBase returns an address without what resolvePath adds.
+// TrimBase returns an address without the suffix that resolvePath adds.
 func (p Provider) TrimBase(base string) string {
 	base = strings.TrimSuffix(base, "/")
 	if p.Name == "anthropic" {
@@ -118,7 +118,7 @@ type Use struct {
 type Options struct {
 	// Upstream returns where a run's requests to a provider go, false when that run has no such route.
 	Upstream func(run, provider string) (Upstream, bool)
-	// Record is told of every request when its answer has ended; it may be nil.
+	// Record, if not nil, is called for every request after the end of its response.
 	Record func(Use)
 	// Transport speaks to providers.
 	Transport http.RoundTripper
@@ -140,7 +140,7 @@ func New(o Options) *Routes {
 	return &Routes{o, key}
 }
 
-// passPrefix begins every pass, so that it is known for what it is.
+// passPrefix marks a value as a pass.
 const passPrefix = "lattice-pass-"
 
 // IsPass reports whether a value is a pass, of whatever process.
@@ -169,7 +169,7 @@ func (r *Routes) runOf(req *http.Request, sprite string) (string, bool) {
 	return "", false
 }
 
-// maxBody bounds what an agent sends at once.
+// maxBody bounds the body of a request.
 const maxBody = 64 << 20
 
 // For serves the requests of one sprite.

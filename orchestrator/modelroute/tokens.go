@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// Tokens is what an answer says of its cost. Members are 0 or "" where the provider does not say.
+// Tokens is the usage that a response reports. Members are 0 or "" if the provider does not report them.
 type Tokens struct {
 	Model  string `json:"model,omitempty"`
 	Input  int    `json:"input_tokens,omitempty"`  // read, cached ones included
@@ -52,7 +52,7 @@ type geminiUsage struct {
 	Thoughts   int `json:"thoughtsTokenCount"`
 }
 
-// add takes over what an answer says. Counts of a stream are totals: the last ones hold.
+// add merges the usage of a response. Counts of a stream are totals, so that the last ones count.
 func (t *Tokens) add(a *answer) {
 	if a == nil {
 		return

@@ -15,7 +15,7 @@ type entry struct {
 	size  int32 // of its text
 	at    int64 // place of its text
 	seen  uint8 // inOutbox, inStream or both
-	hasID bool  // an event_id identifies it: further copies are no further events
+	hasID bool  // an event_id identifies it: copies are the same event
 }
 
 const (
@@ -37,7 +37,7 @@ func byKey(a, b entry) int {
 	return cmp.Or(bytes.Compare(a.key[:], b.key[:]), cmp.Compare(a.index, b.index))
 }
 
-// byTime puts what the outbox has before what only the stream has, when the instant is the same.
+// byTime orders entries by time, then those of the outbox before those of the stream alone.
 func byTime(a, b entry) int {
 	return cmp.Or(cmp.Compare(a.sec, b.sec), cmp.Compare(a.nsec, b.nsec),
 		cmp.Compare(b.seen&inOutbox, a.seen&inOutbox), cmp.Compare(a.index, b.index))

@@ -38,7 +38,7 @@ type Merger struct {
 
 // source is one of the two places where events were seen.
 type source struct {
-	entries sorter // by what identifies them
+	entries sorter // by identity
 	count   int64
 	before  time.Time // place of the event before; zero when there is none
 }
@@ -176,13 +176,13 @@ func (d *distinct) skipEqual() error {
 	}
 }
 
-// takeHead returns what is next and moves on.
+// takeHead returns the next entry and moves on.
 func (d *distinct) takeHead() (entry, error) {
 	e := d.head
 	return e, d.skipEqual()
 }
 
-// compareHeads compares what is next by key; nothing comes after everything.
+// compareHeads compares the next entries by key. A source at its end comes last.
 func (d *distinct) compareHeads(other *distinct) int {
 	switch {
 	case d.done:
@@ -193,7 +193,7 @@ func (d *distinct) compareHeads(other *distinct) int {
 	return cmp.Compare(string(d.head.key[:]), string(other.head.key[:]))
 }
 
-// Close gives back memory and disk.
+// Close releases memory and disk.
 func (m *Merger) Close() error {
 	return errors.Join(m.outbox.entries.spool.close(), m.stream.entries.spool.close(), m.byTime.spool.close(), m.texts.close())
 }

@@ -32,7 +32,7 @@ func (s *sorter) add(e entry) error {
 	return nil
 }
 
-// spillRun writes what is in memory as one run.
+// spillRun writes the entries in memory as one sorted run.
 func (s *sorter) spillRun() error {
 	slices.SortFunc(s.entries, s.compare)
 	run := section{at: s.spool.size}
@@ -73,10 +73,10 @@ func (s *sorter) sortAll() (*cursor, error) {
 	return m, nil
 }
 
-// errDone says that there are no more entries.
+// errDone means that there are no more entries.
 var errDone = errors.New("no more entries")
 
-// cursor merges sorted runs. It is a heap of them by what each has next.
+// cursor merges sorted runs. It is a heap of runs by their next entry.
 type cursor struct {
 	compare func(a, b entry) int
 	heads   []*run

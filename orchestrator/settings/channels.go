@@ -43,7 +43,7 @@ type Channel struct {
 	MinLevel NotifyLevel `json:"min_level,omitempty"`
 }
 
-// Notify says what people are told of without a skill asking for it.
+// Notify says about which events people are notified without a skill's request.
 type Notify struct {
 	// Channel takes notifications for which no channel was named; without it they are only shown with the run.
 	Channel string `json:"channel,omitempty"`
@@ -63,7 +63,7 @@ type NotifyLevel string
 // NotifyLevels are the values of NotifyLevel, least first.
 func NotifyLevels() []string { return []string{"info", "warning", "error"} }
 
-// NotifyEvent is something about a run that people can be told of.
+// NotifyEvent is an event of a run about which people can be notified.
 type NotifyEvent string
 
 // NotifyEvents are the values of NotifyEvent.

@@ -13,7 +13,7 @@ import (
 
 var (
 	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	// tokenLike is what a credential looks like where the name of a variable or file should stand.
+	// tokenLike matches credentials in places for the names of variables or files.
 	tokenLike = regexp.MustCompile(`^[A-Za-z0-9_./+=-]*[0-9][A-Za-z0-9_./+=-]{19,}$`)
 )
 
@@ -123,7 +123,7 @@ func checkSprites(s Sprites) []Finding {
 	return found
 }
 
-// shown shortens what may be a secret that stands in the wrong place.
+// shown shortens a value that may be a misplaced secret.
 func shown(text string) string {
 	if len(text) > 8 {
 		return text[:4] + "…"

@@ -33,7 +33,7 @@ type Model struct {
 	BaseURL string `json:"base_url,omitempty"`
 	// KeyEnv names the environment variable that holds the key.
 	KeyEnv string `json:"key_env,omitempty"`
-	// KeyFile is the path of a file that holds the key and that nobody else may read; ~/ is the home directory.
+	// KeyFile is the path of a file that holds the key and that no other user may read; ~/ is the home directory.
 	KeyFile string `json:"key_file,omitempty"`
 	// InputUSD and OutputUSD are the prices of a million tokens; flows with max_cost_usd want them.
 	InputUSD  *float64 `json:"input_usd,omitempty"`
@@ -47,7 +47,7 @@ type Model struct {
 	Timeout Duration `json:"timeout,omitempty"`
 }
 
-// LLM holds what counts for all questions to models together.
+// LLM holds the settings that apply to all model requests together.
 type LLM struct {
 	// Order lists the classes from the weakest to the strongest: nodes escalate upward only. Classes that it leaves out may
 	// stand anywhere.
@@ -62,7 +62,7 @@ type Provider string
 // Providers are the values of Provider.
 func Providers() []string { return []string{"openai", "anthropic"} }
 
-// Structured names what a server is told of an answer's schema.
+// Structured is the way in which a server is given the schema of an answer.
 type Structured string
 
 // StructuredModes are the values of Structured.

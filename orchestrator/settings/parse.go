@@ -151,7 +151,7 @@ func (r *reader) value(key string, from any, to reflect.Value) {
 		default:
 			r.mistyped(key, "a number", from)
 		}
-	case reflect.Pointer: // to what may be left out and may be zero
+	case reflect.Pointer: // to a member that may be left out and may be zero
 		to.Set(reflect.New(to.Type().Elem()))
 		r.value(key, from, to.Elem())
 	case reflect.Map: // of tables, by names that people choose

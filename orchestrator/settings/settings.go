@@ -1,5 +1,5 @@
-// Package settings reads a user's settings file, config.toml: what commands use when neither a flag nor the
-// environment says otherwise. Start with Parse; Settings is what a file may hold.
+// Package settings reads a user's settings file, config.toml, with the defaults of commands for which neither a flag nor the
+// environment gives a value. Start with Parse; Settings lists the members of the file.
 //
 //	[run]
 //	allow = ["fs:read", "fs:write", "git:read", "test:run"]
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Settings is what config.toml may hold. The zero value is an empty file: every member has a default elsewhere.
+// Settings holds the members of config.toml. The zero value is an empty file: every member has a default elsewhere.
 type Settings struct {
 	// Schema may name this file's JSON schema, for editors.
 	Schema string `json:"$schema,omitempty"`
@@ -37,9 +37,9 @@ type Settings struct {
 	MinIsolation Isolation `json:"min_isolation,omitempty"`
 	// NoRoot has sprites of the embedded host without a root of their own: sudo refuses in them.
 	NoRoot bool `json:"no_root,omitempty"`
-	// Network is what sprites of the embedded host reach that have no policy of their own; as --network.
+	// Network is the network policy of sprites of the embedded host without a policy of their own, like --network.
 	Network Network `json:"network,omitempty"`
-	// Image is what new sprites of the embedded host start from: the name or digest of an image, or a path; as --image.
+	// Image is the image of new sprites of the embedded host: its name, its digest or a path, like --image.
 	Image string `json:"image,omitempty"`
 	// HostPorts are ports of this machine's loopback interface that sprites reach at host.lattice.internal; as --host-port.
 	HostPorts []int `json:"host_ports,omitempty"`
@@ -56,7 +56,7 @@ type Settings struct {
 	// Models are those that flows ask, by the name of their class.
 	Models map[string]Model `json:"models,omitempty"`
 	LLM    LLM              `json:"llm,omitzero"`
-	// Channels are where people are told about runs, by name.
+	// Channels are the channels for notifications about runs, by name.
 	Channels map[string]Channel `json:"channels,omitempty"`
 	Notify   Notify             `json:"notify,omitzero"`
 	// Templates is a folder of prompt templates of one's own, ID.json each; flows that name one get its text.
@@ -67,7 +67,7 @@ type Settings struct {
 	Schemas []string `json:"schemas,omitempty"`
 }
 
-// Limits are what a sprite may use; what is left out has a default of the embedded host's.
+// Limits are the limits of a sprite. Members that are left out have defaults of the embedded host.
 type Limits struct {
 	// Memory is a size such as "2G"; by default three quarters of this machine's.
 	Memory Size `json:"memory,omitempty"`
@@ -79,7 +79,7 @@ type Limits struct {
 
 // Run holds defaults of lattice run.
 type Run struct {
-	// Allow is what a run's calls may do; as --allow, which replaces it.
+	// Allow lists the permissions of a run's calls, like --allow, which replaces it.
 	Allow []string `json:"allow,omitempty"`
 	// AgentEnv names variables that agents get when they are set; --agent-env adds to them.
 	AgentEnv []string `json:"agent_env,omitempty"`
@@ -93,7 +93,7 @@ type Sprites struct {
 	URL string `json:"url,omitempty"`
 	// TokenEnv names the environment variable that holds the token.
 	TokenEnv string `json:"token_env,omitempty"`
-	// TokenFile is the path of a file that holds the token and that nobody else may read; ~/ is the home directory.
+	// TokenFile is the path of a file that holds the token and that no other user may read; ~/ is the home directory.
 	TokenFile string `json:"token_file,omitempty"`
 }
 
@@ -132,7 +132,7 @@ type Level string
 // Levels are the values of Level, most first.
 func Levels() []string { return []string{"trace", "debug", "info", "warn", "error", "disabled"} }
 
-// Isolation says by what sprites of the embedded host are kept apart.
+// Isolation is the level of isolation of sprites of the embedded host.
 type Isolation string
 
 // The values of Isolation, weakest first.
@@ -163,7 +163,7 @@ func (i Isolation) Least() string {
 	}
 }
 
-// Network names what sprites reach.
+// Network is the name of a network policy.
 type Network string
 
 // Networks are the values of Network: package registries, git forges and models; nothing; every public address.
@@ -207,7 +207,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 // Finding is one thing that is wrong with a settings file.
 type Finding struct {
 	Code    string `json:"code"`
-	Line    int    `json:"line,omitempty"` // from 1; 0 when it could not be told
+	Line    int    `json:"line,omitempty"` // from 1; 0 if unknown
 	Key     string `json:"key,omitempty"`  // dotted
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`

@@ -71,7 +71,7 @@ func isExecutable(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// proposePaths fills in what shows p to sprites.
+// proposePaths fills in the --tool paths that show p to sprites.
 func (m Machine) proposePaths(p *Program) {
 	real, note := m.behindShim(p)
 	if note != "" {

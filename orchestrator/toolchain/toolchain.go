@@ -24,7 +24,7 @@ import (
 const (
 	CodeBad      = "tool_path_invalid"   // relative, or not a path
 	CodeMissing  = "tool_not_found"      // there is nothing
-	CodeUnsafe   = "tool_path_unsafe"    // would show what sprites must not see
+	CodeUnsafe   = "tool_path_unsafe"    // would show files that sprites must not see
 	CodeOverlaps = "tool_path_overlaps"  // a sprite has something of its own there
 	CodeKind     = "tool_path_not_plain" // a socket, pipe or device
 )
@@ -136,7 +136,7 @@ func (m Machine) checkAllowed(path string) error {
 	return nil
 }
 
-// checkPrivate refuses what lies in, or holds, one of the secrets of a home directory.
+// checkPrivate refuses paths that lie in, or contain, one of the secrets of a home directory.
 func (m Machine) checkPrivate(home, path string) error {
 	for _, ok := range joinAll(home, programs) {
 		if isWithin(path, ok) {
