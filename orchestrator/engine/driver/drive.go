@@ -42,7 +42,7 @@ func (r *Runner) Run(ctx context.Context) (Stop, error) {
 	return stop, err
 }
 
-// drive is one Run: its effects in flight and what they report.
+// drive is one Run: its effects in flight and their reports.
 type drive struct {
 	r       *Runner
 	ctx     context.Context
@@ -189,7 +189,7 @@ func (d *drive) watchLimit() {
 	d.limit = d.r.deps.After(durationOf(l.TimeoutS) - d.r.active)
 }
 
-// receiveMail takes what an effect reported. An event waits a moment for company, so that a short call is one commit;
+// receiveMail takes the report of an effect. An event waits a moment for company, so that a short call is one commit;
 // the delay is too short to be noticed.
 func (d *drive) receiveMail(m mail) error {
 	if m.event == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// mail is what an effect reports: an event, or how it ended.
+// mail is a report of an effect: an event, or its outcome.
 type mail struct {
 	command string
 	event   *lattice.Entry

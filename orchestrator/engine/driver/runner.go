@@ -67,7 +67,7 @@ type Forker interface {
 
 // Actor fulfils actions outside of sprites, idempotently by Action.Key. A *lattice.Refusal is the action's failure.
 type Actor interface {
-	// Inspect looks at what the action would do and returns the policy's verdict; the action comes back with Binding,
+	// Inspect determines the effect of the action and returns the policy's verdict; the action comes back with Binding,
 	// and with a better Key where the action has one.
 	Inspect(ctx context.Context, c lattice.Call, a lattice.Action) (lattice.Action, lattice.Verdict, string, error)
 	Do(ctx context.Context, a lattice.Action) (result []byte, err error)
@@ -131,7 +131,7 @@ type decision struct {
 	reply chan error
 }
 
-// Errors of driving, beside those of Step.
+// Errors of driving, in addition to those of Step.
 var (
 	ErrDriven  = errors.New("the run is already being driven")
 	ErrYielded = errors.New("the run was put down for another driver")
@@ -313,7 +313,7 @@ func (r *Runner) appendFacts(ctx context.Context, events []lattice.Entry, facts 
 			kept = snapshots{size: len(body)}
 		}
 	}
-	// A commit is not abandoned half-way: its outcome decides what the run is.
+	// A commit is not abandoned half-way: its outcome decides the state of the run.
 	seq, err := r.deps.Log.Append(context.WithoutCancel(ctx), r.state.RunID, r.seq, entries)
 	if err != nil {
 		r.broken = fmt.Errorf("%w: %w", ErrBroken, err)
