@@ -300,7 +300,11 @@ func judgePack(ctx context.Context, f io.ReadSeeker) (objects int64, err error) 
 		}
 		begin := &prefix{}
 		if h.Length <= MaxUnpacked {
-			if _, _, err := s.NextObject(begin); err != nil {
+			n, _, err := s.NextObject(begin)
+			if err == nil && n != h.Length {
+				err = fmt.Errorf("an object has %d bytes and says %d", n, h.Length)
+			}
+			if err != nil {
 				return 0, brokenPack(err)
 			}
 		}
