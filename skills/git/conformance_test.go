@@ -75,6 +75,7 @@ func everyRead() []step {
 		{"git.status", input{}}, {"git.status", input{"untracked": "all", "ignored": true}},
 		{"git.status", input{"untracked": "no", "paths": []string{"a", "sub", "dir", "README.md"}}}, {"git.log", input{"format": "full", "stats": true}},
 		{"git.rev_parse", input{"refs": []string{"HEAD"}}}, {"git.branch", input{"action": "list", "remote": true}},
+		{"git.diff", input{"format": "name-status"}}, {"git.diff", input{"format": "name-status", "staged": true, "paths": []string{"a", "dir"}}},
 	}
 }
 
@@ -101,7 +102,8 @@ func (r row) readBoth(t *testing.T, system, native *bench) {
 // refused reports whether the native engine may refuse this, and did: verbs and inputs that it does not know anywhere,
 // and those that the row names.
 func (r row) refused(s step, o outcome) bool {
-	known := slices.Contains([]string{"git.status", "git.add", "git.commit", "git.log", "git.branch", "git.rev_parse"}, s.skill)
+	known := slices.Contains([]string{"git.status", "git.add", "git.commit", "git.log", "git.branch", "git.rev_parse"}, s.skill) ||
+		s.skill == "git.diff" && s.in["format"] == "name-status" && !strings.Contains(r.unsupported, "git.status")
 	foreign := !known || s.in["paths"] != nil && s.skill == "git.log"
 	for _, revision := range revisions(s.in) {
 		foreign = foreign || strings.Contains(revision, "@{")

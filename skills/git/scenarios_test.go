@@ -188,7 +188,7 @@ func scenarios() []row {
 		}, unsupported: "git.commit"},
 		{name: "a history with merges", build: func(b *bench) { b.merges() }, reads: []step{
 			{"git.log", input{"first_parent": true, "stats": true}}, {"git.log", input{"range": "v1~1..v1"}}, {"git.log", input{"range": "a...c"}}, {"git.log", input{"paths": []string{"b"}}},
-			{"git.log", input{"max_count": 2, "skip": 1}}, {"git.log", input{"ref": "light"}}, {"git.show", input{"ref": "v1~1"}}, {"git.merge_base", input{"commits": []string{"a", "c"}}},
+			{"git.log", input{"max_count": 2, "skip": 1}}, {"git.log", input{"ref": "light"}}, {"git.show", input{"ref": "v1~1"}}, {"git.diff", input{"from": "v1~1", "to": "c", "format": "name-status"}}, {"git.merge_base", input{"commits": []string{"a", "c"}}},
 			{"git.rev_parse", input{"refs": []string{"v1", "light", "v1^{commit}", "main^2", "main~1^3", "v1^{tree}", "refs/heads/a", "heads/a", "tags/v1"}}},
 			{"git.rev_parse", input{"refs": []string{"HEAD@{1}"}}}, {"git.rev_parse", input{"refs": []string{"nope"}}}, {"git.log", input{"ref": "main^5"}},
 		}},

@@ -80,6 +80,10 @@ func (r *repo) Log(ctx context.Context, spec engine.LogSpec) (engine.Log, error)
 	return do[engine.Log](ctx, r, "log", spec, nil)
 }
 
+func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, error) {
+	return do[engine.Diff](ctx, r, "diff", spec, nil) // without a patch, which the second file does not make
+}
+
 func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine.MergeBase, error) {
 	return do[engine.MergeBase](ctx, r, "merge_base", spec, nil)
 }

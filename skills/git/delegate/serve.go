@@ -111,6 +111,8 @@ func (s *server) on(ctx context.Context, r engine.Repo, req request) (any, error
 		return run(req, func(spec engine.BranchList) ([]engine.Branch, error) { return r.Branches(ctx, spec) })
 	case "log":
 		return run(req, func(spec engine.LogSpec) (engine.Log, error) { return r.Log(ctx, spec) })
+	case "diff":
+		return run(req, func(spec engine.DiffSpec) (engine.Diff, error) { return r.Diff(ctx, spec) })
 	case "merge_base":
 		return run(req, func(spec engine.MergeBaseSpec) (engine.MergeBase, error) { return r.MergeBase(ctx, spec) })
 	case "add":

@@ -1,5 +1,5 @@
-// Package native is the engine for images without git, built on go-git: it clones, shows the status, stages, commits,
-// logs, creates branches, resolves revisions, pushes and writes bundles.
+// Package native is the engine for images without git, built on go-git: it clones, shows the status, lists the files that
+// differ, stages, commits, logs, creates branches, resolves revisions, pushes and writes bundles.
 //
 // Start with Engine and repo. Clone reads from a source (a bundle, a repository of the workspace, or a remote over HTTP);
 // status, add and commit share one walk over the work tree (scan). go-git stores and parses objects, refs and the index, and
