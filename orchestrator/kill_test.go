@@ -121,6 +121,11 @@ func (j *job) check(t *testing.T) {
 		t.Errorf("show: %v: %s", err, out)
 		return
 	}
+	_, record := j.lattice(t, 0, "", "audit", "ls", view.RunID, "--json")
+	if n := strings.Count(record, `"kind":"action.performed"`); n != 1 {
+		t.Errorf("the audit log has %d performed actions, want 1:\n%s", n, record)
+	}
+	j.lattice(t, 0, "", "audit", "verify")
 	_, journal := j.lattice(t, 0, "", "events", view.RunID, "--journal", "--json")
 	_, outbox := j.lattice(t, 0, "", "sprite", "exec", view.Sprite, "--", "cat", "/workspace/.lattice/outbox.jsonl")
 	for name, data := range map[string]string{"journal": journal, "outbox": outbox} {
