@@ -153,6 +153,9 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 	if name := known.FindIn(string(a.Parameters)); err == nil && name != "" {
 		err = secretInChange(name, "its parameters")
 	}
+	if err == nil {
+		err = checkClosingIn(a.Parameters)
+	}
 	decision := verdict.Decision
 	switch {
 	case err != nil:

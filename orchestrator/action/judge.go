@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -92,6 +93,19 @@ func Values(parameters json.RawMessage) map[string][]string {
 		}
 	}
 	return out
+}
+
+// checkClosingIn refuses parameters that hold text which would close an issue of another repository.
+func checkClosingIn(parameters json.RawMessage) error {
+	all := Values(parameters)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, text := range all[name] {
+			if err := checkClosing(text, "the parameter "+name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // review returns a Request.Review that searches a push for secrets and asks the policy about its files. The review sets

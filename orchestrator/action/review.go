@@ -1,9 +1,11 @@
 package action
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +22,18 @@ const maxHits = 5
 func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) ([]string, error) {
 	return func(ctx context.Context, c worktree.Content) ([]string, error) {
 		err := c.Objects(ctx, func(path string, content io.Reader) error {
+			if path == "" { // a commit, or the tree of one
+				head, err := io.ReadAll(io.LimitReader(content, maxMessage))
+				if err != nil {
+					return err
+				}
+				if bytes.HasPrefix(head, []byte("tree ")) {
+					if err := checkClosing(string(head), "a message of a commit"); err != nil {
+						return err
+					}
+				}
+				content = io.MultiReader(bytes.NewReader(head), content)
+			}
 			if name := known.FindIn(path); name != "" {
 				return secretInChange(name, "the name of a file")
 			}
@@ -37,6 +51,20 @@ func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) 
 		}
 		return possibleSecrets(ctx, c)
 	}
+}
+
+// maxMessage is how much of a commit is searched for closing keywords, in bytes.
+const maxMessage = 1 << 20
+
+// closing matches the words by which code hosts close an issue of another repository when a text reaches them.
+var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+(?:[\w.-]+/[\w.-]+#\d+|https?://\S+/(?:issues|pull|pulls|merge_requests)/\d+)`)
+
+// checkClosing refuses text that would close an issue of another repository.
+func checkClosing(text, place string) error {
+	if found := closing.FindString(text); found != "" {
+		return newRefusal("foreign_issue", "name the issue without a word such as closes or fixes before it", "%s would close an issue of another repository: %q", place, worktree.DisplayName(found))
+	}
+	return nil
 }
 
 func secretInChange(name, place string) error {

@@ -77,3 +77,23 @@ func TestPossibleSecretsAreWarnings(t *testing.T) {
 		t.Errorf("binding = %s, want %s", a.Binding, want)
 	}
 }
+
+// Text that would close an issue of another repository never leaves, in a commit or in parameters.
+func TestForeignIssues(t *testing.T) {
+	for text, refused := range map[string]bool{
+		"Fixes acme/site#7": true, "closed: https://github.com/acme/site/issues/7": true, "RESOLVES\tacme/site#1": true,
+		"fix the parser, see acme/site#7": false, "Fixes #7": false, "prefixes a/b#1": false, "closes the door": false,
+	} {
+		f := newFixture(t)
+		f.propose("change\n\n"+text, nil)
+		_, verdict, why, err := f.fulfiller().Inspect(t.Context(), call, f.action())
+		if err != nil || (verdict == lattice.Deny) != refused || refused && !strings.HasPrefix(why, "foreign_issue: ") {
+			t.Errorf("commit %q: %s %q %v", text, verdict, why, err)
+		}
+		f = newFixture(t)
+		f.params.Title = text
+		if _, verdict, why, _ := f.fulfiller().Inspect(t.Context(), call, f.action()); (verdict == lattice.Deny) != refused {
+			t.Errorf("title %q: %s %q", text, verdict, why)
+		}
+	}
+}
