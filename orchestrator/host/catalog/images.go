@@ -149,7 +149,7 @@ func (a *Images) usersOf(digest string) (names []string, err error) {
 // claim keeps an image while a sprite is being made from it, until its record does.
 type claim struct{ digest, sprite string }
 
-// takeImage finds what a new sprite starts from, and imports it first if need be. The digest is "" for this machine's own
+// takeImage finds the image that a new sprite starts from, and imports it first if necessary. The digest is "" for this machine's own
 // system. An image stays at least until done is called.
 func (a *Images) takeImage(ctx context.Context, ref, sprite string) (digest string, done func(), err error) {
 	if ref == "" {
@@ -222,7 +222,7 @@ func (a *Images) defaultImage(ctx context.Context) (string, error) {
 	return img.Digest, nil
 }
 
-// imageError gives what package image refuses its answer.
+// imageError makes an API error of a refusal of package image.
 func imageError(err error) error {
 	var refusal *image.Refusal
 	var used *image.InUseError

@@ -23,7 +23,7 @@ func (a *API) GetSprite(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// summary counts all sprites by state, whatever the page. Clients of one kind read it beside the list, others in `org`.
+// summary counts all sprites by state, whatever the page. Some clients read it next to the list, others in `org`.
 type summary struct {
 	Name         string `json:"name"`
 	Running      int    `json:"running"`

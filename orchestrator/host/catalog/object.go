@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// What the API calls the owner of sprites and the place where they are; here both are this machine.
+// The owner of sprites and the place where they are, in terms of the API. Both are this machine.
 const (
 	organization = "local"
 	region       = "local"
@@ -28,7 +28,7 @@ type spriteObject struct {
 	Version       string     `json:"version"`
 	Runtime       string     `json:"runtime,omitempty"`
 	Region        string     `json:"primary_region"`
-	LastStartedAt *time.Time `json:"last_started_at"` // what some versions of the API call last_running_at
+	LastStartedAt *time.Time `json:"last_started_at"` // last_running_at in some versions of the API
 	LastActiveAt  *time.Time `json:"last_active_at"`  // and last_warming_at
 }
 
@@ -51,7 +51,7 @@ func (a *API) object(rec records.Sprite) spriteObject {
 	}
 }
 
-// checkCreate refuses what a sprite cannot be made with, and fills in what was left out.
+// checkCreate validates a request for a sprite, and fills in defaults.
 func checkCreate(in *sprites.Create) error {
 	for name, value := range in.Environment {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value, 0) {
@@ -110,7 +110,7 @@ func checkLabels(labels []string) error {
 	return nil
 }
 
-// limitsOf says in a sprite's object what it may use, and what keeps it to that.
+// limitsOf lists for a sprite's object its limits and how each is enforced.
 func (a *API) limitsOf(rec records.Sprite) []sprites.Limit {
 	given, later := a.Fleet.LimitsInUse(rec, a.Confiner.BoxLimits(rec))
 	kept := a.Confiner.Confined().Limits

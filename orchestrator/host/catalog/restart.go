@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// Restart ends everything that runs in a sprite and starts its sandbox anew. Files stay as they are. It helps where the
+// Restart ends everything that runs in a sprite and starts its sandbox again. Files stay as they are. It helps where the
 // sandbox answers no more, and so it does not wait for calls under way: they end with the sandbox.
 func (a *API) Restart(w http.ResponseWriter, r *http.Request) error {
 	name := r.PathValue("name")

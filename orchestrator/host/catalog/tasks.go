@@ -81,7 +81,7 @@ func (a *API) TaskRoutes(handle func(string, func(http.ResponseWriter, *http.Req
 
 // TaskRoutesOf are the tasks of the sprite that get returns, which is used until done.
 func (a *API) TaskRoutesOf(handle func(string, func(http.ResponseWriter, *http.Request) error), at string, get func(*http.Request) (s *fleet.Sprite, done func(), err error)) {
-	// with runs fn on the tasks that have not ended; the sprite is awake meanwhile.
+	// with runs fn on the tasks that have not ended; the sprite is awake until it returns.
 	with := func(r *http.Request, fn func(tasks map[string]fleet.Task, now time.Time) error) error {
 		s, done, err := get(r)
 		if err != nil {

@@ -70,13 +70,13 @@ func (a *API) watchSprites(w http.ResponseWriter, r *http.Request, prefix string
 	return nil
 }
 
-// beat says that the host is there; false when nobody hears it.
+// beat sends a heartbeat, and reports whether the client is still there.
 func (a *API) beat(out *wire.Lines) bool {
 	all, err := a.Store.Sprites()
 	return err == nil && out.Send(stateEvent{Type: "heartbeat", Timestamp: a.Now(), Org: a.summarize(all)})
 }
 
-// tellStates sends a line for each sprite; false when nobody hears it.
+// tellStates sends a line for each sprite, and reports whether the client is still there.
 func (a *API) tellStates(out *wire.Lines, names []string) bool {
 	if len(names) == 0 {
 		return true

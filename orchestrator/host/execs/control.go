@@ -114,7 +114,7 @@ func (ea *API) OpenControl(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// listen takes what the client sends until it leaves.
+// listen reads the client's messages until it leaves.
 func (c *control) listen() {
 	for {
 		typ, message, err := wire.NextMessage(c.ctx, c.conn)

@@ -238,6 +238,6 @@ func NewAPI(c *core.Core, sprites world) *API { return &API{Core: c, sprites: sp
 type world interface {
 	// Enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
 	Enter(ctx context.Context, name string, weight int64) (s *fleet.Sprite, rec records.Sprite, leave func(), err error)
-	// Runtime returns what runs of a sprite, without waking it.
+	// Runtime returns the running state of a sprite, without waking it.
 	Runtime(rec records.Sprite) (*fleet.Sprite, error)
 }

@@ -9,10 +9,10 @@ import (
 )
 
 // portNotices tells the client of a session which ports open and close while it is there. It begins when the session has
-// run for a moment: most commands end before, and cost nothing more. What listened before the command began is not told.
+// run for a moment: most commands end before, and cost nothing more. Ports that were open before the command began are not reported.
 type portNotices struct {
 	watch   *fleet.PortWatch
-	first   int // process number from which on a process is no older than the command
+	first   int // processes with lower numbers are older than the command
 	begin   *time.Timer
 	joined  *fleet.PortListener
 	settled bool // the ports that are not news are known
@@ -34,7 +34,7 @@ func (n *portNotices) lists() <-chan fleet.PortList {
 	return n.joined.Lists
 }
 
-// news is what differs from the list before.
+// news returns the differences from the list before.
 func (n *portNotices) news(now []sandbox.Port) []sprites.PortEvent {
 	before := n.before
 	if !n.settled {

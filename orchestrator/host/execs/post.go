@@ -86,7 +86,7 @@ func (ea *API) Post(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// body is what follows the head of r on a connection that was taken over.
+// body returns the body of r on a connection that was taken over.
 func body(r *http.Request, from *bufio.Reader) io.Reader {
 	if r.ContentLength >= 0 {
 		return &exactly{from, r.ContentLength}
@@ -142,14 +142,14 @@ func (s *session) post(w postWriter, c *client) bool {
 	}
 }
 
-// join adds what waits of the same stream to data, up to a full frame or so: many small frames would take as many
+// join appends the waiting frames of the same stream to data, up to a full frame or so: many small frames would take as many
 // pauses. It returns the frame of the other stream that it came across.
 func (c *client) join(stream byte, data []byte) ([]byte, *frame) {
 	for len(data) < postFrame {
 		select {
 		case next, more := <-c.frames:
 			if !more {
-				return data, nil // whoever reads next finds the end, too
+				return data, nil // the next read finds the end, too
 			}
 			if next.stream != stream {
 				return data, &next
@@ -162,7 +162,7 @@ func (c *client) join(stream byte, data []byte) ([]byte, *frame) {
 	return data, nil
 }
 
-// copyBody passes the request's body on as stdin. A body that breaks off is no end of input: the process is left
+// copyBody passes the request's body on as stdin. A body that breaks off does not end the input: the process is left
 // waiting until its grace is over.
 func (s *session) copyBody(c *client, body io.Reader) {
 	buf := make([]byte, stdinPiece)

@@ -19,7 +19,7 @@ const (
 	scrollback    = 256 << 10 // recent output kept for those who attach
 	recentFrames  = 4 << 10   // pieces that it may be in
 	clientBacklog = 64        // frames that wait for a client
-	// residue bounds what is taken from a pipe after the exit: more than any pipe or terminal holds, so that a child in
+	// residue bounds the output read from a pipe after the exit: more than any pipe or terminal holds, so that a child in
 	// the background that writes for ever cannot hold up the exit.
 	residue = 1 << 20
 )
@@ -62,7 +62,7 @@ type session struct {
 	ports      *fleet.PortWatch  // of the sprite
 
 	stdin    *stdin
-	aborted  chan struct{} // closed when nobody needs the output any more
+	aborted  chan struct{} // closed when the output is no longer needed
 	abort    func()
 	finished chan struct{} // closed when the last goroutine has ended
 
@@ -72,11 +72,11 @@ type session struct {
 	total   int64
 	last    time.Time
 	clients map[*client]bool
-	timer   *time.Timer // runs while there is no client
+	timer   *time.Timer // runs while the session has no client
 	until   time.Time   // when it kills
 	over    chan struct{}
 	code    int
-	lost    error // why there is no code
+	lost    error // why the code is missing
 }
 
 func newSession() *session {
@@ -178,7 +178,7 @@ func (s *session) pump(stream byte, f *os.File, done func()) {
 	}
 }
 
-// pumpRest publishes what can be read without waiting.
+// pumpRest publishes the output that can be read without waiting.
 func (s *session) pumpRest(stream byte, f *os.File, buf []byte) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -233,12 +233,12 @@ func (s *session) publish(f frame) (heard bool) {
 	return len(present) > 0
 }
 
-// keep adds f to the recent output and drops what has become too old. A piece that follows one of the same stream joins
+// keep adds f to the recent output and drops the oldest output beyond the limit. A piece that follows one of the same stream joins
 // it, or a program that writes byte by byte would cost many times its output. mu is held.
 func (s *session) keep(f frame) {
 	last := len(s.recent) - 1
 	if last >= 0 && s.recent[last].stream == f.stream && len(s.recent[last].data)+len(f.data) <= program.ReadChunk {
-		// Those who read the piece meanwhile see its old length only.
+		// Readers of the piece see only its old length.
 		s.recent[last].data = append(s.recent[last].data, f.data...)
 	} else {
 		s.recent = append(s.recent, f)
@@ -292,7 +292,7 @@ func (s *session) detach(c *client) {
 	}
 }
 
-// LastUse is when the command last said something, and until when it may run although nobody is attached.
+// LastUse returns when the command last wrote output, and until when it may run without a client.
 func (s *session) LastUse() (last, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,7 +302,7 @@ func (s *session) LastUse() (last, until time.Time) {
 	return s.last, until
 }
 
-// write queues input, nil for its end. It waits while there is no room, and gives up when c leaves.
+// write queues input, nil for its end. It waits for room, and gives up when c leaves.
 func (s *session) write(c *client, data []byte) { s.stdin.put(c.here, data) }
 
 // feed passes queued input on to the process.
@@ -324,7 +324,7 @@ func (s *session) feed() {
 			if data == nil && !s.tty {
 				return
 			}
-			// The process does not want its input any more: nobody's fault.
+			// The process has closed its input, which is not an error.
 			if _, err := s.input.Write(data); err != nil {
 				return
 			}

@@ -27,7 +27,7 @@ const (
 	signalPause = 100 * time.Millisecond
 )
 
-// execSocket starts a command, then opens the socket: what cannot be started is refused in the handshake, and output is
+// execSocket starts a command, then opens the socket: a command that cannot be started is refused in the handshake, and output is
 // kept from the first byte on.
 func (ea *API) execSocket(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.CheckHandshake(r); err != nil {
@@ -117,7 +117,7 @@ func (ea *API) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c
 	reader.Wait()
 }
 
-// listen takes what the client sends. It reads at all times, because only reading answers pings.
+// listen reads the client's messages. It reads at all times, because only reading answers pings.
 func (s *session) listen(ctx context.Context, conn *websocket.Conn, c *client) {
 	for {
 		typ, message, err := wire.NextMessage(ctx, conn)
@@ -130,7 +130,7 @@ func (s *session) listen(ctx context.Context, conn *websocket.Conn, c *client) {
 			err = s.takeInput(c, message)
 		}
 		if err == nil {
-			_, err = io.Copy(io.Discard, message) // the rest of what was not wanted
+			_, err = io.Copy(io.Discard, message) // the unread rest
 		}
 		if err != nil {
 			return
@@ -178,7 +178,7 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// control does what a text message asks for; what it does not know, or cannot do because the process has just ended, it
+// control executes a text message. Unknown messages, and those that come too late because the process has just ended, it
 // ignores.
 func (s *session) control(message io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(message, wire.MaxControl))
@@ -202,7 +202,7 @@ func within16(n int) bool { return n > 0 && n < 1<<16 }
 
 // talk sends output and the exit; true when all of it was sent. The order matters: clients return at the first word of
 // an exit and drop what comes later. Of stdout and stderr each arrives in the order in which it was written, and all of it
-// before the exit; between the two there is no order, as they are two pipes. A terminal, and 2>&1, have one.
+// before the exit; between the two the order is undefined, as they are two pipes. A terminal, and 2>&1, have one.
 func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) bool {
 	s.mu.Lock()
 	info := sessionInfo{
@@ -312,7 +312,7 @@ func (ea *API) serveFailure(w http.ResponseWriter, r *http.Request, in execReque
 	return nil
 }
 
-// tellFailure tells a client what it would hear of a command that says why it fails, and ends.
+// tellFailure sends a client the messages of a command that writes why it fails, and exits.
 func (ea *API) tellFailure(ctx context.Context, conn *websocket.Conn, in execRequest, failed *sandbox.StartError) bool {
 	text := []byte(failed.Text + "\n")
 	if !in.tty {

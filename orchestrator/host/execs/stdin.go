@@ -11,7 +11,7 @@ import (
 // process takes is still heard: its pings are answered, its signals delivered.
 const stdinRoom = 32 << 20
 
-// pieceCost is what a piece of input takes besides its bytes.
+// pieceCost is the memory of a piece of input in addition to its bytes.
 const pieceCost = 64
 
 // stdin is the input on its way to a process: pieces in order, nil for the end.
@@ -60,7 +60,7 @@ func (s *stdin) next() (piece []byte, ok bool) {
 	return piece, true
 }
 
-// close drops what waits and lets nobody wait any more.
+// close drops the waiting pieces; put then returns at once.
 func (s *stdin) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -79,7 +79,7 @@ type API struct {
 	skills   *share.Skills
 }
 
-// refuseFile answers a file call in the form of the API. name is what the client asked for: host paths stay inside.
+// refuseFile answers a file call in the form of the API. name is the name from the request: host paths are not shown.
 func (a *API) refuseFile(w http.ResponseWriter, r *http.Request, name string, err error) {
 	var errno syscall.Errno
 	var at *fs.PathError
@@ -103,7 +103,7 @@ func (a *API) refuseFile(w http.ResponseWriter, r *http.Request, name string, er
 }
 
 // useFiles gives access to the files of a sprite, which is started or woken for it where it has to be. Until done they stay
-// in place: whoever wants to put others in their place waits, and yield rings. With root the access is that of the sprite's root.
+// in place: a call that replaces them waits, and yield is closed. With root the access is that of the sprite's root.
 func (a *API) useFiles(ctx context.Context, sprite string, root bool) (f fileAccess, yield <-chan struct{}, done func(), err error) {
 	if root {
 		if why := a.confiner.WhyNoRoot(); why != "" {
@@ -136,8 +136,8 @@ func (a *API) useFiles(ctx context.Context, sprite string, root bool) (f fileAcc
 	}, nil
 }
 
-// withFiles runs fn on the files of the sprite that r names, as its root or its user, and answers if it fails. What fn answers is sent after the
-// sprite's gate has been left: a slow client holds up nobody.
+// withFiles runs fn on the files of the sprite that r names, as its root or its user, and answers if it fails. The answer of fn is sent after the
+// sprite's gate has been left: a slow client holds up no other call.
 func (a *API) withFiles(w http.ResponseWriter, r *http.Request, name string, root bool, fn func(fileAccess) (answer func(), err error)) error {
 	f, _, done, err := a.useFiles(r.Context(), r.PathValue("name"), root)
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *API) withFiles(w http.ResponseWriter, r *http.Request, name string, roo
 	return nil
 }
 
-// fileFailed answers where no access to files was given because of what the call asks for.
+// fileFailed answers a call to which access to files was refused.
 func (a *API) fileFailed(w http.ResponseWriter, r *http.Request, name string, err error) error {
 	var refused fileRefusal
 	if !errors.As(err, &refused) {
@@ -179,7 +179,7 @@ func fileName(name, workingDir string) string {
 	return path.Join("/", workingDir, name)
 }
 
-// checkName refuses what no system call could be given.
+// checkName refuses names that cannot be passed to a system call.
 func checkName(names ...string) error {
 	for _, n := range names {
 		for i := range len(n) {

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// fileChange is the body of the calls that change what a name refers to. Deletion takes the same as a query.
+// fileChange is the body of the calls that change a file. Deletion takes the same members as a query.
 type fileChange struct {
 	Path          string  `json:"path"`
 	Source        string  `json:"source"`

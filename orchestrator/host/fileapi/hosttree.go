@@ -15,7 +15,7 @@ import (
 
 // This file makes rooted a files.Tree, and a fileAccess by it.
 
-// change locates what is to be changed.
+// change locates a file for a change.
 func (f *rooted) change(name string, last bool) (located, error) {
 	at, err := f.locate(name, last)
 	if err == nil && at.readOnly {
@@ -24,7 +24,7 @@ func (f *rooted) change(name string, last bool) (located, error) {
 	return at, err
 }
 
-// replaceable locates what is to be removed or moved: the places themselves stay.
+// replaceable locates a file for removal or renaming. The places themselves stay.
 func (f *rooted) replaceable(name string) (located, error) {
 	at, err := f.change(name, false)
 	if err == nil && at.top() {

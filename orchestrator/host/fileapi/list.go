@@ -35,7 +35,7 @@ func (a *API) ListFiles(w http.ResponseWriter, r *http.Request) error {
 	return a.doFiles(w, r, op, q.Get("asRoot") == "true", "entries", maxEntries, func(e files.Entry) any { return fileInfo(name, e) }, nil)
 }
 
-// fileInfo is an entry in the words of the API. A name that is no UTF-8 is told as bytes, too: JSON cannot carry it.
+// fileInfo is an entry in the words of the API. A name that is not valid UTF-8 is sent as bytes, too: JSON cannot carry it.
 func fileInfo(top string, e files.Entry) sprites.FileInfo {
 	name := path.Join(top, e.Rel)
 	kind := "file"
@@ -85,7 +85,7 @@ func (a *API) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root 
 	})
 }
 
-// collect writes the beginning of an object with what do emits.
+// collect writes the beginning of an object with the entries that do emits.
 func collect(kept *spool, list string, most int, strict bool, show func(files.Entry) any, do func(files.Emit) error) (count int, err error) {
 	out := bufio.NewWriter(kept)
 	fmt.Fprintf(out, "{%q:[", list)

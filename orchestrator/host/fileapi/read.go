@@ -161,7 +161,7 @@ func position(text string, otherwise int64) (int64, error) {
 	return n, nil
 }
 
-// WriteFile replaces a file. The body is received before the sprite is touched, so that a slow client holds up nobody
+// WriteFile replaces a file. The body is received before the sprite is touched, so that a slow client holds up no other call
 // and a broken one changes nothing.
 func (a *API) WriteFile(w http.ResponseWriter, r *http.Request) error {
 	name, err := queryName(r)

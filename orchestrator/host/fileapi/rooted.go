@@ -16,7 +16,7 @@ import (
 // maxLinks bounds the symbolic links on the way to a file, as the kernel does.
 const maxLinks = 40
 
-// maxPath bounds a name as the kernel does: what is longer could be made from outside, but not used inside.
+// maxPath bounds a name as the kernel does: a longer one could be made from outside, but not used inside.
 const maxPath = 4096
 
 // places are the folders of a sprite that file calls reach where there are no namespaces. Everything else belongs to the sandbox's system.
@@ -38,7 +38,7 @@ type rooted struct {
 	tree   *os.Root
 	own    bool     // /skills lies in the tree
 	skills *os.Root // nil when there are none, or own
-	uid    int      // owner of what is made; -1 to leave it
+	uid    int      // owner of new files; -1 to leave it
 	gid    int
 }
 
@@ -72,7 +72,7 @@ func (f *rooted) close() {
 type located struct {
 	root     *os.Root
 	rel      string
-	seen     string // what the sprite calls it, links resolved
+	seen     string // its name in the sprite, links resolved
 	readOnly bool
 }
 
@@ -107,7 +107,7 @@ func (f *rooted) place(seen string) (located, error) {
 	return located{}, syscall.EACCES
 }
 
-// locate finds what name refers to, following the sprite's own links (absolute ones mean the sprite's root). With last,
+// locate finds the file that name refers to, following the sprite's own links (absolute ones mean the sprite's root). With last,
 // a link at the end is followed, too. Parts that do not exist are left as they are. A race with the sprite can at worst
 // make a later use fail: os.Root follows nothing out of its directory.
 func (f *rooted) locate(name string, last bool) (located, error) {

@@ -18,7 +18,7 @@ const (
 	readPiece = 256 << 10
 )
 
-// spool keeps what is to be sent, however slow the client is, without the sprite.
+// spool keeps an answer for a slow client, so that the sprite is not held.
 type spool struct {
 	dir    string // for the file
 	memory bytes.Buffer
@@ -66,7 +66,7 @@ func (s *spool) close() {
 	}
 }
 
-// answer sends what has been kept as JSON.
+// answer sends the kept answer as JSON.
 func (s *spool) answer(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.FormatInt(s.size, 10))
@@ -75,19 +75,19 @@ func (s *spool) answer(w http.ResponseWriter) {
 	}
 }
 
-// lent is a file of a sprite from which a client is served. It can be taken back: what the client has not yet got is then
+// lent is a file of a sprite from which a client is served. It can be taken back: the rest that the client has not read is then
 // copied to a file of the host's, and the client never notices.
 type lent struct {
 	dir string // for the copy
 
 	mu   boltfile.Lock // guards the fields below
 	file *os.File
-	base int64 // where in what is served the file begins
+	base int64 // offset in the answer at which the file begins
 	at   int64
 	end  int64
 }
 
-// Read reads what comes next. It does not hold up takeBack: the lock is not held while a client is waited for.
+// Read implements [io.Reader]. It does not hold up takeBack: the lock is not held while a client is waited for.
 func (l *lent) Read(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

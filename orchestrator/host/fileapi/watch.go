@@ -26,7 +26,7 @@ const (
 	watchSend    = 30 * time.Second // a client that takes no event for so long is gone
 )
 
-// WatchFiles tells what happens to files until the client goes or the sprite's files do: a watch does not keep a sprite
+// WatchFiles reports changes of files until the client leaves or the sprite's files are replaced: a watch does not keep a sprite
 // awake, and ends when its sandbox is stopped or its files are replaced.
 func (a *API) WatchFiles(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.CheckHandshake(r); err != nil {
@@ -62,7 +62,7 @@ func (a *API) WatchFiles(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// fileWatcher is somebody with a view of a sprite's files who tells what happens to them over conn.
+// fileWatcher watches a sprite's files and reports their changes over conn.
 type fileWatcher struct {
 	conn  net.Conn
 	stop  func()       // ends it and waits for it; may be called again
@@ -93,7 +93,7 @@ func (a *API) watchRooted(ctx context.Context, r *http.Request) (fileWatcher, er
 	if err != nil {
 		return fileWatcher{}, err
 	}
-	wanted := s.WantedAlone() // while nobody can have passed the gate alone: who does so later rings
+	wanted := s.WantedAlone() // while no call can have passed the gate alone: a later one closes it
 	return newFileWatcher(func(theirs *os.File) error {
 		defer tree.close()
 		conn, err := net.FileConn(theirs)
@@ -161,7 +161,7 @@ type fileWatch struct {
 	asked   chan []string // the paths of subscriptions that the watcher has not answered
 }
 
-// listen passes on what the client asks for until it goes. What is no subscription is ignored.
+// listen passes on the client's subscriptions until it leaves. Other messages are ignored.
 func (c *fileWatch) listen(ctx context.Context) {
 	for {
 		_, message, err := wire.NextMessage(ctx, c.ws)
@@ -198,8 +198,8 @@ func (c *fileWatch) listen(ctx context.Context) {
 	}
 }
 
-// tell passes on what the watcher says; true when it was the watcher who ended. What a sandbox says is not trusted: a line
-// that is too long, or no event, ends it.
+// tell passes on the watcher's events, and reports whether the watcher ended. Output of a sandbox is not trusted: a line
+// that is too long, or not an event, ends the watch.
 func (c *fileWatch) tell(ctx context.Context) (ended bool) {
 	lines := bufio.NewScanner(c.watcher.conn)
 	lines.Buffer(make([]byte, 4<<10), files.MaxEvent)

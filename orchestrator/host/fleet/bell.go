@@ -8,7 +8,7 @@ import (
 type bell struct {
 	mu      boltfile.Lock // guards the fields below
 	waiting int
-	sound   chan struct{} // closed while it rings; nil when nobody has listened since it last did
+	sound   chan struct{} // closed while it rings; nil when rung was not called since it last did
 }
 
 // ring lasts until quiet.

@@ -8,7 +8,7 @@ import (
 
 // changes tells watchers which sprites have changed. Its zero value has no watchers.
 type changes struct {
-	mu       boltfile.Lock // guards what follows
+	mu       boltfile.Lock // guards the fields below
 	watchers map[*watcher]bool
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
-// NetworkLog returns what the sprite tried and was denied, the last first, and what passed.
+// NetworkLog returns the denied accesses of the sprite, the last first, and counts of the others.
 func (s *Sprite) NetworkLog() ([]egress.Denial, egress.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -19,7 +19,7 @@ func (s *Sprite) NetworkLog() ([]egress.Denial, egress.Stats) {
 // SetPolicy stores the network policy of the sprite, nil for that of its preset, and applies it to the box that runs.
 func (s *Sprite) SetPolicy(rules *[]egress.Rule) error {
 	fl := s.fleet
-	s.mu.Lock() // a box that starts meanwhile reads the policy under it
+	s.mu.Lock() // a box that starts reads the policy under it
 	defer s.mu.Unlock()
 	rec, err := fl.Store.UpdateSprite(s.Name, func(rec *records.Sprite) {
 		rec.Policy, rec.UpdatedAt = rules, fl.Now()

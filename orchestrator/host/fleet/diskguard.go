@@ -8,14 +8,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/core"
 )
 
-// guardEvery is how often the guard looks at the disk. The kernel tells nobody that a disk gets full.
+// guardEvery is how often the guard looks at the disk. The kernel does not notify of a disk that gets full.
 const guardEvery = time.Second
 
 // errFilled ends sprites that fill the disk.
 var errFilled = errors.New("the disk that holds the sprites is nearly full, and this sprite wrote the most; its files are kept: remove some, or free space otherwise")
 
-// DiskGuard ends sprites before they have filled the host's disk: what is refused when little is left ([core.Core.CheckSpace]) does not
-// stop what runs already.
+// DiskGuard ends sprites before they have filled the host's disk: refusing new work ([core.Core.CheckSpace]) does not
+// stop running sprites.
 type DiskGuard struct {
 	Fleet   *Fleet
 	Room    func() (core.Space, error)
@@ -38,13 +38,13 @@ func (fl *Fleet) guardDisk() {
 	}
 }
 
-// Look ends the sprite that wrote the most since the last look if a quarter only is left of what is to stay free, and it gets
+// Look ends the sprite that wrote the most since the last look if only a quarter of the reserve is left, and it gets
 // less. It returns the names of those that it ended.
 func (g *DiskGuard) Look() (ended []string) {
 	fl := g.Fleet
 	left, err := g.Room()
 	if err != nil {
-		return nil // whoever needs room finds out, too
+		return nil // calls that need space fail with the same error
 	}
 	urgent := left.Urgent(fl.Config.Reserve) && left.Less(g.left)
 	g.left = left
@@ -75,7 +75,7 @@ func (g *DiskGuard) Look() (ended []string) {
 	return ended
 }
 
-// fillers names who wrote the most since before; all, where nothing is known of what they wrote.
+// fillers names the sprites that wrote the most since before; all of them where writes are not counted.
 func fillers(before, now map[string]uint64) (names []string) {
 	var most uint64
 	for name, n := range now {

@@ -31,7 +31,7 @@ type Fleet struct {
 	skills   *share.Skills
 	caches   *share.GoCaches
 
-	// Inside returns the handler of what a sprite asks through its own socket.
+	// Inside returns the handler of the requests from inside a sprite.
 	Inside func(s *Inside, id, name string) http.Handler
 
 	Limits  *limits
@@ -77,7 +77,7 @@ func (fl *Fleet) Enter(ctx context.Context, name string, weight int64) (s *Sprit
 		s.gate.Release(weight)
 		release()
 	})
-	// While we waited it may have been deleted, made anew, or restored to another tree.
+	// During the wait it may have been deleted, recreated, or restored to another tree.
 	rec, err = fl.Store.Sprite(name)
 	if err == nil && rec.ID != first.ID {
 		err = records.ErrNoSprite
@@ -213,7 +213,7 @@ func (fl *Fleet) Close() error {
 	return errors.Join(failed...)
 }
 
-// Guard starts the goroutines that watch the disk and what sprites share. They end with the host.
+// Guard starts the goroutines that watch the disk and the kernel's shared tables. They end with the host.
 func (fl *Fleet) Guard() {
 	fl.Guards.Go(fl.guardShares)
 	if fl.Config.Reserve >= 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// guide is /.sprite/llm.txt: what a program in a sprite, or an agent, must know of the place.
+// guide is /.sprite/llm.txt, the instructions for programs and agents in a sprite.
 const guide = `You are in a sprite, a sandbox of Lattice on the machine of the person you work for.
 
 /workspace, /home/sprite, /tmp and the rest of the files are yours. Checkpoints keep them; a restore puts them back and
@@ -38,7 +38,7 @@ var (
 	spriteConsole string
 )
 
-// Furnish writes what every sprite finds in /.sprite besides its socket.
+// Furnish writes the files of /.sprite that every sprite has, its socket excepted.
 func (fl *Fleet) Furnish(id string) error {
 	dir := fl.RunDir(id)
 	for _, d := range []string{dir, filepath.Join(dir, "logs"), filepath.Join(dir, "policy"), filepath.Join(dir, "bin"), fl.CacheDir(id)} {

@@ -16,12 +16,12 @@ import (
 // are then frozen where the system can do that, and otherwise only called warm. Later its sandbox is stopped, and it is
 // cold. The next use wakes it.
 //
-// What is use? Calls that run something or touch files, clients that are attached to a session, connections, and tasks.
-// Output of a session that nobody is attached to counts when it comes. Reading the list or a sprite's object does not, or
-// whoever looks would keep awake what he looks at.
+// These count as use: calls that run something or touch files, clients that are attached to a session, connections, and tasks.
+// Output of a session without clients counts when it comes. Reading the list or a sprite's object does not: looking at
+// a sprite must not keep it awake.
 //
 // A session without a client that was given a time to run on (max_run_after_disconnect) keeps its sprite running for so
-// long: that is what the time was given for. One that may stay for ever is frozen with its sprite when it is silent, as
+// long: the time was given for that. One that may stay for ever is frozen with its sprite when it is silent, as
 // the API has it, and goes on where it was when somebody comes back; but as long as it lives the sandbox is not stopped,
 // because nothing would be left to come back to. The same holds for services that run: they are frozen, but not ended.
 
@@ -53,7 +53,7 @@ type lifecycle struct {
 	warmed  *time.Time   // when it last became warm
 }
 
-// state is what the sprite's object says of its life.
+// state is the part of a sprite's object that says how awake it is.
 type state struct {
 	Status          status
 	Running, Warmed *time.Time
@@ -301,7 +301,7 @@ func (fl *Fleet) Use(ctx context.Context, name string) (s *Sprite, box *sandbox.
 	return s, box, leave, nil
 }
 
-// LimitsInUse is what the sandbox that runs is bound by, which a policy may have changed since it started.
+// LimitsInUse returns the limits of the running sandbox, which a policy may have changed since it started.
 func (fl *Fleet) LimitsInUse(rec records.Sprite, given sandbox.Limits) (sandbox.Limits, string) {
 	fl.mu.Lock()
 	s := fl.sprites[rec.ID]

@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// limits counts what Limits bounds.
+// limits counts sprites for [core.Limits].
 type limits struct {
 	of core.Limits
 

@@ -7,11 +7,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
-// Sprites look into their last checkpoints at /.sprite/checkpoints/<id>, read-only. What a box shows is settled at its start;
-// where the host is root it follows what is made and deleted while commands run, elsewhere the next start does.
+// Sprites look into their last checkpoints at /.sprite/checkpoints/<id>, read-only. The list is made when a box starts;
+// where the host is root it follows new and deleted checkpoints while commands run, elsewhere the next start does.
 
-// RefreshView has the running box, if there is one, show what its checkpoints are now. That is no reason for what changed
-// them to fail.
+// RefreshView has the running box, if there is one, show its present checkpoints. A failure is logged, and does not fail the call that changed
+// them.
 func (s *Sprite) RefreshView() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -26,7 +26,7 @@ func (s *Sprite) RefreshView() {
 	wanted := func(id string) bool {
 		return slices.ContainsFunc(points, func(p sandbox.Point) bool { return p.ID == id })
 	}
-	s.pinned = append(s.pinned, s.fleet.layers.Pin(chain)...) // with what is hidden: somebody may be looking at it still
+	s.pinned = append(s.pinned, s.fleet.layers.Pin(chain)...) // with hidden ones: a program may have them open
 	s.shown = slices.DeleteFunc(s.shown, func(id string) bool {
 		return !wanted(id) && s.tried(s.box.Hide(id))
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// PortsEvery is how often a sprite's ports are looked at while somebody wants to know. Nobody looks at those of others.
+// PortsEvery is how often a sprite's ports are read while they have listeners.
 const PortsEvery = 500 * time.Millisecond
 
 // PortWatch looks at a sprite's ports for all who want to know of them. It neither wakes the sprite nor keeps it awake: of
@@ -23,7 +23,7 @@ type PortWatch struct {
 	quit      context.CancelFunc // ends the looking; nil while there is none
 }
 
-// PortList is what listened at some time after began.
+// PortList lists the ports that were open at some time after Began.
 type PortList struct {
 	Began time.Time
 	Ports []sandbox.Port
@@ -58,7 +58,7 @@ func (p *PortWatch) Part(l *PortListener) {
 	}
 }
 
-// look tells the listeners what there is, until ctx ends.
+// look sends the listeners the open ports, until ctx ends.
 func (p *PortWatch) look(ctx context.Context) {
 	tick := time.NewTicker(PortsEvery)
 	defer tick.Stop()
@@ -89,7 +89,7 @@ func (p *PortWatch) tell(ctx context.Context, now PortList) {
 	}
 }
 
-// Ports lists what the sprite listens on, without waking it.
+// Ports lists the open ports of the sprite, without waking it.
 func (s *Sprite) Ports(ctx context.Context) ([]sandbox.Port, error) {
 	s.mu.Lock()
 	box, frozen := s.box, s.life.thaw != nil

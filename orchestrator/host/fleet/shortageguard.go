@@ -10,8 +10,8 @@ import (
 // errHoards ends sprites that leave nothing to others.
 var errHoards = errors.New("this sprite held so many open files or epoll entries that the kernel had none left for others; its files are kept")
 
-// ShortageGuard ends the sprite that has used up what the kernel has once for all sprites that share a user, or for the
-// machine. The host keeps a reserve of its own, so that it can be spoken to meanwhile.
+// ShortageGuard ends the sprite that has used up a table that the kernel shares between the sprites of a user, or of the
+// machine. The host keeps a reserve of its own, so that it can still be reached.
 type ShortageGuard struct {
 	Fleet   *Fleet
 	Room    sandbox.Held
@@ -38,7 +38,7 @@ func (fl *Fleet) guardShares() {
 	}
 }
 
-// Look ends the sprite that holds the most of what sprites hold most of, and returns its name; "" when the shortage is not of
+// Look ends the sprite that holds the largest share of the scarcer table, and returns its name; "" when the shortage is not of
 // their making.
 func (g *ShortageGuard) Look() (name string) {
 	held := map[*Sprite]sandbox.Held{}

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// A sprite may ask a few things at once, and then one in so much time: what answers is the host's processor time, and each
+// A sprite may ask a few things at once, and then one in so much time: answers take the host's processor time, and each
 // checkpoint costs the host a copy.
 const (
 	CallBurst       = 500
@@ -25,7 +25,7 @@ const (
 	insideDeadline  = 10 * time.Second // for the head of a request
 	InsideConns     = 32               // connections at once; more wait in the kernel
 	insideEnd       = time.Second      // for requests under way when the socket closes: who asked has ended before
-	// maxOwn is how many checkpoints a sprite has at most before it makes no more itself. From outside there is no bound.
+	// maxOwn is how many checkpoints a sprite has at most before its own requests for more are refused. From outside the number is not bounded.
 	maxOwn = 1000
 )
 
@@ -53,7 +53,7 @@ func (fl *Fleet) listenInside(id, name string) (*Inside, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Commands run as another user; what keeps other people of this machine out is the mode of the host's directory.
+	// Commands run as another user; the mode of the host's directory keeps other users of this machine out.
 	if err := os.Chmod(s.path, 0o666); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
@@ -91,7 +91,7 @@ func (s *Inside) close() error {
 	return nil
 }
 
-// limited accepts a bounded number of connections at once, so that what runs in a sprite cannot use up the host's
+// limited accepts a bounded number of connections at once, so that a sprite cannot use up the host's
 // descriptors.
 type limited struct {
 	net.Listener

@@ -22,7 +22,7 @@ import (
 // Alone is the weight of a call that passes a sprite's gate alone; all others weigh 1.
 const Alone = 1 << 30
 
-// Sprite is what runs of one sprite. It exists from the first call that needs it until deletion.
+// Sprite is the running state of one sprite. It exists from the first call that needs it until deletion.
 type Sprite struct {
 	fleet *Fleet
 	ID    string
@@ -46,7 +46,7 @@ type Sprite struct {
 	commands map[string]command
 	tasks    map[string]Task // reasons to stay awake that the sprite gave itself
 	life     lifecycle
-	world    *network.Connection // what the box has of the network; nil without a box or a policy
+	world    *network.Connection // the network of the box; nil without a box or a policy
 	denied   *egress.Denials     // see denials
 }
 
@@ -92,7 +92,7 @@ func (s *Sprite) up(rec records.Sprite) (*sandbox.Box, error) {
 	box, err := fl.StartSandbox(cfg)
 	if err != nil {
 		fl.noteShortage(err)
-		fl.confiner.ForgetProbe() // what it found may not hold any more
+		fl.confiner.ForgetProbe() // its result may not hold any more
 		s.letGo()
 		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(Cold))
 	}
@@ -116,14 +116,14 @@ func (s *Sprite) down() error {
 	if s.box == nil {
 		return nil
 	}
-	err := errors.Join(s.unfreeze(), s.box.Stop()) // what is frozen cannot end everywhere
+	err := errors.Join(s.unfreeze(), s.box.Stop()) // frozen processes cannot end on every system
 	s.letGo()
 	s.disconnect()
 	clear(s.tasks)
 	return errors.Join(err, s.enterState(Cold))
 }
 
-// Stop ends the box and all sessions and waits for them. Nobody starts anything meanwhile, because the caller is alone
+// Stop ends the box and all sessions and waits for them. Nothing is started until it returns, because the caller is alone
 // or the host is closed.
 func (s *Sprite) Stop() error {
 	s.mu.Lock()
@@ -168,7 +168,7 @@ func (s *Sprite) Quiet() bool {
 	return box == nil || box.Processes().Idle()
 }
 
-// Pause is stop for a sprite in which nothing runs, and which is to be found as it was: what keeps it awake still does.
+// Pause is stop for a sprite in which nothing runs, and whose tasks must survive.
 func (s *Sprite) Pause() error {
 	s.mu.Lock()
 	tasks := maps.Clone(s.tasks)
@@ -257,7 +257,7 @@ func (s *Sprite) OpenProxy(most int32) (done func(), ok bool) {
 	return func() { s.proxies.Add(-1) }, true
 }
 
-// ChangeTasks calls fn with the tasks of the sprite that have not ended, which fn may change. The sprite is awake meanwhile.
+// ChangeTasks calls fn with the tasks of the sprite that have not ended, which fn may change. The sprite is awake until it returns.
 func (s *Sprite) ChangeTasks(fn func(tasks map[string]Task, now time.Time) error) error {
 	release, err := s.Hold()
 	if err != nil {

@@ -79,7 +79,7 @@ func (hs *API) captureBelow(ctx context.Context, s *fleet.Sprite, d layer.Driver
 	if err := hs.shallowBelow(ctx, now); err != nil {
 		return records.Captured{}, err
 	}
-	// First, because it is what may fail: on a full disk the sprite then goes on as it was.
+	// First, because this step may fail: on a full disk the sprite then goes on unchanged.
 	next, err := hs.Merger.Continue(ctx, now)
 	if err != nil {
 		return records.Captured{}, err
@@ -97,7 +97,7 @@ func (hs *API) captureBelow(ctx context.Context, s *fleet.Sprite, d layer.Driver
 	return records.Captured{Layer: now, Made: []records.Layer{next}, Tree: next.ID, Ended: ended}, nil
 }
 
-// captureCopy copies a layer that nobody writes to, or takes a snapshot of it. The sprite goes on where it is.
+// captureCopy copies a layer to which nothing is written, or takes a snapshot of it. The sprite goes on where it is.
 func (hs *API) captureCopy(ctx context.Context, d layer.Driver, now records.Layer) (records.Captured, error) {
 	parent, err := hs.Store.TopOf(now.Parent)
 	if err != nil {
@@ -134,7 +134,7 @@ func (hs *API) complete(ctx context.Context, d layer.Driver, of records.Layer, d
 	return d.Complete(ctx, dir, hs.Layers.LayerDir(of.ID), shown[1:])
 }
 
-// shallowBelow is shallow for what a live layer stands on.
+// shallowBelow is Shallow for the parent of a live layer.
 func (hs *API) shallowBelow(ctx context.Context, l records.Layer) error {
 	if l.Parent == "" {
 		return nil

@@ -25,7 +25,7 @@ func (hs *API) CreateCheckpoint(w http.ResponseWriter, r *http.Request) error {
 }
 
 // CheckpointNamed answers a request for a checkpoint, from outside or from inside the sprite. One from inside is durable in
-// any case: it is what a skill waits on.
+// any case: a skill waits for it.
 func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name string, inside bool) error {
 	var in struct {
 		Comment string `json:"comment"`
@@ -55,7 +55,7 @@ func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	})
 }
 
-// checkpoint saves the sprite's files. Commands go on meanwhile. It is alone, so that no file call writes at that moment
+// checkpoint saves the sprite's files. Commands continue. It is alone, so that no file call writes at that moment
 // and none starts a command.
 func (hs *API) checkpoint(ctx context.Context, name, comment string) (records.Checkpoint, error) {
 	none := records.Checkpoint{}

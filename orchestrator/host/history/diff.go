@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// Diff answers with what differs between two checkpoints of a sprite, one object for each path: as lines for clients that
+// Diff answers with the differences between two checkpoints of a sprite, one object for each path: as lines for clients that
 // accept application/x-ndjson, the last of which says that it is complete, else as an array. `to` is the present state
 // unless it is given, and `from` the checkpoint that it descends from.
 func (hs *API) Diff(w http.ResponseWriter, r *http.Request) error {

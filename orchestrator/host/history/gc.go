@@ -8,8 +8,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/core"
 )
 
-// Sweep makes the host's folders and removes what host.db does not refer to. What cannot be removed is in nobody's way: some
-// sprite made it, and none shall keep the host from starting.
+// Sweep makes the host's folders and removes files that host.db does not refer to. Files that cannot be removed do no harm: some
+// sprite made them, and they must not keep the host from starting.
 func (hs *API) Sweep() error {
 	for _, wiped := range []string{"tmp", "trash", "run"} {
 		hs.scrap(wiped)

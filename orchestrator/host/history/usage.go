@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// Usage answers with what a sprite takes of the disk: its own changes, counted now, and what its checkpoints hold.
+// Usage answers with the disk usage of a sprite: its own changes, counted now, and its checkpoints.
 func (hs *API) Usage(w http.ResponseWriter, r *http.Request) error {
 	_, rec, leave, err := hs.Sprites.Enter(r.Context(), r.PathValue("name"), 1)
 	if err != nil {
@@ -59,7 +59,7 @@ func (hs *API) Usage(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// VerifyCheckpoint reads the files of a checkpoint again and compares them with what they were.
+// VerifyCheckpoint reads the files of a checkpoint again and compares them with their digest.
 func (hs *API) VerifyCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	rec, err := hs.Store.Sprite(r.PathValue("name"))
 	if err != nil {

@@ -26,11 +26,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// What a policy is worth, as the sprite's object says.
+// How far a policy is enforced, as the sprite's object says.
 const (
 	enforced = "enforced" // nothing gets around it
 	advisory = "advisory" // it binds programs that use the proxy which their environment names
-	unbound  = "none"     // there is no policy
+	unbound  = "none"     // no policy applies
 )
 
 // Policy says what each sprite may reach.
@@ -40,7 +40,7 @@ type Policy struct {
 	outward  *egress.Room // for the connections of sprites to the world
 }
 
-// enforcement says what the policy of this host's sprites is worth, and why it is not more.
+// enforcement returns how far the policy of this host's sprites is enforced, and why not further.
 func (n *Policy) enforcement() (label, why string) {
 	c := n.confiner.Confined()
 	switch {
@@ -60,7 +60,7 @@ func (n *Policy) Describe(rec records.Sprite) *sprites.Network {
 	return &sprites.Network{Enforcement: label, Preset: n.presetName(rec), Why: why, HostPorts: n.hostPorts(rec)}
 }
 
-// customPolicy is what stands in place of a preset's name for a policy of the sprite's own.
+// customPolicy stands for the name of a preset where a sprite has a policy of its own.
 const customPolicy = "custom"
 
 func (n *Policy) presetName(rec records.Sprite) string {
@@ -114,7 +114,7 @@ func (n *Policy) Rules(rec records.Sprite) []egress.Rule {
 	return n.preset(rec).Rules()
 }
 
-// Connection is what a running box has of the world.
+// Connection connects a running box to the network.
 type Connection struct {
 	gateway *egress.Gateway
 	cancel  context.CancelFunc
@@ -249,7 +249,7 @@ func (c *Connection) Environ() []string {
 // SetPolicy applies another policy, and returns how many connections that cut.
 func (c *Connection) SetPolicy(p *egress.Policy) (cut int) { return c.gateway.SetPolicy(p) }
 
-// Stats counts what passed.
+// Stats counts the allowed connections and names.
 func (c *Connection) Stats() egress.Stats {
 	if c == nil {
 		return egress.Stats{}

@@ -17,7 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// Policies answers the calls about what sprites may reach, do and use.
+// Policies answers the calls about the policies of network, privileges and resources.
 type Policies struct {
 	*core.Core
 	sprites  policyWorld
@@ -58,7 +58,7 @@ func (a *Policies) ResetNetworkPolicy(w http.ResponseWriter, r *http.Request) er
 	return a.applyPolicy(w, r, nil)
 }
 
-// applyPolicy stores a policy, and then applies it to what runs.
+// applyPolicy stores a policy, and then applies it to the running sandbox.
 func (a *Policies) applyPolicy(w http.ResponseWriter, r *http.Request, rules *[]egress.Rule) error {
 	if rules != nil {
 		if _, err := egress.Compile(*rules); err != nil {
@@ -77,7 +77,7 @@ func (a *Policies) applyPolicy(w http.ResponseWriter, r *http.Request, rules *[]
 	return nil
 }
 
-// NetworkDenials lists what the sprite tried and was denied, the last first, since the host started.
+// NetworkDenials lists the denied accesses of the sprite since the host started, the last first.
 func (a *Policies) NetworkDenials(w http.ResponseWriter, r *http.Request) error {
 	rec, err := a.Store.Sprite(r.PathValue("name"))
 	if err != nil {
@@ -141,7 +141,7 @@ func (a *Policies) DeletePrivileges(w http.ResponseWriter, r *http.Request) erro
 	return a.keepPolicy(w, r, nil, func(rec *records.Sprite) { rec.Privileges = nil })
 }
 
-// keepPolicy changes a sprite's record and answers with what is kept now, or that nothing is.
+// keepPolicy changes a sprite's record and answers with the stored policy, or with no content.
 func (a *Policies) keepPolicy(w http.ResponseWriter, r *http.Request, kept any, change func(*records.Sprite)) error {
 	_, err := a.Store.UpdateSprite(r.PathValue("name"), func(rec *records.Sprite) {
 		change(rec)
@@ -183,6 +183,6 @@ func NewPolicies(c *core.Core, sprites policyWorld, confiner *confine.Confiner, 
 type policyWorld interface {
 	// Enter finds a sprite, wakes it, and passes its gate, alone or (weight 1) with others.
 	Enter(ctx context.Context, name string, weight int64) (s *fleet.Sprite, rec records.Sprite, leave func(), err error)
-	// Runtime returns what runs of a sprite, without waking it.
+	// Runtime returns the running state of a sprite, without waking it.
 	Runtime(rec records.Sprite) (*fleet.Sprite, error)
 }

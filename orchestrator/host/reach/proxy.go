@@ -32,7 +32,7 @@ const (
 	maxProxies   = 512 // of one sprite at once
 )
 
-// Proxy connects a client with a port of the sprite, which it wakes and keeps awake meanwhile.
+// Proxy connects a client with a port of the sprite, which it wakes and keeps awake until the end.
 func (a *API) Proxy(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.CheckHandshake(r); err != nil {
 		return err
@@ -124,7 +124,7 @@ func relaySocket(ctx context.Context, conn *websocket.Conn, tcp net.Conn, half b
 	var up, after sync.WaitGroup
 	up.Go(func() {
 		if !toSprite(ctx, conn, tcp) {
-			cancel() // nobody takes what comes back, either
+			cancel() // the other direction has no reader, either
 			return
 		}
 		after.Go(func() {
@@ -145,7 +145,7 @@ func relaySocket(ctx context.Context, conn *websocket.Conn, tcp net.Conn, half b
 	after.Wait()
 }
 
-// toSprite copies what the client sends; true when the client has ended its direction alone.
+// toSprite copies the client's data; true when the client has ended its direction alone.
 func toSprite(ctx context.Context, conn *websocket.Conn, tcp net.Conn) bool {
 	buf := make([]byte, proxyChunk)
 	for {
@@ -175,7 +175,7 @@ func toSprite(ctx context.Context, conn *websocket.Conn, tcp net.Conn) bool {
 // onlyWriter hides a connection's ReadFrom, which would copy with a buffer of its own.
 type onlyWriter struct{ io.Writer }
 
-// fromSprite copies what comes from the port; true when it has ended and all of it was sent.
+// fromSprite copies the port's data; true when it has ended and all of it was sent.
 func fromSprite(ctx context.Context, conn *websocket.Conn, tcp net.Conn) bool {
 	buf := make([]byte, proxyChunk)
 	for {

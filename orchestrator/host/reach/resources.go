@@ -32,7 +32,7 @@ func (a *Policies) GetResources(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// appliedResources answers a change: what is kept, and from when on it holds.
+// appliedResources answers a change with the stored policy, and when it takes effect.
 type appliedResources struct {
 	*records.Resources
 	Effective string `json:"effective"` // "now" or "next_start"

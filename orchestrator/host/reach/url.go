@@ -53,7 +53,7 @@ type urlServer struct {
 	addresses urlAddresses
 }
 
-// serveURLs listens on addr. With port 0 it takes the port of last time, so that URLs stay what they were, if it is free.
+// serveURLs listens on addr. With port 0 it takes the port of last time, so that URLs do not change, if it is free.
 func (a *API) serveURLs(addr string) (*urlServer, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if ip := net.ParseIP(name); err != nil || ip == nil || !ip.IsLoopback() {
@@ -80,7 +80,7 @@ func (a *API) serveURLs(addr string) (*urlServer, error) {
 	u.transport = &http.Transport{
 		DialContext: u.dial, DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: urlIdle, MaxConnsPerHost: maxURLConns,
 	}
-	quiet := log.New(io.Discard, "", 0) // what clients and sprites do wrong is theirs
+	quiet := log.New(io.Discard, "", 0) // errors of clients and sprites are not the host's
 	u.proxy = &httputil.ReverseProxy{
 		ErrorLog: quiet, Rewrite: rewrite, Transport: u.transport, FlushInterval: -1, ErrorHandler: u.failed,
 		ModifyResponse: func(r *http.Response) error { r.Header.Del("Alt-Svc"); return nil }, // the port is not the sprite's to move
@@ -88,7 +88,7 @@ func (a *API) serveURLs(addr string) (*urlServer, error) {
 	u.server = &http.Server{Handler: http.HandlerFunc(u.serve), ErrorLog: quiet, ReadHeaderTimeout: urlHeader, IdleTimeout: 2 * time.Minute}
 	listeners := []net.Listener{listener}
 	if second, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(u.port))); err == nil && name == "127.0.0.1" {
-		listeners = append(listeners, second) // some programs try ::1 first, and nobody else is to answer there
+		listeners = append(listeners, second) // some programs try ::1 first, and no other server may answer there
 	}
 	for _, name := range a.Config.AllowHosts {
 		u.domains = append(u.domains, "."+name)
@@ -142,7 +142,7 @@ func (u *urlServer) spriteOf(header string) (string, bool) {
 	return "", false
 }
 
-// target is what a request is about, kept in its context.
+// target is the destination of a request, kept in its context.
 type target struct {
 	sprite records.Sprite
 	port   int
@@ -230,7 +230,7 @@ func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
 	to, _ := r.Context().Value(targetKey{}).(target)
 	switch {
 	case r.Context().Err() != nil:
-		panic(http.ErrAbortHandler) // nobody is there to be told
+		panic(http.ErrAbortHandler) // the client has left
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, context.DeadlineExceeded):
 		cause := fmt.Sprintf("Nothing listens on port %d of sprite %s.", to.port, name)
 		if s := u.web(name); s != nil {

@@ -142,7 +142,7 @@ func (a *API) isToken(token string) bool {
 	return a.Config.Token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(a.Config.Token)) == 1
 }
 
-// hasCookie looks at all cookies of the name: what runs in the sprite may have set some.
+// hasCookie looks at all cookies of the name: programs in the sprite may have set some.
 func (u *urlServer) hasCookie(r *http.Request, rec records.Sprite) bool {
 	for _, c := range r.CookiesNamed(urlCookie) {
 		if u.keys.valid(c.Value, rec.ID) {
@@ -165,7 +165,7 @@ func ownPage(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document" && (r.Method == http.MethodGet || r.Method == http.MethodHead)
 }
 
-// withoutOurs takes out of a request what proves to us who sends it: what runs in the sprite must not have it.
+// withoutOurs removes the credentials of the host from a request: programs in the sprite must not have them.
 func withoutOurs(r *http.Request) {
 	to := r.Context().Value(targetKey{}).(target)
 	if to.secret != "" && bearer(r) == to.secret {
@@ -185,7 +185,7 @@ func withoutOurs(r *http.Request) {
 	}
 }
 
-// InviteURL answers with a sprite's URL and what opens it.
+// InviteURL answers with a sprite's URL and the tokens that open it.
 func (a *API) InviteURL(w http.ResponseWriter, r *http.Request) error {
 	rec, err := a.Store.Sprite(r.PathValue("name"))
 	if err != nil {

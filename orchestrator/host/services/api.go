@@ -62,7 +62,7 @@ func (a *API) getService(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// serviceLogs answers with the last lines of a log, also of a service that is deleted, and with what follows.
+// serviceLogs answers with the last lines of a log, also of a deleted service, and then with new lines.
 func (a *API) serviceLogs(w http.ResponseWriter, r *http.Request) error {
 	length, err := wire.QueryDuration(r, "duration", 0, MaxFollow)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// change records what fn makes of the sprite's services, then tells the machine: what follows it may depend on the record.
+// change stores the services as fn changes them, then tells the machine: its commands may depend on the record.
 func (v *Set) change(name string, fn func(map[string]records.Service) error, f fact) error {
 	v.edits.Lock()
 	defer v.edits.Unlock()
@@ -96,7 +96,7 @@ func (a *API) restartService(w http.ResponseWriter, r *http.Request) error {
 	return a.run(w, r, func(unit string) fact { return restartAsked{unit, stopGrace} })
 }
 
-// run starts a service, anew or not, and follows it.
+// run starts or restarts a service, and follows it.
 func (a *API) run(w http.ResponseWriter, r *http.Request, f func(string) fact) error {
 	length, err := wire.QueryDuration(r, "duration", followDefault, MaxFollow)
 	if err != nil {

@@ -29,8 +29,8 @@ const (
 	outputRest = 1 << 20 // bytes taken from a pipe at the exit: more than a pipe holds
 )
 
-// Set keeps the services of one sprite running while its sandbox is up. It does what the machine commands and tells
-// it what came of it. The sprite owns it: box by box, up starts its goroutines and ended waits for them.
+// Set keeps the services of one sprite running while its sandbox is up. It carries out the commands of the machine and tells
+// it the results. The sprite owns it: for each box, Up starts its goroutines and Wait waits for them.
 type Set struct {
 	*core.Core
 	id     string          // of the sprite
@@ -165,7 +165,7 @@ func (v *Set) step(f fact) {
 	v.changed = make(chan struct{})
 }
 
-// carryOut does one thing and returns what came of it, nil when that is not known yet. mu is held.
+// carryOut executes one command and returns its result as a fact, nil when that is not known yet. mu is held.
 func (v *Set) carryOut(o order) fact {
 	switch o := o.(type) {
 	case spawn:
@@ -250,10 +250,10 @@ func closeFiles(files ...*os.File) {
 	}
 }
 
-// attend reads what the process says and tells the machine of its exit, after all that it said.
+// attend reads the output of the process and tells the machine of its exit, after all of its output.
 func (v *Set) attend(name string, run int, proc *sandbox.Proc, log *serviceLog, outputs [2]*os.File) {
 	over := make(chan struct{}) // closed at the exit
-	var read sync.WaitGroup     // what was said until the exit
+	var read sync.WaitGroup     // the output until the exit
 	for i, stream := range []string{"stdout", "stderr"} {
 		read.Add(1)
 		p := pump{stream, log, outputs[i], over, v.box.Done()}
@@ -330,7 +330,7 @@ func (p pump) run(read func()) {
 }
 
 // arm has the next read end early when there is a line that may not be finished soon, or nothing to wait for. The process
-// may end at any time, and whoever sees that does the same: the last word is theirs.
+// may end at any time, and the goroutine that notices sets the deadline again.
 func (p pump) arm(unfinished, settled bool) {
 	deadline := time.Time{}
 	if unfinished || closed(p.gone) {
@@ -354,7 +354,7 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// drain hands on what can be read without waiting.
+// drain passes on the output that can be read without waiting.
 func drain(f *os.File, buf []byte, to func([]byte)) {
 	raw, err := f.SyscallConn()
 	if err != nil {

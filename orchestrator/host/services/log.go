@@ -29,7 +29,7 @@ const (
 
 const logTime = "2006-01-02T15:04:05.000Z"
 
-// serviceLog is what one service said and what became of it. Output goes to a file that the sprite sees, a line each:
+// serviceLog holds the output and the events of one service. Output goes to a file that the sprite sees, a line each:
 //
 //	2026-06-02T17:11:17.821Z [stderr] listening on port 3000
 //
@@ -78,7 +78,7 @@ func (l *serviceLog) output(stream string, pieces [][]byte) {
 	l.tell()
 }
 
-// say adds an event that is no output; it is not in the file.
+// say adds an event other than output; it is not in the file.
 func (l *serviceLog) say(e sprites.ServiceEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -231,7 +231,7 @@ func parseLogLine(line string) sprites.ServiceEvent {
 // splitter cuts a stream into lines. The end of a line that has not come is kept for a while.
 type splitter struct{ rest []byte }
 
-// take returns the whole lines that there are with data, and cuts what is too long for one.
+// take adds data and returns the complete lines. It splits lines that are too long.
 func (s *splitter) take(data []byte) (pieces [][]byte) {
 	for len(data) > 0 {
 		line := data
@@ -248,7 +248,7 @@ func (s *splitter) take(data []byte) (pieces [][]byte) {
 	return pieces
 }
 
-// flush returns what is kept.
+// flush returns the unfinished line.
 func (s *splitter) flush() (pieces [][]byte) {
 	if len(s.rest) > 0 {
 		pieces, s.rest = [][]byte{s.rest}, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/records"
 )
 
-// This file decides what becomes of a sprite's services: facts go in, commands come out, nothing is done and no clock is
-// read. driver.go does what is commanded and reports what came of it.
+// This file is the state machine of a sprite's services: facts go in, commands come out, nothing is executed and no clock is
+// read. driver.go executes the commands and reports the results.
 //
 // A service is wanted unless it was stopped by request. While the sandbox is up, every wanted service is kept running: it
 // is started when all that it needs runs, and started again when its process ends by itself, after a pause that grows with
@@ -24,7 +24,7 @@ type serviceStatus string
 
 const (
 	serviceStopped  serviceStatus = "stopped"
-	serviceStarting serviceStatus = "starting" // waits for what it needs, or is being started
+	serviceStarting serviceStatus = "starting" // waits for the services that it needs, or is being started
 	serviceRunning  serviceStatus = "running"
 	serviceStopping serviceStatus = "stopping"
 	serviceFailed   serviceStatus = "failed" // ended by itself, or could not be started; is tried again
@@ -150,7 +150,7 @@ func (say) isOrder()         {}
 
 func newMachine() *machine { return &machine{services: map[string]*service{}} }
 
-// step takes in one fact and returns what is to be done, in order.
+// step applies one fact and returns the commands that follow, in order.
 func (m *machine) step(now time.Time, f fact) (orders []order) {
 	do := func(o ...order) { orders = append(orders, o...) }
 	switch f := f.(type) {
@@ -195,7 +195,7 @@ func (m *machine) step(now time.Time, f fact) (orders []order) {
 		if s := m.attempt(f.name, f.run); s != nil {
 			s.pid, s.started, s.problem = f.pid, now, ""
 			do(say{name: f.name, kind: "started"})
-			if s.status == serviceStopping { // asked for meanwhile
+			if s.status == serviceStopping { // a stop was requested before it began
 				do(s.end(s.grace)...)
 			} else {
 				s.status = serviceRunning
@@ -233,7 +233,7 @@ func (m *machine) attempt(name string, run int) *service {
 	return nil
 }
 
-// define adds a service, or changes it: a running one is then started anew, unless nothing has changed.
+// define adds a service, or changes it: a running one is then restarted, unless nothing has changed.
 func (m *machine) define(spec records.Service) []order {
 	s := m.services[spec.Name]
 	if s == nil {
@@ -253,7 +253,7 @@ func (m *machine) define(spec records.Service) []order {
 	return s.stop(stopGrace)
 }
 
-// want makes the service one that is kept running, and forgets what it waited for.
+// want marks the service as one that is kept running, and forgets its planned restart.
 func (s *service) want() {
 	s.wanted = true
 	s.failures, s.next = 0, time.Time{}
@@ -343,7 +343,7 @@ func (m *machine) allGone() (orders []order) {
 	return orders
 }
 
-// settle starts what is wanted and can run, and ends what must when the sandbox is about to end.
+// settle starts the wanted services that can run, and when the sandbox is about to end, ends those that nothing needs.
 func (m *machine) settle() (orders []order) {
 	for _, name := range m.names() {
 		s := m.services[name]
@@ -361,7 +361,7 @@ func (m *machine) settle() (orders []order) {
 	return orders
 }
 
-// start begins an attempt if all that the service needs runs, else says in its state what it waits for.
+// start begins an attempt if all that the service needs runs, else notes in its state which ones it waits for.
 func (m *machine) start(s *service) []order {
 	var missing, off []string
 	for _, need := range s.spec.Needs {

@@ -21,10 +21,10 @@ const (
 	maxServiceEnv = 1 << 20 // bytes of command and environment
 )
 
-// serviceName is what a service may be called: it names files and is part of URLs.
+// serviceName matches the names of services, which name files and are part of URLs.
 var serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// checkSpec refuses what is no service, and fills in what was left out.
+// checkSpec validates a definition, and fills in defaults.
 func checkSpec(s *records.Service) error {
 	switch {
 	case !serviceName.MatchString(s.Name):
@@ -121,5 +121,5 @@ func HTTPPort(all map[string]records.Service) (port int, service string) {
 	return defaultHTTPPort, ""
 }
 
-// defaultHTTPPort is what a sprite's URL leads to unless a service has another one.
+// defaultHTTPPort is the port of a sprite's URL unless a service has another one.
 const defaultHTTPPort = 8080

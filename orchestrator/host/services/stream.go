@@ -18,7 +18,7 @@ func (v *Set) end(name string) uint64 {
 	return l.end()
 }
 
-// stream answers with the events of a service from a place on, until enough says so, the time is over or nobody listens.
+// stream answers with the events of a service from a place on, until enough says so, the time is over or the client has left.
 func (v *Set) stream(w http.ResponseWriter, r *http.Request, name string, from uint64, length time.Duration, enough func(service) bool) {
 	v.relay(r.Context(), wire.NewLines(w), name, from, length, enough)
 }
@@ -45,7 +45,7 @@ func (v *Set) relay(ctx context.Context, out *wire.Lines, name string, from uint
 			return
 		}
 		if enough == nil {
-			changed = nil // only what is said matters
+			changed = nil // only events matter
 		}
 		select {
 		case <-grown:
@@ -54,7 +54,7 @@ func (v *Set) relay(ctx context.Context, out *wire.Lines, name string, from uint
 			last = true
 		case <-v.exists.Done():
 			if v.Context.Err() != nil {
-				return // that is no end of what the service says
+				return // the service has not ended
 			}
 			last = true
 		case <-ctx.Done():
