@@ -2,7 +2,7 @@
 // machine. It lets everything work on one laptop with no account, and the same clients (our own and the official ones)
 // work against it unmodified.
 //
-// Start at [Open]. A sprite is a *layer* (package layer): its files, complete or what differs from the frozen layers below
+// Start at [Open]. A sprite is a *layer* (package layer): its files, complete or the differences from the frozen layers below
 // it, which sandboxes show as /. A checkpoint is a pointer to a frozen layer. A *box* (package sandbox) is
 // started with the first command, serves all of them, and ends with a restore, a deletion or the host. A *session* is
 // one command in a box; clients come and go while it runs.
@@ -14,10 +14,10 @@
 //	host.db         the single source of truth: which sprites, checkpoints and layers exist, and how they hang together
 //	layers/<ulid>/  the layers; complete before host.db refers to them, and synced or called not durable
 //	base/           the folders that a root needs: the lowest layer of every overlay, or the next one above an image
-//	images/         what sprites start from; see package image
+//	images/         images that sprites start from; see package image
 //	trees/<ulid>/   layers of earlier versions
 //	tmp/<ulid>      layers being made; wiped at start
-//	trash/<ulid>    layers nobody refers to, being removed; wiped at start
+//	trash/<ulid>    layers without references, being removed; wiped at start
 //	links/          links to a shared Go build cache; see package share
 //	run/<id>/       shown as /.sprite inside: the socket through which a sprite checkpoints itself
 //	cache/<id>/     shown as /var/cache/sprite inside; never checkpointed. Its Go build cache begins with links to a shared
@@ -87,7 +87,7 @@ type Host struct {
 	warm sync.Once // see WarmGoSoon
 }
 
-// Open opens or makes the host's directory and removes what a crash left there. It starts no sprite. A directory that
+// Open opens or makes the host's directory and removes the remains of a crash. It starts no sprite. A directory that
 // another process serves is an error.
 func Open(cfg core.Config) (*Host, error) {
 	if cfg.Dir == "" || cfg.Self == "" {
@@ -176,7 +176,7 @@ func (h *Host) Isolation() string { return string(h.confiner.Confined().Isolatio
 // The first call starts and ends a sandbox to find out.
 func (h *Host) Mode() string { return h.confiner.Confined().Text }
 
-// Warning is the sentence to show a person before anything runs in a sprite: which protection is missing, why, and what
+// Warning is the sentence to show a person before anything runs in a sprite: which protection is missing, why, and which step
 // helps. It is "" when nothing is missing.
 func (h *Host) Warning() string { return h.confiner.Confined().Warning }
 
@@ -213,7 +213,7 @@ func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(
 	return img.Digest, err
 }
 
-// Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
+// Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait until it returns.
 func (h *Host) Audit() (records.Audit, error) { return h.core.Store.Audit() }
 
 // WarmGoSoon makes the shared Go build cache of the standard library in the background, at the lowest priority, where there
@@ -242,5 +242,5 @@ func (h *Host) WarmGo(ctx context.Context, out io.Writer, packages ...string) (t
 }
 
 // Disk names the present run of the system and the mount of the disk that the sprites are on. When it is another one than
-// before, what was not synced may be torn. It is "" where that cannot be told.
+// before, files that were not synced may be torn. It is "" where that cannot be told.
 func (h *Host) Disk() string { return h.core.Disk() }

@@ -19,18 +19,18 @@ import (
 // Confinement says how this machine lets us keep sprites apart.
 type Confinement struct {
 	Plain      bool                  // namespaces are refused
-	Isolation  sandbox.Level         // what boxes get; "" when none starts
+	Isolation  sandbox.Level         // of boxes; "" when none starts
 	Downgrade  *sprites.Downgrade    // why it is plain, nil when it is not
 	Limits     []sandbox.Enforcement // how boxes' limits are kept
 	Text       string                // for people
-	Warning    string                // what a person must know before running anything, "" when all is well
+	Warning    string                // for people, before anything runs; "" when all is well
 	OwnIDs     bool                  // each box has user ids that no other has
 	Netns      bool                  // boxes can have a network of their own
-	Redirects  bool                  // and what leaves it can be redirected
+	Redirects  bool                  // and outgoing connections can be redirected
 	NoRedirect string                // why not
 }
 
-// Level is what boxes are asked for: the firmest that works.
+// Level returns the level for new boxes: the firmest that works.
 func (c Confinement) Level() sandbox.Level {
 	if c.Plain {
 		return sandbox.LevelProcess
@@ -50,8 +50,8 @@ func NewConfiner(c *core.Core) *Confiner {
 	return cf
 }
 
-// Probed remembers what a probe found, once it found something: what is in the way for a moment only is tried again by the
-// next who asks, and never taken for less isolation than this machine has.
+// Probed remembers the result of a probe that succeeded: after a temporary failure the probe is repeated by the
+// next caller, and never taken for less isolation than this machine has.
 func (cf *Confiner) Probed() func() Confinement {
 	var mu sync.Mutex
 	var found Confinement
@@ -148,7 +148,7 @@ func (cf *Confiner) WhyNoRoot() string {
 	return ""
 }
 
-// Owner is the host user and group that commands run as, and that own what the host writes for them.
+// Owner is the host user and group that commands run as, and that own the files that the host writes for them.
 func (cf *Confiner) Owner() (uid, gid int) {
 	uid, gid = sandbox.Config{Level: cf.Confined().Level()}.Owner()
 	if os.Getuid() != 0 {

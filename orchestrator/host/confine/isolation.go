@@ -10,8 +10,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// This file says what a sprite's walls are worth, and refuses sprites for which that is not enough. Nothing here lowers a
-// level by itself: what could be had was found out once, when the host was first asked (Host.probe), and a sandbox that
+// This file reports how firmly sprites are isolated, and refuses sprites for which that is not enough. Nothing here lowers a
+// level by itself: the level was found out once, at the first use (Confiner.probe), and a sandbox that
 // later does not start at that level does not start.
 
 // RequireIsolation refuses to make or start a sprite that this machine cannot keep apart as firmly as the host's operator
@@ -48,7 +48,7 @@ func (cf *Confiner) RequireIsolation(name string, least sandbox.Level) error {
 // Downgrade says in sprite objects why sprites are plain process trees, nil when they are not.
 func (cf *Confiner) Downgrade() *sprites.Downgrade { return cf.Confined().Downgrade }
 
-// BoxLimits is what a sprite may use: what the host gives each, or less where its maker or its policy asks for less.
+// BoxLimits returns the limits of a sprite: those of the host, or lower ones from its creation or its policy.
 func (cf *Confiner) BoxLimits(rec records.Sprite) sandbox.Limits {
 	l := cf.Config.Box
 	if c := rec.Config; c != nil {

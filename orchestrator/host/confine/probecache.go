@@ -77,7 +77,7 @@ func (cf *Confiner) keepProbe(key string, c Confinement) {
 	}
 	raw, err := json.Marshal(probeRecord{Key: key, Isolation: c.Isolation, Limits: c.Limits, Redirects: c.Redirects, OwnIDs: c.OwnIDs})
 	if err == nil {
-		temp := cf.probeFile() + ".new" // a torn one is no JSON, and nothing else writes here
+		temp := cf.probeFile() + ".new" // a torn file is not valid JSON, and nothing else writes here
 		if err = os.WriteFile(temp, raw, 0o600); err == nil {
 			err = os.Rename(temp, cf.probeFile())
 		}

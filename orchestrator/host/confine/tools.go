@@ -36,8 +36,8 @@ func (cf *Confiner) CheckTools(paths []string) ([]string, error) {
 	return checked, nil
 }
 
-// Tools lists what a box of rec is shown: with an image only what was asked for, because an image has its own. A toolchain
-// that was removed since, or whose path leads elsewhere by now, is no reason to keep a sprite from its work: commands will say
+// Tools lists what a box of rec is shown: with an image only the requested ones, because an image has its own. A toolchain
+// that was removed since, or whose path leads elsewhere by now, does not keep a sprite from starting: commands will report
 // that they do not find it.
 func (cf *Confiner) Tools(rec records.Sprite) []string {
 	var present []string

@@ -18,9 +18,9 @@ type Config struct {
 	Skills  string         // host directory shown read-only at /skills; "" gives each sprite an empty one of its own to write
 	Token   string         // bearer token that requests must carry; "" asks for none
 	Tools   []string       // further host paths shown read-only at the same path, in sprites without an image; missing ones are left out
-	Log     zerolog.Logger // what happens to sprites
+	Log     zerolog.Logger // events of sprites
 	Env     []string       // KEY=VALUE of every command, on top of PATH, HOME and the like
-	Network Network        // what sprites reach
+	Network Network        // network access of sprites
 	URLs    string         // loopback address on which sprites' URLs are served, such as 127.0.0.1:0; "" for none
 	Limits  Limits         // of how many sprites are made, and run
 	// AskedTools are like Tools, and shown in sprites with an image, too.
@@ -34,14 +34,14 @@ type Config struct {
 	// WarmAfter is how long a sprite is idle before its processes are frozen, and ColdAfter how much longer before its
 	// sandbox ends: 0 means 30 s and 10 minutes, a negative time never. See lifecycle.go of package fleet for the meaning of idle.
 	WarmAfter, ColdAfter time.Duration
-	// Shared is a directory, perhaps of several hosts, with caches that WarmGo fills; "" for none. Sprites read what is in
+	// Shared is a directory, perhaps of several hosts, with caches that WarmGo fills; "" for none. Sprites read the files in
 	// it and cannot change it.
 	Shared string
 	// MinIsolation refuses to run anything in sprites that this machine cannot keep apart as firmly; "" asks for nothing.
 	MinIsolation sandbox.Level
 	// NoRoot has sprites without a root of their own: sudo refuses.
 	NoRoot bool
-	// Box bounds what each sprite uses, if it asks for no less; 0 members are defaults. Sprite objects tell what holds.
+	// Box bounds what each sprite uses, if it asks for no less; 0 members are defaults. Sprite objects tell the effective limits.
 	Box sandbox.Limits
 	// Storage is how new sprites are kept; "" chooses the best that works here. Those that exist stay as they are.
 	Storage layer.Kind
@@ -61,10 +61,10 @@ type Config struct {
 	LetHostPorts bool
 	// BeforeCheckpoint is called before a checkpoint that a program in a sprite asked for, while the sprite runs; it may be nil.
 	BeforeCheckpoint func(ctx context.Context, sprite string)
-	// Image is what sprites start from whose creation names no image: one that is there, or an absolute path, which is
+	// Image is the image of sprites whose creation names none: one that is there, or an absolute path, which is
 	// imported when it is first needed; "" and "none" are this machine's own system.
 	Image string
-	// ImportImages lets requests import images from any path of this machine. Without it they use what ImportImage brought.
+	// ImportImages lets requests import images from any path of this machine. Without it they use images that ImportImage has imported.
 	ImportImages bool
 }
 
@@ -75,7 +75,7 @@ type Limits struct {
 	Running   int           // sprites that run at a time; warm ones do not count
 }
 
-// Network says what sprites may reach.
+// Network configures the network access of sprites.
 type Network struct {
 	// Preset is the policy of sprites that have none of their own. "" leaves all sprites on this machine's network, under
 	// no policy at all.

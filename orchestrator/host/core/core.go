@@ -16,13 +16,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/records"
 )
 
-// Core is what all parts of a host share: its configuration, its database, its clocks, and the two groups of goroutines
+// Core holds the state that all parts of a host share: its configuration, its database, its clocks, and the two groups of goroutines
 // that Close waits for.
 type Core struct {
 	Config Config
 	Store  *records.Store
-	Now    func() time.Time // for what is told and kept; may be set forward and back
-	Clock  func() time.Time // for what is waited for; is not
+	Now    func() time.Time // for times in answers and records; may be set forward and back
+	Clock  func() time.Time // for waiting; is monotonic
 	Step   func(string)     // called after each durable step, for tests that stop there
 	// PingEvery is how often clients that only listen are asked whether they are there.
 	PingEvery time.Duration

@@ -17,7 +17,7 @@ func mountID(dir string) string {
 }
 
 // Disk names the present run of the system and the mount of the disk that the sprites are on. When it is another one than
-// before, what was not synced may be torn. It is "" where that cannot be told.
+// before, files that were not synced may be torn. It is "" where that cannot be told.
 func (c *Core) Disk() string {
 	boot := strings.TrimSpace(BootID())
 	if boot == "" {

@@ -17,7 +17,7 @@ const (
 	reserveNodes = 100 // of the file system's inodes, one in so many
 )
 
-// Space is what a file system has left.
+// Space is the free space of a file system.
 type Space struct{ Bytes, TotalBytes, Nodes, TotalNodes uint64 }
 
 // want is how many bytes are to stay free.
@@ -35,7 +35,7 @@ func (r Space) Urgent(reserve int64) bool { return r.Bytes < r.want(reserve)/4 }
 // Less reports whether r has less left than before.
 func (r Space) Less(before Space) bool { return r.Bytes < before.Bytes }
 
-// Low says what is short, "" when there is enough. A file system without a fixed number of inodes says 0 of them.
+// Low says which resource is short, "" when there is enough. A file system without a fixed number of inodes says 0 of them.
 func (r Space) Low(reserve int64) string {
 	want := r.want(reserve)
 	switch {
@@ -53,7 +53,7 @@ func (r Space) full() bool {
 	return r.Bytes < bytes || r.TotalNodes > 0 && r.Nodes < nodes
 }
 
-// CheckSpace refuses what would make the disk fuller when little is left: a full host is everybody's trouble.
+// CheckSpace refuses calls that need space when little is left: a full disk affects every sprite.
 func (c *Core) CheckSpace() error {
 	r, err := FreeSpace(c.Config.Dir)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
-// MergeEnv is what a command gets: the box's base, the host's, the sprite's, the request's. Later ones win.
+// MergeEnv merges environments: the box's base, the host's, the sprite's, the request's. Later values win.
 func MergeEnv(layers ...[]string) []string {
 	var env []string
 	at := map[string]int{}

@@ -12,15 +12,15 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Audit is what was found of a host.db.
+// Audit is the result of checking a host.db.
 type Audit struct {
 	Path     string
 	Bytes    int64
 	Sprites  int
-	Problems []string // what is wrong with it; none for a sound one
+	Problems []string // none for a sound file
 }
 
-// maxProblems bounds what an audit names.
+// maxProblems bounds the problems of an audit.
 const maxProblems = 1000
 
 func (a *Audit) report(format string, args ...any) {
@@ -29,7 +29,7 @@ func (a *Audit) report(format string, args ...any) {
 	}
 }
 
-// Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait meanwhile.
+// Audit looks at all of host.db: pages, and whether the records can be read and fit together. Requests wait until it returns.
 func (s *Store) Audit() (Audit, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Checkpoint is what host.db knows of a checkpoint.
+// Checkpoint is the record of a checkpoint.
 type Checkpoint struct {
 	ID         string    `json:"id"`   // "v3", or "auto-4" for one that the host made before a restore
 	Tree       string    `json:"tree"` // a frozen layer
@@ -196,15 +196,15 @@ func (s *Store) DeleteCheckpoint(spriteID, id string, mounted func(string) bool)
 	return garbage, err
 }
 
-// Captured is a frozen layer with a sprite's present files, and what the commit that refers to it has to store.
+// Captured is a frozen layer with a sprite's present files, and the changes that the commit that refers to it has to store.
 type Captured struct {
 	Layer Layer
 	Made  []Layer // new ones, the frozen one among them when it is a copy
-	Tree  string  // what the sprite goes on in, "" = where it is
+	Tree  string  // the layer in which the sprite continues; "" = its present one
 	Ended bool    // its sandbox was ended; services that waited for their next start want another one
 }
 
-// commitPresent stores what capture made: it is part of the transaction that refers to the frozen layer.
+// commitPresent stores a capture: it is part of the transaction that refers to the frozen layer.
 func commitPresent(tx *bolt.Tx, rec *Sprite, p Captured, mounted func(string) bool) (garbage []Layer, err error) {
 	for _, l := range p.Made {
 		if err := addLayer(tx, l); err != nil {
@@ -225,7 +225,7 @@ func commitPresent(tx *bolt.Tx, rec *Sprite, p Captured, mounted func(string) bo
 	return garbage, holdLayer(tx, p.Tree)
 }
 
-// ForkSprite stores what capture made of the present files of sprite name, if it did, and the new sprite.
+// ForkSprite stores the capture of the present files of sprite name, if there is one, and the new sprite.
 func (s *Store) ForkSprite(name string, now Captured, forked Sprite, made Layer, mounted func(string) bool) (garbage []Layer, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		rec, err := getSprite(tx, name)

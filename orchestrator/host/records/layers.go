@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Layer is what host.db knows of a layer. Layers form trees: one of the driver overlay shows only with its parents
+// Layer is the record of a layer. Layers form trees: one of the driver overlay shows only with its parents
 // below it.
 type Layer struct {
 	ID         string     `json:"id"`
@@ -21,7 +21,7 @@ type Layer struct {
 	Frozen     bool       `json:"frozen,omitempty"`
 	Durable    bool       `json:"durable,omitempty"`
 	Unverified bool       `json:"unverified,omitempty"` // the system went down before it was durable
-	Damaged    string     `json:"damaged,omitempty"`    // how it differs from what was frozen
+	Damaged    string     `json:"damaged,omitempty"`    // how it differs from the frozen state
 	Plain      bool       `json:"plain,omitempty"`      // a folder of trees/, as earlier versions made them
 	Digest     string     `json:"digest,omitempty"`
 	Extents    bool       `json:"extents,omitempty"` // Digest was taken without holes; those of earlier versions were not
@@ -77,7 +77,7 @@ func changeLayer(tx *bolt.Tx, id string, change func(*Layer)) error {
 	return putLayer(tx, l)
 }
 
-// addLayer stores a new layer, which nothing refers to yet, and holds what it needs.
+// addLayer stores a new layer, which nothing refers to yet, and holds the layers that it needs.
 func addLayer(tx *bolt.Tx, l Layer) error {
 	for _, id := range l.below() {
 		if err := holdLayer(tx, id); err != nil {
@@ -87,8 +87,8 @@ func addLayer(tx *bolt.Tx, l Layer) error {
 	return putLayer(tx, l)
 }
 
-// freezeLayer marks a layer that nobody writes to any more. If the one below has been merged meanwhile it stands on that from
-// then on: no box that writes to it is left which could mind. What only the way through the former needed is garbage.
+// freezeLayer marks a layer to which nothing is written any more. If the one below has been merged, it is stacked on the result from
+// then on: no box that writes to it is left. Layers that only its former parent needed are garbage.
 func freezeLayer(tx *bolt.Tx, id string, mounted func(string) bool) (garbage []Layer, err error) {
 	l, err := getLayer(tx, id)
 	if err != nil {
@@ -116,7 +116,7 @@ func holdLayer(tx *bolt.Tx, id string) error {
 	return changeLayer(tx, id, func(l *Layer) { l.Refs++ })
 }
 
-// releaseLayer takes a reference away. What nothing refers to any more, and no running box has mounted, is forgotten and
+// releaseLayer takes a reference away. A layer without references that no running box has mounted is forgotten and
 // returned as garbage, the layers that only it needed included.
 func releaseLayer(tx *bolt.Tx, id string, mounted func(string) bool) (garbage []Layer, err error) {
 	l, err := getLayer(tx, id)
@@ -134,7 +134,7 @@ func releaseLayers(tx *bolt.Tx, ids []string, mounted func(string) bool) (garbag
 	for _, id := range ids {
 		more, err := releaseLayer(tx, id, mounted)
 		if errors.Is(err, ErrNoLayer) {
-			continue // lost already; what refers to it is degraded, and may go
+			continue // lost already; its users are degraded, and may go
 		}
 		if err != nil {
 			return nil, err
@@ -229,8 +229,8 @@ func (s *Store) UpdateLayers(ids []string, change func(*Layer)) error {
 }
 
 // RecountLayers is done once when the host starts: it gives trees of earlier versions their records, counts references
-// anew, and forgets what is not referred to. booted says that the system went down since layers were last made, so that
-// those that were not durable may be torn. It returns what is left, by id.
+// again, and forgets layers without references. booted says that the system went down since layers were last made, so that
+// those that were not durable may be torn. It returns the remaining layers, by id.
 func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map[string]bool, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		layers, sprites = map[string]Layer{}, map[string]bool{}
@@ -283,13 +283,13 @@ func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map
 }
 
 func (s *Store) recount(tx *bolt.Tx, layers map[string]Layer, refs map[string]int, rebooted bool) error {
-	for id, l := range layers { // what a torn one was merged of is still there
+	for id, l := range layers { // the sources of a torn one are still there
 		if m, ok := layers[l.Merged]; ok && (m.Unverified || rebooted && !m.Durable) {
 			l.Merged = ""
 			layers[id] = l
 		}
 	}
-	// From what sprites and checkpoints refer to downwards.
+	// From the layers of sprites and checkpoints downwards.
 	used := map[string]bool{}
 	var walk func(id string)
 	walk = func(id string) {

@@ -1,7 +1,7 @@
 package records
 
 // Privileges is the policy/privileges document. Whatever it asks for, sprites have no privileges to lose or gain: it is
-// kept for clients that read it back, and what of it does not hold is said.
+// kept for clients that read it back, and unsupported members are listed.
 type Privileges struct {
 	Profile         string   `json:"profile"`
 	Devices         []string `json:"devices,omitempty"`

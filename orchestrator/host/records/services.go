@@ -9,7 +9,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Service is what host.db knows of a service. Services belong to a sprite and not to its files: a restore leaves their
+// Service is the record of a service. Services belong to a sprite and not to its files: a restore leaves their
 // definitions alone.
 type Service struct {
 	Name     string            `json:"name"`

@@ -13,7 +13,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Sprite is what host.db knows of a sprite. Its tree is a folder of trees/.
+// Sprite is the record of a sprite. Its tree is a folder of trees/.
 type Sprite struct {
 	ID           string              `json:"id"`
 	Name         string              `json:"name"`
@@ -143,7 +143,7 @@ func (s *Store) Sprites() (all []Sprite, err error) {
 	return all, err
 }
 
-// spriteName is what a sprite may be called: it is part of URLs.
+// spriteName matches the names of sprites, which are part of URLs.
 var spriteName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // ValidName reports whether a sprite may have the name.

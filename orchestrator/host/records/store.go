@@ -1,5 +1,5 @@
 // Package records keeps host.db: which sprites, checkpoints, layers and services exist, and how they refer to each other.
-// Each method is one transaction. What a transaction releases, it returns; the files are removed by the caller.
+// Each method is one transaction. A transaction returns the layers that it releases; the caller removes the files.
 package records
 
 import (
@@ -39,7 +39,7 @@ var (
 // lockTimeout is how long opening waits for another process to let go of the file.
 const lockTimeout = time.Second
 
-// reserve is what host.db takes at least. On a full disk there is then still room for the records of a deletion, with
+// reserve is the minimum size of host.db. On a full disk there is then still room for the records of a deletion, with
 // which space is freed.
 const reserve = 1 << 20
 
@@ -49,7 +49,7 @@ type Store struct {
 	path     string
 	Sessions int64 // the host that has opened it numbers sessions above this
 
-	mu     sync.RWMutex // guards what follows: held for reading during transactions, for writing while db is replaced
+	mu     sync.RWMutex // guards the fields below: held for reading during transactions, for writing while db is replaced
 	db     *bolt.DB     // nil after a failed reopening and after close
 	closed bool
 	broken error // not nil when bbolt broke in a transaction: the handle is of no use, and closing it could wait for ever
@@ -115,7 +115,7 @@ func (s *Store) open() error {
 }
 
 // takeRoom makes the file as large as reserve says, with written blocks. A disk that has no room for that has none for
-// sprites either, but what is there can be looked at and removed.
+// sprites either, but existing ones can be listed and removed.
 func (s *Store) takeRoom() error {
 	info, err := os.Stat(s.path)
 	if err != nil || info.Size() >= reserve {
@@ -158,7 +158,7 @@ func (s *Store) view(fn func(*bolt.Tx) error) error {
 	return boltfile.Contain(func() error { return boltfile.View(s.db, fn) })
 }
 
-// use holds the database for reading, opening it first when that failed after an earlier commit: what failed then, such
+// use holds the database for reading, opening it first when that failed after an earlier commit: the cause, such
 // as a full disk, may have passed.
 func (s *Store) use() error {
 	s.mu.RLock()
@@ -230,7 +230,7 @@ func (s *Store) reopen() error {
 		return s.broken
 	}
 	if s.db != nil {
-		// What close says of a handle that is given up changes nothing.
+		// An error of closing a handle that is given up changes nothing.
 		_ = s.db.Close()
 		s.db = nil
 	}

@@ -10,7 +10,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// bucketURLs holds what must outlive the host: "port", which was listened on, and "key", with which tokens are signed.
+// bucketURLs holds the values that must outlive the host: "port", which was listened on, and "key", with which tokens are signed.
 var bucketURLs = []byte("urls")
 
 // URLState returns the port that URLs had last, 0 when they had none, and the key of tokens, made with the first call.

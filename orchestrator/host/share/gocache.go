@@ -21,7 +21,7 @@ import (
 
 // A shared Go build cache holds the compiled standard library, so that the first test in a fresh sprite does not compile
 // it. WarmGo makes it, from the toolchain alone and in a sandbox of its own; sprites see it read-only. A sprite's own cache
-// begins as links into it: the go command reads through them, and what it adds lies beside them, in the sprite's own
+// begins as links into it: the go command reads through them, and new files lie next to them, in the sprite's own
 // folder. The links are made before the sprite's sandbox starts. No bytes are copied, nothing is checkpointed, and what a
 // sprite does to its links concerns that sprite alone.
 //
@@ -31,7 +31,7 @@ import (
 //	cache/<id>/go-build/                  the sprite's; sharedMark says which toolchain's links are in it
 const sharedMark = "lattice-shared"
 
-// refreshAfter is when a shared file is marked as used again: the go command drops what was not used for five days.
+// refreshAfter is when a shared file is marked as used again: the go command drops files that were not used for five days.
 const refreshAfter = 24 * time.Hour
 
 // SharedGo names the shared Go build cache in dir, a Config.Shared: the folder, and the toolchain that it is for. Both
@@ -65,7 +65,7 @@ type GoCaches struct {
 // Share gives a sprite that is about to start the links to the shared cache, and returns the folder that its box is to
 // show, "" for none. A sprite without them works as well, only slower at first.
 func (g *GoCaches) Share(rec records.Sprite) string {
-	if g.Config.Shared == "" || g.confiner.Confined().Plain || rec.Image != "" { // a plain box could change what it is shown, and an image has its own toolchain
+	if g.Config.Shared == "" || g.confiner.Confined().Plain || rec.Image != "" { // a plain box could change shared files, and an image has its own toolchain
 		return ""
 	}
 	folder, toolchain := SharedGo(g.Config.Shared)
@@ -75,8 +75,8 @@ func (g *GoCaches) Share(rec records.Sprite) string {
 	return folder
 }
 
-// linkGo makes the sprite's Go cache anew when its links are not those of toolchain. What is in the sprite's folder was
-// made by what ran in it, so nothing there is followed.
+// linkGo recreates the sprite's Go cache when its links are not those of toolchain. The content of the sprite's folder was
+// made by the sprite's programs, so links there are not followed.
 func (g *GoCaches) linkGo(id, folder, toolchain string) error {
 	cache, err := os.OpenRoot(g.CacheDir(id))
 	if err != nil {
@@ -103,7 +103,7 @@ func (g *GoCaches) linkGo(id, folder, toolchain string) error {
 	if err := l.fill(); err != nil {
 		return err
 	}
-	// The go command looks for what to drop when this is a day old.
+	// The go command drops old files when this is a day old.
 	now := strconv.FormatInt(g.Now().Unix(), 10)
 	return errors.Join(l.file("trim.txt", now), l.file(sharedMark, toolchain), refresh(folder))
 }
@@ -170,7 +170,7 @@ func (l linker) fill() error {
 	})
 }
 
-// sharedPath is what a box calls a file of the shared cache.
+// sharedPath returns the path of a file of the shared cache in a box.
 func sharedPath(sub, name string) string { return path.Join(sandbox.SharedDir, sub, name) }
 
 // linkFolder makes the host's folder of links to the shared cache, once for each toolchain, and returns its path.

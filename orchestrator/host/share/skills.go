@@ -1,5 +1,5 @@
 // Package share shows sprites folders of the host: skills ([Skills]), and a Go build cache that already holds the standard
-// library ([GoCaches]). What it shows, sprites cannot change.
+// library ([GoCaches]). Sprites cannot change these folders.
 package share
 
 import (

@@ -26,7 +26,7 @@ var (
 	ErrWarming  = errors.New("another lattice is making the shared cache")
 )
 
-// toolchainName is what `go env` prints of a toolchain, fit to name a folder.
+// toolchainName matches toolchains as `go env` prints them, if they can name a folder.
 var toolchainName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,80}$`)
 
 // WarmGo compiles and vets packages ("std" is the whole standard library) with the Go that sprites see, in a sandbox of its own, and
@@ -157,7 +157,7 @@ func (w warming) command(box *sandbox.Box, out io.Writer, argv ...string) (code 
 func (w warming) publish(final string) error {
 	made := filepath.Join(w.dir, "cache", "go-build")
 	if _, err := os.Stat(final); err != nil {
-		for _, own := range []string{"trim.txt", "testexpire.txt"} { // what a cache says of itself
+		for _, own := range []string{"trim.txt", "testexpire.txt"} { // bookkeeping of the cache itself
 			if err := os.Remove(filepath.Join(made, own)); ignoreNotExist(err) != nil {
 				return err
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
-// BoxRoot says what a box shows as the files that end in the given layer.
+// BoxRoot returns the root of a box that shows the files that end in the given layer.
 func (ls *Store) BoxRoot(id string) (sandbox.Root, []records.Layer, error) {
 	chain, err := ls.Store.Chain(id)
 	if err != nil {
@@ -58,7 +58,7 @@ func (ls *Store) Folders(id string) ([]string, error) {
 	return root.Lower, nil
 }
 
-// makeBase makes the lowest layer of overlays, once for the life of the directory: overlays remember what they lay on.
+// makeBase makes the lowest layer of overlays, once for the life of the directory: overlays remember their lower layers.
 func (ls *Store) makeBase(d layer.Driver) error {
 	if !d.Stacks() {
 		return nil

@@ -37,7 +37,7 @@ func newDigests(patience, limit time.Duration) *digests {
 
 var errSlow = errors.New("it takes too long")
 
-// background calls take, with a context that ends when the layer is removed or the time is up; what takes longer than
+// background calls take, with a context that ends when the layer is removed or the time is up; a call that takes longer than
 // digestTurn lets others begin. It fails with errSlow when there are too many of those, or after digestLimit.
 func (d *digests) background(ctx context.Context, id string, take func(context.Context) error) error {
 	select {
@@ -91,7 +91,7 @@ func (d *digests) stop(id string) {
 	}
 }
 
-// takeDigestLater is takeDigest as background work. That a layer is gone, or too large, is no failure.
+// takeDigestLater is takeDigest as background work. It succeeds for a layer that is gone, or too large.
 func (s *Settler) takeDigestLater(id string) error {
 	err := s.layers.digests.background(s.Context, id, func(ctx context.Context) error { return s.takeDigest(ctx, id) })
 	switch {
@@ -104,7 +104,7 @@ func (s *Settler) takeDigestLater(id string) error {
 	return err
 }
 
-// takeDigest reads a frozen layer, and keeps what it sums up to if that is not known yet.
+// takeDigest reads a frozen layer, and stores its digest and size if they are not known yet.
 func (s *Settler) takeDigest(ctx context.Context, id string) error {
 	l, err := s.Store.Layer(id)
 	if err != nil || l.Digest != "" {
@@ -115,7 +115,7 @@ func (s *Settler) takeDigest(ctx context.Context, id string) error {
 	}
 	sum, err := tree.Digest(ctx, s.layers.DataDir(l))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // discarded meanwhile
+		return nil // discarded during the read
 	}
 	if err != nil {
 		return err

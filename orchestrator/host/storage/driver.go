@@ -14,8 +14,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// chooseDriver finds out what new sprites are kept in: what the configuration names, else snapshots where the data is on
-// btrfs, overlays where boxes can mount them, and copies elsewhere. What is chosen has been tried.
+// chooseDriver chooses the driver of new sprites: the one that the configuration names, else snapshots where the data is on
+// btrfs, overlays where boxes can mount them, and copies elsewhere. It tries the driver first.
 func (ls *Store) chooseDriver() (layer.Driver, error) {
 	switch kind := ls.Config.Storage; {
 	case kind == layer.Overlay && ls.confiner.Confined().Plain:
@@ -43,7 +43,7 @@ func (ls *Store) chooseDriver() (layer.Driver, error) {
 	return layer.Open(layer.CAS)
 }
 
-// preferred lists what to try before copies.
+// preferred lists the drivers to try before copies.
 func (ls *Store) preferred() []layer.Kind {
 	switch {
 	case layer.OnBtrfs(ls.Config.Dir):

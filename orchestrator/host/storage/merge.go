@@ -43,8 +43,8 @@ func (m *Merger) Shallow(ctx context.Context, l records.Layer) (records.Layer, e
 	return m.Store.Layer(l.ID)
 }
 
-// MergeLater merges the layers that end in a frozen one, should they have become many. What runs on them is not touched:
-// who stacks on that layer from then on stands on the merged one instead.
+// MergeLater merges the layers that end in a frozen one, should they have become many. Sprites that run on them are not affected:
+// new layers are stacked on the merged one instead.
 func (m *Merger) MergeLater(id string) {
 	chain, err := m.Store.Chain(id)
 	if err != nil || len(chain) <= MergeDepth || chain[0].Driver != layer.Overlay {
@@ -57,7 +57,7 @@ func (m *Merger) MergeLater(id string) {
 	})
 }
 
-// Merge makes one layer of those that end in id, the lowest left out: it holds what was there first, which is much, and
+// Merge makes one layer of those that end in id, the lowest left out: it holds the first files, which are many, and
 // seldom changes.
 func (m *Merger) Merge(ctx context.Context, id string) error {
 	m.merging.Lock()
@@ -91,7 +91,7 @@ func (m *Merger) Merge(ctx context.Context, id string) error {
 		if err := errors.Join(tree.Merge(ctx, layer.Data(dir), dirs...), d.Freeze(dir)); err != nil {
 			return err
 		}
-		// What is wrong with a merged layer would be found long after those that it stands for are gone.
+		// Errors in a merged layer would be found long after its sources are gone.
 		return tree.Same(ctx, shown, append([]string{layer.Data(dir)}, shown[len(dirs):]...))
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settler makes frozen layers durable, and tells later whether they still are what they were.
+// Settler makes frozen layers durable, and verifies later that they have not changed.
 type Settler struct {
 	*core.Core
 	layers   *Store
@@ -25,8 +25,8 @@ type Settler struct {
 	unsettled []string      // layers that were frozen and may not be on the disk yet
 }
 
-// Settle makes durable what was frozen until now, then takes its digest, so that later it can be told whether it is still
-// what it was.
+// Settle makes the layers durable that were frozen until now. Their digests are taken later, by which Verify recognizes
+// changes.
 func (s *Settler) Settle(ctx context.Context) error {
 	s.settling.Lock()
 	defer s.settling.Unlock()
@@ -53,7 +53,7 @@ func (s *Settler) Settle(ctx context.Context) error {
 	return nil
 }
 
-// dropWork removes what frozen layers needed only to be written to.
+// dropWork removes the work folders of frozen layers, which only a writer needs.
 func (s *Settler) dropWork(ids []string) error {
 	for _, id := range ids {
 		l, err := s.Store.Layer(id)
@@ -88,7 +88,7 @@ func (s *Settler) SettleLater(ids ...string) {
 }
 
 // afterOthers has the rest of the calling goroutine run when nothing else wants the processor, where the system knows
-// priorities of threads: a digest of a large tree takes seconds, and somebody may be waiting for a command meanwhile. The
+// priorities of threads: a digest of a large tree takes seconds, and a client may be waiting for a command. The
 // goroutine keeps its thread, and takes it along when it ends.
 func afterOthers() {
 	if runtime.GOOS != "linux" {
@@ -98,7 +98,7 @@ func afterOthers() {
 	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 19) // it is a courtesy
 }
 
-// Verify reads the files of a frozen layer again, and those below it, and records where they are not what they were.
+// Verify reads the files of a frozen layer again, and those below it, and records differences from their digests.
 func (s *Settler) Verify(ctx context.Context, id string) (damaged string, err error) {
 	chain, err := s.Store.Chain(id)
 	if err != nil {

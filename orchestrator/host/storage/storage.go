@@ -68,7 +68,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Build has fill make a layer in tmp/, then moves it to its place. The folders' names are durable after it; what is in
+// Build has fill make a layer in tmp/, then moves it to its place. The folders' names are durable after it; the files in
 // them is not, see settle. Nothing stays behind after an error.
 func (ls *Store) Build(d layer.Driver, parent string, fill func(dir string) error) (records.Layer, error) {
 	return ls.buildIn(d, parent, fill, ls.Step)
@@ -128,14 +128,14 @@ func (ls *Store) NewRoot(ctx context.Context, image string) (records.Layer, erro
 	return l, err
 }
 
-// What is copied rather than stacked upon where overlays cannot rename the folders of layers below them.
+// Bounds of layers that are copied rather than stacked upon where overlays cannot rename the folders of layers below them.
 const (
 	copiedEntries = 10_000
 	copiedBytes   = 128 << 20
 )
 
 // ShouldStack reports whether a sprite goes on from a layer on top of it. Overlays of an ordinary user could then rename none of
-// its folders, which programs seldom expect; so what is small is copied there, and the sprite's folders stay in the layer
+// its folders, which programs seldom expect; so small layers are copied there, and the sprite's folders stay in the layer
 // that it writes to.
 func (ls *Store) ShouldStack(ctx context.Context, d layer.Driver, l records.Layer) (bool, error) {
 	if !d.Stacks() || os.Getuid() == 0 {
@@ -156,7 +156,7 @@ func (ls *Store) Clone(ctx context.Context, d layer.Driver, of records.Layer, di
 	return tree.Copy(ctx, ls.DataDir(of), layer.Data(dir))
 }
 
-// Discard moves layers that nothing refers to any more to the trash. What it cannot move now goes at the next start.
+// Discard moves layers that nothing refers to any more to the trash. Layers that it cannot move are removed at the next start.
 func (ls *Store) Discard(garbage ...records.Layer) {
 	for _, l := range garbage {
 		ls.digests.stop(l.ID)
@@ -228,7 +228,7 @@ func (ls *Store) Describe(rec records.Sprite) *sprites.Storage {
 	return out
 }
 
-// AddImage says how a box shows what a sprite started from; without an image that is nothing.
+// AddImage adds the image of a sprite, if it has one, to the configuration of its box.
 func (ls *Store) AddImage(rec records.Sprite, cfg *sandbox.Config) error {
 	if rec.Image == "" {
 		return nil
@@ -250,8 +250,8 @@ func (ls *Store) AddImage(rec records.Sprite, cfg *sandbox.Config) error {
 	return nil
 }
 
-// CheckpointMounts lists what the box of a sprite is to show, the newest first, and the layers that it mounts for that. What lost
-// its files is left out.
+// CheckpointMounts lists the checkpoints that the box of a sprite shows, the newest first, and their layers. Checkpoints that lost
+// their files are left out.
 func (ls *Store) CheckpointMounts(spriteID string) (points []sandbox.Point, chain []records.Layer, err error) {
 	if ls.confiner.Confined().Plain {
 		return nil, nil, nil // it has no mounts

@@ -25,7 +25,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// Version is what clients choose their dialect by.
+// Version is the version of the API, by which clients choose their dialect.
 const Version = "v0.0.1-rc48"
 
 // MaxBody bounds the body of a management call.
@@ -50,7 +50,7 @@ func HostName(header string) string {
 	return strings.ToLower(strings.TrimSuffix(header, "."))
 }
 
-// IsQuery reports whether all of a query is understood. What is not would be left out silently: a part of a command.
+// IsQuery reports whether all of a query is understood. Otherwise a part, of a command perhaps, would be left out silently.
 func IsQuery(query string) bool {
 	_, err := url.ParseQuery(query)
 	return err == nil
@@ -121,7 +121,7 @@ func WriteError(w http.ResponseWriter, e *Error) {
 	WriteJSON(w, e.Status, body)
 }
 
-// WriteJSON answers with v. A client that is gone is no error of ours.
+// WriteJSON answers with v. That a client has left is not an error.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -187,10 +187,10 @@ func NewLines(w http.ResponseWriter) *Lines {
 	return &Lines{enc: json.NewEncoder(w), rc: http.NewResponseController(w)}
 }
 
-// Send reports whether the client is still there. If it is gone, what it asked for goes on all the same.
+// Send reports whether the client is still there. If it is gone, its request continues.
 func (l *Lines) Send(v any) bool { return l.enc.Encode(v) == nil && l.rc.Flush() == nil }
 
-// Flush sends what was written. A client that is gone is noticed by the next write.
+// Flush sends buffered lines. A client that is gone is noticed by the next write.
 func (l *Lines) Flush() { _ = l.rc.Flush() }
 
 type Degraded string
@@ -209,7 +209,7 @@ type LimitError struct {
 	Reset         time.Time     // when there is room again, if that is known
 }
 
-// Write answers with what clients read in the body and in the header.
+// Write answers with the limit in the body and in the header, as clients expect.
 func (e *LimitError) Write(w http.ResponseWriter) {
 	seconds := func(d time.Duration) int { return int(math.Ceil(d.Seconds())) }
 	h := w.Header()
@@ -241,7 +241,7 @@ func AcceptSocket(w http.ResponseWriter, r *http.Request) (*websocket.Conn, erro
 	return conn, err
 }
 
-// CheckHandshake refuses what could not become a socket before a command is started for it.
+// CheckHandshake refuses an invalid handshake before a command is started for it.
 func CheckHandshake(r *http.Request) error {
 	key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-WebSocket-Key"))
 	upgrades := slices.ContainsFunc(strings.Split(strings.Join(r.Header.Values("Connection"), ","), ","), func(token string) bool {

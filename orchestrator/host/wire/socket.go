@@ -26,7 +26,7 @@ func NextMessage(ctx context.Context, conn *websocket.Conn) (websocket.MessageTy
 	}
 }
 
-// IgnoreMessages reads what a client sends until it leaves, so that its pings are answered.
+// IgnoreMessages reads the client's messages until it leaves, so that its pings are answered.
 func IgnoreMessages(ctx context.Context, conn *websocket.Conn) {
 	for {
 		_, message, err := NextMessage(ctx, conn)
