@@ -24,19 +24,19 @@ import (
 
 // Call runs one attempt at a skill. Every event is handed to event before Call returns.
 func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
-	seen := s.observe(c, event)
-	defer seen.tell(s.output(c.RunID))
-	out, err := s.attempt(ctx, c, seen)
+	seen := s.newObserver(c, event)
+	defer seen.reportDropped(s.output(c.RunID))
+	out, err := s.makeAttempt(ctx, c, seen)
 	if err == nil && out.Kind == lattice.Finished {
 		out.Asked = seen.question
 	}
 	return out, err
 }
 
-func (s *Session) attempt(ctx context.Context, c lattice.Call, seen *observer) (lattice.Outcome, error) {
+func (s *Session) makeAttempt(ctx context.Context, c lattice.Call, seen *observer) (lattice.Outcome, error) {
 	if c.Uncertain {
-		s.forget(c.Sprite) // the call's result may lie before the cursor
-		out, found, err := s.settle(ctx, c, seen, process{heard: true, kit: true})
+		s.forgetOutbox(c.Sprite) // the call's result may lie before the cursor
+		out, found, err := s.settleLost(ctx, c, seen, process{heard: true, kit: true})
 		if found || err != nil {
 			return out, err
 		}
@@ -50,32 +50,32 @@ func (s *Session) attempt(ctx context.Context, c lattice.Call, seen *observer) (
 			return lattice.Outcome{}, fmt.Errorf("encode resume.json: %w", err)
 		}
 		if err := s.host.WriteFile(ctx, c.Sprite, resumeFile, bytes.NewReader(data), 0o600); err != nil {
-			return lattice.Outcome{}, final(fmt.Errorf("write resume.json to sprite %s: %w", c.Sprite, err), "the sprite was removed")
+			return lattice.Outcome{}, asRefusal(fmt.Errorf("write resume.json to sprite %s: %w", c.Sprite, err), "the sprite was removed")
 		}
 	}
 	if err := s.Equip(ctx, c.Sprite); err != nil {
-		return lattice.Outcome{}, final(err, "the sprite was removed")
+		return lattice.Outcome{}, asRefusal(err, "the sprite was removed")
 	}
-	seen.begin()
-	exit, err := s.perform(ctx, c, seen)
-	return s.conclude(ctx, c, seen, exit, err)
+	seen.reset()
+	exit, err := s.performCall(ctx, c, seen)
+	return s.concludeCall(ctx, c, seen, exit, err)
 }
 
-// perform makes the call in the sprite's kit, or in a process of its own.
-func (s *Session) perform(ctx context.Context, c lattice.Call, seen *observer) (int, error) {
-	if s.joins(c) {
-		exit, err := s.kitFor(c).call(ctx, c, seen)
+// performCall makes the call in the sprite's kit, or in a process of its own.
+func (s *Session) performCall(ctx context.Context, c lattice.Call, seen *observer) (int, error) {
+	if s.joinsKit(c) {
+		exit, err := s.kitFor(c).callSkill(ctx, c, seen)
 		if !errors.Is(err, errNotBegun) {
 			return exit, err
 		}
 	}
-	seen.begin()
-	return s.exec(ctx, c, seen)
+	seen.reset()
+	return s.execSkill(ctx, c, seen)
 }
 
-// recover looks for the outcome of a call that was dispatched before: its result in the outbox, and nothing else.
-func (s *Session) recover(ctx context.Context, c lattice.Call, seen *observer) (lattice.Outcome, bool, error) {
-	if err := s.reconcile(ctx, c, seen); err != nil {
+// recoverOutcome looks for the outcome of a call that was dispatched before: its result in the outbox, and nothing else.
+func (s *Session) recoverOutcome(ctx context.Context, c lattice.Call, seen *observer) (lattice.Outcome, bool, error) {
+	if err := s.reconcileOutbox(ctx, c, seen); err != nil {
 		return lattice.Outcome{}, false, err
 	}
 	if c.Class == manifests.ClassRead { // the outbox holds a digest of its result only; it runs again
@@ -87,14 +87,14 @@ func (s *Session) recover(ctx context.Context, c lattice.Call, seen *observer) (
 	if seen.recorded == nil || redo || (c.Resume != nil && seen.recorded.Waiting != nil) {
 		return lattice.Outcome{}, false, nil
 	}
-	out, err := s.outcome(ctx, c, seen, *seen.recorded, exitOf(*seen.recorded))
+	out, err := s.judgeResult(ctx, c, seen, *seen.recorded, exitOf(*seen.recorded))
 	return out, err == nil, err
 }
 
-// exec runs the skill and feeds its stdout to seen. The error is what Exec said, errTimeout or errOverstayed. A process
+// execSkill runs the skill and feeds its stdout to seen. The error is what Exec said, errTimeout or errOverstayed. A process
 // that it gives up is stopped.
-func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (int, error) {
-	ctx, cancel := deadline(parent, c)
+func (s *Session) execSkill(parent context.Context, c lattice.Call, seen *observer) (int, error) {
+	ctx, cancel := withDeadline(parent, c)
 	defer cancel()
 	named, ended, err := s.roster.begin(parent, c.Sprite, c.ID)
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 	var group errgroup.Group
 	group.Go(func() (err error) {
 		exit, err = s.host.Exec(ctx, c.Sprite, sprites.Exec{
-			Cmd:    program(c.Skill),
-			Env:    s.env(c),
+			Cmd:    skillCommand(c.Skill),
+			Env:    s.callEnv(c),
 			Dir:    workspace,
 			Stdin:  bytes.NewReader(c.Input),
 			Stdout: feed,
@@ -121,7 +121,7 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 		return err
 	})
 	var grace *time.Timer
-	seen.listen(stdout, output, func() {
+	seen.readStdout(stdout, output, func() {
 		if seen.waiting != nil && grace == nil {
 			grace = time.AfterFunc(s.grace, cancel)
 		}
@@ -132,7 +132,7 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 	if err == nil || ctx.Err() == nil {
 		return exit, err
 	}
-	s.stop(ctx, c, process{})
+	s.stopProcess(ctx, c, process{})
 	switch {
 	case parent.Err() != nil:
 		return exit, parent.Err()
@@ -142,8 +142,8 @@ func (s *Session) exec(parent context.Context, c lattice.Call, seen *observer) (
 	return protocol.ExitTimeout, errTimeout
 }
 
-// program runs a skill. One that is not ours may be a folder, into which spritekit looks.
-func program(skill string) []string {
+// skillCommand returns the command that runs a skill. A drop-in skill may be a folder, which spritekit opens.
+func skillCommand(skill string) []string {
 	if _, ours := manifests.Lookup(skill); ours || !manifests.ValidName(skill) {
 		return []string{"/skills/" + skill}
 	}
@@ -160,55 +160,55 @@ func disconnectGrace(c lattice.Call) time.Duration {
 	if c.TimeoutS <= 0 {
 		return time.Hour
 	}
-	return timeout(c) + 30*time.Second
+	return callTimeout(c) + 30*time.Second
 }
 
-// conclude turns the end of an exec into an outcome.
-func (s *Session) conclude(ctx context.Context, c lattice.Call, seen *observer, exit int, err error) (lattice.Outcome, error) {
+// concludeCall converts the end of an exec to an outcome.
+func (s *Session) concludeCall(ctx context.Context, c lattice.Call, seen *observer, exit int, err error) (lattice.Outcome, error) {
 	var lost *sprites.LostError
 	var refused *sprites.APIError
 	switch {
 	case ctx.Err() != nil:
 		return lattice.Outcome{}, ctx.Err() // driving stops; the call stays pending
 	case errors.Is(err, errTimeout):
-		if err := s.reconcile(ctx, c, seen); err != nil {
+		if err := s.reconcileOutbox(ctx, c, seen); err != nil {
 			return lattice.Outcome{}, err
 		}
-		return failure(c, ir.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
+		return failedOutcome(c, ir.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
 	case errors.Is(err, errOverstayed):
 		// Its WAITING was its last word, whether a result line followed or not.
 		if seen.result == nil || seen.result.Waiting == nil {
 			seen.result = &protocol.Result{OK: true, Skill: c.Skill, Waiting: seen.waiting}
 		}
 	case errors.As(err, &lost):
-		out, found, settleErr := s.settle(ctx, c, seen, process{id: lost.Session, heard: seen.counted > 0, kit: seen.inKit})
+		out, found, settleErr := s.settleLost(ctx, c, seen, process{id: lost.Session, heard: seen.counted > 0, kit: seen.inKit})
 		if found || settleErr != nil {
 			return out, settleErr
 		}
 		return lattice.Outcome{Kind: lattice.Lost, Detail: err.Error()}, nil
 	case errors.Is(err, sprites.ErrNotFound):
-		return lattice.Outcome{}, final(fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
+		return lattice.Outcome{}, asRefusal(fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
 	case errors.As(err, &refused) && neverRuns(refused.Status):
-		return failure(c, ir.FailToolUnavailable, protocol.ExitUnsupported, "exec_refused", fmt.Sprintf("run %s in sprite %s: %v", c.Skill, c.Sprite, err)), nil
+		return failedOutcome(c, ir.FailToolUnavailable, protocol.ExitUnsupported, "exec_refused", fmt.Sprintf("run %s in sprite %s: %v", c.Skill, c.Sprite, err)), nil
 	case err != nil:
 		return lattice.Outcome{}, fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err)
 	}
-	return s.judge(ctx, c, seen, exit)
+	return s.judgeStream(ctx, c, seen, exit)
 }
 
-// judge turns a stream that was seen to its end into an outcome.
-func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exit int) (lattice.Outcome, error) {
+// judgeStream converts a stream that was read to its end to an outcome.
+func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observer, exit int) (lattice.Outcome, error) {
 	// A complete stream of a skill that runs nothing of others needs no second look; what others wrote into the outbox
 	// beside a call is found here.
-	alone := s.covers(c, seen)
+	alone := s.isCovered(c, seen)
 	if seen.result == nil || seen.counted < seen.result.Events || c.Class != manifests.ClassRead && !alone {
-		if err := s.reconcile(ctx, c, seen); err != nil {
+		if err := s.reconcileOutbox(ctx, c, seen); err != nil {
 			return lattice.Outcome{}, err
 		}
 	}
-	if cut, ok := signalled(seen, exit); ok {
+	if cut, ok := endedBySignal(seen, exit); ok {
 		// As if its stream had been lost: what was done may be in the outbox, and else the rules of its class decide.
-		out, found, err := s.recover(ctx, c, seen)
+		out, found, err := s.recoverOutcome(ctx, c, seen)
 		if found || err != nil {
 			return out, err
 		}
@@ -216,24 +216,24 @@ func (s *Session) judge(ctx context.Context, c lattice.Call, seen *observer, exi
 	}
 	if seen.result == nil {
 		// A skill that is not ours is looked for by spritekit, which exits with 3 where there is none.
-		sought := program(c.Skill)[0] == kitCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
+		sought := skillCommand(c.Skill)[0] == kitCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
 		if exit == 126 || exit == 127 || sought {
 			s.unequip(c.Sprite) // it may be another one now, made anew under this name
-			return failure(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s has no skill %s", c.Sprite, c.Skill)), nil
+			return failedOutcome(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s has no skill %s", c.Sprite, c.Skill)), nil
 		}
 		if seen.long {
-			return failure(c, ir.FailTool, exit, protocol.CodeResultTooLong, fmt.Sprintf("the last line of %s's stdout is longer than %d bytes; write the bulk to a file of the workspace and name it in the result", c.Skill, protocol.MaxLine)), nil
+			return failedOutcome(c, ir.FailTool, exit, protocol.CodeResultTooLong, fmt.Sprintf("the last line of %s's stdout is longer than %d bytes; write the bulk to a file of the workspace and name it in the result", c.Skill, protocol.MaxLine)), nil
 		}
-		return failure(c, ir.FailTool, exit, protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
+		return failedOutcome(c, ir.FailTool, exit, protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
 	}
 	if seen.late {
 		seen.result.Warnings = append(seen.result.Warnings, protocol.OutputAfterResult())
 	}
-	return s.outcome(ctx, c, seen, *seen.result, exit)
+	return s.judgeResult(ctx, c, seen, *seen.result, exit)
 }
 
-// signalled reports whether a process left no result because a signal ended it, and which.
-func signalled(seen *observer, exit int) (syscall.Signal, bool) {
+// endedBySignal reports whether a signal ended the process before it left a result, and returns the signal.
+func endedBySignal(seen *observer, exit int) (syscall.Signal, bool) {
 	silent := seen.result == nil || seen.result.Error != nil && seen.result.Error.Code == protocol.CodeNoResult
 	return syscall.Signal(exit - protocol.ExitSignal), silent && !seen.long && exit > protocol.ExitSignal && exit <= protocol.ExitSignal+64
 }
@@ -248,12 +248,12 @@ func neverRuns(status int) bool {
 	return false
 }
 
-// outcome judges a result together with its exit code: a non-zero exit fails the step whatever was said.
-func (s *Session) outcome(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result, exit int) (lattice.Outcome, error) {
-	s.unspill(ctx, c, &res)
+// judgeResult converts a result and its exit code to an outcome: a non-zero exit code fails the step in any case.
+func (s *Session) judgeResult(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result, exit int) (lattice.Outcome, error) {
+	s.inlineSpilled(ctx, c, &res)
 	switch {
 	case res.OK && res.Waiting != nil && exit == protocol.ExitWaiting && seen.waiting != nil:
-		return s.suspended(ctx, c, seen, res)
+		return s.acceptWaiting(ctx, c, seen, res)
 	case res.OK && res.Waiting == nil && exit == protocol.ExitOK:
 		return lattice.Outcome{Kind: lattice.Finished, Result: res}, nil
 	case !res.OK && exit != protocol.ExitOK && res.Error != nil:
@@ -266,14 +266,14 @@ func (s *Session) outcome(ctx context.Context, c lattice.Call, seen *observer, r
 	case res.Waiting != nil:
 		said = "that it waits"
 	}
-	return failure(c, ir.FailTool, exit, "exit_mismatch", fmt.Sprintf("%s said %s and ended with exit code %d", c.Skill, said, exit)), nil
+	return failedOutcome(c, ir.FailTool, exit, "exit_mismatch", fmt.Sprintf("%s said %s and ended with exit code %d", c.Skill, said, exit)), nil
 }
 
-// suspended accepts WAITING only with a checkpoint that exists; where the sprite could not make one, it is made here.
-func (s *Session) suspended(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result) (lattice.Outcome, error) {
+// acceptWaiting accepts WAITING only with a checkpoint that exists. If the sprite could not take one, acceptWaiting takes it.
+func (s *Session) acceptWaiting(ctx context.Context, c lattice.Call, seen *observer, res protocol.Result) (lattice.Outcome, error) {
 	known, err := s.host.Checkpoints(ctx, c.Sprite)
 	if err != nil {
-		return lattice.Outcome{}, final(fmt.Errorf("list checkpoints of sprite %s: %w", c.Sprite, err), "the sprite was removed")
+		return lattice.Outcome{}, asRefusal(fmt.Errorf("list checkpoints of sprite %s: %w", c.Sprite, err), "the sprite was removed")
 	}
 	waiting := *res.Waiting
 	found := false
@@ -281,9 +281,9 @@ func (s *Session) suspended(ctx context.Context, c lattice.Call, seen *observer,
 		found = found || cp.ID == waiting.CheckpointID && cp.ID != sprites.Current
 	}
 	if !found {
-		cp, err := s.checkpoint(ctx, c.Sprite, "waiting: "+brief(waiting.Reason), s.host.CheckpointDurable)
+		cp, err := s.takeCheckpoint(ctx, c.Sprite, "waiting: "+summarize(waiting.Reason), s.host.CheckpointDurable)
 		if err != nil {
-			return lattice.Outcome{}, final(fmt.Errorf("checkpoint sprite %s: %w", c.Sprite, err), "the sprite was removed")
+			return lattice.Outcome{}, asRefusal(fmt.Errorf("checkpoint sprite %s: %w", c.Sprite, err), "the sprite was removed")
 		}
 		waiting.CheckpointID = cp.ID
 	}
@@ -291,8 +291,8 @@ func (s *Session) suspended(ctx context.Context, c lattice.Call, seen *observer,
 	return lattice.Outcome{Kind: lattice.Suspended, Result: res, Exit: protocol.ExitWaiting, Request: seen.request}, nil
 }
 
-// brief is the beginning of what a sprite said, in one line: hosts refuse long comments, and people see them.
-func brief(text string) string {
+// summarize returns the beginning of a text of a sprite on one line, for comments, which hosts bound.
+func summarize(text string) string {
 	const most = 200
 	line := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -306,8 +306,8 @@ func brief(text string) string {
 	return line
 }
 
-// failure makes the outcome of a call that ended without a usable word of its own.
-func failure(c lattice.Call, kind string, exit int, code, message string) lattice.Outcome {
+// failedOutcome returns the outcome of a call that ended without a usable result.
+func failedOutcome(c lattice.Call, kind string, exit int, code, message string) lattice.Outcome {
 	return lattice.Outcome{Kind: lattice.Finished, Exit: exit, Failure: kind, Result: protocol.Result{
 		Skill: c.Skill, Error: &protocol.Fault{Code: code, Message: message}}}
 }

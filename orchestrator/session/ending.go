@@ -24,7 +24,7 @@ const (
 	maxAttach = 8
 )
 
-// process is what is known of the process of a call whose stream was lost.
+// process describes the process of a call whose stream was lost.
 type process struct {
 	id    string // of its session, "" when that was never named
 	heard bool   // it said something, so its input had arrived
@@ -37,9 +37,9 @@ type found struct {
 	kit bool
 }
 
-// processes lists what runs of a call's skill in its sprite, the processes of other calls under way excepted. A sprite
+// listProcesses lists what runs of a call's skill in its sprite, the processes of other calls under way excepted. A sprite
 // belongs to one run: they are the call's own, whichever connection started them, or left over from calls before.
-func (s *Session) processes(ctx context.Context, c lattice.Call, known process) ([]found, error) {
+func (s *Session) listProcesses(ctx context.Context, c lattice.Call, known process) ([]found, error) {
 	leave, err := s.roster.enter(ctx, c.Sprite)
 	if err != nil {
 		return nil, err
@@ -47,73 +47,73 @@ func (s *Session) processes(ctx context.Context, c lattice.Call, known process) 
 	all, err := s.host.Sessions(ctx, c.Sprite)
 	leave()
 	if err != nil {
-		return nil, final(fmt.Errorf("look for %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
+		return nil, asRefusal(fmt.Errorf("look for %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
 	}
 	var out []found
 	for _, p := range all {
 		is := found{p.ID, isKit(p.Command)}
-		if !p.TTY && !s.roster.others(p.ID, c.ID) && (runs(p.Command, c.Skill) || p.ID == known.id || known.kit && is.kit) {
+		if !p.TTY && !s.roster.belongsToOther(p.ID, c.ID) && (startedAs(p.Command, c.Skill) || p.ID == known.id || known.kit && is.kit) {
 			out = append(out, is)
 		}
 	}
 	return out, nil
 }
 
-// runs tells from its command line whether a process was started as a skill; see program.
-func runs(command, skill string) bool {
+// startedAs reports whether a command line is that of a skill; see skillCommand.
+func startedAs(command, skill string) bool {
 	words := strings.Fields(command)
 	return len(words) > 0 && path.Base(words[0]) == skill || len(words) > 1 && path.Base(words[0]) == "spritekit" && words[1] == skill
 }
 
-// stop ends the process of a call that nobody follows any more: closing its stream alone would leave it running. It
+// stopProcess ends the process of a call that nobody follows any more: closing its stream alone would leave it running. It
 // works when ctx has ended, too. A host that cannot be asked ends the process itself, later.
-func (s *Session) stop(ctx context.Context, c lattice.Call, known process) {
+func (s *Session) stopProcess(ctx context.Context, c lattice.Call, known process) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
-	all, err := s.processes(ctx, c, known)
+	all, err := s.listProcesses(ctx, c, known)
 	for _, p := range all {
-		err = errors.Join(err, s.kill(ctx, c, p.id))
+		err = errors.Join(err, s.killProcess(ctx, c, p.id))
 	}
 	if err != nil {
 		s.log.Warn().Str("run", c.RunID).Str("call", c.ID).Err(err).Msg("stop a skill")
 	}
 }
 
-func (s *Session) kill(ctx context.Context, c lattice.Call, id string) error {
+func (s *Session) killProcess(ctx context.Context, c lattice.Call, id string) error {
 	if err := s.host.Kill(ctx, c.Sprite, id, "TERM"); err != nil && !errors.Is(err, sprites.ErrNotFound) {
 		return fmt.Errorf("stop %s in sprite %s: %w", c.Skill, c.Sprite, err)
 	}
 	return nil
 }
 
-// settle finds out what became of a call whose stream was lost: it looks for the process and follows it to its end,
-// then has the outbox speak. When it returns, no process of the call runs any more. What can simply be done again is
+// settleLost finds out the outcome of a call whose stream was lost: it looks for the process and follows it to its end, then
+// reads the outbox. When it returns, no process of the call runs any more. What can simply be done again is
 // stopped instead of followed, and so is a process of which nothing was heard: it may wait for an input that was lost
 // on the way.
-func (s *Session) settle(ctx context.Context, c lattice.Call, seen *observer, known process) (lattice.Outcome, bool, error) {
-	bounded, cancel := deadline(ctx, c)
+func (s *Session) settleLost(ctx context.Context, c lattice.Call, seen *observer, known process) (lattice.Outcome, bool, error) {
+	bounded, cancel := withDeadline(ctx, c)
 	defer cancel()
 	for attempt := 1; ; attempt++ {
-		all, err := s.processes(ctx, c, known)
+		all, err := s.listProcesses(ctx, c, known)
 		if err != nil {
 			return lattice.Outcome{}, false, err
 		}
 		if len(all) == 0 {
-			return s.recover(ctx, c, seen)
+			return s.recoverOutcome(ctx, c, seen)
 		}
 		for _, p := range all {
 			if c.Class == manifests.ClassRead || !known.heard && !p.kit || attempt > maxAttach || bounded.Err() != nil {
-				if err := s.kill(ctx, c, p.id); err != nil {
+				if err := s.killProcess(ctx, c, p.id); err != nil {
 					return lattice.Outcome{}, false, err
 				}
 				continue
 			}
-			exit, err := s.follow(bounded, c, seen, p)
+			exit, err := s.followProcess(bounded, c, seen, p)
 			if ctx.Err() != nil {
 				return lattice.Outcome{}, false, ctx.Err()
 			}
-			if err == nil && adoptable(c, seen.result) {
-				out, err := s.judge(ctx, c, seen, exit)
+			if err == nil && isAdoptable(c, seen.result) {
+				out, err := s.judgeStream(ctx, c, seen, exit)
 				return out, err == nil, err
 			}
 			// Whether it ended, was gone or was lost again, the next listing tells.
@@ -121,9 +121,9 @@ func (s *Session) settle(ctx context.Context, c lattice.Call, seen *observer, kn
 	}
 }
 
-// adoptable judges the result line of a process that was followed after a cut. A failure may be the cut's own doing; and
+// isAdoptable judges the result line of a process that was followed after a cut. A failure may be the cut's own doing; and
 // of a resumed call, waiting may be the old word of its first half.
-func adoptable(c lattice.Call, res *protocol.Result) bool {
+func isAdoptable(c lattice.Call, res *protocol.Result) bool {
 	switch {
 	case res == nil:
 		return false
@@ -133,10 +133,10 @@ func adoptable(c lattice.Call, res *protocol.Result) bool {
 	return c.Resume == nil || res.Waiting == nil
 }
 
-// follow joins a process until it ends: what it said lately comes again, then what it says from now on. Its stdin is
+// followProcess joins a process until it ends: what it said lately comes again, then what it says from now on. Its stdin is
 // left open: an end would make half an input look whole. Only a kit, which takes whole lines, is told the end, so that it
 // ends after the call; the exit code is then the call's own.
-func (s *Session) follow(ctx context.Context, c lattice.Call, seen *observer, p found) (exit int, err error) {
+func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *observer, p found) (exit int, err error) {
 	pipe, open := io.Pipe()
 	defer open.CloseWithError(io.ErrClosedPipe)
 	var stdin io.Reader = pipe
@@ -145,7 +145,7 @@ func (s *Session) follow(ctx context.Context, c lattice.Call, seen *observer, p 
 	}
 	output := s.output(c.RunID)
 	fmt.Fprintf(output, "%s: the connection was lost; what it said lately comes again\n", c.Skill)
-	seen.again(s.cursor(c.Sprite).foreign)
+	seen.rereadStream(s.outboxCursor(c.Sprite).foreign)
 	stdout, feed := io.Pipe()
 	var group errgroup.Group
 	group.Go(func() (err error) {
@@ -154,19 +154,19 @@ func (s *Session) follow(ctx context.Context, c lattice.Call, seen *observer, p 
 		return err
 	})
 	if !p.kit {
-		seen.listen(stdout, output, func() {})
+		seen.readStdout(stdout, output, func() {})
 		return exit, group.Wait()
 	}
-	past := replay(c, seen, output, stdout)
+	past := readReplay(c, seen, output, stdout)
 	if err := group.Wait(); err != nil || past.exit == refused {
 		return 0, errors.Join(err, errNotBegun)
 	}
 	return past.exit, nil
 }
 
-// replay reads what a kit said lately, as far as it is about one call. The token that the call was sent with may have
+// readReplay reads what a kit said lately, as far as it is about one call. The token that the call was sent with may have
 // gone with another process of ours: what is read here counts as much as what the outbox holds, no more.
-func replay(c lattice.Call, seen *observer, output io.Writer, stdout *io.PipeReader) *turn {
+func readReplay(c lattice.Call, seen *observer, output io.Writer, stdout *io.PipeReader) *turn {
 	t := &turn{call: c, seen: seen, output: output, stays: make(chan struct{}), exit: refused}
 	scanner := protocol.NewScanner(stdout)
 	var rec protocol.Record
@@ -176,7 +176,7 @@ func replay(c lattice.Call, seen *observer, output io.Writer, stdout *io.PipeRea
 			return t
 		}
 		if rec.Kind == protocol.KindEvent && rec.Event.CallID == c.ID {
-			seen.take(rec.Event, rec.Problems)
+			seen.takeEvent(rec.Event, rec.Problems)
 		}
 		if rec.Kind != protocol.KindOutput {
 			continue
@@ -184,9 +184,9 @@ func replay(c lattice.Call, seen *observer, output io.Writer, stdout *io.PipeRea
 		line, ok := protocol.DecodeSessionLine(rec.Bytes)
 		switch {
 		case ok && line.Result != nil && line.Result.CallID == c.ID:
-			t.settle(line.Result)
+			t.settleResult(line.Result)
 		case ok && line.Output != nil && line.Output.CallID == c.ID:
-			t.print(*line.Output)
+			t.takeOutput(*line.Output)
 		}
 	}
 }

@@ -10,15 +10,15 @@ import (
 type feed struct {
 	more chan struct{} // holds a token when there may be something to read
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	lines [][]byte
 	over  bool
 }
 
 func newFeed() *feed { return &feed{more: make(chan struct{}, 1)} }
 
-// put adds a line with its end. After end it is dropped.
-func (f *feed) put(line []byte) {
+// putLine appends a line with its newline. After end it drops the line.
+func (f *feed) putLine(line []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.over {
@@ -27,7 +27,7 @@ func (f *feed) put(line []byte) {
 	}
 }
 
-// end lets the reader come to the end, after what was put before.
+// end ends the feed after the lines that were put before.
 func (f *feed) end() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

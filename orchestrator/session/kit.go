@@ -24,11 +24,11 @@ type kit struct {
 	stdin  *feed
 	cut    context.CancelFunc // gives the connection up
 	ended  chan struct{}      // closed when the process has ended, or is lost
-	// exit and err are what Exec said; read after ended.
+	// exit and err are the outcome of Exec; read after ended.
 	exit int
 	err  error
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	id     string     // of the host's session, "" while it is not known
 	ready  bool       // it has introduced itself
 	closed bool       // it takes no more calls
@@ -51,10 +51,10 @@ const (
 	kitGrace = time.Hour
 )
 
-// run is the kit's life.
+// run runs the kit's process and reads its stdout until it ends.
 func (k *kit) run(ctx context.Context) {
 	defer close(k.ended)
-	defer k.stdin.end() // nobody reads it any more
+	defer k.stdin.end() // it has no reader any more
 	named, ended, err := k.s.roster.begin(ctx, k.sprite, "session "+rand.Text())
 	if err != nil {
 		k.err = err
@@ -79,7 +79,7 @@ func (k *kit) run(ctx context.Context) {
 		})
 		feed.CloseWithError(io.EOF)
 	})
-	k.listen(stdout)
+	k.readStdout(stdout)
 	exec.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -87,28 +87,28 @@ func (k *kit) run(ctx context.Context) {
 	k.idle.Stop()
 }
 
-// listen hands what the process says to the calls that it is about.
-func (k *kit) listen(stdout *io.PipeReader) {
+// readStdout passes the records of the process to their calls.
+func (k *kit) readStdout(stdout *io.PipeReader) {
 	scanner := protocol.NewScanner(stdout)
 	var rec protocol.Record
 	for {
 		if err := scanner.Read(&rec); err != nil {
-			stdout.CloseWithError(err) // whoever writes on is not kept waiting
+			stdout.CloseWithError(err) // unblocks the writer
 			return
 		}
 		k.mu.Lock()
-		k.hear(&rec)
+		k.handleRecord(&rec)
 		k.mu.Unlock()
 	}
 }
 
-// hear takes one line. mu is held.
-func (k *kit) hear(rec *protocol.Record) {
+// handleRecord handles one line. It requires mu.
+func (k *kit) handleRecord(rec *protocol.Record) {
 	switch rec.Kind {
 	case protocol.KindEvent:
-		if t := k.of(rec.Event.CallID); t != nil {
+		if t := k.findTurn(rec.Event.CallID); t != nil {
 			t.seen.outbox = rec.Event.CallID == "" && len(k.live) > 1 // it may be another's
-			t.take(rec)
+			t.takeRecord(rec)
 			t.seen.outbox = false
 			return
 		}
@@ -121,19 +121,19 @@ func (k *kit) hear(rec *protocol.Record) {
 		case !ok:
 			fmt.Fprintf(k.output, "%s\n", rec.Bytes)
 		case line.Note != nil:
-			k.note(*line.Note)
+			k.handleNote(*line.Note)
 		case line.Output != nil:
 			if t := k.live[line.Output.CallID]; t != nil {
-				t.print(*line.Output)
+				t.takeOutput(*line.Output)
 			}
 		default:
-			k.result(line.Result)
+			k.handleResult(line.Result)
 		}
 	}
 }
 
-// of is the call that an event is attributed to: the one that it names, or one of those under way, which flags it.
-func (k *kit) of(id string) *turn {
+// findTurn returns the call of an event: the one that it names, else one of those in progress, which flags the event.
+func (k *kit) findTurn(id string) *turn {
 	if t := k.live[id]; t != nil {
 		return t
 	}
@@ -143,37 +143,37 @@ func (k *kit) of(id string) *turn {
 	return nil
 }
 
-func (k *kit) note(n protocol.SessionNote) {
+func (k *kit) handleNote(n protocol.SessionNote) {
 	switch n.Session {
 	case protocol.SessionReady:
 		k.ready = true
 	case protocol.SessionRefused:
 		if t := k.live[n.CallID]; t != nil { // another version: it does not understand what we ask
 			t.exit = refused
-			k.finish(t)
+			k.finishTurn(t)
 		}
 	}
 }
 
-// result ends a call. Only the kit's own process knows the token that the call was sent with: what else in the sprite
+// handleResult ends a call. Only the kit's own process knows the token that the call was sent with: what else in the sprite
 // writes to its stdout cannot end a call.
-func (k *kit) result(r *protocol.SessionResult) {
+func (k *kit) handleResult(r *protocol.SessionResult) {
 	t := k.live[r.CallID]
 	if t == nil || t.token != r.Token {
 		fmt.Fprintf(k.output, "sprite %s: a result came that no call waits for\n", k.sprite)
 		return
 	}
-	t.settle(r)
-	k.finish(t)
+	t.settleResult(r)
+	k.finishTurn(t)
 }
 
-// finish ends a turn. mu is held.
-func (k *kit) finish(t *turn) {
-	k.forget(t)
+// finishTurn ends a turn. It requires mu.
+func (k *kit) finishTurn(t *turn) {
+	k.forgetTurn(t)
 	close(t.done)
 }
 
-func (k *kit) forget(t *turn) {
+func (k *kit) forgetTurn(t *turn) {
 	delete(k.live, t.call.ID)
 	if t.limit != nil {
 		t.limit.Stop()
@@ -183,18 +183,18 @@ func (k *kit) forget(t *turn) {
 	}
 }
 
-// kill ends a kit that does not end by itself, with all that it does.
-func (k *kit) kill(c lattice.Call) {
+// killProcess kills a kit that does not end by itself, with its calls.
+func (k *kit) killProcess(c lattice.Call) {
 	k.mu.Lock()
 	k.closed = true
 	k.mu.Unlock()
-	k.s.drop(k)
+	k.s.dropKit(k)
 	k.cut()
 	<-k.ended
-	k.s.stop(context.Background(), c, process{kit: true})
+	k.s.stopProcess(context.Background(), c, process{kit: true})
 }
 
-// close has the kit take no more calls, and end after those under way. It reports whether there are any.
+// close makes the kit refuse new calls and end after those in progress. It reports whether there are any.
 func (k *kit) close() (busy bool) {
 	k.mu.Lock()
 	k.closed = true
@@ -205,8 +205,8 @@ func (k *kit) close() (busy bool) {
 	return busy
 }
 
-// end lets the kit come to its end, which the calls under way delay, and reports whether it has.
-func (k *kit) end(ctx context.Context, patience time.Duration) bool {
+// awaitEnd waits for the end of the kit, which calls in progress delay, and reports whether it has ended.
+func (k *kit) awaitEnd(ctx context.Context, patience time.Duration) bool {
 	if busy := k.close(); busy {
 		return true // the last call's end is its end
 	}

@@ -17,9 +17,9 @@ func isKit(command string) bool {
 	return len(words) > 1 && path.Base(words[0]) == path.Base(kitCommand[0]) && words[1] == kitCommand[1]
 }
 
-// joins reports whether a call may share a process. Secrets are handed over in the environment of a process of the
+// joinsKit reports whether a call may share a process. Secrets are handed over in the environment of a process of the
 // call's own, and what is no JSON object is for the skill to refuse.
-func (s *Session) joins(c lattice.Call) bool {
+func (s *Session) joinsKit(c lattice.Call) bool {
 	if c.Skill == "agent.run" || !bytes.HasPrefix(c.Input, []byte("{")) || !json.Valid(c.Input) {
 		return false
 	}
@@ -55,13 +55,13 @@ func (s *Session) kitFor(c lattice.Call) *kit {
 	s.running.Go(func() {
 		defer cut()
 		k.run(ctx)
-		s.drop(k)
+		s.dropKit(k)
 	})
 	return k
 }
 
-// drop forgets a kit that takes no more calls.
-func (s *Session) drop(k *kit) {
+// dropKit forgets a kit that refuses new calls.
+func (s *Session) dropKit(k *kit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kits[k.sprite] == k {
@@ -76,11 +76,11 @@ func (s *Session) refuseKits(sprite string) {
 	s.alone[sprite] = true
 }
 
-// retire ends a kit: its calls come to their end, then the process. One that does not end is killed.
-func (s *Session) retire(ctx context.Context, k *kit) {
-	s.drop(k)
-	if !k.end(ctx, s.grace) {
-		k.kill(lattice.Call{Sprite: k.sprite})
+// retireKit ends a kit: first its calls end, then the process. It kills a process that does not end.
+func (s *Session) retireKit(ctx context.Context, k *kit) {
+	s.dropKit(k)
+	if !k.awaitEnd(ctx, s.grace) {
+		k.killProcess(lattice.Call{Sprite: k.sprite})
 	}
 }
 
@@ -91,7 +91,7 @@ func (s *Session) Rest(ctx context.Context, sprite string) {
 	k := s.kits[sprite]
 	s.mu.Unlock()
 	if k != nil {
-		s.retire(ctx, k)
+		s.retireKit(ctx, k)
 	}
 }
 
@@ -105,7 +105,7 @@ func (s *Session) Close() {
 	}
 	s.mu.Unlock()
 	for _, k := range all {
-		s.retire(context.Background(), k)
+		s.retireKit(context.Background(), k)
 	}
 	s.running.Wait()
 }

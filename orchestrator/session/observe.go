@@ -16,7 +16,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// observer collects what one call says, from its stream and from the outbox, each event once.
+// observer collects the events of one call, from its stream and from the outbox, each event once.
 type observer struct {
 	call   lattice.Call
 	issued func() map[string]bool // ids of the run's calls; asked for when a stranger speaks
@@ -53,14 +53,14 @@ func digestOf(key string) digest {
 	return digest(sum[:len(digest{})])
 }
 
-// budget is what may still be handed on.
+// budget is the remaining allowance of events.
 type budget struct {
 	events, bytes int
 	full          bool // something was left out
 }
 
-// holds reports whether an event of size bytes may be handed on, and remembers one that may not.
-func (b *budget) holds(size int) bool {
+// hasRoom reports whether an event of size bytes may be passed on, and records if it may not.
+func (b *budget) hasRoom(size int) bool {
 	ok := b.events > 0 && b.bytes >= size
 	b.full = b.full || !ok
 	return ok
@@ -68,15 +68,15 @@ func (b *budget) holds(size int) bool {
 
 func (b *budget) spend(size int) { b.events, b.bytes = b.events-1, b.bytes-size }
 
-// begin forgets what an earlier dispatch of the call said: it must neither end nor complete the one that starts now.
-func (o *observer) begin() {
+// reset forgets what an earlier dispatch of the call said: it must neither end nor complete the one that starts now.
+func (o *observer) reset() {
 	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
 	o.late, o.long = false, false
 	o.question, o.inKit, o.sole = nil, false, nil
 }
 
-func (s *Session) observe(c lattice.Call, event func(lattice.Event)) *observer {
-	known := s.cursor(c.Sprite).foreign
+func (s *Session) newObserver(c lattice.Call, event func(lattice.Event)) *observer {
+	known := s.outboxCursor(c.Sprite).foreign
 	return &observer{
 		call: c, issued: sync.OnceValue(func() map[string]bool { return s.issued(c.RunID) }), event: event,
 		seen: map[digest]bool{}, known: known, foreign: maps.Clone(known), own: s.budget, others: s.budget, grace: s.grace,
@@ -86,31 +86,31 @@ func (s *Session) observe(c lattice.Call, event func(lattice.Event)) *observer {
 // reread begins another source of the same events, whose part that came before holds the known ones.
 func (o *observer) reread(known map[digest]int) { o.known, o.foreign = known, maps.Clone(known) }
 
-// again begins another reading of the stream. What it said before counts no more, but for the events handed on.
-func (o *observer) again(known map[digest]int) {
+// rereadStream begins another reading of the stream. What it said before counts no more, but for the events handed on.
+func (o *observer) rereadStream(known map[digest]int) {
 	o.result = nil
 	o.reread(known)
 }
 
-// listen takes the records of a stdout stream until it ends, and calls heard after each.
-func (o *observer) listen(stdout *io.PipeReader, output io.Writer, heard func()) {
+// readStdout takes the records of a stdout stream until it ends, and calls heard after each.
+func (o *observer) readStdout(stdout *io.PipeReader, output io.Writer, heard func()) {
 	scanner := protocol.NewScanner(stdout)
 	var rec protocol.Record
 	for {
 		if err := scanner.Read(&rec); err != nil {
-			stdout.CloseWithError(err) // whoever writes on is not kept waiting
+			stdout.CloseWithError(err) // unblocks the writer
 			return
 		}
-		o.record(&rec, output)
+		o.handleRecord(&rec, output)
 		heard()
 	}
 }
 
-// record takes one record of the stdout stream. What is no event goes to output, except the result line.
-func (o *observer) record(rec *protocol.Record, output io.Writer) {
+// handleRecord handles one record of the stdout stream. Lines other than events and the result go to output.
+func (o *observer) handleRecord(rec *protocol.Record, output io.Writer) {
 	switch rec.Kind {
 	case protocol.KindEvent:
-		o.take(rec.Event, rec.Problems)
+		o.takeEvent(rec.Event, rec.Problems)
 	case protocol.KindWarning:
 		o.long = o.long || rec.Code == protocol.WarnLineCut
 		fmt.Fprintf(output, "%s: stdout line %d: %s: %s\n", o.call.Skill, rec.Line, rec.Code, rec.Detail)
@@ -124,7 +124,7 @@ func (o *observer) record(rec *protocol.Record, output io.Writer) {
 	}
 }
 
-// Flags of events that the call at hand may not have said, or said in the form of old.
+// Flags of events that may not be the call's own, or that are in the legacy form.
 const (
 	FlagNoCallID = "no_call_id"
 	FlagLegacy   = "legacy"
@@ -136,8 +136,8 @@ func Declares(flags []string) bool {
 	return !slices.ContainsFunc(flags, func(f string) bool { return f != FlagNoCallID && f != FlagLegacy })
 }
 
-// take attributes an event, notes what the call's outcome depends on, and hands it on once.
-func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
+// takeEvent attributes an event, records its effect on the outcome of the call, and passes it on once.
+func (o *observer) takeEvent(e protocol.Event, problems []protocol.Problem) {
 	ev := lattice.Event{Sprite: o.call.Sprite, CallID: e.CallID, Event: e, Problems: problems}
 	// The envelope of the protocol has no call id: on the stream of the exec that is open such an event is this call's.
 	mine := e.CallID == o.call.ID || e.CallID == "" && !o.outbox
@@ -157,21 +157,21 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	if e.Legacy || asked {
 		ev.Flags = append(ev.Flags, FlagLegacy)
 	}
-	ev.Problems = append(ev.Problems, o.strangers(e)...)
+	ev.Problems = append(ev.Problems, o.foreignClaims(e)...)
 	if asked && len(ev.Problems) == 0 && o.question == nil && mine {
 		o.question = &question
 	}
-	if len(ev.Problems) == 0 && mine && (e.CallID != "" || !isResult(e)) && o.note(e) {
+	if len(ev.Problems) == 0 && mine && (e.CallID != "" || !isResult(e)) && o.noteOutcome(e) {
 		return // the call's own result; the journal holds it as a fact
 	}
 	left := &o.others
 	if e.CallID == o.call.ID {
 		left = &o.own
 	}
-	if !left.holds(len(e.Payload)) {
+	if !left.hasRoom(len(e.Payload)) {
 		return
 	}
-	ev.Dedupe = o.key(e)
+	ev.Dedupe = o.dedupeKey(e)
 	if id := digestOf(ev.Dedupe); !o.seen[id] {
 		o.seen[id] = true
 		left.spend(len(e.Payload))
@@ -182,23 +182,23 @@ func (o *observer) take(e protocol.Event, problems []protocol.Problem) {
 	}
 }
 
-// skips reports that a line of the outbox cannot matter any more: nothing more is handed on, and the line does not name
+// mustSkip reports that a line of the outbox cannot matter any more: nothing more is handed on, and the line does not name
 // the call, whose outcome may yet depend on what it says. Reading a flood is cheap thereby.
-func (o *observer) skips(line []byte) bool {
+func (o *observer) mustSkip(line []byte) bool {
 	return o.others.full && !bytes.Contains(line, []byte(o.call.ID))
 }
 
-// tell says on output that events were left out.
-func (o *observer) tell(output io.Writer) {
+// reportDropped writes to output that events were left out.
+func (o *observer) reportDropped(output io.Writer) {
 	if o.own.full || o.others.full {
 		fmt.Fprintf(output, "%s said more events than one call may; the rest are in %s of sprite %s\n", o.call.Skill, protocol.OutboxFile, o.call.Sprite)
 	}
 }
 
-// key makes the dedupe key of an event within its sprite. Equal events without an id are told apart by counting them
+// dedupeKey makes the dedupe key of an event within its sprite. Equal events without an id are told apart by counting them
 // over the whole outbox, so that reading it again gives the same keys. Those without an instant either are counted per
 // call: two calls that say the same word have said it twice.
-func (o *observer) key(e protocol.Event) string {
+func (o *observer) dedupeKey(e protocol.Event) string {
 	key := protocol.DedupeKey(e)
 	if e.EventID != "" {
 		return key
@@ -211,8 +211,8 @@ func (o *observer) key(e protocol.Event) string {
 	return key + "/" + cmp.Or(e.CallID, o.call.ID) + "/" + strconv.Itoa(o.foreign[id]-o.known[id])
 }
 
-// strangers names an event's claims to be another sprite's or work item's; it is never rerouted.
-func (o *observer) strangers(e protocol.Event) []protocol.Problem {
+// foreignClaims returns problems for an event that claims to be of another sprite or work item. Such events are not rerouted.
+func (o *observer) foreignClaims(e protocol.Event) []protocol.Problem {
 	var out []protocol.Problem
 	if e.SpriteID != "" && e.SpriteID != o.call.Sprite {
 		out = append(out, protocol.Problem{Pointer: "/sprite_id", Message: "names another sprite than the one that said it"})
@@ -227,7 +227,7 @@ func (o *observer) strangers(e protocol.Event) []protocol.Problem {
 const resultKind = "result"
 
 func isResult(e protocol.Event) bool {
-	if e.Legacy { // an old event of that type is no record of ours
+	if e.Legacy { // spritekit does not write legacy events
 		return false
 	}
 	payload, err := e.Open()
@@ -235,8 +235,8 @@ func isResult(e protocol.Event) bool {
 	return err == nil && ok && info.Kind == resultKind
 }
 
-// note keeps what the outcome of the call depends on; it reports whether e is the call's result record.
-func (o *observer) note(e protocol.Event) bool {
+// noteOutcome keeps what the outcome of the call depends on; it reports whether e is the call's result record.
+func (o *observer) noteOutcome(e protocol.Event) bool {
 	payload, err := e.Open()
 	if err != nil || e.Legacy {
 		return false

@@ -28,7 +28,7 @@ type cursor struct {
 	covered int64
 }
 
-func (s *Session) cursor(sprite string) cursor {
+func (s *Session) outboxCursor(sprite string) cursor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.cursors[sprite]
@@ -38,16 +38,16 @@ func (s *Session) cursor(sprite string) cursor {
 	return at
 }
 
-// forget drops what is known of a sprite's outbox; a restore puts older bytes in its place.
-func (s *Session) forget(sprite string) {
+// forgetOutbox drops what is known of a sprite's outbox; a restore puts older bytes in its place.
+func (s *Session) forgetOutbox(sprite string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.cursors, sprite)
 }
 
-// reconcile hands on every event of the outbox that the stream did not show. A missing outbox is an empty one.
-func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer) error {
-	at := s.cursor(c.Sprite)
+// reconcileOutbox hands on every event of the outbox that the stream did not show. A missing outbox is an empty one.
+func (s *Session) reconcileOutbox(ctx context.Context, c lattice.Call, seen *observer) error {
+	at := s.outboxCursor(c.Sprite)
 	body, err := s.host.ReadFrom(ctx, c.Sprite, workspace+"/"+protocol.OutboxFile, at.offset-at.length)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -57,7 +57,7 @@ func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer)
 		return nil
 	}
 	if err != nil {
-		return final(fmt.Errorf("read outbox of sprite %s: %w", c.Sprite, err), "the sprite was removed")
+		return asRefusal(fmt.Errorf("read outbox of sprite %s: %w", c.Sprite, err), "the sprite was removed")
 	}
 	seen.reread(at.foreign)
 	seen.outbox = true
@@ -68,8 +68,8 @@ func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer)
 		return fmt.Errorf("read outbox of sprite %s: %w", c.Sprite, err)
 	}
 	if !same { // not the outbox we knew: dedupe keys make reading it from the start harmless
-		s.forget(c.Sprite)
-		return s.reconcile(ctx, c, seen)
+		s.forgetOutbox(c.Sprite)
+		return s.reconcileOutbox(ctx, c, seen)
 	}
 	seen.reread(next.foreign) // what comes is counted on top of it
 	next.covered = next.offset
@@ -79,9 +79,9 @@ func (s *Session) reconcile(ctx context.Context, c lattice.Call, seen *observer)
 	return nil
 }
 
-// covers reports whether the outbox holds nothing but what complete streams have shown, up to the call's result. It takes
+// isCovered reports whether the outbox holds nothing but what complete streams have shown, up to the call's result. It takes
 // the sprite's word for that: one that lies leaves out events of its own.
-func (s *Session) covers(c lattice.Call, seen *observer) bool {
+func (s *Session) isCovered(c lattice.Call, seen *observer) bool {
 	if seen.sole == nil {
 		return false
 	}
@@ -96,7 +96,7 @@ func (s *Session) covers(c lattice.Call, seen *observer) bool {
 	return true
 }
 
-// readOutbox reads lines from the last known one on. same is false when that line is not what it was.
+// readOutbox reads the lines from the last known one on. same is false if that line has changed.
 func readOutbox(r io.Reader, at cursor, seen *observer, output io.Writer) (next cursor, same bool, err error) {
 	next = at
 	lines := bufio.NewReaderSize(r, 64<<10)
@@ -120,13 +120,13 @@ func readOutbox(r io.Reader, at cursor, seen *observer, output io.Writer) (next 
 			continue
 		}
 		next = cursor{offset: offset, length: size, sum: sum}
-		if seen.skips(line) {
+		if seen.mustSkip(line) {
 			continue
 		}
 		e, problems, ok := protocol.Decode(line)
 		switch {
 		case ok:
-			seen.take(e, problems)
+			seen.takeEvent(e, problems)
 		case size > protocol.MaxLine+1:
 			fmt.Fprintf(output, "outbox: the line at offset %d is too long to be read: %d bytes, sha256 %x\n", offset-size, size, sum)
 		case len(bytes.TrimSpace(line)) > 0:
@@ -159,7 +159,7 @@ func readLine(r *bufio.Reader) (line []byte, size int64, sum [sha256.Size]byte, 
 	}
 }
 
-// notAFile tells an answer about what lies in the outbox's place from one that a later try may change.
+// notAFile reports whether an error says that the outbox is not a regular file, which a repetition does not change.
 func notAFile(err error) bool {
 	var refused *sprites.APIError
 	return errors.As(err, &refused) && refused.Code != "" && refused.Path != "" && refused.Status >= 400 && refused.Status < 500

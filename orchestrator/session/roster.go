@@ -21,7 +21,7 @@ func newRoster() *roster {
 // maxUnnamed bounds how long a beginning process keeps others from being listed: not every host names its sessions.
 const maxUnnamed = 10 * time.Second
 
-// enter waits until no process begins and none are listed in sprite.
+// enter waits until no process is being started or listed in sprite.
 func (r *roster) enter(ctx context.Context, sprite string) (leave func(), err error) {
 	r.mu.Lock()
 	door := r.doors[sprite]
@@ -61,8 +61,8 @@ func (r *roster) begin(ctx context.Context, sprite, call string) (named func(id 
 	}, nil
 }
 
-// others reports whether a process belongs to another call than this one.
-func (r *roster) others(process, call string) bool {
+// belongsToOther reports whether a process belongs to a call other than this one.
+func (r *roster) belongsToOther(process, call string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	owner, ok := r.calls[process]

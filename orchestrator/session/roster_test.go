@@ -26,7 +26,7 @@ func TestRoster(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		listed <- r.others("7", "call_b") && !r.others("7", "call_a") && !r.others("8", "call_b")
+		listed <- r.belongsToOther("7", "call_b") && !r.belongsToOther("7", "call_a") && !r.belongsToOther("8", "call_b")
 		leave()
 	}()
 	if leave, err := r.enter(t.Context(), "another"); err != nil {
@@ -44,7 +44,7 @@ func TestRoster(t *testing.T) {
 		t.Error("the process of call_a is not told from those of others")
 	}
 	ended()
-	if r.others("7", "call_b") {
+	if r.belongsToOther("7", "call_b") {
 		t.Error("the process of a call that has ended still belongs to it")
 	}
 	if _, ended, err := r.begin(t.Context(), "s", "call_c"); err != nil {

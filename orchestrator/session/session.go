@@ -44,7 +44,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Host is what a session needs of the Sprites API; *sprites.Client is one. Exec returns *sprites.LostError when the
+// Host is the part of the Sprites API that a session needs; *sprites.Client implements it. Exec returns *sprites.LostError when the
 // stream ended without an exit code.
 type Host interface {
 	Exec(ctx context.Context, sprite string, e sprites.Exec) (exit int, err error)
@@ -59,7 +59,7 @@ type Host interface {
 	Restore(ctx context.Context, sprite, id string) error
 }
 
-// liveHost is a Host that says what it can do besides.
+// liveHost is a Host that reports its capabilities.
 type liveHost interface{ Offers(capability string) bool }
 
 // Session drives calls on one host. It is safe for concurrent use. In one sprite the engine runs calls at once only when
@@ -80,7 +80,7 @@ type Session struct {
 
 	running sync.WaitGroup // the kits
 
-	mu       sync.Mutex        // guards what follows
+	mu       sync.Mutex        // guards the fields below
 	cursors  map[string]cursor // by sprite
 	equipped map[string]bool   // sprites that Equip has seen to
 	kits     map[string]*kit   // by sprite
@@ -92,7 +92,7 @@ type Session struct {
 type Options struct {
 	Log     zerolog.Logger
 	Output  func(run string) io.Writer
-	Secrets func(run, sprite string) []string // what agents of a run see besides, KEY=VALUE
+	Secrets func(run, sprite string) []string // additional variables of a run's agents, KEY=VALUE
 	Issued  func(run string) map[string]bool
 	// Equip makes sure that a sprite has its skills; nil where the host sees to that. It is asked before a sprite's first
 	// call, and again after a restore, which may have taken them away, and after a call whose skill was missing.
@@ -142,24 +142,24 @@ const workspace = "/workspace"
 
 // Checkpoint takes a boundary of sprite. The pair's Seq is left to the caller, who knows the journal.
 func (s *Session) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
-	return s.boundary(ctx, sprite, s.host.Checkpoint)
+	return s.takeBoundary(ctx, sprite, s.host.Checkpoint)
 }
 
 // CheckpointDurable is Checkpoint that returns when the checkpoint survives a loss of power, where the host can tell.
 func (s *Session) CheckpointDurable(ctx context.Context, sprite string) (lattice.Pair, error) {
-	return s.boundary(ctx, sprite, s.host.CheckpointDurable)
+	return s.takeBoundary(ctx, sprite, s.host.CheckpointDurable)
 }
 
 // taker is a way to take a checkpoint.
 type taker func(ctx context.Context, sprite, comment string) (sprites.Checkpoint, error)
 
-func (s *Session) boundary(ctx context.Context, sprite string, take taker) (lattice.Pair, error) {
+func (s *Session) takeBoundary(ctx context.Context, sprite string, take taker) (lattice.Pair, error) {
 	if live, ok := s.host.(liveHost); !ok || !live.Offers(sprites.LiveCheckpoints) {
 		s.Rest(ctx, sprite)
 	}
-	cp, err := s.checkpoint(ctx, sprite, BoundaryComment, take)
+	cp, err := s.takeCheckpoint(ctx, sprite, BoundaryComment, take)
 	if err != nil {
-		return lattice.Pair{}, final(fmt.Errorf("checkpoint sprite %s: %w", sprite, err), "the sprite was removed")
+		return lattice.Pair{}, asRefusal(fmt.Errorf("checkpoint sprite %s: %w", sprite, err), "the sprite was removed")
 	}
 	return lattice.Pair{Sprite: sprite, CheckpointID: cp.ID, Durable: cp.Durable}, nil
 }
@@ -167,11 +167,12 @@ func (s *Session) boundary(ctx context.Context, sprite string, take taker) (latt
 // BoundaryComment is how the comments of boundaries begin.
 const BoundaryComment = "boundary"
 
-// maxCheckpoints is how often a checkpoint is asked for that nobody can say was taken.
+// maxCheckpoints bounds the requests for a checkpoint whose replies are lost.
 const maxCheckpoints = 3
 
-// checkpoint takes one checkpoint. Where the answer was lost it looks for it, by its comment, before it asks again.
-func (s *Session) checkpoint(ctx context.Context, sprite, comment string, take taker) (sprites.Checkpoint, error) {
+// takeCheckpoint takes one checkpoint. If the reply is lost it looks for the checkpoint by its comment before it repeats the
+// request.
+func (s *Session) takeCheckpoint(ctx context.Context, sprite, comment string, take taker) (sprites.Checkpoint, error) {
 	comment += " #" + rand.Text()[:8]
 	for attempt := 1; ; attempt++ {
 		cp, err := take(ctx, sprite, comment)
@@ -190,7 +191,7 @@ func (s *Session) checkpoint(ctx context.Context, sprite, comment string, take t
 	}
 }
 
-// Equip makes sure that a sprite is fit for calls; what was seen to once is not looked at again.
+// Equip makes sure that a sprite is ready for calls. It inspects each sprite once.
 func (s *Session) Equip(ctx context.Context, sprite string) error {
 	s.mu.Lock()
 	done := s.equipped[sprite]
@@ -219,31 +220,31 @@ func (s *Session) unequip(sprite string) {
 func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
 	s.Forget(ctx, sprite)
 	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {
-		return final(fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err), "the sprite or that checkpoint was removed")
+		return asRefusal(fmt.Errorf("restore sprite %s to %s: %w", sprite, to.CheckpointID, err), "the sprite or that checkpoint was removed")
 	}
 	return nil
 }
 
-// Forget drops what is known of a sprite that is about to be made again.
+// Forget drops the state of a sprite that is about to be made again.
 func (s *Session) Forget(ctx context.Context, sprite string) {
 	s.Rest(ctx, sprite)
-	s.forget(sprite)
+	s.forgetOutbox(sprite)
 	s.unequip(sprite)
 }
 
-// CodeSpriteGone is the code of a refusal because a sprite, or what was looked for in it, is not there any more.
+// CodeSpriteGone is the code of a refusal because a sprite, or a file in it, does not exist any more.
 const CodeSpriteGone = "sprite_gone"
 
-// final makes an error that no retry can mend a refusal that says why.
-func final(err error, why string) error {
+// asRefusal converts an error that a retry cannot repair to a refusal.
+func asRefusal(err error, why string) error {
 	if !errors.Is(err, sprites.ErrNotFound) {
 		return err
 	}
 	return &lattice.Refusal{Fault: protocol.Fault{Code: CodeSpriteGone, Message: err.Error() + "; " + why}}
 }
 
-// env is the context of a call for the skill (DESIGN 12), on top of the sprite's own environment.
-func (s *Session) env(c lattice.Call) []string {
+// callEnv returns the variables with the context of a call (DESIGN 12), in addition to the sprite's own environment.
+func (s *Session) callEnv(c lattice.Call) []string {
 	env := []string{
 		"LATTICE_SPRITE_ID=" + c.Sprite,
 		"LATTICE_WORK_ITEM_ID=" + c.WorkItem,
@@ -258,16 +259,16 @@ func (s *Session) env(c lattice.Call) []string {
 	return env
 }
 
-// deadline bounds a call; the skill's own timeouts are shorter.
-func deadline(ctx context.Context, c lattice.Call) (context.Context, context.CancelFunc) {
+// withDeadline bounds a call. The skill's own timeouts are shorter.
+func withDeadline(ctx context.Context, c lattice.Call) (context.Context, context.CancelFunc) {
 	if c.TimeoutS <= 0 {
 		return context.WithCancel(ctx)
 	}
-	return context.WithTimeout(ctx, timeout(c))
+	return context.WithTimeout(ctx, callTimeout(c))
 }
 
-// timeout is how long a call may take, a year at the most: manifests name any number.
-func timeout(c lattice.Call) time.Duration {
+// callTimeout returns the time limit of a call, at most a year, because manifests may name any number.
+func callTimeout(c lattice.Call) time.Duration {
 	const year = 365 * 24 * time.Hour
 	return time.Duration(min(c.TimeoutS, year.Seconds()) * float64(time.Second))
 }

@@ -33,9 +33,9 @@ type turn struct {
 // refused stands for the exit code of a call that was not taken.
 const refused = -1
 
-// settle takes the result line. Where there was no result it is the kit's own word, and what a process of the call's own
+// settleResult takes the result line. Where there was no result it is the kit's own word, and what a process of the call's own
 // would have told is left: its exit code.
-func (t *turn) settle(r *protocol.SessionResult) {
+func (t *turn) settleResult(r *protocol.SessionResult) {
 	t.exit = r.Exit
 	t.seen.sole = r.Outbox
 	switch e := r.Error; {
@@ -46,17 +46,17 @@ func (t *turn) settle(r *protocol.SessionResult) {
 	}
 }
 
-// take hands an event on, and begins to count the time of a call that goes on after WAITING.
-func (t *turn) take(rec *protocol.Record) {
-	t.seen.take(rec.Event, rec.Problems)
+// takeRecord hands an event on, and begins to count the time of a call that goes on after WAITING.
+func (t *turn) takeRecord(rec *protocol.Record) {
+	t.seen.takeEvent(rec.Event, rec.Problems)
 	if t.seen.waiting != nil && t.limit == nil && t.done != nil {
 		t.limit = time.AfterFunc(t.seen.grace, func() { close(t.stays) })
 	}
 }
 
-// print takes what a call said beside its events. A line of a program's stdout may be an event all the same: one that
+// takeOutput takes what a call said beside its events. A line of a program's stdout may be an event all the same: one that
 // names no call or another's, and is judged like any that such a program prints.
-func (t *turn) print(o protocol.SessionOutput) {
+func (t *turn) takeOutput(o protocol.SessionOutput) {
 	if o.Stderr != nil {
 		_, _ = io.WriteString(t.output, *o.Stderr) // it is a log
 	}
@@ -67,35 +67,35 @@ func (t *turn) print(o protocol.SessionOutput) {
 	var rec protocol.Record
 	for scanner.Read(&rec) == nil {
 		if rec.Kind == protocol.KindEvent {
-			t.take(&rec)
+			t.takeRecord(&rec)
 		} else if _, ok := protocol.DecodeResult(rec.Bytes); !ok { // the kit itself tells what the result is
-			t.seen.record(&rec, t.output)
+			t.seen.handleRecord(&rec, t.output)
 		}
 	}
 }
 
-// call makes one call and waits for its end. It returns what exec returns for a process of the call's own, or
+// callSkill makes one call and waits for its end. It returns what exec returns for a process of the call's own, or
 // errNotBegun.
-func (k *kit) call(parent context.Context, c lattice.Call, seen *observer) (int, error) {
-	ctx, cancel := deadline(parent, c)
+func (k *kit) callSkill(parent context.Context, c lattice.Call, seen *observer) (int, error) {
+	ctx, cancel := withDeadline(parent, c)
 	defer cancel()
 	t := &turn{
 		call: c, seen: seen, output: k.s.output(c.RunID), token: rand.Text(), done: make(chan struct{}), stays: make(chan struct{}),
 	}
-	line, err := request(c, t.token)
+	line, err := encodeRequest(c, t.token)
 	if err != nil {
 		return 0, fmt.Errorf("encode a call: %w", err)
 	}
-	if !k.join(t) {
+	if !k.joinTurn(t) {
 		return 0, errNotBegun
 	}
-	k.stdin.put(line)
+	k.stdin.putLine(line)
 	overstayed := false
 	select {
 	case <-t.done:
-		return k.conclude(parent, t)
+		return k.concludeTurn(parent, t)
 	case <-k.ended:
-		return k.fate(parent, t)
+		return k.judgeLost(parent, t)
 	case <-t.stays:
 		overstayed = true
 	case <-ctx.Done():
@@ -105,14 +105,14 @@ func (k *kit) call(parent context.Context, c lattice.Call, seen *observer) (int,
 	case parent.Err() != nil:
 		return 0, parent.Err()
 	case overstayed:
-		k.s.retire(parent, k)
+		k.s.retireKit(parent, k)
 		return protocol.ExitWaiting, errOverstayed
 	}
 	return protocol.ExitTimeout, errTimeout
 }
 
-// request is a call as the kit is sent it. It ends the call itself only when nobody is there to do it: after a cut.
-func request(c lattice.Call, token string) ([]byte, error) {
+// encodeRequest is a call as the kit is sent it. It ends the call itself only when nobody is there to do it: after a cut.
+func encodeRequest(c lattice.Call, token string) ([]byte, error) {
 	permissions := c.Permissions
 	if permissions == nil {
 		permissions = []string{}
@@ -131,19 +131,19 @@ func request(c lattice.Call, token string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// conclude ends the turn of a call that has its result. After one that waits a boundary follows, and the kit ends.
-func (k *kit) conclude(ctx context.Context, t *turn) (int, error) {
+// concludeTurn ends the turn of a call that has its result. After a call that waits, a boundary follows and the kit ends.
+func (k *kit) concludeTurn(ctx context.Context, t *turn) (int, error) {
 	switch t.exit {
 	case refused:
 		return 0, errNotBegun
 	case protocol.ExitWaiting:
-		k.s.retire(ctx, k)
+		k.s.retireKit(ctx, k)
 	}
 	return t.exit, nil
 }
 
-// join enters a call; false when the kit takes no more.
-func (k *kit) join(t *turn) bool {
+// joinTurn adds a call. It returns false if the kit refuses new calls.
+func (k *kit) joinTurn(t *turn) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.closed || k.live[t.call.ID] != nil {
@@ -154,21 +154,21 @@ func (k *kit) join(t *turn) bool {
 	return true
 }
 
-// leave takes a turn out, so that its observer is its caller's again.
-func (k *kit) leave(t *turn) {
+// leaveTurn removes a turn, so that the caller may use its observer again.
+func (k *kit) leaveTurn(t *turn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.live[t.call.ID] == t {
-		k.forget(t)
+		k.forgetTurn(t)
 	}
 }
 
-// fate judges a call whose kit has ended or is lost.
-func (k *kit) fate(ctx context.Context, t *turn) (int, error) {
-	k.leave(t)
+// judgeLost finds the outcome of a call whose kit has ended or is lost.
+func (k *kit) judgeLost(ctx context.Context, t *turn) (int, error) {
+	k.leaveTurn(t)
 	select {
 	case <-t.done: // its result was the last word
-		return k.conclude(ctx, t)
+		return k.concludeTurn(ctx, t)
 	default:
 	}
 	k.mu.Lock()
@@ -192,14 +192,14 @@ func (k *kit) fate(ctx context.Context, t *turn) (int, error) {
 		t.seen.inKit = true
 		return 0, &sprites.LostError{Session: k.id, Err: fmt.Errorf("the session ended with exit code %d while several calls were under way", k.exit)}
 	}
-	return k.crashed(ctx, t)
+	return k.judgeCrash(ctx, t)
 }
 
-// crashed judges the one call that was under way when its kit came to a bad end: it was that call's own, as it would have
+// judgeCrash judges the one call that was under way when its kit came to a bad end: it was that call's own, as it would have
 // been a process of its own's, if the call had begun. A skill of ours begins with an event in the outbox.
-func (k *kit) crashed(ctx context.Context, t *turn) (int, error) {
+func (k *kit) judgeCrash(ctx context.Context, t *turn) (int, error) {
 	if t.seen.counted == 0 {
-		if err := k.s.reconcile(ctx, t.call, t.seen); err != nil {
+		if err := k.s.reconcileOutbox(ctx, t.call, t.seen); err != nil {
 			return 0, err
 		}
 	}
@@ -218,7 +218,7 @@ func (k *kit) crashed(ctx context.Context, t *turn) (int, error) {
 func (k *kit) giveUp(t *turn) {
 	cancel, err := json.Marshal(protocol.SessionCancel{Cancel: t.call.ID})
 	if err == nil {
-		k.stdin.put(append(cancel, '\n'))
+		k.stdin.putLine(append(cancel, '\n'))
 	}
 	k.mu.Lock()
 	hears := k.ready && !k.closed
@@ -233,6 +233,6 @@ func (k *kit) giveUp(t *turn) {
 		case <-late.C:
 		}
 	}
-	k.leave(t)
-	k.kill(t.call)
+	k.leaveTurn(t)
+	k.killProcess(t.call)
 }
