@@ -270,10 +270,7 @@ func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map
 		}
 		meta := openTable(tx, bucketMeta)
 		before, err := meta.Get(keyBoot)
-		if err != nil {
-			return err
-		}
-		rebooted := string(before) != boot
+		rebooted := err != nil || string(before) != boot // a damaged one is written again
 		if err := meta.Put(keyBoot, []byte(boot)); err != nil {
 			return err
 		}

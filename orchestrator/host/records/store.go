@@ -93,8 +93,8 @@ const sessionStride = 1 << 20
 func numberSessions(tx *bolt.Tx, now time.Time) (int64, error) {
 	meta, above := openTable(tx, bucketMeta), now.UnixMilli()
 	text, err := meta.Get(keySessions)
-	if err != nil {
-		return 0, err
+	if err != nil { // a damaged one is written again
+		above += sessionStride
 	}
 	if before, err := strconv.ParseInt(string(text), 10, 64); err == nil && above <= before {
 		above = before + sessionStride

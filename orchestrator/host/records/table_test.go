@@ -170,3 +170,37 @@ func mustSprite(t *testing.T, s *Store, name string) Sprite {
 	}
 	return rec
 }
+
+// A damaged value that can be made again costs no sprite: the host opens, and the file is sound again.
+func TestValuesThatAreMadeAgain(t *testing.T) {
+	for _, value := range []struct{ bucket, key string }{{"meta", "boot"}, {"meta", "sessions"}, {"urls", "port"}, {"urls", "key"}, {"urls", addressKey + "s"}} {
+		t.Run(value.key, func(t *testing.T) {
+			dir := filledFile(t)
+			editFile(t, filepath.Join(dir, "host.db"), func(tx *bolt.Tx) error {
+				b := tx.Bucket([]byte(value.bucket))
+				damaged := bytes.Clone(b.Get([]byte(value.key)))
+				damaged[len(damaged)-1] ^= 1
+				return b.Put([]byte(value.key), damaged)
+			})
+			if a, err := AuditDir(dir); err != nil || len(a.Problems) != 1 {
+				t.Errorf("audit of the damaged file: %+v, %v", a, err)
+			}
+			s, err := Open(dir, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, sprites, err := s.RecountLayers("boot")
+			_, key, urlErr := s.URLState()
+			_, addressErr := s.Addresses()
+			if err := errors.Join(err, urlErr, addressErr, s.SaveURLPort(8080)); err != nil || len(sprites) != 2 || len(key) != urlKeySize {
+				t.Errorf("%d sprites, a key of %d bytes: %v", len(sprites), len(key), err)
+			}
+			if a, err := s.Audit(); err != nil || len(a.Problems) > 0 {
+				t.Errorf("audit afterwards: %+v, %v", a, err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

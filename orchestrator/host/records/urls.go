@@ -13,20 +13,19 @@ import (
 // bucketURLs holds the values that must outlive the host: "port", which was listened on, and "key", with which tokens are signed.
 var bucketURLs = []byte("urls")
 
-// URLState returns the port that URLs had last, 0 when they had none, and the key of tokens, made with the first call.
+// URLState returns the port that URLs had last, 0 when they had none, and the key of tokens, made with the first call. A damaged
+// value counts as missing: URLs then get another port, or their tokens become invalid.
 func (s *Store) URLState() (port int, key []byte, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		if _, err := tx.CreateBucketIfNotExists(bucketURLs); err != nil {
 			return err
 		}
 		b := openTable(tx, bucketURLs)
-		text, err := b.Get([]byte("port"))
-		kept, keyErr := b.Get([]byte("key"))
-		if err := errors.Join(err, keyErr); err != nil {
-			return err
+		if text, err := b.Get([]byte("port")); err == nil {
+			port, _ = strconv.Atoi(string(text))
 		}
-		port, _ = strconv.Atoi(string(text))
-		if key = append(key, kept...); len(key) == urlKeySize {
+		kept, err := b.Get([]byte("key"))
+		if key = append(key, kept...); err == nil && len(key) == urlKeySize {
 			return nil
 		}
 		key = newURLKey()
@@ -47,7 +46,7 @@ func (s *Store) SetAddress(name string, addr netip.Addr) error {
 	})
 }
 
-// Addresses reads the addresses of the sprites that there are, and removes the others.
+// Addresses reads the addresses of the sprites that there are, and removes the others and damaged ones.
 func (s *Store) Addresses() (map[string]netip.Addr, error) {
 	exist, kept := map[string]bool{}, map[string]netip.Addr{}
 	all, err := s.Sprites()
@@ -60,22 +59,25 @@ func (s *Store) Addresses() (map[string]netip.Addr, error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		var gone [][]byte
 		b := openTable(tx, bucketURLs)
-		err := b.ForEach(func(k, v []byte) error {
+		c := b.Cursor()
+		for k, v := c.First(); k != nil; k, v = c.Next() {
 			name, ok := strings.CutPrefix(string(k), addressKey)
 			if !ok {
-				return nil
+				continue
 			}
-			if addr, err := netip.ParseAddr(string(v)); exist[name] && err == nil {
+			text, err := b.open(k, v)
+			if addr, parseErr := netip.ParseAddr(string(text)); exist[name] && errors.Join(err, parseErr) == nil {
 				kept[name] = addr
 			} else {
 				gone = append(gone, k)
 			}
-			return nil
-		})
-		for _, k := range gone {
-			err = errors.Join(err, b.Delete(k))
 		}
-		return err
+		for _, k := range gone {
+			if err := b.Delete(k); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	return kept, err
 }
