@@ -67,7 +67,7 @@ func (l *launch) report(o outcome) report {
 
 // verdict turns the report into the outcome of the call: our own reasons to stop the agent first, then what it said of
 // its end, then its exit code.
-func (l *launch) verdict(r report, o outcome) (skill.Result, error) {
+func (l *launch) verdict(r report, o outcome) (json.RawMessage, error) {
 	ends := o.out.tally.ends
 	var last *ending
 	if len(ends) > 0 {
@@ -111,7 +111,7 @@ func (l *launch) verdict(r report, o outcome) (skill.Result, error) {
 }
 
 // stopped is the outcome of a limit of ours.
-func (l *launch) stopped(r report, reason string, e *skill.Error) (skill.Result, error) {
+func (l *launch) stopped(r report, reason string, e *skill.Error) (json.RawMessage, error) {
 	r.Status, r.StopReason = "limit", reason
 	e.Retryable = false
 	return l.fail(r, e)
@@ -136,7 +136,7 @@ func (l *launch) limit(name limitError) *skill.Error {
 }
 
 // failed is the outcome of an agent that said so itself.
-func (l *launch) failed(r report, last ending) (skill.Result, error) {
+func (l *launch) failed(r report, last ending) (json.RawMessage, error) {
 	if limit, ok := l.adapter.Limits[last.reason]; ok {
 		return l.stopped(r, limit, l.limit(limitError(limit)))
 	}
@@ -158,7 +158,7 @@ func (l *launch) failed(r report, last ending) (skill.Result, error) {
 }
 
 // crashed is the outcome of an exit code that nothing explains.
-func (l *launch) crashed(r report, o outcome) (skill.Result, error) {
+func (l *launch) crashed(r report, o outcome) (json.RawMessage, error) {
 	r.Status, r.StopReason = "failed", "exit"
 	how := fmt.Sprintf("with code %d", r.Exit.Code)
 	if r.Exit.Signal != "" {
@@ -201,7 +201,7 @@ func (l *launch) because(cause string, e *skill.Error) *skill.Error {
 }
 
 // done is the outcome of an agent that did its work.
-func (l *launch) done(r report, last *ending) (skill.Result, error) {
+func (l *launch) done(r report, last *ending) (json.RawMessage, error) {
 	r.Status, r.StopReason = "done", "exit"
 	var given any
 	if last != nil {
@@ -220,17 +220,16 @@ func (l *launch) done(r report, last *ending) (skill.Result, error) {
 	} else if name := limits.passed(&tally{turns: 0, total: &r.Usage, paid: &r.Cost.USD}, baseline{}, nil); name != "" {
 		l.call.Warn("limit_passed", fmt.Sprintf("the agent's last answer passed the limit %s; it was done by then", name))
 	}
-	data, err := l.safe(r)
-	return skill.Result{Data: data}, err
+	return l.safe(r)
 }
 
-func (l *launch) fail(r report, e *skill.Error) (skill.Result, error) {
+func (l *launch) fail(r report, e *skill.Error) (json.RawMessage, error) {
 	data, err := l.safe(r)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	e.Message, e.Hint = l.secrets.text(e.Message), l.secrets.text(e.Hint)
-	return skill.Result{}, e.WithDetails(data)
+	return nil, e.WithDetails(data)
 }
 
 // safe is the report without secrets.

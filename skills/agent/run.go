@@ -15,6 +15,7 @@ package agent
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -32,14 +33,15 @@ const (
 )
 
 // Watch notes the state of the repository in dir and returns a function that lists the files that changed since.
-// A folder that is no repository has no changes and is no error.
+// A folder that is not a repository has no changes.
 type Watch func(ctx context.Context, c *skill.Call, dir string) (changed func(context.Context) ([]string, error), err error)
 
-// Skills lists the family. Its processes are started by r.
+// Skills returns agent.run. r starts its processes.
 func Skills(r *proc.Reaper, watch Watch, match Matcher) []skill.Skill {
-	return []skill.Skill{{Name: "agent.run", Run: func(ctx context.Context, c *skill.Call) (skill.Result, error) {
-		return run(ctx, c, r, watch, match)
-	}}}
+	return []skill.Skill{{Name: "agent.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (json.RawMessage, error) {
+		l := &launch{call: c, in: in, reaper: r, match: match, self: findSelf(c)}
+		return l.start(ctx, watch)
+	})}}
 }
 
 // Why an agent was stopped.
@@ -64,28 +66,25 @@ type limitError string
 
 func (e limitError) Error() string { return "the agent passed the limit " + string(e) }
 
-func run(ctx context.Context, c *skill.Call, reaper *proc.Reaper, watch Watch, match Matcher) (skill.Result, error) {
-	l := &launch{call: c, reaper: reaper, match: match, self: findSelf(c)}
-	if err := c.Bind(&l.in); err != nil {
-		return skill.Result{}, err
-	}
+// start finds the adapter, checks the input, prepares the agent and runs it.
+func (l *launch) start(ctx context.Context, watch Watch) (json.RawMessage, error) {
 	var err error
 	if l.adapter, err = findAdapter(l.in, l.beside("agents")); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := l.in.check(l.adapter); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := l.checkSchema(ctx); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if err := l.choose(ctx); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer l.prune()
 	defer l.clean()
 	if err := l.prepare(ctx); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	return l.run(ctx, watch)
 }
@@ -127,7 +126,7 @@ type outcome struct {
 	lonely   string // our MCP server's status, when the agent is without it
 }
 
-func (l *launch) run(ctx context.Context, watch Watch) (skill.Result, error) {
+func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) {
 	c := l.call
 	changed, err := watch(ctx, c, l.spec.Dir)
 	if err != nil {
@@ -136,13 +135,13 @@ func (l *launch) run(ctx context.Context, watch Watch) (skill.Result, error) {
 	}
 	transcript, err := proc.OpenTranscript(c, ".agent.log", maxTranscript)
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	defer transcript.Close()
 	o, err := l.drive(ctx, transcript)
 	l.scrub()
 	if err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	if o.exit.Leftover > 0 {
 		c.Warn("processes_killed", fmt.Sprintf("%d processes that the agent left behind were killed", o.exit.Leftover))
@@ -152,7 +151,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (skill.Result, error) {
 	r.TranscriptPath, r.Truncated = transcript.Path, transcript.Omitted() > 0
 	r.Output += transcript.Total()
 	if err := l.keep(o); err != nil {
-		return skill.Result{}, err
+		return nil, err
 	}
 	// The call may be cancelled; what the agent did to the files is still worth knowing.
 	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
@@ -166,9 +165,9 @@ func (l *launch) run(ctx context.Context, watch Watch) (skill.Result, error) {
 	if o.question != nil && errors.Is(o.cause, errAsked) {
 		p := pending{Session: l.left(o), Question: *o.question, SoFar: r.soFar}
 		if err := p.save(c); err != nil {
-			return skill.Result{}, err
+			return nil, err
 		}
-		return skill.Result{}, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
+		return nil, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
 	}
 	return l.verdict(r, o)
 }
