@@ -105,6 +105,11 @@ func WarmCache(ctx context.Context, env *setup.Env) error {
 	defer t.close()
 	fmt.Fprintln(env.Err, "compiling Go's standard library in a sandbox; this happens once for each version of Go")
 	_, err = t.host.WarmGo(ctx, env.Err, "std")
+	return warmProblem(err)
+}
+
+// warmProblem says what the machine lacks for a shared cache.
+func warmProblem(err error) error {
 	switch {
 	case errors.Is(err, host.ErrNoGo):
 		return fault.NotFound("no_go", "%v", err).WithHint("install Go in /usr/local/go, or put it on PATH")

@@ -294,3 +294,19 @@ func TestDecideAgainstEachOther(t *testing.T) {
 		t.Errorf("replies (-want +got):\n%s", diff)
 	}
 }
+
+// A rewind that was asked for before another one is refused.
+func TestRewindOfAnotherEpoch(t *testing.T) {
+	l, _ := lead(t, home.Home(t.TempDir()))
+	id := start(t, l, ask, "")
+	watch(t, l, id, "")
+	for epoch := range 2 {
+		if _, err := l.Rewind(t.Context(), id, api.RewindRequest{To: "ask", Epoch: epoch}); err != nil {
+			t.Fatal(err)
+		}
+		watch(t, l, id, "")
+	}
+	if _, err := l.Rewind(t.Context(), id, api.RewindRequest{To: "ask"}); refusal(err) != "rewound_meanwhile" {
+		t.Errorf("Rewind = %v, want rewound_meanwhile", err)
+	}
+}

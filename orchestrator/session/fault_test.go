@@ -120,6 +120,17 @@ func TestCallThroughAMiddleman(t *testing.T) {
 	}
 }
 
+// TestCallThatTheHostRefuses: a refusal of this very request fails the call, as repeating it would change nothing.
+func TestCallThatTheHostRefuses(t *testing.T) {
+	w := newWorld(t)
+	w.man.Do(Fault{On: Exec, Times: -1, Instead: Answer(400, "application/json", `{"code":"bad_request","message":"no such program"}`)})
+	out, _, err := w.call(shell(manifests.ClassWorld, effect))
+	w.man.Behave()
+	if err != nil || out.Result.Error == nil || out.Result.Error.Code != "exec_refused" {
+		t.Errorf("Call = %+v, %v, want exec_refused", out, err)
+	}
+}
+
 // TestBoundariesThroughAMiddleman: a checkpoint whose answer was lost is found, not taken twice.
 func TestBoundariesThroughAMiddleman(t *testing.T) {
 	w := newWorld(t)

@@ -111,6 +111,7 @@ type fetched struct {
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256,omitempty"`
 	Error  string `json:"error,omitempty"`
+	Code   string `json:"code,omitempty"` // of the error
 }
 
 // fetchAll writes every declared file below the folder. One that cannot be had does not keep the others back.
@@ -152,6 +153,9 @@ func (o artifactsOptions) fetchAll(ctx context.Context, console *cli.Console, c 
 			}
 			failed++
 			line.File, line.Error = "", err.Error()
+			if known := fault.As(err); known != nil {
+				line.Code = known.Code
+			}
 		}
 		if err := printFetched(console, line); err != nil {
 			return err
