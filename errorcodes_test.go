@@ -3,6 +3,7 @@ package lattice_test
 import (
 	"go/ast"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -56,6 +57,45 @@ func TestErrorsDocument(t *testing.T) {
 	for code := range documented {
 		if used[code] == nil {
 			t.Errorf("docs/errors.md lists %s, which no error has", code)
+		}
+	}
+}
+
+// untestedCodes lists the codes of errors that no test can cause, with the reason.
+var untestedCodes = map[string]string{}
+
+// TestErrorCodesOccurInTests checks that each code of docs/errors.md occurs in a test.
+func TestErrorCodesOccurInTests(t *testing.T) {
+	page, err := os.ReadFile("docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	occurs := map[string]bool{}
+	word := regexp.MustCompile(`[a-z][a-z0-9_]+`)
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".txtar") && !strings.HasPrefix(path, "spritekit/contract/"), path == "errorcodes_test.go", !d.Type().IsRegular():
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, code := range word.FindAll(text, -1) {
+			occurs[string(code)] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range codeRow.FindAllStringSubmatch(string(page), -1) {
+		switch code := row[1]; {
+		case occurs[code] && untestedCodes[code] != "":
+			t.Errorf("a test names %s, so it needs no exception", code)
+		case !occurs[code] && untestedCodes[code] == "":
+			t.Errorf("no test names the error code %s; cause the error in a script, see orchestrator/testdata/script/error-codes.txtar", code)
 		}
 	}
 }

@@ -99,7 +99,7 @@ func TestHandOver(t *testing.T) {
 		t.Errorf("handed over (-want +got):\n%s", diff)
 	}
 	<-l.HandedOver()
-	if _, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(ask)}); refusal(err) != api.CodeLeaderEnding {
+	if _, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(ask)}); refusal(err) != "leader_ending" {
 		t.Errorf("Start after that = %v", err)
 	}
 	if !l.Hello().Ending {
@@ -171,7 +171,7 @@ func TestRetire(t *testing.T) {
 	if err := <-retired; err != nil {
 		t.Fatalf("Retire = %v", err)
 	}
-	if _, err := l.Drive(t.Context(), id, api.DriveRequest{}); refusal(err) != api.CodeLeaderEnding {
+	if _, err := l.Drive(t.Context(), id, api.DriveRequest{}); refusal(err) != "leader_ending" {
 		t.Errorf("Drive after that = %v", err)
 	}
 	end()

@@ -75,7 +75,7 @@ func TestCheck(t *testing.T) {
 		"/opt/a\nb":                    CodeBad,
 		"~/nowhere":                    CodeMissing,
 		"~/dangling":                   CodeMissing,
-		"~/s":                          CodeKind,
+		"~/s":                          "tool_path_not_plain",
 		"/":                            CodeUnsafe,
 		"//":                           CodeUnsafe,
 		"/var":                         CodeUnsafe,

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 func TestSameInputs(t *testing.T) {
@@ -29,5 +32,16 @@ func TestSameInputs(t *testing.T) {
 		if got := sameInputs(recorded, d, nil); got != tt.want {
 			t.Errorf("%s: sameInputs = %t", name, got)
 		}
+	}
+}
+
+// A decision about one of several waits names it.
+func TestOpenWait(t *testing.T) {
+	s := runstate.State{Waits: []lattice.Wait{{ID: "w1", Node: "a"}, {ID: "w2", Node: "b"}}}
+	if w, err := openWait("run_1", s, "w2"); err != nil || w.Node != "b" {
+		t.Errorf("openWait of w2 = %+v, %v", w, err)
+	}
+	if _, err := openWait("run_1", s, ""); fault.As(err) == nil || fault.As(err).Code != "several_waits" {
+		t.Errorf("openWait = %v, want several_waits", err)
 	}
 }
