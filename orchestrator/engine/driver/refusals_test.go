@@ -10,7 +10,7 @@ import (
 // A question to a model fails where there is none, and a run whose files may be torn is refused.
 func TestRefusals(t *testing.T) {
 	var refusal *lattice.Refusal
-	if _, err := (effect{r: &Runner{}}).ask(t.Context()); !errors.As(err, &refusal) || refusal.Fault.Code != "no_models" {
+	if _, err := (effect{r: &Runner{}}).askModel(t.Context()); !errors.As(err, &refusal) || refusal.Fault.Code != "no_models" {
 		t.Errorf("ask without a model = %v, want no_models", err)
 	}
 	if f := Torn("box").Fault; f.Code != "files_torn" || f.Hint == "" {
