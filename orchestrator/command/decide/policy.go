@@ -176,6 +176,15 @@ func limitTexts(v policy.Verdict) (parts []string) {
 	if v.Staged {
 		parts = append(parts, "shown and not performed")
 	}
+	if v.Approve.People > 1 {
+		parts = append(parts, fmt.Sprintf("%d people approve", v.Approve.People))
+	}
+	if v.Approve.NotRequester {
+		parts = append(parts, "not approved by the requester")
+	}
+	if len(v.Approve.By) > 0 {
+		parts = append(parts, "approved by "+cli.Clean(strings.Join(v.Approve.By, " ")))
+	}
 	return parts
 }
 
