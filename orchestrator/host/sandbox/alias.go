@@ -22,7 +22,7 @@
 //
 // Where the system refuses namespaces, Start returns a *Refusal that says why and what to do. It never lowers the level by
 // itself: the caller decides to ask for LevelProcess, and gets a plain process tree whose paths are translated. A plain box
-// keeps processes together; it is no boundary against what runs in it.
+// keeps processes together; it is not a boundary against the programs in it.
 //
 // The parts are packages, top to bottom: this one is the host's side of a box, guest is its init, channel the socket between
 // them, view what a box shows, cgroup and idrange what the host makes for it, and spec the words that all of them use.

@@ -27,7 +27,7 @@ const (
 	setupTimeout = 30 * time.Second       // init builds the box
 	sendTimeout  = 10 * time.Second       // init takes a request
 	startTimeout = 30 * time.Second       // init starts a command
-	startLook    = 100 * time.Millisecond // how often it is seen to that nobody holds it up in that; see freeStart
+	startLook    = 100 * time.Millisecond // how often a stopped start is looked for; see freeStart
 	endTimeout   = 10 * time.Second       // a plain init ends its processes
 )
 
@@ -50,10 +50,10 @@ type Box struct {
 	holding sync.Mutex // guards held, and is held while processes are being stopped or let go
 	held    int        // how many want the box to stand still
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	lastID uint64
 	procs  map[uint64]*Proc
-	calls  map[uint64]chan channel.Answer // nil for a call that nobody waits for any more
+	calls  map[uint64]chan channel.Answer // nil for an abandoned call
 	plain  map[int]bool                   // sessions of a plain box that still have processes, to be ended should init be killed
 	cause  error                          // why the box ended
 	awake  chan struct{}                  // closed when a frozen box is thawed; nil of one that is not frozen
@@ -66,11 +66,11 @@ func Start(cfg spec.Config) (*Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := sow(cfg.Kind())
+	s, err := startInit(cfg.Kind())
 	if err != nil {
 		return nil, err
 	}
-	return s.grow(cfg)
+	return s.makeBox(cfg)
 }
 
 // setUp has init build the box, whose network, if it has one of its own, init has readied by itself.
@@ -257,7 +257,7 @@ func (b *Box) sendFailed(err error) error {
 	if err == nil || errors.Is(err, syscall.ETOOMANYREFS) { // see channel.send
 		return err
 	}
-	// A frame may be half sent; nothing sensible can follow it. The box ends, and whoever waits on it is told.
+	// A frame may be half sent; nothing sensible can follow it. The box ends, and its waiters get the error.
 	b.end(err)
 	return fmt.Errorf("%w: %w", spec.ErrDied, err)
 }
@@ -302,10 +302,10 @@ func (b *Box) Done() <-chan struct{} { return b.done }
 // others do not exist under these names; Exec translates the paths that it can (see Config.HostPath).
 func (b *Box) Config() spec.Config { return b.cfg }
 
-// Level is how firmly this box keeps what runs in it apart.
+// Level returns how firmly this box is isolated.
 func (b *Box) Level() spec.Level { return b.cfg.Level }
 
-// read hands init's replies on until the socket ends. What breaks the rules of the conversation ends the box.
+// read passes on init's replies until the socket ends. A violation of the protocol ends the box.
 func (b *Box) read() error {
 	defer close(b.quiet)
 	for {
@@ -314,7 +314,7 @@ func (b *Box) read() error {
 		if err != nil {
 			channel.CloseAll(files)
 			b.end(err)
-			return nil // the end of the box is no failure of the reader
+			return nil // the end of the box is not a failure of the reader
 		}
 		if r.Op == channel.OpAnswer {
 			b.deliverAnswer(r, files)
@@ -376,7 +376,7 @@ func (a answered) Is(target error) bool {
 	return a.code != 0 && (target == own || own.Is(target)) // also fs.ErrNotExist and the like
 }
 
-// tail keeps the beginning of what init says on stderr: the reason of a panic stands there.
+// tail keeps the beginning of init's stderr, which holds the reason of a panic.
 type tail struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -119,7 +119,7 @@ func (b *Box) abandon(id uint64, come <-chan channel.Answer) {
 	}
 }
 
-// deliverAnswer brings an answer to its call. Nobody may wait for it: init may be in the hands of what runs in the box.
+// deliverAnswer brings an answer to its call. The call may not exist: init may be controlled by a program in the box.
 func (b *Box) deliverAnswer(r channel.Reply, files []*os.File) {
 	b.mu.Lock()
 	come, known := b.calls[r.ID]
@@ -139,7 +139,7 @@ func (b *Box) deliverAnswer(r channel.Reply, files []*os.File) {
 	}
 }
 
-// result is what an answer says. What init holds with it is taken over now.
+// result decodes an answer, and takes over the descriptors that init holds for it.
 func (b *Box) result(a channel.Answer, name string, out any) ([]*os.File, error) {
 	if len(a.Held) > 0 {
 		channel.CloseAll(a.Files)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkSocket refuses what is no connected TCP socket.
+// checkSocket refuses a file other than a connected TCP socket.
 func checkSocket(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

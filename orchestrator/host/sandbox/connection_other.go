@@ -6,5 +6,5 @@ import (
 	"os"
 )
 
-// checkSocket leaves it to the runtime to say what is no socket.
+// checkSocket leaves the check to the runtime.
 func checkSocket(*os.File) error { return nil }

@@ -15,7 +15,7 @@ import (
 )
 
 // Dial connects to addr, "localhost:8080" say, in the box's network and returns a TCP connection; network is "tcp", "tcp4"
-// or "tcp6". Names are resolved inside; what is no address of the box's own is refused (ErrOutside). In a box on the host's
+// or "tcp6". Names are resolved inside; addresses other than the box's own are refused (ErrOutside). In a box on the host's
 // network only sockets of its own processes are reached. A port on which nothing listens is syscall.ECONNREFUSED.
 func (b *Box) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, text, err := net.SplitHostPort(addr)
@@ -50,8 +50,8 @@ func (b *Box) Dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return conn, nil
 }
 
-// connection makes a connection of what init handed over, if that is a TCP socket connected to port. Init may be in the
-// hands of what runs in the box, which might hand over a file, a listener, or something that blocks for ever.
+// connection makes a connection of a descriptor from init, if that is a TCP socket connected to port. Init may be in the
+// hands of a program in the box, which might hand over a file, a listener, or something that blocks for ever.
 func connection(f *os.File, port uint16) (net.Conn, error) {
 	if err := checkSocket(f); err != nil {
 		return nil, fmt.Errorf("init handed over no TCP connection: %w", err)
@@ -68,7 +68,7 @@ func connection(f *os.File, port uint16) (net.Conn, error) {
 	return conn, nil
 }
 
-// Ports lists what the box's processes listen on, ordered by port. A process that hides from its own user, as programs may,
+// Ports lists the open ports of the box's processes, ordered by port. A process that hides from its own user, as programs may,
 // is left out.
 func (b *Box) Ports(ctx context.Context) ([]channel.Port, error) {
 	var all []channel.Port

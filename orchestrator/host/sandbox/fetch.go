@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// fetch takes what init holds for the host. Like what it sends, it may be anything that init has open.
+// fetch takes the descriptors that init holds for the host. Like those that it sends, they may be anything that init has open.
 func (b *Box) fetch(r channel.Reply) (files []*os.File, err error) {
 	if len(r.Held) > channel.MaxCallFDs {
 		b.refuseHeld(r.ID)
@@ -30,7 +30,7 @@ func (b *Box) fetch(r channel.Reply) (files []*os.File, err error) {
 	return files, err
 }
 
-// refuseHeld has init close what nobody wants.
+// refuseHeld has init close held descriptors.
 func (b *Box) refuseHeld(id uint64) {
 	_ = b.send(channel.Request{Op: channel.OpTaken, ID: id}) // a box that does not listen ends by this
 }

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// fsPatience is how long init may take to end a call that nobody waits for any more. The caller is kept until then: who
+	// fsPatience is how long init may take to end an abandoned call. The caller is kept until then: who
 	// replaces the sprite's files must know that no call is at work on the old ones.
 	fsPatience = 2 * time.Minute
 )
@@ -58,7 +58,7 @@ func (f Files) Write(ctx context.Context, name string, content *os.File, size in
 	return given & fs.ModePerm, err
 }
 
-// Do does an operation and hands what it emits to emit, whose error ends it. What is emitted is init's word: names may be
+// Do does an operation and hands what it emits to emit, whose error ends it. Entries come from init and are not trusted: names may be
 // anything, and there may be any number of them.
 func (f Files) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 	r, w, err := os.Pipe()
@@ -71,7 +71,7 @@ func (f Files) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 	go func() { // awaited below
 		err := files.Decode(r, emit)
 		if err != nil {
-			r.Close() // nobody listens any more: init stops at its next entry
+			r.Close() // the reader is gone: init stops at its next entry
 		}
 		decoded <- err
 	}()
@@ -88,7 +88,7 @@ func (f Files) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 	}
 	// All has been written, or else the end never comes.
 	if r.SetReadDeadline(time.Now().Add(sendTimeout)) != nil {
-		r.Close() // it is closed already: nobody listens any more
+		r.Close() // it is closed already
 	}
 	return <-decoded
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// errRan says that what was to stand still did not.
+// errRan says that a process ran although the box was frozen.
 var errRan = errors.New("a process of the sandbox went on although it was held")
 
 // thawTimeout bounds how long a box may take to go on.
 const thawTimeout = 10 * time.Second
 
 // Freeze makes all processes of the box stand still until thaw is called; both may be called again, and of several who freeze
-// the last one thaws. Meanwhile commands do not start, and whatever else is asked of the box waits for the thaw or the end
+// the last one thaws. Until then commands do not start, and other calls wait for the thaw or the end
 // of its context. Processes that were stopped before stay so. A box that ends is thawed.
 //
 // Where this process may make control groups, the kernel holds them, which none of them can do anything about. Elsewhere
 // init sends SIGSTOP and looks until nothing has run between two looks, so programs that wake one another come to a rest,
 // too. A program can then still have the kernel wake it, such as by a timer whose signal is SIGCONT: thaw returns an error,
-// and what was done in the belief that nothing ran must not be relied upon. On systems other than Linux only the process
+// and work that relied on the freeze is invalid. On systems other than Linux only the process
 // groups of commands are stopped, and nothing is known of the rest.
 func (b *Box) Freeze(ctx context.Context) (thaw func() error, err error) {
 	b.holding.Lock()

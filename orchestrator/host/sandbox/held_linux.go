@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Held counts what the box holds. What is on its way through sockets it does not see.
+// Held counts the entries of the box. It does not see descriptors on their way through sockets.
 func (p Processes) Held() (all Held) {
 	for _, pid := range append(procfs.Descendants(p.init), p.init) {
 		dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
 		if err != nil {
 			continue // it has ended
 		}
-		names, _ := dir.Readdirnames(-1) // what could be read counts
+		names, _ := dir.Readdirnames(-1) // the names that could be read count
 		dir.Close()
 		all.Files += uint64(len(names))
 		for _, name := range names {
@@ -33,7 +33,7 @@ func (p Processes) Held() (all Held) {
 	return all
 }
 
-// Room is how much of what Held counts the kernel has; 0 where it does not tell.
+// Room returns the sizes of the tables that Held counts; 0 where they are unknown.
 func Room() Held {
 	number := func(name string) uint64 {
 		n, _ := strconv.ParseUint(spec.ReadKnob(name), 10, 64) // a missing knob reads as empty

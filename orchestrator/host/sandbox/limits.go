@@ -16,7 +16,7 @@ func (b *Box) Limits() BoxLimits { return BoxLimits{b} }
 
 // Enforced tells of every limit of the box whether it holds. A group of the kernel's (cgroup) bounds all processes together.
 // Where this process may not make groups, the number of processes is bounded by a resource limit of the box's own user
-// namespace, and memory and processors by nothing: there is no such limit for several processes.
+// namespace, and memory and processors are not bounded: no such limit exists for several processes.
 func (l BoxLimits) Enforced() []spec.Enforcement {
 	remedy := "this user may not make control groups here; run lattice as root, or with some delegated (systemd-run --user --scope -p Delegate=yes lattice serve)"
 	if os.Getuid() == 0 {

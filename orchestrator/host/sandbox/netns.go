@@ -13,12 +13,12 @@ type Network struct {
 	// TCP accepts every connection that is to leave the box. Without Redirected it accepts those that programs make to
 	// 127.0.0.1:ProxyPort, as to a proxy.
 	TCP *net.TCPListener
-	// DNS gets what programs send to port 53 of any address, whatever the box's loopback interface aside; nil without
+	// DNS gets the packets that programs send to port 53 of any address, whatever the box's loopback interface aside; nil without
 	// Redirected.
 	DNS *net.UDPConn
-	// Redirected says that no program needs to know of TCP, and that SO_ORIGINAL_DST tells what it meant.
+	// Redirected says that no program needs to know of TCP, and that SO_ORIGINAL_DST tells the original destination.
 	Redirected bool
-	// Why says what kept connections from being redirected.
+	// Why says why connections are not redirected.
 	Why string
 }
 
@@ -39,7 +39,7 @@ func (n *Network) Close() error {
 // Network gives the box's sockets, nil for a box on the host's network. They outlive the box until they are closed.
 func (b *Box) Network() *Network { return b.network }
 
-// takeNetwork makes sockets of what init handed over.
+// takeNetwork makes sockets of descriptors from init.
 func takeNetwork(r channel.Reply, files []*os.File) (*Network, error) {
 	defer channel.CloseAll(files)
 	n := &Network{Redirected: r.Error == "", Why: r.Error}

@@ -57,5 +57,5 @@ func (mountWatch) changed() bool { return true }
 
 func (mountWatch) Close() error { return nil }
 
-// isMaster trusts init, which is no more hostile here than the commands that run as the same user.
+// isMaster trusts init, which runs as the same user as the commands here.
 func isMaster(int) bool { return true }

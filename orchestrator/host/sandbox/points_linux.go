@@ -15,7 +15,7 @@ import (
 
 // Show shows one more checkpoint in the running box, as Config.Points does from its start, and Hide takes one away. Only a
 // host that is root can: an ordinary user's box is changed by nobody once init has given up its capabilities, and both then
-// return [errors.ErrUnsupported]. Of a hidden one, what a process has open stays readable to it.
+// return [errors.ErrUnsupported]. A process can still read the files of a hidden one that it has open.
 func (b *Box) Show(p spec.Point) error {
 	if b.cfg.Level != spec.LevelRoot {
 		return fmt.Errorf("show checkpoint %s in a running sandbox: %w", p.ID, errors.ErrUnsupported)

@@ -36,7 +36,7 @@ func prepare(c spec.Config) error {
 			return fmt.Errorf("give sandbox folder to its user: %w", err)
 		}
 	}
-	if c.Plain() { // else init makes what is missing
+	if c.Plain() { // else init makes missing ones
 		if err := spec.Skeleton(c.Root.Dir, -1, -1); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func placePoint(c spec.Config, id string) error {
 	return nil
 }
 
-// emptyWork readies an overlay's work folder. What a box that was killed left there must not be used again; the index of hard
+// emptyWork readies an overlay's work folder. The remains of a box that was killed must not be used again; the index of hard
 // links belongs to the upper layer, and stays.
 func emptyWork(r spec.Root) error {
 	if err := os.Mkdir(r.Work, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -55,7 +55,7 @@ func (p *Proc) Resize(rows, cols uint16) error {
 	return pty.Setsize(p.PTY, &pty.Winsize{Rows: rows, Cols: cols})
 }
 
-// Wait returns the exit code, 128+n after signal n. What the command started in turn may still run and hold its output
+// Wait returns the exit code, 128+n after signal n. Processes that the command started may still run and hold its output
 // open. The error says that the box died first (ErrDied). Wait may be called by many.
 func (p *Proc) Wait() (exitCode int, err error) {
 	select {
@@ -106,8 +106,8 @@ func (p *Proc) begun(r channel.Reply) (*Proc, error) {
 // errNoTerminal says that a command that was to have a terminal has none.
 var errNoTerminal = errors.New("start a terminal: init handed over none")
 
-// deliver brings a reply to the process that it concerns. Init may be in the hands of what runs in the box: a reply that
-// nobody waits for is dropped, and so is a descriptor that is no terminal.
+// deliver brings a reply to the process that it concerns. Init may be in the hands of a program in the box: a reply that
+// no call waits for is dropped, and so is a descriptor other than a terminal.
 func (b *Box) deliver(r channel.Reply, files []*os.File) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

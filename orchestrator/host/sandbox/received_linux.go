@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// checkReceived looks at what init handed over for a file to read.
+// checkReceived checks a descriptor from init that should be a file to read.
 func checkReceived(f *os.File) (size int64, err error) {
 	st, err := f.Stat()
 	if err != nil {

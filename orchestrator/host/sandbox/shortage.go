@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// starvation is what Go's runtime says when it ends a program for want of something that the kernel counts.
+// starvation lists messages of Go's runtime when it ends a program because a resource of the kernel is exhausted.
 var starvation = []string{
 	"epollctl failed", "epollcreate failed", "eventfd failed", "failed to create new OS thread", "cannot allocate memory", "out of memory",
 }

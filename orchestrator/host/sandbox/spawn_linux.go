@@ -31,7 +31,7 @@ func spawn(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, std
 		Dir:        "/",
 		Stderr:     stderr,
 		ExtraFiles: []*os.File{child, self},
-		WaitDelay:  endTimeout, // for what left a plain box with init's standard error
+		WaitDelay:  endTimeout, // for processes that left a plain box with init's standard error
 	}
 	if k.Level == spec.LevelProcess {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -50,7 +50,7 @@ func spawn(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, std
 	return cmd, start(cmd, g)
 }
 
-// draw says what init is to build, with the descriptors that go along; the caller closes those.
+// draw returns the plan for init, with the descriptors that go along; the caller closes those.
 func draw(c spec.Config, ids *idrange.Range) (p view.Plan, mounts []*os.File, err error) {
 	if c.Plain() {
 		return p, nil, nil
@@ -75,7 +75,7 @@ func start(cmd *exec.Cmd, g *cgroup.Group) error {
 }
 
 // namespaces asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped
-// nowhere, because the kernel takes files' owners by host id. What init needs to build the root is ambient, and lost with
+// nowhere, because the kernel takes files' owners by host id. The capabilities that init needs to build the root are ambient, and lost with
 // the second stage.
 func namespaces(ids *idrange.Range) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{
@@ -87,8 +87,8 @@ func namespaces(ids *idrange.Range) (*syscall.SysProcAttr, error) {
 			unix.CAP_SYS_RESOURCE, // forbid nested user namespaces
 			unix.CAP_DAC_OVERRIDE, // make places for mounts in folders of the box's root
 			unix.CAP_CHOWN,        // and give them to it
-			unix.CAP_FOWNER,       // and, in /tmp, remove what stands there
-			// What is left of rootCapabilities: kept with Config.AsRoot.
+			unix.CAP_FOWNER,       // and, in /tmp, remove existing files
+			// The rest of rootCapabilities: kept with Config.AsRoot.
 			unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE,
 		},
 	}
@@ -112,8 +112,8 @@ func namespaces(ids *idrange.Range) (*syscall.SysProcAttr, error) {
 	return attr, nil
 }
 
-// refusal says what to do about a failed step. What the machine is short of for the moment is no refusal, and neither is a
-// full disk: nobody may conclude from them that boxes cannot be had here, and go on with less.
+// refusal returns the remedy for a failed step. A temporary shortage is not a refusal, and neither is a
+// full disk: a caller must not conclude from them that boxes cannot be had here, and go on with less.
 func refusal(err error) error { return refusalBy(err, spec.ReadKnob) }
 
 func refusalBy(err error, knob func(string) string) error {

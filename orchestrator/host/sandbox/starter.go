@@ -15,7 +15,7 @@ import (
 // of any sprite, and nothing of a sprite ever ran where it is: it is no more than a start that has paused. A box of another
 // kind (level, network, defences) does without it, limits are set when it gets its box, and one that has ended, or from
 // before this machine's mounts changed, is not used. It ends with Close, with the host process, when it is seen that mounts
-// have changed, so that it keeps no disk from being let go, or when nobody has asked for a box in spareFor.
+// have changed, so that it keeps no disk from being let go, or when no box was requested in spareFor.
 type Starter struct {
 	mu     sync.Mutex // guards the fields below
 	closed bool
@@ -37,13 +37,13 @@ type spare struct {
 	kind   spec.Kind
 	begun  bool          // it is being made, or there; guarded by Starter.mu
 	offer  chan *kept    // gives it to the first who asks; closed when it is gone
-	cancel func()        // nobody will ask
+	cancel func()        // no box will need it
 	gone   chan struct{} // closed with offer
 }
 
 // kept is an init that waits for its box, and what tells whether this machine is still as it was.
 type kept struct {
-	*seed
+	*bareInit
 	mounts mountWatch
 }
 
@@ -58,12 +58,12 @@ func (s *Starter) Start(cfg spec.Config) (*Box, error) {
 		return Start(cfg)
 	}
 	if ready := s.take(kind); ready != nil {
-		box, err := ready.grow(cfg)
+		box, err := ready.makeBox(cfg)
 		if err == nil {
 			s.prepare(kind)
 			return box, nil
 		}
-		// Perhaps only the spare is to blame. What else is in the way, the next attempt says.
+		// Perhaps only the spare is to blame. The next attempt reports other causes.
 	}
 	box, err := Start(cfg)
 	if err == nil {
@@ -85,7 +85,7 @@ func (s *Starter) Close() {
 
 // take returns the spare init, if there is one of that kind that is fit to be used. One that is just being made is awaited: it
 // is further than another would be.
-func (s *Starter) take(k spec.Kind) *seed {
+func (s *Starter) take(k spec.Kind) *bareInit {
 	s.mu.Lock()
 	next := s.next
 	usable := next != nil && next.begun && next.kind == k
@@ -103,7 +103,7 @@ func (s *Starter) take(k spec.Kind) *seed {
 		_ = ready.discard()
 		return nil
 	}
-	return ready.seed
+	return ready.bareInit
 }
 
 // prepare has an init made, unless there is one or will soon be.
@@ -151,7 +151,7 @@ func (s *Starter) keep(ctx context.Context, next *spare) {
 	if err != nil {
 		return
 	}
-	init, err := sow(next.kind)
+	init, err := startInit(next.kind)
 	if err != nil { // the next start says why
 		mounts.Close()
 		return
@@ -177,5 +177,5 @@ func (next *spare) hold(ctx context.Context, k *kept) {
 		}
 	}
 	k.mounts.Close()
-	_ = k.discard() // what is left of its groups goes with the next start of the host
+	_ = k.discard() // the rest of its groups is removed at the next start of the host
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // freeStart kills the child that init is about to make a command of, if somebody has stopped it: init waits until the child
-// has become another program, and does little else meanwhile. A process of the sprite that guesses its number can send it
-// SIGSTOP, which nobody can block. The child is told from commands by its arguments, which are still init's own; a command
+// has become another program, and does little else until then. A process of the sprite that guesses its number can send it
+// SIGSTOP, which cannot be blocked. The child is told from commands by its arguments, which are still init's own; a command
 // that pretends to the same is its sprite's loss.
 func freeStart(init int) (killed bool) {
 	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", init))

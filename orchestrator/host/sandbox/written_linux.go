@@ -10,7 +10,7 @@ import (
 )
 
 // Written is how many bytes all processes of the box have written to disks so far, as far as the kernel tells: not to file
-// systems in memory. What processes that have ended wrote counts for who waited for them, init at last.
+// systems in memory. Writes of processes that have ended count for the process that waited for them, init at last.
 func (p Processes) Written() (total uint64) {
 	for _, pid := range append(procfs.Descendants(p.init), p.init) {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))

@@ -24,7 +24,7 @@ type Call struct {
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// Answer is what came back, with the descriptors, which then belong to the caller.
+// Answer is the reply to a call, with the descriptors, which then belong to the caller.
 type Answer struct {
 	Reply
 	Files []*os.File
@@ -62,7 +62,7 @@ type NetTarget struct {
 }
 
 // ErrOutside says that an address is not one of the box's own. Dial reaches nothing else, so that a connection into a box
-// is no way through it.
+// does not lead through it.
 var ErrOutside = errors.New("only the sprite's own addresses can be reached: localhost, or an address of its own")
 
 // Port is a TCP socket that a process of the box listens on.

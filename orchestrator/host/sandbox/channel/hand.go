@@ -8,8 +8,8 @@ import (
 )
 
 // The kernel counts the descriptors that are on their way through sockets by user, and refuses more than a limit of who
-// sends: all boxes of a host are one user, and what runs in one of them can keep as many on their way as it may. Then init
-// holds what it would have sent, names its numbers, and the host takes copies out of init's own table (pidfd_getfd), where
+// sends: all boxes of a host are one user, and the programs of one of them can keep as many on their way as the limit allows. Then init
+// holds the descriptors that it would have sent, names its numbers, and the host takes copies out of init's own table (pidfd_getfd), where
 // nothing is on its way. The host's own way to init is kept open by a lower limit of everything in boxes; see limitSelf.
 
 // Hand sends a reply with descriptors, which stay the caller's. held reports that init must keep them open until the host
@@ -27,7 +27,7 @@ func (c *Socket) Hand(r Reply, files ...*os.File) (held bool, err error) {
 	return true, c.Send(r)
 }
 
-// HandAlone is hand where nothing else is said meanwhile: it returns when the host has them.
+// HandAlone is Hand before other messages are exchanged: it returns when the host has them.
 func (c *Socket) HandAlone(r Reply, files ...*os.File) error {
 	held, err := c.Hand(r, files...)
 	if err != nil || !held {

@@ -21,7 +21,7 @@ import (
 // descriptors ride with the length.
 //
 //	host → init   prepare (once, first) · setup (once; fds: the mounts made by the host) · exec (fds: stdin, stdout, stderr as
-//	              present) · signal · call (fds: the call's) · cancel · taken (what init held for the host; see hand.go)
+//	              present) · signal · call (fds: the call's) · cancel · taken (descriptors that init held for the host; see hand.go)
 //	init → host   network (fds: its sockets, before ready) · ready | refused (answer setup) · started (fds: pty master) | failed (answer exec) · exited ·
 //	              answer (answers call, also a cancelled one, in any order; fds: the answer's)
 //
@@ -49,7 +49,7 @@ const (
 	OpNetwork = "network"
 )
 
-// Request is what the host says.
+// Request is a message from the host to init.
 type Request struct {
 	Op      string     `json:"op"`
 	ID      uint64     `json:"id,omitempty"`
@@ -73,7 +73,7 @@ type Command struct {
 	Stdio   [3]bool  `json:"stdio"`
 }
 
-// Verbatim is a list of strings that travels byte by byte: what is no UTF-8 would not survive as JSON strings.
+// Verbatim is a list of strings that travels byte by byte: bytes that are not UTF-8 would not survive as JSON strings.
 type Verbatim []string
 
 // MarshalJSON implements [json.Marshaler].
@@ -98,7 +98,7 @@ func (v *Verbatim) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Reply is what init says.
+// Reply is a message from init to the host.
 type Reply struct {
 	Op      string          `json:"op"`
 	ID      uint64          `json:"id,omitempty"`
@@ -108,7 +108,7 @@ type Reply struct {
 	Step    string          `json:"step,omitempty"`
 	Error   string          `json:"error,omitempty"`
 	Body    json.RawMessage `json:"body,omitempty"`  // answer
-	Errno   int             `json:"errno,omitempty"` // failed: of what was short
+	Errno   int             `json:"errno,omitempty"` // failed: of the shortage
 	Held    []int           `json:"held,omitempty"`  // network, started, answer: numbers of init's descriptors that could not come along
 }
 

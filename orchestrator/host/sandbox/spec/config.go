@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// Config says what one sandbox sees. Missing directories are made. All paths are absolute.
+// Config describes one sandbox. Missing directories are made. All paths are absolute.
 type Config struct {
 	Self     string   // executable that, run with InitArg, calls Main: lattice itself
-	Root     Root     // the checkpointed tree; what lies in it belongs to Owner
+	Root     Root     // the checkpointed tree; its files belong to Owner
 	Level    Level    // "" is the firmest that this user can have: LevelRoot or LevelUser
 	Skills   string   // host directory shown read-only at /skills, readable by all; "" = /skills of Root, the box's own
 	Run      string   // host directory shown at /.sprite (holds api.sock, which Owner must be allowed to write)
@@ -20,14 +20,14 @@ type Config struct {
 	Shared   string   // host directory shown read-only at SharedDir, "" for none; a plain box does not have it
 	Tools    []string // further host paths shown read-only at the same path
 	Env      []string // KEY=VALUE of programs that Root has itself; see BaseEnv
-	Passwd   string   // what /etc/passwd and /etc/group are, where Root has programs itself; "" leaves its own
+	Passwd   string   // the content of /etc/passwd and /etc/group, where Root has programs itself; "" leaves its own
 	Group    string
 	Hostname string    // "sprite" when empty
 	OwnIDs   bool      // its users are none of another box's, for the kernel; see TryOwnIDs
 	AsRoot   bool      // its programs can run commands as the box's root, by sudo; LevelRoot only
-	NoRoot   string    // without AsRoot: what sudo says, and what can be done about it
-	Network  bool      // a network of its own, with nothing in it but what the host hands over
-	Limits   Limits    // what it may use
+	NoRoot   string    // without AsRoot: the message of sudo, with the remedy
+	Network  bool      // a network of its own, with nothing in it but sockets from the host
+	Limits   Limits    // of its resources
 	Points   []Point   // checkpoints shown read-only below /.sprite/checkpoints
 	Without  []Defence // defences left out; for tests of attacks only
 }
@@ -49,7 +49,7 @@ type Process struct {
 	Stdout, Stderr *os.File
 	TTY            bool
 	Rows, Cols     uint16
-	Whole          bool // when the command has ended, what is left of its process group is killed
+	Whole          bool // when the command has ended, the rest of its process group is killed
 }
 
 // ErrDied says that the box ended before the answer came.
@@ -57,7 +57,7 @@ var ErrDied = errors.New("the sandbox ended")
 
 // StartError says that a command could not be started although the box is well.
 type StartError struct {
-	Code int // what a shell would exit with: 127 not found, 126 found but not runnable
+	Code int // the exit code of a shell: 127 not found, 126 found but not runnable
 	Text string
 }
 
@@ -65,9 +65,9 @@ func (e *StartError) Error() string { return e.Text }
 
 // Refusal says which step of making a sandbox the system refused.
 type Refusal struct {
-	Step   string // what was being done, such as "mount /proc"
-	Cause  string // what the system answered
-	Remedy string // what a person can do about it
+	Step   string // such as "mount /proc"
+	Cause  string // the error of the system
+	Remedy string // for people
 }
 
 func (r *Refusal) Error() string {
@@ -76,7 +76,7 @@ func (r *Refusal) Error() string {
 
 func (c Config) Plain() bool { return c.Level == LevelProcess }
 
-// Owner names the host user and group that a box made from c runs as. They own what it writes, and must own what it is to
+// Owner names the host user and group that a box made from c runs as. They own the files that it writes, and must own those that it is to
 // change in Root and Cache. -1, -1 means that this system has no user to give.
 func (c Config) Owner() (uid, gid int) {
 	if c.Plain() {
@@ -85,7 +85,7 @@ func (c Config) Owner() (uid, gid int) {
 	return Owner()
 }
 
-// checked fills in defaults and refuses what could show more of the host than was meant.
+// Check fills in defaults and refuses paths that could show more of the host than was meant.
 func (c Config) Check() (Config, error) {
 	if c.Level == "" {
 		c.Level = Best()
@@ -147,7 +147,7 @@ func (c Config) checkTool(t string) error {
 	return nil
 }
 
-// Kind is what an init must be made for: all that cannot be changed once its process is there.
+// Kind holds the properties of an init that cannot be changed once its process exists.
 type Kind struct {
 	Self     string `json:"-"`
 	HostPids bool   `json:"-"` // it is in the host's pid namespace

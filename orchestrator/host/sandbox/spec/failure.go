@@ -5,16 +5,16 @@ import (
 	"syscall"
 )
 
-// Shortage says that something was not begun because the machine, or the box, is out of what it takes for the moment:
-// processes, memory, descriptors, terminals. The same may succeed later. Whoever fills a table of the kernel's, another
-// sprite perhaps, brings it about, so nobody may conclude from it what is possible here.
+// Shortage says that something was not begun because the machine, or the box, is temporarily short of a resource:
+// processes, memory, descriptors, terminals. The same may succeed later. A process that fills a table of the kernel, another
+// sprite perhaps, causes it, so a caller must not conclude from it that boxes are impossible here.
 type Shortage struct{ Err error }
 
 func (s *Shortage) Error() string {
 	return s.Err.Error() + " (there is none of it left for the moment; what takes much of it can be ended)"
 }
 
-// Unwrap returns what the system said.
+// Unwrap returns the error of the system.
 func (s *Shortage) Unwrap() error { return s.Err }
 
 // Short reports whether err is a Shortage, or the kernel's word for one.

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Level is how firmly a box keeps what runs in it apart from the host.
+// Level is how firmly a box is isolated from the host.
 type Level string
 
 // The levels, the firmest first.

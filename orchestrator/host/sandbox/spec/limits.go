@@ -8,14 +8,14 @@ type Limits struct {
 	TmpBytes    int64   `json:"tmp_bytes,omitempty"`    // each memory file system: /run, /dev/shm
 }
 
-// What a box gets that was given no limits of its own.
+// Limits of a box without limits of its own.
 const (
 	defaultPids = 4096
 	defaultTmp  = 256 << 20 // bytes of each memory file system
 	DevSize     = 1 << 20   // bytes of /dev, which is sealed when it is complete
 )
 
-// OrDefaults fills in what l leaves open, on a machine with so much memory: a box may have three quarters of it, so that the
+// OrDefaults fills in missing limits, on a machine with so much memory: a box may have three quarters of it, so that the
 // host stays with its wits.
 func (l Limits) OrDefaults(machine int64) Limits {
 	if l.Pids <= 0 {
@@ -35,7 +35,7 @@ type Enforcement struct {
 	Limit Defence `json:"limit"`         // pids, memory (bytes), cpu (processors) or tmp-size (bytes)
 	Max   float64 `json:"max,omitempty"` // 0: as much as others leave
 	By    string  `json:"by,omitempty"`  // "cgroup", "rlimit" or "tmpfs"; "" when nothing keeps it here
-	Why   string  `json:"why,omitempty"` // why nothing does, and what helps
+	Why   string  `json:"why,omitempty"` // why nothing does, and the remedy
 }
 
 // Of is how a limit is kept by boxes like the one that told e, but with limits l.

@@ -5,8 +5,8 @@ import (
 )
 
 // A box with Config.Network has a network namespace of its own with nothing in it but the loopback interface. No packet
-// leaves it. Every IPv4 address is made local there, and what would have gone out is led to two sockets that init opens and
-// hands to the host: whoever holds them decides what becomes of each connection, and the address that the command meant is
+// leaves it. Every IPv4 address is made local there, and outgoing traffic is led to two sockets that init opens and
+// hands to the host: their holder decides about each connection, and the address that the command meant is
 // told by the kernel (SO_ORIGINAL_DST), not by the command. Commands cannot change any of it, because they have no power
 // over the namespace.
 
@@ -20,7 +20,7 @@ const (
 	ProxyPort = 3128
 )
 
-// What a box with a network of its own is told about names.
+// Files about names in a box with a network of its own.
 const (
 	resolvConf   = "nameserver " + ResolverIP + "\noptions timeout:1 attempts:2\n"
 	nsswitchConf = "passwd: files\ngroup: files\nhosts: files dns\nnetworks: files\nprotocols: files\nservices: files\n"

@@ -22,7 +22,7 @@ func Within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// folders pairs what a box shows with where it lies on the host.
+// folders pairs the folders of a box with their paths on the host.
 func (c Config) folders() []struct{ seen, host string } {
 	skills := c.Skills
 	if skills == "" {
@@ -39,7 +39,7 @@ func (c Config) folders() []struct{ seen, host string } {
 }
 
 // HostPath gives the host's name for a path of the box, in either mode: /workspace/x is workspace/x in Root. It works on
-// names alone; whoever opens the result must not follow links that the sprite made. Other paths come back cleaned.
+// names alone; a caller that opens the result must not follow links that the sprite made. Other paths come back cleaned.
 func (c Config) HostPath(p string) string {
 	p = filepath.Clean(p)
 	for _, f := range c.folders() {
@@ -50,7 +50,7 @@ func (c Config) HostPath(p string) string {
 	return p
 }
 
-// TranslatePath leaves alone what is no path of the box, and what already is a host path of it (the state directory may
+// TranslatePath leaves alone paths other than the box's, and those that already are host paths of it (the state directory may
 // itself lie below /tmp).
 func (c Config) TranslatePath(p string) string {
 	if !strings.HasPrefix(p, "/") {

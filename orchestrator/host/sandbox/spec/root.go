@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Root says what a box has as /. It is either Dir or an overlay; all of it is the sprite's state, which checkpoints keep.
+// Root describes the tree that a box shows as /. It is either Dir or an overlay; all of it is the sprite's state, which checkpoints keep.
 type Root struct {
 	Dir   string   // a complete tree; "" with an overlay
 	Upper string   // overlay: the writable layer
@@ -29,8 +29,8 @@ type Point struct {
 // dir. Use it for the lowest layer of an overlay and for new trees.
 func Skeleton(dir string, uid, gid int) error { return skeletonIn(dir, uid, gid, false) }
 
-// Furnish is Skeleton for a tree that an image has filled: what stands where a folder is needed goes, and folders that are
-// there get the owners and modes that they need. The tree is then what an overlay of a skeleton on it would show.
+// Furnish is Skeleton for a tree that an image has filled: files in the place of folders are removed, and folders that are
+// there get the owners and modes that they need. The tree then equals an overlay of a skeleton on it.
 func Furnish(dir string, uid, gid int) error { return skeletonIn(dir, uid, gid, true) }
 
 func skeletonIn(dir string, uid, gid int, settle bool) error {
@@ -80,7 +80,7 @@ func (f bone) make(root *os.Root, uid, gid int, settle bool) error {
 	return root.Lchown(f.path, uid, gid)
 }
 
-// BoxRoot gives the owner of what the sprite's user may not change: the box's own root where it has one, else that user.
+// BoxRoot returns the owner of files that the sprite's user may not change: the box's own root where it has one, else that user.
 func BoxRoot(uid, gid int) (rootUID, rootGID int) {
 	if uid == OutsideLow+InsideID && gid == OutsideLow+InsideID {
 		return OutsideLow, OutsideLow
@@ -134,7 +134,7 @@ var skeleton = []bone{
 }
 
 // hostDir is where on the host the folder path of the box lies, as far as it can be named: of an overlay that is the
-// writable layer, which holds only what was changed.
+// writable layer, which holds only changed files.
 func (r Root) hostDir(path string) string {
 	if r.Dir != "" {
 		return filepath.Join(r.Dir, path)

@@ -12,9 +12,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 )
 
-// seed is an init, in its namespaces and control groups, that has yet to hear what its box is. Nothing of a sprite has been
+// bareInit is an init, in its namespaces and control groups, that has not received its plan. Nothing of a sprite has been
 // in it.
-type seed struct {
+type bareInit struct {
 	kind    spec.Kind
 	ids     *idrange.Range // nil without OwnIDs
 	cmd     *exec.Cmd
@@ -23,8 +23,8 @@ type seed struct {
 	stderr  *tail
 }
 
-// sow starts an init. The caller has it grow, or discards it.
-func sow(k spec.Kind) (*seed, error) {
+// startInit starts an init. The caller makes its box, or discards it.
+func startInit(k spec.Kind) (*bareInit, error) {
 	host, child, err := channel.Pair()
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func sow(k spec.Kind) (*seed, error) {
 			return nil, errors.Join(refusal(spec.FailedAt(spec.StepNamespaces, err)), control.Conn.Close())
 		}
 	}
-	s := &seed{kind: k, ids: ids, group: cgroup.New(), control: control, stderr: new(tail)}
+	s := &bareInit{kind: k, ids: ids, group: cgroup.New(), control: control, stderr: new(tail)}
 	s.cmd, err = spawn(k, ids, s.group, child, s.stderr)
 	if err != nil { // it may be the groups that are refused, or that nothing can be started in them
 		if err := s.group.Remove(); err != nil {
@@ -55,13 +55,13 @@ func sow(k spec.Kind) (*seed, error) {
 		control.Conn.Close()
 		return nil, err
 	}
-	// A failure means that init has ended; who has it grow hears why.
+	// A failure means that init has ended; makeBox returns the reason.
 	_ = control.Send(channel.Request{Op: channel.OpPrepare, Prepare: &k})
 	return s, nil
 }
 
-// discard ends a seed that is not to grow, or did not.
-func (s *seed) discard() error {
+// discard ends a bareInit that got no box.
+func (s *bareInit) discard() error {
 	s.cmd.Process.Kill()
 	s.cmd.Wait() // says how it was killed
 	s.ids.Release()
@@ -69,8 +69,8 @@ func (s *seed) discard() error {
 	return s.group.Remove()
 }
 
-// grow makes the box of cfg, which is of the seed's kind. A seed that does not grow is discarded.
-func (s *seed) grow(cfg spec.Config) (*Box, error) {
+// makeBox makes the box of cfg, which is of the bareInit's kind. A bareInit without a box is discarded.
+func (s *bareInit) makeBox(cfg spec.Config) (*Box, error) {
 	b := &Box{
 		cfg: cfg, ids: s.ids, cmd: s.cmd, group: s.group, control: s.control, stderr: s.stderr,
 		slots: make(chan struct{}, channel.MaxCalls), quiet: make(chan struct{}), done: make(chan struct{}),
