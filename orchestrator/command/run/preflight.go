@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -27,15 +28,36 @@ func checkAgentVisible(env *setup.Env, r api.RunRequest) error {
 	if !slices.Contains(setup.AgentNames, name) {
 		return nil
 	}
-	found := equip.NewMachine(env).Find(name)
+	machine := equip.NewMachine(env)
+	usual := machine.Default()
+	found := machine.Find(name)
 	if len(found) == 0 {
-		return nil // it may be in a folder that --tool shows
+		machine.Path = agentFolders(machine.Home)
+		found = machine.Find(name)
+	}
+	if len(found) == 0 {
+		if slices.ContainsFunc(r.Tools, func(dir string) bool { return !slices.Contains(usual, dir) }) {
+			return nil // it may be in a folder that --tool shows
+		}
+		return fault.NotFound("agent_not_visible", "the agent %s is not on PATH, and no --tool shows it", name).WithHint("install it, for example with npm, and run again; lattice doctor shows the agents that it finds")
 	}
 	p := found[0] // the first on PATH
 	if p.Seen || len(p.Show) == 0 || !slices.ContainsFunc(p.Show, func(path string) bool { return !shownBy(r.Tools, path) }) {
 		return nil
 	}
 	return fault.NotFound("agent_not_visible", "sprites do not see the agent %s, which is %s", name, p.File).WithHint("--tool %s", strings.Join(p.Show, " --tool "))
+}
+
+// agentFolders returns, as a PATH, the folders beside PATH in which agents are installed: those of npm prefixes, nvm, bun and
+// volta, and those of the system.
+func agentFolders(home string) string {
+	dirs := []string{"/usr/local/bin", "/usr/bin", "/bin", "/opt/node/bin"}
+	for _, pattern := range []string{".local/bin", ".npm-global/bin", ".npm/bin", ".bun/bin", ".volta/bin", ".nvm/versions/node/*/bin", "node_modules/.bin"} {
+		if found, err := filepath.Glob(filepath.Join(home, pattern)); err == nil && home != "" {
+			dirs = append(dirs, found...)
+		}
+	}
+	return strings.Join(dirs, string(filepath.ListSeparator))
 }
 
 // shownBy reports whether a path is one of those that are shown, or lies in one.
