@@ -1,9 +1,9 @@
-// Package session runs skill calls in sprites over exec and turns what comes back into outcomes. Session is the type
-// to look at first: it is the engine's Caller and Boundary against any host that speaks the Sprites API.
+// Package session runs skill calls in sprites over exec and converts their results to outcomes. Start with Session: it is the
+// engine's Caller and Boundary for any host that speaks the Sprites API.
 //
-// Everything a sprite says is hostile until validated here: events are checked, attributed by call id and flagged;
+// All output of a sprite is hostile until it is validated here: events are checked, attributed by call id and flagged;
 // results are adopted from the outbox only for the outstanding call whose stream was lost (DESIGN 4). A session never
-// decides what happens next and never retries a call. No process outlives its call: what is given up is stopped.
+// decides what happens next and never retries a call. No process outlives its call: an abandoned process is stopped.
 //
 //	skill failure      the skill said so, or exited non-zero           → Finished with a failure kind
 //	waiting            exit 75, WAITING, a checkpoint that exists      → Suspended
@@ -15,16 +15,16 @@
 //
 // Between boundaries the calls of a run share one exec, a kit: "spritekit session" in the sprite, which the first call
 // opens and Rest, Restore, a checkpoint or half a minute without calls end (hosts whose checkpoints are live-safe keep
-// it). A call that is handed secrets, one of a skill whose input is no JSON object, and all calls in a sprite whose
-// spritekit is older have an exec each; journals are the same either way.
+// it). A call with secrets, a call of a skill whose input is not a JSON object, and all calls in a sprite with an older
+// spritekit have an exec of their own; journals are the same either way.
 //
-//	call ─► turn ─► kit.stdin ─► exec ─► kit.hear ─► the turn that the line names ─► judge, as for an exec of its own
+//	call ─► turn ─► kit.stdin ─► exec ─► kit.handleRecord ─► the turn that the line names ─► judgeStream, as for an exec of its own
 //
-// What is conceded to others in the sprite is what DESIGN 4 concedes: whoever writes to the session's stdout can say
-// events for a call under way, as it can by the outbox. It cannot end a call, which takes the token that only the session
-// was sent, and the session keeps its pipes and memory from processes of its user. A call is lost with its session, and
-// is then found out about like any other: the process is looked for, told that its input has ended and followed (calls
-// that read are stopped instead), then the outbox is asked, then the rules of the call's class decide.
+// Other programs in the sprite have the power that DESIGN 4 concedes: one that writes to the session's stdout can forge
+// events for a call in progress, as it can in the outbox. It cannot end a call, which takes the token that only the session
+// was sent, and the session hides its pipes and memory from processes of its user. A call is lost with its session. Its
+// outcome is then found like that of any lost call: the process is looked for, its input is ended and it is followed (calls
+// that only read are stopped instead), then the outbox is read, then the rules of the call's class decide.
 package session
 
 import (
@@ -67,7 +67,7 @@ type liveHost interface{ Offers(capability string) bool }
 type Session struct {
 	host Host
 	log  zerolog.Logger
-	// output receives what skills print beside events, per run; it may be io.Discard.
+	// output returns the writer for output of a run's skills that is not an event; it may be io.Discard.
 	output func(run string) io.Writer
 	// secrets returns KEY=VALUE pairs for agent.run of a run; they are never stored or logged.
 	secrets func(run, sprite string) []string

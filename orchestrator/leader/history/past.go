@@ -25,14 +25,14 @@ type Past struct {
 // Lose marks the moments before until that have their files in the sprite: the files are lost.
 func (p Past) Lose(until time.Time, why string) {
 	for i, pt := range p.Points {
-		if pt.Files == replay.FilesUnchanged && p.at(pt).Before(until) {
+		if pt.Files == replay.FilesUnchanged && p.timeOf(pt).Before(until) {
 			p.Points[i].Files, p.Points[i].Lost = replay.FilesLost, why
 		}
 	}
 }
 
-// at returns the time of a moment.
-func (p Past) at(pt replay.Point) time.Time {
+// timeOf returns the time of a moment.
+func (p Past) timeOf(pt replay.Point) time.Time {
 	i := slices.IndexFunc(p.Facts, func(e lattice.Entry) bool { return e.Seq == pt.Seq })
 	return p.Facts[i].At
 }
@@ -98,7 +98,7 @@ func (p Past) Judged(pt replay.Point, ids map[string]bool, found bool) api.Momen
 
 // View returns a moment for clients.
 func (p Past) View(pt replay.Point) api.Moment {
-	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.at(pt), Files: string(pt.Files), Effects: EffectTexts(pt.Effects)}
+	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.timeOf(pt), Files: string(pt.Files), Effects: EffectTexts(pt.Effects)}
 	if pt.Pair != nil {
 		m.Checkpoint = pt.Pair.CheckpointID
 	}

@@ -240,8 +240,8 @@ func (rs *Records) ReadHistory(id string) (Past, store.History, error) {
 	return Past{Run: rec, Parsed: program, Facts: h.Facts}, h, nil
 }
 
-// fold folds all facts of a run.
-func (rs *Records) fold(id string) (at driver.Standing, begun bool, err error) {
+// foldRun folds all facts of a run.
+func (rs *Records) foldRun(id string) (at driver.Standing, begun bool, err error) {
 	p, h, err := rs.ReadHistory(id)
 	if err != nil {
 		return at, false, err

@@ -41,7 +41,7 @@ func (s *States) Read(id string) (at driver.Standing, begun bool, err error) {
 		return at, false, fmt.Errorf("load run %s: %w", id, err)
 	}
 	if behind {
-		return s.Records.fold(id)
+		return s.Records.foldRun(id)
 	}
 	if !found {
 		return at, false, nil

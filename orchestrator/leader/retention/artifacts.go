@@ -42,8 +42,8 @@ type product struct {
 	sha256 string // as declared, "" when it was not
 }
 
-// kept returns the file name of a product's copy. It is a digest, because names from a sprite are not trusted.
-func (p product) kept() string {
+// copyName returns the file name of a product's copy. It is a digest, because names from a sprite are not trusted.
+func (p product) copyName() string {
 	sum := sha256.Sum256([]byte(p.sprite + "\x00" + p.ref + "\x00" + p.sha256))
 	return hex.EncodeToString(sum[:16])
 }
@@ -107,7 +107,7 @@ func (a *Artifacts) Collect(id string) {
 			left++
 			continue
 		}
-		size, err := a.keep(ctx, id, p, min(room, maxKeptFile))
+		size, err := a.keepCopy(ctx, id, p, min(room, maxKeptFile))
 		var unreachable *sprites.ConnError
 		switch {
 		case errors.As(err, &unreachable):
@@ -126,10 +126,10 @@ func (a *Artifacts) Collect(id string) {
 	}
 }
 
-// keep copies one product, unless a copy exists. It returns the size of the copy.
-func (a *Artifacts) keep(ctx context.Context, id string, p product, limit int64) (int64, error) {
+// keepCopy copies one product, unless a copy exists. It returns the size of the copy.
+func (a *Artifacts) keepCopy(ctx context.Context, id string, p product, limit int64) (int64, error) {
 	dir := a.Home.Artifacts(id)
-	to := filepath.Join(dir, p.kept())
+	to := filepath.Join(dir, p.copyName())
 	if info, err := os.Stat(to); err == nil {
 		return info.Size(), nil
 	}
@@ -172,7 +172,7 @@ func (a *Artifacts) Artifact(ctx context.Context, id, ref string) (io.ReadCloser
 		if p.ref != ref {
 			continue
 		}
-		if f, err := os.Open(filepath.Join(a.Home.Artifacts(id), p.kept())); err == nil {
+		if f, err := os.Open(filepath.Join(a.Home.Artifacts(id), p.copyName())); err == nil {
 			return f, nil
 		}
 		content, err := a.Client.ReadFrom(ctx, p.sprite, p.path, 0)

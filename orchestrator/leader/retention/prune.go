@@ -100,7 +100,7 @@ func (pr *Pruner) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, 
 func (pr *Pruner) prune(ctx context.Context, r api.PruneRequest, near []store.RunRecord, measure bool) ([]api.Pruned, error) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
-	p, err := pr.plan(r, near, time.Now())
+	p, err := pr.planRemovals(r, near, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +158,7 @@ type plan struct {
 // bundleRest is the time for which a bundle is kept in any case: no state names a bundle that is being verified.
 const bundleRest = time.Hour
 
-func (pr *Pruner) plan(r api.PruneRequest, near []store.RunRecord, now time.Time) (plan, error) {
+func (pr *Pruner) planRemovals(r api.PruneRequest, near []store.RunRecord, now time.Time) (plan, error) {
 	list := near
 	if near == nil {
 		all, err := pr.Store.Runs()
@@ -206,7 +206,7 @@ func (pr *Pruner) plan(r api.PruneRequest, near []store.RunRecord, now time.Time
 	}
 	var err error
 	if near == nil { // any run may need one
-		p.bundles, err = unneeded(pr.Home.Bundles(), kept, now)
+		p.bundles, err = listUnneeded(pr.Home.Bundles(), kept, now)
 	}
 	return p, err
 }
@@ -223,8 +223,8 @@ func sourceOf(o history.Options, state []byte) string {
 	return o.Fork.Pair.Sprite
 }
 
-// unneeded returns the files in dir that no state names.
-func unneeded(dir string, states [][]byte, now time.Time) ([]string, error) {
+// listUnneeded returns the files in dir that no state names.
+func listUnneeded(dir string, states [][]byte, now time.Time) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list bundles: %w", err)

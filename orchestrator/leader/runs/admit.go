@@ -18,14 +18,14 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// admit refuses a run that is known to fail, and names everything of one kind that is missing at once. Warnings of the
+// checkAdmission refuses a run that is known to fail, and names everything of one kind that is missing at once. Warnings of the
 // preflight do not refuse a run: the call itself is checked when it is made.
-func admit(flow *compile.Flow, input map[string]any, o api.Options) error {
+func checkAdmission(flow *compile.Flow, input map[string]any, o api.Options) error {
 	p := flow.Program
 	if err := knownGrants(o.Grants); err != nil {
 		return err
 	}
-	if err := passable(o.AgentEnv); err != nil {
+	if err := checkVariables(o.AgentEnv); err != nil {
 		return err
 	}
 	if findings := p.Preflight(o.Grants); finding.HasErrors(findings) {
@@ -81,8 +81,8 @@ func refuseInput(findings []ir.Finding) error {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// passable refuses the names of variables that agents must not get.
-func passable(names []string) error {
+// checkVariables refuses the names of variables that agents must not get.
+func checkVariables(names []string) error {
 	for _, name := range names {
 		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
 			return fault.BadInput("agent_env_invalid", "%q cannot be passed to an agent", name).WithHint("names that begin with LATTICE_ configure the skill itself")
@@ -110,6 +110,6 @@ func knownGrants(grants []string) error {
 func startContext(id string, o api.Options, now time.Time) map[string]any {
 	return map[string]any{
 		"run_id": id, "work_item_id": o.WorkItem, "started_at": protocol.FormatTime(now), "now": protocol.FormatTime(now),
-		"timezone": zone(now, localtime), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
+		"timezone": zoneName(now, localtime), "trigger": "cli", "agent_env": append([]string{}, o.AgentEnv...),
 	}
 }

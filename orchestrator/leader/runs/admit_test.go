@@ -47,7 +47,7 @@ func TestAdmit(t *testing.T) {
 			}
 			got := ""
 			var refused *fault.Error
-			if err := admit(&compile.Flow{Program: p}, c.in, c.options); errors.As(err, &refused) {
+			if err := checkAdmission(&compile.Flow{Program: p}, c.in, c.options); errors.As(err, &refused) {
 				got = fmt.Sprint(refused.Exit, " ", refused.Fault.Code, " ", refused.Fault.Hint)
 			} else if err != nil {
 				t.Fatal(err)

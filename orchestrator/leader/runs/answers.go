@@ -16,8 +16,8 @@ import (
 // maxAnswer bounds the inputs of one answer, encoded.
 const maxAnswer = 256 << 10
 
-// answer checks a person's decision against the inputs that the wait expects, and makes a fact of it.
-func answer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
+// makeAnswer checks a person's decision against the inputs that the wait expects, and makes a fact of it.
+func makeAnswer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 	out := lattice.Answered{WaitID: w.ID, Decision: d.Decision, Comments: d.Comments, By: d.By}
 	switch d.Decision {
 	case lattice.Approve, lattice.Reject:
@@ -25,21 +25,21 @@ func answer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 			return out, fault.BadInput("bad_answer", "approve and reject take no inputs").WithHint("lattice answer RUN k=v…")
 		}
 		if !w.YesOrNo() {
-			return out, fault.BadInput("answer_needed", "%s cannot simply be approved or rejected; it expects %s", w.Node, expects(w)).WithHint("lattice answer RUN k=v…")
+			return out, fault.BadInput("answer_needed", "%s cannot simply be approved or rejected; it expects %s", w.Node, describeExpected(w)).WithHint("lattice answer RUN k=v…")
 		}
 		return out, nil
 	case lattice.Answer:
 		if w.Kind == lattice.WaitAction && !w.ByHand() {
 			return out, fault.BadInput("bad_answer", "an action is approved or rejected, not answered").WithHint("lattice approve RUN")
 		}
-		inputs, err := convert(w, d)
+		inputs, err := convertInputs(w, d)
 		out.Inputs = inputs
 		return out, err
 	}
 	return out, fault.BadInput("bad_answer", "%q is not a decision", d.Decision).WithHint("approve, reject or answer")
 }
 
-func expects(w lattice.Wait) string {
+func describeExpected(w lattice.Wait) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(w.Expected)) {
 		parts = append(parts, name+" ("+w.Expected[name]+")")
@@ -47,8 +47,8 @@ func expects(w lattice.Wait) string {
 	return strings.Join(parts, ", ")
 }
 
-// convert converts the inputs of a decision to the types that the wait expects. Its error names every problem.
-func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
+// convertInputs converts the inputs of a decision to the types that the wait expects. Its error names every problem.
+func convertInputs(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 	typed := map[string]any{}
 	if len(d.Typed) > 0 {
 		if err := json.Unmarshal(d.Typed, &typed); err != nil {
@@ -61,7 +61,7 @@ func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 		switch {
 		case !known:
 			problems = append(problems, name+" is not expected")
-		case !fits(typed[name], kind):
+		case !fitsType(typed[name], kind):
 			problems = append(problems, fmt.Sprintf("%s must be %s", name, kind))
 		default:
 			out[name] = typed[name]
@@ -73,7 +73,7 @@ func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 			problems = append(problems, name+" is not expected")
 			continue
 		}
-		v, ok := parse(d.Inputs[name], kind)
+		v, ok := parseText(d.Inputs[name], kind)
 		if !ok {
 			problems = append(problems, fmt.Sprintf("%s must be %s, not %q", name, kind, d.Inputs[name]))
 			continue
@@ -89,10 +89,10 @@ func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 		}
 	}
 	if w.Kind == lattice.WaitUnknown || len(w.Choices) > 0 {
-		problems = append(problems, choice(w, out)...)
+		problems = append(problems, checkChoice(w, out)...)
 	}
 	if len(problems) > 0 {
-		return nil, fault.BadInput("bad_answer", "the answer does not fit: %s", strings.Join(problems, "; ")).WithHint("it expects %s", expects(w))
+		return nil, fault.BadInput("bad_answer", "the answer does not fit: %s", strings.Join(problems, "; ")).WithHint("it expects %s", describeExpected(w))
 	}
 	data, err := json.Marshal(out)
 	if err != nil {
@@ -104,8 +104,8 @@ func convert(w lattice.Wait, d api.DecideRequest) (json.RawMessage, error) {
 	return data, nil
 }
 
-// choice checks the answer to a question that names its choices.
-func choice(w lattice.Wait, out map[string]any) []string {
+// checkChoice checks the answer to a question that names its choices.
+func checkChoice(w lattice.Wait, out map[string]any) []string {
 	for name, v := range out {
 		if s, ok := v.(string); ok && name != "comments" && w.Expected[name] == "string" && !slices.Contains(w.Choices, s) && (s != "" || w.Default == "") {
 			return []string{fmt.Sprintf("%s must be one of %s", name, strings.Join(w.Choices, ", "))}
@@ -114,8 +114,8 @@ func choice(w lattice.Wait, out map[string]any) []string {
 	return nil
 }
 
-// parse reads text as a value of a type of the seed's vocabulary.
-func parse(text, kind string) (any, bool) {
+// parseText reads text as a value of a type of the seed's vocabulary.
+func parseText(text, kind string) (any, bool) {
 	switch kind {
 	case "string", "":
 		return text, true
@@ -132,7 +132,7 @@ func parse(text, kind string) (any, bool) {
 		return n, err == nil
 	}
 	var v any
-	if json.Unmarshal([]byte(text), &v) == nil && fits(v, kind) {
+	if json.Unmarshal([]byte(text), &v) == nil && fitsType(v, kind) {
 		return v, true
 	}
 	if kind == "array<string>" && !strings.HasPrefix(text, "[") {
@@ -141,8 +141,8 @@ func parse(text, kind string) (any, bool) {
 	return nil, false
 }
 
-// fits reports whether v, decoded JSON, is of a type of the seed's vocabulary.
-func fits(v any, kind string) bool {
+// fitsType reports whether v, decoded JSON, is of a type of the seed's vocabulary.
+func fitsType(v any, kind string) bool {
 	switch kind {
 	case "":
 		return true
@@ -171,7 +171,7 @@ func fits(v any, kind string) bool {
 		return kind == "array"
 	}
 	for _, item := range list {
-		if !fits(item, strings.TrimSuffix(element, ">")) {
+		if !fitsType(item, strings.TrimSuffix(element, ">")) {
 			return false
 		}
 	}

@@ -40,7 +40,7 @@ func TestAnswer(t *testing.T) {
 			api.DecideRequest{Decision: lattice.Answer, Inputs: map[string]string{"s": strings.Repeat("x", maxAnswer)}}, "!at most"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := answer(tt.wait, tt.req)
+			got, err := makeAnswer(tt.wait, tt.req)
 			if want, refused := strings.CutPrefix(tt.want, "!"); refused {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Fatalf("answer() = %v, want a refusal that says %q", err, want)
@@ -64,7 +64,7 @@ func TestFits(t *testing.T) {
 			if err := json.Unmarshal([]byte(raw), &v); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := fits(v, kind), i == 0; got != want {
+			if got, want := fitsType(v, kind), i == 0; got != want {
 				t.Errorf("fits(%s, %s) = %t, want %t", raw, kind, got, want)
 			}
 		}

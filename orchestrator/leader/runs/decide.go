@@ -60,9 +60,9 @@ func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest)
 	if err != nil {
 		return ds.answerLate(ctx, id, d, nil, err)
 	}
-	fact, err := answer(w, d)
+	fact, err := makeAnswer(w, d)
 	if err == nil && w.Legacy() { // the answer's run may get more than the one that asked
-		err = passable(slices.Sorted(maps.Keys(d.Secrets)))
+		err = checkVariables(slices.Sorted(maps.Keys(d.Secrets)))
 	}
 	if err != nil {
 		return api.DecideReply{}, err
@@ -82,7 +82,7 @@ func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest)
 	case err != nil:
 		return api.DecideReply{}, fmt.Errorf("record the decision: %w", err)
 	}
-	return ds.proceed(ctx, id, d, api.DecideReply{WaitID: w.ID})
+	return ds.driveOn(ctx, id, d, api.DecideReply{WaitID: w.ID})
 }
 
 // record records a decision before it becomes a fact, and checks that the person may make it.
@@ -111,8 +111,8 @@ func (ds *Decisions) checkSprite(ctx context.Context, id string, w lattice.Wait)
 // lookTimeout bounds the search for a sprite while a person waits.
 const lookTimeout = 10 * time.Second
 
-// proceed drives the run after a decision. A leader that is ending leaves that to the next one.
-func (ds *Decisions) proceed(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
+// driveOn drives the run after a decision. A leader that is ending leaves that to the next one.
+func (ds *Decisions) driveOn(ctx context.Context, id string, d api.DecideRequest, reply api.DecideReply) (api.DecideReply, error) {
 	next, err := ds.States.FindNext(id)
 	if err != nil {
 		return api.DecideReply{}, err
@@ -163,7 +163,7 @@ func (ds *Decisions) answerLate(ctx context.Context, id string, d api.DecideRequ
 		return api.DecideReply{}, p
 	}
 	// A person repeats an approval whose run was cut off: the run continues.
-	return ds.proceed(ctx, id, d, api.DecideReply{WaitID: first.WaitID, Duplicate: true, By: first.By, At: first.At})
+	return ds.driveOn(ctx, id, d, api.DecideReply{WaitID: first.WaitID, Duplicate: true, By: first.By, At: first.At})
 }
 
 var verdicts = map[lattice.Decision]string{lattice.Approve: "approved already", lattice.Reject: "rejected already", lattice.Answer: "answered already"}
@@ -189,7 +189,7 @@ func sameInputs(recorded json.RawMessage, d api.DecideRequest, typed json.RawMes
 	for name, text := range d.Inputs {
 		was, ok := before[name]
 		if !ok || !slices.ContainsFunc(kinds, func(kind string) bool {
-			v, ok := parse(text, kind)
+			v, ok := parseText(text, kind)
 			return ok && sameValue(v, was)
 		}) {
 			return false

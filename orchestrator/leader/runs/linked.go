@@ -19,15 +19,15 @@ import (
 
 // continueIn drives the run that next names, and begins it unless it exists.
 func (rn *Starter) continueIn(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (api.RunView, error) {
-	v, begun, err := rn.link(ctx, id, next, values, detach)
+	v, begun, err := rn.beginLinked(ctx, id, next, values, detach)
 	if err != nil || begun {
 		return v, err
 	}
 	return rn.Drive(ctx, next.RunID, api.DriveRequest{Values: values, Detach: detach})
 }
 
-// link begins the run that next names; begun is false if it exists.
-func (rn *Starter) link(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (v api.RunView, begun bool, err error) {
+// beginLinked begins the run that next names; begun is false if it exists.
+func (rn *Starter) beginLinked(ctx context.Context, id string, next runstate.Next, values api.Values, detach bool) (v api.RunView, begun bool, err error) {
 	rn.linking.Lock()
 	defer rn.linking.Unlock()
 	key := strings.TrimPrefix(next.RunID, history.RunID(""))
@@ -55,6 +55,6 @@ func (rn *Starter) link(ctx context.Context, id string, next runstate.Next, valu
 			o.AgentEnv = append(o.AgentEnv, name)
 		}
 	}
-	v, err = rn.begin(ctx, program, api.RunRequest{Flow: rec.Program, Input: rec.Kept.Begin.Input, Key: key, Detach: detach}, o)
+	v, err = rn.beginRun(ctx, program, api.RunRequest{Flow: rec.Program, Input: rec.Kept.Begin.Input, Key: key, Detach: detach}, o)
 	return v, err == nil, err
 }

@@ -89,7 +89,7 @@ func (n *Notes) Actions(_ context.Context, id string) ([]api.NotedAction, error)
 		if err != nil {
 			return nil, err
 		}
-		return n.list(id)
+		return n.listActions(id)
 	}
 	ids, err := n.Store.WithOpenActions()
 	if err != nil {
@@ -97,7 +97,7 @@ func (n *Notes) Actions(_ context.Context, id string) ([]api.NotedAction, error)
 	}
 	open := []api.NotedAction{}
 	for _, id := range ids {
-		all, err := n.list(id)
+		all, err := n.listActions(id)
 		if err != nil {
 			return nil, err
 		}
@@ -110,8 +110,8 @@ func (n *Notes) Actions(_ context.Context, id string) ([]api.NotedAction, error)
 	return open, nil
 }
 
-// list returns the actions of one run, in the order of their requests, each as the last fact about it tells.
-func (n *Notes) list(id string) ([]api.NotedAction, error) {
+// listActions returns the actions of one run, in the order of their requests, each as the last fact about it tells.
+func (n *Notes) listActions(id string) ([]api.NotedAction, error) {
 	history, err := n.Store.Load(id)
 	if err != nil {
 		return nil, fmt.Errorf("read facts of run %s: %w", id, err)
@@ -137,7 +137,7 @@ func (n *Notes) list(id string) ([]api.NotedAction, error) {
 		} else if noted && all[i].DecidedAt == nil {
 			all[i] = newNotedAction(id, e.At, f)
 		} else if known {
-			follow(&all[i], e.At, fact)
+			applyFact(&all[i], e.At, fact)
 		}
 	}
 	return all, nil
@@ -155,8 +155,8 @@ func newNotedAction(id string, at time.Time, f lattice.ActionNoted) api.NotedAct
 	return a
 }
 
-// follow changes an action by a fact about it.
-func follow(a *api.NotedAction, at time.Time, fact lattice.Fact) {
+// applyFact changes an action by a fact about it.
+func applyFact(a *api.NotedAction, at time.Time, fact lattice.Fact) {
 	switch f := fact.(type) {
 	case lattice.ActionDecided:
 		a.By, a.DecidedAt, a.Comments, a.Detail = f.By, &at, f.Comments, ""
@@ -188,7 +188,7 @@ func (n *Notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	a, err := n.find(id, d.Key)
+	a, err := n.findAction(id, d.Key)
 	if err != nil {
 		return a, err
 	}
@@ -221,15 +221,15 @@ func (n *Notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 		}
 	}
 	if d.Decision == lattice.Approve && !byHand {
-		if err := n.perform(ctx, r.Runner, a); err != nil {
+		if err := n.performAction(ctx, r.Runner, a); err != nil {
 			return a, err
 		}
 	}
-	return n.find(id, a.Key)
+	return n.findAction(id, a.Key)
 }
 
-// perform performs an approved action and records its outcome.
-func (n *Notes) perform(ctx context.Context, r *driver.Runner, a api.NotedAction) error {
+// performAction performs an approved action and records its outcome.
+func (n *Notes) performAction(ctx context.Context, r *driver.Runner, a api.NotedAction) error {
 	settled := lattice.ActionSettled{Key: a.Key, Action: a.Action}
 	result, err := n.Actor.Do(ctx, lattice.Action{Key: a.Key, RunID: a.RunID, Sprite: a.Sprite, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
 	var refusal *lattice.Refusal
@@ -250,9 +250,9 @@ func (n *Notes) perform(ctx context.Context, r *driver.Runner, a api.NotedAction
 	return nil
 }
 
-// find returns the action of a run whose key is key or begins with it.
-func (n *Notes) find(id, key string) (api.NotedAction, error) {
-	all, err := n.list(id)
+// findAction returns the action of a run whose key is key or begins with it.
+func (n *Notes) findAction(id, key string) (api.NotedAction, error) {
+	all, err := n.listActions(id)
 	if err != nil {
 		return api.NotedAction{}, err
 	}

@@ -114,7 +114,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 	if twice := ir.Duplicates(r.Input); len(twice) > 0 {
 		return api.RunView{}, fault.BadInput("key_duplicate", "the input has members that stand twice in their object: %s", strings.Join(twice, ", ")).WithHint("keep one of the two")
 	}
-	if err := admit(flow, input, o); err != nil {
+	if err := checkAdmission(flow, input, o); err != nil {
 		return api.RunView{}, err
 	}
 	if o.Models, err = rn.Models.Admit(program, o); err != nil {
@@ -133,11 +133,11 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 		return api.RunView{}, err
 	}
 	o.Skills = catalog.Kept
-	return rn.begin(ctx, program, r, history.Options{Options: o, Pinned: catalog.Pins()})
+	return rn.beginRun(ctx, program, r, history.Options{Options: o, Pinned: catalog.Pins()})
 }
 
-// begin records an admitted run and drives it.
-func (rn *Starter) begin(ctx context.Context, program *ir.Program, r api.RunRequest, o history.Options) (api.RunView, error) {
+// beginRun records an admitted run and drives it.
+func (rn *Starter) beginRun(ctx context.Context, program *ir.Program, r api.RunRequest, o history.Options) (api.RunView, error) {
 	id, secret, err := NewRun(r.Key)
 	if err != nil {
 		return api.RunView{}, err
@@ -181,7 +181,7 @@ func (rn *Starter) begin(ctx context.Context, program *ir.Program, r api.RunRequ
 	for _, change := range o.Environment {
 		notice = append(notice, "accepted change of the environment: "+change)
 	}
-	if err := rn.create(ctx, id, secret, program, r, o); err != nil {
+	if err := rn.recordRun(ctx, id, secret, program, r, o); err != nil {
 		return api.RunView{}, err
 	}
 	// From here on the run exists: a leader that is ending returns a run that is not driven, so that it is not started twice.
@@ -227,8 +227,8 @@ func (rn *Starter) listMissingObjects(ctx context.Context, o api.Options) (lines
 	return lines
 }
 
-// create records the run with its first fact.
-func (rn *Starter) create(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o history.Options) error {
+// recordRun records the run with its first fact.
+func (rn *Starter) recordRun(ctx context.Context, id string, secret []byte, program *ir.Program, r api.RunRequest, o history.Options) error {
 	now := time.Now()
 	frozen, err := json.Marshal(startContext(id, o.Options, now))
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 // localtime is the link by which systems name the time zone that they are set to.
 const localtime = "/etc/localtime"
 
-// zone names the time zone of now, which flows in other places must understand: its IANA name, such as Europe/Berlin,
+// zoneName names the time zone of now, which flows in other places must understand: its IANA name, such as Europe/Berlin,
 // or its offset, such as +02:00, when neither Go nor the link says the name.
-func zone(now time.Time, link string) string {
+func zoneName(now time.Time, link string) string {
 	if name := now.Location().String(); name != "Local" {
 		return name
 	}

@@ -34,7 +34,7 @@ func TestZone(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := zone(c.now, link); got != c.want {
+			if got := zoneName(c.now, link); got != c.want {
 				t.Errorf("zone(%v, link to %q) = %q, want %q", c.now, c.link, got, c.want)
 			}
 		})

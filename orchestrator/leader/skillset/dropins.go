@@ -143,7 +143,7 @@ $how mv "/skills/.new-$1" "/skills/$1"`
 // SendSkill copies the folder of a drop-in skill into the /skills of a remote sprite.
 func SendSkill(ctx context.Context, c *sprites.Client, sprite, dir string) error {
 	var archive, errs bytes.Buffer
-	if err := pack(&archive, dir); err != nil {
+	if err := packFolder(&archive, dir); err != nil {
 		return fmt.Errorf("pack skill %s: %w", filepath.Base(dir), err)
 	}
 	exit, err := c.Exec(ctx, sprite, sprites.Exec{
@@ -158,7 +158,7 @@ func SendSkill(ctx context.Context, c *sprites.Client, sprite, dir string) error
 	return nil
 }
 
-func pack(w io.Writer, dir string) error {
+func packFolder(w io.Writer, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err

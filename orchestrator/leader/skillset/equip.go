@@ -50,15 +50,15 @@ func (q Equipment) Install(ctx context.Context, sprite string) (string, error) {
 	defer cancel()
 	var uncertain error
 	for range maxLook {
-		seen, err := q.look(ctx, sprite)
+		seen, err := q.inspect(ctx, sprite)
 		if err != nil {
 			return "", fmt.Errorf("look at the skills of sprite %s: %w", sprite, err)
 		}
-		kit, err := q.binary(sprite, seen)
+		kit, err := q.findBinary(sprite, seen)
 		if err != nil {
 			return "", err
 		}
-		todo, err := seen.lacks(sprite, kit)
+		todo, err := seen.listMissing(sprite, kit)
 		if err != nil {
 			return "", err
 		}
@@ -68,7 +68,7 @@ func (q Equipment) Install(ctx context.Context, sprite string) (string, error) {
 		if !todo.skills && !todo.workspace {
 			return seen.digest, nil
 		}
-		if err = q.push(ctx, sprite, kit, seen, todo); err != nil && !sprites.Uncertain(err) {
+		if err = q.installKit(ctx, sprite, kit, seen, todo); err != nil && !sprites.Uncertain(err) {
 			return "", fmt.Errorf("install skills in sprite %s: %w", sprite, err)
 		}
 		uncertain = err
@@ -111,9 +111,9 @@ const (
 	accessSudo access = "sudo"
 )
 
-func (a access) possible() bool { return a == accessYes || a == accessSudo }
+func (a access) isPossible() bool { return a == accessYes || a == accessSudo }
 
-func (q Equipment) look(ctx context.Context, sprite string) (equipped, error) {
+func (q Equipment) inspect(ctx context.Context, sprite string) (equipped, error) {
 	var out, errs bytes.Buffer
 	var exit int
 	var err error
@@ -171,14 +171,14 @@ type todo struct {
 	warning           string
 }
 
-// lacks returns the parts that a sprite is missing. It accepts other skills that cannot be replaced if they use the same
+// listMissing returns the parts that a sprite is missing. It accepts other skills that cannot be replaced if they use the same
 // version of the protocol.
-func (e equipped) lacks(sprite string, kit kit) (todo, error) {
+func (e equipped) listMissing(sprite string, kit kit) (todo, error) {
 	digest := kit.digest
 	var t todo
 	switch {
 	case e.digest == digest && e.complete && (kit.extra == "" || e.extra == kit.extraDigest):
-	case e.skills.possible():
+	case e.skills.isPossible():
 		t.skills = true
 		if e.digest != "" && e.digest != digest {
 			t.warning = fmt.Sprintf("sprite %s has another spritekit (sha256 %.12s), which is replaced; skills of others in its /skills stay as they are", sprite, e.digest)
@@ -191,7 +191,7 @@ func (e equipped) lacks(sprite string, kit kit) (todo, error) {
 		return t, fault.Unsupported("skills_differ", "the /skills of sprite %s hold another spritekit (protocol %q, sha256 %.12s), and its user may not replace it", sprite, e.version, e.digest).WithHint("use the spritekit of this lattice there, or let the sprite's user write /skills")
 	}
 	t.workspace = e.workspace != accessYes
-	if t.workspace && !e.workspace.possible() && !e.root.possible() {
+	if t.workspace && !e.workspace.isPossible() && !e.root.isPossible() {
 		return t, fault.Unsupported("workspace_missing", "sprite %s has no /workspace that its user may write", sprite).WithHint("make /workspace in its image, and give it to the user")
 	}
 	return t, nil
@@ -200,8 +200,8 @@ func (e equipped) lacks(sprite string, kit kit) (todo, error) {
 // kit holds paths and digests of a spritekit and of its second file. extra is "" if the second file is not found.
 type kit struct{ path, digest, extra, extraDigest string }
 
-// binary finds the spritekit for the architecture of a sprite.
-func (q Equipment) binary(sprite string, seen equipped) (k kit, err error) {
+// findBinary finds the spritekit for the architecture of a sprite.
+func (q Equipment) findBinary(sprite string, seen equipped) (k kit, err error) {
 	arch, known := map[string]string{"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}[seen.machine]
 	if seen.system != "Linux" || !known {
 		return k, fault.Unsupported("sprite_machine", "sprite %s is a machine that spritekit is not built for: %s %s", sprite, seen.system, seen.machine).WithHint("use a sprite with Linux on amd64 or arm64")
@@ -239,15 +239,15 @@ force=
 if [ -e /skills/spritekit ] && [ ! -e /skills/manifests/installed.json ]; then force=--force; fi
 $3 "$1" install /skills $force ${5:+--extra "$5"}`
 
-// push sends the spritekit and installs it. Like install, it leaves drop-in skills in /skills alone.
-func (q Equipment) push(ctx context.Context, sprite string, kit kit, seen equipped, t todo) (err error) {
+// installKit sends the spritekit and installs it. Like install, it leaves drop-in skills in /skills alone.
+func (q Equipment) installKit(ctx context.Context, sprite string, kit kit, seen equipped, t todo) (err error) {
 	sent, sentExtra := "", ""
 	if t.skills {
-		if sent, err = q.send(ctx, sprite, kit.path, kit.digest); err != nil {
+		if sent, err = q.sendFile(ctx, sprite, kit.path, kit.digest); err != nil {
 			return err
 		}
 		if kit.extra != "" {
-			if sentExtra, err = q.send(ctx, sprite, kit.extra, kit.extraDigest); err != nil {
+			if sentExtra, err = q.sendFile(ctx, sprite, kit.extra, kit.extraDigest); err != nil {
 				return err
 			}
 		}
@@ -276,8 +276,8 @@ func (q Equipment) push(ctx context.Context, sprite string, kit kit, seen equipp
 	return nil
 }
 
-// send writes a file into the /tmp of a sprite and returns its path there.
-func (q Equipment) send(ctx context.Context, sprite, path, digest string) (string, error) {
+// sendFile writes a file into the /tmp of a sprite and returns its path there.
+func (q Equipment) sendFile(ctx context.Context, sprite, path, digest string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("read spritekit: %w", err)

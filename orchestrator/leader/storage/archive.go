@@ -95,7 +95,7 @@ func (a *archive) addJSON(name string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encode %s: %w", name, err)
 	}
-	return a.add(name, int64(len(raw)), bytes.NewReader(raw))
+	return a.addMember(name, int64(len(raw)), bytes.NewReader(raw))
 }
 
 func (a *archive) addFile(ctx context.Context, name, path string) error {
@@ -108,10 +108,10 @@ func (a *archive) addFile(ctx context.Context, name, path string) error {
 	if err != nil {
 		return fmt.Errorf("back up %s: %w", name, err)
 	}
-	return a.add(name, info.Size(), stoppable{ctx, f})
+	return a.addMember(name, info.Size(), stoppable{ctx, f})
 }
 
-func (a *archive) add(name string, size int64, r io.Reader) error {
+func (a *archive) addMember(name string, size int64, r io.Reader) error {
 	if err := a.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: size, Format: tar.FormatPAX}); err != nil {
 		return fmt.Errorf("write backup: %w", err)
 	}
@@ -167,7 +167,7 @@ func readArchive(ctx context.Context, r io.Reader, dir string) (BackupInfo, erro
 		case h.Name == memberSums:
 			_, err = readJSON(in, h, &told)
 		case h.Name == memberStore, isBundle && bundleName.MatchString(bundle):
-			sums[h.Name], err = unpack(in, dir, h.Name)
+			sums[h.Name], err = unpackMember(in, dir, h.Name)
 			if err == nil && isBundle && sums[h.Name]+".bundle" != bundle {
 				return about, damagedBackup("the digest of %s is not the one in its name", h.Name)
 			}
@@ -221,7 +221,7 @@ func readJSON(r io.Reader, h *tar.Header, v any) (sum string, err error) {
 	return hex.EncodeToString(digest[:]), nil
 }
 
-func unpack(r io.Reader, dir, name string) (sum string, err error) {
+func unpackMember(r io.Reader, dir, name string) (sum string, err error) {
 	h := sha256.New()
 	if dir == "" {
 		_, err := io.Copy(h, r)

@@ -60,7 +60,7 @@ func Restore(ctx context.Context, home home.Home, from io.Reader, force bool, pr
 	if err := addBundles(filepath.Join(dir, memberBundle), home.Bundles()); err != nil {
 		return out, problem.StoreProblem(fmt.Errorf("restore bundles: %w", err))
 	}
-	out.Kept, err = swap(filepath.Join(dir, memberStore), home.Store())
+	out.Kept, err = replaceStore(filepath.Join(dir, memberStore), home.Store())
 	return out, problem.StoreProblem(err)
 }
 
@@ -74,7 +74,7 @@ func unpackBackup(ctx context.Context, from io.Reader, dir string) (*BackupInfo,
 		}
 		return &about, err
 	}
-	_, err := unpack(stoppable{ctx, in}, dir, memberStore)
+	_, err := unpackMember(stoppable{ctx, in}, dir, memberStore)
 	if err != nil {
 		return nil, readFault(ctx, err)
 	}
@@ -101,10 +101,10 @@ func addBundles(from, to string) error {
 	return durable.SyncDir(to)
 }
 
-// swap replaces the store by the file at from, and keeps the former store under another name.
-func swap(from, path string) (kept string, err error) {
+// replaceStore replaces the store by the file at from, and keeps the former store under another name.
+func replaceStore(from, path string) (kept string, err error) {
 	if _, err := os.Lstat(path); err == nil {
-		if kept, err = keep(path); err != nil {
+		if kept, err = keepFormer(path); err != nil {
 			return "", fmt.Errorf("keep the former store: %w", err)
 		}
 	}
@@ -114,8 +114,8 @@ func swap(from, path string) (kept string, err error) {
 	return kept, durable.SyncDir(filepath.Dir(path))
 }
 
-// keep links the store under a second name, so that it exists at every moment. A folder is renamed.
-func keep(path string) (string, error) {
+// keepFormer links the store under a second name, so that it exists at every moment. A folder is renamed.
+func keepFormer(path string) (string, error) {
 	for n := 1; ; n++ {
 		name := path + ".bak"
 		if n > 1 {

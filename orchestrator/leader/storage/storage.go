@@ -101,7 +101,7 @@ func CheckFile(ctx context.Context, path string, progress func(api.StoreProgress
 		return report, problem.StoreProblem(fmt.Errorf("check the store: %w", err))
 	}
 	report.Bytes = info.Size()
-	problems, err := store.CheckPages(path, told(progress, "pages"))
+	problems, err := store.CheckPages(path, reportPart(progress, "pages"))
 	if err != nil {
 		return report, problem.StoreProblem(err)
 	}
@@ -128,7 +128,7 @@ func checkStore(ctx context.Context, s *store.Store, path string, progress func(
 		return report, fmt.Errorf("check the store: %w", err)
 	}
 	report.Bytes = info.Size()
-	problems, err := s.Check(ctx, told(progress, "entries"))
+	problems, err := s.Check(ctx, reportPart(progress, "entries"))
 	if err != nil {
 		return report, problem.StoreProblem(err)
 	}
@@ -137,14 +137,14 @@ func checkStore(ctx context.Context, s *store.Store, path string, progress func(
 	if err != nil {
 		return report, problem.StoreProblem(err)
 	}
-	tell := told(progress, "runs")
+	tell := reportPart(progress, "runs")
 	for i, r := range runs {
 		if err := ctx.Err(); err != nil {
 			return report, err
 		}
 		entries, err := checkRun(s, r.ID)
 		if err != nil {
-			report.Findings = append(report.Findings, finding("fold", r.ID, err.Error()))
+			report.Findings = append(report.Findings, newFinding("fold", r.ID, err.Error()))
 		}
 		report.Entries += entries
 		tell(uint64(i+1), uint64(len(runs)))
@@ -181,11 +181,11 @@ func checkRun(s *store.Store, id string) (entries int, err error) {
 
 func addProblems(r *api.StoreReport, problems []store.Problem) {
 	for _, p := range problems {
-		r.Findings = append(r.Findings, finding(p.Code, p.Run, p.Message))
+		r.Findings = append(r.Findings, newFinding(p.Code, p.Run, p.Message))
 	}
 }
 
-func finding(code, run, message string) api.StoreFinding {
+func newFinding(code, run, message string) api.StoreFinding {
 	f := api.StoreFinding{Code: code, RunID: run, Message: message, Hint: "lattice store restore FILE, with a backup from before"}
 	if code == "fold" {
 		f.Hint = "drive the run with the lattice that wrote it, or lattice cancel " + run
@@ -193,8 +193,8 @@ func finding(code, run, message string) api.StoreFinding {
 	return f
 }
 
-// told returns a function that reports progress of one part, at most ten times a second.
-func told(progress func(api.StoreProgress), doing string) func(done, of uint64) {
+// reportPart returns a function that reports progress of one part, at most ten times a second.
+func reportPart(progress func(api.StoreProgress), doing string) func(done, of uint64) {
 	var last time.Time
 	return func(done, of uint64) {
 		if progress == nil || done < of && time.Since(last) < 100*time.Millisecond {
@@ -207,7 +207,7 @@ func told(progress func(api.StoreProgress), doing string) func(done, of uint64) 
 
 // CompactStore rewrites the store without its free pages (api.Storage). Driven runs wait.
 func (s *Storage) CompactStore(ctx context.Context, progress func(api.StoreProgress)) (api.Compaction, error) {
-	before, after, err := s.Store.Compact(ctx, told(progress, "records"))
+	before, after, err := s.Store.Compact(ctx, reportPart(progress, "records"))
 	return api.Compaction{BytesBefore: before, BytesAfter: after}, problem.StoreProblem(err)
 }
 

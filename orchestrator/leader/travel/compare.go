@@ -57,7 +57,7 @@ func (t *Travel) Compare(ctx context.Context, id, from, to string) (api.Comparis
 		m := p.Judged(*b, ids, found)
 		out.To = &m
 	}
-	if out.Vars, err = changes(out.Vars, "$vars", before.Vars, after.Vars); err != nil {
+	if out.Vars, err = appendChanges(out.Vars, "$vars", before.Vars, after.Vars); err != nil {
 		return api.Comparison{}, err
 	}
 	out.Files, out.Note, err = t.compareFiles(ctx, p, a, b)
@@ -115,8 +115,8 @@ func (t *Travel) findEnds(ctx context.Context, p history.Past, a replay.Point, b
 // bookkeeping is the folder of the runtime's own files in a sprite, which each step changes.
 const bookkeeping = "/workspace/" + protocol.Dir
 
-// changes appends the differences of two values below a path: of objects each member, of other values the whole.
-func changes(out []api.VarChange, path string, a, b any) ([]api.VarChange, error) {
+// appendChanges appends the differences of two values below a path: of objects each member, of other values the whole.
+func appendChanges(out []api.VarChange, path string, a, b any) ([]api.VarChange, error) {
 	from, wasObject := a.(map[string]any)
 	to, isObject := b.(map[string]any)
 	if wasObject && isObject {
@@ -129,11 +129,11 @@ func changes(out []api.VarChange, path string, a, b any) ([]api.VarChange, error
 			var err error
 			switch {
 			case was && is:
-				out, err = changes(out, below, old, now)
+				out, err = appendChanges(out, below, old, now)
 			case was:
-				out, err = change(out, below, &old, nil)
+				out, err = appendChange(out, below, &old, nil)
 			default:
-				out, err = change(out, below, nil, &now)
+				out, err = appendChange(out, below, nil, &now)
 			}
 			if err != nil {
 				return nil, err
@@ -141,10 +141,10 @@ func changes(out []api.VarChange, path string, a, b any) ([]api.VarChange, error
 		}
 		return out, nil
 	}
-	return change(out, path, &a, &b)
+	return appendChange(out, path, &a, &b)
 }
 
-func change(out []api.VarChange, path string, a, b *any) ([]api.VarChange, error) {
+func appendChange(out []api.VarChange, path string, a, b *any) ([]api.VarChange, error) {
 	c := api.VarChange{Path: path}
 	for _, side := range []struct {
 		v  *any

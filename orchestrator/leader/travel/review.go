@@ -42,7 +42,7 @@ func (v *Reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, er
 	if err != nil {
 		return api.Patch{}, err
 	}
-	a, err := v.push(ctx, id, wait)
+	a, err := v.findPush(ctx, id, wait)
 	if err != nil {
 		return api.Patch{}, err
 	}
@@ -57,8 +57,8 @@ func (v *Reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, er
 	return api.Patch{Text: p.Text, Cut: p.Cut}, nil
 }
 
-// push returns the push that a run waits for, else the last one that it proposed.
-func (v *Reviewer) push(ctx context.Context, id, wait string) (lattice.Action, error) {
+// findPush returns the push that a run waits for, else the last one that it proposed.
+func (v *Reviewer) findPush(ctx context.Context, id, wait string) (lattice.Action, error) {
 	view, err := v.Views.Run(ctx, id)
 	if err != nil {
 		return lattice.Action{}, err
@@ -116,14 +116,14 @@ func (v *Reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.
 	}
 	var names [2]string
 	for i, checkpoint := range ends {
-		name, remove, err := v.at(ctx, id, p.Sprite, checkpoint)
+		name, remove, err := v.spriteAt(ctx, id, p.Sprite, checkpoint)
 		if err != nil {
 			return api.Patch{}, err
 		}
 		defer remove()
 		names[i] = name
 	}
-	pairs, left, err := v.read(ctx, names, changes)
+	pairs, left, err := v.readPairs(ctx, names, changes)
 	if err != nil {
 		return api.Patch{}, err
 	}
@@ -135,8 +135,8 @@ func (v *Reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.
 	return out, err
 }
 
-// at returns the name of a sprite with the files of a checkpoint: the sprite itself, or a copy that remove removes.
-func (v *Reviewer) at(ctx context.Context, run, sprite, checkpoint string) (name string, remove func(), err error) {
+// spriteAt returns the name of a sprite with the files of a checkpoint: the sprite itself, or a copy that remove removes.
+func (v *Reviewer) spriteAt(ctx context.Context, run, sprite, checkpoint string) (name string, remove func(), err error) {
 	if checkpoint == sprites.Current {
 		return sprite, func() {}, nil
 	}
@@ -153,8 +153,8 @@ func (v *Reviewer) at(ctx context.Context, run, sprite, checkpoint string) (name
 	}, nil
 }
 
-// read reads both sides of each change; left counts the paths that are not shown.
-func (v *Reviewer) read(ctx context.Context, names [2]string, changes []sprites.Change) (pairs []worktree.FilePair, left int, err error) {
+// readPairs reads both sides of each change; left counts the paths that are not shown.
+func (v *Reviewer) readPairs(ctx context.Context, names [2]string, changes []sprites.Change) (pairs []worktree.FilePair, left int, err error) {
 	for _, c := range changes {
 		if slices.Contains(strings.Split(c.Path, "/"), ".git") {
 			continue
