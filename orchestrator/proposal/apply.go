@@ -19,6 +19,9 @@ const nodePrefix = "environment_"
 // nodes that run after each git.clone of the flow itself, and the test command of its test.run nodes. Adjustments without
 // a place in the document are not in applied: network access is not part of a flow, and a flow may clone or test nothing.
 func Apply(document []byte, adjustments []Adjustment) (changed []byte, applied []Adjustment, err error) {
+	if len(adjustments) == 0 {
+		return document, nil, nil // a document may have short forms, which only package ir reads
+	}
 	var doc ir.Document
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
