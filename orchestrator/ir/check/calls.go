@@ -61,24 +61,6 @@ func (g callCheck) checkArgs(n *ir.Node, skill manifests.Skill, ptr string) {
 	}
 }
 
-func (g *graph) checkArgMembers(tool string, skill manifests.Skill, members map[string]any, ptr string) {
-	input, dynamic := ir.SplitLiterals(members)
-	for _, p := range skill.CheckInput(input) {
-		name, _, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/"), "/")
-		name = finding.PointerUnescaper.Replace(name)
-		known := slices.ContainsFunc(skill.Inputs, func(f manifests.Field) bool { return f.Name == name })
-		switch _, given := input[name]; {
-		case !known:
-			g.AddError("arg_unknown", ptr+p.Pointer, finding.Near(name, fieldNames(skill.Inputs)), "%q %s", name, p.Message)
-		case dynamic[name]:
-		case !given:
-			g.AddError("arg_missing", ptr+p.Pointer, "lattice skill show "+tool, "%s: argument %q %s", tool, name, p.Message)
-		default:
-			g.AddError("arg_type", ptr+p.Pointer, "lattice skill show "+tool, "%s: argument %q %s", tool, name, p.Message)
-		}
-	}
-}
-
 func fieldNames(fields []manifests.Field) []string {
 	names := make([]string, len(fields))
 	for i, f := range fields {
@@ -92,25 +74,6 @@ func (g callCheck) checkPack(n *ir.Node, ptr string) {
 		g.AddError("field_missing", ptr+"/inputs", `"inputs": {"name": value}`, "PACK needs inputs")
 	}
 	g.checkInputs(n, ptr)
-}
-
-// checkInputs checks input ports and their projections.
-func (g *graph) checkInputs(n *ir.Node, ptr string) {
-	for _, name := range slices.Sorted(maps.Keys(n.Inputs)) {
-		at := ptr + "/inputs/" + finding.EscapePointer(name)
-		g.checkExprText(n.Inputs[name], at)
-		if _, both := n.Projection[name]; both {
-			expression, _ := expr.Decode(n.Inputs[name])
-			if object, ok := expression.(map[string]any); ok && object["pick"] != nil && expr.OperatorOf(object) == "ref" {
-				g.AddError("projection_twice", ptr+"/projection/"+finding.EscapePointer(name), "keep one of the two", "%q is projected here and by its own pick", name)
-			}
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(n.Projection)) {
-		if _, ok := n.Inputs[name]; !ok {
-			g.AddError("port_unknown", ptr+"/projection/"+finding.EscapePointer(name), finding.Near(name, slices.Sorted(maps.Keys(n.Inputs))), "there is no input %q", name)
-		}
-	}
 }
 
 func (g callCheck) checkSwitch(n *ir.Node, ptr string) {
@@ -249,58 +212,4 @@ func expectedType(t string) bool {
 		t = inner
 	}
 	return false
-}
-
-func (g *graph) checkRetry(n *ir.Node, ptr string) {
-	for i, r := range n.Retry {
-		at := fmt.Sprintf("%s/retry/%d", ptr, i)
-		g.checkKinds(r.On, at, i == len(n.Retry)-1)
-		if r.MaxAttempts < 0 || r.MaxAttempts > 100 {
-			g.AddError("limit_invalid", at+"/max_attempts", "it counts all attempts, the first included", "max_attempts is between 1 and 100")
-		}
-		for name, s := range map[string]float64{"interval_s": r.IntervalS, "max_delay_s": r.MaxDelayS} {
-			if s < 0 || s > maxTimeoutS {
-				g.AddError("limit_invalid", at+"/"+name, "leave it out for the default", "%s is between 0 and %d", name, maxTimeoutS)
-			}
-		}
-		if r.BackoffRate != 0 && (r.BackoffRate < 1 || r.BackoffRate > 100) {
-			g.AddError("limit_invalid", at+"/backoff_rate", `"backoff_rate": 2`, "backoff_rate is between 1 and 100")
-		}
-		if r.Jitter != "" && r.Jitter != "none" && r.Jitter != "full" {
-			g.AddError("jitter_invalid", at+"/jitter", "known: none, full", "there is no jitter %q", r.Jitter)
-		}
-	}
-}
-
-func (g *graph) checkCatch(n *ir.Node, ptr string) {
-	for i, c := range n.Catch {
-		at := fmt.Sprintf("%s/catch/%d", ptr, i)
-		g.checkKinds(c.On, at, i == len(n.Catch)-1)
-		if c.To == "" {
-			g.AddError("field_missing", at+"/to", `"to": "report"`, "catch names the node to go to")
-		} else {
-			g.checkTarget(c.To, at+"/to")
-		}
-		if c.Bind != "" {
-			g.checkWrite(c.Bind, at+"/bind", "bind to $tmp.name or $vars.name")
-		}
-	}
-}
-
-// checkKinds checks the failure kinds of one rule. ALL stands alone, in the last rule.
-func (g *graph) checkKinds(on []string, ptr string, last bool) {
-	if len(on) == 0 {
-		g.AddError("field_missing", ptr+"/on", `["ALL"] takes every kind`, "the rule names no failure kind")
-	}
-	for i, kind := range on {
-		at := ptr + "/on/" + strconv.Itoa(i)
-		switch {
-		case kind == "ALL":
-			if len(on) > 1 || !last {
-				g.AddError("all_misplaced", at, "give ALL a rule of its own, the last one", "ALL must be the only kind of the last rule")
-			}
-		case !slices.Contains(expr.FailureKinds(), kind):
-			g.AddError("failure_kind_unknown", at, finding.OneOf(kind, expr.FailureKinds()), "there is no failure kind %q", kind)
-		}
-	}
 }

@@ -75,13 +75,6 @@ func (g flowCheck) checkLoop(n *ir.Node, ptr string) {
 	g.checkResult(n.Result, ptr+"/result", true)
 }
 
-// checkResult checks the result expression of an iteration or branch.
-func (g *graph) checkResult(text json.RawMessage, ptr string, element bool) {
-	if expression, err := expr.Decode(text); text != nil && err == nil {
-		expr.CheckExpr(expression, ptr, expr.CondScope{Element: element}, g.Report)
-	}
-}
-
 func (g flowCheck) checkSet(n *ir.Node, ptr string) {
 	if len(n.Set) == 0 {
 		g.AddError("field_missing", ptr+"/set", `"set": {"$vars.name": value}`, "SET needs at least one value")

@@ -3,7 +3,6 @@ package check
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
@@ -39,8 +38,6 @@ func (g *graph) linksOf() [][]link {
 	}
 	return out
 }
-
-func (g *graph) edgePtr(i int) string { return g.ptr + "/edges/" + strconv.Itoa(i) }
 
 func (g *graph) checkEdges() {
 	for i, e := range g.Edges {

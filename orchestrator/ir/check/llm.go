@@ -16,36 +16,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
-// Ports of LLM nodes in addition to the members of the output; a member of the same name hides one. LLM_CHOOSE with resolve also
-// has "item".
-var llmPorts = []string{"attempts", "cached", "class", "escalated", "repaired"}
-
-// portsLLM lists the top-level members of the output of an LLM_… node, nil if they are not known.
-func (g *graph) portsLLM(n *ir.Node) []string {
-	schema, ok := g.doc.FindOutputSchema(n.OutputSchema)
-	var top struct {
-		Properties           map[string]json.RawMessage
-		AdditionalProperties any
-	}
-	if !ok || json.Unmarshal(schema, &top) != nil || top.AdditionalProperties != false {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(top.Properties))
-}
-
-// extraPorts lists the ports of a node in addition to the members of its output.
-func extraPorts(n *ir.Node) []string {
-	switch {
-	case n.Op == ir.OpLLMChoose && n.Resolve:
-		return append([]string{"item"}, llmPorts...)
-	case n.Op.LLM():
-		return llmPorts
-	case n.Op == ir.OpToolCall && n.ForksSprites():
-		return []string{"sprite"}
-	}
-	return nil
-}
-
 // Static checks of the nodes that ask models.
 
 // llmCheck checks the members of nodes that ask models.

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -48,30 +47,6 @@ func (g mapCheck) checkTolerance(n *ir.Node, ptr string) {
 	}
 }
 
-// checkConcurrency refuses a concurrency above the limits and warns if a body has to run its iterations one at a time:
-// the result is the same, it only takes longer.
-func (g *graph) checkConcurrency(n *ir.Node, ptr string) {
-	most := g.doc.MaxParallel()
-	if n.Concurrency < 0 || n.Concurrency > most {
-		g.AddError("limit_invalid", ptr+"/concurrency", `raise "limits": {"max_parallel": …}`, "concurrency is between 1 and limits.max_parallel, which is %d", most)
-		return
-	}
-	wide := n.Concurrency > 1 || n.Op == ir.OpParallel && n.Concurrency == 0 && len(n.Branches) > 1
-	if !wide {
-		return
-	}
-	if why := g.top.serialReasons(n); len(why) > 0 {
-		if more := len(why) - 3; more > 0 {
-			why = append(why[:3], fmt.Sprintf("and %d more nodes", more))
-		}
-		if n.Op == ir.OpParallel {
-			g.AddWarning("branches_serial", ptr+"/branches", `say so by "concurrency": 1, or keep to calls that only read`, "branches run one at a time: %s", strings.Join(why, "; "))
-			return
-		}
-		g.AddWarning("map_serial", ptr+"/concurrency", "leave concurrency out, or keep to calls that only read", "iterations run one at a time, not %d at once: %s", n.Concurrency, strings.Join(why, "; "))
-	}
-}
-
 // serialReasons lists the reasons why the bodies of n cannot run concurrently: calls that write share one sprite, and
 // people are asked one question at a time (DESIGN 23).
 func (v *validator) serialReasons(n *ir.Node) []string {
@@ -79,24 +54,4 @@ func (v *validator) serialReasons(n *ir.Node) []string {
 		name, _, _ := strings.Cut(ref, "@")
 		return v.subs[name].Nodes
 	})
-}
-
-// checkFork checks sprite and keep_sprite.
-func (g *graph) checkFork(n *ir.Node, ptr string) {
-	if n.Sprite != "" && n.Sprite != "main" && !n.ForksSprites() {
-		g.AddError("sprite_invalid", ptr+"/sprite", `known: main, fork`, "sprite cannot be %q", n.Sprite)
-	}
-	if n.KeepSprite && !n.ForksSprites() {
-		g.AddError("field_not_allowed", ptr+"/keep_sprite", `"sprite": "fork"`, "keep_sprite keeps forks of a sprite, and %s makes none", n.ID)
-	}
-	if !n.ForksSprites() {
-		return
-	}
-	for _, b := range n.InnerGraphs() {
-		ir.WalkNodes(b.Nodes, "", func(inner *ir.Node, _ string) {
-			if inner.ForksSprites() && inner.Op != ir.OpToolCall {
-				g.AddError("fork_nested", ptr+"/sprite", "remove one of the two", "%s forks sprites inside %s, which forks them too", inner.ID, n.ID)
-			}
-		})
-	}
 }

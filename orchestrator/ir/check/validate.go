@@ -2,7 +2,6 @@ package check
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -11,31 +10,8 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
-	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
-
-// Bounds of a graph.
-const (
-	maxNodes = 1000
-	maxEdges = 5000
-	maxFacts = 20_000 // paths of variables, parents counted
-	maxParts = 256    // outputs, cases, choices or inputs to merge of one node
-	maxItems = 10_000 // of one MAP
-)
-
-// validator checks one document. Its methods each look at one aspect and add their findings.
-type validator struct {
-	*finding.Report
-	doc    *ir.Document
-	lookup ir.ToolLookup
-	tools  map[string]manifests.Skill // of the nodes, as far as they are known
-	places map[string]string          // pointer of every node, in whatever graph, by its id
-	top    *validator                 // of the document whose subgraph this one is; else itself
-	subs   map[string]ir.Document     // subgraphs, as far as they are sound
-	judges []Judge                    // of the top one
-	input  *ir.SchemaView             // of $in, once it was asked for
-}
 
 func (v *validator) checkDocument() {
 	v.checkHead()
@@ -53,19 +29,6 @@ func (v *validator) checkDocument() {
 	g.checkGraph()
 	g.checkExprText(v.doc.Output, "/output")
 	g.checkFlow(nil, 0)
-}
-
-// graph is the document's own graph, or one inside of a node.
-type graph struct {
-	*validator
-	ir.Inner
-	ptr     string           // pointer of the object that holds the nodes: "" or "/nodes/3/body"
-	result  string           // pointer of Result
-	owner   *ir.Node         // the node whose body it is; nil for the document's own
-	element bool             // $item and $index have a meaning in it
-	keeps   bool             // it may write $vars
-	index   map[string]int   // node id → position
-	bodies  map[int][]*graph // inside of its nodes, by position
 }
 
 // newGraph numbers the nodes of a graph and of those in it. Ids are unique in the whole document.
@@ -94,16 +57,6 @@ func (v *validator) newGraph(b ir.Inner, ptr string, owner *ir.Node) *graph {
 	}
 	return g
 }
-
-// passContext sets the context of the graphs inside node i: whether they have $item and whether their $vars are kept.
-func (g *graph) passContext(i int) {
-	for _, b := range g.bodies[i] {
-		b.element = g.element || b.owner.Op != ir.OpParallel
-		b.keeps = g.keeps && b.owner.Op == ir.OpLoop
-	}
-}
-
-func (g *graph) nodePtr(i int) string { return g.ptr + "/nodes/" + strconv.Itoa(i) }
 
 func (g *graph) checkGraph() {
 	switch {
@@ -179,31 +132,6 @@ func (v *validator) checkLimits() {
 	within("timeout_s", l.TimeoutS, maxTimeoutS)
 	within("max_parallel", float64(l.MaxParallel), 256)
 	within("max_state_bytes", float64(l.MaxStateBytes), 64<<20)
-}
-
-// maxTimeoutS is that of manifests: one year, so that a wrong unit is found.
-const maxTimeoutS = manifests.MaxTimeoutS
-
-// checkTarget checks that id names a node of this graph.
-func (g *graph) checkTarget(id, ptr string) {
-	if _, ok := g.index[id]; ok {
-		return
-	}
-	if at, ok := g.places[id]; ok {
-		g.AddError("node_elsewhere", ptr, "lead to a node of the same graph", "no way leads from here to %q at %s: a body is a graph of its own", id, at)
-		return
-	}
-	g.AddError("node_unknown", ptr, finding.Near(id, slices.Sorted(maps.Keys(g.index))), "there is no node %q", id)
-}
-
-// checkExprText checks a value expression that the document holds as raw JSON.
-func (g *graph) checkExprText(text json.RawMessage, ptr string) {
-	if text == nil {
-		return
-	}
-	if expression, err := expr.Decode(text); err == nil {
-		expr.CheckExpr(expression, ptr, expr.CondScope{Element: g.element}, g.Report)
-	}
 }
 
 func (g *graph) checkNode(n *ir.Node, ptr string) {
@@ -290,71 +218,4 @@ func (g *graph) checkOutputs(n *ir.Node, ptr string) {
 			}
 		}
 	}
-}
-
-// checkWrite checks the path of a write and reports whether it is sound.
-func (g *graph) checkWrite(path, ptr, hint string) bool {
-	r, err := expr.ParseTarget(path)
-	switch {
-	case err != nil:
-		g.AddError("target_invalid", ptr, hint, "%v", err)
-	case !g.keeps && r.Root == "$vars":
-		g.AddError("vars_in_body", ptr, "write it to $tmp."+r.MemberNames()[0]+", and name that in the result of "+g.owner.ID, "the body of %s cannot write %s: what runs beside it would overwrite it", g.owner.ID, path)
-	default:
-		return true
-	}
-	return false
-}
-
-func (g *graph) subjectOf(n *ir.Node) string {
-	if n.Op == ir.OpToolCall {
-		return n.Tool
-	}
-	return string(n.Op)
-}
-
-// parallelPorts are the names of the branches; under any the one that won is told by port branch.
-func parallelPorts(n *ir.Node) []string {
-	if n.Join == ir.JoinAny {
-		return []string{"branch"}
-	}
-	var names []string
-	for _, b := range n.Branches {
-		names = append(names, b.Name)
-	}
-	return names
-}
-
-// portsOf lists the top-level members of a node's output, nil when they are not known.
-func (g *graph) portsOf(n *ir.Node) []string {
-	switch n.Op {
-	case ir.OpToolCall:
-		skill, ok := g.tools[n.Tool]
-		if !ok || skill.Outputs == nil {
-			return nil
-		}
-		names := []string{}
-		for _, f := range skill.Outputs {
-			names = append(names, f.Name)
-		}
-		return names
-	case ir.OpPack:
-		return slices.Sorted(maps.Keys(n.Inputs))
-	case ir.OpSwitch:
-		return []string{"case"}
-	case ir.OpHuman:
-		return append(slices.Sorted(maps.Keys(n.ExpectedInputs())), "approved", "comments", "by")
-	case ir.OpMap:
-		return []string{"failures"}
-	case ir.OpLoop:
-		return []string{"iterations"}
-	case ir.OpParallel:
-		return parallelPorts(n)
-	case ir.OpSubgraph:
-		return []string{}
-	case ir.OpLLMExtract, ir.OpLLMClassify, ir.OpLLMChoose, ir.OpLLMWrite:
-		return g.portsLLM(n)
-	case ir.OpMerge, ir.OpSet, ir.OpWait, ir.OpEmit, ir.OpFail, ir.OpEnd:
-	}
-	return nil
 }
