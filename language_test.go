@@ -1,0 +1,254 @@
+package lattice_test
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A package may have this much dialect at most; see docs/GLOSSARY.md. Those of languageCeilings had more when they were
+// last measured.
+const (
+	maxDialect = 2  // words of dialect in 1,000 words of comments
+	maxOneWord = 20 // percent of unexported functions with a name of one word
+)
+
+// ceiling bounds the words of dialect in 1,000 words of comments and the percentage of unexported functions that have a
+// name of one word.
+type ceiling struct{ dialect, oneWord int }
+
+var dialectWords = regexp.MustCompile(`(?i)\b(what|whatever|whoever|nobody|somebody|anew|bears|beside|meanwhile|in vain|of old|forth)\b`)
+
+// fieldTerms are names of one word that every Go programmer knows.
+var fieldTerms = map[string]bool{
+	"main": true, "parse": true, "open": true, "close": true, "read": true, "write": true, "encode": true, "decode": true, "run": true, "clone": true,
+}
+
+// language is a measurement of one package.
+type language struct{ words, dialect, functions, oneWord int }
+
+// measure counts in comments and names of non-test files, by the folder of the package.
+func measure(t *testing.T) map[string]*language {
+	files, _ := sources(t)
+	all := map[string]*language{}
+	for _, f := range files {
+		if ast.IsGenerated(f.File) {
+			continue
+		}
+		dir := filepath.ToSlash(filepath.Dir(f.path))
+		if all[dir] == nil {
+			all[dir] = &language{}
+		}
+		l := all[dir]
+		for _, group := range f.Comments {
+			text := group.Text()
+			l.words += len(strings.Fields(text))
+			l.dialect += len(dialectWords.FindAllString(text, -1))
+		}
+		for _, decl := range f.Decls {
+			fn, ok := decl.(*ast.FuncDecl)
+			if !ok || fn.Name.IsExported() || fn.Name.Name == "_" {
+				continue
+			}
+			l.functions++
+			if name := fn.Name.Name; strings.ToLower(name) == name && !fieldTerms[name] {
+				l.oneWord++
+			}
+		}
+	}
+	return all
+}
+
+// ceiling returns the lowest ceiling that the package keeps, in steps of 1 and 5. A single word or name is no measure.
+func (l language) ceiling() (c ceiling) {
+	if l.dialect > 1 {
+		c.dialect = (1000*l.dialect + l.words - 1) / l.words
+	}
+	if l.oneWord > 1 {
+		c.oneWord = (20*l.oneWord + l.functions - 1) / l.functions * 5
+	}
+	return ceiling{max(c.dialect, maxDialect), max(c.oneWord, maxOneWord)}
+}
+
+// ceilingOf returns the ceiling of a package. A package that is not listed meets the goals, unless it lies in a room with
+// listed packages: code that moves within a room keeps the ceilings of the room.
+func ceilingOf(dir string) ceiling {
+	if c, ok := languageCeilings[dir]; ok {
+		return c
+	}
+	most := ceiling{maxDialect, maxOneWord}
+	for room := path.Dir(dir); strings.Contains(room, "/"); room = path.Dir(room) {
+		for listed, c := range languageCeilings {
+			if listed == room || strings.HasPrefix(listed, room+"/") {
+				most = ceiling{max(most.dialect, c.dialect), max(most.oneWord, c.oneWord)}
+			}
+		}
+	}
+	return most
+}
+
+// TestLanguage holds comments and names to the glossary. A package that is above the goals must not get worse; the test
+// prints the ceilings that can be lowered.
+func TestLanguage(t *testing.T) {
+	all := measure(t)
+	goals := ceiling{maxDialect, maxOneWord}
+	var lower []string
+	for _, dir := range slices.Sorted(maps.Keys(all)) {
+		l, most := all[dir], ceilingOf(dir)
+		now := l.ceiling()
+		if now.dialect > most.dialect {
+			t.Errorf("%s: the comments have %d words of dialect in %d, such as a free %q; %d in 1,000 are allowed: write the standard noun, see docs/GLOSSARY.md",
+				dir, l.dialect, l.words, "what", most.dialect)
+		}
+		if now.oneWord > most.oneWord {
+			t.Errorf("%s: %d of %d unexported functions have a name of one word; %d %% are allowed: write verb and object, such as estimateTokens",
+				dir, l.oneWord, l.functions, most.oneWord)
+		}
+		if _, listed := languageCeilings[dir]; now != most && (listed || now != goals) {
+			lower = append(lower, fmt.Sprintf("\t%q: {%d, %d},", dir, now.dialect, now.oneWord))
+		}
+	}
+	for dir := range languageCeilings {
+		if all[dir] == nil {
+			lower = append(lower, fmt.Sprintf("\t%q is gone", dir))
+		}
+	}
+	if slices.Sort(lower); len(lower) > 0 {
+		t.Logf("ceilings that can be lowered:\n%s", strings.Join(lower, "\n"))
+	}
+}
+
+// languageCeilings may only fall; a line that says {2, 20} goes.
+var languageCeilings = map[string]ceiling{
+	"manifests":                            {13, 50},
+	"manifests/templates":                  {15, 20},
+	"orchestrator":                         {21, 20},
+	"orchestrator/action":                  {6, 20},
+	"orchestrator/api":                     {5, 55},
+	"orchestrator/audit":                   {8, 100},
+	"orchestrator/boltfile":                {9, 20},
+	"orchestrator/cli":                     {20, 50},
+	"orchestrator/command/decide":          {33, 20},
+	"orchestrator/command/image":           {22, 20},
+	"orchestrator/command/keep":            {38, 20},
+	"orchestrator/command/run":             {24, 20},
+	"orchestrator/command/skill":           {13, 20},
+	"orchestrator/command/sprite":          {17, 20},
+	"orchestrator/complete":                {18, 20},
+	"orchestrator/connect":                 {15, 50},
+	"orchestrator/diagram":                 {8, 20},
+	"orchestrator/doctor":                  {23, 25},
+	"orchestrator/dropin":                  {26, 20},
+	"orchestrator/equip":                   {39, 20},
+	"orchestrator/follow":                  {33, 60},
+	"orchestrator/host":                    {2, 50},
+	"orchestrator/host/catalog":            {5, 20},
+	"orchestrator/host/confine":            {2, 30},
+	"orchestrator/host/core":               {4, 70},
+	"orchestrator/host/egress":             {17, 70},
+	"orchestrator/host/execs":              {2, 60},
+	"orchestrator/host/fileapi":            {4, 45},
+	"orchestrator/host/files":              {29, 75},
+	"orchestrator/host/fleet":              {2, 65},
+	"orchestrator/host/history":            {2, 55},
+	"orchestrator/host/image":              {28, 55},
+	"orchestrator/host/initfile":           {2, 60},
+	"orchestrator/host/layer":              {17, 40},
+	"orchestrator/host/network":            {8, 60},
+	"orchestrator/host/reach":              {4, 50},
+	"orchestrator/host/records":            {2, 30},
+	"orchestrator/host/sandbox":            {8, 55},
+	"orchestrator/host/sandbox/callfilter": {14, 100},
+	"orchestrator/host/sandbox/cgroup":     {24, 65},
+	"orchestrator/host/sandbox/channel":    {6, 20},
+	"orchestrator/host/sandbox/guest":      {16, 50},
+	"orchestrator/host/sandbox/idrange":    {13, 20},
+	"orchestrator/host/sandbox/procfs":     {30, 20},
+	"orchestrator/host/sandbox/spec":       {4, 40},
+	"orchestrator/host/sandbox/view":       {17, 65},
+	"orchestrator/host/services":           {2, 50},
+	"orchestrator/host/share":              {4, 50},
+	"orchestrator/host/storage":            {2, 55},
+	"orchestrator/host/tree":               {24, 65},
+	"orchestrator/intent":                  {7, 20},
+	"orchestrator/lattice":                 {11, 20},
+	"orchestrator/leader":                  {4, 35},
+	"orchestrator/leader/drive":            {2, 50},
+	"orchestrator/leader/environment":      {16, 85},
+	"orchestrator/leader/govern":           {13, 20},
+	"orchestrator/leader/home":             {2, 50},
+	"orchestrator/leader/intents":          {14, 95},
+	"orchestrator/leader/retention":        {7, 20},
+	"orchestrator/leader/views":            {2, 50},
+	"orchestrator/llm/llmtest":             {20, 20},
+	"orchestrator/llm/llmtest/stories":     {17, 20},
+	"orchestrator/modelroute":              {2, 35},
+	"orchestrator/notify":                  {6, 55},
+	"orchestrator/oci":                     {31, 20},
+	"orchestrator/policy":                  {4, 60},
+	"orchestrator/proposal":                {14, 40},
+	"orchestrator/reconcile":               {6, 20},
+	"orchestrator/session":                 {15, 20},
+	"orchestrator/settings":                {6, 70},
+	"orchestrator/setup":                   {15, 40},
+	"orchestrator/sources":                 {24, 20},
+	"orchestrator/sprites":                 {16, 65},
+	"orchestrator/sprites/socket":          {13, 20},
+	"orchestrator/sprites/spritestest":     {20, 70},
+	"orchestrator/timeline":                {32, 55},
+	"orchestrator/toolchain":               {7, 20},
+	"orchestrator/transfer":                {28, 50},
+	"scripts/bench":                        {33, 55},
+	"scripts/checkrun":                     {24, 20},
+	"scripts/genschema":                    {36, 65},
+	"scripts/testreport":                   {2, 30},
+	"skills":                               {19, 20},
+	"skills/agent":                         {24, 70},
+	"skills/agent/agenttest":               {20, 30},
+	"skills/ask":                           {23, 75},
+	"skills/credential":                    {2, 100},
+	"skills/exec":                          {25, 75},
+	"skills/extra":                         {40, 20},
+	"skills/foreign":                       {17, 100},
+	"skills/fs":                            {23, 65},
+	"skills/fs/grep":                       {17, 80},
+	"skills/fs/unified":                    {8, 75},
+	"skills/fs/walk":                       {28, 80},
+	"skills/git":                           {10, 60},
+	"skills/git/delegate":                  {7, 90},
+	"skills/git/engine":                    {16, 100},
+	"skills/git/gitconfig":                 {12, 75},
+	"skills/git/native":                    {16, 40},
+	"skills/git/native/gitdir":             {7, 20},
+	"skills/git/native/wire":               {15, 20},
+	"skills/git/patch":                     {6, 75},
+	"skills/git/system":                    {19, 50},
+	"skills/ignore":                        {15, 95},
+	"skills/proc":                          {17, 55},
+	"skills/propose":                       {35, 20},
+	"skills/served":                        {16, 95},
+	"skills/test":                          {22, 50},
+	"skills/test/results":                  {22, 75},
+	"spritekit":                            {25, 60},
+	"spritekit/checkpoint":                 {7, 50},
+	"spritekit/contract":                   {28, 50},
+	"spritekit/dropin":                     {30, 20},
+	"spritekit/export":                     {30, 75},
+	"spritekit/extra":                      {14, 35},
+	"spritekit/fault":                      {14, 20},
+	"spritekit/install":                    {29, 35},
+	"spritekit/journal":                    {20, 65},
+	"spritekit/mcp":                        {21, 85},
+	"spritekit/outbox":                     {20, 60},
+	"spritekit/protocol":                   {2, 25},
+	"spritekit/resume":                     {15, 20},
+	"spritekit/session":                    {27, 70},
+	"spritekit/skill":                      {2, 45},
+	"spritekit/workspace":                  {22, 55},
+}
