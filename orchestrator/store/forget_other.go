@@ -3,4 +3,4 @@
 package store
 
 // dropCache does nothing: this system has no way to drop the page cache of a file.
-func forget(string) {}
+func dropCache(string) {}
