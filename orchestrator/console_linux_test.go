@@ -165,7 +165,7 @@ func TestConsole(t *testing.T) {
 	s.wait("still here\r\n")
 	// The escape character means something at the beginning of a line only.
 	s.type_("~?")
-	s.wait("detach, the command goes on")
+	s.wait("detach; the command keeps running")
 	s.type_("echo a~.b\r")
 	s.wait("a~.b\r\n")
 	s.type_("exit 7\r")

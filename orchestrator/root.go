@@ -22,29 +22,30 @@ func newRootCmd(env *setup.Env) *cobra.Command {
 		Use:   "lattice",
 		Short: "Run flows of skills in sandboxes, with people deciding what leaves them",
 		Long: `lattice composes skills into flows, runs them in sprites (sandboxes), pauses where a person must decide,
-and does outside what sprites may not do themselves.
+and does what sprites may not do themselves outside of them.
 
-Everything works on one machine without an account; with SPRITES_API_URL and SPRITES_TOKEN set, sprites are remote.
-State lies in $LATTICE_HOME (default: lattice in the XDG state directory).
+Everything works on one machine, without an account. With SPRITES_API_URL and SPRITES_TOKEN set, sprites are remote.
+State is kept in $LATTICE_HOME (default: lattice in the XDG state directory).
 
-Settings lie in $LATTICE_CONFIG (default: lattice/config.toml in the XDG configuration directory); flags win over the
-environment, the environment over settings, settings over defaults:
+Settings are read from $LATTICE_CONFIG (default: lattice/config.toml in the XDG configuration directory). Flags override the
+environment, the environment overrides settings, and settings override defaults:
 
-  spritekit tools skills       as --spritekit, --tool, --skill; paths begin with / or ~/
-  steps templates              as --steps; a folder of prompt templates for flows that ask models
-  network host_ports image     as --network, --host-port, --image
-  log_level                    of lattice serve; LATTICE_LOG wins
-  min_isolation                "ns-user" or "ns-root" refuses to run anything in sprites that are kept apart by less
-  [limits] memory cpus pids    what each sprite may use, as the flags of lattice sprite serve
+  spritekit tools skills       like --spritekit, --tool and --skill; paths begin with / or ~/
+  steps templates              like --steps; a folder of prompt templates for flows that ask models
+  network host_ports image     like --network, --host-port and --image
+  log_level                    of lattice serve; LATTICE_LOG overrides it
+  min_isolation                "ns-user" or "ns-root": refuse to run anything in sprites with weaker isolation
+  [limits] memory cpus pids    what each sprite may use, like the flags of lattice sprite serve
   [models.CLASS]  [llm]        the models that flows ask (lattice run --help)
-  [channels.NAME]  [notify]    where people are told about runs (lattice notify --help)
-  [run] allow agent_env keep   as the flags of lattice run
-  [sprites] url                of a remote Sprites API; SPRITES_API_URL wins
-            token_env token_file   where its token is; SPRITES_TOKEN wins. A token itself is refused
-  [actions] NAME               "ask", "allow" or "deny" what sprites ask for: PUSH_BRANCH, OPEN_PR, POST_COMMENT,
+  [channels.NAME]  [notify]    where to notify people about runs (lattice notify --help)
+  [run] allow agent_env keep   like the flags of lattice run
+  [sprites] url                of a remote Sprites API; SPRITES_API_URL overrides it
+            token_env token_file   where its token is; SPRITES_TOKEN overrides it. The token itself does not
+                               belong in the settings and is refused
+  [actions] NAME               "ask", "allow" or "deny" when a sprite asks for PUSH_BRANCH, OPEN_PR, POST_COMMENT,
                                LABEL_ISSUE, NOTIFY_USER, FETCH_CREDENTIAL (denied unless set; allow asks a person)
-  [git] name email             who commits when git does not say
-  [serve] idle                 when a leader in the background ends that has nothing to do, such as "5m"
+  [git] name email             the committer when git is not configured
+  [serve] idle                 after how long an idle leader in the background ends, such as "5m"
 ` + cli.ExitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input-file task.json
   lattice waiting

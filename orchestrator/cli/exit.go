@@ -12,7 +12,7 @@ import (
 
 const ExitCodes = `
 Exit codes: 0 ok, 1 failed, 2 bad input, 3 not found, 4 permission denied, 5 network, 6 busy, 7 unsafe, 8 unsupported,
-9 limit, 70 internal, 75 waiting for a person, 124 timeout, 130 stopped (the run stays resumable).`
+9 limit, 70 internal, 75 waiting for a person, 124 timeout, 130 stopped (the run can be resumed).`
 
 // ExitError ends the command with a code of its own; a nil err was reported already.
 type ExitError struct {

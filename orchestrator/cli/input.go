@@ -42,7 +42,7 @@ func (c *Console) ReadInputFile(ctx context.Context, path string) ([]byte, error
 		return nil, fault.BadInput("input_unreadable", "read input: %v", err)
 	}
 	if len(data) > maxInput {
-		return nil, fault.Limit("input_too_large", "read input: %s has more than %d bytes", path, maxInput).WithHint("give large data as a file of the repository, and its path as the input")
+		return nil, fault.Limit("input_too_large", "read input: %s has more than %d bytes", path, maxInput).WithHint("put large data into a file of the repository, and pass its path as the input")
 	}
 	return data, nil
 }
@@ -53,7 +53,7 @@ func OnlyOnce(what string, data []byte) error {
 	if len(twice) == 0 {
 		return nil
 	}
-	return fault.BadInput("key_duplicate", "%s has members that stand twice in their object: %s", what, strings.Join(twice, ", ")).WithHint("keep one of the two")
+	return fault.BadInput("key_duplicate", "%s has duplicate members: %s", what, strings.Join(twice, ", ")).WithHint("keep one of the two")
 }
 
 // ParsePair reads k=v (a string) or k:=json.
@@ -64,7 +64,7 @@ func ParsePair(pair string) (string, json.RawMessage, error) {
 	}
 	if typed, ok := strings.CutSuffix(name, ":"); ok {
 		if !json.Valid([]byte(value)) {
-			return "", nil, fault.BadInput("bad_input", "the value of %s is no JSON: %s", typed, value).WithHint(`quote it for the shell, for example '%s:=["a","b"]'`, typed)
+			return "", nil, fault.BadInput("bad_input", "the value of %s is not JSON: %s", typed, value).WithHint(`quote it for the shell, for example '%s:=["a","b"]'`, typed)
 		}
 		if err := OnlyOnce("the value of "+typed, []byte(value)); err != nil {
 			return "", nil, err

@@ -17,8 +17,8 @@ type removal struct {
 
 // RemovalHelp is the part of a help text that commands which remove several things have in common.
 const RemovalHelp = `
-What cannot be removed is named, and the others are removed all the same; the exit code is then that of the failure, or 1 of
-several unlike ones. With --json an array of {"name","removed","error"} is printed.
+If something cannot be removed, the command names it and removes the rest. It ends with the code of the failure, or with 1 if
+there are several with different codes. --json prints an array of {"name","removed","error"}.
 `
 
 // RemoveEach removes each of the named things, once, by remove, whose errors are ready for people. It goes on when one cannot

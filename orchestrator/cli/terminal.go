@@ -51,7 +51,7 @@ func TakeOver(in *os.File, warn io.Writer) (*Terminal, error) {
 		close(done)
 		watch.Wait()
 		if err := term.Restore(fd, before); err != nil {
-			fmt.Fprintf(warn, "\r\nlattice: the terminal cannot be put back: %v; type: reset\r\n", err)
+			fmt.Fprintf(warn, "\r\nlattice: the terminal cannot be reset: %v; type: reset\r\n", err)
 		}
 	})
 	if cols, rows, err := term.GetSize(fd); err == nil {
@@ -128,7 +128,7 @@ func (e *EscapeReader) take(b byte) {
 			e.Detach()
 			return
 		case '?':
-			fmt.Fprintf(e.Help, "\r\n  %c.  detach, the command goes on\r\n  %c%c  type the character itself\r\n  %c?  this text\r\n", e.Char, e.Char, e.Char, e.Char)
+			fmt.Fprintf(e.Help, "\r\n  %c.  detach; the command keeps running\r\n  %c%c  type the character itself\r\n  %c?  this text\r\n", e.Char, e.Char, e.Char, e.Char)
 			return
 		case e.Char:
 		default:

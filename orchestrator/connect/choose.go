@@ -43,7 +43,7 @@ func ChooseRun(ctx context.Context, c *Conn, run string, running bool) (api.RunV
 	case 1:
 		return c.Run(ctx, found[0].RunID)
 	}
-	list := "several runs could be meant; name one:"
+	list := "name one of these runs:"
 	for i, v := range found {
 		if i == 20 {
 			list += fmt.Sprintf("\n  … and %d more", len(found)-i)
@@ -98,8 +98,8 @@ func (p checkout) holds(repo string) bool {
 
 // WithoutRun says in the help of commands that decide what they do without a run.
 const WithoutRun = `
-Without RUN, the one run that waits is meant; of several, the one that waits with the repository of the current folder.
-Otherwise they are listed, and the command ends with 2.
+Without RUN, the command takes the only run that waits or, if several wait, the one that works on the repository of the
+current folder. Otherwise it lists the runs and ends with 2.
 `
 
 // workingDir is the folder that a person stands in; "" when it is gone.

@@ -97,7 +97,7 @@ func (c *Conn) Establish(ctx context.Context) error {
 	}
 	for _, r := range c.inherit {
 		if err := c.driveOn(ctx, r); err != nil {
-			fmt.Fprintf(c.Env.Err, "lattice: go on with %s: %v\n", r.RunID, err)
+			fmt.Fprintf(c.Env.Err, "lattice: continue %s: %v\n", r.RunID, err)
 		}
 	}
 	c.inherit = nil
@@ -148,7 +148,7 @@ func (c *Conn) find(ctx context.Context) error {
 			if err == nil {
 				err = errors.New("it is ending")
 			}
-			return fault.Busy("leader_silent", "another lattice holds %s but does not lead: %v", c.Env.Home, err).WithHint("look for it with: fuser %s/lattice.lock", c.Env.Home)
+			return fault.Busy("leader_silent", "another lattice process holds the lock of %s but does not answer: %v", c.Env.Home, err).WithHint("find the process with: fuser %s/lattice.lock", c.Env.Home)
 		}
 		select { // the lock's holder is about to listen, or about to be gone
 		case <-ctx.Done():
@@ -182,7 +182,7 @@ func (c *Conn) takeLead(ctx context.Context) (bool, error) {
 func (c *Conn) readOnly() error {
 	dir, err := os.MkdirTemp("", "lattice-read-")
 	if err != nil {
-		return fmt.Errorf("read a state directory that takes no writes: %w", err)
+		return fmt.Errorf("read a read-only state directory: %w", err)
 	}
 	if c.Leading, err = lead(c.Env, c.o, nil, dir); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
@@ -199,7 +199,7 @@ func (c *Conn) newerThan(h api.Hello) bool {
 }
 
 func (c *Conn) tooOld(h api.Hello) error {
-	return fault.Busy("leader_version", "lattice %s (process %d) leads %s, and this lattice %s is too old to speak with it (interface %d, it serves %d and newer)", h.Version, h.PID, h.Home, c.Env.Version, c.Env.API, max(h.Oldest, h.API)).WithHint("use the newer lattice, or end that process first")
+	return fault.Busy("leader_version", "lattice %s (process %d) is the leader of %s, and this lattice %s is too old to talk to it (interface %d; it serves %d and newer)", h.Version, h.PID, h.Home, c.Env.Version, c.Env.API, max(h.Oldest, h.API)).WithHint("use the newer lattice, or end that process first")
 }
 
 // handoverWait is how long a command waits for an older leader that has to finish something first.
@@ -211,7 +211,7 @@ func (c *Conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) er
 	if c.o.Serve {
 		req.WaitS = 0 // it was told to lead: until Ctrl-C
 	}
-	fmt.Fprintf(c.Env.Err, "lattice: lattice %s (process %d) leads; asking it to hand over to lattice %s\n", h.Version, h.PID, c.Env.Version)
+	fmt.Fprintf(c.Env.Err, "lattice: the leader is lattice %s (process %d); asking it to hand over to lattice %s\n", h.Version, h.PID, c.Env.Version)
 	handed, err := dial.HandOver(ctx, req)
 	var p *fault.Error
 	switch {
@@ -219,7 +219,7 @@ func (c *Conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) er
 		c.inherit = append(c.inherit, handed.Runs...)
 		return nil
 	case errors.As(err, &p) && p.Fault.Code != api.CodeLeaderEnding:
-		return fault.Busy("leader_version", "lattice %s (process %d) leads %s, is older than this lattice %s and cannot hand over yet: %s", h.Version, h.PID, h.Home, c.Env.Version, p.Fault.Message).WithHint("try again when that is done, or use lattice %s", h.Version)
+		return fault.Busy("leader_version", "lattice %s (process %d) is the leader of %s, is older than this lattice %s and cannot hand over yet: %s", h.Version, h.PID, h.Home, c.Env.Version, p.Fault.Message).WithHint("try again when it is done, or use lattice %s", h.Version)
 	case p != nil, errors.Is(err, api.ErrGone):
 		return nil // it is ending anyway
 	}
@@ -385,12 +385,12 @@ func (c *Conn) leave(left []api.HandedRun) {
 	c.o.Detach, c.inherit = true, left
 	if err := c.Establish(ctx); err != nil {
 		for _, r := range left {
-			fmt.Fprintf(c.Env.Err, "lattice: %s does not go on in the background: %v\n  try: lattice resume --detach %s\n", r.RunID, err, r.RunID)
+			fmt.Fprintf(c.Env.Err, "lattice: %s could not continue in the background: %v\n  try: lattice resume --detach %s\n", r.RunID, err, r.RunID)
 		}
 		return
 	}
 	for _, r := range left {
-		fmt.Fprintf(c.Env.Err, "%s goes on in the background\n", r.RunID)
+		fmt.Fprintf(c.Env.Err, "%s continues in the background\n", r.RunID)
 	}
 }
 
@@ -404,11 +404,11 @@ func (c *Conn) Warn(ctx context.Context) error {
 		fmt.Fprintf(c.Env.Err, "lattice: warning: %s\n", hello.Warning)
 	}
 	if stale := c.Env.StaleSettings(hello); len(stale) > 0 {
-		ends := "when that command has ended"
+		ends := "when its command has ended"
 		if hello.Serving {
 			ends = "after lattice serve --stop"
 		}
-		fmt.Fprintf(c.Env.Err, "lattice: warning: process %d leads with other settings (%s); those of here hold for sprites that were made by hand %s\n", hello.PID, strings.Join(stale, ", "), ends)
+		fmt.Fprintf(c.Env.Err, "lattice: warning: the leader, process %d, has different settings (%s); yours take effect for sprites created by hand %s\n", hello.PID, strings.Join(stale, ", "), ends)
 	}
 	return nil
 }

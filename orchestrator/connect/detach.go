@@ -76,7 +76,7 @@ func startLeader(ctx context.Context, env *setup.Env) error {
 	if cmd.ProcessState.ExitCode() == protocol.ExitBusy {
 		return nil
 	}
-	return fault.Failed("leader_failed", "the leader in the background ended at once (%v): %s", err, tailOf(path, before)).WithHint("look into %s, or try: lattice serve", path)
+	return fault.Failed("leader_failed", "the leader in the background ended immediately (%v): %s", err, tailOf(path, before)).WithHint("read %s, or try: lattice serve", path)
 }
 
 func withoutVar(environ []string, names ...string) []string {
@@ -120,13 +120,13 @@ func tailOf(path string, from int64) string {
 
 // AddDetachFlag adds --detach to a command that has a run go on.
 func (o *Options) AddDetachFlag(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.Detach, "detach", false, "have the run go on in the background, print its id and end")
+	cmd.Flags().BoolVar(&o.Detach, "detach", false, "run in the background: print the run's id and end")
 }
 
 // AddWaitFlag adds --wait, the opposite of --detach.
 func (o *Options) AddWaitFlag(cmd *cobra.Command) {
 	wait := true
-	cmd.Flags().BoolVar(&wait, "wait", true, "follow the run until it ends or waits for a person; the opposite of --detach")
+	cmd.Flags().BoolVar(&wait, "wait", true, "follow the run until it ends or waits for a person (the opposite of --detach)")
 	check := cmd.Args
 	cmd.Args = func(c *cobra.Command, list []string) error {
 		if o.Detach && wait && c.Flags().Changed("wait") {
@@ -153,6 +153,6 @@ func (c *Conn) Detached(ctx context.Context, v api.RunView, values api.Values) e
 	if _, err := fmt.Fprintln(console.Out, v.RunID); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(console.Err, "goes on in the background; look: lattice show %s\n   or: lattice logs -f %s\n", v.RunID, v.RunID)
+	_, err := fmt.Fprintf(console.Err, "runs in the background; look: lattice show %s\n   or: lattice logs -f %s\n", v.RunID, v.RunID)
 	return err
 }

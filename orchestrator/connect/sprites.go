@@ -39,7 +39,7 @@ func MarkLasting(cmd *cobra.Command) *cobra.Command {
 
 // WarnOfEnding says what becomes of it where this process is the host.
 func WarnOfEnding(console *cli.Console) {
-	fmt.Fprintln(console.Err, "lattice: nothing else leads here, so that what runs in sprites, is served from them or is noted about them ends with this command\n  try: keep lattice serve running beside it")
+	fmt.Fprintln(console.Err, "lattice: no leader is running: processes, services and records of sprites end with this command\n  try: keep lattice serve running in another terminal")
 }
 
 // WithSprites hands the client of the remote host, or of the leader's embedded one, to do.

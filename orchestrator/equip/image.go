@@ -21,7 +21,7 @@ import (
 
 // AddImageFlag adds --image to a command that makes sprites.
 func AddImageFlag(env *setup.Env, cmd *cobra.Command, image *string) {
-	cmd.Flags().StringVar(image, "image", "", "`IMAGE` that the new sprite starts from: a name or digest (lattice image ls), the path of an OCI layout, a docker-archive or a root filesystem (tar or folder), which is imported first, or none for this machine's own system (default: the setting image, else none)")
+	cmd.Flags().StringVar(image, "image", "", "`IMAGE` that the new sprite starts from: a name or digest (lattice image ls); the path of an OCI layout, docker-archive or root filesystem (tar or folder), which is imported first; or none, for this machine's own system (default: the setting image, else none)")
 	_ = cmd.RegisterFlagCompletionFunc("image", func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 		names, _ := CompleteImages(env)(c, nil, "")
 		return append(names, complete.Describe(sprites.NoImage, "this machine's own system")), cobra.ShellCompDirectiveDefault // files, too
@@ -33,7 +33,7 @@ func ImageOfSprite(image, sprite string) error {
 	if image == "" || sprite == "" {
 		return nil
 	}
-	return fault.BadInput("image_of_sprite", "what a sprite starts from is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --image %s", image)
+	return fault.BadInput("image_of_sprite", "--image takes effect when a sprite is created, and %s already exists", sprite).WithHint("leave out --sprite, or create another sprite: lattice sprite create NAME --image %s", image)
 }
 
 // FindStartImage finds what a new sprite starts from, by --image or the settings. A path is imported first, which is told on
@@ -43,7 +43,7 @@ func FindStartImage(ctx context.Context, env *setup.Env, c *sprites.Client, said
 		if said == "" {
 			return "", nil // the setting is about the embedded host
 		}
-		return "", fault.Unsupported("images_are_local", "images are the embedded host's; remote sprites start from their service's").WithHint("leave --image out, or unset SPRITES_API_URL")
+		return "", fault.Unsupported("images_are_local", "only the embedded host has images; remote sprites start from those of their service").WithHint("leave out --image, or unset SPRITES_API_URL")
 	}
 	ref := cmp.Or(said, env.Expand(env.Settings.Image))
 	if ref == "" || ref == sprites.NoImage {

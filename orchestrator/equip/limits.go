@@ -25,15 +25,15 @@ type LimitOptions struct {
 // AddFlags adds the flags; whose is what they bound.
 func (o *LimitOptions) AddFlags(cmd *cobra.Command, whose string) {
 	cmd.Flags().Var(&o.memory, "memory", whose+" memory, such as 512M or 2G (default: three quarters of this machine's)")
-	cmd.Flags().IntVar(&o.cpus, "cpus", 0, whose+" processors' worth of time (default: as much as others leave)")
+	cmd.Flags().IntVar(&o.cpus, "cpus", 0, whose+" share of the processors, in processors (default: as much as others leave)")
 	cmd.Flags().IntVar(&o.pids, "pids", 0, whose+" processes and threads (default: 4096)")
-	cmd.Flags().Var(&o.Least, "min-isolation", "refuse to run anything that would be kept apart by less than `LEVEL`: ns-root, ns-user or process")
+	cmd.Flags().Var(&o.Least, "min-isolation", "refuse to run anything with weaker isolation than `LEVEL`: ns-root, ns-user or process")
 	_ = cmd.RegisterFlagCompletionFunc("min-isolation", cobra.FixedCompletions(levelNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 }
 
 func (o *LimitOptions) Check() error {
 	if o.cpus < 0 || o.pids < 0 {
-		return fault.BadInput("bad_limit", "--cpus and --pids must not be below 0").WithHint("leave them out for the default")
+		return fault.BadInput("bad_limit", "--cpus and --pids must not be negative").WithHint("leave them out for the default")
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (o *LimitOptions) OfSprite(sprite string) error {
 	if sprite == "" || *o == (LimitOptions{}) {
 		return nil
 	}
-	return fault.BadInput("limits_of_sprite", "what a sprite may use is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --memory SIZE --min-isolation LEVEL")
+	return fault.BadInput("limits_of_sprite", "limits take effect when a sprite is created, and %s already exists", sprite).WithHint("leave out --sprite, or create another sprite: lattice sprite create NAME --memory SIZE --min-isolation LEVEL")
 }
 
 // level is a level of isolation as a flag's value.

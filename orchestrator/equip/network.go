@@ -37,7 +37,7 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 }
 
 func AddSpritekitFlag(cmd *cobra.Command, path *string, whose string) {
-	cmd.Flags().StringVar(path, "spritekit", "", "`PATH` of the spritekit that "+whose+" gets (default: beside lattice, else on PATH)")
+	cmd.Flags().StringVar(path, "spritekit", "", "`PATH` of the spritekit that "+whose+" gets (default: next to lattice, else on PATH)")
 }
 
 // Check refuses what cannot take effect: on a sprite that is there already, and for sprites of a remote service, which are
@@ -49,11 +49,11 @@ func (o *Options) Check(env *setup.Env, sprite string) error {
 	asks := o.Network.Preset != "" || len(o.Network.hostPorts) > 0
 	switch {
 	case asks && env.RemoteSprites() != nil:
-		return fault.Unsupported("network_is_local", "--network and --host-port are the embedded host's; what remote sprites reach is for their service to say").WithHint("leave them out, and see lattice sprite policy allow --help")
+		return fault.Unsupported("network_is_local", "--network and --host-port work with the embedded host only; the network of remote sprites is up to their service").WithHint("leave them out, and see lattice sprite policy allow --help")
 	case asks && sprite != "":
-		return fault.BadInput("network_of_sprite", "what a sprite reaches is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or change what it reaches: lattice sprite policy allow %s …", sprite)
+		return fault.BadInput("network_of_sprite", "--network and --host-port take effect when a sprite is created, and %s already exists", sprite).WithHint("leave out --sprite, or change the sprite's policy: lattice sprite policy allow %s …", sprite)
 	case o.Spritekit != "" && sprite != "":
-		return fault.BadInput("spritekit_of_sprite", "which skills a sprite has is chosen when it is made, and %s is there already", sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --spritekit %s", o.Spritekit)
+		return fault.BadInput("spritekit_of_sprite", "--spritekit takes effect when a sprite is created, and %s already exists", sprite).WithHint("leave out --sprite, or create another sprite: lattice sprite create NAME --spritekit %s", o.Spritekit)
 	case o.Spritekit != "":
 		_, err := skillset.FindSpritekit(o.Spritekit, env.Exe, "")
 		return err
@@ -142,14 +142,14 @@ func completeNetwork(cmd *cobra.Command) {
 func BuildNetwork(env *setup.Env, o NetworkOptions) (host.Network, error) {
 	n := host.Network{Preset: egress.Preset(cmp.Or(o.Preset, string(env.Settings.Network), string(egress.Defaults))), Upstream: egress.Direct()}
 	if !n.Preset.Valid() {
-		return n, cli.UsageErrorf("--network is defaults, none or open, not %q", o.Preset)
+		return n, cli.UsageErrorf("--network must be defaults, none or open, not %q", o.Preset)
 	}
 	for _, p := range env.Settings.HostPorts {
 		n.HostPorts = append(n.HostPorts, uint16(p)) // checked by settings
 	}
 	for _, p := range o.hostPorts {
 		if p == 0 || p > 65535 {
-			return n, cli.UsageErrorf("--host-port is a number from 1 to 65535, not %d", p)
+			return n, cli.UsageErrorf("--host-port must be a number from 1 to 65535, not %d", p)
 		}
 		n.HostPorts = append(n.HostPorts, uint16(p))
 	}

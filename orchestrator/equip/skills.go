@@ -17,7 +17,7 @@ import (
 
 // AddSkillFlag adds --skill to a command.
 func AddSkillFlag(cmd *cobra.Command, dirs *[]string) {
-	cmd.Flags().StringArrayVar(dirs, "skill", nil, "take the skill in folder `DIR` along, beside the built-in ones; repeatable")
+	cmd.Flags().StringArrayVar(dirs, "skill", nil, "add the skill in folder `DIR` to the built-in ones; repeatable")
 	_ = cmd.MarkFlagDirname("skill")
 }
 

@@ -19,7 +19,7 @@ import (
 
 // AddToolFlag adds --tool to a command.
 func AddToolFlag(cmd *cobra.Command, tools *[]string) {
-	cmd.Flags().StringArrayVar(tools, "tool", nil, "show sprites the program or folder `PATH` of this machine, read-only; repeatable (lattice doctor proposes some)")
+	cmd.Flags().StringArrayVar(tools, "tool", nil, "let sprites see the program or folder `PATH` of this machine, read-only; repeatable (lattice doctor suggests some)")
 }
 
 // NewMachine is what decides which paths of this machine sprites may see.
@@ -61,7 +61,7 @@ func CheckTool(env *setup.Env, path string) (string, error) {
 // CheckSpriteTools judges the --tool flags of a command that makes a sprite wherever sprites are.
 func CheckSpriteTools(env *setup.Env, paths []string) ([]string, error) {
 	if len(paths) > 0 && env.RemoteSprites() != nil {
-		return nil, fault.Unsupported("tools_are_local", "remote sprites cannot see this machine's programs").WithHint("leave --tool out, and install what is needed in the sprite")
+		return nil, fault.Unsupported("tools_are_local", "remote sprites cannot see this machine's programs").WithHint("leave out --tool, and install the programs in the sprite")
 	}
 	return CheckTools(env, paths)
 }
@@ -80,7 +80,7 @@ func CheckTools(env *setup.Env, paths []string) ([]string, error) {
 	}
 	links := toolchain.Dangling(checked)
 	for _, link := range links[:min(len(links), 3)] {
-		fmt.Fprintf(env.Err, "lattice: warning: sprites will not see where %s leads; show that, too\n", link)
+		fmt.Fprintf(env.Err, "lattice: warning: sprites will not see the target of %s; add it with --tool, too\n", link)
 	}
 	if more := len(links) - 3; more > 0 {
 		fmt.Fprintf(env.Err, "lattice: warning: the same holds for %d more links\n", more)
@@ -103,7 +103,9 @@ func ListRunTools(env *setup.Env, named []string) []string {
 // those that a person has set. One that is refused is left out with a warning: it was set for all runs, and most can do
 // without it.
 func ListHostTools(env *setup.Env, set []string) []string {
-	return mergeTools(env, set, func(err error) { fmt.Fprintf(env.Err, "lattice: warning: tool of the settings left out: %v\n", err) })
+	return mergeTools(env, set, func(err error) {
+		fmt.Fprintf(env.Err, "lattice: warning: a tool of the settings is left out: %v\n", err)
+	})
 }
 
 func mergeTools(env *setup.Env, set []string, leftOut func(error)) []string {

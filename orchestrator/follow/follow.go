@@ -56,7 +56,7 @@ func Watch(ctx context.Context, console *cli.Console, c *connect.Conn, view api.
 		case ctx.Err() != nil:
 			p.close()
 			c.StopDriving(view.RunID)
-			fmt.Fprintf(console.Err, "stopped; the run goes on with: lattice resume %s\n", view.RunID)
+			fmt.Fprintf(console.Err, "stopped; to continue: lattice resume %s\n", view.RunID)
 			return view, &cli.ExitError{Code: protocol.ExitCancelled}
 		case errors.Is(err, api.ErrGone):
 			if err := c.TakeOver(ctx, view); err != nil {
@@ -125,7 +125,7 @@ func DescribeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 	}
 	fmt.Fprintf(out, "%s %s at %s: %s\n", v.RunID, how, at, cli.Clean(w.Prompt))
 	if w.Legacy() {
-		fmt.Fprintln(out, "  the answer begins the flow again, in a run that has it in .lattice/answers.json")
+		fmt.Fprintln(out, "  the answer starts the flow again, in a new run that has it in .lattice/answers.json")
 	}
 	if w.Kind == lattice.WaitWorld {
 		fmt.Fprintf(out, "  inputs: %s\n", cli.Clean(string(w.Details)))
@@ -156,7 +156,7 @@ func DescribeFailure(console *cli.Console, v api.RunView) {
 		fmt.Fprintf(console.Err, "    or: lattice sprite exec %s -- sh -c 'cd /workspace && ls -la'\n", v.Sprite)
 	}
 	if len(v.Copies) > 0 {
-		fmt.Fprintf(console.Err, "  kept: %s of its sprite, such as %s; lattice sprite prune --all removes what failed runs left\n", cli.Count(len(v.Copies), "copy", "copies"), v.Copies[0])
+		fmt.Fprintf(console.Err, "  kept: %s of its sprite, such as %s; to remove everything that failed runs left: lattice sprite prune --all\n", cli.Count(len(v.Copies), "copy", "copies"), v.Copies[0])
 	}
 }
 

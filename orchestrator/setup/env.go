@@ -92,9 +92,9 @@ func explainFullDisk(home string, err error) error {
 	case !errors.As(err, &at):
 		return problem.StoreProblem(err)
 	case at.Path == os.Stdout.Name():
-		return fault.Limit("output_full", "write standard output: %v", at.Err).WithHint("free some space there, or write to another place")
+		return fault.Limit("output_full", "write standard output: %v", at.Err).WithHint("free some space there, or write somewhere else")
 	case strings.HasPrefix(at.Path, home+"/"):
 		return problem.StoreProblem(err)
 	}
-	return fault.Limit("disk_full", "%v", err).WithHint("free some space there, or write to another place")
+	return fault.Limit("disk_full", "%v", err).WithHint("free some space there, or write somewhere else")
 }

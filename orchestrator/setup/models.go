@@ -63,7 +63,7 @@ func WarnOfChangedModels(env *Env, v api.RunView) {
 		}
 	}
 	if len(changed) > 0 {
-		fmt.Fprintf(env.Err, "lattice: warning: the settings have changed %s since %s started; it goes on with what it was started with, and lattice rewind or fork asks the models of now\n", strings.Join(changed, ", "), v.RunID)
+		fmt.Fprintf(env.Err, "lattice: warning: the settings of %s have changed since %s started; the run keeps its old ones, and lattice rewind or fork uses the new ones\n", strings.Join(changed, ", "), v.RunID)
 	}
 }
 
@@ -143,7 +143,7 @@ func (m Models) key(class lattice.ModelClass, sent func(name string) string) (st
 	case class.KeyEnv != "":
 		key := cmp.Or(sent(class.KeyEnv), m.getenv(class.KeyEnv))
 		if key == "" {
-			return "", fmt.Errorf("%s is not set where lattice leads; export %s=… and try again", class.KeyEnv, class.KeyEnv)
+			return "", fmt.Errorf("%s is not set in the leader's environment; export %s=… and try again", class.KeyEnv, class.KeyEnv)
 		}
 		return key, nil
 	case class.KeyFile != "":

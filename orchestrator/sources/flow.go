@@ -71,7 +71,7 @@ func Refuse(name string, findings []ir.Finding) error {
 		shown[i].Pointer, shown[i].Node, shown[i].Message, shown[i].Hint = cli.Clean(f.Pointer), cli.Clean(f.Node), cli.Clean(f.Message), cli.Clean(f.Hint)
 	}
 	text, hint := compile.Refusal(shown)
-	p := fault.BadInput("flow_invalid", "the flow %s is refused:\n  %s", name, text).WithHint("%s", cmp.Or(hint, "lattice flow validate checks it again"))
+	p := fault.BadInput("flow_invalid", "the flow %s is refused:\n  %s", name, text).WithHint("%s", cmp.Or(hint, "check it with lattice flow validate"))
 	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
 		p.Fault.Details = details
 	}
@@ -86,7 +86,7 @@ func Open(ctx context.Context, console *cli.Console, arg string) (doc []byte, na
 		if builtin, ok := manifests.Flow(arg); ok {
 			return builtin, arg, nil
 		}
-		return nil, "", fault.NotFound("flow_not_found", "there is no flow file %s and no built-in flow of that name", arg).WithHint("lattice flow ls shows the built-in flows: %s", strings.Join(manifests.Flows(), ", "))
+		return nil, "", fault.NotFound("flow_not_found", "there is no flow file %s and no built-in flow of that name", arg).WithHint("list the built-in flows with lattice flow ls: %s", strings.Join(manifests.Flows(), ", "))
 	}
 	if err != nil {
 		return nil, "", fault.BadInput("flow_unreadable", "read flow: %v", err)

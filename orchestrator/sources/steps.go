@@ -26,22 +26,22 @@ type Options struct {
 func (o *Options) AddFlags(cmd *cobra.Command) {
 	equip.AddSkillFlag(cmd, &o.Skills)
 	AddStepsFlag(cmd, &o.Steps)
-	cmd.Flags().StringArrayVar(&o.templates, "templates", nil, "prompt templates that the flow may name: those in `DIR` (ID.json each, or one file), too; repeatable")
-	cmd.Flags().StringArrayVar(&o.schemas, "schemas", nil, "JSON Schemas that the flow may name: those in `DIR` (NAME.json each, or one file), too; repeatable")
+	cmd.Flags().StringArrayVar(&o.templates, "templates", nil, "add the prompt templates in `DIR` (ID.json each, or a single file) that the flow may name; repeatable")
+	cmd.Flags().StringArrayVar(&o.schemas, "schemas", nil, "add the JSON Schemas in `DIR` (NAME.json each, or a single file) that the flow may name; repeatable")
 	_ = cmd.MarkFlagDirname("templates")
 	_ = cmd.MarkFlagDirname("schemas")
 }
 
 // Help says what the flags of flowSources are for.
 const Help = `
-Skills (--skill), step types (--steps), prompt templates (--templates) and JSON Schemas (--schemas) of one's own are files.
-Every command that compiles a flow takes them alike, for workflow graphs, plans and ExecIR; the settings skills, steps,
-templates and schemas say them once for all. What a flow uses of them becomes part of what runs.
+Your own skills (--skill), step types (--steps), prompt templates (--templates) and JSON Schemas (--schemas) are files. Every
+command that compiles a flow takes these flags, for workflow graphs, plans and ExecIR; the settings skills, steps, templates
+and schemas apply to all commands. The files that a flow uses become part of the compiled flow.
 `
 
 // AddStepsFlag adds --steps to a command.
 func AddStepsFlag(cmd *cobra.Command, dirs *[]string) {
-	cmd.Flags().StringArrayVar(dirs, "steps", nil, "lower plans by the step rules in `DIR`, too (*.json, or one file); may be given more than once")
+	cmd.Flags().StringArrayVar(dirs, "steps", nil, "add the step rules in `DIR` (*.json, or a single file) for lowering plans; repeatable")
 	_ = cmd.MarkFlagDirname("steps")
 }
 
@@ -55,7 +55,7 @@ func readSourceFiles(noun string, dirs []string) (map[string][]byte, error) {
 			names, err = filepath.Glob(filepath.Join(dir, "*.json"))
 		}
 		if err == nil && len(names) == 0 {
-			err = errors.New("the folder holds no *.json")
+			err = errors.New("the folder contains no *.json")
 		}
 		for i := 0; err == nil && i < len(names); i++ {
 			files[names[i]], err = os.ReadFile(names[i])
@@ -66,7 +66,7 @@ func readSourceFiles(noun string, dirs []string) (map[string][]byte, error) {
 				code = noun + "_not_found"
 			}
 			what := map[string]string{"steps": "step rules", "templates": "prompt templates", "schemas": "JSON Schemas"}[noun]
-			return nil, fault.BadInput(code, "read %s %s: %v", what, dir, err).WithHint("--%s names a folder of them, or one file", noun)
+			return nil, fault.BadInput(code, "read %s %s: %v", what, dir, err).WithHint("--%s takes a folder of them, or a single file", noun)
 		}
 	}
 	return files, nil

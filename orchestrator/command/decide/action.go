@@ -25,8 +25,8 @@ func newActionCmd(env *setup.Env) *cobra.Command {
 		Use:   "action",
 		Short: "See and decide what skills asked for without waiting",
 		Long: `Skills can ask for something outside of their sprite and go on: labels or a comment on GitHub, a message to you, a push.
-Messages are shown, by lattice logs and show. What needs a person stays open: it is done by hand, which approve records, or,
-a push, by approve itself. Nothing waits for it. Every decision is recorded in the run's journal before it takes effect.`,
+lattice logs and lattice show print messages. An action that needs a person stays open: a push is done by approve itself,
+anything else you do by hand and record with approve. No run waits for it. Every decision is recorded in the run's journal before it takes effect.`,
 		Example: "  lattice action ls\n  lattice action approve run_0123 4f2a",
 	})
 	ls := connect.NewQueryCmd(env, "ls [RUN]", "List the open actions of all runs, or all actions of one", "  lattice action ls\n  lattice action ls run_0123 --json", cobra.MaximumNArgs(1),
@@ -80,8 +80,8 @@ a push, by approve itself. Nothing waits for it. Every decision is recorded in t
 			return nil
 		})
 	cmd.AddCommand(ls, show,
-		decideActionCmd(env, "approve", "Have a push done, or say that an action was done by hand", lattice.Approve),
-		decideActionCmd(env, "reject", "Say that an action will not be done", lattice.Reject))
+		decideActionCmd(env, "approve", "Perform a push, or record that an action was done by hand", lattice.Approve),
+		decideActionCmd(env, "reject", "Record that an action will not be done", lattice.Reject))
 	return cmd
 }
 

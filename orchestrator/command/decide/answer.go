@@ -19,13 +19,13 @@ func newAnswerCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "answer [RUN] k=v…",
 		Short: "Answer a run's question with the inputs that it expects",
-		Long: `Answer a run's question. Values are converted to the types that the wait names (lattice waiting shows them); k:=json
-gives a value as JSON. Missing, unknown, mistyped or oversized values are refused, and nothing is changed. The first of
-several answers counts: the same one again changes nothing, another one is told who answered and when, and ends with 6.
+		Long: `Answer a run's question. Values are converted to the types that the question expects (lattice waiting shows them); k:=json
+gives a value as JSON. If a value is missing, unknown, mistyped or too large, the answer is refused and nothing changes. The
+first answer counts: repeating it changes nothing, and a different one ends with 6 and says who answered before, and when.
 
-A program in a sprite that printed a question event (or blocked) has ended with that. Its run is over, too: the answer,
-answer=TEXT, begins the flow again in a new run, with the same input and options, which finds all answers so far in
-.lattice/answers.json and task.json. answer= takes the question's default. lattice show names both runs to each other.
+A program that asked by a legacy question event has ended by asking, and so has its run. The answer, answer=TEXT, starts the
+flow again in a new run with the same input and options. That run finds all answers so far in .lattice/answers.json and
+task.json. answer= takes the question's default. lattice show names the other run for both.
 ` + connect.WithoutRun + cli.ExitCodes,
 		Example: "  lattice answer count=3\n  lattice answer run_0123 approved=true comments='fine'\n  lattice answer run_0123 'labels:=[\"a\",\"b\"]'",
 		Args: cli.Args(func(c *cobra.Command, list []string) error {

@@ -27,11 +27,11 @@ func newApproveCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve [RUN]",
 		Short: "Approve what a run waits for, and follow the run",
-		Long: `Approve what a run waits for. An approval binds exactly what was shown: commit, base, branch, remote and diff; what
-changes needs a new one. Approving twice is the same as approving once, also from two terminals at the same time; who
-approves what was rejected is told by whom and when, and ends with 6.
+		Long: `Approve what a run waits for. An approval is bound to exactly what was shown: commit, base, branch, remote and diff. If any
+of them changes, a new approval is needed. Approving twice is the same as approving once, even from two terminals at the same
+time. If the request was already rejected, the command ends with 6 and says who rejected it, and when.
 
-On a terminal the change is shown first, and you are asked; --yes skips both. --diff only shows it and decides nothing.
+On a terminal, the command shows the change first and asks; --yes skips both. --diff only shows the change.
 ` + connect.WithoutRun + cli.ExitCodes,
 		Example: "  lattice approve\n  lattice approve --diff\n  lattice approve run_0123 --yes --comment 'looks right'",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
@@ -44,8 +44,8 @@ On a terminal the change is shown first, and you are asked; --yes skips both. --
 		},
 	}
 	o.addDecideFlags(cmd, env)
-	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "approve without being shown the change and asked")
-	cmd.Flags().BoolVar(&show, "diff", false, "show the change, and decide nothing")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "approve without showing the change and asking")
+	cmd.Flags().BoolVar(&show, "diff", false, "show the change and decide nothing")
 	cmd.MarkFlagsMutuallyExclusive("diff", "yes")
 	cmd.MarkFlagsMutuallyExclusive("diff", "comment")
 	cmd.MarkFlagsMutuallyExclusive("diff", "detach")

@@ -11,9 +11,9 @@ import (
 
 func newRejectCmd(env *setup.Env) *cobra.Command {
 	cmd := verdictCmd(env, "reject", lattice.Reject, "  lattice reject run_0123 --comment 'not on a Friday'")
-	cmd.Long = `Reject what a run waits for. A skill that asked for something is told so and ends as it sees fit; a question of the flow
-itself fails with human_rejected. A run that ends by that ends the command with 0. Rejecting twice is the same as rejecting once; who rejects what was approved is told by
-whom and when, and ends with 6.
+	cmd.Long = `Reject what a run waits for. A skill that asked for something is told so, and decides how to end; a question of the flow
+itself fails with human_rejected. If the run ends because of the rejection, the command ends with 0. Rejecting twice is the
+same as rejecting once. If the request was already approved, the command ends with 6 and says who approved it, and when.
 ` + connect.WithoutRun + cli.ExitCodes
 	return cmd
 }

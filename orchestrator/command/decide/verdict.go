@@ -27,8 +27,8 @@ type decideOptions struct {
 
 func (o *decideOptions) addDecideFlags(cmd *cobra.Command, env *setup.Env) {
 	o.AddDetachFlag(cmd)
-	cmd.Flags().StringVar(&o.wait, "wait", "", "`ID` of the wait, when the run has several open")
-	cmd.Flags().StringVar(&o.comment, "comment", "", "why; the waiting skill is told")
+	cmd.Flags().StringVar(&o.wait, "wait", "", "`ID` of the wait, if the run has several")
+	cmd.Flags().StringVar(&o.comment, "comment", "", "the reason; the waiting skill receives it")
 	follow.AddAgentEnvFlag(cmd, &o.agentEnv)
 	_ = cmd.RegisterFlagCompletionFunc("wait", complete.Waits(env))
 	cmd.ValidArgsFunction = complete.Runs(env, complete.IsWaiting)
@@ -82,7 +82,7 @@ func runDecide(ctx context.Context, env *setup.Env, o decideOptions, run string,
 		return err
 	}
 	if reply.Duplicate {
-		fmt.Fprintf(env.Err, "%s: that was decided before, by %s at %s; nothing changed\n", view.RunID, cli.Clean(reply.By), cli.Clean(reply.At))
+		fmt.Fprintf(env.Err, "%s: %s decided this already, at %s; nothing changed\n", view.RunID, cli.Clean(reply.By), cli.Clean(reply.At))
 	}
 	if reply.Run.RunID != view.RunID {
 		fmt.Fprintf(env.Err, "%s goes on in %s\n", view.RunID, reply.Run.RunID)

@@ -17,8 +17,8 @@ func newCompileCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compile FILE",
 		Short: "Print the ExecIR that a flow is lowered to",
-		Long: `Print the ExecIR that a flow is lowered to, in RFC 8785 form: equal flows give equal bytes. ExecIR is printed as it is.
-A flow that does not compile prints its findings on standard error and exits 2.
+		Long: `Print the ExecIR that a flow is lowered to, in the form of RFC 8785: equal flows give equal bytes. ExecIR is printed unchanged.
+If the flow does not compile, the command prints the findings to standard error and ends with 2.
 ` + sources.Help + cli.ExitCodes,
 		Example: "  lattice flow compile flow.json | sha256sum",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
@@ -34,7 +34,7 @@ A flow that does not compile prints its findings on standard error and exits 2.
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&indent, "indent", false, "indent it for reading")
+	cmd.Flags().BoolVar(&indent, "indent", false, "indent the document")
 	from.AddFlags(cmd)
 	return cmd
 }

@@ -17,9 +17,9 @@ func newExplainCmd(env *setup.Env) *cobra.Command {
 	var from sources.Options
 	cmd := &cobra.Command{
 		Use:   "explain FILE",
-		Short: "Say in sentences what each step of a flow does",
-		Long: `Say of each step what it does, what it reads and writes, which permissions it needs, who has to approve it and what
-comes next. With --json an array of {"id","depth","op","does","reads","writes","needs","approval","next"}.
+		Short: "Explain in sentences what each step of a flow does",
+		Long: `Explain for each step what it does, what it reads and writes, which permissions it needs, who has to approve it and what
+comes next. With --json: an array of {"id","depth","op","does","reads","writes","needs","approval","next"}.
 ` + sources.Help + cli.ExitCodes,
 		Example: "  lattice flow explain fix-and-propose\n  lattice flow explain plan.json --json",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,

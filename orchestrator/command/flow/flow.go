@@ -12,11 +12,12 @@ import (
 // New returns lattice flow.
 func New(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
-		Use: "flow", Short: "Compose, check and look at flows",
-		Long: `Compose, check and look at flows.
+		Use: "flow", Short: "Compose, check and draw flows",
+		Long: `Compose, check and draw flows.
 
-A flow is a workflow graph ("workflow_version", the form to write), a plan ("planir_version", steps towards a goal) or
-ExecIR ("execir_version", the form that runs; the others are lowered to it). Where a command takes a FILE, - is standard input and a name is a built-in flow.
+A flow is a workflow graph ("workflow_version", the form that people write), a plan ("planir_version", steps towards a goal)
+or ExecIR ("execir_version", the form that runs; the others are lowered to it). Instead of a FILE, a command takes - for
+standard input or the name of a built-in flow.
 ` + cli.ExitCodes,
 		Example: "  lattice flow new 'fs.write path=a content=hi | fs.read path=a' -o f.json\n  lattice flow validate f.json\n  lattice flow graph fix-and-propose",
 	})

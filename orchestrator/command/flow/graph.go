@@ -32,14 +32,14 @@ func newGraphCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph FILE",
 		Short: "Draw a flow",
-		Long: `Draw a flow: as text, as SVG, or as Mermaid for GitHub and others. An edge shows its condition; "else" is taken when no
-other is. ↻ leads back. With --json: {"format":…,"graph":…}. A flow that does not compile is not drawn: exit 2.
+		Long: `Draw a flow as text, SVG or Mermaid. Edges show their conditions; "else" is the edge if no condition holds, and ↻ leads back.
+With --json: {"format":…,"graph":…}. If the flow does not compile, the command ends with 2.
 ` + sources.Help + cli.ExitCodes,
 		Example: "  lattice flow graph fix-and-propose\n  lattice flow graph flow.json -o flow.svg\n  lattice flow graph flow.json --format mermaid",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
 		RunE: func(c *cobra.Command, list []string) error { return runGraph(c.Context(), env, o, list[0]) },
 	}
-	cmd.Flags().StringVar(&o.format, "format", "", "text (or ascii), mermaid or svg (default: by the ending of -o, else text)")
+	cmd.Flags().StringVar(&o.format, "format", "", "text (or ascii), mermaid or svg (default: from the extension of -o, else text)")
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the drawing to `FILE`")
 	o.from.AddFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"text", "mermaid", "svg"}, cobra.ShellCompDirectiveNoFileComp))
@@ -79,7 +79,7 @@ func runGraph(ctx context.Context, env *setup.Env, o graphOptions, arg string) e
 		return err
 	}
 	if env.Terminal && format == "text" && widest(drawing) > cli.TerminalWidth(env.Out) {
-		fmt.Fprintf(env.Err, "The drawing is %d columns wide, more than this terminal.\n  try: lattice flow graph %s -o flow.svg\n", widest(drawing), arg)
+		fmt.Fprintf(env.Err, "The drawing has %d columns, more than this terminal.\n  try: lattice flow graph %s -o flow.svg\n", widest(drawing), arg)
 	}
 	return nil
 }

@@ -20,10 +20,10 @@ func newMigrateCmd(env *setup.Env) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "migrate FILE",
-		Short: "Bring a flow to the newest version of its format",
-		Long: `Bring a workflow graph, a plan or ExecIR to the newest version of its format. The document is printed, or written to a new
-file; the old one stays as it is. A document of the newest version comes out byte for byte. One without a version, or of
-a newer one, is refused: exit 2. Runs that have begun keep the document that they began with.
+		Short: "Convert a flow to the newest version of its format",
+		Long: `Convert a workflow graph, a plan or ExecIR to the newest version of its format, and print it or write it to a new file; the
+old file does not change. A document of the newest version is copied byte for byte. A document without a version, or of an
+unknown newer version, is refused with 2. Runs that have started keep their document.
 ` + cli.ExitCodes,
 		Example: "  lattice flow migrate old.json -o new.json",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
@@ -31,7 +31,7 @@ a newer one, is refused: exit 2. Runs that have begun keep the document that the
 			return runMigrate(c.Context(), env.Console, file, list[0])
 		},
 	}
-	cmd.Flags().StringVarP(&file, "output", "o", "", "write the document to `FILE`, which must not be there yet")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "write the document to `FILE`, which must not exist")
 	return cmd
 }
 
@@ -45,7 +45,7 @@ func runMigrate(ctx context.Context, console *cli.Console, file, arg string) err
 		return sources.Refuse(arg, findings)
 	}
 	if len(applied) == 0 {
-		fmt.Fprintln(console.Err, "the document is of the newest version")
+		fmt.Fprintln(console.Err, "the document has the newest version already")
 	}
 	for _, step := range applied {
 		fmt.Fprintln(console.Err, cli.Clean(step))
@@ -56,7 +56,7 @@ func runMigrate(ctx context.Context, console *cli.Console, file, arg string) err
 	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
-		return fault.BadInput("file_exists", "%s is there already", file).WithHint("name another file, or remove it")
+		return fault.BadInput("file_exists", "%s already exists", file).WithHint("name another file, or remove it")
 	}
 	if err != nil {
 		return fmt.Errorf("write flow: %w", err)

@@ -31,18 +31,18 @@ func newNewCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new LINE",
 		Short: "Compose a workflow graph from one line of skills",
-		Long: `Compose a workflow graph from one line of skills and print it; lattice run takes it.
+		Long: `Compose a workflow graph from one line of skills and print it; lattice run accepts it.
 
   skill name=text name:=JSON … | skill …
 
-The steps run one after the other; the last one's output is the flow's. Text is quoted as in a shell: 'as it is',
-"with \" \\ \$", \ before one character. A step is called by its skill, with _ for dots, and a number from the second
-on: git_clone, git_clone_2. Outside of single quotes
+The steps run one after the other, and the flow's output is that of the last one. Text is quoted as in a shell: 'literal',
+"with \" \\ \$", \ before a character. A step has the name of its skill, with _ for dots, and a number from the second
+step on: git_clone, git_clone_2. Outside of single quotes,
   $in.x             is an input of the flow (lattice run … --input x=…)
   $git_clone.dest   is an output of an earlier step; ${git_clone.dest} where more text follows
-Text that is one reference keeps the type of what it refers to; text around references makes text. Only what is
-referred to flows from step to step. A required input that is not given becomes an input of the flow by its name;
-standard error lists them. Errors name the column and exit 2.
+A value that is a single reference keeps the type of its target; any other text is a string. Only referenced outputs are
+passed from step to step. A required input that is not given becomes an input of the flow with the same name; standard error
+lists them. Errors name the column, and the command ends with 2.
 ` + cli.ExitCodes,
 		Example: `  lattice flow new 'fs.write path=a content=hi | fs.read path=a' | lattice run -
   lattice flow new 'git.clone url=$in.url | test.run cwd=$git_clone.dest | git.commit repo=$git_clone.dest message="Tested at $git_clone.head"' -o f.json`,
@@ -50,8 +50,8 @@ standard error lists them. Errors name the column and exit 2.
 		RunE: func(_ *cobra.Command, list []string) error { return runNew(env, o, list[0]) },
 	}
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the flow to `FILE`")
-	cmd.Flags().StringVar(&o.description, "description", "", "what the flow is for; kept in the document")
-	cmd.Flags().BoolVar(&o.force, "force", false, "replace the file when it is there")
+	cmd.Flags().StringVar(&o.description, "description", "", "the purpose of the flow; kept in the document")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace an existing file")
 	equip.AddSkillFlag(cmd, &o.skills)
 	return cmd
 }
@@ -75,7 +75,7 @@ func runNew(env *setup.Env, o newOptions, line string) error {
 	}
 	flow, _ := compile.Parse(text, lookup)
 	if flow == nil {
-		return fmt.Errorf("the flow that was composed does not compile: %s", text)
+		return fmt.Errorf("the composed flow does not compile: %s", text)
 	}
 	if err := writeFlow(env, o, w); err != nil {
 		return err
@@ -104,7 +104,7 @@ func writeFlow(env *setup.Env, o newOptions, w compile.Workflow) error {
 	}
 	f, err := os.OpenFile(o.file, flags, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return fault.BadInput("file_exists", "%s is there already", o.file).WithHint("--force replaces it")
+		return fault.BadInput("file_exists", "%s already exists", o.file).WithHint("replace it with --force")
 	}
 	if err != nil {
 		return fmt.Errorf("write flow: %w", err)

@@ -34,18 +34,18 @@ func newPlanCmd(env *setup.Env) *cobra.Command {
 	var o planOptions
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "Have a model write a plan to a goal",
-		Long: fmt.Sprintf(`Have a model write a plan to a goal. The plan is checked like any flow; what is wrong goes back to the model, which is asked
-for at most %d plans. One that still has errors is not printed: its findings are, exit 1. Each question is a run, which
-lattice runs shows and lattice replay tells again. Nothing of the plan is run.
+		Short: "Let a model write a plan for a goal",
+		Long: fmt.Sprintf(`Let a model write a plan for a goal. The plan is checked like any flow, and findings go back to the model, which is asked for
+at most %d plans. If the last one still has errors, the command prints its findings instead and ends with 1. Each question to
+the model is a run, which lattice runs and lattice replay show. The plan itself is not run.
 `, planRounds) + sources.Help + setup.ModelsHelp + cli.ExitCodes,
 		Example: "  lattice flow plan --goal 'email Sarah the minutes' --skill ./contacts.search -o plan.json\n  lattice flow explain plan.json && lattice run plan.json",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE:    func(c *cobra.Command, _ []string) error { return runPlan(c.Context(), env, o) },
 	}
-	cmd.Flags().StringVar(&o.goal, "goal", "", "what shall be reached, in words")
-	cmd.Flags().StringVar(&o.class, "model-class", "MEDIUM_PLAN", "the `CLASS` of models that plans, as the settings name it")
-	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the plan to `FILE`, which must not be there yet")
+	cmd.Flags().StringVar(&o.goal, "goal", "", "the goal, in words")
+	cmd.Flags().StringVar(&o.class, "model-class", "MEDIUM_PLAN", "the `CLASS` of models to ask, as the settings name it")
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "write the plan to `FILE`, which must not exist")
 	o.from.AddFlags(cmd)
 	_ = cmd.MarkFlagRequired("goal")
 	return cmd
@@ -53,10 +53,10 @@ lattice runs shows and lattice replay tells again. Nothing of the plan is run.
 
 func runPlan(ctx context.Context, env *setup.Env, o planOptions) error {
 	if strings.TrimSpace(o.goal) == "" {
-		return fault.BadInput("goal_missing", "the goal is empty").WithHint("--goal says in words what shall be reached")
+		return fault.BadInput("goal_missing", "the goal is empty").WithHint("state the goal in words with --goal")
 	}
 	if _, err := os.Lstat(o.file); o.file != "" && err == nil {
-		return fault.BadInput("file_exists", "%s is there already", o.file).WithHint("name another file, or remove it")
+		return fault.BadInput("file_exists", "%s already exists", o.file).WithHint("name another file, or remove it")
 	}
 	rules, err := sources.ReadRules(env, o.from.Steps)
 	if err != nil {
@@ -88,7 +88,7 @@ func runPlan(ctx context.Context, env *setup.Env, o planOptions) error {
 	}
 	p := sources.Refuse("that was planned", findings).(*fault.Error)
 	p.Exit = protocol.ExitFailed
-	p.Fault.Hint = "say the goal in other words, or ask a stronger model: --model-class"
+	p.Fault.Hint = "state the goal in other words, or ask a stronger model with --model-class"
 	return p
 }
 
@@ -102,7 +102,7 @@ func draftPlan(ctx context.Context, c *connect.Conn, planner json.RawMessage, go
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(c.Env.Err, "%s asks for a plan\n", view.RunID)
+	fmt.Fprintf(c.Env.Err, "%s asks a model for a plan\n", view.RunID)
 	err = c.Watch(ctx, view.RunID, 0, func(l api.WatchLine) error {
 		if l.View != nil {
 			view = *l.View

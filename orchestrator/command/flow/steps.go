@@ -15,8 +15,8 @@ func newStepsCmd(env *setup.Env) *cobra.Command {
 	var dirs []string
 	cmd := &cobra.Command{
 		Use: "steps", Short: "List the step types that plans are made of",
-		Long: `List the step types that plans are made of: what each takes, puts out and does. Further ones are files, such as those in
-manifests/steps: --steps DIR.
+		Long: `List the step types that plans are made of, with their inputs, outputs and meaning. Add your own with --steps DIR; the files
+in manifests/steps are examples.
 ` + cli.ExitCodes,
 		Example: "  lattice flow steps\n  lattice flow steps --steps ./my-steps --json",
 		Args:    cli.Args(cobra.NoArgs),

@@ -18,7 +18,8 @@ func newValidateCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a flow and print every finding at once",
-		Long: `Check a flow: versions, references, types, reachability, tools. All findings are printed; exit 2 when one is an error.
+		Long: `Check a flow: versions, references, types, reachability, tools. All findings are printed, and the command
+ends with 2 if one of them is an error.
 With --json: {"ok":…,"findings":[{"code","severity","pointer","node","message","hint"}]}.
 ` + sources.Help + cli.ExitCodes,
 		Example: "  lattice flow validate flow.json --json",

@@ -42,14 +42,14 @@ func newBuildCmd(env *setup.Env) *cobra.Command {
 	var o buildOptions
 	cmd := &cobra.Command{
 		Use: "build -o LAYOUT [--rootfs [linux/ARCH=]PATH | --base LAYOUT[#NAME]]", Short: "Build an OCI layout with the skills in /skills",
-		Long: `Build an OCI layout: a base, and on top of it one layer with /skills. The base is a root filesystem (a folder, or a tar,
-plain or by gzip or zstd; one an architecture), the images of another layout, or nothing. No registry and no daemon is
-asked. The spritekit of each architecture is spritekit-linux-ARCH or spritekit, beside lattice, on PATH or by --spritekit
-(make remote builds both).
+		Long: `Build an OCI layout from a base and one layer with /skills. The base is a root filesystem for each architecture (a folder, or a
+tar, which may be compressed with gzip or zstd), the images of another layout, or nothing. No registry and no daemon is used.
+The spritekit of an architecture is the file spritekit-linux-ARCH or spritekit next to lattice, on PATH or given with
+--spritekit (make remote builds both).
 
-Equal inputs give equal digests, whoever builds, wherever and whenever: all times are SOURCE_DATE_EPOCH (default 0), all
-of /skills is root's. A tar is taken byte for byte; of a folder, names, contents, modes and links count, and all in it
-becomes root's.
+Builds are reproducible: equal inputs give equal digests everywhere. All times are SOURCE_DATE_EPOCH (default 0), and root
+owns all of /skills. A tar is used byte for byte; of a folder, names, contents, modes and links count, and root owns
+everything in it.
 ` + cli.ExitCodes,
 		Example: `  lattice image build --rootfs debian.tar -o debian.oci --sbom spdx && lattice image import debian.oci --name debian
   lattice image build -o skills.oci --platform linux/amd64,linux/arm64
@@ -58,15 +58,15 @@ becomes root's.
 		RunE: func(c *cobra.Command, _ []string) error { return runBuild(c.Context(), env, o) },
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&o.rootfs, "rootfs", nil, "root filesystem that it stands on, a folder or a tar; `[linux/ARCH=]PATH`, repeatable")
-	f.StringVar(&o.base, "base", "", "`LAYOUT[#NAME]` whose images it stands on; scratch, the default, is none")
-	f.StringVarP(&o.output, "output", "o", "", "`LAYOUT`, the folder to make")
-	f.StringSliceVar(&o.platforms, "platform", nil, "such as linux/amd64,linux/arm64 (default: those of the base; without one, both)")
-	f.StringVar(&o.tag, "tag", "latest", "what the image is called in the layout")
-	f.StringVar(&o.spritekit, "spritekit", "", "`PATH` of the spritekit; that of another architecture lies beside it")
+	f.StringArrayVar(&o.rootfs, "rootfs", nil, "root filesystem to build on, a folder or a tar: `[linux/ARCH=]PATH`; repeatable")
+	f.StringVar(&o.base, "base", "", "`LAYOUT[#NAME]` with the images to build on; scratch, the default, is none")
+	f.StringVarP(&o.output, "output", "o", "", "`LAYOUT`: the folder to create")
+	f.StringSliceVar(&o.platforms, "platform", nil, "platforms, such as linux/amd64,linux/arm64 (default: those of the base; without a base, both)")
+	f.StringVar(&o.tag, "tag", "latest", "the name of the image in the layout")
+	f.StringVar(&o.spritekit, "spritekit", "", "`PATH` of the spritekit; those of other architectures are next to it")
 	f.StringVar(&o.bill, "sbom", "", "attach a bill of materials of this kind: spdx")
 	f.StringVar(&o.billFile, "sbom-file", "", "also write the bill to `FILE`; with several architectures, one file each, with ARCH before FILE's ending")
-	f.BoolVar(&o.replace, "force", false, "replace the layout that is there")
+	f.BoolVar(&o.replace, "force", false, "replace an existing layout")
 	equip.AddSkillFlag(cmd, &o.skills)
 	_ = cmd.MarkFlagDirname("output")
 	_ = cmd.RegisterFlagCompletionFunc("platform", cobra.FixedCompletions([]string{"linux/amd64", "linux/arm64"}, cobra.ShellCompDirectiveNoFileComp))
@@ -76,7 +76,7 @@ becomes root's.
 
 func runBuild(ctx context.Context, env *setup.Env, o buildOptions) error {
 	if o.output == "" {
-		return cli.UsageErrorf("name the folder to make: -o LAYOUT")
+		return cli.UsageErrorf("name the folder to create: -o LAYOUT")
 	}
 	recipe, err := makeRecipe(env, o)
 	if err != nil {
@@ -121,7 +121,7 @@ func makeRecipe(env *setup.Env, o buildOptions) (oci.Recipe, error) {
 	r.Skills.Spritekit = func(arch string) (string, error) {
 		path, err := skillset.FindSpritekitFor(env.Spritekit(o.spritekit), env.Exe, env.Getenv("PATH"), arch)
 		if err != nil {
-			return "", fault.NotFound("spritekit_missing", "there is no spritekit for linux/%s beside lattice, on PATH or by --spritekit", arch).WithHint("make remote builds it; or leave this platform out: --platform")
+			return "", fault.NotFound("spritekit_missing", "there is no spritekit for linux/%s next to lattice, on PATH or given with --spritekit", arch).WithHint("build it with make remote, or leave this platform out of --platform")
 		}
 		return path, nil
 	}
@@ -156,7 +156,7 @@ func makeRecipe(env *setup.Env, o buildOptions) (oci.Recipe, error) {
 func architectureOf(platform string) (string, error) {
 	arch, linux := strings.CutPrefix(platform, "linux/")
 	if !linux || arch != "amd64" && arch != "arm64" {
-		return "", cli.UsageErrorf("%q is no platform of sprites: linux/amd64, linux/arm64", platform)
+		return "", cli.UsageErrorf("sprites do not have the platform %q: use linux/amd64 or linux/arm64", platform)
 	}
 	return arch, nil
 }
@@ -169,7 +169,7 @@ func sourceDate(epoch string) (time.Time, error) {
 	// Tar and the documents about an image hold whole seconds up to the year 9999.
 	s, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil || s < 0 || s > 253402300799 {
-		return time.Time{}, cli.UsageErrorf("SOURCE_DATE_EPOCH %q is no number of seconds since 1970", epoch)
+		return time.Time{}, cli.UsageErrorf("SOURCE_DATE_EPOCH %q is not a number of seconds since 1970", epoch)
 	}
 	return time.Unix(s, 0).UTC(), nil
 }

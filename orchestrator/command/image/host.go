@@ -22,7 +22,7 @@ func newHostCmd(env *setup.Env, use, short, example string, do func(context.Cont
 		Use: use, Short: short, Long: short + ".\n" + cli.ExitCodes, Example: example, Args: cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: equip.CompleteImages(env),
 		RunE: func(c *cobra.Command, list []string) error {
 			if env.RemoteSprites() != nil {
-				return fault.Unsupported("images_are_local", "images are the embedded host's; remote sprites start from their service's").WithHint("unset SPRITES_API_URL, or keep a checkpoint there: lattice sprite install NAME")
+				return fault.Unsupported("images_are_local", "only the embedded host has images; remote sprites start from those of their service").WithHint("unset SPRITES_API_URL, or keep a checkpoint there: lattice sprite install NAME")
 			}
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
 				return equip.ExplainImage(do(ctx, client, list))

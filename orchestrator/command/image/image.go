@@ -11,10 +11,10 @@ import (
 
 // New returns lattice image.
 func New(env *setup.Env) *cobra.Command {
-	cmd := cli.Group(&cobra.Command{Use: "image", Short: "Keep the root filesystems that sprites of the embedded host start from",
-		Long: `Keep the root filesystems that sprites of the embedded host start from. Nothing is fetched from registries and no daemon
-is asked: an image comes as an OCI layout (a folder or a tar), as a docker-archive, or as a root filesystem (a tar, plain
-or by gzip or zstd, or a folder).
+	cmd := cli.Group(&cobra.Command{Use: "image", Short: "Manage the root filesystems that sprites of the embedded host start from",
+		Long: `Manage the root filesystems that sprites of the embedded host start from. No registry and no daemon is used: an image is
+imported from an OCI layout (a folder or a tar), a docker-archive, or a root filesystem (a folder, or a tar, which may be
+compressed with gzip or zstd).
 ` + cli.ExitCodes,
 		Example: "  lattice image import ./rootfs.tar.zst --name debian\n  lattice image ls"})
 	cmd.AddCommand(newBuildCmd(env), newImportCmd(env), newLsCmd(env), newShowCmd(env), newRmCmd(env))

@@ -24,15 +24,15 @@ func newStoreBackupCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
 		Short: "Write a backup of all runs",
-		Long: `Write a backup of the store, as of one moment, to FILE; "-" is standard output. Runs go on meanwhile. FILE appears when the
-backup is whole, read again and on disk; one that is there already is kept, unless --force.
+		Long: `Write a consistent backup of the store to FILE; "-" is standard output. Runs continue in the meantime. FILE appears once the
+backup is complete, verified and on disk. An existing FILE is replaced only with --force.
 
-A backup is a tar archive with the store, the bundles that approvals push, and sums of both. It holds secrets of the runs:
-keep it as you keep the state directory. Sprites and logs are not part of it: after a restore a run that calls skills goes
-on only where its sprite still is.
+A backup is a tar archive with the store, the bundles that approvals push, and checksums of both. It contains secrets of the
+runs: protect it like the state directory. It does not contain sprites and logs: after a restore, a run that calls skills
+can continue only where its sprite still exists.
 
-With --json one object is printed: {"file","bytes","runs","created_at"}.
-Exit codes: 0 done, 1 the store is damaged, 7 FILE is there, 9 a disk is full.`,
+--json prints one object: {"file","bytes","runs","created_at"}.
+Exit codes: 0 done, 1 the store is damaged, 7 FILE exists, 9 a disk is full.`,
 		Example: "  lattice store backup runs-today.tar\n  lattice store backup - | ssh backup@host 'cat >runs.tar'",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, list []string) error {
@@ -103,7 +103,7 @@ func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show 
 }
 
 func fileExists(path string) error {
-	return fault.Unsafe("file_exists", "%s is there already", path).WithHint("--force replaces it")
+	return fault.Unsafe("file_exists", "%s already exists", path).WithHint("replace it with --force")
 }
 
 // fileProblem is a problem with a file that the user named.

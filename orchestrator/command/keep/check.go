@@ -21,14 +21,14 @@ import (
 func newStoreCheckCmd(env *setup.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check [FILE]",
-		Short: "Look for damage in the store",
-		Long: `Check the store, or FILE, without changing it: every page of the file, every entry against its indexes, and every run:
-its facts, played again, must lead to the state that is stored beside them. Without FILE the sprite host's own database is
-checked as well. While another process leads, that one does it and its runs wait for a moment.
+		Short: "Check the store for damage",
+		Long: `Check the store, or FILE, without changing it: every page of the file, every entry against its indexes, and every run,
+whose facts must lead to the stored state when they are replayed. Without FILE, the sprite host's own database is checked as
+well. If another process is the leader, it does the work, and its runs wait for a moment.
 
-With --json one object is printed:
+--json prints one object:
 {"ok","path","bytes","runs","entries","host":{"path","bytes","sprites"},"findings":[{"code","run_id","message","hint"}]}.
-Exit codes: 0 sound, 1 damaged, 3 there is no store, 4 it may not be read, 8 a newer lattice wrote it.`,
+Exit codes: 0 no damage, 1 damaged, 3 there is no store, 4 it cannot be read, 8 a newer lattice wrote it.`,
 		Example: "  lattice store check --json\n  lattice store check runs.db.bak",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, list []string) error {

@@ -13,12 +13,11 @@ import (
 func newStoreCompactCmd(env *setup.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compact",
-		Short: "Make the store's file smaller",
-		Long: `Write the store anew without the room that lies free in it. The new file is checked and on disk before it takes the place
-of the old one; until then nothing has changed, and Ctrl-C is safe. It needs room for a second file. Runs that are driven
-wait meanwhile and go on.
+		Short: "Shrink the store's file",
+		Long: `Rewrite the store without its free space. The new file is checked and on disk before it replaces the old one; until then
+nothing has changed, and Ctrl-C is safe. The disk needs room for a second file. Active runs wait until it is done.
 
-With --json one object is printed: {"bytes_before","bytes_after"}.
+--json prints one object: {"bytes_before","bytes_after"}.
 Exit codes: 0 done, 1 the store is damaged, 9 the disk is full.`,
 		Example: "  lattice store compact",
 		Args:    cli.Args(cobra.NoArgs),

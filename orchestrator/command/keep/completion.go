@@ -13,10 +13,10 @@ func newCompletionCmd(env *setup.Env) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
-		Short: "Print the script that makes a shell complete lattice's commands",
-		Long: `Print a completion script for a shell. It completes commands and flags, and asks lattice for the ids of runs, waits and
-checkpoints and for the names of sprites, flows and permissions. Completing changes nothing and starts nothing.
-In bash it needs the package bash-completion.
+		Short: "Print a completion script for a shell",
+		Long: `Print a completion script for a shell. It completes commands and flags, the ids of runs, waits and checkpoints, and the names
+of sprites, flows and permissions. Completing changes and starts nothing. In bash, the script needs the package
+bash-completion.
 ` + cli.ExitCodes,
 		Example: `  source <(lattice completion bash)
   lattice completion zsh >"${fpath[1]}/_lattice"

@@ -29,15 +29,15 @@ func newDoctorCmd(env *setup.Env) *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say whether this machine is fit to run sprites, and what to do if it is not",
-		Long: `Look at the leader, the state directory, the store, the kernel and what keeps sprites apart, git, spritekit, the
-settings and the models that they name, the remote API when one is set, and the agents and toolchains of this machine:
-which of them sprites can use is found out by running them in a throw-away sprite. Every finding that is not ok comes
-with a remedy. With --tool the throw-away sprite is shown that path, as lattice run --tool would.
+		Short: "Check whether this machine can run sprites, and say what to do if it cannot",
+		Long: `Check the leader, the state directory, the store, the kernel, the isolation of sprites, git, spritekit, the settings and the
+models that they name, the remote API if one is set, and the agents and toolchains of this machine, which are tried in a
+temporary sprite. Every finding that is not ok comes with a remedy. With --tool, the temporary sprite sees that path, as
+with lattice run --tool.
 
-"fail" is something that lattice needs and that does not work, "warn" something that could be better.
+"fail" means that something that lattice needs does not work, "warn" that something could be better.
 
-Exit codes: 0 nothing fails, 1 something does, 2 bad flags, 3 a --tool that is not there, 7 one that sprites must not see.`,
+Exit codes: 0 no check failed, 1 a check failed, 2 bad flags, 3 a --tool does not exist, 7 sprites must not see a --tool.`,
 		Example: `  lattice doctor
   lattice doctor --json
   lattice doctor --tool ~/.local/bin/claude
@@ -54,8 +54,8 @@ Exit codes: 0 nothing fails, 1 something does, 2 bad flags, 3 a --tool that is n
 	}
 	equip.AddToolFlag(cmd, &o.tools)
 	equip.AddSpritekitFlag(cmd, &o.spritekit, "a sprite")
-	cmd.Flags().BoolVar(&o.warm, "warm", false, "compile Go's standard library once for all sprites, so that a fresh sprite's first test need not (a minute or two)")
-	cmd.Flags().BoolVar(&o.apparmorProfile, "apparmor-profile", false, "print the AppArmor profile that lets this lattice make sandboxes where ordinary users may not (Ubuntu 23.10 and newer), and look at nothing")
+	cmd.Flags().BoolVar(&o.warm, "warm", false, "compile Go's standard library once for all sprites, so that the first test in a new sprite is fast (takes a minute or two)")
+	cmd.Flags().BoolVar(&o.apparmorProfile, "apparmor-profile", false, "print the AppArmor profile that lets this lattice create sandboxes where ordinary users may not (Ubuntu 23.10 and newer), and check nothing")
 	return cmd
 }
 

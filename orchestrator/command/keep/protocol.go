@@ -22,8 +22,8 @@ func newProtocolCmd() *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
 		Use:   "protocol",
 		Short: "Debug a sprite's event stream or outbox",
-		Long: `Filters over what a sprite says. They read files or stdin, print one JSON object per line, and need neither
-a run nor a leader.`,
+		Long: `Filters for the output of a sprite. They read files or standard input, print one JSON object per line, and need neither a
+run nor a leader.`,
 		Example: "  lattice protocol parse < stdout.txt\n  lattice protocol reconcile --outbox outbox.jsonl --stream stdout.txt",
 	})
 	cmd.AddCommand(newProtocolParseCmd(), newProtocolReconcileCmd())
@@ -34,17 +34,16 @@ func newProtocolParseCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "parse",
 		Short: "Split a raw exec stdout stream into events, output and warnings",
-		Long: `Reads the raw stdout of an exec from stdin and prints one JSON object per line, in the stream's order:
+		Long: `Read the raw standard output of an exec from standard input, and print one JSON object per line, in the order of the stream:
 
   {"kind":"event","event":{…},"legacy":false,"problems":[{"pointer":…,"message":…}]}
   {"kind":"output","text":…}
   {"kind":"warning","code":…,"line":N,"detail":…}
 
-Events with problems are kept by every reader and acted on by none. A warning follows the output of its line:
-no_event (the prefix, but no event) or line_cut (longer than 1 MiB). Memory is bounded; input that trickles is
-printed line by line.
+Readers keep events with problems but do not act on them. A warning follows the output of its line: no_event (the prefix
+without an event) or line_cut (longer than 1 MiB). The use of memory is bounded, and lines are printed as they arrive.
 
-Exit codes: 0 ok, 1 the input could not be read or the output not written, 2 wrong usage.`,
+Exit codes: 0 ok, 1 reading or writing failed, 2 wrong usage.`,
 		Example: `  lattice sprite exec dev -- /skills/test.run < input.json | lattice protocol parse
   lattice protocol parse < stdout.txt | jq 'select(.kind == "warning")'`,
 		Args: cli.Args(cobra.NoArgs),
@@ -60,14 +59,14 @@ func newProtocolReconcileCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reconcile --outbox FILE [--stream FILE]",
 		Short: "Merge an outbox with the stream of the same calls, each event once",
-		Long: `Merges the outbox of a sprite (JSONL) with the raw stdout of its execs and prints every event once,
+		Long: `Merge the outbox of a sprite (JSONL) with the raw standard output of its execs, and print every event once,
 ascending by time, as {"source":"stream|outbox|both","event":{…}}. Events are the same by event_id; without one by
 type, instant and payload, counted. The outbox copy wins.
 
 A missing outbox file is an empty one. --stream - reads stdin. Lines that hold no event are told on stderr. Memory is
 bounded: what is large goes to temporary files in $TMPDIR, which vanish with the process.
 
-Exit codes: 0 ok, 1 a file could not be read or the output not written, 2 wrong usage.`,
+Exit codes: 0 ok, 1 reading or writing failed, 2 wrong usage.`,
 		Example: `  lattice protocol reconcile --outbox outbox.jsonl --stream stdout.txt
   lattice protocol reconcile --outbox outbox.jsonl | jq -r .event.event_type`,
 		Args: cli.Args(cobra.NoArgs),

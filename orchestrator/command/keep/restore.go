@@ -19,15 +19,14 @@ func newStoreRestoreCmd(env *setup.Env) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Bring a backup back",
-		Long: `Make a backup the store; "-" is standard input. FILE may also be a plain store, such as the runs.db.bak that a restore
-leaves. All of it is read and checked before anything changes, and the store changes in one step. A store that is there
-already is replaced only with --force, and kept beside the new one as runs.db.bak. Another process that leads must end
-first.
+		Short: "Restore a backup",
+		Long: `Replace the store by a backup; "-" is standard input. FILE may also be a plain store, such as the runs.db.bak that a restore
+leaves behind. The whole backup is read and checked before anything changes, and the store changes in one step. An existing
+store is replaced only with --force, and kept as runs.db.bak. No other process may be the leader.
 
-With --json one object is printed: {"runs","kept","backup":{"format","lattice","schema","created_at","runs"}}.
-Exit codes: 0 done, 1 the backup is damaged, 3 it is not there, 6 another process leads, 7 there is a store, 8 a newer lattice
-made it, 9 the disk is full.`,
+--json prints one object: {"runs","kept","backup":{"format","lattice","schema","created_at","runs"}}.
+Exit codes: 0 done, 1 the backup is damaged, 3 there is no such file, 6 another process is the leader, 7 a store exists,
+8 a newer lattice wrote the backup, 9 the disk is full.`,
 		Example: "  lattice store restore runs-today.tar\n  lattice store restore --force \"$LATTICE_HOME/runs.db.bak\"",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, list []string) error {
@@ -39,13 +38,13 @@ made it, 9 the disk is full.`,
 				return env.PrintJSON(out)
 			}
 			if out.Kept != "" {
-				fmt.Fprintf(env.Err, "the former store is %s\n", out.Kept)
+				fmt.Fprintf(env.Err, "the previous store is now %s\n", out.Kept)
 			}
 			_, err = fmt.Fprintf(env.Out, "restored %s; next: lattice runs\n", cli.Count(out.Runs, "run", "runs"))
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace the store that is there, and keep it beside")
+	cmd.Flags().BoolVar(&force, "force", false, "replace the existing store, and keep it as runs.db.bak")
 	return cmd
 }
 
@@ -62,7 +61,7 @@ func restore(ctx context.Context, env *setup.Env, path string, force bool) (out 
 	dir := home.Home(env.Home)
 	lock, err := dir.Acquire()
 	if errors.Is(err, home.ErrLed) {
-		return out, fault.Busy("led", "another lattice leads %s", env.Home).WithHint("end it first; lattice runs --json shows what it drives")
+		return out, fault.Busy("led", "another lattice process is the leader of %s", env.Home).WithHint("end it first; lattice runs --json shows the runs that it drives")
 	}
 	if err != nil {
 		return out, err

@@ -32,20 +32,20 @@ func newServeCmd(env *setup.Env) *cobra.Command {
 	o := serveOptions{Options: connect.Options{Serve: true}}
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Lead in the foreground, and go on with interrupted runs",
-		Long: `Lead the state directory until Ctrl-C: go on with every interrupted run, and drive what other commands start or answer.
-Standard output gets one JSON line when it leads, standard error logs as JSON.
+		Short: "Run the leader in the foreground, and resume interrupted runs",
+		Long: `Lead the state directory until Ctrl-C: resume every interrupted run, and drive the runs that other commands start or answer.
+The command prints one JSON line to standard output as soon as it leads, and logs JSON to standard error.
 
-When another process leads already, this one says so and ends with 6. A leader of another version or build is asked to
-hand over: it finishes what its runs are doing, then this one goes on with them. lattice run --detach starts this
-command in the background, where it ends when it has had nothing to do for a while; --stop ends it at once, and what it
-was driving goes on with lattice resume.
+If another process is the leader already, the command says so and ends with 6. A leader of another version or build is asked
+to hand over: it finishes the current steps of its runs, and this process continues them. lattice run --detach starts this
+command in the background, where it ends after it has been idle for a while. --stop ends it at once; lattice resume
+continues its runs.
 ` + cli.ExitCodes,
 		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.resume != "all" && o.resume != "none" {
-				return cli.UsageErrorf("--resume is all or none, not %q", o.resume)
+				return cli.UsageErrorf("--resume must be all or none, not %q", o.resume)
 			}
 			if o.stop {
 				return stopServing(cmd.Context(), env)
@@ -54,12 +54,12 @@ was driving goes on with lattice resume.
 		},
 	}
 	equip.AddSpritekitFlag(cmd, &o.Spritekit, "a sprite")
-	o.Network.AddFlags(cmd, "sprites reach that no flag tells otherwise")
+	o.Network.AddFlags(cmd, "sprites reach if no flag says otherwise")
 	f := cmd.Flags()
-	f.DurationVar(&o.idle, "idle", 0, "end when nothing was driven or asked for this long (default: never)")
-	f.StringVar(&o.log, "log", "", "log to `FILE`, which is kept small, instead of standard error")
-	f.StringVar(&o.resume, "resume", "all", "which interrupted runs to go on with: all or none")
-	f.BoolVar(&o.stop, "stop", false, "end the lattice serve that leads; its runs stay resumable")
+	f.DurationVar(&o.idle, "idle", 0, "end after this long without runs and requests (default: never)")
+	f.StringVar(&o.log, "log", "", "log to `FILE` instead of standard error; its size is limited")
+	f.StringVar(&o.resume, "resume", "all", "which interrupted runs to resume: all or none")
+	f.BoolVar(&o.stop, "stop", false, "end the lattice serve that is the leader; its runs can be resumed")
 	_ = cmd.RegisterFlagCompletionFunc("resume", cobra.FixedCompletions([]string{"all", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -82,11 +82,11 @@ func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
 		if err != nil {
 			return err
 		}
-		hint := "wait until the command that leads has ended"
+		hint := "wait until the leading command has ended"
 		if hello.Serving {
-			hint = "lattice serve --stop ends it"
+			hint = "end it with: lattice serve --stop"
 		}
-		return fault.Busy("led", "process %d leads %s already", hello.PID, hello.Home).WithHint("%s", hint)
+		return fault.Busy("led", "process %d is already the leader of %s", hello.PID, hello.Home).WithHint("%s", hint)
 	}
 	if o.resume == "all" {
 		if err := resumeRuns(ctx, c); err != nil {
@@ -144,11 +144,11 @@ func stopServing(ctx context.Context, env *setup.Env) error {
 		if env.JSON {
 			return env.PrintJSON(map[string]any{"stopped": false})
 		}
-		_, err := fmt.Fprintln(env.Err, "nobody leads", env.Home)
+		_, err := fmt.Fprintln(env.Err, "no process leads", env.Home)
 		return err
 	}
 	if !hello.Serving {
-		return fault.Busy("not_serving", "process %d leads for a command of its own", hello.PID).WithHint("end that command")
+		return fault.Busy("not_serving", "process %d is the leader only while its own command runs", hello.PID).WithHint("end that command")
 	}
 	handed, err := client.HandOver(ctx, api.HandoverRequest{API: env.API, Version: env.Version, PID: os.Getpid(), WaitS: 1})
 	if err != nil && !errors.Is(err, api.ErrGone) {
@@ -172,8 +172,8 @@ func stopServing(ctx context.Context, env *setup.Env) error {
 		return env.PrintJSON(map[string]any{"stopped": true, "pid": hello.PID, "resumable": runs})
 	}
 	for _, r := range handed.Runs {
-		fmt.Fprintf(env.Err, "%s goes on with: lattice resume %s\n", r.RunID, r.RunID)
+		fmt.Fprintf(env.Err, "to continue %s: lattice resume %s\n", r.RunID, r.RunID)
 	}
-	_, err = fmt.Fprintf(env.Err, "process %d does not lead %s any more\n", hello.PID, env.Home)
+	_, err = fmt.Fprintf(env.Err, "process %d is no longer the leader of %s\n", hello.PID, env.Home)
 	return err
 }

@@ -56,7 +56,7 @@ func newArtifactsCmd(env *setup.Env) *cobra.Command {
 			case len(list) == 2 && o.file != "" && o.out == "":
 				return o.fetch(ctx, env.Console, c, v.RunID, found, list[1])
 			case len(list) == 2 || o.file != "":
-				return cli.UsageErrorf("name a run, a file of it, and with -o where the file goes")
+				return cli.UsageErrorf("name a run and one of its files, and with -o where to write the file")
 			case o.out != "":
 				return o.fetchAll(ctx, env.Console, c, v.RunID, found)
 			case env.JSON:
@@ -68,17 +68,17 @@ func newArtifactsCmd(env *setup.Env) *cobra.Command {
 			}
 			return w.Flush()
 		})
-	cmd.Long = `List what a run produced: commits, branches, files. With --out, fetch all its files into a folder; with NAME and -o, one
-file. Files that were declared with a digest are checked against it. Small files are kept when a run ends; others are
-there as long as the run's sprite.
+	cmd.Long = `List what a run produced: commits, branches, files. With --out, fetch all of its files into a folder; with NAME and -o,
+fetch one. Files that were declared with a digest are checked against it. Small files are kept when a run ends; larger
+ones exist only as long as the run's sprite.
 
-Names come from the sprite and are not trusted: a file whose name leads out of the folder is refused, and what is there
-already is not replaced without --force.
+Names come from the sprite and are not trusted: a file whose name leads out of the folder is refused, and existing files
+are replaced only with --force.
 ` + cli.ExitCodes
 	cmd.Flags().StringVar(&o.out, "out", "", "fetch all files into `DIR`")
-	cmd.Flags().StringVarP(&o.file, "output", "o", "", "fetch the one file NAME to `FILE`, - for standard output")
-	cmd.Flags().BoolVar(&o.force, "force", false, "replace files that are there already")
-	cmd.Flags().Int64Var(&o.limit, "limit", 1<<30, "refuse files of more than this many `BYTES`")
+	cmd.Flags().StringVarP(&o.file, "output", "o", "", "fetch the file NAME to `FILE`; - is standard output")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace existing files")
+	cmd.Flags().Int64Var(&o.limit, "limit", 1<<30, "refuse files larger than this many `BYTES`")
 	return cmd
 }
 
@@ -220,7 +220,7 @@ func (o artifactsOptions) copy(ctx context.Context, c *connect.Conn, run string,
 	digest = hex.EncodeToString(sum.Sum(nil))
 	var declared struct{ SHA256 string }
 	if json.Unmarshal(a.Metadata, &declared) == nil && declared.SHA256 != "" && !strings.EqualFold(declared.SHA256, digest) {
-		return 0, "", fault.Unsafe("artifact_differs", "%s is not what was declared: its sha256 is %s, not %s", a.Ref, digest, cli.Clean(declared.SHA256)).WithHint("lattice events %s shows the declaration", run)
+		return 0, "", fault.Unsafe("artifact_differs", "%s is not the declared file: its sha256 is %s, not %s", a.Ref, digest, cli.Clean(declared.SHA256)).WithHint("lattice events %s shows the declaration", run)
 	}
 	return size, digest, nil
 }
@@ -260,7 +260,7 @@ func (o artifactsOptions) replaceable(root *os.Root, name string) error {
 	case info.IsDir():
 		return taken("%s is a folder", "choose another folder")
 	case !o.force || !info.Mode().IsRegular():
-		return taken("%s is there already", "--force replaces files, or choose another folder")
+		return taken("%s already exists", "replace files with --force, or choose another folder")
 	}
 	return nil
 }
@@ -275,7 +275,7 @@ func localName(ref string) (string, error) {
 		return "", fault.BadInput("name_missing", "it was declared without a ref, so there is nothing to fetch").WithHint("lattice events shows the declaration")
 	}
 	if !utf8.ValidString(ref) || strings.ContainsFunc(ref, unicode.IsControl) {
-		return refuse("holds characters that no file name should")
+		return refuse("contains characters that a file name must not contain")
 	}
 	name := ref
 	if path.IsAbs(ref) {

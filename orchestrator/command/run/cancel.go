@@ -17,7 +17,7 @@ func newCancelCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "cancel [RUN]",
 		Short:   "End a run for good",
-		Long:    "End a run for good; what it waits for is not decided any more.\n" + connect.WithoutRun + "Where none waits, the one run that has not ended is meant.\n" + cli.ExitCodes,
+		Long:    "End a run for good. Whatever it waits for can no longer be decided.\n" + connect.WithoutRun + "If no run waits, the only run that has not ended is canceled.\n" + cli.ExitCodes,
 		Example: "  lattice cancel run_0123",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {

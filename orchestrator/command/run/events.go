@@ -33,10 +33,10 @@ func newEventsCmd(env *setup.Env) *cobra.Command {
 			}
 			return nil
 		})
-	cmd.Long = "Print a run's events in the order in which they were recorded. Events of a call that was cut off and done again are\nsuperseded; --all shows them too. Flags and problems say what is wrong with an event; nothing acts on those.\n" + cli.ExitCodes
-	cmd.Flags().StringVar(&o.workItem, "work-item", "", "events of all runs for this `ID`, oldest run first")
-	cmd.Flags().BoolVar(&o.journal, "journal", false, "the whole log as JSON lines: facts and events, with their sequence numbers")
-	cmd.Flags().BoolVar(&o.all, "all", false, "also events that were superseded by a restore")
+	cmd.Long = "Print a run's events in the order in which they were recorded. Events of a call that was cut off and repeated are\nsuperseded and hidden; --all shows them too. Flags and problems say what is wrong with an event; lattice ignores such events.\n" + cli.ExitCodes
+	cmd.Flags().StringVar(&o.workItem, "work-item", "", "print the events of all runs about this `ID`, oldest run first")
+	cmd.Flags().BoolVar(&o.journal, "journal", false, "print the whole log as JSON lines: facts and events, with their sequence numbers")
+	cmd.Flags().BoolVar(&o.all, "all", false, "also print events that were superseded by a restore")
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 
 func newLogsCmd(env *setup.Env) *cobra.Command {
 	var keep bool
-	cmd := connect.NewQueryCmd(env, "logs [RUN]", "Print what a run's skills said beside events", "  lattice logs run_0123\n  lattice logs -f", cobra.MaximumNArgs(1),
+	cmd := connect.NewQueryCmd(env, "logs [RUN]", "Print the output of a run's skills, without their events", "  lattice logs run_0123\n  lattice logs -f", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
 			v, err := c.Run(ctx, cli.Optional(list))
 			if err != nil {
@@ -45,7 +45,7 @@ func newLogsCmd(env *setup.Env) *cobra.Command {
 				}
 			}
 		})
-	cmd.Flags().BoolVarP(&keep, "follow", "f", false, "go on until nobody drives the run")
+	cmd.Flags().BoolVarP(&keep, "follow", "f", false, "keep printing until the run ends or pauses")
 	return cmd
 }
 

@@ -74,7 +74,7 @@ func printDryRun(console *cli.Console, v api.RunView) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(cli.Sanitize(console.Out), "%s could start; nothing was started\n  %s\n", v.Flow, with)
+	_, err = fmt.Fprintf(cli.Sanitize(console.Out), "%s can start; nothing was started\n  %s\n", v.Flow, with)
 	return err
 }
 

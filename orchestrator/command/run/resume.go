@@ -15,13 +15,13 @@ func newResumeCmd(env *setup.Env) *cobra.Command {
 	var o follow.Options
 	cmd := &cobra.Command{
 		Use:   "resume [RUN]",
-		Short: "Go on with a run that was interrupted",
-		Long: `Go on with a run that was interrupted (Ctrl-C, a crash, a host that could not be reached). What was done is not done
-again; what was cut off is settled first. Resuming a run that goes on, waits or has ended changes nothing.
+		Short: "Resume a run that was interrupted",
+		Long: `Resume a run that was interrupted by Ctrl-C, a crash or a host that could not be reached. Finished steps are not repeated;
+a step that was cut off is settled first. Resuming a run that is running, waits or has ended changes nothing.
 
-The run has what it was started with: its network, host ports, limits, isolation, image, tools, skills and models, whatever
-the settings say by now. Values of --agent-env are kept nowhere: a variable that the run was started with and that is not
-set here ends the command with 2.
+The run keeps what it was started with: its network, host ports, limits, isolation, image, tools, skills and models, even if
+the settings have changed since. Values of --agent-env are never stored: if a variable that the run was started with is not
+set now, the command ends with 2.
 ` + cli.ExitCodes,
 		Example: "  lattice resume\n  lattice resume run_0123",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),

@@ -45,27 +45,29 @@ func newRunCmd(env *setup.Env) *cobra.Command {
 		Short: "Run a flow and follow it until it ends or waits for a person",
 		Long: `Run a flow: a file with a workflow graph or ExecIR, - for standard input, or the name of a built-in one (lattice flow ls).
 
-With --repo the repository is read here, with your own git and credentials, and travels into the sprite as a bundle;
-what the flow pushes lands there as branch lattice/<run> (a local path) after a person approved it. Before each call of a
-skill that acts outside (side_effect "world") the run waits for approval, too, unless --approve-world or the setting
-world.allow names the skill. Nothing else leaves the sprite. A run that needs a person ends the command with 75 and prints what to type next; a program that asks by a
-question event of old is answered by a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C
-stops driving; the run stays resumable.
+With --repo, lattice reads the repository here, with your own git and credentials, and copies it into the sprite as a bundle.
+A push by the flow waits for your approval; in a local repository it creates the branch lattice/<run>. The run also waits
+for approval before it calls a skill that acts outside of the sprite (side_effect "world"), unless --approve-world or the
+setting world.allow names the skill. Nothing else leaves the sprite.
 
-With --dry-run everything that is known before a run starts is judged, such as its inputs, permissions, repository, sprite,
-models, and whether sprites see the agent; nothing starts.
+When a run needs a person, the command ends with 75 and prints what to type next. A program that asks by a legacy question
+event is answered in a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C pauses the run, and
+lattice resume continues it.
 
-With --detach a leader in the background (lattice serve) drives the run; any terminal may look at it, answer or cancel
-it. The command prints the run's id and ends (with --json one object with run_id and status). That leader ends by itself
-when it has had nothing to do for a while.
+With --dry-run, lattice checks everything that it can check before a run starts, such as inputs, permissions, repository,
+sprite, models, and whether sprites see the agent. Nothing is started.
 
-An input agent such as claude takes the key, the base URL and the model of that agent from the environment, where they are
-set, and says which. Keys of claude and codex stay outside of the sprite: the agent asks the host at a plain address, and the
-host adds the key; a key of a provider in the settings will do, too. The host keeps a record, model-requests.jsonl, with the
-run. --agent-env NAME hands a value over as it is, for other agents and for what cannot be kept outside: signed requests
-(Bedrock, Vertex) and OAuth logins. It is then removed from the agent's own files when the call ends; a checkpoint that the
-agent takes while it works, and copies that it makes elsewhere, may hold it. Defaults of --allow, --agent-env and --keep come
-from the settings (lattice --help).
+With --detach, a leader in the background (lattice serve) drives the run, and you can show, answer or cancel it from any
+terminal. The command prints the run's id and ends; with --json it prints an object with run_id and status. The leader ends
+by itself after it has been idle for a while.
+
+If the flow has an input agent, such as claude, lattice takes that agent's key, base URL and model from the environment, if
+they are set, and says which. The keys of claude and codex stay outside of the sprite: the agent sends its requests to the
+host over plain HTTP, and the host adds the key; a provider's key in the settings works as well. The host records these
+requests in model-requests.jsonl of the run. --agent-env NAME passes a value into the sprite, for other agents and for
+credentials that cannot stay outside: signed requests (Bedrock, Vertex) and OAuth logins. When the call ends, the value is
+removed from the agent's own files; checkpoints that the agent takes while it works, and copies that it makes elsewhere, may
+still contain it. The settings hold defaults for --allow, --agent-env and --keep (lattice --help).
 ` + sources.Help + setup.ModelsHelp + cli.ExitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
   lattice run flow.json --input name=value --input 'n:=3' --json
@@ -85,24 +87,24 @@ from the settings (lattice --help).
 	o.AddDetachFlag(cmd)
 	o.AddWaitFlag(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.repo, "repo", "", "repository `URL|PATH` that seeds the sprite and receives approved pushes")
+	f.StringVar(&o.repo, "repo", "", "repository `URL|PATH` to copy into the sprite; it receives approved pushes")
 	f.StringVar(&o.ref, "ref", "", "branch, tag or commit of the repository (default: what is checked out there)")
-	f.BoolVar(&o.uncommitted, "include-uncommitted", false, "take uncommitted changes of a local repository along")
+	f.BoolVar(&o.uncommitted, "include-uncommitted", false, "include uncommitted changes of a local repository")
 	f.StringArrayVar(&o.inputs, "input", nil, "flow input `k=v` (text) or k:=json; repeatable")
-	f.StringVar(&o.inputFile, "input-file", "", "JSON object with flow inputs; - is standard input")
+	f.StringVar(&o.inputFile, "input-file", "", "JSON `FILE` with the flow's inputs; - is standard input")
 	f.StringVar(&o.sprite, "sprite", "", "use this sprite instead of a fresh one")
 	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the run's calls may have (default: all but git:push, credential:fetch, net)")
-	f.StringArrayVar(&o.approveWorld, "approve-world", nil, "call the skill `NAME`, which acts outside, without asking first; repeatable")
+	f.StringArrayVar(&o.approveWorld, "approve-world", nil, "call the skill `NAME`, which acts outside of the sprite, without asking first; repeatable")
 	f.StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent; its value is never stored")
-	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that this is about (default: the run's id)")
-	f.StringVar(&o.goal, "goal", "", "what the run is for; written to task.json")
-	f.StringArrayVar(&o.constraints, "constraint", nil, "`k=v` or k:=json that the work keeps to; written to task.json (repeatable)")
+	f.StringVar(&o.workItem, "work-item", "", "`ID` of the issue or task that the run is about (default: the run's id)")
+	f.StringVar(&o.goal, "goal", "", "the goal of the run; written to task.json")
+	f.StringArrayVar(&o.constraints, "constraint", nil, "`k=v` or k:=json that the work must respect; written to task.json (repeatable)")
 	f.StringVar(&o.acceptance, "acceptance", "", "when the work is done; written to task.json")
 	equip.AddImageFlag(env, cmd, &o.image)
 	o.limits.AddFlags(cmd, "the new sprite's")
 	equip.AddToolFlag(cmd, &o.tools)
 	o.from.AddFlags(cmd)
-	f.BoolVar(&o.dry, "dry-run", false, "say whether the run could start, and with what, and start nothing")
+	f.BoolVar(&o.dry, "dry-run", false, "check whether the run can start, and print with what; start nothing")
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
 	_ = cmd.RegisterFlagCompletionFunc("allow", complete.Permissions)
 	_ = cmd.RegisterFlagCompletionFunc("input", sources.CompleteInputs)
@@ -154,13 +156,13 @@ func runRun(ctx context.Context, env *setup.Env, o runOptions, flow string) erro
 		return err
 	}
 	if len(tools) > 0 && o.sprite != "" {
-		return fault.BadInput("tools_of_sprite", "what a sprite is shown is chosen when it is made, and %s is there already", o.sprite).WithHint("leave --sprite out, or make one: lattice sprite create NAME --tool %s", tools[0])
+		return fault.BadInput("tools_of_sprite", "--tool takes effect when a sprite is created, and %s exists already", o.sprite).WithHint("leave out --sprite, or create another sprite: lattice sprite create NAME --tool %s", tools[0])
 	}
 	if err := cmp.Or(o.limits.Check(), o.limits.OfSprite(o.sprite)); err != nil {
 		return err
 	}
 	if o.limits.Least != "" && env.RemoteSprites() != nil {
-		return fault.Unsupported("isolation_is_local", "how firmly remote sprites are kept apart is for their service to say").WithHint("leave --min-isolation out")
+		return fault.Unsupported("isolation_is_local", "the isolation of remote sprites is up to their service").WithHint("leave out --min-isolation")
 	}
 	if err := equip.ImageOfSprite(o.image, o.sprite); err != nil {
 		return err
@@ -244,10 +246,10 @@ func readInput(ctx context.Context, console *cli.Console, file string, pairs []s
 			return nil, err
 		}
 		if err := json.Unmarshal(data, &in); err != nil {
-			return nil, fault.BadInput("bad_input", "%s is no JSON object: %v", file, err).WithHint(`the file holds the flow's inputs: {"name": value, …}`)
+			return nil, fault.BadInput("bad_input", "%s is not a JSON object: %v", file, err).WithHint(`the file holds the flow's inputs: {"name": value, …}`)
 		}
 		if in == nil {
-			return nil, fault.BadInput("bad_input", "%s is no JSON object: it is null", file).WithHint("{} has no inputs")
+			return nil, fault.BadInput("bad_input", "%s is not a JSON object: it is null", file).WithHint("{} has no inputs")
 		}
 		delete(in, "$schema") // the file's, for editors
 	}
@@ -258,7 +260,7 @@ func readInput(ctx context.Context, console *cli.Console, file string, pairs []s
 			return nil, err
 		}
 		if given[name] {
-			return nil, fault.BadInput("key_duplicate", "the input %s is given twice", name).WithHint("keep one of the two; one of --input replaces that of --input-file")
+			return nil, fault.BadInput("key_duplicate", "the input %s is given twice", name).WithHint("keep one of the two; --input overrides --input-file")
 		}
 		in[name], given[name] = value, true
 	}

@@ -31,7 +31,7 @@ func newRunsCmd(env *setup.Env) *cobra.Command {
 			}
 			if which.Limit > 0 && len(runs) > which.Limit {
 				runs = runs[:which.Limit]
-				defer fmt.Fprintf(env.Err, "older ones: lattice runs --before %s, or --limit 0 for all\n", runs[len(runs)-1].RunID)
+				defer fmt.Fprintf(env.Err, "for older runs: lattice runs --before %s, or --limit 0 for all\n", runs[len(runs)-1].RunID)
 			}
 			if env.JSON {
 				return env.PrintJSON(runs)
@@ -43,8 +43,8 @@ func newRunsCmd(env *setup.Env) *cobra.Command {
 			}
 			return w.Flush()
 		})
-	cmd.Flags().IntVarP(&which.Limit, "limit", "n", 100, "how many runs are listed; 0 is all")
+	cmd.Flags().IntVarP(&which.Limit, "limit", "n", 100, "list at most this many runs; 0 lists all")
 	cmd.Flags().StringVar(&which.Before, "before", "", "list runs older than this one")
-	cmd.Flags().BoolVar(&which.Open, "open", false, "only runs that have not ended")
+	cmd.Flags().BoolVar(&which.Open, "open", false, "list only runs that have not ended")
 	return cmd
 }

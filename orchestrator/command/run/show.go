@@ -58,7 +58,7 @@ func newShowCmd(env *setup.Env) *cobra.Command {
 			follow.PrintOutputs(env.Console, v.Outputs)
 			return nil
 		})
-	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "the content of what the run asks to push, or asked last, and nothing else; with --json as the member patch")
+	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "print only the content of the change that the run asks to push, or asked for last; with --json as the member patch")
 	return cmd
 }
 

@@ -41,10 +41,10 @@ func newCallCmd(env *setup.Env) *cobra.Command {
 	var o callOptions
 	cmd := &cobra.Command{
 		Use:   "call NAME [k=v | k:=json …]",
-		Short: "Call one skill, in a throw-away sprite",
-		Long: `Call one skill and print its result, one JSON object, on standard output; what it says meanwhile goes to standard error.
-The exit code is the skill's. The sprite is made for the call and removed after it, also after Ctrl-C, unless --keep or
---sprite say otherwise. A call outside of a run cannot be resumed: a skill that comes to wait for a person ends with 75.
+		Short: "Call one skill in a temporary sprite",
+		Long: `Call one skill. Its result, one JSON object, goes to standard output, and the rest of its output to standard error. The exit
+code is the skill's. The sprite is created for the call and removed afterwards, even after Ctrl-C, unless you give --keep or
+--sprite. A call outside of a run cannot be resumed: if the skill has to wait for a person, the command ends with 75.
 ` + cli.ExitCodes,
 		Example: `  lattice skill call fs.write path=a content=hi --sprite box
   lattice skill call git.clone url=https://github.com/golang/example depth:=1
@@ -67,9 +67,9 @@ The exit code is the skill's. The sprite is made for the call and removed after 
 	o.fresh.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.input, "input", "", "`JSON` object with the skill's inputs, or @FILE; @- is standard input")
-	f.StringVar(&o.sprite, "sprite", "", "call it in this sprite, where its own skills are found, too")
-	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the call may have (default: as for lattice run, all but git:push, credential:fetch, net)")
-	f.BoolVar(&o.keep, "keep", false, "keep the sprite that was made for the call, and print its name")
+	f.StringVar(&o.sprite, "sprite", "", "call the skill in this sprite, which may have skills of its own")
+	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the call may have (default, as in lattice run: all but git:push, credential:fetch, net)")
+	f.BoolVar(&o.keep, "keep", false, "keep the sprite that was created for the call, and print its name")
 	equip.AddImageFlag(env, cmd, &o.image)
 	equip.AddSkillFlag(cmd, &o.skills)
 	_ = cmd.RegisterFlagCompletionFunc("allow", complete.Permissions)
@@ -134,7 +134,7 @@ func readCallInput(ctx context.Context, console *cli.Console, given string, pair
 	}
 	if len(bytes.TrimSpace(text)) > 0 {
 		if err := json.Unmarshal(text, &in); err != nil {
-			return nil, fault.BadInput("bad_input", "--input is no JSON object: %v", err).WithHint(`--input '{"path":"a"}', or path=a behind the skill's name`)
+			return nil, fault.BadInput("bad_input", "--input is not a JSON object: %v", err).WithHint(`--input '{"path":"a"}', or path=a after the skill's name`)
 		}
 	}
 	for _, pair := range pairs {
@@ -168,7 +168,7 @@ func checkCall(skill manifests.Skill, input json.RawMessage, grants []string) er
 	_, needed := skill.Effective(members)
 	missing := slices.DeleteFunc(slices.Clone(needed), func(p string) bool { return slices.Contains(grants, p) || slices.Contains(grants, "*") })
 	if len(missing) > 0 {
-		return fault.Denied("permission_denied", "%s needs %s, which the call is not granted", skill.Name, cli.Clean(strings.Join(missing, ", "))).WithHint("--allow %s", strings.Join(needed, ","))
+		return fault.Denied("permission_denied", "%s needs the permission %s, which the call does not have", skill.Name, cli.Clean(strings.Join(missing, ", "))).WithHint("--allow %s", strings.Join(needed, ","))
 	}
 	return nil
 }
@@ -327,7 +327,7 @@ func (k *oneCall) record(rec protocol.Record) {
 	case protocol.KindEvent:
 		payload, err := rec.Event.Open()
 		if err != nil || len(rec.Problems) > 0 {
-			fmt.Fprintf(k.console.Err, "%s (not as the protocol wants it)\n", cli.Clean(string(rec.Event.Type)))
+			fmt.Fprintf(k.console.Err, "%s (violates the protocol)\n", cli.Clean(string(rec.Event.Type)))
 			return
 		}
 		_, waits := payload.(protocol.Waiting)
@@ -354,7 +354,7 @@ func (k *oneCall) conclude(exit int) error {
 	if !ok {
 		k.flush()
 		if exit == 126 || exit == 127 {
-			return fault.NotFound("skill_missing", "the sprite has no skill %s that can be run (exit code %d)", k.skill, exit).WithHint("lattice skill ls --sprite NAME")
+			return fault.NotFound("skill_missing", "the sprite cannot run a skill %s (exit code %d)", k.skill, exit).WithHint("lattice skill ls --sprite NAME")
 		}
 		return &cli.ExitError{Code: max(exit, protocol.ExitFailed), Err: fmt.Errorf("%s ended with exit code %d and without a result", k.skill, exit)}
 	}

@@ -36,11 +36,11 @@ func newTestCmd(env *setup.Env) *cobra.Command {
 	var o testOptions
 	cmd := &cobra.Command{
 		Use:   "test DIR|NAME",
-		Short: "Drive a skill through the contract of skills, in a throw-away sprite",
-		Long: `Drive a skill through the contract of skills and say for each promise whether it is kept, broken or not claimed: the
-result line, events and outbox, a call that is made twice, unknown inputs, malformed input, permissions, SIGTERM. DIR is
-the folder of a skill, NAME a built-in one or, with --sprite, one of that sprite. It is called with the first example of
-its manifest, or with --input, in a workspace that holds what lies in the folder's testdata/workspace. Exit 1 when a
+		Short: "Test a skill against the contract of skills, in a temporary sprite",
+		Long: `Test a skill against the contract of skills, and say for each promise whether it is kept, broken or not claimed: the result
+line, events and outbox, a repeated call, unknown inputs, malformed input, permissions, SIGTERM. DIR is the folder of a
+skill; NAME is a built-in skill or, with --sprite, a skill of that sprite. It is called with the first example of its
+manifest, or with --input, in a workspace with the files of the folder's testdata/workspace. The command ends with 1 if a
 promise is broken. With --json: {"ok":…,"skill":…,"checks":[{"check","status","findings"}]}.
 ` + cli.ExitCodes,
 		Example: "  lattice skill test contacts.search/\n  lattice skill test contacts.search/ --input '{\"name\":\"Ada\"}' --slow '{\"name\":\"*\"}'",
@@ -49,9 +49,9 @@ promise is broken. With --json: {"ok":…,"skill":…,"checks":[{"check","status
 	}
 	o.fresh.AddFlags(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.input, "input", "", "`JSON` object that the skill succeeds with (default: the first example of its manifest)")
-	f.StringVar(&o.slow, "slow", "", "`JSON` object that keeps the skill busy until it is told to stop; checks that it can be cancelled")
-	f.StringVar(&o.sprite, "sprite", "", "test a skill of this sprite, in it")
+	f.StringVar(&o.input, "input", "", "`JSON` object with inputs for which the skill succeeds (default: the first example of its manifest)")
+	f.StringVar(&o.slow, "slow", "", "`JSON` object with inputs that keep the skill busy until it is stopped; checks that it can be canceled")
+	f.StringVar(&o.sprite, "sprite", "", "test a skill of this sprite, inside of it")
 	equip.AddImageFlag(env, cmd, &o.image)
 	equip.AddSkillFlag(cmd, &o.skills)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", complete.Sprites(env))
@@ -84,7 +84,7 @@ func runTest(ctx context.Context, env *setup.Env, o testOptions, arg string) err
 	for flag, text := range map[string]string{"--input": o.input, "--slow": o.slow} {
 		var object map[string]json.RawMessage
 		if text != "" && (json.Unmarshal([]byte(text), &object) != nil || object == nil) {
-			return fault.BadInput("bad_input", "%s is no JSON object", flag).WithHint(`%s '{"path":"a"}'`, flag)
+			return fault.BadInput("bad_input", "%s is not a JSON object", flag).WithHint(`%s '{"path":"a"}'`, flag)
 		}
 	}
 	return connect.WithSprites(ctx, env, func(ctx context.Context, c *sprites.Client) error {
@@ -115,7 +115,7 @@ func testSkill(ctx context.Context, console *cli.Console, c *sprites.Client, spr
 	case err != nil:
 		return setup.ExplainSprite(err)
 	case stdout.err != nil || len(stdout.reports) == 0:
-		return fault.New(max(exit, 1), "test_failed", "%s could not be tested: %s", name, cli.Clean(strings.TrimSpace(stderr.String()))).WithHint("lattice skill validate checks its folder")
+		return fault.New(max(exit, 1), "test_failed", "%s could not be tested: %s", name, cli.Clean(strings.TrimSpace(stderr.String()))).WithHint("check its folder with lattice skill validate")
 	}
 	broken := 0
 	for _, r := range stdout.reports {

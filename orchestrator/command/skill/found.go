@@ -95,7 +95,7 @@ func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]stri
 // dropInSkill finds a skill that a sprite brings itself. Names that are no names of skills are not looked for.
 func dropInSkill(ctx context.Context, c *sprites.Client, sprite, name string) (skillIn, error) {
 	if !manifests.ValidName(name) {
-		return skillIn{}, fault.NotFound("skill_not_found", "%q is no name of a skill", cli.Clean(name)).WithHint("lattice skill ls --sprite %s", sprite)
+		return skillIn{}, fault.NotFound("skill_not_found", "%q is not the name of a skill", cli.Clean(name)).WithHint("lattice skill ls --sprite %s", sprite)
 	}
 	s, err := skillset.FindSkill(ctx, c, sprite, name)
 	if err != nil {

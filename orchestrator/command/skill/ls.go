@@ -20,7 +20,7 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 	var skills []string
 	cmd := &cobra.Command{
 		Use: "ls", Short: "List the built-in skills, or those of a sprite",
-		Long:    "List the built-in skills, or with --sprite those that a sprite has, its own ones among them.\n" + cli.ExitCodes,
+		Long:    "List the built-in skills or, with --sprite, all skills of a sprite, including its own.\n" + cli.ExitCodes,
 		Example: "  lattice skill ls --json\n  lattice skill ls --sprite box", Args: cli.Args(cobra.NoArgs),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if sprite == "" {
@@ -39,7 +39,7 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&sprite, "sprite", "", "list what this sprite has")
+	cmd.Flags().StringVar(&sprite, "sprite", "", "list the skills of this sprite")
 	equip.AddSkillFlag(cmd, &skills)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", complete.Sprites(env))
 	return cmd

@@ -26,8 +26,8 @@ func newShowCmd(env *setup.Env) *cobra.Command {
 	var sprite string
 	var skills []string
 	cmd := &cobra.Command{
-		Use: "show NAME", Short: "Show what a skill takes, gives and may do", Example: "  lattice skill show git.push\n  lattice skill show git.push --json",
-		Long: "Show what a skill takes, gives and may do. With --json: its manifest, skill.json, as it is.\n" + cli.ExitCodes,
+		Use: "show NAME", Short: "Show the inputs, outputs and permissions of a skill", Example: "  lattice skill show git.push\n  lattice skill show git.push --json",
+		Long: "Show the inputs, outputs and permissions of a skill. With --json: its manifest, skill.json, unchanged.\n" + cli.ExitCodes,
 		Args: cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: completeSkills,
 		RunE: func(c *cobra.Command, list []string) error {
 			all, err := readLocalSkills(env, skills)
@@ -49,7 +49,7 @@ func newShowCmd(env *setup.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&sprite, "sprite", "", "look into this sprite for skills that are not built in")
+	cmd.Flags().StringVar(&sprite, "sprite", "", "also look for the skill in this sprite")
 	equip.AddSkillFlag(cmd, &skills)
 	_ = cmd.RegisterFlagCompletionFunc("sprite", complete.Sprites(env))
 	return cmd

@@ -13,7 +13,7 @@ import (
 // New returns lattice skill.
 func New(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
-		Use: "skill", Short: "Look at, check and call the skills that flows are made of",
+		Use: "skill", Short: "Show, check and call the skills that flows are made of",
 		Example: "  lattice skill ls\n  lattice skill call fs.list path=. --sprite box",
 	})
 	cmd.AddCommand(newLsCmd(env), newShowCmd(env), newValidateCmd(env), newTestCmd(env), newCallCmd(env))

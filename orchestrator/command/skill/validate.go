@@ -26,9 +26,10 @@ import (
 func newValidateCmd(env *setup.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "validate FILE|DIR",
-		Short: "Check a skill's manifest, or the folder that is dropped into /skills",
-		Long: `Check a skill's manifest and print every finding at once; exit 2 when one is an error. Unknown members are errors here,
-though readers tolerate them. A folder NAME holds skill.json and the executable run; it is called as the skill is.
+		Short: "Check a skill's manifest, or a whole folder for /skills",
+		Long: `Check a skill's manifest and print all findings at once; the command ends with 2 if one of them is an error. Unknown members
+are errors here, although readers tolerate them. A folder has the name of its skill, and contains skill.json and the
+executable run.
 With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"}]}.
 ` + cli.ExitCodes,
 		Example: "  lattice skill validate contacts.search/\n  lattice skill validate skill.json --json",
@@ -70,7 +71,7 @@ func checkSkill(ctx context.Context, console *cli.Console, arg string) ([]ir.Fin
 		findings = append(findings, ir.Finding{Code: code, Severity: finding.SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if dir, err := filepath.Abs(arg); err == nil && skill.Name != "" && filepath.Base(dir) != skill.Name {
-		fault("folder_misnamed", "mv "+filepath.Base(dir)+" "+skill.Name, "the folder is called %s and the skill %s", filepath.Base(dir), skill.Name)
+		fault("folder_misnamed", "mv "+filepath.Base(dir)+" "+skill.Name, "the folder is named %s and the skill %s", filepath.Base(dir), skill.Name)
 	}
 	if len(skill.Exec) == 0 {
 		checkProgram(filepath.Join(arg, manifests.RunFile), "run", fault)
@@ -82,7 +83,7 @@ func checkSkill(ctx context.Context, console *cli.Console, arg string) ([]ir.Fin
 			checkProgram(filepath.Join(arg, word), "program", fault)
 		default:
 			if _, err := os.Stat(filepath.Join(arg, word)); err != nil {
-				fault("program_missing", "exec in skill.json names it", "there is no file %s", filepath.Join(arg, word))
+				fault("program_missing", "skill.json names it as exec", "there is no file %s", filepath.Join(arg, word))
 			}
 		}
 	}
@@ -94,10 +95,10 @@ func checkProgram(file, what string, fault func(code, hint, format string, args 
 	info, err := os.Stat(file)
 	switch {
 	case err != nil && what == "run":
-		fault("run_missing", "put the program there, or name it by exec in skill.json", "there is no program %s", file)
+		fault("run_missing", "put the program there, or name it in skill.json as exec", "there is no program %s", file)
 		return
 	case err != nil:
-		fault(what+"_missing", "exec in skill.json names it", "there is no program %s", file)
+		fault(what+"_missing", "skill.json names it as exec", "there is no program %s", file)
 		return
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 		fault(what+"_not_executable", "chmod +x "+file, "%s cannot be executed", file)
@@ -115,13 +116,13 @@ func checkProgram(file, what string, fault func(code, hint, format string, args 
 	case !bytes.HasPrefix(head, []byte("#!")):
 		fault(what+"_without_shebang", "begin it with a line such as #!/bin/sh", "%s is neither a binary nor a script that begins with #!", file)
 	case bytes.HasSuffix(first, []byte("\r")):
-		fault(what+"_crlf", "sed -i 's/\\r$//' "+file, "the lines of %s end in CR LF, so that its interpreter is not found", file)
+		fault(what+"_crlf", "sed -i 's/\\r$//' "+file, "the lines of %s end in CR LF, so its interpreter cannot be found", file)
 	}
 }
 
 func skillUnreadable(err error) error {
 	if errors.Is(err, os.ErrNotExist) {
-		return fault.NotFound("skill_not_found", "read manifest: %v", err).WithHint("name a skill.json, or a folder that holds one")
+		return fault.NotFound("skill_not_found", "read manifest: %v", err).WithHint("name a skill.json, or a folder that contains one")
 	}
 	return fault.BadInput("skill_unreadable", "read manifest: %v", err)
 }

@@ -15,12 +15,13 @@ import (
 func newAttachCmd(env *setup.Env) *cobra.Command {
 	o := execOptions{tty: "false"} // the session's own is taken
 	cmd := &cobra.Command{
-		Use: "attach NAME [SESSION]", Short: "Join a command that runs in a sprite; its exit code is this one's",
-		Long: `Join a command that runs in a sprite, the only one when none is named: what it said recently is shown, then what it says,
-and what is typed here goes to it. Others may have joined it, too. It is what lattice sprite exec NAME --attach SESSION does.
+		Use: "attach NAME [SESSION]", Short: "Attach to a command that runs in a sprite, and end with its exit code",
+		Long: `Attach to a command that runs in a sprite, or to the only one if no session is named: show its recent output, then its
+further output, and send it everything that you type. Several people can attach to the same command. It is the same as
+lattice sprite exec NAME --attach SESSION.
 
-Exit codes: the command's own; 2 bad usage, or several commands run; 3 no such sprite or session, 4 not allowed, 5 the
-connection was lost and the command's end is not known, 130 given up.`,
+Exit codes: that of the command; 2 bad usage, or several commands run; 3 no such sprite or session, 4 not allowed, 5 the
+connection was lost before the command ended, 130 gave up waiting.`,
 		Example: "  lattice sprite attach box\n  lattice sprite attach box 17", Args: cli.Args(cobra.RangeArgs(1, 2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if len(list) == 2 {
@@ -51,7 +52,7 @@ func onlySession(ctx context.Context, c *sprites.Client, name string) (string, e
 	case len(all) == 0:
 		return "", fault.NotFound("session_not_found", "no command runs in sprite %s", name).WithHint("lattice sprite exec %s -- CMD", name)
 	case len(all) > 1:
-		return "", cli.UsageErrorf("%d commands run in %s: name one of those that lattice sprite sessions %s lists", len(all), name, name)
+		return "", cli.UsageErrorf("%d commands run in %s: name one; lattice sprite sessions %s lists them", len(all), name, name)
 	}
 	return all[0].ID, nil
 }

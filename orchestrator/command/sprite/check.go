@@ -15,7 +15,7 @@ import (
 )
 
 func newCheckCmd(env *setup.Env) *cobra.Command {
-	cmd := connect.NewSpriteCmd(env, "check NAME", "Wake a sprite and find out whether commands run in it", "  lattice sprite check box || lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "check NAME", "Wake a sprite and check that commands can run in it", "  lattice sprite check box || lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		h, err := c.Check(ctx, list[0])
 		if err != nil {
 			return err
@@ -30,6 +30,6 @@ func newCheckCmd(env *setup.Env) *cobra.Command {
 		}
 		return err
 	})
-	cmd.Long = "Wake a sprite and find out whether commands run in it. The exit code is 1 when they do not.\n" + cli.ExitCodes
+	cmd.Long = "Wake a sprite and check that commands can run in it. The exit code is 1 if they cannot.\n" + cli.ExitCodes
 	return cmd
 }

@@ -24,6 +24,6 @@ func newCheckpointCmd(env *setup.Env) *cobra.Command {
 		_, err = fmt.Fprintln(env.Out, cp.ID)
 		return err
 	})
-	cmd.Flags().StringVar(&comment, "comment", "", "what this checkpoint is")
+	cmd.Flags().StringVar(&comment, "comment", "", "a comment, shown in the list of checkpoints")
 	return cmd
 }

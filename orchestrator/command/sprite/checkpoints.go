@@ -18,11 +18,11 @@ func newCheckpointsCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "checkpoints NAME",
 		Short: "List, verify and delete a sprite's checkpoints",
-		Long: `List a sprite's checkpoints, newest first; with --all also those that the host makes before each restore. A sprite that is
-called like one of the commands below is named after --.
+		Long: `List a sprite's checkpoints, newest first; with --all, also those that the host takes before each restore. If the sprite has
+the name of one of the commands below, put -- before it.
 
-A checkpoint is created in an instant and durable when it would survive a loss of power, soon after. One is lost when its
-files are missing or are not what they were.
+A checkpoint is created instantly; soon after, it is durable: it survives a loss of power. A checkpoint is lost if its files
+are missing or have changed.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite checkpoints box\n  lattice sprite checkpoints verify box\n  lattice sprite checkpoints rm box v1 v2",
 		Args:    cli.Args(cobra.ExactArgs(1)),

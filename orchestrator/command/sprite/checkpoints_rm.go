@@ -16,8 +16,8 @@ func newCheckpointsRmCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME CHECKPOINT…",
 		Short: "Delete checkpoints",
-		Long: `Delete checkpoints of a sprite. What other checkpoints, the present state or forks have in common with one stays; the rest
-of its room on the disk is free soon after.
+		Long: `Delete checkpoints of a sprite. Data that other checkpoints, the present state or forks share with one is kept; the rest of
+its disk space is freed soon after.
 ` + cli.RemovalHelp + cli.ExitCodes,
 		Example: "  lattice sprite checkpoints rm box v1 v2",
 		Args:    cli.Args(cobra.MinimumNArgs(2)),

@@ -17,10 +17,10 @@ import (
 func newCheckpointsVerifyCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify NAME [CHECKPOINT…]",
-		Short: "Read the files of checkpoints again and compare them with what they were",
-		Long: `Read the files of the named checkpoints again, or of all of a sprite's, and compare them with what they were when the
-checkpoints were made. One that differs is lost: it is not restored any more, and the exit code is 1. Only the embedded
-host can do this.
+		Short: "Verify that the files of checkpoints have not changed",
+		Long: `Read the files of the named checkpoints, or of all checkpoints of a sprite, and compare them with their state when the
+checkpoints were taken. A checkpoint that differs is lost: it can no longer be restored, and the exit code is 1. Only the
+embedded host supports this.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite checkpoints verify box\n  lattice sprite checkpoints verify box v1 --json",
 		Args:    cli.Args(cobra.MinimumNArgs(1)),

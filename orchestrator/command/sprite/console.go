@@ -17,10 +17,10 @@ func newConsoleCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "console NAME",
 		Short: "Open a shell in a sprite",
-		Long: `Open an interactive shell in a sprite. Whatever is typed goes there, Ctrl-C too; the shell's terminal follows this one's
-size. Typed at the beginning of a line, ~. leaves the shell running and detaches; ~? shows what else there is.
+		Long: `Open an interactive shell in a sprite. Everything that you type goes to the shell, including Ctrl-C; the size of its terminal
+follows that of yours. At the beginning of a line, ~. detaches and leaves the shell running, and ~? prints help.
 
-Exit codes: the shell's own; 2 this is no terminal, 3 no such sprite, 4 not allowed, 5 the connection was lost.`,
+Exit codes: that of the shell; 2 this is not a terminal, 3 no such sprite, 4 not allowed, 5 the connection was lost.`,
 		Example: "  lattice sprite console box\n  lattice sprite console box --dir /workspace/repo",
 		Args:    cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {

@@ -44,7 +44,7 @@ func newCreateCmd(env *setup.Env) *cobra.Command {
 		var refused *sprites.APIError
 		if errors.As(err, &refused) && refused.Status == http.StatusConflict {
 			if _, gone := c.Get(ctx, list[0]); gone == nil {
-				return fault.Busy("sprite_exists", "there is a sprite %s already", list[0]).WithHint("lattice sprite rm %s, or take another name", list[0])
+				return fault.Busy("sprite_exists", "the sprite %s already exists", list[0]).WithHint("lattice sprite rm %s, or choose another name", list[0])
 			}
 		}
 		if err != nil {
@@ -55,7 +55,7 @@ func newCreateCmd(env *setup.Env) *cobra.Command {
 		}
 		return printSprite(env.Console, s)
 	})
-	cmd.Flags().StringArrayVar(&labels, "label", nil, "give it this `LABEL`, by which lattice sprite ls finds it (repeatable)")
+	cmd.Flags().StringArrayVar(&labels, "label", nil, "add this `LABEL`, by which lattice sprite ls finds the sprite; repeatable")
 	_ = cmd.RegisterFlagCompletionFunc("label", completeLabels(env))
 	limits.AddFlags(cmd, "the sprite's")
 	fresh.AddFlags(cmd)

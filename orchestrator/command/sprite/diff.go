@@ -18,13 +18,13 @@ func newDiffCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff NAME [A [B]]",
 		Short: "Show which files differ between two checkpoints of a sprite",
-		Long: `Show which files differ between the checkpoints A and B of a sprite. B is the present state (Current) unless it is given,
-and A is what the present state descends from. What is compared are all of the sprite's files, not /workspace alone:
-content, type, permissions and owner, not times.
+		Long: `Show which files differ between the checkpoints A and B of a sprite. By default, B is the present state (Current), and A the
+checkpoint that the present state is based on. All files of the sprite are compared, not only /workspace: content, type,
+permissions and owner, but not times.
 
-Each line has how the path differs (added, deleted, modified, or type: what was a file is a folder now), what it is, its
-size before and after, and the path. With --json an array of {"path","change","type","size","mode","old_type",
-"old_size","old_mode"} comes out; the old members are absent of what was added, the others of what was deleted.
+Each line shows the change (added, deleted, modified, or type, if for example a file became a folder), the type, the size
+before and after, and the path. --json prints an array of {"path","change","type","size","mode","old_type","old_size",
+"old_mode"}; added entries have no old members, and deleted ones have only those.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite diff box\n  lattice sprite diff box v1\n  lattice sprite diff box v1 v3 --json",
 		Args:    cli.Args(cobra.RangeArgs(1, 3)),

@@ -29,27 +29,27 @@ type execOptions struct {
 func (o *execOptions) addFlags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.exec.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
 	cmd.Flags().StringArrayVar(&o.exec.Env, "env", nil, "set `KEY=VALUE` for the command, on top of the sprite's own variables")
-	cmd.Flags().StringVar(&o.escape, "escape", "~", "`CHAR` that, typed at the beginning of a line, has its follower detach (.) or help (?); none for no such character")
+	cmd.Flags().StringVar(&o.escape, "escape", "~", "escape `CHAR`: at the beginning of a line, CHAR and . detach, CHAR and ? print help; none turns it off")
 }
 
 func newExecCmd(env *setup.Env) *cobra.Command {
 	var o execOptions
 	cmd := &cobra.Command{
 		Use:   "exec NAME -- CMD… | exec NAME --attach SESSION",
-		Short: "Run a command in a sprite; its exit code is this one's",
+		Short: "Run a command in a sprite, and end with its exit code",
 		Long: `Run a command in a sprite. Standard input, output and error are passed through, and so is the exit code.
 
-Interrupts (Ctrl-C), SIGTERM and SIGHUP go to the command; the third one gives up waiting for it. With --tty the
-command gets a terminal: of this one's size and type, and whatever is typed goes to the command, Ctrl-C too. Typed at
-the beginning of a line, ~. leaves the command running and detaches; ~? shows what else there is.
+Interrupts (Ctrl-C), SIGTERM and SIGHUP are sent to the command; after the third one, lattice gives up waiting for it. With
+--tty, the command gets a terminal of the size and type of yours, and everything that you type goes to the command, including
+Ctrl-C. At the beginning of a line, ~. detaches and leaves the command running, and ~? prints help.
 
---tty=auto gives a terminal when standard input and output are terminals here; without the flag there is none, so that
-output can be processed. Output and error are two streams then: each keeps its order, and all of both comes before the end,
-but what was written to one just after the other may come first. With a terminal, or 2>&1, there is one. --attach joins a command that runs already: lattice sprite sessions NAME lists them.
+--tty=auto gives the command a terminal if standard input and output are terminals here. Without --tty there is none, so that
+you can process the output: standard output and standard error are then two streams. Each keeps its order, but their relative
+order is not guaranteed; with a terminal or 2>&1 there is a single stream. --attach attaches to a command that is already
+running; lattice sprite sessions NAME lists them.
 
-Exit codes: the command's own; 128+n when signal n ended it, 126 or 127 when it could not be started. Without a command's
-exit code: 2 bad usage, 3 no such sprite or session, 4 not allowed, 5 the connection was lost and the command's end is
-not known, 130 given up.`,
+Exit codes: that of the command; 128+n if signal n ended it, 126 or 127 if it could not be started; otherwise 2 bad usage,
+3 no such sprite or session, 4 not allowed, 5 the connection was lost before the command ended, 130 gave up waiting.`,
 		Example: "  lattice sprite exec box -- go test ./...\n  lattice sprite exec box -t -- bash\n  lattice sprite exec box --attach 17",
 		Args: cli.Args(func(c *cobra.Command, list []string) error {
 			if o.attach != "" {
@@ -64,7 +64,7 @@ not known, 130 given up.`,
 	}
 	cmd.Flags().StringVarP(&o.tty, "tty", "t", "false", "give the command a terminal: true, false or auto")
 	cmd.Flags().Lookup("tty").NoOptDefVal = "true"
-	cmd.Flags().StringVar(&o.attach, "attach", "", "join the running `SESSION` instead of starting a command")
+	cmd.Flags().StringVar(&o.attach, "attach", "", "attach to the running `SESSION` instead of starting a command")
 	o.addFlags(cmd)
 	return cmd
 }
@@ -81,11 +81,11 @@ func runExec(ctx context.Context, env *setup.Env, name string, o execOptions) er
 	case "auto":
 		o.exec.TTY = cli.IsTerminal(env.In) && cli.IsTerminal(env.Out)
 	default:
-		return cli.UsageErrorf("--tty is true, false or auto, not %q", o.tty)
+		return cli.UsageErrorf("--tty must be true, false or auto, not %q", o.tty)
 	}
 	for _, kv := range o.exec.Env {
 		if key, _, ok := strings.Cut(kv, "="); !ok || key == "" {
-			return cli.UsageErrorf("--env is KEY=VALUE, not %q", kv)
+			return cli.UsageErrorf("--env must be KEY=VALUE, not %q", kv)
 		}
 	}
 	return connect.WithHost(ctx, env, func(ctx context.Context, c *sprites.Client, outlived bool) error {
@@ -114,7 +114,7 @@ func (o *execOptions) escapeChar() (byte, error) {
 	case len(o.escape) == 1 && o.escape[0] > ' ' && o.escape[0] < 0x7f:
 		return o.escape[0], nil
 	}
-	return 0, cli.UsageErrorf("--escape is one character or none, not %q", o.escape)
+	return 0, cli.UsageErrorf("--escape must be one character or none, not %q", o.escape)
 }
 
 // find looks the session up that is to be joined: whether it has a terminal must be known before ours is changed.
@@ -177,13 +177,13 @@ func (o execOptions) run(ctx context.Context, console *cli.Console, c *sprites.C
 	case err == nil:
 		return &cli.ExitError{Code: exit}
 	case errors.Is(cause, errDetached) && outlived:
-		fmt.Fprintf(console.Err, "\r\ndetached; to come back: lattice sprite exec %s --attach %s\r\n", name, session)
+		fmt.Fprintf(console.Err, "\r\ndetached; to attach again: lattice sprite exec %s --attach %s\r\n", name, session)
 		return nil
 	case errors.Is(cause, errDetached):
-		fmt.Fprintf(console.Err, "\r\ndetached; the command ends with this lattice, which hosts the sprite (lattice serve hosts it for longer)\r\n")
+		fmt.Fprintf(console.Err, "\r\ndetached; the command ends with this process, which hosts the sprite (lattice serve keeps it running)\r\n")
 		return nil
 	case errors.Is(cause, errGaveUp):
-		return &cli.ExitError{Code: protocol.ExitCancelled, Err: fmt.Errorf("gave up waiting for session %s in sprite %s, which may go on", session, name)}
+		return &cli.ExitError{Code: protocol.ExitCancelled, Err: fmt.Errorf("gave up waiting for session %s in sprite %s, which may still be running", session, name)}
 	}
 	return err
 }

@@ -18,8 +18,8 @@ func newFilesCmd(env *setup.Env) *cobra.Command {
 	var pattern string
 	cmd := &cobra.Command{
 		Use: "files NAME [PATH]", Short: "List files of a sprite",
-		Long: `List a folder of a sprite, /workspace unless another is named, or one file. A relative PATH is below /home/sprite. With
---json an array of {"name","path","type","size","mode","modTime","isDir"} comes out.
+		Long: `List a folder of a sprite (default: /workspace), or one file. A relative PATH is below /home/sprite. --json prints an array of
+{"name","path","type","size","mode","modTime","isDir"}.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite files box\n  lattice sprite files box /workspace -r --pattern '*.go' --json",
 		Args:    cli.Args(cobra.RangeArgs(1, 2)),
@@ -40,7 +40,7 @@ func newFilesCmd(env *setup.Env) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "list what is below folders, too")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "also list the content of folders")
 	cmd.Flags().StringVar(&pattern, "pattern", "", "list only names that match a `GLOB`")
 	return cmd
 }

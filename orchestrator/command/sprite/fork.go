@@ -20,10 +20,10 @@ func newForkCmd(env *setup.Env) *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "fork NAME NEW",
-		Short: "Make a new sprite with the files of another",
-		Long: `Make a new sprite with the files of another: as they are now, or with --at as a checkpoint has them. The other one goes on
-undisturbed, and neither sees what the other writes from then on. The new sprite has the other's services, environment,
-tools and skills; it has none of its checkpoints, labels and processes. Only the embedded host forks.
+		Short: "Create a sprite with the files of another",
+		Long: `Create a sprite with the files of another, as they are now or, with --at, as they are in a checkpoint. The other sprite keeps
+running, and neither sees what the other writes from then on. The new sprite has the services, environment, tools and skills
+of the other one, but not its checkpoints, labels and processes. Only the embedded host supports this.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite fork box box-2\n  lattice sprite fork box experiment --at v3",
 		Args:    cli.Args(cobra.ExactArgs(2)),
@@ -43,7 +43,7 @@ tools and skills; it has none of its checkpoints, labels and processes. Only the
 			return complete.Sprites(env)(c, list, word)
 		},
 	}
-	cmd.Flags().StringVar(&at, "at", sprites.Current, "the `CHECKPOINT` whose files the new sprite has")
+	cmd.Flags().StringVar(&at, "at", sprites.Current, "use the files of this `CHECKPOINT`")
 	_ = cmd.RegisterFlagCompletionFunc("at", func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(list) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -59,11 +59,11 @@ func forkProblem(ctx context.Context, c *sprites.Client, name, at, to string, er
 	if !errors.As(err, &refused) {
 		return err
 	}
-	unsupported := fault.Unsupported("no_fork", "this host cannot fork sprites").WithHint("lattice sprite restore %s %s puts %s itself back; or use the embedded host", name, at, name)
+	unsupported := fault.Unsupported("no_fork", "this host cannot fork sprites").WithHint("lattice sprite restore %s %s restores %s itself; or use the embedded host", name, at, name)
 	switch refused.Status {
 	case http.StatusConflict:
 		if _, gone := c.Get(ctx, to); gone == nil {
-			return fault.Busy("sprite_exists", "there is a sprite %s already", to).WithHint("lattice sprite rm %s, or take another name", to)
+			return fault.Busy("sprite_exists", "the sprite %s already exists", to).WithHint("lattice sprite rm %s, or choose another name", to)
 		}
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return unsupported

@@ -27,15 +27,15 @@ func newInstallCmd(env *setup.Env) *cobra.Command {
 	var o installOptions
 	cmd := &cobra.Command{
 		Use:   "install NAME",
-		Short: "Put the skills into a remote sprite's /skills, and keep the result as its golden checkpoint",
-		Long: `Put the skills of the spritekit found here into a remote sprite, for its architecture: spritekit-linux-ARCH or spritekit,
-beside lattice, on PATH, or by --spritekit. What is there already is compared by its digest, and what was sent is looked
-at again by its digest; skills of others in /skills stay as they are. Runs do this by themselves before a sprite's first
-call; sprites of the embedded host have their skills from it.
+		Short: "Install the skills into a remote sprite's /skills, and keep the result as its golden checkpoint",
+		Long: `Install the skills of spritekit into a remote sprite, for its architecture: spritekit-linux-ARCH or spritekit, next to
+lattice, on PATH or given with --spritekit. Existing files are compared by their digests, and the digests of sent files are
+verified; other skills in /skills do not change. Runs do this automatically before the first call in a sprite, and sprites of
+the embedded host get their skills from the host.
 
-Then the sprite is checkpointed, under a name with the spritekit's digest in it: a golden checkpoint, to come back to with
-lattice sprite restore. Where that checkpoint is there already it stays the one; so an install may be repeated, also after
-one that was cut off. Another --comment makes another checkpoint, --checkpoint=false none.
+Afterwards the sprite gets a golden checkpoint, whose comment contains the digest of spritekit, to which lattice sprite
+restore can return. If this checkpoint exists already, it is kept, so that an install can be repeated, even after one that was
+interrupted. Another --comment creates another checkpoint, --checkpoint=false none.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite install box --spritekit bin/spritekit-linux-arm64\n  lattice sprite install box --comment 'node 22 and the tools'",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: complete.Sprites(env),
@@ -50,7 +50,7 @@ one that was cut off. Another --comment makes another checkpoint, --checkpoint=f
 	}
 	equip.AddSpritekitFlag(cmd, &o.spritekit, "the sprite")
 	cmd.Flags().BoolVar(&o.checkpoint, "checkpoint", true, "keep the result as a golden checkpoint")
-	cmd.Flags().StringVar(&o.comment, "comment", "", "`TEXT` that the golden checkpoint is called by, beside the digest (default golden)")
+	cmd.Flags().StringVar(&o.comment, "comment", "", "`TEXT` of the golden checkpoint's comment, before the digest (default golden)")
 	return cmd
 }
 
@@ -86,7 +86,7 @@ func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, 
 	}
 	fmt.Fprintf(env.Out, "sprite %s has the skills of this spritekit\n", name)
 	if out.Checkpoint != "" {
-		_, err = fmt.Fprintf(env.Out, "golden checkpoint %s; back to it: lattice sprite restore %s %s\n", cli.Clean(out.Checkpoint), name, cli.Clean(out.Checkpoint))
+		_, err = fmt.Fprintf(env.Out, "golden checkpoint %s; to return to it: lattice sprite restore %s %s\n", cli.Clean(out.Checkpoint), name, cli.Clean(out.Checkpoint))
 	}
 	return err
 }

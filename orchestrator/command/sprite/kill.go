@@ -22,18 +22,18 @@ func newKillCmd(env *setup.Env) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "kill NAME SESSION… | kill NAME --all", Short: "End commands that run in a sprite",
-		Long: `End commands that run in a sprite, with all their processes: by a signal, and for good when the time is over. With --timeout 0
-they are only signalled. One that has ended already is no error.
+		Long: `End commands that run in a sprite, with all of their processes: send a signal, and kill them after the timeout. With
+--timeout 0, only the signal is sent. A command that has ended already is not an error.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite kill box 17\n  lattice sprite kill box --all --signal INT --timeout 30s",
 		Args: cli.Args(func(c *cobra.Command, list []string) error {
 			switch {
 			case len(list) == 0 || all && len(list) > 1:
-				return errors.New("kill takes the name of a sprite, and sessions or --all")
+				return errors.New("name a sprite, and sessions or --all")
 			case !all && len(list) == 1:
-				return fmt.Errorf("name the sessions to end, or give --all; lattice sprite sessions %s lists them", list[0])
+				return fmt.Errorf("name the sessions to end, or use --all; lattice sprite sessions %s lists them", list[0])
 			case timeout < 0:
-				return errors.New("--timeout is a duration from 0 on")
+				return errors.New("--timeout must not be negative")
 			}
 			return nil
 		}),
@@ -46,7 +46,7 @@ they are only signalled. One that has ended already is no error.
 	}
 	f := cmd.Flags()
 	f.StringVarP(&signal, "signal", "s", "TERM", "the `SIGNAL`: INT, TERM, HUP, KILL, QUIT, USR1, USR2 …")
-	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long they may take to end")
+	f.DurationVar(&timeout, "timeout", 10*time.Second, "how long the commands may take to end")
 	f.BoolVar(&all, "all", false, "end all commands that run in the sprite")
 	return cmd
 }

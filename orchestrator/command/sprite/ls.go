@@ -28,7 +28,7 @@ type lsOptions struct {
 
 func newLsCmd(env *setup.Env) *cobra.Command {
 	var o lsOptions
-	cmd := connect.NewSpriteCmd(env, "ls", "List sprites, with the runs that they were made for", "  lattice sprite ls --label team-a\n  lattice sprite ls --watch --json", 0,
+	cmd := connect.NewSpriteCmd(env, "ls", "List sprites, with the runs that they were created for", "  lattice sprite ls --label team-a\n  lattice sprite ls --watch --json", 0,
 		func(ctx context.Context, c *sprites.Client, _ []string) error {
 			if o.watch {
 				return watchSprites(ctx, env.Console, c, o)
@@ -53,12 +53,12 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 			}
 			return w.Flush()
 		})
-	cmd.Long = `List sprites, with the runs that they were made for. --watch shows how each stands and then each change, until Ctrl-C; with
---json a line is {"name","status","timestamp",…}, and status is "deleted" of one that is gone.
+	cmd.Long = `List sprites, with the runs that they were created for. --watch shows the status of each sprite and then every change, until
+Ctrl-C; with --json, each line is {"name","status","timestamp",…}, and the status of a removed sprite is "deleted".
 ` + cli.ExitCodes
 	f := cmd.Flags()
-	f.StringArrayVar(&o.labels, "label", nil, "only those that have this `LABEL`; all of them when given more than once")
-	f.StringVar(&o.prefix, "prefix", "", "only those whose name begins so")
+	f.StringArrayVar(&o.labels, "label", nil, "list only sprites with this `LABEL`; repeatable, a sprite must have all of them")
+	f.StringVar(&o.prefix, "prefix", "", "list only sprites whose name has this prefix")
 	f.BoolVarP(&o.watch, "watch", "w", false, "show changes as they happen")
 	_ = cmd.RegisterFlagCompletionFunc("label", completeLabels(env))
 	return cmd

@@ -20,34 +20,34 @@ import (
 )
 
 func newPolicyCmd(env *setup.Env) *cobra.Command {
-	cmd := cli.Group(&cobra.Command{Use: "policy", Short: "Show and change what a sprite may reach",
+	cmd := cli.Group(&cobra.Command{Use: "policy", Short: "Show and change a sprite's network policy",
 		Long: `Show and change what a sprite may reach over the network.
 
 A rule is about a name (example.com), all names below it (*.example.com), all names (*), an address or a network
-(203.0.113.0/24). The exact name goes before *.name, and that before *. What no rule allows is denied; private addresses
-and this machine are never reached, but for the ports that --host-port lists. Changes hold at once: connections that are
-no longer allowed are cut.
+(203.0.113.0/24). An exact name takes precedence over *.name, and *.name over *. Anything that no rule allows is denied.
+Private addresses and this machine can never be reached, except for the ports given with --host-port. Changes take effect at
+once: connections that are no longer allowed are cut.
 
-Behind a proxy (HTTPS_PROXY), too, the host looks each name up, judges its addresses and asks the proxy for one of them. So
-the host's own DNS must know the name, and the proxy must accept CONNECT to an address.
+Behind a proxy (HTTPS_PROXY), the host still resolves each name, checks its addresses and asks the proxy to connect to one of
+them. Therefore the host's DNS must know the name, and the proxy must accept CONNECT to an address.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite policy show box\n  lattice sprite policy allow box example.com '*.example.com'\n  lattice sprite policy denials box"})
 	cmd.AddCommand(
 		connect.NewSpriteCmd(env, "show NAME", "Show a sprite's network policy", "  lattice sprite policy show box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 			return showPolicy(ctx, env.Console, c, list[0])
 		}),
-		connect.NewSpriteCmd(env, "set NAME FILE", "Replace a sprite's network policy by a file, {\"rules\":[…]}", "  lattice sprite policy set box policy.json", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "set NAME FILE", "Replace a sprite's network policy with a file, {\"rules\":[…]}", "  lattice sprite policy set box policy.json", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 			return setPolicy(ctx, env.Console, c, list[0], list[1])
 		}),
 		newPolicyRuleCmd(env, "allow", "Allow a sprite to reach names"),
-		newPolicyRuleCmd(env, "deny", "Deny a sprite to reach names"),
-		connect.NewSpriteCmd(env, "reset NAME", "Take a sprite's own policy away; the host's preset binds it again", "  lattice sprite policy reset box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		newPolicyRuleCmd(env, "deny", "Deny a sprite access to names"),
+		connect.NewSpriteCmd(env, "reset NAME", "Remove a sprite's own policy; the host's preset applies again", "  lattice sprite policy reset box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 			if err := c.Policies().ResetNetwork(ctx, list[0]); err != nil {
 				return err
 			}
 			return showPolicy(ctx, env.Console, c, list[0])
 		}),
-		connect.MarkLasting(connect.NewSpriteCmd(env, "denials NAME", "List what a sprite tried to reach and was denied, the last first", "  lattice sprite policy denials box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.MarkLasting(connect.NewSpriteCmd(env, "denials NAME", "List a sprite's denied network requests, newest first", "  lattice sprite policy denials box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 			return printDenials(ctx, env.Console, c, list[0])
 		})),
 	)
@@ -63,7 +63,7 @@ func setPolicy(ctx context.Context, console *cli.Console, c *sprites.Client, nam
 	}
 	var p sprites.NetworkPolicy
 	if err := json.Unmarshal(data, &p); err != nil || p.Rules == nil {
-		return cli.UsageErrorf(`%s holds no policy such as {"rules":[{"domain":"example.com","action":"allow"}]}`, file)
+		return cli.UsageErrorf(`%s does not contain a policy such as {"rules":[{"domain":"example.com","action":"allow"}]}`, file)
 	}
 	if err := c.Policies().SetNetwork(ctx, name, p); err != nil {
 		return err
@@ -96,7 +96,7 @@ func printDenials(ctx context.Context, console *cli.Console, c *sprites.Client, 
 
 func newPolicyRuleCmd(env *setup.Env, action, short string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: action + " NAME DOMAIN…", Short: short, Long: short + ", beside what its policy says already.\n" + cli.ExitCodes,
+		Use: action + " NAME DOMAIN…", Short: short, Long: short + ", in addition to its existing rules.\n" + cli.ExitCodes,
 		Example: "  lattice sprite policy " + action + " box example.com '*.example.com'", Args: cli.Args(cobra.MinimumNArgs(2)),
 		RunE: func(cmd *cobra.Command, list []string) error {
 			return connect.WithSprites(cmd.Context(), env, func(ctx context.Context, c *sprites.Client) error {

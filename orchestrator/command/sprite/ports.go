@@ -47,7 +47,7 @@ func newPortsCmd(env *setup.Env) *cobra.Command {
 		}
 		return err
 	})
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with each port that is opened or closed, until Ctrl-C")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then show each port that is opened or closed, until Ctrl-C")
 	return cmd
 }
 

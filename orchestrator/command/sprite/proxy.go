@@ -48,7 +48,7 @@ func parseForward(text string) (forward, error) {
 	case 4:
 		bind, f.host, parts = parts[0], parts[2], []string{parts[1], parts[3]}
 	default:
-		return f, cli.UsageErrorf("%q is no [BIND:]LOCAL:[HOST:]REMOTE such as 8080:3000", text)
+		return f, cli.UsageErrorf("%q is not [BIND:]LOCAL:[HOST:]REMOTE, such as 8080:3000", text)
 	}
 	local, err := portOf(parts[0], 0)
 	if err == nil {
@@ -64,19 +64,19 @@ func parseForward(text string) (forward, error) {
 func portOf(text string, least int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > 65535 {
-		return 0, fmt.Errorf("%q is no port from %d to 65535", text, least)
+		return 0, fmt.Errorf("%q is not a port from %d to 65535", text, least)
 	}
 	return n, nil
 }
 
 func newProxyCmd(env *setup.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "proxy NAME LOCAL:REMOTE…", Short: "Have ports of this machine lead to ports of a sprite",
-		Long: `Have ports of this machine lead to ports of a sprite, until Ctrl-C. Only this machine reaches them; BIND:LOCAL:REMOTE
-listens on another address. Local port 0 takes a free one. The sprite is woken by the first connection, and stays awake as
-long as there are any.
+		Use: "proxy NAME LOCAL:REMOTE…", Short: "Forward ports of this machine to a sprite",
+		Long: `Forward ports of this machine to ports of a sprite, until Ctrl-C. Only this machine can connect to them; BIND:LOCAL:REMOTE
+listens on another address. Local port 0 chooses a free port. The first connection wakes the sprite, which stays awake while
+there are connections.
 
-With --json a line {"local","host","port"} says of each where it listens, when all do.
+With --json, one line {"local","host","port"} for each port is printed once all of them listen.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite proxy box 5432 8080:3000\n  lattice sprite proxy box 0:8080 --json",
 		Args:    cli.Args(cobra.MinimumNArgs(2)),
@@ -123,7 +123,7 @@ func forwardPorts(ctx context.Context, console *cli.Console, c *sprites.Client, 
 		if console.JSON {
 			err = console.PrintJSON(map[string]any{"local": l.Addr().String(), "host": f.host, "port": f.port})
 		} else {
-			_, err = fmt.Fprintf(console.Err, "%s leads to port %d of %s\n", l.Addr(), f.port, name)
+			_, err = fmt.Fprintf(console.Err, "forwarding %s to port %d of %s\n", l.Addr(), f.port, name)
 		}
 		if err != nil {
 			return err

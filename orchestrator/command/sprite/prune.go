@@ -20,14 +20,14 @@ func newPruneCmd(env *setup.Env) *cobra.Command {
 	var older time.Duration
 	cmd := &cobra.Command{
 		Use:   "prune",
-		Short: "Remove the sprites that ended runs left, and what was kept for them",
-		Long: `Remove sprites that were made for runs which succeeded or were canceled, except those of the newest ones (--keep); that
-is also done by itself whenever a run ends. --all takes failed runs, too, which keep their sprites otherwise so that
-they can be looked into. With a sprite go the bundle that seeded it and bundles of pushes that no run needs any more,
-and so do mirrors of repositories that no run has asked for in 30 days, or --older; logs, events and artifacts stay.
+		Short: "Remove the sprites of ended runs, and files that were kept for them",
+		Long: `Remove the sprites of runs that succeeded or were canceled, except those of the newest runs (--keep). This also happens
+automatically when a run ends. --all includes failed runs, whose sprites are kept otherwise for inspection. Bundles that no
+run needs are removed, too, and mirrors of repositories that no run has used for 30 days, or --older. Logs, events and
+artifacts are kept.
 
-Never removed: sprites of runs that go on or wait, pinned ones (lattice run --keep), those that somebody works in, and
-those that were made by hand. Nothing is asked: --dry-run shows what would go.
+Sprites of active or waiting runs, pinned ones (lattice run --keep), sprites in use and those created by hand are never
+removed. The command does not ask; --dry-run shows what it would remove.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite prune --dry-run\n  lattice sprite prune --keep 3 --older 24h --all",
 		Args:    cli.Args(cobra.NoArgs),
@@ -41,8 +41,8 @@ those that were made by hand. Nothing is asked: --dry-run shows what would go.
 	}
 	f := cmd.Flags()
 	f.BoolVar(&r.DryRun, "dry-run", false, "only show what would be removed")
-	f.IntVar(&r.Keep, "keep", 10, "how many of the newest ended runs keep theirs")
-	f.DurationVar(&older, "older", 0, "only what belongs to runs that have been over for this long, such as 24h")
+	f.IntVar(&r.Keep, "keep", 10, "how many of the newest ended runs keep their sprites")
+	f.DurationVar(&older, "older", 0, "only runs that ended at least this long ago, such as 24h")
 	f.BoolVar(&r.All, "all", false, "also of failed runs")
 	return cmd
 }

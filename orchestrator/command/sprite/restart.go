@@ -12,7 +12,7 @@ import (
 )
 
 func newRestartCmd(env *setup.Env) *cobra.Command {
-	cmd := connect.NewSpriteCmd(env, "restart NAME", "End all that runs in a sprite and start it anew; its files stay", "  lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "restart NAME", "Restart a sprite; its files are kept", "  lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		if err := c.Restart(ctx, list[0]); err != nil {
 			return err
 		}
@@ -22,8 +22,8 @@ func newRestartCmd(env *setup.Env) *cobra.Command {
 		}
 		return env.PrintJSON(s)
 	})
-	cmd.Long = `End all that runs in a sprite and start it anew. Its files stay as they are, and its services start again. It helps when a
-sprite answers no more.
+	cmd.Long = `Restart a sprite: end all of its processes and start it again. Its files do not change, and its services start again. Use it
+if a sprite no longer answers.
 ` + cli.ExitCodes
 	return cmd
 }

@@ -22,14 +22,14 @@ func newRmCmd(env *setup.Env) *cobra.Command {
 		}
 		return cli.RemoveEach(ctx, env.Console, list, func(ctx context.Context, name string) error {
 			if owner, ok := owners[name]; ok && !force {
-				return fault.Busy("sprite_busy", "sprite %s belongs to %s, which is %s and cannot go on without it", name, owner.RunID, owner.Status).WithHint("lattice cancel %s first, or --force", owner.RunID)
+				return fault.Busy("sprite_busy", "sprite %s belongs to %s, which is %s and cannot continue without it", name, owner.RunID, owner.Status).WithHint("lattice cancel %s first, or use --force", owner.RunID)
 			}
 			return setup.ExplainSprite(c.Delete(ctx, name))
 		})
 	})
 	cmd.Args = cli.Args(cobra.MinimumNArgs(1))
-	cmd.Flags().BoolVar(&force, "force", false, "also remove a sprite of a run that has not ended, which can only be canceled then")
-	cmd.Long = "Remove sprites with all their checkpoints. One that belongs to a run which has not ended is refused (6), unless --force is\ngiven.\n" + cli.RemovalHelp + cli.ExitCodes
+	cmd.Flags().BoolVar(&force, "force", false, "also remove the sprite of a run that has not ended; such a run can then only be canceled")
+	cmd.Long = "Remove sprites with all of their checkpoints. The sprite of a run that has not ended is removed only with --force; otherwise\nthe command ends with 6.\n" + cli.RemovalHelp + cli.ExitCodes
 	cmd.ValidArgsFunction = complete.ManySprites(env)
 	return cmd
 }

@@ -73,15 +73,15 @@ func newServeCmd(env *setup.Env) *cobra.Command {
 		Short: "Serve the embedded sprite host alone",
 		Long: `Serve the Sprites API from this machine, without the rest of Lattice. Any client of the API can use it.
 
-When the host is ready, one JSON line with "url", "token" and "isolation" is printed, without a token that came from a file
-or a variable. Other users of this machine see the arguments of a command: a token of your own belongs in a file.
+When the host is ready, it prints one JSON line with "url", "token" and "isolation", but without a token from a file or a
+variable. Other users of this machine can see the arguments of a command, so put a token of your own into a file.
 
-Only this machine reaches the host. A reverse proxy on it, which brings TLS, may hand requests on under a name that
---allow-host lists; sprites' URLs are then NAME.HOST, handed on to the address of --urls. It serves until SIGINT or
-SIGTERM, then ends every sprite's processes. Files and checkpoints stay in the directory.
+Only this machine can connect to the host. A reverse proxy with TLS on this machine may forward requests under the names
+given with --allow-host; the URLs of sprites are then NAME.HOST, forwarded to the address of --urls. The host runs until
+SIGINT or SIGTERM, and then ends the processes of all sprites. Files and checkpoints remain in the directory.
 
 Exit codes: 0 ended by a signal, 1 the host could not start or stop cleanly, 2 bad flags, 3 no such image, 6 the directory
-or the port is in use, 7 less isolation than asked for.`,
+or the port is in use, 7 weaker isolation than requested.`,
 		Example: `  lattice sprite serve --listen 127.0.0.1:8787 --dir ./sprites
   lattice sprite serve --image ./rootfs.tar.zst
   lattice sprite serve --token-file ~/.config/lattice/token --allow-host sprites.example.com
@@ -119,21 +119,21 @@ or the port is in use, 7 less isolation than asked for.`,
 	cmd.Flags().StringVar(&opts.Token, "token", "", "bearer token that clients must send (default: a random one)")
 	cmd.Flags().StringVar(&opts.TokenFile, "token-file", "", "read the token from the first line of `FILE`, - for stdin")
 	cmd.Flags().StringVar(&opts.TokenEnv, "token-env", "", "read the token from the environment variable `NAME`")
-	cmd.Flags().StringArrayVar(&opts.AllowHosts, "allow-host", nil, "take requests that a reverse proxy hands on under the name `HOST`, and those for NAME.HOST as for the URL of sprite NAME; repeatable")
-	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory that keeps the sprites (default: one that is removed at the end)")
-	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, shown as /skills in every sprite (default: those of --spritekit); none leaves each sprite a /skills of its own, as remote services do")
-	cmd.Flags().StringVar(&opts.URLs, "urls", anyPort, "loopback address on which sprites' URLs are served; port 0 takes the one of last time, or a free one; \"\" serves none")
-	cmd.Flags().StringVar(&opts.Image, "image", "", "`IMAGE` that sprites start from whose creation names none: one of those in --dir, a path, which is imported first, or none (default: the setting image, else this machine's own system)")
-	cmd.Flags().BoolVar(&opts.NoRoot, "no-root", false, "have sprites without a root of their own: sudo refuses in them")
-	cmd.Flags().BoolVar(&opts.Control, "control", false, "offer control channels, over which some clients run one command after another")
-	cmd.Flags().IntVar(&opts.Quotas.Running, "max-running", 0, "refuse to run more than `N` sprites at a time, as remote services do (0: no limit)")
-	cmd.Flags().IntVar(&opts.Quotas.Creations, "max-creations", 0, "refuse to make more than `N` sprites a minute, as remote services do (0: no limit)")
-	cmd.Flags().DurationVar(&opts.WarmAfter, "warm-after", 30*time.Second, "freeze the processes of a sprite that was idle for so long; negative never")
-	cmd.Flags().DurationVar(&opts.ColdAfter, "cold-after", 10*time.Minute, "end the sandbox of a sprite that was frozen for so long; negative never")
+	cmd.Flags().StringArrayVar(&opts.AllowHosts, "allow-host", nil, "accept requests that a reverse proxy forwards for the name `HOST`, and for NAME.HOST as the URL of sprite NAME; repeatable")
+	cmd.Flags().StringVar(&opts.Dir, "dir", "", "directory for the sprites (default: a temporary one)")
+	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, the /skills of every sprite (default: those of --spritekit); none gives each sprite an empty /skills of its own, like remote services")
+	cmd.Flags().StringVar(&opts.URLs, "urls", anyPort, "loopback address for the URLs of sprites; port 0 takes the previous port or a free one, \"\" turns URLs off")
+	cmd.Flags().StringVar(&opts.Image, "image", "", "`IMAGE` for sprites that are created without one: an image in --dir, a path, which is imported first, or none (default: the setting image, else this machine's own system)")
+	cmd.Flags().BoolVar(&opts.NoRoot, "no-root", false, "create sprites without root: sudo is refused in them")
+	cmd.Flags().BoolVar(&opts.Control, "control", false, "offer control channels, over which some clients run many commands")
+	cmd.Flags().IntVar(&opts.Quotas.Running, "max-running", 0, "run at most `N` sprites at a time, like remote services (0: no limit)")
+	cmd.Flags().IntVar(&opts.Quotas.Creations, "max-creations", 0, "create at most `N` sprites a minute, like remote services (0: no limit)")
+	cmd.Flags().DurationVar(&opts.WarmAfter, "warm-after", 30*time.Second, "freeze the processes of a sprite after it has been idle this long; never if negative")
+	cmd.Flags().DurationVar(&opts.ColdAfter, "cold-after", 10*time.Minute, "end the sandbox of a sprite after it has been frozen this long; never if negative")
 	equip.AddToolFlag(cmd, &opts.AskedTools)
 	opts.Limits.AddFlags(cmd, "each sprite's")
 	network.AddFlags(cmd, "sprites without a policy of their own reach")
-	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: beside lattice, else on PATH)")
+	cmd.Flags().StringVar(&opts.Spritekit, "spritekit", "", "`PATH` of the spritekit that sprites get (default: next to lattice, else on PATH)")
 	return cmd
 }
 
@@ -144,7 +144,7 @@ const maxTokenFile = 4 << 10
 func readServeToken(console *cli.Console, o *serveOptions) error {
 	switch {
 	case o.Token != "" && o.TokenEnv+o.TokenFile != "", o.TokenEnv != "" && o.TokenFile != "":
-		return cli.UsageErrorf("say the token once: by --token, --token-file or --token-env")
+		return cli.UsageErrorf("give the token only once: with --token, --token-file or --token-env")
 	case o.TokenEnv != "":
 		if o.Token = console.Getenv(o.TokenEnv); o.Token == "" {
 			return cli.UsageErrorf("--token-env: the variable %s is not set or empty", o.TokenEnv)
@@ -178,7 +178,7 @@ func hostNames(names []string) (checked []string, err error) {
 	for _, name := range names {
 		plain := strings.ToLower(strings.TrimSuffix(name, "."))
 		if !hostName.MatchString(plain) || net.ParseIP(plain) != nil {
-			return nil, cli.UsageErrorf("--allow-host is a name such as sprites.example.com, without scheme and port, not %q", name)
+			return nil, cli.UsageErrorf("--allow-host must be a name such as sprites.example.com, without scheme and port, not %q", name)
 		}
 		checked = append(checked, plain)
 	}
@@ -225,7 +225,7 @@ func runServe(ctx context.Context, log zerolog.Logger, path string, opts serveOp
 	} else if opts.Skills, err = installOwnSkills(opts, self, path); err != nil {
 		return fmt.Errorf("serve sprites: %w", err)
 	} else if opts.Skills == "" {
-		log.Warn().Msg("no spritekit beside lattice or on PATH: sprites have no /skills")
+		log.Warn().Msg("no spritekit next to lattice or on PATH: sprites have no /skills")
 	}
 	if opts.Token == "" {
 		opts.Token = rand.Text()
@@ -236,7 +236,7 @@ func runServe(ctx context.Context, log zerolog.Logger, path string, opts serveOp
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
 	if errors.Is(err, host.ErrServed) {
-		return fault.Busy("dir_served", "%v", err).WithHint("name another directory by --dir")
+		return fault.Busy("dir_served", "%v", err).WithHint("name another directory with --dir")
 	}
 	if err != nil {
 		return fmt.Errorf("serve sprites: %w", err)

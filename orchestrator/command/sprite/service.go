@@ -13,16 +13,16 @@ import (
 )
 
 func newServiceCmd(env *setup.Env) *cobra.Command {
-	cmd := cli.Group(&cobra.Command{Use: "service", Aliases: []string{"services"}, Short: "Have programs run in a sprite whenever it does",
-		Long: `Have programs run in a sprite whenever it does: servers, databases, agents. A service is started with the sprite, after
-the services that it needs, and again when it ends by itself, after a pause that grows with each failure. One that is
-stopped stays stopped. Services come back after a restore; what was started by hand does not. They do not keep a sprite
-awake. Their output is in /.sprite/logs/services, as the sprite sees it.
+	cmd := cli.Group(&cobra.Command{Use: "service", Aliases: []string{"services"}, Short: "Manage programs that run in a sprite whenever it runs",
+		Long: `Manage programs that run in a sprite whenever it runs: servers, databases, agents. A service starts with the sprite, after the
+services that it needs. If it ends by itself, it is restarted after a pause that grows with each failure; a stopped service
+stays stopped. Services start again after a restore, unlike processes that were started by hand. They do not keep a sprite
+awake. Their output is in /.sprite/logs/services of the sprite.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite service create box web --http-port 3000 -- python3 -m http.server 3000\n  lattice sprite service ls box\n  lattice sprite service logs box web -f"})
-	cmd.AddCommand(newServiceLsCmd(env), newServiceCreateCmd(env), newServiceRunCmd(env, "start", "Start a service, with all that it needs", sprites.Services.Start),
-		newServiceRunCmd(env, "restart", "Stop a service and start it", sprites.Services.Restart), newServiceStopCmd(env), newServiceLogsCmd(env), newServiceSignalCmd(env),
-		connect.NewSpriteCmd(env, "rm NAME SERVICE", "Stop a service and forget it; its log stays", "  lattice sprite service rm box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd.AddCommand(newServiceLsCmd(env), newServiceCreateCmd(env), newServiceRunCmd(env, "start", "Start a service, and the services that it needs", sprites.Services.Start),
+		newServiceRunCmd(env, "restart", "Restart a service", sprites.Services.Restart), newServiceStopCmd(env), newServiceLogsCmd(env), newServiceSignalCmd(env),
+		connect.NewSpriteCmd(env, "rm NAME SERVICE", "Stop a service and remove it; its log is kept", "  lattice sprite service rm box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 			return c.Services().Delete(ctx, list[0], list[1])
 		}))
 	for _, sub := range cmd.Commands() {

@@ -18,9 +18,9 @@ func newServiceCreateCmd(env *setup.Env) *cobra.Command {
 	var vars []string
 	var follow time.Duration
 	cmd := &cobra.Command{
-		Use: "create NAME SERVICE -- CMD…", Short: "Define a service, or change it, and start it",
-		Long: `Define a service, or change it, and start it. What it says in its first seconds is shown; when it ends within them, the
-exit code is 1. It is tried again all the same, until lattice sprite service stop.
+		Use: "create NAME SERVICE -- CMD…", Short: "Define or change a service, and start it",
+		Long: `Define or change a service, and start it. The command shows the service's output of the first seconds. If the service ends
+within them, the exit code is 1; it is restarted nevertheless, until lattice sprite service stop.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite service create box db -- postgres -D /home/sprite/data\n  lattice sprite service create box web --needs db --http-port 3000 -- npm start",
 		Args:    cli.Args(cobra.MinimumNArgs(3)),
@@ -30,7 +30,7 @@ exit code is 1. It is tried again all the same, until lattice sprite service sto
 			for _, kv := range vars {
 				key, value, ok := strings.Cut(kv, "=")
 				if !ok || key == "" {
-					return cli.UsageErrorf("--env is KEY=VALUE, not %q", kv)
+					return cli.UsageErrorf("--env must be KEY=VALUE, not %q", kv)
 				}
 				s.Env[key] = value
 			}
@@ -45,8 +45,8 @@ exit code is 1. It is tried again all the same, until lattice sprite service sto
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&s.HTTPPort, "http-port", 0, "`PORT` on which it serves the sprite's URL; of one service of a sprite")
-	f.StringSliceVar(&s.Needs, "needs", nil, "`SERVICES` that must run before it, by commas")
+	f.IntVar(&s.HTTPPort, "http-port", 0, "`PORT` on which the service serves the sprite's URL; only one service of a sprite can have one")
+	f.StringSliceVar(&s.Needs, "needs", nil, "`SERVICES` that must run before it, separated by commas")
 	f.StringArrayVar(&vars, "env", nil, "set `KEY=VALUE` for it, on top of the sprite's own variables")
 	f.StringVar(&s.Dir, "dir", "", "working directory in the sprite (default /home/sprite)")
 	addFollowFlag(cmd, &follow)

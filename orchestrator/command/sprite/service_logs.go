@@ -17,7 +17,7 @@ const forEver = 24 * time.Hour
 func newServiceLogsCmd(env *setup.Env) *cobra.Command {
 	var lines int
 	var follow bool
-	cmd := connect.NewSpriteCmd(env, "logs NAME SERVICE", "Show what a service said last", "  lattice sprite service logs box web -n 20 -f", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "logs NAME SERVICE", "Show the log of a service", "  lattice sprite service logs box web -n 20 -f", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := serviceWatch{console: env.Console, service: list[1], ends: true}
 		if !follow {
 			return c.Services().Logs(ctx, list[0], list[1], lines, w.call(0))
@@ -33,7 +33,7 @@ func newServiceLogsCmd(env *setup.Env) *cobra.Command {
 			lines = 0
 		}
 	})
-	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "how many of the last lines")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what it says from then on, until Ctrl-C")
+	cmd.Flags().IntVarP(&lines, "lines", "n", 100, "how many of the last lines to show")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "then follow the log, until Ctrl-C")
 	return cmd
 }

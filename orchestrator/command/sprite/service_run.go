@@ -23,11 +23,11 @@ func newServiceRunCmd(env *setup.Env, verb, short string, do func(sprites.Servic
 
 func newServiceStopCmd(env *setup.Env) *cobra.Command {
 	var timeout time.Duration
-	cmd := connect.NewSpriteCmd(env, "stop NAME SERVICE", "Stop a service until it is started by request", "  lattice sprite service stop box web --timeout 30s", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "stop NAME SERVICE", "Stop a service until it is started again", "  lattice sprite service stop box web --timeout 30s", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := serviceWatch{console: env.Console, service: list[1], ends: true}
 		return w.end(c.Services().Stop(ctx, list[0], list[1], timeout, w.call(0)))
 	})
-	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long it may take to end by itself before it is killed")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Second, "how long the service may take to end before it is killed")
 	return cmd
 }
 

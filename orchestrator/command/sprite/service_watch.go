@@ -14,7 +14,7 @@ import (
 )
 
 func addFollowFlag(cmd *cobra.Command, follow *time.Duration) {
-	cmd.Flags().DurationVar(follow, "duration", 3*time.Second, "for how long to show what it says")
+	cmd.Flags().DurationVar(follow, "duration", 3*time.Second, "how long to show its output")
 }
 
 // serviceWatch shows the events of a service: its output as it is, all else on standard error, or everything as JSON.

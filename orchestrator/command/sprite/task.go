@@ -16,16 +16,16 @@ import (
 )
 
 func newTaskCmd(env *setup.Env) *cobra.Command {
-	cmd := cli.Group(&cobra.Command{Use: "task", Aliases: []string{"tasks"}, Short: "Keep a sprite awake while nobody is attached to it",
-		Long: `Keep a sprite awake while nobody is attached to it. An idle sprite falls asleep: its processes stand still until it is used
-again. A task keeps it awake until the task ends, after an hour at most; adding it again renews it. What runs in a sprite
-keeps itself awake the same way, through /.sprite/api.sock.
+	cmd := cli.Group(&cobra.Command{Use: "task", Aliases: []string{"tasks"}, Short: "Keep a sprite awake while no one is attached to it",
+		Long: `Keep a sprite awake while no one is attached to it. The processes of an idle sprite are frozen until it is used again. A task
+keeps the sprite awake until the task ends, after at most an hour; adding the task again renews it. Programs in a sprite can
+add tasks, too, through /.sprite/api.sock.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite task add box nightly-build --for 30m\n  lattice sprite task ls box\n  lattice sprite task rm box nightly-build"})
 	var length time.Duration
-	add := connect.MarkLasting(connect.NewSpriteCmd(env, "add NAME TASK", "Keep a sprite awake by a task, or renew the task", "  lattice sprite task add box nightly-build --for 30m", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	add := connect.MarkLasting(connect.NewSpriteCmd(env, "add NAME TASK", "Add a task that keeps a sprite awake, or renew it", "  lattice sprite task add box nightly-build --for 30m", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 		if length <= 0 {
-			return cli.UsageErrorf("--for is a duration above 0")
+			return cli.UsageErrorf("--for must be greater than 0")
 		}
 		t, err := c.Tasks().KeepAwake(ctx, list[0], list[1], length)
 		if err != nil || !env.JSON {
@@ -33,9 +33,9 @@ keeps itself awake the same way, through /.sprite/api.sock.
 		}
 		return env.PrintJSON(t)
 	}))
-	add.Flags().DurationVar(&length, "for", time.Hour, "how long the task lasts, an hour at most")
+	add.Flags().DurationVar(&length, "for", time.Hour, "how long the task lasts, at most an hour")
 	cmd.AddCommand(
-		connect.NewSpriteCmd(env, "ls NAME", "List what keeps a sprite awake", "  lattice sprite task ls box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "ls NAME", "List the tasks that keep a sprite awake", "  lattice sprite task ls box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 			all, err := c.Tasks().List(ctx, list[0])
 			if err != nil {
 				return err
@@ -51,7 +51,7 @@ keeps itself awake the same way, through /.sprite/api.sock.
 			return w.Flush()
 		}),
 		add,
-		connect.NewSpriteCmd(env, "rm NAME TASK", "End a task before its time", "  lattice sprite task rm box nightly-build", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "rm NAME TASK", "End a task early", "  lattice sprite task rm box nightly-build", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 			return c.Tasks().End(ctx, list[0], list[1])
 		}))
 	complete.SpriteCommands(env, cmd)

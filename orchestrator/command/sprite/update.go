@@ -25,10 +25,10 @@ func newUpdateCmd(env *setup.Env) *cobra.Command {
 	var o updateOptions
 	cmd := connect.NewSpriteCmd(env, "update NAME", "Change a sprite's labels, and who may open its URL", "  lattice sprite update box --label team-a --unlabel team-b\n  lattice sprite update box --clear-labels --url public", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		if len(o.add)+len(o.remove) == 0 && !o.clear && o.url == "" {
-			return cli.UsageErrorf("nothing is to be changed: give --label, --unlabel, --clear-labels or --url")
+			return cli.UsageErrorf("there is nothing to change: use --label, --unlabel, --clear-labels or --url")
 		}
 		if o.url != "" && o.url != "sprite" && o.url != "public" {
-			return cli.UsageErrorf("--url is sprite or public, not %q", o.url)
+			return cli.UsageErrorf("--url must be sprite or public, not %q", o.url)
 		}
 		var change sprites.Update
 		if o.url != "" {
@@ -48,14 +48,14 @@ func newUpdateCmd(env *setup.Env) *cobra.Command {
 		}
 		return printSprite(env.Console, s)
 	})
-	cmd.Long = `Change a sprite's labels, and who may open its URL. The label that says for which run a sprite was made stays unless it is
-named: it is how lattice sprite prune knows what to remove.
+	cmd.Long = `Change a sprite's labels, and who may open its URL. The label with the run for which a sprite was created is removed only if
+it is named: lattice sprite prune needs it.
 ` + cli.ExitCodes
 	f := cmd.Flags()
-	f.StringArrayVar(&o.add, "label", nil, "give it this `LABEL`, too (repeatable)")
-	f.StringArrayVar(&o.remove, "unlabel", nil, "take this `LABEL` away (repeatable)")
-	f.BoolVar(&o.clear, "clear-labels", false, "take all other labels away")
-	f.StringVar(&o.url, "url", "", "who may open its URL: sprite (who has a token) or public")
+	f.StringArrayVar(&o.add, "label", nil, "add this `LABEL`; repeatable")
+	f.StringArrayVar(&o.remove, "unlabel", nil, "remove this `LABEL`; repeatable")
+	f.BoolVar(&o.clear, "clear-labels", false, "remove all other labels")
+	f.StringVar(&o.url, "url", "", "who may open its URL: sprite (everyone with a token) or public")
 	_ = cmd.RegisterFlagCompletionFunc("label", completeLabels(env))
 	_ = cmd.RegisterFlagCompletionFunc("unlabel", completeLabels(env))
 	_ = cmd.RegisterFlagCompletionFunc("url", cobra.FixedCompletions([]string{"sprite", "public"}, cobra.ShellCompDirectiveNoFileComp))

@@ -17,26 +17,25 @@ import (
 func newURLCmd(env *setup.Env) *cobra.Command {
 	var open string
 	var login, address bool
-	cmd := connect.MarkLasting(connect.NewSpriteCmd(env, "url NAME", "Print the URL of what a sprite serves", "  curl \"$(lattice sprite url box --open public)\"\n  xdg-open \"$(lattice sprite url box --login)\"\n  wget -qO- \"$(lattice sprite url box --address --open public)\"", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.MarkLasting(connect.NewSpriteCmd(env, "url NAME", "Print the URL of a sprite", "  curl \"$(lattice sprite url box --open public)\"\n  xdg-open \"$(lattice sprite url box --login)\"\n  wget -qO- \"$(lattice sprite url box --address --open public)\"", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		switch open {
 		case "", "sprite", "public":
 		default:
-			return cli.UsageErrorf("--open is public or sprite, not %q", open)
+			return cli.UsageErrorf("--open must be public or sprite, not %q", open)
 		}
 		return showURL(ctx, env.Console, c, list[0], open, login, address)
 	}))
-	cmd.Long = `Print the URL of what a sprite serves: its service with an HTTP port, else what listens on its port 8080. A request wakes
-the sprite and starts its services.
+	cmd.Long = `Print the URL of a sprite, which leads to its service with an HTTP port, or else to its port 8080. A request wakes the sprite
+and starts its services.
 
-Of the embedded host it is http://NAME.localhost:PORT/, which browsers and curl find without any name server. Programs that
-ask the C library find it where nss-myhostname is installed (lattice doctor looks); --address prints an address that all
-programs understand, such as http://127.93.4.17:PORT/, which the sprite keeps. Both work as long as a lattice leads, such as
-lattice serve. It asks for a token, as Authorization: Bearer, unless --open public has
-opened it to everybody on this machine. --login prints an address that signs a browser in, once, within five minutes.
---json has all of them.
+On the embedded host, the URL is http://NAME.localhost:PORT/, which browsers and curl resolve without a name server. Programs
+that resolve names with the C library need nss-myhostname (lattice doctor checks this); --address prints a URL that works
+with all programs, such as http://127.93.4.17:PORT/, and stays the same for the sprite. Both work while a leader is running,
+such as lattice serve. Requests need a token, as Authorization: Bearer, unless --open public has opened the URL to everyone on
+this machine. --login prints a URL that signs a browser in, once, within five minutes. --json prints all of them.
 ` + cli.ExitCodes
-	cmd.Flags().StringVar(&open, "open", "", "`WHOM` to open it to from now on: public, or sprite for those with a token")
-	cmd.Flags().BoolVar(&login, "login", false, "print an address that signs a browser in")
+	cmd.Flags().StringVar(&open, "open", "", "`WHO` may open it from now on: public, or sprite for everyone with a token")
+	cmd.Flags().BoolVar(&login, "login", false, "print a URL that signs a browser in")
 	cmd.Flags().BoolVar(&address, "address", false, "print the URL with an address of the sprite's own, for programs that do not know NAME.localhost")
 	_ = cmd.RegisterFlagCompletionFunc("open", cobra.FixedCompletions([]string{"public", "sprite"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -42,8 +42,8 @@ func newDiffCmd(env *setup.Env) *cobra.Command {
 			}
 			return printComparison(env.Console, diff)
 		})
-	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "print the content of the files that differ, without those of git itself, and no variables; with --json as the member patch")
-	cmd.Long = "Show what changed in a run's variables and in its sprite's files between two moments: NODE is where the node began last,\nNODE#N where it did the N-th time. A is the run's beginning, B the present, unless given.\n" + cli.ExitCodes
+	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "print the content of the files that differ, except git's own, and no variables; with --json as the member patch")
+	cmd.Long = "Show what changed in a run's variables and in its sprite's files between two moments: NODE is the last time that\nthe node began, NODE#N the N-th time. By default, A is the beginning of the run and B the present.\n" + cli.ExitCodes
 	return cmd
 }
 

@@ -21,19 +21,20 @@ func newForkCmd(env *setup.Env) *cobra.Command {
 	var n int
 	cmd := &cobra.Command{
 		Use:   "fork [RUN] --at NODE",
-		Short: "Start runs that go on from a moment of another run, each in a copy of its sprite",
-		Long: `Start runs that go on from where a node of another run began, each in a sprite of its own: a copy of the files of that
-moment. The other run is not touched. They have what it was started with, but ask the models that the settings name now. --set writes variables first: x=text or x:=json for $vars.x, or a whole path such as
-$vars.a.b or $tmp.c. Actions that the copies ask for are decided anew. What questions to models took up to there counts in
-each copy, too.
+		Short: "Start runs that continue from a moment of another run, each in a copy of its sprite",
+		Long: `Start runs that continue from where a node of another run began. Each gets a sprite of its own with a copy of the files of
+that moment; the other run does not change. The new runs keep what the other run was started with, but ask the models that
+the settings name now. --set writes variables first: x=text or x:=json for $vars.x, or a whole path such as $vars.a.b or
+$tmp.c. Actions that the new runs ask for need decisions of their own. The budget for models that was used up to the moment
+counts in each new run, too.
 
-Hosts whose sprites cannot be copied refuse with 8.
+If the host cannot copy sprites, the command ends with 8.
 ` + cli.ExitCodes,
 		Example: "  lattice fork run_0123 --at edit\n  lattice fork run_0123 --at edit --set 'model=large' -n 3 --detach",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if at == "" {
-				return cli.UsageErrorf("--at names the node to go on from; lattice rewind lists them")
+				return cli.UsageErrorf("name the node to continue from with --at; lattice rewind lists the nodes")
 			}
 			req := api.ForkRequest{At: at, N: n, Detach: o.Detach}
 			var err error
@@ -44,9 +45,9 @@ Hosts whose sprites cannot be copied refuse with 8.
 		},
 	}
 	o.AddFlags(cmd, env)
-	cmd.Flags().StringVar(&at, "at", "", "the `NODE` to go on from, or NODE#N for its N-th time")
-	cmd.Flags().StringArrayVar(&sets, "set", nil, "write a variable first: `x=text` or x:=json")
-	cmd.Flags().IntVarP(&n, "number", "n", 1, "how many copies")
+	cmd.Flags().StringVar(&at, "at", "", "the `NODE` to continue from, or NODE#N for its N-th time")
+	cmd.Flags().StringArrayVar(&sets, "set", nil, "set a variable first: `x=text` or x:=json")
+	cmd.Flags().IntVarP(&n, "number", "n", 1, "how many runs to start")
 	_ = cmd.RegisterFlagCompletionFunc("at", complete.Moments(env))
 	return cmd
 }
@@ -71,7 +72,7 @@ func runFork(ctx context.Context, env *setup.Env, o follow.Options, run string, 
 	}
 	var first error
 	for _, view := range views {
-		fmt.Fprintf(env.Err, "%s goes on from %s\n", view.RunID, view.ForkedFrom)
+		fmt.Fprintf(env.Err, "%s continues from %s\n", view.RunID, view.ForkedFrom)
 	}
 	for _, view := range views {
 		if o.Detach {

@@ -21,7 +21,7 @@ import (
 
 func newReplayCmd(env *setup.Env) *cobra.Command {
 	var from string
-	cmd := connect.NewQueryCmd(env, "replay [RUN]", "Tell a run again by its journal alone, and say whether it comes out the same",
+	cmd := connect.NewQueryCmd(env, "replay [RUN]", "Replay a run from its journal alone, and compare the result",
 		"  lattice replay run_0123\n  lattice events run_0123 --journal >run.jsonl\n  lattice replay run_0123 --from run.jsonl", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
 			var journal []lattice.Entry
@@ -40,14 +40,14 @@ func newReplayCmd(env *setup.Env) *cobra.Command {
 			}
 			return printReplay(env.Console, out)
 		})
-	cmd.Long = `Tell a run again by its journal alone: every fact is given to the program once more, and each step must begin the same
-nodes, make the same calls and lead to the same state, byte for byte. Nothing is called, asked or written. The first
-difference is named: a changed input, result, edge, digest or program; an entry that is missing, too many or out of order.
+	cmd.Long = `Replay a run from its journal alone: feed every fact to the program again and check that each step starts the same nodes,
+makes the same calls and leads to the same state, byte for byte. Nothing is called, asked or written. The command names the
+first difference: a changed input, result, edge, digest or program, or an entry that is missing, extra or out of order.
 
---from reads another journal than the stored one, as lattice events --journal prints it, and holds it against the run's
-program and end. Exits with 1 when the run comes out otherwise.
+--from reads a journal as lattice events --journal prints it, instead of the stored one, and compares it with the run's
+program and end. The command ends with 1 if the result differs.
 ` + cli.ExitCodes
-	cmd.Flags().StringVar(&from, "from", "", "a journal `FILE` instead of the stored one (- is standard input)")
+	cmd.Flags().StringVar(&from, "from", "", "replay the journal in `FILE` instead of the stored one; - is standard input")
 	return cmd
 }
 
@@ -68,7 +68,7 @@ func readJournal(data []byte) ([]lattice.Entry, error) {
 		case errors.Is(err, io.EOF):
 			return journal, nil
 		case err != nil:
-			return nil, fault.BadInput("journal_unreadable", "read journal behind %d entries: %v", len(journal), err).WithHint("lattice events RUN --journal prints one")
+			return nil, fault.BadInput("journal_unreadable", "read journal after %d entries: %v", len(journal), err).WithHint("lattice events RUN --journal prints one")
 		case e.Kind == lattice.EntryFact:
 			journal = append(journal, e)
 		}
@@ -98,7 +98,7 @@ func printReplay(console *cli.Console, r api.Replay) error {
 			where += " at node " + x.Node
 		}
 	}
-	text := fmt.Sprintf("%s does not come out the same: %s, %s: %s", r.RunID, where, r.Diverged.What, r.Diverged.Message)
+	text := fmt.Sprintf("the replay of %s differs: %s, %s: %s", r.RunID, where, r.Diverged.What, r.Diverged.Message)
 	if r.Diverged.Want != "" || r.Diverged.Got != "" {
 		text += fmt.Sprintf(" (journal: %s; program: %s)", short([]byte(r.Diverged.Want)), short([]byte(r.Diverged.Got)))
 	}

@@ -23,19 +23,19 @@ func newRewindCmd(env *setup.Env) *cobra.Command {
 	var across bool
 	cmd := &cobra.Command{
 		Use:   "rewind [RUN] --to NODE",
-		Short: "Take a run back to where a node began, with its files, and go on from there",
-		Long: `Take a run back to where a node began: its variables are again what they were, the sprite's files are put back to the
-checkpoint of that moment, and the run goes on from there. NODE#2 is the second time that the node began; NODE alone is
-the last. Without --to the moments are listed, and for those that cannot be gone back to the reason. Their files are at a
-checkpoint, or "unchanged": in the sprite, as the run left them and with whatever a person wrote there since.
+		Short: "Take a run back to where a node began, with its files, and continue from there",
+		Long: `Take a run back to where a node began: restore its variables, and the sprite's files from the checkpoint of that moment, and
+continue from there. NODE#2 is the second time that the node began; NODE alone is the last time. Without --to, the command
+lists the moments, and for those that the run cannot go back to, the reason. The files of a moment are in a checkpoint, or
+"unchanged": in the sprite, as the run left them, with everything that a person wrote there since.
 
 The run keeps what it was started with, but asks the models that the settings name now.
 
-Nothing is deleted: the journal keeps what the run did and records that it went back; events since are superseded. What was
-done outside of the sprite (a push, a pull request) is not undone, so going back behind it is refused (7) unless
---across-effects says that this is meant. Then what stays is listed, and a run that pushed to its own branch lattice/RUN
-pushes to lattice/RUN-2 from now on: nothing that was pushed is ever replaced. Of a branch that the flow names itself the
-second push is refused (not_fast_forward) until somebody deletes or merges it; lattice rewind --to the push tries again.
+Nothing is deleted: the journal keeps what the run did and records that it went back; later events are superseded. Effects
+outside of the sprite, such as a push or a pull request, are not undone. Going back behind one is refused (7) unless you
+give --across-effects; the command then lists the effects that remain. After that, a run that pushed to its own branch
+lattice/RUN pushes to lattice/RUN-2: what was pushed is never replaced. If the flow names the branch itself, the second push
+is refused (not_fast_forward) until someone deletes or merges the branch; rewind to the push to try again.
 ` + cli.ExitCodes,
 		Example: "  lattice rewind run_0123\n  lattice rewind run_0123 --to edit\n  lattice rewind run_0123 --to edit#2 --across-effects",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
@@ -60,7 +60,7 @@ second push is refused (not_fast_forward) until somebody deletes or merges it; l
 	}
 	o.AddFlags(cmd, env)
 	cmd.Flags().StringVar(&to, "to", "", "the `NODE` to go back to, or NODE#N for its N-th time")
-	cmd.Flags().BoolVar(&across, "across-effects", false, "also go back behind what was done outside of the sprite")
+	cmd.Flags().BoolVar(&across, "across-effects", false, "also go back behind effects outside of the sprite")
 	_ = cmd.RegisterFlagCompletionFunc("to", complete.Moments(env))
 	return cmd
 }
@@ -92,7 +92,7 @@ func listMoments(ctx context.Context, env *setup.Env, run string) error {
 		}
 		note := m.Why
 		if note == "" && len(m.Effects) > 0 {
-			note = "done outside since: " + strings.Join(m.Effects, ", ")
+			note = "later effects outside: " + strings.Join(m.Effects, ", ")
 		}
 		fmt.Fprintf(w, "%s#%d\t%s\t%s\t%s\n", m.Node, m.Visit, m.At.Local().Format(time.DateTime), files, cli.Clean(note))
 	}

@@ -21,7 +21,7 @@ func assignments(sets []string) ([]lattice.Assignment, error) {
 			name = "$vars." + name
 		}
 		if slices.ContainsFunc(out[:i], func(a lattice.Assignment) bool { return a.Path == name }) {
-			return nil, fault.BadInput("key_duplicate", "%s is set twice", name).WithHint("keep one of the two --set")
+			return nil, fault.BadInput("key_duplicate", "%s is set twice", name).WithHint("keep one of the two --set flags")
 		}
 		out[i] = lattice.Assignment{Path: name, Value: value}
 	}
