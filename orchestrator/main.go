@@ -1,6 +1,6 @@
 // Command lattice composes skills into flows, runs them in sprites, pauses for people and acts for sprites outside.
 //
-// The actors, and who speaks to whom:
+// The actors, and their connections:
 //
 //	command ──HTTP over lattice.sock──▶ leader ──▶ engine.Runner ──▶ session ──Sprites API──▶ embedded host │ remote
 //	                                      │             │                                          │
@@ -39,7 +39,7 @@ func main() {
 	os.Exit(code)
 }
 
-// newEnv reads what this process was started with.
+// newEnv reads the environment of this process.
 func newEnv() *setup.Env {
 	exe, _ := os.Executable() // without it the first sandbox says so
 	return setup.New(&cli.Console{
@@ -50,8 +50,8 @@ func newEnv() *setup.Env {
 }
 
 // untilSignal returns a context that ends with the first SIGINT or SIGTERM. A second one ends the process at once, which is
-// for what cannot be called off, such as reading a backup from a terminal. So does time: whatever hangs, the process ends
-// within endWithin, and what it was doing can be resumed as after kill -9.
+// for what cannot be called off, such as reading a backup from a terminal. So does time: the process ends within
+// cli.EndWithin even if something hangs, and its runs can be resumed as after kill -9.
 func untilSignal(env *setup.Env) (ctx context.Context, stop func()) {
 	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, func() {
@@ -64,7 +64,7 @@ func untilSignal(env *setup.Env) (ctx context.Context, stop func()) {
 	return ctx, stop
 }
 
-// writeStacks writes down where each goroutine hangs, for who looks for the reason, and says where.
+// writeStacks writes the stacks of all goroutines to a file, and returns a clause that names it.
 func writeStacks(env *setup.Env) string {
 	if env.Home == "" {
 		return ""

@@ -58,7 +58,7 @@ environment, the environment overrides settings, and settings override defaults:
 	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON for machines")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
 		err := env.LoadSettings()
-		if completing(c) || !usesSettings(c) { // a shell that completes has nowhere to show what is wrong with them
+		if completing(c) || !usesSettings(c) { // a shell that completes cannot show errors of the settings
 			return nil
 		}
 		return err
@@ -72,7 +72,7 @@ environment, the environment overrides settings, and settings override defaults:
 	addGroup(root, "sprites", "Work with sprites:", sprite.New(env), image.New(env))
 	addGroup(root, "keep", "Look after lattice:", keep.Commands(env)...)
 	root.SetHelpCommandGroupID("keep")
-	for name, others := range map[string][]string{ // what people who know other programs type
+	for name, others := range map[string][]string{ // names of other programs
 		"approve": {"accept", "ok", "yes"}, "reject": {"deny", "refuse", "no"}, "runs": {"ls", "list", "ps", "history"}, "show": {"status", "describe", "get"},
 		"logs": {"log", "tail"}, "cancel": {"abort", "kill", "stop"}, "resume": {"continue", "start"}, "sprite": {"sandbox"}, "doctor": {"check"},
 	} {

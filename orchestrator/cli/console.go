@@ -1,5 +1,5 @@
-// Package cli is what the commands of lattice have in common towards people, scripts and shells: the console with its
-// terminal, colours, pager and JSON, what becomes of errors and exit codes, and how text from sprites is made harmless.
+// Package cli holds the parts of commands that face people, scripts and shells: the console with its
+// terminal, pager and JSON, errors and their exit codes, and sanitizing of text from sprites.
 //
 // Begin with Console. The package knows neither the leader nor sprites.
 package cli

@@ -37,7 +37,7 @@ func (e *Deadline) run() {
 	}
 }
 
-// Pause stops the time until resume is called: signals are somebody else's meanwhile.
+// Pause stops the time until resume is called, because signals go to a command in a sprite.
 func (e *Deadline) Pause() (resume func()) {
 	change := func(by int) {
 		e.mu.Lock()

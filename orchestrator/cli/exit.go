@@ -68,7 +68,7 @@ func (c *Console) Report(ctx context.Context, err error) int {
 		_ = NewEncoder(c.Err).Encode(p) // nowhere left to report to
 		return code
 	}
-	words := Sanitize(c.Err) // a sprite may have chosen some of them: names of files, what its host says of it
+	words := Sanitize(c.Err) // a sprite may have chosen some of them, such as names of files
 	if errors.As(err, &p) {
 		fmt.Fprintf(words, "lattice: %s\n", strings.TrimRight(err.Error(), "\n"))
 		if p.Fault.Hint != "" {
@@ -83,7 +83,7 @@ func (c *Console) Report(ctx context.Context, err error) int {
 // errUsage marks errors of the command line itself.
 var errUsage = errors.New("usage")
 
-// seeHelp ends what people are told of a wrong command line.
+// seeHelp ends the error of a wrong command line.
 const seeHelp = "; see --help"
 
 type UsageError struct{ err error }

@@ -17,7 +17,7 @@ import (
 const maxInput = 8 << 20
 
 // ReadNamed reads a file that a person named, or standard input for "-": all of it, or one byte more than limit, so that
-// what is longer is refused by whoever judges it.
+// the caller can refuse a longer one.
 //
 // A read from a terminal or a FIFO cannot be called off. While one goes on, nothing has begun that would have to be put
 // in order, so the end of ctx ends the process there and then.
@@ -47,7 +47,7 @@ func (c *Console) ReadInputFile(ctx context.Context, path string) ([]byte, error
 	return data, nil
 }
 
-// OnlyOnce refuses JSON in which an object has the same member twice: which of the two counts nobody can know.
+// OnlyOnce refuses JSON in which an object has the same member twice: it does not say which of the two counts.
 func OnlyOnce(what string, data []byte) error {
 	twice := ir.Duplicates(data)
 	if len(twice) == 0 {

@@ -17,7 +17,7 @@ func (c *Console) PrintJSON(v any) error {
 	return NewEncoder(c.Out).Encode(v)
 }
 
-// NewEncoder writes JSON for people and machines: values stay the same, and a terminal does nothing of what is in them.
+// NewEncoder returns an encoder of JSON for people and machines: the values are the same, but cannot control a terminal.
 func NewEncoder(w io.Writer) *json.Encoder {
 	enc := json.NewEncoder(Escape(w))
 	enc.SetEscapeHTML(false)
@@ -27,7 +27,7 @@ func NewEncoder(w io.Writer) *json.Encoder {
 // Escape returns a writer of JSON to w.
 func Escape(w io.Writer) io.Writer { return escaper{w} }
 
-// escaper writes what a terminal would act on as JSON's own escapes. JSON escapes the control characters of ASCII by
+// escaper writes the characters that control a terminal as escapes of JSON. JSON escapes the control characters of ASCII by
 // itself; there remain U+007F to U+009F and those that turn the direction of text.
 type escaper struct{ w io.Writer }
 

@@ -23,7 +23,7 @@ func (c *Console) Page(text string) error {
 	cmd := exec.Command("/bin/sh", "-c", pager)
 	cmd.Env = c.Environ
 	if c.Getenv("LESS") == "" {
-		cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "LESS=FRX") // what fits a screen needs no key
+		cmd.Env = append(cmd.Env[:len(cmd.Env):len(cmd.Env)], "LESS=FRX") // text that fits a screen needs no key
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), c.Out, c.Err
 	if err := cmd.Run(); err != nil {

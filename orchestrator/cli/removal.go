@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// removal says what became of one thing that was to be removed.
+// removal is the result of removing one thing.
 type removal struct {
 	Name    string          `json:"name"`
 	Removed bool            `json:"removed"`

@@ -18,7 +18,7 @@ type Signals struct {
 const patience = 3
 
 // ForwardSignals sends interrupts, terminations and hangups to a command. giveUp is called when it ignores them; and a
-// while after a hangup or termination when it has a terminal, because nobody is there to see it any more.
+// while after a hangup or termination when it has a terminal, because no one is there to see it any more.
 func ForwardSignals(tty bool, giveUp func()) Signals {
 	known := map[os.Signal]string{os.Interrupt: "INT", syscall.SIGTERM: "TERM", syscall.SIGHUP: "HUP"}
 	came, names, done := make(chan os.Signal, patience), make(chan string, patience), make(chan struct{})

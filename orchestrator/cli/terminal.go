@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// SanitizeTerminal is w for what a sprite says of its own accord: a terminal gets no control characters of it.
+// SanitizeTerminal returns a writer to w for text of a sprite, without control characters if w is a terminal.
 func SanitizeTerminal(w io.Writer) io.Writer {
 	if IsTerminal(w) {
 		return Sanitize(w)
@@ -70,7 +70,7 @@ func TakeOver(in *os.File, warn io.Writer) (*Terminal, error) {
 				continue
 			}
 			select {
-			case <-t.Resizes: // a size that nobody took is out of date
+			case <-t.Resizes: // a size that was not read is out of date
 			default:
 			}
 			select {
@@ -83,7 +83,7 @@ func TakeOver(in *os.File, warn io.Writer) (*Terminal, error) {
 	return t, nil
 }
 
-// EscapeReader reads what a person types and looks for the escape character at the beginning of a line, as ssh does.
+// EscapeReader reads the keys of a person and looks for the escape character at the beginning of a line, as ssh does.
 type EscapeReader struct {
 	In     io.Reader
 	Char   byte

@@ -123,7 +123,7 @@ func acts(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// Harmless writes what a terminal would act on as JSON's own escapes; the value stays the same.
+// Harmless writes the characters that control a terminal as escapes of JSON; the JSON value stays the same.
 func Harmless(text string) string {
 	if !strings.ContainsFunc(text, acts) {
 		return text

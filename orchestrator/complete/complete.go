@@ -19,7 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
 
-// Timeout bounds what a person who pressed Tab waits for.
+// Timeout bounds the wait of a person who pressed Tab.
 const Timeout = 2 * time.Second
 
 // peeked is how many of the newest runs are offered.
@@ -113,7 +113,7 @@ func Waits(env *setup.Env) cobra.CompletionFunc {
 	}
 }
 
-// Answers offers the run first, then what its wait expects.
+// Answers offers the run first, then the inputs that its wait expects.
 func Answers(env *setup.Env) cobra.CompletionFunc {
 	runs := Runs(env, IsWaiting)
 	return func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
@@ -137,10 +137,10 @@ func Answers(env *setup.Env) cobra.CompletionFunc {
 	}
 }
 
-// Describe is a completion with its description, free of what a terminal or a shell would take for itself.
+// Describe returns a completion with its description, without characters that control a terminal or a shell.
 func Describe(value, text string) string { return cli.Clean(value) + "\t" + cli.Clean(text) }
 
-// Without leaves out of what is offered what the command line has already.
+// Without leaves out the completions that the command line has already.
 func Without(list []string) func(offered []string, how cobra.ShellCompDirective) ([]string, cobra.ShellCompDirective) {
 	return func(offered []string, how cobra.ShellCompDirective) ([]string, cobra.ShellCompDirective) {
 		return slices.DeleteFunc(offered, func(line string) bool {

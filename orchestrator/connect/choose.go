@@ -16,7 +16,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// ChooseRun is the run that a decision is about. A person who names none means the one that waits; of several, the one
+// ChooseRun returns the run that a decision is about. Without a name it is the only one that waits; of several, the one
 // that waits with the repository of the current folder. A decision is never about a guess: otherwise they are listed.
 // With running, a run that goes on will do where none waits.
 func ChooseRun(ctx context.Context, c *Conn, run string, running bool) (api.RunView, error) {
@@ -96,7 +96,7 @@ func (p checkout) holds(repo string) bool {
 	return strings.HasPrefix(p.dir+"/", below) || p.origin != "" && plainURL(repo) == p.origin
 }
 
-// WithoutRun says in the help of commands that decide what they do without a run.
+// WithoutRun is the part of the help of deciding commands about a missing RUN.
 const WithoutRun = `
 Without RUN, the command takes the only run that waits or, if several wait, the one that works on the repository of the
 current folder. Otherwise it lists the runs and ends with 2.

@@ -38,7 +38,7 @@ type Options struct {
 	Network   equip.NetworkOptions
 }
 
-// Conn is a command's connection to the leader, which may be this very process: whoever gets the lock leads.
+// Conn is a command's connection to the leader, which may be this process itself: the holder of the lock leads.
 type Conn struct {
 	*api.Client
 	Env     *setup.Env
@@ -66,7 +66,7 @@ type leadership struct {
 // connectWait bounds how long a command waits for a leader that starts or ends.
 const connectWait = 15 * time.Second
 
-// Dial leads when nobody does, else dials the leader.
+// Dial connects to the leader. If there is none, this process becomes it.
 func Dial(ctx context.Context, env *setup.Env, o Options) (*Conn, error) {
 	home := home.Home(env.Home)
 	c := &Conn{Env: env, o: o, Socket: home.Socket()}
@@ -104,7 +104,7 @@ func (c *Conn) Establish(ctx context.Context) error {
 	return nil
 }
 
-// driveOn goes on with a run that nobody follows.
+// driveOn continues a run that no command follows.
 func (c *Conn) driveOn(ctx context.Context, r api.HandedRun) error {
 	req := api.DriveRequest{Values: r.Values, Detach: true}
 	if c.Leading != nil {
@@ -158,7 +158,7 @@ func (c *Conn) find(ctx context.Context) error {
 	}
 }
 
-// takeLead leads, or has a background process lead, if nobody does.
+// takeLead leads, or starts a background process that leads, if there is no leader.
 func (c *Conn) takeLead(ctx context.Context) (bool, error) {
 	lock, err := home.Home(c.Env.Home).Acquire()
 	switch {
@@ -205,7 +205,7 @@ func (c *Conn) tooOld(h api.Hello) error {
 // handoverWait is how long a command waits for an older leader that has to finish something first.
 const handoverWait = 30 * time.Second
 
-// askForLead has an older leader hand over. It puts down each run when what it has begun is over, and gives up its lock.
+// askForLead asks an older leader to hand over. It finishes the current step of each run, and releases its lock.
 func (c *Conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) error {
 	req := api.HandoverRequest{API: c.Env.API, Version: c.Env.Version, PID: os.Getpid(), WaitS: handoverWait.Seconds()}
 	if c.o.Serve {
@@ -394,7 +394,7 @@ func (c *Conn) leave(left []api.HandedRun) {
 	}
 }
 
-// Warn says what is missing of the sandbox, before anything runs in one.
+// Warn prints which protection the sandbox lacks, before anything runs in it.
 func (c *Conn) Warn(ctx context.Context) error {
 	hello, err := c.Hello(ctx)
 	if err != nil {

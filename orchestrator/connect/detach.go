@@ -33,7 +33,7 @@ func idleTime(env *setup.Env) time.Duration {
 	return cmp.Or(time.Duration(env.Settings.Serve.Idle), defaultIdle)
 }
 
-// startLeader starts lattice serve in the background and waits until it leads. It is no error when another process was
+// startLeader starts lattice serve in the background and waits until it leads. It is not an error when another process was
 // faster to lead.
 func startLeader(ctx context.Context, env *setup.Env) error {
 	logs := home.Home(env.Home).Logs()
@@ -101,7 +101,7 @@ func fileSize(path string) int64 {
 	return info.Size()
 }
 
-// tailOf is what was written to a log after a position, shortened.
+// tailOf returns the text of a log after a position, shortened.
 func tailOf(path string, from int64) string {
 	f, err := os.Open(path)
 	if err != nil {

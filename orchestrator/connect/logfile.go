@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// MaxServeLog bounds a leader's log file, in bytes; one older file of the same size is kept beside it.
+// MaxServeLog bounds a leader's log file, in bytes; one older file of the same size is kept next to it.
 const MaxServeLog = 8 << 20
 
-// LogFile appends to a bounded file. Logs are never a reason to stop anything: what cannot be written is dropped, and
+// LogFile appends to a bounded file. Logs are never a reason to stop anything: a line that cannot be written is dropped, and
 // writing starts again when there is room.
 type LogFile struct {
 	Path string

@@ -29,7 +29,7 @@ func NewSpriteCmd(env *setup.Env, use, short, example string, n int, do func(con
 	return cmd
 }
 
-// lasting marks commands of spriteCmd that are about what lasts no longer than the host.
+// lasting marks commands of NewSpriteCmd whose effect ends with the host.
 const lasting = "lasting"
 
 func MarkLasting(cmd *cobra.Command) *cobra.Command {
@@ -37,7 +37,7 @@ func MarkLasting(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// WarnOfEnding says what becomes of it where this process is the host.
+// WarnOfEnding warns that the effect of the command ends with this process, which is the host.
 func WarnOfEnding(console *cli.Console) {
 	fmt.Fprintln(console.Err, "lattice: no leader is running: processes, services and records of sprites end with this command\n  try: keep lattice serve running in another terminal")
 }

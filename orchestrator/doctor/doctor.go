@@ -2,7 +2,7 @@
 // looks at one thing and returns checks, and never lets one of them hang or end the rest. The judges (Disk, Git, Kernel …)
 // are pure: they are given what a probe has found out, and say whether that is well, and what to do if it is not.
 //
-// The package looks at nothing itself; that is for whoever makes the probes.
+// judge.go only judges; the probes, which look at the machine, are in the other files.
 package doctor
 
 import (

@@ -78,7 +78,7 @@ func atLeast(major, minor, wantMajor, wantMinor int) bool {
 	return major > wantMajor || major == wantMajor && minor >= wantMinor
 }
 
-// Git judges what `git version` printed.
+// Git judges the output of `git version`.
 func Git(path, printed string) Check {
 	c := Check{Name: "git", Status: OK, Detail: strings.TrimSpace(printed) + " (" + path + ")"}
 	major, minor, ok := parseVersion(printed)
@@ -101,12 +101,12 @@ func Kernel(system, release, machine string) Check {
 	return c
 }
 
-// Program is what is known about a program, here and in a sprite.
+// Program holds the findings about a program, here and in a sprite.
 type Program struct {
 	Kind string // "agent" or "tool"
 	Name string
 	Path string // here
-	Note string // what is special about it
+	Note string // a peculiarity
 	// Inside is where a sprite finds it, "" when it does not; Said is the first line that it printed there, Exit its code.
 	Inside, Said string
 	Exit         int

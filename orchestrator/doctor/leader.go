@@ -16,13 +16,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
-// helloWait bounds how long a leader may take to say who it is.
+// helloWait bounds the wait for the answer of a leader.
 const helloWait = 3 * time.Second
 
 // storeLimit bounds the look at the leader and through the whole store.
 const storeLimit = time.Minute
 
-// lookAtLeader says who leads. While nobody does, it holds the lock for the moment in which it looks into the store, so
+// lookAtLeader checks the leader. Without one, it holds the lock for the moment in which it looks into the store, so
 // that no leader finds the store taken.
 func lookAtLeader(ctx context.Context, env *setup.Env) []Check {
 	dir := home.Home(env.Home)

@@ -24,8 +24,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// This file looks at the machine around lattice; package doctor judges what is found.
-
 func check(name string, status Status, remedy, format string, args ...any) Check {
 	return Check{Name: name, Status: status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
 }
@@ -59,7 +57,7 @@ func lookAtState(_ context.Context, env *setup.Env) []Check {
 	})}
 }
 
-// tryWriting does what durable records need: a write, an fsync of the file, a rename, an fsync of the folder.
+// tryWriting tries the steps of a durable write: a write, an fsync of the file, a rename, an fsync of the folder.
 func tryWriting(dir string) error {
 	f, err := os.CreateTemp(dir, ".doctor-")
 	if err != nil {

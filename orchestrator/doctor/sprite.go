@@ -39,7 +39,7 @@ var toolNames = []string{"go", "node", "npm", "python3", "uv", "cargo", "rustc",
 // versionFlag is how a program is asked for its version; others take --version.
 var versionFlag = map[string]string{"go": "version", "java": "-version"}
 
-// lookIntoSprites says what keeps sprites apart and which programs they can use, by trying both in throw-away sprites: of
+// lookIntoSprites checks the isolation of sprites and the programs that they can use, by trying both in temporary sprites: of
 // the leader, when one leads, else of a host that is gone afterwards.
 func lookIntoSprites(ctx context.Context, env *setup.Env, shown []string) []Check {
 	if env.RemoteSprites() != nil {
@@ -74,7 +74,7 @@ func lookAtNamespaces(env *setup.Env) Check {
 	return check("namespaces", OK, "", "user, mount, process, IPC and host name namespaces work; what runs in a sprite has no privilege")
 }
 
-// shownPath says what a --tool brings.
+// shownPath checks the path of a --tool.
 func shownPath(path string, all []string) Check {
 	for _, link := range toolchain.Dangling(all) {
 		if strings.HasPrefix(link, path+"/") {
@@ -151,7 +151,7 @@ func (t trial) isolation(wanted settings.Isolation, noRoot bool) Check {
 	return c
 }
 
-// bounds says what a new sprite reaches, and what it may use of this machine.
+// bounds checks the network and the limits of a new sprite.
 func (t trial) bounds(ctx context.Context) (checks []Check) {
 	err := t.with(ctx, nil, func(name string) error {
 		s, err := t.client.Get(ctx, name)
@@ -337,7 +337,7 @@ func (t trial) version(ctx context.Context, sprite, name string) (where, said st
 	return where, cli.Clean(said), exit, nil
 }
 
-// limitedText keeps the beginning of what a program prints.
+// limitedText keeps the beginning of the output of a program.
 type limitedText struct{ strings.Builder }
 
 func (l *limitedText) Write(p []byte) (int, error) {

@@ -36,8 +36,8 @@ func ImageOfSprite(image, sprite string) error {
 	return fault.BadInput("image_of_sprite", "--image takes effect when a sprite is created, and %s already exists", sprite).WithHint("leave out --sprite, or create another sprite: lattice sprite create NAME --image %s", image)
 }
 
-// FindStartImage finds what a new sprite starts from, by --image or the settings. A path is imported first, which is told on
-// terminals. It returns what to ask the host for: a digest, sprites.NoImage, or "" where nobody said anything.
+// FindStartImage returns the image that a new sprite starts from, by --image or the settings: a digest, sprites.NoImage, or
+// "" where neither names one. A path is imported first, and terminals show the progress.
 func FindStartImage(ctx context.Context, env *setup.Env, c *sprites.Client, said string) (string, error) {
 	if env.RemoteSprites() != nil {
 		if said == "" {
@@ -66,12 +66,12 @@ func FindStartImage(ctx context.Context, env *setup.Env, c *sprites.Client, said
 	return img.Digest, ExplainImage(err)
 }
 
-// LooksLikePath reports whether a person who writes ref means a path, whatever images are called.
+// LooksLikePath reports whether ref is written as a path rather than as the name of an image.
 func LooksLikePath(ref string) bool {
 	return filepath.IsAbs(ref) || strings.HasPrefix(ref, ".") || strings.ContainsRune(ref, filepath.Separator)
 }
 
-// ExplainImage gives what the host says of images its exit code.
+// ExplainImage gives errors of the host about images their exit codes.
 func ExplainImage(err error) error {
 	var answer *sprites.APIError
 	if !errors.As(err, &answer) {
@@ -127,7 +127,7 @@ func CompleteImages(env *setup.Env) cobra.CompletionFunc {
 	}
 }
 
-// ImagePath is what a person means by an image that is to be imported: a path, made absolute.
+// ImagePath returns the absolute path of an image to import.
 func ImagePath(ref string) (string, error) {
 	path, _, _ := strings.Cut(ref, "#")
 	if _, err := os.Stat(ref); err != nil {

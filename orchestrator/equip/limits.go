@@ -22,7 +22,7 @@ type LimitOptions struct {
 	Least  level
 }
 
-// AddFlags adds the flags; whose is what they bound.
+// AddFlags adds the flags; whose begins their sentences, such as "the new sprite's".
 func (o *LimitOptions) AddFlags(cmd *cobra.Command, whose string) {
 	cmd.Flags().Var(&o.memory, "memory", whose+" memory, such as 512M or 2G (default: three quarters of this machine's)")
 	cmd.Flags().IntVar(&o.cpus, "cpus", 0, whose+" share of the processors, in processors (default: as much as others leave)")
@@ -38,7 +38,7 @@ func (o *LimitOptions) Check() error {
 	return nil
 }
 
-// Config is what a new sprite asks for, nil for nothing.
+// Config returns the limits as a request for a new sprite, nil for none.
 func (o *LimitOptions) Config() *sprites.Config {
 	c := sprites.Config{RAMMB: int((o.memory + 1<<20 - 1) >> 20), CPUs: o.cpus, Pids: o.pids}
 	if c == (sprites.Config{}) {
@@ -47,12 +47,12 @@ func (o *LimitOptions) Config() *sprites.Config {
 	return &c
 }
 
-// Limits are what a host gives each sprite.
+// Limits returns the limits that a host gives each sprite.
 func (o *LimitOptions) Limits() sandbox.Limits {
 	return sandbox.Limits{Pids: o.pids, MemoryBytes: int64(o.memory), CPUs: float64(o.cpus)}
 }
 
-// WithSettings has the settings bound what no flag does.
+// WithSettings takes the limits that no flag sets from the settings.
 func (o *LimitOptions) WithSettings(s settings.Settings) {
 	o.memory = cmp.Or(o.memory, byteSize(s.Limits.Memory))
 	o.cpus = cmp.Or(o.cpus, s.Limits.CPUs)
@@ -103,7 +103,7 @@ func (b *byteSize) String() string {
 
 func (b *byteSize) Set(text string) error { return (*settings.Size)(b).UnmarshalText([]byte(text)) }
 
-// DescribeLimits is what a sprite may use and what keeps it to that, for people.
+// DescribeLimits returns a sprite's limits, and the mechanisms that enforce them, as text.
 func DescribeLimits(all []sprites.Limit) string {
 	var parts []string
 	for _, l := range all {
@@ -123,7 +123,7 @@ func DescribeLimits(all []sprites.Limit) string {
 	return strings.Join(parts, ", ")
 }
 
-// DescribeNetwork is the name of a sprite's network policy and what it is worth.
+// DescribeNetwork returns the name of a sprite's network policy, and how it is enforced.
 func DescribeNetwork(s sprites.Sprite) string {
 	if s.Network == nil {
 		return ""

@@ -1,5 +1,5 @@
-// Package equip decides what a new sprite is given: image, tools of this machine, skills, network and limits. Each has its
-// flags, its settings and its rules for what is refused.
+// Package equip decides what a new sprite gets: image, tools of this machine, skills, network and limits. Each has its flags,
+// its settings, and rules for combinations that are refused.
 package equip
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Options are the flags that say what a new sprite reaches, and which skills it has.
+// Options are the flags for the network and the skills of a new sprite.
 type Options struct {
 	Network   NetworkOptions
 	Spritekit string
@@ -40,7 +40,7 @@ func AddSpritekitFlag(cmd *cobra.Command, path *string, whose string) {
 	cmd.Flags().StringVar(path, "spritekit", "", "`PATH` of the spritekit that "+whose+" gets (default: next to lattice, else on PATH)")
 }
 
-// Check refuses what cannot take effect: on a sprite that is there already, and for sprites of a remote service, which are
+// Check refuses flags that cannot take effect: on an existing sprite, and for sprites of a remote service, which are
 // given a spritekit all the same.
 func (o *Options) Check(env *setup.Env, sprite string) error {
 	if _, err := BuildNetwork(env, o.Network); err != nil {
@@ -91,7 +91,7 @@ func (o *Options) HostPorts(ctx context.Context, env *setup.Env) []uint16 {
 	return ports
 }
 
-// ChooseReach is what a new sprite reaches that keeps it: by flags, by what lattice serve was told, by the settings. A
+// ChooseReach returns the network that a new sprite keeps: from flags, from those of lattice serve, or from the settings. A
 // "" and a nil leave it to the host.
 func ChooseReach(ctx context.Context, env *setup.Env, o NetworkOptions) (preset string, ports []uint16) {
 	if env.RemoteSprites() != nil {
@@ -101,7 +101,7 @@ func ChooseReach(ctx context.Context, env *setup.Env, o NetworkOptions) (preset 
 	defer client.Close()
 	told, err := client.Hello(ctx)
 	if err != nil {
-		told = api.Hello{} // what follows fails for the same reason, and says so
+		told = api.Hello{} // the next request fails for the same reason, and reports it
 	}
 	ports = append([]uint16{}, told.HostPorts...)
 	for _, p := range env.Settings.HostPorts {
@@ -112,13 +112,13 @@ func ChooseReach(ctx context.Context, env *setup.Env, o NetworkOptions) (preset 
 	return cmp.Or(o.Preset, told.Network, string(env.Settings.Network), string(egress.Defaults)), slices.Compact(ports)
 }
 
-// NetworkOptions are the flags that say what sprites of the embedded host reach.
+// NetworkOptions are the flags for the network of sprites of the embedded host.
 type NetworkOptions struct {
 	Preset    string
 	hostPorts []uint
 }
 
-// AddFlags adds the flags; who says what it is that reaches.
+// AddFlags adds the flags; who completes their sentences, such as "the new sprite reaches".
 func (o *NetworkOptions) AddFlags(cmd *cobra.Command, who string) {
 	cmd.Flags().StringVar(&o.Preset, "network", "", "what "+who+": defaults (registries, forges, models), none or open (default: the setting network, else defaults)")
 	cmd.Flags().UintSliceVar(&o.hostPorts, "host-port", nil, "`PORT` of this machine's loopback interface that it reaches at "+egress.HostName+" (repeatable; adds to the setting host_ports)")
@@ -138,7 +138,7 @@ func completeNetwork(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("network", cobra.FixedCompletions(settings.Networks(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// BuildNetwork is what sprites reach, by flags, settings and the proxy that the environment names.
+// BuildNetwork returns the network of sprites, from flags, settings and the proxy that the environment names.
 func BuildNetwork(env *setup.Env, o NetworkOptions) (host.Network, error) {
 	n := host.Network{Preset: egress.Preset(cmp.Or(o.Preset, string(env.Settings.Network), string(egress.Defaults))), Upstream: egress.Direct()}
 	if !n.Preset.Valid() {

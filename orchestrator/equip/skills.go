@@ -77,7 +77,7 @@ func RefuseNoPermission() error {
 	return fault.BadInput("permission_missing", "--allow names no permission").WithHint("name what the skills may do, such as --allow fs:read; without --allow they get the default (--help)")
 }
 
-// NewEquipment is what remote sprites are given, with a spritekit as told, beside lattice or on PATH.
+// NewEquipment returns the equipment of remote sprites, with the named spritekit, or the one next to lattice or on PATH.
 func NewEquipment(env *setup.Env, c *sprites.Client, spritekit string) skillset.Equipment {
 	return skillset.Equipment{
 		Client: c,

@@ -22,7 +22,7 @@ func AddToolFlag(cmd *cobra.Command, tools *[]string) {
 	cmd.Flags().StringArrayVar(tools, "tool", nil, "let sprites see the program or folder `PATH` of this machine, read-only; repeatable (lattice doctor suggests some)")
 }
 
-// NewMachine is what decides which paths of this machine sprites may see.
+// NewMachine returns the rules about the paths of this machine that sprites may see.
 func NewMachine(env *setup.Env) toolchain.Machine {
 	return toolchain.Machine{Home: env.Getenv("HOME"), State: env.Home, Path: env.Getenv("PATH"), Taken: sandbox.OwnFolders()}
 }
@@ -66,7 +66,7 @@ func CheckSpriteTools(env *setup.Env, paths []string) ([]string, error) {
 	return CheckTools(env, paths)
 }
 
-// CheckTools judges the paths of --tool flags, and warns of programs in them that lead to what sprites do not see.
+// CheckTools checks the paths of --tool flags, and warns of links in them whose targets sprites do not see.
 func CheckTools(env *setup.Env, paths []string) ([]string, error) {
 	var checked []string
 	for _, path := range paths {
@@ -88,7 +88,7 @@ func CheckTools(env *setup.Env, paths []string) ([]string, error) {
 	return checked, nil
 }
 
-// ListRunTools are what a run's sprite keeps seeing, whichever process leads: what every sprite sees now, and what was named.
+// ListRunTools returns the paths that a run's sprite keeps seeing under every leader: those of every sprite, and the named ones.
 func ListRunTools(env *setup.Env, named []string) []string {
 	all := mergeTools(env, env.Paths(env.Settings.Tools), func(error) {}) // the leader warns
 	for _, path := range named {

@@ -24,7 +24,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Run shows a run until nobody drives it, and ends the command as the run ended. What happened up to known is not
+// Run shows a run until it ends or pauses, and ends the command as the run ended. Entries up to known are not
 // printed again. When the leader goes away, this process takes over.
 func Run(ctx context.Context, console *cli.Console, c *connect.Conn, view api.RunView, known lattice.Seq) error {
 	view, err := Watch(ctx, console, c, view, known)
@@ -34,7 +34,7 @@ func Run(ctx context.Context, console *cli.Console, c *connect.Conn, view api.Ru
 	return Conclude(ctx, console, c, view)
 }
 
-// Watch shows a run until nobody drives it, and returns how it is then.
+// Watch shows a run until it ends or pauses, and returns its last state.
 func Watch(ctx context.Context, console *cli.Console, c *connect.Conn, view api.RunView, known lattice.Seq) (api.RunView, error) {
 	p := newProgress(console, view, known)
 	defer p.close()
@@ -113,7 +113,7 @@ func PrintOutputs(console *cli.Console, outputs json.RawMessage) {
 	}
 }
 
-// DescribeWait tells a person what a run waits for, and the next command.
+// DescribeWait prints a wait of a run, and the commands that answer it.
 func DescribeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 	at := w.Node
 	if w.Path != "" {
@@ -214,7 +214,7 @@ func continued(v api.RunView) string {
 	return "; it goes on in " + v.ContinuedIn
 }
 
-// failedExit is the exit code for a run that failed: 1, or what kept a model from being asked.
+// failedExit returns the exit code for a failed run: 1, or that of the reason why a model could not be asked.
 func failedExit(e *api.RunError) int {
 	var data struct {
 		Code string `json:"code"`

@@ -40,7 +40,7 @@ func newProgress(console *cli.Console, v api.RunView, known lattice.Seq) *progre
 	return p
 }
 
-// tick redraws the clock of what runs.
+// tick redraws the clocks of running steps.
 func (p *progress) tick() {
 	t := time.NewTicker(200 * time.Millisecond)
 	defer t.Stop()
@@ -56,7 +56,7 @@ func (p *progress) tick() {
 	}
 }
 
-// line takes what the leader reports.
+// line takes a report of the leader.
 func (p *progress) line(l api.WatchLine) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *progress) line(l api.WatchLine) error {
 	return nil
 }
 
-// print writes a line for each step whose state changed; what is no news is only noted.
+// print writes a line for each step whose state changed; a change that is not new is only noted.
 func (p *progress) print(at time.Time, news bool) {
 	for _, s := range p.steps.All() {
 		if p.shown[s] == s.State {
@@ -100,7 +100,7 @@ func (p *progress) print(at time.Time, news bool) {
 	}
 }
 
-// draw replaces what was drawn before. mu is held.
+// draw replaces the previous picture. mu is held.
 func (p *progress) draw() {
 	if p.closed {
 		return
@@ -141,7 +141,7 @@ func (p *progress) close() {
 	p.ended.Wait()
 }
 
-// quote prints what the agent of a failed run said last: it often knows why. mu is held.
+// quote prints the last words of the agent of a failed run: it often knows why. mu is held.
 func (p *progress) quote() {
 	words := []rune(strings.TrimSpace(p.steps.Words))
 	if len(words) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 )
 
-// agentPreset is what an agent is given when a run names it: variables of this process that are set. The address of a
+// agentPreset lists the variables of this process that an agent gets when a run names it, if they are set. The address of a
 // gateway goes with the key that is meant for it.
 type agentPreset struct {
 	providers []string // reached through the host; their keys stay outside of the sprite
@@ -39,7 +39,7 @@ func agentOf(input json.RawMessage) string {
 	var in struct {
 		Agent any `json:"agent"`
 	}
-	_ = json.Unmarshal(input, &in) // what it is not, the flow refuses
+	_ = json.Unmarshal(input, &in) // the flow refuses other inputs
 	name, _ := in.Agent.(string)
 	return name
 }

@@ -1,5 +1,5 @@
-// Package setup reads what a command of lattice finds around it, once: the environment, the settings, where the state
-// lies, and what they say about models, agents and remote sprites.
+// Package setup reads the environment of a command of lattice, once: variables, settings, the state directory, and the models,
+// agents and remote sprites that they name.
 //
 // Begin with Env, which every command is given. No other package below main reads the environment.
 package setup
@@ -24,7 +24,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Env is what commands are given instead of finding it themselves.
+// Env is the environment of a command, as main has read it.
 type Env struct {
 	*cli.Console
 	Exe      string // this binary, for sandboxes and leaders that it starts
@@ -82,7 +82,7 @@ func buildVersion() string {
 	return strings.TrimPrefix(info.Main.Version, "v")
 }
 
-// explainFullDisk says what to do when there was no space: in the state directory, or where a person had something written.
+// explainFullDisk adds a remedy to an error about a full disk, of the state directory or of another place.
 func explainFullDisk(home string, err error) error {
 	if !errors.Is(err, syscall.ENOSPC) { // it may strike anywhere: a lock file, the socket, the programs that are installed for sprites
 		return err

@@ -51,7 +51,7 @@ func (m Models) Client() (*llm.Client, error) { return m.client(*m.Named, unsent
 // unsent returns no key: no client of the leader has sent one.
 func unsent(string) string { return "" }
 
-// WarnOfChangedModels says which models of a run are not what the settings name now.
+// WarnOfChangedModels prints the classes of a run whose models the settings have changed since it started.
 func WarnOfChangedModels(env *Env, v api.RunView) {
 	if v.StartedWith == nil || v.Status.Ended() {
 		return
@@ -157,7 +157,7 @@ func (m Models) key(class lattice.ModelClass, sent func(name string) string) (st
 	return "", nil
 }
 
-// ModelsHelp is what lattice run and its like say about models.
+// ModelsHelp is the part about models of the help of lattice run and similar commands.
 const ModelsHelp = `
 A flow with LLM nodes asks models by class, such as SMALL_EXEC; the settings say which model that is (lattice doctor shows
 what they name, and what the keys mean is in manifests/schema/config.schema.json):

@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// policyPath returns the path of the server's policy: beside the settings.
+// policyPath returns the path of the server's policy, next to the settings.
 func policyPath(getenv func(string) string) string {
 	path, _ := SettingsPath(getenv)
 	return filepath.Join(filepath.Dir(path), "policy.toml")

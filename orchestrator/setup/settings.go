@@ -24,7 +24,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// SettingsPath is where the settings file lies, and whether somebody named it: then it must be there.
+// SettingsPath returns the path of the settings, and whether a variable names it: then the file must exist.
 func SettingsPath(getenv func(string) string) (path string, named bool) {
 	if path := getenv("LATTICE_CONFIG"); path != "" {
 		return path, true
@@ -69,7 +69,7 @@ func (env *Env) LoadSettings() error {
 	return p
 }
 
-// TakeSettings keeps the settings, with what the environment says instead of them.
+// TakeSettings keeps the settings, overridden by the environment.
 func (env *Env) TakeSettings(s settings.Settings) (err error) {
 	env.Settings = s
 	env.SpritesURL, env.spritesToken, err = env.SpritesAPI()
@@ -155,7 +155,7 @@ func (env *Env) Paths(list []string) []string {
 }
 
 // SpritesAPI is the remote Sprites API that is to be used, "" for the embedded host. A token of the settings goes to the
-// URL that stands beside it and nowhere else.
+// URL next to it and nowhere else.
 func (env *Env) SpritesAPI() (base, token string, err error) {
 	if named := env.Getenv("SPRITES_API_URL"); named != "" {
 		if u, err := url.Parse(named); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -179,7 +179,7 @@ func (env *Env) SpritesAPI() (base, token string, err error) {
 	return s.URL, token, nil
 }
 
-// readToken reads a file that holds one token and that nobody else may read.
+// readToken reads a file that contains one token and that no other user can read.
 func readToken(path string) (string, error) {
 	refuse := func(exit int, format string, a ...any) (string, error) {
 		return "", fault.New(exit, "sprites_token", "%s", fmt.Sprintf("read the token file: "+format, a...)).WithHint("put the token into %s and chmod 600 it", path)

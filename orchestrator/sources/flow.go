@@ -201,7 +201,7 @@ func readSources(env *setup.Env, from Options) (s compile.Sources, err error) {
 	}
 	own := from.templates
 	if dir := env.Expand(env.Settings.Templates); dir != "" {
-		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) { // what is missing shows when it is named
+		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) { // a missing template is reported when a flow names it
 			own = slices.Concat([]string{dir}, own)
 		}
 	}

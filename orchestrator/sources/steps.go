@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Options are what a flow is compiled with, beside what comes with lattice.
+// Options name the files that a flow is compiled with, in addition to those of lattice.
 type Options struct {
 	Skills    []string // folders of skills
 	Steps     []string // folders, or files, of step rules
@@ -32,7 +32,7 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("schemas")
 }
 
-// Help says what the flags of flowSources are for.
+// Help is the part about the flags of Options in the help of commands.
 const Help = `
 Your own skills (--skill), step types (--steps), prompt templates (--templates) and JSON Schemas (--schemas) are files. Every
 command that compiles a flow takes these flags, for workflow graphs, plans and ExecIR; the settings skills, steps, templates
@@ -45,7 +45,7 @@ func AddStepsFlag(cmd *cobra.Command, dirs *[]string) {
 	_ = cmd.MarkFlagDirname("steps")
 }
 
-// readSourceFiles reads the *.json of folders, and single files, by their paths. noun says what they are.
+// readSourceFiles reads the *.json of folders, and single files, by their paths. noun is the name of the flag.
 func readSourceFiles(noun string, dirs []string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, dir := range dirs {

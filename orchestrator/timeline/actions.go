@@ -20,7 +20,7 @@ func DescribeAction(a api.NotedAction) string {
 	return text
 }
 
-// DescribeActions tells a person what skills of a run asked for without waiting, and what to do about it.
+// DescribeActions prints the actions that skills of a run asked for without waiting, and the commands that decide them.
 func DescribeActions(out io.Writer, all []api.NotedAction) {
 	for _, a := range all {
 		fmt.Fprintf(out, "%s asked without waiting: %s: %s\n", a.RunID, a.Status, DescribeAction(a))
@@ -41,7 +41,7 @@ func DescribeActions(out io.Writer, all []api.NotedAction) {
 	}
 }
 
-// RunWithActions is a run with what its skills asked for without waiting.
+// RunWithActions is a run with the actions that its skills asked for without waiting.
 type RunWithActions struct {
 	api.RunView
 	Actions []api.NotedAction `json:"actions,omitempty"`

@@ -14,7 +14,7 @@ import (
 
 // The part of the timeline that knows of MAPs, whose iterations may run at once.
 
-// turn makes the step current whose command a fact answers, and gives it what its call said before that was known.
+// turn makes the step current whose command a fact answers, and gives it the earlier output of its call.
 func (t *Timeline) turn(fact json.RawMessage) {
 	var f struct {
 		CommandID string `json:"command_id"`
@@ -45,7 +45,7 @@ func (t *Timeline) asks(boundary bool) {
 	}
 }
 
-// speaker is the step that a call belongs to; while several run, a place to keep what it says.
+// speaker returns the step that a call belongs to; while several run, a place to keep its output.
 func (t *Timeline) speaker(call string) *Step {
 	var running []*Step
 	for _, s := range t.lanes {
@@ -108,7 +108,7 @@ func (t *Timeline) endIteration(iteration string, at time.Time, state StepState)
 		return
 	}
 	s.Ended, s.State = at, state
-	for lane := range t.lanes { // what was in it is over, too
+	for lane := range t.lanes { // the steps in it are over, too
 		if lane == iteration || strings.HasPrefix(lane, iteration+"/") {
 			delete(t.lanes, lane)
 		}
@@ -118,7 +118,7 @@ func (t *Timeline) endIteration(iteration string, at time.Time, state StepState)
 	}
 }
 
-// close ends what is open when the run has ended.
+// close ends the open steps when the run has ended.
 func (t *Timeline) close(at time.Time, state StepState, message string) {
 	for iteration, s := range t.lanes {
 		switch {

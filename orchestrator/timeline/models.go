@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// modelAnswered shows who answered a step's question, and what its questions have taken so far.
+// modelAnswered shows which model answered a step's question, and the cost of its questions so far.
 func (t *Timeline) modelAnswered(f lattice.ModelAnswered) {
 	if t.Current == nil {
 		return
@@ -24,7 +24,7 @@ func (t *Timeline) modelAnswered(f lattice.ModelAnswered) {
 	t.set(stepRunning, message)
 }
 
-// DescribeModels says what a run's questions to models have taken, "" when it asked none.
+// DescribeModels returns the cost of a run's questions to models as text, "" when it asked none.
 func DescribeModels(use *api.ModelUse) string {
 	if use == nil {
 		return ""

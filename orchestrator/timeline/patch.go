@@ -34,7 +34,7 @@ func PrintPatch(console *cli.Console, p api.Patch) error {
 	return nil
 }
 
-// colourPatch colours the lines of a patch as git does, and spells out what a terminal would obey or hide.
+// colourPatch colours the lines of a patch as git does, and spells out characters that a terminal would obey or hide.
 func colourPatch(text string, colour bool) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -15,11 +15,11 @@ import (
 // pure; both lattice show and the live progress of lattice run draw it.
 type Timeline struct {
 	steps   []*Step          // of the flow itself
-	Current *Step            // what the last entry was about
+	Current *Step            // the step of the last entry
 	asking  *Step            // the call that a person is asked for
 	lanes   map[string]*Step // where the flow (path "") and each iteration stand, by iteration path
 	Words   string           // the last of the agent that ran last
-	said    map[string]*Step // what calls said while nobody could tell which step they belong to, by call id
+	said    map[string]*Step // output of calls whose step is not known yet, by call id
 }
 
 // Step is one visit of a node, or one iteration: then node is the one that it has come to.
@@ -46,7 +46,7 @@ const (
 
 func New() *Timeline { return &Timeline{lanes: map[string]*Step{}, said: map[string]*Step{}} }
 
-// label is what a person calls the step.
+// label returns the name of the step for people.
 func (s *Step) label() string {
 	if s.path == "" {
 		return s.node

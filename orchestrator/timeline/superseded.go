@@ -2,7 +2,7 @@ package timeline
 
 import "github.com/spritekit/lattice/orchestrator/lattice"
 
-// Superseded names the events of calls that were cut off and done again from an earlier checkpoint: what they said
+// Superseded returns the events of calls that were cut off and repeated from an earlier checkpoint: their events
 // since that checkpoint is no longer true of the sprite's files. A call that waited goes back to where it waited; one
 // that only reads is done again where it stands, and everything it said stays. What was said behind the moment to which a
 // run was rewound, or went back after a loss of power, belongs to a course that it left.

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// DescribeBinding shows what an approval would bind.
+// DescribeBinding returns the content that an approval would be bound to, in lines.
 func DescribeBinding(binding json.RawMessage) []string {
 	var b struct {
 		Remote  string `json:"remote"`
@@ -104,7 +104,7 @@ func DescribePayload(p protocol.Payload) string {
 	return ""
 }
 
-// DescribeStatus is a run's status with what a person should know beside it.
+// DescribeStatus returns a run's status, and whether it was interrupted.
 func DescribeStatus(v api.RunView) string {
 	if !v.Driving && (v.Status == lattice.Running || v.Status == lattice.Pending) {
 		return string(v.Status) + " (interrupted; lattice resume)"

@@ -137,7 +137,7 @@ func (t *Timeline) powerLost(at time.Time, f lattice.PowerLost) {
 }
 
 // timerFired tells the ends of pauses apart, which the fact does not: another attempt, a WAIT that is over, a question to
-// a person that nobody answered, and the time of a node that runs others inside, which drops them.
+// a person that was not answered, and the time of a node that runs others inside, which drops them.
 func (t *Timeline) timerFired(started []string) {
 	s := t.Current
 	dropped := func(name string) bool { return strings.HasSuffix(name, lattice.IterationDropped) }
@@ -153,7 +153,7 @@ func (t *Timeline) timerFired(started []string) {
 	}
 }
 
-// event shows what a step says.
+// event shows the message of a step.
 func (t *Timeline) event(e lattice.Entry) bool {
 	if t.Current == nil || len(e.Problems) > 0 {
 		return false
@@ -177,7 +177,7 @@ func (t *Timeline) event(e lattice.Entry) bool {
 	s := t.speaker(e.CallID)
 	switch p := payload.(type) {
 	case protocol.PhaseStarted:
-		if s.skill == "" { // what an agent calls has phases, too
+		if s.skill == "" { // the calls of an agent have phases, too
 			s.skill = cli.Clean(p.Phase)
 		}
 	case protocol.Info:
@@ -194,7 +194,7 @@ func (t *Timeline) event(e lattice.Entry) bool {
 	return true
 }
 
-// agentSoFar is what an agent has used and done by the time of one of its events, in words.
+// agentSoFar returns the use and progress of an agent by the time of one of its events, in words.
 func agentSoFar(metadata json.RawMessage) []string {
 	var m struct {
 		SoFar agentUse `json:"so_far"`
@@ -205,7 +205,7 @@ func agentSoFar(metadata json.RawMessage) []string {
 	return m.SoFar.words()
 }
 
-// agentUse is what an agent has used.
+// agentUse is the use of models and tools by an agent.
 type agentUse struct {
 	ToolCalls int      `json:"tool_calls"`
 	Retries   int      `json:"retries"`
@@ -239,7 +239,7 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// summary picks what a person wants to see of a skill's data.
+// summary returns the part of a skill's data that is interesting for people.
 func summary(data json.RawMessage) string {
 	var d struct {
 		Status string `json:"status"`

@@ -77,7 +77,7 @@ func (j *copyJob) run(ctx context.Context) error {
 	if j.from.Sprite != "" {
 		walk = j.walkSprite
 	}
-	// Folders get their permissions last: what is to be put into one may have to be written.
+	// Folders get their permissions last: a folder must be writable until its content is there.
 	var folders []copyItem
 	err = walk(ctx, func(it copyItem) error {
 		if it.folder {

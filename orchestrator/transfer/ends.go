@@ -97,7 +97,7 @@ func (s *localSink) mode(rel string, mode fs.FileMode) error { return s.root.Chm
 
 func (s *localSink) close() error { return s.root.Close() }
 
-// walkLocal gives what is to be copied from this machine.
+// walkLocal gives the entries to copy from this machine.
 func (j *copyJob) walkLocal(_ context.Context, give func(copyItem) error) error {
 	top := j.from.path
 	st, err := os.Stat(top)

@@ -52,7 +52,7 @@ func (p Place) base() string {
 	return filepath.Base(abs)
 }
 
-// copied is what a copy comes to.
+// copied is the result of a copy.
 type copied struct {
 	Files   int      `json:"files"`
 	Bytes   int64    `json:"bytes"`
@@ -91,7 +91,7 @@ func (j *copyJob) file(sink copySink, it copyItem) error {
 	return nil
 }
 
-// counter counts what is read.
+// counter counts the bytes that are read.
 type counter struct {
 	io.Reader
 	n int64
@@ -117,7 +117,7 @@ func errFolder(p Place) error {
 	return cli.UsageErrorf("%s is a folder: copy it with -r", p.path)
 }
 
-// copySink takes files and folders, by their names below the copy's top. Folders come before what is in them.
+// copySink takes files and folders, by their names below the copy's top. Folders come before their content.
 type copySink interface {
 	folder(rel string) error
 	file(rel string, content io.Reader, mode fs.FileMode) error
@@ -158,7 +158,7 @@ func replaceBy(root *os.Root, name string, link func() error) error {
 	return link()
 }
 
-// lastWords keeps the end of what a command says, for an error.
+// lastWords keeps the end of the output of a command, for an error.
 type lastWords struct{ text []byte }
 
 func (l *lastWords) Write(p []byte) (int, error) {

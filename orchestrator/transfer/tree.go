@@ -109,7 +109,7 @@ func (j *copyJob) readSprite(ctx context.Context, give func(node) error) (err er
 	})
 	err = j.readTar(tar.NewReader(out), give)
 	if err == nil {
-		_, err = io.Copy(io.Discard, out) // what tar pads with
+		_, err = io.Copy(io.Discard, out) // the padding of tar
 	}
 	out.CloseWithError(err)
 	if err != nil {
@@ -121,7 +121,7 @@ func (j *copyJob) readSprite(ctx context.Context, give func(node) error) (err er
 	return err
 }
 
-// readTar takes names for what they are below the top, or not at all.
+// readTar takes names below the top, and refuses others.
 func (j *copyJob) readTar(r *tar.Reader, give func(node) error) error {
 	for {
 		h, err := r.Next()
@@ -192,7 +192,7 @@ func (j *copyJob) writeSprite(ctx context.Context, dest string, read reader) err
 	}
 	feed.CloseWithError(err)
 	if err != nil {
-		cancel() // what is there half is not taken for all
+		cancel() // an incomplete stream must not look complete
 	}
 	if ended := all.Wait(); ended != nil && (err == nil || errors.Is(err, io.ErrClosedPipe)) {
 		err = ended
@@ -232,7 +232,7 @@ func (j *copyJob) writeLocal(ctx context.Context, dest string, read reader) erro
 		}
 		return root.Chtimes(name, n.ModTime, n.ModTime)
 	})
-	for _, n := range slices.Backward(folders) { // last: what is to be put into one may have to be written
+	for _, n := range slices.Backward(folders) { // last: a folder must be writable until its content is there
 		if err != nil {
 			break
 		}

@@ -76,11 +76,11 @@ func runShowProposed(ctx context.Context, env *setup.Env, o decideOptions, run s
 	return timeline.PrintPatch(env.Console, p)
 }
 
-// confirm shows a person what they would approve and asks. An error ends the command with nothing decided.
+// confirm shows the change to approve and asks. An error ends the command with nothing decided.
 func confirm(ctx context.Context, console *cli.Console, c *connect.Conn, v api.RunView, wait string) error {
 	i := slices.IndexFunc(v.Waits, func(w lattice.Wait) bool { return w.ID == wait })
 	if i < 0 || !v.Waits[i].YesOrNo() {
-		return nil // the leader says what is wrong
+		return nil // the leader reports the error
 	}
 	w := v.Waits[i]
 	if w.Action != nil && w.Action.Name == protocol.ActionPushBranch {

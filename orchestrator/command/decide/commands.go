@@ -1,5 +1,5 @@
-// Package decide holds the commands with which a person decides what runs wait for: one file per command. Begin with Commands.
-// They never decide about a guess: where several runs wait, the person names one.
+// Package decide holds the commands with which a person answers waiting runs: one file per command. Begin with Commands. They
+// never guess: if several runs wait, the person names one.
 package decide
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
 
-// Commands returns the commands with which a person decides what runs wait for.
+// Commands returns the commands with which a person answers waiting runs.
 func Commands(env *setup.Env) []*cobra.Command {
 	return []*cobra.Command{
 		newWaitingCmd(env),

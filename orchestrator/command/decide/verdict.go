@@ -22,7 +22,7 @@ type decideOptions struct {
 	wait, comment string
 	agentEnv      []string
 	yes           bool // do not ask
-	ask           bool // show what is decided, and ask
+	ask           bool // show the change, and ask
 }
 
 func (o *decideOptions) addDecideFlags(cmd *cobra.Command, env *setup.Env) {
@@ -69,7 +69,7 @@ func runDecide(ctx context.Context, env *setup.Env, o decideOptions, run string,
 		return err
 	}
 	if req.WaitID == "" && len(view.Waits) == 1 {
-		req.WaitID = view.Waits[0].ID // what is open now, and not what may be open when the decision arrives
+		req.WaitID = view.Waits[0].ID // the wait that is open now, not one that opens before the decision arrives
 	}
 	if o.ask {
 		if err := confirm(ctx, env.Console, c, view, req.WaitID); err != nil {
@@ -100,7 +100,7 @@ func runDecide(ctx context.Context, env *setup.Env, o decideOptions, run string,
 	i := slices.IndexFunc(view.Waits, func(w lattice.Wait) bool { return w.ID == reply.WaitID })
 	err = follow.Conclude(ctx, env.Console, c, ended)
 	if ended.Status == lattice.Failed && ended.Error != nil && (i < 0 || ended.Error.Node == view.Waits[i].Node) {
-		return nil // which is what was asked for
+		return nil // as the person wanted
 	}
 	return err
 }

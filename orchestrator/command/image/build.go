@@ -109,7 +109,7 @@ func runBuild(ctx context.Context, env *setup.Env, o buildOptions) error {
 	return printBuilt(env.Console, built)
 }
 
-// makeRecipe reads what the flags say an image is made of.
+// makeRecipe returns the recipe of an image from the flags.
 func makeRecipe(env *setup.Env, o buildOptions) (oci.Recipe, error) {
 	r := oci.Recipe{Tag: o.tag, Base: o.base, Skills: oci.Skills{Architectures: []string{"amd64", "arm64"}, Manifests: map[string][]byte{}}}
 	if r.Base == "scratch" {
@@ -161,7 +161,7 @@ func architectureOf(platform string) (string, error) {
 	return arch, nil
 }
 
-// sourceDate is the time that everything in an image bears.
+// sourceDate returns the time of all entries of an image.
 func sourceDate(epoch string) (time.Time, error) {
 	if epoch == "" {
 		return time.Unix(0, 0).UTC(), nil

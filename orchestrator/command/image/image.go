@@ -1,5 +1,5 @@
-// Package image holds the commands below lattice image, which make, import and list what sprites start from: one file per
-// command.
+// Package image holds the commands below lattice image, which build, import and list the images of sprites: one file per
+// command. Begin with New. No registry and no daemon is ever used.
 package image
 
 import (

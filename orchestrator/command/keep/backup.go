@@ -62,7 +62,7 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE exists, 9 a disk is full.`,
 	return cmd
 }
 
-// backUp writes a backup beside path, reads it again and gives it its name.
+// backUp writes a backup next to path, verifies it and renames it to path.
 func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show *work) (about storage.BackupInfo, size int64, err error) {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return about, 0, fileExists(path)
@@ -120,7 +120,7 @@ func fileProblem(doing string, err error) error {
 	return problem.StoreProblem(fmt.Errorf("%s: %w", doing, err))
 }
 
-// counted counts what passes.
+// counted counts the bytes that are written.
 type counted struct {
 	w    io.Writer
 	n    uint64

@@ -43,7 +43,7 @@ Exit codes: 0 no damage, 1 damaged, 3 there is no store, 4 it cannot be read, 8 
 	}
 }
 
-// checkStore looks at a store that nobody leads by itself, because a leader could not open a damaged one.
+// checkStore checks a store without a leader itself, because a leader could not open a damaged one.
 func checkStore(ctx context.Context, env *setup.Env, file string, progress func(api.StoreProgress)) (api.StoreReport, error) {
 	if file != "" {
 		return storage.CheckFile(ctx, file, progress)
@@ -58,7 +58,7 @@ func checkStore(ctx context.Context, env *setup.Env, file string, progress func(
 		defer c.Close()
 		return c.CheckStore(ctx, progress)
 	}
-	if err != nil && !leader.IsReadOnly(err) { // then nobody writes to it meanwhile
+	if err != nil && !leader.IsReadOnly(err) { // then no process can write to it
 		return api.StoreReport{}, err
 	}
 	report, err := storage.CheckHome(ctx, dir, progress)

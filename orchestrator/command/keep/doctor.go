@@ -74,7 +74,7 @@ func runDoctor(ctx context.Context, env *setup.Env, o doctorOptions) error {
 			return err
 		}
 	}
-	_ = os.MkdirAll(env.Home, 0o700) // the checks work side by side; one of them says what is wrong with it
+	_ = os.MkdirAll(env.Home, 0o700) // the checks run in parallel; one of them reports the error
 	report := doctor.Run(ctx, doctor.Probes(env, tools, o.spritekit))
 	if ctx.Err() != nil {
 		return ctx.Err()

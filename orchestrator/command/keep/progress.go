@@ -25,7 +25,7 @@ func (w *work) progress(p api.StoreProgress) {
 	fmt.Fprintf(w.console.Err, "\r\x1b[2K%s: %d of %d (%d%%)", p.Doing, p.Done, p.Of, 100*p.Done/p.Of)
 }
 
-// count shows bytes of which nobody knows yet how many there will be.
+// count shows a number of bytes whose total is not known.
 func (w *work) count(doing string, n uint64) {
 	if now := time.Now(); w.console.Terminal && !w.console.JSON && now.Sub(w.told) > 100*time.Millisecond {
 		w.told, w.shown = now, true

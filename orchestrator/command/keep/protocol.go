@@ -114,7 +114,7 @@ func parseStream(in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// flushFirst writes out what is buffered before it waits for more input: a trickle is shown line by line, a flood in
+// flushFirst writes out its buffer before it waits for more input: a trickle is shown line by line, a flood in
 // large pieces.
 type flushFirst struct {
 	io.Reader
@@ -170,10 +170,10 @@ func reconcileFiles(outbox, stream string, in io.Reader, out, diagnosis io.Write
 	return nil
 }
 
-// readEvents adds the events of s and tells what else is worth knowing on diagnosis.
+// readEvents adds the events of s and prints other findings to diagnosis.
 func readEvents(s *protocol.Scanner, add func(protocol.Event) error, file string, diagnosis io.Writer) error {
 	w := bufio.NewWriter(diagnosis)
-	defer w.Flush() // what nobody can be told is lost
+	defer w.Flush() // an error here cannot be reported
 	var rec protocol.Record
 	for {
 		err := s.Read(&rec)
@@ -193,7 +193,7 @@ func readEvents(s *protocol.Scanner, add func(protocol.Event) error, file string
 			}
 		case protocol.KindWarning:
 			fmt.Fprintf(w, "%s:%d: %s: %s\n", file, rec.Line, rec.Code, rec.Detail)
-		case protocol.KindOutput: // ordinary output is nobody's event
+		case protocol.KindOutput: // ordinary output is not an event
 		}
 	}
 }

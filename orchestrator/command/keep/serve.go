@@ -152,7 +152,7 @@ func stopServing(ctx context.Context, env *setup.Env) error {
 	}
 	handed, err := client.HandOver(ctx, api.HandoverRequest{API: env.API, Version: env.Version, PID: os.Getpid(), WaitS: 1})
 	if err != nil && !errors.Is(err, api.ErrGone) {
-		// It does not come to rest: what it does is cut off, as by Ctrl-C.
+		// It does not come to rest: interrupt it, like Ctrl-C.
 		process, err := os.FindProcess(hello.PID)
 		if err != nil {
 			return fmt.Errorf("find process %d: %w", hello.PID, err)

@@ -119,7 +119,7 @@ func (o artifactsOptions) fetchAll(ctx context.Context, console *cli.Console, c 
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return fmt.Errorf("make the folder for artifacts: %w", err)
 	}
-	// Links in the folder, whoever made them, lead nowhere else.
+	// Links in the folder never lead out of it.
 	root, err := os.OpenRoot(o.out)
 	if err != nil {
 		return fmt.Errorf("open the folder for artifacts: %w", err)
@@ -181,7 +181,7 @@ func printFetched(console *cli.Console, line fetched) error {
 
 // fetch writes one declared file where the person says.
 func (o artifactsOptions) fetch(ctx context.Context, console *cli.Console, c *connect.Conn, run string, found []api.Artifact, name string) error {
-	a := protocol.Artifact{Ref: name} // what was not declared, the leader refuses
+	a := protocol.Artifact{Ref: name} // the leader refuses undeclared files
 	for _, f := range found {
 		if f.Value.Kind == "file" && f.Value.Ref == name {
 			a = f.Value
@@ -202,7 +202,7 @@ func (o artifactsOptions) fetch(ctx context.Context, console *cli.Console, c *co
 	})
 }
 
-// copy streams a file and checks it against what was declared.
+// copy streams a file and checks it against its declaration.
 func (o artifactsOptions) copy(ctx context.Context, c *connect.Conn, run string, a protocol.Artifact, w io.Writer) (size int64, digest string, err error) {
 	content, err := c.Artifact(ctx, run, a.Ref)
 	if err != nil {
@@ -265,8 +265,8 @@ func (o artifactsOptions) replaceable(root *os.Root, name string) error {
 	return nil
 }
 
-// localName is where a declared file goes below a folder of ours. Names from a sprite are hostile: what leads out, or
-// holds what no file name should, is refused.
+// localName is where a declared file goes below a folder of ours. Names from a sprite are hostile: a name that leads out,
+// or contains characters that a file name must not contain, is refused.
 func localName(ref string) (string, error) {
 	refuse := func(why string) (string, error) {
 		return "", fault.Unsafe("unsafe_name", "the name %q %s", ref, why).WithHint("fetch it by name: lattice artifacts RUN NAME -o FILE")

@@ -40,7 +40,7 @@ func newLogsCmd(env *setup.Env) *cobra.Command {
 				if !errors.Is(err, api.ErrGone) || ctx.Err() != nil {
 					return err
 				}
-				if err := c.Establish(ctx); err != nil { // whoever follows the run has it go on
+				if err := c.Establish(ctx); err != nil { // the next leader continues the run
 					return err
 				}
 			}

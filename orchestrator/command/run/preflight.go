@@ -65,7 +65,7 @@ func shownBy(shown []string, path string) bool {
 	return slices.ContainsFunc(shown, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 }
 
-// printDryRun says with what a run would start.
+// printDryRun prints the values that a run would start with.
 func printDryRun(console *cli.Console, v api.RunView) error {
 	if console.JSON {
 		return console.PrintJSON(map[string]any{"ok": true, "flow": v.Flow, "repo": v.Repo, "started_with": v.StartedWith})

@@ -114,7 +114,7 @@ still contain it. The settings hold defaults for --allow, --agent-env and --keep
 	return cmd
 }
 
-// withSettings fills in what neither flag said. Variables of the settings are taken as far as they are set here.
+// withSettings takes values that no flag sets from the settings, and of their variables those that are set here.
 func (o *runOptions) withSettings(env *setup.Env) {
 	s := env.Settings.Run
 	if len(o.allow) == 0 {
@@ -191,7 +191,7 @@ func runRun(ctx context.Context, env *setup.Env, o runOptions, flow string) erro
 		FlowName: name, Repo: repo, Ref: o.ref, IncludeUncommitted: o.uncommitted, Sprite: o.sprite, Image: image, Limits: o.limits.Config(), MinIsolation: o.limits.Least.String(), Grants: o.allow, ApproveWorld: o.approveWorld,
 		WorkItem: o.workItem, Goal: o.goal, Constraints: constraints, Acceptance: o.acceptance, Keep: o.keep, Tools: tools, Skills: skills, Spritekit: o.fresh.Path(), AgentEnv: o.agentEnv, Routes: routes, Values: api.Values{Secrets: secrets},
 	})}
-	if o.sprite == "" && env.RemoteSprites() == nil { // what its own sprite has of here, by flags and settings
+	if o.sprite == "" && env.RemoteSprites() == nil { // its own sprite gets these from flags and settings
 		o.limits.WithSettings(env.Settings)
 		req.Limits, req.MinIsolation = o.limits.Config(), o.limits.Least.String()
 		if image == "" || image == sprites.NoImage {

@@ -62,7 +62,7 @@ func newShowCmd(env *setup.Env) *cobra.Command {
 	return cmd
 }
 
-// showPatch prints the content of what a run asks to push.
+// showPatch prints the content of the change that a run asks to push.
 func showPatch(ctx context.Context, console *cli.Console, c *connect.Conn, v api.RunView) error {
 	p, err := c.Proposed(ctx, v.RunID, "")
 	if err != nil {

@@ -192,7 +192,7 @@ func callInSprite(ctx context.Context, env *setup.Env, c *sprites.Client, o call
 		Dir:                   "/workspace",
 		Stdin:                 bytes.NewReader(input),
 		Stderr:                cli.Sanitize(env.Err),
-		MaxRunAfterDisconnect: 5 * time.Second, // nobody comes back for it
+		MaxRunAfterDisconnect: 5 * time.Second, // no one will attach again
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -275,7 +275,7 @@ type oneCall struct {
 	console *cli.Console
 	skill   string
 	waiting bool
-	held    string // the last line that is no event, which may be the result
+	held    string // the last line that is not an event, which may be the result
 }
 
 // run executes the skill and shows its events as they come. A skill that is given up is stopped.
@@ -321,7 +321,7 @@ func (k *oneCall) run(parent context.Context, c *sprites.Client, sprite string, 
 	return exit, err
 }
 
-// record shows one line of stdout. Lines that are no event are shown when another one follows: the last is the result.
+// record shows one line of stdout. A line that is not an event is shown when another one follows: the last is the result.
 func (k *oneCall) record(rec protocol.Record) {
 	switch rec.Kind {
 	case protocol.KindEvent:

@@ -73,7 +73,7 @@ func runTest(ctx context.Context, env *setup.Env, o testOptions, arg string) err
 	if _, builtin := manifests.Lookup(arg); !builtin && o.sprite == "" {
 		dir := arg
 		if info, err := os.Stat(arg); err == nil && info.Mode().IsRegular() {
-			dir = filepath.Dir(arg) // its manifest lies beside it
+			dir = filepath.Dir(arg) // next to its manifest
 		}
 		s, err := dropin.Read(dir)
 		if err != nil {

@@ -53,7 +53,7 @@ func readLocalSkills(env *setup.Env, dirs []string) ([]skillIn, error) {
 	return all, err
 }
 
-// skillsIn lists what a sprite offers: the built-in skills that it has, by our own manifests, and those that were
+// skillsIn lists the skills of a sprite: the built-in skills that it has, by our own manifests, and those that were
 // dropped into it. A drop-in whose manifest cannot be used is told by warn and left out.
 func skillsIn(ctx context.Context, c *sprites.Client, sprite string, warn func(string)) ([]skillIn, error) {
 	names, err := skillNamesIn(ctx, c, sprite)
@@ -76,7 +76,7 @@ func skillsIn(ctx context.Context, c *sprites.Client, sprite string, warn func(s
 	return all, nil
 }
 
-// skillNamesIn lists what lies in /skills under the name of a skill. The sprite is not believed more than that.
+// skillNamesIn lists the entries of /skills that have the name of a skill. Nothing else that the sprite says is trusted.
 func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]string, error) {
 	entries, err := c.Files().List(ctx, sprite, skillsDir)
 	if err != nil {
@@ -92,7 +92,7 @@ func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]stri
 	return names, nil
 }
 
-// dropInSkill finds a skill that a sprite brings itself. Names that are no names of skills are not looked for.
+// dropInSkill finds a skill that a sprite brings itself. Other names are not looked for.
 func dropInSkill(ctx context.Context, c *sprites.Client, sprite, name string) (skillIn, error) {
 	if !manifests.ValidName(name) {
 		return skillIn{}, fault.NotFound("skill_not_found", "%q is not the name of a skill", cli.Clean(name)).WithHint("lattice skill ls --sprite %s", sprite)

@@ -21,7 +21,7 @@ func callsDir(env *setup.Env) string { return filepath.Join(env.Home, "calls") }
 // claimSprite takes the lock of a sprite that is about to be made. release gives it back once the sprite is gone.
 func claimSprite(env *setup.Env, sprite string) (release func(), err error) {
 	if env.Home == "" {
-		return func() {}, nil // there is no place to remember it
+		return func() {}, nil // without a home it cannot be remembered
 	}
 	if err := os.MkdirAll(callsDir(env), 0o700); err != nil {
 		return nil, fmt.Errorf("remember the sprite of a call: %w", err)
@@ -38,7 +38,7 @@ func claimSprite(env *setup.Env, sprite string) (release func(), err error) {
 		return nil, fmt.Errorf("remember the sprite of a call: %w", err)
 	}
 	return func() {
-		_ = os.Remove(name) // the next call removes what is left
+		_ = os.Remove(name) // the next call tries again
 		f.Close()
 	}, nil
 }

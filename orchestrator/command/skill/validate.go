@@ -90,7 +90,7 @@ func checkSkill(ctx context.Context, console *cli.Console, arg string) ([]ir.Fin
 	return ir.Merge(nil, findings), nil
 }
 
-// checkProgram checks that a file can be executed in a sprite. Codes begin with what the file is.
+// checkProgram checks that a file can be executed in a sprite. what begins the codes of its findings, such as "program".
 func checkProgram(file, what string, fault func(code, hint, format string, args ...any)) {
 	info, err := os.Stat(file)
 	switch {

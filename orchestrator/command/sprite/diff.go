@@ -79,7 +79,7 @@ func printChanges(console *cli.Console, changes []sprites.Change) error {
 	return w.Flush()
 }
 
-// changedSize is the size of what has one.
+// changedSize returns the size of a file, "" of anything else.
 func changedSize(kind string, size int64) string {
 	if kind != "file" {
 		return "-"

@@ -54,7 +54,7 @@ interrupted. Another --comment creates another checkpoint, --checkpoint=false no
 	return cmd
 }
 
-// installed is what lattice sprite install --json prints.
+// installed is the output of lattice sprite install --json.
 type installed struct {
 	Sprite     string `json:"sprite"`
 	Installed  bool   `json:"installed"`
@@ -91,7 +91,7 @@ func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, 
 	return err
 }
 
-// goldenName is what a golden checkpoint is called: by what a person says, and the spritekit in it.
+// goldenName returns the comment of a golden checkpoint: the text of the person, and the digest of spritekit.
 func goldenName(comment, digest string) string {
 	name := strings.TrimSpace(comment)
 	if name == "" {

@@ -51,7 +51,7 @@ func newKillCmd(env *setup.Env) *cobra.Command {
 	return cmd
 }
 
-// endedSession is what became of one session.
+// endedSession is the result for one session.
 type endedSession struct {
 	Session  string `json:"session"`
 	ExitCode *int   `json:"exit_code"` // null when it was signalled only, or had ended before

@@ -70,7 +70,7 @@ func (o lsOptions) wants(s sprites.Sprite) bool {
 
 // watchSprites prints a line for each change until ctx or the stream ends.
 func watchSprites(ctx context.Context, console *cli.Console, c *sprites.Client, o lsOptions) error {
-	shown := map[string]bool{} // what went was shown before: its labels are not known any more
+	shown := map[string]bool{} // a removed sprite was shown before: its labels are no longer known
 	err := c.WatchList(ctx, o.prefix, func(s sprites.SpriteState) error {
 		if s.Type == "heartbeat" {
 			return nil

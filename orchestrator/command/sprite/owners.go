@@ -17,7 +17,7 @@ func findOwners(ctx context.Context, env *setup.Env) (map[string]api.RunView, er
 	client := api.NewClient(home.Socket())
 	defer client.Close()
 	runs, err := client.Runs(ctx, api.RunList{Open: true})
-	if errors.Is(err, api.ErrGone) { // nobody leads: the sprites are remote
+	if errors.Is(err, api.ErrGone) { // there is no leader: the sprites are remote
 		runs, err = leader.Peek(home, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil

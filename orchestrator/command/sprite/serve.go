@@ -50,11 +50,11 @@ type serveOptions struct {
 	URLs string
 	// Shared is where caches lie that sprites read only.
 	Shared string
-	// Network is what sprites reach.
+	// Network is the network of sprites.
 	Network host.Network
-	// Limits are what each sprite may use, and how firmly it must be kept apart.
+	// Limits bound each sprite, and name the weakest isolation.
 	Limits equip.LimitOptions
-	// Image is what sprites start from that name no image, "" for this machine's own system.
+	// Image is the image of sprites that name none, "" for this machine's own system.
 	Image string
 	// Quotas are like those of remote services.
 	Quotas host.Limits
@@ -269,7 +269,7 @@ func runServe(ctx context.Context, log zerolog.Logger, path string, opts serveOp
 		Isolation string `json:"isolation"`
 	}{"http://" + listener.Addr().String(), opts.Token, h.Isolation()}
 	if opts.TokenFile != "" || opts.TokenEnv != "" {
-		ready.Token = "" // who wrote it has it
+		ready.Token = "" // its author has it
 	}
 	if err := json.NewEncoder(out).Encode(ready); err != nil {
 		return errors.Join(fmt.Errorf("serve sprites: say that the host is ready: %w", err), server.Close(), ignoreClosed(<-served))
@@ -296,7 +296,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// findServedImage is what --image or the settings mean: a path is made absolute, and must be there.
+// findServedImage returns the image of --image or of the settings: a path is made absolute, and must exist.
 func findServedImage(env *setup.Env, said string) (string, error) {
 	ref := cmp.Or(said, env.Expand(env.Settings.Image))
 	_, missing := os.Stat(said)

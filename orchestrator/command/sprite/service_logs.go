@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// forEver is how long is asked for at a time where somebody follows until he ends it himself.
+// forEver is the duration of a request for a log that is followed until Ctrl-C.
 const forEver = 24 * time.Hour
 
 func newServiceLogsCmd(env *setup.Env) *cobra.Command {

@@ -37,7 +37,7 @@ func (w *serviceWatch) event(e sprites.ServiceEvent) error {
 		w.failed = cli.Clean(e.Data)
 	case e.Type == "exit" && e.ExitCode != nil:
 		w.failed = fmt.Sprintf("it ended with exit code %d", *e.ExitCode)
-	case e.Type == "stopping": // its end is no failure
+	case e.Type == "stopping": // its end is not a failure
 		return w.show(e)
 	case e.Type == "stopped":
 		w.failed = ""
@@ -70,7 +70,7 @@ func (w *serviceWatch) show(e sprites.ServiceEvent) error {
 	return err
 }
 
-// end is what the call came to: an error, or a service that has not stayed.
+// end returns the result of the call: an error, or that the service has not stayed.
 func (w *serviceWatch) end(err error) error {
 	if err == nil && w.failed != "" && !w.ends {
 		return &cli.ExitError{Code: protocol.ExitFailed, Err: errors.New("service " + w.service + " does not run: " + w.failed)}

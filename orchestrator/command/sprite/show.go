@@ -51,7 +51,7 @@ func isolationText(s sprites.Sprite) string {
 	return text
 }
 
-// urlText is a sprite's URL and who may open it.
+// urlText returns a sprite's URL and its access rule.
 func urlText(s sprites.Sprite) string {
 	if s.URL == "" || s.URLSettings == nil {
 		return s.URL

@@ -62,7 +62,7 @@ it is named: lattice sprite prune needs it.
 	return cmd
 }
 
-// labels is what the options make of a sprite's labels.
+// labels applies the options to a sprite's labels.
 func (o updateOptions) labels(have []string) []string {
 	kept := slices.DeleteFunc(slices.Clone(have), func(l string) bool {
 		return slices.Contains(o.remove, l) || o.clear && !strings.HasPrefix(l, history.OwnerLabel)

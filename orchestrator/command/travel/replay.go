@@ -54,7 +54,7 @@ program and end. The command ends with 1 if the result differs.
 // maxJournal bounds a journal that is read from a file, in bytes.
 const maxJournal = 256 << 20
 
-// readJournal reads the lines of lattice events --journal. Events are no part of what is told again.
+// readJournal reads the lines of lattice events --journal. Events are not replayed.
 func readJournal(data []byte) ([]lattice.Entry, error) {
 	if len(data) > maxJournal {
 		return nil, fault.Limit("journal_too_large", "read journal: more than %d bytes", maxJournal)
