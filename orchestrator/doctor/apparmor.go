@@ -19,9 +19,9 @@ func AppArmorProfile(program string) string {
 var apparmorSpecial = strings.NewReplacer(
 	`\`, `\\`, `"`, `\"`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `^`, `\^`, `,`, `\,`)
 
-const profile = `# AppArmor profile for lattice, on systems that keep user namespaces from ordinary users (Ubuntu 23.10 and newer:
-# kernel.apparmor_restrict_unprivileged_userns = 1). It restricts lattice in nothing: it lets it make the namespaces that
-# sprites are shut into. For all other programs the restriction stays.
+const profile = `# AppArmor profile for lattice, on systems that deny user namespaces to ordinary users (Ubuntu 23.10 and newer:
+# kernel.apparmor_restrict_unprivileged_userns = 1). It does not restrict lattice: it lets lattice create the
+# namespaces of sprites. The restriction still applies to all other programs.
 #
 #   lattice doctor --apparmor-profile | sudo tee /etc/apparmor.d/lattice >/dev/null
 #   sudo apparmor_parser -r /etc/apparmor.d/lattice

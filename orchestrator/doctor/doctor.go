@@ -85,7 +85,7 @@ func (p Probe) lookWithTimeout(ctx context.Context) []Check {
 	go func() { // left behind when it hangs
 		defer func() {
 			if broken := recover(); broken != nil {
-				answer <- []Check{{p.Name, Fail, fmt.Sprintf("looking at it went wrong: %v", broken), "report this, with the output of lattice doctor --json"}}
+				answer <- []Check{{p.Name, Fail, fmt.Sprintf("the check failed: %v", broken), "report this, with the output of lattice doctor --json"}}
 			}
 		}()
 		answer <- p.Look(ctx)
@@ -96,6 +96,6 @@ func (p Probe) lookWithTimeout(ctx context.Context) []Check {
 	case checks := <-answer:
 		return checks
 	case <-patience.C:
-		return []Check{{p.Name, Fail, fmt.Sprintf("no answer within %s", limit), "look whether a disk or network share hangs (dmesg, df)"}}
+		return []Check{{p.Name, Fail, fmt.Sprintf("no answer within %s", limit), "check whether a disk or network share hangs (dmesg, df)"}}
 	}
 }

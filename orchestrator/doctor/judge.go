@@ -38,9 +38,9 @@ func Disk(dir string, s Space) Check {
 func FileSystem(kind string) (Status, string) {
 	switch kind {
 	case "nfs", "smb", "cifs", "9p", "fuse", "afs", "ceph":
-		return Warn, "locks and durable writes are not certain on " + kind + ": set LATTICE_HOME to a directory on a local disk"
+		return Warn, "locks and durable writes are not reliable on " + kind + ": set LATTICE_HOME to a directory on a local disk"
 	case "tmpfs", "ramfs":
-		return Warn, "all runs and sprites are lost with the next restart: set LATTICE_HOME to a directory on a disk"
+		return Warn, "all runs and sprites are lost at the next reboot: set LATTICE_HOME to a directory on a disk"
 	}
 	return OK, ""
 }
@@ -94,7 +94,7 @@ func Kernel(system, release, machine string) Check {
 	major, minor, ok := parseVersion(release)
 	switch {
 	case system != "Linux":
-		c.Status, c.Remedy = Warn, "sprites are kept apart by namespaces on Linux only: use a Linux machine or remote sprites (SPRITES_API_URL)"
+		c.Status, c.Remedy = Warn, "sprites are isolated by namespaces on Linux only: use a Linux machine or remote sprites (SPRITES_API_URL)"
 	case !ok || !atLeast(major, minor, 5, 12):
 		c.Status, c.Remedy = Warn, "namespaces need Linux 5.12 or newer"
 	}
@@ -122,7 +122,7 @@ func (p Program) Judge() Check {
 	c := Check{Name: p.Kind + " " + p.Name, Status: OK}
 	switch {
 	case p.Trial != nil:
-		c.Status, c.Detail = Warn, p.Path+"; whether sprites see it could not be found out: "+p.Trial.Error()
+		c.Status, c.Detail = Warn, p.Path+"; could not find out whether sprites see it: "+p.Trial.Error()
 	case p.Inside != "" && p.Exit == 0:
 		c.Detail = p.Said + " (" + p.Inside + ")"
 		if p.Said == "" {
@@ -130,7 +130,7 @@ func (p Program) Judge() Check {
 		}
 	case p.Inside != "":
 		c.Status, c.Detail = Warn, fmt.Sprintf("%s is in sprites, but ends with %d: %s", p.Inside, p.Exit, p.Said)
-		c.Remedy = "see for yourself: lattice skill call exec.run, or lattice sprite exec NAME -- " + p.Name
+		c.Remedy = "try it: lattice skill call exec.run, or lattice sprite exec NAME -- " + p.Name
 	default:
 		c.Status, c.Detail = Warn, p.Path+" is not visible in sprites"
 		if p.Note != "" {
@@ -147,7 +147,7 @@ func (p Program) remedyText() string {
 	}
 	flags := "--tool " + strings.Join(p.Show, " --tool ")
 	if p.Tried != 0 {
-		return flags + " shows it, but it ends with an error there: it may be unreadable for others (chmod -R o+rX), or need more than that"
+		return flags + " shows it, but it ends with an error there: other users may not be able to read it (chmod -R o+rX), or it needs more files"
 	}
 	return flags + " (with lattice run, sprite create or sprite serve), or tools in the settings"
 }

@@ -31,9 +31,9 @@ func lookAtLeader(ctx context.Context, env *setup.Env) []Check {
 		return lookAtOther(ctx, env)
 	}
 	if err != nil {
-		return []Check{check("leader", Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)}
+		return []Check{check("leader", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)}
 	}
-	free := check("leader", OK, "", "nobody leads %s; the next command will, on %s", env.Home, dir.Socket())
+	free := check("leader", OK, "", "no process leads %s; the next command will, on %s", env.Home, dir.Socket())
 	checks := []Check{free, lookAtStore(ctx, dir.Store())}
 	if host, ok := lookAtHost(dir.Sprites()); ok {
 		checks = append(checks, host)
@@ -53,11 +53,11 @@ func lookAtOther(ctx context.Context, env *setup.Env) []Check {
 	defer cancel()
 	hello, err := c.Hello(ctx)
 	if err != nil {
-		return []Check{check("leader", Fail, "look for it with: fuser "+env.Home+"/lattice.lock, and end it", "another process holds %s but does not answer on %s: %v", env.Home, socket, err)}
+		return []Check{check("leader", Fail, "find it with: fuser "+env.Home+"/lattice.lock, and end it", "another process holds %s but does not answer on %s: %v", env.Home, socket, err)}
 	}
 	who := fmt.Sprintf("process %d (lattice %s) leads %s on %s", hello.PID, hello.Version, hello.Home, socket)
 	if hello.API != api.Version {
-		return []Check{check("leader", Warn, "use the newer lattice of the two: it takes over by itself", "%s and speaks version %d of the leader's interface, this lattice speaks %d", who, hello.API, api.Version)}
+		return []Check{check("leader", Warn, "use the newer of the two: it takes over by itself", "%s and speaks version %d of the leader's interface, this lattice speaks %d", who, hello.API, api.Version)}
 	}
 	if _, err := c.Runs(ctx, api.RunList{Limit: 1}); err != nil {
 		return []Check{
@@ -82,7 +82,7 @@ func lookAtOther(ctx context.Context, env *setup.Env) []Check {
 // lookAtStore opens the store for reading. The caller leads.
 func lookAtStore(ctx context.Context, path string) Check {
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		return check("store", OK, "", "not made yet: there were no runs")
+		return check("store", OK, "", "does not exist yet: there were no runs")
 	}
 	s, err := store.OpenReadOnly(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func storeRemedy(err error) string {
 	case errors.Is(err, store.ErrNewer):
 		return "use the newer lattice that wrote it, or another LATTICE_HOME"
 	case errors.Is(err, store.ErrLocked):
-		return "end the process that has it open: fuser PATH"
+		return "end the process that has it open; find it with: fuser PATH"
 	}
-	return "look at it with lattice store check, and bring back a backup with lattice store restore"
+	return "run lattice store check, and restore a backup with lattice store restore"
 }

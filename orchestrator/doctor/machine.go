@@ -30,7 +30,7 @@ func check(name string, status Status, remedy, format string, args ...any) Check
 
 // lookAtState tries the state directory: a file is written, made durable and removed.
 func lookAtState(_ context.Context, env *setup.Env) []Check {
-	const remedy = "set LATTICE_HOME to a directory that you may write"
+	const remedy = "set LATTICE_HOME to a directory that you can write to"
 	if err := os.MkdirAll(env.Home, 0o700); err != nil {
 		return []Check{check("state", Fail, remedy, "%v", err)}
 	}
@@ -49,7 +49,7 @@ func lookAtState(_ context.Context, env *setup.Env) []Check {
 	c.Status, c.Remedy = FileSystem(kind)
 	if info, err := os.Stat(env.Home); err == nil && info.Mode().Perm()&0o077 != 0 {
 		c.Status, c.Remedy = Warn, "chmod 700 "+env.Home
-		c.Detail += ", and others may look into it"
+		c.Detail += ", and other users can read it"
 	}
 	block := uint64(st.Bsize)
 	return []Check{c, Disk(env.Home, Space{
@@ -83,7 +83,7 @@ func tryWriting(dir string) error {
 func lookAtKernel(context.Context) []Check {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return []Check{check("kernel", Warn, "none known", "it does not say what it is: %v", err)}
+		return []Check{check("kernel", Warn, "none known", "uname failed: %v", err)}
 	}
 	text := func(field []byte) string { return unix.ByteSliceToString(field) }
 	return []Check{Kernel(text(u.Sysname[:]), text(u.Release[:]), text(u.Machine[:])), controlGroups()}
@@ -92,7 +92,7 @@ func lookAtKernel(context.Context) []Check {
 // lookAtStorage finds out whether checkpoints share bytes with the sprite where they cannot be stacked, or copy them.
 func lookAtStorage(_ context.Context, env *setup.Env) []Check {
 	if err := os.MkdirAll(env.Home, 0o700); err != nil {
-		return []Check{check("storage", Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)}
+		return []Check{check("storage", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)}
 	}
 	how := "checkpoints stack layers (snapshots on btrfs) and copy files where they cannot; a file system with reflinks, such as btrfs or xfs, would share them"
 	if reflinks(env.Home) {
@@ -118,10 +118,10 @@ func lookAtURLs(ctx context.Context) []Check {
 		found = err == nil && len(addrs) > 0 && addrs[0].IsLoopback()
 	}
 	if !found {
-		return []Check{check("urls", Warn, "lattice sprite url NAME --address, whose URL every program understands; or install libnss-myhostname",
-			"browsers and curl find NAME.localhost, other programs here do not")}
+		return []Check{check("urls", Warn, "use lattice sprite url NAME --address, whose URL works with every program, or install libnss-myhostname",
+			"browsers and curl resolve NAME.localhost, other programs here do not")}
 	}
-	return []Check{check("urls", OK, "", "every program finds NAME.localhost")}
+	return []Check{check("urls", OK, "", "every program resolves NAME.localhost")}
 }
 
 func lookAtGit(ctx context.Context) []Check {
@@ -143,7 +143,7 @@ func lookAtSpritekit(ctx context.Context, env *setup.Env, told string) []Check {
 	if err != nil {
 		return []Check{problemCheck("spritekit", err)}
 	}
-	const remedy = "make build, or --spritekit PATH of one for this machine"
+	const remedy = "run make build, or give one for this machine with --spritekit PATH"
 	out, err := exec.CommandContext(ctx, path, "version", "--json").Output()
 	var v struct{ Version, Protocol, OS, Arch string }
 	if err == nil {
@@ -158,8 +158,8 @@ func lookAtSpritekit(ctx context.Context, env *setup.Env, told string) []Check {
 		return []Check{check("spritekit", Warn, remedy, "%s is for %s/%s, which this %s/%s machine only emulates", path, v.OS, v.Arch, runtime.GOOS, runtime.GOARCH)}
 	}
 	if skillset.FindExtra(path) == "" {
-		return []Check{check("spritekit", Warn, "make build puts both files there",
-			"%s is there without %s beside it: sprites have no spritekit mcp, and no git where their image has none", path, protocol.Extra)}
+		return []Check{check("spritekit", Warn, "run make build, which creates both files",
+			"%s exists, but %s next to it is missing: sprites have no spritekit mcp, and no git if their image has none", path, protocol.Extra)}
 	}
 	return []Check{check("spritekit", OK, "", "%s (%s, protocol %s, %s/%s)", path, v.Version, v.Protocol, v.OS, v.Arch)}
 }
@@ -182,7 +182,7 @@ func lookAtSettings(_ context.Context, env *setup.Env) []Check {
 	case errors.Is(err, fs.ErrNotExist) && !named:
 		return []Check{check("settings", OK, "", "none (%s)", file)}
 	case err != nil:
-		return []Check{check("settings", Fail, "make it a file that you may read, or unset LATTICE_CONFIG", "%v", err)}
+		return []Check{check("settings", Fail, "make it a file that you can read, or unset LATTICE_CONFIG", "%v", err)}
 	}
 	s, findings := settings.Parse(text)
 	var checks []Check
@@ -214,11 +214,11 @@ func lookAtRemote(ctx context.Context, env *setup.Env) []Check {
 	url := env.SpritesURL
 	all, err := client.List(ctx, "")
 	if err == nil {
-		return []Check{check("remote", OK, "", "%s answers and takes the token; %d sprites", url, len(all))}
+		return []Check{check("remote", OK, "", "%s answers and accepts the token; %d sprites", url, len(all))}
 	}
 	remedy := "check SPRITES_API_URL and the network"
 	if text := err.Error(); strings.Contains(text, "401") || strings.Contains(text, "403") || strings.Contains(text, "authentication") {
-		remedy = "check SPRITES_TOKEN: the API is there, but does not take it"
+		remedy = "check SPRITES_TOKEN: the API answers, but does not accept it"
 	}
 	var p *fault.Error
 	if errors.As(setup.ExplainSprite(err), &p) && p.Fault.Hint != "" {

@@ -43,7 +43,7 @@ var versionFlag = map[string]string{"go": "version", "java": "-version"}
 // the leader, when one leads, else of a host that is gone afterwards.
 func lookIntoSprites(ctx context.Context, env *setup.Env, shown []string) []Check {
 	if env.RemoteSprites() != nil {
-		return []Check{check("isolation", OK, "", "sprites are remote; agents and toolchains there are not looked at")}
+		return []Check{check("isolation", OK, "", "sprites are remote; their agents and toolchains are not checked")}
 	}
 	t, err := openTrial(ctx, env)
 	if err != nil {
@@ -64,31 +64,31 @@ func lookIntoSprites(ctx context.Context, env *setup.Env, shown []string) []Chec
 func lookAtNamespaces(env *setup.Env) Check {
 	dir, err := makeScratch(env)
 	if err != nil {
-		return check("namespaces", Fail, "set LATTICE_HOME to a directory that you may write", "%v", err)
+		return check("namespaces", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)
 	}
 	defer os.RemoveAll(dir)
 	r := sandbox.Probe(env.Exe, dir)
 	if !r.Namespaces {
 		return check("namespaces", Warn, r.Remedy, "%s: %s", r.Step, r.Cause)
 	}
-	return check("namespaces", OK, "", "user, mount, process, IPC and host name namespaces work; what runs in a sprite has no privilege")
+	return check("namespaces", OK, "", "user, mount, process, IPC and host name namespaces work; programs in a sprite have no privileges")
 }
 
 // shownPath checks the path of a --tool.
 func shownPath(path string, all []string) Check {
 	for _, link := range toolchain.Dangling(all) {
 		if strings.HasPrefix(link, path+"/") {
-			return check("shown", Warn, "show that, too, with a further --tool", "%s holds programs that lead to what sprites do not see, such as %s", path, link)
+			return check("shown", Warn, "add it with another --tool", "%s contains links to files that sprites do not see, such as %s", path, link)
 		}
 	}
-	return check("shown", OK, "", "%s is seen by sprites at the same path, read-only", path)
+	return check("shown", OK, "", "sprites see %s at the same path, read-only", path)
 }
 
 // lookAtGoCache says whether fresh sprites have the standard library compiled.
 func lookAtGoCache(console *cli.Console) Check {
 	folder, toolchain := host.SharedGo(equip.FindSharedCaches(console))
 	if toolchain == "" {
-		return check("go cache", Warn, "lattice doctor --warm", "not made: the first Go build in each sprite compiles the standard library")
+		return check("go cache", Warn, "lattice doctor --warm", "empty: the first Go build in each sprite compiles the standard library")
 	}
 	return check("go cache", OK, "", "sprites share the standard library of %s, read-only (%s)", toolchain, folder)
 }
@@ -114,7 +114,7 @@ func warmProblem(err error) error {
 	case errors.Is(err, host.ErrNoGo):
 		return fault.NotFound("no_go", "%v", err).WithHint("install Go in /usr/local/go, or put it on PATH")
 	case errors.Is(err, host.ErrPlain):
-		return fault.Unsupported("no_namespaces", "%v", err).WithHint("lattice doctor says why there are none")
+		return fault.Unsupported("no_namespaces", "%v", err).WithHint("lattice doctor tells the reason")
 	case errors.Is(err, host.ErrNoShared):
 		return fault.BadInput("no_cache_directory", "%v", err).WithHint("set HOME or XDG_CACHE_HOME")
 	case errors.Is(err, host.ErrWarming):
@@ -123,7 +123,7 @@ func warmProblem(err error) error {
 	return err
 }
 
-// trial is a host for throw-away sprites.
+// trial is a host for temporary sprites.
 type trial struct {
 	client *sprites.Client
 	host   *host.Host // nil when it is the leader's
@@ -142,11 +142,11 @@ func (t trial) isolation(wanted settings.Isolation, noRoot bool) Check {
 	c := check("isolation", OK, "", "%s (%s; %s)", t.hello.Isolation, t.hello.Sandbox, root)
 	if t.hello.Warning != "" {
 		c.Status, c.Detail = Warn, t.hello.Warning
-		c.Remedy = "run only what you would run here without a sprite, or use remote sprites (SPRITES_API_URL)"
+		c.Remedy = "run only programs that you would run here without a sprite, or use remote sprites (SPRITES_API_URL)"
 	}
 	if least := sandbox.Level(wanted.Least()); !sandbox.Level(t.hello.Isolation).AtLeast(least) {
-		c.Status, c.Detail = Fail, fmt.Sprintf("the settings ask for %s (min_isolation), and sprites are kept apart by %s: %s", least, t.hello.Isolation, c.Detail)
-		c.Remedy = "do what is said about namespaces, run lattice as root for ns-root, or use remote sprites"
+		c.Status, c.Detail = Fail, fmt.Sprintf("the settings require %s (min_isolation), but sprites have %s: %s", least, t.hello.Isolation, c.Detail)
+		c.Remedy = "follow the remedy for namespaces, run lattice as root for ns-root, or use remote sprites"
 	}
 	return c
 }
@@ -209,7 +209,7 @@ func makeScratch(env *setup.Env) (string, error) {
 func openOwnTrial(env *setup.Env) (t trial, err error) {
 	dir, err := makeScratch(env)
 	if err != nil {
-		return t, fmt.Errorf("make a folder for a throw-away sprite: %w", err)
+		return t, fmt.Errorf("create a folder for a temporary sprite: %w", err)
 	}
 	remove := func() error { return os.RemoveAll(dir) }
 	network, err := equip.BuildNetwork(env, equip.NetworkOptions{})
@@ -221,11 +221,11 @@ func openOwnTrial(env *setup.Env) (t trial, err error) {
 	token := rand.Text()
 	h, err := host.Open(host.Config{Dir: dir, Self: env.Exe, Token: token, Network: network, Box: bounds.Limits(), Tools: equip.ListHostTools(env, env.Settings.Tools), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console), Log: env.Log})
 	if err != nil {
-		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), remove())
+		return t, errors.Join(fmt.Errorf("create a temporary sprite: %w", err), remove())
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return t, errors.Join(fmt.Errorf("make a throw-away sprite: %w", err), h.Close(), remove())
+		return t, errors.Join(fmt.Errorf("create a temporary sprite: %w", err), h.Close(), remove())
 	}
 	server := &http.Server{Handler: h.Handler(), ReadHeaderTimeout: 5 * time.Second}
 	served := make(chan error, 1)
@@ -243,13 +243,13 @@ func openOwnTrial(env *setup.Env) (t trial, err error) {
 			err = errors.Join(err, remove())
 			hc.CloseIdleConnections()
 			if err != nil {
-				fmt.Fprintf(env.Err, "lattice: warning: remove the throw-away sprite: %v\n", err)
+				fmt.Fprintf(env.Err, "lattice: warning: remove the temporary sprite: %v\n", err)
 			}
 		},
 	}, nil
 }
 
-// with makes a throw-away sprite that is shown paths, has do use it, and removes it.
+// with makes a temporary sprite that is shown paths, has do use it, and removes it.
 func (t trial) with(ctx context.Context, paths []string, do func(sprite string) error) (err error) {
 	name := "doctor-" + strings.ToLower(rand.Text()[:10])
 	if _, err := t.client.Create(ctx, sprites.Create{Name: name, Labels: []string{"lattice-doctor"}, Tools: paths, Image: sprites.NoImage}); err != nil {
@@ -280,7 +280,7 @@ func tryPrograms(ctx context.Context, env *setup.Env, t trial, shown []string) [
 		return group.Wait()
 	})
 	if err != nil {
-		return []Check{problemCheck("programs", fmt.Errorf("try programs in a throw-away sprite: %w", err))}
+		return []Check{problemCheck("programs", fmt.Errorf("try programs in a temporary sprite: %w", err))}
 	}
 	var checks []Check
 	noAgent := true
@@ -289,7 +289,7 @@ func tryPrograms(ctx context.Context, env *setup.Env, t trial, shown []string) [
 		checks = append(checks, p.Judge())
 	}
 	if noAgent {
-		none := check("agents", Warn, "install one, or give flows a script as agent_command", "none of %s is on PATH", strings.Join(setup.AgentNames, ", "))
+		none := check("agents", Warn, "install one, or pass a script to flows as agent_command", "none of %s is on PATH", strings.Join(setup.AgentNames, ", "))
 		checks = append([]Check{none}, checks...)
 	}
 	return checks
@@ -325,7 +325,7 @@ func (t trial) version(ctx context.Context, sprite, name string) (where, said st
 	var out limitedText
 	exit, err = t.client.Exec(ctx, sprite, sprites.Exec{Cmd: []string{"sh", "-c", ask, "sh", name, flag}, Dir: "/workspace", Stdout: &out, Stderr: &out})
 	if ctx.Err() != nil {
-		return "", "", 0, fmt.Errorf("%s %s gives no answer within %s", name, flag, programLimit)
+		return "", "", 0, fmt.Errorf("%s %s does not answer within %s", name, flag, programLimit)
 	}
 	if err != nil {
 		return "", "", 0, err

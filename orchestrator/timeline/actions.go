@@ -25,7 +25,7 @@ func DescribeActions(out io.Writer, all []api.NotedAction) {
 	for _, a := range all {
 		fmt.Fprintf(out, "%s asked without waiting: %s: %s\n", a.RunID, a.Status, DescribeAction(a))
 		if a.Status == api.ActionApproved {
-			fmt.Fprintf(out, "  next: lattice action approve %s %.*s   its outcome is not known; what was done is not done twice\n", a.RunID, KeyLength, a.Key)
+			fmt.Fprintf(out, "  next: lattice action approve %s %.*s   its outcome is unknown; an action that was performed is not repeated\n", a.RunID, KeyLength, a.Key)
 		}
 		if a.Status != api.ActionOpen {
 			continue

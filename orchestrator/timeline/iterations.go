@@ -153,7 +153,7 @@ func drawSteps(steps []*Step, indent string, now time.Time, colour bool) (out []
 		out = append(out, drawSteps(s.below, indent+"  ", now, colour)...)
 	}
 	if hidden > 0 {
-		out = slices.Insert(out, 0, fmt.Sprintf("%s… %d more that are done", indent, hidden))
+		out = slices.Insert(out, 0, fmt.Sprintf("%s… %d more, done", indent, hidden))
 	}
 	return out
 }

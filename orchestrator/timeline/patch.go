@@ -24,7 +24,7 @@ func PrintPatch(console *cli.Console, p api.Patch) error {
 	}
 	switch {
 	case p.Cut:
-		fmt.Fprintln(console.Err, "the change is longer than what is shown")
+		fmt.Fprintln(console.Err, "the change is longer; only its beginning is shown")
 	case p.Text == "" && p.Note == "":
 		fmt.Fprintln(console.Err, "no file differs in content")
 	}

@@ -160,7 +160,7 @@ func TestTimelineOfManyIterations(t *testing.T) {
 		line.Add(e)
 	}
 	got := line.Lines(time.Unix(0, 0), false)
-	if len(got) != 6 || !strings.Contains(got[0], "19 done, 1 failed") || !strings.Contains(got[1], "16 more that are done") || !strings.Contains(got[2], "✗ each[4] p") {
+	if len(got) != 6 || !strings.Contains(got[0], "19 done, 1 failed") || !strings.Contains(got[1], "16 more, done") || !strings.Contains(got[2], "✗ each[4] p") {
 		t.Errorf("lines:\n%s", strings.Join(got, "\n"))
 	}
 }

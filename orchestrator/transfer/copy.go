@@ -64,7 +64,7 @@ func (j *copyJob) run(ctx context.Context) error {
 			if can {
 				return j.tree(ctx, dest)
 			}
-			fmt.Fprintln(j.console.Err, "lattice: warning: there is no tar in the sprite: files are copied one by one, and links as the files that they mean")
+			fmt.Fprintln(j.console.Err, "lattice: warning: there is no tar in the sprite: files are copied one by one, and links are followed")
 		}
 	}
 	var sink copySink = &spriteSink{ctx: ctx, c: j.c, sprite: j.to.Sprite, top: dest}

@@ -129,7 +129,7 @@ func (j *copyJob) readTar(r *tar.Reader, give func(node) error) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("read what the sprite sends: %w", err)
+			return fmt.Errorf("read the stream of the sprite: %w", err)
 		}
 		h.Name = path.Clean(h.Name)
 		if !filepath.IsLocal(filepath.FromSlash(h.Name)) {
