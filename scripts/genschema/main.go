@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -26,6 +27,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/skills/test"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -74,6 +76,8 @@ func documents() []document {
 		{"workflow", "A workflow graph, the form in which flows are written", reflect.TypeFor[compile.Workflow](), nil},
 		{"planir", "A plan, the form in which goals are written", reflect.TypeFor[compile.Plan](), nil},
 		{"step-rule", "The rule by which a type of step becomes nodes of ExecIR", reflect.TypeFor[compile.Rule](), nil},
+		{"prompt-template", "A prompt template, ID.json, for nodes that ask models", reflect.TypeFor[templates.Template](), nil},
+		{"test", ".spritekit/test.json, how a project is tested", test.SettingsType(), nil},
 		{"execir", "An ExecIR document, the form in which flows run", reflect.TypeFor[ir.Document](), escalation},
 		{"adapter", "An agent's adapter for agent.run, /skills/agents/NAME.json", agent.AdapterType(), adapterParts},
 		{"task", "task.json, what a run is for", reflect.TypeFor[protocol.Task](), nil},
@@ -183,6 +187,7 @@ func contract() rules {
 			reflect.TypeFor[ir.Op]():           enum(ops()...),
 			reflect.TypeFor[ir.Cond]():         condition(),
 			reflect.TypeFor[ir.Escalations]():  escalations(),
+			reflect.TypeFor[templates.Lines](): schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "array", "items": schema{"type": "string"}}}},
 			reflect.TypeFor[manifests.Class](): enum(manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld),
 			reflect.TypeFor[lattice.RunStatus](): enum(lattice.Pending, lattice.Running, lattice.Succeeded, lattice.Failed, lattice.Canceled, lattice.Blocked,
 				lattice.BlockedWaitingForUser, lattice.Waiting),

@@ -78,6 +78,10 @@ func TestSchemas(t *testing.T) {
 	invalid(t, "answers", `["red"]`)
 	valid(t, "findings", encode(t, compile.NewReport([]ir.Finding{{Code: "c", Severity: "error", Pointer: "/a", Message: "m"}})))
 	valid(t, "findings", encode(t, compile.NewReport(nil)))
+	valid(t, "test", `{"command":["make","test"],"timeout_s":60}`)
+	invalid(t, "test", `{"args":"x"}`)
+	valid(t, "prompt-template", `{"id":"a_v1","op":"LLM_WRITE","version":"1","input_ports":{},"system":"s","user":["a","b"],"repair":"r","max_prompt_bytes":1000}`)
+	invalid(t, "prompt-template", `{"id":"a_v1","op":"LLM_WRITE"}`)
 	invalid(t, "findings", `{"ok":true,"findings":null}`)
 	valid(t, "run", encode(t, api.RunLine{RunID: "run_1", Status: lattice.Succeeded, Outputs: json.RawMessage(`{}`)}))
 	valid(t, "run", encode(t, api.RunLine{RunID: "run_1", Status: lattice.Waiting, Error: &api.RunError{Kind: "timeout"},

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
+	"reflect"
 
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -47,14 +48,17 @@ func relativeTo(f *folder) string {
 
 // settings are the members of the project file; they mean what the inputs of the same names mean.
 type settings struct {
-	Framework    string            `json:"framework"`
-	Command      json.RawMessage   `json:"command"`
-	Args         []string          `json:"args"`
-	ReportFormat string            `json:"report_format"`
-	ReportFiles  []string          `json:"report_files"`
-	Env          map[string]string `json:"env"`
-	TimeoutS     float64           `json:"timeout_s"`
+	Framework    string            `json:"framework,omitempty"`
+	Command      json.RawMessage   `json:"command,omitempty"`
+	Args         []string          `json:"args,omitempty"`
+	ReportFormat string            `json:"report_format,omitempty"`
+	ReportFiles  []string          `json:"report_files,omitempty"`
+	Env          map[string]string `json:"env,omitempty"`
+	TimeoutS     float64           `json:"timeout_s,omitempty"`
 }
+
+// SettingsType returns the type of the project file, for its schema.
+func SettingsType() reflect.Type { return reflect.TypeFor[settings]() }
 
 // readSettings reads the nearest project file; where is nil when there is none.
 func readSettings(start *folder) (s settings, where *folder, err error) {
