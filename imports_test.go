@@ -201,8 +201,8 @@ var mayImport = map[string][]string{
 	"orchestrator/host/tree":            {},
 	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
-	"scripts/genschema": {"manifests", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                                                                                                   // a witness that shares code with the accused proves nothing
+	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
+	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                         // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
 	"scripts/bench":      {}, // it measures whole processes, and asks the packages' own benchmarks by name
