@@ -31,7 +31,6 @@ type ProposalList struct {
 type ProposalDecision struct {
 	Decision lattice.Decision `json:"decision"` // approve or reject
 	Comments string           `json:"comments,omitempty"`
-	By       string           `json:"by"`
 }
 
 func routeProposals(mux *http.ServeMux, s Proposals) {

@@ -47,7 +47,8 @@ const (
 	ActionPerformed Kind = "action.performed"
 	ActionFailed    Kind = "action.failed" // it was refused, for good
 	WaitAnswered    Kind = "wait.answered"
-	Intent          Kind = "intent" // a fact of an intent
+	Intent          Kind = "intent"   // a fact of an intent
+	Proposal        Kind = "proposal" // a fact about a change of the environment
 )
 
 // Who is a person, as the operating system knows them.

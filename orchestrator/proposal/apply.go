@@ -1,7 +1,6 @@
 package proposal
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -15,20 +14,65 @@ import (
 // nodePrefix begins the ids of the nodes that Apply adds.
 const nodePrefix = "environment_"
 
+// object is a JSON object whose members are left as they are, short forms and extensions included.
+type object map[string]json.RawMessage
+
+// text returns a member that is a string, "" for any other.
+func (o object) text(name string) (s string) {
+	if json.Unmarshal(o[name], &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// set gives o a member. v is made of strings and JSON, which can always be encoded.
+func (o object) set(name string, v any) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	o[name] = raw
+}
+
+// document is an ExecIR document.
+type document struct {
+	members object
+	nodes   []object
+	edges   []object
+}
+
+func parseDocument(raw []byte) (d document, err error) {
+	if err = json.Unmarshal(raw, &d.members); err == nil {
+		err = json.Unmarshal(d.members["nodes"], &d.nodes)
+	}
+	if err == nil && d.members["edges"] != nil {
+		err = json.Unmarshal(d.members["edges"], &d.edges)
+	}
+	if err != nil {
+		return d, fmt.Errorf("read the flow: %w", err)
+	}
+	return d, nil
+}
+
+// encode returns the document as JSON.
+func (d document) encode() ([]byte, error) {
+	d.members.set("nodes", d.nodes)
+	d.members.set("edges", append([]object{}, d.edges...))
+	return json.Marshal(d.members)
+}
+
 // Apply returns the ExecIR document with the adjustments in it: nodes that install what is missing before the first node,
 // nodes that run after each git.clone of the flow itself, and the test command of its test.run nodes. Adjustments without
 // a place in the document are not in applied: network access is not part of a flow, and a flow may clone or test nothing.
-func Apply(document []byte, adjustments []Adjustment) (changed []byte, applied []Adjustment, err error) {
+func Apply(flow []byte, adjustments []Adjustment) (changed []byte, applied []Adjustment, err error) {
 	if len(adjustments) == 0 {
-		return document, nil, nil // a document may have short forms, which only package ir reads
+		return flow, nil, nil
 	}
-	var doc ir.Document
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	if err := decoder.Decode(&doc); err != nil {
-		return nil, nil, fmt.Errorf("read the flow: %w", err)
+	doc, err := parseDocument(flow)
+	if err != nil {
+		return nil, nil, err
 	}
-	b := builder{doc: &doc}
+	b := builder{document: doc}
 	for _, a := range adjustments {
 		ok := false
 		switch a.Type {
@@ -48,13 +92,12 @@ func Apply(document []byte, adjustments []Adjustment) (changed []byte, applied [
 		}
 	}
 	if len(applied) == 0 {
-		return document, nil, nil
+		return flow, nil, nil
 	}
-	b.chainFirst()
-	if b.added && doc.Tools != nil && !slices.Contains(doc.Tools, "exec.run") {
-		doc.Tools = append(doc.Tools, "exec.run")
+	if err := b.finish(); err != nil {
+		return nil, nil, err
 	}
-	changed, err = json.Marshal(doc)
+	changed, err = b.encode()
 	if err != nil {
 		return nil, nil, fmt.Errorf("write the flow: %w", err)
 	}
@@ -70,7 +113,7 @@ type execArgs struct {
 
 // builder adds nodes to a document.
 type builder struct {
-	doc   *ir.Document
+	document
 	first []string // ids of nodes that run before the entry node, in order
 	added bool
 }
@@ -78,14 +121,15 @@ type builder struct {
 // add appends an exec.run node and returns its id, which no other node has.
 func (b *builder) add(args execArgs) string {
 	id := ""
-	for n := 1; id == "" || slices.ContainsFunc(b.doc.Nodes, func(node ir.Node) bool { return node.ID == id }); n++ {
+	for n := 1; id == "" || slices.ContainsFunc(b.nodes, func(node object) bool { return node.text("id") == id }); n++ {
 		id = fmt.Sprintf("%s%d", nodePrefix, n)
 	}
-	raw, err := json.Marshal(args)
-	if err != nil {
-		panic(err) // strings alone
-	}
-	b.doc.Nodes = append(b.doc.Nodes, ir.Node{ID: id, Op: ir.OpToolCall, Tool: "exec.run", Args: raw})
+	node := object{}
+	node.set("id", id)
+	node.set("op", ir.OpToolCall)
+	node.set("tool", "exec.run")
+	node.set("args", args)
+	b.nodes = append(b.nodes, node)
 	b.added = true
 	return id
 }
@@ -95,34 +139,31 @@ func (b *builder) addFirst(args execArgs) bool {
 	return true
 }
 
-// chainFirst puts the nodes of addFirst in front of the entry node.
-func (b *builder) chainFirst() {
-	entry := b.doc.EntryNode
-	for _, id := range slices.Backward(b.first) {
-		b.doc.Edges = append(b.doc.Edges, ir.Edge{From: id, To: entry})
-		entry = id
-	}
-	b.doc.EntryNode = entry
+func (b *builder) addEdge(from, to string) {
+	edge := object{}
+	edge.set("from", from)
+	edge.set("to", to)
+	b.edges = append(b.edges, edge)
 }
 
 // addAfterClones adds a step behind each git.clone of the flow itself. It takes over the edges of the clone.
 func (b *builder) addAfterClones(a Adjustment) bool {
 	found := false
-	for _, node := range slices.Clone(b.doc.Nodes) {
-		if node.Tool != "git.clone" {
+	for _, node := range slices.Clone(b.nodes) {
+		if node.text("tool") != "git.clone" {
 			continue
 		}
 		args := execArgs{Argv: a.Argv} // exec.run's default is the repository
 		if a.Cwd != "" {
 			args.Cwd = path.Join("repo", a.Cwd)
 		}
-		id := b.add(args)
-		for i, e := range b.doc.Edges {
-			if e.From == node.ID {
-				b.doc.Edges[i].From = id
+		clone, id := node.text("id"), b.add(args)
+		for _, e := range b.edges {
+			if e.text("from") == clone {
+				e.set("from", id)
 			}
 		}
-		b.doc.Edges = append(b.doc.Edges, ir.Edge{From: node.ID, To: id})
+		b.addEdge(clone, id)
 		found = true
 	}
 	return found
@@ -131,41 +172,49 @@ func (b *builder) addAfterClones(a Adjustment) bool {
 // setTestCommand gives each test.run of the flow itself the command, unless the flow or its input names one.
 func (b *builder) setTestCommand(a Adjustment) bool {
 	found := false
-	command, err := json.Marshal(a.Argv)
-	if err != nil {
-		panic(err) // strings alone
-	}
-	for i, node := range b.doc.Nodes {
-		if node.Tool != "test.run" {
+	for _, node := range b.nodes {
+		if node.text("tool") != "test.run" {
 			continue
 		}
-		args := map[string]json.RawMessage{}
-		if len(node.Args) > 0 && json.Unmarshal(node.Args, &args) != nil {
+		args := object{}
+		if len(node["args"]) > 0 && json.Unmarshal(node["args"], &args) != nil {
 			continue // the whole of the arguments is an expression
 		}
-		var byInput map[string]json.RawMessage
+		byInput := object{}
 		switch {
 		case args["command"] == nil:
-			args["command"] = command
+			args.set("command", a.Argv)
 		case json.Unmarshal(args["command"], &byInput) == nil && byInput["ref"] != nil && string(byInput["default"]) == "null":
-			byInput["default"] = command
-			args["command"] = encode(byInput)
+			byInput.set("default", a.Argv)
+			args.set("command", byInput)
 		default:
 			continue // the flow names a command of its own
 		}
-		b.doc.Nodes[i].Args = encode(args)
+		node.set("args", args)
 		found = true
 	}
 	return found
 }
 
-// encode returns v as JSON; v holds JSON already.
-func encode(v map[string]json.RawMessage) json.RawMessage {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
+// finish puts the nodes of addFirst in front of the entry node, and exec.run on the list of tools.
+func (b *builder) finish() error {
+	entry := b.members.text("entry_node")
+	for _, id := range slices.Backward(b.first) {
+		b.addEdge(id, entry)
+		entry = id
 	}
-	return raw
+	b.members.set("entry_node", entry)
+	var tools []string
+	if !b.added || b.members["tools"] == nil {
+		return nil
+	}
+	if err := json.Unmarshal(b.members["tools"], &tools); err != nil {
+		return fmt.Errorf("read the tools of the flow: %w", err)
+	}
+	if !slices.Contains(tools, "exec.run") {
+		b.members.set("tools", append(tools, "exec.run"))
+	}
+	return nil
 }
 
 // installRuntime returns the step that has the runtime in the version, installed from the distribution if need be. A
@@ -202,30 +251,30 @@ func Domains(adjustments []Adjustment) (domains []string) {
 	return domains
 }
 
-// Truncate returns the document without what follows a node of the flow itself, so that a run of it ends behind the node.
-func Truncate(document []byte, node string) ([]byte, error) {
-	var doc ir.Document
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	if err := decoder.Decode(&doc); err != nil {
-		return nil, fmt.Errorf("read the flow: %w", err)
+// Truncate returns the flow without what follows one of its own nodes, so that a run of it ends behind the node.
+func Truncate(flow []byte, last string) ([]byte, error) {
+	doc, err := parseDocument(flow)
+	if err != nil {
+		return nil, err
 	}
-	i := slices.IndexFunc(doc.Nodes, func(n ir.Node) bool { return n.ID == node })
+	i := slices.IndexFunc(doc.nodes, func(n object) bool { return n.text("id") == last })
 	if i < 0 {
-		return nil, fmt.Errorf("the flow has no node %q", node)
+		return nil, fmt.Errorf("the flow has no node %q", last)
 	}
-	doc.Nodes[i].Catch = nil // a failure is not to be caught
-	reached := reachable(doc, node)
-	doc.Nodes = slices.DeleteFunc(doc.Nodes, func(n ir.Node) bool { return !reached[n.ID] })
-	doc.Edges = slices.DeleteFunc(doc.Edges, func(e ir.Edge) bool { return e.From == node || !reached[e.From] || !reached[e.To] })
-	doc.Output = nil
-	return json.Marshal(doc)
+	delete(doc.nodes[i], "catch") // a failure is not to be caught
+	reached := doc.findReachable(last)
+	doc.nodes = slices.DeleteFunc(doc.nodes, func(n object) bool { return !reached[n.text("id")] })
+	doc.edges = slices.DeleteFunc(doc.edges, func(e object) bool {
+		return e.text("from") == last || !reached[e.text("from")] || !reached[e.text("to")]
+	})
+	delete(doc.members, "output")
+	return doc.encode()
 }
 
-// reachable returns the nodes that a run can enter before it leaves the last one.
-func reachable(doc ir.Document, last string) map[string]bool {
+// findReachable returns the nodes that a run can enter before it leaves the last one.
+func (d document) findReachable(last string) map[string]bool {
 	reached := map[string]bool{}
-	for queue := []string{doc.EntryNode}; len(queue) > 0; {
+	for queue := []string{d.members.text("entry_node")}; len(queue) > 0; {
 		id := queue[0]
 		queue = queue[1:]
 		if reached[id] {
@@ -235,15 +284,16 @@ func reachable(doc ir.Document, last string) map[string]bool {
 		if id == last {
 			continue
 		}
-		for _, e := range doc.Edges {
-			if e.From == id {
-				queue = append(queue, e.To)
+		for _, e := range d.edges {
+			if e.text("from") == id {
+				queue = append(queue, e.text("to"))
 			}
 		}
-		for _, n := range doc.Nodes {
-			if n.ID == id {
-				for _, c := range n.Catch {
-					queue = append(queue, c.To)
+		for _, n := range d.nodes {
+			var catches []object
+			if n.text("id") == id && json.Unmarshal(n["catch"], &catches) == nil {
+				for _, c := range catches {
+					queue = append(queue, c.text("to"))
 				}
 			}
 		}

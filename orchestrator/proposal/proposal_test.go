@@ -165,7 +165,7 @@ const flow = `{
   "nodes": [
     {"id": "clone", "op": "TOOL_CALL", "tool": "git.clone", "args": {"url": "$ctx.repo.bundle"}},
     {"id": "environment_1", "op": "TOOL_CALL", "tool": "test.run", "args": {"command": {"ref": "$in.test_command", "default": null}}},
-    {"id": "own", "op": "TOOL_CALL", "tool": "test.run", "args": {"command": ["make", "check"]}}],
+    {"id": "own", "op": "TOOL_CALL", "tool": "test.run", "x-kept": {"b": 2, "a": 1.50}, "args": {"command": ["make", "check"]}}],
   "edges": [{"from": "clone", "to": "environment_1"}, {"from": "environment_1", "to": "own"}]}`
 
 func tools(name string) (manifests.Skill, bool) { return manifests.Lookup(name) }
@@ -184,6 +184,9 @@ func TestApply(t *testing.T) {
 	}
 	if d := cmp.Diff(adjustments[:4], applied); d != "" {
 		t.Errorf("applied (-want +got):\n%s", d)
+	}
+	if !strings.Contains(string(changed), `"x-kept":{"b":2,"a":1.50}`) {
+		t.Errorf("a member that nobody changed was changed:\n%s", changed)
 	}
 	program, findings := check.Parse(changed, tools)
 	if program == nil {

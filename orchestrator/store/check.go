@@ -17,7 +17,7 @@ import (
 
 // Problem is one thing that is wrong with a store.
 type Problem struct {
-	Code    string `json:"code"`             // page, sequence, entry, chain, index, dedupe, head, record, program, state or ledger
+	Code    string `json:"code"`             // page, sequence, entry, chain, index, dedupe, head, record, program, state or audit
 	Run     string `json:"run_id,omitempty"` // the run that it concerns, "" when that is not known
 	Message string `json:"message"`
 }
@@ -52,7 +52,6 @@ func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error)
 			c.checkEntries(tx, progress)
 			c.checkLeftovers(tx)
 			c.checkIndexes(tx)
-			c.checkLedgers(tx)
 			c.auditRuns(tx)
 			return nil
 		})

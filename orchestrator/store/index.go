@@ -20,7 +20,7 @@ var (
 	bucketOrder = []byte("order")
 	bucketOpen  = []byte("open")
 
-	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketLedger, bucketAuditIndex} // older files lack the ledger as well
+	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketAuditIndex}
 )
 
 func isIndex(bucket []byte) bool {
@@ -56,9 +56,6 @@ func makeIndexes(tx *bbolt.Tx) error {
 		if err := makeLookups(tx); err != nil {
 			return err
 		}
-	}
-	if _, err := tx.CreateBucketIfNotExists(bucketLedger); err != nil {
-		return fmt.Errorf("create bucket %s: %w", bucketLedger, err)
 	}
 	return makeAudit(tx)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
@@ -36,7 +37,8 @@ func chained(t *testing.T, path string) {
 		}
 	}
 	for i := range 20 {
-		if _, err := s.AppendRecords(t.Context(), "audit", time.Unix(int64(i), 0), json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))); err != nil {
+		e := audit.Entry{At: time.Unix(int64(i), 0), Kind: audit.Intent, Subject: "intent:" + fmt.Sprint(i%3), Key: fmt.Sprint(i), Body: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}
+		if _, _, err := s.AppendAudit(t.Context(), e, store.Any); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -53,12 +55,10 @@ func told(s *store.Store) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	records, err := s.Records("audit", 0, 0)
-	if err != nil {
-		return "", err
-	}
-	if err := w.Encode(records); err != nil {
-		return "", err
+	for _, subject := range []string{"", "intent:0", "intent:1", "intent:2"} {
+		if err := s.Audit(subject, 0, func(e audit.Entry) error { return w.Encode(e) }); err != nil {
+			return "", err
+		}
 	}
 	for _, r := range runs {
 		run, err := s.Run(r.ID)

@@ -53,7 +53,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
-		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketLedger, bucketAudit, bucketAuditIndex,
+		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketAudit, bucketAuditIndex,
 	}
 
 	keySchema = []byte("schema")

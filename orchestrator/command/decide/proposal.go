@@ -125,7 +125,7 @@ func newProposalDecideCmd(env *setup.Env, verb, short string, decision lattice.D
 	var comment string
 	cmd := connect.NewQueryCmd(env, verb+" ID", short, "  lattice proposal "+verb+" 4f2a --comment 'agreed with ops'", cobra.ExactArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
-			s, err := c.DecideProposal(ctx, list[0], api.ProposalDecision{Decision: decision, Comments: comment, By: env.User})
+			s, err := c.DecideProposal(ctx, list[0], api.ProposalDecision{Decision: decision, Comments: comment})
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,6 @@
 // Package environment keeps the changes of their environment that sprites propose, has them verified, and applies the
 // accepted ones to later runs. Start with Register. What a proposal is and when it is accepted is for package proposal to
-// say; the facts lie in the store's ledger "proposals". It decides nothing by itself: a fresh run or a person does.
+// say; the facts are entries of the audit log. It decides nothing by itself: a fresh run or a person does.
 package environment
 
 import (
@@ -14,11 +14,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/proposal"
@@ -27,16 +27,16 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// ledger is the name of the ledger of facts about proposals.
-const ledger = "proposals"
+// subject is that of the entries of the audit log about proposals.
+const subject = "proposals"
 
 // maxPerRun bounds how many proposals of one run are kept, so that a sprite cannot fill the store.
 const maxPerRun = 20
 
-// Ledger is the part of the store that Register needs.
-type Ledger interface {
-	AppendRecords(ctx context.Context, ledger string, at time.Time, bodies ...json.RawMessage) ([]store.Record, error)
-	Records(ledger string, after uint64, limit int) ([]store.Record, error)
+// Facts keeps facts in the audit log.
+type Facts interface {
+	AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error)
+	AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error
 }
 
 // Run is what Register needs to know of a run.
@@ -51,7 +51,7 @@ type Run struct {
 
 // Register keeps what sprites propose (api.Proposals). It is safe for concurrent use.
 type Register struct {
-	Ledger Ledger
+	Facts Facts
 	// LoadRun reads a run, OptionsOf what it was started with. ResolveRun finds the run that a user means.
 	LoadRun    func(id string) (Run, error)
 	OptionsOf  func(id string) (api.Options, error)
@@ -67,25 +67,30 @@ type Register struct {
 	states []proposal.State // in the order in which they were first proposed
 }
 
-// refresh folds the records that were appended since the last time. It holds no lock while it reads the store.
-func (p *Register) refresh() ([]proposal.State, error) {
+// refresh folds the facts that were appended since the last time. It holds no lock while it reads them.
+func (p *Register) refresh(ctx context.Context) ([]proposal.State, error) {
 	p.mu.Lock()
 	from := p.read
 	p.mu.Unlock()
-	records, err := p.Ledger.Records(ledger, from, 0)
+	var entries []audit.Entry
+	err := p.Facts.AuditEntries(ctx, subject, from, func(e audit.Entry) error {
+		entries = append(entries, e)
+		return nil
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read proposals: %w", err)
+		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, r := range records {
-		if r.Seq != p.read+1 {
+	for _, e := range entries {
+		if e.Seq <= p.read {
 			continue // another goroutine was faster
 		}
 		var f proposal.Fact
-		if err := json.Unmarshal(r.Body, &f); err != nil {
-			return nil, fmt.Errorf("read proposals: record %d: %w", r.Seq, err)
+		if err := json.Unmarshal(e.Body, &f); err != nil {
+			return nil, fmt.Errorf("read proposals: audit entry %d: %w", e.Seq, err)
 		}
+		f.At, f.By = e.At, e.Who.String()
 		i := slices.IndexFunc(p.states, func(s proposal.State) bool { return s.ID == f.ID })
 		before := proposal.State{}
 		if i >= 0 {
@@ -94,36 +99,26 @@ func (p *Register) refresh() ([]proposal.State, error) {
 		next, err := before.Next(f)
 		switch {
 		case err != nil: // of another version; it changes nothing
-			p.Logger.Warn().Err(err).Uint64("record", r.Seq).Msg("fact about a proposal left out")
+			p.Logger.Warn().Err(err).Uint64("entry", e.Seq).Msg("fact about a proposal left out")
 		case i >= 0:
 			p.states[i] = next
 		default:
 			p.states = append(p.states, next)
 		}
-		p.read = r.Seq
+		p.read = e.Seq
 	}
 	return slices.Clone(p.states), nil
 }
 
-// append records facts.
-func (p *Register) append(ctx context.Context, facts ...proposal.Fact) error {
-	now := time.Now()
-	bodies := make([]json.RawMessage, len(facts))
-	for i, f := range facts {
-		f.At = now.UTC()
-		body, err := json.Marshal(f)
-		if err != nil {
-			return fmt.Errorf("record a proposal: %w", err)
-		}
-		bodies[i] = body
-	}
-	_, err := p.Ledger.AppendRecords(ctx, ledger, now, bodies...)
+// append records a fact, with the person of ctx. A fact with the key of an earlier one is not recorded again.
+func (p *Register) append(ctx context.Context, key string, f proposal.Fact) error {
+	_, err := p.Facts.AddFact(ctx, audit.Entry{Kind: audit.Proposal, Subject: subject, Key: key}, f, store.Any)
 	return err
 }
 
 // find returns the proposal that a user means: an id, or a unique prefix of one.
-func (p *Register) find(id string) (proposal.State, error) {
-	all, err := p.refresh()
+func (p *Register) find(ctx context.Context, id string) (proposal.State, error) {
+	all, err := p.refresh(ctx)
 	if err != nil {
 		return proposal.State{}, err
 	}
@@ -143,10 +138,12 @@ func (p *Register) find(id string) (proposal.State, error) {
 }
 
 // Proposal returns one proposal, by its id or a unique prefix of that.
-func (p *Register) Proposal(_ context.Context, id string) (proposal.State, error) { return p.find(id) }
+func (p *Register) Proposal(ctx context.Context, id string) (proposal.State, error) {
+	return p.find(ctx, id)
+}
 
 // Proposals lists the proposals.
-func (p *Register) Proposals(_ context.Context, which api.ProposalList) ([]proposal.State, error) {
+func (p *Register) Proposals(ctx context.Context, which api.ProposalList) ([]proposal.State, error) {
 	if which.Run != "" {
 		id, err := p.ResolveRun(which.Run)
 		if err != nil {
@@ -154,7 +151,7 @@ func (p *Register) Proposals(_ context.Context, which api.ProposalList) ([]propo
 		}
 		which.Run = id
 	}
-	all, err := p.refresh()
+	all, err := p.refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -165,11 +162,11 @@ func (p *Register) Proposals(_ context.Context, which api.ProposalList) ([]propo
 
 // DecideProposal approves or rejects a proposal.
 func (p *Register) DecideProposal(ctx context.Context, id string, d api.ProposalDecision) (proposal.State, error) {
-	s, err := p.find(id)
+	s, err := p.find(ctx, id)
 	if err != nil {
 		return s, err
 	}
-	f := proposal.Fact{ID: s.ID, By: d.By, Comments: d.Comments}
+	f := proposal.Fact{ID: s.ID, Comments: d.Comments}
 	switch d.Decision {
 	case lattice.Approve:
 		f.Kind = proposal.Approved
@@ -181,16 +178,16 @@ func (p *Register) DecideProposal(ctx context.Context, id string, d api.Proposal
 	if s.Approval != nil && s.Approval.Approved == (f.Kind == proposal.Approved) {
 		return s, nil
 	}
-	if err := p.append(ctx, f); err != nil {
+	if err := p.append(ctx, "", f); err != nil {
 		return s, err
 	}
-	return p.find(s.ID)
+	return p.find(ctx, s.ID)
 }
 
 // VerifyProposal starts a run of the flow that made the proposal, as far as the node that failed, in a fresh sprite with the
 // change applied. The run's end is recorded with the proposal.
 func (p *Register) VerifyProposal(ctx context.Context, id string, r api.DriveRequest) (api.RunView, error) {
-	s, err := p.find(id)
+	s, err := p.find(ctx, id)
 	if err != nil {
 		return api.RunView{}, err
 	}
@@ -239,11 +236,11 @@ func trialKey(s proposal.State) string {
 
 // Adjust returns the flow with the accepted changes for the run's repository in it, and notes them in the run's options. A
 // trial has the change that it tries, and those that are in its flow already.
-func (p *Register) Adjust(flow json.RawMessage, o *api.Options) (json.RawMessage, error) {
+func (p *Register) Adjust(ctx context.Context, flow json.RawMessage, o *api.Options) (json.RawMessage, error) {
 	if o.Trial == "" {
 		o.Environment, o.Domains = nil, nil
 	}
-	all, err := p.refresh()
+	all, err := p.refresh(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +306,7 @@ func (p *Register) end(ctx context.Context, run string, e lattice.Entry) error {
 	if state.Status == lattice.Canceled {
 		return nil // it says nothing about the change
 	}
-	s, err := p.find(o.Trial)
+	s, err := p.find(ctx, o.Trial)
 	if err != nil || s.Trial != nil && s.Trial.Run == run {
 		return err
 	}
@@ -317,7 +314,7 @@ func (p *Register) end(ctx context.Context, run string, e lattice.Entry) error {
 	if state.Failure != nil {
 		f.Detail = state.Failure.Message
 	}
-	return p.append(ctx, f)
+	return p.append(ctx, "proposal tried:"+run, f)
 }
 
 // take records a proposal, or says in the run's log why not.
@@ -342,7 +339,7 @@ func (p *Register) take(ctx context.Context, run string, e lattice.Entry) error 
 	if err != nil {
 		return fmt.Errorf("record a proposal of %s: %w", run, err)
 	}
-	all, err := p.refresh()
+	all, err := p.refresh(ctx)
 	if err != nil {
 		return err
 	}
@@ -359,7 +356,7 @@ func (p *Register) take(ctx context.Context, run string, e lattice.Entry) error 
 	if o.Trial == id {
 		return nil // the trial of a change may make the proposal again
 	}
-	err = p.append(ctx, proposal.Fact{Kind: proposal.Proposed, ID: id, Repo: o.Repo, Run: run, Seen: run + " " + e.Dedupe, Proposal: &made})
+	err = p.append(ctx, "proposed:"+run+":"+e.Dedupe, proposal.Fact{Kind: proposal.Proposed, ID: id, Repo: o.Repo, Run: run, Seen: run + " " + e.Dedupe, Proposal: &made})
 	if errors.Is(err, context.Canceled) {
 		return err
 	}

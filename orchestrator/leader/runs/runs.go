@@ -63,7 +63,7 @@ type Starter struct {
 	Copies   *retention.Copies
 	// Environment changes flows as proposals that were accepted say.
 	Environment interface {
-		Adjust(flow json.RawMessage, o *api.Options) (json.RawMessage, error)
+		Adjust(ctx context.Context, flow json.RawMessage, o *api.Options) (json.RawMessage, error)
 	}
 
 	linking sync.Mutex // held while a run is begun by an answer
@@ -83,7 +83,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 	}
 	flow, findings := compile.Parse(r.Flow, catalog.Lookup)
 	if flow != nil {
-		adjusted, err := rn.Environment.Adjust(flow.ExecIR, &r.Options)
+		adjusted, err := rn.Environment.Adjust(ctx, flow.ExecIR, &r.Options)
 		if err != nil {
 			return api.RunView{}, err
 		}
