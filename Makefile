@@ -33,7 +33,7 @@ build: ## the binaries: spritekit with its second file, and lattice
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; prints at the end what was skipped, and why
-	@CGO_ENABLED=0 $(GO) test -json ./... 2>&1 | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS)
+	@CGO_ENABLED=0 $(GO) test -timeout 25m -json ./... 2>&1 | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS)
 race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts

@@ -40,6 +40,9 @@ func (env *Env) policyDigest() any {
 	if err != nil {
 		return err.Error()
 	}
+	for i := range layers {
+		layers[i].Source = "" // the same rules in another file are the same
+	}
 	return layers
 }
 
