@@ -167,7 +167,7 @@ func who(ctx context.Context) *audit.Who {
 
 // start records the run of an intent and starts it. After a crash in between it is started again, with the same key.
 func (x *Pipeline) start(ctx context.Context, s intent.State) (intent.State, error) {
-	if s.Run == "" {
+	for s.Run == "" { // until this fact is recorded, or another process started it
 		var err error
 		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactStarted, Run: "run_" + runKey(s), Digest: s.Digest}); err != nil {
 			return s, err
