@@ -10,7 +10,7 @@ import (
 	"cel.dev/cel-go/cel"
 	"pgregory.net/rapid"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	conditions "github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // cond is one random condition in its three forms. strict says that nothing in it stops early: then an error of one side
@@ -137,7 +137,7 @@ func condition(depth int, element bool) *rapid.Generator[cond] {
 // from left to right, and an error before it is an error; CEL forgives that error. So where CEL fails ours fails; where
 // ours decides CEL decides the same; and where nothing stops early both fail or none.
 func TestConditionsAgreeWithCEL(t *testing.T) {
-	decoded, err := ir.Decode([]byte(vars))
+	decoded, err := conditions.Decode([]byte(vars))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,15 +148,15 @@ func TestConditionsAgreeWithCEL(t *testing.T) {
 	decided, failed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		c := condition(3, false).Draw(t, "condition")
-		raw, err := ir.Marshal(c.ast)
+		raw, err := conditions.Marshal(c.ast)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var parsed ir.Cond
+		var parsed conditions.Cond
 		if err := parsed.UnmarshalJSON(raw); err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
-		got, f := parsed.True(ir.Scope{Vars: decoded})
+		got, f := parsed.True(conditions.Scope{Vars: decoded})
 		want, oracle := decide(env, c.cel)
 		switch {
 		case oracle != nil && f == nil:
@@ -171,14 +171,14 @@ func TestConditionsAgreeWithCEL(t *testing.T) {
 		} else {
 			failed++
 		}
-		if c.text == "" || len(c.text) > ir.MaxCondText {
+		if c.text == "" || len(c.text) > conditions.MaxCondText {
 			return
 		}
-		sugar, err := ir.ParseCond(c.text)
+		sugar, err := conditions.ParseCond(c.text)
 		if err != nil {
 			t.Fatalf("text %s of %s: %v", c.text, raw, err)
 		}
-		again, g := sugar.True(ir.Scope{Vars: decoded})
+		again, g := sugar.True(conditions.Scope{Vars: decoded})
 		if again != got || (g == nil) != (f == nil) {
 			t.Fatalf("the text %s is %v (%v), %s is %v (%v)", c.text, again, g, raw, got, f)
 		}

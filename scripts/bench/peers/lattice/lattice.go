@@ -10,8 +10,10 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/scripts/bench/peers/peer"
@@ -33,7 +35,7 @@ func Open(_ context.Context, dir string) (peer.Engine, error) {
 	programs := map[int]program{}
 	for _, steps := range peer.Lengths {
 		text := linear(steps)
-		parsed, findings := ir.Parse(text, func(name string) (manifests.Skill, bool) {
+		parsed, findings := check.Parse(text, func(name string) (manifests.Skill, bool) {
 			return manifests.Skill{Name: name, SideEffect: manifests.ClassRead}, true
 		})
 		if parsed == nil {
@@ -69,7 +71,7 @@ func (e *self) Run(ctx context.Context, f peer.Flow) error {
 		return err
 	}
 	w := world{Flow: f}
-	r, err := engine.Load(engine.Deps{Log: e.store, Caller: w, Boundary: w, Preparer: w, Actor: w, Now: time.Now, After: time.After}, p.parsed, id, secret, engine.History{})
+	r, err := driver.Load(driver.Deps{Log: e.store, Caller: w, Boundary: w, Preparer: w, Actor: w, Now: time.Now, After: time.After}, p.parsed, id, secret, replay.History{})
 	if err != nil {
 		return err
 	}
@@ -87,8 +89,8 @@ func (e *self) Run(ctx context.Context, f peer.Flow) error {
 // world makes steps. Nothing else of it is asked for in these flows.
 type world struct {
 	peer.Flow
-	engine.Boundary
-	engine.Actor
+	driver.Boundary
+	driver.Actor
 }
 
 func (w world) Call(ctx context.Context, _ lattice.Call, _ func(lattice.Event)) (lattice.Outcome, error) {
