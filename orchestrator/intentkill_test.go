@@ -45,6 +45,9 @@ var intentModel = porcupine.Model{
 			next = "started"
 		}
 		seen := output.(intentSeen)
+		if seen == "proposed" || seen == "classified" { // creation takes more than one fact, and one may see it half done
+			return next != "started", next
+		}
 		return seen == "" || seen == next, next
 	},
 }
