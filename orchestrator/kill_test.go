@@ -14,6 +14,17 @@ import (
 
 var killStride = flag.Int("kill-stride", 0, "kill after every n-th durable write only; 0: after each one as root, after every third as an ordinary user, whose durable writes are the same")
 
+// stride returns the distance of the durable writes after which tests kill.
+func stride() int {
+	switch {
+	case *killStride > 0:
+		return *killStride
+	case os.Getuid() == 0:
+		return 1
+	}
+	return 3
+}
+
 // TestKillEverywhere runs the main job with a kill -9 after the k-th durable write, for every k until a run gets to its
 // end unharmed, once of the leader and once of the sprite's init. Whatever was killed, the run ends the same: pushed
 // once, each event once and in order. An independent checker is the judge.
@@ -21,14 +32,7 @@ func TestKillEverywhere(t *testing.T) {
 	for _, victim := range []string{"leader", "init"} {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()
-			stride := *killStride
-			if stride == 0 {
-				stride = 1
-				if os.Getuid() != 0 {
-					stride = 3
-				}
-			}
-			for k := 1; ; k += stride {
+			for k := 1; ; k += stride() {
 				job := newJob(t)
 				killed := job.run(t, k, victim)
 				job.check(t)
