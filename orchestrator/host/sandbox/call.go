@@ -79,9 +79,14 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	runtime.KeepAlive(send)
 	if err != nil {
 		b.mu.Lock()
+		_, open := b.calls[id]
 		delete(b.calls, id)
 		b.mu.Unlock()
-		<-b.slots
+		if open {
+			<-b.slots
+		} else { // a hostile init answered a call that it did not get, which gave the slot back
+			channel.CloseAll((<-come).Files)
+		}
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	select {
