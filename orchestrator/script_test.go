@@ -7,9 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -56,7 +59,11 @@ func TestScript(t *testing.T) {
 				e.Setenv("GIT_"+role+"_NAME", "Tester")
 				e.Setenv("GIT_"+role+"_EMAIL", "tester@localhost")
 			}
-			e.Defer(func() { leftovers(t, home, e.Getenv("TMPDIR")) })
+			over := time.AfterFunc(tooLong, func() { endAll(home) })
+			e.Defer(func() {
+				over.Stop()
+				leftovers(t, home, e.Getenv("TMPDIR"))
+			})
 			return nil
 		},
 		Condition: func(name string) (bool, error) {
@@ -172,6 +179,26 @@ func filled(ts *testscript.TestScript, neg bool, args []string) {
 	info, err := os.Stat(ts.MkAbs(args[0]))
 	if (err == nil && info.Size() > 0) == neg {
 		ts.Fatalf("%s: %v, %v", args[0], info, err)
+	}
+}
+
+// tooLong is the time after which a script counts as hung. It is many times what the slowest one takes.
+const tooLong = 4 * time.Minute
+
+// endAll ends the processes of a script that hangs, so that it fails by itself and shows what it printed: those whose
+// environment names its state directory. A program in Go prints its goroutines first.
+//
+// A shell that failed is hung, too, while a process that it left behind holds its output open.
+func endAll(home string) {
+	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
+		environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+		for _, path := range environs {
+			environ, err := os.ReadFile(path)
+			if pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil && pid != os.Getpid() && strings.Contains(string(environ), "LATTICE_HOME="+home) {
+				_ = syscall.Kill(pid, sig)
+			}
+		}
+		time.Sleep(2 * time.Second)
 	}
 }
 
