@@ -8,12 +8,12 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// Of a disk, so much stays free unless the configuration says otherwise: a twentieth, or half a gigabyte where that is
-// more; of a small disk a tenth at most.
+// The default reserve of a disk is a twentieth of it, within these limits.
 const (
 	reservePart  = 20
-	reserveBytes = 512 << 20
-	reserveMost  = 10
+	reserveLeast = 512 << 20 // bytes, but never more than a tenth of a small disk
+	reserveMost  = 4 << 30   // bytes
+	reserveSmall = 10
 	reserveNodes = 100 // of the file system's inodes, one in so many
 )
 
@@ -23,7 +23,7 @@ type Space struct{ Bytes, TotalBytes, Nodes, TotalNodes uint64 }
 // want is how many bytes are to stay free.
 func (r Space) want(reserve int64) uint64 {
 	if reserve == 0 {
-		return max(r.TotalBytes/reservePart, min(reserveBytes, r.TotalBytes/reserveMost))
+		return min(max(r.TotalBytes/reservePart, min(reserveLeast, r.TotalBytes/reserveSmall)), reserveMost)
 	}
 	return uint64(max(reserve, 0))
 }

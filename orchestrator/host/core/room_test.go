@@ -12,8 +12,9 @@ func TestRoom(t *testing.T) {
 		reserve int64 // of the configuration
 		want    string
 	}{
-		{"a large disk keeps a twentieth", Space{Bytes: 49 << 30, TotalBytes: 1000 << 30}, 0, "50176 MiB are free of which 51200 stay so"},
-		{"enough of a large disk", Space{Bytes: 51 << 30, TotalBytes: 1000 << 30}, 0, ""},
+		{"a disk keeps a twentieth", Space{Bytes: 1 << 30, TotalBytes: 40 << 30}, 0, "1024 MiB are free of which 2048 stay so"},
+		{"a large disk keeps four gigabytes", Space{Bytes: 3 << 30, TotalBytes: 1000 << 30}, 0, "3072 MiB are free of which 4096 stay so"},
+		{"enough of a large disk", Space{Bytes: 5 << 30, TotalBytes: 1000 << 30}, 0, ""},
 		{"a small disk keeps half a gigabyte", Space{Bytes: 511 * mib, TotalBytes: 6 << 30}, 0, "511 MiB are free of which 512 stay so"},
 		{"a tiny disk keeps a tenth", Space{Bytes: 99 * mib, TotalBytes: 1000 * mib}, 0, "99 MiB are free of which 100 stay so"},
 		{"as configured", Space{Bytes: 99 * mib, TotalBytes: 1000 << 30}, 100 * mib, "99 MiB are free of which 100 stay so"},
