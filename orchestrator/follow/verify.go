@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/proposal"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // VerifyProposals tries the changes that a failed run proposed and that nobody tried yet, each in a run of its own, and says
@@ -77,7 +78,7 @@ func PrintProposal(console *cli.Console, s proposal.State) {
 
 // where names the runs that a proposal is about.
 func where(s proposal.State) string {
-	if s.Scope != "repo_specific" {
+	if s.Scope != protocol.ScopeRepoSpecific {
 		return "every repository"
 	}
 	if s.Repo == "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/notify"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -92,17 +93,11 @@ func (n *notifier) watch(run string, after lattice.Seq, entries []lattice.Entry)
 	if i < 0 || slices.ContainsFunc(entries, isActionDecision) {
 		return
 	}
-	var state struct {
-		Status  lattice.RunStatus `json:"status"`
-		Waits   []lattice.Wait    `json:"waits"`
-		Failure *struct {
-			Message string `json:"message"`
-		} `json:"failure"`
+	rest, err := history.ReadRest(entries[i])
+	if err != nil {
+		return // the engine reads the snapshot as well, and reports it
 	}
-	if json.Unmarshal(entries[i].Body, &state) != nil {
-		return // another part reports it
-	}
-	status := state.Status
+	status := rest.Status
 	if status.Blocked() {
 		status = lattice.Waiting
 	}
@@ -115,15 +110,15 @@ func (n *notifier) watch(run string, after lattice.Seq, entries []lattice.Entry)
 	case lattice.Waiting:
 		note.Level, note.Title = protocol.LevelWarning, run+" waits for you"
 		var prompts, ids []string
-		for _, w := range state.Waits {
+		for _, w := range rest.Waits {
 			prompts, ids = append(prompts, w.Prompt), append(ids, w.ID)
 		}
 		note.Body = strings.Join(append(prompts, "lattice waiting "+run), "\n")
 		key = strings.Join(ids, " ")
 	case lattice.Failed:
 		note.Level = protocol.LevelError
-		if state.Failure != nil {
-			note.Body = state.Failure.Message
+		if rest.Failure != nil {
+			note.Body = rest.Failure.Message
 		}
 	}
 	note.ID = lattice.DerivedKey("notify", run, string(status), key)

@@ -64,15 +64,15 @@ var runtimes = map[string]struct {
 	"rust":   {[]string{"rustc", "cargo"}, "rustc", "--version"},
 }
 
-// managers are the commands that install a dependency manager.
-var managers = map[string][]string{
-	"npm":    {"sudo", "apt-get", "install", "-y", "--no-install-recommends", "npm"},
-	"pnpm":   {"npm", "install", "--global", "pnpm"},
-	"yarn":   {"npm", "install", "--global", "yarn"},
-	"pip":    {"sudo", "apt-get", "install", "-y", "--no-install-recommends", "python3-pip"},
-	"pipenv": {"python3", "-m", "pip", "install", "--break-system-packages", "pipenv"},
-	"poetry": {"python3", "-m", "pip", "install", "--break-system-packages", "poetry"},
-	"uv":     {"python3", "-m", "pip", "install", "--break-system-packages", "uv"},
+// managers are the ways to install a dependency manager: packages of Debian, or else a command.
+var managers = map[string]struct{ packages, argv []string }{
+	"npm":    {packages: []string{"npm"}},
+	"pnpm":   {argv: []string{"sudo", "npm", "install", "--global", "pnpm"}},
+	"yarn":   {argv: []string{"sudo", "npm", "install", "--global", "yarn"}},
+	"pip":    {packages: []string{"python3-pip"}},
+	"pipenv": {argv: []string{"sudo", "python3", "-m", "pip", "install", "--break-system-packages", "pipenv"}},
+	"poetry": {argv: []string{"sudo", "python3", "-m", "pip", "install", "--break-system-packages", "poetry"}},
+	"uv":     {argv: []string{"sudo", "python3", "-m", "pip", "install", "--break-system-packages", "uv"}},
 }
 
 // members lists the details that each type has, those marked with ! are required.

@@ -79,7 +79,7 @@ func Apply(flow []byte, adjustments []Adjustment) (changed []byte, applied []Adj
 		case protocol.AdjustRuntimeInstall, protocol.AdjustRuntimeVersion:
 			ok = b.addFirst(installRuntime(a))
 		case protocol.AdjustDependencyManagerSwitch:
-			ok = b.addFirst(execArgs{Argv: managers[a.Manager]})
+			ok = b.addFirst(installManager(a.Manager))
 		case protocol.AdjustAddSystemPackage:
 			ok = b.addFirst(execArgs{Command: installPackages(a.Packages)})
 		case protocol.AdjustAddPreinstallStep:
@@ -234,9 +234,21 @@ func installRuntime(a Adjustment) execArgs {
 	return execArgs{Command: "{ " + checked + "; } || { " + install + " && " + checked + "; } || { " + remedy + "; }"}
 }
 
-// installPackages returns the shell line that installs packages of the distribution. Their names have a fixed shape.
+// installManager returns the step that installs a dependency manager, unless it is there.
+func installManager(name string) execArgs {
+	m := managers[name]
+	install := strings.Join(m.argv, " ")
+	if len(m.packages) > 0 {
+		install = installPackages(m.packages)
+	}
+	return execArgs{Command: "command -v " + name + " >/dev/null || { " + install + "; }"}
+}
+
+// installPackages returns the shell line that installs packages of the distribution. Their names have a fixed shape. A
+// sprite without an image has the machine's programs and no packages of its own.
 func installPackages(names []string) string {
-	return "sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends " + strings.Join(names, " ")
+	const hasPackages = `{ [ -d /var/lib/dpkg ] || { echo "this sprite has no packages of its own: start runs with an image (--image)" >&2; exit 1; }; }`
+	return hasPackages + " && sudo apt-get update -qq && sudo DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends " + strings.Join(names, " ")
 }
 
 // Domains returns the names that the adjustments let sprites reach.

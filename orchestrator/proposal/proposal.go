@@ -46,9 +46,8 @@ type Fact struct {
 	ID   string    `json:"id"` // of the proposal
 	At   time.Time `json:"at"`
 	Repo string    `json:"repo,omitempty"`
-	Run  string    `json:"run_id,omitempty"`  // in which it was proposed, or tried
-	Node string    `json:"node,omitempty"`    // Proposed: the node of that run that failed, "" when none did
-	Seen string    `json:"seen_in,omitempty"` // Proposed: key of the event, so that one event counts once
+	Run  string    `json:"run_id,omitempty"` // in which it was proposed, or tried
+	Node string    `json:"node,omitempty"`   // Proposed: the node of that run that failed, "" when none did
 	// Proposal is set in Proposed.
 	Proposal *protocol.EnvironmentProposal `json:"proposal,omitempty"`
 	OK       bool                          `json:"ok,omitempty"` // Tried
@@ -90,8 +89,6 @@ type State struct {
 	Approval   *Approval                `json:"approval,omitempty"` // or rejection
 	// Needs lists what is missing for acceptance: "verification", "approval".
 	Needs []string `json:"needs,omitempty"`
-
-	seen []string
 }
 
 // Trial is a run in a fresh sprite with the change applied.
@@ -110,17 +107,13 @@ type Approval struct {
 	Comments string    `json:"comments,omitempty"`
 }
 
-// Next returns the state after a fact. A fact that changes nothing, such as an event that was seen before, returns the state
-// as it is; one that may not happen is an error.
+// Next returns the state after a fact. A fact that may not happen is an error.
 func (s State) Next(f Fact) (State, error) {
 	if s.ID == "" && f.Kind != Proposed {
 		return s, fmt.Errorf("the proposal %s was never made", f.ID)
 	}
 	switch f.Kind {
 	case Proposed:
-		if slices.Contains(s.seen, f.Seen) {
-			return s, nil
-		}
 		if s.ID == "" {
 			a, err := Parse(f.Proposal.SuggestedAdjustment)
 			if err != nil {
@@ -157,7 +150,6 @@ func (s State) Next(f Fact) (State, error) {
 func (s State) count(f Fact) State {
 	s.Count++
 	s.LastAt = f.At
-	s.seen = append(slices.Clip(s.seen), f.Seen)
 	s.Confidence = max(s.Confidence, f.Proposal.Confidence)
 	if f.Proposal.Scope == protocol.ScopeGlobalCandidate {
 		s.Scope = f.Proposal.Scope // the stricter one holds

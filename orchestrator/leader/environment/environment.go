@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/proposal"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -294,25 +295,20 @@ func (p *Register) end(ctx context.Context, run string, e lattice.Entry) error {
 	if err != nil || o.Trial == "" {
 		return err
 	}
-	var state struct {
-		Status  lattice.RunStatus `json:"status"`
-		Failure *struct {
-			Message string `json:"message"`
-		} `json:"failure"`
+	rest, err := history.ReadRest(e)
+	if err != nil {
+		return err
 	}
-	if err := json.Unmarshal(e.Body, &state); err != nil {
-		return fmt.Errorf("read how the run %s ended: %w", run, err)
-	}
-	if state.Status == lattice.Canceled {
+	if rest.Status == lattice.Canceled {
 		return nil // it says nothing about the change
 	}
 	s, err := p.find(ctx, o.Trial)
 	if err != nil || s.Trial != nil && s.Trial.Run == run {
 		return err
 	}
-	f := proposal.Fact{Kind: proposal.Tried, ID: s.ID, Run: run, OK: state.Status == lattice.Succeeded}
-	if state.Failure != nil {
-		f.Detail = state.Failure.Message
+	f := proposal.Fact{Kind: proposal.Tried, ID: s.ID, Run: run, OK: rest.Status == lattice.Succeeded}
+	if rest.Failure != nil {
+		f.Detail = rest.Failure.Message
 	}
 	return p.append(ctx, "proposal tried:"+run, f)
 }
@@ -356,7 +352,7 @@ func (p *Register) take(ctx context.Context, run string, e lattice.Entry) error 
 	if o.Trial == id {
 		return nil // the trial of a change may make the proposal again
 	}
-	err = p.append(ctx, "proposed:"+run+":"+e.Dedupe, proposal.Fact{Kind: proposal.Proposed, ID: id, Repo: o.Repo, Run: run, Seen: run + " " + e.Dedupe, Proposal: &made})
+	err = p.append(ctx, "proposed:"+run+":"+e.Dedupe, proposal.Fact{Kind: proposal.Proposed, ID: id, Repo: o.Repo, Run: run, Proposal: &made})
 	if errors.Is(err, context.Canceled) {
 		return err
 	}

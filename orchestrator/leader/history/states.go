@@ -9,6 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -60,6 +61,21 @@ func (s *States) Encode(id string) (json.RawMessage, error) {
 		return nil, err
 	}
 	return at.State.Encode()
+}
+
+// Rest is the part of a run's snapshot that says where the run stands.
+type Rest struct {
+	Status  lattice.RunStatus `json:"status"`
+	Waits   []lattice.Wait    `json:"waits"`
+	Failure *ir.Failure       `json:"failure"`
+}
+
+// ReadRest reads the snapshot in e. It decodes no values of the run.
+func ReadRest(e lattice.Entry) (r Rest, err error) {
+	if err := json.Unmarshal(e.Body, &r); err != nil {
+		return r, fmt.Errorf("read where run %s stands: %w", e.Run, err)
+	}
+	return r, nil
 }
 
 // EncodeUsers returns the states, as JSON, of all runs that may name a checkpoint of a sprite: those whose sprite it is, and
