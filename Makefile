@@ -21,7 +21,7 @@ INITFILE   := orchestrator/host/initfile
 SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
 
-.PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo remote image rootfs oci smoke clean
+.PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo man remote image rootfs oci smoke clean
 
 build: ## the binaries: spritekit with its second file, and lattice
 	@echo "build $(BIN)/spritekit, $(BIN)/spritekit-extra, $(BIN)/lattice"
@@ -64,6 +64,8 @@ soak: build ## kill at random moments for SOAK seconds, then use one leader in a
 	$(GO) test -count=1 -timeout 0 -run TestMixedLoad -v ./orchestrator -soak-load $(SOAKLOAD)s
 demo: build
 	scripts/demo
+man: build ## a manual page for each command and skill, in bin/man/man1: man -M bin/man lattice-run
+	$(GO) run ./scripts/genman $(BIN)/man/man1 $(BIN)/lattice $(BIN)/spritekit
 remote: ## spritekit for remote sprites, whatever this machine is
 	@for a in amd64 arm64; do for f in spritekit spritekit/extra; do \
 	  GOOS=linux GOARCH=$$a $(GOBUILD) $(LEAN) -o bin/$${f/\//-}-linux-$$a ./$$f; done; done
