@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/command/intent"
 	"github.com/spritekit/lattice/orchestrator/command/keep"
 	"github.com/spritekit/lattice/orchestrator/command/run"
+	"github.com/spritekit/lattice/orchestrator/command/service"
 	"github.com/spritekit/lattice/orchestrator/command/skill"
 	"github.com/spritekit/lattice/orchestrator/command/sprite"
 	"github.com/spritekit/lattice/orchestrator/command/travel"
@@ -69,7 +70,7 @@ environment, the environment overrides settings, and settings override defaults:
 	addGroup(root, "decide", "Decide:", append(decide.Commands(env), intent.New(env))...)
 	addGroup(root, "travel", "Travel in time:", travel.Commands(env)...)
 	addGroup(root, "make", "Make flows and skills:", flow.New(env), skill.New(env))
-	addGroup(root, "sprites", "Work with sprites:", sprite.New(env), image.New(env))
+	addGroup(root, "sprites", "Work with sprites:", sprite.New(env, service.New(env)), image.New(env))
 	addGroup(root, "keep", "Look after lattice:", keep.Commands(env)...)
 	root.SetHelpCommandGroupID("keep")
 	for name, others := range map[string][]string{ // names of other programs

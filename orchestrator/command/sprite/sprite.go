@@ -10,8 +10,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
 
-// New returns lattice sprite.
-func New(env *setup.Env) *cobra.Command {
+// New returns lattice sprite with groups, the commands below it that have packages of their own.
+func New(env *setup.Env, groups ...*cobra.Command) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{Use: "sprite", Short: "Work with sprites (sandboxes) directly", Long: "Work with sprites directly: on the embedded host, or on a remote one when SPRITES_API_URL and SPRITES_TOKEN are set.\n" + cli.ExitCodes,
 		Example: "  lattice sprite create box\n  lattice sprite exec box -- sh -c 'echo hello >/workspace/f'\n  lattice sprite checkpoint box --comment 'with f'"})
 	cmd.AddCommand(
@@ -38,7 +38,6 @@ func New(env *setup.Env) *cobra.Command {
 		newServeCmd(env),
 		newPolicyCmd(env),
 		newPruneCmd(env),
-		newServiceCmd(env),
 		newProxyCmd(env),
 		newPortsCmd(env),
 		newURLCmd(env),
@@ -46,6 +45,7 @@ func New(env *setup.Env) *cobra.Command {
 		newFilesCmd(env),
 		newWatchCmd(env),
 	)
+	cmd.AddCommand(groups...)
 	complete.SpriteCommands(env, cmd)
 	return cmd
 }

@@ -1,4 +1,4 @@
-package sprite
+package service
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 // forEver is the duration of a request for a log that is followed until Ctrl-C.
 const forEver = 24 * time.Hour
 
-func newServiceLogsCmd(env *setup.Env) *cobra.Command {
+func newLogsCmd(env *setup.Env) *cobra.Command {
 	var lines int
 	var follow bool
 	cmd := connect.NewSpriteCmd(env, "logs NAME SERVICE", "Show the log of a service", "  lattice sprite service logs box web -n 20 -f", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
-		w := serviceWatch{console: env.Console, service: list[1], ends: true}
+		w := watcher{console: env.Console, service: list[1], ends: true}
 		if !follow {
-			return c.Services().Logs(ctx, list[0], list[1], lines, w.call(0))
+			return c.Services().Logs(ctx, list[0], list[1], lines, w.newCall(0))
 		}
 		for {
-			err := c.Services().Logs(ctx, list[0], list[1], lines, w.call(forEver))
+			err := c.Services().Logs(ctx, list[0], list[1], lines, w.newCall(forEver))
 			if ctx.Err() != nil {
 				return nil // as asked
 			}

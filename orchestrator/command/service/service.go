@@ -1,4 +1,6 @@
-package sprite
+// Package service holds the commands below lattice sprite service, which manage the programs that run in a sprite whenever it
+// runs: one file per command. Begin with New. watch.go shows the events of a service, which most commands print.
+package service
 
 import (
 	"context"
@@ -12,7 +14,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newServiceCmd(env *setup.Env) *cobra.Command {
+// New returns lattice sprite service.
+func New(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{Use: "service", Aliases: []string{"services"}, Short: "Manage programs that run in a sprite whenever it runs",
 		Long: `Manage programs that run in a sprite whenever it runs: servers, databases, agents. A service starts with the sprite, after the
 services that it needs. If it ends by itself, it is restarted after a pause that grows with each failure; a stopped service
@@ -20,8 +23,8 @@ stays stopped. Services start again after a restore, unlike processes that were 
 awake. Their output is in /.sprite/logs/services of the sprite.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite service create box web --http-port 3000 -- python3 -m http.server 3000\n  lattice sprite service ls box\n  lattice sprite service logs box web -f"})
-	cmd.AddCommand(newServiceLsCmd(env), newServiceCreateCmd(env), newServiceRunCmd(env, "start", "Start a service, and the services that it needs", sprites.Services.Start),
-		newServiceRunCmd(env, "restart", "Restart a service", sprites.Services.Restart), newServiceStopCmd(env), newServiceLogsCmd(env), newServiceSignalCmd(env),
+	cmd.AddCommand(newLsCmd(env), newCreateCmd(env), newRunCmd(env, "start", "Start a service, and the services that it needs", sprites.Services.Start),
+		newRunCmd(env, "restart", "Restart a service", sprites.Services.Restart), newStopCmd(env), newLogsCmd(env), newSignalCmd(env),
 		connect.NewSpriteCmd(env, "rm NAME SERVICE", "Stop a service and remove it; its log is kept", "  lattice sprite service rm box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
 			return c.Services().Delete(ctx, list[0], list[1])
 		}))

@@ -1,4 +1,4 @@
-package sprite
+package service
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newServiceCreateCmd(env *setup.Env) *cobra.Command {
+func newCreateCmd(env *setup.Env) *cobra.Command {
 	var s sprites.Service
 	var vars []string
 	var follow time.Duration
@@ -35,8 +35,8 @@ within them, the exit code is 1; it is restarted nevertheless, until lattice spr
 				s.Env[key] = value
 			}
 			return connect.WithHost(c.Context(), env, func(ctx context.Context, client *sprites.Client, outlived bool) error {
-				w := serviceWatch{console: env.Console, service: s.Name}
-				err := w.end(client.Services().Put(ctx, list[0], s, w.call(follow)))
+				w := watcher{console: env.Console, service: s.Name}
+				err := w.explainEnd(client.Services().Put(ctx, list[0], s, w.newCall(follow)))
 				if err == nil && !outlived {
 					connect.WarnOfEnding(env.Console)
 				}

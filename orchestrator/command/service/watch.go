@@ -1,4 +1,4 @@
-package sprite
+package service
 
 import (
 	"errors"
@@ -17,19 +17,19 @@ func addFollowFlag(cmd *cobra.Command, follow *time.Duration) {
 	cmd.Flags().DurationVar(follow, "duration", 3*time.Second, "how long to show its output")
 }
 
-// serviceWatch shows the events of a service: its output as it is, all else on standard error, or everything as JSON.
-type serviceWatch struct {
+// watcher shows the events of a service: its output as it is, all else on standard error, or everything as JSON.
+type watcher struct {
 	console *cli.Console
 	service string
 	ends    bool // it is to end
 	failed  string
 }
 
-func (w *serviceWatch) call(length time.Duration) sprites.ServiceCall {
-	return sprites.ServiceCall{Duration: length, OnEvent: w.event}
+func (w *watcher) newCall(length time.Duration) sprites.ServiceCall {
+	return sprites.ServiceCall{Duration: length, OnEvent: w.handleEvent}
 }
 
-func (w *serviceWatch) event(e sprites.ServiceEvent) error {
+func (w *watcher) handleEvent(e sprites.ServiceEvent) error {
 	switch {
 	case e.Type == "started":
 		w.failed = ""
@@ -38,14 +38,14 @@ func (w *serviceWatch) event(e sprites.ServiceEvent) error {
 	case e.Type == "exit" && e.ExitCode != nil:
 		w.failed = fmt.Sprintf("it ended with exit code %d", *e.ExitCode)
 	case e.Type == "stopping": // its end is not a failure
-		return w.show(e)
+		return w.showEvent(e)
 	case e.Type == "stopped":
 		w.failed = ""
 	}
-	return w.show(e)
+	return w.showEvent(e)
 }
 
-func (w *serviceWatch) show(e sprites.ServiceEvent) error {
+func (w *watcher) showEvent(e sprites.ServiceEvent) error {
 	if w.console.JSON {
 		return w.console.PrintJSON(e)
 	}
@@ -70,8 +70,8 @@ func (w *serviceWatch) show(e sprites.ServiceEvent) error {
 	return err
 }
 
-// end returns the result of the call: an error, or that the service has not stayed.
-func (w *serviceWatch) end(err error) error {
+// explainEnd returns the result of the call: an error, or that the service has not stayed.
+func (w *watcher) explainEnd(err error) error {
 	if err == nil && w.failed != "" && !w.ends {
 		return &cli.ExitError{Code: protocol.ExitFailed, Err: errors.New("service " + w.service + " does not run: " + w.failed)}
 	}

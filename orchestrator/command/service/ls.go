@@ -1,4 +1,4 @@
-package sprite
+package service
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-func newServiceLsCmd(env *setup.Env) *cobra.Command {
+func newLsCmd(env *setup.Env) *cobra.Command {
 	return connect.NewSpriteCmd(env, "ls NAME", "List a sprite's services", "  lattice sprite service ls box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
 		all, err := c.Services().List(ctx, list[0])
 		if err != nil {
