@@ -44,9 +44,10 @@ var mayImport = map[string][]string{
 	"skills/git/native/gitdir": {"skills/git/engine", "skills/git/gitconfig", "spritekit/fault", "spritekit/skill"},
 	"skills/git/native/wire":   {"skills/git/engine", "spritekit/fault", "spritekit/skill"},
 
-	"skills/git/system":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
-	"skills/test":         {"skills/proc", "skills/test/results", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
-	"skills/test/results": {},
+	"skills/git/system":          {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/test":                {"skills/proc", "skills/test/results", "skills/test/results/export", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/test/results":        {},
+	"skills/test/results/export": {"skills/test/results"},
 	// What git ignores is shared by those that walk trees.
 	"skills/ignore":        {},
 	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},

@@ -2,6 +2,7 @@ package test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/test/results"
+	"github.com/spritekit/lattice/skills/test/results/export"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -185,7 +187,7 @@ func (x *execution) report(first outcome, late bool, recovered int) Report {
 func (x *execution) whole(end outcome) results.Case {
 	c := results.Case{
 		ID: x.job.framework, Name: x.job.framework, Status: results.Errored, Kind: results.Setup, Package: true,
-		Message: firstOf(end.problem, fmt.Sprintf("the command ended with code %d and named no failure", end.exit.Code)), Detail: strings.TrimSpace(end.tail),
+		Message: cmp.Or(end.problem, fmt.Sprintf("the command ended with code %d and named no failure", end.exit.Code)), Detail: strings.TrimSpace(end.tail),
 	}
 	if end.problem != "" && end.exit.Code != 0 {
 		c.Message = fmt.Sprintf("the command ended with code %d: %s", end.exit.Code, end.problem)
@@ -213,14 +215,14 @@ func (x *execution) failure(c results.Case) Failure {
 
 // save writes the report beside the log, and those in other formats that were asked for.
 func (x *execution) save(r *Report) error {
-	run := results.Run{Tool: r.Framework, Start: x.began, Duration: time.Since(x.began)}
+	run := export.Run{Tool: r.Framework, Start: x.began, Duration: time.Since(x.began)}
 	for _, format := range x.job.exports {
 		var out bytes.Buffer
-		name, write := ".junit.xml", x.set.WriteJUnit
+		name, write := ".junit.xml", export.JUnit
 		if format == results.FormatCTRF {
-			name, write = ".ctrf.json", x.set.WriteCTRF
+			name, write = ".ctrf.json", export.CTRF
 		}
-		if err := write(&out, run); err != nil {
+		if err := write(&out, x.set, run); err != nil {
 			return err
 		}
 		path := proc.TranscriptPath(x.call, name)
@@ -270,7 +272,7 @@ func (r *Report) summary() string {
 		}
 	}
 	if r.Status == StatusError {
-		text = firstOf(r.problem, fmt.Sprintf("the command ended with code %d and named no failure", r.Exit.Code))
+		text = cmp.Or(r.problem, fmt.Sprintf("the command ended with code %d and named no failure", r.Exit.Code))
 	}
 	return text
 }

@@ -11,6 +11,7 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"maps"
@@ -127,7 +128,7 @@ func prepare(c *skill.Call, in input, scratch string) (*job, error) {
 			if env, err = addEnv(env, own.Env); err != nil {
 				return nil, err
 			}
-			j.candidates = slices.Insert(j.candidates, 0, Candidate{Framework: firstOf(own.Framework, frameworkCommand), Cwd: relativeTo(at), Evidence: projectFile})
+			j.candidates = slices.Insert(j.candidates, 0, Candidate{Framework: cmp.Or(own.Framework, frameworkCommand), Cwd: relativeTo(at), Evidence: projectFile})
 		}
 	}
 	if env, err = addEnv(env, in.Env); err != nil {
@@ -172,7 +173,7 @@ func (j *job) decide(in input, start *folder) (err error) {
 		return err
 	}
 	if in.ReportFormat != "" || len(in.ReportFiles) > 0 {
-		return skill.BadInput("/report_format", "goes with a command; framework %s knows its own reports", firstOf(j.framework, "(detected)"))
+		return skill.BadInput("/report_format", "goes with a command; framework %s knows its own reports", cmp.Or(j.framework, "(detected)"))
 	}
 	var at *folder
 	if j.runner, at, err = choose(start, in.Framework, j.candidates); err != nil {
@@ -261,13 +262,4 @@ func quiet(env []string) []string {
 	return slices.DeleteFunc(env, func(e string) bool {
 		return strings.HasPrefix(e, "FORCE_COLOR=") || strings.HasPrefix(e, "CLICOLOR_FORCE=")
 	})
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-type ctrfTest struct {
+// CTRFTest is a test in a report in the Common Test Report Format.
+type CTRFTest struct {
 	Name      string          `json:"name"`
 	Status    string          `json:"status"`
 	Duration  float64         `json:"duration"`
@@ -30,12 +31,12 @@ func ctrf(r io.Reader, s *Set) error {
 			if name != "tests" {
 				return false, nil
 			}
-			return true, array(d, func(t ctrfTest) { s.Add(t.asCase()) })
+			return true, array(d, func(t CTRFTest) { s.Add(t.asCase()) })
 		})
 	})
 }
 
-func (t *ctrfTest) asCase() Case {
+func (t *CTRFTest) asCase() Case {
 	c := Case{Name: t.Name, File: t.FilePath, Line: t.Line, Duration: millis(t.Duration), Message: firstOf(t.Message, head(t.Trace)), Detail: firstOf(t.Trace, t.Message)}
 	var path []string
 	if json.Unmarshal(t.Suite, &path) == nil {

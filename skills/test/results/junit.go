@@ -226,6 +226,7 @@ func (l *limited) add(p []byte) {
 
 func (l *limited) text() string { return string(l.head) + string(l.tail) }
 
+// firstOf returns the first of the texts that is not blank.
 func firstOf(texts ...string) string {
 	for _, t := range texts {
 		if strings.TrimSpace(t) != "" {

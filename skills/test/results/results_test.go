@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/skills/test/results"
+	"github.com/spritekit/lattice/skills/test/results/export"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -172,7 +173,7 @@ func FuzzReports(f *testing.F) {
 		s, _ := parse(all[format], data) // it may be anything
 		check(t, s)
 		var out bytes.Buffer
-		if err := s.WriteJUnit(&out, results.Run{Tool: "t"}); err != nil {
+		if err := export.JUnit(&out, s, export.Run{Tool: "t"}); err != nil {
 			t.Error(err)
 		}
 		back, err := parse(results.FormatJUnit, out.Bytes())

@@ -111,7 +111,7 @@ func point(text string) (tapNode, bool) {
 	n.number = rest[:digits]
 	rest = strings.TrimLeft(rest[digits:], " ")
 	rest = strings.TrimPrefix(strings.TrimPrefix(rest, "- "), "-")
-	if i := directive(rest); i >= 0 {
+	if i := findDirective(rest); i >= 0 {
 		word := strings.ToLower(strings.TrimLeft(rest[i+1:], " "))
 		n.skip = strings.HasPrefix(word, "skip") || strings.HasPrefix(word, "todo") && !n.ok
 		rest = rest[:i]
@@ -120,8 +120,9 @@ func point(text string) (tapNode, bool) {
 	return n, true
 }
 
-// directive finds the # of SKIP or TODO that is not escaped; -1 for none.
-func directive(text string) int {
+// findDirective returns the index of the unescaped "#" that begins a directive of TAP (it skips a test or expects it to fail),
+// or -1.
+func findDirective(text string) int {
 	for i := strings.LastIndexByte(text, '#'); i >= 0; i = strings.LastIndexByte(text[:i], '#') {
 		word := strings.ToLower(strings.TrimLeft(text[i+1:], " "))
 		if (strings.HasPrefix(word, "skip") || strings.HasPrefix(word, "todo")) && (i == 0 || text[i-1] != '\\') {

@@ -1,23 +1,29 @@
-package results
+// Package export writes a [results.Set] in the formats that other tools read: JUnit XML and the Common Test Report Format
+// (CTRF). The package results reads both back.
+package export
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+
+	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// Run is what an exported report says besides the cases.
+// Run describes the run to which the cases belong.
 type Run struct {
 	Tool     string
 	Start    time.Time
 	Duration time.Duration
 }
 
-// all yields every kept case, the failing ones with message and detail.
-func (s *Set) all(yield func(Case)) {
+// eachCase yields every kept case of s, the failing ones with message and detail.
+func eachCase(s *results.Set, yield func(results.Case)) {
 	failing := map[string][]int{}
 	for i := range s.Failing {
 		failing[s.Failing[i].ID] = append(failing[s.Failing[i].ID], i)
@@ -54,9 +60,9 @@ type junitFault struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit writes the cases as JUnit XML: one suite, in the form that common schemas allow. Tests that were not run
+// JUnit writes the cases of s as JUnit XML: one suite, in the form that common schemas allow. Tests that were not run
 // are skipped there.
-func (s *Set) WriteJUnit(w io.Writer, run Run) error {
+func JUnit(w io.Writer, s *results.Set, run Run) error {
 	out := bufio.NewWriter(w)
 	packages := 0
 	for i := range s.Failing {
@@ -66,14 +72,14 @@ func (s *Set) WriteJUnit(w io.Writer, run Run) error {
 	}
 	tests := len(s.Cases) + packages
 	took := fmt.Sprintf("%.3f", run.Duration.Seconds())
-	name := attribute(run.Tool)
+	name := escapeAttribute(run.Tool)
 	fmt.Fprintf(out, "%s<testsuites name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" time=\"%s\">\n", xml.Header, name, tests, s.Counts.Failed, s.Counts.Errored, took)
 	fmt.Fprintf(out, "  <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\" time=\"%s\" timestamp=\"%s\" hostname=\"localhost\">\n",
 		name, tests, s.Counts.Failed, s.Counts.Errored, s.Counts.Skipped+s.Counts.NotRun, took, run.Start.UTC().Format("2006-01-02T15:04:05"))
 	e := xml.NewEncoder(out)
 	e.Indent("    ", "  ")
 	var err error
-	s.all(func(c Case) {
+	eachCase(s, func(c results.Case) {
 		if err == nil {
 			err = e.Encode(junitCase(c))
 		}
@@ -85,27 +91,23 @@ func (s *Set) WriteJUnit(w io.Writer, run Run) error {
 	return out.Flush()
 }
 
-func attribute(text string) string {
-	var b bufferString
-	_ = xml.EscapeText(&b, []byte(text)) // a buffer takes all
-	return string(b)
+func escapeAttribute(text string) string {
+	var b strings.Builder
+	_ = xml.EscapeText(&b, []byte(text)) // a builder takes everything
+	return b.String()
 }
 
-type bufferString []byte
-
-func (b *bufferString) Write(p []byte) (int, error) { *b = append(*b, p...); return len(p), nil }
-
-func junitCase(c Case) junitOut {
-	out := junitOut{Name: firstOf(c.Name, c.ID), Class: firstOf(c.Suite, "tests"), Time: fmt.Sprintf("%.3f", c.Duration.Seconds()), File: c.File, Line: c.Line}
+func junitCase(c results.Case) junitOut {
+	out := junitOut{Name: cmp.Or(c.Name, c.ID), Class: cmp.Or(c.Suite, "tests"), Time: fmt.Sprintf("%.3f", c.Duration.Seconds()), File: c.File, Line: c.Line}
 	fault := &junitFault{Message: c.Message, Type: string(c.Kind), Text: c.Detail}
 	switch c.Status {
-	case Failed:
+	case results.Failed:
 		out.Failure = fault
-	case Errored:
+	case results.Errored:
 		out.Error = &junitFault{Message: c.Message, Text: c.Detail}
-	case Flaky:
+	case results.Flaky:
 		out.Flaky = fault
-	case Skipped, NotRun:
+	case results.Skipped, results.NotRun:
 		out.Skipped = &struct{}{}
 	}
 	return out
@@ -123,13 +125,13 @@ type ctrfSummary struct {
 	Stop    int64 `json:"stop"`
 }
 
-// WriteCTRF writes the cases in the Common Test Report Format. What was errored or not run is "other" there, with the
-// word of this package as rawStatus.
-func (s *Set) WriteCTRF(w io.Writer, run Run) error {
+// CTRF writes the cases of s in the Common Test Report Format. A test that was errored or not
+// run has the status "other" there, and its [results.Status] as rawStatus.
+func CTRF(w io.Writer, s *results.Set, run Run) error {
 	out := bufio.NewWriter(w)
-	tests := []ctrfTest{}
+	tests := []results.CTRFTest{}
 	sum := ctrfSummary{Start: run.Start.UnixMilli(), Stop: run.Start.Add(run.Duration).UnixMilli()}
-	s.all(func(c Case) {
+	eachCase(s, func(c results.Case) {
 		t := ctrfCase(c)
 		sum.Tests++
 		switch {
@@ -160,21 +162,21 @@ func (s *Set) WriteCTRF(w io.Writer, run Run) error {
 	return out.Flush()
 }
 
-func ctrfCase(c Case) ctrfTest {
-	t := ctrfTest{Name: firstOf(c.Name, c.ID), Duration: float64(c.Duration.Milliseconds()), Message: c.Message, Trace: c.Detail, FilePath: c.File, Line: c.Line}
+func ctrfCase(c results.Case) results.CTRFTest {
+	t := results.CTRFTest{Name: cmp.Or(c.Name, c.ID), Duration: float64(c.Duration.Milliseconds()), Message: c.Message, Trace: c.Detail, FilePath: c.File, Line: c.Line}
 	if c.Suite != "" {
 		t.Suite, _ = json.Marshal([]string{c.Suite}) // strings cannot fail
 	}
 	switch c.Status {
-	case Passed:
+	case results.Passed:
 		t.Status = "passed"
-	case Flaky:
+	case results.Flaky:
 		t.Status, t.Flaky = "passed", true
-	case Failed:
+	case results.Failed:
 		t.Status = "failed"
-	case Skipped:
+	case results.Skipped:
 		t.Status = "skipped"
-	case Errored, NotRun:
+	case results.Errored, results.NotRun:
 		t.Status, t.RawStatus = "other", string(c.Status)
 	}
 	return t

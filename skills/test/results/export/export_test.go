@@ -1,4 +1,4 @@
-package results_test
+package export_test
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/test/results"
+	"github.com/spritekit/lattice/skills/test/results/export"
 )
 
 // everyStatus is a set with one case of each status.
@@ -31,7 +32,7 @@ func everyStatus() *results.Set {
 // CTRF holds what its schema requires and no member that it does not know.
 func TestCTRFFollowsItsSchema(t *testing.T) {
 	var out bytes.Buffer
-	if err := everyStatus().WriteCTRF(&out, results.Run{Tool: "go", Start: time.Unix(1767323045, 0), Duration: 2 * time.Second}); err != nil {
+	if err := export.CTRF(&out, everyStatus(), export.Run{Tool: "go", Start: time.Unix(1767323045, 0), Duration: 2 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	type object = map[string]any
@@ -83,8 +84,8 @@ func TestCTRFFollowsItsSchema(t *testing.T) {
 	if summary["tests"] != float64(len(tests)) || summary["start"] != 1767323045000.0 || summary["stop"] != 1767323047000.0 {
 		t.Errorf("summary = %v", summary)
 	}
-	back, err := parse(results.FormatCTRF, out.Bytes())
-	if err != nil || back.Counts != (results.Counts{Total: 7, Passed: 1, Failed: 1, Skipped: 1, Errored: 2, Flaky: 1, NotRun: 1}) {
+	var back results.Set
+	if err := results.FormatCTRF.Parse(&out, "base", &back); err != nil || back.Counts != (results.Counts{Total: 7, Passed: 1, Failed: 1, Skipped: 1, Errored: 2, Flaky: 1, NotRun: 1}) {
 		t.Errorf("read again: %v, %+v", err, back.Counts)
 	}
 }
@@ -92,7 +93,7 @@ func TestCTRFFollowsItsSchema(t *testing.T) {
 // JUnit is well-formed, names suite, class, name and time everywhere, and its counts are those of its cases.
 func TestJUnitHoldsTogether(t *testing.T) {
 	var out bytes.Buffer
-	if err := everyStatus().WriteJUnit(&out, results.Run{Tool: `go "test"`, Start: time.Unix(1767323045, 0), Duration: 2 * time.Second}); err != nil {
+	if err := export.JUnit(&out, everyStatus(), export.Run{Tool: `go "test"`, Start: time.Unix(1767323045, 0), Duration: 2 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	var doc struct {
