@@ -62,6 +62,9 @@ func (f *Flow) describeNode(n *ir.Node) (does, approval string) {
 		case len(n.Expected) > 0:
 			approval = "A person answers."
 		}
+		if len(n.Approves) > 0 {
+			approval += " The approval also allows " + strings.Join(n.Approves, ", ") + " to act outside, with the inputs that the question shows."
+		}
 		if n.TimeoutS > 0 {
 			how := "the node fails"
 			if n.OnTimeout == "default" {
@@ -151,6 +154,9 @@ func (f *Flow) describeCall(n *ir.Node) (does, approval string) {
 	switch {
 	case manifests.Class(class) == manifests.ClassWorld:
 		approval = "It acts outside; a person approves each call, unless lattice run --approve-world " + n.Tool + " or the setting world.allow names it."
+		if by := f.Program.ApproversOf(n.ID); len(by) > 0 {
+			approval = "It acts outside; the approval at " + strings.Join(by, " or ") + " allows it with the inputs shown there. With other inputs, or after another call may have changed files, a person approves it again."
+		}
 	case n.Tool == "ask.user":
 		approval = "A person answers."
 	case slices.ContainsFunc(asking, func(p string) bool { return slices.Contains(needs, p) }):

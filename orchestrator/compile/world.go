@@ -22,14 +22,14 @@ func (f *Flow) CheckWorldCalls(allowed []string, tools Tools) (found []ir.Findin
 			})
 		}
 	}
-	for _, skill := range calls {
+	for _, skill := range f.Program.UnplannedWorldCalls(nil) {
 		if slices.Contains(allowed, skill) {
 			continue
 		}
 		asks := ir.Finding{
 			Code: "world_call_asks", Severity: finding.SeverityWarning,
 			Message: fmt.Sprintf("%s acts outside of the sprite: the run waits for approval before each call", skill),
-			Hint:    fmt.Sprintf("allow it for one run with lattice run --approve-world %s, or for all runs with the setting world.allow", skill),
+			Hint:    fmt.Sprintf("allow it for one run with lattice run --approve-world %s, or for all runs with the setting world.allow; or name the node in the approves of a HUMAN node before it", skill),
 		}
 		f.Program.Walk(func(n *ir.Node, _ int) {
 			if asks.Node == "" && (n.Tool == skill || n.Compensate != nil && n.Compensate.Tool == skill) {

@@ -159,6 +159,9 @@ func (t callOp) Dispatch() {
 	if v.Call.Class != manifests.ClassRead {
 		m.State.Dirty[v.Call.Sprite] = true
 		m.InvalidateCache(v.Call.Sprite)
+		if !v.Planned {
+			t.voidPlanned()
+		}
 	}
 	t.Issue(lattice.Command{Kind: lattice.DoCall, Sprite: v.Call.Sprite, Call: v.Call})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
@@ -62,6 +63,7 @@ func (t humanOp) openQuestion(node *ir.Node) {
 	if len(node.Expected) == 0 && len(node.Choices) == 0 {
 		w.Optional = []string{"comments"}
 	}
+	w.Calls = t.planCalls(node)
 	if pair, ok := t.Run.State.Pairs[t.Sprite()]; ok {
 		w.CheckpointID = pair.CheckpointID
 	}
@@ -105,6 +107,11 @@ func (t humanOp) Decided(w lattice.Wait, f lattice.Answered, inputs map[string]a
 		bad.Data = encodeDetails(map[string]any{"by": f.By, "comments": f.Comments})
 		t.FailVisit(bad)
 		return nil
+	}
+	if f.Decision == lattice.Approve {
+		for _, c := range w.Calls {
+			m.State.Planned = append(m.State.Planned, runstate.Planned{PlannedCall: c, Path: w.Path, By: w.Node})
+		}
 	}
 	out["by"] = f.By
 	t.CompleteNode(out, nil)

@@ -41,6 +41,7 @@ func (t callOp) finishFromRecord() bool {
 	if !found {
 		return false
 	}
+	t.takePlanned()
 	t.LeaveSettling()
 	if r.Finished == nil {
 		if pair, ok := t.Run.State.Pairs[call.Sprite]; ok {
@@ -74,17 +75,25 @@ func (t callOp) resumeFromRecord(action string) bool {
 	return true
 }
 
-// askApproval waits for a person before a call of class world, unless the run was started with the skill's name among those
-// that it may call. It reports whether it waits.
+// askApproval waits for a person before a call of class world, unless a HUMAN node's approval allows the call or the run was
+// started with the skill's name among those that it may call. It reports whether it waits.
 func (t callOp) askApproval() bool {
 	m := t.Run
 	v := t.Visit
 	call := v.Call
-	if !m.State.AskWorld || call.Class != manifests.ClassWorld || call.Resume != nil || v.Approved || slices.Contains(m.State.ApproveWorld, call.Skill) {
+	if call.Class != manifests.ClassWorld || call.Resume != nil || v.Approved {
+		return false
+	}
+	why, planned := t.takePlanned()
+	if planned {
+		v.Approved, v.Planned = true, true
+		return false
+	}
+	if !m.State.AskWorld || slices.Contains(m.State.ApproveWorld, call.Skill) {
 		return false
 	}
 	w := lattice.Wait{
-		Kind: lattice.WaitWorld, Prompt: t.Node + " calls " + call.Skill + ", which acts outside of the sprite", Reason: "world_call",
+		Kind: lattice.WaitWorld, Prompt: t.Node + " calls " + call.Skill + ", which acts outside of the sprite" + why, Reason: "world_call",
 		Choices: []string{string(lattice.Approve), string(lattice.Reject)}, Details: call.Input,
 	}
 	if pair, ok := m.State.Pairs[call.Sprite]; ok {

@@ -127,15 +127,23 @@ func DescribeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 	if w.Legacy() {
 		fmt.Fprintln(out, "  the answer starts the flow again, in a new run that has it in .lattice/answers.json")
 	}
-	if w.Kind == lattice.WaitWorld {
-		fmt.Fprintf(out, "  inputs: %s\n", cli.Clean(string(w.Details)))
-	}
+	DescribeInputs(out, w)
 	if w.Action != nil {
 		for _, line := range timeline.DescribeBinding(w.Action.Binding) {
 			fmt.Fprintf(out, "  %s\n", line)
 		}
 	}
 	fmt.Fprintf(out, "  next: %s\n", strings.Join(NextCommands(v.RunID, w), "\n    or: "))
+}
+
+// DescribeInputs prints the inputs that a decision is about.
+func DescribeInputs(out io.Writer, w lattice.Wait) {
+	if len(w.Details) > 0 {
+		fmt.Fprintf(out, "  inputs: %s\n", cli.Clean(string(w.Details)))
+	}
+	for _, c := range w.Calls {
+		fmt.Fprintf(out, "  an approval allows %s to call %s, which acts outside of the sprite\n    inputs: %s\n", c.Node, c.Skill, cli.Clean(string(c.Input)))
+	}
 }
 
 // DescribeFailure tells why a run failed and how to look into it.

@@ -86,6 +86,10 @@ func renameNodes(b *Body, prefix string) *Body {
 	for i := range out.Nodes {
 		n := &out.Nodes[i]
 		n.ID = prefix + n.ID
+		n.Approves = slices.Clone(n.Approves)
+		for j := range n.Approves {
+			n.Approves[j] = prefix + n.Approves[j]
+		}
 		n.Catch = slices.Clone(n.Catch)
 		for j := range n.Catch {
 			n.Catch[j].To = prefix + n.Catch[j].To

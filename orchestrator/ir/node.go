@@ -44,6 +44,9 @@ type Node struct {
 	AnswerSchema json.RawMessage   `json:"answer_schema,omitempty"`   // JSON Schema of the answer, or the name of one in schemas
 	Answer       json.RawMessage   `json:"default_answer,omitempty"`
 	OnTimeout    string            `json:"on_timeout,omitempty"`
+	// Approves names TOOL_CALL nodes of the same graph. The question shows the inputs of their calls of class world, and an
+	// approval allows these calls as they were shown.
+	Approves []string `json:"approves,omitempty"`
 
 	// MERGE; see Merge.
 	From       []json.RawMessage `json:"from,omitempty"` // value expressions, in the order of merging
@@ -204,7 +207,7 @@ var NodeFields = map[string][]Op{
 	"timeout_s":  {OpToolCall, OpHuman, OpMap, OpParallel, OpLoop, OpSubgraph, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite}, "retry": {OpToolCall, OpMap, OpParallel, OpLoop, OpSubgraph},
 	"tool": {OpToolCall}, "args": {OpToolCall}, "side_effect": {OpToolCall}, "idempotency_key": {OpToolCall}, "sprite": {OpToolCall, OpMap, OpParallel}, "keep_sprite": {OpToolCall, OpMap, OpParallel},
 	"cases": {OpSwitch}, "default": {OpSwitch},
-	"prompt": {OpHuman}, "choices": {OpHuman}, "expected_inputs": {OpHuman}, "default_answer": {OpHuman}, "on_timeout": {OpHuman},
+	"prompt": {OpHuman}, "choices": {OpHuman}, "expected_inputs": {OpHuman}, "default_answer": {OpHuman}, "on_timeout": {OpHuman}, "approves": {OpHuman},
 	"from": {OpMerge}, "strategy": {OpMerge}, "key": {OpMerge}, "by": {OpMerge}, "on_conflict": {OpMerge},
 	"items": {OpMap}, "as": {OpMap}, "body": {OpMap, OpLoop}, "max_items": {OpMap}, "concurrency": {OpMap, OpParallel}, "on_error": {OpMap},
 	"tolerated_failures": {OpMap}, "result": {OpMap, OpLoop},

@@ -8,7 +8,30 @@ import (
 
 // WorldCalls names the skills of class world that the program calls, or may call to take something back, but for those in
 // approved.
-func (p *Program) WorldCalls(approved []string) []string {
+func (p *Program) WorldCalls(approved []string) []string { return p.worldCalls(approved, nil) }
+
+// UnplannedWorldCalls is WorldCalls without the skills all of whose calls HUMAN nodes approve.
+func (p *Program) UnplannedWorldCalls(approved []string) []string {
+	planned := map[string]bool{}
+	p.Walk(func(n *Node, _ int) {
+		for _, id := range n.Approves {
+			planned[id] = true
+		}
+	})
+	return p.worldCalls(approved, planned)
+}
+
+// ApproversOf names the HUMAN nodes that approve the call of a node.
+func (p *Program) ApproversOf(id string) (humans []string) {
+	p.Walk(func(n *Node, _ int) {
+		if slices.Contains(n.Approves, id) {
+			humans = append(humans, n.ID)
+		}
+	})
+	return humans
+}
+
+func (p *Program) worldCalls(approved []string, planned map[string]bool) []string {
 	var out []string
 	add := func(tool, class string) {
 		if manifests.Class(class) == manifests.ClassWorld && !slices.Contains(approved, tool) && !slices.Contains(out, tool) {
@@ -19,8 +42,9 @@ func (p *Program) WorldCalls(approved []string) []string {
 		if n.Op != OpToolCall {
 			return
 		}
-		class, _ := p.Needs(n)
-		add(n.Tool, class)
+		if class, _ := p.Needs(n); !planned[n.ID] {
+			add(n.Tool, class)
+		}
 		if c := n.Compensate; c != nil {
 			class, _, _ := EffectiveClass(p.Tools[c.Tool], c.Args)
 			add(c.Tool, string(class))

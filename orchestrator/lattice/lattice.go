@@ -245,6 +245,14 @@ type Wait struct {
 	CheckpointID string            `json:"checkpoint_id,omitempty"`
 	Action       *Action           `json:"action,omitempty"`
 	Details      json.RawMessage   `json:"details,omitempty"` // object: what the person should see (a HUMAN node's inputs)
+	Calls        []PlannedCall     `json:"calls,omitempty"`   // that an approval allows besides
+}
+
+// PlannedCall is a call of class world that a HUMAN node shows with its input and that its approval allows.
+type PlannedCall struct {
+	Node  string          `json:"node"`
+	Skill string          `json:"skill"`
+	Input json.RawMessage `json:"input"`
 }
 
 // Legacy reports whether w is for a legacy question or blocked event, whose answer starts another run.

@@ -98,9 +98,7 @@ func confirm(ctx context.Context, console *cli.Console, c *connect.Conn, v api.R
 			fmt.Fprintf(console.Err, "  %s\n", line)
 		}
 	}
-	if w.Kind == lattice.WaitWorld {
-		fmt.Fprintf(console.Err, "  inputs: %s\n", cli.Clean(string(w.Details)))
-	}
+	follow.DescribeInputs(console.Err, w)
 	fmt.Fprint(console.Err, "Approve? [y/N] ")
 	type line struct {
 		text string

@@ -81,6 +81,7 @@ type State struct {
 	// Pending are the commands that no fact has answered yet, oldest first. Recovery is performing them.
 	Pending []lattice.Command `json:"pending"`
 	Waits   []lattice.Wait    `json:"waits"`
+	Planned []Planned         `json:"planned,omitempty"` // calls that a person approved beforehand
 	// Started is for observers; see lattice.Entry. Emitted are the events that this step's EMIT nodes made; who appends
 	// the state appends them with it.
 	Started []string  `json:"started,omitempty"`
@@ -141,6 +142,7 @@ type Visit struct {
 	Suspended *Suspension   `json:"suspended,omitempty"`
 	// Approved says that a person allowed the call, one of class world, in each attempt of this visit.
 	Approved bool `json:"approved,omitempty"`
+	Planned  bool `json:"planned,omitempty"` // a HUMAN node's approval did
 	// Acted says that an action was done which the call asked for. Ended is how a call that changed the world ended, while
 	// a durable checkpoint is taken.
 	Acted  bool                  `json:"acted,omitempty"`
@@ -180,6 +182,14 @@ type Iteration struct {
 type Frame struct {
 	Vars map[string]any `json:"vars"`
 	In   any            `json:"in"`
+}
+
+// Planned is a call of class world that the approval of a HUMAN node allows.
+type Planned struct {
+	lattice.PlannedCall
+	Path string `json:"path,omitempty"`
+	By   string `json:"by"`             // the HUMAN node
+	Void string `json:"void,omitempty"` // the node whose call may have changed files since
 }
 
 // Emitted is an event that an EMIT node made.
@@ -231,7 +241,7 @@ func (s State) Clone() State {
 	s.Pending, s.Waits = slices.Clone(s.Pending), slices.Clone(s.Waits)
 	s.Held, s.Settling, s.Overdue = slices.Clone(s.Held), slices.Clone(s.Settling), slices.Clone(s.Overdue)
 	s.Cache, s.Kept = slices.Clone(s.Cache), slices.Clip(s.Kept)
-	s.Done = slices.Clip(s.Done)
+	s.Done, s.Planned = slices.Clip(s.Done), slices.Clone(s.Planned)
 	s.Started, s.Emitted = nil, nil
 	if s.Undoing != nil {
 		u := *s.Undoing

@@ -165,6 +165,7 @@ func (g callCheck) checkHuman(n *ir.Node, ptr string) {
 	g.checkExprText(n.Prompt, ptr+"/prompt")
 	g.checkExprText(n.Answer, ptr+"/default_answer")
 	g.checkAnswerSchema(n, ptr)
+	g.checkApproves(n, ptr)
 	for _, name := range slices.Sorted(maps.Keys(n.Expected)) {
 		at := ptr + "/expected_inputs/" + finding.EscapePointer(name)
 		if !ir.IDPattern().MatchString(name) {
@@ -194,6 +195,37 @@ func (g callCheck) checkHuman(n *ir.Node, ptr string) {
 		}
 	default:
 		g.AddError("on_timeout_invalid", ptr+"/on_timeout", `known: "fail", "default"`, "on_timeout cannot be %q", n.OnTimeout)
+	}
+}
+
+// checkApproves checks the nodes whose calls an approval allows. A person who chooses or types an answer approves nothing.
+func (g callCheck) checkApproves(n *ir.Node, ptr string) {
+	if len(n.Approves) > 0 && len(n.Choices)+len(n.Expected) > 0 {
+		g.AddError("field_not_allowed", ptr+"/approves", "remove it, or choices and expected_inputs", "only a question that is approved or rejected allows calls")
+	}
+	for i, id := range n.Approves {
+		at := ptr + "/approves/" + strconv.Itoa(i)
+		g.checkTarget(id, at)
+		j, ok := g.index[id]
+		if !ok {
+			continue
+		}
+		called := &g.Nodes[j]
+		class := manifests.ClassWorld
+		if skill, known := g.lookup(called.Tool); known {
+			class, _, _ = ir.EffectiveClass(skill, called.Args)
+			if called.SideEffect != "" && ir.IsStricter(called.SideEffect, class) {
+				class = called.SideEffect
+			}
+		}
+		switch {
+		case called.Op != ir.OpToolCall:
+			g.AddError("approves_invalid", at, "name TOOL_CALL nodes", "%s is not a TOOL_CALL", id)
+		case class != manifests.ClassWorld:
+			g.AddError("approves_invalid", at, "remove it", "the call of %s is of class %s and needs no approval", called.Tool, class)
+		case slices.Contains(n.Approves[:i], id):
+			g.AddError("approves_invalid", at, "remove one of the two", "%s is named twice", id)
+		}
 	}
 }
 

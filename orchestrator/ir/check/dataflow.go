@@ -318,6 +318,11 @@ func (f *flow) checkReads(i int) {
 	f.readText(n.IdempotencyKey, ptr+"/idempotency_key", before)
 	f.readText(n.Prompt, ptr+"/prompt", before)
 	f.readText(n.Answer, ptr+"/default_answer", before)
+	for j, id := range n.Approves { // the question shows their arguments
+		if called, ok := f.index[id]; ok {
+			f.readText(f.Nodes[called].Args, fmt.Sprintf("%s/approves/%d", ptr, j), before)
+		}
+	}
 	f.readText(n.Items, ptr+"/items", before)
 	f.readText(n.Init, ptr+"/init", before)
 	f.readText(n.Seconds, ptr+"/seconds", before)

@@ -190,7 +190,7 @@ func (rn *Starter) beginRun(ctx context.Context, program *ir.Program, r api.RunR
 	}
 	rn.Drives.Detach(id, r.Detach)
 	v, err := rn.Views.Build(id)
-	for _, skill := range program.WorldCalls(o.ApproveWorld) {
+	for _, skill := range program.UnplannedWorldCalls(o.ApproveWorld) {
 		notice = append(notice, fmt.Sprintf("%s acts outside: the run waits for approval before it calls it; --approve-world %s or world.allow in policy.toml allows it from the start", skill, skill))
 	}
 	v.Notice = notice
