@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"spritekit/cli":   {"spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills":          {"manifests", "skills/...", "spritekit/fault", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
-	"skills/*":         {"skills/extra", "skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace", "manifests"},
+	"skills/*":         {"skills/extra", "skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace", "manifests"},
 	"spritekit/dropin": {"manifests"},
 	// The git verbs choose between two engines, which know the nouns and never each other.
 	"skills/git":           {"skills/git/...", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -68,6 +68,8 @@ var mayImport = map[string][]string{
 	"spritekit/workspace":  {"spritekit/protocol"},
 	"spritekit/fault":      {"spritekit/protocol"},
 	"spritekit/protocol":   {},
+	// Known secrets in text, on both sides of a sprite's wall.
+	"spritekit/redact": {},
 
 	"skills/agent/schema": {},
 	// A model server, for tests.
@@ -116,7 +118,7 @@ var mayImport = map[string][]string{
 	"orchestrator/engine/runstate": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/ladder", "orchestrator/lattice"},
 	"orchestrator/engine/replay":   {"manifests", "orchestrator/engine", "orchestrator/engine/runstate", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice"},
 	"orchestrator/engine/driver":   {"orchestrator/engine", "orchestrator/engine/machine", "orchestrator/engine/replay", "orchestrator/engine/runstate", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "spritekit/protocol"},
-	"orchestrator/llm":             {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/llm":             {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	// A model server, for tests.
 	"orchestrator/llm/llmtest": {},
 	// And a real one, of 260,000 weights.
@@ -133,7 +135,7 @@ var mayImport = map[string][]string{
 	"orchestrator/action":  {"manifests", "orchestrator/durable", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":  {"orchestrator/durable", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/policy":  {"orchestrator/audit", "orchestrator/lattice"}, // decides about actions, intents and files: pure
-	"orchestrator/secret":  {},                                             // credentials in what leaves a sprite: pure
+	"orchestrator/secret":  {"spritekit/redact"},                           // credentials in what leaves a sprite: pure
 	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/intent":  {"orchestrator/audit", "orchestrator/lattice"}, // the states of an intent: pure
 	"orchestrator/audit":   {},                                             // the record of decisions and effects: pure

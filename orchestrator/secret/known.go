@@ -8,14 +8,14 @@ package secret
 
 import (
 	"bytes"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/spritekit/lattice/spritekit/redact"
 )
 
 const (
@@ -46,12 +46,8 @@ func NewKnown(values map[string]string) *Known {
 		if len(plain) < minValue || !IsSecret(name, value) {
 			continue
 		}
-		k.addNeedle(name, plain)
-		k.addNeedle(name, []byte(hex.EncodeToString([]byte(value))))
-		k.addNeedle(name, []byte(strings.ToUpper(hex.EncodeToString([]byte(value)))))
-		k.addNeedle(name, onlyLetters([]byte(url.QueryEscape(value))))
-		for before := range 3 {
-			k.addNeedle(name, onlyLetters(base64At(value, before)))
+		for _, form := range redact.Forms(value) {
+			k.addNeedle(name, onlyLetters([]byte(form)))
 		}
 		for i := 0; i+piece <= len(plain) && len(plain) >= 2*piece; i += step {
 			k.addNeedle(name, plain[i:i+piece])
@@ -66,14 +62,6 @@ func (k *Known) addNeedle(name string, text []byte) {
 	}
 	k.needles = append(k.needles, needle{name, text})
 	k.longest = max(k.longest, len(text))
-}
-
-// base64At encodes a value that begins `before` bytes after a multiple of three, without the characters that depend on
-// what stands before and behind it.
-func base64At(value string, before int) []byte {
-	text := base64.RawStdEncoding.EncodeToString(append(make([]byte, before), value...))
-	from, to := (before*8+5)/6, (before+len(value))*8/6
-	return []byte(text[from:to])
 }
 
 // IsSecret reports whether a variable holds a credential.

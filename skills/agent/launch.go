@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -36,7 +37,7 @@ type launch struct {
 	prior   soFar
 
 	spec    proc.Spec
-	secrets *secrets
+	secrets *redact.Secrets
 	vars    variables
 	private string // the session's HOME relative to the workspace, "" when it is inherited
 	offered bool   // our MCP server
@@ -169,7 +170,7 @@ func (l *launch) environment(home string) ([]string, error) {
 		}
 		pass(name, !slices.Contains(l.adapter.EnvAllow, name))
 	}
-	l.secrets = newSecrets(keys)
+	l.secrets = redact.New(keys...)
 	for _, v := range l.identity() {
 		env = append(env, v[0]+"="+v[1])
 	}

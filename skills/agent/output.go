@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -31,13 +32,13 @@ const (
 type output struct {
 	call    *skill.Call
 	adapter adapter
-	secrets *secrets
+	secrets *redact.Secrets
 	silence *silence
 	pass    bool
 	tally   *tally
 	heard   func(said) // after the tally; may stop the agent
 
-	sink     redactor
+	sink     *redact.Writer
 	lines    proc.Lines
 	tail     proc.Tail
 	document proc.Head
@@ -60,7 +61,7 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.to.Write(p)
 }
 
-func newOutput(c *skill.Call, a adapter, s *secrets, transcript io.Writer, silence *silence, pass bool, heard func(said)) *output {
+func newOutput(c *skill.Call, a adapter, s *redact.Secrets, transcript io.Writer, silence *silence, pass bool, heard func(said)) *output {
 	o := &output{
 		call: c, adapter: a, secrets: s, silence: silence, pass: pass, tally: newTally(), heard: heard,
 		tail: proc.Tail{Limit: maxFinalText}, document: proc.Head{}, told: map[string]time.Time{},
@@ -72,7 +73,7 @@ func newOutput(c *skill.Call, a adapter, s *secrets, transcript io.Writer, silen
 	case "document":
 		o.document.Limit = maxDocument
 	}
-	o.sink = redactor{secrets: s, to: io.MultiWriter(transcript, &o.tail, &o.document, &o.lines)}
+	o.sink = s.Writer(io.MultiWriter(transcript, &o.tail, &o.document, &o.lines))
 	return o
 }
 
@@ -152,7 +153,7 @@ func (o *output) tell(sort string, interval time.Duration, message string, more 
 		return
 	}
 	// The stream has lost its secrets already; but decoding JSON may have put one together again.
-	o.fail(o.call.Emit(protocol.Info{Message: o.secrets.text(sanitise(o.secrets.text(message))), Kind: "agent", Metadata: o.secrets.bytes(raw)}))
+	o.fail(o.call.Emit(protocol.Info{Message: o.secrets.Text(sanitise(o.secrets.Text(message))), Kind: "agent", Metadata: o.secrets.Bytes(raw)}))
 }
 
 // relay emits an event that the agent printed as ours, if it is one that asks for nothing. One that has an id was
@@ -188,14 +189,14 @@ func (o *output) relay(body string) {
 
 // clean takes secrets out of an event that JSON's escapes may have hidden them in.
 func (o *output) clean(info protocol.Info) protocol.Info {
-	info.Message, info.Kind = o.secrets.text(info.Message), o.secrets.text(info.Kind)
+	info.Message, info.Kind = o.secrets.Text(info.Message), o.secrets.Text(info.Kind)
 	if info.Kind == skill.KindNestedWaiting { // only skills ask
 		info.Kind = "agent"
 	}
 	var metadata map[string]any
-	if len(o.secrets.forms) > 0 && json.Unmarshal(info.Metadata, &metadata) == nil {
-		if raw, err := json.Marshal(metadata); err == nil && string(o.secrets.bytes(raw)) != string(raw) {
-			info.Metadata = o.secrets.bytes(raw)
+	if o.secrets.Any() && json.Unmarshal(info.Metadata, &metadata) == nil {
+		if raw, err := json.Marshal(metadata); err == nil && string(o.secrets.Bytes(raw)) != string(raw) {
+			info.Metadata = o.secrets.Bytes(raw)
 		}
 	}
 	return info
@@ -209,7 +210,7 @@ func (o *output) fail(err error) {
 
 // finish reads the last line and reports what went wrong on the way.
 func (o *output) finish() error {
-	o.fail(o.sink.flush())
+	o.fail(o.sink.Flush())
 	o.lines.Flush()
 	if o.adapter.Output == "document" {
 		o.understand(o.document.Bytes())
@@ -226,7 +227,7 @@ func (o *output) finalText() string {
 	if o.adapter.Output == "text" {
 		text = string(o.tail.Bytes())
 	}
-	return o.secrets.text(strings.ToValidUTF8(text, "\uFFFD"))
+	return o.secrets.Text(strings.ToValidUTF8(text, "\uFFFD"))
 }
 
 // sanitise makes a line of a stranger fit for a terminal.

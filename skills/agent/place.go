@@ -219,7 +219,7 @@ func (l *launch) install(ctx context.Context, argv []string, what string) error 
 		return fmt.Errorf("install %s: %w", what, err)
 	}
 	if exit.Code != 0 || ctx.Err() != nil {
-		return fault.Failed("install_failed", "%s could not be installed (exit %d): %s", what, exit.Code, l.secrets.text(sanitise(string(words.Bytes())))).
+		return fault.Failed("install_failed", "%s could not be installed (exit %d): %s", what, exit.Code, l.secrets.Text(sanitise(string(words.Bytes())))).
 			WithHint("run it by hand in the sprite: %s", strings.Join(argv, " "))
 	}
 	return nil

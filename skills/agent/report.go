@@ -228,7 +228,7 @@ func (l *launch) fail(r report, e *skill.Error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.Message, e.Hint = l.secrets.text(e.Message), l.secrets.text(e.Hint)
+	e.Message, e.Hint = l.secrets.Text(e.Message), l.secrets.Text(e.Hint)
 	return nil, e.WithDetails(data)
 }
 
@@ -238,5 +238,5 @@ func (l *launch) safe(r report) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("report of the agent: %w", err)
 	}
-	return l.secrets.bytes(raw), nil
+	return l.secrets.Bytes(raw), nil
 }

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -185,7 +186,7 @@ func (l *launch) drive(ctx context.Context, transcript *proc.Transcript) (outcom
 	o.out = newOutput(c, l.adapter, l.secrets, log, silence, l.in.PassThrough, func(s said) { l.judge(s, &o, silence) })
 	l.spec.Stdout, l.spec.Stderr = o.out, o.out
 	words := proc.Tail{Limit: maxStderr}
-	stderr := &listener{silence: silence, to: &redactor{secrets: l.secrets, to: tee{log, &words}}}
+	stderr := &listener{silence: silence, to: l.secrets.Writer(tee{log, &words})}
 	if l.adapter.Output != "text" {
 		l.spec.Stderr = stderr
 	}
@@ -205,7 +206,7 @@ func (l *launch) drive(ctx context.Context, transcript *proc.Transcript) (outcom
 	if err != nil {
 		return o, fmt.Errorf("run the agent: %w", err)
 	}
-	if err := errors.Join(stderr.to.flush(), o.out.finish(), shown); err != nil {
+	if err := errors.Join(stderr.to.Flush(), o.out.finish(), shown); err != nil {
 		return o, err
 	}
 	o.stderr = string(words.Bytes())
@@ -290,7 +291,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // listener is stderr: a sign of life, and words for the transcript.
 type listener struct {
 	silence *silence
-	to      *redactor
+	to      *redact.Writer
 }
 
 func (w *listener) Write(p []byte) (int, error) {

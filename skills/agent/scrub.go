@@ -10,6 +10,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -23,7 +24,7 @@ var errScrubTimeout = errors.New("looking through the agent's files takes too lo
 // scrub takes the values of keys out of what the agent left in its own home, its sessions above all, which checkpoints keep.
 // The agent is dead. What it copied elsewhere, and what a checkpoint holds that it took while it worked, stays.
 func (l *launch) scrub() {
-	if l.private == "" || len(l.secrets.forms) == 0 {
+	if l.private == "" || !l.secrets.Any() {
 		return
 	}
 	if err := scrubTree(l.call.Root, l.private, l.secrets, time.Now().Add(scrubTimeout)); err != nil {
@@ -34,8 +35,8 @@ func (l *launch) scrub() {
 // ScrubHomes takes values out of the homes of all agents of a workspace, also of one that is at work: it overwrites them in
 // place. state is where the workspace's .lattice lies when it does not lie in it.
 func ScrubHomes(dir, state string, values []string) error {
-	s := newSecrets(values)
-	if len(s.forms) == 0 {
+	s := redact.New(values...)
+	if !s.Any() {
 		return nil
 	}
 	root, err := workspace.OpenWithState(dir, state)
@@ -49,7 +50,7 @@ func ScrubHomes(dir, state string, values []string) error {
 	return errors.Join(err, root.Close())
 }
 
-func scrubTree(root *workspace.Root, dir string, s *secrets, until time.Time) (failed error) {
+func scrubTree(root *workspace.Root, dir string, s *redact.Secrets, until time.Time) (failed error) {
 	entries, err := root.List(dir)
 	if err != nil {
 		return err
@@ -75,7 +76,7 @@ func scrubTree(root *workspace.Root, dir string, s *secrets, until time.Time) (f
 }
 
 // scrubFile overwrites secrets in place, byte for byte, so that files with an index of their own stay what they are.
-func scrubFile(root *workspace.Root, name string, s *secrets) error {
+func scrubFile(root *workspace.Root, name string, s *redact.Secrets) error {
 	f, err := root.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -95,32 +96,20 @@ func scrubFile(root *workspace.Root, name string, s *secrets) error {
 		return err
 	}
 	for _, at := range found {
-		if _, err = f.WriteAt(bytes.Repeat([]byte("*"), at.length), at.offset); err != nil {
+		if _, err = f.WriteAt(bytes.Repeat([]byte("*"), at.End-at.Begin), int64(at.Begin)); err != nil {
 			break
 		}
 	}
 	return errors.Join(err, f.Close())
 }
 
-type span struct {
-	offset int64
-	length int
-}
-
-// findSecrets finds all places; one where two pieces meet may be told twice.
-func findSecrets(f io.ReaderAt, s *secrets) (found []span, err error) {
-	buf := make([]byte, scrubPiece+s.longest)
-	for begin := int64(0); ; begin += scrubPiece {
-		n, err := f.ReadAt(buf, begin)
-		for _, form := range s.forms {
-			for from := 0; ; {
-				i := bytes.Index(buf[from:n], form)
-				if i < 0 {
-					break
-				}
-				found = append(found, span{begin + int64(from+i), len(form)})
-				from += i + 1
-			}
+// findSecrets finds all places, by their offsets in f; one where two pieces meet may be told twice.
+func findSecrets(f io.ReaderAt, s *redact.Secrets) (found []redact.Span, err error) {
+	buf := make([]byte, scrubPiece+2*s.Longest())
+	for begin := 0; ; begin += scrubPiece {
+		n, err := f.ReadAt(buf, int64(begin))
+		for _, at := range s.Find(buf[:n]) {
+			found = append(found, redact.Span{Begin: begin + at.Begin, End: begin + at.End})
 		}
 		switch {
 		case errors.Is(err, io.EOF):

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -20,7 +21,7 @@ func TestScrub(t *testing.T) {
 	}
 	defer root.Close()
 	const key = "sk-canary-0123456789"
-	s := newSecrets([]string{key})
+	s := redact.New(key)
 	home := filepath.Join(dir, "home", "deep")
 	if err := os.MkdirAll(home, 0o755); err != nil {
 		t.Fatal(err)
@@ -55,7 +56,7 @@ func TestScrub(t *testing.T) {
 		if err != nil || len(after) != len(before) {
 			t.Errorf("%s: %d bytes, %v, want %d", name, len(after), err, len(before))
 		}
-		if !bytes.Equal(s.bytes(after), after) {
+		if !bytes.Equal(s.Bytes(after), after) {
 			t.Errorf("%s still holds the key", name)
 		}
 		if info, err := os.Stat(filepath.Join(home, name)); err != nil || info.Mode().Perm() != 0o400 {
