@@ -22,7 +22,7 @@ type Actions interface {
 // The states of a NotedAction.
 const (
 	ActionOpen      = "open"      // a person may do it, or have it done
-	ActionApproved  = "approved"  // a person approved it, and its outcome is not known: approving it again does it
+	ActionApproved  = "approved"  // a person approved it, or lattice began it, and its outcome is not known: approving it again does it
 	ActionFulfilled = "done"      // by lattice, or by hand
 	ActionRejected  = "rejected"  // by a person
 	ActionForbidden = "forbidden" // by the policy, or it cannot be done; Detail says why

@@ -64,6 +64,7 @@ func TestActionsOfNoWait(t *testing.T) {
 				t.Fatalf("Run = %+v, %v", stop, err)
 			}
 			var notes []lattice.ActionNoted
+			begun := 0
 			for _, e := range w.log {
 				var noted lattice.ActionNoted
 				if e.Type != "ActionNoted" {
@@ -72,7 +73,14 @@ func TestActionsOfNoWait(t *testing.T) {
 				if err := json.Unmarshal(e.Body, &noted); err != nil {
 					t.Fatal(err)
 				}
+				if noted.Begun {
+					begun++
+					continue
+				}
 				notes = append(notes, noted)
+			}
+			if begun != tt.done {
+				t.Errorf("%d actions were noted before they were done, want %d", begun, tt.done)
 			}
 			if len(w.actions) != tt.done || len(notes) != tt.notes || !strings.HasPrefix(notes[len(notes)-1].Detail, tt.last) {
 				t.Errorf("%d actions were done and %d noted, the last as %+v; want %d, %d, %q", len(w.actions), len(notes), notes[len(notes)-1], tt.done, tt.notes, tt.last)

@@ -228,15 +228,21 @@ func (w *world) Inspect(_ context.Context, _ lattice.Call, a lattice.Action) (la
 
 func (w *world) Do(_ context.Context, a lattice.Action) ([]byte, error) {
 	return []byte(`{"sha":"abc"}`), w.around(func() error {
+		w.actions[a.Key] = 1 // doing it again is doing it once
 		if !strings.Contains(string(a.Parameters), `"free"`) {
-			w.actions[a.Key] = 1
 			return nil
 		}
-		w.actions[string(a.Parameters)] = 1 // cut off before it is noted, it is done again
+		told := false
 		for _, e := range w.log {
 			if e.Type == "ActionNoted" && strings.Contains(string(e.Body), string(a.Parameters)) {
-				w.actions["again"]++
+				told = true
+				if !strings.Contains(string(e.Body), `"begun":true`) {
+					w.actions["again"]++
+				}
 			}
+		}
+		if !told {
+			w.actions["untold"]++
 		}
 		return nil
 	})

@@ -181,12 +181,14 @@ type ActionDone struct {
 	Fault     *protocol.Fault `json:"fault,omitempty"`
 }
 
-// ActionNoted records a non-blocking ACTION_REQUEST and what became of it; it never changes the course of the run.
+// ActionNoted records a non-blocking ACTION_REQUEST and what became of it; it never changes the course of the run. An action
+// that is performed is noted twice: as begun before its effect, and with its outcome.
 type ActionNoted struct {
 	Action  Action   `json:"action"`
 	Verdict Verdict  `json:"verdict"`
 	Detail  string   `json:"detail,omitempty"`
 	Of      *Attempt `json:"of,omitempty"` // that asked for it; nil in older journals
+	Begun   bool     `json:"begun,omitempty"`
 }
 
 // ActionDecided is a person's decision on an action that ActionNoted left open. It is appended before anything is done

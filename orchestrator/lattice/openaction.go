@@ -26,7 +26,7 @@ func ChangeAction(e Entry) (c ActionChange, ok bool, err error) {
 	}
 	switch f := fact.(type) {
 	case ActionNoted:
-		c = ActionChange{Key: f.Action.Key, Open: f.Verdict == Ask}
+		c = ActionChange{Key: f.Action.Key, Open: f.Verdict == Ask || f.Begun}
 	case ActionDecided:
 		c = ActionChange{Key: f.Key, Open: f.Decision == Approve && !f.ByHand, Decided: true}
 	case ActionSettled:

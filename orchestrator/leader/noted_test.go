@@ -81,6 +81,14 @@ func openLeader(t *testing.T, home home.Home, actor runs.Performer, wrap func(dr
 // runWithActions makes a run that has ended, and whose skills noted a push and a label.
 func runWithActions(t *testing.T, home home.Home) string {
 	t.Helper()
+	return runWithNotes(t, home,
+		lattice.ActionNoted{Action: lattice.Action{Key: "push1", Name: protocol.ActionPushBranch}, Verdict: lattice.Ask},
+		lattice.ActionNoted{Action: lattice.Action{Key: "label1", Name: protocol.ActionLabelIssue}, Verdict: lattice.Ask})
+}
+
+// runWithNotes makes a run that has ended, and whose skills asked for these actions.
+func runWithNotes(t *testing.T, home home.Home, notes ...lattice.ActionNoted) string {
+	t.Helper()
 	l := openLeader(t, home, nil, nil)
 	v, err := l.Start(t.Context(), api.RunRequest{Flow: []byte(packs)})
 	if err != nil {
@@ -102,8 +110,8 @@ func runWithActions(t *testing.T, home home.Home) string {
 	}
 	chain := h.Facts[len(h.Facts)-1].Chain
 	var entries []lattice.Entry
-	for _, a := range []lattice.Action{{Key: "push1", Name: protocol.ActionPushBranch}, {Key: "label1", Name: protocol.ActionLabelIssue}} {
-		body, err := json.Marshal(lattice.ActionNoted{Action: a, Verdict: lattice.Ask})
+	for _, note := range notes {
+		body, err := json.Marshal(note)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,6 +199,37 @@ func TestActionDecisionsSurviveAKill(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestBegunActionsAreSettled holds that an action whose outcome was lost is shown, and that a person settles it: a push by
+// doing it again under its key, a message by hand.
+func TestBegunActionsAreSettled(t *testing.T) {
+	home := home.Home(t.TempDir())
+	push, message := lattice.Action{Key: "push1", Name: protocol.ActionPushBranch}, lattice.Action{Key: "message1", Name: protocol.ActionNotifyUser}
+	run := runWithNotes(t, home, lattice.ActionNoted{Action: push, Verdict: lattice.Allow, Begun: true},
+		lattice.ActionNoted{Action: message, Verdict: lattice.Allow, Begun: true})
+	actor := &performed{done: map[string]bool{}}
+	l := openLeader(t, home, actor, nil)
+	if open, err := l.Actions(t.Context(), "*"); err != nil || len(open) != 2 {
+		t.Errorf("open actions = %+v, %v; want both", open, err)
+	}
+	for _, key := range []string{"push1", "message1"} {
+		if a, err := l.DecideAction(t.Context(), run, api.ActionDecision{Key: key, Decision: lattice.Approve, By: "ada"}); err != nil || a.Status != api.ActionFulfilled {
+			t.Errorf("approve %s = %+v, %v", key, a, err)
+		}
+	}
+	if actor.calls != 1 || !actor.done["push1"] {
+		t.Errorf("performed %d actions, %v; want the push", actor.calls, actor.done)
+	}
+	if open, err := l.Actions(t.Context(), "*"); err != nil || len(open) != 0 {
+		t.Errorf("open actions = %+v, %v; want none", open, err)
+	}
+	if report, err := l.CheckStore(t.Context(), nil); err != nil || !report.OK {
+		t.Errorf("CheckStore = %+v, %v", report, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

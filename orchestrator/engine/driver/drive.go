@@ -192,6 +192,9 @@ func (d *drive) watchLimit() {
 // receiveMail takes the report of an effect. An event waits a moment for company, so that a short call is one commit;
 // the delay is too short to be noticed.
 func (d *drive) receiveMail(m mail) error {
+	if m.begun != nil {
+		return d.storeBegun(m)
+	}
 	if m.event == nil {
 		return d.takeOutcome(m)
 	}
@@ -208,6 +211,17 @@ func (d *drive) receiveMail(m mail) error {
 		d.flush = d.r.deps.After(eventPause)
 	}
 	return nil
+}
+
+// storeBegun stores that an action is about to be performed, unless its command was dropped.
+func (d *drive) storeBegun(m mail) error {
+	if _, ok := d.r.state.FindCommand(m.command); !ok {
+		m.begun.stored <- context.Canceled
+		return nil
+	}
+	err := d.commitEvents(m.begun.fact)
+	m.begun.stored <- err
+	return err
 }
 
 const (
@@ -254,6 +268,9 @@ func (d *drive) stopEffects() error {
 	}()
 	var unfit error
 	for m := range d.mail { // to its end: effects wait for it
+		if m.begun != nil {
+			m.begun.stored <- context.Canceled
+		}
 		if m.event == nil {
 			continue
 		}

@@ -11,12 +11,19 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// mail is a report of an effect: an event, or its outcome.
+// mail is a report of an effect: an event, an action that it is about to perform, or its outcome.
 type mail struct {
 	command string
 	event   *lattice.Entry
+	begun   *begunAction
 	facts   []lattice.Fact
 	err     error
+}
+
+// begunAction asks for a fact to be put on the disk. stored receives nil when it is there.
+type begunAction struct {
+	fact   lattice.ActionNoted
+	stored chan error
 }
 
 // effect is one pending command being performed. It does not touch the runner's state; it reports by mail, and the
@@ -116,7 +123,8 @@ func (e effect) doAction(ctx context.Context) ([]lattice.Fact, error) {
 const maxFree = 256
 
 // callSkill runs the skill. Actions that it asked for without waiting are judged, and done if policy allows, before its end
-// becomes a fact: cut off in between, the call is found out about again, and actions are idempotent by their key.
+// becomes a fact: cut off in between, the call is found out about again, and actions are idempotent by their key. After a loss
+// of power the call may be made again under another id; then the fact that an action was begun names its key.
 func (e effect) callSkill(ctx context.Context) ([]lattice.Fact, error) {
 	call := *e.command.Call
 	call.ID = lattice.CallID(e.r.secret, call)
@@ -230,9 +238,12 @@ func (e effect) inspectAction(ctx context.Context, call lattice.Call, req protoc
 }
 
 // fulfilAction judges and does an action that nothing waits for. One that the same attempt asked for before the power was lost is
-// answered from its record.
+// answered from its record; if it had only begun, it is done again as it was, which is doing it once.
 func (e effect) fulfilAction(ctx context.Context, call lattice.Call, req protocol.ActionRequest) (lattice.ActionNoted, error) {
 	if noted, found := findNoted(e.r.State().Records, call, req); found {
+		if noted.Begun {
+			return e.performAction(ctx, noted)
+		}
 		return noted, nil
 	}
 	action, verdict, detail, err := e.inspectAction(ctx, call, req)
@@ -242,19 +253,37 @@ func (e effect) fulfilAction(ctx context.Context, call lattice.Call, req protoco
 	noted := lattice.ActionNoted{Action: action, Verdict: verdict, Detail: detail, Of: new(runstate.AttemptOf(&call))}
 	switch verdict {
 	case lattice.Allow:
-		_, err := e.r.deps.Actor.Do(ctx, action)
-		var refusal *lattice.Refusal
-		switch {
-		case errors.As(err, &refusal):
-			noted.Detail = refusal.Fault.Message
-		case err != nil:
+		noted.Begun = true
+		if err := e.storeBegun(noted); err != nil {
 			return noted, err
-		default:
-			noted.Detail = "done"
 		}
+		return e.performAction(ctx, noted)
 	case lattice.Ask:
 		noted.Detail = "not done: it needs a person's approval, and the skill did not wait for one"
 	case lattice.Deny:
+	}
+	return noted, nil
+}
+
+// storeBegun returns nil when the fact that an action is about to be performed is on the disk.
+func (e effect) storeBegun(noted lattice.ActionNoted) error {
+	begun := begunAction{noted, make(chan error, 1)}
+	e.mail <- mail{command: e.command.ID, begun: &begun}
+	return <-begun.stored
+}
+
+// performAction performs an action whose begin is on the disk, and notes its outcome.
+func (e effect) performAction(ctx context.Context, noted lattice.ActionNoted) (lattice.ActionNoted, error) {
+	noted.Begun = false
+	_, err := e.r.deps.Actor.Do(ctx, noted.Action)
+	var refusal *lattice.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		noted.Detail = refusal.Fault.Message
+	case err != nil:
+		return noted, err
+	default:
+		noted.Detail = "done"
 	}
 	return noted, nil
 }

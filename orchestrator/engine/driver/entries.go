@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -16,13 +17,13 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// findNoted returns the record of a request that an attempt made without waiting, before the power was lost.
+// findNoted returns the last record of a request that an attempt made without waiting, before the power was lost.
 func findNoted(records []lattice.Record, call lattice.Call, req protocol.ActionRequest) (lattice.ActionNoted, bool) {
 	want, err := actionKey(lattice.Action{Name: req.Action, Parameters: req.Parameters})
 	if err != nil {
 		return lattice.ActionNoted{}, false
 	}
-	for _, r := range records {
+	for _, r := range slices.Backward(records) {
 		if r.Noted == nil || r.Of != runstate.AttemptOf(&call) {
 			continue
 		}

@@ -93,7 +93,8 @@ func pendingEffects(s runstate.State) []WorldEffect {
 	return out
 }
 
-// unsettledActions collects the approved actions whose outcome no fact tells yet, by key, with the fact of the approval.
+// unsettledActions collects the approved and begun actions whose outcome no fact tells yet, by key, with the last fact
+// before their effect.
 type unsettledActions map[string]approvedAction
 
 type approvedAction struct {
@@ -103,6 +104,14 @@ type approvedAction struct {
 
 func (u unsettledActions) applyFact(seq lattice.Seq, fact lattice.Fact) {
 	switch f := fact.(type) {
+	case lattice.ActionNoted:
+		if f.Verdict == lattice.Allow {
+			delete(u, f.Action.Key)
+		}
+		if f.Begun {
+			branch, _ := readPlace(f.Action.Parameters)
+			u[f.Action.Key] = approvedAction{WorldEffect{Name: f.Action.Name, Where: branch, Branch: branch, Unsure: true}, seq}
+		}
 	case lattice.ActionDecided:
 		if f.Decision == lattice.Approve && !f.ByHand {
 			u[f.Key] = approvedAction{WorldEffect{Name: f.Action, Unsure: true}, seq}
@@ -112,7 +121,7 @@ func (u unsettledActions) applyFact(seq lattice.Seq, fact lattice.Fact) {
 	}
 }
 
-// listAfter returns the effects that the actions may have had which were approved after seq, by key.
+// listAfter returns the effects that the actions may have had which were approved or begun after seq, by key.
 func (u unsettledActions) listAfter(seq lattice.Seq) (out []WorldEffect) {
 	for _, key := range slices.Sorted(maps.Keys(u)) {
 		if u[key].seq > seq {

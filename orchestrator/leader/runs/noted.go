@@ -51,6 +51,9 @@ func actionLine(e lattice.Entry) string {
 	}
 	switch f := fact.(type) {
 	case lattice.ActionNoted:
+		if f.Begun {
+			return "" // the outcome follows
+		}
 		return fmt.Sprintf("%s %s: %s", f.Action.Name, f.Action.Parameters, f.Detail)
 	case lattice.ActionDecided:
 		done := map[bool]string{true: ", who did it"}[f.Decision == lattice.Approve && f.ByHand]
@@ -149,6 +152,8 @@ func newNotedAction(id string, at time.Time, f lattice.ActionNoted) api.NotedAct
 	switch {
 	case f.Verdict == lattice.Ask:
 		a.Status, a.Detail = api.ActionOpen, ""
+	case f.Begun:
+		a.Status = api.ActionApproved
 	case f.Verdict == lattice.Allow && f.Detail == "done":
 		a.Status, a.Detail = api.ActionFulfilled, ""
 	}
@@ -214,7 +219,7 @@ func (n *Notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 		return a, err
 	}
 	byHand := a.Action != protocol.ActionPushBranch
-	if !resumed {
+	if !resumed || byHand {
 		fact := lattice.ActionDecided{Key: a.Key, Action: a.Action, Decision: d.Decision, ByHand: d.Decision == lattice.Approve && byHand, Comments: d.Comments, By: d.By}
 		if err := r.Runner.DecideAction(ctx, fact); err != nil {
 			return a, problem.StoreProblem(fmt.Errorf("record the decision: %w", err))
