@@ -4,6 +4,7 @@ GO         ?= go
 FUZZTIME   ?= 10s
 SOAK       ?= 600# seconds
 SOAKLOAD   ?= 1800# seconds
+COPIES     ?= 60
 BIN        ?= bin
 # A commit is stamped into the binaries where git will speak about this tree.
 VCS        := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo true || echo false)
@@ -59,8 +60,9 @@ bench: ## the figures of BENCH.md, beside what to compare them with
 	$(GO) run ./scripts/bench
 bench-peers: ## the engine beside other engines, of which those are measured that are here or can be fetched
 	$(GO) run ./scripts/bench --peers
-soak: build ## kill at random moments for SOAK seconds, then use one leader in all ways at once for SOAKLOAD seconds
+soak: build ## kill at random moments for SOAK seconds, lose the power at COPIES moments, use one leader in all ways at once for SOAKLOAD seconds
 	$(GO) test -count=1 -timeout 0 -run TestKillAnytime -v ./orchestrator -soak $(SOAK)s
+	$(GO) test -count=1 -timeout 0 -run TestPowerLossCopies -v ./orchestrator -power-copies $(COPIES)
 	$(GO) test -count=1 -timeout 0 -run TestMixedLoad -v ./orchestrator -soak-load $(SOAKLOAD)s
 demo: build
 	scripts/demo

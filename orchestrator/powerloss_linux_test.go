@@ -17,7 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var powerLosses = flag.Int("power-losses", 4, "how often TestPowerLossAnytime loses the power")
+var (
+	powerLosses = flag.Int("power-losses", 4, "how often TestPowerLossAnytime loses the power")
+	powerCopies = flag.Int("power-copies", 6, "how many copies of one disk TestPowerLossCopies goes on from")
+)
 
 // TestPowerLossAnytime loses the disk under a run at random moments: the file system that holds the state is shut down
 // without writing back what it has in memory, everything that runs is killed, and what is on the disk is mounted again.
@@ -30,7 +33,7 @@ func TestPowerLossAnytime(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, uint64(time.Now().UnixNano())))
 	for n := range *powerLosses {
 		j := newJob(t)
-		d := newDisk(t, j.dir)
+		d := mountImage(t, newImage(t, j.dir), filepath.Join(j.dir, "home"))
 		first := time.Duration(random.Int64N(int64(2500 * time.Millisecond)))
 		t.Logf("loss %d after %v", n, first)
 		j.losePower(t, d, first, random)
@@ -42,15 +45,132 @@ func TestPowerLossAnytime(t *testing.T) {
 	}
 }
 
+// TestPowerLossCopies copies the disk under a run, block by block, and the origin with it, at random writes and flushes. A
+// copy lacks some of the writes that were not flushed. A run that goes on from any copy brings the same to the origin, and brings it once.
+func TestPowerLossCopies(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a disk takes root")
+	}
+	seed := uint64(time.Now().UnixNano())
+	random := rand.New(rand.NewPCG(7, seed))
+	j := newJob(t)
+	const lines = 20000
+	start := j.fixParts(t, lines, "sh check.sh")
+	block := newBlockFile(t, newImage(t, j.dir))
+	copies := copier{job: j, block: block, random: random, kept: make([]diskCopy, *powerCopies)}
+	block.before = copies.offer
+	d := mountImage(t, block.path, filepath.Join(j.dir, "home"))
+	j.finish(t, start, lines)
+	d.unmount(t)
+	block.mu.Lock()
+	defer block.mu.Unlock()
+	if err := errors.Join(block.err, copies.err); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("seed %d, %d moments", seed, copies.offered)
+	for n, c := range copies.kept {
+		if t.Failed() {
+			return
+		}
+		image := filepath.Join(j.dir, "copy")
+		block.writeImage(t, image, c.writes)
+		j.sh(t, fmt.Sprintf("rm -rf origin.git pushes; cp -a %s/. .", c.origin))
+		d := mountImage(t, image, d.dir)
+		next := j.afterKill(t, start)
+		t.Logf("copy %d of moment %d, %d of %d writes: lattice %s", n, c.moment, len(c.writes), c.of, next[0])
+		j.finish(t, next, lines)
+		d.unmount(t)
+	}
+	if !t.Failed() {
+		j.remove()
+	}
+}
+
+// copier keeps copies of a disk and of the origin, of moments that are all equally likely.
+type copier struct {
+	*job
+	block   *blockFile
+	random  *rand.Rand
+	offered int
+	kept    []diskCopy
+	err     error
+}
+
+type diskCopy struct {
+	moment, of int
+	writes     []blockWrite
+	origin     string // a folder with origin.git and pushes
+}
+
+// offer keeps a copy of this moment, perhaps in place of an earlier one, unless a push is arriving just now. The disk
+// takes nothing in meanwhile.
+func (c *copier) offer() {
+	slot := c.offered
+	if slot >= len(c.kept) {
+		slot = c.random.IntN(c.offered + 1)
+	}
+	before := c.pushed()
+	if slot < len(c.kept) && before >= 0 {
+		to := filepath.Join(c.dir, fmt.Sprint("origin-", c.offered))
+		err := os.CopyFS(to+"/origin.git", os.DirFS(c.dir+"/origin.git"))
+		if c.pushed() != before { // it arrived while it was copied
+			_ = os.RemoveAll(to)
+			return
+		}
+		if before > 0 && err == nil {
+			err = os.WriteFile(to+"/pushes", []byte(strings.Repeat("pushed\n", before)), 0o600)
+		}
+		c.err = errors.Join(c.err, err)
+		c.kept[slot] = diskCopy{c.offered, len(c.block.writes), c.block.cut(c.random), to}
+	}
+	c.offered++
+}
+
+// pushed returns how many pushes the origin has, -1 while one is arriving.
+func (c *copier) pushed() int {
+	refs, _ := filepath.Glob(c.dir + "/origin.git/refs/heads/lattice/*")
+	pushes, _ := os.ReadFile(c.dir + "/pushes")
+	incoming, _ := filepath.Glob(c.dir + "/origin.git/objects/*incoming*")
+	if n := strings.Count(string(pushes), "\n"); n == len(refs) && len(incoming) == 0 {
+		return n
+	}
+	return -1
+}
+
+// finish drives the job to its end and looks at what the origin got.
+func (j *job) finish(t *testing.T, next []string, lines int) {
+	t.Helper()
+	for range 20 {
+		switch code, out := j.until(t, nil, next, 0, false); code {
+		case 0:
+			j.whole(t, lines)
+			return
+		case 75:
+			next = []string{"approve"}
+		default:
+			t.Errorf("lattice %s: exit %d\n%s", strings.Join(next, " "), code, out)
+			return
+		}
+	}
+	t.Error("the run does not end")
+}
+
+// fixParts writes the input of a run whose agent writes files of which it syncs the last one alone, and returns the
+// command that starts it.
+func (j *job) fixParts(t *testing.T, lines int, test string) []string {
+	t.Helper()
+	input := fmt.Sprintf(`{"agent_command":["sh","-c","for i in 1 2 3 4 5 6; do seq %d >part$i; done; echo fixed >state; sync state"],"test_command":%q}`, lines, test)
+	if err := os.WriteFile(j.dir+"/input.json", []byte(input), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"run", "fix-and-propose", "--repo", j.dir + "/origin.git", "--input-file", j.dir + "/input.json"}
+}
+
 // losePower drives the job to its end. The power goes after the given time, and once more while the run waits or goes on.
 func (j *job) losePower(t *testing.T, d *disk, after time.Duration, random *rand.Rand) {
 	t.Helper()
 	const lines = 20000
-	input := fmt.Sprintf(`{"agent_command":["sh","-c","for i in 1 2 3 4 5 6; do seq %d >part$i; done; echo fixed >state; sync state"],"test_command":"sh -c 'sleep 1; sh check.sh'"}`, lines)
-	if err := os.WriteFile(j.dir+"/input.json", []byte(input), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	start := []string{"run", "fix-and-propose", "--repo", j.dir + "/origin.git", "--input-file", j.dir + "/input.json"}
+	start := j.fixParts(t, lines, "sh -c 'sleep 1; sh check.sh'")
 	next, losses := start, 2
 	for range 20 {
 		code, out := j.until(t, d, next, after, losses > 0)
@@ -130,22 +250,28 @@ type disk struct {
 	image, dir string
 }
 
-func newDisk(t *testing.T, dir string) *disk {
+// newImage makes a file with an empty file system.
+func newImage(t *testing.T, dir string) string {
 	t.Helper()
-	d := &disk{image: filepath.Join(dir, "disk"), dir: filepath.Join(dir, "home")}
-	if err := os.Mkdir(d.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, command := range [][]string{{"truncate", "-s", "1G", d.image}, {"mkfs.ext4", "-q", d.image}} {
+	image := filepath.Join(dir, "disk")
+	for _, command := range [][]string{{"truncate", "-s", "1G", image}, {"mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", image}} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Skipf("no disk can be made here: %s: %v: %s", command[0], err, out)
 		}
 	}
-	if out, err := exec.Command("mount", "-o", "loop", d.image, d.dir).CombinedOutput(); err != nil {
+	return image
+}
+
+func mountImage(t *testing.T, image, dir string) *disk {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("mount", "-o", "loop", image, dir).CombinedOutput(); err != nil {
 		t.Skipf("no disk can be mounted here: %v: %s", err, out)
 	}
-	t.Cleanup(func() { _ = unix.Unmount(d.dir, unix.MNT_DETACH) }) // of a test that failed
-	return d
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) }) // of a test that failed
+	return &disk{image: image, dir: dir}
 }
 
 // shutdown ends the file system at once: nothing more is written, and what is in memory only is lost.
