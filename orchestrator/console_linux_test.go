@@ -18,6 +18,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 )
 
+// screenLimit is the time after which a test that waits for the screen has failed. It is many times what any of them takes.
+const screenLimit = 2 * time.Minute
+
 // screen is a person's terminal in which lattice runs.
 type screen struct {
 	t     *testing.T
@@ -46,7 +49,13 @@ func newHome(t *testing.T) string {
 
 func open(t *testing.T, home string, args ...string) *screen {
 	t.Helper()
-	s := &screen{t: t, cmd: latticeIn(t, home, args...), ended: make(chan error, 1), grown: make(chan struct{})}
+	return openCommand(t, latticeIn(t, home, args...))
+}
+
+// openCommand starts a command on a terminal.
+func openCommand(t *testing.T, cmd *exec.Cmd) *screen {
+	t.Helper()
+	s := &screen{t: t, cmd: cmd, ended: make(chan error, 1), grown: make(chan struct{})}
 	var err error
 	if s.pty, s.tty, err = pty.Open(); err != nil {
 		t.Fatal(err)
@@ -87,7 +96,7 @@ func open(t *testing.T, home string, args ...string) *screen {
 // wait returns what the screen shows up to text, after what it showed before; limit is only for tests that fail.
 func (s *screen) wait(text string) (before string) {
 	s.t.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(screenLimit)
 	for {
 		s.mu.Lock()
 		if i := strings.Index(s.text.String(), text); i >= 0 {
@@ -126,7 +135,7 @@ func (s *screen) end() int {
 			return 128 + int(status.Signal()) // as a shell reports it
 		}
 		return s.cmd.ProcessState.ExitCode()
-	case <-time.After(30 * time.Second):
+	case <-time.After(screenLimit):
 		s.t.Fatalf("lattice did not end; the screen shows %q", s.text.String())
 		return 0
 	}
