@@ -60,6 +60,12 @@ func (c *Client) HandOver(ctx context.Context, to HandoverRequest) (Handover, er
 	return call[Handover](ctx, c, "POST", "/v1/lattice/handover", nil, to)
 }
 
+// Scrub takes the keys that agents were handed over out of their files in a sprite.
+func (c *Client) Scrub(ctx context.Context, sprite string) error {
+	_, err := call[struct{}](ctx, c, "POST", "/v1/scrub", url.Values{"sprite": {sprite}}, nil)
+	return err
+}
+
 // Prune removes the remains of ended runs.
 func (c *Client) Prune(ctx context.Context, r PruneRequest) ([]Pruned, error) {
 	return call[[]Pruned](ctx, c, "POST", "/v1/prune", nil, r)

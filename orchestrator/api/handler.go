@@ -44,6 +44,8 @@ type Service interface {
 	Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error)
 	Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) // output of skills that is not an event
 	Prune(ctx context.Context, r PruneRequest) ([]Pruned, error)
+	// Scrub takes the keys that agents were handed over out of their files in a sprite.
+	Scrub(ctx context.Context, sprite string) error
 	// HandOver ends the leadership when it returns nil, and changes nothing when it does not or ctx ends.
 	HandOver(ctx context.Context, to HandoverRequest) (Handover, error)
 }
@@ -84,6 +86,9 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		}
 		out, err := s.HandOver(r.Context(), in)
 		reply(w, out, err)
+	})
+	mux.HandleFunc("POST /v1/scrub", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, struct{}{}, s.Scrub(r.Context(), r.FormValue("sprite")))
 	})
 	mux.HandleFunc("POST /v1/prune", func(w http.ResponseWriter, r *http.Request) {
 		var in PruneRequest

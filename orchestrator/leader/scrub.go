@@ -19,9 +19,9 @@ import (
 // scrubWait bounds how long a checkpoint waits for scrub.
 const scrubWait = 30 * time.Second
 
-// scrub takes the keys that agents in a sprite were handed over out of their homes, before a checkpoint that one of them asked
-// for. What the agent copied elsewhere stays.
-func (l *Leader) scrub(ctx context.Context, sprite string) {
+// Scrub takes the keys that agents in a sprite were handed over out of their homes, before its files are kept. What an agent
+// copied elsewhere stays.
+func (l *Leader) Scrub(ctx context.Context, sprite string) error {
 	values := l.agents.handedOver(sprite, func() []string {
 		s, err := l.client.Get(ctx, sprite)
 		if err != nil {
@@ -30,7 +30,7 @@ func (l *Leader) scrub(ctx context.Context, sprite string) {
 		return s.Labels
 	})
 	if len(values) == 0 {
-		return
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, scrubWait)
 	defer cancel()
@@ -44,15 +44,30 @@ func (l *Leader) scrub(ctx context.Context, sprite string) {
 		}
 	}
 	if err != nil {
-		l.cfg.Log.Warn().Err(err).Str("sprite", sprite).Msg("a key may be in the agent's files of a checkpoint")
+		return fmt.Errorf("take keys out of sprite %s: %w", sprite, err)
+	}
+	return nil
+}
+
+// scrubBefore is Scrub for the embedded host, which takes the checkpoint in any case.
+func (l *Leader) scrubBefore(ctx context.Context, sprite string) {
+	if err := l.Scrub(ctx, sprite); err != nil {
+		l.cfg.Log.Warn().Err(err).Msg("a key may be in the agent's files of a checkpoint")
 	}
 }
 
 // handedOver lists the keys that runs in a sprite handed over to their agents. Only its labels say whose copy a sprite is.
 func (a *agents) handedOver(sprite string, labels func() []string) (values []string) {
 	for _, run := range a.values.Runs() {
+		var keys []string
+		for _, kv := range a.environ(run, sprite) {
+			name, value, _ := strings.Cut(kv, "=")
+			if secret.IsSecret(name, value) && !modelroute.IsPass(value) {
+				keys = append(keys, value)
+			}
+		}
 		rec, err := a.records.Load(run)
-		if err != nil {
+		if err != nil || len(keys) == 0 {
 			continue
 		}
 		if rec.Sprite != sprite {
@@ -61,12 +76,7 @@ func (a *agents) handedOver(sprite string, labels func() []string) (values []str
 				continue
 			}
 		}
-		for _, kv := range a.environ(run, sprite) {
-			name, value, _ := strings.Cut(kv, "=")
-			if secret.IsSecret(name, value) && !modelroute.IsPass(value) {
-				values = append(values, value)
-			}
-		}
+		values = append(values, keys...)
 	}
 	return values
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
+	"github.com/spritekit/lattice/orchestrator/secret"
 )
 
 // agentPreset lists the variables of this process that an agent gets when a run names it, if they are set. The address of a
@@ -47,6 +48,7 @@ func agentOf(input json.RawMessage) string {
 // AgentPreset adds to the names of variables those that the preset of the inputs' agent takes from this environment, and
 // says so. A variable that named has already is handed over as it is, and its provider gets no route.
 func (env *Env) AgentPreset(named []string, input json.RawMessage) (names, routes []string) {
+	defer func() { env.warnOfHandedOver(names) }()
 	name := agentOf(input)
 	preset, ok := agentPresets()[name]
 	if !ok {
@@ -89,6 +91,22 @@ func (env *Env) AgentPreset(named []string, input json.RawMessage) (names, route
 		fmt.Fprintf(env.Err, "agent %s: gets %s\n", name, strings.Join(inside, ", "))
 	}
 	return names, routes
+}
+
+// warnOfHandedOver says what remains of keys that a remote sprite is handed over.
+func (env *Env) warnOfHandedOver(names []string) {
+	if env.RemoteSprites() == nil {
+		return
+	}
+	var keys []string
+	for _, name := range names {
+		if value := env.Getenv(name); value != "" && secret.IsSecret(name, value) {
+			keys = append(keys, name)
+		}
+	}
+	if len(keys) > 0 {
+		fmt.Fprintf(env.Err, "warning: the remote sprite gets %s itself; lattice takes it out of the agent's files when the call ends and before each checkpoint that lattice takes, but not out of copies elsewhere, nor out of checkpoints that the service or others take\n", strings.Join(keys, ", "))
+	}
 }
 
 // AgentProviders are the providers of the settings that have a key, the first model of each.

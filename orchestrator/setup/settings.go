@@ -2,6 +2,7 @@ package setup
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -215,9 +217,20 @@ func readToken(path string) (string, error) {
 // RemoteSprites is the client of the remote Sprites API, or nil when none is set.
 func (env *Env) RemoteSprites() *sprites.Client {
 	if env.SpritesURL != "" {
-		return sprites.NewWith(env.SpritesURL, env.spritesToken, nil, sprites.Options{Remote: true, Jitter: rand.Float64})
+		return sprites.NewWith(env.SpritesURL, env.spritesToken, nil, sprites.Options{Remote: true, Jitter: rand.Float64, BeforeCheckpoint: env.scrubRemote})
 	}
 	return nil
+}
+
+// scrubRemote has the leader, if there is one, take the keys that it handed over out of a remote sprite, which is about to keep
+// its files.
+func (env *Env) scrubRemote(ctx context.Context, sprite string) {
+	c := api.NewClient(home.Home(env.Home).Socket())
+	defer c.Close()
+	var refused *fault.Error
+	if err := c.Scrub(ctx, sprite); errors.As(err, &refused) { // without a leader no run has handed anything over
+		fmt.Fprintf(env.Err, "lattice: warning: a key may be in the agent's files of this checkpoint: %v\n", err)
+	}
 }
 
 // ExplainSprite gives errors of the Sprites API their exit codes and remedies.

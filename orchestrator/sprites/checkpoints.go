@@ -23,6 +23,7 @@ func (c *Client) Checkpoint(ctx context.Context, name, comment string) (Checkpoi
 }
 
 func (c *transport) takeCheckpoint(ctx context.Context, name string, body map[string]any) (Checkpoint, error) {
+	c.o.BeforeCheckpoint(ctx, name)
 	var id string
 	err := c.retry(ctx, false, func() (err error) {
 		id, err = c.progress(ctx, spritePath(name, "checkpoint"), body)
@@ -75,6 +76,7 @@ func (c *Client) DeleteCheckpoint(ctx context.Context, name, id string) error {
 // Restore puts the sprite's files back to checkpoint id. It ends every process in the sprite. It is done again when it is
 // not known whether it was done: the files are the same after the second time. The caller runs nothing meanwhile.
 func (c *Client) Restore(ctx context.Context, name, id string) error {
+	c.o.BeforeCheckpoint(ctx, name)
 	err := c.retry(ctx, false, func() error {
 		_, err := c.progress(ctx, spritePath(name, "checkpoints", id, "restore"), nil)
 		return err
@@ -92,6 +94,9 @@ func (c *Client) Restore(ctx context.Context, name, id string) error {
 // taken is an *APIError with status 409, and a host that forks nothing an *APIError with 404, 405 or 501. The new sprite
 // has the given labels and none of the other's.
 func (c *Client) Fork(ctx context.Context, name, id, to string, labels ...string) (Sprite, error) {
+	if id == Current && to != name {
+		c.o.BeforeCheckpoint(ctx, name)
+	}
 	var out Sprite
 	in := struct {
 		Name   string   `json:"name"`

@@ -59,7 +59,8 @@ type Config struct {
 	InstallSkills func(spritekit string) (string, error)
 	// LetHostPorts lets requests list the ports of this machine that a new sprite reaches.
 	LetHostPorts bool
-	// BeforeCheckpoint is called before a checkpoint that a program in a sprite asked for, while the sprite runs; it may be nil.
+	// BeforeCheckpoint is called before a checkpoint of a sprite is taken, a fork of its present state included, and before a
+	// restore, which keeps the present state as a checkpoint. It may call the host, and it may be nil.
 	BeforeCheckpoint func(ctx context.Context, sprite string)
 	// Image is the image of sprites whose creation names none: one that is there, or an absolute path, which is
 	// imported when it is first needed; "" and "none" are this machine's own system.
