@@ -39,7 +39,7 @@ func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	}
 	in.Durable = inside || in.Durable || r.URL.Query().Get("durable") == "true"
 	return hs.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
-		hs.announce(ctx, name)
+		hs.announceCapture(ctx, name)
 		p, err := hs.checkpoint(ctx, name, in.Comment)
 		if err == nil && in.Durable {
 			err = hs.Settler.Settle(ctx)
@@ -53,8 +53,8 @@ func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	})
 }
 
-// announce tells the owner of the host that the present files of a sprite are about to be kept. The caller is not at its gate.
-func (hs *API) announce(ctx context.Context, name string) {
+// announceCapture tells the owner of the host that the present files of a sprite are about to be kept. The caller is not at its gate.
+func (hs *API) announceCapture(ctx context.Context, name string) {
 	if before := hs.Config.BeforeCheckpoint; before != nil {
 		before(ctx, name)
 	}
@@ -112,7 +112,7 @@ func (hs *API) restoreTo(ctx context.Context, name, id string) error {
 	if err := hs.CheckSpace(); err != nil {
 		return err
 	}
-	hs.announce(ctx, name)
+	hs.announceCapture(ctx, name)
 	s, rec, leave, err := hs.Sprites.Enter(ctx, name, fleet.Alone)
 	if err != nil {
 		return err
