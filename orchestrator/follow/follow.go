@@ -123,7 +123,7 @@ func DescribeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 	if w.Kind == lattice.WaitBlocked {
 		how = "is blocked"
 	}
-	fmt.Fprintf(out, "%s %s at %s: %s\n", v.RunID, how, at, cli.Clean(w.Prompt))
+	fmt.Fprintf(out, "%s %s at %s: %s\n", v.RunID, how, at, PromptText(w.Prompt))
 	if w.Legacy() {
 		fmt.Fprintln(out, "  the answer starts the flow again, in a new run that has it in .lattice/answers.json")
 	}
@@ -134,6 +134,24 @@ func DescribeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 		}
 	}
 	fmt.Fprintf(out, "  next: %s\n", strings.Join(NextCommands(v.RunID, w), "\n    or: "))
+}
+
+// maxPrompt is how much of a prompt is printed, in characters.
+const maxPrompt = 4000
+
+// PromptText returns a prompt for people: further lines are indented, and of a long one the end counts, where the question is.
+func PromptText(prompt string) string {
+	text := []rune(strings.TrimSpace(prompt))
+	if len(text) > maxPrompt {
+		text = append([]rune("…"), text[len(text)-maxPrompt:]...)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if line = cli.CleanLine(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n  ")
 }
 
 // DescribeInputs prints the inputs that a decision is about.
@@ -178,9 +196,17 @@ func NextCommands(run string, w lattice.Wait) []string {
 	case !w.YesOrNo():
 		var pairs []string
 		for _, name := range cli.SortedKeys(w.Expected) {
-			pairs = append(pairs, name+"=<"+w.Expected[name]+">")
+			value := "<" + w.Expected[name] + ">"
+			if value == "<string>" {
+				value = "TEXT"
+			}
+			pairs = append(pairs, name+"="+value)
 		}
-		return []string{"lattice answer " + run + " " + strings.Join(pairs, " ")}
+		commands := []string{"lattice answer " + run + " " + strings.Join(pairs, " ")}
+		if w.Kind == lattice.WaitHuman {
+			commands = append(commands, "lattice reject "+run)
+		}
+		return commands
 	}
 	return []string{"lattice approve " + run, "lattice reject " + run + " --comment TEXT"}
 }

@@ -92,7 +92,7 @@ func confirm(ctx context.Context, console *cli.Console, c *connect.Conn, v api.R
 			fmt.Fprintf(console.Err, "the change cannot be shown: %s\n", cli.Clean(err.Error()))
 		}
 	}
-	fmt.Fprintf(console.Err, "%s waits at %s: %s\n", v.RunID, w.Node, cli.Clean(w.Prompt))
+	fmt.Fprintf(console.Err, "%s waits at %s: %s\n", v.RunID, w.Node, follow.PromptText(w.Prompt))
 	if w.Action != nil {
 		for _, line := range timeline.DescribeBinding(w.Action.Binding) {
 			fmt.Fprintf(console.Err, "  %s\n", line)
