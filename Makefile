@@ -19,8 +19,8 @@ HOT        := runtime runtime/internal/... internal/runtime/... internal/bytealg
 LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags=$(p)=)
 # The init of sandboxes is a program of its own, which lattice carries; a plain go build does without.
 INITFILE   := orchestrator/host/initfile
-SPRITEKITS := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
-LATTICES   := linux/amd64 linux/arm64 darwin/arm64 darwin/amd64
+SYSTEMS    := linux/arm64 darwin/arm64 darwin/amd64
+PACKAGES   ?= ./...
 
 .PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo man remote image rootfs oci smoke clean
 
@@ -34,7 +34,7 @@ build: ## the binaries: spritekit with its second file, and lattice
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; prints at the end what was skipped, and why
-	@CGO_ENABLED=0 $(GO) test -timeout 25m -json ./... 2>&1 | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS)
+	@CGO_ENABLED=0 $(GO) test -timeout 25m -json $(PACKAGES) 2>&1 | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS)
 race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts
@@ -53,9 +53,7 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 cross: ## the other systems compile
-	@for t in $(SPRITEKITS); do echo "spritekit $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) $(LEAN) -o /dev/null ./spritekit; \
-	  GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) $(LEAN) -o /dev/null ./spritekit/extra; done
-	@for t in $(LATTICES); do echo "lattice $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) -o /dev/null ./orchestrator; done
+	@for t in $(SYSTEMS); do echo "$$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) ./spritekit ./spritekit/extra ./orchestrator; done
 bench: ## the figures of BENCH.md, beside what to compare them with
 	$(GO) run ./scripts/bench
 bench-peers: ## the engine beside other engines, of which those are measured that are here or can be fetched

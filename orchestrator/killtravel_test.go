@@ -29,11 +29,12 @@ func TestKillWhileTravelling(t *testing.T) {
 			}
 			first := j.runs(t)[0].ID
 			trip := slices.Insert(slices.Clone(trip), 1, first)
-			for k := 1; !t.Failed(); k += stride() {
+			start, stride := kills()
+			for k := start; !t.Failed(); k += stride {
 				_ = os.Remove(j.counter())
 				code, out := j.lattice(t, k, "leader", trip...)
 				for _, r := range j.runs(t) {
-					if r.Status != "succeeded" && k%2 == 0 {
+					if r.Status != "succeeded" && k/stride%2 == 0 {
 						j.lattice(t, 0, "", "resume", r.ID)
 					}
 				}
@@ -69,7 +70,8 @@ func TestKillBehindAPush(t *testing.T) {
 	j.run(t, 0, "")
 	first := j.runs(t)[0].ID
 	again := []string{"rewind", first, "--to", "clone", "--across-effects"}
-	for k, times := 1, 2; !t.Failed(); k, times = k+4*stride(), times+1 { // a going back takes as many writes as a whole job: some will do
+	start, stride := kills()
+	for k, times := start, 2; !t.Failed(); k, times = k+4*stride, times+1 { // a going back takes as many writes as a whole job: some will do
 		_ = os.Remove(j.counter())
 		code, out := j.lattice(t, k, "leader", again...)
 		if code == -1 {
