@@ -174,9 +174,10 @@ func TestPushBranch(t *testing.T) {
 // What nothing here can do waits for a person who can, if the call may ask for it.
 func TestByHand(t *testing.T) {
 	f := newFixture(t)
-	for _, name := range []string{protocol.ActionOpenPR, protocol.ActionPostComment, protocol.ActionLabelIssue} {
+	for name, parameters := range map[string]string{protocol.ActionOpenPR: `{"title":"t","body":"","base":"main","head":"fix"}`,
+		protocol.ActionPostComment: `{"number":7,"body":"b"}`, protocol.ActionLabelIssue: `{"number":7,"labels":["bug"]}`} {
 		a, c := f.action(), call
-		a.Name = name
+		a.Name, a.Parameters = name, json.RawMessage(parameters)
 		if _, verdict, why, err := f.fulfiller().Inspect(t.Context(), c, a); err != nil || verdict != lattice.Deny || !strings.HasPrefix(why, "permission_denied: ") {
 			t.Errorf("%s without github:write: %s %q %v, want deny", name, verdict, why, err)
 		}

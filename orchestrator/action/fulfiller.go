@@ -2,6 +2,8 @@
 // Start with Fulfiller: Inspect turns a request into a verdict and a binding, Do performs what was bound.
 //
 //	judge     asks package policy which actions are allowed, asked about or denied
+//	parameters  the actions, and what their parameters may be
+//	target      the repository of an action
 //	key       makes doing an action twice the same as doing it once
 //	binding   what an approval covers; Do refuses when the world no longer matches it
 //
@@ -22,7 +24,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/worktree"
-	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -164,8 +165,7 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 		if a, err = f.bindPush(ctx, a, review(reviewSecrets(known), rules, &ask)); ask {
 			decision = lattice.Ask
 		}
-	case a.Name == protocol.ActionNotifyUser: // shown with the run
-	default:
+	case ByHand(a.Name):
 		a.ByHand, decision = true, lattice.Ask // lattice cannot perform it, so a person has to, whatever the policy allows
 	}
 	if err == nil && verdict.Staged {
@@ -182,17 +182,25 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 // checkRequest is the part of Inspect that needs only the request.
 func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.Action) (policy.Policy, policy.Verdict, error) {
 	// A request of a skill that an agent calls counts as the agent's, and is checked against the grants of its skills.
-	needed := neededPermission(a.Name)
-	if needed != "" && !isGranted(c.Permissions, needed) && !isGranted(c.Below, needed) {
+	kind, known := kinds[a.Name]
+	needed := kind.permission
+	if known && !isGranted(c.Permissions, needed) && !isGranted(c.Below, needed) {
 		hint := fmt.Sprintf("add %q to permissions in the skill.json of %s; a run that names its permissions needs --allow %s, too", needed, c.Skill, needed)
 		if c.Below != nil { // an agent may use what the run was granted
 			hint = "start the run with --allow " + needed
 		}
 		return policy.Policy{}, policy.Verdict{}, newRefusal("permission_denied", hint, "%s needs the permission %s, which this call was not granted", a.Name, needed)
 	}
+	var invalid error
+	if known {
+		invalid = checkParameters(a.Name, a.Parameters)
+	}
 	rules, v, err := f.askPolicy(ctx, a)
-	if err == nil && needed == "" {
+	switch {
+	case err == nil && !known:
 		err = newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
+	case err == nil:
+		err = invalid
 	}
 	return rules, v, err
 }
@@ -201,11 +209,11 @@ func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.
 func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(context.Context, worktree.Content) ([]string, error)) (lattice.Action, error) {
 	params, err := decodePush(a.Parameters)
 	if err != nil {
-		return a, newRefusal("bad_parameters", "PUSH_BRANCH takes branch, base, head, bundle, sha256 and title", "%s", gitexec.Sanitize(err.Error()))
+		return a, badParameters(a.Name, err)
 	}
-	spec, run, ok := f.repoOf(a.RunID)
-	if !ok {
-		return a, newRefusal("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
+	spec, run, err := f.targetOf(a)
+	if err != nil {
+		return a, err
 	}
 	bundle, err := f.bundles.fetchBundle(ctx, a.Sprite, params.Bundle, params.SHA256)
 	if err != nil {
@@ -215,7 +223,7 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(
 	if err != nil {
 		return a, err
 	}
-	a.Key = lattice.DerivedKey(a.Name, params.Branch, push.Base, push.Head)
+	a.Key = pushKey(params, push.Base, push.Head)
 	a.Binding, err = json.Marshal(Binding{Push: push, Bundle: bundle, SHA256: params.SHA256})
 	if err != nil {
 		return a, fmt.Errorf("write the binding: %w", err)
@@ -235,7 +243,7 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	}
 	params, err := decodePush(a.Parameters)
 	if err != nil {
-		return nil, newRefusal("bad_parameters", "", "%s", gitexec.Sanitize(err.Error()))
+		return nil, badParameters(a.Name, err)
 	}
 	var bound Binding
 	if err := json.Unmarshal(a.Binding, &bound); err != nil {
@@ -244,9 +252,9 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	if bound.SHA256 != params.SHA256 || bound.Base != params.Base || (params.Head != "" && bound.Head != params.Head) {
 		return nil, newRefusal("binding_changed", "ask for the action again", "the action's parameters are not those that were approved")
 	}
-	spec, run, ok := f.repoOf(a.RunID)
-	if !ok {
-		return nil, newRefusal("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
+	spec, run, err := f.targetOf(a)
+	if err != nil {
+		return nil, err
 	}
 	if err := f.bundles.verifyCopy(params.SHA256); err != nil {
 		return nil, err
@@ -260,15 +268,31 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	return json.Marshal(Result{Ref: done.Ref, Branch: push.Branch, Head: done.New, Old: done.Old, Status: done.Status, URL: done.URL})
 }
 
+// targetOf returns the repository that a push is for, and the name under which its branch lands in a local one.
+func (f *Fulfiller) targetOf(a lattice.Action) (spec, run string, err error) {
+	own, run, ok := f.repoOf(a.RunID)
+	if !ok {
+		own, run = "", a.RunID
+	}
+	spec, foreign := Target(a.Parameters, own)
+	switch {
+	case spec == "":
+		return "", "", newRefusal("no_repository", "start the run with --repo URL|PATH", "the run has no repository to push to")
+	case foreign:
+		return spec, run, checkTarget(spec)
+	}
+	return spec, run, nil
+}
+
 // Patch returns the content of the push that a is bound to.
 func (f *Fulfiller) Patch(ctx context.Context, a lattice.Action) (worktree.Patch, error) {
 	var bound Binding
 	if a.Name != protocol.ActionPushBranch || json.Unmarshal(a.Binding, &bound) != nil {
 		return worktree.Patch{}, newRefusal("no_patch", "", "%.64s changes no files", a.Name)
 	}
-	spec, run, ok := f.repoOf(a.RunID)
-	if !ok {
-		return worktree.Patch{}, newRefusal("no_repository", "", "the run has no repository")
+	spec, run, err := f.targetOf(a)
+	if err != nil {
+		return worktree.Patch{}, err
 	}
 	if err := f.bundles.verifyCopy(bound.SHA256); err != nil {
 		return worktree.Patch{}, err

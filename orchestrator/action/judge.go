@@ -10,23 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/worktree"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
-
-// neededPermission returns the permission that a call needs for an action, "" if the action is unknown.
-func neededPermission(name string) string {
-	switch name {
-	case protocol.ActionPushBranch: // request mode: git:push is for pushing from inside
-		return "git:read"
-	case protocol.ActionOpenPR, protocol.ActionPostComment, protocol.ActionLabelIssue:
-		return "github:write"
-	case protocol.ActionNotifyUser:
-		return "user:notify"
-	case protocol.ActionFetchCredential:
-		return "credential:fetch"
-	}
-	return ""
-}
 
 // isGranted reports whether permissions contain p.
 func isGranted(permissions []string, p string) bool {
@@ -47,7 +31,13 @@ func (f *Fulfiller) askPolicy(ctx context.Context, a lattice.Action) (policy.Pol
 	if err != nil {
 		return p, policy.Verdict{}, err
 	}
-	v := p.Action(policy.Request{Name: a.Name, Values: Values(a.Parameters), Before: before, Planned: planned})
+	own, _, ok := f.repoOf(a.RunID)
+	if !ok {
+		own = ""
+	}
+	q := RequestOf(a, own)
+	q.Before, q.Planned = before, planned
+	v := p.Action(q)
 	return p, v, refusalOf(a.Name, v)
 }
 
@@ -60,6 +50,8 @@ func refusalOf(name string, v policy.Verdict) error {
 	switch {
 	case v.Code == policy.CodeValue:
 		return newRefusal("value_denied", rule, "%s", v.Reason)
+	case v.Code == policy.CodeTarget:
+		return newRefusal("target_denied", fmt.Sprintf("[actions.%s] allowed.repo in the policy of the server names the repositories; %s", name, rule), "%s", v.Reason)
 	case v.Code == policy.CodeMax:
 		return newRefusal("too_many_actions", rule, "%s", v.Reason)
 	case v.Rule.Source == worktree.PolicyFile:

@@ -1,11 +1,7 @@
 package action
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -21,7 +17,7 @@ func Key(callID, action string, params json.RawMessage) string {
 			if head == "" {
 				head = "sha256:" + p.SHA256
 			}
-			return lattice.DerivedKey(action, p.Branch, p.Base, head)
+			return pushKey(p, p.Base, head)
 		}
 	}
 	canonical, err := protocol.Canonical(params)
@@ -31,26 +27,22 @@ func Key(callID, action string, params json.RawMessage) string {
 	return lattice.DerivedKey(action, callID, string(canonical))
 }
 
-// decodePush reads the parameters of PUSH_BRANCH, strictly: an unknown member could be meant to widen the request.
+// pushKey returns the key of a push. A push to another repository than the run's is another action.
+func pushKey(p protocol.PushBranch, base, head string) string {
+	parts := []string{protocol.ActionPushBranch, p.Branch, base, head}
+	if p.Repo != "" {
+		parts = append(parts, p.Repo)
+	}
+	return lattice.DerivedKey(parts...)
+}
+
+// decodePush reads the parameters of PUSH_BRANCH.
 func decodePush(params json.RawMessage) (protocol.PushBranch, error) {
-	var p protocol.PushBranch
-	d := json.NewDecoder(bytes.NewReader(params))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&p); err != nil {
-		return p, fmt.Errorf("read the parameters of PUSH_BRANCH: %w", err)
+	p, err := decodeParameters[protocol.PushBranch](params)
+	if err == nil {
+		_, err = checkPush(p)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return p, errors.New("read the parameters of PUSH_BRANCH: there is more than one value")
-	}
-	for _, m := range []struct{ name, value string }{{"branch", p.Branch}, {"base", p.Base}, {"bundle", p.Bundle}, {"sha256", p.SHA256}} {
-		if m.value == "" {
-			return p, fmt.Errorf("read the parameters of PUSH_BRANCH: %s is missing", m.name)
-		}
-	}
-	if !isDigest(p.SHA256) {
-		return p, errors.New("read the parameters of PUSH_BRANCH: sha256 is not a lower-case hex digest")
-	}
-	return p, nil
+	return p, err
 }
 
 func isDigest(s string) bool {

@@ -36,6 +36,7 @@ type NotedAction struct {
 	Parameters json.RawMessage `json:"parameters"`
 	Binding    json.RawMessage `json:"binding,omitempty"` // of a push
 	Status     string          `json:"status"`
+	ByHand     bool            `json:"by_hand,omitempty"` // lattice cannot perform it: a person does, and approves to record that
 	Detail     string          `json:"detail,omitempty"`
 	Sprite     string          `json:"sprite,omitempty"`
 	At         time.Time       `json:"at"` // when it was requested

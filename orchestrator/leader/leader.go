@@ -217,7 +217,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
 	l.Ledger = &govern.Ledger{Store: l.store}
 	rules := &prepare.Rules{Server: l.cfg.Policy, Records: l.Records, States: states, Git: l.git}
-	approvals := &govern.Approvals{Ledger: l.Ledger, PolicyOf: rules.Of}
+	approvals := &govern.Approvals{Ledger: l.Ledger, PolicyOf: rules.Of, RepoOf: states.FindRepo}
 	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
 	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 

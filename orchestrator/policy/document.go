@@ -48,7 +48,8 @@ type Action struct {
 	Decision lattice.Verdict `toml:"decision" json:"decision,omitempty"`
 	// Max is the number of these actions that one run may ask for.
 	Max int `toml:"max" json:"max,omitempty"`
-	// Allowed are patterns by parameter; each value of the parameter must match one of them.
+	// Allowed are patterns by parameter; each value of the parameter must match one of them. Those of repo are names such as
+	// github.com/acme/*; without them only the repository of the run is allowed.
 	Allowed map[string][]string `toml:"allowed" json:"allowed,omitempty"`
 	// Staged shows the effect and performs nothing.
 	Staged  bool    `toml:"staged" json:"staged,omitempty"`

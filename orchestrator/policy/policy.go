@@ -133,7 +133,11 @@ const (
 	CodeDenied = "denied_by_policy"
 	CodeValue  = "value_denied"     // a value that the rule does not allow
 	CodeMax    = "too_many_actions" // the run has asked for as many as the rule allows
+	CodeTarget = "target_denied"    // another repository than the run's, which no rule allows
 )
+
+// repoValue is the value that names the repository of an action.
+const repoValue = "repo"
 
 // deny turns v into a refusal by rule.
 func (v Verdict) deny(rule Rule, code, format string, a ...any) Verdict {
@@ -150,15 +154,25 @@ type Request struct {
 	Before int
 	// Planned says that an approved plan names the action.
 	Planned bool
+	// Foreign says that the action is about another repository than the run's. The policy of the server must name it in
+	// allowed.repo.
+	Foreign bool
 }
 
 // Action decides about an action.
 func (p Policy) Action(q Request) Verdict {
 	v, rules := p.effective("actions", q.Name, func(l Layer) (Action, bool) { a, ok := l.Actions[q.Name]; return a, ok })
+	if q.Foreign && (len(rules) == 0 || rules[0].repository || rules[0].Allowed[repoValue] == nil) {
+		return v.deny(v.Rule, CodeTarget, "the policy allows %s only for the repository of the run, not for %.128q", q.Name, strings.Join(q.Values[repoValue], ", "))
+	}
 	for _, r := range rules {
 		for _, name := range sortedKeys(r.Allowed) {
+			matches := matchesAny
+			if name == repoValue {
+				matches = matchesRepository
+			}
 			for _, value := range q.Values[name] {
-				if !matchesAny(r.Allowed[name], value) {
+				if !matches(r.Allowed[name], value) {
 					return v.deny(r.rule, CodeValue, "the policy allows %s only with %s of %s, not %.80q", q.Name, name, strings.Join(r.Allowed[name], ", "), value)
 				}
 			}
@@ -255,7 +269,8 @@ func (p Policy) layers() []Layer {
 // origin is a rule about an action with its place.
 type origin struct {
 	Action
-	rule Rule
+	rule       Rule
+	repository bool // the rule is one of a repository
 }
 
 // effective merges the rules about one name. It returns the verdict without regard to values, and the rules whose limits
@@ -270,7 +285,7 @@ func (p Policy) effective(table, name string, find func(Layer) (Action, bool)) (
 		if !ok {
 			continue
 		}
-		at := origin{a, l.rule(key)}
+		at := origin{a, l.rule(key), false}
 		if len(rules) == 0 {
 			decided = at.rule
 			rules = append(rules, at)
@@ -283,7 +298,7 @@ func (p Policy) effective(table, name string, find func(Layer) (Action, bool)) (
 	}
 	if l := p.repository; l != nil {
 		if a, ok := find(*l); ok {
-			rules = append(rules, origin{a, l.rule(key)})
+			rules = append(rules, origin{a, l.rule(key), true})
 		}
 	}
 	for i, r := range rules {

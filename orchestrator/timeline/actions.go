@@ -11,6 +11,9 @@ import (
 // KeyLength is how much of an action's key people are shown and type.
 const KeyLength = 10
 
+// ByHand says what becomes of an action that lattice cannot perform.
+const ByHand = "lattice is not connected to a code host: it keeps this request and your decision, and a person does it there"
+
 // DescribeAction is an action on one line.
 func DescribeAction(a api.NotedAction) string {
 	text := cli.Clean(a.Action + " " + string(a.Parameters))
@@ -33,11 +36,12 @@ func DescribeActions(out io.Writer, all []api.NotedAction) {
 		for _, line := range DescribeBinding(a.Binding) {
 			fmt.Fprintf(out, "  %s\n", line)
 		}
-		what := "when it is done"
-		if len(a.Binding) > 0 {
-			what = "which does it"
+		effect := "which does it"
+		if a.ByHand {
+			effect = "when you have done it"
+			fmt.Fprintf(out, "  %s\n", ByHand)
 		}
-		fmt.Fprintf(out, "  next: lattice action approve %s %.*s   %s\n    or: lattice action reject %s %.*s\n", a.RunID, KeyLength, a.Key, what, a.RunID, KeyLength, a.Key)
+		fmt.Fprintf(out, "  next: lattice action approve %s %.*s   %s\n    or: lattice action reject %s %.*s\n", a.RunID, KeyLength, a.Key, effect, a.RunID, KeyLength, a.Key)
 	}
 }
 

@@ -92,8 +92,28 @@ func documents() []document {
 		name := "payload-" + strings.ReplaceAll(strings.ToLower(string(p.EventType())), "_", "-")
 		all = append(all, document{name, "The payload of an event " + string(p.EventType()), reflect.TypeOf(p), nil})
 	}
+	for _, p := range actionTypes() {
+		all = append(all, document{"action-" + strings.ReplaceAll(strings.ToLower(p.name), "_", "-"), "The parameters of the action " + p.name, p.t, closeObject})
+	}
 	return all
 }
+
+// An actionType is an action with the type of its parameters.
+type actionType struct {
+	name string
+	t    reflect.Type
+}
+
+func actionTypes() []actionType {
+	return []actionType{
+		{protocol.ActionPushBranch, reflect.TypeFor[protocol.PushBranch]()}, {protocol.ActionOpenPR, reflect.TypeFor[protocol.OpenPR]()},
+		{protocol.ActionPostComment, reflect.TypeFor[protocol.PostComment]()}, {protocol.ActionLabelIssue, reflect.TypeFor[protocol.LabelIssue]()},
+		{protocol.ActionNotifyUser, reflect.TypeFor[protocol.NotifyUser]()}, {protocol.ActionFetchCredential, reflect.TypeFor[protocol.FetchCredential]()},
+	}
+}
+
+// closeObject refuses members that no definition has: requests are read strictly, unlike events.
+func closeObject(*generator) schema { return schema{"unevaluatedProperties": false} }
 
 // schemas returns the text of every schema by the name of its file.
 func schemas() (map[string][]byte, error) {
@@ -176,6 +196,11 @@ func contract() rules {
 	enum := func(values ...any) schema { return schema{"enum": values} }
 	pattern := func(p string) schema { return schema{"type": "string", "pattern": p} }
 	object := schema{"type": "object"}
+	line := func(most int) schema {
+		return schema{"type": "string", "minLength": 1, "maxLength": most, "pattern": `^[^\r\n]*\S[^\r\n]*$`}
+	}
+	oid, digest := pattern(`^([0-9a-f]{40}|[0-9a-f]{64})?$`), pattern(`^[0-9a-f]{64}$`)
+	number := schema{"type": "integer", "minimum": 1}
 	id := pattern(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
 	inputTypes := schema{"type": "object", "additionalProperties": pattern(`^(array<)*(string|integer|boolean|map)>*$`)}
 	fields := schema{"type": "array", "items": schema{"anyOf": []any{
@@ -214,6 +239,14 @@ func contract() rules {
 			"Event.timestamp":        pattern(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$`),
 			"Event.payload":          object,
 			"Info.metadata":          object, "Artifact.metadata": object, "ActionRequest.parameters": object, "SuggestedAdjustment.details": object,
+			"PushBranch.sha256": digest, "PushBranch.title": {"type": "string", "maxLength": protocol.MaxTitle},
+			"OpenPR.title": line(protocol.MaxTitle), "OpenPR.body": {"type": "string", "maxLength": protocol.MaxBody}, "OpenPR.base": {"type": "string", "maxLength": 200}, "OpenPR.head": line(200),
+			"OpenPR.base_sha": oid, "OpenPR.head_sha": oid, "OpenPR.sha256": pattern(`^([0-9a-f]{64})?$`),
+			"PostComment.number": number, "PostComment.body": {"type": "string", "maxLength": protocol.MaxBody, "pattern": `\S`},
+			"LabelIssue.number": number, "LabelIssue.labels": {"type": "array", "minItems": 1, "maxItems": protocol.MaxLabels, "items": line(protocol.MaxLabel)},
+			"NotifyUser.title": line(protocol.MaxNotifyTitle), "NotifyUser.body": {"type": "string", "maxLength": protocol.MaxNotifyBody},
+			"NotifyUser.level": enum("", protocol.LevelInfo, protocol.LevelWarning, protocol.LevelError), "NotifyUser.channel": pattern(`^([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$`),
+			"FetchCredential.name": line(128), "FetchCredential.purpose": line(1024),
 			"Waiting.checkpoint_id":          {"type": "string", "minLength": 1},
 			"Waiting.expected_inputs":        inputTypes,
 			"Completed.status":               enum(protocol.StatusSuccess, protocol.StatusFailure),
@@ -286,7 +319,8 @@ func contract() rules {
 			"Retry.jitter":              enum("none", "full"),
 		},
 		optional: map[string]bool{
-			"ActionRequest.blocking": true, "Document.edges": true,
+			"ActionRequest.blocking": true, "OpenPR.body": true, "OpenPR.base": true, "NotifyUser.body": true, "NotifyUser.level": true,
+			"Document.edges":    true,
 			"Skill.permissions": true, "Skill.produces_events": true, "Field.required": true,
 		},
 		closed: map[string]bool{

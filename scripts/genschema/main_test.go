@@ -150,6 +150,26 @@ func TestEventSchemas(t *testing.T) {
 	}
 }
 
+// The parameters of actions are closed, and limited as package action limits them.
+func TestActionSchemas(t *testing.T) {
+	const push = `{"branch":"b","base":"c","bundle":"/w","sha256":"1111111111111111111111111111111111111111111111111111111111111111"%s}`
+	for name, c := range map[string]struct{ valid, invalid []string }{
+		"push-branch":      {[]string{fmt.Sprintf(push, ""), fmt.Sprintf(push, `,"repo":"acme/site"`)}, []string{fmt.Sprintf(push, `,"force":true`), `{}`}},
+		"open-pr":          {[]string{`{"title":"t","base":"main","head":"fix"}`}, []string{`{"title":"t","base":"main"}`, `{"title":"a\nb","base":"main","head":"fix"}`}},
+		"post-comment":     {[]string{`{"number":7,"body":"b"}`}, []string{`{"number":0,"body":"b"}`, `{"number":7,"body":" "}`, `{"number":7,"Body":"b"}`}},
+		"label-issue":      {[]string{`{"number":7,"labels":["bug"]}`}, []string{`{"number":7,"labels":[]}`, `{"number":7,"labels":[""]}`}},
+		"notify-user":      {[]string{`{"title":"t"}`, `{"title":"t","level":"info","body":""}`}, []string{`{"title":"t","level":"shout"}`, `{"title":"t","channel":"https://a"}`}},
+		"fetch-credential": {[]string{`{"name":"npm","purpose":"publish"}`}, []string{`{"name":"npm"}`}},
+	} {
+		for _, text := range c.valid {
+			valid(t, "action-"+name, text)
+		}
+		for _, text := range c.invalid {
+			invalid(t, "action-"+name, text)
+		}
+	}
+}
+
 // What flow new composes is valid, and a document may name its schema wherever one is read.
 func TestDocumentsNameTheirSchema(t *testing.T) {
 	w, _, faults := flowline.Parse(`git.clone url=$in.url | fs.read path="$git_clone.dest/go.mod" offset:=1`, manifests.Lookup)

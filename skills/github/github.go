@@ -14,14 +14,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// Limits of GitHub, in bytes where they are texts.
-const (
-	maxTitle  = 256
-	maxBody   = 65536
-	maxLabel  = 50
-	maxLabels = 100
-)
-
 // Branch is a branch on its way out: the commits between BaseSHA and HeadSHA, in a bundle at a path in the sprite.
 type Branch struct {
 	Name             string
@@ -61,10 +53,10 @@ type openData struct {
 }
 
 func (f family) openPR(ctx context.Context, c *skill.Call, in openInput) (*openData, error) {
-	if err := propose.Line("/title", in.Title, maxTitle); err != nil {
+	if err := propose.Line("/title", in.Title, protocol.MaxTitle); err != nil {
 		return nil, err
 	}
-	if err := propose.Optional("/body", in.Body, maxBody); err != nil {
+	if err := propose.Optional("/body", in.Body, protocol.MaxBody); err != nil {
 		return nil, err
 	}
 	if c.Resume != nil {
@@ -126,7 +118,7 @@ func postComment(ctx context.Context, c *skill.Call, in commentInput) (*proposed
 	if in.Number < 1 {
 		return nil, skill.BadInput("/number", "is not positive")
 	}
-	if err := propose.Text("/body", in.Body, maxBody); err != nil {
+	if err := propose.Text("/body", in.Body, protocol.MaxBody); err != nil {
 		return nil, err
 	}
 	return request(ctx, c, protocol.ActionPostComment, in.PostComment, in.Wait)
@@ -141,13 +133,13 @@ func labelIssue(ctx context.Context, c *skill.Call, in labelInput) (*proposed, e
 	if in.Number < 1 {
 		return nil, skill.BadInput("/number", "is not positive")
 	}
-	if len(in.Labels) == 0 || len(in.Labels) > maxLabels {
-		return nil, skill.BadInput("/labels", "has %d entries, 1 to %d are allowed", len(in.Labels), maxLabels)
+	if len(in.Labels) == 0 || len(in.Labels) > protocol.MaxLabels {
+		return nil, skill.BadInput("/labels", "has %d entries, 1 to %d are allowed", len(in.Labels), protocol.MaxLabels)
 	}
 	seen := map[string]bool{}
 	for i, label := range in.Labels {
 		pointer := fmt.Sprintf("/labels/%d", i)
-		if err := propose.Line(pointer, label, maxLabel); err != nil {
+		if err := propose.Line(pointer, label, protocol.MaxLabel); err != nil {
 			return nil, err
 		}
 		if key := strings.ToLower(label); seen[key] { // GitHub's labels are the same in any case

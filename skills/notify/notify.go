@@ -12,11 +12,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-const (
-	maxTitle = 200
-	maxBody  = 8 << 10
-)
-
 // Skills lists the family.
 func Skills() []skill.Skill {
 	return []skill.Skill{{Name: "notify.user", Run: skill.Typed(notifyUser)}}
@@ -41,10 +36,10 @@ func check(p protocol.NotifyUser) error {
 	default:
 		return skill.BadInput("/level", "%q is none of info, warning, error", p.Level)
 	}
-	if err := propose.Line("/title", p.Title, maxTitle); err != nil {
+	if err := propose.Line("/title", p.Title, protocol.MaxNotifyTitle); err != nil {
 		return err
 	}
-	if err := propose.Optional("/body", p.Body, maxBody); err != nil {
+	if err := propose.Optional("/body", p.Body, protocol.MaxNotifyBody); err != nil {
 		return err
 	}
 	if p.Link != "" {

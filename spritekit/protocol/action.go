@@ -3,7 +3,7 @@ package protocol
 // Parameters of the actions of v1 (DESIGN 20). PushBranch is in event.go, with the names of the actions.
 
 // OpenPR holds the parameters of OPEN_PR: the four of the seed, and the location of the commits. Base and Head are branches, BaseSHA and
-// HeadSHA full commit ids, Bundle is a path in the sprite.
+// HeadSHA full commit ids, Bundle is a path in the sprite. Repo is the repository of an action; by default it is the run's.
 type OpenPR struct {
 	Title   string `json:"title"`
 	Body    string `json:"body"`
@@ -13,19 +13,32 @@ type OpenPR struct {
 	HeadSHA string `json:"head_sha,omitempty"`
 	Bundle  string `json:"bundle,omitempty"`
 	SHA256  string `json:"sha256,omitempty"`
+	Repo    string `json:"repo,omitempty"`
 }
 
 // PostComment holds the parameters of POST_COMMENT. Number identifies an issue or a pull request.
 type PostComment struct {
 	Number int64  `json:"number"`
 	Body   string `json:"body"`
+	Repo   string `json:"repo,omitempty"`
 }
 
 // LabelIssue holds the parameters of LABEL_ISSUE: the labels to add.
 type LabelIssue struct {
 	Number int64    `json:"number"`
 	Labels []string `json:"labels"`
+	Repo   string   `json:"repo,omitempty"`
 }
+
+// Limits of the parameters of actions. They are in bytes, those of a code host for its texts.
+const (
+	MaxTitle       = 256
+	MaxBody        = 65536
+	MaxLabel       = 50
+	MaxLabels      = 100
+	MaxNotifyTitle = 200
+	MaxNotifyBody  = 8 << 10
+)
 
 // Levels of a notification.
 const (

@@ -80,6 +80,7 @@ type PushBranch struct {
 	Bundle string `json:"bundle"`
 	SHA256 string `json:"sha256"`
 	Title  string `json:"title,omitempty"`
+	Repo   string `json:"repo,omitempty"`
 }
 
 // Artifact declares a work product; it requests nothing.

@@ -25,8 +25,9 @@ func newActionCmd(env *setup.Env) *cobra.Command {
 		Use:   "action",
 		Short: "See and decide what skills asked for without waiting",
 		Long: `Skills can ask for something outside of their sprite and go on: labels or a comment on GitHub, a message to you, a push.
-lattice logs and lattice show print messages. An action that needs a person stays open: a push is done by approve itself,
-anything else you do by hand and record with approve. No run waits for it. Every decision is recorded in the run's journal before it takes effect.`,
+lattice logs and lattice show print messages. An action that needs a person stays open: a push or a message is performed by
+approve itself. lattice is not connected to a code host, so a pull request, a comment or labels you make there by hand, and
+record that with approve. No run waits for it. Every decision is recorded in the run's journal before it takes effect.`,
 		Example: "  lattice action ls\n  lattice action approve run_0123 4f2a",
 	})
 	ls := connect.NewQueryCmd(env, "ls [RUN]", "List the open actions of all runs, or all actions of one", "  lattice action ls\n  lattice action ls run_0123 --json", cobra.MaximumNArgs(1),
@@ -74,13 +75,16 @@ anything else you do by hand and record with approve. No run waits for it. Every
 			for _, line := range timeline.DescribeBinding(a.Binding) {
 				fmt.Fprintf(env.Out, "  %s\n", line)
 			}
+			if a.ByHand && a.Status == api.ActionOpen {
+				fmt.Fprintf(env.Out, "  %s\n", timeline.ByHand)
+			}
 			for _, e := range history {
 				fmt.Fprintf(env.Out, "  %s  %s  %s  %s\n", e.At.Local().Format(time.DateTime), cli.Clean(e.Who.String()), e.Kind, auditText(e))
 			}
 			return nil
 		})
 	cmd.AddCommand(ls, show,
-		decideActionCmd(env, "approve", "Perform a push, or record that an action was done by hand", lattice.Approve),
+		decideActionCmd(env, "approve", "Perform an action, or record that a person did it", lattice.Approve),
 		decideActionCmd(env, "reject", "Record that an action will not be done", lattice.Reject))
 	return cmd
 }

@@ -21,6 +21,8 @@ import (
 type Approvals struct {
 	Ledger   *Ledger
 	PolicyOf func(ctx context.Context, run string) (policy.Policy, error)
+	// RepoOf returns the repository that a run works on, as action.Options has it.
+	RepoOf func(run string) (spec, name string, ok bool)
 }
 
 // PersonOf returns the user who made a request: the peer of the socket, else the user of this process.
@@ -50,7 +52,8 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 	if err != nil {
 		return err
 	}
-	rule := current.Action(policy.Request{Name: a.Name, Values: action.Values(a.Parameters)})
+	own, _, _ := p.RepoOf(a.RunID)
+	rule := current.Action(action.RequestOf(a, own))
 	var requesters, approvers []audit.Who
 	if err := p.Ledger.Store.Audit(subject, 0, func(e audit.Entry) error {
 		if e.Kind == audit.RunStarted && e.Who != nil {

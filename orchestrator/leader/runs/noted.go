@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 
+	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -18,7 +19,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // ActionLog is the engine's log. It also prints noted actions and their outcomes to the output log of their run.
@@ -148,7 +148,7 @@ func (n *Notes) listActions(id string) ([]api.NotedAction, error) {
 
 func newNotedAction(id string, at time.Time, f lattice.ActionNoted) api.NotedAction {
 	a := api.NotedAction{RunID: id, Key: f.Action.Key, Action: f.Action.Name, Parameters: f.Action.Parameters, Binding: f.Action.Binding,
-		Sprite: f.Action.Sprite, Detail: f.Detail, At: at, Status: api.ActionForbidden}
+		ByHand: action.ByHand(f.Action.Name), Sprite: f.Action.Sprite, Detail: f.Detail, At: at, Status: api.ActionForbidden}
 	switch {
 	case f.Verdict == lattice.Ask:
 		a.Status, a.Detail = api.ActionOpen, ""
@@ -218,7 +218,7 @@ func (n *Notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 	if err := n.Approvals.Decide(ctx, asked, "", d.Decision, d.Comments); err != nil {
 		return a, err
 	}
-	byHand := a.Action != protocol.ActionPushBranch
+	byHand := a.ByHand
 	if !resumed || byHand {
 		fact := lattice.ActionDecided{Key: a.Key, Action: a.Action, Decision: d.Decision, ByHand: d.Decision == lattice.Approve && byHand, Comments: d.Comments, By: d.By}
 		if err := r.Runner.DecideAction(ctx, fact); err != nil {

@@ -1,0 +1,252 @@
+package action
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// A kind is an action that sprites may ask for. The JSON schemas of the parameters are manifests/schema/action-*.json.
+type kind struct {
+	permission string // that the call needs
+	// check reads the parameters strictly. It returns the repository that they name, "" for the run's.
+	check  func(parameters json.RawMessage) (repo string, err error)
+	byHand bool // lattice cannot perform it
+}
+
+var kinds = map[string]kind{
+	protocol.ActionPushBranch: {permission: "git:read", check: strictly(checkPush)}, // request mode: git:push is for pushing from inside
+	protocol.ActionOpenPR: {permission: "github:write", byHand: true, check: strictly(func(p protocol.OpenPR) (string, error) {
+		return p.Repo, errors.Join(checkLine("title", p.Title, protocol.MaxTitle), checkText("body", p.Body, protocol.MaxBody), checkBranch("base", p.Base), checkFilled("head", p.Head), checkBranch("head", p.Head),
+			checkCommit("base_sha", p.BaseSHA), checkCommit("head_sha", p.HeadSHA), checkDigest("sha256", p.SHA256))
+	})},
+	protocol.ActionPostComment: {permission: "github:write", byHand: true, check: strictly(func(p protocol.PostComment) (string, error) {
+		return p.Repo, errors.Join(checkPositive("number", p.Number), checkFilled("body", p.Body), checkText("body", p.Body, protocol.MaxBody))
+	})},
+	protocol.ActionLabelIssue: {permission: "github:write", byHand: true, check: strictly(checkLabels)},
+	protocol.ActionNotifyUser: {permission: "user:notify", check: strictly(checkNotice)},
+	protocol.ActionFetchCredential: {permission: "credential:fetch", byHand: true, check: strictly(func(p protocol.FetchCredential) (string, error) {
+		return "", errors.Join(checkLine("name", p.Name, 128), checkLine("purpose", p.Purpose, 1024))
+	})},
+}
+
+// ByHand reports whether a person has to do an action, because lattice cannot.
+func ByHand(name string) bool { return kinds[name].byHand }
+
+// checkParameters refuses parameters that do not have the form of their action.
+func checkParameters(name string, parameters json.RawMessage) error {
+	repo, err := kinds[name].check(parameters)
+	if err != nil {
+		return badParameters(name, err)
+	}
+	if repo != "" && !shortTarget.MatchString(repo) {
+		return checkTarget(repo)
+	}
+	return nil
+}
+
+func badParameters(name string, err error) error {
+	return newRefusal("bad_parameters", "manifests/schema/action-"+strings.ReplaceAll(strings.ToLower(name), "_", "-")+".schema.json says what "+name+" takes",
+		"%s", gitexec.Sanitize(strings.ReplaceAll(err.Error(), "\n", "; ")))
+}
+
+// optional are members that a request may leave out although the skills of lattice always write them.
+var optional = map[string]bool{"level": true, "NotifyUser.body": true, "OpenPR.body": true, "OpenPR.base": true}
+
+// strictly returns a function that reads one JSON object with the members of T and calls check. An unknown member could be
+// meant to widen a request, and two members of one name, or of names that differ in case, to show the policy one value and
+// perform another; they are refused.
+func strictly[T any](check func(T) (string, error)) func(json.RawMessage) (string, error) {
+	return func(raw json.RawMessage) (string, error) {
+		p, err := decodeParameters[T](raw)
+		if err != nil {
+			return "", err
+		}
+		return check(p)
+	}
+}
+
+func decodeParameters[T any](raw json.RawMessage) (p T, err error) {
+	t := reflect.TypeFor[T]()
+	given, err := memberNames(raw)
+	if err != nil {
+		return p, err
+	}
+	var known, missing []string
+	for i := range t.NumField() {
+		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		known = append(known, name)
+		if options == "" && !optional[name] && !optional[t.Name()+"."+name] && !slices.Contains(given, name) {
+			missing = append(missing, name)
+		}
+	}
+	for i, name := range given {
+		switch {
+		case !slices.Contains(known, name):
+			return p, fmt.Errorf("there is no parameter %.64q, only %s", name, strings.Join(known, ", "))
+		case slices.Contains(given[:i], name):
+			return p, fmt.Errorf("the parameter %s is given twice", name)
+		}
+	}
+	if len(missing) > 0 {
+		return p, fmt.Errorf("the parameter %s is missing", strings.Join(missing, ", "))
+	}
+	err = json.Unmarshal(raw, &p)
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		err = fmt.Errorf("the parameter %s must be of the type %s, not %s", wrong.Field, typeName(wrong.Type), wrong.Value)
+	}
+	return p, err
+}
+
+// memberNames returns the names of the members of a JSON object, in order.
+func memberNames(raw json.RawMessage) (names []string, err error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if open, err := d.Token(); err != nil || open != json.Delim('{') {
+		return nil, errors.New("the parameters are not a JSON object")
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("the parameters cannot be read: %w", err)
+		}
+		names = append(names, name.(string))
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, fmt.Errorf("the parameters cannot be read: %w", err)
+		}
+		if string(value) == "null" {
+			return nil, fmt.Errorf("the parameter %.64q is null; leave it out", name)
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, fmt.Errorf("the parameters cannot be read: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the parameters are more than one value")
+	}
+	return names, nil
+}
+
+func typeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Int64:
+		return "integer"
+	case reflect.Slice:
+		return "array"
+	case reflect.Float64:
+		return "number"
+	}
+	return t.Kind().String()
+}
+
+func checkPush(p protocol.PushBranch) (string, error) {
+	err := errors.Join(checkFilled("branch", p.Branch), checkFilled("base", p.Base), checkFilled("bundle", p.Bundle), checkFilled("sha256", p.SHA256))
+	if err == nil {
+		err = errors.Join(checkDigest("sha256", p.SHA256), checkText("title", p.Title, protocol.MaxTitle))
+	}
+	return p.Repo, err
+}
+
+func checkLabels(p protocol.LabelIssue) (string, error) {
+	errs := []error{checkPositive("number", p.Number)}
+	if n := len(p.Labels); n == 0 || n > protocol.MaxLabels {
+		errs = append(errs, fmt.Errorf("the parameter labels has %d entries; 1 to %d are allowed", n, protocol.MaxLabels))
+	}
+	for i, label := range p.Labels {
+		errs = append(errs, checkLine(fmt.Sprintf("labels[%d]", i), label, protocol.MaxLabel))
+	}
+	return p.Repo, errors.Join(errs...)
+}
+
+func checkNotice(p protocol.NotifyUser) (string, error) {
+	errs := []error{checkLine("title", p.Title, protocol.MaxNotifyTitle), checkText("body", p.Body, protocol.MaxNotifyBody)}
+	if !slices.Contains([]string{"", protocol.LevelInfo, protocol.LevelWarning, protocol.LevelError}, p.Level) {
+		errs = append(errs, fmt.Errorf("the parameter level is %.64q, not info, warning or error", p.Level))
+	}
+	if p.Channel != "" && !channelName.MatchString(p.Channel) {
+		errs = append(errs, fmt.Errorf("the parameter channel is %.64q, not the name of a channel; an address is never one", p.Channel))
+	}
+	if p.Link != "" {
+		u, err := url.Parse(p.Link)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || len(p.Link) > 2048 {
+			errs = append(errs, errors.New("the parameter link is not an http or https URL without a user"))
+		}
+	}
+	return "", errors.Join(errs...)
+}
+
+// channelName matches names of channels as the settings have them.
+var channelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+func checkPositive(name string, n int64) error {
+	if n < 1 {
+		return fmt.Errorf("the parameter %s is %d, not a positive number", name, n)
+	}
+	return nil
+}
+
+func checkFilled(name, value string) error {
+	if strings.TrimSpace(value) == "" {
+		return fmt.Errorf("the parameter %s is missing", name)
+	}
+	return nil
+}
+
+// checkText refuses a value of more than limit bytes, and one that no terminal should be shown.
+func checkText(name, value string, limit int) error {
+	switch {
+	case len(value) > limit:
+		return fmt.Errorf("the parameter %s has %d bytes; at most %d are allowed", name, len(value), limit)
+	case !utf8.ValidString(value), strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) && !strings.ContainsRune("\n\t\r", r) }):
+		return fmt.Errorf("the parameter %s holds control characters", name)
+	}
+	return nil
+}
+
+// checkLine is checkText for a value that must have exactly one line.
+func checkLine(name, value string, limit int) error {
+	if strings.ContainsAny(value, "\r\n") {
+		return fmt.Errorf("the parameter %s has more than one line", name)
+	}
+	if err := checkFilled(name, value); err != nil {
+		return err
+	}
+	return checkText(name, value, limit)
+}
+
+func checkBranch(name, value string) error {
+	if value == "" { // base: the default branch
+		return nil
+	}
+	if strings.HasPrefix(value, "-") {
+		return fmt.Errorf("the parameter %s is %.64q, not a branch", name, value)
+	}
+	return checkLine(name, value, 200)
+}
+
+func checkDigest(name, value string) error {
+	if value != "" && !isDigest(value) {
+		return fmt.Errorf("the parameter %s is not a lower-case hex digest", name)
+	}
+	return nil
+}
+
+func checkCommit(name, value string) error {
+	if value != "" && (len(value) != 40 && len(value) != 64 || strings.Trim(value, "0123456789abcdef") != "") {
+		return fmt.Errorf("the parameter %s is not a full commit id", name)
+	}
+	return nil
+}
