@@ -17,6 +17,7 @@ import (
 type agentPreset struct {
 	providers []string // reached through the host; their keys stay outside of the sprite
 	vars      []string // handed over
+	keyless   bool     // it has models that need no key
 }
 
 // agentPresets lists the agents that have one. Of providers without a route the key itself is handed over.
@@ -30,7 +31,7 @@ func agentPresets() map[string]agentPreset {
 		},
 		"codex":    {providers: []string{"openai"}, vars: []string{"OPENAI_ORGANIZATION", "OPENAI_PROJECT"}},
 		"gemini":   {providers: []string{"google"}, vars: []string{"GEMINI_MODEL"}},
-		"opencode": {providers: []string{"anthropic", "openai"}, vars: []string{"OPENROUTER_API_KEY", "GEMINI_API_KEY"}},
+		"opencode": {providers: []string{"anthropic", "openai"}, vars: []string{"OPENROUTER_API_KEY", "GEMINI_API_KEY"}, keyless: true},
 		"openclaw": {vars: []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"}},
 	}
 }
@@ -107,6 +108,29 @@ func (env *Env) warnOfHandedOver(names []string) {
 	if len(keys) > 0 {
 		fmt.Fprintf(env.Err, "warning: the remote sprite gets %s itself; lattice takes it out of the agent's files when the call ends and before each checkpoint that lattice takes, but not out of copies elsewhere, nor out of checkpoints that the service or others take\n", strings.Join(keys, ", "))
 	}
+}
+
+// MissingAgentKey says that the inputs' agent has no key, and what to do, or returns "". names and routes are those of
+// AgentPreset; with a variable of the person's own the agent may need no key.
+func (env *Env) MissingAgentKey(input json.RawMessage, names, routes []string) (problem, hint string) {
+	name := agentOf(input)
+	preset, ok := agentPresets()[name]
+	if !ok || preset.keyless || len(routes) > 0 || slices.ContainsFunc(names, func(name string) bool {
+		return !slices.Contains(preset.vars, name) || strings.HasSuffix(name, "_KEY")
+	}) {
+		return "", ""
+	}
+	keys := slices.DeleteFunc(slices.Clone(preset.vars), func(name string) bool { return !strings.HasSuffix(name, "_KEY") })
+	also := ""
+	for _, provider := range preset.providers {
+		p, _ := modelroute.Find(provider)
+		keys = append(keys, p.KeyVars...)
+		if env.Getenv(p.BaseVar) != "" {
+			also = ", although " + p.BaseVar + " is"
+		}
+	}
+	return fmt.Sprintf("the agent %s has no key: %s is not set%s", name, strings.Join(keys, " or "), also),
+		"export " + keys[0] + ", name a model with a key in the settings, or pass another credential with --agent-env NAME"
 }
 
 // AgentProviders are the providers of the settings that have a key, the first model of each.

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -296,6 +297,29 @@ func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 	}
 	s.Dirty = len(r.Stdout) > 0
 	return nil
+}
+
+// Names lists the files of a repository on this machine, of another one none.
+func (g *Git) Names(ctx context.Context, spec, ref string) ([]string, error) {
+	if isURL(spec) {
+		return nil, nil
+	}
+	t, err := g.locateRepo(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	_, head, err := g.resolveRef(ctx, t, ref)
+	if err != nil {
+		return nil, err
+	}
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", head}})
+	if err != nil {
+		return nil, err
+	}
+	if r.Exit != 0 || r.Cut {
+		return nil, fmt.Errorf("list the files of the repository: %s", cmp.Or(r.Stderr, "there are too many"))
+	}
+	return strings.FieldsFunc(string(r.Stdout), func(c rune) bool { return c == 0 }), nil
 }
 
 // Missing names the parts of the repository that a run would not get, as far as they are known without network access: of a

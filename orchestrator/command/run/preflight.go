@@ -68,7 +68,7 @@ func shownBy(shown []string, path string) bool {
 // printDryRun prints the values that a run would start with.
 func printDryRun(console *cli.Console, v api.RunView) error {
 	if console.JSON {
-		return console.PrintJSON(map[string]any{"ok": true, "flow": v.Flow, "repo": v.Repo, "started_with": v.StartedWith})
+		return console.PrintJSON(map[string]any{"ok": true, "flow": v.Flow, "repo": v.Repo, "started_with": v.StartedWith, "warnings": append([]string{}, v.Notice...)})
 	}
 	with, err := json.MarshalIndent(v.StartedWith, "  ", "  ")
 	if err != nil {

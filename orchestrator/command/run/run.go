@@ -55,7 +55,8 @@ event is answered in a new run (lattice answer --help). A failed run keeps its s
 lattice resume continues it.
 
 With --dry-run, lattice checks everything that it can check before a run starts, such as inputs, permissions, repository,
-sprite, models, and whether sprites see the agent. Nothing is started.
+sprite, models, whether sprites see the agent and whether it has a key, and whether the repository tells how it is tested.
+Nothing is started. A run prints the same warnings before it begins.
 
 With --detach, a leader in the background (lattice serve) drives the run, and you can show, answer or cancel it from any
 terminal. The command prints the run's id and ends; with --json it prints an object with run_id and status. The leader ends
@@ -203,11 +204,18 @@ func runRun(ctx context.Context, env *setup.Env, o runOptions, flow string) erro
 	if err := checkAgentVisible(env, req); err != nil {
 		return err
 	}
+	var warnings []string
+	if fresh := o.sprite == "" && env.RemoteSprites() == nil && (image == "" || image == sprites.NoImage); fresh { // others may hold a login
+		if problem, hint := env.MissingAgentKey(input, o.agentEnv, routes); problem != "" {
+			warnings = append(warnings, problem+"; "+hint)
+		}
+	}
 	req.DryRun = o.dry
 	view, err := c.Start(ctx, req)
 	if err != nil {
 		return err
 	}
+	view.Notice = append(warnings, view.Notice...)
 	for _, line := range view.Notice {
 		fmt.Fprintf(env.Err, "lattice: %s\n", cli.Clean(line))
 	}

@@ -169,15 +169,17 @@ func (rn *Starter) beginRun(ctx context.Context, program *ir.Program, r api.RunR
 	if err := rn.checkSpriteFree(o.Options); err != nil {
 		return api.RunView{}, err
 	}
+	notice := rn.warnOfTests(ctx, program, r.Input, o.Options)
 	if r.DryRun {
-		return api.RunView{Flow: o.FlowName, Repo: o.Repo, Status: lattice.Pending, StartedWith: views.StartedBy(o.Options)}, nil
+		notice = append(notice, rn.listMissingObjects(ctx, o.Options)...)
+		return api.RunView{Flow: o.FlowName, Repo: o.Repo, Status: lattice.Pending, StartedWith: views.StartedBy(o.Options), Notice: notice}, nil
 	}
 	rn.Values.Keep(id, o.AgentEnv, o.Values)
 	o.Values = api.Values{}
 	if err := rn.Drives.AwaitHandover(ctx); err != nil {
 		return api.RunView{}, err
 	}
-	notice := rn.listMissingObjects(ctx, o.Options)
+	notice = append(notice, rn.listMissingObjects(ctx, o.Options)...)
 	for _, change := range o.Environment {
 		notice = append(notice, "accepted change of the environment: "+change)
 	}
