@@ -57,17 +57,17 @@ func kernelAttacks() (rows []attack) {
 	}
 	rows = append(rows, attack{name: "open a socket to other machines' kernels (AF_VSOCK)", actor: "socket", args: []string{"vsock"}, layers: filter})
 	return append(rows,
-		attack{name: "hold a lease on a file, which stalls all who open it", actor: "syscall", args: []string{"lease"}, layers: filter},
+		attack{name: "hold a lease on a file, which blocks others that open it", actor: "syscall", args: []string{"lease"}, layers: filter},
 		attack{name: "hold one with more in the request than the kernel reads", actor: "syscall", args: []string{"wide lease"}, layers: filter},
 		attack{name: "hold a lease on a folder", actor: "syscall", args: []string{"folder delegation"}, layers: filter},
 		attack{name: "have the kernel signal changes of a folder (F_NOTIFY)", actor: "syscall", args: []string{"folder notices"}, layers: filter},
 		attack{name: "change the limits of init", actor: "syscall", args: []string{"limits of init"}, layers: filter},
 		attack{name: "change them through a thread of it", actor: "syscall", args: []string{"limits of threads"}, layers: filter},
-		attack{name: "open a socket pair of a seldom family", actor: "syscall", args: []string{"socketpair"}, layers: filter},
-		attack{name: "open a socket of a seldom protocol", actor: "syscall", args: []string{"mptcp"}, layers: filter},
+		attack{name: "open a socket pair of a rare family", actor: "syscall", args: []string{"socketpair"}, layers: filter},
+		attack{name: "open a socket of a rare protocol", actor: "syscall", args: []string{"mptcp"}, layers: filter},
 		attack{name: "make a subvolume of btrfs, which no snapshot holds", actor: "syscall", args: []string{"subvolumes"}, layers: filter},
 		attack{name: "make one with more in the request than the kernel reads", actor: "syscall", args: []string{"wide subvolumes"}, layers: filter},
-		attack{name: "encrypt a folder, so that nobody can copy it", actor: "syscall", args: []string{"encryption"}, layers: filter},
+		attack{name: "encrypt a folder, so that the host cannot copy it", actor: "syscall", args: []string{"encryption"}, layers: filter},
 		attack{name: "type into a terminal (TIOCSTI)", actor: "push-input", tty: true, layers: filter},
 		attack{name: "type into a terminal with more in the request than the kernel reads", actor: "push-input", args: []string{"wide"}, tty: true, layers: filter},
 	)
@@ -82,7 +82,7 @@ func initAttacks() []attack {
 		{name: "take init's control socket", actor: "steal-fd", layers: hidden},
 		{name: "list init's descriptors", actor: "list-init", args: []string{"fd"}, layers: hidden},
 		{
-			name: "spoil the host's executable through /proc/self/exe", actor: "spoil-executable", self: true,
+			name: "overwrite the host's executable through /proc/self/exe", actor: "spoil-executable", self: true,
 			prepare: privateSelf, succeeded: selfChanged, plain: true,
 		},
 		{name: "kill init", actor: "kill-init", succeeded: boxEnded, plain: true},
@@ -108,8 +108,8 @@ func fileAttacks() []attack {
 			name: "make a setuid program that is the host's root's", script: "cp /bin/true suid && chmod 4755 suid",
 			succeeded: rootOwnsSetuid, plain: true, only: spec.LevelRoot,
 		},
-		{name: "read what /proc tells of the kernel", script: "test -n \"$(head -c1 /proc/kallsyms)\"", layers: []spec.Defence{spec.DefenceMaskedProc}},
-		{name: "read what /proc tells of the machine's devices", script: "test -n \"$(head -c1 /proc/interrupts)\"", layers: []spec.Defence{spec.DefenceMaskedProc}},
+		{name: "read symbols of the kernel in /proc", script: "test -n \"$(head -c1 /proc/kallsyms)\"", layers: []spec.Defence{spec.DefenceMaskedProc}},
+		{name: "read the machine's interrupts in /proc", script: "test -n \"$(head -c1 /proc/interrupts)\"", layers: []spec.Defence{spec.DefenceMaskedProc}},
 		{name: "open a device of an image's", actor: "device", args: []string{"/workspace/null"}, prepare: plantDevice, layers: []spec.Defence{spec.DefenceNosuid}, only: spec.LevelRoot},
 	}
 }
