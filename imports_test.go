@@ -68,6 +68,7 @@ var mayImport = map[string][]string{
 	"spritekit/workspace":  {"spritekit/protocol"},
 	"spritekit/fault":      {"spritekit/protocol"},
 	"spritekit/protocol":   {},
+	"docs":                 {},
 	// Known secrets in text, on both sides of a sprite's wall.
 	"spritekit/redact": {},
 
@@ -94,7 +95,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/problem":     {"orchestrator/sprites", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/home":        {"spritekit/fault"},
 	// One package for each group of commands. They are siblings: what two of them need is in one of the rooms below them.
-	"orchestrator/command/*": {"manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/command/*": {"docs", "manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/doctor":    {"orchestrator/api", "orchestrator/cli", "orchestrator/equip", "orchestrator/host", "orchestrator/host/sandbox", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/store", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/follow":    {"orchestrator/proposal", "orchestrator/action", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/connect", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/session", "orchestrator/setup", "orchestrator/timeline", "orchestrator/worktree", "spritekit/protocol"},
 	"orchestrator/connect":   {"orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/equip", "orchestrator/host/sandbox", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/patient", "orchestrator/setup", "orchestrator/sprites", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},

@@ -99,7 +99,7 @@ func usesSettings(c *cobra.Command) bool {
 		c = c.Parent()
 	}
 	switch c.Name() {
-	case "lattice", "help", "version", "completion", "protocol", "doctor":
+	case "lattice", "help", "version", "completion", "explain", "protocol", "doctor":
 		return false
 	}
 	return true

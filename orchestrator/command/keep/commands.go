@@ -14,6 +14,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 		newServeCmd(env),
 		newStoreCmd(env),
 		newDoctorCmd(env),
+		newExplainCmd(env),
 		newNotifyCmd(env),
 		newProtocolCmd(),
 		newCompletionCmd(env),
