@@ -72,7 +72,9 @@ var mayImport = map[string][]string{
 	// Known secrets in text, on both sides of a sprite's wall.
 	"spritekit/redact": {},
 
-	"skills/agent/schema": {},
+	"skills/agent":         {"manifests", "skills/agent/adapter", "skills/extra", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
+	"skills/agent/adapter": {"skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
+	"skills/agent/schema":  {},
 	// A model server, for tests.
 	"skills/agent/agenttest": {},
 
@@ -205,8 +207,8 @@ var mayImport = map[string][]string{
 	"orchestrator/host/tree":            {},
 	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
-	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                         // a witness that shares code with the accused proves nothing
+	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
+	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                 // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
 	"scripts/genman":     {}, // it reads the help of the built programs

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/ask"
 	"github.com/spritekit/lattice/skills/checkpoint"
 	"github.com/spritekit/lattice/skills/credential"
@@ -90,7 +91,7 @@ func (s *Set) Foreign(m manifests.Skill, argv []string) func(context.Context, sk
 
 // CheckAdapter says all that is wrong with an adapter for agent.run; see agent.CheckAdapter.
 func CheckAdapter(name string, raw []byte) (problems []manifests.Problem) {
-	for _, p := range agent.CheckAdapter(name, raw) {
+	for _, p := range adapter.Check(name, raw) {
 		problems = append(problems, manifests.Problem(p))
 	}
 	return problems

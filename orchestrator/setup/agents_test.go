@@ -9,7 +9,7 @@ import (
 
 // lattice doctor looks for every agent that agent.run can drive.
 func TestDoctorKnowsAdapters(t *testing.T) {
-	files, err := os.ReadDir("../../skills/agent/adapters")
+	files, err := os.ReadDir("../../skills/agent/adapter/adapters")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no adapters: ", err)
 	}

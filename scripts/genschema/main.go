@@ -26,7 +26,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/settings"
-	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/test"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -79,7 +79,7 @@ func documents() []document {
 		{"prompt-template", "A prompt template, ID.json, for nodes that ask models", reflect.TypeFor[templates.Template](), nil},
 		{"test", ".spritekit/test.json, how a project is tested", test.SettingsType(), nil},
 		{"execir", "An ExecIR document, the form in which flows run", reflect.TypeFor[ir.Document](), escalation},
-		{"adapter", "An agent's adapter for agent.run, /skills/agents/NAME.json", agent.AdapterType(), adapterParts},
+		{"adapter", "An agent's adapter for agent.run, /skills/agents/NAME.json", adapter.Type(), adapterParts},
 		{"task", "task.json, what a run is for", reflect.TypeFor[protocol.Task](), nil},
 		{"answers", "answers.json, what people answered, by the names of what was asked", reflect.TypeFor[map[string]any](), nil},
 		{"resume", "resume.json, the answer that a skill waits for", reflect.TypeFor[protocol.Resume](), nil},
@@ -172,7 +172,7 @@ func fieldForm(g *generator) schema {
 
 // adapterParts defines the long form of a part of a command line; contract allows the short one, a word, beside it.
 func adapterParts(g *generator) schema {
-	argv, _ := agent.AdapterType().FieldByName("Argv")
+	argv, _ := adapter.Type().FieldByName("Argv")
 	g.of(argv.Type.Elem())
 	return nil
 }
@@ -254,18 +254,18 @@ func contract() rules {
 			"EnvironmentProposal.confidence": {"type": "number", "minimum": 0, "maximum": 1},
 			"SuggestedAdjustment.type": enum(protocol.AdjustRuntimeInstall, protocol.AdjustRuntimeVersion, protocol.AdjustDependencyManagerSwitch,
 				protocol.AdjustAddPreinstallStep, protocol.AdjustSmokeCommand, protocol.AdjustAddSystemPackage, protocol.AdjustEnableNetworkAccess, protocol.AdjustEscalateToHuman),
-			"adapter.name":              pattern(`^[a-z0-9._-]+$`),
-			"adapter.argv":              {"type": "array", "items": schema{"anyOf": []any{schema{"type": "string"}, schema{"$ref": "#/$defs/part"}}}},
-			"adapter.prompt":            enum("stdin", "file"),
-			"adapter.home":              enum("private", "inherit"),
-			"adapter.output":            enum("events", "document", "text"),
-			"adapter.structured":        enum("native", "text"),
-			"adapter.cumulative":        {"type": "array", "items": enum("usage", "cost")},
-			"adapter.linger_s":          {"type": "number", "minimum": 0},
-			"configFile.format":         enum("json", "toml"),
-			"configFile.content":        object,
-			"cause.is":                  enum("auth", "rate_limit", "unavailable", "no_session"),
-			"rule.is":                   enum("start", "text", "tool_call", "tool_result", "retry", "turn", "usage", "error", "end"),
+			"Adapter.name":              pattern(`^[a-z0-9._-]+$`),
+			"Adapter.argv":              {"type": "array", "items": schema{"anyOf": []any{schema{"type": "string"}, schema{"$ref": "#/$defs/Part"}}}},
+			"Adapter.prompt":            enum("stdin", "file"),
+			"Adapter.home":              enum("private", "inherit"),
+			"Adapter.output":            enum("events", "document", "text"),
+			"Adapter.structured":        enum("native", "text"),
+			"Adapter.cumulative":        {"type": "array", "items": enum("usage", "cost")},
+			"Adapter.linger_s":          {"type": "number", "minimum": 0},
+			"ConfigFile.format":         enum("json", "toml"),
+			"ConfigFile.content":        object,
+			"Cause.is":                  enum("auth", "rate_limit", "unavailable", "no_session"),
+			"Rule.is":                   enum("start", "text", "tool_call", "tool_result", "retry", "turn", "usage", "error", "end"),
 			"Resume.inputs":             object,
 			"SessionCall.input":         object,
 			"SessionNote.session":       enum(protocol.SessionReady, protocol.SessionRefused, protocol.SessionKeepalive),
@@ -325,7 +325,7 @@ func contract() rules {
 		},
 		closed: map[string]bool{
 			packageOf[ir.Finding]():  true,
-			packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, agent.AdapterType().PkgPath(): true,
+			packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, adapter.Type().PkgPath(): true,
 		},
 		open: map[string]bool{packageOf[ir.Document](): true, packageOf[ir.Finding](): true, packageOf[compile.Workflow](): true},
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -13,7 +15,7 @@ import (
 const (
 	agentCommand   = "command"
 	defaultTimeout = time.Hour
-	defaultIdle    = 30 * time.Minute // of agents that report what they do
+	defaultIdle    = 30 * time.Minute // of agents that print events
 	maxTimeout     = 7 * 24 * time.Hour
 	maxPrompt      = 4 << 20
 )
@@ -55,15 +57,15 @@ type input struct {
 	PassThrough  bool            `json:"pass_through_events"`
 }
 
-// mcpServer is how an MCP server is started.
+// mcpServer describes how an MCP server is started.
 type mcpServer struct {
 	Command string            `json:"command"`
 	Args    []string          `json:"args"`
 	Env     map[string]string `json:"env"`
 }
 
-// check refuses what no agent could take, and fills in the limits.
-func (in *input) check(a adapter) error {
+// validate refuses an input that the agent cannot take, and sets the default limits.
+func (in *input) validate(a adapter.Adapter) error {
 	l := &in.Limits
 	if l.WallS == 0 {
 		l.WallS = in.TimeoutS
@@ -87,7 +89,7 @@ func (in *input) check(a adapter) error {
 		return skill.BadInput("/limits", "has a negative member; 0 or none means no limit")
 	}
 	if a.Output == "text" && (l.MaxTurns > 0 || l.MaxCostUSD > 0 || l.MaxTokens > 0) {
-		return fault.Unsupported("unsupported", "%s does not say how many turns, tokens or dollars it uses", a.Name).
+		return fault.Unsupported("unsupported", "%s does not report how many turns, tokens or dollars it uses", a.Name).
 			WithHint("use limits.wall_s and limits.idle_s, or an adapter with events")
 	}
 	switch in.Session.Mode {
@@ -101,7 +103,7 @@ func (in *input) check(a adapter) error {
 			return skill.BadInput("/session/id", "is required with mode %s", in.Session.Mode)
 		}
 		if !a.Resumes {
-			return fault.Unsupported("unsupported", "%s has no sessions to go on with", a.Name).WithHint("leave session out")
+			return fault.Unsupported("unsupported", "%s has no sessions that could be resumed", a.Name).WithHint("leave session out")
 		}
 	default:
 		return skill.BadInput("/session/mode", "is %q, not new, resume or fork", in.Session.Mode)
@@ -115,11 +117,11 @@ func (in *input) check(a adapter) error {
 		return fault.Unsupported("unsupported", "%s cannot be given MCP servers", a.Name).WithHint("it may call /skills/… by itself")
 	}
 	for name, s := range in.MCP.Servers {
-		if !isVariable(name) || s.Command == "" || name == ownServer {
-			return skill.BadInput("/mcp/servers/"+name, "is no server: a name of letters, digits and _, other than %s, and a command", ownServer)
+		if !proc.IsVariable(name) || s.Command == "" || name == ownServer {
+			return skill.BadInput("/mcp/servers/"+name, "is not a server: it needs a name of letters, digits and _ other than %s, and a command", ownServer)
 		}
 	}
-	if len(in.Config) > 0 && !hasMain(a) {
+	if len(in.Config) > 0 && !a.HasMain() {
 		return fault.Unsupported("unsupported", "%s has no configuration to merge config into", a.Name)
 	}
 	if p := in.Prices; p != nil && (p.Input < 0 || p.Output < 0) {
@@ -131,17 +133,8 @@ func (in *input) check(a adapter) error {
 	return nil
 }
 
-func hasMain(a adapter) bool {
-	for _, f := range a.Files {
-		if f.Main {
-			return true
-		}
-	}
-	return false
-}
-
-// prompt is what the input says that the agent shall do.
-func prompt(c *skill.Call, in input) (string, error) {
+// readPrompt returns the prompt, which the input holds or names a file for.
+func readPrompt(c *skill.Call, in input) (string, error) {
 	switch {
 	case in.Prompt != "" && in.PromptFile != "":
 		return "", skill.BadInput("/prompt_file", "cannot be used together with prompt")
@@ -154,8 +147,8 @@ func prompt(c *skill.Call, in input) (string, error) {
 	return in.Prompt, nil
 }
 
-// answered is the prompt with which a session goes on when its question was answered.
-func answered(q skill.Question, inputs json.RawMessage) string {
+// answerPrompt returns the prompt with which a session continues after its question was answered.
+func answerPrompt(q skill.Question, inputs json.RawMessage) string {
 	return fmt.Sprintf("Your call of %s (%s) was answered:\n\n```json\n%s\n```\n\nGo on with your task. If you need it as the skill's result, call %s again with the same input.\n",
 		q.Skill, q.Waiting.Reason, inputs, q.Skill)
 }

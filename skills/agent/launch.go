@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/redact"
@@ -20,31 +20,32 @@ import (
 
 const stopGrace = 5 * time.Second
 
-// ownServer is what our own MCP server is called.
+// ownServer is the name of our own MCP server.
 const ownServer = "spritekit"
 
-// launch is one start of an agent: what is known before, and what prepare makes of it.
+// launch is one start of an agent: its input, and the process that prepare makes of it.
 type launch struct {
 	call    *skill.Call
 	reaper  *proc.Reaper
 	match   Matcher
 	in      input
-	adapter adapter
-	self    string // the spritekit binary, "" where none was found
+	adapter adapter.Adapter
+	self    string // path of the spritekit binary, "" if it was not found
 	session session
 	mode    string // of the session
 	prompt  string
-	prior   soFar
+	prior   soFar // of earlier invocations of the same call
 
 	spec    proc.Spec
 	secrets *redact.Secrets
-	vars    variables
-	private string // the session's HOME relative to the workspace, "" when it is inherited
-	offered bool   // our MCP server
+	vars    adapter.Variables
+	private string // the session's HOME relative to the workspace, "" if it is inherited
+	offered bool   // the agent was given our MCP server
 	undo    []func() error
 }
 
-// findSelf looks for the binary that this is: beside it lie drop-in adapters and packs, and agents start it as MCP server.
+// findSelf returns the path of the spritekit binary, or "". Drop-in adapters and packs are in its folder, and agents start it
+// as an MCP server.
 func findSelf(c *skill.Call) string {
 	path := proc.Getenv(c.Env, "PATH", proc.DefaultPath) + string(filepath.ListSeparator) + "/skills"
 	self, err := proc.LookPath("spritekit", path)
@@ -57,14 +58,15 @@ func findSelf(c *skill.Call) string {
 	return self
 }
 
-func (l *launch) beside(name string) string {
+// pathBesideSelf returns the path of a file in the folder of the spritekit binary.
+func (l *launch) pathBesideSelf(name string) string {
 	if l.self == "" {
 		return "/skills/" + name
 	}
 	return filepath.Join(filepath.Dir(l.self), name)
 }
 
-// prepare fills in spec and writes what the agent finds on its disk. Whatever it returns, clean undoes it.
+// prepare fills in spec and writes the files that the agent reads. The caller must call undoAll, even after an error.
 func (l *launch) prepare(ctx context.Context) (err error) {
 	c, a := l.call, l.adapter
 	l.spec = proc.Spec{Tree: true, Grace: stopGrace}
@@ -82,14 +84,14 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		}
 		home = c.Root.Own(l.private)
 	}
-	if l.spec.Env, err = l.environment(home); err != nil {
+	if l.spec.Env, err = l.buildEnv(home); err != nil {
 		return err
 	}
-	program, err := l.program()
+	program, err := l.findProgram()
 	if err != nil {
 		return err
 	}
-	l.vars = variables{
+	l.vars = adapter.Variables{
 		"agent": a.Name, "home": home, "cwd": l.spec.Dir, "workspace": c.Root.Dir(), "session": l.session.ID, "session_mode": l.mode,
 		"new_session": newUUID(), "model": l.in.Model, "system_append": l.in.SystemAppend, "mode": l.in.Permissions.Mode,
 		"allow": l.in.Permissions.Allow, "deny": l.in.Permissions.Deny, "extra_args": l.in.ExtraArgs,
@@ -103,26 +105,26 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 	for _, name := range slices.Concat(a.EnvAllow, a.Secrets) {
 		l.vars["env:"+name] = proc.Getenv(c.Env, name, "")
 	}
-	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.installPacks(ctx) }, l.wordPrompt, l.configure} {
+	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.installPacks(ctx) }, l.wordPrompt, l.writeConfig} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
 	for name, value := range a.Env {
-		if value := l.vars.expand(value); value != "" {
+		if value := l.vars.Expand(value); value != "" {
 			l.spec.Env = append(l.spec.Env, name+"="+value)
 		}
 	}
 	if len(a.Programs) > 0 {
-		l.spec.Argv = append(program, l.vars.argv(a.Argv)...)
+		l.spec.Argv = append(program, l.vars.Argv(a.Argv)...)
 	} else {
 		l.spec.Argv = program
 	}
 	return nil
 }
 
-// program is the command line of agent command, else the agent's program alone.
-func (l *launch) program() ([]string, error) {
+// findProgram returns the input command for the agent "command", else the path of the agent's program.
+func (l *launch) findProgram() ([]string, error) {
 	if len(l.adapter.Programs) == 0 {
 		_, argv, err := proc.Argv(l.in.Command, l.spec.Env)
 		return argv, err
@@ -136,15 +138,15 @@ func (l *launch) program() ([]string, error) {
 		WithHint("install it in the image, or put the folder that holds it on the sprite's PATH")
 }
 
-// environment is all that the agent sees, but for what its adapter sets: where programs are, who it works for, and what the
-// adapter and the caller allowed. Values that are keys are noted as secrets.
-func (l *launch) environment(home string) ([]string, error) {
+// buildEnv returns the environment of the agent except for the variables of its adapter: PATH, the identity of the call, and
+// the variables that the adapter and the caller allow. It adds values that are keys to the secrets.
+func (l *launch) buildEnv(home string) ([]string, error) {
 	c := l.call
 	env := []string{"PATH=" + proc.Getenv(c.Env, "PATH", proc.DefaultPath), "IS_SANDBOX=1"}
 	if home != "" {
 		env = append(env, "HOME="+home)
 	}
-	if l.private != "" { // who commits is still who it was
+	if l.private != "" { // the author of commits stays the same
 		if outer := proc.Getenv(c.Env, "HOME", ""); outer != "" {
 			env = append(env, "GIT_CONFIG_GLOBAL="+proc.Getenv(c.Env, "GIT_CONFIG_GLOBAL", filepath.Join(outer, ".gitconfig")))
 		}
@@ -165,20 +167,20 @@ func (l *launch) environment(home string) ([]string, error) {
 		pass(name, true)
 	}
 	for i, name := range l.in.EnvAllow {
-		if !isVariable(name) || strings.HasPrefix(name, "LATTICE_") {
+		if !proc.IsVariable(name) || strings.HasPrefix(name, "LATTICE_") {
 			return nil, skill.BadInput(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)
 		}
 		pass(name, !slices.Contains(l.adapter.EnvAllow, name))
 	}
 	l.secrets = redact.New(keys...)
-	for _, v := range l.identity() {
+	for _, v := range l.identityVars() {
 		env = append(env, v[0]+"="+v[1])
 	}
 	return env, nil
 }
 
-// identity is who the agent's skills work for. Their calls belong to this one (LATTICE_AGENT_CALL_ID).
-func (l *launch) identity() (set [][2]string) {
+// identityVars returns the variables that make calls of the agent's skills belong to this call (LATTICE_AGENT_CALL_ID).
+func (l *launch) identityVars() (set [][2]string) {
 	c := l.call
 	for _, v := range [][2]string{
 		{"LATTICE_SPRITE_ID", c.SpriteID}, {"LATTICE_WORK_ITEM_ID", c.WorkItemID}, {"LATTICE_RUN_ID", c.RunID},
@@ -191,34 +193,34 @@ func (l *launch) identity() (set [][2]string) {
 	return set
 }
 
-// offerServers makes the entries of the MCP servers.
+// offerServers sets the variable mcp_servers to the entries of all MCP servers.
 func (l *launch) offerServers() error {
 	if len(l.adapter.MCP) == 0 {
 		return nil
 	}
 	entries := map[string]any{}
 	add := func(name string, s mcpServer) {
-		vars := variables{
+		vars := adapter.Variables{
 			"command": s.Command, "args": append([]string{}, s.Args...), "command_line": append([]string{s.Command}, s.Args...),
 			"env": map[string]any{},
 		}
 		for key, value := range s.Env {
 			vars["env"].(map[string]any)[key] = value
 		}
-		entries[name], _ = vars.value(l.adapter.MCP)
+		entries[name], _ = vars.Value(l.adapter.MCP)
 	}
 	for name, s := range l.in.MCP.Servers {
 		add(name, s)
 	}
 	asked := l.in.MCP.Spritekit
-	tools, err := l.tools()
+	tools, err := l.selectTools()
 	switch {
 	case err != nil:
 		return err
 	case asked != nil && !*asked || len(tools) == 0:
 	case l.self != "":
 		own := mcpServer{Command: l.self, Args: []string{"mcp", "--tools", strings.Join(tools, ",")}, Env: map[string]string{"PATH": proc.Getenv(l.spec.Env, "PATH", proc.DefaultPath)}}
-		for _, v := range l.identity() {
+		for _, v := range l.identityVars() {
 			own.Env[v[0]] = v[1]
 		}
 		add(ownServer, own)
@@ -227,19 +229,19 @@ func (l *launch) offerServers() error {
 		return fault.Unsupported("mcp_unavailable", "there is no spritekit on PATH or in /skills that the agent could start").
 			WithHint("install it (spritekit install /skills), or set mcp.spritekit to false")
 	default:
-		l.call.Warn("mcp_unavailable", "the agent has no skills as tools: there is no spritekit on PATH or in /skills")
+		l.call.Warn("mcp_unavailable", "the agent gets no skills as tools: there is no spritekit on PATH or in /skills")
 	}
 	l.vars["mcp_servers"] = entries
 	return nil
 }
 
-// defaultTools are the skills that an agent has as tools unless the input names others. It has tools of its own for files,
-// git and programs.
+// defaultTools are the skills that an agent gets as tools unless the input names others. It has its own tools for files, git
+// and programs.
 var defaultTools = []string{"ask.user", "notify.user", "test.run"}
 
-// tools are the names and patterns of the skills that the agent has as tools. One that names none is refused: the server
-// would not start, and the agent work without it.
-func (l *launch) tools() ([]string, error) {
+// selectTools returns the names and patterns of the skills that the agent gets as tools. A pattern without a match is refused:
+// the server would fail to start, and the agent would work without it.
+func (l *launch) selectTools() ([]string, error) {
 	if l.in.Tools == nil {
 		return defaultTools, nil
 	}
@@ -251,7 +253,7 @@ func (l *launch) tools() ([]string, error) {
 			match, err := path.Match(pattern, m.Name)
 			return err == nil && match
 		})
-		if beside, err := filepath.Glob(l.beside(pattern)); err == nil && len(beside) > 0 && !strings.Contains(pattern, "/") {
+		if beside, err := filepath.Glob(l.pathBesideSelf(pattern)); err == nil && len(beside) > 0 && !strings.Contains(pattern, "/") {
 			found = true
 		}
 		if !found || strings.Contains(pattern, ",") {
@@ -261,13 +263,13 @@ func (l *launch) tools() ([]string, error) {
 	return l.in.Tools, nil
 }
 
-// wordPrompt puts together what the agent is told, for the parts of the input that it has no other way to learn.
+// wordPrompt completes the prompt with the parts of the input that the agent can get in no other way, and passes it on.
 func (l *launch) wordPrompt() error {
-	if l.in.SystemAppend != "" && !l.adapter.uses("system_append") {
+	if l.in.SystemAppend != "" && !l.adapter.Uses("system_append") {
 		l.prompt = l.in.SystemAppend + "\n\n" + l.prompt
 	}
 	if schema := l.in.OutputSchema; l.wantsSchema() {
-		file, err := l.scratch(".schema.json", schema)
+		file, err := l.writeScratch(".schema.json", schema)
 		if err != nil {
 			return err
 		}
@@ -280,13 +282,13 @@ func (l *launch) wordPrompt() error {
 		l.spec.Stdin = l.prompt
 		return nil
 	}
-	file, err := l.scratch(".prompt", []byte(l.prompt))
+	file, err := l.writeScratch(".prompt", []byte(l.prompt))
 	l.vars["prompt_file"] = file
 	return err
 }
 
-// scratch writes a file of this call that goes when the call ends.
-func (l *launch) scratch(suffix string, data []byte) (string, error) {
+// writeScratch writes a file that is removed when the call ends.
+func (l *launch) writeScratch(suffix string, data []byte) (string, error) {
 	name := waitingDir + "/" + l.call.ID + suffix
 	if err := l.call.Root.MkdirAll(waitingDir); err != nil {
 		return "", err
@@ -295,20 +297,14 @@ func (l *launch) scratch(suffix string, data []byte) (string, error) {
 	return l.call.Root.Own(name), l.call.Root.WriteFile(name, data, 0o600)
 }
 
-// uses reports whether the adapter names a variable.
-func (a adapter) uses(name string) bool {
-	raw, err := json.Marshal(a)
-	return err == nil && strings.Contains(string(raw), "{"+name+"}")
-}
-
-// configure writes the agent's configuration files.
-func (l *launch) configure() error {
+// writeConfig writes the agent's configuration files.
+func (l *launch) writeConfig() error {
 	for _, f := range l.adapter.Files {
 		var more map[string]any
 		if f.Main {
 			more = l.in.Config
 		}
-		data, err := l.vars.render(f, more)
+		data, err := l.vars.Render(f, more)
 		if err != nil {
 			return err
 		}
@@ -319,6 +315,7 @@ func (l *launch) configure() error {
 	return nil
 }
 
+// writeHome writes a file into the session's private home.
 func (l *launch) writeHome(name string, data []byte) error {
 	name = l.private + "/" + name
 	if err := l.call.Root.MkdirAll(filepath.Dir(name)); err != nil {
@@ -327,8 +324,8 @@ func (l *launch) writeHome(name string, data []byte) error {
 	return l.call.Root.WriteFile(name, data, 0o600)
 }
 
-// clean undoes what is not to stay. What fails is a warning: the agent's work is done.
-func (l *launch) clean() {
+// undoAll removes the temporary files of the call. A failure is a warning, because the work of the agent is done.
+func (l *launch) undoAll() {
 	for _, undo := range slices.Backward(l.undo) {
 		if err := undo(); err != nil {
 			l.call.Warn("not_cleaned_up", err.Error())
@@ -337,29 +334,20 @@ func (l *launch) clean() {
 	l.undo = nil
 }
 
-// prune keeps the homes of this and earlier calls within bounds.
-func (l *launch) prune() {
+// pruneHomes bounds the number of homes; see [pruneOldHomes].
+func (l *launch) pruneHomes() {
 	if l.private == "" {
 		return
 	}
-	if err := pruneHomes(l.call.Root, time.Now()); err != nil {
+	if err := pruneOldHomes(l.call.Root, time.Now()); err != nil {
 		l.call.Warn("not_cleaned_up", err.Error())
 	}
 }
 
-// newUUID is random, version 4.
+// newUUID returns a random UUID (version 4).
 func newUUID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
-// isVariable accepts letters, digits and underscores, no digit first. It is a loop and no pattern, as everywhere in
-// the skills: a global pattern is compiled at the start of every one of them.
-func isVariable(name string) bool {
-	bad := strings.IndexFunc(name, func(c rune) bool {
-		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_')
-	})
-	return name != "" && bad < 0 && (name[0] < '0' || name[0] > '9')
 }

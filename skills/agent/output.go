@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
@@ -18,7 +19,7 @@ const (
 	maxTextLine  = 1 << 20
 	maxEventLine = 8 << 20
 	maxDocument  = 8 << 20
-	maxLastLine  = 200  // bytes of what an agent said in a progress event
+	maxLastLine  = 200  // bytes of the agent's text in a progress event
 	maxRelayed   = 1000 // events of one agent
 	maxStderr    = 4 << 10
 
@@ -26,17 +27,17 @@ const (
 	toolInterval     = 100 * time.Millisecond
 )
 
-// output takes what the agent prints on stdout: everything goes to the transcript, without secrets, and what the
-// adapter's rules understand goes into the tally and, now and then, out as INFO events of kind "agent". It is written to
-// by one goroutine, and read after that has ended.
+// output reads stdout of the agent. It writes everything to the transcript without secrets, adds the events that the adapter's
+// rules find to the tally, and emits some of them as INFO of kind "agent". One goroutine writes to it; it is read after that
+// goroutine has ended.
 type output struct {
 	call    *skill.Call
-	adapter adapter
+	adapter adapter.Adapter
 	secrets *redact.Secrets
 	silence *silence
 	pass    bool
 	tally   *tally
-	heard   func(said) // after the tally; may stop the agent
+	heard   func(adapter.Event) // called after the tally has counted the event; may stop the agent
 
 	sink     *redact.Writer
 	lines    proc.Lines
@@ -49,7 +50,7 @@ type output struct {
 	err      error                // the first event that could not be emitted
 }
 
-// shared is a transcript that stdout and stderr are both written to.
+// shared is a transcript for both stdout and stderr.
 type shared struct {
 	mu sync.Mutex
 	to io.Writer
@@ -61,12 +62,12 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.to.Write(p)
 }
 
-func newOutput(c *skill.Call, a adapter, s *redact.Secrets, transcript io.Writer, silence *silence, pass bool, heard func(said)) *output {
+func newOutput(c *skill.Call, a adapter.Adapter, s *redact.Secrets, transcript io.Writer, silence *silence, pass bool, heard func(adapter.Event)) *output {
 	o := &output{
 		call: c, adapter: a, secrets: s, silence: silence, pass: pass, tally: newTally(), heard: heard,
 		tail: proc.Tail{Limit: maxFinalText}, document: proc.Head{}, told: map[string]time.Time{},
 	}
-	o.lines = proc.Lines{Max: maxEventLine, Each: o.line}
+	o.lines = proc.Lines{Max: maxEventLine, Each: o.handleLine}
 	switch a.Output {
 	case "text":
 		o.lines.Max = maxTextLine
@@ -78,69 +79,70 @@ func newOutput(c *skill.Call, a adapter, s *redact.Secrets, transcript io.Writer
 }
 
 func (o *output) Write(p []byte) (int, error) {
-	o.silence.heard()
+	o.silence.restartTimer()
 	return o.sink.Write(p)
 }
 
-func (o *output) line(text string) {
+// handleLine takes one line of stdout.
+func (o *output) handleLine(text string) {
 	o.count++
 	if body, ok := strings.CutPrefix(text, protocol.Prefix); ok {
 		if o.pass {
-			o.relay(body)
+			o.relayEvent(body)
 		}
-		return // an event, ours to relay or not, is no progress to show
+		return // an event is not shown as progress
 	}
 	if o.adapter.Output == "text" {
-		o.tell(kindText, progressInterval, text, map[string]any{"lines": o.count})
+		o.emitInfo(adapter.KindText, progressInterval, text, map[string]any{"lines": o.count})
 		return
 	}
 	if o.adapter.Output != "document" {
-		o.understand([]byte(text))
+		o.applyRules([]byte(text))
 	}
 }
 
-// understand applies the rules to one JSON value. What is none is only in the transcript.
-func (o *output) understand(raw []byte) {
+// applyRules applies the rules of the adapter to a JSON value. Other text is only written to the transcript.
+func (o *output) applyRules(raw []byte) {
 	var value any
 	if json.Unmarshal(raw, &value) != nil {
 		return
 	}
-	for _, s := range apply(o.adapter.Events, value) {
-		o.tally.add(s)
-		o.report(s)
+	for _, s := range adapter.Apply(o.adapter.Events, value) {
+		o.tally.addEvent(s)
+		o.reportEvent(s)
 		o.heard(s)
 	}
 }
 
-// report tells of an event, if it is time.
-func (o *output) report(s said) {
-	switch s.kind {
-	case kindStart:
-		o.tell(s.kind, 0, o.adapter.Name+" begins", map[string]any{"session_id": s.text("session"), "model": s.text("model")})
-	case kindText:
-		o.tell(s.kind, progressInterval, o.tally.final[max(0, len(o.tally.final)-4*maxLastLine):], nil)
-	case kindToolCall:
-		o.tell(s.kind, toolInterval, s.text("name")+" "+s.text("input"), map[string]any{"tool": sanitise(s.text("name"))})
-	case kindToolResult:
-		if s.truth("failed") {
-			o.tell(s.kind, toolInterval, "a tool failed", map[string]any{"failed": true})
+// reportEvent emits the event as INFO unless the last one of its kind was too recent.
+func (o *output) reportEvent(s adapter.Event) {
+	switch s.Kind {
+	case adapter.KindStart:
+		o.emitInfo(s.Kind, 0, o.adapter.Name+" begins", map[string]any{"session_id": s.Text("session"), "model": s.Text("model")})
+	case adapter.KindText:
+		o.emitInfo(s.Kind, progressInterval, o.tally.final[max(0, len(o.tally.final)-4*maxLastLine):], nil)
+	case adapter.KindToolCall:
+		o.emitInfo(s.Kind, toolInterval, s.Text("name")+" "+s.Text("input"), map[string]any{"tool": cleanLine(s.Text("name"))})
+	case adapter.KindToolResult:
+		if s.Truth("failed") {
+			o.emitInfo(s.Kind, toolInterval, "a tool failed", map[string]any{"failed": true})
 		}
-	case kindRetry:
-		o.tell(s.kind, progressInterval, "the model is asked again: "+s.text("message"), map[string]any{"attempt": s.number("attempt"), "status": s.number("status")})
-	case kindEnd:
-		u := o.tally.used(usage{})
-		o.tell(kindUsage, 0, o.adapter.Name+" ends", map[string]any{"turns": o.tally.turns, "input": u.Input, "output": u.Output})
+	case adapter.KindRetry:
+		o.emitInfo(s.Kind, progressInterval, "the agent asks the model again: "+s.Text("message"), map[string]any{"attempt": s.Number("attempt"), "status": s.Number("status")})
+	case adapter.KindEnd:
+		u := o.tally.usageSince(usage{})
+		o.emitInfo(adapter.KindUsage, 0, o.adapter.Name+" ends", map[string]any{"turns": o.tally.turns, "input": u.Input, "output": u.Output})
 	}
 }
 
-// tell emits INFO of kind "agent", at most one of its sort in an interval.
-func (o *output) tell(sort string, interval time.Duration, message string, more map[string]any) {
+// emitInfo emits INFO of kind "agent", at most one of the same sort in an interval.
+func (o *output) emitInfo(sort string, interval time.Duration, message string, more map[string]any) {
 	now := time.Now()
 	if at, ok := o.told[sort]; ok && now.Sub(at) < interval {
 		return
 	}
 	o.told[sort] = now
-	u := o.tally.used(usage{})
+	u := o.tally.usageSince(usage{})
 	metadata := map[string]any{"event": sort, "so_far": map[string]any{
 		"turns": o.tally.turns, "tool_calls": o.tally.calls.Total, "retries": o.tally.retries, "tokens": u.Input + u.Output, "cost_usd": o.tally.paid,
 	}}
@@ -149,16 +151,16 @@ func (o *output) tell(sort string, interval time.Duration, message string, more 
 	}
 	raw, err := json.Marshal(metadata)
 	if err != nil {
-		o.fail(err)
+		o.keepError(err)
 		return
 	}
-	// The stream has lost its secrets already; but decoding JSON may have put one together again.
-	o.fail(o.call.Emit(protocol.Info{Message: o.secrets.Text(sanitise(o.secrets.Text(message))), Kind: "agent", Metadata: o.secrets.Bytes(raw)}))
+	// The stream is already redacted, but decoding JSON may have restored a secret.
+	o.keepError(o.call.Emit(protocol.Info{Message: o.secrets.Text(cleanLine(o.secrets.Text(message))), Kind: "agent", Metadata: o.secrets.Bytes(raw)}))
 }
 
-// relay emits an event that the agent printed as ours, if it is one that asks for nothing. One that has an id was
-// recorded by the skill that printed it first, and is relayed from there.
-func (o *output) relay(body string) {
+// relayEvent emits an event that the agent printed as an event of this call if it requests nothing. An event with an id was
+// recorded by the skill that printed it first, and is relayed from the outbox.
+func (o *output) relayEvent(body string) {
 	event, problems, ok := protocol.Decode([]byte(body))
 	if event.EventID != "" {
 		return
@@ -178,19 +180,19 @@ func (o *output) relay(body string) {
 			payload = protocol.MarkLegacy(payload)
 		}
 		o.relayed++
-		o.fail(o.call.Emit(o.clean(payload)))
+		o.keepError(o.call.Emit(o.redactInfo(payload)))
 	case protocol.Artifact:
 		o.relayed++
-		o.fail(o.call.Emit(payload))
+		o.keepError(o.call.Emit(payload))
 	default:
 		o.refused++
 	}
 }
 
-// clean takes secrets out of an event that JSON's escapes may have hidden them in.
-func (o *output) clean(info protocol.Info) protocol.Info {
+// redactInfo removes secrets that JSON escapes may have hidden in an event.
+func (o *output) redactInfo(info protocol.Info) protocol.Info {
 	info.Message, info.Kind = o.secrets.Text(info.Message), o.secrets.Text(info.Kind)
-	if info.Kind == skill.KindNestedWaiting { // only skills ask
+	if info.Kind == skill.KindNestedWaiting { // only skills may ask questions
 		info.Kind = "agent"
 	}
 	var metadata map[string]any
@@ -202,26 +204,27 @@ func (o *output) clean(info protocol.Info) protocol.Info {
 	return info
 }
 
-func (o *output) fail(err error) {
+// keepError keeps the first error.
+func (o *output) keepError(err error) {
 	if o.err == nil {
 		o.err = err
 	}
 }
 
-// finish reads the last line and reports what went wrong on the way.
+// finish handles the last line and returns the first error.
 func (o *output) finish() error {
-	o.fail(o.sink.Flush())
+	o.keepError(o.sink.Flush())
 	o.lines.Flush()
 	if o.adapter.Output == "document" {
-		o.understand(o.document.Bytes())
+		o.applyRules(o.document.Bytes())
 	}
 	if o.refused > 0 {
-		o.call.Warn("events_refused", "events that the agent printed were not relayed: only valid INFO and ARTIFACT are, and not without end")
+		o.call.Warn("events_refused", "some events that the agent printed were not relayed: only valid INFO and ARTIFACT are, and only a limited number")
 	}
 	return o.err
 }
 
-// finalText is the last thing that the agent said: by its events, or the end of what it printed.
+// finalText returns the last text of the agent: that of its events, or the end of its output.
 func (o *output) finalText() string {
 	text := o.tally.final
 	if o.adapter.Output == "text" {
@@ -230,8 +233,8 @@ func (o *output) finalText() string {
 	return o.secrets.Text(strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// sanitise makes a line of a stranger fit for a terminal.
-func sanitise(line string) string {
+// cleanLine makes an untrusted line safe to show on a terminal.
+func cleanLine(line string) string {
 	line = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
 			return -1

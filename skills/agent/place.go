@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	ownSkills    = "spritekit" // in the input skills: those of this binary
+	ownSkills    = "spritekit" // as an entry of the input skills: the skills of this binary
 	packTimeout  = 2 * time.Minute
 	maxExclude   = 1 << 20
-	maxPackWords = 2 << 10 // of what a failed installer said
+	maxPackWords = 2 << 10 // of a failed installer's output
 )
 
-// placeTexts writes instructions and Agent Skills where the agent looks for them. In the session's own home they stay
-// for its next turn; in the repository they stand for the time of the call, hidden from git, and never in the place of
-// a file that is there.
+// placeTexts writes instructions and Agent Skills to the places where the agent looks for them. In the private home of the
+// session they stay for the next call. In the repository they exist during the call only, are hidden from git, and never
+// replace an existing file.
 func (l *launch) placeTexts() error {
 	if text := l.in.Instructions; text != "" {
 		placed := false
 		for _, where := range l.adapter.Instructions {
-			ok, err := l.place(where, text)
+			ok, err := l.placeText(where, text)
 			if err != nil {
 				return err
 			}
@@ -55,7 +55,8 @@ func (l *launch) placeTexts() error {
 	return nil
 }
 
-func (l *launch) place(where, text string) (bool, error) {
+// placeText writes text to a file of the home or the repository. It returns false if the file exists.
+func (l *launch) placeText(where, text string) (bool, error) {
 	if name, ok := strings.CutPrefix(where, "{home}/"); ok {
 		return true, l.writeHome(name, []byte(text+"\n"))
 	}
@@ -66,17 +67,17 @@ func (l *launch) place(where, text string) (bool, error) {
 	}
 	name := filepath.Join(rel, strings.TrimPrefix(where, "{cwd}/"))
 	if _, err := root.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
-		return false, err // the user's own stays as it is
+		return false, err // an existing file is not changed
 	}
-	if err := l.exclude(name); err != nil {
+	if err := l.excludeFromGit(name); err != nil {
 		return false, err
 	}
 	l.undo = append(l.undo, func() error { return root.Remove(name) })
 	return true, root.WriteFile(name, []byte(text+"\n"), 0o644)
 }
 
-// exclude hides a file from git for the time of the call, if it lies in a repository.
-func (l *launch) exclude(name string) error {
+// excludeFromGit hides a file from git during the call if it is in a repository.
+func (l *launch) excludeFromGit(name string) error {
 	root := l.call.Root
 	for dir := filepath.Dir(name); ; dir = filepath.Dir(dir) {
 		if info, err := root.Lstat(filepath.Join(dir, ".git")); err == nil && info.IsDir() {
@@ -92,6 +93,7 @@ func (l *launch) exclude(name string) error {
 	}
 }
 
+// excludeIn adds a pattern to info/exclude of a repository until the call ends.
 func (l *launch) excludeIn(info, pattern string) error {
 	root, file := l.call.Root, filepath.Join(info, "exclude")
 	before, err := root.ReadFile(file, maxExclude)
@@ -117,12 +119,12 @@ func (l *launch) excludeIn(info, pattern string) error {
 		case bytes.Equal(now, after):
 			return root.WriteFile(file, before, 0o644)
 		}
-		return root.WriteFile(file, bytes.Replace(now, []byte(pattern+"\n"), nil, 1), 0o644) // somebody else wrote, too
+		return root.WriteFile(file, bytes.Replace(now, []byte(pattern+"\n"), nil, 1), 0o644) // another program changed the file as well
 	})
 	return root.WriteFile(file, after, 0o644)
 }
 
-// placeSkill copies a folder of the workspace, or has our own skills exported.
+// placeSkill copies a skill from the workspace, or exports our own skills.
 func (l *launch) placeSkill(dir string, index int, name string) error {
 	root := l.call.Root
 	dir = l.private + "/" + dir
@@ -134,10 +136,10 @@ func (l *launch) placeSkill(dir string, index int, name string) error {
 			return fault.Unsupported("skills_unavailable", "there is no spritekit on PATH or in /skills whose skills could be exported").
 				WithHint("install it: spritekit install /skills")
 		}
-		return l.install(context.Background(), []string{l.self, "skills", "export", filepath.Join(root.Dir(), dir)}, "the skills of spritekit")
+		return l.runInstaller(context.Background(), []string{l.self, "skills", "export", filepath.Join(root.Dir(), dir)}, "the skills of spritekit")
 	}
 	if _, err := root.Stat(name + "/SKILL.md"); err != nil {
-		return skill.BadInput(fmt.Sprintf("/skills/%d", index), "%q is no folder with a SKILL.md in the workspace, and not %q: %v", name, ownSkills, err)
+		return skill.BadInput(fmt.Sprintf("/skills/%d", index), "%q is neither a folder of the workspace with a SKILL.md nor %q: %v", name, ownSkills, err)
 	}
 	from, err := root.Real(name)
 	if err != nil {
@@ -156,7 +158,7 @@ func (l *launch) placeSkill(dir string, index int, name string) error {
 	return nil
 }
 
-// installPacks has the installers of prompt packs write into the session's home.
+// installPacks runs the installers of prompt packs, which write into the private home.
 func (l *launch) installPacks(ctx context.Context) error {
 	for i, name := range l.in.Packs {
 		p, ok := l.adapter.Packs[name]
@@ -172,27 +174,27 @@ func (l *launch) installPacks(ctx context.Context) error {
 		folder, ok := l.findPack(p.Package)
 		if !ok {
 			return fault.Unsupported("pack_missing", "the pack %s needs the package %s, which is not in this sprite", name, p.Package).
-				WithHint("install it in the image (npm install -g %s), or unpack it as %s", p.Package, l.beside("packs/"+p.Package))
+				WithHint("install it in the image (npm install -g %s), or unpack it as %s", p.Package, l.pathBesideSelf("packs/"+p.Package))
 		}
 		l.vars["pack"] = folder
 		argv := make([]string, len(p.Argv))
 		for i, word := range p.Argv {
-			argv[i] = l.vars.expand(word)
+			argv[i] = l.vars.Expand(word)
 		}
 		argv, err := proc.Resolve(argv, l.spec.Env)
 		if err != nil {
 			return err
 		}
-		if err := l.install(ctx, argv, "the pack "+name); err != nil {
+		if err := l.runInstaller(ctx, argv, "the pack "+name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// findPack looks where packages are installed: beside spritekit, and around the folders of PATH.
+// findPack returns the folder of an installed package: next to spritekit, or near a folder of PATH.
 func (l *launch) findPack(name string) (string, bool) {
-	places := []string{l.beside("packs/" + name)}
+	places := []string{l.pathBesideSelf("packs/" + name)}
 	for _, dir := range filepath.SplitList(proc.Getenv(l.spec.Env, "PATH", proc.DefaultPath)) {
 		if !filepath.IsAbs(dir) {
 			continue
@@ -210,16 +212,17 @@ func (l *launch) findPack(name string) (string, bool) {
 	return "", false
 }
 
-func (l *launch) install(ctx context.Context, argv []string, what string) error {
+// runInstaller runs an installer; an error calls it name.
+func (l *launch) runInstaller(ctx context.Context, argv []string, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, packTimeout)
 	defer cancel()
 	words := proc.Tail{Limit: maxPackWords}
 	exit, err := l.reaper.Run(ctx, proc.Spec{Argv: argv, Dir: l.spec.Dir, Env: l.spec.Env, Stdout: &words, Stderr: &words, Tree: true})
 	if err != nil {
-		return fmt.Errorf("install %s: %w", what, err)
+		return fmt.Errorf("install %s: %w", name, err)
 	}
 	if exit.Code != 0 || ctx.Err() != nil {
-		return fault.Failed("install_failed", "%s could not be installed (exit %d): %s", what, exit.Code, l.secrets.Text(sanitise(string(words.Bytes())))).
+		return fault.Failed("install_failed", "%s could not be installed (exit %d): %s", name, exit.Code, l.secrets.Text(cleanLine(string(words.Bytes())))).
 			WithHint("run it by hand in the sprite: %s", strings.Join(argv, " "))
 	}
 	return nil

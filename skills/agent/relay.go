@@ -16,28 +16,28 @@ const (
 	maxShown      = 10_000   // events of one agent's skills
 	maxShownBytes = 16 << 20 // and their size
 	shownPerLook  = 100
-	lookPause     = 100 * time.Millisecond // between two looks: with the above, the rate
-	lookAnyway    = time.Second            // without word from the system
-	maxAhead      = 24 * time.Hour         // of the clock; a later event was planted to silence what follows
-	resultKind    = "result"               // marks the record of a call's result, which its caller got already
+	lookPause     = 100 * time.Millisecond // between two reads; together with shownPerLook it sets the rate
+	lookAnyway    = time.Second            // even if inotify reports nothing
+	maxAhead      = 24 * time.Hour         // of the clock: a later event was forged to hide those after it
+	resultKind    = "result"               // kind of the record of a result, which the caller of the skill has
 )
 
-// relay shows live what skills that the agent calls write to the outbox: it follows the file and writes each new event
-// to stdout, once and in order. They are nobody's result: what is missed here is still in the outbox.
+// relay shows the events of skills that the agent calls as they happen: it follows the outbox and writes each new event to
+// stdout, once and in order. Events that it misses are still in the outbox.
 //
-// The agent can write to the file as well, so a line counts only if it is an event that breaks no rule, names when it
-// happened and has an id, by which whoever reads both stream and outbox knows that it is the same event.
+// The agent can write to the outbox as well. A line is relayed only if it is a valid event with a time and an id. By its id a
+// reader of both stream and outbox knows that it is the same event.
 type relay struct {
-	call  *skill.Call
-	asked func(skill.Question) // called for each question of a skill that the agent called
-	began time.Time
-	stop  chan struct{}
-	ended chan struct{}
+	call       *skill.Call
+	onQuestion func(skill.Question) // called for each question of a skill that the agent called
+	began      time.Time
+	stop       chan struct{}
+	ended      chan struct{}
 
-	// What follows belongs to the goroutine until ended is closed.
-	file   fs.FileInfo // the outbox at the last look
-	offset int64       // the first line not looked at
-	last   time.Time   // of the newest event shown; an outbox is strictly ascending
+	// The fields below belong to the goroutine until ended is closed.
+	file   fs.FileInfo // the outbox at the last read
+	offset int64       // of the first unread line
+	last   time.Time   // time of the newest event shown; times in an outbox strictly ascend
 	buf    []byte
 	shown  int
 	bytes  int
@@ -45,30 +45,31 @@ type relay struct {
 	err    error
 }
 
-// follow starts at the present end of the outbox. The caller calls finish.
-func follow(c *skill.Call, asked func(skill.Question)) (*relay, error) {
+// followOutbox starts a relay at the current end of the outbox. The caller must call finish.
+func followOutbox(c *skill.Call, asked func(skill.Question)) (*relay, error) {
 	info, err := c.Root.Stat(protocol.OutboxFile)
 	if err != nil {
 		return nil, fmt.Errorf("follow the outbox: %w", err)
 	}
 	r := &relay{
-		call: c, asked: asked, began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
+		call: c, onQuestion: asked, began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
 		file: info, offset: info.Size(), buf: make([]byte, protocol.MaxLine+1),
 	}
 	go r.run()
 	return r, nil
 }
 
+// run relays events until finish is called.
 func (r *relay) run() {
 	defer close(r.ended)
-	changed, unwatch := watch(r.call.Root.Own(protocol.Dir))
+	changed, unwatch := watchFolder(r.call.Root.Own(protocol.Dir))
 	defer unwatch()
 	anyway := time.NewTicker(lookAnyway)
 	defer anyway.Stop()
 	pause := time.NewTicker(lookPause)
 	defer pause.Stop()
 	for {
-		more := r.look()
+		more := r.readLines()
 		select {
 		case <-pause.C:
 		case <-r.stop:
@@ -86,11 +87,11 @@ func (r *relay) run() {
 	}
 }
 
-// finish shows the rest, when the agent is dead.
+// finish stops the relay after the agent has ended, and shows the remaining events.
 func (r *relay) finish() error {
 	close(r.stop)
 	<-r.ended
-	for r.look() {
+	for r.readLines() {
 	}
 	if r.over {
 		r.call.Warn("events_not_shown", fmt.Sprintf("the skills that the agent called emitted more than %d events or %d bytes; the rest is only in %s",
@@ -99,9 +100,9 @@ func (r *relay) finish() error {
 	return r.err
 }
 
-// look shows whole lines that are new, some of them, and reports whether there may be more. An outbox that is gone, or
-// is no file any more, has nothing to show.
-func (r *relay) look() (more bool) {
+// readLines relays some of the new lines, and reports whether there may be more. There are none if the outbox was removed or is
+// not a file.
+func (r *relay) readLines() (more bool) {
 	if r.over || r.err != nil {
 		return false
 	}
@@ -114,7 +115,7 @@ func (r *relay) look() (more bool) {
 	if err != nil {
 		return false
 	}
-	if !os.SameFile(info, r.file) || info.Size() < r.offset { // made anew: it may hold old lines, too
+	if !os.SameFile(info, r.file) || info.Size() < r.offset { // created again: it may contain old lines
 		r.offset = 0
 		if r.last.Before(r.began) {
 			r.last = r.began
@@ -129,20 +130,20 @@ func (r *relay) look() (more bool) {
 	for range shownPerLook {
 		end := bytes.IndexByte(rest, '\n')
 		if end < 0 {
-			if len(rest) == len(r.buf) { // too long for a line; its last part is no event either
+			if len(rest) == len(r.buf) { // the line is too long; the rest of it is not an event either
 				r.offset += int64(len(rest))
 			}
 			return n == len(r.buf)
 		}
-		r.show(rest[:end])
+		r.relayLine(rest[:end])
 		r.offset += int64(end) + 1
 		rest = rest[end+1:]
 	}
 	return true
 }
 
-// show relays one line of the outbox if it is another call's event.
-func (r *relay) show(line []byte) {
+// relayLine relays a line of the outbox if it is an event of another call.
+func (r *relay) relayLine(line []byte) {
 	e, problems, ok := protocol.Decode(line)
 	if !ok || len(problems) > 0 || e.Legacy || e.EventID == "" || e.CallID == r.call.ID || isResult(e) {
 		return
@@ -152,7 +153,7 @@ func (r *relay) show(line []byte) {
 		return
 	}
 	if q, ok := r.call.Asked(e); ok {
-		r.asked(q)
+		r.onQuestion(q)
 	}
 	if r.shown == maxShown || r.bytes+len(e.Raw) > maxShownBytes {
 		r.over = true
@@ -166,6 +167,7 @@ func (r *relay) show(line []byte) {
 	r.err = r.call.Relay(e)
 }
 
+// isResult reports whether an event is the record of a result.
 func isResult(e protocol.Event) bool {
 	payload, err := e.Open()
 	info, ok := payload.(protocol.Info)

@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// report is the result's data, or the details of its error.
+// report is the data of the result, or the details of its error.
 type report struct {
 	Status       string `json:"status"`      // done, failed, limit, cancelled
 	StopReason   string `json:"stop_reason"` // end, exit, signal, timeout, idle, max_turns, max_tokens, max_cost_usd, error, cancelled
@@ -40,16 +41,16 @@ type exit struct {
 	Signal string `json:"signal"`
 }
 
-// report says what is known but for the verdict.
-func (l *launch) report(o outcome) report {
+// newReport returns the report without a status.
+func (l *launch) newReport(o outcome) report {
 	t := o.out.tally
-	base := l.base()
-	u := t.used(base.Usage)
+	base := l.usageBefore()
+	u := t.usageSince(base.Usage)
 	now := soFar{
-		Turns: t.turns, ToolCalls: t.calls, Usage: u, Cost: t.costs(base.CostUSD, u, l.in.Prices), Duration: o.exit.Duration.Milliseconds(),
+		Turns: t.turns, ToolCalls: t.calls, Usage: u, Cost: t.costSince(base.CostUSD, u, l.in.Prices), Duration: o.exit.Duration.Milliseconds(),
 	}
 	r := report{
-		Agent: l.adapter.Name, AgentVersion: t.version, Model: t.model, SessionID: l.left(o).ID, soFar: now, Retries: t.retries,
+		Agent: l.adapter.Name, AgentVersion: t.version, Model: t.model, SessionID: l.sessionAfter(o).ID, soFar: now, Retries: t.retries,
 		Exit: exit{Code: o.exit.Code}, FinalText: o.out.finalText(), PermissionDenials: append([]any{}, t.denials...), Errors: append([]string{}, t.errors...), MCPServers: t.servers,
 	}
 	if l.prior.Cost.Source != "" {
@@ -59,15 +60,15 @@ func (l *launch) report(o outcome) report {
 	if o.exit.Signal != 0 {
 		r.Exit.Signal = o.exit.Signal.String()
 	}
-	if o.lonely != "" {
-		l.call.Warn("mcp_not_connected", fmt.Sprintf("the agent was without our skills as tools: its MCP server %s is %q", ownServer, sanitise(o.lonely)))
+	if o.noServer != "" {
+		l.call.Warn("mcp_not_connected", fmt.Sprintf("the agent was without our skills as tools: its MCP server %s is %q", ownServer, cleanLine(o.noServer)))
 	}
 	return r
 }
 
-// verdict turns the report into the outcome of the call: our own reasons to stop the agent first, then what it said of
-// its end, then its exit code.
-func (l *launch) verdict(r report, o outcome) (json.RawMessage, error) {
+// decideOutcome turns the report into the result of the call. Our own reasons to stop the agent come first, then the end that
+// it reported, then its exit code.
+func (l *launch) decideOutcome(r report, o outcome) (json.RawMessage, error) {
 	ends := o.out.tally.ends
 	var last *ending
 	if len(ends) > 0 {
@@ -76,18 +77,18 @@ func (l *launch) verdict(r report, o outcome) (json.RawMessage, error) {
 	var limit limitError
 	switch {
 	case errors.Is(o.cause, errWall):
-		return l.stopped(r, "timeout", fault.Timeout("timeout", "%v of %g s", o.cause, l.in.Limits.WallS).
+		return l.failAtLimit(r, "timeout", fault.Timeout("timeout", "%v of %g s", o.cause, l.in.Limits.WallS).
 			WithHint("raise timeout_s, or give it less to do"))
 	case errors.Is(o.cause, errIdle):
-		return l.stopped(r, "idle", fault.Timeout("timeout", "%v: %g s", o.cause, l.in.Limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", r.TranscriptPath))
+		return l.failAtLimit(r, "idle", fault.Timeout("timeout", "%v: %g s", o.cause, l.in.Limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", r.TranscriptPath))
 	case errors.Is(o.cause, errDead):
 		r.Status, r.StopReason = "failed", "error"
-		return l.fail(r, l.because(causeUnavailable, fault.Failed("agent_failed", "%v: %d times in a row", o.cause, o.out.tally.vain)))
+		return l.failWith(r, l.applyCause(adapter.CauseUnavailable, fault.Failed("agent_failed", "%v: %d times in a row", o.cause, o.out.tally.failedRequests)))
 	case errors.As(o.cause, &limit):
-		return l.stopped(r, string(limit), l.limit(limit))
+		return l.failAtLimit(r, string(limit), l.newLimitError(limit))
 	case errors.Is(o.cause, errNoTools):
 		r.Status, r.StopReason = "failed", "error"
-		return l.fail(r, fault.Failed("mcp_not_connected", "%v: it is %q", o.cause, sanitise(o.lonely)).
+		return l.failWith(r, fault.Failed("mcp_not_connected", "%v: it is %q", o.cause, cleanLine(o.noServer)).
 			WithHint("look into %s, or set mcp.spritekit to false", r.TranscriptPath))
 	case o.cause != nil && !errors.Is(o.cause, errLingers):
 		r.Status, r.StopReason = "cancelled", "cancelled"
@@ -95,30 +96,30 @@ func (l *launch) verdict(r report, o outcome) (json.RawMessage, error) {
 		if e.Exit = protocol.ExitCancelled; errors.Is(o.cause, context.DeadlineExceeded) {
 			e.Code, e.Exit = "timeout", protocol.ExitTimeout
 		}
-		return l.fail(r, e)
+		return l.failWith(r, e)
 	case last != nil && last.failed:
-		return l.failed(r, *last)
+		return l.failAsReported(r, *last)
 	case o.exit.Code != 0 && !errors.Is(o.cause, errLingers):
-		return l.crashed(r, o)
+		return l.failByExit(r, o)
 	case last == nil && l.adapter.Output != "text":
 		r.Status, r.StopReason = "failed", "exit"
-		return l.fail(r, l.explain(r, o.stderr, "agent_failed", "the agent ended without saying how"))
+		return l.failWith(r, l.newAgentError(r, o.stderr, "agent_failed", "the agent ended without saying how"))
 	}
 	if errors.Is(o.cause, errLingers) {
 		l.call.Warn("agent_lingered", "the agent did not end by itself after its last word, and was stopped")
 	}
-	return l.done(r, last)
+	return l.succeed(r, last)
 }
 
-// stopped is the outcome of a limit of ours.
-func (l *launch) stopped(r report, reason string, e *skill.Error) (json.RawMessage, error) {
+// failAtLimit fails because of one of our limits.
+func (l *launch) failAtLimit(r report, reason string, e *skill.Error) (json.RawMessage, error) {
 	r.Status, r.StopReason = "limit", reason
 	e.Retryable = false
-	return l.fail(r, e)
+	return l.failWith(r, e)
 }
 
-// limit is the error of a limit that the agent passed: its number, and where to raise it.
-func (l *launch) limit(name limitError) *skill.Error {
+// newLimitError returns the error of a limit that the agent exceeded, with its value and a hint how to raise it.
+func (l *launch) newLimitError(name limitError) *skill.Error {
 	var number float64
 	switch name {
 	case "max_turns":
@@ -135,96 +136,98 @@ func (l *launch) limit(name limitError) *skill.Error {
 	return e.WithHint("raise limits.%s; with session.mode resume it goes on where it was", string(name))
 }
 
-// failed is the outcome of an agent that said so itself.
-func (l *launch) failed(r report, last ending) (json.RawMessage, error) {
+// failAsReported fails with the error that the agent reported at its end.
+func (l *launch) failAsReported(r report, last ending) (json.RawMessage, error) {
 	if limit, ok := l.adapter.Limits[last.reason]; ok {
-		return l.stopped(r, limit, l.limit(limitError(limit)))
+		return l.failAtLimit(r, limit, l.newLimitError(limitError(limit)))
 	}
 	r.Status, r.StopReason = "failed", "error"
 	what := last.message
 	if what == "" {
 		what = last.reason
 	}
-	e := l.explain(r, what, "agent_failed", "the agent failed: "+sanitise(what))
+	e := l.newAgentError(r, what, "agent_failed", "the agent failed: "+cleanLine(what))
 	switch {
 	case last.status == 401 || last.status == 403:
-		e = l.because(causeAuth, e)
+		e = l.applyCause(adapter.CauseAuth, e)
 	case last.status == 429:
-		e = l.because(causeRate, e)
+		e = l.applyCause(adapter.CauseRate, e)
 	case last.status >= 500:
-		e = l.because(causeUnavailable, e)
+		e = l.applyCause(adapter.CauseUnavailable, e)
 	}
-	return l.fail(r, e)
+	return l.failWith(r, e)
 }
 
-// crashed is the outcome of an exit code that nothing explains.
-func (l *launch) crashed(r report, o outcome) (json.RawMessage, error) {
+// failByExit fails because of an exit code or signal without a reported error.
+func (l *launch) failByExit(r report, o outcome) (json.RawMessage, error) {
 	r.Status, r.StopReason = "failed", "exit"
 	how := fmt.Sprintf("with code %d", r.Exit.Code)
 	if r.Exit.Signal != "" {
 		r.StopReason = "signal"
 		how = "by signal: " + r.Exit.Signal
 	}
-	return l.fail(r, l.explain(r, o.stderr, "agent_failed", "the agent ended "+how))
+	return l.failWith(r, l.newAgentError(r, o.stderr, "agent_failed", "the agent ended "+how))
 }
 
-// explain finds out what the agent's words mean.
-func (l *launch) explain(r report, words, code, message string) *skill.Error {
+// newAgentError returns an error for words of the agent. The causes of the adapter decide its code and hint.
+func (l *launch) newAgentError(r report, words, code, message string) *skill.Error {
 	e := fault.Failed(code, "%s", message).WithHint("what it printed is in %s", r.TranscriptPath)
 	words += "\n" + strings.Join(r.Errors, "\n")
 	for _, c := range l.adapter.Causes {
 		for _, text := range c.Contains {
 			if strings.Contains(words, text) {
-				return l.because(c.Is, e)
+				return l.applyCause(c.Is, e)
 			}
 		}
 	}
 	return e
 }
 
-func (l *launch) because(cause string, e *skill.Error) *skill.Error {
+// applyCause sets the code and the hint of an error to those of a cause.
+func (l *launch) applyCause(cause string, e *skill.Error) *skill.Error {
 	switch cause {
-	case causeAuth:
+	case adapter.CauseAuth:
 		e.Code = "agent_auth"
 		return e.WithHint("the model's key is missing or refused: pass it with --agent-env; %s takes %s", l.adapter.Name, strings.Join(l.adapter.Secrets, " or "))
-	case causeRate:
+	case adapter.CauseRate:
 		e.Code, e.Retryable = "agent_rate_limited", true
 		return e.WithHint("wait, then run it again; with session.mode resume it goes on where it was")
-	case causeUnavailable:
+	case adapter.CauseUnavailable:
 		e.Code, e.Retryable = "agent_model_unavailable", true
 		return e.WithHint("the model's service failed; run it again")
-	case causeNoSession:
+	case adapter.CauseNoSession:
 		e.Code, e.Exit = "not_found", protocol.ExitNotFound
 		return e.WithHint("the agent does not know the session; start a new one")
 	}
 	return e
 }
 
-// done is the outcome of an agent that did its work.
-func (l *launch) done(r report, last *ending) (json.RawMessage, error) {
+// succeed returns the result of an agent that ended well, unless its answer does not match the schema.
+func (l *launch) succeed(r report, last *ending) (json.RawMessage, error) {
 	r.Status, r.StopReason = "done", "exit"
 	var given any
 	if last != nil {
 		r.StopReason, given = "end", last.structured
 	}
 	if l.wantsSchema() {
-		value, err := l.structured(given, r.FinalText)
+		value, err := l.readStructured(given, r.FinalText)
 		if err != nil {
 			r.Status, r.StopReason = "failed", "error"
-			return l.fail(r, fault.Failed("structured_output_invalid", "%v", err).WithHint("final_text has what the agent said; ask it again, or loosen the schema"))
+			return l.failWith(r, fault.Failed("structured_output_invalid", "%v", err).WithHint("final_text has what the agent said; ask it again, or loosen the schema"))
 		}
 		r.StructuredOutput = value
 	}
 	if limits := l.in.Limits; limits.MaxCostUSD > 0 && r.Cost.Source == costUnknown {
 		l.call.Warn("cost_unknown", fmt.Sprintf("%s does not report its cost, so that limits.max_cost_usd could not be kept; give prices", l.adapter.Name))
-	} else if name := limits.passed(&tally{turns: 0, total: &r.Usage, paid: &r.Cost.USD}, baseline{}, nil); name != "" {
+	} else if name := limits.firstPassed(&tally{turns: 0, total: &r.Usage, paid: &r.Cost.USD}, baseline{}, nil); name != "" {
 		l.call.Warn("limit_passed", fmt.Sprintf("the agent's last answer passed the limit %s; it was done by then", name))
 	}
-	return l.safe(r)
+	return l.encodeReport(r)
 }
 
-func (l *launch) fail(r report, e *skill.Error) (json.RawMessage, error) {
-	data, err := l.safe(r)
+// failWith returns the error with the report as its details, both without secrets.
+func (l *launch) failWith(r report, e *skill.Error) (json.RawMessage, error) {
+	data, err := l.encodeReport(r)
 	if err != nil {
 		return nil, err
 	}
@@ -232,8 +235,8 @@ func (l *launch) fail(r report, e *skill.Error) (json.RawMessage, error) {
 	return nil, e.WithDetails(data)
 }
 
-// safe is the report without secrets.
-func (l *launch) safe(r report) (json.RawMessage, error) {
+// encodeReport encodes the report without secrets.
+func (l *launch) encodeReport(r report) (json.RawMessage, error) {
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("report of the agent: %w", err)

@@ -1,15 +1,15 @@
-// Package agent holds agent.run: it runs a coding agent on a prompt. Start with Skills and run; adapter.go is what there
-// is to know about an agent, as data.
+// Package agent holds agent.run, which runs a coding agent on a prompt. Begin with Skills and launch.run. Package adapter
+// describes agents as data.
 //
 //	adapter + input ─► launch.go: home, environment, configuration, argv ─► proc.Reaper ─► output.go: redact, transcript,
-//	rules.go: events in our words ─► tally.go: turns, tokens, cost ─► limits ─► report.go: verdict
+//	adapter.Apply: events ─► tally.go: turns, tokens, cost ─► limits ─► report.go: status and error
 //
-// An agent is a stranger in the house. It gets the prompt on stdin or as a file, never as an argument; of the environment
-// it sees a fixed handful of names and those that its adapter and the caller allowed; what it prints goes to a capped
-// transcript, without the values of keys; and when the call ends, however it ends, every process that it started is dead.
+// An agent is not trusted. It gets the prompt on stdin or as a file, never as an argument. Its environment holds a few fixed
+// variables and those that its adapter and the caller allow. Its output goes to a capped transcript, without the values of
+// keys. When the call ends, all processes that the agent started are dead.
 //
-// A skill that the agent calls may wait for a person (spritekit/skill/nested.go). Then the agent is stopped, this call
-// waits in its place, and when the answer is there the same session of the agent goes on with it.
+// A skill that the agent calls may wait for a person (spritekit/skill/nested.go). The agent is then stopped and this call
+// waits instead. After the answer the same session of the agent continues with it.
 package agent
 
 import (
@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -29,15 +30,15 @@ import (
 const (
 	maxTranscript = 64 << 20
 	maxFinalText  = 8 << 10
-	lingerS       = 10               // seconds for an agent that said its last word
-	afterwards    = 30 * time.Second // to look at the repository
+	defaultLinger = 10               // seconds in which the agent must exit after its last event
+	afterwards    = 30 * time.Second // for listing changed files
 )
 
-// Watch notes the state of the repository in dir and returns a function that lists the files that changed since.
-// A folder that is not a repository has no changes.
+// Watch notes the state of the repository in dir and returns a function that lists the files that have changed since. A folder
+// that is not a repository has no changes.
 type Watch func(ctx context.Context, c *skill.Call, dir string) (changed func(context.Context) ([]string, error), err error)
 
-// Skills returns agent.run. r starts its processes.
+// Skills returns agent.run. It starts processes with r.
 func Skills(r *proc.Reaper, watch Watch, match Matcher) []skill.Skill {
 	return []skill.Skill{{Name: "agent.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (json.RawMessage, error) {
 		l := &launch{call: c, in: in, reaper: r, match: match, self: findSelf(c)}
@@ -45,54 +46,54 @@ func Skills(r *proc.Reaper, watch Watch, match Matcher) []skill.Skill {
 	})}}
 }
 
-// Why an agent was stopped.
+// Reasons for which an agent is stopped.
 var (
 	errWall    = errors.New("the agent used up its time")
 	errIdle    = errors.New("the agent was silent for too long")
-	errDead    = errors.New("the agent asks a model again and again that does not answer")
-	errLingers = errors.New("the agent said its last word and did not end")
-	errAsked   = errors.New("a skill that the agent called waits for an answer")
+	errDead    = errors.New("the agent keeps asking a model that does not answer")
+	errLingers = errors.New("the agent did not exit after its last event")
+	errWaiting = errors.New("a skill that the agent called waits for an answer")
 	errNoTools = errors.New("the agent could not start our MCP server")
 )
 
-// maxVain is how often an agent may ask a model again without an answer in between. Agents go on for minutes, and the
-// model is not going to come back in that time.
-const maxVain = 4
+// maxFailedRequests is how many requests to a model may fail in sequence before the agent is stopped. Agents retry for minutes,
+// and a model rarely returns in that time.
+const maxFailedRequests = 4
 
-// tooManyRequests is a model that answers, and asks to wait.
+// tooManyRequests is the HTTP status of a model that is available and asks the client to wait.
 const tooManyRequests = 429
 
-// limitError is a limit that the agent passed.
+// limitError names a limit that the agent exceeded.
 type limitError string
 
-func (e limitError) Error() string { return "the agent passed the limit " + string(e) }
+func (e limitError) Error() string { return "the agent exceeded the limit " + string(e) }
 
-// start finds the adapter, checks the input, prepares the agent and runs it.
+// start finds the adapter, validates the input, prepares the agent and runs it.
 func (l *launch) start(ctx context.Context, watch Watch) (json.RawMessage, error) {
 	var err error
-	if l.adapter, err = findAdapter(l.in, l.beside("agents")); err != nil {
+	if l.adapter, err = adapter.Find(cmp.Or(l.in.Agent, agentCommand), l.in.Adapter, l.pathBesideSelf("agents")); err != nil {
 		return nil, err
 	}
-	if err := l.in.check(l.adapter); err != nil {
+	if err := l.in.validate(l.adapter); err != nil {
 		return nil, err
 	}
 	if err := l.checkSchema(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.choose(ctx); err != nil {
+	if err := l.chooseSession(ctx); err != nil {
 		return nil, err
 	}
-	defer l.prune()
-	defer l.clean()
+	defer l.pruneHomes()
+	defer l.undoAll()
 	if err := l.prepare(ctx); err != nil {
 		return nil, err
 	}
 	return l.run(ctx, watch)
 }
 
-// choose settles on a session and a prompt: those of the input, or those of the pause that was answered.
-func (l *launch) choose(ctx context.Context) (err error) {
-	if l.prompt, err = prompt(l.call, l.in); err != nil {
+// chooseSession sets the session and the prompt: those of the input, or those of the question that was answered.
+func (l *launch) chooseSession(ctx context.Context) (err error) {
+	if l.prompt, err = readPrompt(l.call, l.in); err != nil {
 		return err
 	}
 	l.mode, l.session = l.in.Session.Mode, session{Agent: l.adapter.Name}
@@ -112,21 +113,22 @@ func (l *launch) choose(ctx context.Context) (err error) {
 	l.prior = p.SoFar
 	if p.Session.ID != "" && l.adapter.Resumes {
 		l.mode, l.session = modeResume, p.Session
-		l.prompt = answered(p.Question, l.call.Resume.Inputs)
-	} // else it begins anew, and the skill that asked has the answer ready when it is called again
+		l.prompt = answerPrompt(p.Question, l.call.Resume.Inputs)
+	} // else the agent starts again, and the skill that asked returns the answer when the agent calls it
 	return nil
 }
 
-// outcome is all that is known when the agent is dead.
+// outcome holds everything that is known after the agent has ended.
 type outcome struct {
 	exit     proc.Exit
-	cause    error // why it was stopped, nil when it ended by itself
+	cause    error // why it was stopped, nil if it ended by itself
 	out      *output
 	stderr   string
 	question *skill.Question
-	lonely   string // our MCP server's status, when the agent is without it
+	noServer string // status of our MCP server if the agent is not connected to it
 }
 
+// run runs the prepared agent and returns the result of the call.
 func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) {
 	c := l.call
 	changed, err := watch(ctx, c, l.spec.Dir)
@@ -139,22 +141,22 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		return nil, err
 	}
 	defer transcript.Close()
-	o, err := l.drive(ctx, transcript)
-	l.scrub()
+	o, err := l.runAgent(ctx, transcript)
+	l.scrubHome()
 	if err != nil {
 		return nil, err
 	}
 	if o.exit.Leftover > 0 {
 		c.Warn("processes_killed", fmt.Sprintf("%d processes that the agent left behind were killed", o.exit.Leftover))
 	}
-	l.clean()
-	r := l.report(o)
+	l.undoAll()
+	r := l.newReport(o)
 	r.TranscriptPath, r.Truncated = transcript.Path, transcript.Omitted() > 0
 	r.Output += transcript.Total()
-	if err := l.keep(o); err != nil {
+	if err := l.saveSession(o); err != nil {
 		return nil, err
 	}
-	// The call may be cancelled; what the agent did to the files is still worth knowing.
+	// Changed files are listed even if the call is cancelled.
 	after, stop := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
 	defer stop()
 	if r.FilesChanged, err = changed(after); err != nil {
@@ -163,27 +165,27 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 	if r.FilesChanged == nil {
 		r.FilesChanged = []string{}
 	}
-	if o.question != nil && errors.Is(o.cause, errAsked) {
-		p := pending{Session: l.left(o), Question: *o.question, SoFar: r.soFar}
+	if o.question != nil && errors.Is(o.cause, errWaiting) {
+		p := pending{Session: l.sessionAfter(o), Question: *o.question, SoFar: r.soFar}
 		if err := p.save(c); err != nil {
 			return nil, err
 		}
 		return nil, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
 	}
-	return l.verdict(r, o)
+	return l.decideOutcome(r, o)
 }
 
-// drive runs the agent to its end, or to ours.
-func (l *launch) drive(ctx context.Context, transcript *proc.Transcript) (outcome, error) {
+// runAgent runs the agent until it ends or is stopped.
+func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (outcome, error) {
 	c := l.call
 	limited, cancel := context.WithTimeoutCause(ctx, seconds(l.in.Limits.WallS), errWall)
 	defer cancel()
 	alive, silence := watchSilence(limited, seconds(l.in.Limits.IdleS))
-	defer silence.end()
+	defer silence.stopTimers()
 
 	var o outcome
 	log := &shared{to: transcript}
-	o.out = newOutput(c, l.adapter, l.secrets, log, silence, l.in.PassThrough, func(s said) { l.judge(s, &o, silence) })
+	o.out = newOutput(c, l.adapter, l.secrets, log, silence, l.in.PassThrough, func(s adapter.Event) { l.checkLimits(s, &o, silence) })
 	l.spec.Stdout, l.spec.Stderr = o.out, o.out
 	words := proc.Tail{Limit: maxStderr}
 	stderr := &listener{silence: silence, to: l.secrets.Writer(tee{log, &words})}
@@ -191,10 +193,10 @@ func (l *launch) drive(ctx context.Context, transcript *proc.Transcript) (outcom
 		l.spec.Stderr = stderr
 	}
 	var once sync.Once
-	nested, err := follow(c, func(q skill.Question) {
+	nested, err := followOutbox(c, func(q skill.Question) {
 		once.Do(func() {
-			o.question = &q // read when the relay has ended
-			silence.cancel(errAsked)
+			o.question = &q // read after the relay has ended
+			silence.cancel(errWaiting)
 		})
 	})
 	if err != nil {
@@ -210,36 +212,36 @@ func (l *launch) drive(ctx context.Context, transcript *proc.Transcript) (outcom
 		return o, err
 	}
 	o.stderr = string(words.Bytes())
-	if o.question != nil && o.cause == nil { // it ended before it could be stopped
-		o.cause = errAsked
+	if o.question != nil && o.cause == nil { // the agent ended before it could be stopped
+		o.cause = errWaiting
 	}
 	return o, nil
 }
 
-// judge stops the agent when what it said passes a limit.
-func (l *launch) judge(s said, o *outcome, silence *silence) {
-	switch s.kind {
-	case kindStart:
-		if l.offered && o.lonely == "" {
-			o.lonely = missing(o.out.tally.servers)
-			if asked := l.in.MCP.Spritekit; o.lonely != "" && asked != nil && *asked {
+// checkLimits stops the agent if its last event exceeds a limit.
+func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
+	switch s.Kind {
+	case adapter.KindStart:
+		if l.offered && o.noServer == "" {
+			o.noServer = serverStatus(o.out.tally.servers)
+			if asked := l.in.MCP.Spritekit; o.noServer != "" && asked != nil && *asked {
 				silence.cancel(errNoTools)
 			}
 		}
-	case kindEnd:
-		silence.soon(seconds(cmp.Or(l.adapter.LingerS, lingerS)))
-		return // it is over; a limit passed by the last answer changes nothing
+	case adapter.KindEnd:
+		silence.endAfter(seconds(cmp.Or(l.adapter.LingerS, defaultLinger)))
+		return // the work is done; a limit that the last answer exceeds changes nothing
 	}
-	if s.kind == kindRetry && s.number("status") != tooManyRequests && o.out.tally.vain >= maxVain {
+	if s.Kind == adapter.KindRetry && s.Number("status") != tooManyRequests && o.out.tally.failedRequests >= maxFailedRequests {
 		silence.cancel(errDead)
 	}
-	if name := l.in.Limits.passed(o.out.tally, l.base(), l.in.Prices); name != "" {
+	if name := l.in.Limits.firstPassed(o.out.tally, l.usageBefore(), l.in.Prices); name != "" {
 		silence.cancel(limitError(name))
 	}
 }
 
-// missing says what the agent says of our server when it does not have it, "" when it has it or does not say.
-func missing(servers []server) string {
+// serverStatus returns the status of our server if the agent reports that it is not connected, else "".
+func serverStatus(servers []server) string {
 	for _, s := range servers {
 		if s.Name == ownServer && s.Status != "connected" && s.Status != "pending" {
 			return s.Status
@@ -248,11 +250,11 @@ func missing(servers []server) string {
 	return ""
 }
 
-// base is from where the agent counts, as far as it counts from the beginning of the session.
-func (l *launch) base() baseline {
+// usageBefore returns the usage of earlier calls that the agent includes in its totals.
+func (l *launch) usageBefore() baseline {
 	var b baseline
-	for _, what := range l.adapter.Cumulative {
-		switch what {
+	for _, total := range l.adapter.Cumulative {
+		switch total {
 		case "usage":
 			b.Usage = l.session.Base.Usage
 		case "cost":
@@ -262,8 +264,8 @@ func (l *launch) base() baseline {
 	return b
 }
 
-// left is the session as the agent left it.
-func (l *launch) left(o outcome) session {
+// sessionAfter returns the session with the id and totals that the agent reported.
+func (l *launch) sessionAfter(o outcome) session {
 	s := l.session
 	t := o.out.tally
 	if t.session != "" {
@@ -278,27 +280,28 @@ func (l *launch) left(o outcome) session {
 	return s
 }
 
-// keep records the session for calls to come.
-func (l *launch) keep(o outcome) error {
+// saveSession records the session for later calls.
+func (l *launch) saveSession(o outcome) error {
 	if l.adapter.Home == "inherit" {
 		return nil
 	}
-	return l.left(o).save(l.call)
+	return l.sessionAfter(o).save(l.call)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// listener is stderr: a sign of life, and words for the transcript.
+// listener passes stderr on, and restarts the idle timer.
 type listener struct {
 	silence *silence
 	to      *redact.Writer
 }
 
 func (w *listener) Write(p []byte) (int, error) {
-	w.silence.heard()
+	w.silence.restartTimer()
 	return w.to.Write(p)
 }
 
+// tee writes to the transcript and keeps the end.
 type tee struct {
 	log  *shared
 	tail *proc.Tail

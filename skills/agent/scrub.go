@@ -3,9 +3,7 @@ package agent
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path"
 	"time"
@@ -19,35 +17,11 @@ const (
 	scrubPiece   = 1 << 20
 )
 
-var errScrubTimeout = errors.New("looking through the agent's files takes too long")
+var errScrubTimeout = errors.New("searching the agent's files for keys takes too long")
 
-// scrub takes the values of keys out of what the agent left in its own home, its sessions above all, which checkpoints keep.
-// The agent is dead. What it copied elsewhere, and what a checkpoint holds that it took while it worked, stays.
-func (l *launch) scrub() {
-	if l.private == "" || !l.secrets.Any() {
-		return
-	}
-	if err := scrubTree(l.call.Root, l.private, l.secrets, time.Now().Add(scrubTimeout)); err != nil {
-		l.call.Warn("secret_not_scrubbed", fmt.Sprintf("a key may still be in the agent's files: %v", err))
-	}
-}
-
-// ScrubHomes takes values out of the homes of all agents of a workspace, also of one that is at work: it overwrites them in
-// place. state is where the workspace's .lattice lies when it does not lie in it.
-func ScrubHomes(dir, state string, values []string) error {
-	s := redact.New(values...)
-	if !s.Any() {
-		return nil
-	}
-	root, err := workspace.OpenWithState(dir, state)
-	if err != nil {
-		return err
-	}
-	err = scrubTree(root, homesDir, s, time.Now().Add(scrubTimeout))
-	if errors.Is(err, fs.ErrNotExist) { // no agent was here, or it removed a file meanwhile
-		err = nil
-	}
-	return errors.Join(err, root.Close())
+// scrubFolder overwrites secrets in all regular files below dir. It fails if that takes too long.
+func scrubFolder(root *workspace.Root, dir string, s *redact.Secrets) error {
+	return scrubTree(root, dir, s, time.Now().Add(scrubTimeout))
 }
 
 func scrubTree(root *workspace.Root, dir string, s *redact.Secrets, until time.Time) (failed error) {
@@ -75,7 +49,7 @@ func scrubTree(root *workspace.Root, dir string, s *redact.Secrets, until time.T
 	return failed
 }
 
-// scrubFile overwrites secrets in place, byte for byte, so that files with an index of their own stay what they are.
+// scrubFile overwrites secrets in place without changing the size of the file, so that files with an index stay valid.
 func scrubFile(root *workspace.Root, name string, s *redact.Secrets) error {
 	f, err := root.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
@@ -90,7 +64,7 @@ func scrubFile(root *workspace.Root, name string, s *redact.Secrets) error {
 		if err := root.Chmod(name, info.Mode().Perm()|0o200); err != nil {
 			return err
 		}
-		defer func() { _ = root.Chmod(name, info.Mode().Perm()) }() // the key is gone, whatever the mode
+		defer func() { _ = root.Chmod(name, info.Mode().Perm()) }() // the key is gone whether or not this succeeds
 	}
 	if f, err = root.OpenFile(name, os.O_WRONLY, 0); err != nil {
 		return err
@@ -103,7 +77,7 @@ func scrubFile(root *workspace.Root, name string, s *redact.Secrets) error {
 	return errors.Join(err, f.Close())
 }
 
-// findSecrets finds all places, by their offsets in f; one where two pieces meet may be told twice.
+// findSecrets returns the places of all secrets in f. A secret across two pieces may be listed twice.
 func findSecrets(f io.ReaderAt, s *redact.Secrets) (found []redact.Span, err error) {
 	buf := make([]byte, scrubPiece+2*s.Longest())
 	for begin := 0; ; begin += scrubPiece {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -48,7 +47,7 @@ func TestScrub(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(home, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := scrubTree(root, "home", s, time.Now().Add(time.Minute)); err != nil {
+	if err := scrubFolder(root, "home", s); err != nil {
 		t.Fatal(err)
 	}
 	for name, before := range files {

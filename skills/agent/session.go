@@ -13,11 +13,11 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// What agent.run keeps of a session lies in the runtime's folder of the workspace, beside the repository and never in it:
+// Files of sessions, in the runtime's folder of the workspace and never in the repository:
 //
 //	.lattice/agents/homes/HOME/           HOME of the agent's processes; its own record of the session is in there
-//	.lattice/agents/sessions/HASH.json    which home a session has, and what it has used up so far
-//	.lattice/agents/calls/CALL.json       a call that waits for an answer: what was asked, of which session
+//	.lattice/agents/sessions/HASH.json    home of a session, and its usage so far
+//	.lattice/agents/calls/CALL.json       a call that waits for an answer: its question and session
 const (
 	homesDir    = ".lattice/agents/homes"
 	sessionsDir = ".lattice/agents/sessions"
@@ -31,13 +31,13 @@ const (
 	modeFork   = "fork"
 )
 
-// baseline is what a session had used up when it was left.
+// baseline is the usage of a session at the end of the last call.
 type baseline struct {
 	Usage   usage   `json:"usage"`
 	CostUSD float64 `json:"cost_usd"`
 }
 
-// session is the record of one.
+// session is the record of a session.
 type session struct {
 	Agent string   `json:"agent"`
 	ID    string   `json:"id"`
@@ -49,7 +49,7 @@ func sessionFile(agent, id string) string {
 	return fmt.Sprintf("%s/%x.json", sessionsDir, sha256.Sum256([]byte(agent+"\x00"+id)))
 }
 
-// loadSession finds a session that an earlier call left.
+// loadSession reads the session of an earlier call.
 func loadSession(c *skill.Call, agent, id string) (session, error) {
 	var s session
 	raw, err := c.Root.ReadFile(sessionFile(agent, id), maxRecord)
@@ -61,7 +61,7 @@ func loadSession(c *skill.Call, agent, id string) (session, error) {
 		err = json.Unmarshal(raw, &s)
 	}
 	if err == nil && (s.Agent != agent || s.ID != id || s.Home != filepath.Base(s.Home) || strings.HasPrefix(s.Home, ".")) {
-		err = errors.New("it is not that session's")
+		err = errors.New("it is the record of another session")
 	}
 	if err != nil {
 		return s, fmt.Errorf("read the record of session %s: %w", id, err)
@@ -76,7 +76,7 @@ func (s session) save(c *skill.Call) error {
 	return saveRecord(c, sessionsDir, sessionFile(s.Agent, s.ID), s)
 }
 
-// pending is a call that waits.
+// pending is the record of a call that waits for an answer.
 type pending struct {
 	Session  session        `json:"session"`
 	Question skill.Question `json:"question"`
@@ -87,7 +87,7 @@ func waitingFile(c *skill.Call) string { return waitingDir + "/" + c.ID + ".json
 
 func (p pending) save(c *skill.Call) error { return saveRecord(c, waitingDir, waitingFile(c), p) }
 
-// loadPending reads what this resumed call had waited for.
+// loadPending reads the record of this resumed call.
 func loadPending(c *skill.Call) (pending, error) {
 	var p pending
 	raw, err := c.Root.ReadFile(waitingFile(c), maxRecord)
@@ -95,11 +95,12 @@ func loadPending(c *skill.Call) (pending, error) {
 		err = json.Unmarshal(raw, &p)
 	}
 	if err != nil {
-		return p, fmt.Errorf("read what call %s waited for: %w", c.ID, err)
+		return p, fmt.Errorf("read the question of call %s: %w", c.ID, err)
 	}
 	return p, nil
 }
 
+// saveRecord writes a record as JSON.
 func saveRecord(c *skill.Call, dir, name string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// silence ends a context when nothing is heard for too long.
+// silence cancels a context when the agent prints nothing for too long (idle timeout).
 type silence struct {
 	cancel context.CancelCauseFunc
 	limit  time.Duration
@@ -15,6 +15,7 @@ type silence struct {
 	grace  *time.Timer
 }
 
+// watchSilence returns a context that ends after limit without output; 0 means never.
 func watchSilence(ctx context.Context, limit time.Duration) (context.Context, *silence) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &silence{cancel: cancel, limit: limit}
@@ -24,8 +25,8 @@ func watchSilence(ctx context.Context, limit time.Duration) (context.Context, *s
 	return ctx, s
 }
 
-// heard starts the wait anew.
-func (s *silence) heard() {
+// restartTimer restarts the idle timer.
+func (s *silence) restartTimer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil && s.timer.Stop() {
@@ -33,8 +34,8 @@ func (s *silence) heard() {
 	}
 }
 
-// soon ends the context when the time is over: the agent has said its last word and should be gone by then.
-func (s *silence) soon(after time.Duration) {
+// endAfter cancels the context after a delay: the agent has reported its end and should have exited by then.
+func (s *silence) endAfter(after time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.grace == nil {
@@ -42,7 +43,8 @@ func (s *silence) soon(after time.Duration) {
 	}
 }
 
-func (s *silence) end() {
+// stopTimers releases the timers and the context.
+func (s *silence) stopTimers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, timer := range []*time.Timer{s.timer, s.grace} {

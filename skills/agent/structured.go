@@ -18,19 +18,19 @@ type Comparison struct {
 	Value  json.RawMessage `json:"value,omitempty"`
 }
 
-// Verdict answers a Comparison; both texts are empty when all is well.
+// Verdict is the result of a Comparison; both texts are empty if the value matches.
 type Verdict struct {
-	NoSchema string `json:"no_schema,omitempty"` // why the schema is none
+	NoSchema string `json:"no_schema,omitempty"` // why the schema is invalid
 	Mismatch string `json:"mismatch,omitempty"`  // where the value does not match it
 }
 
-// Matcher makes comparisons. Its errors are of asking.
+// Matcher compares. Its error means that the comparison could not be made.
 type Matcher func(context.Context, Comparison) (Verdict, error)
 
-// Command is the argument that makes the second file do one comparison: a Comparison on stdin, its Verdict on stdout.
+// Command is the command of spritekit-extra that reads a Comparison from stdin and writes its Verdict to stdout.
 const Command = "match-schema"
 
-// AskExtra has comparisons made by the second file.
+// AskExtra returns a Matcher that uses spritekit-extra.
 func AskExtra(f extra.File) Matcher {
 	return func(ctx context.Context, c Comparison) (v Verdict, err error) {
 		stdin, err := json.Marshal(c)
@@ -48,14 +48,14 @@ func AskExtra(f extra.File) Matcher {
 	}
 }
 
-// checkSchema refuses an input output_schema that is no schema.
+// checkSchema refuses an input output_schema that is not a JSON schema.
 func (l *launch) checkSchema(ctx context.Context) error {
 	if !l.wantsSchema() {
 		return nil
 	}
 	v, err := l.match(ctx, Comparison{Schema: l.in.OutputSchema})
 	if err == nil && v.NoSchema != "" {
-		err = skill.BadInput("/output_schema", "is no JSON schema: %s", v.NoSchema)
+		err = skill.BadInput("/output_schema", "is not a JSON schema: %s", v.NoSchema)
 	}
 	return err
 }
@@ -65,13 +65,13 @@ func (l *launch) wantsSchema() bool {
 	return len(l.in.OutputSchema) > 0 && string(l.in.OutputSchema) != "null"
 }
 
-// askForJSON is what an agent is told that has no way of its own to be held to a schema.
+// askForJSON returns an addition to the prompt for agents that have no option for a schema.
 func askForJSON(schema json.RawMessage) string {
 	return "\n\nEnd with your answer as one JSON value in a ```json block, after which nothing follows. It must match this JSON schema:\n" + string(schema) + "\n"
 }
 
-// structured finds the answer that the schema asks for: given by the agent, or at the end of its final text.
-func (l *launch) structured(given any, final string) (any, error) {
+// readStructured returns the answer that must match the schema: a field of the last event, or the end of the final text.
+func (l *launch) readStructured(given any, final string) (any, error) {
 	value := given
 	if value == nil {
 		var err error
@@ -95,7 +95,7 @@ func (l *launch) structured(given any, final string) (any, error) {
 	return value, nil
 }
 
-// lastJSON finds the JSON value that a text is, or that its last block is, or with which it ends.
+// lastJSON returns the JSON value at the end of a text: the whole text, its last block, or a suffix.
 func lastJSON(text string) (any, error) {
 	text = strings.TrimSpace(text)
 	candidates := []string{text}

@@ -33,7 +33,7 @@ func TestAnswersAreFoundAndChecked(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			value, err := l.structured(nil, test.final)
+			value, err := l.readStructured(nil, test.final)
 			if test.want == "" {
 				if err == nil {
 					t.Errorf("structured(%q) = %v, want an error", test.final, value)

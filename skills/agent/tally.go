@@ -3,9 +3,11 @@ package agent
 import (
 	"fmt"
 	"maps"
+
+	"github.com/spritekit/lattice/skills/agent/adapter"
 )
 
-// usage is tokens.
+// usage counts tokens.
 type usage struct {
 	Input     int64 `json:"input"`
 	Cached    int64 `json:"cached"`
@@ -17,7 +19,7 @@ func (u usage) plus(v usage) usage {
 	return usage{u.Input + v.Input, u.Cached + v.Cached, u.Output + v.Output, u.Reasoning + v.Reasoning}
 }
 
-// since is what was used after base; what is less than base was not counted from there.
+// since returns the usage after base. If it is less than base, it was not counted from there.
 func (u usage) since(base usage) usage {
 	d := usage{u.Input - base.Input, u.Cached - base.Cached, u.Output - base.Output, u.Reasoning - base.Reasoning}
 	if d.Input < 0 || d.Cached < 0 || d.Output < 0 || d.Reasoning < 0 {
@@ -28,14 +30,14 @@ func (u usage) since(base usage) usage {
 
 func (u usage) total() int64 { return u.Input + u.Output }
 
-// prices are US dollars for a million tokens; cached ones count as input where they have no price.
+// prices are US dollars for a million tokens; cached tokens cost as much as input if they have no price.
 type prices struct {
 	Input  float64  `json:"input"`
 	Cached *float64 `json:"cached"`
 	Output float64  `json:"output"`
 }
 
-func (p prices) of(u usage) float64 {
+func (p prices) costOf(u usage) float64 {
 	cached := p.Input
 	if p.Cached != nil {
 		cached = *p.Cached
@@ -43,7 +45,7 @@ func (p prices) of(u usage) float64 {
 	return (float64(u.Input-u.Cached)*p.Input + float64(u.Cached)*cached + float64(u.Output)*p.Output) / 1e6
 }
 
-// cost is in US dollars. Source is reported (by the agent), derived (from tokens and the prices of the input), or unknown.
+// cost is an amount of US dollars. Source is reported (by the agent), derived (from tokens and the input prices), or unknown.
 type cost struct {
 	USD    float64 `json:"usd"`
 	Source string  `json:"source"`
@@ -68,11 +70,11 @@ type server struct {
 	Status string `json:"status"`
 }
 
-// ending is what an agent said at its end.
+// ending is the end that an agent reported.
 type ending struct {
 	failed     bool
-	reason     string // its own word
-	status     int    // of HTTP, 0 when it did not say
+	reason     string // in the agent's own words
+	status     int    // of HTTP, 0 if it was not reported
 	message    string
 	structured any
 }
@@ -80,28 +82,28 @@ type ending struct {
 const (
 	maxNames  = 200 // of tools that are counted by name
 	maxErrors = 20
-	maxSeen   = 100_000 // answers that are told apart
+	maxSeen   = 100_000 // answers that are counted once each
 )
 
-// tally adds up what an agent says. It is pure: the same events give the same numbers.
+// tally adds up the events of an agent. It is pure: the same events give the same numbers.
 type tally struct {
 	session, model, version string
 	servers                 []server
 	turns                   int
 	calls                   toolCalls
 	retries                 int
-	vain                    int    // of them since the model last answered
+	failedRequests          int    // since the last answer of the model
 	final                   string // the last text
-	delta                   bool   // and it may go on
+	delta                   bool   // the next text may continue it
 	errors                  []string
 	denials                 []any
 	ends                    []ending
 
 	turnIDs map[string]bool
-	answers map[string]usage // by id of the answer: it is reported several times
+	answers map[string]usage // by id of the answer, which is reported several times
 	live    usage            // the sum of single answers
-	total   *usage           // as the agent says at its end
-	spent   float64          // the same for cost
+	total   *usage           // as reported at the end
+	spent   float64          // sum of reported costs
 	paid    *float64
 }
 
@@ -109,74 +111,74 @@ func newTally() *tally {
 	return &tally{calls: toolCalls{ByName: map[string]int{}}, turnIDs: map[string]bool{}, answers: map[string]usage{}}
 }
 
-// add takes one event into account.
-func (t *tally) add(s said) {
-	if s.kind != kindText {
-		t.delta = t.delta && s.kind == kindUsage
+// addEvent counts an event.
+func (t *tally) addEvent(s adapter.Event) {
+	if s.Kind != adapter.KindText {
+		t.delta = t.delta && s.Kind == adapter.KindUsage
 	}
-	switch s.kind {
-	case kindText, kindToolCall, kindTurn, kindUsage:
-		t.vain = 0
+	switch s.Kind {
+	case adapter.KindText, adapter.KindToolCall, adapter.KindTurn, adapter.KindUsage:
+		t.failedRequests = 0
 	}
-	switch s.kind {
-	case kindStart:
-		if id := s.text("session"); id != "" {
+	switch s.Kind {
+	case adapter.KindStart:
+		if id := s.Text("session"); id != "" {
 			t.session = id
 		}
-		t.model, t.version = s.text("model"), s.text("version")
-		for _, item := range s.list("mcp") {
-			one := said{fields: map[string]any{}}
-			one.fields, _ = item.(map[string]any)
-			t.servers = append(t.servers, server{one.text("name"), one.text("status")})
+		t.model, t.version = s.Text("model"), s.Text("version")
+		for _, item := range s.List("mcp") {
+			one := adapter.Event{Fields: map[string]any{}}
+			one.Fields, _ = item.(map[string]any)
+			t.servers = append(t.servers, server{one.Text("name"), one.Text("status")})
 		}
-	case kindText:
-		t.text(s)
-	case kindToolCall:
+	case adapter.KindText:
+		t.addText(s)
+	case adapter.KindToolCall:
 		t.calls.Total++
-		if name := s.text("name"); len(t.calls.ByName) < maxNames || t.calls.ByName[name] > 0 {
+		if name := s.Text("name"); len(t.calls.ByName) < maxNames || t.calls.ByName[name] > 0 {
 			t.calls.ByName[name]++
 		}
-	case kindToolResult:
-		if s.truth("failed") {
+	case adapter.KindToolResult:
+		if s.Truth("failed") {
 			t.calls.Failed++
 		}
-	case kindRetry:
+	case adapter.KindRetry:
 		t.retries++
-		t.vain++
-	case kindTurn:
-		if id := s.text("id"); id == "" {
+		t.failedRequests++
+	case adapter.KindTurn:
+		if id := s.Text("id"); id == "" {
 			t.turns++
 		} else if !t.turnIDs[id] && len(t.turnIDs) < maxSeen {
 			t.turnIDs[id] = true
 			t.turns++
 		}
-	case kindUsage:
-		t.use(s)
-	case kindError:
-		t.fault(s.text("message"))
-	case kindEnd:
-		t.end(s)
+	case adapter.KindUsage:
+		t.addUsage(s)
+	case adapter.KindError:
+		t.addError(s.Text("message"))
+	case adapter.KindEnd:
+		t.addEnd(s)
 	}
 }
 
-func (t *tally) text(s said) {
-	text, delta := s.text("text"), s.truth("delta")
+func (t *tally) addText(s adapter.Event) {
+	text, delta := s.Text("text"), s.Truth("delta")
 	if delta && t.delta {
 		text = t.final + text
 	}
 	t.final, t.delta = text[max(0, len(text)-maxFinalText):], delta
 }
 
-func (t *tally) use(s said) {
+func (t *tally) addUsage(s adapter.Event) {
 	u := usageOf(s)
-	if id := s.text("id"); id != "" && len(t.answers) < maxSeen {
+	if id := s.Text("id"); id != "" && len(t.answers) < maxSeen {
 		t.live = t.live.plus(u).less(t.answers[id])
 		t.answers[id] = u
 	} else {
 		t.live = t.live.plus(u)
 	}
-	if _, ok := s.fields["cost"]; ok {
-		t.spent += s.number("cost")
+	if _, ok := s.Fields["cost"]; ok {
+		t.spent += s.Number("cost")
 		t.paid = &t.spent
 	}
 }
@@ -185,77 +187,76 @@ func (u usage) less(v usage) usage {
 	return usage{u.Input - v.Input, u.Cached - v.Cached, u.Output - v.Output, u.Reasoning - v.Reasoning}
 }
 
-func usageOf(s said) usage {
-	u := usage{int64(s.number("input")), int64(s.number("cached")), int64(s.number("output")), int64(s.number("reasoning"))}
+func usageOf(s adapter.Event) usage {
+	u := usage{int64(s.Number("input")), int64(s.Number("cached")), int64(s.Number("output")), int64(s.Number("reasoning"))}
 	return usage{max(u.Input, 0), max(u.Cached, 0), max(u.Output, 0), max(u.Reasoning, 0)}
 }
 
-func (t *tally) fault(message string) {
+func (t *tally) addError(message string) {
 	if message != "" && len(t.errors) < maxErrors {
 		t.errors = append(t.errors, message[:min(len(message), 2000)])
 	}
 }
 
-func (t *tally) end(s said) {
-	if id := s.text("session"); id != "" {
+func (t *tally) addEnd(s adapter.Event) {
+	if id := s.Text("session"); id != "" {
 		t.session = id
 	}
-	e := ending{failed: s.truth("failed"), reason: s.text("reason"), status: int(s.number("status")), message: s.text("message"), structured: s.fields["structured"]}
-	if text := s.text("text"); text != "" && !e.failed {
+	e := ending{failed: s.Truth("failed"), reason: s.Text("reason"), status: int(s.Number("status")), message: s.Text("message"), structured: s.Fields["structured"]}
+	if text := s.Text("text"); text != "" && !e.failed {
 		t.final = text[max(0, len(text)-maxFinalText):]
 	}
 	if e.failed {
 		if e.message == "" {
-			e.message = s.text("text")
+			e.message = s.Text("text")
 		}
-		t.fault(e.message)
+		t.addError(e.message)
 	}
-	for _, item := range s.list("errors") {
-		t.fault(said{fields: map[string]any{"e": item}}.text("e"))
+	for _, item := range s.List("errors") {
+		t.addError(adapter.Event{Fields: map[string]any{"e": item}}.Text("e"))
 	}
-	if denials := s.list("denials"); len(denials) > 0 {
+	if denials := s.List("denials"); len(denials) > 0 {
 		t.denials = denials[:min(len(denials), maxErrors)]
 	}
-	if n := int(s.number("turns")); n > t.turns {
+	if n := int(s.Number("turns")); n > t.turns {
 		t.turns = n
 	}
-	if n := int(s.number("tools")); n > t.calls.Total {
+	if n := int(s.Number("tools")); n > t.calls.Total {
 		t.calls.Total = n
 	}
-	if _, ok := s.fields["input"]; ok {
+	if _, ok := s.Fields["input"]; ok {
 		u := usageOf(s)
 		t.total = &u
 	}
-	if _, ok := s.fields["cost"]; ok {
-		paid := s.number("cost")
+	if _, ok := s.Fields["cost"]; ok {
+		paid := s.Number("cost")
 		t.paid = &paid
 	}
 	t.ends = append(t.ends, e)
 }
 
-// used is the usage of this invocation as far as known. base is what the session had used before, when the agent counts
-// from there.
-func (t *tally) used(base usage) usage {
+// usageSince returns the usage of this invocation so far. base is the usage of earlier ones if the agent includes them.
+func (t *tally) usageSince(base usage) usage {
 	if t.total != nil {
 		return t.total.since(base)
 	}
 	return t.live
 }
 
-// costs is the cost of this invocation.
-func (t *tally) costs(base float64, u usage, p *prices) cost {
+// costSince returns the cost of this invocation. base is the cost of earlier ones if the agent includes them.
+func (t *tally) costSince(base float64, u usage, p *prices) cost {
 	switch {
 	case t.paid != nil && *t.paid >= base:
 		return cost{*t.paid - base, costReported}
 	case t.paid != nil:
 		return cost{*t.paid, costReported}
 	case p != nil:
-		return cost{p.of(u), costDerived}
+		return cost{p.costOf(u), costDerived}
 	}
 	return cost{0, costUnknown}
 }
 
-// limits are ours, kept whatever the agent's own are. Zero means none.
+// limits are enforced by us, in addition to limits of the agent. Zero means none.
 type limits struct {
 	WallS      float64 `json:"wall_s"`
 	IdleS      float64 `json:"idle_s"`
@@ -264,21 +265,21 @@ type limits struct {
 	MaxTokens  int64   `json:"max_tokens"`
 }
 
-// passed names the limit that the tally is beyond, "" for none.
-func (l limits) passed(t *tally, base baseline, p *prices) string {
-	u := t.used(base.Usage)
+// firstPassed returns the name of a limit that the tally exceeds, or "".
+func (l limits) firstPassed(t *tally, base baseline, p *prices) string {
+	u := t.usageSince(base.Usage)
 	switch {
 	case l.MaxTurns > 0 && t.turns > l.MaxTurns:
 		return "max_turns"
 	case l.MaxTokens > 0 && u.total() > l.MaxTokens:
 		return "max_tokens"
-	case l.MaxCostUSD > 0 && t.costs(base.CostUSD, u, p).USD > l.MaxCostUSD:
+	case l.MaxCostUSD > 0 && t.costSince(base.CostUSD, u, p).USD > l.MaxCostUSD:
 		return "max_cost_usd"
 	}
 	return ""
 }
 
-// soFar is what earlier invocations of the same call add up to: before a question was answered.
+// soFar is the sum of the earlier invocations of a call, before its questions were answered.
 type soFar struct {
 	Turns     int       `json:"turns"`
 	ToolCalls toolCalls `json:"tool_calls"`

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch returns a channel that gets a value when a file in dir was made or written, and a function that ends that. The
-// channel is nil when the system cannot tell.
-func watch(dir string) (changed <-chan struct{}, end func()) {
+// watchFolder returns a channel that receives a value after a file in dir was created or written (inotify), and a function that
+// stops it. The channel is nil if inotify is not available.
+func watchFolder(dir string) (changed <-chan struct{}, end func()) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, func() {}
@@ -21,7 +21,7 @@ func watch(dir string) (changed <-chan struct{}, end func()) {
 	c, done := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(done)
-		buf := make([]byte, 4096) // what happened does not matter
+		buf := make([]byte, 4096) // the content of the events is not needed
 		for {
 			if _, err := f.Read(buf); err != nil {
 				return

@@ -2,5 +2,5 @@
 
 package agent
 
-// watch knows of no way to be told here.
-func watch(string) (changed <-chan struct{}, end func()) { return nil, func() {} }
+// watchFolder returns no channel: there is no inotify here.
+func watchFolder(string) (changed <-chan struct{}, end func()) { return nil, func() {} }

@@ -202,7 +202,7 @@ func exits(raw json.RawMessage) ([]int, error) {
 func environment(given, allow []string, set map[string]string) ([]string, error) {
 	env := []string{"PATH=" + proc.Getenv(given, "PATH", proc.DefaultPath)}
 	for i, name := range allow {
-		if !isVariable(name) || strings.HasPrefix(name, "LATTICE_") {
+		if !proc.IsVariable(name) || strings.HasPrefix(name, "LATTICE_") {
 			return nil, skill.BadInput(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)
 		}
 	}
@@ -212,20 +212,12 @@ func environment(given, allow []string, set map[string]string) ([]string, error)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(set)) {
-		if !isVariable(name) || strings.ContainsRune(set[name], 0) {
+		if !proc.IsVariable(name) || strings.ContainsRune(set[name], 0) {
 			return nil, skill.BadInput("/env", "%q is not the name of a variable, or its value holds a NUL byte", name)
 		}
 		env = append(env, name+"="+set[name])
 	}
 	return env, nil
-}
-
-// isVariable accepts letters, digits and underscores, no digit first.
-func isVariable(name string) bool {
-	bad := strings.IndexFunc(name, func(c rune) bool {
-		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_')
-	})
-	return name != "" && bad < 0 && (name[0] < '0' || name[0] > '9')
 }
 
 // verdict turns the report into the outcome of the call.

@@ -34,3 +34,12 @@ func LookPath(name, path string) (string, error) {
 	}
 	return "", errors.New(name + " is not on PATH")
 }
+
+// IsVariable reports whether name consists of letters, digits and underscores and does not begin with a digit. It uses a
+// loop instead of a regular expression, which would be compiled at the start of every skill.
+func IsVariable(name string) bool {
+	bad := strings.IndexFunc(name, func(c rune) bool {
+		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_')
+	})
+	return name != "" && bad < 0 && (name[0] < '0' || name[0] > '9')
+}

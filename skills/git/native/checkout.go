@@ -16,10 +16,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"golang.org/x/sys/unix"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
-	"golang.org/x/sys/unix"
 )
 
 // checkout writes the files of a commit into an empty work tree, and the index. It judges every path first, and writes

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/system"
 	"github.com/spritekit/lattice/skills/proc"

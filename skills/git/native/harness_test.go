@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/git/system"

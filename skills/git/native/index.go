@@ -16,10 +16,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/format/index"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"golang.org/x/sys/unix"
+
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"golang.org/x/sys/unix"
 )
 
 // The modes of what is not a regular file.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/go-git/go-git/v5/plumbing/object"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 )
 

@@ -16,12 +16,13 @@ import (
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"golang.org/x/sys/unix"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/skills/ignore"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"golang.org/x/sys/unix"
 )
 
 // scan is one walk over the work tree, against the index. Every folder is opened relative to the one that holds it and

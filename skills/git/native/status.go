@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/go-git/go-git/v5/plumbing/filemode"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 )

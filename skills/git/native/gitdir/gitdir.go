@@ -15,6 +15,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/storage/filesystem"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/spritekit/fault"

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-git/go-git/v5/config"
 	"github.com/go-git/go-git/v5/plumbing"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 )
 

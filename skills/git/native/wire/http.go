@@ -19,10 +19,11 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+	"golang.org/x/net/http/httpproxy"
+
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
-	"golang.org/x/net/http/httpproxy"
 )
 
 // dial returns go-git's client for a remote over HTTP, and how it names the remote.

@@ -54,7 +54,7 @@ func TestHomesArePruned(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // again: nothing more
-		if err := pruneHomes(root, now); err != nil {
+		if err := pruneOldHomes(root, now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestHomesArePruned(t *testing.T) {
 	for i := range old {
 		write(homesDir+"/now"+home(i)+"/"+usedFile, "", now)
 	}
-	if err := pruneHomes(root, now); err != nil || !there(homesDir+"/now"+home(old-1)) {
+	if err := pruneOldHomes(root, now); err != nil || !there(homesDir+"/now"+home(old-1)) {
 		t.Errorf("a home in use went: %v", err)
 	}
 }

@@ -3,29 +3,31 @@ package agent
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 const (
-	// usedFile is in a home, written when a call begins to use it: its time says when that was.
+	// usedFile is a file in a home. A call writes it when it starts to use the home, so its time is that of the last use.
 	usedFile = ".spritekit-used"
 
-	keepHomes   = 32 // the last used ones
-	keepAsked   = 64 // homes of the last calls that wait, or waited, beside those
+	keepHomes   = 32 // the most recently used
+	keepAsked   = 64 // homes of the last calls that waited for an answer, in addition to those
 	maybeInUse  = 3 * time.Hour
-	pruneBeyond = keepHomes + 8 // looking through them costs, so it is not done for each one
+	pruneBeyond = keepHomes + 8 // listing them is slow, so it is not done for every call
 )
 
-// pruneHomes keeps what sessions leave within bounds: an agent's home is some hundred KiB, and a loop makes one for each
-// iteration. The oldest go, with the records of their sessions, but for those that a call may work in at this moment, as
-// none may take that long, and those that an answer may still come for.
-func pruneHomes(root *workspace.Root, now time.Time) error {
+// pruneOldHomes bounds the disk space of sessions: the home of an agent has some hundred KiB, and a loop makes one for each
+// iteration. It removes the oldest homes and the records of their sessions. It keeps homes that a running call may use, which
+// no call does for that long, and those of calls that may still be answered.
+func pruneOldHomes(root *workspace.Root, now time.Time) error {
 	entries, err := root.List(homesDir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) <= pruneBeyond {
 		return nil
@@ -40,7 +42,7 @@ func pruneHomes(root *workspace.Root, now time.Time) error {
 	var homes []home
 	for _, e := range entries {
 		info, err := root.Lstat(path.Join(homesDir, e.Name(), usedFile))
-		if err != nil { // of an older version
+		if err != nil { // left by an older version
 			info, err = e.Info()
 		}
 		if err == nil && e.IsDir() {
@@ -68,7 +70,7 @@ func pruneHomes(root *workspace.Root, now time.Time) error {
 	return pruneRecords(root, gone)
 }
 
-// askedHomes names the homes of the last calls that asked something.
+// askedHomes returns the homes of the last calls that waited for an answer.
 func askedHomes(root *workspace.Root) (map[string]bool, error) {
 	files, err := root.OwnFiles(waitingDir)
 	if err != nil {
@@ -84,7 +86,7 @@ func askedHomes(root *workspace.Root) (map[string]bool, error) {
 	return homes, nil
 }
 
-// pruneRecords removes the records of sessions whose homes are gone: who asks for one is told that it is not there.
+// pruneRecords removes the records of sessions whose homes are gone, so that resuming one fails with not_found.
 func pruneRecords(root *workspace.Root, gone []string) error {
 	files, err := root.OwnFiles(sessionsDir)
 	if err != nil {
@@ -102,4 +104,33 @@ func pruneRecords(root *workspace.Root, gone []string) error {
 		}
 	}
 	return nil
+}
+
+// scrubHome overwrites keys in the files that the agent left in its private home, such as its sessions, because checkpoints
+// keep them. The agent has ended. Copies elsewhere, and checkpoints that it took while it ran, are not changed.
+func (l *launch) scrubHome() {
+	if l.private == "" || !l.secrets.Any() {
+		return
+	}
+	if err := scrubFolder(l.call.Root, l.private, l.secrets); err != nil {
+		l.call.Warn("secret_not_scrubbed", fmt.Sprintf("a key may still be in the agent's files: %v", err))
+	}
+}
+
+// ScrubHomes overwrites values in the homes of all agents of a workspace, also of a running one. state is the folder of the
+// workspace's .lattice if that is elsewhere.
+func ScrubHomes(dir, state string, values []string) error {
+	s := redact.New(values...)
+	if !s.Any() {
+		return nil
+	}
+	root, err := workspace.OpenWithState(dir, state)
+	if err != nil {
+		return err
+	}
+	err = scrubFolder(root, homesDir, s)
+	if errors.Is(err, fs.ErrNotExist) { // no agent ran here, or it removed a file at the same time
+		err = nil
+	}
+	return errors.Join(err, root.Close())
 }

@@ -1,4 +1,4 @@
-package agent
+package adapter
 
 import (
 	"encoding/json"
@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/skills/proc"
 )
 
-// variables are the values of {names} in an adapter. A text that is one variable and nothing else takes its value as it
-// is, in a configuration file also a list, an object or a number; a member whose only variable is not set is left out.
-type variables map[string]any
+// Variables are the values of {names} in an adapter. In a configuration file, a text that consists of one variable becomes
+// the value itself, which may be a list, an object or a number; a member with a single unset variable is left out.
+type Variables map[string]any
 
-// variableNames lists what adapters may name, besides {env:NAME}.
+// variableNames lists the variables that adapters may use, besides {env:NAME}.
 //
 //	agent       name of the adapter          session      id to resume or fork from
 //	new_session a fresh UUID                 session_mode new, resume or fork
@@ -29,7 +31,7 @@ func variableNames() []string {
 
 func isVariableName(name string) bool {
 	env, ok := strings.CutPrefix(name, "env:")
-	return ok && isVariable(env) || slices.Contains(variableNames(), name)
+	return ok && proc.IsVariable(env) || slices.Contains(variableNames(), name)
 }
 
 func unknownVariables(s string) []string {
@@ -43,7 +45,7 @@ func unknownVariables(s string) []string {
 	return unknown
 }
 
-// eachVariable replaces {name} by what value returns. Braces that hold no name stay.
+// eachVariable replaces each {name} with value(name). Braces around other text stay.
 func eachVariable(s string, value func(name string) string) string {
 	var b strings.Builder
 	for {
@@ -70,7 +72,7 @@ func eachVariable(s string, value func(name string) string) string {
 }
 
 // isSet reports whether a variable has a value other than an empty one.
-func (v variables) isSet(name string) bool {
+func (v Variables) isSet(name string) bool {
 	switch value := v[name].(type) {
 	case nil:
 		return false
@@ -86,7 +88,7 @@ func (v variables) isSet(name string) bool {
 	return true
 }
 
-func (v variables) text(name string) string {
+func (v Variables) textOf(name string) string {
 	switch value := v[name].(type) {
 	case nil:
 		return ""
@@ -100,18 +102,19 @@ func (v variables) text(name string) string {
 	return fmt.Sprint(v[name])
 }
 
-func (v variables) expand(s string) string { return eachVariable(s, v.text) }
+// Expand replaces the variables in s with their values.
+func (v Variables) Expand(s string) string { return eachVariable(s, v.textOf) }
 
-// argv is the command line without the program.
-func (v variables) argv(parts []part) []string {
+// Argv returns the command line without the program.
+func (v Variables) Argv(parts []Part) []string {
 	var argv []string
 	for _, p := range parts {
 		name, value, compared := strings.Cut(p.If, "=")
-		if compared && v.text(name) != value || !compared && p.If != "" && !v.isSet(name) {
+		if compared && v.textOf(name) != value || !compared && p.If != "" && !v.isSet(name) {
 			continue
 		}
 		for _, word := range p.Args {
-			argv = append(argv, v.expand(word))
+			argv = append(argv, v.Expand(word))
 		}
 		if list, ok := v[p.List].([]string); ok && p.List != "" {
 			argv = append(argv, list...)
@@ -120,8 +123,8 @@ func (v variables) argv(parts []part) []string {
 	return argv
 }
 
-// value expands a JSON value; false when it is a variable that is not set.
-func (v variables) value(x any) (any, bool) {
+// Value expands a JSON value. It returns false if x is a variable that is not set.
+func (v Variables) Value(x any) (any, bool) {
 	switch x := x.(type) {
 	case string:
 		if name, ok := strings.CutPrefix(x, "{"); ok {
@@ -129,11 +132,11 @@ func (v variables) value(x any) (any, bool) {
 				return v[name], v.isSet(name)
 			}
 		}
-		return v.expand(x), true
+		return v.Expand(x), true
 	case []any:
 		list := []any{}
 		for _, item := range x {
-			if value, ok := v.value(item); ok {
+			if value, ok := v.Value(item); ok {
 				list = append(list, value)
 			}
 		}
@@ -141,8 +144,8 @@ func (v variables) value(x any) (any, bool) {
 	case map[string]any:
 		object := map[string]any{}
 		for key, item := range x {
-			if value, ok := v.value(item); ok {
-				object[v.expand(key)] = value
+			if value, ok := v.Value(item); ok {
+				object[v.Expand(key)] = value
 			}
 		}
 		return object, true
@@ -150,15 +153,15 @@ func (v variables) value(x any) (any, bool) {
 	return x, true
 }
 
-// render writes a configuration file. more is merged into it.
-func (v variables) render(f configFile, more map[string]any) ([]byte, error) {
+// Render returns the content of a configuration file with more merged into it.
+func (v Variables) Render(f ConfigFile, more map[string]any) ([]byte, error) {
 	var content map[string]any
 	if err := json.Unmarshal(f.Content, &content); err != nil {
 		return nil, fmt.Errorf("render %s: %w", f.Path, err)
 	}
-	expanded, _ := v.value(content)
+	expanded, _ := v.Value(content)
 	object := expanded.(map[string]any)
-	merge(object, more)
+	mergeInto(object, more)
 	if f.Format == "toml" {
 		raw, err := json.Marshal(object) // one form of lists and objects, whatever they came from
 		if err != nil {
@@ -179,11 +182,11 @@ func (v variables) render(f configFile, more map[string]any) ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-func merge(into, more map[string]any) {
+func mergeInto(into, more map[string]any) {
 	for key, value := range more {
 		below, ok := into[key].(map[string]any)
 		if members, isObject := value.(map[string]any); ok && isObject {
-			merge(below, members)
+			mergeInto(below, members)
 			continue
 		}
 		into[key] = value
@@ -216,7 +219,7 @@ func tomlKey(key string) string {
 	return key
 }
 
-// tomlString quotes as JSON does, whose escapes TOML knows, but for DEL.
+// tomlString quotes as JSON does: TOML knows the same escapes, and must escape DEL as well.
 func tomlString(s string) string {
 	raw, err := json.Marshal(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil {

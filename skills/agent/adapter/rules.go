@@ -1,4 +1,4 @@
-package agent
+package adapter
 
 import (
 	"encoding/json"
@@ -11,48 +11,48 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Kinds of what an agent says, in our words.
+// Kinds of events, with their fields.
 const (
-	kindStart      = "start"       // session, model, version, mcp (list of {name,status})
-	kindText       = "text"        // text, delta
-	kindToolCall   = "tool_call"   // id, name, input
-	kindToolResult = "tool_result" // id, failed
-	kindRetry      = "retry"       // attempt, status, message
-	kindTurn       = "turn"        // id: the same one again is no new turn
-	kindUsage      = "usage"       // id, input, cached, output, reasoning, cost: of one answer
-	kindError      = "error"       // message: not the end
-	kindEnd        = "end"         // the verdict, and totals
+	KindStart      = "start"       // session, model, version, mcp (list of {name,status})
+	KindText       = "text"        // text, delta
+	KindToolCall   = "tool_call"   // id, name, input
+	KindToolResult = "tool_result" // id, failed
+	KindRetry      = "retry"       // attempt, status, message
+	KindTurn       = "turn"        // id: a second event with the same one is not counted
+	KindUsage      = "usage"       // id, input, cached, output, reasoning, cost: of one answer
+	KindError      = "error"       // message: the agent continues
+	KindEnd        = "end"         // the verdict, and totals
 )
 
 // kindFields lists the fields of each kind.
 func kindFields(kind string) []string {
 	usage := []string{"input", "cached", "output", "reasoning", "cost"}
 	switch kind {
-	case kindStart:
+	case KindStart:
 		return []string{"session", "model", "version", "mcp"}
-	case kindText:
+	case KindText:
 		return []string{"text", "delta"}
-	case kindToolCall:
+	case KindToolCall:
 		return []string{"id", "name", "input"}
-	case kindToolResult:
+	case KindToolResult:
 		return []string{"id", "failed"}
-	case kindRetry:
+	case KindRetry:
 		return []string{"attempt", "status", "message"}
-	case kindTurn:
+	case KindTurn:
 		return []string{"id"}
-	case kindUsage:
+	case KindUsage:
 		return append(usage, "id")
-	case kindError:
+	case KindError:
 		return []string{"message"}
-	case kindEnd:
+	case KindEnd:
 		return append(usage, "session", "failed", "reason", "status", "text", "structured", "turns", "denials", "errors", "message", "tools")
 	}
 	return nil
 }
 
-// rule turns one thing that an agent prints into one of our kinds. A path names a member, as in message.usage.0.name;
-// with a slash in front it starts at the root, else at the element of Each; a.b+a.c is a sum. All rules that match a line are applied.
-type rule struct {
+// Rule turns a JSON value that an agent prints into an event. A path names a member, as in message.usage.0.name; with a
+// leading slash it starts at the root, else at the element of Each; a.b+a.c is a sum. All rules that match a value apply.
+type Rule struct {
 	When  map[string]any    `json:"when,omitempty"`  // paths from the root and their values; a list offers several, null means absent
 	Each  string            `json:"each,omitempty"`  // a list: the rule is applied to each element
 	Where map[string]any    `json:"where,omitempty"` // as When, from the element
@@ -61,36 +61,37 @@ type rule struct {
 	Set   map[string]any    `json:"set,omitempty"`  // our field: value
 }
 
-func (r rule) check() []protocol.Problem {
+// check returns the problems of a rule.
+func (r Rule) check() []protocol.Problem {
 	known := kindFields(r.Is)
 	if known == nil {
-		return []protocol.Problem{{Pointer: "/is", Message: fmt.Sprintf("%q is no kind of event", r.Is)}}
+		return []protocol.Problem{{Pointer: "/is", Message: fmt.Sprintf("%q is not a kind of event", r.Is)}}
 	}
 	var problems []protocol.Problem
 	for _, field := range slices.Sorted(maps.Keys(r.Take)) {
 		if !slices.Contains(known, field) {
-			problems = append(problems, protocol.Problem{Pointer: "/take/" + field, Message: "is no field of " + r.Is})
+			problems = append(problems, protocol.Problem{Pointer: "/take/" + field, Message: "is not a field of " + r.Is})
 		}
 	}
 	for _, field := range slices.Sorted(maps.Keys(r.Set)) {
 		if !slices.Contains(known, field) {
-			problems = append(problems, protocol.Problem{Pointer: "/set/" + field, Message: "is no field of " + r.Is})
+			problems = append(problems, protocol.Problem{Pointer: "/set/" + field, Message: "is not a field of " + r.Is})
 		}
 	}
 	return problems
 }
 
-// said is what an agent said, in our words.
-type said struct {
-	kind   string
-	fields map[string]any
+// Event is something that an agent reported, such as a call of a tool, independent of the agent.
+type Event struct {
+	Kind   string
+	Fields map[string]any
 }
 
-// apply returns what the rules make of one JSON value.
-func apply(rules []rule, root any) []said {
-	var all []said
+// Apply returns the events that the rules make of a JSON value.
+func Apply(rules []Rule, root any) []Event {
+	var all []Event
 	for _, r := range rules {
-		if !matches(r.When, root, root) {
+		if !matchesAll(r.When, root, root) {
 			continue
 		}
 		items := []any{root}
@@ -98,17 +99,17 @@ func apply(rules []rule, root any) []said {
 			items, _ = lookup(r.Each, root, root).([]any)
 		}
 		for _, item := range items {
-			if !matches(r.Where, root, item) {
+			if !matchesAll(r.Where, root, item) {
 				continue
 			}
-			s := said{r.Is, map[string]any{}}
+			s := Event{r.Is, map[string]any{}}
 			for field, path := range r.Take {
-				if value := take(path, root, item); value != nil {
-					s.fields[field] = value
+				if value := takeValue(path, root, item); value != nil {
+					s.Fields[field] = value
 				}
 			}
 			for field, value := range r.Set {
-				s.fields[field] = value
+				s.Fields[field] = value
 			}
 			all = append(all, s)
 		}
@@ -116,22 +117,23 @@ func apply(rules []rule, root any) []said {
 	return all
 }
 
-func matches(conditions map[string]any, root, item any) bool {
+// matchesAll reports whether the values at all paths are as demanded.
+func matchesAll(conditions map[string]any, root, item any) bool {
 	for path, want := range conditions {
 		got := lookup(path, root, item)
 		if options, ok := want.([]any); ok {
-			if !slices.ContainsFunc(options, func(o any) bool { return same(o, got) }) {
+			if !slices.ContainsFunc(options, func(o any) bool { return equalScalars(o, got) }) {
 				return false
 			}
-		} else if !same(want, got) {
+		} else if !equalScalars(want, got) {
 			return false
 		}
 	}
 	return true
 }
 
-// same compares values of JSON that are no lists and no objects.
-func same(a, b any) bool {
+// equalScalars compares two JSON values; lists and objects are never equal.
+func equalScalars(a, b any) bool {
 	switch a.(type) {
 	case nil, bool, string, float64:
 		switch b.(type) {
@@ -142,8 +144,8 @@ func same(a, b any) bool {
 	return false
 }
 
-// take is lookup of a path, or the sum of several: a.b+a.c.
-func take(path string, root, item any) any {
+// takeValue returns the value at a path, or the sum of those at several paths (a.b+a.c).
+func takeValue(path string, root, item any) any {
 	terms := strings.Split(path, "+")
 	if len(terms) == 1 {
 		return lookup(path, root, item)
@@ -160,6 +162,7 @@ func take(path string, root, item any) any {
 	return sum
 }
 
+// lookup returns the value at a path, nil if it is absent.
 func lookup(path string, root, item any) any {
 	at := item
 	if rest, ok := strings.CutPrefix(path, "/"); ok {
@@ -182,8 +185,9 @@ func lookup(path string, root, item any) any {
 	return at
 }
 
-func (s said) text(field string) string {
-	switch value := s.fields[field].(type) {
+// Text returns a field as text; a field that is not a string is encoded as JSON.
+func (s Event) Text(field string) string {
+	switch value := s.Fields[field].(type) {
 	case nil:
 		return ""
 	case string:
@@ -197,19 +201,21 @@ func (s said) text(field string) string {
 	}
 }
 
-func (s said) number(field string) float64 {
-	n, _ := s.fields[field].(float64)
+// Number returns a field, 0 if it is not a number.
+func (s Event) Number(field string) float64 {
+	n, _ := s.Fields[field].(float64)
 	return n
 }
 
-func (s said) list(field string) []any {
-	list, _ := s.fields[field].([]any)
+// List returns a field, nil if it is not a list.
+func (s Event) List(field string) []any {
+	list, _ := s.Fields[field].([]any)
 	return list
 }
 
-// truth is false for nothing, false, 0 and "".
-func (s said) truth(field string) bool {
-	switch value := s.fields[field].(type) {
+// Truth returns false if a field is absent, false, 0 or "".
+func (s Event) Truth(field string) bool {
+	switch value := s.Fields[field].(type) {
 	case bool:
 		return value
 	case float64:
@@ -217,5 +223,5 @@ func (s said) truth(field string) bool {
 	case string:
 		return value != ""
 	}
-	return s.fields[field] != nil
+	return s.Fields[field] != nil
 }

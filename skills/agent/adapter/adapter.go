@@ -1,4 +1,8 @@
-package agent
+// Package adapter describes coding agents as data: how one is started, which files it reads, and how its output is
+// understood. Begin with [Adapter] and [Find]. [Check] judges an adapter that a user wrote; rules.go turns a line of output
+// into an [Event], and variables.go expands {variables} in command lines and configuration files. Nothing here starts a
+// program.
+package adapter
 
 import (
 	"bytes"
@@ -13,62 +17,63 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// adapter is all that there is to know about one agent. The built-in ones lie in adapters/, and users put theirs into
-// /skills/agents/NAME.json, beside the spritekit binary, or hand one over as the input "adapter". Texts may hold
-// {variables}; spritekit check, which takes the file of an adapter, lists them where one is not known.
-type adapter struct {
+// Adapter describes one agent. The built-in adapters are in adapters/. Users put theirs into /skills/agents/NAME.json, next to
+// the spritekit binary, or pass one as the input "adapter". Texts may contain {variables}; spritekit check takes the file of
+// an adapter and lists the variables if a text names an unknown one.
+type Adapter struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 
 	Programs []string          `json:"programs,omitempty"` // the first one on PATH is run; none: the input "command" is
-	Argv     []part            `json:"argv,omitempty"`
+	Argv     []Part            `json:"argv,omitempty"`
 	Prompt   string            `json:"prompt,omitempty"` // stdin (default), file: its name is {prompt_file}
 	Home     string            `json:"home,omitempty"`   // private (default): one per session; inherit: the sprite's
 	Env      map[string]string `json:"env,omitempty"`
-	EnvAllow []string          `json:"env_allow,omitempty"` // variables of ours that the agent sees when they are set
+	EnvAllow []string          `json:"env_allow,omitempty"` // our variables that the agent gets if they are set
 	Secrets  []string          `json:"secrets,omitempty"`   // the same, and their values are redacted everywhere
-	Files    []configFile      `json:"files,omitempty"`     // written before the agent starts
+	Files    []ConfigFile      `json:"files,omitempty"`     // written before the agent starts
 	Modes    []string          `json:"modes,omitempty"`     // of input permissions.mode that argv or files tell apart
 	MCP      map[string]any    `json:"mcp,omitempty"`       // one server's entry; all are the variable mcp_servers
 
 	Instructions []string        `json:"instructions,omitempty"` // files that the agent reads by itself
 	Skills       []string        `json:"skills,omitempty"`       // folders in which it looks for Agent Skills
-	Packs        map[string]pack `json:"packs,omitempty"`
+	Packs        map[string]Pack `json:"packs,omitempty"`
 
 	Output     string            `json:"output,omitempty"` // events: a line of JSON each (default); document: one JSON value; text
-	Events     []rule            `json:"events,omitempty"`
-	Limits     map[string]string `json:"limits,omitempty"`     // the agent's word for an end at one of our limits
-	Causes     []cause           `json:"causes,omitempty"`     // what texts of errors mean
+	Events     []Rule            `json:"events,omitempty"`
+	Limits     map[string]string `json:"limits,omitempty"`     // by the reason that the agent gives: which of our limits it reached
+	Causes     []Cause           `json:"causes,omitempty"`     // meanings of error texts
 	Cumulative []string          `json:"cumulative,omitempty"` // usage, cost: reported for the session, not for the invocation
 	Structured string            `json:"structured,omitempty"` // native: argv has {output_schema}; text: it is the final text; else asked for in the prompt
 	Resumes    bool              `json:"resumes,omitempty"`    // argv knows the modes resume and fork
-	LingerS    float64           `json:"linger_s,omitempty"`   // how long it may live on after its last word; default 10
+	LingerS    float64           `json:"linger_s,omitempty"`   // seconds in which it must exit after its last event; default 10
 }
 
-// part of a command line: a word; or words that are there when a variable is set or has a value; or all of a list.
-type part struct {
+// Part is a part of a command line: a word, or words that are used if a variable is set or has a value, or all of a list.
+type Part struct {
 	If   string   `json:"if,omitempty"` // NAME or NAME=VALUE
 	Args []string `json:"args,omitempty"`
 	List string   `json:"list,omitempty"`
 }
 
-func (p *part) UnmarshalJSON(raw []byte) error {
+func (p *Part) UnmarshalJSON(raw []byte) error {
 	var word string
 	if json.Unmarshal(raw, &word) == nil {
-		*p = part{Args: []string{word}}
+		*p = Part{Args: []string{word}}
 		return nil
 	}
-	type plain part
-	return strictly(raw, (*plain)(p))
+	type plain Part
+	return decodeStrictly(raw, (*plain)(p))
 }
 
-// configFile is a file in the session's home that is written before the agent starts.
-type configFile struct {
+// ConfigFile is a file in the session's home that is written before the agent starts.
+type ConfigFile struct {
 	Path    string          `json:"path"`
 	Format  string          `json:"format,omitempty"` // json (default), toml
 	Content json.RawMessage `json:"content"`
@@ -76,15 +81,15 @@ type configFile struct {
 	Main bool `json:"main,omitempty"`
 }
 
-// cause says what a text in an error means: auth, rate_limit, unavailable or no_session.
-type cause struct {
+// Cause maps texts of an error to a meaning: auth, rate_limit, unavailable or no_session.
+type Cause struct {
 	Contains []string `json:"contains"`
 	Is       string   `json:"is"`
 }
 
-// pack is a set of prompts that a package installs.
-type pack struct {
-	Package string   `json:"package"` // its folder's name
+// Pack is a set of prompts that a package installs.
+type Pack struct {
+	Package string   `json:"package"` // name of its folder
 	Argv    []string `json:"argv"`    // {pack} is where it was found
 }
 
@@ -93,62 +98,54 @@ var builtin embed.FS
 
 const maxAdapter = 256 << 10
 
-// findAdapter looks an agent up: inline, among ours, in dir.
-func findAdapter(in input, dir string) (adapter, error) {
-	name := in.Agent
-	if name == "" {
-		name = agentCommand
-	}
-	if len(in.Adapter) > 0 && string(in.Adapter) != "null" {
-		return parseAdapter(in.Adapter, "", inInput)
+// Find returns the adapter of an agent: the inline one unless it is absent, else the built-in one, else NAME.json in dir.
+func Find(name string, inline json.RawMessage, dir string) (Adapter, error) {
+	if len(inline) > 0 && string(inline) != "null" {
+		return parseStrictly(inline, "", inInput)
 	}
 	if name != path.Base(name) || strings.HasPrefix(name, ".") {
-		return adapter{}, skill.BadInput("/agent", "%.100q is no name of an agent", name)
+		return Adapter{}, skill.BadInput("/agent", "%.100q is not the name of an agent", name)
 	}
 	if raw, err := builtin.ReadFile("adapters/" + name + ".json"); err == nil {
-		return parseAdapter(raw, name, "the built-in adapter "+name)
+		return parseStrictly(raw, name, "the built-in adapter "+name)
 	}
 	file := filepath.Join(dir, name+".json")
 	info, err := os.Lstat(file)
 	if err == nil && info.Mode().IsRegular() && info.Size() <= maxAdapter {
 		raw, err := os.ReadFile(file)
 		if err != nil {
-			return adapter{}, fmt.Errorf("read an adapter: %w", err)
+			return Adapter{}, fmt.Errorf("read an adapter: %w", err)
 		}
-		return parseAdapter(raw, name, file)
+		return parseStrictly(raw, name, file)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && dir != "" {
-		return adapter{}, fmt.Errorf("read an adapter: %w", err)
+		return Adapter{}, fmt.Errorf("read an adapter: %w", err)
+	}
+	if !filepath.IsAbs(file) {
+		file = "/skills/agents/NAME.json"
 	}
 	known, _ := builtin.ReadDir("adapters")
 	var names []string
 	for _, e := range known {
 		names = append(names, strings.TrimSuffix(e.Name(), ".json"))
 	}
-	return adapter{}, fault.Unsupported("unsupported", "there is no agent %q", name).
-		WithHint("known are %s; describe another one in %s", strings.Join(names, ", "), cmpOr(file, "/skills/agents/NAME.json"))
+	return Adapter{}, fault.Unsupported("unsupported", "there is no agent %q", name).
+		WithHint("known are %s; describe another one in %s", strings.Join(names, ", "), file)
 }
 
-func cmpOr(a, b string) string {
-	if strings.HasPrefix(a, "/") {
-		return a
-	}
-	return b
-}
-
-// inInput is where an adapter lies that the input brings.
+// inInput is the pointer of an inline adapter in the input.
 const inInput = "/adapter"
 
-// parseAdapter reads an adapter strictly. where names it in what is wrong.
-func parseAdapter(raw []byte, name, where string) (adapter, error) {
+// parseStrictly reads an adapter; see [Check]. An error calls it where.
+func parseStrictly(raw []byte, name, where string) (Adapter, error) {
 	a, problems := readAdapter(raw, name)
 	if len(problems) > 0 {
-		return a, badAdapter(where, problems)
+		return a, newProblemsError(where, problems)
 	}
 	return a, nil
 }
 
-func badAdapter(where string, problems []protocol.Problem) error {
+func newProblemsError(where string, problems []protocol.Problem) error {
 	var all []string
 	for _, p := range problems {
 		all = append(all, strings.TrimSpace(p.Pointer+" "+p.Message))
@@ -162,7 +159,7 @@ func badAdapter(where string, problems []protocol.Problem) error {
 		WithDetails(map[string]any{"problems": problems})
 }
 
-func strictly(raw []byte, v any) error {
+func decodeStrictly(raw []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
@@ -174,8 +171,8 @@ func strictly(raw []byte, v any) error {
 	return nil
 }
 
-// check returns all that is wrong with an adapter.
-func (a adapter) check() []protocol.Problem {
+// check returns the problems of an adapter whose members have the right types.
+func (a Adapter) check() []protocol.Problem {
 	var problems []protocol.Problem
 	wrong := func(pointer, format string, args ...any) {
 		problems = append(problems, protocol.Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
@@ -187,7 +184,7 @@ func (a adapter) check() []protocol.Problem {
 	}
 	text := func(pointer, s string) {
 		for _, name := range unknownVariables(s) {
-			wrong(pointer, "names {%s}, which is no variable; there are %s and env:NAME", name, strings.Join(variableNames(), ", "))
+			wrong(pointer, "names {%s}, an unknown variable; known are %s and env:NAME", name, strings.Join(variableNames(), ", "))
 		}
 	}
 	if a.Name == "" || strings.ContainsFunc(a.Name, func(r rune) bool {
@@ -205,25 +202,25 @@ func (a adapter) check() []protocol.Problem {
 	for i, p := range a.Argv {
 		at := fmt.Sprintf("/argv/%d", i)
 		if name, _, _ := strings.Cut(p.If, "="); p.If != "" && !isVariableName(name) {
-			wrong(at+"/if", "names %q, which is no variable", name)
+			wrong(at+"/if", "names %q, an unknown variable", name)
 		}
 		if p.List != "" && !isVariableName(p.List) {
-			wrong(at+"/list", "names %q, which is no variable", p.List)
+			wrong(at+"/list", "names %q, an unknown variable", p.List)
 		}
 		for _, word := range p.Args {
 			if text(at, word); strings.Contains(word, "{prompt}") {
-				wrong(at, "puts the prompt on the command line, where all can read it and long ones do not fit")
+				wrong(at, "puts the prompt on the command line, where every process can read it and a long one does not fit")
 			}
 		}
 	}
 	for name, value := range a.Env {
-		if !isVariable(name) || strings.HasPrefix(name, "LATTICE_") {
-			wrong("/env/"+name, "is no variable that an adapter may set")
+		if !proc.IsVariable(name) || strings.HasPrefix(name, "LATTICE_") {
+			wrong("/env/"+name, "is not a variable that an adapter may set")
 		}
 		text("/env/"+name, value)
 	}
 	for i, name := range slices.Concat(a.EnvAllow, a.Secrets) {
-		if !isVariable(name) || strings.HasPrefix(name, "LATTICE_") {
+		if !proc.IsVariable(name) || strings.HasPrefix(name, "LATTICE_") {
 			wrong(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)
 		}
 	}
@@ -235,7 +232,7 @@ func (a adapter) check() []protocol.Problem {
 		oneOf(at+"/format", f.Format, "json", "toml")
 		var content map[string]any
 		if json.Unmarshal(f.Content, &content) != nil {
-			wrong(at+"/content", "is no object")
+			wrong(at+"/content", "is not an object")
 		}
 	}
 	for i, p := range slices.Concat(a.Instructions, a.Skills) {
@@ -248,11 +245,11 @@ func (a adapter) check() []protocol.Problem {
 			wrong(fmt.Sprintf("/events/%d", i)+p.Pointer, "%s", p.Message)
 		}
 	}
-	if a.Output != "text" && len(a.Programs) > 0 && !slices.ContainsFunc(a.Events, func(r rule) bool { return r.Is == kindEnd }) {
-		wrong("/events", "has no rule for the end, by which the verdict is found; output text judges by the exit code alone")
+	if a.Output != "text" && len(a.Programs) > 0 && !slices.ContainsFunc(a.Events, func(r Rule) bool { return r.Is == KindEnd }) {
+		wrong("/events", "has no rule for the end, which decides the verdict; with output text the exit code alone decides")
 	}
 	for i, c := range a.Causes {
-		oneOf(fmt.Sprintf("/causes/%d/is", i), c.Is, causeAuth, causeRate, causeUnavailable, causeNoSession)
+		oneOf(fmt.Sprintf("/causes/%d/is", i), c.Is, CauseAuth, CauseRate, CauseUnavailable, CauseNoSession)
 	}
 	for i, c := range a.Cumulative {
 		oneOf(fmt.Sprintf("/cumulative/%d", i), c, "usage", "cost")
@@ -260,10 +257,21 @@ func (a adapter) check() []protocol.Problem {
 	return problems
 }
 
-// The meanings of errors.
+// The meanings of an error; see [Cause].
 const (
-	causeAuth        = "auth"
-	causeRate        = "rate_limit"
-	causeUnavailable = "unavailable"
-	causeNoSession   = "no_session"
+	CauseAuth        = "auth"
+	CauseRate        = "rate_limit"
+	CauseUnavailable = "unavailable"
+	CauseNoSession   = "no_session"
 )
+
+// Uses reports whether the adapter names a variable.
+func (a Adapter) Uses(name string) bool {
+	raw, err := json.Marshal(a)
+	return err == nil && strings.Contains(string(raw), "{"+name+"}")
+}
+
+// HasMain reports whether one of the files takes the input "config".
+func (a Adapter) HasMain() bool {
+	return slices.ContainsFunc(a.Files, func(f ConfigFile) bool { return f.Main })
+}
