@@ -44,22 +44,22 @@ type data struct {
 
 // askUser does the work of ask.user.
 func askUser(ctx context.Context, c *skill.Call, in input) (*data, error) {
-	if err := in.check(); err != nil {
+	if err := in.validate(); err != nil {
 		return nil, err
 	}
 	if c.Resume == nil {
-		return nil, in.ask(ctx, c, in.Question)
+		return nil, in.askPerson(ctx, c, in.Question)
 	}
 	var answers map[string]json.RawMessage
 	if err := json.Unmarshal(c.Resume.Inputs, &answers); err != nil {
 		return nil, skill.BadInput("", "the answers are not an object: %v", err)
 	}
-	if err := in.declined(answers); err != nil {
+	if err := in.checkDeclined(answers); err != nil {
 		return nil, err
 	}
 	for name := range in.Expected {
 		if _, ok := answers[name]; !ok && !(name == answerName && in.Default != "") {
-			return nil, in.ask(ctx, c, in.Question+" ("+name+" was not answered)")
+			return nil, in.askPerson(ctx, c, in.Question+" ("+name+" was not answered)")
 		}
 	}
 	maps.DeleteFunc(answers, func(name string, _ json.RawMessage) bool { _, ok := in.Expected[name]; return !ok })
@@ -76,7 +76,7 @@ func askUser(ctx context.Context, c *skill.Call, in input) (*data, error) {
 		d.Answer = in.Default
 	}
 	if len(in.Choices) > 0 && !slices.Contains(in.Choices, d.Answer) {
-		return nil, in.ask(ctx, c, fmt.Sprintf("%s (%.200q is none of the choices)", in.Question, d.Answer))
+		return nil, in.askPerson(ctx, c, fmt.Sprintf("%s (%.200q is none of the choices)", in.Question, d.Answer))
 	}
 	var err error
 	if answers[answerName], err = json.Marshal(d.Answer); err != nil {
@@ -85,8 +85,8 @@ func askUser(ctx context.Context, c *skill.Call, in input) (*data, error) {
 	return &d, nil
 }
 
-// check judges the question; a question that declares no inputs expects one answer.
-func (in *input) check() error {
+// validate judges the question; a question that declares no inputs expects one answer.
+func (in *input) validate() error {
 	if err := propose.Text("/question", in.Question, maxQuestion); err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (in *input) check() error {
 	return nil
 }
 
-// ask says what the question is, for whoever shows it, and waits. WAITING has one text; it holds the choices as well.
-func (in *input) ask(ctx context.Context, c *skill.Call, question string) error {
+// askPerson says what the question is, for whoever shows it, and waits. WAITING has one text; it holds the choices as well.
+func (in *input) askPerson(ctx context.Context, c *skill.Call, question string) error {
 	metadata := map[string]any{}
 	reason := question
 	if len(in.Choices) > 0 {
@@ -143,8 +143,8 @@ func (in *input) ask(ctx context.Context, c *skill.Call, question string) error 
 	return c.Suspend(ctx, reason, in.Expected, nil)
 }
 
-// declined tells a person's plain no from an answer. A question may itself expect an input of that name.
-func (in *input) declined(answers map[string]json.RawMessage) error {
+// checkDeclined tells a person's plain no from an answer. A question may itself expect an input of that name.
+func (in *input) checkDeclined(answers map[string]json.RawMessage) error {
 	if _, asked := in.Expected["approved"]; asked || string(answers["approved"]) != "false" {
 		return nil
 	}

@@ -20,7 +20,7 @@ const (
 
 // Skills lists the family.
 func Skills() []skill.Skill {
-	return []skill.Skill{{Name: "credential.fetch", Run: skill.Typed(fetch)}}
+	return []skill.Skill{{Name: "credential.fetch", Run: skill.Typed(fetchCredential)}}
 }
 
 type data struct {
@@ -29,8 +29,8 @@ type data struct {
 	ExpiresAt string `json:"expires_at,omitempty"`
 }
 
-func fetch(ctx context.Context, c *skill.Call, p protocol.FetchCredential) (*data, error) {
-	if err := check(p); err != nil {
+func fetchCredential(ctx context.Context, c *skill.Call, p protocol.FetchCredential) (*data, error) {
+	if err := validateInput(p); err != nil {
 		return nil, err
 	}
 	if c.Resume == nil {
@@ -51,7 +51,7 @@ func fetch(ctx context.Context, c *skill.Call, p protocol.FetchCredential) (*dat
 	return &data{Name: p.Name, Lease: lease.Lease, ExpiresAt: lease.ExpiresAt}, nil
 }
 
-func check(p protocol.FetchCredential) error {
+func validateInput(p protocol.FetchCredential) error {
 	if err := propose.Name("/name", p.Name); err != nil {
 		return err
 	}

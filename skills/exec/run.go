@@ -38,7 +38,7 @@ const (
 // Skills lists the family. Its processes are started by r.
 func Skills(r *proc.Reaper) []skill.Skill {
 	return []skill.Skill{{Name: "exec.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (*report, error) {
-		return run(ctx, c, in, r)
+		return runProgram(ctx, c, in, r)
 	})}}
 }
 
@@ -77,8 +77,8 @@ type job struct {
 	pattern  *regexp.Regexp // nil for none
 }
 
-func run(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*report, error) {
-	j, err := prepare(c, in)
+func runProgram(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*report, error) {
+	j, err := newJob(c, in)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func run(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*re
 		searched.Limit = maxSearched
 		j.spec.Stdout = io.MultiWriter(stdout, &searched)
 	}
-	stop := beat(c, path.Base(j.spec.Argv[0]), log)
+	stop := reportProgress(c, path.Base(j.spec.Argv[0]), log)
 	ended, err := reaper.Run(limited, j.spec)
 	stop()
 	if err != nil {
@@ -110,7 +110,7 @@ func run(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*re
 		c.Warn("pattern_not_everywhere", fmt.Sprintf("expect_stdout was looked for in the first %d bytes of stdout only", maxSearched))
 	}
 	r := report{
-		ExitCode: ended.Code, Stdout: stdout.text(file.Path), Stderr: stderr.text(file.Path), Truncated: stdout.cut() || stderr.cut(),
+		ExitCode: ended.Code, Stdout: stdout.joinEnds(file.Path), Stderr: stderr.joinEnds(file.Path), Truncated: stdout.isCut() || stderr.isCut(),
 		DurationMS: ended.Duration.Milliseconds(), Matched: j.pattern == nil || j.pattern.Match(searched.Bytes()), LogPath: file.Path,
 	}
 	if ended.Signal != 0 {
@@ -119,10 +119,10 @@ func run(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*re
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return j.verdict(r, errors.Is(context.Cause(limited), errTimeLimit))
+	return j.judgeReport(r, errors.Is(context.Cause(limited), errTimeLimit))
 }
 
-func prepare(c *skill.Call, in input) (j job, err error) {
+func newJob(c *skill.Call, in input) (j job, err error) {
 	j.spec = proc.Spec{Stdin: in.Stdin, Tree: true, Grace: stopGrace}
 	if len(in.Stdin) > maxStdin {
 		return j, skill.BadInput("/stdin", "has %d bytes, at most %d are allowed", len(in.Stdin), maxStdin)
@@ -139,7 +139,7 @@ func prepare(c *skill.Call, in input) (j job, err error) {
 	if j.shown < 0 || j.shown > maxShown {
 		return j, skill.BadInput("/max_output_bytes", "is not between 0 and %d", maxShown)
 	}
-	if j.expected, err = exits(in.ExpectExit); err != nil {
+	if j.expected, err = parseExits(in.ExpectExit); err != nil {
 		return j, err
 	}
 	if in.ExpectStdout != "" {
@@ -150,15 +150,15 @@ func prepare(c *skill.Call, in input) (j job, err error) {
 	if j.spec.Dir, err = proc.WorkDir(c, in.Cwd); err != nil {
 		return j, err
 	}
-	if j.spec.Env, err = environment(c.Env, in.EnvAllow, in.Env); err != nil {
+	if j.spec.Env, err = buildEnv(c.Env, in.EnvAllow, in.Env); err != nil {
 		return j, err
 	}
-	j.spec.Argv, err = argv(in, j.spec.Env)
+	j.spec.Argv, err = buildArgv(in, j.spec.Env)
 	return j, err
 }
 
-// argv takes a program with its arguments, or a line for the shell; one of both.
-func argv(in input, env []string) ([]string, error) {
+// buildArgv takes a program with its arguments, or a line for the shell; one of both.
+func buildArgv(in input, env []string) ([]string, error) {
 	switch {
 	case (len(in.Argv) > 0) == (in.Command != ""):
 		return nil, skill.BadInput("/argv", "or command is required, and not both")
@@ -178,8 +178,8 @@ func argv(in input, env []string) ([]string, error) {
 	return proc.Resolve(in.Argv, env)
 }
 
-// exits reads the exit codes that count as success: one, or several; 0 when none is given.
-func exits(raw json.RawMessage) ([]int, error) {
+// parseExits reads the exit codes that count as success: one, or several; 0 when none is given.
+func parseExits(raw json.RawMessage) ([]int, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return []int{0}, nil
 	}
@@ -198,8 +198,8 @@ func exits(raw json.RawMessage) ([]int, error) {
 	return several, nil
 }
 
-// environment is all that the program sees: where programs are, what the caller allowed to pass, and what it set.
-func environment(given, allow []string, set map[string]string) ([]string, error) {
+// buildEnv is all that the program sees: where programs are, what the caller allowed to pass, and what it set.
+func buildEnv(given, allow []string, set map[string]string) ([]string, error) {
 	env := []string{"PATH=" + proc.Getenv(given, "PATH", proc.DefaultPath)}
 	for i, name := range allow {
 		if !proc.IsVariable(name) || strings.HasPrefix(name, "LATTICE_") {
@@ -220,8 +220,8 @@ func environment(given, allow []string, set map[string]string) ([]string, error)
 	return env, nil
 }
 
-// verdict turns the report into the outcome of the call.
-func (j job) verdict(r report, late bool) (*report, error) {
+// judgeReport turns the report into the outcome of the call.
+func (j job) judgeReport(r report, late bool) (*report, error) {
 	hint := "what it printed is in " + r.LogPath
 	switch {
 	case late && (r.Signal != "" || !slices.Contains(j.expected, r.ExitCode)):
@@ -257,12 +257,12 @@ func (c *capture) Write(p []byte) (int, error) {
 	return c.log.Write(p)
 }
 
-func (c *capture) cut() bool { return c.head.Omitted() > 0 }
+func (c *capture) isCut() bool { return c.head.Omitted() > 0 }
 
-// text is the stream, or its two ends with a mark between them.
-func (c *capture) text(log string) string {
+// joinEnds is the stream, or its two ends with a mark between them.
+func (c *capture) joinEnds(log string) string {
 	text := c.head.Bytes()
-	if c.cut() {
+	if c.isCut() {
 		half := len(text) - len(c.tail.Bytes())
 		mark := fmt.Sprintf("\n… %d bytes are left out here; all of them are in %s …\n", c.head.Omitted(), log)
 		text = slices.Concat(text[:half], []byte(mark), c.tail.Bytes())
@@ -270,9 +270,9 @@ func (c *capture) text(log string) string {
 	return strings.ToValidUTF8(string(text), "\uFFFD")
 }
 
-// beat tells every few seconds that the program still runs, and how much it has printed, until stop is called. What it
+// reportProgress tells every few seconds that the program still runs, and how much it has printed, until stop is called. What it
 // printed is untrusted, and is not repeated.
-func beat(c *skill.Call, name string, log *shared) (stop func()) {
+func reportProgress(c *skill.Call, name string, log *shared) (stop func()) {
 	ticker, done, ended := time.NewTicker(beatEvery), make(chan struct{}), make(chan struct{})
 	began := time.Now()
 	go func() {
@@ -287,7 +287,7 @@ func beat(c *skill.Call, name string, log *shared) (stop func()) {
 				return
 			case <-ticker.C:
 				seconds := int(time.Since(began).Seconds())
-				c.Progress(fmt.Sprintf("%s runs for %d s, %d bytes of output", name, seconds, log.written()), map[string]any{"seconds": seconds})
+				c.Progress(fmt.Sprintf("%s runs for %d s, %d bytes of output", name, seconds, log.countWritten()), map[string]any{"seconds": seconds})
 			}
 		}
 	}()
@@ -301,7 +301,7 @@ type shared struct {
 	total int64 // bytes written
 }
 
-func (s *shared) written() int64 {
+func (s *shared) countWritten() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.total

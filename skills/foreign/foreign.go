@@ -33,7 +33,7 @@ func Call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	if env.CallID == "" {
 		env.CallID = skill.NewCallID(time.Now())
 	}
-	line, exit, err := call(ctx, r, m, argv, env, streams)
+	line, exit, err := runCall(ctx, r, m, argv, env, streams)
 	if err != nil {
 		e := skill.Fault(err)
 		if line, err = skill.FailureLine(e, m.Name, env.CallID); err != nil {
@@ -50,7 +50,7 @@ func Call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	return exit
 }
 
-func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string, env skill.Env, streams skill.IO) (line []byte, exit int, err error) {
+func runCall(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string, env skill.Env, streams skill.IO) (line []byte, exit int, err error) {
 	input, err := skill.Admit(m, env, streams.Stdin)
 	if err != nil {
 		return nil, 0, err
@@ -71,9 +71,9 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	}
 	out := &output{streams: streams}
 	lines := proc.Lines{Max: protocol.MaxLine}
-	lines.Each = func(text string) { out.line(text, lines.Cut) }
+	lines.Each = func(text string) { out.handleLine(text, lines.Cut) }
 	ended, err := r.Run(ctx, proc.Spec{
-		Argv: argv, Dir: root.Dir(), Env: environment(m, env), Stdin: string(input),
+		Argv: argv, Dir: root.Dir(), Env: buildEnv(m, env), Stdin: string(input),
 		Stdout: &lines, Stderr: streams.Stderr, Tree: true, Grace: stopGrace,
 	})
 	lines.Flush()
@@ -87,7 +87,7 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 	}
 	result, said := protocol.DecodeResult([]byte(out.last))
 	if !said || result.Skill != m.Name {
-		out.print(out.last)
+		out.printLine(out.last)
 		if ctx.Err() != nil {
 			return nil, 0, context.Cause(ctx)
 		}
@@ -103,15 +103,15 @@ func call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string,
 		return nil, 0, fault.Failed(protocol.CodeNoResult, "%s ended with exit code %d and no result line", m.Name, ended.Code).
 			WithHint("the last line of its stdout must be the result; lattice skill test finds what else is amiss")
 	}
-	if !agrees(result, ended.Code) {
+	if !matchesExit(result, ended.Code) {
 		return nil, 0, fault.Failed("exit_mismatch", "%s said ok:%t and ended with exit code %d", m.Name, result.OK, ended.Code)
 	}
 	line, err = skill.Fit(root, &result, []byte(out.last), env.MaxResult)
 	return line, ended.Code, err
 }
 
-// environment is what a process of the skill sees: what every child does, and who it is.
-func environment(m manifests.Skill, env skill.Env) []string {
+// buildEnv is what a process of the skill sees: what every child does, and who it is.
+func buildEnv(m manifests.Skill, env skill.Env) []string {
 	var granted []string
 	for _, p := range m.AllPermissions() {
 		if env.Grants.Allows(p) {
@@ -125,8 +125,8 @@ func environment(m manifests.Skill, env skill.Env) []string {
 	return list
 }
 
-// agrees reports whether a result and an exit code say the same.
-func agrees(r protocol.Result, exit int) bool {
+// matchesExit reports whether a result and an exit code say the same.
+func matchesExit(r protocol.Result, exit int) bool {
 	switch {
 	case r.Waiting != nil:
 		return exit == protocol.ExitWaiting
@@ -144,9 +144,9 @@ type output struct {
 	err     error  // the first that Stdout gave
 }
 
-func (o *output) line(text string, cut bool) {
+func (o *output) handleLine(text string, cut bool) {
 	if !strings.HasPrefix(text, protocol.Prefix) {
-		o.print(o.last)
+		o.printLine(o.last)
 		o.last, o.long = text, cut
 		return
 	}
@@ -155,8 +155,8 @@ func (o *output) line(text string, cut bool) {
 	}
 }
 
-// print shows a line that is neither event nor result to people.
-func (o *output) print(text string) {
+// printLine shows a line that is neither event nor result to people.
+func (o *output) printLine(text string) {
 	if text != "" {
 		fmt.Fprintln(o.streams.Stderr, strings.ToValidUTF8(text, "\uFFFD"))
 	}

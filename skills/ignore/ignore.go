@@ -44,8 +44,8 @@ func New(files ...[]byte) *Rules {
 // With adds the pattern file of a folder, "" or "." for the root, otherwise a clean slash-separated path relative to
 // it; it decides over the files of r. r itself stays as it is.
 func (r *Rules) With(dir string, data []byte) *Rules {
-	l := compile(data)
-	if l.empty() {
+	l := compileFile(data)
+	if l.isEmpty() {
 		return r
 	}
 	base := ""
@@ -64,7 +64,7 @@ func (r *Rules) Match(name string, isDir bool) bool {
 		if !strings.HasPrefix(name, r.base) {
 			continue
 		}
-		if ignored, decided := r.list.match(name[len(r.base):], baseName, isDir); decided {
+		if ignored, decided := r.list.matchPath(name[len(r.base):], baseName, isDir); decided {
 			return ignored
 		}
 	}
@@ -95,17 +95,17 @@ func (t *Tree) Ignored(name string, isDir bool) bool {
 	if name == "." || name == "" {
 		return false
 	}
-	parent := t.folder(path.Dir(name))
+	parent := t.rulesOf(path.Dir(name))
 	return parent.ignored || parent.rules.Match(name, isDir)
 }
 
-func (t *Tree) folder(dir string) folder {
+func (t *Tree) rulesOf(dir string) folder {
 	if f, ok := t.folders[dir]; ok {
 		return f
 	}
 	f := folder{rules: t.outer}
 	if dir != "." {
-		outer := t.folder(path.Dir(dir))
+		outer := t.rulesOf(path.Dir(dir))
 		f = folder{rules: outer.rules, ignored: outer.ignored || outer.rules.Match(dir, true)}
 	}
 	if !f.ignored { // git reads nothing in a folder that it ignores
@@ -115,8 +115,8 @@ func (t *Tree) folder(dir string) folder {
 	return f
 }
 
-// compile reads the lines of a pattern file.
-func compile(data []byte) *list {
+// compileFile reads the lines of a pattern file.
+func compileFile(data []byte) *list {
 	l := new(list)
 	data = bytes.TrimPrefix(data, []byte("\uFEFF"))
 	for len(data) > 0 {
@@ -129,7 +129,7 @@ func compile(data []byte) *list {
 		if i := bytes.IndexByte(line, 0); i >= 0 {
 			line = line[:i]
 		}
-		l.add(trimSpaces(string(line)))
+		l.addPattern(trimSpaces(string(line)))
 	}
 	return l
 }

@@ -23,12 +23,12 @@ type pattern struct {
 	suffix  bool // "*literal"
 }
 
-func (l *list) empty() bool { return len(l.patterns) == 0 }
+func (l *list) isEmpty() bool { return len(l.patterns) == 0 }
 
 // special are the bytes that make a pattern more than a literal.
 const special = "*?[\\"
 
-func (l *list) add(text string) {
+func (l *list) addPattern(text string) {
 	var p pattern
 	text, p.negated = strings.CutPrefix(text, "!")
 	text, p.dirOnly = strings.CutSuffix(text, "/")
@@ -46,15 +46,15 @@ func (l *list) add(text string) {
 	l.patterns = append(l.patterns, p)
 	switch {
 	case p.name && p.literal == len(text):
-		put(&l.names, text, at, p.dirOnly)
+		setLast(&l.names, text, at, p.dirOnly)
 	case p.suffix && strings.LastIndexByte(text, '.') == 1:
-		put(&l.suffixes, text[2:], at, p.dirOnly)
+		setLast(&l.suffixes, text[2:], at, p.dirOnly)
 	default:
 		l.others = append(l.others, at)
 	}
 }
 
-func put(m *map[string]last, key string, at int, dirOnly bool) {
+func setLast(m *map[string]last, key string, at int, dirOnly bool) {
 	if *m == nil {
 		*m = map[string]last{}
 	}
@@ -70,8 +70,8 @@ func put(m *map[string]last, key string, at int, dirOnly bool) {
 	(*m)[key] = now
 }
 
-// best is the larger of at and the number under key.
-func best(at int, m map[string]last, key string, isDir bool) int {
+// laterOf is the larger of at and the number under key.
+func laterOf(at int, m map[string]last, key string, isDir bool) int {
 	found, ok := m[key]
 	if !ok {
 		return at
@@ -82,16 +82,16 @@ func best(at int, m map[string]last, key string, isDir bool) int {
 	return max(at, found.any)
 }
 
-// match judges a path below the folder of the list, name being its last element.
-func (l *list) match(path, name string, isDir bool) (ignored, decided bool) {
-	at := best(-1, l.names, name, isDir)
+// matchPath judges a path below the folder of the list, name being its last element.
+func (l *list) matchPath(path, name string, isDir bool) (ignored, decided bool) {
+	at := laterOf(-1, l.names, name, isDir)
 	if len(l.suffixes) > 0 {
 		if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
-			at = best(at, l.suffixes, name[dot+1:], isDir)
+			at = laterOf(at, l.suffixes, name[dot+1:], isDir)
 		}
 	}
 	for i := len(l.others) - 1; i >= 0 && l.others[i] > at; i-- {
-		if l.patterns[l.others[i]].match(path, name, isDir) {
+		if l.patterns[l.others[i]].matchPath(path, name, isDir) {
 			at = l.others[i]
 		}
 	}
@@ -101,17 +101,17 @@ func (l *list) match(path, name string, isDir bool) (ignored, decided bool) {
 	return !l.patterns[at].negated, true
 }
 
-func (p *pattern) match(path, name string, isDir bool) bool {
+func (p *pattern) matchPath(path, name string, isDir bool) bool {
 	switch {
 	case p.dirOnly && !isDir:
 		return false
 	case p.suffix:
 		return strings.HasSuffix(name, p.text[1:])
 	case p.name:
-		return strings.HasPrefix(name, p.text[:p.literal]) && wildmatch(p.text[p.literal:], name[p.literal:], false) == matched
+		return strings.HasPrefix(name, p.text[:p.literal]) && matchWildcards(p.text[p.literal:], name[p.literal:], false) == matched
 	case !strings.HasPrefix(path, p.text[:p.literal]):
 		return false
 	}
 	// git takes the literal beginning away first, so that in a**/b the stars stand at the beginning of what is left.
-	return wildmatch(p.text[p.literal:], path[p.literal:], true) == matched
+	return matchWildcards(p.text[p.literal:], path[p.literal:], true) == matched
 }

@@ -12,10 +12,10 @@ const (
 	exhausted          // nor anywhere further on: the text is too short
 )
 
-// wildmatch is git's matcher of that name: * ? [...] and backslash as in the shell. With pathname a * or ? matches no
+// matchWildcards is git's matcher of that name: * ? [...] and backslash as in the shell. With pathname a * or ? matches no
 // slash, and ** as a whole element matches any number of elements. The outcomes besides matched keep the stars from
 // trying in vain, so that the time is at most that of each star trying each place once.
-func wildmatch(p, text string, pathname bool) outcome {
+func matchWildcards(p, text string, pathname bool) outcome {
 	for i, t := 0, 0; ; i, t = i+1, t+1 {
 		if i == len(p) {
 			if t < len(text) {
@@ -36,9 +36,9 @@ func wildmatch(p, text string, pathname bool) outcome {
 				return mismatched
 			}
 		case '*':
-			return star(p, i, text[t:], pathname)
+			return matchStar(p, i, text[t:], pathname)
 		case '[':
-			next, in, ok := class(p, i+1, text[t])
+			next, in, ok := matchClass(p, i+1, text[t])
 			if !ok {
 				return exhausted
 			}
@@ -54,8 +54,8 @@ func wildmatch(p, text string, pathname bool) outcome {
 	}
 }
 
-// star matches p[i:], which begins with a star.
-func star(p string, i int, text string, pathname bool) outcome {
+// matchStar matches p[i:], which begins with a star.
+func matchStar(p string, i int, text string, pathname bool) outcome {
 	first := i
 	for i < len(p) && p[i] == '*' {
 		i++
@@ -65,7 +65,7 @@ func star(p string, i int, text string, pathname bool) outcome {
 	if pathname && i-first > 1 && (first == 0 || p[first-1] == '/') &&
 		(rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`)) {
 		if rest != "" && rest[0] == '/' { // no element at all
-			if o := wildmatch(rest[1:], text, pathname); o == matched || o == exhausted {
+			if o := matchWildcards(rest[1:], text, pathname); o == matched || o == exhausted {
 				return o
 			}
 		}
@@ -81,7 +81,7 @@ func star(p string, i int, text string, pathname bool) outcome {
 		if end < 0 {
 			return exhausted
 		}
-		return wildmatch(rest[1:], text[end+1:], pathname)
+		return matchWildcards(rest[1:], text[end+1:], pathname)
 	}
 	literal := !strings.Contains(special, rest[:1])
 	for ; text != ""; text = text[1:] {
@@ -98,7 +98,7 @@ func star(p string, i int, text string, pathname bool) outcome {
 			}
 			text = text[skip:]
 		}
-		switch o := wildmatch(rest, text, pathname); {
+		switch o := matchWildcards(rest, text, pathname); {
 		case o == matched || o == exhausted:
 			return o
 		case o == pastSlash && !slashes:
@@ -111,9 +111,9 @@ func star(p string, i int, text string, pathname bool) outcome {
 	return exhausted
 }
 
-// class judges whether c is in the set whose opening bracket stands before p[i], and returns where it closes. ok is
+// matchClass judges whether c is in the set whose opening bracket stands before p[i], and returns where it closes. ok is
 // false for a set without end or with an unknown [:name:].
-func class(p string, i int, c byte) (end int, in, ok bool) {
+func matchClass(p string, i int, c byte) (end int, in, ok bool) {
 	negated := i < len(p) && (p[i] == '!' || p[i] == '^')
 	if negated {
 		i++
@@ -139,7 +139,7 @@ func class(p string, i int, c byte) (end int, in, ok bool) {
 				return 0, false, false
 			}
 			if name := p[i+2 : i+2+length]; strings.HasSuffix(name, ":") {
-				member, known := named(name[:length-1], c)
+				member, known := inNamedClass(name[:length-1], c)
 				if !known {
 					return 0, false, false
 				}
@@ -159,8 +159,8 @@ func class(p string, i int, c byte) (end int, in, ok bool) {
 	}
 }
 
-// named judges the POSIX classes. Like git it knows ASCII only, and four characters as space.
-func named(name string, c byte) (in, known bool) {
+// inNamedClass judges the POSIX classes. Like git it knows ASCII only, and four characters as space.
+func inNamedClass(name string, c byte) (in, known bool) {
 	lower, upper, digit := 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9'
 	space := c == ' ' || c == '\t' || c == '\n' || c == '\r'
 	print := 0x20 <= c && c <= 0x7e

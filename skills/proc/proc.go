@@ -86,17 +86,17 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	in, err := newInput(spec.Stdin)
 	if err != nil {
 		out.closeWriters()
-		out.wait(0)
+		out.waitCopied(0)
 		return Exit{}, fmt.Errorf("start %s: %w", spec.Argv[0], err)
 	}
 	cmd.Stdin = in.read
 	began := time.Now()
-	err = r.start(cmd, spec.Tree)
+	err = r.startProcess(cmd, spec.Tree)
 	out.closeWriters()
 	in.read.Close()
 	if err != nil {
-		in.end()
-		out.wait(0)
+		in.stopFeeding()
+		out.waitCopied(0)
 		return Exit{}, fmt.Errorf("start %s: %w", spec.Argv[0], err)
 	}
 	waited := make(chan error, 1)
@@ -105,13 +105,13 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	select {
 	case err = <-waited:
 	case <-ctx.Done():
-		err = r.stop(cmd.Process.Pid, spec, waited, killed)
+		err = r.stopProcess(cmd.Process.Pid, spec, waited, killed)
 	}
 	exit := Exit{Duration: time.Since(began)}
-	r.finish(cmd.Process.Pid, spec.Tree, killed)
+	r.killRest(cmd.Process.Pid, spec.Tree, killed)
 	exit.Leftover = len(killed)
-	in.end()
-	copyErr := out.wait(drainWait)
+	in.stopFeeding()
+	copyErr := out.waitCopied(drainWait)
 	if failed := (*exec.ExitError)(nil); err != nil && !errors.As(err, &failed) {
 		return exit, fmt.Errorf("wait for %s: %w", spec.Argv[0], err)
 	}
@@ -125,7 +125,7 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	return exit, nil
 }
 
-func (r *Reaper) start(cmd *exec.Cmd, tree bool) error {
+func (r *Reaper) startProcess(cmd *exec.Cmd, tree bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.children == nil {
@@ -150,8 +150,8 @@ func (r *Reaper) start(cmd *exec.Cmd, tree bool) error {
 	return nil
 }
 
-// stop asks, insists, kills, and adds to killed whom it killed below pid; it returns what Wait said.
-func (r *Reaper) stop(pid int, spec Spec, waited <-chan error, killed map[int]bool) error {
+// stopProcess asks, insists, kills, and adds to killed whom it killed below pid; it returns what Wait said.
+func (r *Reaper) stopProcess(pid int, spec Spec, waited <-chan error, killed map[int]bool) error {
 	if spec.Grace > 0 {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 			// ESRCH: the group is gone already, Wait is about to tell.
@@ -172,8 +172,8 @@ func (r *Reaper) stop(pid int, spec Spec, waited <-chan error, killed map[int]bo
 	return <-waited
 }
 
-// finish ends what the program left behind and adds it to killed.
-func (r *Reaper) finish(pid int, tree bool, killed map[int]bool) {
+// killRest ends what the program left behind and adds it to killed.
+func (r *Reaper) killRest(pid int, tree bool, killed map[int]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.children, pid)
@@ -184,7 +184,7 @@ func (r *Reaper) finish(pid int, tree bool, killed map[int]bool) {
 	r.trees--
 	// With another tree still running nobody can tell whose the orphans are; the last one sweeps them.
 	if r.trees == 0 {
-		r.sweep(killed)
+		r.killOrphans(killed)
 	}
 }
 
@@ -199,22 +199,22 @@ type output struct {
 func newOutput(stdout, stderr io.Writer) (*output, error) {
 	o := &output{done: make(chan error, 2)}
 	var err error
-	if o.stdout, err = o.pipe(stdout); err != nil {
+	if o.stdout, err = o.newPipe(stdout); err != nil {
 		return nil, err
 	}
 	if stderr == stdout {
 		o.stderr = o.stdout
 		return o, nil
 	}
-	if o.stderr, err = o.pipe(stderr); err != nil {
+	if o.stderr, err = o.newPipe(stderr); err != nil {
 		o.closeWriters()
-		o.wait(0)
+		o.waitCopied(0)
 		return nil, err
 	}
 	return o, nil
 }
 
-func (o *output) pipe(to io.Writer) (*os.File, error) {
+func (o *output) newPipe(to io.Writer) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -243,8 +243,8 @@ func (o *output) closeWriters() {
 	}
 }
 
-// wait waits for both copies to reach the end, at most as long as given after the call.
-func (o *output) wait(limit time.Duration) error {
+// waitCopied waits for both copies to reach the end, at most as long as given after the call.
+func (o *output) waitCopied(limit time.Duration) error {
 	for _, r := range o.readers {
 		if err := r.SetReadDeadline(time.Now().Add(limit)); err != nil {
 			r.Close()
@@ -281,8 +281,8 @@ func newInput(text string) (*input, error) {
 	return in, nil
 }
 
-// end stops feeding; the program is dead.
-func (in *input) end() {
+// stopFeeding stops feeding; the program is dead.
+func (in *input) stopFeeding() {
 	_ = in.write.SetWriteDeadline(time.Now()) // closed already when everything was written
 	<-in.done
 }

@@ -17,8 +17,8 @@ func adoptOrphans() error {
 	return os.NewSyscallError("prctl(PR_SET_CHILD_SUBREAPER)", unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 }
 
-// parents maps each process that /proc shows to its parent; empty without /proc.
-func parents() map[int]int {
+// listParents maps each process that /proc shows to its parent; empty without /proc.
+func listParents() map[int]int {
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		return nil
@@ -47,7 +47,7 @@ func parents() map[int]int {
 
 func childrenOf(pid int) []int {
 	var children []int
-	for child, parent := range parents() {
+	for child, parent := range listParents() {
 		if parent == pid {
 			children = append(children, child)
 		}
@@ -55,8 +55,8 @@ func childrenOf(pid int) []int {
 	return children
 }
 
-// below returns the descendants of the roots, roots excluded.
-func below(tree map[int]int, roots map[int]bool) []int {
+// listDescendants returns the descendants of the roots, roots excluded.
+func listDescendants(tree map[int]int, roots map[int]bool) []int {
 	var found []int
 	for pid := range tree {
 		for p, hops := tree[pid], 0; p > 1 && hops < len(tree); p, hops = tree[p], hops+1 {
@@ -72,18 +72,18 @@ func below(tree map[int]int, roots map[int]bool) []int {
 // killTree kills all present descendants of pid and adds them to killed: pid may reap them before a sweep sees them.
 // What they leave comes to us and is swept.
 func (r *Reaper) killTree(pid int, killed map[int]bool) {
-	for _, p := range below(parents(), map[int]bool{pid: true}) {
+	for _, p := range listDescendants(listParents(), map[int]bool{pid: true}) {
 		_ = syscall.Kill(p, syscall.SIGKILL)
 		killed[p] = true
 	}
 }
 
-// sweep kills every orphan that came to us, with its descendants, and reaps them, until none is left; it adds them to
+// killOrphans kills every orphan that came to us, with its descendants, and reaps them, until none is left; it adds them to
 // killed. r.mu is held, so no child can be between fork and registration.
-func (r *Reaper) sweep(killed map[int]bool) {
+func (r *Reaper) killOrphans(killed map[int]bool) {
 	self := os.Getpid()
 	for {
-		tree := parents()
+		tree := listParents()
 		orphans := map[int]bool{}
 		for pid, parent := range tree {
 			if parent == self && !r.children[pid] && !r.prior[pid] {
@@ -94,7 +94,7 @@ func (r *Reaper) sweep(killed map[int]bool) {
 			return
 		}
 		// Stop before killing: what is stopped cannot fork while the others are looked up.
-		all := below(tree, orphans)
+		all := listDescendants(tree, orphans)
 		for pid := range orphans {
 			all = append(all, pid)
 		}
@@ -105,7 +105,7 @@ func (r *Reaper) sweep(killed map[int]bool) {
 		}
 		for pid := range orphans {
 			killed[pid] = true
-			if !reap(pid) {
+			if !killAndWait(pid) {
 				r.prior[pid] = true // no permission to kill, or not ours to wait for: never look at it again
 			}
 		}
@@ -113,8 +113,8 @@ func (r *Reaper) sweep(killed map[int]bool) {
 	}
 }
 
-// reap waits for a killed child. It reports false when it could not be killed.
-func reap(pid int) bool {
+// killAndWait waits for a killed child. It reports false when it could not be killed.
+func killAndWait(pid int) bool {
 	if err := syscall.Kill(pid, syscall.SIGKILL); errors.Is(err, syscall.EPERM) {
 		return false
 	}

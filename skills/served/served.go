@@ -44,7 +44,7 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 			ctx, cancel = context.WithTimeoutCause(ctx, time.Duration(limit*float64(time.Second)), late)
 			defer cancel()
 		}
-		env, err := environment(c)
+		env, err := buildEnv(c)
 		if err != nil {
 			return skill.Result{}, err
 		}
@@ -53,7 +53,7 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 			return skill.Result{}, err
 		}
 		p := &program{call: c}
-		p.lines = proc.Lines{Max: protocol.MaxLine, Each: p.line}
+		p.lines = proc.Lines{Max: protocol.MaxLine, Each: p.handleLine}
 		stderr := &tee{to: c.Stderr, tail: proc.Tail{Limit: maxTail}}
 		exit, err := r.Run(ctx, proc.Spec{
 			Argv: resolved, Dir: c.Root.Dir(), Env: env, Stdin: string(c.Input), Stdout: &p.lines, Stderr: stderr, Tree: true, Grace: stopGrace,
@@ -68,14 +68,14 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 		if p.err != nil {
 			return skill.Result{}, p.err
 		}
-		return p.conclude(ctx, exit, stderr.tail.Bytes())
+		return p.makeResult(ctx, exit, stderr.tail.Bytes())
 	}
 }
 
-// environment is what a child of the call sees, and the inputs by name: text as it is, anything else as JSON. What no
+// buildEnv is what a child of the call sees, and the inputs by name: text as it is, anything else as JSON. What no
 // variable can hold is left to stdin, which has everything. A program that continues after WAITING finds the answers in
 // ANSWERS, a JSON object.
-func environment(c *skill.Call) ([]string, error) {
+func buildEnv(c *skill.Call) ([]string, error) {
 	var inputs map[string]json.RawMessage
 	if err := json.Unmarshal(c.Input, &inputs); err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
@@ -109,11 +109,11 @@ type program struct {
 	err   error // the first event that could not be written
 }
 
-func (p *program) line(text string) {
+func (p *program) handleLine(text string) {
 	body, ok := strings.CutPrefix(text, protocol.Prefix)
 	if !ok {
-		p.print(p.last)
-		p.early = p.early || object(p.last) != nil
+		p.printLine(p.last)
+		p.early = p.early || parseObject(p.last) != nil
 		p.last, p.long = text, p.lines.Cut
 		return
 	}
@@ -125,49 +125,49 @@ func (p *program) line(text string) {
 		p.call.Warn("events_not_shown", fmt.Sprintf("the program emitted more than %d events; the rest is only in %s", maxEvents, protocol.OutboxFile))
 	case p.shown > maxEvents:
 	case e.EventID != "": // recorded by spritekit emit, or by a skill that the program called
-		p.keep(p.call.Relay(e))
+		p.keepError(p.call.Relay(e))
 	default:
-		p.emit(e)
+		p.emitEvent(e)
 	}
 	p.shown++
 }
 
-// emit stamps and records an event that the program printed itself, if it is one that asks for nothing.
-func (p *program) emit(e protocol.Event) {
+// emitEvent stamps and records an event that the program printed itself, if it is one that asks for nothing.
+func (p *program) emitEvent(e protocol.Event) {
 	payload, err := e.Open()
 	if err != nil {
-		p.keep(err)
+		p.keepError(err)
 		return
 	}
 	switch payload := payload.(type) {
 	case protocol.Info, protocol.Artifact:
-		p.keep(p.call.Emit(payload))
+		p.keepError(p.call.Emit(payload))
 	default:
 		p.call.Warn("event_refused", fmt.Sprintf("the program printed %s; of events without an id only INFO and ARTIFACT count", payload.EventType()))
 	}
 }
 
-func (p *program) keep(err error) {
+func (p *program) keepError(err error) {
 	if p.err == nil {
 		p.err = err
 	}
 }
 
-// print shows a line that is no event to people.
-func (p *program) print(text string) {
+// printLine shows a line that is no event to people.
+func (p *program) printLine(text string) {
 	if text != "" {
 		fmt.Fprintln(p.call.Stderr, strings.ToValidUTF8(text, "\uFFFD"))
 	}
 }
 
-// conclude makes a result of the last line and the exit code. The line is an object of data, or a whole result as every
+// makeResult makes a result of the last line and the exit code. The line is an object of data, or a whole result as every
 // skill prints it.
-func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (skill.Result, error) {
+func (p *program) makeResult(ctx context.Context, exit proc.Exit, stderr []byte) (skill.Result, error) {
 	result, whole := protocol.DecodeResult([]byte(p.last))
 	if !whole {
-		result.Data = object(p.last)
+		result.Data = parseObject(p.last)
 		if result.Data == nil {
-			p.print(p.last)
+			p.printLine(p.last)
 		}
 	}
 	none := !whole && result.Data == nil
@@ -180,12 +180,12 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 	case exit.Signal != 0:
 		return skill.Result{}, fault.Failed("killed", "the program was ended by %v", exit.Signal)
 	case exit.Code != protocol.ExitOK:
-		return skill.Result{}, failure(exit.Code, result, stderr)
+		return skill.Result{}, newFailure(exit.Code, result, stderr)
 	case whole && !result.OK || result.Waiting != nil:
 		return skill.Result{}, fault.Failed("bad_result", "the program exited with 0 and its result says otherwise").
 			WithHint("exit with the code of the result: 75 to wait, 1 to 9 for a failure")
 	case none:
-		if err := p.missing(); err != nil {
+		if err := p.checkNoResult(); err != nil {
 			return skill.Result{}, err
 		}
 	}
@@ -203,15 +203,15 @@ func (p *program) conclude(ctx context.Context, exit proc.Exit, stderr []byte) (
 		return skill.Result{}, fault.Failed("bad_output", "the result is not what skill.json promises: %s", strings.Join(lines, "; ")).
 			WithHint("print the outputs as one JSON object on the last line of stdout").WithDetails(map[string]any{"problems": problems})
 	}
-	if extra := unnamed(p.call.Manifest.Outputs, data); len(extra) > 0 {
+	if extra := listUnnamed(p.call.Manifest.Outputs, data); len(extra) > 0 {
 		p.call.Warn("undeclared_output", fmt.Sprintf("skill.json names no output %s: flows cannot use it", strings.Join(extra, ", ")))
 	}
 	return skill.Result{Data: data}, nil
 }
 
-// missing judges a program that exited with 0 and whose last line is not a result. That is a fault where the line was too
+// checkNoResult judges a program that exited with 0 and whose last line is not a result. That is a fault where the line was too
 // long or the manifest promises data, and a warning otherwise; a skill that promises no data needs no result line.
-func (p *program) missing() error {
+func (p *program) checkNoResult() error {
 	const hint = "print the outputs as one JSON object on the last line of stdout; what is for people goes to stderr"
 	if p.long {
 		return fault.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
@@ -233,8 +233,8 @@ func (p *program) missing() error {
 	return nil
 }
 
-// unnamed lists the members of a result that its manifest does not name; a manifest without outputs names whatever comes.
-func unnamed(outputs []manifests.Field, data map[string]json.RawMessage) (extra []string) {
+// listUnnamed lists the members of a result that its manifest does not name; a manifest without outputs names whatever comes.
+func listUnnamed(outputs []manifests.Field, data map[string]json.RawMessage) (extra []string) {
 	if outputs == nil {
 		return nil
 	}
@@ -246,8 +246,8 @@ func unnamed(outputs []manifests.Field, data map[string]json.RawMessage) (extra 
 	return extra
 }
 
-// object returns the line when it is a JSON object, nil otherwise.
-func object(line string) json.RawMessage {
+// parseObject returns the line when it is a JSON object, nil otherwise.
+func parseObject(line string) json.RawMessage {
 	raw := json.RawMessage(bytes.TrimSpace([]byte(line)))
 	if !bytes.HasPrefix(raw, []byte("{")) || !json.Valid(raw) {
 		return nil
@@ -255,8 +255,8 @@ func object(line string) json.RawMessage {
 	return raw
 }
 
-// code names the exit codes of the table for programs that say no more.
-func code(exit int) string {
+// codeOf names the exit codes of the table for programs that say no more.
+func codeOf(exit int) string {
 	switch exit {
 	case protocol.ExitBadInput:
 		return "bad_input"
@@ -280,10 +280,10 @@ func code(exit int) string {
 	return "failed"
 }
 
-// failure is the error of a program that did not exit with 0: as its result says, else by its exit code and the last
+// newFailure is the error of a program that did not exit with 0: as its result says, else by its exit code and the last
 // line that it wrote to stderr.
-func failure(exit int, result protocol.Result, stderr []byte) error {
-	e := fault.New(exit, code(exit), "%s", lastLine(stderr))
+func newFailure(exit int, result protocol.Result, stderr []byte) error {
+	e := fault.New(exit, codeOf(exit), "%s", lastLine(stderr))
 	if e.Code == "failed" {
 		e.Exit = protocol.ExitFailed
 	}

@@ -8,12 +8,12 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-func bats() runner {
+func newBats() runner {
 	return runner{
 		name: "bats",
 		detect: func(f *folder) string {
 			for _, dir := range batsFolders() {
-				if found := f.match(dir, "*.bats"); len(found) > 0 {
+				if found := f.globIn(dir, "*.bats"); len(found) > 0 {
 					return found[0]
 				}
 			}
@@ -34,13 +34,13 @@ func bats() runner {
 func batsFolders() []string { return []string{".", "test", "tests", "t"} }
 
 func (p *project) batsPlan(more []string) (plan, error) {
-	program, err := p.program("bats", "node_modules/.bin", "test/bats/bin", "test/libs/bats/bin")
+	program, err := p.findProgram("bats", "node_modules/.bin", "test/bats/bin", "test/libs/bats/bin")
 	if err != nil {
 		return plan{}, err
 	}
 	command := slices.Concat([]string{program, "--tap"}, p.args, more)
 	for _, dir := range batsFolders() {
-		if len(p.match(dir, "*.bats")) > 0 {
+		if len(p.globIn(dir, "*.bats")) > 0 {
 			command = append(command, dir)
 		}
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// cargo runs cargo nextest where that is installed and its profile "ci" writes JUnit, else cargo test, whose text is
+// newCargo runs cargo nextest where that is installed and its profile "ci" writes JUnit, else cargo test, whose text is
 // read: its JSON is not stable.
-func cargo() runner {
+func newCargo() runner {
 	return runner{
 		name:   "cargo",
-		detect: func(f *folder) string { return f.first("Cargo.toml") },
+		detect: func(f *folder) string { return f.firstFile("Cargo.toml") },
 		plan: func(p *project) (plan, error) {
 			if report := p.nextestReport(); report != "" {
 				return p.nextestPlan(report, p.args), nil
@@ -69,7 +69,7 @@ func (p *project) nextestReport() string {
 		return ""
 	}
 	file, inside := "", false
-	for line := range strings.Lines(p.text(".config/nextest.toml")) {
+	for line := range strings.Lines(p.readText(".config/nextest.toml")) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "[") {
 			inside = line == "[profile.ci.junit]"

@@ -8,16 +8,16 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// ctest builds a CMake project and runs its tests: in the build folder that is there, else in a private one, so that the
+// newCTest builds a CMake project and runs its tests: in the build folder that is there, else in a private one, so that the
 // repository stays as it is.
-func ctest() runner {
+func newCTest() runner {
 	return runner{
 		name: "ctest",
 		detect: func(f *folder) string {
-			if f.has("CTestTestfile.cmake") {
+			if f.hasFile("CTestTestfile.cmake") {
 				return "CTestTestfile.cmake"
 			}
-			if text := f.text("CMakeLists.txt"); strings.Contains(text, "enable_testing") || strings.Contains(text, "include(CTest)") {
+			if text := f.readText("CMakeLists.txt"); strings.Contains(text, "enable_testing") || strings.Contains(text, "include(CTest)") {
 				return "CMakeLists.txt"
 			}
 			return ""
@@ -36,15 +36,15 @@ func ctest() runner {
 }
 
 func (p *project) ctestPlan(more []string) (plan, error) {
-	report := p.report("ctest.xml")
+	report := p.reportPath("ctest.xml")
 	build, private := p.buildFolder(), ""
 	switch {
 	case build == ".":
 	case build != "":
-		private = "cmake --build " + quote(build) + " && "
+		private = "cmake --build " + quoteWord(build) + " && "
 	default:
 		build = p.scratch + "/build"
-		private = "cmake -S . -B " + quote(build) + " && cmake --build " + quote(build) + " && "
+		private = "cmake -S . -B " + quoteWord(build) + " && cmake --build " + quoteWord(build) + " && "
 	}
 	tests := slices.Concat([]string{"ctest", "--test-dir", build, "--output-on-failure"}, p.args, more)
 	line := private + "exec " + quoteAll(append(slices.Clone(tests), "--output-junit", report))
@@ -73,7 +73,7 @@ func (p *project) ctestPlan(more []string) (plan, error) {
 // buildFolder is where CMake has built before, "" for nowhere.
 func (p *project) buildFolder() string {
 	for _, dir := range []string{".", "build", "_build", "out", "cmake-build-debug", "cmake-build-release"} {
-		if p.has(dir + "/CTestTestfile.cmake") {
+		if p.hasFile(dir + "/CTestTestfile.cmake") {
 			return dir
 		}
 	}
@@ -95,8 +95,8 @@ func (c *ctestOutput) Line(line string) {
 	}
 }
 
-// quote makes one word of the shell.
-func quote(word string) string {
+// quoteWord makes one word of the shell.
+func quoteWord(word string) string {
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./=+:,@%", r))
 	}) {
@@ -108,7 +108,7 @@ func quote(word string) string {
 func quoteAll(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = quote(w)
+		quoted[i] = quoteWord(w)
 	}
 	return strings.Join(quoted, " ")
 }

@@ -25,11 +25,11 @@ type Candidate struct {
 	Evidence  string `json:"evidence"` // the file that gives it away, relative to cwd, and what in it
 }
 
-// detect looks at a folder and those above it, the nearest first: what stands at the head is what is run.
-func detect(start *folder) []Candidate {
+// findCandidates looks at a folder and those above it, the nearest first: what stands at the head is what is run.
+func findCandidates(start *folder) []Candidate {
 	found := []Candidate{}
-	for _, f := range start.above() {
-		for _, r := range runners() {
+	for _, f := range start.listParents() {
+		for _, r := range allRunners() {
 			if evidence := r.detect(f); evidence != "" && len(found) < maxCandidates {
 				found = append(found, Candidate{Framework: r.name, Cwd: relativeTo(f), Evidence: evidence})
 			}
@@ -62,8 +62,8 @@ func SettingsType() reflect.Type { return reflect.TypeFor[settings]() }
 
 // readSettings reads the nearest project file; where is nil when there is none.
 func readSettings(start *folder) (s settings, where *folder, err error) {
-	for _, f := range start.above() {
-		data, err := f.root.ReadFile(f.path(projectFile), maxManifest)
+	for _, f := range start.listParents() {
+		data, err := f.root.ReadFile(f.pathOf(projectFile), maxManifest)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -77,7 +77,7 @@ func readSettings(start *folder) (s settings, where *folder, err error) {
 			return s, nil, fault.Unsupported("bad_project_file", "%s: %v", name, err).
 				WithHint("its members are framework, command, args, report_format, report_files, env and timeout_s, as in the inputs of test.run")
 		}
-		if s.Framework == "" && !given(s.Command) {
+		if s.Framework == "" && !isGiven(s.Command) {
 			return s, nil, fault.Unsupported("bad_project_file", "%s names neither framework nor command", name).WithHint("add one of them, or remove the file")
 		}
 		return s, f, nil
@@ -85,11 +85,11 @@ func readSettings(start *folder) (s settings, where *folder, err error) {
 	return s, nil, nil
 }
 
-func given(command json.RawMessage) bool { return len(command) > 0 && string(command) != "null" }
+func isGiven(command json.RawMessage) bool { return len(command) > 0 && string(command) != "null" }
 
-// choose decides which runner tests which folder. Without a name the first candidate does; with one, the nearest folder
+// chooseRunner decides which runner tests which folder. Without a name the first candidate does; with one, the nearest folder
 // that looks like it, else the one that the caller named.
-func choose(start *folder, name string, candidates []Candidate) (runner, *folder, error) {
+func chooseRunner(start *folder, name string, candidates []Candidate) (runner, *folder, error) {
 	for _, c := range candidates {
 		if name == "" || c.Framework == name {
 			r, _ := runnerNamed(c.Framework)
@@ -103,7 +103,7 @@ func choose(start *folder, name string, candidates []Candidate) (runner, *folder
 	r, ok := runnerNamed(name)
 	if !ok {
 		names := ""
-		for _, r := range runners() {
+		for _, r := range allRunners() {
 			names += r.name + ", "
 		}
 		return runner{}, nil, fault.Unsupported("unknown_framework", "there is no framework %q", name).WithHint("known are %sand command together with a command", names)

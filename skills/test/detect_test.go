@@ -68,7 +68,7 @@ func TestRunnersByTheirFiles(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
-			if found := detect(write(t, tc.files)); len(found) > 0 {
+			if found := findCandidates(write(t, tc.files)); len(found) > 0 {
 				got = found[0].Framework
 			}
 			if got != tc.want {
@@ -125,8 +125,8 @@ func TestReportPatterns(t *testing.T) {
 		"[":                                     nil,
 	} {
 		var got []string
-		for _, full := range (stamps{}).fresh(p.findReports([]string{pattern})) {
-			got = append(got, p.relative(full))
+		for _, full := range (stamps{}).listChanged(p.findReports([]string{pattern})) {
+			got = append(got, p.relativePath(full))
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("findReports(%q) = %q, want %q", pattern, got, want)
@@ -139,10 +139,10 @@ func TestFreshReports(t *testing.T) {
 	f := write(t, map[string]string{"old.xml": "a", "written.xml": "a", "replaced.xml": "a"})
 	p := &project{folder: *f, scratch: "/nowhere"}
 	before := p.findReports([]string{"*.xml"})
-	if err := os.WriteFile(f.path("written.xml"), []byte("bb"), 0o644); err != nil {
+	if err := os.WriteFile(f.pathOf("written.xml"), []byte("bb"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	replaced := f.path("replaced.xml")
+	replaced := f.pathOf("replaced.xml")
 	if err := os.WriteFile(replaced+".new", []byte("b"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +153,8 @@ func TestFreshReports(t *testing.T) {
 	if err := os.Rename(replaced+".new", replaced); err != nil {
 		t.Fatal(err)
 	}
-	got := before.fresh(p.findReports([]string{"*.xml"}))
-	if want := []string{replaced, f.path("written.xml")}; !slices.Equal(got, want) {
+	got := before.listChanged(p.findReports([]string{"*.xml"}))
+	if want := []string{replaced, f.pathOf("written.xml")}; !slices.Equal(got, want) {
 		t.Errorf("fresh = %q, want %q", got, want)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-func dotnet() runner {
+func newDotnet() runner {
 	return runner{
 		name: "dotnet",
 		detect: func(f *folder) string {
 			for _, pattern := range []string{"*.sln", "*.slnx", "*.csproj", "*.fsproj", "*.vbproj"} {
-				if found := f.match(".", pattern); len(found) > 0 {
+				if found := f.globIn(".", pattern); len(found) > 0 {
 					return found[0]
 				}
 			}
@@ -35,7 +35,7 @@ func dotnet() runner {
 }
 
 func (p *project) dotnetPlan(more []string) (plan, error) {
-	report := p.report("*.trx")
+	report := p.reportPath("*.trx")
 	shown := slices.Concat([]string{"dotnet", "test", "--nologo"}, p.args, more)
 	return plan{
 		shown: shown, argv: append(slices.Clone(shown), "--logger", "trx", "--results-directory", filepath.Dir(report)),

@@ -36,39 +36,39 @@ type outcome struct {
 	problem string // why its reports cannot be believed, "" when they can
 }
 
-func (p *plan) command() []string {
+func (p *plan) commandLine() []string {
 	if len(p.argv) > 0 {
 		return p.argv
 	}
 	return p.shown
 }
 
-// plain reports whether the exit code is all there is.
-func (p *plan) plain() bool { return p.stream == nil && p.format == "" }
+// isPlain reports whether the exit code is all there is.
+func (p *plan) isPlain() bool { return p.stream == nil && p.format == "" }
 
-// execute runs the tests, then the failed ones again as often as wanted. Its errors are those of the machinery and of a
+// runAll runs the tests, then the failed ones again as often as wanted. Its errors are those of the machinery and of a
 // cancelled call.
-func (x *execution) execute(ctx context.Context) (Report, error) {
+func (x *execution) runAll(ctx context.Context) (Report, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, x.job.limit, errTimeLimit)
 	defer cancel()
 	x.began = time.Now()
 	x.set = &results.Set{}
-	first, err := x.run(limited, ctx, &x.job.plan, x.set)
+	first, err := x.runPlan(limited, ctx, &x.job.plan, x.set)
 	if err != nil {
 		return Report{}, err
 	}
 	late := errors.Is(context.Cause(limited), errTimeLimit) && first.exit.Code != 0
 	recovered := 0
 	if !late {
-		if recovered, err = x.rerun(limited, ctx); err != nil {
+		if recovered, err = x.rerunFailed(limited, ctx); err != nil {
 			return Report{}, err
 		}
 	}
-	return x.report(first, late, recovered), nil
+	return x.newReport(first, late, recovered), nil
 }
 
-// rerun runs what failed again until it passed once or the runs are used up; it returns how many passed.
-func (x *execution) rerun(limited, ctx context.Context) (recovered int, err error) {
+// rerunFailed runs what failed again until it passed once or the runs are used up; it returns how many passed.
+func (x *execution) rerunFailed(limited, ctx context.Context) (recovered int, err error) {
 	again := x.job.runner.again
 	if x.job.reruns == 0 {
 		return 0, nil
@@ -96,7 +96,7 @@ func (x *execution) rerun(limited, ctx context.Context) (recovered int, err erro
 		}
 		for i := range plans {
 			set := &results.Set{}
-			if _, err := x.run(limited, ctx, &plans[i], set); err != nil {
+			if _, err := x.runPlan(limited, ctx, &plans[i], set); err != nil {
 				return recovered, err
 			}
 			recovered += x.set.Recovered(set)
@@ -105,14 +105,14 @@ func (x *execution) rerun(limited, ctx context.Context) (recovered int, err erro
 	return recovered, nil
 }
 
-// run runs one command and reads its verdicts into set. limited bounds its time; ctx tells a cancelled call.
-func (x *execution) run(limited, ctx context.Context, one *plan, set *results.Set) (outcome, error) {
+// runPlan runs one command and reads its verdicts into set. limited bounds its time; ctx tells a cancelled call.
+func (x *execution) runPlan(limited, ctx context.Context, one *plan, set *results.Set) (outcome, error) {
 	p := x.job.project
 	set.Adjust = func(c *results.Case) {
 		if one.adjust != nil {
 			one.adjust(c)
 		}
-		p.tidy(c)
+		p.cleanCase(c)
 	}
 	for _, name := range one.reports {
 		if strings.HasPrefix(name, p.scratch+"/") {
@@ -123,15 +123,15 @@ func (x *execution) run(limited, ctx context.Context, one *plan, set *results.Se
 	}
 	before := p.findReports(one.reports)
 	env := append(p.env[:len(p.env):len(p.env)], one.env...)
-	argv, err := proc.Resolve(one.command(), env)
+	argv, err := proc.Resolve(one.commandLine(), env)
 	if err != nil {
 		return outcome{}, err
 	}
 	watch := newWatch(one, set)
 	tail := &proc.Tail{Limit: 8 << 10}
 	lines := &proc.Lines{Max: maxLine, Each: func(line string) {
-		watch.line(line)
-		x.call.Progress(watch.text(), nil)
+		watch.handleLine(line)
+		x.call.Progress(watch.lastText(), nil)
 	}}
 	out := &tee{log: x.log, tail: tail, lines: lines}
 	exit, err := x.reaper.Run(limited, proc.Spec{Argv: argv, Dir: p.dir, Env: env, Tree: true, Grace: stopGrace, Stdout: out, Stderr: out})
@@ -147,7 +147,7 @@ func (x *execution) run(limited, ctx context.Context, one *plan, set *results.Se
 	}
 	end := outcome{exit: exit, tail: string(tail.Bytes())}
 	switch {
-	case one.plain():
+	case one.isPlain():
 		addPlain(set, one, end)
 	case one.format != "":
 		end.problem = p.readReports(one, before, set)
@@ -155,22 +155,22 @@ func (x *execution) run(limited, ctx context.Context, one *plan, set *results.Se
 	if set.Setup != "" && exit.Code != 0 && end.problem == "" {
 		end.problem = set.Setup
 	}
-	if g, ok := watch.stream.(*results.GoTest); ok && limited.Err() == nil && !goChooses(one.command()) {
+	if g, ok := watch.stream.(*results.GoTest); ok && limited.Err() == nil && !goChooses(one.commandLine()) {
 		listing := time.Now()
-		if err := x.missing(limited, g, argv[0], env); err != nil {
+		if err := x.addMissing(limited, g, argv[0], env); err != nil {
 			x.call.Warn("not_run_unknown", err.Error())
 		}
 		end.exit.Duration += time.Since(listing)
 	}
 	for i, e := range set.Build {
-		set.Build[i].File = p.place(e.File, true)
-		set.Build[i].Message = p.shorten(e.Message)
+		set.Build[i].File = p.resolveFile(e.File, true)
+		set.Build[i].Message = p.shortenPaths(e.Message)
 	}
 	return end, nil
 }
 
-// missing asks packages that panicked for the tests that never began.
-func (x *execution) missing(ctx context.Context, g *results.GoTest, program string, env []string) error {
+// addMissing asks packages that panicked for the tests that never began.
+func (x *execution) addMissing(ctx context.Context, g *results.GoTest, program string, env []string) error {
 	for _, name := range g.Panicked() {
 		out := &proc.Head{Limit: 1 << 20}
 		spec := proc.Spec{Argv: slices.Concat([]string{program, "test", "-list", "."}, goListFlags(x.job.project.args), []string{name}), Dir: x.job.project.dir, Env: env, Stdout: out, Tree: true}
@@ -206,7 +206,7 @@ func newWatch(one *plan, set *results.Set) *watch {
 	return w
 }
 
-func (w *watch) line(line string) {
+func (w *watch) handleLine(line string) {
 	w.seen++
 	if w.stream != nil {
 		w.stream.Line(line)
@@ -222,8 +222,8 @@ func (w *watch) line(line string) {
 	}
 }
 
-// text is one line for a person. It is a courtesy: what tests print can forge it, and nothing is decided by it.
-func (w *watch) text() string {
+// lastText is one line for a person. It is a courtesy: what tests print can forge it, and nothing is decided by it.
+func (w *watch) lastText() string {
 	passed, failed := w.passed, w.failed
 	if g, ok := w.stream.(*results.GoTest); ok {
 		passed, failed = g.Progress()
@@ -256,7 +256,7 @@ func addPlain(set *results.Set, one *plan, end outcome) {
 	if end.exit.Code != 0 {
 		c.Status, c.Kind = results.Failed, results.Assertion
 		c.Message, c.Detail = fmt.Sprintf("exit code %d", end.exit.Code), strings.TrimSpace(end.tail)
-		if end.broken() {
+		if end.isBroken() {
 			c.Status, c.Kind = results.Errored, results.Setup
 		}
 		if end.exit.Signal != 0 {
@@ -266,5 +266,7 @@ func addPlain(set *results.Set, one *plan, end outcome) {
 	set.Add(c)
 }
 
-// broken reports whether the command itself could not run: a signal ended it, or the shell says so.
-func (o outcome) broken() bool { return o.exit.Signal != 0 || o.exit.Code == 126 || o.exit.Code == 127 }
+// isBroken reports whether the command itself could not run: a signal ended it, or the shell says so.
+func (o outcome) isBroken() bool {
+	return o.exit.Signal != 0 || o.exit.Code == 126 || o.exit.Code == 127
+}

@@ -24,7 +24,7 @@ func TestListOfTestsIsBuiltAsTheTestsWere(t *testing.T) {
 // A message of a compiler that names no file stays without one.
 func TestNoFileIsNoPlace(t *testing.T) {
 	p := &project{}
-	if got := p.place("", true); got != "" {
+	if got := p.resolveFile("", true); got != "" {
 		t.Errorf("place of no file = %q", got)
 	}
 }

@@ -19,41 +19,41 @@ type folder struct {
 	dir  string // absolute, free of symlinks
 }
 
-func (f *folder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+func (f *folder) pathOf(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
 
-// has reports whether there is a regular file of this name.
-func (f *folder) has(name string) bool {
-	info, err := f.root.Stat(f.path(name))
+// hasFile reports whether there is a regular file of this name.
+func (f *folder) hasFile(name string) bool {
+	info, err := f.root.Stat(f.pathOf(name))
 	return err == nil && info.Mode().IsRegular()
 }
 
 func (f *folder) hasDir(name string) bool {
-	info, err := f.root.Stat(f.path(name))
+	info, err := f.root.Stat(f.pathOf(name))
 	return err == nil && info.IsDir()
 }
 
-// first is the first of these files that is there, "" for none.
-func (f *folder) first(names ...string) string {
+// firstFile is the first of these files that is there, "" for none.
+func (f *folder) firstFile(names ...string) string {
 	for _, name := range names {
-		if f.has(name) {
+		if f.hasFile(name) {
 			return name
 		}
 	}
 	return ""
 }
 
-// text is what a file says, "" when there is none or it is too large for a manifest.
-func (f *folder) text(name string) string {
-	data, err := f.root.ReadFile(f.path(name), maxManifest)
+// readText is what a file says, "" when there is none or it is too large for a manifest.
+func (f *folder) readText(name string) string {
+	data, err := f.root.ReadFile(f.pathOf(name), maxManifest)
 	if err != nil {
 		return ""
 	}
 	return string(data)
 }
 
-// match lists the files of a sub-folder whose names match a pattern, as paths relative to f.
-func (f *folder) match(dir, pattern string) []string {
-	entries, err := f.root.List(f.path(dir))
+// globIn lists the files of a sub-folder whose names match a pattern, as paths relative to f.
+func (f *folder) globIn(dir, pattern string) []string {
+	entries, err := f.root.List(f.pathOf(dir))
 	if err != nil {
 		return nil
 	}
@@ -66,8 +66,8 @@ func (f *folder) match(dir, pattern string) []string {
 	return found
 }
 
-// above yields f and the folders above it, up to the workspace.
-func (f *folder) above() []*folder {
+// listParents yields f and the folders above it, up to the workspace.
+func (f *folder) listParents() []*folder {
 	var all []*folder
 	for dir := f.dir; ; dir = filepath.Dir(dir) {
 		if _, err := f.root.Rel(dir); err != nil {
@@ -89,21 +89,21 @@ type packageJSON struct {
 
 // npmPackage reads package.json; ok is false where there is none.
 func (f *folder) npmPackage() (p packageJSON, ok bool) {
-	text := f.text("package.json")
+	text := f.readText("package.json")
 	return p, text != "" && json.Unmarshal([]byte(text), &p) == nil
 }
 
-// program finds an executable: in a folder beside or above the project's first, then on PATH. It returns what to show,
+// findProgram finds an executable: in a folder beside or above the project's first, then on PATH. It returns what to show,
 // which works as a command in the project's folder, too.
-func (p *project) program(name string, local ...string) (shown string, err error) {
+func (p *project) findProgram(name string, local ...string) (shown string, err error) {
 	for _, dir := range local {
-		for _, above := range p.above() {
+		for _, above := range p.listParents() {
 			full := filepath.Join(dir, name)
-			info, err := os.Stat(above.path(full)) // installed packages may be links to a store elsewhere
+			info, err := os.Stat(above.pathOf(full)) // installed packages may be links to a store elsewhere
 			if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 {
 				continue
 			}
-			rel, err := filepath.Rel(p.dir, above.path(full))
+			rel, err := filepath.Rel(p.dir, above.pathOf(full))
 			if err == nil && !strings.Contains(rel, "/") {
 				rel = "./" + rel
 			}

@@ -12,10 +12,10 @@ import (
 
 const frameworkGo = "go"
 
-func golang() runner {
+func newGolang() runner {
 	return runner{
 		name:   frameworkGo,
-		detect: func(f *folder) string { return f.first("go.mod", "go.work") },
+		detect: func(f *folder) string { return f.firstFile("go.mod", "go.work") },
 		plan: func(p *project) (plan, error) {
 			command := append([]string{"go", "test", "-json"}, p.args...)
 			if !slices.ContainsFunc(p.args, isGoPackage) {
@@ -122,7 +122,7 @@ func (p *project) goPackages() []string {
 	if p.below != "." {
 		return []string{"./" + filepath.ToSlash(p.below) + "/..."}
 	}
-	if p.has("go.mod") {
+	if p.hasFile("go.mod") {
 		return []string{"./..."}
 	}
 	var all []string
@@ -139,7 +139,7 @@ func (p *project) goPackages() []string {
 func (p *project) goUses() []string {
 	var dirs []string
 	inside := false
-	for line := range strings.Lines(p.text("go.work")) {
+	for line := range strings.Lines(p.readText("go.work")) {
 		line, _, _ = strings.Cut(line, "//")
 		words := strings.Fields(line)
 		switch {
@@ -161,7 +161,7 @@ func (p *project) goUses() []string {
 func (p *project) goModules() map[string]string {
 	modules := map[string]string{}
 	for _, dir := range append(p.goUses(), ".") {
-		for line := range strings.Lines(p.text(path.Join(dir, "go.mod"))) {
+		for line := range strings.Lines(p.readText(path.Join(dir, "go.mod"))) {
 			if words := strings.Fields(line); len(words) >= 2 && words[0] == "module" {
 				modules[strings.Trim(words[1], `"`)] = path.Clean(dir)
 				break

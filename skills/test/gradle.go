@@ -7,13 +7,13 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// gradle reads the reports below build/test-results. What Gradle holds for up to date it does not run again, and the old
+// newGradle reads the reports below build/test-results. What Gradle holds for up to date it does not run again, and the old
 // report says nothing of this run; so the results are cleaned first.
-func gradle() runner {
+func newGradle() runner {
 	return runner{
 		name: "gradle",
 		detect: func(f *folder) string {
-			return f.first("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
+			return f.firstFile("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts")
 		},
 		plan: func(p *project) (plan, error) { return p.gradlePlan(nil), nil },
 		again: func(p *project, failed []results.Case) ([]plan, error) {
@@ -28,7 +28,7 @@ func gradle() runner {
 
 func (p *project) gradlePlan(more []string) plan {
 	program := "gradle"
-	if p.has("gradlew") {
+	if p.hasFile("gradlew") {
 		program = "./gradlew"
 	}
 	one := javaPlan(slices.Concat([]string{program, "--console=plain", "--continue", "cleanTest", "test"}, p.args, more), ".")

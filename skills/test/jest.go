@@ -7,7 +7,7 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-func jest() runner {
+func newJest() runner {
 	direct := nodeTool("jest", "jest.config.js", "jest.config.ts", "jest.config.mjs", "jest.config.cjs", "jest.config.json")
 	scripts := nodeTool("react-scripts")
 	return runner{
@@ -34,15 +34,15 @@ func (p *project) jestPlan(more []string) (plan, error) {
 	if pkg, _ := p.npmPackage(); nodeTool("react-scripts")(&p.folder) != "" && strings.Contains(pkg.Scripts["test"], "react-scripts") {
 		if c, program, err = p.nodeCall("react-scripts"); err == nil {
 			command = []string{program, "test", "--watchAll=false"}
-			c.args = without(c.args, "test")
+			c.args = removeFlags(c.args, "test")
 		}
 	}
 	if err != nil {
 		return plan{}, err
 	}
-	report := p.report("jest.json")
+	report := p.reportPath("jest.json")
 	flags := []string{"--json", "--outputFile=" + report, "--testLocationInResults"}
-	rest := slices.Concat(withoutValued(without(c.args, "--watch", "--watchAll", "--json", "--ci"), "--outputFile"), p.args, more)
+	rest := slices.Concat(withoutValued(removeFlags(c.args, "--watch", "--watchAll", "--json", "--ci"), "--outputFile"), p.args, more)
 	return plan{
 		shown: slices.Concat(command, rest), argv: slices.Concat(command, flags, rest), env: c.env,
 		format: results.FormatJest, reports: []string{report},

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// makefile runs the target "test" or "check": its exit code is the verdict.
-func makefile() runner {
+// newMakefile runs the target "test" or "check": its exit code is the verdict.
+func newMakefile() runner {
 	return runner{
 		name: "make",
 		detect: func(f *folder) string {
@@ -27,10 +27,10 @@ func makefile() runner {
 
 // makeTarget finds the rule to run.
 func (f *folder) makeTarget() (file, target string) {
-	if file = f.first("GNUmakefile", "makefile", "Makefile"); file == "" {
+	if file = f.firstFile("GNUmakefile", "makefile", "Makefile"); file == "" {
 		return "", ""
 	}
-	for line := range strings.Lines(f.text(file)) {
+	for line := range strings.Lines(f.readText(file)) {
 		names, rest, ok := strings.Cut(line, ":")
 		if !ok || strings.HasPrefix(line, "\t") || strings.HasPrefix(line, "#") || strings.HasPrefix(rest, "=") {
 			continue

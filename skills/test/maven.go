@@ -8,11 +8,11 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// maven reads the reports of surefire, which are in the project's own folders: only those that this run wrote count.
-func maven() runner {
+// newMaven reads the reports of surefire, which are in the project's own folders: only those that this run wrote count.
+func newMaven() runner {
 	return runner{
 		name:   "maven",
-		detect: func(f *folder) string { return f.first("pom.xml") },
+		detect: func(f *folder) string { return f.firstFile("pom.xml") },
 		plan: func(p *project) (plan, error) {
 			return p.mavenPlan(nil)
 		},
@@ -25,7 +25,7 @@ func maven() runner {
 
 func (p *project) mavenPlan(more []string) (plan, error) {
 	program := "mvn"
-	if p.has("mvnw") {
+	if p.hasFile("mvnw") {
 		program = "./mvnw"
 	}
 	one := javaPlan(slices.Concat([]string{program, "-B", "-fae"}, p.args, more, []string{"test"}), "#")

@@ -7,16 +7,16 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// minitest is for projects in Ruby whose tests are classes: by their Rakefile's task test, else file by file.
-func minitest() runner {
+// newMinitest is for projects in Ruby whose tests are classes: by their Rakefile's task test, else file by file.
+func newMinitest() runner {
 	return runner{
 		name: "minitest",
 		detect: func(f *folder) string {
-			if file := f.first(rakefiles...); file != "" && strings.Contains(f.text(file), "TestTask") {
+			if file := f.firstFile(rakefiles...); file != "" && strings.Contains(f.readText(file), "TestTask") {
 				return file + ": TestTask"
 			}
 			for _, file := range []string{"Gemfile", "gems.rb"} {
-				if strings.Contains(f.text(file), "minitest") {
+				if strings.Contains(f.readText(file), "minitest") {
 					return file + ": minitest"
 				}
 			}
@@ -42,7 +42,7 @@ var rakefiles = []string{"Rakefile", "rakefile", "Rakefile.rb", "rakefile.rb"}
 
 // rubyTests are the files of tests in the two usual forms of their names.
 func (f *folder) rubyTests() []string {
-	return slices.Concat(f.match("test", "test_*.rb"), f.match("test", "*_test.rb"))
+	return slices.Concat(f.globIn("test", "test_*.rb"), f.globIn("test", "*_test.rb"))
 }
 
 // requireTests loads all files of tests, which then run at the end of the process.
@@ -51,13 +51,13 @@ const requireTests = `Dir["test/**/{test_*,*_test}.rb"].sort.each { |f| require 
 // minitestPlan hands args to minitest itself.
 func (p *project) minitestPlan(args []string) (plan, error) {
 	var command []string
-	if p.has("Gemfile.lock") {
-		if _, err := p.program("bundle"); err == nil {
+	if p.hasFile("Gemfile.lock") {
+		if _, err := p.findProgram("bundle"); err == nil {
 			command = []string{"bundle", "exec"}
 		}
 	}
 	one := plan{stream: func(s *results.Set) results.Stream { return results.NewMinitest(s) }}
-	if file := p.first(rakefiles...); file != "" && strings.Contains(p.text(file), "TestTask") {
+	if file := p.firstFile(rakefiles...); file != "" && strings.Contains(p.readText(file), "TestTask") {
 		one.shown = append(command, "rake", "test", "TESTOPTS="+strings.Join(append([]string{"-v"}, shellWords(args)...), " "))
 		return one, nil
 	}

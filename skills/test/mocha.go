@@ -7,7 +7,7 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-func mocha() runner {
+func newMocha() runner {
 	return runner{
 		name:   "mocha",
 		detect: nodeTool("mocha", ".mocharc.js", ".mocharc.cjs", ".mocharc.yaml", ".mocharc.yml", ".mocharc.json", ".mocharc.jsonc"),
@@ -30,8 +30,8 @@ func (p *project) mochaPlan(more []string) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	report := p.report("mocha.json")
-	shown := slices.Concat([]string{program}, withoutValued(without(c.args, "--watch", "-w"), "--reporter", "-R", "--reporter-option", "--reporter-options", "-O"), p.args, more)
+	report := p.reportPath("mocha.json")
+	shown := slices.Concat([]string{program}, withoutValued(removeFlags(c.args, "--watch", "-w"), "--reporter", "-R", "--reporter-option", "--reporter-options", "-O"), p.args, more)
 	return plan{
 		shown: shown, argv: append(slices.Clone(shown), "--reporter", "json", "--reporter-option", "output="+report), env: c.env,
 		format: results.FormatMocha, reports: []string{report},

@@ -48,8 +48,8 @@ func detectNodeTest(f *folder) string {
 	}
 	for _, dir := range []string{".", "test", "tests"} {
 		for _, pattern := range []string{"*.test.js", "*.test.mjs", "*.test.cjs", "*.test.ts", "test-*.js", "*.js", "*.mjs"} {
-			for _, file := range f.match(dir, pattern) {
-				if text := f.text(file); strings.Contains(text, `"node:test"`) || strings.Contains(text, `'node:test'`) {
+			for _, file := range f.globIn(dir, pattern) {
+				if text := f.readText(file); strings.Contains(text, `"node:test"`) || strings.Contains(text, `'node:test'`) {
 					return file
 				}
 			}
@@ -79,7 +79,7 @@ func (p *project) nodeTestCall() (flags, files []string) {
 		case strings.HasPrefix(a, "-"):
 			flags = append(flags, a)
 		case strings.ContainsAny(a, "*?[") && filepath.IsLocal(a):
-			if found := p.match(path.Dir(a), path.Base(a)); len(found) > 0 && !strings.ContainsAny(path.Dir(a), "*?[") {
+			if found := p.globIn(path.Dir(a), path.Base(a)); len(found) > 0 && !strings.ContainsAny(path.Dir(a), "*?[") {
 				files = append(files, found...)
 			} else {
 				files = append(files, a) // a newer node expands it itself
@@ -92,7 +92,7 @@ func (p *project) nodeTestCall() (flags, files []string) {
 }
 
 func (p *project) nodePlan(flags, files []string) (plan, error) {
-	report := p.report("node.tap")
+	report := p.reportPath("node.tap")
 	return plan{
 		shown: slices.Concat([]string{"node", "--test"}, flags, files),
 		argv: slices.Concat([]string{

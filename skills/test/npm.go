@@ -2,8 +2,8 @@ package test
 
 import "strings"
 
-// npm runs the script "test" of a package whose runner is none of those above: its exit code is the verdict.
-func npm() runner {
+// newNPM runs the script "test" of a package whose runner is none of those above: its exit code is the verdict.
+func newNPM() runner {
 	return runner{
 		name: "npm",
 		detect: func(f *folder) string {
@@ -16,9 +16,9 @@ func npm() runner {
 		plan: func(p *project) (plan, error) {
 			tool := "npm"
 			switch {
-			case p.has("pnpm-lock.yaml"):
+			case p.hasFile("pnpm-lock.yaml"):
 				tool = "pnpm"
-			case p.has("yarn.lock"):
+			case p.hasFile("yarn.lock"):
 				tool = "yarn"
 			}
 			command := []string{tool, "test"}

@@ -8,14 +8,14 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-func phpunit() runner {
+func newPHPUnit() runner {
 	return runner{
 		name: "phpunit",
 		detect: func(f *folder) string {
-			if file := f.first("phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"); file != "" {
+			if file := f.firstFile("phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"); file != "" {
 				return file
 			}
-			if strings.Contains(f.text("composer.json"), `"phpunit/phpunit"`) {
+			if strings.Contains(f.readText("composer.json"), `"phpunit/phpunit"`) {
 				return "composer.json: phpunit/phpunit"
 			}
 			return ""
@@ -34,11 +34,11 @@ func phpunit() runner {
 }
 
 func (p *project) phpunitPlan(more []string) (plan, error) {
-	program, err := p.program("phpunit", "vendor/bin")
+	program, err := p.findProgram("phpunit", "vendor/bin")
 	if err != nil {
 		return plan{}, err
 	}
-	report := p.report("phpunit.xml")
+	report := p.reportPath("phpunit.xml")
 	locator := results.NewLocator()
 	shown := slices.Concat([]string{program}, p.args, more)
 	return plan{

@@ -21,34 +21,34 @@ type project struct {
 	known   map[string]string
 }
 
-// report is a path for a report that nobody can have written before; its folder is made when a command is run.
-func (p *project) report(name string) string {
+// reportPath is a path for a report that nobody can have written before; its folder is made when a command is run.
+func (p *project) reportPath(name string) string {
 	p.made++
 	return filepath.Join(p.scratch, strconv.Itoa(p.made), name)
 }
 
 // topOf is the repository around a folder, or the folder itself.
 func topOf(f *folder) string {
-	for _, above := range f.above() {
-		if _, err := above.root.Lstat(above.path(".git")); err == nil {
+	for _, above := range f.listParents() {
+		if _, err := above.root.Lstat(above.pathOf(".git")); err == nil {
 			return above.dir
 		}
 	}
 	return f.dir
 }
 
-// tidy makes the names of a case relative to the repository.
-func (p *project) tidy(c *results.Case) {
+// cleanCase makes the names of a case relative to the repository.
+func (p *project) cleanCase(c *results.Case) {
 	for _, text := range []*string{&c.ID, &c.Name, &c.Suite, &c.Message, &c.Detail} {
-		*text = p.shorten(*text)
+		*text = p.shortenPaths(*text)
 	}
 	if c.File != "" {
-		c.File = p.place(c.File, c.Failing())
+		c.File = p.resolveFile(c.File, c.Failing())
 	}
 }
 
-// shorten takes the project's own folders out of a text.
-func (p *project) shorten(text string) string {
+// shortenPaths takes the project's own folders out of a text.
+func (p *project) shortenPaths(text string) string {
 	if !strings.Contains(text, p.top) {
 		return text
 	}
@@ -61,9 +61,9 @@ func sourceFolders() []string {
 	return []string{"", "src/test/java", "src/test/kotlin", "src/test/groovy", "src/test/scala", "src/main/java", "src/main/kotlin"}
 }
 
-// place is a file relative to the repository. look allows to search for the folder that a relative name is relative to:
+// resolveFile is a file relative to the repository. look allows to search for the folder that a relative name is relative to:
 // runners disagree about it in projects of several packages.
-func (p *project) place(file string, look bool) string {
+func (p *project) resolveFile(file string, look bool) string {
 	if file == "" { // a message that names no file
 		return ""
 	}
@@ -76,7 +76,7 @@ func (p *project) place(file string, look bool) string {
 	if !filepath.IsAbs(file) {
 		full = filepath.Join(base, file)
 		if look {
-			full = p.find(base, file)
+			full = p.findFile(base, file)
 		}
 	}
 	rel, err := filepath.Rel(p.top, full)
@@ -86,17 +86,17 @@ func (p *project) place(file string, look bool) string {
 	return filepath.ToSlash(rel)
 }
 
-func (p *project) find(base, file string) string {
+func (p *project) findFile(base, file string) string {
 	key := base + "\x00" + file
 	if full, ok := p.known[key]; ok {
 		return full
 	}
 	found := filepath.Join(base, file)
-	for _, above := range (&folder{p.root, base}).above() {
+	for _, above := range (&folder{p.root, base}).listParents() {
 		hit := ""
 		for _, sources := range sourceFolders() {
-			if name := filepath.Join(sources, file); hit == "" && above.has(name) {
-				hit = above.path(name)
+			if name := filepath.Join(sources, file); hit == "" && above.hasFile(name) {
+				hit = above.pathOf(name)
 			}
 		}
 		if hit != "" {
@@ -116,8 +116,8 @@ func (p *project) find(base, file string) string {
 	return found
 }
 
-// relative is a folder or file as the workspace's users name it.
-func (p *project) relative(full string) string {
+// relativePath is a folder or file as the workspace's users name it.
+func (p *project) relativePath(full string) string {
 	rel, err := p.root.Rel(full)
 	if err != nil {
 		return full

@@ -9,13 +9,13 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// prove runs Perl's tests, or any program that prints TAP. The harness is told to keep what each file printed: its own
+// newProve runs Perl's tests, or any program that prints TAP. The harness is told to keep what each file printed: its own
 // output tells of failures only.
-func prove() runner {
+func newProve() runner {
 	return runner{
 		name: "prove",
 		detect: func(f *folder) string {
-			if found := f.match("t", "*.t"); len(found) > 0 {
+			if found := f.globIn("t", "*.t"); len(found) > 0 {
 				return found[0]
 			}
 			return ""
@@ -36,7 +36,7 @@ func prove() runner {
 }
 
 func (p *project) provePlan(what []string) (plan, error) {
-	report := p.report("**")
+	report := p.reportPath("**")
 	dir := filepath.Dir(report)
 	command := []string{"prove", "--merge"}
 	if p.hasDir("lib") {

@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-func pytest() runner {
+func newPytest() runner {
 	return runner{
 		name:   "pytest",
 		detect: detectPytest,
@@ -33,16 +33,16 @@ func pytest() runner {
 }
 
 func detectPytest(f *folder) string {
-	if file := f.first("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py", "test/conftest.py"); file != "" {
+	if file := f.firstFile("pytest.ini", ".pytest.ini", "conftest.py", "tests/conftest.py", "test/conftest.py"); file != "" {
 		return file
 	}
 	for _, file := range []string{"pyproject.toml", "setup.cfg", "tox.ini", "setup.py", "Pipfile", "requirements.txt", "requirements-dev.txt", "requirements-test.txt", "dev-requirements.txt"} {
-		if strings.Contains(f.text(file), "pytest") {
+		if strings.Contains(f.readText(file), "pytest") {
 			return file + ": pytest"
 		}
 	}
 	for _, file := range f.pythonTests() {
-		text := f.text(file)
+		text := f.readText(file)
 		for _, sign := range []string{"import pytest", "from pytest", "\ndef test_", "\nasync def test_"} {
 			if strings.Contains("\n"+text, sign) {
 				return file
@@ -55,15 +55,15 @@ func detectPytest(f *folder) string {
 func (f *folder) pythonTests() []string {
 	var files []string
 	for _, dir := range []string{".", "tests", "test"} {
-		files = append(append(files, f.match(dir, "test_*.py")...), f.match(dir, "*_test.py")...)
+		files = append(append(files, f.globIn(dir, "test_*.py")...), f.globIn(dir, "*_test.py")...)
 	}
 	return files
 }
 
-// python is the interpreter of the project's virtual environment, else the one on PATH.
-func (p *project) python() string {
+// findPython is the interpreter of the project's virtual environment, else the one on PATH.
+func (p *project) findPython() string {
 	for _, dir := range []string{".venv/bin", "venv/bin"} {
-		if shown, err := p.program("python", dir); err == nil && strings.Contains(shown, dir) {
+		if shown, err := p.findProgram("python", dir); err == nil && strings.Contains(shown, dir) {
 			return shown
 		}
 	}
@@ -80,10 +80,10 @@ func (p *project) pythonEnv(dirs ...string) []string {
 }
 
 func (p *project) pytestPlan(args []string) (plan, error) {
-	report := p.report("pytest.xml")
-	command := []string{p.python(), "-m", "pytest"}
+	report := p.reportPath("pytest.xml")
+	command := []string{p.findPython(), "-m", "pytest"}
 	if command[0] == "python3" {
-		if _, err := p.program("pytest"); err == nil { // it knows the interpreter that it is installed for
+		if _, err := p.findProgram("pytest"); err == nil { // it knows the interpreter that it is installed for
 			command = []string{"pytest"}
 		}
 	}

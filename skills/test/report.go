@@ -113,10 +113,10 @@ func exitOf(e proc.Exit) Exit {
 	return x
 }
 
-// judge is the verdict on a run. The exit code alone is never believed when it says success, and always when it says
+// judgeRun is the verdict on a run. The exit code alone is never believed when it says success, and always when it says
 // failure. What passed in a rerun is believed only where the caller allows it; a runner's own retries are the project's
 // choice.
-func judge(set *results.Set, one *plan, end outcome, none, allowFlaky bool, recovered int) Status {
+func judgeRun(set *results.Set, one *plan, end outcome, none, allowFlaky bool, recovered int) Status {
 	red := 0
 	for i := range set.Failing {
 		if set.Failing[i].Status != results.Flaky {
@@ -124,7 +124,7 @@ func judge(set *results.Set, one *plan, end outcome, none, allowFlaky bool, reco
 		}
 	}
 	switch c := set.Counts; {
-	case one.plain() && end.broken():
+	case one.isPlain() && end.isBroken():
 		return StatusError
 	case red > 0:
 		return StatusFailed
@@ -142,21 +142,21 @@ func judge(set *results.Set, one *plan, end outcome, none, allowFlaky bool, reco
 	return StatusPassed
 }
 
-// report makes the Report of a finished run.
-func (x *execution) report(first outcome, late bool, recovered int) Report {
+// newReport makes the Report of a finished run.
+func (x *execution) newReport(first outcome, late bool, recovered int) Report {
 	j, set := x.job, x.set
 	r := Report{
-		Framework: j.framework, Command: j.plan.shown, Cwd: j.project.relative(j.project.dir), Root: j.project.relative(j.project.top),
+		Framework: j.framework, Command: j.plan.shown, Cwd: j.project.relativePath(j.project.dir), Root: j.project.relativePath(j.project.top),
 		DurationMS: first.exit.Duration.Milliseconds(), LogPath: x.log.Path, Exit: exitOf(first.exit),
 		Failures: []Failure{}, BuildErrors: []BuildError{}, Reports: map[string]string{}, Candidates: j.candidates, problem: first.problem,
 	}
 	none := j.runner.none != nil && j.runner.none(first.exit.Code, first.tail)
-	r.Status = judge(set, &j.plan, first, none, j.allowFlaky, recovered)
+	r.Status = judgeRun(set, &j.plan, first, none, j.allowFlaky, recovered)
 	switch {
 	case late:
 		r.Status = StatusTimeout
 	case r.Status == StatusFailed && len(set.Failing) == 0, r.Status == StatusError && len(set.Failing) == 0:
-		set.Add(x.whole(first))
+		set.Add(x.wholeRunCase(first))
 	case r.Status == StatusPassed && first.problem != "":
 		x.call.Warn("report_incomplete", first.problem)
 	}
@@ -178,13 +178,13 @@ func (x *execution) report(first outcome, late bool, recovered int) Report {
 	})
 	r.Truncated.FailuresOmitted = max(0, set.Counts.Failed+set.Counts.Errored+set.Counts.Flaky-maxFailures)
 	for _, c := range failing[:min(len(failing), maxFailures)] {
-		r.Failures = append(r.Failures, x.failure(c))
+		r.Failures = append(r.Failures, x.newFailure(c))
 	}
 	return r
 }
 
-// whole stands for a run that failed and named no test: it did not build, or its runner broke.
-func (x *execution) whole(end outcome) results.Case {
+// wholeRunCase stands for a run that failed and named no test: it did not build, or its runner broke.
+func (x *execution) wholeRunCase(end outcome) results.Case {
 	c := results.Case{
 		ID: x.job.framework, Name: x.job.framework, Status: results.Errored, Kind: results.Setup, Package: true,
 		Message: cmp.Or(end.problem, fmt.Sprintf("the command ended with code %d and named no failure", end.exit.Code)), Detail: strings.TrimSpace(end.tail),
@@ -200,7 +200,7 @@ func (x *execution) whole(end outcome) results.Case {
 	return c
 }
 
-func (x *execution) failure(c results.Case) Failure {
+func (x *execution) newFailure(c results.Case) Failure {
 	f := Failure{
 		ID: c.ID, Name: c.Name, Suite: c.Suite, File: c.File, Line: c.Line, Kind: c.Kind, Message: c.Message, Excerpt: c.Detail,
 		Flaky: c.Status == results.Flaky, Rerun: Rerun{Command: x.job.plan.shown},
@@ -213,8 +213,8 @@ func (x *execution) failure(c results.Case) Failure {
 	return f
 }
 
-// save writes the report beside the log, and those in other formats that were asked for.
-func (x *execution) save(r *Report) error {
+// saveReports writes the report beside the log, and those in other formats that were asked for.
+func (x *execution) saveReports(r *Report) error {
 	run := export.Run{Tool: r.Framework, Start: x.began, Duration: time.Since(x.began)}
 	for _, format := range x.job.exports {
 		var out bytes.Buffer
@@ -226,7 +226,7 @@ func (x *execution) save(r *Report) error {
 			return err
 		}
 		path := proc.TranscriptPath(x.call, name)
-		if err := x.replace(path, &out); err != nil {
+		if err := x.replaceFile(path, &out); err != nil {
 			return err
 		}
 		r.Reports[string(format)] = path
@@ -243,11 +243,11 @@ func (x *execution) save(r *Report) error {
 	if err != nil {
 		return fmt.Errorf("save the test report: %w", err)
 	}
-	return x.replace(r.ReportPath, bytes.NewReader(append(data, '\n')))
+	return x.replaceFile(r.ReportPath, bytes.NewReader(append(data, '\n')))
 }
 
-// replace writes a file of the runtime's own. What lies in its place, be it a link, is removed first.
-func (x *execution) replace(name string, from io.Reader) error {
+// replaceFile writes a file of the runtime's own. What lies in its place, be it a link, is removed first.
+func (x *execution) replaceFile(name string, from io.Reader) error {
 	if err := x.call.Root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("save the test report: %w", err)
 	}
@@ -255,8 +255,8 @@ func (x *execution) replace(name string, from io.Reader) error {
 	return err
 }
 
-// summary is one line for a person.
-func (r *Report) summary() string {
+// summarize is one line for a person.
+func (r *Report) summarize() string {
 	text := fmt.Sprintf("%d of %d tests failed", r.Counts.Failed, r.Counts.Total)
 	if r.Counts.Flaky > 0 {
 		text += fmt.Sprintf(", %d flaky", r.Counts.Flaky)
@@ -277,13 +277,13 @@ func (r *Report) summary() string {
 	return text
 }
 
-// verdict turns the report into the outcome of the call (DESIGN 13).
-func (r *Report) verdict(allowRed bool) (*Report, error) {
+// judgeReport turns the report into the outcome of the call (DESIGN 13).
+func (r *Report) judgeReport(allowRed bool) (*Report, error) {
 	switch {
 	case r.Status == StatusPassed, (r.Status == StatusFailed || r.Status == StatusNoTests) && allowRed:
 		return r, nil
 	case r.Status == StatusFailed:
-		return nil, fault.Failed("tests_failed", "%s", r.summary()).
+		return nil, fault.Failed("tests_failed", "%s", r.summarize()).
 			WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 	case r.Status == StatusTimeout:
 		e := fault.Timeout("timeout", "the tests did not end in time").WithDetails(r).
@@ -294,6 +294,6 @@ func (r *Report) verdict(allowRed bool) (*Report, error) {
 		return nil, fault.Failed("no_tests", "there are no tests to run").WithDetails(r).
 			WithHint("candidates lists other ways to test that were found; set cwd, framework, args or command; the whole output is in %s", r.LogPath)
 	}
-	return nil, fault.Failed("test_error", "the tests could not be run: %s", r.summary()).
+	return nil, fault.Failed("test_error", "the tests could not be run: %s", r.summarize()).
 		WithHint("the whole output is in %s", r.LogPath).WithDetails(r)
 }

@@ -49,7 +49,7 @@ func TestVerdicts(t *testing.T) {
 			if tc.build {
 				s.AddBuild(results.BuildError{Message: "no"})
 			}
-			if got := judge(&s, &tc.plan, tc.end, tc.none, tc.allowFlaky, tc.recovered); got != tc.want {
+			if got := judgeRun(&s, &tc.plan, tc.end, tc.none, tc.allowFlaky, tc.recovered); got != tc.want {
 				t.Errorf("judge = %s, want %s", got, tc.want)
 			}
 		})
@@ -71,9 +71,9 @@ func TestProgressFollowsTheOutput(t *testing.T) {
 	} {
 		w := newWatch(&tc.plan, &results.Set{})
 		for line := range strings.Lines(tc.output) {
-			w.line(strings.TrimSuffix(line, "\n"))
+			w.handleLine(strings.TrimSuffix(line, "\n"))
 		}
-		if got := w.text(); got != tc.want {
+		if got := w.lastText(); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}

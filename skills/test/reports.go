@@ -35,12 +35,12 @@ func (p *project) findReports(patterns []string) stamps {
 			base, parts = filepath.Join(base, parts[0]), parts[1:]
 		}
 		looked := 0
-		p.walk(base, nil, parts, &looked, found)
+		p.walkReports(base, nil, parts, &looked, found)
 	}
 	return found
 }
 
-func (p *project) walk(dir string, at, pattern []string, looked *int, found stamps) {
+func (p *project) walkReports(dir string, at, pattern []string, looked *int, found stamps) {
 	entries, err := p.root.List(dir)
 	if err != nil {
 		return
@@ -54,9 +54,9 @@ func (p *project) walk(dir string, at, pattern []string, looked *int, found stam
 		switch {
 		case e.IsDir():
 			if name := e.Name(); len(here) < maxDepth && name != "node_modules" && name != ".git" && name != ".lattice" {
-				p.walk(full, here, pattern, looked, found)
+				p.walkReports(full, here, pattern, looked, found)
 			}
-		case matches(pattern, here):
+		case matchesPath(pattern, here):
 			if info, err := p.root.Lstat(full); err == nil {
 				found[full] = info
 			}
@@ -64,14 +64,14 @@ func (p *project) walk(dir string, at, pattern []string, looked *int, found stam
 	}
 }
 
-// matches matches a path against a pattern, segment by segment.
-func matches(pattern, name []string) bool {
+// matchesPath matches a path against a pattern, segment by segment.
+func matchesPath(pattern, name []string) bool {
 	if len(pattern) == 0 {
 		return len(name) == 0
 	}
 	if pattern[0] == "**" {
 		for i := range len(name) + 1 {
-			if matches(pattern[1:], name[i:]) {
+			if matchesPath(pattern[1:], name[i:]) {
 				return true
 			}
 		}
@@ -81,11 +81,11 @@ func matches(pattern, name []string) bool {
 		return false
 	}
 	ok, err := path.Match(pattern[0], name[0])
-	return ok && err == nil && matches(pattern[1:], name[1:])
+	return ok && err == nil && matchesPath(pattern[1:], name[1:])
 }
 
-// fresh are the reports that were made or written since, in order.
-func (before stamps) fresh(now stamps) []string {
+// listChanged are the reports that were made or written since, in order.
+func (before stamps) listChanged(now stamps) []string {
 	var names []string
 	for name, info := range now {
 		old, was := before[name]
@@ -101,10 +101,10 @@ func (before stamps) fresh(now stamps) []string {
 func (p *project) readReports(one *plan, before stamps, set *results.Set) string {
 	var problems []string
 	now := p.findReports(one.reports)
-	names := before.fresh(now)
+	names := before.listChanged(now)
 	for _, name := range names {
 		if !now[name].Mode().IsRegular() {
-			problems = append(problems, fmt.Sprintf("%s is no regular file", p.relative(name)))
+			problems = append(problems, fmt.Sprintf("%s is no regular file", p.relativePath(name)))
 			continue
 		}
 		if err := p.readReport(one, name, set); err != nil {

@@ -7,19 +7,19 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-func rspec() runner {
+func newRSpec() runner {
 	return runner{
 		name: "rspec",
 		detect: func(f *folder) string {
-			if f.has(".rspec") {
+			if f.hasFile(".rspec") {
 				return ".rspec"
 			}
 			for _, file := range []string{"Gemfile", "gems.rb"} {
-				if strings.Contains(f.text(file), "rspec") {
+				if strings.Contains(f.readText(file), "rspec") {
 					return file + ": rspec"
 				}
 			}
-			if found := f.match("spec", "*_spec.rb"); len(found) > 0 {
+			if found := f.globIn("spec", "*_spec.rb"); len(found) > 0 {
 				return found[0]
 			}
 			return ""
@@ -38,12 +38,12 @@ func rspec() runner {
 
 func (p *project) rspecPlan(args []string) (plan, error) {
 	command := []string{"rspec"}
-	if p.has("Gemfile.lock") {
-		if _, err := p.program("bundle"); err == nil {
+	if p.hasFile("Gemfile.lock") {
+		if _, err := p.findProgram("bundle"); err == nil {
 			command = []string{"bundle", "exec", "rspec"}
 		}
 	}
-	report := p.report("rspec.json")
+	report := p.reportPath("rspec.json")
 	return plan{
 		shown: slices.Concat(command, args), argv: slices.Concat(command, []string{"--no-color", "--format", "progress", "--format", "json", "--out", report}, args),
 		format: results.FormatRSpec, reports: []string{report},

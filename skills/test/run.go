@@ -39,7 +39,7 @@ const frameworkCommand = "command"
 // Skills lists the family. Its processes are started by r.
 func Skills(r *proc.Reaper) []skill.Skill {
 	return []skill.Skill{{Name: "test.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (*Report, error) {
-		return run(ctx, c, in, r)
+		return runTests(ctx, c, in, r)
 	})}}
 }
 
@@ -58,13 +58,13 @@ type input struct {
 	Env          map[string]string `json:"env"`
 }
 
-func run(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*Report, error) {
+func runTests(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*Report, error) {
 	scratch, release, err := c.Root.Scratch(".")
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	job, err := prepare(c, in, scratch)
+	job, err := newJob(c, in, scratch)
 	if err != nil {
 		return nil, err
 	}
@@ -74,14 +74,14 @@ func run(ctx context.Context, c *skill.Call, in input, reaper *proc.Reaper) (*Re
 	}
 	defer log.Close()
 	x := &execution{call: c, reaper: reaper, job: job, log: log}
-	report, err := x.execute(ctx)
+	report, err := x.runAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := x.save(&report); err != nil {
+	if err := x.saveReports(&report); err != nil {
 		return nil, err
 	}
-	return report.verdict(in.AllowRed)
+	return report.judgeReport(in.AllowRed)
 }
 
 // job is one test run, decided.
@@ -97,13 +97,13 @@ type job struct {
 	exports    []results.Format
 }
 
-func prepare(c *skill.Call, in input, scratch string) (*job, error) {
+func newJob(c *skill.Call, in input, scratch string) (*job, error) {
 	dir, err := proc.WorkDir(c, in.Cwd)
 	if err != nil {
 		return nil, err
 	}
 	start := &folder{c.Root, dir}
-	j := &job{reruns: in.RerunFailed, allowFlaky: in.AllowFlaky, candidates: detect(start)}
+	j := &job{reruns: in.RerunFailed, allowFlaky: in.AllowFlaky, candidates: findCandidates(start)}
 	if j.reruns < 0 || j.reruns > maxReruns {
 		return nil, skill.BadInput("/rerun_failed", "is not between 0 and %d", maxReruns)
 	}
@@ -118,13 +118,13 @@ func prepare(c *skill.Call, in input, scratch string) (*job, error) {
 	}
 	env := slices.Clone(c.Env)
 	where := start
-	if in.Framework == "" && !given(in.Command) {
+	if in.Framework == "" && !isGiven(in.Command) {
 		own, at, err := readSettings(start)
 		if err != nil {
 			return nil, err
 		}
 		if at != nil {
-			where, in = at, own.fill(in)
+			where, in = at, own.fillInput(in)
 			if env, err = addEnv(env, own.Env); err != nil {
 				return nil, err
 			}
@@ -137,14 +137,14 @@ func prepare(c *skill.Call, in input, scratch string) (*job, error) {
 	if j.limit, err = timeLimit(in.TimeoutS); err != nil {
 		return nil, err
 	}
-	j.project = &project{folder: *where, args: in.Args, env: quiet(env), scratch: scratch, below: "."}
-	err = j.decide(in, start)
+	j.project = &project{folder: *where, args: in.Args, env: removeColor(env), scratch: scratch, below: "."}
+	err = j.decidePlan(in, start)
 	j.project.top = topOf(&j.project.folder)
 	return j, err
 }
 
-// fill takes from the project file what the caller did not say.
-func (s settings) fill(in input) input {
+// fillInput takes from the project file what the caller did not say.
+func (s settings) fillInput(in input) input {
 	in.Framework, in.Command = s.Framework, s.Command
 	if len(in.Args) == 0 {
 		in.Args = s.Args
@@ -158,14 +158,14 @@ func (s settings) fill(in input) input {
 	return in
 }
 
-// decide chooses runner, folder and plan.
-func (j *job) decide(in input, start *folder) (err error) {
+// decidePlan chooses runner, folder and plan.
+func (j *job) decidePlan(in input, start *folder) (err error) {
 	p := j.project
-	if in.Framework == "" && given(in.Command) {
+	if in.Framework == "" && isGiven(in.Command) {
 		in.Framework = frameworkCommand
 	}
 	j.framework = in.Framework
-	if j.framework == frameworkCommand && given(in.Command) {
+	if j.framework == frameworkCommand && isGiven(in.Command) {
 		if len(in.Args) > 0 {
 			return skill.BadInput("/args", "are for a framework; put them into command")
 		}
@@ -176,7 +176,7 @@ func (j *job) decide(in input, start *folder) (err error) {
 		return skill.BadInput("/report_format", "goes with a command; framework %s knows its own reports", cmp.Or(j.framework, "(detected)"))
 	}
 	var at *folder
-	if j.runner, at, err = choose(start, in.Framework, j.candidates); err != nil {
+	if j.runner, at, err = chooseRunner(start, in.Framework, j.candidates); err != nil {
 		return err
 	}
 	j.framework = j.runner.name
@@ -188,14 +188,14 @@ func (j *job) decide(in input, start *folder) (err error) {
 	if j.plan, err = j.runner.plan(p); err != nil {
 		return err
 	}
-	if given(in.Command) {
+	if isGiven(in.Command) {
 		if j.plan.format != "" {
 			return skill.BadInput("/command", "replaces what writes the report that framework %s is judged by; set report_format and report_files instead of framework", j.framework)
 		}
 		j.plan.shown, j.plan.argv, err = proc.Argv(in.Command, p.env)
 		return err
 	}
-	_, err = proc.Resolve(j.plan.command(), p.env)
+	_, err = proc.Resolve(j.plan.commandLine(), p.env)
 	return err
 }
 
@@ -250,9 +250,9 @@ func addEnv(env []string, more map[string]string) ([]string, error) {
 	return env, nil
 }
 
-// quiet asks tools not to wait for a person, not to watch files and not to colour, unless the environment says
+// removeColor asks tools not to wait for a person, not to watch files and not to colour, unless the environment says
 // something of it.
-func quiet(env []string) []string {
+func removeColor(env []string) []string {
 	for _, entry := range []string{"CI=1", "NO_COLOR=1"} {
 		name, _, _ := strings.Cut(entry, "=")
 		if !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") }) {

@@ -41,17 +41,17 @@ type plan struct {
 	mark func(line string) (passed, failed bool)
 }
 
-// runners lists them in the order of detection: what tells more stands before what tells less, and what has only an
+// allRunners lists them in the order of detection: what tells more stands before what tells less, and what has only an
 // exit code comes last.
-func runners() []runner {
+func allRunners() []runner {
 	return []runner{
-		golang(), cargo(), vitest(), jest(), mocha(), nodeTest(), pytest(), unittest(), maven(), gradle(), dotnet(), rspec(), minitest(), phpunit(), ctest(), bats(),
-		prove(), npm(), makefile(),
+		newGolang(), newCargo(), newVitest(), newJest(), newMocha(), nodeTest(), newPytest(), newUnittest(), newMaven(), newGradle(), newDotnet(), newRSpec(), newMinitest(), newPHPUnit(), newCTest(), newBats(),
+		newProve(), newNPM(), newMakefile(),
 	}
 }
 
 func runnerNamed(name string) (runner, bool) {
-	for _, r := range runners() {
+	for _, r := range allRunners() {
 		if r.name == name {
 			return r, true
 		}

@@ -19,7 +19,7 @@ func scriptCall(script, tool string) (c call, ok bool) {
 	if strings.ContainsAny(script, "|&;<>$`()\n\\") {
 		return call{}, false
 	}
-	words, ok := split(script)
+	words, ok := splitWords(script)
 	if !ok {
 		return call{}, false
 	}
@@ -44,8 +44,8 @@ func scriptCall(script, tool string) (c call, ok bool) {
 	return call{}, false
 }
 
-// split takes a command apart as a shell would, quotes included. It fails where a quote is not closed.
-func split(text string) (words []string, ok bool) {
+// splitWords takes a command apart as a shell would, quotes included. It fails where a quote is not closed.
+func splitWords(text string) (words []string, ok bool) {
 	var word strings.Builder
 	quote, begun := rune(0), false
 	for _, r := range text {
@@ -91,13 +91,13 @@ func nodeTool(tool string, configs ...string) func(*folder) string {
 		case p.Dependencies[tool] != nil:
 			return "package.json: dependencies." + tool
 		}
-		return f.first(configs...)
+		return f.firstFile(configs...)
 	}
 }
 
 // scriptTool is the runner that a script names, "" for none that is known here.
 func scriptTool(script string) string {
-	words, _ := split(script)
+	words, _ := splitWords(script)
 	for _, word := range words {
 		switch name := strings.TrimSuffix(path.Base(word), ".js"); {
 		case name == "vitest" || name == "jest" || name == "mocha" || name == "react-scripts":
@@ -117,12 +117,12 @@ func (p *project) nodeCall(tool string) (c call, program string, err error) {
 	if c.node != nil {
 		c.env = append(c.env, "NODE_OPTIONS="+strings.Join(c.node, " "))
 	}
-	program, err = p.program(tool, "node_modules/.bin")
+	program, err = p.findProgram(tool, "node_modules/.bin")
 	return c, program, err
 }
 
-// without drops flags, in their joined form too.
-func without(args []string, flags ...string) []string {
+// removeFlags drops flags, in their joined form too.
+func removeFlags(args []string, flags ...string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(a string) bool {
 		name, _, _ := strings.Cut(a, "=")
 		return slices.Contains(flags, name)

@@ -6,20 +6,20 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// unittest is for projects in Python that show no sign of pytest.
-func unittest() runner {
+// newUnittest is for projects in Python that show no sign of pytest.
+func newUnittest() runner {
 	return runner{
 		name: "unittest",
 		detect: func(f *folder) string {
 			for _, file := range f.pythonTests() {
-				if strings.Contains(f.text(file), "unittest") {
+				if strings.Contains(f.readText(file), "unittest") {
 					return file
 				}
 			}
 			return ""
 		},
 		plan: func(p *project) (plan, error) {
-			command := []string{p.python(), "-m", "unittest", "discover", "-v"}
+			command := []string{p.findPython(), "-m", "unittest", "discover", "-v"}
 			start := p.unittestStart()
 			if start != "." {
 				command = append(command, "-s", start)
@@ -27,7 +27,7 @@ func unittest() runner {
 			return p.unittestPlan(append(command, p.args...), start), nil
 		},
 		again: func(p *project, failed []results.Case) ([]plan, error) {
-			command := []string{p.python(), "-m", "unittest", "-v"}
+			command := []string{p.findPython(), "-m", "unittest", "-v"}
 			for _, c := range failed {
 				command = append(command, c.ID)
 			}
@@ -40,8 +40,8 @@ func unittest() runner {
 // unittestStart is the folder to search: discovery goes down into packages only.
 func (p *project) unittestStart() string {
 	for _, dir := range []string{".", "tests", "test"} {
-		if len(p.match(dir, "test*.py")) > 0 {
-			if dir != "." && p.has(dir+"/__init__.py") {
+		if len(p.globIn(dir, "test*.py")) > 0 {
+			if dir != "." && p.hasFile(dir+"/__init__.py") {
 				return "."
 			}
 			return dir
@@ -53,7 +53,7 @@ func (p *project) unittestStart() string {
 func (p *project) unittestPlan(command []string, start string) plan {
 	dirs := []string{}
 	if start != "." {
-		dirs = append(dirs, p.path(start))
+		dirs = append(dirs, p.pathOf(start))
 	}
 	return plan{
 		shown: command, env: p.pythonEnv(dirs...),

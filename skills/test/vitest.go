@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-func vitest() runner {
+func newVitest() runner {
 	return runner{
 		name:   "vitest",
 		detect: nodeTool("vitest", "vitest.config.ts", "vitest.config.js", "vitest.config.mts", "vitest.config.mjs", "vitest.workspace.ts"),
@@ -27,9 +27,9 @@ func (p *project) vitestPlan(more []string) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	args := withoutValued(without(c.args, "run", "watch", "dev", "--run", "--watch", "-w", "--ui"), "--reporter", "--outputFile")
+	args := withoutValued(removeFlags(c.args, "run", "watch", "dev", "--run", "--watch", "-w", "--ui"), "--reporter", "--outputFile")
 	shown := slices.Concat([]string{program, "run"}, args, p.args, more)
-	report := p.report("vitest.json")
+	report := p.reportPath("vitest.json")
 	return plan{
 		shown: shown, argv: append(slices.Clone(shown), "--reporter=default", "--reporter=json", "--outputFile.json="+report), env: c.env,
 		format: results.FormatJest, reports: []string{report},

@@ -140,13 +140,13 @@ type conversation struct {
 	model   bool
 }
 
-// told notes what the user's side said.
-func (c *conversation) told(text string) {
+// addText notes what the user's side said.
+func (c *conversation) addText(text string) {
 	c.prompt, c.before = append(c.prompt, text), append(c.before, c.answers)
 }
 
-// since counts the answers after the last prompt that holds a text.
-func (c *conversation) since(text string) int {
+// countSince counts the answers after the last prompt that holds a text.
+func (c *conversation) countSince(text string) int {
 	for i := len(c.prompt) - 1; i >= 0 && text != ""; i-- {
 		if strings.Contains(c.prompt[i], text) {
 			return c.answers - c.before[i]
@@ -155,8 +155,8 @@ func (c *conversation) since(text string) int {
 	return c.answers
 }
 
-// said notes whether a message is the model's; several in a row are one answer.
-func (c *conversation) said(byModel bool) {
+// countSaid notes whether a message is the model's; several in a row are one answer.
+func (c *conversation) countSaid(byModel bool) {
 	if byModel && !c.model {
 		c.answers++
 	}
@@ -211,8 +211,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	step, fails, number := s.next(talk, Request{Path: r.URL.Path, Header: r.Header.Clone(), Body: body})
-	if !wait(r, time.Duration(step.DelayMS)*time.Millisecond) {
+	step, fails, number := s.nextStep(talk, Request{Path: r.URL.Path, Header: r.Header.Clone(), Body: body})
+	if !waitOrGone(r, time.Duration(step.DelayMS)*time.Millisecond) {
 		return
 	}
 	if fails && step.Status != 0 {
@@ -241,12 +241,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Bytes())
 }
 
-// next keeps the request, and finds its step, whether that step's fault is due, and how many requests there were.
-func (s *Server) next(talk conversation, r Request) (step Step, fails bool, number int) {
+// nextStep keeps the request, and finds its step, whether that step's fault is due, and how many requests there were.
+func (s *Server) nextStep(talk conversation, r Request) (step Step, fails bool, number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	step = Step{Text: s.script.Side}
-	if r.Step = min(talk.since(s.script.Since), len(s.script.Steps)-1); len(talk.tools) == 0 {
+	if r.Step = min(talk.countSince(s.script.Since), len(s.script.Steps)-1); len(talk.tools) == 0 {
 		r.Step = -1
 	} else if r.Step >= 0 {
 		step = s.script.Steps[r.Step]
@@ -260,8 +260,8 @@ func (s *Server) next(talk conversation, r Request) (step Step, fails bool, numb
 	return step, step.Fails == 0 || s.failed[r.Step] <= step.Fails, len(s.asked)
 }
 
-// wait reports false when the agent went away.
-func wait(r *http.Request, d time.Duration) bool {
+// waitOrGone reports false when the agent went away.
+func waitOrGone(r *http.Request, d time.Duration) bool {
 	if d == 0 {
 		return true
 	}
@@ -275,15 +275,15 @@ func wait(r *http.Request, d time.Duration) bool {
 	}
 }
 
-// event writes one server-sent event. Values of this package can be encoded.
-func event(w io.Writer, name string, data any) {
+// writeEvent writes one server-sent event. Values of this package can be encoded.
+func writeEvent(w io.Writer, name string, data any) {
 	if name != "" {
 		fmt.Fprintf(w, "event: %s\n", name)
 	}
-	fmt.Fprintf(w, "data: %s\n\n", encode(data))
+	fmt.Fprintf(w, "data: %s\n\n", encodeJSON(data))
 }
 
-func encode(v any) string {
+func encodeJSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("agenttest: the script holds what is no JSON: %v", err))

@@ -29,7 +29,7 @@ func readMessages(body []byte) (conversation, error) {
 		if m.Role == "system" { // reminders between the turns
 			continue
 		}
-		c.said(m.Role == "assistant")
+		c.countSaid(m.Role == "assistant")
 		if m.Role == "assistant" {
 			continue
 		}
@@ -39,13 +39,13 @@ func readMessages(body []byte) (conversation, error) {
 			Content json.RawMessage
 		}
 		if json.Unmarshal(m.Content, &blocks) != nil {
-			c.told(textOf(m.Content))
+			c.addText(textOf(m.Content))
 		}
 		for _, b := range blocks {
 			if b.Type == "tool_result" {
 				c.results = append(c.results, textOf(b.Content))
 			} else {
-				c.told(b.Text)
+				c.addText(b.Text)
 			}
 		}
 	}
@@ -54,15 +54,15 @@ func readMessages(body []byte) (conversation, error) {
 
 func writeMessages(w io.Writer, step Step, id string) {
 	usage := object{"input_tokens": step.In, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 1}
-	event(w, "message_start", object{"type": "message_start", "message": object{
+	writeEvent(w, "message_start", object{"type": "message_start", "message": object{
 		"id": "msg_" + id, "type": "message", "role": "assistant", "model": "scripted", "content": []any{},
 		"stop_reason": nil, "stop_sequence": nil, "usage": usage,
 	}})
 	index := 0
 	block := func(start, delta object) {
-		event(w, "content_block_start", object{"type": "content_block_start", "index": index, "content_block": start})
-		event(w, "content_block_delta", object{"type": "content_block_delta", "index": index, "delta": delta})
-		event(w, "content_block_stop", object{"type": "content_block_stop", "index": index})
+		writeEvent(w, "content_block_start", object{"type": "content_block_start", "index": index, "content_block": start})
+		writeEvent(w, "content_block_delta", object{"type": "content_block_delta", "index": index, "delta": delta})
+		writeEvent(w, "content_block_stop", object{"type": "content_block_stop", "index": index})
 		index++
 	}
 	if step.Text != "" {
@@ -72,12 +72,12 @@ func writeMessages(w io.Writer, step Step, id string) {
 	for i, c := range step.Calls {
 		reason = "tool_use"
 		block(object{"type": "tool_use", "id": fmt.Sprintf("toolu_%s_%d", id, i), "name": c.Name, "input": object{}},
-			object{"type": "input_json_delta", "partial_json": encode(c.Input)})
+			object{"type": "input_json_delta", "partial_json": encodeJSON(c.Input)})
 	}
-	event(w, "message_delta", object{
+	writeEvent(w, "message_delta", object{
 		"type": "message_delta", "delta": object{"stop_reason": reason, "stop_sequence": nil}, "usage": object{"output_tokens": step.Out},
 	})
-	event(w, "message_stop", object{"type": "message_stop"})
+	writeEvent(w, "message_stop", object{"type": "message_stop"})
 }
 
 func messagesFault(status int) any {

@@ -32,7 +32,7 @@ func readGemini(body []byte) (conversation, error) {
 		}
 	}
 	for _, content := range in.Contents {
-		c.said(content.Role == "model")
+		c.countSaid(content.Role == "model")
 		if content.Role == "model" {
 			continue
 		}
@@ -40,7 +40,7 @@ func readGemini(body []byte) (conversation, error) {
 			if p.FunctionResponse != nil {
 				c.results = append(c.results, string(p.FunctionResponse.Response))
 			} else {
-				c.told(p.Text)
+				c.addText(p.Text)
 			}
 		}
 	}
@@ -55,7 +55,7 @@ func writeGemini(w io.Writer, step Step, id string) {
 	for i, c := range step.Calls {
 		parts = append(parts, object{"functionCall": object{"id": fmt.Sprintf("call_%s_%d", id, i), "name": c.Name, "args": c.Input}})
 	}
-	event(w, "", object{
+	writeEvent(w, "", object{
 		"candidates":    []any{object{"index": 0, "finishReason": "STOP", "content": object{"role": "model", "parts": parts}}},
 		"usageMetadata": object{"promptTokenCount": step.In, "candidatesTokenCount": step.Out, "totalTokenCount": step.In + step.Out},
 	})

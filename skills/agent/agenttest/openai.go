@@ -40,13 +40,13 @@ func readResponses(body []byte) (conversation, error) {
 	for _, item := range in.Input {
 		switch {
 		case strings.HasSuffix(item.Type, "_output"):
-			c.said(false)
+			c.countSaid(false)
 			c.results = append(c.results, textOf(item.Output))
 		case item.Role == "user":
-			c.said(false)
-			c.told(textOf(item.Content))
+			c.countSaid(false)
+			c.addText(textOf(item.Content))
 		case item.Role == "assistant", strings.HasSuffix(item.Type, "_call"):
-			c.said(true)
+			c.countSaid(true)
 		}
 	}
 	return c, nil
@@ -54,11 +54,11 @@ func readResponses(body []byte) (conversation, error) {
 
 func writeResponses(w io.Writer, step Step, id string) {
 	response := object{"id": "resp_" + id, "object": "response", "status": "in_progress", "output": []any{}}
-	event(w, "response.created", object{"type": "response.created", "response": response})
+	writeEvent(w, "response.created", object{"type": "response.created", "response": response})
 	index := 0
 	item := func(v object) {
-		event(w, "response.output_item.added", object{"type": "response.output_item.added", "output_index": index, "item": v})
-		event(w, "response.output_item.done", object{"type": "response.output_item.done", "output_index": index, "item": v})
+		writeEvent(w, "response.output_item.added", object{"type": "response.output_item.added", "output_index": index, "item": v})
+		writeEvent(w, "response.output_item.done", object{"type": "response.output_item.done", "output_index": index, "item": v})
 		index++
 	}
 	if step.Text != "" {
@@ -70,14 +70,14 @@ func writeResponses(w io.Writer, step Step, id string) {
 	for i, c := range step.Calls {
 		call := object{
 			"type": "function_call", "id": fmt.Sprintf("fc_%s_%d", id, i), "call_id": fmt.Sprintf("call_%s_%d", id, i),
-			"name": c.Name, "arguments": encode(c.Input), "status": "completed",
+			"name": c.Name, "arguments": encodeJSON(c.Input), "status": "completed",
 		}
 		if c.Namespace != "" {
 			call["namespace"] = c.Namespace
 		}
 		item(call)
 	}
-	event(w, "response.completed", object{"type": "response.completed", "response": object{
+	writeEvent(w, "response.completed", object{"type": "response.completed", "response": object{
 		"id": "resp_" + id, "object": "response", "status": "completed", "output": []any{},
 		"usage": object{
 			"input_tokens": step.In, "input_tokens_details": object{"cached_tokens": 0},
@@ -109,18 +109,18 @@ func readChat(body []byte) (conversation, error) {
 		case "tool":
 			c.results = append(c.results, textOf(m.Content))
 		case "user":
-			c.told(textOf(m.Content))
+			c.addText(textOf(m.Content))
 		case "system", "developer":
 			continue
 		}
-		c.said(m.Role == "assistant")
+		c.countSaid(m.Role == "assistant")
 	}
 	return c, nil
 }
 
 func writeChat(w io.Writer, step Step, id string) {
 	chunk := func(delta object, reason any, usage any) {
-		event(w, "", object{
+		writeEvent(w, "", object{
 			"id": "chat_" + id, "object": "chat.completion.chunk", "created": 0, "model": "scripted", "usage": usage,
 			"choices": []any{object{"index": 0, "delta": delta, "finish_reason": reason}},
 		})
@@ -131,7 +131,7 @@ func writeChat(w io.Writer, step Step, id string) {
 		reason = "tool_calls"
 		chunk(object{"tool_calls": []any{object{
 			"index": i, "id": fmt.Sprintf("call_%s_%d", id, i), "type": "function",
-			"function": object{"name": c.Name, "arguments": encode(c.Input)},
+			"function": object{"name": c.Name, "arguments": encodeJSON(c.Input)},
 		}}}, nil, nil)
 	}
 	chunk(object{}, reason, object{

@@ -10,7 +10,7 @@ import (
 // Clean makes text safe to show: valid UTF-8, without escape sequences of terminals, without control characters but
 // newline and tab, without the marks that turn the direction of writing.
 func Clean(text string) string {
-	if plain(text) {
+	if isPlain(text) {
 		return text
 	}
 	var b strings.Builder
@@ -35,7 +35,7 @@ func Clean(text string) string {
 	return b.String()
 }
 
-func plain(text string) bool {
+func isPlain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c >= 0x7f || c < 0x20 && c != '\n' && c != '\t' {
 			return false
@@ -76,8 +76,8 @@ func escapeLen(rest string) int {
 	return 0
 }
 
-// name cleans a name; it is one line.
-func name(text string) string {
+// cleanName cleans a name; it is one line.
+func cleanName(text string) string {
 	text = Clean(text)
 	if strings.ContainsAny(text, "\n\t") {
 		text = strings.Join(strings.Fields(text), " ")
@@ -122,18 +122,18 @@ type budget struct{ used int }
 
 const maxHeld = 16 << 20
 
-// add takes a line in, unless too much is held already.
-func (b *budget) add(o *output, line string) {
+// addLine takes a line in, unless too much is held already.
+func (b *budget) addLine(o *output, line string) {
 	if b.used+len(line) > maxHeld {
 		return
 	}
 	before := o.size
-	o.add(line)
+	o.addLine(line)
 	b.used += o.size - before
 }
 
-// drop empties an output that nobody asks for.
-func (b *budget) drop(o *output) {
+// dropOutput empties an output that nobody asks for.
+func (b *budget) dropOutput(o *output) {
 	b.used -= o.size
 	*o = output{}
 }
@@ -143,7 +143,7 @@ const (
 	keptLine  = 4 << 10
 )
 
-func (o *output) add(line string) {
+func (o *output) addLine(line string) {
 	if len(line) > keptLine {
 		line = strings.Clone(line[:keptLine])
 	}
@@ -155,4 +155,4 @@ func (o *output) add(line string) {
 	}
 }
 
-func (o *output) text() string { return strings.Join(o.lines, "\n") }
+func (o *output) joinLines() string { return strings.Join(o.lines, "\n") }

@@ -41,7 +41,7 @@ func (c *Compiler) Line(line string) {
 		return
 	case c.rustc != "":
 		if m := c.place.FindStringSubmatch(line); m != nil {
-			c.add(BuildError{File: m[1], Line: number(m[2]), Col: number(m[3]), Message: c.rustc})
+			c.addError(BuildError{File: m[1], Line: parseNumber(m[2]), Col: parseNumber(m[3]), Message: c.rustc})
 			c.rustc = ""
 		} else if line == "" {
 			c.Done()
@@ -52,7 +52,7 @@ func (c *Compiler) Line(line string) {
 	}
 	for _, form := range c.oneLine {
 		if m := form.FindStringSubmatch(line); m != nil {
-			c.add(BuildError{File: m[1], Line: number(m[2]), Col: number(m[3]), Message: m[4]})
+			c.addError(BuildError{File: m[1], Line: parseNumber(m[2]), Col: parseNumber(m[3]), Message: m[4]})
 			return
 		}
 	}
@@ -81,8 +81,8 @@ func cargoFetch(line string) bool {
 	return false
 }
 
-// add leaves out what was said before: build tools repeat themselves.
-func (c *Compiler) add(e BuildError) {
+// addError leaves out what was said before: build tools repeat themselves.
+func (c *Compiler) addError(e BuildError) {
 	key := e.File + "\x00" + e.Message
 	if len(c.seen) < maxBuild && !c.seen[key] {
 		c.seen[key] = true
@@ -98,7 +98,7 @@ func (c *Compiler) Done() {
 	if cargoFetch(c.rustc) {
 		c.set.Setup = strings.TrimPrefix(c.rustc, "error: ")
 	} else {
-		c.add(BuildError{Message: c.rustc})
+		c.addError(BuildError{Message: c.rustc})
 	}
 	c.rustc = ""
 }

@@ -20,14 +20,14 @@ type CTRFTest struct {
 	Flaky     bool            `json:"flaky,omitempty"`
 }
 
-// ctrf reads the Common Test Report Format.
-func ctrf(r io.Reader, s *Set) error {
+// parseCTRF reads the Common Test Report Format.
+func parseCTRF(r io.Reader, s *Set) error {
 	d := json.NewDecoder(r)
-	return object(d, func(name string) (bool, error) {
+	return readObject(d, func(name string) (bool, error) {
 		if name != "results" {
 			return false, nil
 		}
-		return true, object(d, func(name string) (bool, error) {
+		return true, readObject(d, func(name string) (bool, error) {
 			if name != "tests" {
 				return false, nil
 			}
@@ -37,7 +37,7 @@ func ctrf(r io.Reader, s *Set) error {
 }
 
 func (t *CTRFTest) asCase() Case {
-	c := Case{Name: t.Name, File: t.FilePath, Line: t.Line, Duration: millis(t.Duration), Message: firstOf(t.Message, head(t.Trace)), Detail: firstOf(t.Trace, t.Message)}
+	c := Case{Name: t.Name, File: t.FilePath, Line: t.Line, Duration: fromMillis(t.Duration), Message: firstOf(t.Message, firstParagraph(t.Trace)), Detail: firstOf(t.Trace, t.Message)}
 	var path []string
 	if json.Unmarshal(t.Suite, &path) == nil {
 		c.Suite = strings.Join(path, " > ")

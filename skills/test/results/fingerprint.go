@@ -22,7 +22,7 @@ func (s *Set) Fingerprint() string {
 		if c.Status == Flaky {
 			status = string(Flaky)
 		}
-		keys = append(keys, strings.Join([]string{c.ID, string(c.Kind), status, n.text(c.Message)}, "\x00"))
+		keys = append(keys, strings.Join([]string{c.ID, string(c.Kind), status, n.normalizeText(c.Message)}, "\x00"))
 	}
 	slices.Sort(keys)
 	sum := sha256.New()
@@ -58,7 +58,7 @@ func newNormaliser() normaliser {
 	return n
 }
 
-func (n normaliser) text(message string) string {
+func (n normaliser) normalizeText(message string) string {
 	for _, rule := range n {
 		message = rule.pattern.ReplaceAllString(message, rule.with)
 	}

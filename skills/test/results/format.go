@@ -59,32 +59,32 @@ var ErrTooLarge = errors.New("the report has more than 32 MiB: the rest was not 
 // error stays in s.
 func (f Format) Parse(r io.Reader, base string, s *Set) error {
 	capped := &cappedReader{r: r, left: maxReport}
-	err := f.parse(capped, base, s)
+	err := f.parseReport(capped, base, s)
 	if capped.cut {
 		return ErrTooLarge
 	}
 	return err
 }
 
-func (f Format) parse(r io.Reader, base string, s *Set) error {
+func (f Format) parseReport(r io.Reader, base string, s *Set) error {
 	switch f {
 	case FormatJUnit:
 		return walkXML(r, &junitWalk{set: s, base: base})
 	case FormatTRX:
-		return trx(r, s)
+		return parseTRX(r, s)
 	case FormatCTRF:
-		return ctrf(r, s)
+		return parseCTRF(r, s)
 	case FormatJest:
-		return jest(r, s)
+		return parseJest(r, s)
 	case FormatMocha:
-		return mocha(r, s)
+		return parseMocha(r, s)
 	case FormatRSpec:
-		return rspec(r, s)
+		return parseRSpec(r, s)
 	case FormatTAP:
-		return lines(r, NewTAP(s, base))
+		return readLines(r, NewTAP(s, base))
 	}
 	if stream := f.Stream(s); stream != nil {
-		return lines(r, stream)
+		return readLines(r, stream)
 	}
 	return fmt.Errorf("unknown report format %q", f)
 }
@@ -111,7 +111,7 @@ func (c *cappedReader) Read(p []byte) (int, error) {
 
 const maxLine = 1 << 20
 
-func lines(r io.Reader, stream Stream) error {
+func readLines(r io.Reader, stream Stream) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var line []byte
 	for {
@@ -132,9 +132,9 @@ func lines(r io.Reader, stream Stream) error {
 	}
 }
 
-// object walks the members of a JSON object; each reads the value of one it knows, and skips others by false.
-func object(d *json.Decoder, each func(name string) (known bool, err error)) error {
-	if err := delim(d, '{'); err != nil {
+// readObject walks the members of a JSON object; each reads the value of one it knows, and skips others by false.
+func readObject(d *json.Decoder, each func(name string) (known bool, err error)) error {
+	if err := readDelim(d, '{'); err != nil {
 		return err
 	}
 	for d.More() {
@@ -145,13 +145,13 @@ func object(d *json.Decoder, each func(name string) (known bool, err error)) err
 		name, _ := t.(string) // the decoder allows nothing else
 		known, err := each(name)
 		if err == nil && !known {
-			err = skip(d)
+			err = skipValue(d)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return delim(d, '}')
+	return readDelim(d, '}')
 }
 
 // array walks the elements of a JSON array, one in memory at a time.
@@ -168,16 +168,16 @@ func array[T any](d *json.Decoder, each func(T)) error {
 	}
 	for d.More() {
 		var v T
-		if err := value(d, &v); err != nil {
+		if err := readValue(d, &v); err != nil {
 			return err
 		}
 		each(v)
 	}
-	return delim(d, ']')
+	return readDelim(d, ']')
 }
 
-// value decodes one value. A member of another type than expected is left at zero: the rest still tells something.
-func value(d *json.Decoder, v any) error {
+// readValue decodes one value. A member of another type than expected is left at zero: the rest still tells something.
+func readValue(d *json.Decoder, v any) error {
 	var mistyped *json.UnmarshalTypeError
 	if err := d.Decode(v); err != nil && !errors.As(err, &mistyped) {
 		return fmt.Errorf("parse the report: %w", err)
@@ -185,7 +185,7 @@ func value(d *json.Decoder, v any) error {
 	return nil
 }
 
-func delim(d *json.Decoder, want json.Delim) error {
+func readDelim(d *json.Decoder, want json.Delim) error {
 	t, err := d.Token()
 	if err != nil {
 		return fmt.Errorf("parse the report: %w", err)
@@ -196,8 +196,8 @@ func delim(d *json.Decoder, want json.Delim) error {
 	return nil
 }
 
-// skip reads over one value without keeping it.
-func skip(d *json.Decoder) error {
+// skipValue reads over one value without keeping it.
+func skipValue(d *json.Decoder) error {
 	for depth := 0; ; {
 		t, err := d.Token()
 		if err != nil {

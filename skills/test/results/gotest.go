@@ -106,7 +106,7 @@ func (g *GoTest) packageEvent(e goEvent) {
 	}
 	switch e.Action {
 	case "output":
-		g.held.add(&p.output, strings.TrimRight(e.Output, "\n"))
+		g.held.addLine(&p.output, strings.TrimRight(e.Output, "\n"))
 		p.panicked = p.panicked || strings.HasPrefix(e.Output, "panic: ")
 	case "pass", "fail", "skip":
 		p.status, p.failedBuild = e.Action, e.FailedBuild
@@ -118,7 +118,7 @@ func (g *GoTest) testEvent(e goEvent) {
 	t := g.tests[key]
 	if t == nil {
 		if len(g.order) >= maxPassed {
-			g.uncounted(e)
+			g.handleOther(e)
 			return
 		}
 		t = &goTest{}
@@ -139,7 +139,7 @@ func (g *GoTest) testEvent(e goEvent) {
 		if trimmed := strings.TrimSpace(line); strings.HasPrefix(trimmed, "=== ") || strings.HasPrefix(trimmed, "--- ") {
 			return
 		}
-		g.held.add(&t.output, line)
+		g.held.addLine(&t.output, line)
 		if p := g.pkgs[e.Package]; p != nil && strings.HasPrefix(line, "panic: ") {
 			p.panicked = true
 		}
@@ -149,16 +149,16 @@ func (g *GoTest) testEvent(e goEvent) {
 			g.failed++
 			return
 		}
-		g.held.drop(&t.output)
+		g.held.dropOutput(&t.output)
 		if e.Action == "pass" {
 			g.passed++
 		}
 	}
 }
 
-// uncounted adds a test beyond those that are followed from their start to their end.
-func (g *GoTest) uncounted(e goEvent) {
-	c := Case{ID: e.Package + ":" + e.Test, Name: e.Test, Suite: e.Package, Duration: seconds(e.Elapsed)}
+// handleOther adds a test beyond those that are followed from their start to their end.
+func (g *GoTest) handleOther(e goEvent) {
+	c := Case{ID: e.Package + ":" + e.Test, Name: e.Test, Suite: e.Package, Duration: fromSeconds(e.Elapsed)}
 	switch e.Action {
 	case "pass":
 		c.Status = Passed
@@ -186,7 +186,7 @@ func (g *GoTest) Done() {
 		if g.parent[key] && (t.status != "fail" || failing[key]) {
 			continue // its sub-tests speak for it
 		}
-		c := Case{ID: key.pkg + ":" + key.name, Name: key.name, Suite: key.pkg, Duration: seconds(t.took)}
+		c := Case{ID: key.pkg + ":" + key.name, Name: key.name, Suite: key.pkg, Duration: fromSeconds(t.took)}
 		switch t.status {
 		case "pass":
 			c.Status = Passed
@@ -194,7 +194,7 @@ func (g *GoTest) Done() {
 			c.Status = Skipped
 		case "fail":
 			red[key.pkg] = true
-			g.explain(&c, key, t)
+			g.explainFailure(&c, key, t)
 			for name := key.name; strings.Contains(name, "/"); {
 				name = name[:strings.LastIndexByte(name, '/')]
 				failing[goKey{key.pkg, name}] = true
@@ -208,11 +208,11 @@ func (g *GoTest) Done() {
 	for _, c := range slices.Backward(cases) {
 		g.set.Add(c)
 	}
-	g.packages(red, cut)
+	g.addPackages(red, cut)
 }
 
-// packages adds those that failed without a failing test: they do not build, or die before or after their tests.
-func (g *GoTest) packages(red map[string]bool, cut map[string][]string) {
+// addPackages adds those that failed without a failing test: they do not build, or die before or after their tests.
+func (g *GoTest) addPackages(red map[string]bool, cut map[string][]string) {
 	for _, name := range g.names {
 		p := g.pkgs[name]
 		if p.status != "fail" || red[name] {
@@ -230,9 +230,9 @@ func (g *GoTest) packages(red map[string]bool, cut map[string][]string) {
 			Detail: strings.Join(lines, "\n"),
 		}
 		if names := cut[name]; len(names) > 0 {
-			c.Message = "the process ended while " + few(names) + " ran"
+			c.Message = "the process ended while " + listFew(names) + " ran"
 		}
-		g.locate(&c, lines)
+		g.locateFailure(&c, lines)
 		g.set.Add(c)
 	}
 	pkgs := make([]string, 0, len(g.build))
@@ -243,14 +243,14 @@ func (g *GoTest) packages(red map[string]bool, cut map[string][]string) {
 	for _, pkg := range pkgs {
 		for _, line := range g.build[pkg] {
 			if m := g.buildLine.FindStringSubmatch(line); m != nil {
-				g.set.AddBuild(BuildError{File: g.relative(strings.TrimPrefix(m[1], "vet: ")), Line: number(m[2]), Col: number(m[3]), Message: m[4]})
+				g.set.AddBuild(BuildError{File: g.relativePath(strings.TrimPrefix(m[1], "vet: ")), Line: parseNumber(m[2]), Col: parseNumber(m[3]), Message: m[4]})
 			}
 		}
 	}
 }
 
-// few names the first of names, which were found last to first.
-func few(names []string) string {
+// listFew names the first of names, which were found last to first.
+func listFew(names []string) string {
 	const most = 5
 	slices.Reverse(names)
 	if more := len(names) - most; more > 0 {
@@ -259,8 +259,8 @@ func few(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// explain describes one red test.
-func (g *GoTest) explain(c *Case, key goKey, t *goTest) {
+// explainFailure describes one red test.
+func (g *GoTest) explainFailure(c *Case, key goKey, t *goTest) {
 	lines := t.output.lines
 	for name := key.name; len(lines) == 0 && strings.Contains(name, "/"); { // a panic in a sub-test is printed as its parent's
 		name = name[:strings.LastIndexByte(name, '/')]
@@ -269,12 +269,12 @@ func (g *GoTest) explain(c *Case, key goKey, t *goTest) {
 		}
 	}
 	c.Status, c.Kind, c.Detail = Failed, Assertion, strings.Join(lines, "\n")
-	g.locate(c, lines)
+	g.locateFailure(c, lines)
 }
 
-// locate finds message, file and line in an output: those of a panic first, else the first that a test reported, else
+// locateFailure finds message, file and line in an output: those of a panic first, else the first that a test reported, else
 // the first of the compiler.
-func (g *GoTest) locate(c *Case, lines []string) {
+func (g *GoTest) locateFailure(c *Case, lines []string) {
 	for i, line := range lines {
 		if !g.panicLine.MatchString(line) {
 			continue
@@ -285,7 +285,7 @@ func (g *GoTest) locate(c *Case, lines []string) {
 		}
 		for _, frame := range lines[i:] {
 			if m := g.frameLine.FindStringSubmatch(frame); m != nil && strings.HasPrefix(m[1], g.dir+"/") {
-				c.File, c.Line = g.relative(m[1]), number(m[2])
+				c.File, c.Line = g.relativePath(m[1]), parseNumber(m[2])
 				return
 			}
 		}
@@ -306,7 +306,7 @@ func (g *GoTest) locate(c *Case, lines []string) {
 			return
 		}
 		if m := g.buildLine.FindStringSubmatch(line); m != nil && c.Kind == Build {
-			c.File, c.Line, c.Message = g.relative(strings.TrimPrefix(m[1], "vet: ")), number(m[2]), m[4]
+			c.File, c.Line, c.Message = g.relativePath(strings.TrimPrefix(m[1], "vet: ")), parseNumber(m[2]), m[4]
 			return
 		}
 	}
@@ -328,7 +328,7 @@ func (g *GoTest) packageDir(pkg string) string {
 	return dir
 }
 
-func (g *GoTest) relative(file string) string {
+func (g *GoTest) relativePath(file string) string {
 	if rel, err := filepath.Rel(g.dir, file); g.dir != "" && filepath.IsAbs(file) && err == nil && filepath.IsLocal(rel) {
 		return filepath.ToSlash(rel)
 	}

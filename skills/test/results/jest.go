@@ -27,22 +27,22 @@ type jsonPlace struct {
 	Line int `json:"line"`
 }
 
-func jest(r io.Reader, s *Set) error {
+func parseJest(r io.Reader, s *Set) error {
 	d := json.NewDecoder(r)
 	places := newPlaces()
-	return object(d, func(name string) (bool, error) {
+	return readObject(d, func(name string) (bool, error) {
 		if name != "testResults" {
 			return false, nil
 		}
-		return true, array(d, func(f jestFile) { f.add(s, places) })
+		return true, array(d, func(f jestFile) { f.addTo(s, places) })
 	})
 }
 
-func (f *jestFile) add(s *Set, places *places) {
+func (f *jestFile) addTo(s *Set, places *places) {
 	for _, a := range f.AssertionResults {
 		c := Case{
 			ID: f.Name + " > " + strings.TrimSpace(a.FullName), Name: strings.Join(append(a.AncestorTitles, a.Title), " > "),
-			Suite: f.Name, File: f.Name, Duration: millis(a.Duration),
+			Suite: f.Name, File: f.Name, Duration: fromMillis(a.Duration),
 		}
 		if a.Location != nil {
 			c.Line = a.Location.Line
@@ -61,11 +61,11 @@ func (f *jestFile) add(s *Set, places *places) {
 		}
 		if c.Failing() {
 			c.Detail = ownFrames(Clean(strings.Join(a.FailureMessages, "\n\n")), "at ")
-			c.Message = thrown(c.Detail)
+			c.Message = thrownText(c.Detail)
 			if strings.Contains(c.Message, "imed out in") || strings.Contains(c.Message, "xceeded timeout") {
 				c.Kind = Timeout
 			}
-			if line := places.script(c.Detail, f.Name); line > 0 { // where it failed, else where it begins
+			if line := places.lineIn(c.Detail, f.Name); line > 0 { // where it failed, else where it begins
 				c.Line = line
 			}
 		}
@@ -79,7 +79,7 @@ func (f *jestFile) add(s *Set, places *places) {
 		message = ownFrames(message, "at ")
 		c := Case{
 			ID: f.Name, Name: f.Name, Suite: f.Name, File: f.Name, Status: Errored, Kind: Setup, Package: true,
-			Message: thrown(message), Detail: message, Line: places.script(message, f.Name),
+			Message: thrownText(message), Detail: message, Line: places.lineIn(message, f.Name),
 		}
 		if strings.Contains(message, "SyntaxError") || strings.Contains(message, "Transform failed") || strings.Contains(message, "Unexpected token") {
 			c.Kind = Build

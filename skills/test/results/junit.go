@@ -11,9 +11,9 @@ import (
 
 // xmlVisitor is told of each element's start and end and of text between.
 type xmlVisitor interface {
-	start(name string, attr func(string) string)
-	end(name string)
-	text(data []byte)
+	startElement(name string, attr func(string) string)
+	endElement(name string)
+	addText(data []byte)
 }
 
 var errDeep = errors.New("the report is nested too deeply")
@@ -40,7 +40,7 @@ func walkXML(r io.Reader, v xmlVisitor) error {
 			if depth++; depth > maxNesting {
 				return errDeep
 			}
-			v.start(t.Name.Local, func(name string) string {
+			v.startElement(t.Name.Local, func(name string) string {
 				for _, a := range t.Attr {
 					if a.Name.Local == name {
 						return a.Value
@@ -52,9 +52,9 @@ func walkXML(r io.Reader, v xmlVisitor) error {
 			if depth--; depth < 0 {
 				return errors.New("the report closes what it did not open")
 			}
-			v.end(t.Name.Local)
+			v.endElement(t.Name.Local)
 		case xml.CharData:
-			v.text(t)
+			v.addText(t)
 		}
 	}
 }
@@ -80,7 +80,7 @@ type junitWalk struct {
 
 type junitSuite struct{ name, file string }
 
-func (w *junitWalk) start(name string, attr func(string) string) {
+func (w *junitWalk) startElement(name string, attr func(string) string) {
 	switch {
 	case name == "testsuite":
 		suite := junitSuite{attr("name"), attr("file")}
@@ -89,13 +89,13 @@ func (w *junitWalk) start(name string, attr func(string) string) {
 		}
 		w.suites = append(w.suites, suite)
 	case name == "testcase" && !w.open:
-		w.begin(attr)
+		w.beginCase(attr)
 	case w.open && w.inside == "":
-		w.child(name, attr)
+		w.startChild(name, attr)
 	}
 }
 
-func (w *junitWalk) begin(attr func(string) string) {
+func (w *junitWalk) beginCase(attr func(string) string) {
 	w.open, w.flaky, w.inside, w.kind = true, false, "", ""
 	w.output = limited{max: MaxDetail}
 	w.class, w.unnamed = attr("classname"), attr("name") == ""
@@ -113,14 +113,14 @@ func (w *junitWalk) begin(attr func(string) string) {
 	}
 	w.c.Line, _ = strconv.Atoi(attr("line")) // 0 when there is none
 	s, _ := strconv.ParseFloat(strings.ReplaceAll(attr("time"), ",", ""), 64)
-	w.c.Duration = seconds(s)
+	w.c.Duration = fromSeconds(s)
 	if status := attr("status"); status == "notrun" || status == "disabled" {
 		w.c.Status = Skipped
 	}
 }
 
-// child reads what says how a testcase went. The first failure speaks; one outweighs a skip.
-func (w *junitWalk) child(name string, attr func(string) string) {
+// startChild reads what says how a testcase went. The first failure speaks; one outweighs a skip.
+func (w *junitWalk) startChild(name string, attr func(string) string) {
 	w.inside, w.body = name, limited{max: 64 << 10}
 	status := Status("")
 	switch name {
@@ -158,21 +158,21 @@ func junitVerdict(status Status, kind, message string) (Status, Kind) {
 	return Failed, Assertion
 }
 
-func (w *junitWalk) text(data []byte) {
+func (w *junitWalk) addText(data []byte) {
 	if w.open && w.inside != "" {
-		w.body.add(data)
+		w.body.addBytes(data)
 	}
 }
 
-func (w *junitWalk) end(name string) {
+func (w *junitWalk) endElement(name string) {
 	switch {
 	case name == "testsuite" && len(w.suites) > 0:
 		w.suites = w.suites[:len(w.suites)-1]
 	case name == "testcase" && w.open:
 		w.open = false
-		w.finish()
+		w.addCase()
 	case w.open && name == w.inside:
-		body := strings.TrimSpace(w.body.text())
+		body := strings.TrimSpace(w.body.joinEnds())
 		switch name {
 		case "failure", "error", "flakyFailure", "flakyError":
 			if w.c.Detail == "" {
@@ -180,23 +180,23 @@ func (w *junitWalk) end(name string) {
 			}
 		case "system-out", "system-err":
 			if body != "" {
-				w.output.add([]byte(body + "\n"))
+				w.output.addBytes([]byte(body + "\n"))
 			}
 		}
 		w.inside = ""
 	}
 }
 
-func (w *junitWalk) finish() {
+func (w *junitWalk) addCase() {
 	if w.unnamed && w.c.Status == Passed {
 		w.c.Status = NotRun // what an interrupted pytest writes of the test that it was in
 	}
 	if w.flaky && w.c.Status == Passed {
 		w.c.Status = Flaky
 	}
-	out := strings.TrimSpace(w.output.text())
+	out := strings.TrimSpace(w.output.joinEnds())
 	if w.c.Failing() {
-		w.c.Message = firstOf(w.c.Message, head(w.c.Detail), w.kind, head(out))
+		w.c.Message = firstOf(w.c.Message, firstParagraph(w.c.Detail), w.kind, firstParagraph(out))
 	}
 	switch {
 	case !w.c.Failing() || out == "":
@@ -215,7 +215,7 @@ type limited struct {
 	head, tail []byte
 }
 
-func (l *limited) add(p []byte) {
+func (l *limited) addBytes(p []byte) {
 	keep := min(len(p), l.max/2-len(l.head))
 	l.head = append(l.head, p[:keep]...)
 	if p = p[keep:]; len(p) > 0 {
@@ -224,7 +224,7 @@ func (l *limited) add(p []byte) {
 	}
 }
 
-func (l *limited) text() string { return string(l.head) + string(l.tail) }
+func (l *limited) joinEnds() string { return string(l.head) + string(l.tail) }
 
 // firstOf returns the first of the texts that is not blank.
 func firstOf(texts ...string) string {

@@ -44,12 +44,12 @@ func (l *Libtest) Line(line string) {
 	line = Clean(line)
 	l.build.Line(line)
 	if m := l.running.FindStringSubmatch(line); m != nil {
-		l.end()
+		l.endRun()
 		l.binary = m[2] + ":" + m[1]
 		return
 	}
 	if crate, ok := strings.CutPrefix(strings.TrimLeft(line, " "), "Doc-tests "); ok && strings.HasPrefix(line, "   ") {
-		l.end()
+		l.endRun()
 		l.binary = crate + ":doc"
 		return
 	}
@@ -59,7 +59,7 @@ func (l *Libtest) Line(line string) {
 		return
 	}
 	if l.left >= 0 {
-		l.test(line)
+		l.addTest(line)
 	}
 }
 
@@ -73,9 +73,9 @@ func runningTests(line string) (int, bool) {
 	return min(n, maxPassed), ok && err == nil && n >= 0
 }
 
-func (l *Libtest) test(line string) {
+func (l *Libtest) addTest(line string) {
 	if strings.HasPrefix(line, "test result: ") {
-		l.report()
+		l.addReport()
 		l.left = -1
 		return
 	}
@@ -91,10 +91,10 @@ func (l *Libtest) test(line string) {
 			l.detail = nil
 			return
 		}
-		l.held.add(l.detail, line)
+		l.held.addLine(l.detail, line)
 		return
 	}
-	l.tail.add(line)
+	l.tail.addLine(line)
 	m := l.verdict.FindStringSubmatch(line)
 	if m == nil || l.left == 0 || len(line) > keptLine {
 		return
@@ -114,16 +114,16 @@ func (l *Libtest) test(line string) {
 	l.set.Add(c)
 }
 
-// report adds the failed tests of a binary once their sections are known.
-func (l *Libtest) report() {
+// addReport adds the failed tests of a binary once their sections are known.
+func (l *Libtest) addReport() {
 	for _, test := range l.failed {
 		c := Case{ID: l.binary + "::" + test, Name: test, Suite: l.binary, Status: Failed}
 		if d := l.details[test]; d != nil {
-			l.explain(&c, d.lines)
-			c.Detail = strings.TrimSpace(d.text())
+			l.explainFailure(&c, d.lines)
+			c.Detail = strings.TrimSpace(d.joinLines())
 		}
 		if m := l.doc.FindStringSubmatch(test); m != nil && strings.HasSuffix(l.binary, ":doc") {
-			c.File, c.Line = m[1], number(m[2]) // its panic tells of a file made for the purpose
+			c.File, c.Line = m[1], parseNumber(m[2]) // its panic tells of a file made for the purpose
 		}
 		l.set.Add(c)
 	}
@@ -132,10 +132,10 @@ func (l *Libtest) report() {
 	l.held = budget{}
 }
 
-func (l *Libtest) explain(c *Case, lines []string) {
+func (l *Libtest) explainFailure(c *Case, lines []string) {
 	for i, line := range lines {
 		if m := l.oldPanic.FindStringSubmatch(line); m != nil {
-			c.Message, c.File, c.Line = m[1], m[2], number(m[3])
+			c.Message, c.File, c.Line = m[1], m[2], parseNumber(m[3])
 			break
 		}
 		if m := l.oldBegin.FindStringSubmatch(line); m != nil && l.explainLines(c, m[1], lines[i+1:]) {
@@ -145,7 +145,7 @@ func (l *Libtest) explain(c *Case, lines []string) {
 		if m == nil {
 			continue
 		}
-		c.File, c.Line = m[1], number(m[2])
+		c.File, c.Line = m[1], parseNumber(m[2])
 		for _, more := range lines[i+1:] {
 			if more == "" || strings.HasPrefix(more, "note: ") || strings.HasPrefix(more, "stack backtrace:") {
 				break
@@ -156,7 +156,7 @@ func (l *Libtest) explain(c *Case, lines []string) {
 	}
 	c.Message = strings.TrimSpace(c.Message)
 	if c.Message == "" {
-		c.Message = head(strings.Join(lines, "\n"))
+		c.Message = firstParagraph(strings.Join(lines, "\n"))
 	} else if !strings.HasPrefix(c.Message, "assertion") {
 		c.Kind = Panic
 	}
@@ -168,19 +168,19 @@ func (l *Libtest) explainLines(c *Case, message string, rest []string) bool {
 	for i, line := range rest {
 		if m := l.oldEnd.FindStringSubmatch(line); m != nil {
 			c.Message = strings.Join(append(append([]string{message}, rest[:i]...), m[1]), "\n")
-			c.File, c.Line = m[2], number(m[3])
+			c.File, c.Line = m[2], parseNumber(m[3])
 			return true
 		}
 	}
 	return false
 }
 
-// end closes a binary that said no result: it died.
-func (l *Libtest) end() {
+// endRun closes a binary that said no result: it died.
+func (l *Libtest) endRun() {
 	if l.left < 0 {
 		return
 	}
-	l.report()
+	l.addReport()
 	for i := range l.left {
 		l.set.Add(Case{Name: fmt.Sprintf("test %d of %d", l.planned-l.left+i+1, l.planned), Suite: l.binary, Status: NotRun})
 	}
@@ -191,7 +191,7 @@ func (l *Libtest) end() {
 		}
 	}
 	l.explainDeath(&c)
-	c.Detail = l.tail.text()
+	c.Detail = l.tail.joinLines()
 	l.set.Add(c)
 	l.left = -1
 }
@@ -199,13 +199,13 @@ func (l *Libtest) end() {
 func (l *Libtest) explainDeath(c *Case) {
 	for _, line := range l.tail.lines {
 		if m := l.panicked.FindStringSubmatch(line); m != nil {
-			c.File, c.Line = m[1], number(m[2])
+			c.File, c.Line = m[1], parseNumber(m[2])
 		}
 	}
 }
 
 // Done closes what is open.
 func (l *Libtest) Done() {
-	l.end()
+	l.endRun()
 	l.build.Done()
 }

@@ -45,7 +45,7 @@ func (m *Minitest) Line(line string) {
 		return
 	}
 	if h := m.header.FindStringSubmatch(line); h != nil {
-		m.close()
+		m.closeFailure()
 		m.section = &Case{Status: Failed, Kind: Assertion}
 		switch h[1] {
 		case "Error":
@@ -56,41 +56,41 @@ func (m *Minitest) Line(line string) {
 		return
 	}
 	if c := m.count.FindStringSubmatch(line); c != nil {
-		m.close()
-		m.total = number(c[1])
+		m.closeFailure()
+		m.total = parseNumber(c[1])
 		return
 	}
 	if m.section != nil {
-		m.explain(line)
+		m.addLine(line)
 	}
 }
 
-// explain takes a line of a section.
-func (m *Minitest) explain(line string) {
+// addLine takes a line of a section.
+func (m *Minitest) addLine(line string) {
 	c := m.section
 	if c.ID == "" {
 		if p := m.place.FindStringSubmatch(line); p != nil {
-			c.ID, c.File, c.Line = p[1], p[2], number(p[3])
+			c.ID, c.File, c.Line = p[1], p[2], parseNumber(p[3])
 			c.Suite, c.Name, _ = strings.Cut(p[1], "#")
 		}
 		return
 	}
 	if f := m.frame.FindStringSubmatch(line); f != nil && c.File == "" {
-		c.File, c.Line = f[1], number(f[2])
+		c.File, c.Line = f[1], parseNumber(f[2])
 	}
 	if c.Message == "" {
 		c.Message = strings.TrimSpace(line)
 	}
-	m.body.add(line)
+	m.body.addLine(line)
 }
 
-// close adds the test of the open section.
-func (m *Minitest) close() {
+// closeFailure adds the test of the open section.
+func (m *Minitest) closeFailure() {
 	c := m.section
 	if m.section = nil; c == nil || c.ID == "" {
 		return
 	}
-	c.Detail = strings.TrimSpace(m.body.text())
+	c.Detail = strings.TrimSpace(m.body.joinLines())
 	m.body = output{}
 	if c.Status != Skipped && len(m.failing) < maxFailing && !m.failing[c.ID] {
 		m.failing[c.ID] = true
@@ -100,7 +100,7 @@ func (m *Minitest) close() {
 
 // Done adds what passed.
 func (m *Minitest) Done() {
-	m.close()
+	m.closeFailure()
 	for _, c := range m.passed {
 		if !m.failing[c.ID] {
 			m.set.Add(c)

@@ -19,41 +19,41 @@ type mochaTest struct {
 	} `json:"err"`
 }
 
-// mocha reads what mocha --reporter json writes. Its array tests holds all of them, failures, passes and pending hold
+// parseMocha reads what mocha --reporter json writes. Its array tests holds all of them, failures, passes and pending hold
 // them again; a hook that failed is in failures only.
-func mocha(r io.Reader, s *Set) error {
+func parseMocha(r io.Reader, s *Set) error {
 	d := json.NewDecoder(r)
 	places := newPlaces()
-	return object(d, func(name string) (bool, error) {
+	return readObject(d, func(name string) (bool, error) {
 		switch name {
 		case "failures":
-			return true, array(d, func(t mochaTest) { s.Add(t.failed(places)) })
+			return true, array(d, func(t mochaTest) { s.Add(t.newFailure(places)) })
 		case "passes":
 			return true, array(d, func(t mochaTest) {
-				c := t.as(Passed)
+				c := t.newCase(Passed)
 				if t.CurrentRetry > 0 {
 					c.Status, c.Message = Flaky, "passed after a retry"
 				}
 				s.Add(c)
 			})
 		case "pending":
-			return true, array(d, func(t mochaTest) { s.Add(t.as(Skipped)) })
+			return true, array(d, func(t mochaTest) { s.Add(t.newCase(Skipped)) })
 		}
 		return false, nil
 	})
 }
 
-func (t *mochaTest) as(status Status) Case {
+func (t *mochaTest) newCase(status Status) Case {
 	full := strings.TrimSpace(t.FullTitle)
 	suite := strings.TrimSpace(strings.TrimSuffix(full, t.Title))
-	return Case{ID: t.File + " > " + full, Name: t.Title, Suite: suite, File: t.File, Status: status, Duration: millis(t.Duration)}
+	return Case{ID: t.File + " > " + full, Name: t.Title, Suite: suite, File: t.File, Status: status, Duration: fromMillis(t.Duration)}
 }
 
-func (t *mochaTest) failed(places *places) Case {
-	c := t.as(Failed)
+func (t *mochaTest) newFailure(places *places) Case {
+	c := t.newCase(Failed)
 	c.Detail = ownFrames(Clean(firstOf(t.Err.Stack, t.Err.Message)), "at ")
-	c.Message = thrown(Clean(firstOf(t.Err.Message, t.Err.Stack)))
-	c.Line = places.script(c.Detail, t.File)
+	c.Message = thrownText(Clean(firstOf(t.Err.Message, t.Err.Stack)))
+	c.Line = places.lineIn(c.Detail, t.File)
 	switch {
 	case t.Err.Code == "ERR_MOCHA_TIMEOUT":
 		c.Kind = Timeout

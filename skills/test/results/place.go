@@ -25,7 +25,7 @@ func newPlaces() *places {
 	}
 }
 
-func number(digits string) int {
+func parseNumber(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {
 		return 0 // more digits than any file has lines
@@ -33,11 +33,11 @@ func number(digits string) int {
 	return n
 }
 
-// script is the line of the first frame in file, whose name may be written shorter in the stack; 0 for none.
-func (p *places) script(text, file string) int {
+// lineIn is the line of the first frame in file, whose name may be written shorter in the stack; 0 for none.
+func (p *places) lineIn(text, file string) int {
 	for _, m := range p.js.FindAllStringSubmatch(text, 64) {
 		if name := strings.TrimPrefix(m[1], "./"); file != "" && (name == file || strings.HasSuffix(file, "/"+name)) {
-			return number(m[2])
+			return parseNumber(m[2])
 		}
 	}
 	return 0
@@ -54,8 +54,8 @@ func ownFrames(text, prefix string) string {
 	return strings.TrimRight(strings.Join(kept, ""), "\n")
 }
 
-// thrown is what was said before the stack of an error in JavaScript.
-func thrown(text string) string {
+// thrownText is what was said before the stack of an error in JavaScript.
+func thrownText(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, " \t\n")
@@ -69,37 +69,37 @@ func thrown(text string) string {
 	return strings.Join(kept, "\n")
 }
 
-// frame is the first place in a stack of JavaScript that is the project's own.
-func (p *places) frame(text string) (file string, line int) {
+// ownFrame is the first place in a stack of JavaScript that is the project's own.
+func (p *places) ownFrame(text string) (file string, line int) {
 	for _, m := range p.js.FindAllStringSubmatch(text, 64) {
 		if !strings.Contains(m[1], "node_modules/") && !strings.HasPrefix(m[1], "node:") && !strings.HasPrefix(m[1], "internal/") {
-			return m[1], number(m[2])
+			return m[1], parseNumber(m[2])
 		}
 	}
 	return "", 0
 }
 
-func (p *places) ruby(text string) (file string, line int) {
+func (p *places) rubyFrame(text string) (file string, line int) {
 	if m := p.rb.FindStringSubmatch(text); m != nil {
-		return strings.TrimPrefix(m[1], "./"), number(m[2])
+		return strings.TrimPrefix(m[1], "./"), parseNumber(m[2])
 	}
 	return "", 0
 }
 
-func (p *places) dotnet(stack string) (file string, line int) {
+func (p *places) dotnetFrame(stack string) (file string, line int) {
 	if m := p.cs.FindStringSubmatch(stack); m != nil {
-		return strings.TrimSpace(m[1]), number(m[2])
+		return strings.TrimSpace(m[1]), parseNumber(m[2])
 	}
 	return "", 0
 }
 
-// diagnostic reads what bats and Perl say below a failed test.
-func (p *places) diagnostic(text string) (file string, line int) {
+// perlPlace reads what bats and Perl say below a failed test.
+func (p *places) perlPlace(text string) (file string, line int) {
 	m := p.perl.FindStringSubmatch(text)
 	if m == nil {
 		return "", 0
 	}
-	return m[1] + m[3] + m[5], number(m[2] + m[4] + m[6])
+	return m[1] + m[3] + m[5], parseNumber(m[2] + m[4] + m[6])
 }
 
 // Locator finds the place of a failure in its message and detail, for formats that give none. One belongs to one run.
@@ -113,7 +113,7 @@ func (l *Locator) Java(c *Case) {
 	for _, m := range l.p.java.FindAllStringSubmatch(c.Detail, 256) {
 		if class, _, _ := strings.Cut(m[1], "$"); class == c.Suite {
 			c.File = path.Join(path.Dir(strings.ReplaceAll(class, ".", "/")), m[2])
-			c.Line = number(m[3])
+			c.Line = parseNumber(m[3])
 			return
 		}
 	}
@@ -122,7 +122,7 @@ func (l *Locator) Java(c *Case) {
 // C sets file and line where the output names a source file, as assert and most libraries for tests do.
 func (l *Locator) C(c *Case) {
 	if m := l.p.c.FindStringSubmatch(c.Detail); m != nil && c.File == "" {
-		c.File, c.Line = m[1], number(m[2])
+		c.File, c.Line = m[1], parseNumber(m[2])
 	}
 }
 
@@ -132,8 +132,8 @@ func (l *Locator) Rust(c *Case) {
 	if m == nil || !c.Failing() {
 		return
 	}
-	c.File, c.Line = c.Detail[m[2]:m[3]], number(c.Detail[m[4]:m[5]])
-	if message := head(c.Detail[m[1]:]); message != "" {
+	c.File, c.Line = c.Detail[m[2]:m[3]], parseNumber(c.Detail[m[4]:m[5]])
+	if message := firstParagraph(c.Detail[m[1]:]); message != "" {
 		c.Message = message
 		if strings.HasPrefix(message, "assertion") {
 			c.Kind = Assertion
@@ -145,7 +145,7 @@ func (l *Locator) Rust(c *Case) {
 func (l *Locator) PHP(c *Case) {
 	for _, m := range l.p.php.FindAllStringSubmatch(c.Detail, 256) {
 		if c.File == "" || m[1] == c.File {
-			c.File, c.Line = m[1], number(m[2])
+			c.File, c.Line = m[1], parseNumber(m[2])
 		}
 	}
 }
@@ -158,7 +158,7 @@ func (l *Locator) Python(c *Case) {
 	}
 	for _, m := range l.p.py.FindAllStringSubmatch(c.Detail, 256) {
 		if c.File == "" || m[1] == c.File {
-			c.File, c.Line = m[1], number(m[2])
+			c.File, c.Line = m[1], parseNumber(m[2])
 		}
 	}
 }

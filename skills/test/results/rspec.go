@@ -22,19 +22,19 @@ type rspecExample struct {
 	} `json:"exception"`
 }
 
-// rspec reads what rspec --format json writes. An error outside of the examples, such as a file that does not load, is
+// parseRSpec reads what rspec --format json writes. An error outside of the examples, such as a file that does not load, is
 // told by a count and a message only.
-func rspec(r io.Reader, s *Set) error {
+func parseRSpec(r io.Reader, s *Set) error {
 	d := json.NewDecoder(r)
 	places := newPlaces()
 	var messages []string
 	var summary struct {
 		Outside int `json:"errors_outside_of_examples_count"`
 	}
-	err := object(d, func(name string) (bool, error) {
+	err := readObject(d, func(name string) (bool, error) {
 		switch name {
 		case "examples":
-			return true, array(d, func(e rspecExample) { e.add(s, places) })
+			return true, array(d, func(e rspecExample) { e.addTo(s, places) })
 		case "messages":
 			return true, array(d, func(m string) {
 				if len(messages) < MaxLines {
@@ -42,23 +42,23 @@ func rspec(r io.Reader, s *Set) error {
 				}
 			})
 		case "summary":
-			return true, value(d, &summary)
+			return true, readValue(d, &summary)
 		}
 		return false, nil
 	})
 	if summary.Outside > 0 {
 		text := strings.TrimSpace(Clean(strings.Join(messages, "\n")))
-		c := Case{ID: "outside of examples", Name: "outside of examples", Status: Errored, Kind: Setup, Package: true, Message: head(text), Detail: text}
-		c.File, c.Line = places.ruby(text)
+		c := Case{ID: "outside of examples", Name: "outside of examples", Status: Errored, Kind: Setup, Package: true, Message: firstParagraph(text), Detail: text}
+		c.File, c.Line = places.rubyFrame(text)
 		s.Add(c)
 	}
 	return err
 }
 
-func (e *rspecExample) add(s *Set, places *places) {
+func (e *rspecExample) addTo(s *Set, places *places) {
 	file := strings.TrimPrefix(e.FilePath, "./")
 	suite := strings.TrimSpace(strings.TrimSuffix(e.FullDescription, e.Description))
-	c := Case{ID: strings.TrimPrefix(e.ID, "./"), Name: e.FullDescription, Suite: suite, File: file, Line: e.LineNumber, Duration: seconds(e.RunTime)}
+	c := Case{ID: strings.TrimPrefix(e.ID, "./"), Name: e.FullDescription, Suite: suite, File: file, Line: e.LineNumber, Duration: fromSeconds(e.RunTime)}
 	if c.Name == "" {
 		c.Name = e.Description
 	}
@@ -73,7 +73,7 @@ func (e *rspecExample) add(s *Set, places *places) {
 		})
 		c.Detail = e.Exception.Class + "\n" + e.Exception.Message + "\n" + strings.Join(own, "\n")
 		for _, frame := range own {
-			if f, line := places.ruby(frame); strings.HasSuffix(f, file) {
+			if f, line := places.rubyFrame(frame); strings.HasSuffix(f, file) {
 				c.Line = line
 				break
 			}

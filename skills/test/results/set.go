@@ -105,9 +105,9 @@ func (s *Set) Add(c Case) {
 	if s.Adjust != nil {
 		s.Adjust(&c)
 	}
-	c.Name, c.Suite, c.ID, c.File = name(c.Name), name(c.Suite), name(c.ID), name(c.File)
+	c.Name, c.Suite, c.ID, c.File = cleanName(c.Name), cleanName(c.Suite), cleanName(c.ID), cleanName(c.File)
 	if c.ID == "" {
-		c.ID = join(c.Suite, c.Name)
+		c.ID = joinNames(c.Suite, c.Name)
 	}
 	c.Line = max(c.Line, 0)
 	c.Duration = max(c.Duration, 0)
@@ -122,7 +122,7 @@ func (s *Set) Add(c Case) {
 	} else {
 		c.Message, c.Detail, c.Kind = "", "", ""
 	}
-	s.Counts.add(&c, 1)
+	s.Counts.addCase(&c, 1)
 	switch {
 	case c.Failing() && len(s.Failing) < maxFailing:
 		s.Failing = append(s.Failing, c)
@@ -139,12 +139,12 @@ func (s *Set) Add(c Case) {
 // AddBuild takes in a message of the compiler.
 func (s *Set) AddBuild(e BuildError) {
 	if len(s.Build) < maxBuild {
-		e.File, e.Message = name(e.File), Clip(Clean(e.Message), MaxMessage)
+		e.File, e.Message = cleanName(e.File), Clip(Clean(e.Message), MaxMessage)
 		s.Build = append(s.Build, e)
 	}
 }
 
-func (c *Counts) add(k *Case, n int) {
+func (c *Counts) addCase(k *Case, n int) {
 	switch k.Status {
 	case Passed:
 		c.Passed += n
@@ -182,9 +182,9 @@ func (s *Set) Recovered(again *Set) int {
 		if c.Status == Flaky || c.Package || !passed[c.ID] || failed[c.ID] {
 			continue
 		}
-		s.Counts.add(c, -1)
+		s.Counts.addCase(c, -1)
 		c.Status = Flaky
-		s.Counts.add(c, 1)
+		s.Counts.addCase(c, 1)
 		recovered[c.ID] = true
 	}
 	for i := range s.Cases {
@@ -195,26 +195,26 @@ func (s *Set) Recovered(again *Set) int {
 	return len(recovered)
 }
 
-func join(suite, name string) string {
+func joinNames(suite, name string) string {
 	if suite == "" || name == "" {
 		return suite + name
 	}
 	return suite + " > " + name
 }
 
-// seconds reads a runner's decimal seconds; nonsense is 0.
-func seconds(s float64) time.Duration {
+// fromSeconds reads a runner's decimal seconds; nonsense is 0.
+func fromSeconds(s float64) time.Duration {
 	if !(s > 0) || s > 1e9 {
 		return 0
 	}
 	return time.Duration(s * float64(time.Second))
 }
 
-// millis reads a runner's milliseconds.
-func millis(ms float64) time.Duration { return seconds(ms / 1000) }
+// fromMillis reads a runner's milliseconds.
+func fromMillis(ms float64) time.Duration { return fromSeconds(ms / 1000) }
 
-// head is the first paragraph of a text, at most a few lines: what a message is when the runner gives only a stack.
-func head(text string) string {
+// firstParagraph is the first paragraph of a text, at most a few lines: what a message is when the runner gives only a stack.
+func firstParagraph(text string) string {
 	lines := make([]string, 0, 4)
 	for line := range strings.Lines(strings.TrimLeft(text, "\r\n ")) {
 		line = strings.TrimRight(line, " \r\n")

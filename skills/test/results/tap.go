@@ -48,7 +48,7 @@ func (t *TAP) Line(line string) {
 		if text == "..." {
 			t.yaml = nil
 		} else {
-			t.yaml.line(line, &t.kept)
+			t.yaml.addLine(line, &t.kept)
 		}
 		return
 	}
@@ -58,41 +58,41 @@ func (t *TAP) Line(line string) {
 		t.yaml = &yamlBlock{indent: indent}
 		t.last.yaml = t.yaml
 	case strings.HasPrefix(text, "Bail out!"):
-		t.flush()
+		t.addLast()
 		t.bailed = true
 		t.set.Bail = Clip(Clean(strings.TrimSpace(strings.TrimPrefix(text, "Bail out!"))), MaxMessage)
 	case strings.HasPrefix(text, "1.."):
-		t.planned(text[3:], depth)
+		t.addPlan(text[3:], depth)
 	case strings.HasPrefix(text, "# Subtest"):
-		t.flush()
+		t.addLast()
 	case strings.HasPrefix(text, "#"):
 		if t.last != nil && t.last.yaml == nil { // after the block come the words of the next test
-			t.kept.add(&t.last.comments, strings.TrimPrefix(strings.TrimPrefix(text, "#"), " "))
+			t.kept.addLine(&t.last.comments, strings.TrimPrefix(strings.TrimPrefix(text, "#"), " "))
 		}
 	default:
-		if node, ok := point(text); ok {
-			t.point(node, depth)
+		if node, ok := parsePoint(text); ok {
+			t.addPoint(node, depth)
 		} else if text != "" {
-			t.rest.add(line)
+			t.rest.addLine(line)
 		}
 	}
 }
 
-func (t *TAP) planned(text string, depth int) {
+func (t *TAP) addPlan(text string, depth int) {
 	count, directive, _ := strings.Cut(text, "#")
 	n, err := strconv.Atoi(strings.TrimSpace(count))
 	if err != nil || depth > 0 {
 		return
 	}
-	t.flush()
+	t.addLast()
 	t.plan = n
 	if reason := strings.TrimSpace(directive); n == 0 && len(reason) >= 4 && strings.EqualFold(reason[:4], "skip") {
 		t.set.Add(Case{Name: firstOf(t.base, "all tests"), Status: Skipped})
 	}
 }
 
-// point reads "ok 1 - name # SKIP reason".
-func point(text string) (tapNode, bool) {
+// parsePoint reads "ok 1 - name # SKIP reason".
+func parsePoint(text string) (tapNode, bool) {
 	var n tapNode
 	rest, ok := strings.CutPrefix(text, "not ok")
 	if !ok {
@@ -116,7 +116,7 @@ func point(text string) (tapNode, bool) {
 		n.skip = strings.HasPrefix(word, "skip") || strings.HasPrefix(word, "todo") && !n.ok
 		rest = rest[:i]
 	}
-	n.name = name(strings.NewReplacer(`\#`, "#", `\\`, `\`).Replace(strings.TrimSpace(rest)))
+	n.name = cleanName(strings.NewReplacer(`\#`, "#", `\\`, `\`).Replace(strings.TrimSpace(rest)))
 	return n, true
 }
 
@@ -132,8 +132,8 @@ func findDirective(text string) int {
 	return -1
 }
 
-func (t *TAP) point(n tapNode, depth int) {
-	t.flush()
+func (t *TAP) addPoint(n tapNode, depth int) {
+	t.addLast()
 	for len(t.levels) <= depth+1 {
 		t.levels = append(t.levels, nil)
 	}
@@ -150,8 +150,8 @@ func (t *TAP) point(n tapNode, depth int) {
 	}
 }
 
-// flush files what can get nothing more.
-func (t *TAP) flush() {
+// addLast files what can get nothing more.
+func (t *TAP) addLast() {
 	if t.last == nil {
 		return
 	}
@@ -162,27 +162,27 @@ func (t *TAP) flush() {
 		t.held++
 		return
 	}
-	t.file(n, nil)
+	t.addCase(n, nil)
 	if t.depth == 0 {
 		t.held, t.kept = 0, budget{}
 	}
 }
 
-// file adds a node and those below it.
-func (t *TAP) file(n tapNode, path []string) {
+// addCase adds a node and those below it.
+func (t *TAP) addCase(n tapNode, path []string) {
 	failed := t.set.Counts.Failed
 	if len(n.children) > 0 {
 		for _, child := range n.children {
-			t.file(child, append(path[:len(path):len(path)], n.name))
+			t.addCase(child, append(path[:len(path):len(path)], n.name))
 		}
 		if n.ok || n.skip || t.set.Counts.Failed > failed {
 			return
 		}
-	} else if n.yaml.get("type") == "suite" && n.ok {
+	} else if n.yaml.valueOf("type") == "suite" && n.ok {
 		return // an empty suite
 	}
 	c := Case{Name: strings.Join(append(path[:len(path):len(path)], firstOf(n.name, "test "+n.number)), " > "), Suite: t.base}
-	c.ID = join(c.Suite, c.Name)
+	c.ID = joinNames(c.Suite, c.Name)
 	switch {
 	case n.skip:
 		c.Status = Skipped
@@ -191,12 +191,12 @@ func (t *TAP) file(n tapNode, path []string) {
 	default:
 		c.Status = Failed
 		if len(t.set.Failing) < maxFailing { // what is not kept needs no reason
-			t.explain(&c, &n)
+			t.explainFailure(&c, &n)
 		}
 	}
-	ms, _ := strconv.ParseFloat(n.yaml.get("duration_ms"), 64)
-	c.Duration = millis(ms)
-	if location := n.yaml.get("location"); location != "" {
+	ms, _ := strconv.ParseFloat(n.yaml.valueOf("duration_ms"), 64)
+	c.Duration = fromMillis(ms)
+	if location := n.yaml.valueOf("location"); location != "" {
 		file, line := locationOf(location)
 		if c.File == "" {
 			c.File, c.Line = file, line
@@ -211,28 +211,28 @@ func (t *TAP) file(n tapNode, path []string) {
 	t.set.Add(c)
 }
 
-// explain finds message and place of a failure in its YAML block, else in its comments.
-func (t *TAP) explain(c *Case, n *tapNode) {
-	comments := strings.TrimSpace(Clean(n.comments.text()))
-	stack := ownFrames(n.yaml.get("stack"), "")
-	c.Message = firstOf(n.yaml.get("error"), n.yaml.get("message"))
+// explainFailure finds message and place of a failure in its YAML block, else in its comments.
+func (t *TAP) explainFailure(c *Case, n *tapNode) {
+	comments := strings.TrimSpace(Clean(n.comments.joinLines()))
+	stack := ownFrames(n.yaml.valueOf("stack"), "")
+	c.Message = firstOf(n.yaml.valueOf("error"), n.yaml.valueOf("message"))
 	c.Detail = strings.TrimSpace(strings.Join([]string{firstOf(c.Message), stack, comments}, "\n"))
-	c.File, c.Line = t.places.frame(stack)
+	c.File, c.Line = t.places.ownFrame(stack)
 	if c.File == "" {
-		c.File = firstOf(n.yaml.get("file"), n.yaml.get("fileName"))
-		c.Line = number(firstOf(n.yaml.get("line"), n.yaml.get("lineNumber")))
+		c.File = firstOf(n.yaml.valueOf("file"), n.yaml.valueOf("fileName"))
+		c.Line = parseNumber(firstOf(n.yaml.valueOf("line"), n.yaml.valueOf("lineNumber")))
 	}
 	if c.File == "" {
-		c.File, c.Line = t.places.diagnostic(comments)
+		c.File, c.Line = t.places.perlPlace(comments)
 	}
 	if c.Message == "" {
 		c.Message = perlMessage(comments)
 	}
-	if kind := n.yaml.get("failureType"); kind == "testTimeoutFailure" {
+	if kind := n.yaml.valueOf("failureType"); kind == "testTimeoutFailure" {
 		c.Kind = Timeout
 	} else if kind == "hookFailed" {
 		c.Kind = Setup
-	} else if n.yaml.get("exitCode") != "" {
+	} else if n.yaml.valueOf("exitCode") != "" {
 		c.Kind = Panic // a file whose process died
 	}
 }
@@ -263,15 +263,15 @@ func locationOf(text string) (file string, line int) {
 		}
 		file, digits[i] = file[:j], file[j+1:]
 	}
-	return file, number(digits[1])
+	return file, parseNumber(digits[1])
 }
 
 // Done takes what is still open and counts what the plan promised.
 func (t *TAP) Done() {
-	t.flush()
+	t.addLast()
 	for d := 1; d < len(t.levels); d++ { // their parent never came
 		for _, n := range t.levels[d] {
-			t.file(n, nil)
+			t.addCase(n, nil)
 		}
 	}
 	t.levels = nil
@@ -289,7 +289,7 @@ func (t *TAP) Done() {
 	case missing > 0:
 		t.set.Add(Case{
 			ID: firstOf(t.base, "plan"), Name: firstOf(t.base, "plan"), Suite: t.base, Status: Errored, Kind: Panic, Package: true,
-			Message: fmt.Sprintf("%d tests were planned and %d ran", t.plan, t.plan-missing), Detail: t.rest.text(),
+			Message: fmt.Sprintf("%d tests were planned and %d ran", t.plan, t.plan-missing), Detail: t.rest.joinLines(),
 		})
 	}
 }
@@ -306,7 +306,7 @@ type yamlBlock struct {
 
 const maxYAML = 64 << 10
 
-func (y *yamlBlock) line(line string, kept *budget) {
+func (y *yamlBlock) addLine(line string, kept *budget) {
 	text := strings.TrimLeft(line, " ")
 	column := len(line) - len(text)
 	if y.values == nil {
@@ -335,10 +335,10 @@ func (y *yamlBlock) line(line string, kept *budget) {
 		y.values[key] = ""
 		return
 	}
-	y.values[key] = unquote(value)
+	y.values[key] = unquoteYAML(value)
 }
 
-func unquote(value string) string {
+func unquoteYAML(value string) string {
 	n := len(value)
 	switch {
 	case n >= 2 && value[0] == '\'' && value[n-1] == '\'':
@@ -352,7 +352,7 @@ func unquote(value string) string {
 	return value
 }
 
-func (y *yamlBlock) get(key string) string {
+func (y *yamlBlock) valueOf(key string) string {
 	if y == nil {
 		return ""
 	}

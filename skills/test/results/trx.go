@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// trx reads what dotnet test --logger trx writes: results first, then the definitions that name the classes.
-func trx(r io.Reader, s *Set) error {
+// parseTRX reads what dotnet test --logger trx writes: results first, then the definitions that name the classes.
+func parseTRX(r io.Reader, s *Set) error {
 	w := trxWalk{places: newPlaces(), class: map[string]string{}}
 	err := walkXML(r, &w)
 	for _, c := range w.cases {
@@ -34,11 +34,11 @@ type trxWalk struct {
 	body   limited
 }
 
-func (w *trxWalk) start(name string, attr func(string) string) {
+func (w *trxWalk) startElement(name string, attr func(string) string) {
 	switch name {
 	case "UnitTestResult":
 		w.open = true
-		w.c = Case{ID: attr("testId"), Name: attr("testName"), Duration: clock(attr("duration"))}
+		w.c = Case{ID: attr("testId"), Name: attr("testName"), Duration: parseClock(attr("duration"))}
 		switch attr("outcome") {
 		case "Passed", "PassedButRunAborted", "Warning":
 			w.c.Status = Passed
@@ -62,19 +62,19 @@ func (w *trxWalk) start(name string, attr func(string) string) {
 	}
 }
 
-func (w *trxWalk) text(data []byte) {
+func (w *trxWalk) addText(data []byte) {
 	if w.inside != "" {
-		w.body.add(data)
+		w.body.addBytes(data)
 	}
 }
 
-func (w *trxWalk) end(name string) {
+func (w *trxWalk) endElement(name string) {
 	if name == w.inside && w.open {
-		if text := strings.TrimSpace(w.body.text()); name == "Message" && w.c.Message == "" {
+		if text := strings.TrimSpace(w.body.joinEnds()); name == "Message" && w.c.Message == "" {
 			w.c.Message = text
 		} else if name == "StackTrace" {
 			w.c.Detail = text
-			w.c.File, w.c.Line = w.places.dotnet(text)
+			w.c.File, w.c.Line = w.places.dotnetFrame(text)
 		}
 	}
 	if name == w.inside {
@@ -91,8 +91,8 @@ func (w *trxWalk) end(name string) {
 	}
 }
 
-// clock reads hours:minutes:seconds.
-func clock(text string) time.Duration {
+// parseClock reads hours:minutes:seconds.
+func parseClock(text string) time.Duration {
 	t, err := time.Parse("15:04:05.999999999", text)
 	if err != nil {
 		return 0

@@ -54,27 +54,27 @@ func (u *Unittest) Line(line string) {
 	switch {
 	case u.done:
 	case strings.HasPrefix(line, strings.Repeat("=", 70)):
-		u.close()
+		u.closeFailure()
 		u.state = unittestHeader
 	case u.total.MatchString(line):
-		u.close()
+		u.closeFailure()
 		u.state = unittestRuns
-		u.ran = number(u.total.FindStringSubmatch(line)[1])
+		u.ran = parseNumber(u.total.FindStringSubmatch(line)[1])
 	case u.ran >= 0:
-		u.summary(line)
+		u.readSummary(line)
 	case u.state == unittestHeader:
-		u.open(line)
+		u.openFailure(line)
 	case u.state == unittestBody:
 		if strings.HasPrefix(line, strings.Repeat("-", 70)) {
 			return
 		}
-		u.body.add(line)
+		u.body.addLine(line)
 	default:
-		u.verdict(line)
+		u.addVerdict(line)
 	}
 }
 
-func (u *Unittest) verdict(line string) {
+func (u *Unittest) addVerdict(line string) {
 	if len(line) > keptLine {
 		return // no name is that long
 	}
@@ -90,7 +90,7 @@ func (u *Unittest) verdict(line string) {
 	}
 }
 
-func (u *Unittest) open(line string) {
+func (u *Unittest) openFailure(line string) {
 	u.state = unittestBody
 	u.body = output{}
 	m := u.header.FindStringSubmatch(line)
@@ -116,22 +116,22 @@ func (u *Unittest) open(line string) {
 	u.section = &c
 }
 
-// close adds the failure whose section ends.
-func (u *Unittest) close() {
+// closeFailure adds the failure whose section ends.
+func (u *Unittest) closeFailure() {
 	c := u.section
 	u.section = nil
 	if c == nil {
 		return
 	}
-	c.Detail = strings.TrimSpace(u.body.text())
+	c.Detail = strings.TrimSpace(u.body.joinLines())
 	lines := u.body.lines
 	for i, line := range lines {
 		if m := u.frame.FindStringSubmatch(line); m != nil && !strings.Contains(m[1], "/lib/python") && !strings.HasPrefix(m[1], "<") {
-			c.File, c.Line = m[1], number(m[2])
+			c.File, c.Line = m[1], parseNumber(m[2])
 		}
 		// The message begins where the stack ends: at a line that is not indented.
 		if i > 0 && line != "" && line[0] != ' ' && strings.HasPrefix(lines[i-1], "  ") && !strings.HasPrefix(line, "Traceback") {
-			c.Message = head(strings.Join(lines[i:], "\n"))
+			c.Message = firstParagraph(strings.Join(lines[i:], "\n"))
 		}
 	}
 	if c.Status == Errored && c.Kind == Panic {
@@ -143,16 +143,16 @@ func (u *Unittest) close() {
 	u.set.Add(*c)
 }
 
-func (u *Unittest) summary(line string) {
+func (u *Unittest) readSummary(line string) {
 	for _, m := range u.count.FindAllStringSubmatch(line, 4) {
-		u.skipped += number(m[2])
+		u.skipped += parseNumber(m[2])
 	}
 	u.done = strings.HasPrefix(line, "OK") || strings.HasPrefix(line, "FAILED") || strings.HasPrefix(line, "NO TESTS")
 }
 
 // Done adds what passed, and as many nameless ones as the last line tells of.
 func (u *Unittest) Done() {
-	u.close()
+	u.closeFailure()
 	passed := 0
 	for _, id := range u.passed {
 		if u.failing[id] {

@@ -26,15 +26,15 @@ func (f *xmlFilter) Read(p []byte) (int, error) {
 		n, err := f.r.Read(f.buf[:])
 		f.err = err
 		f.in = append(f.in, f.buf[:n]...)
-		f.filter()
+		f.filterBuffer()
 	}
 	n := copy(p, f.out)
 	f.out = f.out[n:]
 	return n, nil
 }
 
-// filter moves what is complete from in to out.
-func (f *xmlFilter) filter() {
+// filterBuffer moves what is complete from in to out.
+func (f *xmlFilter) filterBuffer() {
 	f.made = f.made[:0]
 	if !f.started {
 		if len(f.in) < 2 && f.err == nil {
@@ -61,7 +61,7 @@ func (f *xmlFilter) filterUTF8() {
 		if r == utf8.RuneError && size == 1 && f.err == nil && !utf8.FullRune(in) {
 			break
 		}
-		f.put(r)
+		f.putRune(r)
 		in = in[size:]
 	}
 	f.in = append(f.in[:0], in...)
@@ -87,14 +87,14 @@ func (f *xmlFilter) filterWide() {
 				}
 			}
 		}
-		f.put(r)
+		f.putRune(r)
 		in = in[2:]
 	}
 	f.in = append(f.in[:0], in...)
 }
 
-// put writes a character, or what stands for one that XML forbids.
-func (f *xmlFilter) put(r rune) {
+// putRune writes a character, or what stands for one that XML forbids.
+func (f *xmlFilter) putRune(r rune) {
 	switch {
 	case r == 0x1b:
 		r = escaped
