@@ -184,7 +184,7 @@ var mayImport = map[string][]string{
 	"orchestrator/host/program":  {"orchestrator/host/sandbox"},
 	"orchestrator/host/core":     {"orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/wire"},
 	"orchestrator/host/wire":     {"orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/sprites"},
-	"orchestrator/host/records":  {"orchestrator/boltfile", "orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/sandbox", "orchestrator/sprites"},
+	"orchestrator/host/records":  {"orchestrator/boltfile", "orchestrator/durable", "orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/sandbox", "orchestrator/sprites"},
 	"orchestrator/host/image":    {"orchestrator/durable", "orchestrator/host/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
 	"orchestrator/host/files": {},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"os"
 )
 
 // This file reads bbolt's pages by itself. bbolt maps the file into memory and believes it: a page that points behind
@@ -49,6 +50,8 @@ type pageReader struct {
 	report   func(format string, args ...any)
 	progress Progress
 	seen     uint64
+	visit    func(buckets []string, key, value []byte) // nil value: a bucket; may be nil
+	buckets  []string                                  // that lead to the page at hand
 }
 
 // walkPages reports everything that is wrong with the pages of a file of this size. It fails when the file cannot be
@@ -80,6 +83,30 @@ func walkPages(file io.ReaderAt, size int64, layout Layout, deep bool, progress 
 		return nil
 	}
 	return r.checkFreelist(m.freelist)
+}
+
+// Salvage calls visit for each bucket, with a nil value, and each value that can be read of a file that may be damaged, and
+// reports damage. It reads pages that are in use alone: deleted values do not come back. The values are not verified: the
+// caller opens their seals.
+func Salvage(f *os.File, layout Layout, visit func(buckets []string, key, value []byte), report func(format string, args ...any)) error {
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r := &pageReader{file: f, layout: layout, deep: true, report: report, visit: visit}
+	m, err := r.newestMeta(info.Size())
+	if err != nil || m == nil {
+		return err
+	}
+	r.pageSize = uint64(m.pageSize)
+	r.high = min(m.high, uint64(info.Size())/r.pageSize)
+	r.used = make([]bool, r.high)
+	if m.freelist != noFreelist { // first, so that no free page is read
+		if err := r.checkFreelist(m.freelist); err != nil {
+			return err
+		}
+	}
+	return r.checkBucket(m.root, 0)
 }
 
 // otherMeta reports, when all is looked at, that one of the two meta pages is damaged. What bbolt goes on with then is
@@ -296,12 +323,20 @@ func (r *pageReader) checkLeaf(p page, level Layout) error {
 		before = key
 		switch {
 		case flags == 0:
+			if r.visit != nil {
+				r.visit(r.buckets, key, value)
+			}
 		case flags != flagBucket || level >= r.layout || vsize < bucketValue:
 			r.report("page %d: element %d is neither a record nor a bucket", p.id, i)
 		default:
+			if r.visit != nil {
+				r.visit(r.buckets, key, nil)
+			}
+			r.buckets = append(r.buckets, string(key))
 			if err := r.checkNested(p.id, value, level+1); err != nil {
 				return err
 			}
+			r.buckets = r.buckets[:len(r.buckets)-1]
 		}
 	}
 	return nil

@@ -102,7 +102,7 @@ func lookAtStore(ctx context.Context, path string) Check {
 // lookAtHost looks into the sprite host's database, where there is one.
 func lookAtHost(dir string) (c Check, ok bool) {
 	a, err := host.AuditDir(dir)
-	remedy := sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged})
+	const remedy = "end every lattice, then: lattice store repair"
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return c, false

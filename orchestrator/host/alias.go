@@ -1,6 +1,8 @@
 package host
 
 import (
+	"time"
+
 	"github.com/spritekit/lattice/orchestrator/host/catalog"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/records"
@@ -17,6 +19,8 @@ type (
 	Limits = core.Limits
 	// Audit is the result of an audit of host.db.
 	Audit = records.Audit
+	// Repair tells how a damaged host.db was repaired.
+	Repair = records.Repair
 )
 
 // Errors of hosts.
@@ -29,6 +33,9 @@ var (
 	ErrNoGo     = share.ErrNoGo
 	ErrWarming  = share.ErrWarming
 )
+
+// RepairDir puts a new host.db in the place of a damaged one; see [records.RepairDir].
+func RepairDir(dir string, now time.Time) (Repair, error) { return records.RepairDir(dir, now) }
 
 // AuditDir is [Host.Audit] for a directory that no host serves; see [records.AuditDir].
 func AuditDir(dir string) (Audit, error) { return records.AuditDir(dir) }

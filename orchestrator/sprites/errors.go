@@ -175,7 +175,7 @@ func Remedy(err error) string {
 	case api.Code == CodeShortage:
 		return "try again in a moment; if that does not help, end sprites that are not needed: lattice sprite ls"
 	case api.Code == CodeDamaged:
-		return "lattice store check shows the damage; runs can be read and backed up all the same. To begin without the sprites that there were, end every lattice and move the folder sprites out of the state directory"
+		return "lattice store check shows the damage; runs can be read and backed up all the same. lattice store repair keeps the sprites whose records are whole, once every lattice has ended"
 	case api.Code == CodeUnavailable:
 		return "lattice doctor"
 	case api.Status == http.StatusInsufficientStorage:

@@ -10,9 +10,9 @@ import (
 func newStoreCmd(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
 		Use:     "store",
-		Short:   "Look after the file that holds all runs: check, compact, backup, restore",
+		Short:   "Look after the file that holds all runs: check, compact, backup, restore, repair",
 		Example: "  lattice store check\n  lattice store backup runs-today.tar",
 	})
-	cmd.AddCommand(newStoreCheckCmd(env), newStoreCompactCmd(env), newStoreBackupCmd(env), newStoreRestoreCmd(env))
+	cmd.AddCommand(newStoreCheckCmd(env), newStoreCompactCmd(env), newStoreBackupCmd(env), newStoreRestoreCmd(env), newStoreRepairCmd(env))
 	return cmd
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
-	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -84,7 +83,7 @@ func addAudit(r *api.StoreReport, audit func() (host.Audit, error)) error {
 	}
 	r.Host = &api.HostReport{Path: a.Path, Bytes: a.Bytes, Sprites: a.Sprites}
 	for _, problem := range a.Problems {
-		f := api.StoreFinding{Code: "sprites", Message: problem, Hint: sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged})}
+		f := api.StoreFinding{Code: "sprites", Message: problem, Hint: "end every lattice, then: lattice store repair"}
 		r.Findings, r.OK = append(r.Findings, f), false
 	}
 	return nil
