@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"go/ast"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -122,6 +123,45 @@ func TestLanguage(t *testing.T) {
 	if slices.Sort(lower); len(lower) > 0 {
 		t.Logf("ceilings that can be lowered:\n%s", strings.Join(lower, "\n"))
 	}
+}
+
+// documentWords are words and phrases that docs/GLOSSARY.md replaces. A document has none of them, apart from a free "what",
+// which has a ceiling, and from code.
+var (
+	documentWords = regexp.MustCompile(`(?i)\b(whatever|whoever|nobody|somebody|anybody|anew|bears|beside|meanwhile|in vain|of old|forth|so that nothing)\b|\b(\w+ )?(is|are) no (\w+)|(?:^|\. )Who \w+s\b`)
+	freeWhat      = regexp.MustCompile(`(?i)\bwhat\b`)
+	codeOfPage    = regexp.MustCompile("(?s)\n```.*?\n```|`[^`]*`|\\]\\([^)]*\\)")
+)
+
+// TestDocumentLanguage holds the documents to the glossary, as TestLanguage does comments.
+func TestDocumentLanguage(t *testing.T) {
+	const maxWhat = 3 // in 1,000 words
+	for file := range repositoryFiles(t) {
+		if !strings.HasSuffix(file, ".md") || strings.Contains(file, "testdata/") || strings.HasPrefix(file, "manifests/") ||
+			slices.Contains(formerDialect, file) || file == "docs/GLOSSARY.md" {
+			continue
+		}
+		page, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := codeOfPage.ReplaceAllString(string(page), " CODE ")
+		for _, m := range documentWords.FindAllStringSubmatch(text, -1) {
+			if m[2] == "there " || m[2] == "There " || m[4] == "longer" {
+				continue // there is no such run
+			}
+			t.Errorf("%s: write the standard term instead of %q, see docs/GLOSSARY.md", file, m[0])
+		}
+		words, what := len(strings.Fields(text)), len(freeWhat.FindAllString(text, -1))
+		if what > 1 && 1000*what > maxWhat*words {
+			t.Errorf("%s: %d of %d words are \"what\"; %d in 1,000 are allowed: write the noun", file, what, words, maxWhat)
+		}
+	}
+}
+
+// formerDialect lists documents that were not rewritten yet. The list may only shrink.
+var formerDialect = []string{
+	"CHANGELOG.md",
 }
 
 // languageCeilings may only fall; a line that says {2, 20} goes.
