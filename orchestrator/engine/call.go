@@ -258,7 +258,7 @@ func (t callOp) callFinished(c lattice.Command, f lattice.CallFinished) error {
 			return fmt.Errorf("data of CallFinished: %w", err)
 		}
 	}
-	t.LeaveSettling()
+	t.Run.State.LeaveBarrier(t.Path)
 	if v := t.Visit; t.Run.State.Disk != "" && !t.runsInCopy() && (runstate.OnWorld(c) || v.Acted && c.Call.Class != manifests.ClassRead) {
 		v.Ended = &f // effects outside must survive a loss of power
 		t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: c.Sprite, Durable: true})
@@ -321,7 +321,7 @@ func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
 	}
 	v.Losses++
 	if v.Before != nil && (v.Call.Class == manifests.ClassSprite || v.Call.Resume != nil) {
-		t.RestoreFiles(*v.Before)
+		t.Issue(machine.Restore(*v.Before))
 		return
 	}
 	t.sendAgain(c.Sprite)
@@ -342,7 +342,7 @@ func (t callOp) askOutcome(detail string) {
 // sendAgain dispatches the same attempt once more, unless it was lost too often.
 func (t callOp) sendAgain(sprite string) {
 	if v := t.Visit; v.Losses >= maxLosses {
-		t.LeaveSettling()
+		t.Run.State.LeaveBarrier(t.Path)
 		t.FailAttempt(machine.Failf(ir.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
 		return
 	}

@@ -42,7 +42,7 @@ func (t callOp) finishFromRecord() bool {
 		return false
 	}
 	t.takePlanned()
-	t.LeaveSettling()
+	t.Run.State.LeaveBarrier(t.Path)
 	if r.Finished == nil {
 		if pair, ok := t.Run.State.Pairs[call.Sprite]; ok {
 			t.Visit.Before = &pair
@@ -118,7 +118,7 @@ func (t callOp) approvalAnswered(w lattice.Wait, f lattice.Answered) error {
 		bad.Message += ": " + f.Comments
 	}
 	bad.Data = encodeDetails(map[string]any{"by": f.By, "comments": f.Comments})
-	t.LeaveSettling()
+	t.Run.State.LeaveBarrier(t.Path)
 	t.releaseCopy(t.Run.Program.Node(t.Node), false)
 	t.FailVisit(bad)
 	return nil
@@ -285,7 +285,7 @@ func (t callOp) resumeCall(inputs map[string]any, by, at string) {
 		},
 	}
 	v.Call, v.Suspended, v.Losses = &call, nil, 0
-	t.RestoreFiles(m.State.Pairs[call.Sprite])
+	t.Issue(machine.Restore(m.State.Pairs[call.Sprite]))
 }
 
 // outcomeAnswered takes a person's answer about a world call whose outcome is unknown.
@@ -305,7 +305,7 @@ func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 	if outcome == "done" && m.State.Undoing == nil {
 		node := m.Program.Node(w.Node)
 		for port := range node.Outputs {
-			if _, bad := t.ReadPort(node, port, result, nil); bad != nil {
+			if _, bad := machine.ReadPort(m.Program, node, port, result, nil); bad != nil {
 				return fmt.Errorf("%w: outcome=done needs a result with the ports that the flow reads from %s: %v", machine.ErrAnswer, node.ID,
 					slices.Sorted(maps.Keys(node.Outputs)))
 			}
@@ -324,7 +324,7 @@ func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 		call := *v.Call
 		call.Attempt, call.Resume = v.Attempt, nil
 		v.Call = &call
-		t.RestoreFiles(*v.Before)
+		t.Issue(machine.Restore(*v.Before))
 	}
 	return nil
 }

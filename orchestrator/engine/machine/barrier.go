@@ -42,14 +42,17 @@ func (m *Machine) releaseHeld() bool {
 func (m *Machine) settleNext() bool {
 	t := m.thread(m.State.Settling[0])
 	asked := t.Visit.Suspended
-	if asked == nil || asked.Deferred == nil || m.countCalls() > 0 || slices.ContainsFunc(m.State.Pending, t.issued) {
+	if asked == nil || asked.Deferred == nil || m.countCalls() > 0 || slices.ContainsFunc(m.State.Pending, isOf(t.Path)) {
 		return false
 	}
 	t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: t.Visit.Call.Sprite, Durable: m.State.Disk != ""})
 	return true
 }
 
-func (t *Thread) issued(c lattice.Command) bool { return c.Path == t.Path }
+// isOf returns a function that reports whether a command belongs to the thread with this path.
+func isOf(path string) func(lattice.Command) bool {
+	return func(c lattice.Command) bool { return c.Path == path }
+}
 
 // countCalls counts the calls and the requests to models that are under way.
 func (m *Machine) countCalls() int {
@@ -93,9 +96,4 @@ func (t *Thread) QueueSettling(f lattice.CallSuspended) {
 	if !slices.Contains(m.State.Settling, t.Path) {
 		m.State.Settling = append(m.State.Settling, t.Path)
 	}
-}
-
-// LeaveSettling removes the call of the thread from the barrier.
-func (t *Thread) LeaveSettling() {
-	t.Run.State.Settling = slices.DeleteFunc(t.Run.State.Settling, func(path string) bool { return path == t.Path })
 }

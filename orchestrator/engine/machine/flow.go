@@ -96,7 +96,7 @@ func (t *Thread) FollowEdge(node *ir.Node, out any) {
 	}
 	spent := false
 	for i, e := range edges {
-		ok, f := t.testEdge(e, out)
+		ok, f := testEdge(e, out, t.Scope)
 		if f != nil {
 			t.FailVisit(f)
 			return
@@ -122,7 +122,8 @@ func (t *Thread) FollowEdge(node *ir.Node, out any) {
 	t.FailVisit(Failf(ir.FailNoEdge, "no edge out of %s is true", node.ID))
 }
 
-func (t *Thread) testEdge(e ir.Edge, out any) (bool, *ir.Failure) {
+// testEdge reports whether the condition of an edge holds for the output of its node.
+func testEdge(e ir.Edge, out any, scope func(out any) ir.Scope) (bool, *ir.Failure) {
 	if e.When == nil {
 		return true, nil
 	}
@@ -130,7 +131,7 @@ func (t *Thread) testEdge(e ir.Edge, out any) (bool, *ir.Failure) {
 		o, _ := out.(map[string]any)
 		return o["case"] == name, nil
 	}
-	return e.When.True(t.Scope(out))
+	return e.When.True(scope(out))
 }
 
 // CompleteThread ends the current thread behind its last node.
@@ -180,7 +181,7 @@ func (t *Thread) FailAttempt(f *ir.Failure) {
 		if v.Retries[i]+1 >= attempts {
 			break
 		}
-		delay := t.retryDelay(rule, i)
+		delay := retryDelay(rule, v.Retries[i], t.VisitKey("jitter", strconv.Itoa(i), strconv.Itoa(v.Retries[i])))
 		v.Retries[i]++
 		v.Suspended, v.Map, v.Key = nil, nil, ""
 		t.Issue(lattice.Command{Kind: lattice.DoTimer, DelayS: delay})
@@ -189,8 +190,8 @@ func (t *Thread) FailAttempt(f *ir.Failure) {
 	t.FailVisit(f)
 }
 
-// retryDelay is the pause before the next attempt under a rule, in seconds.
-func (t *Thread) retryDelay(rule ir.Retry, index int) float64 {
+// retryDelay returns the pause before the next attempt under a rule, in seconds. The key seeds the jitter.
+func retryDelay(rule ir.Retry, retries int, key string) float64 {
 	const day = 24 * 60 * 60
 	interval, rate := rule.IntervalS, rule.BackoffRate
 	if interval == 0 {
@@ -199,14 +200,14 @@ func (t *Thread) retryDelay(rule ir.Retry, index int) float64 {
 	if rate == 0 {
 		rate = 2
 	}
-	for range t.Visit.Retries[index] {
+	for range retries {
 		interval = min(interval*rate, day)
 	}
 	if rule.MaxDelayS > 0 {
 		interval = min(interval, rule.MaxDelayS)
 	}
 	if rule.Jitter == "full" {
-		sum := sha256.Sum256([]byte(t.VisitKey("jitter", strconv.Itoa(index), strconv.Itoa(t.Visit.Retries[index]))))
+		sum := sha256.Sum256([]byte(key))
 		interval *= float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
 	}
 	return interval
@@ -314,7 +315,7 @@ func (t *Thread) CompleteNode(out any, ports map[string]any) {
 	node := m.Program.Node(t.Node)
 	writes := make([]Write, 0, len(node.Outputs))
 	for _, port := range slices.Sorted(maps.Keys(node.Outputs)) {
-		v, f := t.ReadPort(node, port, out, ports)
+		v, f := ReadPort(m.Program, node, port, out, ports)
 		if f != nil {
 			t.FailVisit(f)
 			return

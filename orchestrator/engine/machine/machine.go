@@ -14,8 +14,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-func (t *Thread) RestoreFiles(to lattice.Pair) {
-	t.Issue(lattice.Command{Kind: lattice.DoRestore, Sprite: to.Sprite, Pair: &to})
+// Restore returns the command that restores the files of a sprite.
+func Restore(to lattice.Pair) lattice.Command {
+	return lattice.Command{Kind: lattice.DoRestore, Sprite: to.Sprite, Pair: &to}
 }
 
 func Number(n int) json.Number { return json.Number(strconv.Itoa(n)) }

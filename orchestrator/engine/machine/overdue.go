@@ -13,7 +13,7 @@ import (
 func (t *Thread) Close() {
 	m := t.Run
 	t.Visit.Map = nil
-	m.State.Pending, m.commands = slices.DeleteFunc(m.State.Pending, t.issued), slices.DeleteFunc(m.commands, t.issued)
+	m.State.Pending, m.commands = slices.DeleteFunc(m.State.Pending, isOf(t.Path)), slices.DeleteFunc(m.commands, isOf(t.Path))
 	m.State.Overdue = slices.DeleteFunc(m.State.Overdue, func(path string) bool { return path == t.Path })
 }
 
@@ -28,7 +28,7 @@ func (m *Machine) giveUpOverdue() bool {
 		mp := t.Visit.Map
 		var open []*runstate.Iteration
 		for _, b := range t.Below() {
-			if b.mayHaveActed() {
+			if mayHaveActed(&m.State, b.Path) {
 				open = append(open, b.Iteration)
 			} else {
 				b.DropIteration()
@@ -45,12 +45,13 @@ func (m *Machine) giveUpOverdue() bool {
 	return false
 }
 
-// mayHaveActed reports whether a call or action inside of t may have changed the world and has no known outcome yet.
-func (t *Thread) mayHaveActed() bool {
-	return slices.ContainsFunc(t.Run.State.Pending, func(c lattice.Command) bool {
+// mayHaveActed reports whether a call or action of a thread, or of one inside it, may have changed the world and has no known
+// outcome.
+func mayHaveActed(s *runstate.State, path string) bool {
+	return slices.ContainsFunc(s.Pending, func(c lattice.Command) bool {
 		acts := c.Kind == lattice.DoAction || c.Kind == lattice.DoCall && c.Call.Class == manifests.ClassWorld
-		return acts && runstate.Within(c.Path, t.Path)
-	}) || slices.ContainsFunc(t.Run.State.Waits, func(w lattice.Wait) bool {
-		return w.Kind == lattice.WaitUnknown && runstate.Within(w.Path, t.Path)
+		return acts && runstate.Within(c.Path, path)
+	}) || slices.ContainsFunc(s.Waits, func(w lattice.Wait) bool {
+		return w.Kind == lattice.WaitUnknown && runstate.Within(w.Path, path)
 	})
 }

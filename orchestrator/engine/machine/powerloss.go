@@ -46,7 +46,7 @@ func (m *Machine) powerLost(f lattice.PowerLost) error {
 		then.Started, then.Emitted = nil, nil
 		m.State = then
 		for _, t := range m.threads() {
-			t.renewCall()
+			renewCall(t.Visit, m.State.Epoch)
 		}
 	}
 	pair := f.Pair
@@ -56,14 +56,14 @@ func (m *Machine) powerLost(f lattice.PowerLost) error {
 	return nil
 }
 
-// renewCall gives the call of a thread to the present epoch. One that is to be resumed keeps its id, which its journal knows.
-func (t *Thread) renewCall() {
-	if t.Visit == nil || t.Visit.Call == nil || t.Visit.Call.Resume != nil || t.Visit.Suspended != nil {
+// renewCall moves the call of a visit to an epoch. A call that will be resumed keeps its id, which its journal knows.
+func renewCall(v *runstate.Visit, epoch int) {
+	if v == nil || v.Call == nil || v.Call.Resume != nil || v.Suspended != nil {
 		return
 	}
-	call := *t.Visit.Call
-	call.Epoch = t.Run.State.Epoch
-	t.Visit.Call = &call
+	call := *v.Call
+	call.Epoch = epoch
+	v.Call = &call
 }
 
 // resumeRecovered goes on when the files are back.

@@ -48,7 +48,7 @@ func (m *Machine) rewindRun(f lattice.Rewound) error {
 	then.Disk, then.Losses, then.Records, then.Recovering = cmp.Or(f.Disk, m.State.Disk), m.State.Losses, nil, nil // it was asked for, with the effects behind it
 	m.moveTo(then, f.Moment)
 	if f.Pair != nil {
-		m.flow().RestoreFiles(*f.Pair)
+		m.flow().Issue(Restore(*f.Pair))
 		return nil
 	}
 	m.flow().Schedule(f.Moment.Node)

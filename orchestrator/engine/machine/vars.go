@@ -81,10 +81,9 @@ func (t *Thread) writesVars(p *ir.Program) bool {
 	return true
 }
 
-// ReadPort returns the value of an output port: "result" is all of it (where a node runs others inside, its member
-// of that name), another name a member. A member that
-// the manifest calls optional may be missing.
-func (t *Thread) ReadPort(node *ir.Node, port string, out any, ports map[string]any) (any, *ir.Failure) {
+// ReadPort returns the value of an output port: the member with its name, which may be missing if the manifest calls it
+// optional. The port "result" is the whole output, except for a node that runs others inside.
+func ReadPort(p *ir.Program, node *ir.Node, port string, out any, ports map[string]any) (any, *ir.Failure) {
 	if port == "result" && !composite(node.Op) {
 		return out, nil
 	}
@@ -95,7 +94,7 @@ func (t *Thread) ReadPort(node *ir.Node, port string, out any, ports map[string]
 	if v, ok := ports[port]; ok {
 		return v, nil
 	}
-	for _, field := range t.Run.Program.Tools[node.Tool].Outputs {
+	for _, field := range p.Tools[node.Tool].Outputs {
 		if field.Name == port && !field.Required {
 			return nil, nil
 		}

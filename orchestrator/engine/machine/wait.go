@@ -49,7 +49,7 @@ func (t *Thread) CloseWait(w lattice.Wait) {
 	m := t.Run
 	m.InvalidateCache(t.Sprite())
 	m.State.Waits = slices.DeleteFunc(m.State.Waits, func(o lattice.Wait) bool { return o.ID == w.ID })
-	m.State.Pending = slices.DeleteFunc(m.State.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoTimer && t.issued(c) })
+	m.State.Pending = slices.DeleteFunc(m.State.Pending, func(c lattice.Command) bool { return c.Kind == lattice.DoTimer && c.Path == t.Path })
 	m.setStatus(lattice.Running)
 }
 

@@ -337,3 +337,8 @@ func (s *State) FindWait(id string) (lattice.Wait, bool) {
 func OnWorld(c lattice.Command) bool {
 	return c.Kind == lattice.DoCall && c.Call.Class == manifests.ClassWorld
 }
+
+// LeaveBarrier removes the call of a thread from the barrier.
+func (s *State) LeaveBarrier(path string) {
+	s.Settling = slices.DeleteFunc(s.Settling, func(p string) bool { return p == path })
+}
