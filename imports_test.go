@@ -106,7 +106,7 @@ var mayImport = map[string][]string{
 	"orchestrator/complete":  {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "orchestrator/sprites"},
 	"orchestrator/setup":     {"orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // driver: the log that a test wraps
 	"orchestrator/transfer":  {"orchestrator/cli", "orchestrator/sprites"},
-	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/cli", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
 	"orchestrator/api":       {"orchestrator/proposal", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files

@@ -176,6 +176,12 @@ func DescribeFailure(console *cli.Console, v api.RunView) {
 		if json.Unmarshal(v.Error.Data, &fault) == nil && fault.Hint != "" {
 			fmt.Fprintf(console.Err, "   try: %s\n", cli.Clean(fault.Hint))
 		}
+		var model struct {
+			Text string `json:"previous_text"`
+		}
+		if json.Unmarshal(v.Error.Data, &model) == nil && model.Text != "" { // no JSON, as far as it is kept
+			fmt.Fprintf(console.Err, "the model's last answer:\n  %s\n", PromptText(model.Text))
+		}
 	}
 	fmt.Fprintf(console.Err, "  look: lattice show %s\n    or: lattice logs %s\n", v.RunID, v.RunID)
 	if v.Sprite != "" && fault.Code != session.CodeSpriteGone {

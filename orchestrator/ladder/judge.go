@@ -209,6 +209,12 @@ func tooLong(validator int, path string, v any, n int) (wrong []Problem) {
 // maxDepth bounds the nesting of answers.
 const maxDepth = 64
 
+// IsJSON reports whether an answer can be decoded.
+func IsJSON(answer string) bool {
+	_, _, err := parseAnswer(answer)
+	return err == nil
+}
+
 // parseAnswer decodes an answer as one JSON value. If that fails, it tries again without the code fence, or with the text
 // from the first to the last brace. It repairs nothing else.
 func parseAnswer(text string) (v any, defenced bool, err error) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -18,8 +19,11 @@ func (t *Timeline) modelAnswered(f lattice.ModelAnswered) {
 	s.answers++
 	s.spent = s.spent.Plus(f.Usage)
 	message := cli.Count(s.answers, "answer", "answers") + ", " + s.spent.String()
-	if f.Kind != "" {
+	switch {
+	case f.Kind != "":
 		message = f.Kind + ": " + f.Message
+	case !ladder.IsJSON(f.Text):
+		message += "; not JSON: " + f.Text
 	}
 	t.set(stepRunning, message)
 }
