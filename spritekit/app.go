@@ -78,7 +78,24 @@ func (a app) main(argv []string) int {
 	if s, ok := a.dropIn(name); ok {
 		return a.exit(name, a.become(s, args))
 	}
-	return cli.Exit(a.stderr, "", fault.NotFound("not_found", "there is no skill or command %q", name).WithHint("spritekit help lists them"), a.asJSON)
+	return cli.Exit(a.stderr, "", fault.NotFound("not_found", "there is no skill or command %q", name).WithHint("%sspritekit help lists them", a.suggest(name)), a.asJSON)
+}
+
+// suggest returns a question that names the skill or command most like name, "" if none is.
+func (a app) suggest(name string) (hint string) {
+	names, least := []string{}, len(name)
+	for _, s := range a.skills {
+		names = append(names, s.Name)
+	}
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	for _, known := range names {
+		if d := manifests.Distance(name, known); d <= 1+len(known)/4 && d < least {
+			hint, least = "did you mean "+known+"? ", d
+		}
+	}
+	return hint
 }
 
 func (a app) skill(name string) (skill.Skill, bool) {

@@ -219,7 +219,7 @@ func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observe
 		sought := skillCommand(c.Skill)[0] == kitCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
 		if exit == 126 || exit == 127 || sought {
 			s.unequip(c.Sprite) // it may be another one now, made anew under this name
-			return failedOutcome(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s has no skill %s", c.Sprite, c.Skill)), nil
+			return failedOutcome(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s cannot run the skill %s: the skill, or a program that it starts, is not there", c.Sprite, c.Skill)), nil
 		}
 		if seen.long {
 			return failedOutcome(c, ir.FailTool, exit, protocol.CodeResultTooLong, fmt.Sprintf("the last line of %s's stdout is longer than %d bytes; write the bulk to a file of the workspace and name it in the result", c.Skill, protocol.MaxLine)), nil

@@ -25,6 +25,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/complete"
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -86,7 +87,7 @@ func Open(ctx context.Context, console *cli.Console, arg string) (doc []byte, na
 		if builtin, ok := manifests.Flow(arg); ok {
 			return builtin, arg, nil
 		}
-		return nil, "", fault.NotFound("flow_not_found", "there is no flow file %s and no built-in flow of that name", arg).WithHint("list the built-in flows with lattice flow ls: %s", strings.Join(manifests.Flows(), ", "))
+		return nil, "", fault.NotFound("flow_not_found", "there is no flow file %s and no built-in flow of that name", arg).WithHint("%s", strings.TrimPrefix(finding.Near(arg, manifests.Flows())+"; lattice flow ls lists the built-in flows", "; "))
 	}
 	if err != nil {
 		return nil, "", fault.BadInput("flow_unreadable", "read flow: %v", err)

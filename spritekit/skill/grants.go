@@ -65,5 +65,6 @@ func (g Grants) require(skill string, permissions []string) error {
 	list := strings.Join(missing, ", ")
 	return fault.Denied("permission_denied", "%s needs %s, which this call was not granted", skill, list).
 		WithDetails(map[string]any{"missing": missing}).
-		WithHint("grant it with lattice run --allow, or at a shell with LATTICE_PERMISSIONS=%s", strings.Join(missing, ","))
+		WithHint("a skill that calls it names %s in permissions of its skill.json; a run grants it with lattice run --allow, and a shell with LATTICE_PERMISSIONS=%s",
+			list, strings.Join(missing, ","))
 }
