@@ -53,7 +53,7 @@ func (a *agents) environ(run, sprite string) []string {
 	}
 	for _, name := range rec.Kept.Routes {
 		p, known := modelroute.Find(name)
-		up, ok := a.findUpstream(run, name)
+		_, ok := a.findUpstream(run, name)
 		if !known || !ok {
 			continue
 		}
@@ -61,7 +61,7 @@ func (a *agents) environ(run, sprite string) []string {
 			name, _, _ := strings.Cut(kv, "=")
 			return slices.Contains(p.Vars(), name)
 		})
-		env = append(env, up.KeyVar+"="+a.routes.Pass(run, sprite), p.BaseVar+"="+egress.ModelURL+"/"+p.Name)
+		env = append(env, p.KeyVars[0]+"="+a.routes.Pass(run, sprite), p.BaseVar+"="+egress.ModelURL+"/"+p.Name) // every program knows the first name
 	}
 	return env
 }

@@ -41,6 +41,7 @@ func Providers() []Provider {
 		{"anthropic", []string{"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"}, "ANTHROPIC_BASE_URL", "https://api.anthropic.com"},
 		{"openai", []string{"OPENAI_API_KEY", "CODEX_API_KEY"}, "OPENAI_BASE_URL", "https://api.openai.com/v1"},
 		{"google", []string{"GEMINI_API_KEY", "GOOGLE_API_KEY"}, "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"},
+		{"openrouter", []string{"OPENROUTER_API_KEY"}, "OPENROUTER_BASE_URL", "https://openrouter.ai/api/v1"},
 	}
 }
 

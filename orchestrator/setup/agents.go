@@ -31,8 +31,8 @@ func agentPresets() map[string]agentPreset {
 		},
 		"codex":    {providers: []string{"openai"}, vars: []string{"OPENAI_ORGANIZATION", "OPENAI_PROJECT"}},
 		"gemini":   {providers: []string{"google"}, vars: []string{"GEMINI_MODEL"}},
-		"opencode": {providers: []string{"anthropic", "openai"}, vars: []string{"OPENROUTER_API_KEY", "GEMINI_API_KEY"}, keyless: true},
-		"openclaw": {vars: []string{"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENROUTER_API_KEY"}},
+		"opencode": {providers: []string{"anthropic", "openai", "google", "openrouter"}, keyless: true},
+		"openclaw": {providers: []string{"anthropic", "openai", "openrouter"}},
 	}
 }
 

@@ -63,13 +63,13 @@ terminal. The command prints the run's id and ends; with --json it prints an obj
 by itself after it has been idle for a while.
 
 If the flow has an input agent, such as claude, lattice takes that agent's key, base URL and model from the environment, if
-they are set, and says which. The keys of claude and codex stay outside of the sprite: the agent sends its requests to the
-host over plain HTTP, and the host adds the key; a provider's key in the settings works as well. The host records these
-requests in model-requests.jsonl of the run. --agent-env NAME passes a value into the sprite, for other agents and for
-credentials that cannot stay outside: signed requests (Bedrock, Vertex) and OAuth logins. Agents in remote sprites, which do
-not reach the host, get the key itself. When the call ends, and before lattice takes a checkpoint, the value is removed from
-the agent's own files; copies that it makes elsewhere, and checkpoints that a remote service takes by itself, may still
-contain it. The settings hold defaults for --allow, --agent-env and --keep (lattice --help).
+they are set, and says which. Keys for Anthropic, OpenAI, Gemini and OpenRouter stay outside of the sprite: the agent sends
+its requests to the host over plain HTTP, and the host adds the key; a provider's key in the settings works as well. The
+host records these requests in model-requests.jsonl of the run. --agent-env NAME passes a value into the sprite, for other
+agents and for credentials that cannot stay outside: signed requests (Bedrock, Vertex) and OAuth logins. Agents in remote
+sprites, which do not reach the host, get the key itself. When the call ends, and before lattice takes a checkpoint, the
+value is removed from the agent's own files; copies that it makes elsewhere, and checkpoints that a remote service takes by
+itself, may still contain it. The settings hold defaults for --allow, --agent-env and --keep (lattice --help).
 ` + sources.Help + setup.ModelsHelp + cli.ExitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input 'agent_command:=["sh","fix.sh"]'
   lattice run flow.json --input name=value --input 'n:=3' --json

@@ -12,7 +12,7 @@ import (
 )
 
 // Variables are the values of {names} in an adapter. In a configuration file, a text that consists of one variable becomes
-// the value itself, which may be a list, an object or a number; a member with a single unset variable is left out.
+// the value itself, which may be a list, an object or a number; a member is left out if none of its variables is set.
 type Variables map[string]any
 
 // variableNames lists the variables that adapters may use, besides {env:NAME}.
@@ -132,7 +132,12 @@ func (v Variables) Value(x any) (any, bool) {
 				return v[name], v.isSet(name)
 			}
 		}
-		return v.Expand(x), true
+		named, set := false, false
+		text := eachVariable(x, func(name string) string {
+			named, set = true, set || v.isSet(name)
+			return v.textOf(name)
+		})
+		return text, set || !named
 	case []any:
 		list := []any{}
 		for _, item := range x {
