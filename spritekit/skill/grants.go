@@ -65,6 +65,6 @@ func (g Grants) require(skill string, permissions []string) error {
 	list := strings.Join(missing, ", ")
 	return fault.Denied("permission_denied", "%s needs %s, which this call was not granted", skill, list).
 		WithDetails(map[string]any{"missing": missing}).
-		WithHint("a skill that calls it names %s in permissions of its skill.json; a run grants it with lattice run --allow, and a shell with LATTICE_PERMISSIONS=%s",
+		WithHint("grant it: a skill that calls it names %s in permissions of its skill.json, a run has lattice run --allow, a shell LATTICE_PERMISSIONS=%s",
 			list, strings.Join(missing, ","))
 }
