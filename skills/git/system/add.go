@@ -7,9 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -20,7 +20,7 @@ func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, erro
 	if spec.DryRun {
 		var release func()
 		var err error
-		if env, release, err = r.pretend(); err != nil {
+		if env, release, err = r.copyIndex(); err != nil {
 			return engine.Added{}, err
 		}
 		defer release()
@@ -28,7 +28,7 @@ func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, erro
 	if err := r.stage(ctx, spec, env); err != nil {
 		return engine.Added{}, err
 	}
-	return r.staged(ctx, spec.Max, env)
+	return r.listStaged(ctx, spec.Max, env)
 }
 
 // stage runs git add.
@@ -42,26 +42,26 @@ func (r *repo) stage(ctx context.Context, spec engine.AddSpec, env []string) err
 	}
 	paths := spec.Paths
 	if spec.Force || r.at.Name == "." {
-		paths = withoutOwn(paths)
+		paths = excludeOwn(paths)
 		env = append(env, "GIT_LITERAL_PATHSPECS=0")
 	}
-	_, err := r.in(ctx, command{args: append(append(args, "--"), paths...), env: env})
-	var f *failure
+	_, err := r.Run(ctx, gitcmd.Command{Args: append(append(args, "--"), paths...), Env: env})
+	var f *gitcmd.Failure
 	switch {
 	case !errors.As(err, &f):
 		return err
-	case strings.Contains(f.stderr, "did not match any files"):
+	case f.Says("did not match any files"):
 		return engine.NoSuchPath("%v", f)
-	case strings.Contains(f.stderr, "paths are ignored by"):
+	case f.Says("paths are ignored by"):
 		return engine.Ignored("%v", f)
 	}
-	return explain(err, "add_failed")
+	return gitcmd.Explain(err, "add_failed")
 }
 
-// withoutOwn are literal paths that leave out the runtime's own, where .git/info/exclude does not: it has no say over files
-// that are tracked already, nor with --force. The folder is named by a pattern, because git add takes the plain name of
-// something ignored, even of what is to be left out, for a request to stage it.
-func withoutOwn(paths []string) []string {
+// excludeOwn returns literal pathspecs that exclude the runtime's own files where .git/info/exclude does not: it has no
+// effect on tracked files, nor with --force. The folder is written as a pattern, because git add reports the plain name of
+// an ignored folder, even in an exclusion, as a request to stage it.
+func excludeOwn(paths []string) []string {
 	last := len(protocol.Dir) - 1
 	own := protocol.Dir[:last] + "[" + protocol.Dir[last:] + "]"
 	specs := []string{
@@ -76,9 +76,9 @@ func withoutOwn(paths []string) []string {
 	return specs
 }
 
-// pretend is an environment in which git stages into a copy of the index, and stores objects next to those of the
-// repository; release removes both.
-func (r *repo) pretend() (env []string, release func(), err error) {
+// copyIndex returns an environment in which git stages into a copy of the index and stores objects outside the repository.
+// release removes both.
+func (r *repo) copyIndex() (env []string, release func(), err error) {
 	dir, release, err := r.at.Root.Scratch(".")
 	if err != nil {
 		return nil, nil, err
@@ -99,7 +99,7 @@ func (r *repo) pretend() (env []string, release func(), err error) {
 	}, release, nil
 }
 
-// copyFile copies a file of the workspace; one that is not there stays away.
+// copyFile copies a file of the workspace if it exists.
 func copyFile(root *workspace.Root, from, to string) error {
 	in, err := root.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,28 +117,28 @@ func copyFile(root *workspace.Root, from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// staged lists what differs between HEAD and the index, sorted by path as git does.
-func (r *repo) staged(ctx context.Context, limit int, env []string) (engine.Added, error) {
+// listStaged lists the differences between HEAD and the index, sorted by path as git does.
+func (r *repo) listStaged(ctx context.Context, limit int, env []string) (engine.Added, error) {
 	added := engine.Added{Staged: []engine.StagedEntry{}, Removed: []string{}}
+	cmd := gitcmd.Command{
+		Args:    []string{"diff", "--cached", "--name-status", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--"},
+		Reading: true, Env: env,
+	}
 	letter := ""
-	out := &records{end: 0, each: func(record []byte) error {
+	err := r.Scan(ctx, cmd, 0, func(record []byte) error {
 		if letter == "" {
 			letter = string(record[:min(1, len(record))])
 			return nil
 		}
-		e := engine.StagedEntry{Path: string(record), Index: letter}
+		keepEntry(&added, engine.StagedEntry{Path: string(record), Index: letter}, limit)
 		letter = ""
-		take(&added, e, limit)
 		return nil
-	}}
-	_, err := r.in(ctx, command{
-		args:    []string{"diff", "--cached", "--name-status", "-z", "--no-renames", "--no-ext-diff", "--no-textconv", "--"},
-		reading: true, stdout: out, env: env,
 	})
-	return added, explain(out.finish(err), "add_failed")
+	return added, gitcmd.Explain(err, "add_failed")
 }
 
-func take(added *engine.Added, e engine.StagedEntry, limit int) {
+// keepEntry counts an entry and keeps it up to the limit.
+func keepEntry(added *engine.Added, e engine.StagedEntry, limit int) {
 	added.Count++
 	if limit > 0 && added.Count > limit {
 		added.Truncated = true

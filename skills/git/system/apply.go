@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -18,19 +19,20 @@ import (
 // contextLines is the default context of a hunk, in lines.
 const contextLines = 3
 
-// Apply applies a patch by git apply. What it rejects is read from its messages; with spec.Reject the files that they
-// name are left out and the rest is tried again, so that each file is patched whole or not at all.
+// Apply applies a patch with git apply and reads rejected hunks from its messages. With spec.Reject it omits the files that
+// they name and tries again, so that each file is patched completely or not at all.
 func (r *repo) Apply(ctx context.Context, spec engine.ApplySpec) (engine.Applied, error) {
 	answer := engine.Applied{Applied: []engine.AppliedFile{}, Rejected: []engine.RejectedHunk{}}
 	files, err := patch.Parse(spec.Patch, spec.Strip)
 	if err != nil {
 		return answer, skill.BadInput("/patch", "%v", err)
 	}
-	if err := r.sameNames(ctx, spec, files); err != nil {
+	p := patching{r, spec}
+	if err := p.compareNames(ctx, files); err != nil {
 		return answer, err
 	}
 	for len(files) > 0 {
-		rejected, err := r.apply(ctx, spec, files)
+		rejected, err := p.apply(ctx, files)
 		if err != nil {
 			return answer, err
 		}
@@ -43,7 +45,7 @@ func (r *repo) Apply(ctx context.Context, spec engine.ApplySpec) (engine.Applied
 		})
 	}
 	if len(answer.Rejected) == 0 || spec.Reject {
-		answer.Applied = applied(files, spec.Reverse)
+		answer.Applied = listApplied(files, spec.Reverse)
 	}
 	slices.SortFunc(answer.Rejected, func(a, b engine.RejectedHunk) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Hunk, b.Hunk))
@@ -51,16 +53,23 @@ func (r *repo) Apply(ctx context.Context, spec engine.ApplySpec) (engine.Applied
 	return answer, nil
 }
 
-// sameNames refuses a patch whose files git reads otherwise than we do: what was judged would not be what is changed.
-func (r *repo) sameNames(ctx context.Context, spec engine.ApplySpec, files patch.Files) error {
-	out, err := r.in(ctx, command{
-		args: []string{"apply", "--numstat", "-z", "-p" + strconv.Itoa(spec.Strip), "-"}, stdin: string(spec.Patch), reading: true,
+// patching is one patch that is being applied.
+type patching struct {
+	repo *repo
+	spec engine.ApplySpec
+}
+
+// compareNames refuses a patch in which git finds other files than this package: the files that were checked would not be
+// the files that change.
+func (p patching) compareNames(ctx context.Context, files patch.Files) error {
+	out, err := p.repo.Run(ctx, gitcmd.Command{
+		Args: []string{"apply", "--numstat", "-z", "-p" + strconv.Itoa(p.spec.Strip), "-"}, Stdin: string(p.spec.Patch), Reading: true,
 	})
 	if err != nil {
-		return badPatch(err)
+		return explainPatch(err)
 	}
 	var theirs, ours []string
-	for _, record := range split(out) {
+	for _, record := range gitcmd.Split(out) {
 		fields := strings.SplitN(record, "\t", 3)
 		theirs = append(theirs, fields[len(fields)-1])
 	}
@@ -76,25 +85,24 @@ func (r *repo) sameNames(ctx context.Context, spec engine.ApplySpec, files patch
 	return nil
 }
 
-// badPatch tells a patch that git cannot read from other failures.
-func badPatch(err error) error {
-	f := (*failure)(nil)
+// explainPatch distinguishes a patch that git cannot read from other failures.
+func explainPatch(err error) error {
+	f := (*gitcmd.Failure)(nil)
 	if !errors.As(err, &f) {
 		return err
 	}
-	for _, text := range []string{
+	if f.Says(
 		"corrupt", "No valid patches", "unrecognized input", "lacks filename information", "fragment without header", "inconsistent", "invalid mode",
 		"unable to find filename", "recount", "expected git", "bad git-diff",
-	} {
-		if strings.Contains(f.stderr, text) {
-			return skill.BadInput("/patch", "is not a patch that git can read: %s", f.stderr)
-		}
+	) {
+		return skill.BadInput("/patch", "is not a patch that git can read: %s", f.Stderr)
 	}
-	return explain(err, "patch_failed")
+	return gitcmd.Explain(err, "patch_failed")
 }
 
-// apply applies some files of the patch, all or nothing, and returns what was rejected.
-func (r *repo) apply(ctx context.Context, spec engine.ApplySpec, files patch.Files) ([]engine.RejectedHunk, error) {
+// apply applies some files of the patch, all or nothing, and returns the rejected hunks.
+func (p patching) apply(ctx context.Context, files patch.Files) ([]engine.RejectedHunk, error) {
+	spec := p.spec
 	args := []string{"-c", "apply.ignoreWhitespace=no", "apply", "--whitespace=nowarn", "-p" + strconv.Itoa(spec.Strip)}
 	for _, option := range []struct {
 		set  bool
@@ -107,34 +115,34 @@ func (r *repo) apply(ctx context.Context, spec engine.ApplySpec, files patch.Fil
 			args = append(args, option.name)
 		}
 	}
-	var said []string
-	_, err := r.in(ctx, command{
-		args: append(args, "-"), stdin: string(patch.Select(spec.Patch, files)), reading: spec.Check,
-		follow: func(line string) { said = append(said, line) },
+	var messages []string
+	_, err := p.repo.Run(ctx, gitcmd.Command{
+		Args: append(args, "-"), Stdin: string(patch.Select(spec.Patch, files)), Reading: spec.Check,
+		Follow: func(line string) { messages = append(messages, line) },
 	})
-	if f := (*failure)(nil); !errors.As(err, &f) {
+	if f := (*gitcmd.Failure)(nil); !errors.As(err, &f) {
 		return nil, err
 	}
-	if spec.ThreeWay && !spec.Check && slices.ContainsFunc(said, func(line string) bool { return strings.HasSuffix(line, "with conflicts.") }) {
-		conflicts, err := r.conflicts(ctx)
+	if spec.ThreeWay && !spec.Check && slices.ContainsFunc(messages, func(line string) bool { return strings.HasSuffix(line, "with conflicts.") }) {
+		conflicts, err := p.repo.conflicts(ctx)
 		if err != nil {
 			return nil, err
 		}
 		return nil, engine.Conflict(conflicts, "the patch was merged and left conflicts in %s", strings.Join(conflicts, ", "))
 	}
-	rejected, unsafe := rejections(said, files, spec.Reverse)
+	rejected, unsafe := parseRejections(messages, files, spec.Reverse)
 	if unsafe != "" {
 		return nil, fault.Unsafe("unsafe_path", "git refused the patch: %s", unsafe).WithHint("a patch may change files of the repository only, and not through symlinks")
 	}
 	if len(rejected) == 0 {
-		return nil, badPatch(err)
+		return nil, explainPatch(err)
 	}
 	return rejected, nil
 }
 
-// rejections reads the messages of git apply: "error: patch failed: PATH:LINE" for a hunk, "error: PATH: REASON" for a
-// file. A path may hold anything, so the known ones are looked for. Every rejected file comes once.
-func rejections(said []string, files patch.Files, reverse bool) (rejected []engine.RejectedHunk, unsafe string) {
+// parseRejections reads the messages of git apply: "error: patch failed: PATH:LINE" for a hunk, "error: PATH: REASON" for a
+// file. A path may contain any text, so it searches for the paths of the patch. It returns each rejected file once.
+func parseRejections(messages []string, files patch.Files, reverse bool) (rejected []engine.RejectedHunk, unsafe string) {
 	at := map[string]int{}
 	reject := func(h engine.RejectedHunk) {
 		if i, ok := at[h.Path]; ok {
@@ -146,7 +154,7 @@ func rejections(said []string, files patch.Files, reverse bool) (rejected []engi
 		at[h.Path] = len(rejected)
 		rejected = append(rejected, h)
 	}
-	for _, line := range said {
+	for _, line := range messages {
 		text, ok := strings.CutPrefix(line, "error: ")
 		if !ok {
 			continue
@@ -176,7 +184,7 @@ func rejections(said []string, files patch.Files, reverse bool) (rejected []engi
 	return rejected, ""
 }
 
-// hunkAt is the number of the hunk at a line of the file that is patched, 0 when there is none.
+// hunkAt returns the number of the hunk at a line of the patched file, 0 when there is none.
 func hunkAt(f patch.File, line int, reverse bool) int {
 	return 1 + slices.IndexFunc(f.Hunks, func(h patch.Hunk) bool {
 		if reverse {
@@ -186,8 +194,8 @@ func hunkAt(f patch.File, line int, reverse bool) int {
 	})
 }
 
-// applied lists what the files became, sorted.
-func applied(files patch.Files, reverse bool) []engine.AppliedFile {
+// listApplied lists the results of the files, sorted.
+func listApplied(files patch.Files, reverse bool) []engine.AppliedFile {
 	list := []engine.AppliedFile{}
 	for _, f := range files {
 		a := engine.AppliedFile{Path: f.Path(), Status: f.Status}

@@ -7,9 +7,10 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
-// Branches is one git for-each-ref, which also counts how far branches are from their upstreams.
+// Branches is one git for-each-ref, which also counts the distances to upstreams.
 func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.Branch, error) {
 	args := []string{
 		"-c", "core.warnAmbiguousRefs=false", "for-each-ref", "--sort=refname",
@@ -25,13 +26,13 @@ func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 	}
 	list := []engine.Branch{}
 	current := false
-	out := &records{end: '\n', each: func(line []byte) error {
+	err := r.Scan(ctx, gitcmd.Command{Args: args, Reading: true}, '\n', func(line []byte) error {
 		fields := strings.Split(string(line), "\x00")
 		if len(fields) != 6 {
 			return fmt.Errorf("read git for-each-ref: unexpected line %q", line)
 		}
 		if fields[5] != "" && strings.HasSuffix(fields[0], "/HEAD") || spec.Name != "" && fields[0] != "refs/heads/"+spec.Name {
-			return nil // a remote's HEAD is not a branch; and a name matches what lies below it, too
+			return nil // a remote's HEAD is not a branch, and a name also matches the refs below it
 		}
 		b := parseBranch(fields)
 		current = current || b.Current
@@ -39,20 +40,20 @@ func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 			list = append(list, b)
 		}
 		return nil
-	}}
-	_, err := r.in(ctx, command{args: args, reading: true, stdout: out})
-	if err := out.finish(err); err != nil {
-		return nil, explain(err, "branch_failed")
+	})
+	if err != nil {
+		return nil, gitcmd.Explain(err, "branch_failed")
 	}
-	if ref, commit, ok := r.head(); ok && !current && commit == "" && (spec.Name == "" || ref == "refs/heads/"+spec.Name) {
-		// A branch before its first commit is not a ref yet.
+	if ref, commit, ok := r.files.Head(); ok && !current && commit == "" && (spec.Name == "" || ref == "refs/heads/"+spec.Name) {
+		// Before its first commit a branch is not a ref.
 		list = append([]engine.Branch{{Name: strings.TrimPrefix(ref, "refs/heads/"), Current: true}}, list...)
 	}
 	return list, nil
 }
 
+// parseBranch reads one line of for-each-ref.
 func parseBranch(fields []string) engine.Branch {
-	b := engine.Branch{Commit: fields[1], Current: fields[2] == "*", Upstream: short(fields[3])}
+	b := engine.Branch{Commit: fields[1], Current: fields[2] == "*", Upstream: shortName(fields[3])}
 	name, local := strings.CutPrefix(fields[0], "refs/heads/")
 	b.Name, b.Remote = name, !local
 	if b.Remote {
@@ -74,8 +75,8 @@ func parseBranch(fields []string) engine.Branch {
 	return b
 }
 
-// short is a ref as people name it.
-func short(ref string) string {
+// shortName returns the name of a branch or tag without its prefix.
+func shortName(ref string) string {
 	for _, prefix := range []string{"refs/heads/", "refs/remotes/", "refs/tags/"} {
 		if name, ok := strings.CutPrefix(ref, prefix); ok {
 			return name
@@ -106,28 +107,27 @@ func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error
 	default:
 		return fmt.Errorf("change a branch: %q is not an action", spec.Action)
 	}
-	_, err := r.git(ctx, args...)
-	return branchFailed(err, "branch_failed")
+	_, err := r.Change(ctx, args...)
+	return explainBranch(err, "branch_failed")
 }
 
-// branchFailed gives what git says of branches its code.
-func branchFailed(err error, code string) error {
-	f, ok := err.(*failure)
+// explainBranch returns the error for a message of git about branches.
+func explainBranch(err error, code string) error {
+	f, ok := err.(*gitcmd.Failure)
 	if !ok {
 		return err
 	}
-	has := func(text string) bool { return strings.Contains(f.stderr, text) }
 	switch {
-	case has("already exists"):
+	case f.Says("already exists"):
 		return engine.Exists("%v", f)
-	case has("not fully merged"):
+	case f.Says("not fully merged"):
 		return engine.NotMerged("%v", f)
-	case has("checked out at"), has("used by worktree at"), has("Cannot force update the current branch"), has("already checked out"), has("already used by"):
+	case f.Says("checked out at", "used by worktree at", "Cannot force update the current branch", "already checked out", "already used by"):
 		return engine.InUse("%v", f)
-	case has("invalid reference"), has("not found"), has("No branch named"), has("no branch named"), has("is not a commit"), has("not a commit and a branch"):
+	case f.Says("invalid reference", "not found", "No branch named", "no branch named", "is not a commit", "not a commit and a branch"):
 		return engine.RefNotFound("%v", f)
-	case has("cannot lock ref"), has("unable to create directory for"), has("cannot be resolved"):
-		// refs/heads/a is in the way of refs/heads/a/b
+	case f.Says("cannot lock ref", "unable to create directory for", "cannot be resolved"):
+		// refs/heads/a blocks refs/heads/a/b
 		return engine.Exists("%v", f)
 	}
 	return explainRevision(f, code)

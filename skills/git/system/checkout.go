@@ -3,67 +3,72 @@ package system
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Checkout is a diff of what will change, which also finds what would be lost, and git checkout.
+// Checkout is a diff of the coming changes, which also finds files that would be lost, and git checkout.
 func (r *repo) Checkout(ctx context.Context, spec engine.CheckoutSpec) (engine.CheckedOut, error) {
 	done := engine.CheckedOut{KeptLocal: []string{}, Conflicts: []string{}}
 	var err error
-	if done.Previous.Ref, done.Previous.Commit, err = r.where(ctx); err != nil {
+	if done.Previous.Ref, done.Previous.Commit, err = r.headState(ctx); err != nil {
 		return done, err
 	}
-	args, target, err := r.checkoutArgs(ctx, spec, done.Previous)
+	c := checkout{r, spec, done.Previous}
+	args, target, err := c.arguments(ctx)
 	if err != nil {
 		return done, err
 	}
-	changes, err := r.upcoming(ctx, spec, done.Previous, target)
+	changes, err := c.listChanges(ctx, target)
 	if err != nil {
 		return done, err
 	}
-	if err := r.judge(spec, changes); err != nil {
+	if err := c.refuseLoss(changes); err != nil {
 		return done, err
 	}
-	local := &localChanges{kept: map[string]bool{}}
-	lines := &records{end: '\n', each: local.line}
-	stats := newTransfer(ctx, engine.Limits{}, spec.Follow)
-	_, err = r.in(stats.ctx, command{args: args, stdout: lines, follow: stats.line})
-	if err := stats.finish(lines.finish(err)); err != nil {
-		return done, checkoutFailed(err)
+	local := map[string]bool{} // edited files that came along: "M TAB path"
+	stats := gitcmd.NewTransfer(ctx, engine.Limits{}, spec.Follow)
+	err = r.Scan(stats.Ctx, gitcmd.Command{Args: args, Follow: stats.Line}, '\n', func(line []byte) error {
+		if letter, name, ok := strings.Cut(string(line), "\t"); ok && len(letter) == 1 {
+			local[unquote(name)] = true
+		}
+		return nil
+	})
+	if err := stats.Finish(err); err != nil {
+		return done, explainCheckout(err)
 	}
 	for _, c := range changes {
 		switch {
-		case local.kept[c.path] && !spec.Force:
-		case c.letter == 'A': // of the work tree's: the target lacks it
+		case local[c.path] && !spec.Force:
+		case c.letter == 'A': // the target lacks it
 			done.Removed++
 		default:
 			done.Updated++
 		}
 	}
-	for name := range local.kept {
-		done.KeptLocal = append(done.KeptLocal, name)
-	}
+	done.KeptLocal = slices.AppendSeq(done.KeptLocal, maps.Keys(local))
 	slices.Sort(done.KeptLocal)
 	if spec.Merge {
 		if done.Conflicts, err = r.conflicts(ctx); err != nil {
 			return done, err
 		}
 	}
-	ref, commit, err := r.where(ctx)
-	done.Branch, done.Commit = short(ref), commit
+	ref, commit, err := r.headState(ctx)
+	done.Branch, done.Commit = shortName(ref), commit
 	return done, err
 }
 
-// where is HEAD: the full name of its branch, "" when detached, and its commit, "" when there is none.
-func (r *repo) where(ctx context.Context) (ref, commit string, err error) {
-	if ref, commit, ok := r.head(); ok {
+// headState returns the full name of HEAD's branch, "" when detached, and its commit, "" when there is none.
+func (r *repo) headState(ctx context.Context) (ref, commit string, err error) {
+	if ref, commit, ok := r.files.Head(); ok {
 		return ref, commit, nil
 	}
 	branch, err := r.branch(ctx)
@@ -77,8 +82,16 @@ func (r *repo) where(ctx context.Context) (ref, commit string, err error) {
 	return ref, commit, err
 }
 
-// checkoutArgs is the command, and the revision whose files it will put into the work tree; "" for the index.
-func (r *repo) checkoutArgs(ctx context.Context, spec engine.CheckoutSpec, from engine.HeadState) (args []string, target string, err error) {
+// checkout is a checkout from where HEAD is.
+type checkout struct {
+	repo *repo
+	spec engine.CheckoutSpec
+	from engine.HeadState
+}
+
+// arguments returns the command and the revision whose files it will write, "" for the index.
+func (c checkout) arguments(ctx context.Context) (args []string, target string, err error) {
+	spec := c.spec
 	args = []string{"checkout", "--no-overwrite-ignore", "--no-recurse-submodules"}
 	switch {
 	case spec.Force:
@@ -99,24 +112,24 @@ func (r *repo) checkoutArgs(ctx context.Context, spec engine.CheckoutSpec, from 
 		if target = "HEAD"; spec.StartPoint != "" {
 			target = spec.StartPoint
 		}
-		if from.Commit == "" && spec.StartPoint == "" {
-			return append(args, "--"), "", nil // another name for the branch that is not born yet
+		if c.from.Commit == "" && spec.StartPoint == "" {
+			return append(args, "--"), "", nil // renames the branch that has no commit yet
 		}
 		return append(args, target, "--"), target, nil
 	}
 	if spec.Detach {
 		return append(args, "--detach", spec.Ref, "--"), spec.Ref, nil
 	}
-	local, err := r.commitOf(ctx, "refs/heads/"+spec.Ref)
+	local, err := c.repo.commitOf(ctx, "refs/heads/"+spec.Ref)
 	if err != nil {
 		return nil, "", err
 	}
 	if local != "" {
 		return append(args, "--no-guess", spec.Ref, "--"), "refs/heads/" + spec.Ref, nil
 	}
-	// A branch that only origin has is made here, as git guesses it.
+	// A branch of origin alone becomes a local branch, as with git's own guess.
 	remote := "refs/remotes/origin/" + spec.Ref
-	there, err := r.commitOf(ctx, remote)
+	there, err := c.repo.commitOf(ctx, remote)
 	if err != nil {
 		return nil, "", err
 	}
@@ -126,20 +139,21 @@ func (r *repo) checkoutArgs(ctx context.Context, spec engine.CheckoutSpec, from 
 	return append(args, "--detach", spec.Ref, "--"), spec.Ref, nil
 }
 
-// change is one file that differs from the target: D or M is put there or changed, A is in the way.
+// change is one file that differs from the target: git writes D and M and removes A.
 type change struct {
 	letter byte
 	path   string
 }
 
-// upcoming lists what a checkout will change. A plain one goes by the two trees: what of them is edited comes along or
-// stops it. With force, and for paths, it goes by the files as they are.
-func (r *repo) upcoming(ctx context.Context, spec engine.CheckoutSpec, from engine.HeadState, target string) ([]change, error) {
+// listChanges lists the files that the checkout will change. A plain checkout compares two trees: edits come along or stop
+// it. With force, and for paths, it compares the tree with the work tree.
+func (c checkout) listChanges(ctx context.Context, target string) ([]change, error) {
+	spec := c.spec
 	args := []string{"--name-status", "-z", "--no-renames", "--no-ext-diff", "--no-textconv"}
 	switch {
 	case len(spec.Paths) > 0 && target == "":
 		args = append([]string{"diff"}, args...)
-	case spec.Force || len(spec.Paths) > 0 || from.Commit == "":
+	case spec.Force || len(spec.Paths) > 0 || c.from.Commit == "":
 		if target == "" {
 			return nil, nil
 		}
@@ -147,12 +161,13 @@ func (r *repo) upcoming(ctx context.Context, spec engine.CheckoutSpec, from engi
 	case target == "" || target == "HEAD":
 		return nil, nil
 	default:
-		// the other way round, so that the letters mean the same
-		args = append(append([]string{"diff-tree", "-r"}, args...), target, from.Commit)
+		// in this order the letters mean the same as above
+		args = append(append([]string{"diff-tree", "-r"}, args...), target, c.from.Commit)
 	}
 	var changes []change
 	var letter byte
-	out := &records{end: 0, each: func(record []byte) error {
+	cmd := gitcmd.Command{Args: append(append(args, "--"), spec.Paths...), Reading: true}
+	err := c.repo.Scan(ctx, cmd, 0, func(record []byte) error {
 		switch {
 		case letter == 0 && len(record) > 0:
 			letter = record[0]
@@ -161,37 +176,36 @@ func (r *repo) upcoming(ctx context.Context, spec engine.CheckoutSpec, from engi
 			letter = 0
 		}
 		return nil
-	}}
-	_, err := r.in(ctx, command{args: append(append(args, "--"), spec.Paths...), reading: true, stdout: out})
-	return changes, explainRevision(out.finish(err), "checkout_failed")
+	})
+	return changes, explainRevision(err, "checkout_failed")
 }
 
-// judge refuses a checkout that would change the runtime's own files, or lose what nothing has stored: git protects
-// untracked files unless it is forced, and not when it checks out paths.
-func (r *repo) judge(spec engine.CheckoutSpec, changes []change) error {
-	if r.at.Name == "." {
-		for _, c := range changes {
-			if engine.Hidden(".", c.path) {
-				return fault.Unsafe("reserved_path", "%s would be changed, which is the runtime's: %s lies in the history of this repository", c.path, protocol.Dir)
+// refuseLoss refuses a checkout that would change the runtime's own files or overwrite untracked files. Git protects those
+// unless it is forced or checks out paths.
+func (c checkout) refuseLoss(changes []change) error {
+	if c.repo.at.Name == "." {
+		for _, ch := range changes {
+			if engine.Hidden(".", ch.path) {
+				return fault.Unsafe("reserved_path", "%s would be changed, which is the runtime's: %s lies in the history of this repository", ch.path, protocol.Dir)
 			}
 		}
 	}
-	if !spec.Force && len(spec.Paths) == 0 {
+	if !c.spec.Force && len(c.spec.Paths) == 0 {
 		return nil
 	}
-	tracked := map[string]bool{} // and in the way: the target lacks them
-	for _, c := range changes {
-		if c.letter == 'A' {
-			tracked[c.path] = true
+	tracked := map[string]bool{} // files that the target lacks and git removes
+	for _, ch := range changes {
+		if ch.letter == 'A' {
+			tracked[ch.path] = true
 		}
 	}
 	var lost []string
-	for _, c := range changes {
-		if c.letter != 'D' { // D: in the target and not among the files, as far as git knows them
+	for _, ch := range changes {
+		if ch.letter != 'D' { // D: in the target, but not among the tracked files
 			continue
 		}
-		if in := r.inTheWay(c.path, tracked); in != "" {
-			lost = append(lost, in)
+		if blocking := c.findBlocking(ch.path, tracked); blocking != "" {
+			lost = append(lost, blocking)
 		}
 	}
 	if len(lost) == 0 {
@@ -202,13 +216,13 @@ func (r *repo) judge(spec engine.CheckoutSpec, changes []change) error {
 	return engine.WouldOverwrite(lost, "untracked files would be overwritten: %s", strings.Join(lost[:min(5, len(lost))], ", "))
 }
 
-// inTheWay returns what lies where path will be and is in no index, "" when nothing does.
-func (r *repo) inTheWay(path string, tracked map[string]bool) string {
+// findBlocking returns the untracked file that lies where path will be written, or "".
+func (c checkout) findBlocking(path string, tracked map[string]bool) string {
 	for i := range len(path) {
 		if path[i] != '/' {
 			continue
 		}
-		info, err := os.Lstat(filepath.Join(r.at.Dir, path[:i]))
+		info, err := os.Lstat(filepath.Join(c.repo.at.Dir, path[:i]))
 		if err != nil {
 			return "" // nothing can lie below it
 		}
@@ -219,7 +233,7 @@ func (r *repo) inTheWay(path string, tracked map[string]bool) string {
 			return path[:i]
 		}
 	}
-	info, err := os.Lstat(filepath.Join(r.at.Dir, path))
+	info, err := os.Lstat(filepath.Join(c.repo.at.Dir, path))
 	if err != nil {
 		return ""
 	}
@@ -227,11 +241,11 @@ func (r *repo) inTheWay(path string, tracked map[string]bool) string {
 		return path
 	}
 	found := ""
-	err = filepath.WalkDir(filepath.Join(r.at.Dir, path), func(name string, entry os.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(c.repo.at.Dir, path), func(name string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		rel, err := filepath.Rel(r.at.Dir, name)
+		rel, err := filepath.Rel(c.repo.at.Dir, name)
 		if err == nil && !tracked[filepath.ToSlash(rel)] {
 			found = rel
 			return filepath.SkipAll
@@ -242,17 +256,6 @@ func (r *repo) inTheWay(path string, tracked map[string]bool) string {
 		return path
 	}
 	return found
-}
-
-// localChanges reads what git checkout says of edits that came along: "M TAB path".
-type localChanges struct{ kept map[string]bool }
-
-func (l *localChanges) line(line []byte) error {
-	letter, name, ok := strings.Cut(string(line), "\t")
-	if ok && len(letter) == 1 {
-		l.kept[unquote(name)] = true
-	}
-	return nil
 }
 
 // unquote undoes git's C quoting of odd names.
@@ -282,19 +285,19 @@ func unquote(name string) string {
 	return string(plain)
 }
 
-func checkoutFailed(err error) error {
-	f, ok := err.(*failure)
+// explainCheckout returns the error for a message of git checkout.
+func explainCheckout(err error) error {
+	f, ok := err.(*gitcmd.Failure)
 	if !ok {
 		return err
 	}
-	has := func(text string) bool { return strings.Contains(f.stderr, text) }
 	switch {
-	case has("would be overwritten"), has("would lose untracked files"), has("would be removed by"):
+	case f.Says("would be overwritten", "would lose untracked files", "would be removed by"):
 		return engine.WouldOverwrite(nil, "%v", f)
-	case has("need to resolve your current index"), has("is unmerged"), has("cannot continue with staged changes"), has("cannot switch branch while"):
+	case f.Says("need to resolve your current index", "is unmerged", "cannot continue with staged changes", "cannot switch branch while"):
 		return engine.Conflict(nil, "%v", f)
-	case has("did not match any file"):
+	case f.Says("did not match any file"):
 		return engine.NoSuchPath("%v", f)
 	}
-	return branchFailed(f, "checkout_failed")
+	return explainBranch(f, "checkout_failed")
 }

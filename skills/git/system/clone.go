@@ -11,36 +11,31 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 )
 
-// Clone is one git clone in the usual case. What it cannot do alone, a ref or a bundle's HEAD, is a checkout of its own.
+// Clone is one git clone in the usual case. A ref, a bundle's HEAD and limits of the checkout need a separate checkout.
 func (s *Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, error) {
 	r := s.open(engine.Location{
 		Root: spec.Root, Name: filepath.Base(spec.Dir), Dir: spec.Dir, GitDir: filepath.Join(spec.Dir, ".git"), CommonDir: filepath.Join(spec.Dir, ".git"),
-		Config: gitconfig.Config{}, // ours, until the caller works in it
+		Config: gitconfig.Config{}, // git has just written it
 	})
 	inOne := spec.Ref == "" && !spec.From.Bundle && !isBounded(spec.Limits)
-	stats := newTransfer(ctx, spec.Limits, spec.Follow)
-	cmd := command{args: cloneArgs(spec, inOne), allow: spec.From.Protocol, env: spec.From.Env, follow: stats.line}
-	done, err := cmd.withCredential(spec.From)
-	if err != nil {
-		return engine.Cloned{}, err
+	stats := gitcmd.NewTransfer(ctx, spec.Limits, spec.Follow)
+	_, err := s.Run(stats.Ctx, gitcmd.Command{Args: cloneArgs(spec, inOne), Remote: &spec.From, Follow: stats.Line})
+	if err := stats.Finish(err); err != nil {
+		return engine.Cloned{}, gitcmd.Explain(err, "clone_failed")
 	}
-	defer done()
-	_, err = s.run(stats.ctx, cmd)
-	if err := stats.finish(err); err != nil {
-		return engine.Cloned{}, explain(err, "clone_failed")
-	}
-	if err := r.checkoutClone(ctx, spec, inOne); err != nil {
+	if err := (cloning{r, spec}).checkout(ctx, inOne); err != nil {
 		return engine.Cloned{}, err
 	}
 	if spec.RemoteURL != "" && spec.RemoteURL != spec.From.URL {
-		if _, err := r.git(ctx, "remote", "set-url", "--", "origin", spec.RemoteURL); err != nil {
-			return engine.Cloned{}, explain(err, "clone_failed")
+		if _, err := r.Change(ctx, "remote", "set-url", "--", "origin", spec.RemoteURL); err != nil {
+			return engine.Cloned{}, gitcmd.Explain(err, "clone_failed")
 		}
 	}
-	c := engine.Cloned{Objects: stats.objects, Bytes: r.objectBytes()}
+	c := engine.Cloned{Objects: stats.Objects, Bytes: r.files.ObjectBytes()}
 	if spec.Limits.MaxPackBytes > 0 && c.Bytes > spec.Limits.MaxPackBytes {
 		return c, engine.TooMany("the repository has %d bytes of objects; the limit is %d", c.Bytes, spec.Limits.MaxPackBytes)
 	}
@@ -83,16 +78,23 @@ func cloneArgs(spec engine.CloneSpec, inOne bool) []string {
 	return append(args, "--", spec.From.URL, spec.Dir)
 }
 
-// checkoutClone fills the work tree, unless the clone did: ref, else branch, else whatever the remote's HEAD is.
-func (r *repo) checkoutClone(ctx context.Context, spec engine.CloneSpec, inOne bool) error {
-	ref, head, ok := r.head()
+// cloning is a clone whose objects have arrived.
+type cloning struct {
+	repo *repo
+	spec engine.CloneSpec
+}
+
+// checkout fills the work tree unless git clone did: with ref, else branch, else the remote's HEAD.
+func (c cloning) checkout(ctx context.Context, inOne bool) error {
+	r, spec := c.repo, c.spec
+	ref, head, ok := r.files.Head()
 	if inOne && ok && head != "" && (spec.Branch == "" || ref == "refs/heads/"+spec.Branch) {
 		return nil
 	}
 	start, args := "HEAD", []string{"checkout", "--quiet", "--force"}
 	switch remote := "refs/remotes/origin/" + spec.Branch; {
 	case spec.Ref != "":
-		found, err := r.fetchRef(ctx, spec)
+		found, err := c.fetchRef(ctx)
 		if err != nil {
 			return err
 		}
@@ -110,7 +112,7 @@ func (r *repo) checkoutClone(ctx context.Context, spec engine.CloneSpec, inOne b
 		switch {
 		case found != "":
 			start, args = remote, append(args, "--track", "-B", spec.Branch)
-		case spec.From.Bundle: // one that holds HEAD alone leaves the name to its reader
+		case spec.From.Bundle: // a bundle of HEAD alone does not name the branch
 			args = append(args, "--no-track", "-B", spec.Branch)
 		default:
 			return engine.RefNotFound("the remote has no branch %s", spec.Branch).WithHint("without branch the remote's HEAD is checked out")
@@ -121,30 +123,32 @@ func (r *repo) checkoutClone(ctx context.Context, spec engine.CloneSpec, inOne b
 		return err
 	}
 	if head == "" && start == "HEAD" {
-		if start, err = r.onlyBranch(ctx); err != nil || start == "" {
+		if start, err = c.onlyBranch(ctx); err != nil || start == "" {
 			return err // an empty repository has nothing to check out
 		}
 		args = append(args, "--track", "-B", strings.TrimPrefix(start, "refs/remotes/origin/"))
 	}
-	if err := r.bounded(ctx, start, spec.Limits); err != nil {
+	if err := c.checkLimits(ctx, start); err != nil {
 		return err
 	}
-	_, err = r.git(ctx, append(args, start, "--")...)
-	return explain(err, "checkout_failed")
+	_, err = r.Change(ctx, append(args, start, "--")...)
+	return gitcmd.Explain(err, "checkout_failed")
 }
 
-// isBounded reports whether a tree must be looked at before it is checked out.
+// isBounded reports whether the tree must be checked against limits before the checkout.
 func isBounded(l engine.Limits) bool {
 	return l.MaxFiles > 0 || l.MaxObjectBytes > 0 || l.MaxPathLen > 0
 }
 
-// bounded refuses a commit whose files pass a limit.
-func (r *repo) bounded(ctx context.Context, commit string, limits engine.Limits) error {
+// checkLimits refuses a commit whose files exceed a limit.
+func (c cloning) checkLimits(ctx context.Context, commit string) error {
+	limits := c.spec.Limits
 	if !isBounded(limits) {
 		return nil
 	}
 	files := int64(0)
-	out := &records{end: 0, each: func(record []byte) error {
+	list := gitcmd.Command{Args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", commit, "--"}, Reading: true}
+	err := c.repo.Scan(ctx, list, 0, func(record []byte) error {
 		entry, name, _ := strings.Cut(string(record), "\t") // "mode type id size TAB path"
 		fields := strings.Fields(entry)
 		if len(fields) != 4 {
@@ -160,13 +164,13 @@ func (r *repo) bounded(ctx context.Context, commit string, limits engine.Limits)
 			return engine.TooMany("%s… is longer than %d bytes", name[:min(len(name), 80)], limits.MaxPathLen)
 		}
 		return nil
-	}}
-	_, err := r.in(ctx, command{args: []string{"ls-tree", "-r", "-l", "-z", "--full-tree", commit, "--"}, reading: true, stdout: out})
-	return explain(out.finish(err), "checkout_failed")
+	})
+	return gitcmd.Explain(err, "checkout_failed")
 }
 
-// fetchRef returns the commit of ref, fetched if the clone lacks it: a shallow one does, and one without tags.
-func (r *repo) fetchRef(ctx context.Context, spec engine.CloneSpec) (string, error) {
+// fetchRef returns the commit of ref. It fetches a commit that the clone lacks because it is shallow or has no tags.
+func (c cloning) fetchRef(ctx context.Context) (string, error) {
+	r, spec := c.repo, c.spec
 	for _, name := range []string{spec.Ref, "refs/tags/" + spec.Ref, "refs/remotes/origin/" + spec.Ref} {
 		if found, err := r.resolve(ctx, name); err != nil || found != "" {
 			return found, err
@@ -181,29 +185,23 @@ func (r *repo) fetchRef(ctx context.Context, spec engine.CloneSpec) (string, err
 		if spec.Depth > 0 && !spec.From.Bundle {
 			args = append(args, "--depth="+strconv.Itoa(spec.Depth))
 		}
-		cmd := command{args: append(args, "--", "origin", want), allow: spec.From.Protocol, env: spec.From.Env}
-		done, err := cmd.withCredential(spec.From)
-		if err != nil {
-			return "", err
-		}
-		_, err = r.in(ctx, cmd)
-		done()
+		_, err := r.Run(ctx, gitcmd.Command{Args: append(args, "--", "origin", want), Remote: &spec.From})
 		if err == nil {
 			return r.resolve(ctx, "FETCH_HEAD")
 		}
-		if !isNotFound(err) {
-			return "", explain(err, "clone_failed")
+		if !gitcmd.IsRefNotFound(err) {
+			return "", gitcmd.Explain(err, "clone_failed")
 		}
 	}
 	return "", engine.RefNotFound("%s is neither a tag, a branch nor a commit of the remote", spec.Ref).
 		WithHint("without ref the remote's HEAD is checked out")
 }
 
-// onlyBranch is what to check out when the remote's HEAD names nothing: its one branch, else main or master.
-func (r *repo) onlyBranch(ctx context.Context) (string, error) {
-	out, err := r.read(ctx, "for-each-ref", "--format=%(refname)", "refs/remotes/origin")
+// onlyBranch returns the branch to check out when the remote's HEAD does not exist: the only one, else main or master.
+func (c cloning) onlyBranch(ctx context.Context) (string, error) {
+	out, err := c.repo.Read(ctx, "for-each-ref", "--format=%(refname)", "refs/remotes/origin")
 	if err != nil {
-		return "", explain(err, "checkout_failed")
+		return "", gitcmd.Explain(err, "checkout_failed")
 	}
 	refs := strings.Fields(string(out))
 	if len(refs) == 1 {
@@ -217,27 +215,6 @@ func (r *repo) onlyBranch(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// objectBytes is what packs and loose objects take on disk; what cannot be counted is not.
-func (r *repo) objectBytes() (total int64) {
-	objects := filepath.Join(r.at.CommonDir, "objects")
-	dirs, err := os.ReadDir(objects)
-	if err != nil {
-		return 0
-	}
-	for _, dir := range dirs {
-		files, err := os.ReadDir(filepath.Join(objects, dir.Name()))
-		if err != nil {
-			continue
-		}
-		for _, f := range files {
-			if info, err := f.Info(); err == nil && info.Mode().IsRegular() {
-				total += info.Size()
-			}
-		}
-	}
-	return total
-}
-
 // Refs is git ls-remote.
 func (s *Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, error) {
 	refs := map[string]*engine.Ref{}
@@ -247,7 +224,7 @@ func (s *Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, er
 		}
 		return refs[name]
 	}
-	lines := &records{end: '\n', each: func(line []byte) error {
+	lines := &gitcmd.Records{End: '\n', Each: func(line []byte) error {
 		id, name, ok := bytes.Cut(line, []byte{'\t'})
 		if target, is := bytes.CutPrefix(id, []byte("ref: ")); is && ok {
 			at(string(name)).Target = string(target)
@@ -258,15 +235,9 @@ func (s *Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, er
 		}
 		return nil
 	}}
-	cmd := command{args: []string{"ls-remote", "--quiet", "--symref", "--", from.URL}, allow: from.Protocol, env: from.Env, stdout: lines}
-	done, err := cmd.withCredential(from)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	_, err = s.run(ctx, cmd)
-	if err := lines.finish(err); err != nil {
-		return nil, explain(err, "clone_failed")
+	_, err := s.Run(ctx, gitcmd.Command{Args: []string{"ls-remote", "--quiet", "--symref", "--", from.URL}, Remote: &from, Stdout: lines})
+	if err := lines.Finish(err); err != nil {
+		return nil, gitcmd.Explain(err, "clone_failed")
 	}
 	list := make([]engine.Ref, 0, len(refs))
 	for _, ref := range refs {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
 // Commit is git commit, and git log of what came of it where git commit does not say enough.
@@ -19,7 +20,7 @@ func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Commi
 		}
 		already, err := r.carries(ctx, head, spec.Key)
 		if err != nil {
-			return engine.Committed{}, explain(err, "commit_failed")
+			return engine.Committed{}, gitcmd.Explain(err, "commit_failed")
 		}
 		if already {
 			done, err := r.describe(ctx)
@@ -47,7 +48,7 @@ func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Commi
 
 // stageAll stages everything, unless conflicts are left: they would be committed with their marks.
 func (r *repo) stageAll(ctx context.Context) error {
-	if r.operation() != "" {
+	if r.files.Operation() != "" {
 		conflicts, err := r.conflicts(ctx)
 		if err != nil {
 			return err
@@ -90,22 +91,22 @@ func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) (said []byte,
 		args = append(args, "--only")
 	}
 	args = append(append(args, "--"), spec.Paths...)
-	said, err = r.in(ctx, command{args: args, env: env, stdin: spec.Message})
-	f, ok := err.(*failure)
+	said, err = r.Run(ctx, gitcmd.Command{Args: args, Env: env, Stdin: spec.Message})
+	f, ok := err.(*gitcmd.Failure)
 	switch {
 	case !ok:
 		return said, err
-	case f.exit.Code == 1 && f.stderr == "":
+	case f.Code == 1 && f.Stderr == "":
 		return nil, engine.NothingToCommit(r.at.Name)
-	case strings.Contains(f.stderr, "due to empty commit message"):
+	case f.Says("due to empty commit message"):
 		// It is not: another commit was about to write its own to .git/COMMIT_EDITMSG.
 		return nil, engine.Locked("%v", f)
-	case strings.Contains(f.stderr, "unmerged files"):
+	case f.Says("unmerged files"):
 		return nil, engine.Conflict(nil, "%v", f)
-	case strings.Contains(f.stderr, "did not match any file"):
+	case f.Says("did not match any file"):
 		return nil, engine.NoSuchPath("%v", f)
 	}
-	return nil, explain(err, "commit_failed")
+	return nil, gitcmd.Explain(err, "commit_failed")
 }
 
 // identity is who and when as git takes it from its environment.
@@ -120,7 +121,12 @@ func identity(role string, s engine.Signature) []string {
 func (r *repo) describe(ctx context.Context) (engine.Committed, error) {
 	done := engine.Committed{Parents: []string{}}
 	fields := 0
-	out := &records{end: 0, each: func(record []byte) error {
+	cmd := gitcmd.Command{
+		Args: []string{"-c", "log.showRoot=true", "log", "--max-count=1", "--first-parent", "-m", "--numstat", "-z", "--no-renames",
+			"--no-ext-diff", "--no-textconv", "--no-notes", "--no-decorate", "--format=%H%x00%T%x00%P", "HEAD", "--"},
+		Reading: true,
+	}
+	err := r.Scan(ctx, cmd, 0, func(record []byte) error {
 		switch fields++; fields {
 		case 1:
 			done.Commit = string(record)
@@ -132,14 +138,9 @@ func (r *repo) describe(ctx context.Context) (engine.Committed, error) {
 			return countFile(&done, record)
 		}
 		return nil
-	}}
-	_, err := r.in(ctx, command{
-		args: []string{"-c", "log.showRoot=true", "log", "--max-count=1", "--first-parent", "-m", "--numstat", "-z", "--no-renames",
-			"--no-ext-diff", "--no-textconv", "--no-notes", "--no-decorate", "--format=%H%x00%T%x00%P", "HEAD", "--"},
-		reading: true, stdout: out,
 	})
-	if err := out.finish(err); err != nil {
-		return done, explain(err, "commit_failed")
+	if err != nil {
+		return done, gitcmd.Explain(err, "commit_failed")
 	}
 	if fields < 3 {
 		return done, fmt.Errorf("read the new commit: git gave %d fields", fields)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -59,7 +60,7 @@ func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, err
 	}
 	args = append(append(args, "--"), spec.Paths...)
 	out := &diffOutput{limit: spec.MaxBytes}
-	if _, err := r.in(ctx, command{args: args, reading: true, stdout: out}); err != nil {
+	if _, err := r.Run(ctx, gitcmd.Command{Args: args, Reading: true, Stdout: out}); err != nil {
 		return engine.Diff{}, explainRevision(err, "diff_failed")
 	}
 	return out.diff("diff", spec.Max)

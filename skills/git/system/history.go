@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
 // commitFields are the fields of commitFormat: commit, tree, parents, refs, the two people, subject and body, each
@@ -69,14 +70,14 @@ func (r *repo) Log(ctx context.Context, spec engine.LogSpec) (engine.Log, error)
 	}
 	args = append(append(args, format), spec.Revisions...)
 	args = append(append(args, "--"), spec.Paths...)
-	out, err := r.in(ctx, command{args: args, reading: true})
+	out, err := r.Run(ctx, gitcmd.Command{Args: args, Reading: true})
 	if err != nil {
-		if f := (*failure)(nil); errors.As(err, &f) && len(spec.Revisions) == 0 && strings.Contains(f.stderr, "does not have any commits yet") {
+		if f := (*gitcmd.Failure)(nil); errors.As(err, &f) && len(spec.Revisions) == 0 && f.Says("does not have any commits yet") {
 			return engine.Log{Commits: []engine.Commit{}}, nil
 		}
 		return engine.Log{}, explainRevision(err, "log_failed")
 	}
-	commits, err := parseLog(split(out), spec.Stats)
+	commits, err := parseLog(gitcmd.Split(out), spec.Stats)
 	if err != nil {
 		return engine.Log{}, err
 	}

@@ -7,18 +7,19 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
-// Push is git push to a URL: whatever the repository's configuration says of the remote does not count. The tracking refs,
-// which git therefore leaves alone, follow here.
+// Push is git push to a URL, so that the repository's configuration of the remote has no effect. Git then leaves the
+// remote-tracking refs unchanged; Push updates them itself.
 func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
-	stats := newTransfer(ctx, engine.Limits{}, spec.Follow)
-	cmd := command{
-		args:  []string{"-c", "http.followRedirects=false", "push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--recurse-submodules=no"},
-		allow: spec.To.Protocol, env: spec.To.Env, ok: []int{1}, follow: stats.line,
+	stats := gitcmd.NewTransfer(ctx, engine.Limits{}, spec.Follow)
+	cmd := gitcmd.Command{
+		Args:   []string{"-c", "http.followRedirects=false", "push", "--porcelain", "--progress", "--no-verify", "--no-signed", "--recurse-submodules=no"},
+		Remote: &spec.To, OK: []int{1}, Follow: stats.Line,
 	}
 	if spec.DryRun {
-		cmd.args = append(cmd.args, "--dry-run")
+		cmd.Args = append(cmd.Args, "--dry-run")
 	}
 	for _, ref := range spec.Refs {
 		if ref.Expect == "" {
@@ -28,34 +29,29 @@ func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedR
 		if expect == "0" {
 			expect = ""
 		}
-		cmd.args = append(cmd.args, "--force-with-lease="+ref.To+":"+expect)
+		cmd.Args = append(cmd.Args, "--force-with-lease="+ref.To+":"+expect)
 	}
-	cmd.args = append(cmd.args, "--", spec.To.URL)
+	cmd.Args = append(cmd.Args, "--", spec.To.URL)
 	for _, ref := range spec.Refs {
 		refspec := ref.From + ":" + ref.To
 		if ref.Force {
 			refspec = "+" + refspec
 		}
-		cmd.args = append(cmd.args, refspec)
+		cmd.Args = append(cmd.Args, refspec)
 	}
-	done, err := cmd.withCredential(spec.To)
-	if err != nil {
-		return nil, err
+	out, err := r.Run(stats.Ctx, cmd)
+	if err := stats.Finish(err); err != nil {
+		return nil, gitcmd.Explain(err, "push_failed")
 	}
-	defer done()
-	out, err := r.in(stats.ctx, cmd)
-	if err := stats.finish(err); err != nil {
-		return nil, explain(err, "push_failed")
-	}
-	list := pushed(string(out), spec.Refs)
+	list := parsePushed(string(out), spec.Refs)
 	if spec.DryRun {
 		return list, nil
 	}
-	return list, r.track(ctx, spec, list)
+	return list, r.updateTracking(ctx, spec, list)
 }
 
-// track makes the tracking refs of what was pushed follow, and sets the upstream of a branch.
-func (r *repo) track(ctx context.Context, spec engine.PushSpec, list []engine.PushedRef) error {
+// updateTracking updates the remote-tracking refs of pushed branches and sets the upstream of a branch.
+func (r *repo) updateTracking(ctx context.Context, spec engine.PushSpec, list []engine.PushedRef) error {
 	var updates strings.Builder
 	for _, ref := range list {
 		branch, ok := strings.CutPrefix(ref.Ref, "refs/heads/")
@@ -71,22 +67,22 @@ func (r *repo) track(ctx context.Context, spec engine.PushSpec, list []engine.Pu
 	if updates.Len() == 0 {
 		return nil
 	}
-	if _, err := r.in(ctx, command{args: []string{"update-ref", "-m", "update by push", "--stdin"}, stdin: updates.String()}); err != nil {
-		return explain(err, "push_failed")
+	if _, err := r.Run(ctx, gitcmd.Command{Args: []string{"update-ref", "-m", "update by push", "--stdin"}, Stdin: updates.String()}); err != nil {
+		return gitcmd.Explain(err, "push_failed")
 	}
 	if spec.SetUpstream == "" || list[0].Status == engine.PushRejected {
 		return nil
 	}
 	for _, set := range [][2]string{{"remote", spec.Remote}, {"merge", list[0].Ref}} {
-		if _, err := r.git(ctx, "config", "branch."+spec.SetUpstream+"."+set[0], set[1]); err != nil {
-			return explain(err, "push_failed")
+		if _, err := r.Change(ctx, "config", "branch."+spec.SetUpstream+"."+set[0], set[1]); err != nil {
+			return gitcmd.Explain(err, "push_failed")
 		}
 	}
 	return nil
 }
 
-// pushed reads push --porcelain: a line "flag TAB from:to TAB summary" for each ref.
-func pushed(out string, refs []engine.PushRef) []engine.PushedRef {
+// parsePushed reads push --porcelain: a line "flag TAB from:to TAB summary" for each ref.
+func parsePushed(out string, refs []engine.PushRef) []engine.PushedRef {
 	said := map[string][2]string{}
 	for line := range strings.Lines(out) {
 		flag, rest, ok := strings.Cut(strings.TrimRight(line, "\n"), "\t")
@@ -104,7 +100,7 @@ func pushed(out string, refs []engine.PushRef) []engine.PushedRef {
 		case " ", "*", "+", "-":
 			p.Status = engine.PushOK
 			if engine.IsCommitID(ref.Expect) {
-				p.Old = ref.Expect // git tells an abbreviation; this it has checked
+				p.Old = ref.Expect // git prints an abbreviation; it has checked this one
 			}
 		case "=":
 			p.Status = engine.PushUpToDate
@@ -114,7 +110,7 @@ func pushed(out string, refs []engine.PushRef) []engine.PushedRef {
 				p.Stale = p.Stale || strings.Contains(p.Reason, stale)
 			}
 		default:
-			p.Reason = "git push did not say what became of it"
+			p.Reason = "git push did not report a result"
 		}
 		list = append(list, p)
 	}
@@ -123,6 +119,6 @@ func pushed(out string, refs []engine.PushRef) []engine.PushedRef {
 
 // Bundle is git bundle create to our pipe.
 func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
-	_, err := r.in(ctx, command{args: []string{"bundle", "create", "--quiet", "-", spec.Base + ".." + spec.Ref}, stdout: w})
-	return explain(err, "push_failed")
+	_, err := r.Run(ctx, gitcmd.Command{Args: []string{"bundle", "create", "--quiet", "-", spec.Base + ".." + spec.Ref}, Stdout: w})
+	return gitcmd.Explain(err, "push_failed")
 }

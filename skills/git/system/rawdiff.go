@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
 // maxRecords bounds the list of files that differ, in bytes: some hundred thousand of them.
@@ -65,7 +66,7 @@ func (d *diffOutput) keep(p []byte) {
 
 // parts returns the header fields and the records. Git puts a line break between them.
 func (d *diffOutput) parts() (header, records []string, err error) {
-	fields := split(d.records)
+	fields := gitcmd.Split(d.records)
 	if len(fields) < d.header {
 		return nil, nil, fmt.Errorf("read git's answer: %d fields where %d belong", len(fields), d.header)
 	}

@@ -7,20 +7,22 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Restore puts files back and lists those that it changed.
 func (r *repo) Restore(ctx context.Context, spec engine.RestoreSpec) (engine.Restored, error) {
 	answer := engine.Restored{Restored: []string{}}
-	paths, env := r.without(spec.Paths)
+	paths, env := r.pathspecs(spec.Paths)
+	re := restoring{r, spec, paths, env}
 	if spec.Worktree && spec.Source != "" {
-		if err := r.keepUntracked(ctx, spec.Source, paths, env); err != nil {
+		if err := re.keepUntracked(ctx); err != nil {
 			return answer, err
 		}
 	}
 	var err error
-	if answer.Restored, err = r.toRestore(ctx, spec, paths, env); err != nil {
+	if answer.Restored, err = re.listChanged(ctx); err != nil {
 		return answer, err
 	}
 	args := []string{"restore", "--quiet", "--no-recurse-submodules"}
@@ -33,20 +35,28 @@ func (r *repo) Restore(ctx context.Context, spec engine.RestoreSpec) (engine.Res
 	if spec.Source != "" {
 		args = append(args, "--source="+spec.Source)
 	}
-	_, err = r.in(ctx, command{args: append(append(args, "--"), paths...), env: env})
-	if f := (*failure)(nil); errors.As(err, &f) {
+	_, err = r.Run(ctx, gitcmd.Command{Args: append(append(args, "--"), paths...), Env: env})
+	if f := (*gitcmd.Failure)(nil); errors.As(err, &f) {
 		switch {
-		case strings.Contains(f.stderr, "did not match any file"):
+		case f.Says("did not match any file"):
 			return answer, engine.NoSuchPath("%v", f)
-		case strings.Contains(f.stderr, "is unmerged"):
+		case f.Says("is unmerged"):
 			return answer, engine.Conflict(nil, "%v", f).WithHint(`name a source, such as "HEAD", or resolve the conflict`)
 		}
 	}
 	return answer, explainRevision(err, "restore_failed")
 }
 
-// toRestore lists what differs from where it will be restored from, sorted.
-func (r *repo) toRestore(ctx context.Context, spec engine.RestoreSpec, paths, env []string) ([]string, error) {
+// restoring is one restore with its pathspecs and their environment.
+type restoring struct {
+	repo       *repo
+	spec       engine.RestoreSpec
+	paths, env []string
+}
+
+// listChanged lists the files that differ from the source of the restore, sorted.
+func (re restoring) listChanged(ctx context.Context) ([]string, error) {
+	spec := re.spec
 	source := spec.Source
 	if source == "" && spec.Staged {
 		source = "HEAD"
@@ -64,33 +74,33 @@ func (r *repo) toRestore(ctx context.Context, spec engine.RestoreSpec, paths, en
 		if source != "" {
 			args = append(args, source)
 		}
-		out, err := r.in(ctx, command{args: append(append(args, "--"), paths...), env: env, reading: true})
+		out, err := re.repo.Run(ctx, gitcmd.Command{Args: append(append(args, "--"), re.paths...), Env: re.env, Reading: true})
 		if err != nil {
 			return nil, explainRevision(err, "restore_failed")
 		}
-		changed = append(changed, split(out)...)
+		changed = append(changed, gitcmd.Split(out)...)
 	}
 	slices.Sort(changed)
 	return slices.Compact(changed), nil
 }
 
-// keepUntracked refuses when files that nothing has stored lie where the source's will be.
-func (r *repo) keepUntracked(ctx context.Context, source string, paths, env []string) error {
-	out, err := r.in(ctx, command{args: append([]string{"ls-files", "--others", "-z", "--"}, paths...), env: env, reading: true})
+// keepUntracked refuses a restore that would overwrite untracked files.
+func (re restoring) keepUntracked(ctx context.Context) error {
+	out, err := re.repo.Run(ctx, gitcmd.Command{Args: append([]string{"ls-files", "--others", "-z", "--"}, re.paths...), Env: re.env, Reading: true})
 	if err != nil {
-		return explain(err, "restore_failed")
+		return gitcmd.Explain(err, "restore_failed")
 	}
-	others := split(out)
+	others := gitcmd.Split(out)
 	if len(others) == 0 {
 		return nil
 	}
-	// A tree is listed whole: ls-tree knows no exclusions, and fewer of the letters that pathspecs do.
-	out, err = r.read(ctx, "ls-tree", "-r", "-z", "--name-only", "--full-tree", source, "--")
+	// This lists the whole tree: ls-tree supports neither exclusions nor all magic of pathspecs.
+	out, err = re.repo.Read(ctx, "ls-tree", "-r", "-z", "--name-only", "--full-tree", re.spec.Source, "--")
 	if err != nil {
 		return explainRevision(err, "restore_failed")
 	}
 	tracked := map[string]bool{}
-	for _, name := range split(out) {
+	for _, name := range gitcmd.Split(out) {
 		tracked[name] = true
 	}
 	if lost := slices.DeleteFunc(others, func(name string) bool { return !tracked[name] }); len(lost) > 0 {
@@ -99,10 +109,10 @@ func (r *repo) keepUntracked(ctx context.Context, source string, paths, env []st
 	return nil
 }
 
-// without makes pathspecs of paths that never reach the runtime's folder, and the environment that they need. Only where
-// the work tree is the workspace is there such a folder, and there a .gitignore may have said that it is not ignored.
-// Each path is marked as literal by itself: told so for all of them, git stash takes its own :/ for a name.
-func (r *repo) without(paths []string) (specs, env []string) {
+// pathspecs returns pathspecs for paths that exclude the runtime's folder, and the environment that they need. The folder
+// exists only if the work tree is the workspace, and a .gitignore may re-include it. Each path is marked as literal by
+// itself, because with GIT_LITERAL_PATHSPECS git stash takes its own :/ for a name.
+func (r *repo) pathspecs(paths []string) (specs, env []string) {
 	for _, p := range paths {
 		specs = append(specs, ":(literal)"+p)
 	}

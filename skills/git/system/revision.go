@@ -7,35 +7,36 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // isUnknownRevision reports whether git failed because a revision names nothing.
-func isUnknownRevision(f *failure) bool {
+func isUnknownRevision(f *gitcmd.Failure) bool {
 	return slices.ContainsFunc([]string{
 		"bad revision", "ambiguous argument", "unknown revision", "bad object", "Not a valid object name", "not a valid object name",
 		"Needed a single revision", "Invalid symmetric difference expression", "could not resolve", "not a valid commit name", "does not exist in '",
 		"invalid object name", "only has ", "no upstream configured", "no such branch",
-	}, func(text string) bool { return strings.Contains(f.stderr, text) })
+	}, func(text string) bool { return strings.Contains(f.Stderr, text) })
 }
 
 // explainRevision is explain for commands that take revisions.
 func explainRevision(err error, code string) error {
-	if f := (*failure)(nil); errors.As(err, &f) && isUnknownRevision(f) {
+	if f := (*gitcmd.Failure)(nil); errors.As(err, &f) && isUnknownRevision(f) {
 		return engine.RefNotFound("%v", f)
 	}
-	return explain(err, code)
+	return gitcmd.Explain(err, code)
 }
 
 // Resolve finds an object. HEAD is read from its file; else one git answers for what is a commit or names one; anything else costs a second.
 func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, error) {
 	if revision == "HEAD" {
-		if ref, commit, ok := r.head(); ok && commit != "" {
+		if ref, commit, ok := r.files.Head(); ok && commit != "" {
 			return engine.Object{ID: commit, Type: "commit", Commit: commit, Ref: ref}, nil
 		}
 	}
-	out, err := r.read(ctx, "rev-parse", revision, revision+"^{commit}", "--symbolic-full-name", revision, "--")
-	if f := (*failure)(nil); errors.As(err, &f) {
+	out, err := r.Read(ctx, "rev-parse", revision, revision+"^{commit}", "--symbolic-full-name", revision, "--")
+	if f := (*gitcmd.Failure)(nil); errors.As(err, &f) {
 		return r.resolveObject(ctx, revision)
 	}
 	if err != nil {
@@ -57,7 +58,7 @@ func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, err
 
 // resolveObject resolves a revision that is not a commit: a tree, a blob, a tag of one.
 func (r *repo) resolveObject(ctx context.Context, revision string) (engine.Object, error) {
-	out, err := r.in(ctx, command{args: []string{"cat-file", "--batch-check"}, stdin: revision + "\n", reading: true})
+	out, err := r.Run(ctx, gitcmd.Command{Args: []string{"cat-file", "--batch-check"}, Stdin: revision + "\n", Reading: true})
 	if err != nil {
 		return engine.Object{}, explainRevision(err, "rev_parse_failed")
 	}
@@ -74,14 +75,14 @@ func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine
 	answer := engine.MergeBase{Bases: []string{}}
 	if len(spec.Commits) > 2 {
 		args := []string{"merge-base", "--octopus", "--all"}
-		out, err := r.in(ctx, command{args: append(append(args, "--"), spec.Commits...), ok: []int{1}, reading: true})
+		out, err := r.Run(ctx, gitcmd.Command{Args: append(append(args, "--"), spec.Commits...), OK: []int{1}, Reading: true})
 		if err != nil {
 			return answer, explainRevision(err, "merge_base_failed")
 		}
 		answer.Bases = append(answer.Bases, strings.Fields(string(out))...)
 		return firstOf(answer, spec.All), nil
 	}
-	out, err := r.read(ctx, "rev-parse", spec.Commits[0]+"^{commit}..."+spec.Commits[1]+"^{commit}", "--")
+	out, err := r.Read(ctx, "rev-parse", spec.Commits[0]+"^{commit}..."+spec.Commits[1]+"^{commit}", "--")
 	if err != nil {
 		return answer, explainRevision(err, "merge_base_failed")
 	}

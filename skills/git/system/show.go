@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/skills/proc"
 )
 
@@ -23,10 +24,10 @@ func (r *repo) Show(ctx context.Context, spec engine.ShowSpec) (engine.Shown, er
 		return r.showObject(ctx, spec.Ref+":"+spec.Path, spec.Path+"/", spec.MaxBytes)
 	}
 	shown, err := r.showCommit(ctx, spec)
-	if f := (*failure)(nil); errors.As(err, &f) && isUnknownRevision(f) {
+	if f := (*gitcmd.Failure)(nil); errors.As(err, &f) && isUnknownRevision(f) {
 		return r.showObject(ctx, spec.Ref+"^{}", "", spec.MaxBytes)
 	}
-	return shown, explain(err, "show_failed")
+	return shown, gitcmd.Explain(err, "show_failed")
 }
 
 func (r *repo) showCommit(ctx context.Context, spec engine.ShowSpec) (engine.Shown, error) {
@@ -34,7 +35,7 @@ func (r *repo) showCommit(ctx context.Context, spec engine.ShowSpec) (engine.Sho
 	args = append(append(args, historyOptions()...), diffFormat(spec.Format, spec.Context, false)...)
 	args = append(append(args, plainDiff(false)...), commitFormat+withBody, spec.Ref+"^{commit}", "--")
 	out := &diffOutput{header: 1 + commitFields, limit: spec.MaxBytes}
-	if _, err := r.in(ctx, command{args: args, reading: true, stdout: out}); err != nil {
+	if _, err := r.Run(ctx, gitcmd.Command{Args: args, Reading: true, Stdout: out}); err != nil {
 		return engine.Shown{}, err
 	}
 	header, _, err := out.parts()
@@ -60,9 +61,9 @@ const maxHeader = 128
 // before the names in a tree.
 func (r *repo) showObject(ctx context.Context, name, folder string, limit int64) (engine.Shown, error) {
 	kept := &proc.Head{Limit: maxHeader + int(limit)}
-	_, err := r.in(ctx, command{args: []string{"cat-file", "--batch"}, stdin: name + "\n", reading: true, stdout: kept})
+	_, err := r.Run(ctx, gitcmd.Command{Args: []string{"cat-file", "--batch"}, Stdin: name + "\n", Reading: true, Stdout: kept})
 	if err != nil {
-		return engine.Shown{}, explain(err, "show_failed")
+		return engine.Shown{}, gitcmd.Explain(err, "show_failed")
 	}
 	line, content, _ := bytes.Cut(kept.Bytes(), []byte("\n"))
 	fields := strings.Fields(string(line))

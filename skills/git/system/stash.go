@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Stash acts on the stash and tells what it holds then.
+// Stash acts on the stash and lists its entries afterwards.
 func (r *repo) Stash(ctx context.Context, spec engine.StashSpec) (engine.Stashed, error) {
 	answer := engine.Stashed{Conflicts: []string{}}
-	before, err := r.stashes(ctx)
+	before, err := r.listStashes(ctx)
 	if err != nil {
 		return answer, err
 	}
@@ -27,9 +28,9 @@ func (r *repo) Stash(ctx context.Context, spec engine.StashSpec) (engine.Stashed
 		}
 		answer.Commit = before[spec.Entry].Commit
 	}
-	args, env := r.stashCommand(spec)
-	failed := (*failure)(nil)
-	if _, err = r.in(ctx, command{args: args, env: env}); err != nil && !errors.As(err, &failed) {
+	args, env := r.stashArgs(spec)
+	failed := (*gitcmd.Failure)(nil)
+	if _, err = r.Run(ctx, gitcmd.Command{Args: args, Env: env}); err != nil && !errors.As(err, &failed) {
 		return answer, err
 	}
 	if failed != nil {
@@ -40,7 +41,7 @@ func (r *repo) Stash(ctx context.Context, spec engine.StashSpec) (engine.Stashed
 			return answer, explainStash(failed)
 		}
 	}
-	if answer.Entries, err = r.stashes(ctx); err != nil {
+	if answer.Entries, err = r.listStashes(ctx); err != nil {
 		return answer, err
 	}
 	if spec.Action == engine.StashPush && len(answer.Entries) > len(before) {
@@ -49,7 +50,8 @@ func (r *repo) Stash(ctx context.Context, spec engine.StashSpec) (engine.Stashed
 	return answer, nil
 }
 
-func (r *repo) stashCommand(spec engine.StashSpec) (args, env []string) {
+// stashArgs returns the arguments of git stash and their environment.
+func (r *repo) stashArgs(spec engine.StashSpec) (args, env []string) {
 	env = append(identity("AUTHOR", spec.By), identity("COMMITTER", spec.By)...)
 	args = []string{"stash", spec.Action}
 	if spec.Action == engine.StashPush {
@@ -62,7 +64,7 @@ func (r *repo) stashCommand(spec engine.StashSpec) (args, env []string) {
 		if spec.Message != "" {
 			args = append(args, "--message="+spec.Message)
 		}
-		paths, more := r.without(spec.Paths)
+		paths, more := r.pathspecs(spec.Paths)
 		return append(append(args, "--"), paths...), append(env, more...)
 	}
 	if spec.Index && spec.Action != engine.StashDrop {
@@ -71,18 +73,18 @@ func (r *repo) stashCommand(spec engine.StashSpec) (args, env []string) {
 	return append(args, fmt.Sprintf("stash@{%d}", spec.Entry)), env
 }
 
-// stashes lists the entries, newest first. They are numbered here: git's own names turn into dates by a setting.
-func (r *repo) stashes(ctx context.Context) ([]engine.StashEntry, error) {
+// listStashes lists the entries, newest first. It numbers them itself, because a setting can turn git's own names into dates.
+func (r *repo) listStashes(ctx context.Context) ([]engine.StashEntry, error) {
 	entries := []engine.StashEntry{}
-	if id, ok := r.ref("refs/stash"); ok && id == "" && r.plainRefs() {
+	if id, ok := r.files.Ref("refs/stash"); ok && id == "" && r.files.PlainRefs() {
 		return entries, nil
 	}
 	args := append(historySettings(), "stash", "list", "-z", "--no-color", "--encoding=UTF-8", "--format=tformat:%H%x00%ct%x00%gs")
-	out, err := r.read(ctx, args...)
+	out, err := r.Read(ctx, args...)
 	if err != nil {
-		return nil, explain(err, "stash_failed")
+		return nil, gitcmd.Explain(err, "stash_failed")
 	}
-	fields := split(out)
+	fields := gitcmd.Split(out)
 	for i := 0; i+2 < len(fields); i += 3 {
 		entries = append(entries, engine.StashEntry{Index: i / 3, Commit: fields[i], Date: date(fields[i+1]), Message: fields[i+2]})
 	}
@@ -92,24 +94,24 @@ func (r *repo) stashes(ctx context.Context) ([]engine.StashEntry, error) {
 // conflicts lists the files that are in conflict, sorted.
 func (r *repo) conflicts(ctx context.Context) ([]string, error) {
 	args := append(diffSettings(), "diff", "--name-only", "-z", "--diff-filter=U")
-	out, err := r.read(ctx, append(append(args, plainDiff(false)...), "--")...)
+	out, err := r.Read(ctx, append(append(args, plainDiff(false)...), "--")...)
 	if err != nil {
-		return nil, explain(err, "status_failed")
+		return nil, gitcmd.Explain(err, "status_failed")
 	}
-	return append([]string{}, split(out)...), nil
+	return append([]string{}, gitcmd.Split(out)...), nil
 }
 
-// explainStash gives the failures of a stash their code.
-func explainStash(f *failure) error {
+// explainStash returns the error for a message of git stash.
+func explainStash(f *gitcmd.Failure) error {
 	switch {
-	case strings.Contains(f.stderr, "would be overwritten"), strings.Contains(f.stderr, "already exists, no checkout"), strings.Contains(f.stderr, "could not restore untracked"):
+	case f.Says("would be overwritten", "already exists, no checkout", "could not restore untracked"):
 		return engine.WouldOverwrite(nil, "%v", f)
-	case strings.Contains(f.stderr, "did not match any file"):
+	case f.Says("did not match any file"):
 		return engine.NoSuchPath("%v", f)
-	case strings.Contains(f.stderr, "needs merge"), strings.Contains(f.stderr, "unmerged"):
+	case f.Says("needs merge", "unmerged"):
 		return engine.Conflict(nil, "%v", f)
-	case strings.Contains(f.stderr, "do not have the initial commit"):
+	case f.Says("do not have the initial commit"):
 		return fault.Failed("no_commits", "%v", f).WithHint("a stash goes on top of a commit; make the first one with git.commit")
 	}
-	return explain(f, "stash_failed")
+	return gitcmd.Explain(f, "stash_failed")
 }

@@ -3,12 +3,11 @@ package system
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
 // Status is one git status.
@@ -25,12 +24,11 @@ func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Statu
 		args = append(args, "--ignored=traditional")
 	}
 	p := statusParser{name: r.at.Name, limit: spec.Max}
-	out := &records{end: 0, each: p.record}
-	_, err := r.in(ctx, command{args: append(append(args, "--"), spec.Paths...), reading: true, stdout: out})
-	if err := out.finish(err); err != nil {
-		return engine.Status{}, explain(err, "status_failed")
+	cmd := gitcmd.Command{Args: append(append(args, "--"), spec.Paths...), Reading: true}
+	if err := r.Scan(ctx, cmd, 0, p.record); err != nil {
+		return engine.Status{}, gitcmd.Explain(err, "status_failed")
 	}
-	return p.finish(r.operation())
+	return p.finish(r.files.Operation())
 }
 
 // statusParser reads git status --porcelain=v2 -z --branch. A record without all of its fields is refused: it would name a
@@ -141,14 +139,4 @@ func fileType(sub, mode string) string {
 		return "symlink"
 	}
 	return "file"
-}
-
-// operation names what the repository is in the middle of, "" when nothing.
-func (r *repo) operation() string {
-	for _, o := range engine.Operations() {
-		if _, err := os.Lstat(filepath.Join(r.at.GitDir, o[0])); err == nil {
-			return o[1]
-		}
-	}
-	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
 // Ids of the recordings, which git 2.39 made.
@@ -26,9 +27,9 @@ func parseStatus(out []byte, isWorkspace bool) (engine.Status, error) {
 	if isWorkspace {
 		p.name = "."
 	}
-	lines := &records{end: 0, each: p.record}
+	lines := &gitcmd.Records{End: 0, Each: p.record}
 	_, _ = lines.Write(out) // never fails
-	if err := lines.finish(nil); err != nil {
+	if err := lines.Finish(nil); err != nil {
 		return engine.Status{}, err
 	}
 	return p.finish("")

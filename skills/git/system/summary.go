@@ -13,11 +13,11 @@ import (
 // merge, and HEAD may have moved on.
 func (r *repo) summarized(said []byte) (done engine.Committed, ok bool) {
 	lines := strings.Split(strings.TrimSuffix(string(said), "\n"), "\n")
-	ref, id, ok := r.head()
+	ref, id, ok := r.files.Head()
 	if !ok || id == "" || !names(lines[0], id) {
 		return done, false
 	}
-	kind, content, ok := r.loose(id)
+	kind, content, ok := r.files.LooseObject(id)
 	if !ok || kind != "commit" {
 		return done, false
 	}

@@ -6,13 +6,15 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitcmd"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Worktrees is git worktree list. Its paths end lines, so that one with a line break in it is not to be had here.
+// Worktrees is git worktree list. It cannot list a path with a line break, because lines end paths.
 func (r *repo) Worktrees(ctx context.Context) ([]engine.Worktree, error) {
 	list := []engine.Worktree{}
-	out := &records{end: '\n', each: func(line []byte) error {
+	cmd := gitcmd.Command{Args: []string{"worktree", "list", "--porcelain"}, Reading: true}
+	err := r.Scan(ctx, cmd, '\n', func(line []byte) error {
 		key, value, _ := strings.Cut(string(line), " ")
 		if key == "worktree" {
 			list = append(list, engine.Worktree{Path: value, Main: len(list) == 0})
@@ -26,16 +28,15 @@ func (r *repo) Worktrees(ctx context.Context) ([]engine.Worktree, error) {
 				w.Head = value
 			}
 		case "branch":
-			w.Branch = short(value)
+			w.Branch = shortName(value)
 		case "locked":
 			w.Locked = true
 		case "prunable":
 			w.Prunable = true
 		}
 		return nil
-	}}
-	_, err := r.in(ctx, command{args: []string{"worktree", "list", "--porcelain"}, reading: true, stdout: out})
-	return list, explain(out.finish(err), "worktree_failed")
+	})
+	return list, gitcmd.Explain(err, "worktree_failed")
 }
 
 // Worktree is one git worktree.
@@ -46,7 +47,7 @@ func (r *repo) Worktree(ctx context.Context, spec engine.WorktreeChange) error {
 	}
 	switch spec.Action {
 	case engine.WorktreeAdd:
-		more, err := r.worktreeAdd(ctx, spec)
+		more, err := r.addArgs(ctx, spec)
 		if err != nil {
 			return err
 		}
@@ -58,25 +59,24 @@ func (r *repo) Worktree(ctx context.Context, spec engine.WorktreeChange) error {
 	default:
 		return fmt.Errorf("change work trees: %q is not an action", spec.Action)
 	}
-	_, err := r.git(ctx, args...)
-	f, ok := err.(*failure)
+	_, err := r.Change(ctx, args...)
+	f, ok := err.(*gitcmd.Failure)
 	if !ok {
 		return err
 	}
-	has := func(text string) bool { return strings.Contains(f.stderr, text) }
 	switch {
-	case has("is not a working tree"):
+	case f.Says("is not a working tree"):
 		return engine.NotRepository("%v", f).WithHint(`{"action":"list"} shows the work trees`)
-	case has("contains modified or untracked files"):
+	case f.Says("contains modified or untracked files"):
 		return engine.WouldOverwrite(nil, "%v", f).WithHint(`commit what is in it, or set "force":true to give it up`)
-	case has("is a main working tree"), has("a locked working tree"):
+	case f.Says("is a main working tree", "a locked working tree"):
 		return fault.Failed("in_use", "%v", f)
 	}
-	return branchFailed(f, "worktree_failed")
+	return explainBranch(f, "worktree_failed")
 }
 
-// worktreeAdd are the arguments of an add: git is told whether the branch is there, it does not guess.
-func (r *repo) worktreeAdd(ctx context.Context, spec engine.WorktreeChange) ([]string, error) {
+// addArgs returns the arguments of an add, which say whether the branch exists, so that git does not guess.
+func (r *repo) addArgs(ctx context.Context, spec engine.WorktreeChange) ([]string, error) {
 	start := spec.Ref
 	if start == "" {
 		start = "HEAD"

@@ -1,7 +1,6 @@
-package system
+package gitcmd
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,75 +12,31 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// maxRecord bounds what of git's output is held at a time, in bytes.
-const maxRecord = 1 << 20
-
-// records hands git's output on record by record, so that it is never held as a whole. A record that each refuses, or
-// that is too long, ends it: the rest is read past, and err says why.
-type records struct {
-	end     byte
-	each    func(record []byte) error // the bytes are valid until it returns
-	partial []byte
-	err     error
-}
-
-// Write never fails: git must not block.
-func (r *records) Write(p []byte) (int, error) {
-	for rest := p; len(rest) > 0 && r.err == nil; {
-		i := bytes.IndexByte(rest, r.end)
-		if i < 0 {
-			if len(r.partial)+len(rest) > maxRecord {
-				r.err = fmt.Errorf("read git's output: a record has more than %d bytes", maxRecord)
-				break
-			}
-			r.partial = append(r.partial, rest...)
-			break
-		}
-		record := rest[:i]
-		if len(r.partial) > 0 {
-			record = append(r.partial, record...)
-			r.partial = r.partial[:0]
-		}
-		r.err = r.each(record)
-		rest = rest[i+1:]
-	}
-	return len(p), nil
-}
-
-// finish reports what went wrong: git's own failure first.
-func (r *records) finish(gitErr error) error {
-	switch {
-	case gitErr != nil:
-		return gitErr
-	case r.err == nil && len(r.partial) > 0:
-		return fmt.Errorf("read git's output: it ends within a record")
-	}
-	return r.err
-}
-
-// transfer follows the progress of a clone, fetch or push, and ends one that passes a limit. Its lines are such as
+// Transfer follows the progress of a clone, fetch or push and ends git at a limit. A line of progress is such as
 // "Receiving objects:  42% (1234/2938), 1.20 MiB | 2.00 MiB/s".
-type transfer struct {
-	ctx     context.Context // for git; ended at a limit
+type Transfer struct {
+	Ctx     context.Context // for git; canceled at a limit
 	end     context.CancelCauseFunc
 	limits  engine.Limits
 	follow  engine.Follow
-	objects int64
+	Objects int64 // that the remote has announced
 }
 
-func newTransfer(ctx context.Context, limits engine.Limits, follow engine.Follow) *transfer {
-	t := &transfer{limits: limits, follow: follow}
-	t.ctx, t.end = context.WithCancelCause(ctx)
+// NewTransfer returns a Transfer. The caller must call Finish.
+func NewTransfer(ctx context.Context, limits engine.Limits, follow engine.Follow) *Transfer {
+	t := &Transfer{limits: limits, follow: follow}
+	t.Ctx, t.end = context.WithCancelCause(ctx)
 	return t
 }
 
-func (t *transfer) line(line string) {
+// Line takes one line of stderr.
+func (t *Transfer) Line(line string) {
 	p, ok := parseProgress(line)
 	if !ok {
 		return
 	}
 	if p.Phase == "receiving" {
-		t.objects = max(t.objects, p.Total)
+		t.Objects = max(t.Objects, p.Total)
 		switch {
 		case t.limits.MaxObjects > 0 && p.Total > t.limits.MaxObjects:
 			t.end(engine.TooMany("the remote sends %d objects; the limit is %d", p.Total, t.limits.MaxObjects))
@@ -94,16 +49,17 @@ func (t *transfer) line(line string) {
 	}
 }
 
-// finish ends the following. A limit that was passed is why git failed.
-func (t *transfer) finish(gitErr error) error {
-	var passed *skill.Error
-	if errors.As(context.Cause(t.ctx), &passed) && passed.Exit == protocol.ExitLimit {
-		gitErr = passed
+// Finish releases the context. It returns the limit that ended git, if any, else the error of git.
+func (t *Transfer) Finish(gitErr error) error {
+	var exceeded *skill.Error
+	if errors.As(context.Cause(t.Ctx), &exceeded) && exceeded.Exit == protocol.ExitLimit {
+		gitErr = exceeded
 	}
 	t.end(nil)
 	return gitErr
 }
 
+// parseProgress reads a line of progress; ok is false for any other line.
 func parseProgress(line string) (engine.Progress, bool) {
 	line = strings.TrimPrefix(line, "remote: ")
 	title, rest, ok := strings.Cut(line, ":")

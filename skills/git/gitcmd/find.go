@@ -1,4 +1,4 @@
-package system
+package gitcmd
 
 import (
 	"context"
@@ -13,44 +13,44 @@ import (
 )
 
 // Find finds git on a PATH list and checks that it is 2.30 or newer; otherwise the error is unsupported (8).
-func Find(ctx context.Context, reaper *proc.Reaper, path string) (*Engine, error) {
-	s := &Engine{reaper: reaper, path: path}
+func Find(ctx context.Context, reaper *proc.Reaper, path string) (*Git, error) {
+	g := &Git{reaper: reaper, path: path}
 	bin, err := proc.LookPath("git", path)
 	if err != nil {
 		return nil, fault.Unsupported("unsupported", "this sprite has no git").
 			WithHint("use an image that has git 2.30 or newer on PATH")
 	}
-	s.bin = bin
+	g.bin = bin
 	if isRecent(bin) {
-		return s, nil
+		return g, nil
 	}
-	out, err := s.run(ctx, command{args: []string{"version"}})
+	out, err := g.Run(ctx, Command{Args: []string{"version"}})
 	if err != nil {
 		return nil, err
 	}
-	if v := version(string(out)); slices.Compare(v, []int{2, 30}) < 0 {
+	if v := parseVersion(string(out)); slices.Compare(v, []int{2, 30}) < 0 {
 		return nil, fault.Unsupported("unsupported", "this sprite's git is too old: %s", strings.TrimSpace(string(out))).
 			WithHint("use an image that has git 2.30 or newer on PATH")
 	}
-	return s, nil
+	return g, nil
 }
 
-// isRecent reports whether an installation is 2.30 or newer without starting it: that version brought for-each-repo,
-// which lies with git's other programs. Where it does not, git is asked.
+// isRecent reports whether an installation is 2.30 or newer without starting it: that version added for-each-repo,
+// which is installed with git's other programs. Where it is not found, the caller must ask git.
 func isRecent(bin string) bool {
 	real, err := filepath.EvalSymlinks(bin)
 	if err != nil || filepath.Base(filepath.Dir(real)) != "bin" {
 		return false
 	}
-	it, err := os.Stat(real)
+	file, err := os.Stat(real)
 	if err != nil {
 		return false
 	}
 	prefix := filepath.Dir(filepath.Dir(real))
 	for _, lib := range []string{"lib", "libexec"} {
-		// The folder is this binary's own only if its git is the same: that file, or its copy.
+		// The folder belongs to this binary only if its git is the same file or a copy.
 		own, err := os.Stat(filepath.Join(prefix, lib, "git-core", "git"))
-		if err != nil || own.Size() != it.Size() || !own.ModTime().Equal(it.ModTime()) {
+		if err != nil || own.Size() != file.Size() || !own.ModTime().Equal(file.ModTime()) {
 			continue
 		}
 		if _, err := os.Lstat(filepath.Join(prefix, lib, "git-core", "git-for-each-repo")); err == nil {
@@ -60,8 +60,8 @@ func isRecent(bin string) bool {
 	return false
 }
 
-// version finds major and minor in what git version says: "git version 2.39.5 …".
-func version(text string) []int {
+// parseVersion finds major and minor in the output of git version: "git version 2.39.5 …".
+func parseVersion(text string) []int {
 	for word := range strings.FieldsSeq(text) {
 		var major, minor int
 		if n, _ := fmt.Sscanf(word, "%d.%d", &major, &minor); n == 2 {

@@ -1,20 +1,54 @@
-package system
+package gitcmd
 
 import (
-	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// verb is the sub-command, past the options of git itself.
-func verb(args []string) string {
+// Failure is a git command that ended with an exit code that the caller did not expect.
+type Failure struct {
+	Code   int
+	Stderr string // one line
+	verb   string
+}
+
+func (f *Failure) Error() string {
+	if f.Stderr == "" {
+		return fmt.Sprintf("git %s ended with code %d", f.verb, f.Code)
+	}
+	return fmt.Sprintf("git %s: %s", f.verb, f.Stderr)
+}
+
+// Says reports whether git's message contains one of the texts.
+func (f *Failure) Says(texts ...string) bool { return containsAny(f.Stderr, texts) }
+
+func containsAny(text string, parts []string) bool {
+	return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+}
+
+// Explain turns a *Failure into a failure of the call with this code and returns any other error as it is.
+func Explain(err error, code string) error {
+	if f, ok := err.(*Failure); ok {
+		return fault.Failed(code, "%v", f)
+	}
+	return err
+}
+
+// IsRefNotFound reports whether a revision or ref does not exist.
+func IsRefNotFound(err error) bool {
+	var e *skill.Error
+	return errors.As(err, &e) && e.Code == "ref_not_found"
+}
+
+// verbOf returns the sub-command, which follows the options of git itself.
+func verbOf(args []string) string {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "-c" || args[i] == "-C" {
 			i++
@@ -25,8 +59,8 @@ func verb(args []string) string {
 	return ""
 }
 
-// tidy makes git's stderr one line for a message: the last of it, without progress and without what is hidden.
-func tidy(stderr []byte, hide []string) string {
+// oneLine joins the last lines of stderr for a message. It omits hints and progress and masks secrets.
+func oneLine(stderr []byte, hide []string) string {
 	var lines []string
 	for line := range strings.FieldsFuncSeq(string(stderr), func(r rune) bool { return r == '\n' || r == '\r' }) {
 		line = strings.TrimSpace(strings.ToValidUTF8(line, "\uFFFD"))
@@ -41,12 +75,11 @@ func tidy(stderr []byte, hide []string) string {
 	return text
 }
 
-// classify gives the failures that callers tell apart their code. The texts are git's own in the C locale.
-func classify(f *failure) error {
-	text := strings.ToLower(f.stderr)
-	has := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
-	}
+// classify turns failures that all callers treat alike into a *skill.Error with a code. The texts are git's own in the C
+// locale.
+func classify(f *Failure) error {
+	text := strings.ToLower(f.Stderr)
+	has := func(parts ...string) bool { return containsAny(text, parts) }
 	switch {
 	case has(".lock': file exists", "another git process"), has("cannot lock ref") && has("but expected"):
 		return engine.Locked("%v", f)
@@ -83,59 +116,17 @@ func classify(f *failure) error {
 	return f
 }
 
-// couldNotWrite reports whether git failed to write a file; it does not always say why.
-func (f *failure) couldNotWrite() bool {
-	return strings.Contains(f.stderr, "couldn't write") || strings.Contains(f.stderr, "nable to write") || strings.Contains(f.stderr, "write error")
-}
-
-// isFull reports whether the disk below a folder has next to nothing left, now that git has removed its lock files.
+// isFull reports whether the disk of a folder is nearly full after git has removed its lock files.
 func isFull(dir string) bool {
-	const nothing = 64 << 10
+	const minFree = 64 << 10
 	var st syscall.Statfs_t
-	return syscall.Statfs(dir, &st) == nil && int64(st.Bavail)*int64(st.Bsize) < nothing
+	return syscall.Statfs(dir, &st) == nil && int64(st.Bavail)*int64(st.Bsize) < minFree
 }
 
-// because is a failure whose cause is known; it reads like the failure.
+// because is a failure with a known cause; its message is that of the failure.
 type because struct {
-	*failure
+	*Failure
 	errno syscall.Errno
 }
 
 func (b because) Unwrap() error { return b.errno }
-
-// explain turns a *failure into a failure of the call with this code.
-func explain(err error, code string) error {
-	if f, ok := err.(*failure); ok {
-		return fault.Failed(code, "%v", f)
-	}
-	return err
-}
-
-// lineWriter keeps what git says and shows it line by line; progress ends its lines with \r.
-type lineWriter struct {
-	to     *proc.Head
-	follow func(string)
-	line   []byte
-}
-
-func (w *lineWriter) Write(p []byte) (int, error) {
-	if w.follow == nil {
-		return w.to.Write(p)
-	}
-	for rest := p; len(rest) > 0; {
-		i := bytes.IndexAny(rest, "\r\n")
-		if i < 0 {
-			w.line = append(w.line, rest[:min(len(rest), maxDiag-min(len(w.line), maxDiag))]...)
-			break
-		}
-		w.follow(strings.TrimSpace(string(append(w.line, rest[:i]...))))
-		w.line, rest = w.line[:0], rest[i+1:]
-	}
-	return w.to.Write(p)
-}
-
-// isNotFound reports whether a failure is that of a name.
-func isNotFound(err error) bool {
-	var e *skill.Error
-	return errors.As(err, &e) && e.Code == "ref_not_found"
-}
