@@ -25,14 +25,14 @@ func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, erro
 		}
 		defer release()
 	}
-	if err := r.stage(ctx, spec, env); err != nil {
+	if err := r.runAdd(ctx, spec, env); err != nil {
 		return engine.Added{}, err
 	}
 	return r.listStaged(ctx, spec.Max, env)
 }
 
-// stage runs git add.
-func (r *repo) stage(ctx context.Context, spec engine.AddSpec, env []string) error {
+// runAdd runs git add.
+func (r *repo) runAdd(ctx context.Context, spec engine.AddSpec, env []string) error {
 	args := []string{"add", "--all"}
 	if spec.Update {
 		args[1] = "--update"

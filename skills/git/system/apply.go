@@ -124,7 +124,7 @@ func (p patching) apply(ctx context.Context, files patch.Files) ([]engine.Reject
 		return nil, err
 	}
 	if spec.ThreeWay && !spec.Check && slices.ContainsFunc(messages, func(line string) bool { return strings.HasSuffix(line, "with conflicts.") }) {
-		conflicts, err := p.repo.conflicts(ctx)
+		conflicts, err := p.repo.listConflicts(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -57,7 +57,7 @@ func (r *repo) Checkout(ctx context.Context, spec engine.CheckoutSpec) (engine.C
 	done.KeptLocal = slices.AppendSeq(done.KeptLocal, maps.Keys(local))
 	slices.Sort(done.KeptLocal)
 	if spec.Merge {
-		if done.Conflicts, err = r.conflicts(ctx); err != nil {
+		if done.Conflicts, err = r.listConflicts(ctx); err != nil {
 			return done, err
 		}
 	}
@@ -71,14 +71,14 @@ func (r *repo) headState(ctx context.Context) (ref, commit string, err error) {
 	if ref, commit, ok := r.files.Head(); ok {
 		return ref, commit, nil
 	}
-	branch, err := r.branch(ctx)
+	branch, err := r.currentBranch(ctx)
 	if err != nil {
 		return "", "", err
 	}
 	if branch != "" {
 		ref = "refs/heads/" + branch
 	}
-	commit, err = r.resolve(ctx, "HEAD")
+	commit, err = r.resolveCommit(ctx, "HEAD")
 	return ref, commit, err
 }
 

@@ -42,7 +42,7 @@ func (s *Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Clone
 	if c.Head, err = r.commitOf(ctx, "HEAD"); err != nil {
 		return c, err
 	}
-	if c.Branch, err = r.branch(ctx); err != nil {
+	if c.Branch, err = r.currentBranch(ctx); err != nil {
 		return c, err
 	}
 	_, err = os.Lstat(filepath.Join(r.at.GitDir, "shallow"))
@@ -105,7 +105,7 @@ func (c cloning) checkout(ctx context.Context, inOne bool) error {
 			args = append(args, "--detach")
 		}
 	case spec.Branch != "":
-		found, err := r.resolve(ctx, remote)
+		found, err := r.resolveCommit(ctx, remote)
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (c cloning) checkout(ctx context.Context, inOne bool) error {
 			return engine.RefNotFound("the remote has no branch %s", spec.Branch).WithHint("without branch the remote's HEAD is checked out")
 		}
 	}
-	head, err := r.resolve(ctx, start)
+	head, err := r.resolveCommit(ctx, start)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (c cloning) checkLimits(ctx context.Context, commit string) error {
 func (c cloning) fetchRef(ctx context.Context) (string, error) {
 	r, spec := c.repo, c.spec
 	for _, name := range []string{spec.Ref, "refs/tags/" + spec.Ref, "refs/remotes/origin/" + spec.Ref} {
-		if found, err := r.resolve(ctx, name); err != nil || found != "" {
+		if found, err := r.resolveCommit(ctx, name); err != nil || found != "" {
 			return found, err
 		}
 	}
@@ -187,7 +187,7 @@ func (c cloning) fetchRef(ctx context.Context) (string, error) {
 		}
 		_, err := r.Run(ctx, gitcmd.Command{Args: append(args, "--", "origin", want), Remote: &spec.From})
 		if err == nil {
-			return r.resolve(ctx, "FETCH_HEAD")
+			return r.resolveCommit(ctx, "FETCH_HEAD")
 		}
 		if !gitcmd.IsRefNotFound(err) {
 			return "", gitcmd.Explain(err, "clone_failed")

@@ -11,19 +11,19 @@ import (
 	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
-// Commit is git commit, and git log of what came of it where git commit does not say enough.
+// Commit is git commit and, where its output does not describe the commit completely, git log.
 func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
 	if spec.Key != "" || spec.ExpectHead != "" {
 		head, err := r.commitOf(ctx, "HEAD")
 		if err != nil {
 			return engine.Committed{}, err
 		}
-		already, err := r.carries(ctx, head, spec.Key)
+		already, err := r.hasKey(ctx, head, spec.Key)
 		if err != nil {
 			return engine.Committed{}, gitcmd.Explain(err, "commit_failed")
 		}
 		if already {
-			done, err := r.describe(ctx)
+			done, err := r.describeHead(ctx)
 			done.Already = true
 			return done, err
 		}
@@ -36,20 +36,20 @@ func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Commi
 			return engine.Committed{}, err
 		}
 	}
-	said, err := r.commit(ctx, spec)
+	summary, err := r.runCommit(ctx, spec)
 	if err != nil {
 		return engine.Committed{}, err
 	}
-	if done, ok := r.summarized(said); ok {
+	if done, ok := r.parseSummary(summary); ok {
 		return done, nil
 	}
-	return r.describe(ctx)
+	return r.describeHead(ctx)
 }
 
-// stageAll stages everything, unless conflicts are left: they would be committed with their marks.
+// stageAll stages all changes. It refuses unresolved conflicts, which would be committed with their markers.
 func (r *repo) stageAll(ctx context.Context) error {
 	if r.files.Operation() != "" {
-		conflicts, err := r.conflicts(ctx)
+		conflicts, err := r.listConflicts(ctx)
 		if err != nil {
 			return err
 		}
@@ -57,26 +57,26 @@ func (r *repo) stageAll(ctx context.Context) error {
 			return engine.Conflict(conflicts, "conflicts are left in %d files of %s", len(conflicts), r.at.Name)
 		}
 	}
-	return r.stage(ctx, engine.AddSpec{All: true}, nil)
+	return r.runAdd(ctx, engine.AddSpec{All: true}, nil)
 }
 
-// carries reports whether the commit is the one that this key made.
-func (r *repo) carries(ctx context.Context, head, key string) (bool, error) {
+// hasKey reports whether the message of the commit has the key.
+func (r *repo) hasKey(ctx context.Context, head, key string) (bool, error) {
 	if head == "" || key == "" {
 		return false, nil
 	}
-	message, err := r.message(ctx, head)
+	message, err := r.readMessage(ctx, head)
 	return engine.HasKey(message, key), err
 }
 
-// commit runs git commit and returns what it says of the new commit.
-func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) (said []byte, err error) {
+// runCommit runs git commit and returns its summary of the new commit.
+func (r *repo) runCommit(ctx context.Context, spec engine.CommitSpec) (summary []byte, err error) {
 	var env []string
 	if spec.Author != nil {
-		env = append(env, identity("AUTHOR", *spec.Author)...)
+		env = append(env, identityVariables("AUTHOR", *spec.Author)...)
 	}
-	env = append(env, identity("COMMITTER", spec.Committer)...)
-	// Renames are not looked for beyond the obvious: what git says of one is of no use here.
+	env = append(env, identityVariables("COMMITTER", spec.Committer)...)
+	// This limits the search for renames: parseSummary does not use them.
 	args := []string{"-c", "diff.renameLimit=1", "commit", "--no-verify", "--no-gpg-sign", "--no-status", "--cleanup=verbatim", "--file=-"}
 	if spec.AllowEmpty {
 		args = append(args, "--allow-empty")
@@ -91,15 +91,15 @@ func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) (said []byte,
 		args = append(args, "--only")
 	}
 	args = append(append(args, "--"), spec.Paths...)
-	said, err = r.Run(ctx, gitcmd.Command{Args: args, Env: env, Stdin: spec.Message})
+	summary, err = r.Run(ctx, gitcmd.Command{Args: args, Env: env, Stdin: spec.Message})
 	f, ok := err.(*gitcmd.Failure)
 	switch {
 	case !ok:
-		return said, err
+		return summary, err
 	case f.Code == 1 && f.Stderr == "":
 		return nil, engine.NothingToCommit(r.at.Name)
 	case f.Says("due to empty commit message"):
-		// It is not: another commit was about to write its own to .git/COMMIT_EDITMSG.
+		// The message was not empty: another commit was writing its own to .git/COMMIT_EDITMSG.
 		return nil, engine.Locked("%v", f)
 	case f.Says("unmerged files"):
 		return nil, engine.Conflict(nil, "%v", f)
@@ -109,16 +109,16 @@ func (r *repo) commit(ctx context.Context, spec engine.CommitSpec) (said []byte,
 	return nil, gitcmd.Explain(err, "commit_failed")
 }
 
-// identity is who and when as git takes it from its environment.
-func identity(role string, s engine.Signature) []string {
+// identityVariables returns the environment in which git finds a person and a time.
+func identityVariables(role string, s engine.Signature) []string {
 	return []string{
 		"GIT_" + role + "_NAME=" + s.Name, "GIT_" + role + "_EMAIL=" + s.Email,
 		"GIT_" + role + "_DATE=" + strconv.FormatInt(s.When.Unix(), 10) + " " + s.When.Format("-0700"),
 	}
 }
 
-// describe reads HEAD and what it changed against its first parent.
-func (r *repo) describe(ctx context.Context) (engine.Committed, error) {
+// describeHead reads HEAD and its changes against its first parent.
+func (r *repo) describeHead(ctx context.Context) (engine.Committed, error) {
 	done := engine.Committed{Parents: []string{}}
 	fields := 0
 	cmd := gitcmd.Command{
@@ -146,7 +146,7 @@ func (r *repo) describe(ctx context.Context) (engine.Committed, error) {
 		return done, fmt.Errorf("read the new commit: git gave %d fields", fields)
 	}
 	done.Empty = done.FilesChanged == 0
-	done.Branch, err = r.branch(ctx)
+	done.Branch, err = r.currentBranch(ctx)
 	return done, err
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// plainDiff are the options that make a diff the same whatever the repository's settings say, and run nothing: neither
-// a diff program nor a converter, nor git in a submodule, whose configuration was not checked.
+// plainDiff returns options that make a diff independent of the repository's settings and start no program: neither a diff
+// program, nor a converter, nor git in a submodule, whose configuration was not checked.
 func plainDiff(renames bool) []string {
 	options := []string{
 		"--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short", "--full-index", "--abbrev=64",
@@ -22,12 +22,12 @@ func plainDiff(renames bool) []string {
 	return append(options, "--no-renames")
 }
 
-// diffSettings are those that have no option.
+// diffSettings returns the settings that have no option.
 func diffSettings() []string {
 	return []string{"-c", "diff.relative=false", "-c", "diff.suppressBlankEmpty=false", "-c", "diff.autoRefreshIndex=true", "-c", "diff.renameLimit=1000"}
 }
 
-// diffFormat are the options of one of engine's formats.
+// diffFormat returns the options of a format.
 func diffFormat(format string, context int, binary bool) []string {
 	options := []string{"-z", "--raw"}
 	if format != engine.FormatNameStatus {
@@ -63,16 +63,16 @@ func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, err
 	if _, err := r.Run(ctx, gitcmd.Command{Args: args, Reading: true, Stdout: out}); err != nil {
 		return engine.Diff{}, explainRevision(err, "diff_failed")
 	}
-	return out.diff("diff", spec.Max)
+	return out.parse("diff", spec.Max)
 }
 
-// diff is what the output holds; at most most files are listed, 0 is no limit.
-func (d *diffOutput) diff(verb string, most int) (engine.Diff, error) {
+// parse returns the diff with at most limit files; 0 is no limit.
+func (d *diffOutput) parse(verb string, limit int) (engine.Diff, error) {
 	if d.overflow {
 		return engine.Diff{}, fault.Limit("too_much_output", "git %s names files in more than %d bytes", verb, maxRecords).
 			WithHint("ask for some paths only")
 	}
-	_, records, err := d.parts()
+	_, records, err := d.splitFields()
 	if err != nil {
 		return engine.Diff{}, err
 	}
@@ -80,9 +80,9 @@ func (d *diffOutput) diff(verb string, most int) (engine.Diff, error) {
 	if err != nil {
 		return engine.Diff{}, err
 	}
-	diff := engine.Diff{Files: files, Totals: total(files), Patch: d.whole(), Truncated: d.cut}
-	if most > 0 && len(files) > most {
-		diff.Files, diff.Truncated = files[:most], true
+	diff := engine.Diff{Files: files, Totals: sumStats(files), Patch: d.wholePatch(), Truncated: d.cut}
+	if limit > 0 && len(files) > limit {
+		diff.Files, diff.Truncated = files[:limit], true
 	}
 	return diff, nil
 }

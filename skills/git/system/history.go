@@ -13,20 +13,20 @@ import (
 	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
-// commitFields are the fields of commitFormat: commit, tree, parents, refs, the two people, subject and body, each
-// followed by a NUL, which no part of a commit that git shows can hold. An empty one goes before them.
+// commitFields counts the fields of commitFormat: commit, tree, parents, refs, author, committer, subject and body. A NUL
+// follows each field and cannot occur in one. An empty field precedes them.
 const (
 	commitFields = 12
 	commitFormat = "--format=tformat:%x00%H%x00%T%x00%P%x00%D%x00%an%x00%ae%x00%at%x00%cn%x00%ce%x00%ct%x00%s%x00"
 	withBody     = "%b"
 )
 
-// historyOptions make a history independent of the repository's settings.
+// historyOptions returns options that make a history independent of the repository's settings.
 func historyOptions() []string {
 	return []string{"-z", "--decorate=full", "--no-notes", "--no-color", "--encoding=UTF-8"}
 }
 
-// historySettings are those that have no option.
+// historySettings returns the settings that have no option.
 func historySettings() []string {
 	return []string{"-c", "log.follow=false", "-c", "log.mailmap=false", "-c", "log.showRoot=true", "-c", "log.diffMerges=separate"}
 }
@@ -58,7 +58,7 @@ func (r *repo) Log(ctx context.Context, spec engine.LogSpec) (engine.Log, error)
 		args = append(args, "--first-parent")
 	}
 	if spec.Stats {
-		// -c shows a merge against all parents, but counts it against the first, also where --diff-merges is not known.
+		// -c shows a merge against all parents and counts it against the first, also in versions without --diff-merges.
 		args = append(args, "-c", "--shortstat")
 		args = append(args, plainDiff(false)...)
 	} else {
@@ -90,18 +90,20 @@ func (r *repo) Log(ctx context.Context, spec engine.LogSpec) (engine.Log, error)
 func parseLog(fields []string, stats bool) ([]engine.Commit, error) {
 	commits := []engine.Commit{}
 	for i := 0; i < len(fields); {
-		if !engine.IsCommitID(fields[i]) { // what stands between two commits
+		if !engine.IsCommitID(fields[i]) { // between two commits
 			if text := strings.TrimSpace(fields[i]); text != "" {
 				if !stats || len(commits) == 0 {
 					return nil, fmt.Errorf("read git log: unexpected %q", text)
 				}
-				commits[len(commits)-1].Stats = parseStats(text)
+				if s, ok := parseStats(text); ok {
+					commits[len(commits)-1].Stats = &s
+				}
 			}
 			i++
 			continue
 		}
 		if i+commitFields > len(fields) {
-			return nil, fmt.Errorf("read git log: %d fields are left where %d belong", len(fields)-i, commitFields)
+			return nil, fmt.Errorf("read git log: %d fields remain, want %d", len(fields)-i, commitFields)
 		}
 		c, err := parseCommit(fields[i : i+commitFields])
 		if err != nil {
@@ -116,23 +118,30 @@ func parseLog(fields []string, stats bool) ([]engine.Commit, error) {
 	return commits, nil
 }
 
-// parseStats reads "2 files changed, 1 insertion(+), 3 deletions(-)", of which any part but the first may be absent.
-func parseStats(line string) *engine.Stats {
-	s := &engine.Stats{}
-	for part := range strings.SplitSeq(line, ", ") {
-		number, what, _ := strings.Cut(part, " ")
+// parseStats reads " 2 files changed, 1 insertion(+), 3 deletions(-)", of which only the first part is always present. ok is
+// false for any other line.
+func parseStats(line string) (s engine.Stats, ok bool) {
+	parts := strings.Split(strings.TrimSpace(line), ", ")
+	if !strings.HasSuffix(parts[0], " changed") {
+		return s, false
+	}
+	for _, part := range parts {
+		number, unit, _ := strings.Cut(part, " ")
 		n, err := strconv.Atoi(number)
 		switch {
-		case err != nil: // no count of git's; it counts for nothing
-		case strings.HasPrefix(what, "file"):
+		case err != nil:
+			return s, false
+		case strings.HasPrefix(unit, "file"):
 			s.Files = n
-		case strings.HasPrefix(what, "insertion"):
+		case strings.HasPrefix(unit, "insertion"):
 			s.Additions = n
-		case strings.HasPrefix(what, "deletion"):
+		case strings.HasPrefix(unit, "deletion"):
 			s.Deletions = n
+		default:
+			return s, false
 		}
 	}
-	return s
+	return s, true
 }
 
 // parseCommit reads the fields of commitFormat.
@@ -142,13 +151,13 @@ func parseCommit(f []string) (engine.Commit, error) {
 	}
 	return engine.Commit{
 		Commit: f[0], Tree: f[1], Parents: append([]string{}, strings.Fields(f[2])...), Refs: parseRefs(f[3]),
-		Author:    engine.Person{Name: f[4], Email: f[5], Date: date(f[6])},
-		Committer: engine.Person{Name: f[7], Email: f[8], Date: date(f[9])},
+		Author:    engine.Person{Name: f[4], Email: f[5], Date: formatDate(f[6])},
+		Committer: engine.Person{Name: f[7], Email: f[8], Date: formatDate(f[9])},
 		Subject:   f[10], Body: strings.TrimRight(f[11], "\n"),
 	}, nil
 }
 
-// parseRefs reads %D under --decorate=full: "HEAD -> refs/heads/main, tag: refs/tags/v1". No ref holds a blank.
+// parseRefs reads %D of --decorate=full: "HEAD -> refs/heads/main, tag: refs/tags/v1". A ref cannot contain a space.
 func parseRefs(text string) []string {
 	refs := []string{}
 	for ref := range strings.SplitSeq(text, ", ") {
@@ -165,8 +174,8 @@ func parseRefs(text string) []string {
 	return refs
 }
 
-// date turns seconds since 1970 into a time, "" when git could not read the commit's.
-func date(seconds string) string {
+// formatDate formats seconds since 1970, "" when git could not read the time of the commit.
+func formatDate(seconds string) string {
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
 		return ""

@@ -12,12 +12,11 @@ import (
 	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
-// maxRecords bounds the list of files that differ, in bytes: some hundred thousand of them.
+// maxRecords bounds the list of changed files, in bytes: about a hundred thousand files.
 const maxRecords = 32 << 20
 
-// diffOutput receives what git diff, log and show say under -z: NUL-terminated header fields of our own format, then
-// the records of --raw and --numstat, then an empty field and the patch. The patch is counted whole and kept up to a
-// limit, so that a huge one costs no memory.
+// diffOutput receives the output of git diff, log and show with -z: NUL-terminated header fields of our own format, then
+// the records of --raw and --numstat, then an empty field and the patch. It keeps the patch up to a limit.
 type diffOutput struct {
 	header int   // fields before the records
 	limit  int64 // bytes of the patch that are kept
@@ -38,13 +37,13 @@ func (d *diffOutput) Write(p []byte) (int, error) {
 		end := bytes.IndexByte(p, 0)
 		if end < 0 {
 			d.length += len(p)
-			d.keep(p)
+			d.appendRecord(p)
 			return n, nil
 		}
 		if d.length += end; d.length == 0 && d.fields >= d.header {
 			d.inPatch = true
 		} else {
-			d.keep(p[:end+1])
+			d.appendRecord(p[:end+1])
 		}
 		d.fields, d.length, p = d.fields+1, 0, p[end+1:]
 	}
@@ -56,7 +55,8 @@ func (d *diffOutput) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-func (d *diffOutput) keep(p []byte) {
+// appendRecord keeps bytes of header fields or records up to maxRecords.
+func (d *diffOutput) appendRecord(p []byte) {
 	if len(d.records)+len(p) > maxRecords {
 		d.overflow = true
 		return
@@ -64,11 +64,11 @@ func (d *diffOutput) keep(p []byte) {
 	d.records = append(d.records, p...)
 }
 
-// parts returns the header fields and the records. Git puts a line break between them.
-func (d *diffOutput) parts() (header, records []string, err error) {
+// splitFields returns the header fields and the records. Git puts a line break between them.
+func (d *diffOutput) splitFields() (header, records []string, err error) {
 	fields := gitcmd.Split(d.records)
 	if len(fields) < d.header {
-		return nil, nil, fmt.Errorf("read git's answer: %d fields where %d belong", len(fields), d.header)
+		return nil, nil, fmt.Errorf("read git's answer: %d fields, want %d", len(fields), d.header)
 	}
 	header, records = fields[:d.header], fields[d.header:]
 	if d.header > 0 && len(records) > 0 {
@@ -77,12 +77,12 @@ func (d *diffOutput) parts() (header, records []string, err error) {
 	return header, records, nil
 }
 
-// whole is the patch, cut after the last file that fits, or after the last line when not even one does.
-func (d *diffOutput) whole() []byte {
+// wholePatch returns the patch, cut after the last file that fits, or after the last line when no file fits.
+func (d *diffOutput) wholePatch() []byte {
 	if !d.cut {
 		return d.patch
 	}
-	// A line of content begins with a blank, a sign or a backslash, never with a d.
+	// A line of content begins with a space, a sign or a backslash, never with a d.
 	if i := bytes.LastIndex(d.patch, []byte("\ndiff --git ")); i >= 0 {
 		return d.patch[:i+1]
 	}
@@ -90,7 +90,7 @@ func (d *diffOutput) whole() []byte {
 }
 
 // parseDiff reads the records of --raw and --numstat -z into one entry for each path, sorted. Either kind may be absent.
-// A conflicting file is told of twice, as unmerged and as changed: U counts, and the lines of the change.
+// A conflicting file occurs twice, as unmerged and as changed: its entry has status U and the line counts of the change.
 func parseDiff(records []string) ([]engine.DiffFile, error) {
 	files := []engine.DiffFile{}
 	at := map[string]int{}
@@ -152,8 +152,8 @@ func parseDiff(records []string) ([]engine.DiffFile, error) {
 	return files, nil
 }
 
-// total sums files up.
-func total(files []engine.DiffFile) engine.Stats {
+// sumStats adds up the files.
+func sumStats(files []engine.DiffFile) engine.Stats {
 	s := engine.Stats{Files: len(files)}
 	for _, f := range files {
 		s.Additions += f.Additions

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/gitcmd"
 )
 
-// commitOf returns the commit that HEAD or a full ref names, "" when there is none.
+// commitOf returns the commit of HEAD or of a full ref, "" when there is none.
 func (r *repo) commitOf(ctx context.Context, name string) (string, error) {
 	var commit string
 	var ok bool
@@ -22,11 +22,11 @@ func (r *repo) commitOf(ctx context.Context, name string) (string, error) {
 	if ok {
 		return commit, nil
 	}
-	return r.resolve(ctx, name)
+	return r.resolveCommit(ctx, name)
 }
 
-// branch returns the current branch, "" when HEAD is detached.
-func (r *repo) branch(ctx context.Context) (string, error) {
+// currentBranch returns the current branch, "" when HEAD is detached.
+func (r *repo) currentBranch(ctx context.Context) (string, error) {
 	if ref, _, ok := r.files.Head(); ok {
 		return strings.TrimPrefix(ref, "refs/heads/"), nil
 	}
@@ -34,8 +34,8 @@ func (r *repo) branch(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), gitcmd.Explain(err, "branch_failed")
 }
 
-// resolve returns the commit that a revision names, "" when it names none.
-func (r *repo) resolve(ctx context.Context, revision string) (string, error) {
+// resolveCommit returns the commit of a revision, "" when the revision does not exist or is not a commit.
+func (r *repo) resolveCommit(ctx context.Context, revision string) (string, error) {
 	out, err := r.Run(ctx, gitcmd.Command{
 		Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"}, OK: []int{1, 128}, Reading: true,
 	})
@@ -50,8 +50,8 @@ func (r *repo) resolve(ctx context.Context, revision string) (string, error) {
 	return text, nil
 }
 
-// message returns the message of a commit.
-func (r *repo) message(ctx context.Context, commit string) (string, error) {
+// readMessage returns the message of a commit.
+func (r *repo) readMessage(ctx context.Context, commit string) (string, error) {
 	kind, content, ok := r.files.LooseObject(commit)
 	if !ok || kind != "commit" {
 		out, err := r.Read(ctx, "cat-file", "commit", commit)

@@ -11,16 +11,16 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// isUnknownRevision reports whether git failed because a revision names nothing.
+// isUnknownRevision reports whether git failed because a revision does not exist.
 func isUnknownRevision(f *gitcmd.Failure) bool {
-	return slices.ContainsFunc([]string{
+	return f.Says(
 		"bad revision", "ambiguous argument", "unknown revision", "bad object", "Not a valid object name", "not a valid object name",
 		"Needed a single revision", "Invalid symmetric difference expression", "could not resolve", "not a valid commit name", "does not exist in '",
 		"invalid object name", "only has ", "no upstream configured", "no such branch",
-	}, func(text string) bool { return strings.Contains(f.Stderr, text) })
+	)
 }
 
-// explainRevision is explain for commands that take revisions.
+// explainRevision is [gitcmd.Explain] for commands that take revisions.
 func explainRevision(err error, code string) error {
 	if f := (*gitcmd.Failure)(nil); errors.As(err, &f) && isUnknownRevision(f) {
 		return engine.RefNotFound("%v", f)
@@ -28,7 +28,8 @@ func explainRevision(err error, code string) error {
 	return gitcmd.Explain(err, code)
 }
 
-// Resolve finds an object. HEAD is read from its file; else one git answers for what is a commit or names one; anything else costs a second.
+// Resolve finds an object. It reads HEAD from its file, else starts one git for a commit or a tag of one, and a second git
+// for anything else.
 func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, error) {
 	if revision == "HEAD" {
 		if ref, commit, ok := r.files.Head(); ok && commit != "" {
@@ -69,8 +70,8 @@ func (r *repo) resolveObject(ctx context.Context, revision string) (engine.Objec
 	return engine.Object{ID: fields[0], Type: fields[1]}, nil
 }
 
-// MergeBase finds what commits have in common. For two of them rev-parse knows it all at once: "A...B" is B, A and, each
-// with a ^ before it, their bases.
+// MergeBase finds the common ancestors of commits. For two commits one rev-parse suffices: "A...B" prints B, A and their
+// bases, each after a ^.
 func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine.MergeBase, error) {
 	answer := engine.MergeBase{Bases: []string{}}
 	if len(spec.Commits) > 2 {
@@ -88,7 +89,7 @@ func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine
 	}
 	lines := strings.Fields(strings.TrimSuffix(strings.TrimSpace(string(out)), "--"))
 	if len(lines) < 2 {
-		return answer, fault.Failed("merge_base_failed", "git rev-parse did not tell the commits apart")
+		return answer, fault.Failed("merge_base_failed", "git rev-parse did not print both commits")
 	}
 	for _, line := range lines[2:] {
 		answer.Bases = append(answer.Bases, strings.TrimPrefix(line, "^"))
@@ -97,7 +98,7 @@ func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine
 	return firstOf(answer, spec.All), nil
 }
 
-// firstOf leaves all bases, or the first.
+// firstOf keeps the first base unless all is set.
 func firstOf(m engine.MergeBase, all bool) engine.MergeBase {
 	if !all {
 		m.Bases = m.Bases[:min(1, len(m.Bases))]

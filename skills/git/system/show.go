@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/skills/proc"
 )
 
-// Show shows a commit with what it changed, or a file or folder of one. A revision that is not a commit costs a second git.
+// Show shows a commit with its changes, or a file or folder of a commit. A revision that is not a commit needs a second git.
 func (r *repo) Show(ctx context.Context, spec engine.ShowSpec) (engine.Shown, error) {
 	switch spec.Path {
 	case "":
@@ -30,6 +30,7 @@ func (r *repo) Show(ctx context.Context, spec engine.ShowSpec) (engine.Shown, er
 	return shown, gitcmd.Explain(err, "show_failed")
 }
 
+// showCommit shows a commit and its changes against its first parent.
 func (r *repo) showCommit(ctx context.Context, spec engine.ShowSpec) (engine.Shown, error) {
 	args := append(append(historySettings(), diffSettings()...), "show", "--first-parent", "-m")
 	args = append(append(args, historyOptions()...), diffFormat(spec.Format, spec.Context, false)...)
@@ -38,7 +39,7 @@ func (r *repo) showCommit(ctx context.Context, spec engine.ShowSpec) (engine.Sho
 	if _, err := r.Run(ctx, gitcmd.Command{Args: args, Reading: true, Stdout: out}); err != nil {
 		return engine.Shown{}, err
 	}
-	header, _, err := out.parts()
+	header, _, err := out.splitFields()
 	if err != nil {
 		return engine.Shown{}, err
 	}
@@ -46,7 +47,7 @@ func (r *repo) showCommit(ctx context.Context, spec engine.ShowSpec) (engine.Sho
 	if err != nil {
 		return engine.Shown{}, err
 	}
-	diff, err := out.diff("show", 0)
+	diff, err := out.parse("show", 0)
 	if err != nil {
 		return engine.Shown{}, err
 	}
@@ -54,11 +55,11 @@ func (r *repo) showCommit(ctx context.Context, spec engine.ShowSpec) (engine.Sho
 	return engine.Shown{Object: object, Commit: &commit, Diff: &diff, Truncated: diff.Truncated}, nil
 }
 
-// maxHeader is more than the line before an object that cat-file prints.
+// maxHeader bounds the line that cat-file prints before an object.
 const maxHeader = 128
 
-// showObject reads a blob or a tree as cat-file --batch prints it: "id type size", the content, a line break. folder goes
-// before the names in a tree.
+// showObject reads a blob or a tree as cat-file --batch prints it: "id type size", the content, a line break. folder is the
+// prefix of names in a tree.
 func (r *repo) showObject(ctx context.Context, name, folder string, limit int64) (engine.Shown, error) {
 	kept := &proc.Head{Limit: maxHeader + int(limit)}
 	_, err := r.Run(ctx, gitcmd.Command{Args: []string{"cat-file", "--batch"}, Stdin: name + "\n", Reading: true, Stdout: kept})
@@ -87,7 +88,7 @@ func (r *repo) showObject(ctx context.Context, name, folder string, limit int64)
 	return shown, err
 }
 
-// parseTree reads a tree object: "mode name NUL id" again and again. Of one that was cut the last entry may be missing.
+// parseTree reads a tree object: a sequence of "mode name NUL id". It drops the incomplete last entry of a cut tree.
 func parseTree(raw []byte, folder string, idLength int, cut bool) ([]engine.TreeEntry, error) {
 	entries := []engine.TreeEntry{}
 	for len(raw) > 0 {

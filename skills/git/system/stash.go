@@ -34,7 +34,7 @@ func (r *repo) Stash(ctx context.Context, spec engine.StashSpec) (engine.Stashed
 		return answer, err
 	}
 	if failed != nil {
-		if answer.Conflicts, err = r.conflicts(ctx); err != nil {
+		if answer.Conflicts, err = r.listConflicts(ctx); err != nil {
 			return answer, err
 		}
 		if len(answer.Conflicts) == 0 || !strings.HasPrefix(spec.Action, engine.StashPop) && spec.Action != engine.StashApply {
@@ -52,7 +52,7 @@ func (r *repo) Stash(ctx context.Context, spec engine.StashSpec) (engine.Stashed
 
 // stashArgs returns the arguments of git stash and their environment.
 func (r *repo) stashArgs(spec engine.StashSpec) (args, env []string) {
-	env = append(identity("AUTHOR", spec.By), identity("COMMITTER", spec.By)...)
+	env = append(identityVariables("AUTHOR", spec.By), identityVariables("COMMITTER", spec.By)...)
 	args = []string{"stash", spec.Action}
 	if spec.Action == engine.StashPush {
 		if spec.Untracked {
@@ -86,13 +86,13 @@ func (r *repo) listStashes(ctx context.Context) ([]engine.StashEntry, error) {
 	}
 	fields := gitcmd.Split(out)
 	for i := 0; i+2 < len(fields); i += 3 {
-		entries = append(entries, engine.StashEntry{Index: i / 3, Commit: fields[i], Date: date(fields[i+1]), Message: fields[i+2]})
+		entries = append(entries, engine.StashEntry{Index: i / 3, Commit: fields[i], Date: formatDate(fields[i+1]), Message: fields[i+2]})
 	}
 	return entries, nil
 }
 
-// conflicts lists the files that are in conflict, sorted.
-func (r *repo) conflicts(ctx context.Context) ([]string, error) {
+// listConflicts lists the files in conflict, sorted.
+func (r *repo) listConflicts(ctx context.Context) ([]string, error) {
 	args := append(diffSettings(), "diff", "--name-only", "-z", "--diff-filter=U")
 	out, err := r.Read(ctx, append(append(args, plainDiff(false)...), "--")...)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 
 // Status is one git status.
 func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
-	// Whether files of a submodule changed only a git that runs there could say, by that repository's own configuration,
-	// which was not checked: its commit counts.
+	// Only a git that runs in a submodule could report its changed files, with a configuration that was not checked. A
+	// submodule is changed if its commit is.
 	args := []string{"status", "--porcelain=v2", "-z", "--branch", "--ignore-submodules=dirty", "--untracked-files=" + spec.Untracked}
 	if spec.Renames {
 		args = append(args, "--find-renames")
@@ -31,8 +31,8 @@ func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Statu
 	return p.finish(r.files.Operation())
 }
 
-// statusParser reads git status --porcelain=v2 -z --branch. A record without all of its fields is refused: it would name a
-// wrong path.
+// statusParser reads git status --porcelain=v2 -z --branch. It refuses a record that lacks
+// fields, because its path would be wrong.
 type statusParser struct {
 	name   string // of the work tree
 	limit  int
@@ -55,7 +55,7 @@ func (p *statusParser) record(record []byte) error {
 	ok := true
 	switch kind {
 	case "#":
-		header(&p.status, rest)
+		readHeader(&p.status, rest)
 		return nil
 	case "?", "!":
 		if engine.Hidden(p.name, rest) {
@@ -70,7 +70,7 @@ func (p *statusParser) record(record []byte) error {
 			return nil
 		}
 	default:
-		return nil // git may add kinds
+		return nil // git may add kinds of records
 	}
 	if !ok {
 		return fmt.Errorf("read git status: unexpected record %q", record)
@@ -88,7 +88,7 @@ func (p *statusParser) finish(operation string) (engine.Status, error) {
 }
 
 // trackedEntry reads "XY sub modes… ids… path" of a changed file (kind 1), with a score before the path of a renamed
-// one (2), with one more mode and id of a conflicting one (u). The path keeps whatever spaces are in it.
+// one (2), with one more mode and id of a conflicting one (u). The path keeps its spaces.
 func trackedEntry(kind, rest string) (engine.StatusEntry, bool) {
 	count, worktreeMode := 8, 4
 	switch kind {
@@ -110,7 +110,8 @@ func trackedEntry(kind, rest string) (engine.StatusEntry, bool) {
 	return e, true
 }
 
-func header(s *engine.Status, line string) {
+// readHeader reads a line such as "branch.head main".
+func readHeader(s *engine.Status, line string) {
 	key, value, _ := strings.Cut(line, " ")
 	switch key {
 	case "branch.oid":
@@ -125,7 +126,7 @@ func header(s *engine.Status, line string) {
 		s.Upstream = value
 	case "branch.ab":
 		ahead, behind, _ := strings.Cut(value, " ")
-		// Malformed numbers cannot come from git; 0 is what an unknown distance shows as.
+		// git prints no malformed number; 0 also stands for an unknown distance.
 		s.Ahead, _ = strconv.Atoi(strings.TrimPrefix(ahead, "+"))
 		s.Behind, _ = strconv.Atoi(strings.TrimPrefix(behind, "-"))
 	}
