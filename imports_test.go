@@ -33,7 +33,10 @@ var mayImport = map[string][]string{
 	"skills/*":         {"skills/extra", "skills/proc", "skills/propose", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace", "manifests"},
 	"spritekit/dropin": {"manifests"},
 	// The git verbs choose between two engines, which know the nouns and never each other.
-	"skills/git":           {"skills/git/...", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git": {"skills/git/...", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	// What a call names and what a repository holds is checked before an engine sees it.
+	"skills/git/guard":     {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/remote":    {"skills/git/engine", "skills/git/guard", "skills/proc", "spritekit/fault", "spritekit/skill"},
 	"skills/git/engine":    {"spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/gitconfig": {},
 	"skills/git/patch":     {},
@@ -44,7 +47,10 @@ var mayImport = map[string][]string{
 	"skills/git/native/gitdir": {"skills/git/engine", "skills/git/gitconfig", "spritekit/fault", "spritekit/skill"},
 	"skills/git/native/wire":   {"skills/git/engine", "spritekit/fault", "spritekit/skill"},
 
-	"skills/git/system":          {"skills/git/engine", "skills/git/gitconfig", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	// The verbs of the system engine, the process that they run, and the files that they read instead of running one.
+	"skills/git/system":          {"skills/git/engine", "skills/git/gitcmd", "skills/git/gitconfig", "skills/git/gitfiles", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/git/gitcmd":          {"skills/git/engine", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
+	"skills/git/gitfiles":        {"skills/git/engine"},
 	"skills/test":                {"skills/proc", "skills/test/results", "skills/test/results/export", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/test/results":        {},
 	"skills/test/results/export": {"skills/test/results"},

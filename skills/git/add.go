@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -32,20 +33,20 @@ func (f family) Add(ctx context.Context, c *skill.Call, in addInput) (*addData, 
 	if said != 1 {
 		return nil, skill.BadInput("/paths", "or all, or update: exactly one of them says what to stage")
 	}
-	if err := checkPaths(in.Paths); err != nil {
+	if err := guard.CheckPaths(in.Paths); err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
 	var added engine.Added
-	err = r.staging(func() (err error) {
+	err = r.stageWith(func() (err error) {
 		added, err = r.Add(ctx, engine.AddSpec{
 			Paths: in.Paths, All: in.All, Update: in.Update, Force: in.Force, DryRun: in.DryRun, Max: maxStatus,
 		})
 		return err
 	})
-	return &addData{about: r.about(), Added: added}, err
+	return &addData{about: r.describe(), Added: added}, err
 }

@@ -42,20 +42,20 @@ type applyData struct {
 
 // Apply is git.apply. It parses and checks the patch before an engine sees it.
 func (f family) Apply(ctx context.Context, c *skill.Call, in applyInput) (*applyData, error) {
-	spec, err := in.spec(c)
+	spec, err := in.toSpec(c)
 	if err != nil {
 		return nil, err
 	}
 	files, err := patch.Parse(spec.Patch, spec.Strip)
 	if err != nil {
-		return nil, skill.BadInput(in.pointer(), "is not a patch: %v", err).WithHint("give what git diff prints, or diff -u")
+		return nil, skill.BadInput(in.patchPointer(), "is not a patch: %v", err).WithHint("give what git diff prints, or diff -u")
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	if err := r.judge(files); err != nil {
+	if err := r.refuseUnsafe(files); err != nil {
 		return nil, err
 	}
 	done, err := r.Apply(ctx, spec)
@@ -71,18 +71,19 @@ func (f family) Apply(ctx context.Context, c *skill.Call, in applyInput) (*apply
 	if len(done.Rejected) > 0 {
 		c.Warn("partly_applied", "some files of the patch were rejected")
 	}
-	return &applyData{about: r.about(), Applied: done, Checked: in.Check}, nil
+	return &applyData{about: r.describe(), Applied: done, Checked: in.Check}, nil
 }
 
-func (in *applyInput) pointer() string {
+// patchPointer returns the JSON pointer of the input that holds the patch.
+func (in *applyInput) patchPointer() string {
 	if in.File != "" {
 		return "/patch_file"
 	}
 	return "/patch"
 }
 
-// spec judges the input, reads the patch and fills in defaults.
-func (in *applyInput) spec(c *skill.Call) (engine.ApplySpec, error) {
+// toSpec validates the input, reads the patch and fills in defaults.
+func (in *applyInput) toSpec(c *skill.Call) (engine.ApplySpec, error) {
 	spec := engine.ApplySpec{
 		Check: in.Check, Index: in.Index == nil || *in.Index, ThreeWay: in.ThreeWay, Reverse: in.Reverse, Strip: 1, Fuzz: in.Fuzz,
 		Reject: in.Atomic != nil && !*in.Atomic,
@@ -109,15 +110,15 @@ func (in *applyInput) spec(c *skill.Call) (engine.ApplySpec, error) {
 			return spec, err
 		}
 	}
-	// The last line of a patch that was typed often lacks its end.
+	// A patch written by hand often lacks the final line break.
 	if !bytes.HasSuffix(spec.Patch, []byte("\n")) {
 		spec.Patch = append(spec.Patch, '\n')
 	}
 	return spec, nil
 }
 
-// judge refuses a patch that touches files which no patch may touch, or that goes through a symlink of the work tree.
-func (r *repo) judge(files patch.Files) error {
+// refuseUnsafe refuses a patch that changes files outside the repository, in .git, or behind a symlink of the work tree.
+func (r *repo) refuseUnsafe(files patch.Files) error {
 	unsafe := func(name, problem string) error {
 		return fault.Unsafe("unsafe_path", "the patch touches %q, which %s", name, problem).
 			WithHint("a patch may change files of the repository only, and not through symlinks")

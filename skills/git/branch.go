@@ -7,11 +7,12 @@ import (
 	"fmt"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// maxBranches bounds the branches of a list.
+// maxBranches bounds a list of branches.
 const maxBranches = 1000
 
 // actionList is the default action of git.branch and git.worktree.
@@ -37,10 +38,10 @@ type branchData struct {
 // Branch is git.branch.
 func (f family) Branch(ctx context.Context, c *skill.Call, in branchInput) (*branchData, error) {
 	in.Action = cmp.Or(in.Action, actionList)
-	if err := in.check(); err != nil {
+	if err := in.checkInput(); err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (f family) Branch(ctx context.Context, c *skill.Call, in branchInput) (*bra
 	switch in.Action {
 	case actionList:
 		list, err := r.Branches(ctx, engine.BranchList{Name: in.Name, Remote: in.Remote, Max: maxBranches + 1})
-		data := branchData{about: r.about(), Branches: list}
+		data := branchData{about: r.describe(), Branches: list}
 		if len(list) > maxBranches {
 			data.Branches, data.Truncated = list[:maxBranches], true
 		}
@@ -59,7 +60,8 @@ func (f family) Branch(ctx context.Context, c *skill.Call, in branchInput) (*bra
 	return r.changeBranch(ctx, c, in)
 }
 
-func (in *branchInput) check() error {
+// checkInput validates the input alone.
+func (in *branchInput) checkInput() error {
 	switch in.Action {
 	case actionList, engine.BranchCreate, engine.BranchDelete, engine.BranchRename:
 	default:
@@ -69,15 +71,15 @@ func (in *branchInput) check() error {
 		return skill.BadInput("/name", "is required to %s a branch", in.Action)
 	}
 	if in.Name != "" {
-		if err := checkRef(in.Name, "/name"); err != nil {
+		if err := guard.CheckRef(in.Name, "/name"); err != nil {
 			return err
 		}
 	}
 	if (in.NewName != "") != (in.Action == engine.BranchRename) {
-		return skill.BadInput("/new_name", "is what a rename needs, and nothing else")
+		return skill.BadInput("/new_name", "is required for a rename and invalid otherwise")
 	}
 	if in.NewName != "" {
-		if err := checkRef(in.NewName, "/new_name"); err != nil {
+		if err := guard.CheckRef(in.NewName, "/new_name"); err != nil {
 			return err
 		}
 	}
@@ -85,12 +87,12 @@ func (in *branchInput) check() error {
 		return nil
 	}
 	if in.Action != engine.BranchCreate {
-		return skill.BadInput("/start_point", "is where a new branch starts: action is %s", in.Action)
+		return skill.BadInput("/start_point", "is for a new branch: action is %s", in.Action)
 	}
-	return checkRevision(in.StartPoint, "/start_point")
+	return guard.CheckRevision(in.StartPoint, "/start_point")
 }
 
-// deleteBranch tells what the branch was before it went.
+// deleteBranch deletes a branch and returns it as it was.
 func (r *repo) deleteBranch(ctx context.Context, in branchInput) (*branchData, error) {
 	list, err := r.Branches(ctx, engine.BranchList{Name: in.Name})
 	if err != nil {
@@ -100,7 +102,7 @@ func (r *repo) deleteBranch(ctx context.Context, in branchInput) (*branchData, e
 		return nil, engine.RefNotFound("%s has no branch %s", r.at.Name, in.Name)
 	}
 	err = r.ChangeBranch(ctx, engine.BranchChange{Action: in.Action, Name: in.Name, Force: in.Force})
-	return &branchData{about: r.about(), Branches: list}, err
+	return &branchData{about: r.describe(), Branches: list}, err
 }
 
 func (r *repo) changeBranch(ctx context.Context, c *skill.Call, in branchInput) (*branchData, error) {
@@ -120,10 +122,10 @@ func (r *repo) changeBranch(ctx context.Context, c *skill.Call, in branchInput) 
 			return nil, err
 		}
 	}
-	return &branchData{about: r.about(), Branches: list}, nil
+	return &branchData{about: r.describe(), Branches: list}, nil
 }
 
-// emitBranch tells of a branch that was made.
+// emitBranch reports a new branch as an artifact.
 func emitBranch(c *skill.Call, name, commit string) error {
 	metadata, err := json.Marshal(map[string]any{"commit": commit})
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -25,17 +26,17 @@ type checkoutData struct {
 
 // Checkout is git.checkout.
 func (f family) Checkout(ctx context.Context, c *skill.Call, in checkoutInput) (*checkoutData, error) {
-	if err := in.check(); err != nil {
+	if err := in.checkInput(); err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
 	done, err := r.Checkout(ctx, engine.CheckoutSpec{
 		Ref: in.Ref, Create: in.Create, StartPoint: in.StartPoint, Paths: in.Paths, Detach: in.Detach, Force: in.Force, Merge: in.Merge,
-		Follow: follow(c),
+		Follow: reportProgress(c),
 	})
 	if err != nil {
 		return nil, err
@@ -43,10 +44,11 @@ func (f family) Checkout(ctx context.Context, c *skill.Call, in checkoutInput) (
 	if in.Create {
 		err = emitBranch(c, done.Branch, done.Commit)
 	}
-	return &checkoutData{about: r.about(), CheckedOut: done}, err
+	return &checkoutData{about: r.describe(), CheckedOut: done}, err
 }
 
-func (in *checkoutInput) check() error {
+// checkInput validates the input alone.
+func (in *checkoutInput) checkInput() error {
 	switch {
 	case in.Ref == "" && len(in.Paths) == 0:
 		return skill.BadInput("/ref", "or paths: one of them says what to check out")
@@ -59,24 +61,24 @@ func (in *checkoutInput) check() error {
 	case in.Force && in.Merge:
 		return skill.BadInput("/merge", "and force contradict each other: edits are merged or given up")
 	}
-	if err := checkPaths(in.Paths); err != nil {
+	if err := guard.CheckPaths(in.Paths); err != nil {
 		return err
 	}
 	if in.StartPoint != "" {
-		if err := checkRevision(in.StartPoint, "/start_point"); err != nil {
+		if err := guard.CheckRevision(in.StartPoint, "/start_point"); err != nil {
 			return err
 		}
 	}
 	if in.Create {
-		return checkRef(in.Ref, "/ref")
+		return guard.CheckRef(in.Ref, "/ref")
 	}
 	if in.Ref == "" {
 		return nil
 	}
-	return checkRevision(in.Ref, "/ref")
+	return guard.CheckRevision(in.Ref, "/ref")
 }
 
-// follow tells the caller of progress.
-func follow(c *skill.Call) engine.Follow {
+// reportProgress returns a function that reports progress to the caller.
+func reportProgress(c *skill.Call) engine.Follow {
 	return func(p engine.Progress) { c.Progress(p.Phase, p) }
 }

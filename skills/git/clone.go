@@ -13,27 +13,29 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
+	"github.com/spritekit/lattice/skills/git/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 type cloneInput struct {
-	URL          string           `json:"url"`
-	Dest         string           `json:"dest"`
-	Branch       string           `json:"branch"`
-	Ref          string           `json:"ref"`
-	Depth        int              `json:"depth"`
-	SingleBranch *bool            `json:"single_branch"` // nil: as git, with depth
-	Tags         bool             `json:"tags"`
-	Filter       string           `json:"filter"`
-	Reference    string           `json:"reference"`
-	Insecure     bool             `json:"insecure"`
-	RemoteURL    string           `json:"remote_url"`
-	Engine       string           `json:"engine"`
-	TimeoutMS    int              `json:"timeout_ms"`
-	Credential   *credentialInput `json:"credential"`
-	Limits       engine.Limits    `json:"limits"`
+	URL          string             `json:"url"`
+	Dest         string             `json:"dest"`
+	Branch       string             `json:"branch"`
+	Ref          string             `json:"ref"`
+	Depth        int                `json:"depth"`
+	SingleBranch *bool              `json:"single_branch"` // nil: as git, with depth
+	Tags         bool               `json:"tags"`
+	Filter       string             `json:"filter"`
+	Reference    string             `json:"reference"`
+	Insecure     bool               `json:"insecure"`
+	RemoteURL    string             `json:"remote_url"`
+	Engine       string             `json:"engine"`
+	TimeoutMS    int                `json:"timeout_ms"`
+	Credential   *remote.Credential `json:"credential"`
+	Limits       engine.Limits      `json:"limits"`
 }
 
 type cloneData struct {
@@ -44,41 +46,41 @@ type cloneData struct {
 	Engine  string `json:"engine"`
 }
 
-// origin is the remote that a clone has.
+// origin is the remote of a clone.
 type origin struct {
 	Name string `json:"name"`
 	URL  string `json:"url"` // without credentials
 }
 
-// originName is what git calls it.
+// originName is the name that git gives it.
 const originName = "origin"
 
 // Clone is git.clone. It clones into a scratch folder and renames that into place, so that a destination is complete or
-// missing; what a killed clone leaves behind is swept.
+// missing. The workspace removes the folder of a killed clone.
 func (f family) Clone(ctx context.Context, c *skill.Call, in cloneInput) (*cloneData, error) {
-	spec, err := in.spec(c)
+	spec, err := in.toSpec(c)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel, err := limited(ctx, in.TimeoutMS)
+	ctx, cancel, err := withTimeout(ctx, in.TimeoutMS)
 	if err != nil {
 		return nil, err
 	}
 	defer cancel()
-	from, release, err := source(ctx, c, in.URL, "/url", in.Insecure, in.Credential, netPermission)
+	from, release, err := remote.Open(ctx, c, in.URL, "/url", in.Insecure, in.Credential, remote.NetPermission)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	spec.From, spec.RemoteURL = from, withoutUser(cmp.Or(in.RemoteURL, from.URL))
+	spec.From, spec.RemoteURL = from, remote.WithoutUser(cmp.Or(in.RemoteURL, from.URL))
 	dest, err := c.Root.Rel(cmp.Or(in.Dest, defaultRepo))
 	if err != nil {
 		return nil, err
 	}
-	if err := judgeDest(c, dest, "a clone"); err != nil {
+	if err := guard.CheckDest(c, dest, "a clone"); err != nil {
 		return nil, err
 	}
-	e, err := f.pick(ctx, c, in.Engine)
+	e, err := f.pickEngine(ctx, c, in.Engine)
 	if err != nil {
 		return nil, err
 	}
@@ -90,19 +92,19 @@ func (f family) Clone(ctx context.Context, c *skill.Call, in cloneInput) (*clone
 		return nil, err
 	}
 	if len(entries) > 0 {
-		return f.already(ctx, c, e, in, spec, dest)
+		return f.findClone(ctx, c, e, in, spec, dest)
 	}
-	data, err := grow(ctx, c, e, spec, dest)
+	data, err := cloneInto(ctx, c, e, spec, dest)
 	if err != nil {
 		return nil, err
 	}
-	return data.done(c)
+	return data.emitCommit(c)
 }
 
-// grow clones into a scratch folder and renames it into place.
-func grow(ctx context.Context, c *skill.Call, e engine.Engine, spec engine.CloneSpec, dest string) (cloneData, error) {
+// cloneInto clones into a scratch folder and renames it into place.
+func cloneInto(ctx context.Context, c *skill.Call, e engine.Engine, spec engine.CloneSpec, dest string) (cloneData, error) {
 	data := cloneData{Dest: dest, Remote: origin{originName, spec.RemoteURL}, Engine: e.Name()}
-	parent, ok := inside(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(dest)))
+	parent, ok := guard.Inside(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(dest)))
 	if !ok {
 		return data, fault.Unsafe("unsafe_path", "%s leads out of the workspace", dest)
 	}
@@ -115,21 +117,21 @@ func grow(ctx context.Context, c *skill.Call, e engine.Engine, spec engine.Clone
 	if data.Cloned, err = e.Clone(ctx, spec); err != nil {
 		return data, err
 	}
-	if err := exclude(c.Root, filepath.Join(work, ".git")); err != nil {
+	if err := guard.ExcludeOwn(c.Root, filepath.Join(work, ".git")); err != nil {
 		return data, err
 	}
-	data.Files = tracked(c.Root, filepath.Join(work, ".git"))
+	data.Files = guard.CountFiles(c.Root, filepath.Join(work, ".git"))
 	if err := os.Rename(work, filepath.Join(parent, filepath.Base(dest))); err != nil {
 		return data, fmt.Errorf("put the clone in place: %w", err)
 	}
 	return data, nil
 }
 
-// spec validates the input alone.
-func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
+// toSpec validates the input alone.
+func (in *cloneInput) toSpec(c *skill.Call) (engine.CloneSpec, error) {
 	spec := engine.CloneSpec{
 		Root: c.Root, Branch: in.Branch, Ref: in.Ref, Depth: in.Depth, SingleBranch: in.Depth > 0, Tags: in.Tags, Filter: in.Filter, Limits: in.Limits,
-		Follow: follow(c),
+		Follow: reportProgress(c),
 	}
 	if in.SingleBranch != nil {
 		spec.SingleBranch = *in.SingleBranch
@@ -138,12 +140,12 @@ func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 		return spec, skill.BadInput("/depth", "is negative")
 	}
 	if in.Branch != "" {
-		if err := checkRef(in.Branch, "/branch"); err != nil {
+		if err := guard.CheckRef(in.Branch, "/branch"); err != nil {
 			return spec, err
 		}
 	}
 	if in.Ref != "" && !engine.IsCommitID(in.Ref) {
-		if err := checkRef(in.Ref, "/ref"); err != nil {
+		if err := guard.CheckRef(in.Ref, "/ref"); err != nil {
 			return spec, err
 		}
 	}
@@ -151,7 +153,7 @@ func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 		return spec, fault.Unsafe("unsafe", "/filter %q is not a filter", in.Filter).WithHint("use blob:none, blob:limit=1m or tree:0")
 	}
 	if in.Reference != "" {
-		from, err := localSource(c, in.Reference)
+		from, err := remote.LocalSource(c, in.Reference)
 		if err == nil && from.Bundle {
 			err = engine.NotRepository("/reference %s is a file", in.Reference)
 		}
@@ -161,14 +163,14 @@ func (in *cloneInput) spec(c *skill.Call) (engine.CloneSpec, error) {
 		spec.Reference = from.URL
 	}
 	if in.RemoteURL != "" {
-		if _, _, err := parseURL(in.RemoteURL, "/remote_url", false); err != nil {
+		if _, _, err := remote.ParseURL(in.RemoteURL, "/remote_url", false); err != nil {
 			return spec, err
 		}
 	}
 	return spec, nil
 }
 
-// isFilter accepts the filters that leave out what can be fetched later: blob:none, blob:limit=N[kmg], tree:N.
+// isFilter accepts the filters of partial clones: blob:none, blob:limit=N[kmg], tree:N.
 func isFilter(text string) bool {
 	if text == "blob:none" {
 		return true
@@ -183,11 +185,11 @@ func isFilter(text string) bool {
 	return err == nil
 }
 
-// already returns the result for a destination that is not empty, if it is this clone.
-func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in cloneInput, spec engine.CloneSpec, dest string) (*cloneData, error) {
+// findClone returns the result for a destination that already holds this clone.
+func (f family) findClone(ctx context.Context, c *skill.Call, e engine.Engine, in cloneInput, spec engine.CloneSpec, dest string) (*cloneData, error) {
 	taken := fault.Failed("dest_exists", "%s is not empty and is not a clone of that repository", dest).
 		WithHint("name another dest, or remove that folder")
-	ctx, r, err := f.open(ctx, c, on{Repo: dest, Engine: in.Engine})
+	ctx, r, err := f.openRepo(ctx, c, on{Repo: dest, Engine: in.Engine})
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "not_a_repository" {
 		return nil, taken
 	}
@@ -197,7 +199,7 @@ func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in 
 	defer r.close()
 	data := cloneData{Dest: dest, Already: true, Engine: e.Name()}
 	url, _ := r.config.Value("remote", originName, "url")
-	data.Remote = origin{originName, withoutUser(url)}
+	data.Remote = origin{originName, remote.WithoutUser(url)}
 	head, err := r.Resolve(ctx, "HEAD")
 	if err != nil && !isRefNotFound(err) {
 		return nil, err
@@ -209,19 +211,19 @@ func (f family) already(ctx context.Context, c *skill.Call, e engine.Engine, in 
 		if err != nil {
 			return nil, err
 		}
-		want = find(refs, cmp.Or(spec.Ref, spec.Branch), spec.From.Bundle)
+		want = findCommit(refs, cmp.Or(spec.Ref, spec.Branch), spec.From.Bundle)
 	}
 	if data.Remote.URL != spec.RemoteURL || data.Head != want || spec.Branch != "" && data.Branch != spec.Branch {
 		return nil, taken
 	}
-	data.Files = tracked(c.Root, r.at.GitDir)
+	data.Files = guard.CountFiles(c.Root, r.at.GitDir)
 	_, err = os.Lstat(filepath.Join(r.at.CommonDir, "shallow"))
 	data.Shallow = err == nil
-	return data.done(c)
+	return data.emitCommit(c)
 }
 
-// find returns the commit of a name, or of HEAD, in a source. A bundle may hold HEAD alone.
-func find(refs []engine.Ref, name string, bundle bool) string {
+// findCommit returns the commit of a name, or of HEAD, in a source. A bundle may contain HEAD alone.
+func findCommit(refs []engine.Ref, name string, bundle bool) string {
 	at := map[string]string{}
 	for _, ref := range refs {
 		at[ref.Name] = cmp.Or(ref.Peeled, ref.ID)
@@ -236,8 +238,8 @@ func find(refs []engine.Ref, name string, bundle bool) string {
 	return found
 }
 
-// done emits the artifact and returns the result.
-func (data cloneData) done(c *skill.Call) (*cloneData, error) {
+// emitCommit reports the commit as an artifact and returns the result.
+func (data cloneData) emitCommit(c *skill.Call) (*cloneData, error) {
 	if data.Head == "" {
 		return &data, nil
 	}

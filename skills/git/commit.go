@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -42,10 +43,10 @@ type commitData struct {
 
 // Commit is git.commit.
 func (f family) Commit(ctx context.Context, c *skill.Call, in commitInput) (*commitData, error) {
-	if err := in.check(c); err != nil {
+	if err := in.checkInput(c); err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (f family) Commit(ctx context.Context, c *skill.Call, in commitInput) (*com
 		return err
 	}
 	if in.All {
-		err = r.staging(commit)
+		err = r.stageWith(commit)
 	} else {
 		err = commit()
 	}
@@ -71,17 +72,17 @@ func (f family) Commit(ctx context.Context, c *skill.Call, in commitInput) (*com
 	if err != nil {
 		return nil, fmt.Errorf("describe the commit: %w", err)
 	}
-	return &commitData{about: r.about(), Committed: done},
+	return &commitData{about: r.describe(), Committed: done},
 		c.Emit(protocol.Artifact{Kind: "commit", Ref: done.Commit, Metadata: metadata})
 }
 
-// check validates the input alone, and reads the file of the message.
-func (in *commitInput) check(c *skill.Call) error {
+// checkInput validates the input alone and reads the message file.
+func (in *commitInput) checkInput(c *skill.Call) error {
 	if in.MessageFile != "" {
 		if in.Message != "" {
 			return skill.BadInput("/message_file", "cannot be used together with message")
 		}
-		data, err := c.Root.ReadFile(in.MessageFile, maxSmall)
+		data, err := c.Root.ReadFile(in.MessageFile, guard.MaxSmall)
 		if err != nil {
 			return err
 		}
@@ -94,14 +95,14 @@ func (in *commitInput) check(c *skill.Call) error {
 		return skill.BadInput("/message", "contains a NUL byte")
 	}
 	for name, value := range in.Trailers {
-		if !isTrailerName(name) || strings.ContainsAny(value, "\n\r\x00") {
+		if !guard.IsTrailerName(name) || strings.ContainsAny(value, "\n\r\x00") {
 			return skill.BadInput("/trailers/"+name, "is not a trailer: it is one line, and its name has letters, digits and dashes")
 		}
 	}
-	if err := in.Author.check("/author"); err != nil {
+	if err := in.Author.checkFields("/author"); err != nil {
 		return err
 	}
-	if err := in.Committer.check("/committer"); err != nil {
+	if err := in.Committer.checkFields("/committer"); err != nil {
 		return err
 	}
 	if in.Date != "" {
@@ -115,10 +116,10 @@ func (in *commitInput) check(c *skill.Call) error {
 	if in.All && len(in.Paths) > 0 {
 		return skill.BadInput("/paths", "cannot be used together with all")
 	}
-	return checkPaths(in.Paths)
+	return guard.CheckPaths(in.Paths)
 }
 
-func (id *identity) check(pointer string) error {
+func (id *identity) checkFields(pointer string) error {
 	if id == nil {
 		return nil
 	}
@@ -143,9 +144,9 @@ func (r *repo) commitSpec(ctx context.Context, c *skill.Call, in commitInput) (e
 	}
 	when := time.Now().UTC()
 	if in.Date != "" {
-		when, _ = time.Parse(time.RFC3339, in.Date) // judged
+		when, _ = time.Parse(time.RFC3339, in.Date) // validated before
 	}
-	who := r.identity(c, in.Author)
+	who := r.commitAs(c, in.Author)
 	committer := who
 	if in.Committer != nil {
 		committer = *in.Committer
@@ -155,7 +156,7 @@ func (r *repo) commitSpec(ctx context.Context, c *skill.Call, in commitInput) (e
 	}
 	spec.Committer = engine.Signature{Name: committer.Name, Email: committer.Email, When: when}
 	message := in.Message
-	if message == "" { // amend keeps what it amends
+	if message == "" { // amend keeps the message
 		var err error
 		if message, err = r.headMessage(ctx); err != nil {
 			return spec, err
@@ -179,15 +180,15 @@ func (r *repo) headMessage(ctx context.Context) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// identity returns the author: the input's, else the configuration's, else Lattice.
-func (r *repo) identity(c *skill.Call, asked *identity) identity {
+// commitAs returns the author: the input's, else the configuration's, else Lattice.
+func (r *repo) commitAs(c *skill.Call, asked *identity) identity {
 	if asked != nil {
 		return *asked
 	}
 	name, _ := r.config.Value("user", "", "name")
 	email, _ := r.config.Value("user", "", "email")
 	configured := &identity{Name: strings.TrimSpace(name), Email: strings.TrimSpace(email)}
-	if configured.check("") == nil {
+	if configured.checkFields("") == nil {
 		return *configured
 	}
 	c.Warn("default_identity", "no author was given and the repository names none: committed as Lattice <lattice@localhost>")
@@ -196,7 +197,7 @@ func (r *repo) identity(c *skill.Call, asked *identity) identity {
 
 // fullMessage returns the message, cleaned as git commit does, with its trailers in one block at the end.
 func (in *commitInput) fullMessage(message string, committer identity, key string) string {
-	message = clean(message)
+	message = cleanMessage(message)
 	var trailers []string
 	for _, name := range slices.Sorted(maps.Keys(in.Trailers)) {
 		trailers = append(trailers, name+": "+in.Trailers[name])
@@ -213,16 +214,16 @@ func (in *commitInput) fullMessage(message string, committer identity, key strin
 	gap := "\n\n"
 	if i := strings.LastIndex(message, "\n\n"); i >= 0 {
 		lines := strings.Split(message[i+2:], "\n")
-		if !slices.ContainsFunc(lines, func(l string) bool { name, _, ok := strings.Cut(l, ": "); return !ok || !isTrailerName(name) }) {
+		if !slices.ContainsFunc(lines, func(l string) bool { name, _, ok := strings.Cut(l, ": "); return !ok || !guard.IsTrailerName(name) }) {
 			gap = "\n"
 		}
 	}
 	return message + gap + strings.Join(trailers, "\n") + "\n"
 }
 
-// clean does what --cleanup=whitespace does: it removes blanks at the ends of lines, blank lines at both ends, and all but
-// one of those in between.
-func clean(message string) string {
+// cleanMessage has the effect of --cleanup=whitespace: it removes trailing spaces, blank lines at both ends, and all but one
+// of consecutive blank lines.
+func cleanMessage(message string) string {
 	var kept []string
 	for line := range strings.SplitSeq(strings.ReplaceAll(message, "\r\n", "\n"), "\n") {
 		line = strings.TrimRight(line, " \t\r")

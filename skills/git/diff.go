@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -17,10 +18,10 @@ const (
 	defaultContext   = 3
 	maxContext       = 1000
 	defaultPatchSize = 1 << 20  // bytes of a patch
-	maxPatchSize     = 16 << 20 // what a caller may ask for
-	maxDiffFiles     = 2000     // that are listed; the totals go on
-	// maxInline is how large the data of a result may be with the patch in it; beyond, the patch goes to a file, so that
-	// the list of files is still on the line.
+	maxPatchSize     = 16 << 20 // that a caller may request
+	maxDiffFiles     = 2000     // that are listed; the totals count all
+	// maxInline bounds the data of a result with its patch, in bytes. A larger patch goes to a file, so that the result
+	// still contains the list of files.
 	maxInline = protocol.SpillAt - 4<<10
 )
 
@@ -43,7 +44,7 @@ type diffData struct {
 	patchData
 }
 
-// patchData is where the text of a patch is: on the line, or in a file of the workspace.
+// patchData is the text of a patch, or the file of the workspace that contains it.
 type patchData struct {
 	Text string `json:"patch"`
 	File string `json:"patch_file,omitempty"`
@@ -51,11 +52,11 @@ type patchData struct {
 
 // Diff is git.diff.
 func (f family) Diff(ctx context.Context, c *skill.Call, in diffInput) (*diffData, error) {
-	lines, err := in.check()
+	lines, err := in.checkInput()
 	if err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
@@ -70,13 +71,13 @@ func (f family) Diff(ctx context.Context, c *skill.Call, in diffInput) (*diffDat
 	if in.Format == engine.FormatNameStatus {
 		diff.Uncount()
 	}
-	data := diffData{about: r.about(), Diff: diff}
-	err = data.place(c, diff.Patch, func() any { return data })
+	data := diffData{about: r.describe(), Diff: diff}
+	err = data.storePatch(c, diff.Patch, func() any { return data })
 	return &data, err
 }
 
-// check judges the input, fills in defaults and returns the lines of context.
-func (in *diffInput) check() (lines int, err error) {
+// checkInput validates the input, fills in defaults and returns the lines of context.
+func (in *diffInput) checkInput() (lines int, err error) {
 	switch {
 	case in.To != "" && in.From == "":
 		return 0, skill.BadInput("/to", "needs from: the work tree and the index are what a commit is compared with")
@@ -87,17 +88,17 @@ func (in *diffInput) check() (lines int, err error) {
 		if revision == "" {
 			continue
 		}
-		if err := checkRevision(revision, pointer); err != nil {
+		if err := guard.CheckRevision(revision, pointer); err != nil {
 			return 0, err
 		}
 	}
-	if err := checkPaths(in.Paths); err != nil {
+	if err := guard.CheckPaths(in.Paths); err != nil {
 		return 0, err
 	}
 	return checkDiff(&in.Format, in.Context, &in.MaxBytes)
 }
 
-// checkDiff judges the part of an input that says what a diff looks like.
+// checkDiff validates the inputs that git.diff and git.show share: format, context and size.
 func checkDiff(format *string, asked *int, size *int64) (lines int, err error) {
 	*format = cmp.Or(*format, engine.FormatPatch)
 	if !slices.Contains([]string{engine.FormatPatch, engine.FormatStat, engine.FormatNameStatus}, *format) {
@@ -115,8 +116,8 @@ func checkDiff(format *string, asked *int, size *int64) (lines int, err error) {
 	return lines, nil
 }
 
-// place puts a patch on the line if the whole of the data then fits and the patch is text, else into a file.
-func (p *patchData) place(c *skill.Call, text []byte, whole func() any) error {
+// storePatch puts a patch into the result if the patch is text and the result is then small enough, else into a file.
+func (p *patchData) storePatch(c *skill.Call, text []byte, whole func() any) error {
 	if utf8.Valid(text) && len(text) <= maxInline {
 		p.Text = string(text)
 		line, err := json.Marshal(whole())

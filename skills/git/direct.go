@@ -6,26 +6,28 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
+	"github.com/spritekit/lattice/skills/git/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// direct pushes from the sprite. A branch that the remote has already is not an error.
-func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (*pushData, error) {
-	if err := c.Require(pushPermission); err != nil {
+// pushDirectly pushes from the sprite. A branch that is up to date is not an error.
+func (r *repo) pushDirectly(ctx context.Context, c *skill.Call, in pushInput) (*pushData, error) {
+	if err := c.Require(remote.PushPermission); err != nil {
 		return nil, err
 	}
-	remote := cmp.Or(in.Remote, "origin")
-	to, release, err := r.remote(ctx, c, remote, in.Trust, in.Credential, pushPermission)
+	name := cmp.Or(in.Remote, "origin")
+	to, release, err := r.openRemote(ctx, c, name, in.Trust, in.Credential, remote.PushPermission)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	p, spec, err := r.directSpec(ctx, in, remote)
+	p, spec, err := r.directSpec(ctx, in, name)
 	if err != nil {
 		return nil, err
 	}
-	spec.To, spec.Follow = to, follow(c)
+	spec.To, spec.Follow = to, reportProgress(c)
 	if p.Pushed, err = r.Push(ctx, spec); err != nil {
 		return nil, err
 	}
@@ -41,25 +43,25 @@ func (r *repo) direct(ctx context.Context, c *skill.Call, in pushInput) (*pushDa
 			WithHint("fetch the branch, rebase onto it and push again").WithDetails(map[string]any{"pushed": p.Pushed})
 	}
 	if !to.Local {
-		p.URL = withoutUser(to.URL)
+		p.URL = remote.WithoutUser(to.URL)
 	}
 	if in.DryRun {
 		return &p, nil
 	}
-	return p.done(c)
+	return p.emitBranch(c)
 }
 
-// directSpec returns the refs to push: one branch, or those of refspecs.
+// directSpec returns the refs to push: one branch, or the refspecs.
 func (r *repo) directSpec(ctx context.Context, in pushInput, remote string) (pushData, engine.PushSpec, error) {
 	spec := engine.PushSpec{Remote: remote, DryRun: in.DryRun}
 	if len(in.Refspecs) > 0 {
-		p := pushData{about: r.about()}
+		p := pushData{about: r.describe()}
 		for _, text := range in.Refspecs {
 			ref, err := r.pushRef(ctx, text)
 			if err != nil {
 				return p, spec, err
 			}
-			if ref.Expect, err = r.expected(ctx, in, remote, ref.To); err != nil {
+			if ref.Expect, err = r.expectedCommit(ctx, in, remote, ref.To); err != nil {
 				return p, spec, err
 			}
 			spec.Refs = append(spec.Refs, ref)
@@ -71,12 +73,12 @@ func (r *repo) directSpec(ctx context.Context, in pushInput, remote string) (pus
 	if err != nil {
 		return p, spec, err
 	}
-	if p.Base, err = r.base(ctx, in.Base); err != nil {
+	if p.Base, err = r.findBase(ctx, in.Base); err != nil {
 		return p, spec, err
 	}
 	ref := engine.PushRef{From: p.Head, To: "refs/heads/" + p.Branch, Expect: in.ExpectRemote}
 	if ref.Expect == "" {
-		if ref.Expect, err = r.expected(ctx, in, remote, ref.To); err != nil {
+		if ref.Expect, err = r.expectedCommit(ctx, in, remote, ref.To); err != nil {
 			return p, spec, err
 		}
 	}
@@ -107,7 +109,7 @@ func (r *repo) pushRef(ctx context.Context, text string) (engine.PushRef, error)
 		if side == src && (src == "HEAD" || engine.IsCommitID(src)) && pair {
 			continue
 		}
-		if err := checkRef(side, "/refspecs"); err != nil {
+		if err := guard.CheckRef(side, "/refspecs"); err != nil {
 			return engine.PushRef{}, err
 		}
 	}
@@ -135,8 +137,8 @@ func (r *repo) pushRef(ctx context.Context, text string) (engine.PushRef, error)
 	return ref, nil
 }
 
-// expected returns the commit that a forced push expects at a branch: where it was last seen, "0" for nowhere.
-func (r *repo) expected(ctx context.Context, in pushInput, remote, to string) (string, error) {
+// expectedCommit returns the commit that a forced push expects at a branch: its remote-tracking ref, "0" if there is none.
+func (r *repo) expectedCommit(ctx context.Context, in pushInput, remote, to string) (string, error) {
 	branch, ok := strings.CutPrefix(to, "refs/heads/")
 	if in.Force != forceWithLease || !ok {
 		return "", nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
+	"github.com/spritekit/lattice/skills/git/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -15,14 +17,14 @@ const maxRefs = 2000
 
 type fetchInput struct {
 	on
-	Remote     string           `json:"remote"`
-	Refspecs   []string         `json:"refspecs"`
-	Depth      int              `json:"depth"`
-	Unshallow  bool             `json:"unshallow"`
-	Prune      bool             `json:"prune"`
-	Tags       bool             `json:"tags"`
-	Credential *credentialInput `json:"credential"`
-	Limits     engine.Limits    `json:"limits"`
+	Remote     string             `json:"remote"`
+	Refspecs   []string           `json:"refspecs"`
+	Depth      int                `json:"depth"`
+	Unshallow  bool               `json:"unshallow"`
+	Prune      bool               `json:"prune"`
+	Tags       bool               `json:"tags"`
+	Credential *remote.Credential `json:"credential"`
+	Limits     engine.Limits      `json:"limits"`
 }
 
 type fetchData struct {
@@ -36,32 +38,33 @@ type fetchData struct {
 
 // Fetch is git.fetch.
 func (f family) Fetch(ctx context.Context, c *skill.Call, in fetchInput) (*fetchData, error) {
-	if err := in.check(); err != nil {
+	if err := in.checkInput(); err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
 	name := cmp.Or(in.Remote, "origin")
-	from, release, err := r.remote(ctx, c, name, in.Trust, in.Credential, netPermission)
+	from, release, err := r.openRemote(ctx, c, name, in.Trust, in.Credential, remote.NetPermission)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	fetched, err := r.Fetch(ctx, engine.FetchSpec{
 		Remote: name, From: from, Refspecs: in.Refspecs, Depth: in.Depth, Unshallow: in.Unshallow, Prune: in.Prune, Tags: in.Tags,
-		Limits: in.Limits, Follow: follow(c),
+		Limits: in.Limits, Follow: reportProgress(c),
 	})
-	data := fetchData{about: r.about(), Remote: name, URL: withoutUser(from.URL), Updated: fetched.Updated, Count: len(fetched.Updated)}
+	data := fetchData{about: r.describe(), Remote: name, URL: remote.WithoutUser(from.URL), Updated: fetched.Updated, Count: len(fetched.Updated)}
 	if data.Count > maxRefs {
 		data.Updated, data.Truncated = data.Updated[:maxRefs], true
 	}
 	return &data, err
 }
 
-func (in *fetchInput) check() error {
+// checkInput validates the input alone.
+func (in *fetchInput) checkInput() error {
 	if in.Depth < 0 {
 		return skill.BadInput("/depth", "is negative")
 	}
@@ -76,12 +79,12 @@ func (in *fetchInput) check() error {
 	return nil
 }
 
-// checkRefspec accepts a branch's name, and [+]src:dst with full names, of which one part may be *. A fetch writes to the
-// tracking refs, to tags and to branches.
+// checkRefspec accepts the name of a branch, and [+]src:dst with full names, in which one part may be *. A fetch writes to
+// remote-tracking refs, tags and branches.
 func checkRefspec(text, pointer string) error {
 	src, dst, pair := strings.Cut(strings.TrimPrefix(text, "+"), ":")
 	if !pair {
-		return checkRef(text, pointer)
+		return guard.CheckRef(text, pointer)
 	}
 	if strings.Count(src, "*") > 1 || strings.Count(src, "*") != strings.Count(dst, "*") {
 		return fault.Unsafe("unsafe", "%s %q is not a refspec", pointer, text)
@@ -93,7 +96,7 @@ func checkRefspec(text, pointer string) error {
 		if !strings.HasPrefix(side, "refs/") {
 			return fault.Unsafe("unsafe", "%s %q names no full refs, such as refs/heads/main:refs/remotes/origin/main", pointer, text)
 		}
-		if err := checkRef(strings.Replace(side, "*", "x", 1), pointer); err != nil {
+		if err := guard.CheckRef(strings.Replace(side, "*", "x", 1), pointer); err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,10 @@
 // Package git holds the skills that work on git repositories, one file each: git.clone, git.status, git.add, git.commit,
-// git.branch, git.checkout, git.fetch, git.push and git.worktree among them. A verb is thin: it checks paths, names and URLs
-// (safe.go), finds the repository and checks its configuration (repo.go), picks an engine and returns the engine's answer.
-// Package engine defines the engines; package system uses the git of the sprite, package native does without. Each result
-// names the engine that produced it.
+// git.branch, git.checkout, git.fetch, git.push and git.worktree among them. A verb checks its input, opens the repository
+// (repo.go), picks an engine and returns the engine's answer. Package guard checks names and repositories, package remote
+// checks URLs and credentials. Package engine defines the engines; package system uses the git of the sprite and package
+// native needs none. Each result names the engine that produced it.
 //
-// Sprites do not push: git.push hands a bundle to the orchestrator and waits, unless it was granted git:push.
+// Sprites do not push: git.push gives a bundle to the orchestrator and waits, unless it was granted git:push.
 package git
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// Skills returns the git skills. r starts their processes; native does the work in images without git.
+// Skills returns the git skills. r starts their processes; native is the engine for images without git.
 func Skills(r *proc.Reaper, native engine.Engine) []skill.Skill {
 	f := family{reaper: r, native: native}
 	return []skill.Skill{
@@ -42,14 +42,14 @@ func Skills(r *proc.Reaper, native engine.Engine) []skill.Skill {
 	}
 }
 
-// family holds what the skills share.
+// family is the state that the skills share.
 type family struct {
 	reaper *proc.Reaper
 	native engine.Engine
 }
 
-// pick finds the engine that a call asks for.
-func (f family) pick(ctx context.Context, c *skill.Call, name string) (engine.Engine, error) {
+// pickEngine returns the engine that a call requests.
+func (f family) pickEngine(ctx context.Context, c *skill.Call, name string) (engine.Engine, error) {
 	switch name {
 	case "", engine.Auto, engine.System:
 	case engine.Native:

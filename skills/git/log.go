@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -43,11 +44,11 @@ type logData struct {
 
 // Log is git.log.
 func (f family) Log(ctx context.Context, c *skill.Call, in logInput) (*logData, error) {
-	spec, from, err := in.check()
+	spec, from, err := in.checkInput()
 	if err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
@@ -56,26 +57,26 @@ func (f family) Log(ctx context.Context, c *skill.Call, in logInput) (*logData, 
 	if err != nil {
 		return nil, err
 	}
-	data := logData{about: r.about(), Commits: page.Commits}
+	data := logData{about: r.describe(), Commits: page.Commits}
 	if page.More {
-		if data.NextCursor, err = r.cursor(ctx, from, spec.Skip+len(page.Commits)); err != nil {
+		if data.NextCursor, err = r.nextCursor(ctx, from, spec.Skip+len(page.Commits)); err != nil {
 			return nil, err
 		}
 	}
 	return &data, nil
 }
 
-// history is where a log begins: one revision, or the two sides of a range. The zero value is HEAD.
+// history is the start of a log: one revision, or the two sides of a range. The zero value is HEAD.
 type history struct{ from, dots, to string }
 
 func (h history) String() string { return h.from + h.dots + h.to }
 
-// check judges the input and turns it into what an engine is asked.
-func (in *logInput) check() (spec engine.LogSpec, from history, err error) {
-	if from, err = in.begin(); err != nil {
+// checkInput validates the input and returns the request to an engine.
+func (in *logInput) checkInput() (spec engine.LogSpec, from history, err error) {
+	if from, err = in.parseRevisions(); err != nil {
 		return spec, from, err
 	}
-	if err := checkPaths(in.Paths); err != nil {
+	if err := guard.CheckPaths(in.Paths); err != nil {
 		return spec, from, err
 	}
 	in.MaxCount = cmp.Or(in.MaxCount, defaultCommits)
@@ -88,8 +89,8 @@ func (in *logInput) check() (spec engine.LogSpec, from history, err error) {
 		return spec, from, skill.BadInput("/format", "%q is not one of short, full", in.Format)
 	}
 	for pointer, text := range map[string]string{"/author": in.Author, "/grep": in.Grep} {
-		if strings.ContainsFunc(text, unicode.IsControl) || len(text) > maxRevision {
-			return spec, from, skill.BadInput(pointer, "must be one line of at most %d bytes", maxRevision)
+		if strings.ContainsFunc(text, unicode.IsControl) || len(text) > guard.MaxRevision {
+			return spec, from, skill.BadInput(pointer, "must be one line of at most %d bytes", guard.MaxRevision)
 		}
 	}
 	spec = engine.LogSpec{
@@ -106,38 +107,38 @@ func (in *logInput) check() (spec engine.LogSpec, from history, err error) {
 	return spec, from, err
 }
 
-// begin finds out where the history begins. A cursor takes precedence over the rest of the input, which callers send again.
-func (in *logInput) begin() (history, error) {
+// parseRevisions returns the start of the history. A cursor takes precedence over the other inputs, which callers repeat.
+func (in *logInput) parseRevisions() (history, error) {
 	switch {
 	case in.Cursor != "":
-		return in.resume()
+		return in.parseCursor()
 	case in.Ref != "" && in.Range != "":
 		return history{}, skill.BadInput("/range", "cannot be used together with ref")
 	case in.Range != "":
-		from, dots, to, err := checkRange(in.Range, "/range")
+		from, dots, to, err := guard.CheckRange(in.Range, "/range")
 		return history{from, dots, to}, err
 	case in.Ref != "":
-		return history{from: in.Ref}, checkRevision(in.Ref, "/ref")
+		return history{from: in.Ref}, guard.CheckRevision(in.Ref, "/ref")
 	}
 	return history{}, nil
 }
 
-// resume parses a cursor: how many commits were listed, and where the history begins.
-func (in *logInput) resume() (history, error) {
+// parseCursor reads the number of listed commits and the start of the history from a cursor.
+func (in *logInput) parseCursor() (history, error) {
 	skip, begin, ok := strings.Cut(in.Cursor, "~")
 	var err error
 	if in.Skip, err = strconv.Atoi(skip); !ok || err != nil {
 		return history{}, skill.BadInput("/cursor", "is not a next_cursor of git.log")
 	}
 	if strings.Contains(begin, "..") {
-		from, dots, to, err := checkRange(begin, "/cursor")
+		from, dots, to, err := guard.CheckRange(begin, "/cursor")
 		return history{from, dots, to}, err
 	}
-	return history{from: begin}, checkRevision(begin, "/cursor")
+	return history{from: begin}, guard.CheckRevision(begin, "/cursor")
 }
 
-// cursor returns a cursor behind the first skip commits. It holds ids, because branches move while a caller reads.
-func (r *repo) cursor(ctx context.Context, h history, skip int) (string, error) {
+// nextCursor returns a cursor after the first skip commits. It holds ids, because branches can move between calls.
+func (r *repo) nextCursor(ctx context.Context, h history, skip int) (string, error) {
 	h.from = cmp.Or(h.from, "HEAD")
 	for _, side := range []*string{&h.from, &h.to} {
 		if *side == "" || engine.IsCommitID(*side) {

@@ -17,25 +17,25 @@ type Bundled struct {
 }
 
 // Bundle writes the commits of a branch ("" is the current one) of repo that base, a branch or commit of the remote,
-// lacks. It is what git.push does before it asks, for skills that ask for more than a push.
+// lacks, as git.push does before it requests the push. Skills whose action includes a push use it.
 func Bundle(r *proc.Reaper, native engine.Engine) func(ctx context.Context, c *skill.Call, repo, branch, base string) (Bundled, error) {
 	f := family{reaper: r, native: native}
 	return func(ctx context.Context, c *skill.Call, repo, branch, base string) (Bundled, error) {
 		in := pushInput{on: on{Repo: repo}, Ref: branch, Base: base}
-		if err := in.check(); err != nil {
+		if err := in.checkInput(); err != nil {
 			return Bundled{}, err
 		}
-		ctx, opened, err := f.open(ctx, c, in.on)
+		ctx, opened, err := f.openRepo(ctx, c, in.on)
 		if err != nil {
 			return Bundled{}, err
 		}
 		defer opened.close()
-		p, err := opened.plan(ctx, &in)
+		p, err := opened.planPush(ctx, &in)
 		if err != nil {
 			return Bundled{}, err
 		}
 		name := outDir + "/" + p.Head + ".bundle"
-		digest, err := opened.bundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
+		digest, err := opened.writeBundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
 		return Bundled{Branch: p.Branch, Base: p.Base, Head: p.Head, Path: c.Root.Own(name), SHA256: digest}, err
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
+	"github.com/spritekit/lattice/skills/git/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -30,18 +32,18 @@ const (
 
 type pushInput struct {
 	on
-	Refspecs     []string         `json:"refspecs"`
-	Force        string           `json:"force"`
-	SetUpstream  bool             `json:"set_upstream"`
-	DryRun       bool             `json:"dry_run"`
-	Credential   *credentialInput `json:"credential"`
-	Branch       string           `json:"branch"`
-	Base         string           `json:"base"`
-	Ref          string           `json:"ref"`
-	Mode         string           `json:"mode"`
-	Title        string           `json:"title"`
-	Remote       string           `json:"remote"`
-	ExpectRemote string           `json:"expect_remote"`
+	Refspecs     []string           `json:"refspecs"`
+	Force        string             `json:"force"`
+	SetUpstream  bool               `json:"set_upstream"`
+	DryRun       bool               `json:"dry_run"`
+	Credential   *remote.Credential `json:"credential"`
+	Branch       string             `json:"branch"`
+	Base         string             `json:"base"`
+	Ref          string             `json:"ref"`
+	Mode         string             `json:"mode"`
+	Title        string             `json:"title"`
+	Remote       string             `json:"remote"`
+	ExpectRemote string             `json:"expect_remote"`
 }
 
 type pushData struct {
@@ -66,29 +68,29 @@ type pushAnswer struct {
 
 // Push is git.push. Called again after WAITING, it returns the answer and pushes nothing.
 func (f family) Push(ctx context.Context, c *skill.Call, in pushInput) (*pushData, error) {
-	if err := in.check(); err != nil {
+	if err := in.checkInput(); err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
 	if in.Mode == modeDirect {
-		return r.direct(ctx, c, in)
+		return r.pushDirectly(ctx, c, in)
 	}
-	p, err := r.plan(ctx, &in)
+	p, err := r.planPush(ctx, &in)
 	if err != nil {
 		return nil, err
 	}
 	if c.Resume != nil {
-		return answered(c, p)
+		return readAnswer(c, p)
 	}
-	return r.request(ctx, c, in, p)
+	return r.requestPush(ctx, c, in, p)
 }
 
-// check validates the input alone.
-func (in *pushInput) check() error {
+// checkInput validates the input alone.
+func (in *pushInput) checkInput() error {
 	switch in.Mode = cmp.Or(in.Mode, modeRequest); in.Mode {
 	case modeDirect:
 	case modeRequest:
@@ -105,29 +107,29 @@ func (in *pushInput) check() error {
 		return skill.BadInput("/force", "%q is not one of no, with-lease", in.Force)
 	}
 	if len(in.Refspecs) > 0 && (in.Branch != "" || in.Ref != "" || in.Base != "" || in.ExpectRemote != "" || in.SetUpstream) {
-		return skill.BadInput("/refspecs", "say what goes where: branch, ref, base, expect_remote and set_upstream are of a push of one branch")
+		return skill.BadInput("/refspecs", "name the refs to push: branch, ref, base, expect_remote and set_upstream are for a push of one branch")
 	}
 	for _, name := range []struct{ value, pointer string }{{in.Branch, "/branch"}, {in.Ref, "/ref"}} {
 		if name.value == "" {
 			continue
 		}
-		if err := checkRef(name.value, name.pointer); err != nil {
+		if err := guard.CheckRef(name.value, name.pointer); err != nil {
 			return err
 		}
 	}
 	if in.Base == "" || engine.IsCommitID(in.Base) {
 		return nil
 	}
-	return checkRef(in.Base, "/base")
+	return guard.CheckRef(in.Base, "/base")
 }
 
-// plan finds the commits to push and their branch; it fails when there are none.
-func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
+// planPush finds the commits to push and their branch; it fails when there are none.
+func (r *repo) planPush(ctx context.Context, in *pushInput) (pushData, error) {
 	p, err := r.pushHead(ctx, in)
 	if err != nil {
 		return p, err
 	}
-	if p.Base, err = r.base(ctx, in.Base); err != nil {
+	if p.Base, err = r.findBase(ctx, in.Base); err != nil {
 		return p, err
 	}
 	if p.Base == "" {
@@ -147,7 +149,7 @@ func (r *repo) plan(ctx context.Context, in *pushInput) (pushData, error) {
 
 // pushHead finds the commit to push and its branch, and makes in.Ref a full name.
 func (r *repo) pushHead(ctx context.Context, in *pushInput) (pushData, error) {
-	p := pushData{about: r.about(), Pushed: []engine.PushedRef{}}
+	p := pushData{about: r.describe(), Pushed: []engine.PushedRef{}}
 	from := "HEAD"
 	if in.Ref != "" {
 		from = "refs/heads/" + in.Ref
@@ -161,12 +163,12 @@ func (r *repo) pushHead(ctx context.Context, in *pushInput) (pushData, error) {
 		return p, skill.BadInput("/branch", "is required: HEAD is on no branch")
 	}
 	in.Ref, p.Head = from, head.Commit
-	return p, checkRef(p.Branch, "/branch")
+	return p, guard.CheckRef(p.Branch, "/branch")
 }
 
-// base returns the commit that the remote has, "" when it is unknown. A name means the remote's branch rather than the
-// local one, which may have moved.
-func (r *repo) base(ctx context.Context, name string) (string, error) {
+// findBase returns the commit that the remote has, "" when it is unknown. A name means the remote-tracking branch rather
+// than the local one, which may have moved.
+func (r *repo) findBase(ctx context.Context, name string) (string, error) {
 	candidates := []string{"@{upstream}", "refs/remotes/origin/HEAD"}
 	if name != "" {
 		candidates = []string{"refs/remotes/origin/" + name, name}
@@ -191,10 +193,10 @@ func isRefNotFound(err error) bool {
 	return errors.As(err, &e) && e.Code == "ref_not_found"
 }
 
-// request writes the bundle, asks for the push, and waits.
-func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushData) (*pushData, error) {
+// requestPush writes the bundle, requests the push, and waits.
+func (r *repo) requestPush(ctx context.Context, c *skill.Call, in pushInput, p pushData) (*pushData, error) {
 	name := outDir + "/" + p.Head + ".bundle"
-	digest, err := r.bundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
+	digest, err := r.writeBundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
 	if err != nil {
 		return nil, err
 	}
@@ -219,9 +221,9 @@ func (r *repo) request(ctx context.Context, c *skill.Call, in pushInput, p pushD
 	})
 }
 
-// bundle writes base..ref to a file of the workspace and returns its sha256. The engine writes to our pipe, not to the
-// path: what lies under .lattice may have been planted.
-func (r *repo) bundle(ctx context.Context, c *skill.Call, name string, spec engine.BundleSpec) (string, error) {
+// writeBundle writes base..ref to a file of the workspace and returns its sha256. The engine writes to a pipe, because a
+// process of the sprite may have placed a link at the path.
+func (r *repo) writeBundle(ctx context.Context, c *skill.Call, name string, spec engine.BundleSpec) (string, error) {
 	if err := c.Root.MkdirAll(outDir); err != nil {
 		return "", err
 	}
@@ -239,20 +241,20 @@ func (r *repo) bundle(ctx context.Context, c *skill.Call, name string, spec engi
 	switch {
 	case err != nil && gitErr != nil && errors.Is(err, gitErr):
 		return "", gitErr
-	case err != nil: // of the file; the engine ended because we no longer read
+	case err != nil: // of the file; the engine ended because its pipe closed
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// answered returns the result of a push that the orchestrator did, or refused.
-func answered(c *skill.Call, p pushData) (*pushData, error) {
+// readAnswer returns the result of a push that the orchestrator executed or refused.
+func readAnswer(c *skill.Call, p pushData) (*pushData, error) {
 	var a pushAnswer
 	if err := c.Inputs(&a); err != nil {
 		return nil, err
 	}
 	if a.OK == nil || !*a.OK {
-		return nil, refused(a)
+		return nil, refusalOf(a)
 	}
 	var result struct {
 		URL    string `json:"url"`
@@ -264,12 +266,13 @@ func answered(c *skill.Call, p pushData) (*pushData, error) {
 			return nil, skill.BadInput("/result", "is not what a push answers: %v", err)
 		}
 	}
-	p.Result, p.URL = a.Result, withoutUser(result.URL)
+	p.Result, p.URL = a.Result, remote.WithoutUser(result.URL)
 	p.Pushed = []engine.PushedRef{{Ref: "refs/heads/" + p.Branch, Old: result.Old, New: p.Head, Status: cmp.Or(result.Status, "ok")}}
-	return p.done(c)
+	return p.emitBranch(c)
 }
 
-func refused(a pushAnswer) error {
+// refusalOf returns the error for a push that failed or was not approved.
+func refusalOf(a pushAnswer) error {
 	switch {
 	case a.Error != nil && a.Error.Code != "":
 		e := fault.Failed(a.Error.Code, "the push was refused: %s", cmp.Or(a.Error.Message, a.Error.Code))
@@ -286,7 +289,8 @@ func refused(a pushAnswer) error {
 	return fault.Failed("rejected", "the push was rejected")
 }
 
-func (p pushData) done(c *skill.Call) (*pushData, error) {
+// emitBranch reports the pushed branch as an artifact and returns the result.
+func (p pushData) emitBranch(c *skill.Call) (*pushData, error) {
 	metadata, err := json.Marshal(map[string]any{"commit": p.Head, "base": p.Base})
 	if err != nil {
 		return nil, fmt.Errorf("describe the push: %w", err)

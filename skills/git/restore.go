@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -32,20 +33,20 @@ func (f family) Restore(ctx context.Context, c *skill.Call, in restoreInput) (*r
 	case !worktree && !in.Staged:
 		return nil, skill.BadInput("/worktree", "is false and so is staged: nothing is left to restore")
 	}
-	if err := checkPaths(in.Paths); err != nil {
+	if err := guard.CheckPaths(in.Paths); err != nil {
 		return nil, err
 	}
 	if in.Source != "" {
-		if err := checkRevision(in.Source, "/source"); err != nil {
+		if err := guard.CheckRevision(in.Source, "/source"); err != nil {
 			return nil, err
 		}
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	data := restoreData{about: r.about()}
+	data := restoreData{about: r.describe()}
 	data.Restored, err = r.Restore(ctx, engine.RestoreSpec{Paths: in.Paths, Source: in.Source, Staged: in.Staged, Worktree: worktree})
 	return &data, err
 }

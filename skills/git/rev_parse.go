@@ -8,10 +8,11 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// maxRevisions bounds how many names are resolved at once.
+// maxRevisions bounds the names in one call.
 const maxRevisions = 100
 
 type revParseInput struct {
@@ -40,20 +41,20 @@ func (f family) RevParse(ctx context.Context, c *skill.Call, in revParseInput) (
 		return nil, skill.BadInput("/refs", "has more than %d names", maxRevisions)
 	}
 	for i, revision := range in.Refs {
-		if err := checkRevision(revision, fmt.Sprintf("/refs/%d", i)); err != nil {
+		if err := guard.CheckRevision(revision, fmt.Sprintf("/refs/%d", i)); err != nil {
 			return nil, err
 		}
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	data := revParseData{about: r.about(), Top: r.at.Name, Resolved: []resolved{}}
+	data := revParseData{about: r.describe(), Top: r.at.Name, Resolved: []resolved{}}
 	if data.GitDir, err = filepath.Rel(c.Root.Dir(), r.at.GitDir); err != nil {
 		return nil, fmt.Errorf("name the git folder: %w", err)
 	}
-	if err := r.head(ctx, &data); err != nil {
+	if err := r.readHead(ctx, &data); err != nil {
 		return nil, err
 	}
 	for _, revision := range in.Refs {
@@ -66,11 +67,11 @@ func (f family) RevParse(ctx context.Context, c *skill.Call, in revParseInput) (
 	return &data, nil
 }
 
-// head adds where HEAD is. Before the first commit only the file HEAD names the branch.
-func (r *repo) head(ctx context.Context, data *revParseData) error {
+// readHead adds the branch and commit of HEAD. Before the first commit only the file HEAD names the branch.
+func (r *repo) readHead(ctx context.Context, data *revParseData) error {
 	object, err := r.Resolve(ctx, "HEAD")
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "ref_not_found" {
-		text, err := r.at.Root.ReadFile(filepath.Join(r.at.GitDir, "HEAD"), maxSmall)
+		text, err := r.at.Root.ReadFile(filepath.Join(r.at.GitDir, "HEAD"), guard.MaxSmall)
 		data.Branch = strings.TrimPrefix(strings.TrimSpace(string(text)), "ref: refs/heads/")
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -27,7 +28,7 @@ type showInput struct {
 	MaxBytes int64  `json:"max_bytes"`
 }
 
-// showData is a commit with its diff, a file or a folder; Type says which of the groups below is there.
+// showData is a commit with its diff, a file or a folder; Type says which of the groups below is set.
 type showData struct {
 	about
 	Type      string `json:"type"` // commit, blob, tree
@@ -50,11 +51,11 @@ type showData struct {
 
 // Show is git.show.
 func (f family) Show(ctx context.Context, c *skill.Call, in showInput) (*showData, error) {
-	lines, err := in.check()
+	lines, err := in.checkInput()
 	if err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
@@ -66,20 +67,20 @@ func (f family) Show(ctx context.Context, c *skill.Call, in showInput) (*showDat
 	if in.Format == engine.FormatNameStatus {
 		shown.Diff.Uncount()
 	}
-	data := showData{about: r.about(), Type: shown.Type, ID: shown.ID, Truncated: shown.Truncated, Path: in.Path}
+	data := showData{about: r.describe(), Type: shown.Type, ID: shown.ID, Truncated: shown.Truncated, Path: in.Path}
 	switch {
 	case shown.Commit != nil:
-		err = data.commit(c, shown)
+		err = data.setCommit(c, shown)
 	case shown.Content != nil:
-		err = data.content(shown, in.Encoding)
+		err = data.setContent(shown, in.Encoding)
 	default:
 		data.Entries = &shown.Tree
 	}
 	return &data, err
 }
 
-// check judges the input; "main:docs/intro" names the path docs/intro of main.
-func (in *showInput) check() (lines int, err error) {
+// checkInput validates the input; "main:docs/intro" names the path docs/intro of main.
+func (in *showInput) checkInput() (lines int, err error) {
 	in.Ref = cmp.Or(in.Ref, "HEAD")
 	if ref, path, ok := strings.Cut(in.Ref, ":"); ok {
 		if in.Path != "" {
@@ -87,11 +88,11 @@ func (in *showInput) check() (lines int, err error) {
 		}
 		in.Ref, in.Path = ref, cmp.Or(path, ".")
 	}
-	if err := checkRevision(in.Ref, "/ref"); err != nil {
+	if err := guard.CheckRevision(in.Ref, "/ref"); err != nil {
 		return 0, err
 	}
 	if in.Path = strings.TrimSuffix(in.Path, "/"); in.Path != "" {
-		if err := checkTreePath(in.Path, "/path"); err != nil {
+		if err := guard.CheckTreePath(in.Path, "/path"); err != nil {
 			return 0, err
 		}
 	}
@@ -101,7 +102,8 @@ func (in *showInput) check() (lines int, err error) {
 	return checkDiff(&in.Format, in.Context, &in.MaxBytes)
 }
 
-func (d *showData) commit(c *skill.Call, shown engine.Shown) error {
+// setCommit adds a commit and its diff.
+func (d *showData) setCommit(c *skill.Call, shown engine.Shown) error {
 	d.Commit, d.Files, d.Totals = shown.Commit, &shown.Diff.Files, &shown.Diff.Totals
 	if len(shown.Diff.Files) > maxDiffFiles {
 		list := shown.Diff.Files[:maxDiffFiles]
@@ -109,13 +111,13 @@ func (d *showData) commit(c *skill.Call, shown engine.Shown) error {
 	}
 	var placed patchData
 	d.Patch = &placed.Text
-	err := placed.place(c, shown.Diff.Patch, func() any { return d })
+	err := placed.storePatch(c, shown.Diff.Patch, func() any { return d })
 	d.File = placed.File
 	return err
 }
 
-// content adds the content of a file; content that is not text comes as base64 unless the caller names an encoding.
-func (d *showData) content(shown engine.Shown, encoding string) error {
+// setContent adds the content of a file. Content that is not text is encoded as base64 unless the caller names an encoding.
+func (d *showData) setContent(shown engine.Shown, encoding string) error {
 	raw := shown.Content
 	text := raw
 	if shown.Truncated { // the last character may have been cut

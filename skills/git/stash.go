@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -33,10 +34,10 @@ type stashData struct {
 
 // Stash is git.stash.
 func (f family) Stash(ctx context.Context, c *skill.Call, in stashInput) (*stashData, error) {
-	if err := in.check(); err != nil {
+	if err := in.checkInput(); err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
@@ -45,10 +46,10 @@ func (f family) Stash(ctx context.Context, c *skill.Call, in stashInput) (*stash
 		Action: in.Action, Message: in.Message, Paths: in.Paths, Untracked: in.Untracked, KeepIndex: in.KeepIndex, Index: in.Index, Entry: in.Entry,
 	}
 	if in.Action != engine.StashList && in.Action != engine.StashDrop {
-		if err := exclude(c.Root, r.at.CommonDir); err != nil {
+		if err := guard.ExcludeOwn(c.Root, r.at.CommonDir); err != nil {
 			return nil, err
 		}
-		who := r.identity(c, nil)
+		who := r.commitAs(c, nil)
 		spec.By = engine.Signature{Name: who.Name, Email: who.Email, When: time.Now().UTC()}
 	}
 	stashed, err := r.Stash(ctx, spec)
@@ -61,10 +62,11 @@ func (f family) Stash(ctx context.Context, c *skill.Call, in stashInput) (*stash
 		return nil, fault.Failed("nothing_to_stash", "%s has no changes to stash", r.at.Name).
 			WithHint(`untracked files are stashed with "include_untracked":true`)
 	}
-	return &stashData{about: r.about(), Action: in.Action, Commit: stashed.Commit, Stashes: stashed.Entries}, nil
+	return &stashData{about: r.describe(), Action: in.Action, Commit: stashed.Commit, Stashes: stashed.Entries}, nil
 }
 
-func (in *stashInput) check() error {
+// checkInput validates the input alone.
+func (in *stashInput) checkInput() error {
 	in.Action = cmp.Or(in.Action, engine.StashPush)
 	push := in.Action == engine.StashPush
 	put := in.Action == engine.StashPop || in.Action == engine.StashApply
@@ -79,8 +81,8 @@ func (in *stashInput) check() error {
 		return skill.BadInput("/entry", "is negative")
 	case in.Entry > 0 && (push || in.Action == engine.StashList):
 		return skill.BadInput("/entry", "is for pop, apply and drop")
-	case len(in.Message) > maxRevision || strings.ContainsFunc(in.Message, unicode.IsControl):
-		return skill.BadInput("/message", "must be one line of at most %d bytes", maxRevision)
+	case len(in.Message) > guard.MaxRevision || strings.ContainsFunc(in.Message, unicode.IsControl):
+		return skill.BadInput("/message", "must be one line of at most %d bytes", guard.MaxRevision)
 	}
-	return checkPaths(in.Paths)
+	return guard.CheckPaths(in.Paths)
 }

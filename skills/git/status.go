@@ -3,16 +3,14 @@ package git
 import (
 	"cmp"
 	"context"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// maxStatus bounds the entries of a status; the counts go on.
+// maxStatus bounds the entries of a status; the counts include all.
 const maxStatus = 2000
 
 type statusInput struct {
@@ -34,10 +32,10 @@ func (f family) Status(ctx context.Context, c *skill.Call, in statusInput) (*sta
 	if !slices.Contains([]string{engine.UntrackedNormal, engine.UntrackedAll, engine.UntrackedNo}, in.Untracked) {
 		return nil, skill.BadInput("/untracked", "%q is not one of normal, all, no", in.Untracked)
 	}
-	if err := checkPaths(in.Paths); err != nil {
+	if err := guard.CheckPaths(in.Paths); err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
@@ -45,17 +43,5 @@ func (f family) Status(ctx context.Context, c *skill.Call, in statusInput) (*sta
 	status, err := r.Status(ctx, engine.StatusSpec{
 		Paths: in.Paths, Untracked: in.Untracked, Ignored: in.Ignored, Renames: in.Renames, Max: maxStatus,
 	})
-	return &statusData{about: r.about(), Status: status}, err
-}
-
-// checkPaths refuses paths that leave the repository or reach into .git.
-func checkPaths(paths []string) error {
-	for i, p := range paths {
-		first, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(p)), "/")
-		if p == "" || strings.ContainsRune(p, 0) || !filepath.IsLocal(p) || strings.EqualFold(first, ".git") {
-			return fault.Unsafe("unsafe_path", "/paths/%d %q is not a path inside the repository", i, p).
-				WithHint("name files relative to the top of the repository")
-		}
-	}
-	return nil
+	return &statusData{about: r.describe(), Status: status}, err
 }

@@ -13,19 +13,20 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// Watch returns a function that notes the state of the repository in a folder. What that returns in turn lists the
-// files that were committed, changed, added or put back since, sorted. A folder that is not a repository has no changes.
+// Watch returns a function that records the state of the repository in a folder. That function returns another one, which
+// lists the files that were committed, changed, added or restored since, sorted. A folder that is not a repository has no
+// changes.
 func Watch(r *proc.Reaper, native engine.Engine) func(context.Context, *skill.Call, string) (func(context.Context) ([]string, error), error) {
 	f := family{reaper: r, native: native}
 	return func(ctx context.Context, c *skill.Call, dir string) (func(context.Context) ([]string, error), error) {
-		before, err := f.snapshot(ctx, c, dir)
+		before, err := f.takeSnapshot(ctx, c, dir)
 		if failed := (*skill.Error)(nil); errors.As(err, &failed) && (failed.Code == "not_a_repository" || failed.Code == "unsupported") {
 			return func(context.Context) ([]string, error) { return nil, nil }, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		return func(ctx context.Context) ([]string, error) { return f.since(ctx, c, dir, before) }, nil
+		return func(ctx context.Context) ([]string, error) { return f.changedSince(ctx, c, dir, before) }, nil
 	}
 }
 
@@ -35,17 +36,17 @@ type snapshot struct {
 	dirty map[string]string
 }
 
-// snapshot opens the repository again, because programs that ran since may have changed its configuration.
-func (f family) snapshot(ctx context.Context, c *skill.Call, dir string) (snapshot, error) {
-	ctx, r, err := f.open(ctx, c, on{Repo: dir})
+// takeSnapshot opens the repository each time, because programs may have changed its configuration.
+func (f family) takeSnapshot(ctx context.Context, c *skill.Call, dir string) (snapshot, error) {
+	ctx, r, err := f.openRepo(ctx, c, on{Repo: dir})
 	if err != nil {
 		return snapshot{}, err
 	}
 	defer r.close()
-	return r.snapshot(ctx)
+	return r.takeSnapshot(ctx)
 }
 
-func (r *repo) snapshot(ctx context.Context) (snapshot, error) {
+func (r *repo) takeSnapshot(ctx context.Context) (snapshot, error) {
 	status, err := r.Status(ctx, engine.StatusSpec{Untracked: engine.UntrackedAll})
 	if err != nil {
 		return snapshot{}, err
@@ -61,13 +62,14 @@ func (r *repo) snapshot(ctx context.Context) (snapshot, error) {
 	return s, nil
 }
 
-func (f family) since(ctx context.Context, c *skill.Call, dir string, before snapshot) ([]string, error) {
-	ctx, r, err := f.open(ctx, c, on{Repo: dir})
+// changedSince lists the files that changed after a snapshot.
+func (f family) changedSince(ctx context.Context, c *skill.Call, dir string, before snapshot) ([]string, error) {
+	ctx, r, err := f.openRepo(ctx, c, on{Repo: dir})
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
-	after, err := r.snapshot(ctx)
+	after, err := r.takeSnapshot(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -30,18 +31,18 @@ type worktreeData struct {
 // Worktree is git.worktree.
 func (f family) Worktree(ctx context.Context, c *skill.Call, in worktreeInput) (*worktreeData, error) {
 	in.Action = cmp.Or(in.Action, actionList)
-	change, err := in.change(c)
+	change, err := in.toChange(c)
 	if err != nil {
 		return nil, err
 	}
-	ctx, r, err := f.open(ctx, c, in.on)
+	ctx, r, err := f.openRepo(ctx, c, in.on)
 	if err != nil {
 		return nil, err
 	}
 	defer r.close()
 	if in.Action != actionList {
 		if in.Action == engine.WorktreeAdd {
-			err = errors.Join(exclude(c.Root, r.at.CommonDir), c.Root.MkdirAll(filepath.Dir(change.Dest)))
+			err = errors.Join(guard.ExcludeOwn(c.Root, r.at.CommonDir), c.Root.MkdirAll(filepath.Dir(change.Dest)))
 		}
 		if err == nil {
 			err = r.Worktree(ctx, change)
@@ -55,7 +56,7 @@ func (f family) Worktree(ctx context.Context, c *skill.Call, in worktreeInput) (
 		return nil, err
 	}
 	for i, w := range list {
-		if rel, err := c.Root.Rel(w.Path); err == nil { // else it lies elsewhere and keeps its whole path
+		if rel, err := c.Root.Rel(w.Path); err == nil { // a work tree outside the workspace keeps its absolute path
 			list[i].Path = rel
 		}
 		if in.Action == engine.WorktreeAdd && w.Path == change.Dest {
@@ -64,11 +65,11 @@ func (f family) Worktree(ctx context.Context, c *skill.Call, in worktreeInput) (
 			}
 		}
 	}
-	return &worktreeData{about: r.about(), Worktrees: list}, nil
+	return &worktreeData{about: r.describe(), Worktrees: list}, nil
 }
 
-// change validates the input. A work tree is made and removed inside the workspace only.
-func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
+// toChange validates the input. Work trees are added and removed inside the workspace only.
+func (in *worktreeInput) toChange(c *skill.Call) (engine.WorktreeChange, error) {
 	change := engine.WorktreeChange{Action: in.Action, Branch: in.Branch, Ref: in.Ref, Force: in.Force}
 	switch in.Action {
 	case actionList, engine.WorktreePrune:
@@ -83,13 +84,13 @@ func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
 		if err != nil {
 			return change, err
 		}
-		if err := judgeDest(c, rel, "a work tree"); err != nil {
+		if err := guard.CheckDest(c, rel, "a work tree"); err != nil {
 			return change, err
 		}
-		if err := in.free(c, rel); err != nil {
+		if err := in.checkFree(c, rel); err != nil {
 			return change, err
 		}
-		parent, ok := existing(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(rel)))
+		parent, ok := resolveExisting(c.Root.Dir(), filepath.Join(c.Root.Dir(), filepath.Dir(rel)))
 		if !ok {
 			return change, fault.Unsafe("unsafe_path", "%s leads out of the workspace", rel)
 		}
@@ -101,18 +102,18 @@ func (in *worktreeInput) change(c *skill.Call) (engine.WorktreeChange, error) {
 		return change, skill.BadInput("/branch", "and ref are what a new work tree checks out: action is %s", in.Action)
 	}
 	if in.Branch != "" {
-		if err := checkRef(in.Branch, "/branch"); err != nil {
+		if err := guard.CheckRef(in.Branch, "/branch"); err != nil {
 			return change, err
 		}
 	}
 	if in.Ref == "" {
 		return change, nil
 	}
-	return change, checkRevision(in.Ref, "/ref")
+	return change, guard.CheckRevision(in.Ref, "/ref")
 }
 
-// free refuses to add a work tree where files are, and a symlink in any case.
-func (in *worktreeInput) free(c *skill.Call, rel string) error {
+// checkFree refuses to add a work tree in place of a symlink or of a folder that contains files.
+func (in *worktreeInput) checkFree(c *skill.Call, rel string) error {
 	info, err := c.Root.Lstat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -137,12 +138,12 @@ func (in *worktreeInput) free(c *skill.Call, rel string) error {
 	return err
 }
 
-// existing does what inside does, for a path whose last parts do not exist yet.
-func existing(root, name string) (string, bool) {
+// resolveExisting is [guard.Inside] for a path whose last parts do not exist yet.
+func resolveExisting(root, name string) (string, bool) {
 	missing := ""
 	for {
 		if _, err := os.Lstat(name); err == nil || name == root {
-			real, ok := inside(root, name)
+			real, ok := guard.Inside(root, name)
 			return filepath.Join(real, missing), ok
 		}
 		missing = filepath.Join(filepath.Base(name), missing)

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"net"
@@ -7,55 +7,33 @@ import (
 	"unicode"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
-
-// Names are judged by loops, not by patterns: a global pattern is compiled at the start of every skill, also of those
-// that never see a name.
-
-func isRemoteName(s string) bool {
-	return s != "" && (isAlnum(s[0]) || s[0] == '_') && consists(s, func(c byte) bool { return isAlnum(c) || c == '_' || c == '.' || c == '-' })
-}
-
-func isTrailerName(s string) bool {
-	return s != "" && isLetter(s[0]) && consists(s, func(c byte) bool { return isAlnum(c) || c == '-' })
-}
 
 // isSCP accepts user@host:path and host:path as ssh takes them.
 func isSCP(text string) bool {
 	host, path, ok := strings.Cut(text, ":")
 	if user, rest, at := strings.Cut(host, "@"); at {
-		if user == "" || !consists(user, func(c byte) bool { return isAlnum(c) || c == '_' || c == '.' || c == '-' }) {
+		if user == "" || !guard.Consists(user, func(c byte) bool { return guard.IsAlphanumeric(c) || c == '_' || c == '.' || c == '-' }) {
 			return false
 		}
 		host = rest
 	}
-	return ok && host != "" && isAlnum(host[0]) && consists(host, func(c byte) bool { return isAlnum(c) || c == '.' || c == '-' }) &&
+	return ok && host != "" && guard.IsAlphanumeric(host[0]) && guard.Consists(host, func(c byte) bool { return guard.IsAlphanumeric(c) || c == '.' || c == '-' }) &&
 		path != "" && path[0] != '/' && path[0] != '\\' && !strings.Contains(path, ":")
 }
 
-func consists(s string, of func(byte) bool) bool {
-	for i := range len(s) {
-		if !of(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func isLetter(c byte) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
-func isAlnum(c byte) bool  { return isLetter(c) || '0' <= c && c <= '9' }
-
-// parseURL judges a remote URL: https, ssh, user@host:path, and http and git on loopback, with insecure set of any
-// machine. For a path, which the caller checks, ok is false.
-func parseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, err error) {
+// ParseURL accepts a remote URL: https, ssh, user@host:path, and http and git on loopback or, if insecure is set, on any
+// machine. ok is false for a path, which the caller must check.
+func ParseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, err error) {
 	unsafe := func(why string) error {
 		return fault.Unsafe("unsafe", "%s %s", pointer, why).
 			WithHint("use an https or ssh URL without credentials, or a path in the workspace")
 	}
 	control := func(s string) bool { return strings.ContainsFunc(s, unicode.IsControl) }
-	scheme, _, _ := strings.Cut(text, "://") // what follows may hold :: in an IPv6 address
+	scheme, _, _ := strings.Cut(text, "://") // the rest may contain :: in an IPv6 address
 	switch {
 	case text == "":
 		return src, false, skill.BadInput(pointer, "is empty")
@@ -106,8 +84,8 @@ func parseURL(text, pointer string, insecure bool) (src engine.Source, ok bool, 
 	return engine.Source{URL: text, Protocol: u.Scheme}, true, nil
 }
 
-// withoutUser removes user and password from a URL, except for ssh, where the user is a login name.
-func withoutUser(text string) string {
+// WithoutUser removes user and password from a URL, except for ssh, where the user is a login name.
+func WithoutUser(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.User == nil {
 		return text
@@ -116,20 +94,4 @@ func withoutUser(text string) string {
 		u.User = nil
 	}
 	return u.String()
-}
-
-// checkRef refuses names that are not plain names of a branch or tag (the rules of git check-ref-format that matter to a
-// command line).
-func checkRef(name, pointer string) error {
-	bad := name == "" || name == "@" || name == "HEAD" || strings.HasPrefix(name, "-") || strings.HasPrefix(name, "/") ||
-		strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".") || strings.Contains(name, "..") || strings.Contains(name, "//") ||
-		strings.Contains(name, "@{") || strings.ContainsAny(name, " ~^:?*[\\") || strings.ContainsFunc(name, unicode.IsControl)
-	for part := range strings.SplitSeq(name, "/") {
-		bad = bad || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock")
-	}
-	if bad {
-		return fault.Unsafe("unsafe", "%s %q is not the name of a branch or tag", pointer, name).
-			WithHint("name it in full, such as main or v1.2; where a commit will do, git.rev_parse gives the id of HEAD~1 and the like")
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"strings"
@@ -61,7 +61,7 @@ func TestURLsAreJudged(t *testing.T) {
 		"origin":                              path,
 	}
 	for text, want := range tests {
-		src, remote, err := parseURL(text, "/url", false)
+		src, remote, err := ParseURL(text, "/url", false)
 		got := src.Protocol
 		switch {
 		case err != nil:
@@ -74,7 +74,7 @@ func TestURLsAreJudged(t *testing.T) {
 		}
 	}
 	// A scheme without slashes is a host to git; it is reached by ssh or not at all.
-	if src, remote, err := parseURL("javascript:alert(1)", "/url", false); err == nil && remote && src.Protocol != "ssh" {
+	if src, remote, err := ParseURL("javascript:alert(1)", "/url", false); err == nil && remote && src.Protocol != "ssh" {
 		t.Errorf("parseURL(javascript:) = %+v, want ssh or a refusal", src)
 	}
 }
@@ -86,7 +86,7 @@ func FuzzURL(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		src, remote, err := parseURL(text, "/url", false)
+		src, remote, err := ParseURL(text, "/url", false)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package git
+package remote
 
 import (
 	"cmp"
@@ -14,50 +14,51 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// credentialVariable names a file that holds a token: 0600, outside the workspace, removed when it was used.
+// credentialVariable names a file with a token: mode 0600, outside the workspace, removed after use.
 const credentialVariable = "LATTICE_CREDENTIAL_FILE"
 
-// maxToken is more than any token has, in bytes.
+// maxToken bounds a token, in bytes.
 const maxToken = 64 << 10
 
-// credentialInput says where a secret is; the secret itself is never in an input. A token opens https, key_file with
-// known_hosts ssh.
-type credentialInput struct {
+// Credential is the input that locates a secret; no input contains the secret itself. A token is for https, key_file with
+// known_hosts for ssh.
+type Credential struct {
 	FD         *int   `json:"fd"`       // inherited descriptor to read the token from
 	File       string `json:"file"`     // mode 0600, outside the workspace
-	Once       bool   `json:"once"`     // remove File when it was read
+	Once       bool   `json:"once"`     // remove File after the call
 	Username   string `json:"username"` // default x-access-token
 	KeyFile    string `json:"key_file"`
 	KnownHosts string `json:"known_hosts"`
-	CAFile     string `json:"ca_file"` // whom to trust instead of the system's authorities
+	CAFile     string `json:"ca_file"` // replaces the system's certificate authorities
 }
 
-// lease returns the token that the runtime handed over for this call, or nil.
-func lease(c *skill.Call) *credentialInput {
+// leasedCredential returns the credential that the runtime leased to this call, or nil.
+func leasedCredential(c *skill.Call) *Credential {
 	file := proc.Getenv(c.Env, credentialVariable, "")
 	if file == "" {
 		return nil
 	}
-	return &credentialInput{File: file, Once: true}
+	return &Credential{File: file, Once: true}
 }
 
-// attach adds the credential to a remote source; nil adds none.
-func (in *credentialInput) attach(ctx context.Context, c *skill.Call, src *engine.Source) (release func(), err error) {
+// addTo adds the credential and the variables of the environment to a source; a nil credential adds only the variables.
+func (in *Credential) addTo(ctx context.Context, c *skill.Call, src *engine.Source) (release func(), err error) {
 	release = func() {}
 	root := c.Root.Dir()
 	if in == nil {
-		src.Env = slices.Concat(proxies(c), authorities(c))
+		src.Env = slices.Concat(proxyVariables(c), trustVariables(c))
 		return release, nil
 	}
-	if err := in.check(src.Protocol); err != nil {
+	if err := in.validate(src.Protocol); err != nil {
 		return nil, err
 	}
-	src.Env = proxies(c)
+	src.Env = proxyVariables(c)
 	secret := &engine.Credential{Username: cmp.Or(in.Username, "x-access-token")}
 	for _, f := range []struct {
 		name   string
@@ -67,7 +68,7 @@ func (in *credentialInput) attach(ctx context.Context, c *skill.Call, src *engin
 		if f.name == "" {
 			continue
 		}
-		if err := outside(root, f.name, f.secret); err != nil {
+		if err := checkFile(root, f.name, f.secret); err != nil {
 			return nil, err
 		}
 		if f.to == nil {
@@ -82,15 +83,15 @@ func (in *credentialInput) attach(ctx context.Context, c *skill.Call, src *engin
 	case in.File != "":
 		secret.Token, err = readToken(root, in.File)
 		if in.Once && err == nil {
-			release = func() { _ = os.Remove(in.File) } // a lease is for one use; it may be gone already
+			release = func() { _ = os.Remove(in.File) } // a lease is for one use; the file may already be removed
 		}
 	}
 	src.Credential = secret
 	return release, err
 }
 
-// check judges the input alone.
-func (in *credentialInput) check(protocol string) error {
+// validate checks the input alone.
+func (in *Credential) validate(protocol string) error {
 	token := in.FD != nil || in.File != ""
 	switch {
 	case in.FD != nil && in.File != "":
@@ -107,27 +108,27 @@ func (in *credentialInput) check(protocol string) error {
 	case !token && protocol == "https":
 		return skill.BadInput("/credential", "holds neither fd nor file, which have the token")
 	case protocol == "ssh" && (in.KeyFile == "" || in.KnownHosts == ""):
-		return skill.BadInput("/credential", "needs key_file and known_hosts to open ssh: no host is believed that is not known")
+		return skill.BadInput("/credential", "needs key_file and known_hosts to open ssh: an unknown host is never trusted")
 	}
 	return nil
 }
 
-// outside refuses a file that lies in the workspace, where anything in the sprite could have put it, and a secret one that
+// checkFile refuses a file in the workspace, where any process of the sprite could have written it, and a secret file that
 // others may read.
-func outside(root, file string, secret bool) error {
+func checkFile(root, file string, secret bool) error {
 	info, err := os.Lstat(file)
 	if err != nil {
 		return fmt.Errorf("read the credential: %w", err)
 	}
-	if _, in := inside(root, file); in || !filepath.IsAbs(file) || !info.Mode().IsRegular() || secret && info.Mode().Perm()&0o077 != 0 {
+	if _, in := guard.Inside(root, file); in || !filepath.IsAbs(file) || !info.Mode().IsRegular() || secret && info.Mode().Perm()&0o077 != 0 {
 		return fault.Unsafe("unsafe_credential", "the credential %s is not a file of mode 0600 outside the workspace", filepath.Base(file))
 	}
 	return nil
 }
 
-// readToken reads a token's file.
+// readToken reads the file of a token.
 func readToken(root, file string) (string, error) {
-	if err := outside(root, file, true); err != nil {
+	if err := checkFile(root, file, true); err != nil {
 		return "", err
 	}
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -135,16 +136,16 @@ func readToken(root, file string) (string, error) {
 		return "", fmt.Errorf("read the credential: %w", err)
 	}
 	defer f.Close()
-	return token(f)
+	return readLine(f)
 }
 
 // readDescriptor reads a token from a descriptor that this process inherited, to its end, and closes it, so that no child
-// inherits it in turn. Descriptors of the process itself are closed on exec, inherited ones are not: that tells a
-// caller's pipe from what another call of this process has open.
+// inherits it. Descriptors of the process itself have FD_CLOEXEC set and inherited ones do not, so that no call can name a
+// descriptor of another call.
 func readDescriptor(ctx context.Context, fd int) (string, error) {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return "", fault.Unsafe("unsafe_credential", "descriptor %d was not handed to this process", fd).
+		return "", fault.Unsafe("unsafe_credential", "descriptor %d was not passed to this process", fd).
 			WithHint("let the caller open it, such as 3</run/token in a shell")
 	}
 	var stat unix.Stat_t
@@ -158,14 +159,15 @@ func readDescriptor(ctx context.Context, fd int) (string, error) {
 	defer f.Close()
 	stop := context.AfterFunc(ctx, func() { _ = f.SetReadDeadline(time.Now()) }) // a file needs none
 	defer stop()
-	text, err := token(f)
+	text, err := readLine(f)
 	if ctx.Err() != nil {
 		return "", fmt.Errorf("read the credential: %w", context.Cause(ctx))
 	}
 	return text, err
 }
 
-func token(r io.Reader) (string, error) {
+// readLine reads the single line of a credential.
+func readLine(r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxToken+1))
 	if err != nil {
 		return "", fmt.Errorf("read the credential: %w", err)

@@ -1,4 +1,4 @@
-package git
+package guard
 
 import (
 	"encoding/binary"
@@ -68,7 +68,7 @@ func FuzzIndex(f *testing.F) {
 	f.Add([]byte("DIRC\x00\x00\x00\x04\x00\x00\x00\x01" + strings.Repeat("\x00", 62) + "\x00a\x00"))
 	f.Fuzz(func(t *testing.T, index []byte) {
 		for _, long := range []bool{false, true} {
-			eachEntry(index, long, func(_ uint32, name []byte) { isBadEntry(name) })
+			eachEntry(index, long, func(_ uint32, name []byte) { isBadName(name) })
 		}
 	})
 }

@@ -1,10 +1,11 @@
-package git
+package guard
 
 import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"io"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -28,12 +29,14 @@ const (
 	flagExtended = 0x4000    // two more bytes of flags follow
 )
 
-// judgeIndex refuses what git would believe of an index when it writes: names outside the work tree or in .git, which it
-// writes and removes when it restores, stashes or checks out; and submodules that are checked out and whose own
-// configuration runs programs, because git add and git stash run git in there.
-func judgeIndex(at engine.Location, trust bool) error { return judgeTree(at, trust, 0) }
+// CheckIndex refuses an index that would make git do harm when it writes. Names outside the work tree or in .git are
+// written and removed by a restore, stash or checkout. A submodule that is checked out may have a configuration that runs
+// programs, and git add and git stash run git in it.
+func CheckIndex(at engine.Location, trust bool) error { return checkTree(at, trust, 0) }
 
-func judgeTree(at engine.Location, trust bool, depth int) error {
+// checkTree is CheckIndex for a repository at a depth of nested submodules.
+
+func checkTree(at engine.Location, trust bool, depth int) error {
 	files := []string{filepath.Join(at.GitDir, "index")}
 	shared, err := filepath.Glob(filepath.Join(at.GitDir, "sharedindex.*")) // of a split index
 	if err != nil {
@@ -54,7 +57,7 @@ func judgeTree(at engine.Location, trust bool, depth int) error {
 			if mode == modeLink {
 				links = append(links, string(name))
 			}
-			if bad == "" && isBadEntry(name) {
+			if bad == "" && isBadName(name) {
 				bad = string(name)
 			}
 		})
@@ -68,39 +71,39 @@ func judgeTree(at engine.Location, trust bool, depth int) error {
 		}
 	}
 	for _, name := range links {
-		if err := judgeSubmodule(at.Root, path.Join(at.Name, name), trust, depth); err != nil {
+		if err := checkSubmodule(at.Root, path.Join(at.Name, name), trust, depth); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// judgeSubmodule looks at the configuration of a submodule, and into its own ones, if it is checked out.
-func judgeSubmodule(root *workspace.Root, name string, trust bool, depth int) error {
+// checkSubmodule checks the configuration of a submodule that is checked out, and its own submodules.
+func checkSubmodule(root *workspace.Root, name string, trust bool, depth int) error {
 	if _, err := root.Lstat(path.Join(name, ".git")); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	at, err := locate(root, name)
+	at, err := Locate(root, name)
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && failed.Code == "not_a_repository" {
 		return nil // git does not run there either
 	}
 	if err != nil {
 		return err
 	}
-	config, err := readConfig(at)
+	config, err := ReadConfig(at)
 	if err != nil {
 		return err
 	}
 	at.Config = config
 	if !trust {
-		if err := refuseKeys(name, config, gitconfig.Executable()); err != nil {
+		if err := RefuseKeys(name, config, gitconfig.Executable()); err != nil {
 			return err
 		}
 	}
 	if depth == maxNesting {
 		return fault.Limit("too_many", "%s lies in %d submodules", name, maxNesting)
 	}
-	return judgeTree(at, trust, depth+1)
+	return checkTree(at, trust, depth+1)
 }
 
 // eachEntry reads the entries of an index of version 2, 3 or 4; it returns false for anything else.
@@ -128,8 +131,8 @@ func eachEntry(index []byte, sha256 bool, each func(mode uint32, name []byte)) b
 		}
 		mode := binary.BigEndian.Uint32(index[at+indexMode:])
 		rest := index[min(start, len(index)):]
-		if version == 4 { // the name begins as the one before, but for its last bytes
-			drop, n := offset(rest)
+		if version == 4 { // the name repeats the previous one without its last bytes
+			drop, n := readOffset(rest)
 			if n == 0 || drop > len(name) {
 				return false
 			}
@@ -151,8 +154,8 @@ func eachEntry(index []byte, sha256 bool, each func(mode uint32, name []byte)) b
 	return true
 }
 
-// offset reads a number as packs have it, seven bits a byte; n is how many bytes it took, 0 when it does not end.
-func offset(data []byte) (value, n int) {
+// readOffset reads a number in the format of packs, seven bits in a byte; n is its length in bytes, 0 when it does not end.
+func readOffset(data []byte) (value, n int) {
 	for i, b := range data[:min(len(data), 5)] {
 		if i > 0 {
 			value++
@@ -165,11 +168,25 @@ func offset(data []byte) (value, n int) {
 	return 0, 0
 }
 
-// isBadEntry looks closely at the few names that may be bad. A split index has nameless entries; a sparse one has
-// folders.
-func isBadEntry(name []byte) bool {
+// isBadName reports whether a name leads outside the work tree or into .git. A split index has entries without a name; a
+// sparse one has folders.
+func isBadName(name []byte) bool {
 	if len(name) == 0 || name[0] != '/' && !bytes.Contains(name, []byte("..")) && !bytes.Contains(name, []byte(".git")) {
 		return false
 	}
 	return patch.Judge(cmp.Or(strings.TrimSuffix(string(name), "/"), "/"), false) != ""
+}
+
+// CountFiles returns the number of files in the index, from its header.
+func CountFiles(root *workspace.Root, gitDir string) int {
+	f, err := root.Open(filepath.Join(gitDir, "index"))
+	if err != nil {
+		return 0 // nothing was checked out
+	}
+	defer f.Close()
+	var header [12]byte
+	if _, err := io.ReadFull(f, header[:]); err != nil || string(header[:4]) != "DIRC" {
+		return 0
+	}
+	return int(binary.BigEndian.Uint32(header[8:]))
 }

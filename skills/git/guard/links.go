@@ -1,4 +1,4 @@
-package git
+package guard
 
 import (
 	"io/fs"
@@ -11,9 +11,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// refuseWaiting refuses what every git opens first, if opening it could wait for ever: a FIFO or a device. Verbs that
-// write have refuseLinks look at everything.
-func refuseWaiting(at engine.Location) error {
+// RefuseWaiting refuses a FIFO or a device among the files that every git opens first, because git would block. Verbs that
+// write check all files with [RefuseLinks].
+func RefuseWaiting(at engine.Location) error {
 	for _, name := range []string{
 		filepath.Join(at.GitDir, "HEAD"), filepath.Join(at.GitDir, "index"), filepath.Join(at.CommonDir, "packed-refs"),
 		filepath.Join(at.Dir, ".gitignore"), filepath.Join(at.Dir, ".gitattributes"),
@@ -25,10 +25,10 @@ func refuseWaiting(at engine.Location) error {
 	return nil
 }
 
-// refuseLinks refuses a repository whose own files are links that lead out of the workspace, or into the runtime's folder:
-// git follows them, and a commit would write its message, its index or a reflog wherever COMMIT_EDITMSG, index or
-// logs/HEAD point. A FIFO would make it wait for ever. Verbs that only read may follow links, as cat does.
-func refuseLinks(at engine.Location) error {
+// RefuseLinks refuses a repository whose own files are links that lead out of the workspace or into the runtime's folder. A
+// commit follows them and would write its message, its index or a reflog to the targets of COMMIT_EDITMSG, index or
+// logs/HEAD. A FIFO would block git. Verbs that only read may follow links, as cat does.
+func RefuseLinks(at engine.Location) error {
 	dirs := []string{at.GitDir}
 	if at.CommonDir != at.GitDir {
 		dirs = append(dirs, at.CommonDir)
@@ -38,17 +38,17 @@ func refuseLinks(at engine.Location) error {
 		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 			switch {
 			case os.IsNotExist(err):
-				return nil // git removes lock files while we look
+				return nil // git removes lock files concurrently
 			case err != nil:
 				return err
-			case d.IsDir() && skipped(dir, name):
+			case d.IsDir() && isSkipped(dir, name):
 				return filepath.SkipDir
 			case d.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0:
 				return refuseFile(at, name, "is not a regular file")
 			case d.Type() != fs.ModeSymlink:
 				return nil
 			}
-			if real, ok := inside(at.Root.Dir(), name); ok && !strings.HasPrefix(real+string(filepath.Separator), own) {
+			if real, ok := Inside(at.Root.Dir(), name); ok && !strings.HasPrefix(real+string(filepath.Separator), own) {
 				return nil
 			}
 			return refuseFile(at, name, "is a link that leads out of the workspace, to the runtime's own files or nowhere")
@@ -69,9 +69,9 @@ func refuseFile(at engine.Location, name, problem string) error {
 		WithHint("a repository's own files are plain files; remove it, or clone the repository again")
 }
 
-// skipped reports whether a folder of a repository need not be looked at: hooks, because none is run; what belongs to
-// submodules and other work trees; and the many folders of loose objects, which are made under names of their own.
-func skipped(gitDir, name string) bool {
+// isSkipped reports whether a folder of a repository needs no check: hooks, because none is run; the folders of submodules
+// and other work trees; and the folders of loose objects, whose names git chooses.
+func isSkipped(gitDir, name string) bool {
 	rel, err := filepath.Rel(gitDir, name)
 	if err != nil {
 		return false
