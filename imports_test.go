@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"skills/git/remote":    {"skills/git/engine", "skills/git/guard", "skills/proc", "spritekit/fault", "spritekit/skill"},
 	"skills/git/engine":    {"spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/gitconfig": {},
-	"skills/git/patch":     {},
+	"skills/git/patch":     {"skills/unified"},
 	// The native engine in a process of its own, both ends of the wire.
 	"skills/git/delegate": {"skills/extra", "skills/git/engine", "skills/git/gitconfig", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/git/native":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/gitdir", "skills/git/native/wire", "skills/git/patch", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -55,10 +55,11 @@ var mayImport = map[string][]string{
 	"skills/test/results":        {},
 	"skills/test/results/export": {"skills/test/results"},
 	// What git ignores is shared by those that walk trees.
-	"skills/ignore":        {},
-	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
+	"skills/ignore": {},
+	// Unified diffs are read by one parser, here and in the orchestrator: what one reader checks, another must not read otherwise.
+	"skills/unified":       {},
+	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "skills/unified", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/fs/grep":       {},
-	"skills/fs/unified":    {},
 	"skills/fs/walk":       {"skills/ignore", "spritekit/protocol", "spritekit/workspace"},
 	"spritekit/install":    {"manifests", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/export":     {"manifests"},
@@ -163,7 +164,7 @@ var mayImport = map[string][]string{
 	"orchestrator/ir/check":       {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir", "orchestrator/ir/expr", "orchestrator/ir/finding"},
 	"orchestrator/sprites":        {"orchestrator/sprites/socket"},
 	"orchestrator/sprites/socket": {},
-	"orchestrator/worktree":       {"orchestrator/lattice", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/worktree":       {"orchestrator/lattice", "orchestrator/worktree/gitexec", "skills/unified", "spritekit/fault", "spritekit/protocol"},
 	// Processes of git, with and without limits.
 	"orchestrator/worktree/gitexec": {"orchestrator/lattice", "spritekit/protocol"},
 	// What of this machine sprites may be shown, and what it lacks.

@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/skills/unified"
 )
 
 // Content gives a Request's Review access to the objects and lines that a push adds. All of it is untrusted.
@@ -114,55 +114,42 @@ func (c Content) Added(ctx context.Context) (all []Added, cut bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	return addedLines(p.Text), p.Cut, nil
+	all, err = addedLines(p.Text, p.Cut)
+	return all, p.Cut, err
 }
 
-// addedLines reads a patch without context. A line of a hunk is counted, so that content cannot pass for a header.
-func addedLines(patch string) []Added {
+// addedLines returns the added lines of a patch. A cut patch may end in the middle of a hunk.
+func addedLines(patch string, cut bool) ([]Added, error) {
+	sections, err := unified.Sections(patch)
+	if err != nil && !cut {
+		return nil, fmt.Errorf("read the patch of a push: %w", err)
+	}
 	var all []Added
-	at, removed, added := 0, 0, 0
-	for l := range strings.Lines(patch) {
-		l = strings.TrimSuffix(l, "\n")
-		switch {
-		case removed > 0 && strings.HasPrefix(l, "-"):
-			removed--
-		case added > 0 && strings.HasPrefix(l, "+"):
-			added--
-			a := &all[len(all)-1]
-			a.Text = append(append(a.Text, l[1:]...), '\n')
-			a.line = append(a.line, at)
-			at++
-		case strings.HasPrefix(l, "+++ "):
-			name := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(l, "\t"), "+++ "), "b/")
-			if quoted, err := strconv.Unquote(strings.TrimPrefix(l, "+++ ")); err == nil {
-				name = strings.TrimPrefix(quoted, "b/")
-			}
-			all = append(all, Added{Path: name})
-		case strings.HasPrefix(l, "@@ ") && len(all) > 0:
-			var err error
-			if at, removed, added, err = parseHunk(l); err != nil {
-				removed, added = 0, 0
+	for _, s := range sections {
+		if s.Plus == "" {
+			continue
+		}
+		name, _, _ := strings.Cut(s.Plus, "\t")
+		if strings.HasPrefix(name, `"`) {
+			if name, _, err = unified.Unquote(name); err != nil {
+				return nil, fmt.Errorf("read the patch of a push: %w", err)
 			}
 		}
-	}
-	return all
-}
-
-// parseHunk reads "@@ -A,B +C,D @@": where its added lines begin, how many are removed and added.
-func parseHunk(l string) (at, removed, added int, err error) {
-	f := strings.Fields(l)
-	if len(f) < 4 {
-		return 0, 0, 0, errors.New("a hunk without ranges")
-	}
-	count := func(text string) (first, n int, err error) {
-		from, many, ok := strings.Cut(text[1:], ",")
-		if first, err = strconv.Atoi(from); err != nil || !ok {
-			return first, 1, err
+		a := Added{Path: strings.TrimPrefix(name, "b/")}
+		for _, h := range s.Hunks {
+			at := h.NewStart
+			for _, l := range h.Lines {
+				switch l.Op {
+				case '+':
+					a.Text = append(append(a.Text, strings.TrimSuffix(l.Text, "\n")...), '\n')
+					a.line = append(a.line, at)
+					at++
+				case ' ':
+					at++
+				}
+			}
 		}
-		n, err = strconv.Atoi(many)
-		return first, n, err
+		all = append(all, a)
 	}
-	_, removed, err1 := count(f[1])
-	at, added, err2 := count(f[2])
-	return at, removed, added, errors.Join(err1, err2)
+	return all, nil
 }

@@ -10,7 +10,7 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spritekit/lattice/skills/fs/unified"
+	"github.com/spritekit/lattice/skills/unified"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )

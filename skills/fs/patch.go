@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spritekit/lattice/skills/fs/unified"
+	"github.com/spritekit/lattice/skills/unified"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"

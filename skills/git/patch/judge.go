@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// modes of things that are no regular files.
+// Modes of symlinks and submodules.
 const (
 	ModeSymlink   = "120000"
 	ModeSubmodule = "160000"
 )
 
-// Judge refuses a path that no patch may touch: one that leaves the tree, that reaches into .git under any of the names
-// that some file system takes for it, or that is none. The problem is "" for a good one. symlink says that the path will
-// be one.
+// Judge returns the reason why no patch may change a path, or "": the path leaves the tree, reaches into .git under a name
+// that some file system takes for it, or is not a path. symlink says that the path will be a symlink.
 func Judge(name string, symlink bool) (problem string) {
 	switch {
 	case name == "":
@@ -32,7 +31,7 @@ func Judge(name string, symlink bool) (problem string) {
 			return "is not a plain path"
 		case isDotGit(part):
 			return "reaches into .git"
-		case symlink && strings.EqualFold(clean(part), ".gitmodules"):
+		case symlink && strings.EqualFold(dropIgnored(part), ".gitmodules"):
 			return "makes .gitmodules a link"
 		}
 	}
@@ -45,13 +44,13 @@ func Judge(name string, symlink bool) (problem string) {
 // isDotGit reports whether some file system would take a name for .git: case, characters that HFS+ ignores, the short
 // name and the trailing blanks, dots and streams of NTFS.
 func isDotGit(part string) bool {
-	name, _, _ := strings.Cut(clean(part), ":")
+	name, _, _ := strings.Cut(dropIgnored(part), ":")
 	name = strings.TrimRight(name, " .")
 	return strings.EqualFold(name, ".git") || strings.EqualFold(name, "git~1")
 }
 
-// clean drops the characters that HFS+ ignores in names.
-func clean(part string) string {
+// dropIgnored removes the characters that HFS+ ignores in names.
+func dropIgnored(part string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
@@ -61,8 +60,8 @@ func clean(part string) string {
 	}, part)
 }
 
-// Judge refuses the first path of these files that no patch may touch, or that goes through a symlink which the patch
-// itself makes. The problem is "" when there is none.
+// Judge returns the first path of the files that no patch may change, or that leads through a symlink of the patch itself.
+// The problem is "" if there is none.
 func (files Files) Judge() (name, problem string) {
 	links := map[string]bool{}
 	for _, f := range files {
@@ -85,7 +84,7 @@ func (files Files) Judge() (name, problem string) {
 	return "", ""
 }
 
-// Names are the paths that a file's change touches, one or two.
+// Names returns the one or two paths of the change.
 func (f File) Names() []string {
 	switch {
 	case f.Old == "" || f.Old == f.New:

@@ -58,11 +58,12 @@ func TestParseRefuses(t *testing.T) {
 		"numbers without end":          {"--- a/a\n+++ b/a\n@@ -99999999999999999999 +1 @@\n-x\n", 3},
 		"two names":                    {"diff --git a/a b/b\n--- a/a\n+++ b/b\n@@ -1 +1 @@\n-x\n+y\n", 1},
 		"no name":                      {"diff --git a/a b/b\nold mode 100644\nnew mode 100755\n", 1},
-		"a name that is too short":     {"--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n", 2},
+		"a name that is too short":     {"--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n", 1},
+		"a name after /dev/null":       {"--- /dev/nullx\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", 1},
 		"a rename of another":          {"diff --git a/a b/b\nrename from a\nrename to b\n--- a/c\n+++ b/b\n@@ -1 +1 @@\n-x\n+y\n", 1},
 		"made and deleted":             {"diff --git a/a b/a\nnew file mode 100644\ndeleted file mode 100644\n", 1},
-		"a quote that does not end":    {"--- \"a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", 2},
-		"an octal number that is none": {"--- \"a/\\9\"\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", 2},
+		"a quote that does not end":    {"--- \"a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", 1},
+		"an octal number that is none": {"--- \"a/\\9\"\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n", 1},
 	} {
 		files, err := Parse([]byte(test.text), 1)
 		var at *Error

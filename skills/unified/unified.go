@@ -1,9 +1,9 @@
-// Package unified reads, applies and makes unified diffs, the format of diff -u and git diff. Parse reads a patch of one
-// or many files into a list of File, File.Apply gives the new content of one, and Diff makes the diff of two texts.
+// Package unified reads, applies and makes unified diffs, the format of diff -u and git diff. It holds the only parser of the
+// project, [Sections]. [Parse] reads a patch into a list of File, [File.Apply] returns the new content of a file, and [Diff]
+// makes the diff of two texts.
 //
-// It works on bytes in memory and touches no file. Patches come from anybody: what does not follow the format is refused
-// with the number of the line, and paths are returned as they stand there, for the caller to judge. Lines keep their ends,
-// so that CRLF and a missing newline at the end of a file are content like any other.
+// It works in memory. Patches may be hostile: a syntax error has the number of its line, and the caller must check the
+// paths. Lines keep their ends, so that CRLF and a missing newline at the end of a file are part of the content.
 package unified
 
 import (
@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// File is what a patch says of one file.
+// File is the change of one file.
 type File struct {
-	Old, New string // paths as they stand in the patch; "" for /dev/null
+	Old, New string // paths as the patch has them; "" for /dev/null
 	Action   Action
-	OldMode  string // of the old file in octal, as git writes it, such as 100755; "" when the patch does not say
+	OldMode  string // of the old file in octal, as git writes it, such as 100755; "" if the patch does not name it
 	Mode     string // of the new one
 	Hunks    []Hunk
 
 	stripped bool // the paths come from rename or copy lines, without a/ and b/
 }
 
-// Action is what happens to a file.
+// Action is the kind of a change.
 type Action string
 
 // The actions. A rename or copy may change the content, too.
@@ -49,8 +49,8 @@ type Line struct {
 	Text string // with its end, unless it is the last of a file without one
 }
 
-// count is how many lines the hunk has before and after.
-func (h *Hunk) count() (old, new int) {
+// Count returns the number of lines before and after.
+func (h *Hunk) Count() (old, new int) {
 	for _, l := range h.Lines {
 		if l.Op != '+' {
 			old++
@@ -63,10 +63,11 @@ func (h *Hunk) count() (old, new int) {
 }
 
 // Added and Removed count the lines that a file gets and loses.
-func (f *File) Added() int   { return f.ops('+') }
-func (f *File) Removed() int { return f.ops('-') }
+func (f *File) Added() int { return f.countLines('+') }
 
-func (f *File) ops(op byte) (n int) {
+func (f *File) Removed() int { return f.countLines('-') }
+
+func (f *File) countLines(op byte) (n int) {
 	for _, h := range f.Hunks {
 		for _, l := range h.Lines {
 			if l.Op == op {
@@ -77,7 +78,7 @@ func (f *File) ops(op byte) (n int) {
 	return n
 }
 
-// Reverse is what undoes f.
+// Reverse returns the change that undoes f.
 func (f File) Reverse() File {
 	f.Old, f.New, f.OldMode, f.Mode = f.New, f.Old, f.Mode, f.OldMode
 	switch f.Action {
@@ -85,13 +86,13 @@ func (f File) Reverse() File {
 		f.Action = Delete
 	case Delete:
 		f.Action = Create
-	case Copy: // the copy goes, whatever it holds
+	case Copy: // removes the copy, even if its content has changed
 		f.Action, f.New = Delete, ""
 	}
 	hunks := make([]Hunk, len(f.Hunks))
 	for i, h := range f.Hunks {
 		hunks[i] = Hunk{Header: h.Header, OldStart: h.NewStart, NewStart: h.OldStart, At: h.At, Lines: make([]Line, 0, len(h.Lines))}
-		var added []Line // behind those it replaces, as diffs have it
+		var added []Line // after the lines that they replace, as in a diff
 		for _, l := range h.Lines {
 			switch l.Op {
 			case '+':
@@ -110,7 +111,7 @@ func (f File) Reverse() File {
 	return f
 }
 
-// SyntaxError says where a patch does not follow the format.
+// SyntaxError is a violation of the format.
 type SyntaxError struct {
 	Line   int // from 1
 	Reason string
@@ -118,7 +119,7 @@ type SyntaxError struct {
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-// splitLines cuts a text behind each newline.
+// splitLines splits a text after each newline.
 func splitLines(text string) []string {
 	lines := strings.SplitAfter(text, "\n")
 	if last := len(lines) - 1; lines[last] == "" {
@@ -132,8 +133,8 @@ func (f *File) Prefixed() bool {
 	return f.stripped || (f.Old == "" || strings.HasPrefix(f.Old, "a/")) && (f.New == "" || strings.HasPrefix(f.New, "b/"))
 }
 
-// Strip takes n leading parts off the paths; git writes those of renames and copies without the first. It is false when
-// nothing would be left.
+// Strip removes n leading folders from the paths; git writes the paths of renames and copies without the first. It returns
+// false if no name would be left.
 func (f *File) Strip(n int) bool {
 	if f.stripped {
 		n--

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// around is how many lines of context a diff shows.
+// around is the number of lines of context in a diff.
 const around = 3
 
-// maxEdits bounds the work of Diff: two texts that differ in more lines are shown as one block that replaces another.
+// maxEdits bounds the work of Diff: a diff of texts that differ in more lines is one block that replaces another.
 const maxEdits = 1000
 
 // Diff is the unified diff between two texts, "" when they are equal. The names are those of the lines --- and +++.
@@ -17,7 +17,7 @@ func Diff(oldName, newName, old, new string) string {
 		return ""
 	}
 	a, b := splitLines(old), splitLines(new)
-	ops := edits(a, b)
+	ops := diffLines(a, b)
 	var out strings.Builder
 	fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
 	for i := 0; i < len(ops); {
@@ -71,8 +71,8 @@ func writeLines(out *strings.Builder, op byte, lines []string) {
 	}
 }
 
-// edits are the fewest changes that make b of a, in order (Myers, 1986).
-func edits(a, b []string) []edit {
+// diffLines returns the fewest edits that turn a into b, in order (Myers, 1986).
+func diffLines(a, b []string) []edit {
 	start := 0
 	for start < len(a) && start < len(b) && a[start] == b[start] {
 		start++
@@ -82,13 +82,13 @@ func edits(a, b []string) []edit {
 		aEnd, bEnd = aEnd-1, bEnd-1
 	}
 	var ops []edit
-	for _, op := range shortest(a[start:aEnd], b[start:bEnd]) {
+	for _, op := range shortestEdits(a[start:aEnd], b[start:bEnd]) {
 		ops = append(ops, edit{op.a + start, op.aEnd + start, op.b + start, op.bEnd + start})
 	}
 	return ops
 }
 
-func shortest(a, b []string) []edit {
+func shortestEdits(a, b []string) []edit {
 	n, m := len(a), len(b)
 	if n == 0 && m == 0 {
 		return nil
@@ -110,15 +110,15 @@ func shortest(a, b []string) []edit {
 			}
 			reach[i] = x
 			if x >= n && y >= m {
-				return back(trail, n, m, d)
+				return walkBack(trail, n, m, d)
 			}
 		}
 	}
 	return []edit{{0, n, 0, m}}
 }
 
-// back walks the trail from the end and joins neighbouring edits.
-func back(trail [][]int, x, y, d int) []edit {
+// walkBack follows the trail from its end and joins adjacent edits.
+func walkBack(trail [][]int, x, y, d int) []edit {
 	var ops []edit // from the end
 	add := func(op edit) {
 		if last := len(ops) - 1; last >= 0 && ops[last].a == op.aEnd && ops[last].b == op.bEnd {

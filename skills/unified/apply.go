@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Applied says where a hunk found its place.
+// Applied is the place of a hunk that was applied.
 type Applied struct {
-	Offset int // lines that it lies below the place the patch names; negative for above
-	Fuzz   int // lines of context at its ends that did not count
+	Offset int // lines below the place that the patch names; negative if above
+	Fuzz   int // lines of context at its ends that were ignored
 }
 
 // Reject is a hunk that does not apply.
@@ -22,15 +22,14 @@ type Reject struct {
 	Found    string `json:"found,omitempty"`
 }
 
-// MaxFuzz is how many lines of context at each end may differ at most.
+// MaxFuzz bounds the lines of context at each end that may differ.
 const MaxFuzz = 3
 
-// Apply makes the hunks' changes in a text, each where the patch names it or, when its lines have moved, where alone they
-// are; where they are more than once and not at the named place it is rejected. With fuzz, a hunk that has no place may
-// leave out so many lines of context at its ends. Without rejects every hunk is in applied.
+// Apply applies the hunks to a text. A hunk applies at the place that the patch names or, if its lines have moved, at the only
+// place where they are. It rejects a hunk whose lines occur several times, none of them at the named place. A hunk without a
+// place may ignore up to fuzz lines of context at its ends. Without rejects every hunk is in applied.
 //
-// When the text has CRLF throughout and the patch shows lines of it without, lines are compared and inserted in the way of
-// the text.
+// If all lines of the text end in CRLF and those of the patch do not, Apply compares and inserts lines with CRLF.
 func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, rejects []Reject) {
 	crlf := f.wantsCRLF(text)
 	if crlf {
@@ -38,9 +37,9 @@ func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, r
 	}
 	lines := splitLines(text)
 	var out []string
-	done, drift := 0, 0 // lines of the text that are in out; offset of the hunk before
+	done, drift := 0, 0 // lines of the text that are in out; offset of the previous hunk
 	for i, h := range f.Hunks {
-		p, reject := h.place(lines, done, drift, fuzz)
+		p, reject := h.findPlace(lines, done, drift, fuzz)
 		if reject != nil {
 			reject.Hunk, reject.Header, reject.At = i+1, h.Header, h.At
 			rejects = append(rejects, *reject)
@@ -55,7 +54,7 @@ func (f *File) Apply(text string, fuzz int) (result string, applied []Applied, r
 			case '-':
 				done++
 			default:
-				out = append(out, lines[done]) // as it is, also when only fuzz made it fit
+				out = append(out, lines[done]) // keeps the line of the text, also if it fits by fuzz only
 				done++
 			}
 		}
@@ -96,17 +95,17 @@ type placed struct {
 	fuzz   int
 }
 
-// place finds where the hunk applies to lines[from:].
-func (h *Hunk) place(lines []string, from, drift, fuzz int) (placed, *Reject) {
+// findPlace finds where the hunk applies to lines[from:].
+func (h *Hunk) findPlace(lines []string, from, drift, fuzz int) (placed, *Reject) {
 	var first *Reject
 	for cut := 0; cut <= fuzz; cut++ {
-		part, skipped, ok := h.without(cut)
+		part, skipped, ok := h.trimContext(cut)
 		if !ok {
 			break
 		}
-		at, reject := h.find(part, skipped, lines, from, drift, cut > 0)
+		at, reject := h.findLines(part, skipped, lines, from, drift, cut > 0)
 		if reject == nil {
-			return placed{at, part, at - skipped - h.index(), cut}, nil
+			return placed{at, part, at - skipped - h.firstIndex(), cut}, nil
 		}
 		if first == nil {
 			first = reject
@@ -115,17 +114,17 @@ func (h *Hunk) place(lines []string, from, drift, fuzz int) (placed, *Reject) {
 	return placed{}, first
 }
 
-// index is where the patch says that the hunk begins.
-func (h *Hunk) index() int {
-	if old, _ := h.count(); old == 0 {
-		return h.OldStart // behind that line
+// firstIndex returns the index of the line at which the patch places the hunk.
+func (h *Hunk) firstIndex() int {
+	if old, _ := h.Count(); old == 0 {
+		return h.OldStart // after that line
 	}
 	return h.OldStart - 1
 }
 
-// without leaves out lines of context at both ends, skipped of them at the beginning. It is not ok when there are none
-// left to leave out.
-func (h *Hunk) without(cut int) (part []Line, skipped int, ok bool) {
+// trimContext removes up to cut lines of context at each end, skipped of them at the beginning. ok is false if no line can
+// be removed.
+func (h *Hunk) trimContext(cut int) (part []Line, skipped int, ok bool) {
 	part = h.Lines
 	if cut == 0 {
 		return part, 0, true
@@ -142,7 +141,7 @@ func (h *Hunk) without(cut int) (part []Line, skipped int, ok bool) {
 	return part, skipped, len(part) < before
 }
 
-func (h *Hunk) find(part []Line, skipped int, lines []string, from, drift int, fuzzy bool) (int, *Reject) {
+func (h *Hunk) findLines(part []Line, skipped int, lines []string, from, drift int, fuzzy bool) (int, *Reject) {
 	var old []string
 	leading, trailing, context := 0, 0, 0
 	for i, l := range part {
@@ -160,7 +159,7 @@ func (h *Hunk) find(part []Line, skipped int, lines []string, from, drift int, f
 		}
 	}
 	// As in git: a hunk that begins at the first line belongs there, one without context behind it to the end.
-	atBegin := !fuzzy && h.index() == 0 && leading == 0
+	atBegin := !fuzzy && h.firstIndex() == 0 && leading == 0
 	atEnd := !fuzzy && trailing == 0 && leading > 0
 	fits := func(at int) bool {
 		if at < from || at+len(old) > len(lines) || atBegin && at != 0 || atEnd && at+len(old) != len(lines) {
@@ -173,12 +172,12 @@ func (h *Hunk) find(part []Line, skipped int, lines []string, from, drift int, f
 		}
 		return true
 	}
-	named := h.index() + skipped
+	named := h.firstIndex() + skipped
 	if fits(named) {
 		return named, nil
 	}
 	if context == 0 && (len(old) == 0 || fuzzy) {
-		return 0, difference(old, lines, named, "nothing but its place tells where it belongs, and that is not there")
+		return 0, firstDifference(old, lines, named, "nothing but its place tells where it belongs, and that is not there")
 	}
 	if moved := named + drift; drift != 0 && fits(moved) {
 		return moved, nil
@@ -191,24 +190,24 @@ func (h *Hunk) find(part []Line, skipped int, lines []string, from, drift int, f
 	}
 	switch len(places) {
 	case 0:
-		return 0, difference(old, lines, named, "its lines are not in the file")
+		return 0, firstDifference(old, lines, named, "its lines are not in the file")
 	case 1:
 		return places[0], nil
 	}
 	return 0, &Reject{Reason: fmt.Sprintf("its lines are not at the named place, but %d times elsewhere, as at lines %d and %d", len(places), places[0]+1, places[1]+1)}
 }
 
-// difference names the first line at the named place that is not as the hunk has it.
-func difference(old, lines []string, at int, reason string) *Reject {
+// firstDifference returns the first line at the named place that differs from the hunk.
+func firstDifference(old, lines []string, at int, reason string) *Reject {
 	r := &Reject{Reason: reason}
 	for i, text := range old {
 		if at+i >= len(lines) {
 			r.Reason += "; the file ends before"
-			r.Line, r.Expected = at+i+1, clip(text)
+			r.Line, r.Expected = at+i+1, shortenLine(text)
 			break
 		}
 		if at+i >= 0 && lines[at+i] != text {
-			r.Line, r.Expected, r.Found = at+i+1, clip(text), clip(lines[at+i])
+			r.Line, r.Expected, r.Found = at+i+1, shortenLine(text), shortenLine(lines[at+i])
 			if strings.TrimRight(r.Expected, "\r\n") == strings.TrimRight(r.Found, "\r\n") {
 				r.Reason += "; the ends of the lines differ"
 			} else if strings.Join(strings.Fields(text), " ") == strings.Join(strings.Fields(lines[at+i]), " ") {
@@ -220,8 +219,8 @@ func difference(old, lines []string, at int, reason string) *Reject {
 	return r
 }
 
-// clip keeps what a person needs to see of a line.
-func clip(text string) string {
+// shortenLine shortens a line for a message.
+func shortenLine(text string) string {
 	const most = 200
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"
