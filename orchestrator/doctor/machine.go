@@ -20,6 +20,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/durable"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -73,11 +74,7 @@ func tryWriting(dir string) error {
 		return err
 	}
 	defer os.Remove(moved)
-	folder, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return durable.SyncDir(dir)
 }
 
 func lookAtKernel(context.Context) []Check {

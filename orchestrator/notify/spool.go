@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/durable"
+	"github.com/spritekit/lattice/spritekit/durable"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 

@@ -10,7 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
-	"github.com/spritekit/lattice/orchestrator/durable"
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // Compact rewrites the store without its free pages and returns its size in bytes before and after. A file that would not

@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
-	"github.com/spritekit/lattice/orchestrator/durable"
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // SchemaVersion is the layout that this version writes and the newest it reads. A change of it comes with a step that

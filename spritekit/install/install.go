@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/spritekit/durable"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -97,7 +98,7 @@ func Install(k Kit, dir string, force bool) error {
 			return fmt.Errorf("install %s: %w", name, err)
 		}
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 func isFolder(name string) bool {
@@ -211,7 +212,7 @@ func replace(to string, src io.Reader, mode fs.FileMode) (err error) {
 	if err = os.Rename(tmp.Name(), to); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(to))
+	return durable.SyncDir(filepath.Dir(to))
 }
 
 // sameContent compares by hash. A missing b is different; a missing a is an error.
@@ -241,12 +242,4 @@ func digest(name string) (sum [sha256.Size]byte, err error) {
 		return sum, fmt.Errorf("hash %s: %w", name, err)
 	}
 	return [sha256.Size]byte(h.Sum(nil)), nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

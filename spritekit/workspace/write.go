@@ -10,6 +10,8 @@ import (
 	"path"
 	"path/filepath"
 	"syscall"
+
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // WriteFile replaces a file atomically: a temporary file (see temp.go), fsync, rename, fsync of the directory, which must
@@ -127,10 +129,7 @@ func (r *Root) SyncDir(name string) error {
 	if err != nil {
 		return r.judge(err)
 	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
-		return fmt.Errorf("sync directory %s: %w", rel, err)
-	}
-	return nil
+	return durable.CloseDir(d)
 }
 
 // MkdirAll makes a directory and its parents, 0755 where they are missing.

@@ -12,10 +12,10 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
-	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/durable"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 

@@ -18,6 +18,8 @@ import (
 	"path"
 	"syscall"
 	"time"
+
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // Tree is a tree of files as one user sees it. Errors are those of the system calls.
@@ -225,11 +227,7 @@ func syncFolder(t Tree, name string) error {
 	if err != nil {
 		return err
 	}
-	err = dir.Sync()
-	if errors.Is(err, syscall.EINVAL) { // of file systems that keep nothing, such as the box's /dev
-		err = nil
-	}
-	return errors.Join(err, dir.Close())
+	return durable.CloseDir(dir)
 }
 
 // overwrite writes into the file itself.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // Options of a store.

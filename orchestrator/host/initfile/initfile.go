@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spritekit/lattice/orchestrator/durable"
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // Install returns the path of command boxinit in dir, where it is written unless it is there. The path is "" where this

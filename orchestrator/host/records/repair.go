@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
-	"github.com/spritekit/lattice/orchestrator/durable"
+	"github.com/spritekit/lattice/spritekit/durable"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 )
 

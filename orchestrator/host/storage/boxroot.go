@@ -6,11 +6,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // BoxRoot returns the root of a box that shows the files that end in the given layer.

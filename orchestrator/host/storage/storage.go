@@ -12,7 +12,7 @@ import (
 	"sync"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/spritekit/lattice/orchestrator/durable"
+
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/image"
@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // Store makes, finds and removes layers: the files of sprites and checkpoints.

@@ -11,10 +11,10 @@ import (
 	"path/filepath"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/durable"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/durable"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
