@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
-	"github.com/spritekit/lattice/spritekit/durable"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
+	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // Repair tells how a damaged host.db was repaired.
