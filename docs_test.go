@@ -24,6 +24,8 @@ var (
 	citation     = regexp.MustCompile(`DESIGN(?:\.md)? (\d+(?:(?:, | and | to |-)\d+)*)`)
 	number       = regexp.MustCompile(`\d+`)
 	fileName     = regexp.MustCompile(`(?:^|[\s(\x60"])((?:[\w.-]+/)*[\w-]+\.(?:go|md|txtar))\b`)
+	identifier   = regexp.MustCompile("`([A-Za-z][A-Za-z0-9]*(?:\\.[A-Za-z][A-Za-z0-9]*)*)(?:\\(\\))?`")
+	goWord       = regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_]*`)
 	mdLink       = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
 )
 
@@ -73,6 +75,44 @@ func nameExists(files map[string]bool, from, name string) bool {
 		}
 	}
 	return false
+}
+
+// TestDesignNamesExist checks that each Go identifier between backquotes in a design document is a word of the code.
+func TestDesignNamesExist(t *testing.T) {
+	words := map[string]bool{}
+	for path := range repositoryFiles(t) {
+		if !strings.HasSuffix(path, ".go") {
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range goWord.FindAllString(string(text), -1) {
+			words[word] = true
+		}
+	}
+	documents := 0
+	for path := range repositoryFiles(t) {
+		if filepath.Base(path) != "DESIGN.md" {
+			continue
+		}
+		documents++
+		page, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range identifier.FindAllStringSubmatch(string(page), -1) {
+			for _, word := range goWord.FindAllString(m[1], -1) {
+				if !words[word] && !fileName.MatchString(m[1]) && filepath.Ext(m[1]) != ".jsonl" && filepath.Ext(m[1]) != ".toml" {
+					t.Errorf("%s names %s, which the code does not have", path, m[1])
+				}
+			}
+		}
+	}
+	if documents < 7 {
+		t.Errorf("found %d design documents, want at least 7", documents)
+	}
 }
 
 // repositoryFiles returns the files of the tree, relative to its root.
