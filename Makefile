@@ -1,4 +1,4 @@
-# README, "Work on it", says what each target proves. Needs Go 1.26; tests also use git, and node with npm when there.
+# CONTRIBUTING.md explains each target. Needs Go 1.26; tests also use git, and node with npm if installed.
 SHELL      := /bin/bash -euo pipefail
 GO         ?= go
 FUZZTIME   ?= 10s
@@ -6,18 +6,18 @@ SOAK       ?= 600# seconds
 SOAKLOAD   ?= 1800# seconds
 COPIES     ?= 60
 BIN        ?= bin
-# A commit is stamped into the binaries where git will speak about this tree.
+# The commit is stamped into the binaries if this is a git checkout that git accepts.
 VCS        := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo true || echo false)
 GOBUILD    := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=$(VCS) -ldflags '-s -w'
-# Every skill is a start of spritekit, and a start costs what the binary's pages cost. It speaks HTTP/1.1 alone, and
-# functions are inlined only where calls are hot: the runtime, JSON, hashes, compression, search and git's objects.
+# Each skill call starts spritekit, and a start takes longer for a larger binary. So it is built without HTTP/2, and functions are
+# inlined only in hot packages: the runtime, JSON, hashes, compression, search and git's objects.
 HOT        := runtime runtime/internal/... internal/runtime/... internal/bytealg sync sync/atomic bytes strings unicode/utf8 \
               strconv internal/strconv encoding/json encoding/binary hash/... crypto/sha256 crypto/internal/fips140/sha256 \
               crypto/sha1 bufio io os syscall internal/poll golang.org/x/sys/unix slices sort cmp maps reflect compress/... \
               regexp regexp/syntax $(addprefix github.com/spritekit/lattice/,skills/fs/... skills/ignore skills/git/native/... \
               spritekit/protocol) github.com/go-git/... github.com/pjbgf/...
 LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags=$(p)=)
-# The init of sandboxes is a program of its own, which lattice carries; a plain go build does without.
+# The init of sandboxes is a separate program inside lattice; a plain go build leaves it out.
 INITFILE   := orchestrator/host/initfile
 SYSTEMS    := linux/arm64 darwin/arm64 darwin/amd64
 PACKAGES   ?= ./...
@@ -33,7 +33,7 @@ build: ## the binaries: spritekit with its second file, and lattice
 	@$(GOBUILD) -tags boxinit -o $(BIN)/lattice ./orchestrator
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
-test: build ## all tests; prints at the end what was skipped, and why
+test: build ## all tests; lists at the end the skipped ones, and why
 	@CGO_ENABLED=0 $(GO) test -timeout 25m -json $(PACKAGES) 2>&1 | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS)
 race: build
 	$(GO) test -race ./...
@@ -45,7 +45,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -h -o '^func Fuzz[A-Za-z0-9_]*' $$pkg/*_test.go | cut -c6-); do echo "== $$pkg $$f"; \
 	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; done; done
-schema: ## write manifests/schema from the Go types; a test fails when that is due
+schema: ## write manifests/schema from the Go types; a test fails if it is out of date
 	$(GO) run ./scripts/genschema manifests/schema
 check: lint static cross test
 lint:
@@ -54,9 +54,9 @@ lint:
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 cross: ## the other systems compile
 	@for t in $(SYSTEMS); do echo "$$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) ./spritekit ./spritekit/extra ./orchestrator; done
-bench: ## the figures of BENCH.md, beside what to compare them with
+bench: ## the figures of BENCH.md, compared with other programs
 	$(GO) run ./scripts/bench
-bench-peers: ## the engine beside other engines, of which those are measured that are here or can be fetched
+bench-peers: ## the engine compared with other engines that are installed or can be downloaded
 	$(GO) run ./scripts/bench --peers
 soak: build ## kill at random moments for SOAK seconds, lose the power at COPIES moments, use one leader in all ways at once for SOAKLOAD seconds
 	$(GO) test -count=1 -timeout 0 -run TestKillAnytime -v ./orchestrator -soak $(SOAK)s
@@ -66,7 +66,7 @@ demo: build
 	scripts/demo
 man: build ## a manual page for each command and skill, in bin/man/man1: man -M bin/man lattice-run
 	$(GO) run ./scripts/genman $(BIN)/man/man1 $(BIN)/lattice $(BIN)/spritekit
-remote: ## spritekit for remote sprites, whatever this machine is
+remote: ## spritekit for remote sprites of both architectures
 	@for a in amd64 arm64; do for f in spritekit spritekit/extra; do \
 	  GOOS=linux GOARCH=$$a $(GOBUILD) $(LEAN) -o bin/$${f/\//-}-linux-$$a ./$$f; done; done
 image: build ## /skills as a plain tar
@@ -77,7 +77,7 @@ rootfs: ## a Debian root filesystem, bin/debian.tar
 	images/rootfs/build $(BIN)/debian.tar
 oci: build ## Debian with the skills as an OCI layout, bin/sprite.oci
 	images/oci/build $(BIN)/sprite.oci
-smoke: build remote ## each recipe of images/, with every skill family run in what comes out
+smoke: build remote ## each recipe of images/, and a test of all skill families in the result
 	images/rootfs/smoke
 	images/oci/smoke
 	images/golden/smoke
