@@ -12,9 +12,12 @@ type Artifacts interface {
 	// Artifact reads a file that a run declared, from the copy that was kept or from the run's sprite. ref is the name
 	// that the ARTIFACT event gave it; other files are refused. The caller checks size and digest.
 	Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error)
+	// Products lists artifacts of all runs, the newest first.
+	Products(ctx context.Context, q ProductQuery) ([]Product, error)
 }
 
 func routeArtifacts(mux *http.ServeMux, s Artifacts) {
+	routeProducts(mux, s)
 	mux.HandleFunc("GET /v1/run/artifact", func(w http.ResponseWriter, r *http.Request) {
 		content, err := s.Artifact(r.Context(), r.FormValue("id"), r.FormValue("ref"))
 		if err != nil {

@@ -1,19 +1,23 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Intents is what a leader does about intents.
 type Intents interface {
 	// CreateIntent creates an intent, or returns the one that the key created before.
 	CreateIntent(ctx context.Context, r IntentRequest) (intent.State, error)
-	Intents(ctx context.Context) ([]intent.State, error)
+	// Intents lists up to limit intents, the newest first; 0 are all.
+	Intents(ctx context.Context, limit int) ([]intent.State, error)
 	Intent(ctx context.Context, id string) (intent.State, error)
 	// DecideIntent approves, rejects or cancels an intent. The same decision again changes nothing.
 	DecideIntent(ctx context.Context, id string, d IntentDecision) (intent.State, error)
@@ -40,7 +44,12 @@ type IntentDecision struct {
 
 func routeIntents(mux *http.ServeMux, s Intents) {
 	mux.HandleFunc("GET /v1/intents", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Intents(r.Context())
+		limit, err := strconv.Atoi(cmp.Or(r.FormValue("limit"), "0"))
+		if err != nil || limit < 0 {
+			fail(w, fault.BadInput("bad_request", "limit is not a number"))
+			return
+		}
+		out, err := s.Intents(r.Context(), limit)
 		reply(w, out, err)
 	})
 	mux.HandleFunc("POST /v1/intents", func(w http.ResponseWriter, r *http.Request) {
@@ -71,9 +80,9 @@ func (c *Client) CreateIntent(ctx context.Context, r IntentRequest) (intent.Stat
 	return call[intent.State](ctx, c, "POST", "/v1/intents", nil, r)
 }
 
-// Intents lists all intents, the newest first.
-func (c *Client) Intents(ctx context.Context) ([]intent.State, error) {
-	return call[[]intent.State](ctx, c, "GET", "/v1/intents", nil, nil)
+// Intents lists up to limit intents, the newest first; 0 are all.
+func (c *Client) Intents(ctx context.Context, limit int) ([]intent.State, error) {
+	return call[[]intent.State](ctx, c, "GET", "/v1/intents", url.Values{"limit": {strconv.Itoa(limit)}}, nil)
 }
 
 // Intent returns the intent whose id is id or begins with it; "" is the newest.

@@ -197,6 +197,8 @@ type RunView struct {
 	MissingEnv []string `json:"missing_env,omitempty"`
 	// StartedWith is set only in the view of a single run.
 	StartedWith *StartedWith `json:"started_with,omitempty"`
+	// Record names the run as seed 001 does; it is set only in the view of a single run.
+	*Record
 	// ResumedFrom is the run whose question was answered by this one's beginning; ContinuedIn is the other direction.
 	ResumedFrom string `json:"resumed_from,omitempty"`
 	ContinuedIn string `json:"continued_in,omitempty"`
@@ -208,6 +210,15 @@ type RunView struct {
 	Copies []string `json:"copies,omitempty"`
 	// Notice holds notices for the person, a line each. Only a start and a rewind have any.
 	Notice []string `json:"notice,omitempty"`
+}
+
+// Record holds the fields of a run record of seed 001 that have other names in RunView, or none.
+type Record struct {
+	SpriteName string `json:"sprite_name"`
+	Mode       string `json:"mode"` // how its calls are executed: exec_ws
+	// StreamRefs are paths of the leader's interface at which the events and the output of the run are read.
+	StreamRefs []string  `json:"stream_refs"`
+	Artifacts  []Product `json:"artifacts"`
 }
 
 // ModelUse is the use of models.

@@ -221,8 +221,8 @@ func (l *Leader) compose(sprites http.Handler) {
 	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
 	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 
-	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies}
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}
+	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies, Registry: l.Artifacts}
 	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Git: l.git, Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
 	l.Register = &environment.Register{Facts: l.Ledger, ResolveRun: l.Records.Resolve, LoadRun: l.loadForProposal, OptionsOf: func(id string) (api.Options, error) {
 		rec, err := l.Records.LoadBrief(id)

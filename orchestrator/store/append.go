@@ -129,6 +129,11 @@ func (a *appending) write(tx *bbolt.Tx) error {
 			}
 		}
 		a.head.last = e.Seq
+		if isArtifact(*e) {
+			if err := tx.Bucket(bucketArtifacts).Put(indexKey(a.head.number, e.Seq), []byte(a.run)); err != nil {
+				return fmt.Errorf("put index: %w", err)
+			}
+		}
 		if e.Kind == lattice.EntryEvent {
 			a.head.events += uint64(len(e.Body))
 		}

@@ -85,6 +85,9 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 			if err := log.Put(u64(seq), boltfile.Seal(bucketAudit, u64(seq), raw)); err != nil {
 				return fmt.Errorf("put audit entry: %w", err)
 			}
+			if err := putIntent(tx.Bucket(bucketIntents), stored); err != nil {
+				return fmt.Errorf("put index: %w", err)
+			}
 			return indexAudit(index, stored)
 		},
 	})

@@ -85,13 +85,14 @@ func (s *Store) checkPages(progress Progress, report func(format string, args ..
 const maxProblems = 1000
 
 type checker struct {
-	problems []Problem
-	heads    map[string]head
-	last     map[string]lattice.Seq // by run, as the entries tell it
-	chains   map[string]string      // of its facts, by run
-	actions  actionModel            // as the entries tell it
-	indexed  int                    // entries with an index
-	deduped  int                    // entries with a dedupe key
+	problems  []Problem
+	heads     map[string]head
+	last      map[string]lattice.Seq // by run, as the entries tell it
+	chains    map[string]string      // of its facts, by run
+	actions   actionModel            // as the entries tell it
+	indexed   int                    // entries with an index
+	deduped   int                    // entries with a dedupe key
+	artifacts int                    // entries that declare products
 }
 
 func (c *checker) addFinding(code, run, format string, args ...any) {
@@ -172,6 +173,9 @@ func (c *checker) checkEntries(tx *bbolt.Tx, progress Progress) {
 			if !bytes.Equal(dedupe.Get(dedupeKey(h.number, e.Dedupe)), u64(want)) {
 				c.addFinding("dedupe", e.Run, "entry %d: its dedupe key is missing or another's", want)
 			}
+		}
+		if isArtifact(e) {
+			c.artifacts++
 		}
 		c.last[e.Run] = e.Seq
 		_ = foldAction(tx, c.actions, e) // a model takes every change

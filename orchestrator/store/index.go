@@ -20,7 +20,7 @@ var (
 	bucketOrder = []byte("order")
 	bucketOpen  = []byte("open")
 
-	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketAuditIndex}
+	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketAuditIndex, bucketArtifacts, bucketIntents}
 )
 
 func isIndex(bucket []byte) bool {
@@ -57,7 +57,18 @@ func makeIndexes(tx *bbolt.Tx) error {
 			return err
 		}
 	}
-	return makeAudit(tx)
+	if err := makeAudit(tx); err != nil {
+		return err
+	}
+	if !hasBuckets(tx, bucketArtifacts) {
+		if err := makeArtifacts(tx); err != nil {
+			return err
+		}
+	}
+	if hasBuckets(tx, bucketIntents) {
+		return nil
+	}
+	return makeIntents(tx)
 }
 
 // makeLists fills the indexes order and open.
@@ -190,6 +201,7 @@ func (c *checker) checkIndexes(tx *bbolt.Tx) {
 	if hasBuckets(tx, bucketLookup) {
 		c.checkLookups(tx)
 	}
+	c.checkRegistries(tx)
 }
 
 func (c *checker) checkLists(tx *bbolt.Tx) {

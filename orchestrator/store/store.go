@@ -15,6 +15,8 @@
 //	open      run id → nothing, of runs that have not ended
 //	audit     sequence of its own → audit entry; only ever appended to
 //	actions   open or closed + number of the run + hash of the key → run id, of noted actions
+//	artifacts number of the run + sequence → run id, of ARTIFACT events
+//	intents   audit sequence → id of an intent, and back
 //	lookup    hash of a sprite or a work item + number of the run → run id
 //
 // Values are sealed with a checksum, see seal.go.
@@ -53,7 +55,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
-		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketAudit, bucketAuditIndex,
+		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketAudit, bucketAuditIndex, bucketArtifacts, bucketIntents,
 	}
 
 	keySchema = []byte("schema")

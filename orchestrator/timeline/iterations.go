@@ -23,7 +23,7 @@ func (t *Timeline) turn(fact json.RawMessage) {
 	if json.Unmarshal(fact, &f) != nil || f.CommandID == "" {
 		return
 	}
-	s := t.lanes[pathOf(f.CommandID)]
+	s := t.lanes[lattice.IterationPath(f.CommandID)]
 	if s == nil {
 		return
 	}

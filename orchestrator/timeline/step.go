@@ -84,12 +84,6 @@ func (t *Timeline) end(at time.Time, state StepState, message string) {
 	}
 }
 
-// pathOf is the iteration path of a command, "" of one outside of any MAP.
-func pathOf(command string) string {
-	_, path, _ := strings.Cut(command, "@")
-	return path
-}
-
 // mapping reports whether iterations of the step are under way.
 func (s *Step) mapping() bool {
 	return slices.ContainsFunc(s.below, func(b *Step) bool { return b.Ended.IsZero() })

@@ -61,7 +61,7 @@ func TestSuperseded(t *testing.T) {
 		{"lost twice", []any{"a", lost, restored, "a", lost, restored, "a"}, []lattice.Seq{1, 4}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := slices.Sorted(maps.Keys(Superseded(logOf(t, tt.log...))))
+			got := slices.Sorted(maps.Keys(lattice.Superseded(logOf(t, tt.log...))))
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("superseded (-want +got):\n%s", diff)
 			}

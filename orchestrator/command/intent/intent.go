@@ -110,9 +110,10 @@ func readInput(ctx context.Context, env *setup.Env, file string, pairs []string)
 }
 
 func newLsCmd(env *setup.Env) *cobra.Command {
-	return connect.NewQueryCmd(env, "ls", "List intents, the newest first", "  lattice intent ls --json", cobra.NoArgs,
+	limit := 50
+	cmd := connect.NewQueryCmd(env, "ls", "List intents, the newest first", "  lattice intent ls --json", cobra.NoArgs,
 		func(ctx context.Context, c *connect.Conn, _ []string) error {
-			all, err := c.Intents(ctx)
+			all, err := c.Intents(ctx, limit)
 			if err != nil {
 				return err
 			}
@@ -126,6 +127,8 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 			}
 			return w.Flush()
 		})
+	cmd.Flags().IntVar(&limit, "limit", limit, "list at most `N`; 0 lists all")
+	return cmd
 }
 
 func newShowCmd(env *setup.Env) *cobra.Command {

@@ -26,7 +26,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/setup"
-	"github.com/spritekit/lattice/orchestrator/timeline"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -41,9 +40,18 @@ type artifactsOptions struct {
 
 func newArtifactsCmd(env *setup.Env) *cobra.Command {
 	var o artifactsOptions
+	var q api.ProductQuery
+	var all bool
 	cmd := connect.NewQueryCmd(env, "artifacts [RUN [NAME]]", "List or fetch what a run produced: commits, branches, files",
-		"  lattice artifacts --json\n  lattice artifacts run_0123 --out products\n  lattice artifacts run_0123 report.md -o -", cobra.MaximumNArgs(2),
+		"  lattice artifacts --json\n  lattice artifacts --all --kind pull_request\n  lattice artifacts run_0123 --out products\n  lattice artifacts run_0123 report.md -o -", cobra.MaximumNArgs(2),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
+			if all || q != (api.ProductQuery{}) {
+				q.Run = cmp.Or(q.Run, cli.Optional(list))
+				if len(list) > 1 || o != (artifactsOptions{limit: o.limit}) {
+					return cli.UsageErrorf("--all, --kind, --intent and --repo list artifacts; they fetch none")
+				}
+				return listProducts(ctx, env.Console, c, q)
+			}
 			v, err := c.Run(ctx, cli.Optional(list))
 			if err != nil {
 				return err
@@ -72,14 +80,38 @@ func newArtifactsCmd(env *setup.Env) *cobra.Command {
 fetch one. Files that were declared with a digest are checked against it. Small files are kept when a run ends; larger
 ones exist only as long as the run's sprite.
 
+With --all, --kind, --intent or --repo, list what all runs produced, the newest first, with the run and its intent. There the
+kinds are branch, commit, file, pull_request, issue, or as a skill named them; a URL that is not one of a web page is left out.
+
 Names come from the sprite and are not trusted: a file whose name leads out of the folder is refused, and existing files
 are replaced only with --force.
 ` + cli.ExitCodes
+	cmd.Flags().BoolVar(&all, "all", false, "list the artifacts of all runs")
+	cmd.Flags().StringVar(&q.Kind, "kind", "", "of all runs, list those of a `KIND`")
+	cmd.Flags().StringVar(&q.Intent, "intent", "", "of all runs, list those of the runs of an `INTENT`, by its full id")
+	cmd.Flags().StringVar(&q.Repo, "repo", "", "of all runs, list those of the runs on a `REPO`, a URL or an absolute path")
 	cmd.Flags().StringVar(&o.out, "out", "", "fetch all files into `DIR`")
 	cmd.Flags().StringVarP(&o.file, "output", "o", "", "fetch the file NAME to `FILE`; - is standard output")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace existing files")
 	cmd.Flags().Int64Var(&o.limit, "limit", 1<<30, "refuse files larger than this many `BYTES`")
 	return cmd
+}
+
+// listProducts prints artifacts from the registry.
+func listProducts(ctx context.Context, console *cli.Console, c *connect.Conn, q api.ProductQuery) error {
+	found, err := c.Products(ctx, q)
+	if err != nil {
+		return err
+	}
+	if console.JSON {
+		return console.PrintJSON(found)
+	}
+	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "RUN\tINTENT\tKIND\tREF\tURL")
+	for _, p := range found {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.RunID, p.IntentID, cli.Clean(p.Kind), cli.Clean(p.Ref), cli.Clean(cmp.Or(p.URL, p.Problem)))
+	}
+	return w.Flush()
 }
 
 // artifacts folds the ARTIFACT events that count: valid, of a call that was issued, not superseded.
@@ -88,7 +120,7 @@ func artifacts(ctx context.Context, c *connect.Conn, run string) ([]api.Artifact
 	if err := c.Entries(ctx, run, 0, func(e lattice.Entry) error { entries = append(entries, e); return nil }); err != nil {
 		return nil, err
 	}
-	gone, found := timeline.Superseded(entries), []api.Artifact{}
+	gone, found := lattice.Superseded(entries), []api.Artifact{}
 	for _, e := range entries {
 		if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || gone[e.Seq] || len(e.Problems) > 0 || !session.Declares(e.Flags) {
 			continue

@@ -73,7 +73,7 @@ func printEvents(ctx context.Context, console *cli.Console, c *connect.Conn, o e
 	if err := c.Entries(ctx, run, 0, func(e lattice.Entry) error { entries = append(entries, e); return nil }); err != nil {
 		return err
 	}
-	gone := timeline.Superseded(entries)
+	gone := lattice.Superseded(entries)
 	for _, e := range entries {
 		var err error
 		switch {

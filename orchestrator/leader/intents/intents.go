@@ -191,11 +191,11 @@ func (x *Pipeline) load(id string) (intent.State, error) {
 	return intent.Fold(entries)
 }
 
-// Intents lists all intents, the newest first.
-func (x *Pipeline) Intents(ctx context.Context) ([]intent.State, error) {
-	ids, err := x.ids()
+// Intents lists up to limit intents, the newest first; 0 are all.
+func (x *Pipeline) Intents(ctx context.Context, limit int) ([]intent.State, error) {
+	ids, err := x.Facts.Store.Intents(limit)
 	if err != nil {
-		return nil, err
+		return nil, problem.StoreProblem(err)
 	}
 	all := []intent.State{}
 	for _, id := range ids {
@@ -211,21 +211,6 @@ func (x *Pipeline) Intents(ctx context.Context) ([]intent.State, error) {
 	return all, nil
 }
 
-// ids returns the ids of all intents, the newest first.
-func (x *Pipeline) ids() (ids []string, err error) {
-	err = x.Facts.Store.Audit("", 0, func(e audit.Entry) error {
-		if id, ok := strings.CutPrefix(e.Key, "intent:"); ok && e.Kind == audit.Intent {
-			ids = append(ids, id)
-		}
-		return nil
-	})
-	slices.Reverse(ids)
-	if err != nil {
-		return nil, problem.StoreProblem(err)
-	}
-	return ids, nil
-}
-
 // Intent returns an intent with what became of its run.
 func (x *Pipeline) Intent(ctx context.Context, id string) (intent.State, error) {
 	s, err := x.find(id)
@@ -237,20 +222,19 @@ func (x *Pipeline) Intent(ctx context.Context, id string) (intent.State, error) 
 
 // find returns the intent that a person means: an id, a unique prefix, or "" for the newest.
 func (x *Pipeline) find(id string) (intent.State, error) {
-	ids, err := x.ids()
-	if err != nil {
-		return intent.State{}, err
+	ids, err := x.Facts.Store.Intents(1)
+	if id != "" {
+		ids, err = x.Facts.Store.FindIntents(id)
 	}
-	found := slices.DeleteFunc(slices.Clone(ids), func(have string) bool { return !strings.HasPrefix(have, id) })
 	switch {
-	case len(found) == 0:
+	case err != nil:
+		return intent.State{}, problem.StoreProblem(err)
+	case len(ids) == 0:
 		return intent.State{}, fault.NotFound("intent_not_found", "there is no intent %s", id).WithHint("lattice intent ls")
-	case len(found) > 1 && id != "" && !slices.Contains(found, id):
-		return intent.State{}, fault.BadInput("intent_ambiguous", "the id fits %d intents", len(found)).WithHint("write more of the id; lattice intent ls lists them")
-	case slices.Contains(found, id):
-		return x.load(id)
+	case len(ids) > 1 && ids[0] != id:
+		return intent.State{}, fault.BadInput("intent_ambiguous", "the id fits more than one intent").WithHint("write more of the id; lattice intent ls lists them")
 	}
-	return x.load(found[0])
+	return x.load(ids[0])
 }
 
 // settle records what became of the run of an intent.

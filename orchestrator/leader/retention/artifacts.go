@@ -19,7 +19,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
-	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -50,16 +49,8 @@ func (p product) copyName() string {
 
 // asProduct reads the declaration of a file from an entry. It returns false if the entry is not one, or must be ignored.
 func asProduct(e lattice.Entry) (product, bool) {
-	if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || len(e.Problems) > 0 || !session.Declares(e.Flags) {
-		return product{}, false
-	}
-	ev, _, ok := protocol.Decode(e.Body)
-	if !ok {
-		return product{}, false
-	}
-	payload, err := ev.Open()
-	artifact, ok := payload.(protocol.Artifact)
-	if err != nil || !ok || artifact.Kind != "file" {
+	artifact, ok := readArtifact(e)
+	if !ok || artifact.Kind != "file" {
 		return product{}, false
 	}
 	var declared struct{ SHA256 string }

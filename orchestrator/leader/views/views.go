@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
@@ -30,6 +31,9 @@ type Views struct {
 	Values   *drive.Values
 	Copies   interface {
 		List(ctx context.Context, v api.RunView) []string
+	}
+	Registry interface {
+		Products(ctx context.Context, q api.ProductQuery) ([]api.Product, error)
 	}
 }
 
@@ -93,7 +97,12 @@ func (vw *Views) Run(ctx context.Context, id string) (api.RunView, error) {
 		return v, err
 	}
 	v.Copies = vw.Copies.List(ctx, v)
-	v.StartedWith, err = vw.startedWith(id, v.Epoch)
+	if v.StartedWith, err = vw.startedWith(id, v.Epoch); err != nil {
+		return v, err
+	}
+	products, err := vw.Registry.Products(ctx, api.ProductQuery{Run: id})
+	ref := "?" + url.Values{"id": {id}}.Encode()
+	v.Record = &api.Record{SpriteName: v.Sprite, Mode: "exec_ws", StreamRefs: []string{"/v1/run/watch" + ref, "/v1/run/entries" + ref, "/v1/run/log" + ref}, Artifacts: products}
 	return v, err
 }
 

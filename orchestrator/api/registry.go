@@ -1,0 +1,99 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Product is an artifact as the registry of artifacts has it. All of it comes from a sprite, apart from the run, its intent
+// and its repository.
+type Product struct {
+	RunID    string      `json:"run_id"`
+	IntentID string      `json:"intent_id,omitempty"`
+	Repo     string      `json:"repo,omitempty"` // of the run
+	Sprite   string      `json:"sprite,omitempty"`
+	At       time.Time   `json:"at"`
+	Seq      lattice.Seq `json:"seq"`  // of the event in the journal
+	Kind     string      `json:"kind"` // branch, commit, file, pull_request, issue, or as declared
+	Ref      string      `json:"ref,omitempty"`
+	URL      string      `json:"url,omitempty"`
+	Number   int64       `json:"number,omitempty"` // of a pull request or an issue
+	// Problem says why a declared URL was left out.
+	Problem string `json:"problem,omitempty"`
+}
+
+// productKinds are the declared kinds that have another name in the registry.
+var productKinds = map[string]string{"pr_url": "pull_request", "issue_url": "issue", "commit_sha": "commit", "pr": "pull_request"}
+
+var numberAtEnd = regexp.MustCompile(`/(\d{1,12})(?:/[a-z]+)?$`)
+
+// NewProduct returns a declared artifact as the registry has it. A URL that is not one of a web page is left out.
+func NewProduct(a protocol.Artifact) Product {
+	p := Product{Kind: cmp.Or(productKinds[a.Kind], a.Kind), Ref: a.Ref, URL: a.URL}
+	if p.Problem = checkProductURL(a.URL); p.Problem != "" {
+		p.URL = ""
+	}
+	if p.Kind != "pull_request" && p.Kind != "issue" {
+		return p
+	}
+	if u, err := url.Parse(p.URL); err == nil {
+		if m := numberAtEnd.FindStringSubmatch(strings.TrimSuffix(u.Path, "/")); m != nil {
+			p.Number, _ = strconv.ParseInt(m[1], 10, 64) // twelve digits fit
+		}
+	}
+	return p
+}
+
+// checkProductURL says what is wrong with a URL that a sprite declared, "" if nothing is.
+func checkProductURL(text string) string {
+	if text == "" {
+		return ""
+	}
+	u, err := url.Parse(text)
+	switch {
+	case len(text) > 2048:
+		return "the URL is longer than 2048 bytes"
+	case err != nil, !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.IsSpace(r) }):
+		return "the URL cannot be read"
+	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
+		return "the URL is not one of http or https"
+	case u.User != nil:
+		return "the URL has a user"
+	}
+	return ""
+}
+
+// ProductQuery selects from the registry of artifacts.
+type ProductQuery struct {
+	Kind, Run, Intent, Repo string
+	Limit                   int // 0 is 100
+}
+
+func routeProducts(mux *http.ServeMux, s Artifacts) {
+	mux.HandleFunc("GET /v1/artifacts", func(w http.ResponseWriter, r *http.Request) {
+		limit, err := strconv.Atoi(cmp.Or(r.FormValue("limit"), "0"))
+		if err != nil || limit < 0 {
+			fail(w, fault.BadInput("bad_request", "limit is not a number"))
+			return
+		}
+		out, err := s.Products(r.Context(), ProductQuery{Kind: r.FormValue("kind"), Run: r.FormValue("run"), Intent: r.FormValue("intent"), Repo: r.FormValue("repo"), Limit: limit})
+		reply(w, out, err)
+	})
+}
+
+// Products lists artifacts of all runs, the newest first.
+func (c *Client) Products(ctx context.Context, q ProductQuery) ([]Product, error) {
+	return call[[]Product](ctx, c, "GET", "/v1/artifacts", url.Values{"kind": {q.Kind}, "run": {q.Run}, "intent": {q.Intent}, "repo": {q.Repo}, "limit": {strconv.Itoa(q.Limit)}}, nil)
+}

@@ -1,0 +1,34 @@
+package api
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+func TestNewProduct(t *testing.T) {
+	for url, want := range map[string]struct {
+		number  int64
+		problem string
+	}{
+		"":                                          {0, ""},
+		"https://github.com/a/b/pull/123":           {123, ""},
+		"https://github.com/a/b/pull/123?x":         {123, ""},
+		"https://github.com/a/b/pull/1/":            {1, ""},
+		"https://github.com/a/b":                    {0, ""},
+		"http://localhost:3000/a/b/issues/9":        {9, ""},
+		"javascript:alert(1)":                       {0, "the URL is not one of http or https"},
+		"//github.com/a/b/pull/1":                   {0, "the URL is not one of http or https"},
+		"https://u:p@github.com/a/b/pull/1":         {0, "the URL has a user"},
+		"https://github.com/\x1b[2J/pull/1":         {0, "the URL cannot be read"},
+		"https://github.com/\u202e/pull/1":          {0, "the URL cannot be read"},
+		"https://github.com/a b/pull/1":             {0, "the URL cannot be read"},
+		"https://g.co/" + strings.Repeat("x", 2048): {0, "the URL is longer than 2048 bytes"},
+	} {
+		p := NewProduct(protocol.Artifact{Kind: "pr_url", URL: url})
+		if p.Kind != "pull_request" || p.Number != want.number || p.Problem != want.problem || (p.URL == "") != (url == "" || want.problem != "") {
+			t.Errorf("%q: %+v, want %+v", url, p, want)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package lattice
+
+import "strings"
+
+// Superseded returns the events of calls that were cut off and repeated from an earlier checkpoint: their events
+// since that checkpoint is no longer true of the sprite's files. A call that waited goes back to where it waited; one
+// that only reads is done again where it stands, and everything it said stays. What was said behind the moment to which a
+// run was rewound, or went back after a loss of power, belongs to a course that it left.
+func Superseded(entries []Entry) map[Seq]bool {
+	gone := map[Seq]bool{}
+	since := map[string][]Seq{} // events of a call since its checkpoint
+	lost := map[string]string{} // the call that was cut off last, by iteration path
+	for _, e := range entries {
+		if e.Kind == EntryEvent {
+			since[e.CallID] = append(since[e.CallID], e.Seq)
+			continue
+		}
+		fact, err := DecodeFact(e.Type, e.Body)
+		if err != nil {
+			continue
+		}
+		switch f := fact.(type) {
+		case Rewound:
+			for _, before := range entries {
+				if before.Kind == EntryEvent && before.Seq > f.Moment.Seq && before.Seq < e.Seq {
+					gone[before.Seq] = true
+				}
+			}
+		case PowerLost:
+			for _, before := range entries {
+				if len(f.State) > 0 && before.Kind == EntryEvent && before.Seq > f.Seq && before.Seq < e.Seq {
+					gone[before.Seq] = true
+				}
+			}
+		case CallSuspended:
+			delete(since, f.CallID)
+			delete(lost, IterationPath(f.CommandID))
+		case CallBlocked:
+			delete(lost, IterationPath(f.CommandID))
+		case CallFinished:
+			delete(lost, IterationPath(f.CommandID))
+		case CallLost:
+			lost[IterationPath(f.CommandID)] = f.CallID
+		case Restored:
+			at := IterationPath(f.CommandID)
+			for _, seq := range since[lost[at]] {
+				gone[seq] = true
+			}
+			delete(since, lost[at])
+			delete(lost, at)
+		}
+	}
+	return gone
+}
+
+// IterationPath is the iteration path of a command, "" of one outside of any MAP.
+func IterationPath(command string) string {
+	_, path, _ := strings.Cut(command, "@")
+	return path
+}
