@@ -84,8 +84,9 @@ type Config struct {
 	WarmAfter time.Duration
 	// Models are the models of runs that name none; nil: none.
 	Models drive.Models
-	// Policy holds the server's layers of the policy, the first one first.
-	Policy []policy.Layer
+	// Policy reads the server's layers of the policy, the first one first. It is called for each decision, so that a change of
+	// the file holds at once. Nil: there are none.
+	Policy func() ([]policy.Layer, error)
 	// Notify says where people are told about runs.
 	Notify Notify
 	// Credentials returns the credentials of this process, by the names under which they may be reported. It may be nil.
@@ -97,8 +98,9 @@ type Config struct {
 		Network   string
 		HostPorts []uint16
 	}
-	// Settings holds digests, by name, of the settings that apply for as long as this process leads.
-	Settings map[string]string
+	// Settings returns digests, by name, of the settings that apply for as long as this process leads, and of the policy that
+	// holds now. It may be nil.
+	Settings func() map[string]string
 	// Providers are the model providers of the settings. Agents reach them through the embedded host, without the keys.
 	Providers []ModelProvider
 	// Transport speaks to the providers of agents; nil is [http.DefaultTransport].
@@ -154,6 +156,12 @@ type Leader struct {
 
 // Open opens the home. The caller holds its lock.
 func Open(cfg Config) (*Leader, error) {
+	if cfg.Policy == nil {
+		cfg.Policy = func() ([]policy.Layer, error) { return nil, nil }
+	}
+	if cfg.Settings == nil {
+		cfg.Settings = func() map[string]string { return nil }
+	}
 	l := &Leader{cfg: cfg, home: cfg.Home}
 	l.models = &drive.ModelSet{Own: cfg.Models, Open: cfg.ModelsOf}
 	l.drives = drive.NewDrives(cfg.Log, cfg.Serving, &drive.Values{Models: l.models})
@@ -363,7 +371,7 @@ func (l *Leader) Hello() api.Hello {
 	h := api.Hello{
 		API: cmp.Or(l.cfg.API, api.Version), Oldest: cmp.Or(l.cfg.Oldest, api.Oldest), Version: l.cfg.Version,
 		Serving: l.cfg.Serving, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote",
-		Network: l.cfg.Told.Network, HostPorts: l.cfg.Told.HostPorts, Settings: l.cfg.Settings,
+		Network: l.cfg.Told.Network, HostPorts: l.cfg.Told.HostPorts, Settings: l.cfg.Settings(),
 	}
 	h.Ending, h.Driven = l.drives.IsClosing(), l.drives.CountDriven()
 	if runs, err := l.store.Count(); err == nil {

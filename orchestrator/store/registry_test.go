@@ -29,7 +29,10 @@ func listArtifacts(t *testing.T, s *store.Store, run string) (out []string) {
 // The registries list artifacts and intents, also of a file that was written before there were registries.
 func TestRegistries(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	s := open(t, path)
+	s, err := store.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	create(t, s, "run_b", "run_a")
 	after := map[string]lattice.Seq{}
 	for i := range 600 {

@@ -114,7 +114,7 @@ func (t *Timeline) endIteration(iteration string, at time.Time, state StepState)
 		}
 	}
 	if up := t.lanes[strings.TrimSuffix(path.Dir(iteration), ".")]; up != nil {
-		up.message, t.Current = count(up.below), up
+		up.message, t.Current = countStates(up.below), up
 	}
 }
 

@@ -89,8 +89,8 @@ func (s *Step) mapping() bool {
 	return slices.ContainsFunc(s.below, func(b *Step) bool { return b.Ended.IsZero() })
 }
 
-// count sums up the iterations of a MAP.
-func count(all []*Step) string {
+// countStates sums up the iterations of a MAP.
+func countStates(all []*Step) string {
 	n := map[StepState]int{}
 	for _, s := range all {
 		n[s.State]++

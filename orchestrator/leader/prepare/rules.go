@@ -14,7 +14,7 @@ import (
 
 // Rules finds the policy that holds for a run: the server's, made stricter by that of the run's repository.
 type Rules struct {
-	Server  []policy.Layer
+	Server  func() ([]policy.Layer, error) // reads its layers
 	Records *history.Records
 	States  *history.States
 	Git     *worktree.Git
@@ -26,7 +26,11 @@ func (r *Rules) Of(_ context.Context, run string) (policy.Policy, error) {
 	if err != nil {
 		return policy.Policy{}, err
 	}
-	p := policy.New(rec.Kept.Repo, r.Server...)
+	server, err := r.Server()
+	if err != nil {
+		return policy.Policy{}, err
+	}
+	p := policy.New(rec.Kept.Repo, server...)
 	if rec.Kept.Repo == "" {
 		return p, nil
 	}
@@ -45,7 +49,11 @@ func (r *Rules) Of(_ context.Context, run string) (policy.Policy, error) {
 
 // Base returns the commit that a run of a repository begins with now, "" without a repository, and the policy that holds.
 func (r *Rules) Base(ctx context.Context, repo string) (string, policy.Policy, error) {
-	p := policy.New(repo, r.Server...)
+	server, err := r.Server()
+	if err != nil {
+		return "", policy.Policy{}, err
+	}
+	p := policy.New(repo, server...)
 	if repo == "" {
 		return "", p, nil
 	}

@@ -50,8 +50,8 @@ type Starter struct {
 	Git     *worktree.Git
 	Disk    func() string
 	Network host.Network // for sprites of runs that do not say theirs
-	// Server holds the server's layers of the policy.
-	Server   []policy.Layer
+	// Server reads the server's layers of the policy.
+	Server   func() ([]policy.Layer, error)
 	Ledger   *govern.Ledger
 	Records  *history.Records
 	States   *history.States
@@ -145,7 +145,11 @@ func (rn *Starter) beginRun(ctx context.Context, program *ir.Program, r api.RunR
 	if o.WorkItem == "" {
 		o.WorkItem = id
 	}
-	if o.ApproveWorld, err = allowedWorld(program, o.ApproveWorld, policy.New(o.Repo, rn.Server...)); err != nil {
+	server, err := rn.Server()
+	if err != nil {
+		return api.RunView{}, err
+	}
+	if o.ApproveWorld, err = allowedWorld(program, o.ApproveWorld, policy.New(o.Repo, server...)); err != nil {
 		return api.RunView{}, err
 	}
 	callsSkills := program.CallsSkills()
