@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // TestInitOfABoxComesEarly: a box's init is at work before packages that it does not need are initialised, and ours do
@@ -18,7 +18,7 @@ func TestInitOfABoxComesEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(self, sandbox.InitArg)
+	cmd := exec.Command(self, spec.InitArg)
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	trace, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(trace), "this is the inside of a sandbox") {

@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -121,7 +122,7 @@ func (k *killer) count() int {
 func killInits(parent int) (killed int) {
 	for _, pid := range descendants(parent) {
 		cmdline, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if strings.Contains(string(cmdline), "\x00"+sandbox.InitArg) {
+		if strings.Contains(string(cmdline), "\x00"+spec.InitArg) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 			killed++
 		}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
@@ -142,7 +144,7 @@ func showableFolder(t *testing.T) string {
 }
 
 func showable(path string) bool {
-	return !slices.ContainsFunc(sandbox.OwnFolders(), func(own string) bool { return strings.HasPrefix(path+"/", own+"/") })
+	return !slices.ContainsFunc(spec.OwnFolders(), func(own string) bool { return strings.HasPrefix(path+"/", own+"/") })
 }
 
 // exits runs a command and checks its exit code: exits 75 lattice run …

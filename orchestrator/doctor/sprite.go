@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -136,7 +138,7 @@ func (t trial) isolation(wanted settings.Isolation, noRoot bool) Check {
 	switch {
 	case noRoot:
 		root = "no sudo: the settings turn it off (no_root)"
-	case sandbox.Level(t.hello.Isolation) == sandbox.LevelRoot:
+	case spec.Level(t.hello.Isolation) == spec.LevelRoot:
 		root = "sudo is the sprite's own root"
 	}
 	c := check("isolation", OK, "", "%s (%s; %s)", t.hello.Isolation, t.hello.Sandbox, root)
@@ -144,7 +146,7 @@ func (t trial) isolation(wanted settings.Isolation, noRoot bool) Check {
 		c.Status, c.Detail = Warn, t.hello.Warning
 		c.Remedy = "run only programs that you would run here without a sprite, or use remote sprites (SPRITES_API_URL)"
 	}
-	if least := sandbox.Level(wanted.Least()); !sandbox.Level(t.hello.Isolation).AtLeast(least) {
+	if least := spec.Level(wanted.Least()); !spec.Level(t.hello.Isolation).AtLeast(least) {
 		c.Status, c.Detail = Fail, fmt.Sprintf("the settings require %s (min_isolation), but sprites have %s: %s", least, t.hello.Isolation, c.Detail)
 		c.Remedy = "follow the remedy for namespaces, run lattice as root for ns-root, or use remote sprites"
 	}

@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -48,8 +49,8 @@ func (o *LimitOptions) Config() *sprites.Config {
 }
 
 // Limits returns the limits that a host gives each sprite.
-func (o *LimitOptions) Limits() sandbox.Limits {
-	return sandbox.Limits{Pids: o.pids, MemoryBytes: int64(o.memory), CPUs: float64(o.cpus)}
+func (o *LimitOptions) Limits() spec.Limits {
+	return spec.Limits{Pids: o.pids, MemoryBytes: int64(o.memory), CPUs: float64(o.cpus)}
 }
 
 // WithSettings takes the limits that no flag sets from the settings.
@@ -69,13 +70,13 @@ func (o *LimitOptions) OfSprite(sprite string) error {
 }
 
 // level is a level of isolation as a flag's value.
-type level sandbox.Level
+type level spec.Level
 
 func (l *level) String() string { return string(*l) }
 func (l *level) Type() string   { return "LEVEL" }
 
 func (l *level) Set(text string) error {
-	if !sandbox.Level(text).Valid() {
+	if !spec.Level(text).Valid() {
 		return fmt.Errorf("%q is none of %s", text, strings.Join(levelNames(), ", "))
 	}
 	*l = level(text)
@@ -83,7 +84,7 @@ func (l *level) Set(text string) error {
 }
 
 func levelNames() (names []string) {
-	for _, l := range sandbox.Levels() {
+	for _, l := range spec.Levels() {
 		names = append(names, string(l))
 	}
 	return names
@@ -109,7 +110,7 @@ func DescribeLimits(all []sprites.Limit) string {
 	for _, l := range all {
 		text := "as much as others leave"
 		switch {
-		case l.Max > 0 && (l.Limit == string(sandbox.DefenceMemory) || l.Limit == string(sandbox.DefenceTmpSize)):
+		case l.Max > 0 && (l.Limit == string(spec.DefenceMemory) || l.Limit == string(spec.DefenceTmpSize)):
 			text = strconv.FormatInt(int64(l.Max)>>20, 10) + " MiB"
 		case l.Max > 0:
 			text = strconv.FormatFloat(l.Max, 'g', -1, 64)

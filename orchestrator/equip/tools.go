@@ -6,10 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/cli"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/toolchain"
@@ -24,7 +25,7 @@ func AddToolFlag(cmd *cobra.Command, tools *[]string) {
 
 // NewMachine returns the rules about the paths of this machine that sprites may see.
 func NewMachine(env *setup.Env) toolchain.Machine {
-	return toolchain.Machine{Home: env.Getenv("HOME"), State: env.Home, Path: env.Getenv("PATH"), Taken: sandbox.OwnFolders()}
+	return toolchain.Machine{Home: env.Getenv("HOME"), State: env.Home, Path: env.Getenv("PATH"), Taken: spec.OwnFolders()}
 }
 
 // FindSharedCaches is where caches lie that all sprites of this user read: lattice in the XDG cache directory. It is "" when

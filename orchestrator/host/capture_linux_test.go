@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
+
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
 // A sandbox that ends just as a checkpoint is about to hold its processes keeps nothing back.
@@ -52,7 +54,7 @@ func TestCheckpointWhileTheSandboxEnds(t *testing.T) {
 // Ending a sandbox and starting another takes longer than copying a few files, and whoever looks sees the checkpoint at once.
 func TestCheckpointOfLittleKeepsTheSandbox(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
-	if w.host.confiner.Confined().Level() != sandbox.LevelRoot || w.driverKind() != layer.Overlay {
+	if w.host.confiner.Confined().Level() != spec.LevelRoot || w.driverKind() != layer.Overlay {
 		t.Skip("only sandboxes made by root on overlays are shown checkpoints while they run")
 	}
 	w.sprite("s")

@@ -43,6 +43,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/cgroup"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/catalog"
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
@@ -54,7 +57,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/network"
 	"github.com/spritekit/lattice/orchestrator/host/reach"
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/services"
 	"github.com/spritekit/lattice/orchestrator/host/share"
 	"github.com/spritekit/lattice/orchestrator/host/storage"
@@ -119,7 +121,7 @@ func open(cfg core.Config, step func(string)) (*Host, error) {
 	} else if init != "" {
 		h.core.Config.Self = init
 	}
-	if err := sandbox.Sweep(); err != nil {
+	if err := cgroup.Sweep(); err != nil {
 		cfg.Log.Warn().Err(err).Msg("remove what sandboxes of a host that was killed left behind")
 	}
 	if err := h.history.Sweep(); err != nil {
@@ -169,7 +171,7 @@ func newHost(c *core.Core) *Host {
 func (h *Host) Handler() http.Handler { return h.handler }
 
 // Isolation says how firmly sprites are kept apart here, as was found out by making a sandbox: ns-root, ns-user or process
-// (see sandbox.Level); "" where none starts at all. The first call makes one.
+// (see spec.Level); "" where none starts at all. The first call makes one.
 func (h *Host) Isolation() string { return string(h.confiner.Confined().Isolation) }
 
 // Mode describes for people by which mechanism sprites are kept apart: "namespaces", or "plain process tree" and why.
@@ -202,7 +204,7 @@ func (h *Host) Close() error {
 func (h *Host) CheckIsolation() error { return h.CheckIsolationFor("") }
 
 // CheckIsolationFor is CheckIsolation of a sprite that is to be kept apart at least so firmly.
-func (h *Host) CheckIsolationFor(least sandbox.Level) error {
+func (h *Host) CheckIsolationFor(least spec.Level) error {
 	return h.confiner.RequireIsolation("", least)
 }
 

@@ -8,19 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // weakWorld is a host on a machine that refuses namespaces.
-func weakWorld(t *testing.T, least sandbox.Level) *world {
+func weakWorld(t *testing.T, least spec.Level) *world {
 	w := newWorldWith(t, core.Config{Dir: t.TempDir(), Reserve: -1, MinIsolation: least}, func(string) {})
 	w.host.confiner.Confined = func() confine.Confinement {
 		return confine.Confinement{
-			Plain: true, Isolation: sandbox.LevelProcess, Text: "plain process tree", Warning: "beware",
+			Plain: true, Isolation: spec.LevelProcess, Text: "plain process tree", Warning: "beware",
 			Downgrade: &sprites.Downgrade{Reason: "start init: no", Remedy: "turn the knob"},
 		}
 	}
@@ -34,7 +35,7 @@ func TestIsolationIsToldAsItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if level := sandbox.Level(s.Isolation); !level.Valid() || (s.Downgrade == nil) != (level != sandbox.LevelProcess) {
+	if level := spec.Level(s.Isolation); !level.Valid() || (s.Downgrade == nil) != (level != spec.LevelProcess) {
 		t.Errorf("isolation %q, downgrade %v", s.Isolation, s.Downgrade)
 	}
 	if _, code := w.sh("s", "true"); code != 0 {
@@ -76,10 +77,10 @@ func TestIsolationIsNotLowered(t *testing.T) {
 	}
 
 	// One that was made on a better day, such as before an update of the system, does not start either: not by any call.
-	if _, err := w.host.core.Store.UpdateSprite("s", func(rec *records.Sprite) { rec.MinIsolation = sandbox.LevelUser }); err != nil {
+	if _, err := w.host.core.Store.UpdateSprite("s", func(rec *records.Sprite) { rec.MinIsolation = spec.LevelUser }); err != nil {
 		t.Fatal(err)
 	}
-	for _, least := range []sandbox.Level{"", sandbox.LevelRoot} {
+	for _, least := range []spec.Level{"", spec.LevelRoot} {
 		w.host.core.Config.MinIsolation = least
 		_, err = w.client.Exec(t.Context(), "s", sprites.Exec{Cmd: []string{"true"}})
 		refused("exec", err)
@@ -95,7 +96,7 @@ func TestIsolationIsNotLowered(t *testing.T) {
 			}
 		}
 	}
-	w.host.core.Config.MinIsolation = sandbox.LevelRoot
+	w.host.core.Config.MinIsolation = spec.LevelRoot
 	if err := w.host.CheckIsolation(); err == nil || !strings.HasPrefix(err.Error(), "sprites would be kept apart by process, and min_isolation of this host asks for ns-root") {
 		t.Errorf("CheckIsolation = %v", err)
 	}
@@ -106,15 +107,15 @@ func TestLimitsAreTheLeastOfAll(t *testing.T) {
 	if err := json.Unmarshal([]byte(`{"memory":{"limit_mb":64}}`), small); err != nil {
 		t.Fatal(err)
 	}
-	h := &confine.Confiner{Core: &core.Core{Config: core.Config{Box: sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}}}}
+	h := &confine.Confiner{Core: &core.Core{Config: core.Config{Box: spec.Limits{Pids: 100, MemoryBytes: 1 << 30}}}}
 	for name, c := range map[string]struct {
 		rec  records.Sprite
-		want sandbox.Limits
+		want spec.Limits
 	}{
-		"the host's":       {records.Sprite{}, sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}},
-		"asked for less":   {records.Sprite{Config: &sprites.Config{RAMMB: 512, CPUs: 2, Pids: 10}}, sandbox.Limits{Pids: 10, MemoryBytes: 512 << 20, CPUs: 2}},
-		"asked for more":   {records.Sprite{Config: &sprites.Config{RAMMB: 4096, Pids: 1000}}, sandbox.Limits{Pids: 100, MemoryBytes: 1 << 30}},
-		"less by a policy": {records.Sprite{Config: &sprites.Config{RAMMB: 512}, Resources: small}, sandbox.Limits{Pids: 100, MemoryBytes: 64 << 20}},
+		"the host's":       {records.Sprite{}, spec.Limits{Pids: 100, MemoryBytes: 1 << 30}},
+		"asked for less":   {records.Sprite{Config: &sprites.Config{RAMMB: 512, CPUs: 2, Pids: 10}}, spec.Limits{Pids: 10, MemoryBytes: 512 << 20, CPUs: 2}},
+		"asked for more":   {records.Sprite{Config: &sprites.Config{RAMMB: 4096, Pids: 1000}}, spec.Limits{Pids: 100, MemoryBytes: 1 << 30}},
+		"less by a policy": {records.Sprite{Config: &sprites.Config{RAMMB: 512}, Resources: small}, spec.Limits{Pids: 100, MemoryBytes: 64 << 20}},
 	} {
 		if got := h.BoxLimits(c.rec); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)

@@ -5,8 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/confine"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -14,7 +15,7 @@ import (
 func TestPlain(t *testing.T) {
 	w := newWorld(t, t.TempDir(), func(string) {})
 	w.host.confiner.Confined = func() confine.Confinement {
-		return confine.Confinement{Plain: true, Isolation: sandbox.LevelProcess, Text: "plain process tree (test)"}
+		return confine.Confinement{Plain: true, Isolation: spec.LevelProcess, Text: "plain process tree (test)"}
 	}
 	ctx := t.Context()
 	if _, err := w.client.Create(ctx, sprites.Create{Name: "s"}); err != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -24,7 +25,7 @@ func TestMemoryPolicyOfARunningSprite(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, l := range got.Limits {
-			if l.Limit == string(sandbox.DefenceMemory) {
+			if l.Limit == string(spec.DefenceMemory) {
 				return l
 			}
 		}

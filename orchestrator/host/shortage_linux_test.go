@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -25,11 +26,11 @@ func TestShortagesAre503(t *testing.T) {
 		{syscall.ETOOMANYREFS, http.StatusServiceUnavailable, sprites.CodeShortage},
 		{syscall.EAGAIN, http.StatusServiceUnavailable, sprites.CodeShortage},
 		{syscall.ENOMEM, http.StatusServiceUnavailable, sprites.CodeShortage},
-		{&sandbox.Shortage{Err: syscall.ENOSPC}, http.StatusServiceUnavailable, sprites.CodeShortage}, // of namespaces
+		{&spec.Shortage{Err: syscall.ENOSPC}, http.StatusServiceUnavailable, sprites.CodeShortage}, // of namespaces
 		{syscall.ENOSPC, http.StatusInsufficientStorage, "disk_full"},
-		{&sandbox.Refusal{Cause: "no"}, http.StatusInternalServerError, "internal"},
-		{errors.Join(sandbox.ErrDied, errors.New("killed")), http.StatusBadGateway, sprites.CodeSandboxDied},
-		{errors.Join(sandbox.ErrDied, syscall.ENOMEM), http.StatusBadGateway, sprites.CodeSandboxDied}, // its command may have begun
+		{&spec.Refusal{Cause: "no"}, http.StatusInternalServerError, "internal"},
+		{errors.Join(spec.ErrDied, errors.New("killed")), http.StatusBadGateway, sprites.CodeSandboxDied},
+		{errors.Join(spec.ErrDied, syscall.ENOMEM), http.StatusBadGateway, sprites.CodeSandboxDied}, // its command may have begun
 	} {
 		if got := wire.Classify(fmt.Errorf("start sprite x: %w", c.err)); got.Status != c.status || got.Code != c.code {
 			t.Errorf("%v is answered with %d %s, want %d %s", c.err, got.Status, got.Code, c.status, c.code)

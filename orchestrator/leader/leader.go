@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
 
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
@@ -27,7 +29,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/host"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/environment"
@@ -75,11 +76,11 @@ type Config struct {
 	// Name and Email are the author of commits if neither the repository nor git's settings name one.
 	Name, Email string
 	// MinIsolation is the least isolation at which sprites of the embedded host run commands; see host.Config.
-	MinIsolation sandbox.Level
+	MinIsolation spec.Level
 	// NoRoot turns off root in sprites of the embedded host.
 	NoRoot bool
 	// Box limits each sprite of the embedded host; 0 is the default.
-	Box sandbox.Limits
+	Box spec.Limits
 	// WarmAfter is the time after which an idle sprite of the embedded host falls asleep; 0 is the host's default.
 	WarmAfter time.Duration
 	// Models are the models of runs that name none; nil: none.

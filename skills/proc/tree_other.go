@@ -10,4 +10,4 @@ func childrenOf(int) []int { return nil }
 
 func (r *Reaper) killTree(int, map[int]bool) {}
 
-func (r *Reaper) sweep(map[int]bool) {}
+func (r *Reaper) killOrphans(map[int]bool) {}

@@ -17,13 +17,14 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/host"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/patient"
@@ -232,7 +233,7 @@ func runServe(ctx context.Context, log zerolog.Logger, path string, opts serveOp
 	}
 	h, err := host.Open(host.Config{
 		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, AskedTools: opts.AskedTools, AllowHosts: opts.AllowHosts, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
-		MinIsolation: sandbox.Level(opts.Limits.Least), NoRoot: opts.NoRoot, Box: opts.Limits.Limits(),
+		MinIsolation: spec.Level(opts.Limits.Least), NoRoot: opts.NoRoot, Box: opts.Limits.Limits(),
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
 	if errors.Is(err, host.ErrServed) {

@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/oklog/ulid/v2"
+
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -30,7 +32,7 @@ func (a *API) CreateSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := a.CheckNew(in.Name, in.Labels); err != nil {
 		return err
 	}
-	if err := a.Confiner.RequireIsolation(in.Name, sandbox.Level(in.MinIsolation)); err != nil {
+	if err := a.Confiner.RequireIsolation(in.Name, spec.Level(in.MinIsolation)); err != nil {
 		return err
 	}
 	if err := a.CheckSpace(); err != nil {
@@ -66,7 +68,7 @@ func (a *API) CreateSprite(w http.ResponseWriter, r *http.Request) error {
 	now := a.Now()
 	rec := records.Sprite{
 		ID: "sprite-" + ulid.Make().String(), Name: in.Name, Tree: root.ID, Labels: in.Labels, Environment: in.Environment,
-		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, MinIsolation: sandbox.Level(in.MinIsolation), Network: egress.Preset(in.Network), HostPorts: in.HostPorts,
+		URLSettings: *in.URLSettings, Config: in.Config, Runtime: in.Runtime, MinIsolation: spec.Level(in.MinIsolation), Network: egress.Preset(in.Network), HostPorts: in.HostPorts,
 		Tools: tools, Skills: skills, SkillsBase: base, Image: digest,
 		CreatedAt: now, UpdatedAt: now,
 	}

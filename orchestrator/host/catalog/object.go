@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -64,7 +65,7 @@ func checkCreate(in *sprites.Create) error {
 	if c := in.Config; c != nil && (c.RAMMB < 0 || c.CPUs < 0 || c.StorageGB < 0 || c.Pids < 0) {
 		return wire.BadRequest("config: ram_mb, cpus, storage_gb and pids must not be below 0")
 	}
-	if in.MinIsolation != "" && !sandbox.Level(in.MinIsolation).Valid() {
+	if in.MinIsolation != "" && !spec.Level(in.MinIsolation).Valid() {
 		return wire.BadRequest(`min_isolation must be "ns-root", "ns-user" or "process"`)
 	}
 	switch in.Runtime {
@@ -117,7 +118,7 @@ func (a *API) limitsOf(rec records.Sprite) []sprites.Limit {
 	all := make([]sprites.Limit, len(kept))
 	for i, e := range kept {
 		e = e.Of(given)
-		if e.Limit == sandbox.DefenceMemory && later != "" {
+		if e.Limit == spec.DefenceMemory && later != "" {
 			e.Why = later
 		}
 		all[i] = sprites.Limit{Limit: string(e.Limit), Max: e.Max, By: e.By, Why: e.Why}

@@ -7,8 +7,9 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
@@ -102,11 +103,11 @@ func (a *API) tryOut(ctx context.Context, name string) error {
 	answered := make(chan error, 1)
 	a.Chores.Go(func() { // ends with the box at the latest
 		defer done()
-		proc, err := box.Exec(sandbox.Process{Argv: []string{"true"}, Env: box.Config().BaseEnv(), Dir: "/"})
+		proc, err := box.Exec(spec.Process{Argv: []string{"true"}, Env: box.Config().BaseEnv(), Dir: "/"})
 		if err == nil {
 			_, err = proc.Wait()
 		}
-		if missing := new(sandbox.StartError); errors.As(err, &missing) {
+		if missing := new(spec.StartError); errors.As(err, &missing) {
 			err = nil
 		}
 		answered <- err

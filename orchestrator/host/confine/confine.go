@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
@@ -44,8 +46,8 @@ func (cf *Confiner) probe() Confinement {
 		return Confinement{Netns: true, Text: "unknown: " + err.Error()}
 	}
 	defer os.RemoveAll(dir)
-	cfg := sandbox.Config{
-		Self: cf.Config.Self, Root: sandbox.Root{Dir: filepath.Join(dir, "root"), Host: true}, Skills: cf.Config.Skills, Tools: cf.Tools(records.Sprite{}),
+	cfg := spec.Config{
+		Self: cf.Config.Self, Root: spec.Root{Dir: filepath.Join(dir, "root"), Host: true}, Skills: cf.Config.Skills, Tools: cf.Tools(records.Sprite{}),
 		Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
 	}
 	for _, d := range []string{cfg.Root.Dir, cfg.Run, cfg.Cache} {
@@ -56,7 +58,7 @@ func (cf *Confiner) probe() Confinement {
 	found := Confinement{Netns: true}
 	cfg.Network = cf.Config.Network.Preset != ""
 	box, err := sandbox.Start(cfg)
-	var refusal *sandbox.Refusal
+	var refusal *spec.Refusal
 	if cfg.Network && errors.As(err, &refusal) {
 		found, cfg.Network = Confinement{NoRedirect: refusal.Error()}, false
 		box, err = sandbox.Start(cfg)
@@ -68,7 +70,7 @@ func (cf *Confiner) probe() Confinement {
 			return Confinement{Plain: true, Text: "none, sandboxes do not start: " + failed.Error()}
 		}
 		return Confinement{
-			Plain: true, Isolation: sandbox.LevelProcess, Limits: limits,
+			Plain: true, Isolation: spec.LevelProcess, Limits: limits,
 			Downgrade: &sprites.Downgrade{Reason: refusal.Step + ": " + refusal.Cause, Remedy: refusal.Remedy}, Text: "plain process tree (" + err.Error() + ")",
 			Warning: "sprites run as a plain process tree, and nothing keeps them from this machine's files: " + err.Error(),
 		}
@@ -76,7 +78,7 @@ func (cf *Confiner) probe() Confinement {
 		return Confinement{Netns: true, NoRedirect: err.Error(), Text: "none, sandboxes do not start: " + err.Error()}
 	}
 	found.Text, found.Isolation, found.Limits = "namespaces", box.Level(), box.Limits().Enforced()
-	if box.Level() == sandbox.LevelRoot {
+	if box.Level() == spec.LevelRoot {
 		err := sandbox.TryOwnIDs(cf.Config.Self, filepath.Join(cf.Config.Dir, "tmp"))
 		if found.OwnIDs = err == nil; err != nil {
 			cf.Config.Log.Warn().Err(err).Msg("sprites share their user ids, and with them what the kernel counts for each user")
@@ -93,8 +95,8 @@ func (cf *Confiner) probe() Confinement {
 }
 
 // tryPlain starts and ends a plain box, and tells how its limits are kept.
-func (cf *Confiner) tryPlain(cfg sandbox.Config) ([]sandbox.Enforcement, error) {
-	cfg.Level, cfg.Network = sandbox.LevelProcess, false
+func (cf *Confiner) tryPlain(cfg spec.Config) ([]spec.Enforcement, error) {
+	cfg.Level, cfg.Network = spec.LevelProcess, false
 	box, err := sandbox.Start(cfg)
 	if err != nil {
 		return nil, err
@@ -107,7 +109,7 @@ func (cf *Confiner) WhyNoRoot() string {
 	switch {
 	case cf.Config.NoRoot:
 		return "it is turned off on this host (no_root in the settings)"
-	case cf.Confined().Isolation != sandbox.LevelRoot:
+	case cf.Confined().Isolation != spec.LevelRoot:
 		return "its host is run by an ordinary user, whose sprites have one user each; run lattice as root, or start the sprite from an image that has what is missing"
 	}
 	return ""
@@ -115,7 +117,7 @@ func (cf *Confiner) WhyNoRoot() string {
 
 // Owner is the host user and group that commands run as, and that own the files that the host writes for them.
 func (cf *Confiner) Owner() (uid, gid int) {
-	uid, gid = sandbox.Config{Level: cf.Confined().Level()}.Owner()
+	uid, gid = spec.Config{Level: cf.Confined().Level()}.Owner()
 	if os.Getuid() != 0 {
 		return -1, -1 // files of ours are already theirs, or cannot be given
 	}

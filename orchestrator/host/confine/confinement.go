@@ -2,28 +2,28 @@ package confine
 
 import (
 	"github.com/spritekit/lattice/orchestrator/host/core"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // Confinement says how this machine lets us keep sprites apart.
 type Confinement struct {
-	Plain      bool                  // namespaces are refused
-	Isolation  sandbox.Level         // of boxes; "" when none starts
-	Downgrade  *sprites.Downgrade    // why it is plain, nil when it is not
-	Limits     []sandbox.Enforcement // how boxes' limits are kept
-	Text       string                // for people
-	Warning    string                // for people, before anything runs; "" when all is well
-	OwnIDs     bool                  // each box has user ids that no other has
-	Netns      bool                  // boxes can have a network of their own
-	Redirects  bool                  // and outgoing connections can be redirected
-	NoRedirect string                // why not
+	Plain      bool               // namespaces are refused
+	Isolation  spec.Level         // of boxes; "" when none starts
+	Downgrade  *sprites.Downgrade // why it is plain, nil when it is not
+	Limits     []spec.Enforcement // how boxes' limits are kept
+	Text       string             // for people
+	Warning    string             // for people, before anything runs; "" when all is well
+	OwnIDs     bool               // each box has user ids that no other has
+	Netns      bool               // boxes can have a network of their own
+	Redirects  bool               // and outgoing connections can be redirected
+	NoRedirect string             // why not
 }
 
 // Level returns the level for new boxes: the firmest that works.
-func (c Confinement) Level() sandbox.Level {
+func (c Confinement) Level() spec.Level {
 	if c.Plain {
-		return sandbox.LevelProcess
+		return spec.LevelProcess
 	}
 	return ""
 }

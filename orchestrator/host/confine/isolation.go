@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -16,7 +17,7 @@ import (
 
 // RequireIsolation refuses to make or start a sprite that this machine cannot keep apart as firmly as the host's operator
 // or the sprite's maker asks.
-func (cf *Confiner) RequireIsolation(name string, least sandbox.Level) error {
+func (cf *Confiner) RequireIsolation(name string, least spec.Level) error {
 	who := "min_isolation of the sprite"
 	if !least.AtLeast(cf.Config.MinIsolation) {
 		least, who = cf.Config.MinIsolation, "min_isolation of this host"
@@ -34,7 +35,7 @@ func (cf *Confiner) RequireIsolation(name string, least sandbox.Level) error {
 		have = "nothing"
 	case c.Downgrade != nil:
 		cause, remedy = c.Downgrade.Reason, c.Downgrade.Remedy
-	case least == sandbox.LevelRoot:
+	case least == spec.LevelRoot:
 		cause, remedy = "this host is run by an ordinary user", "run it as root, or ask for ns-user"
 	}
 	what := "sprite " + name
@@ -49,7 +50,7 @@ func (cf *Confiner) RequireIsolation(name string, least sandbox.Level) error {
 func (cf *Confiner) Downgrade() *sprites.Downgrade { return cf.Confined().Downgrade }
 
 // BoxLimits returns the limits of a sprite: those of the host, or lower ones from its creation or its policy.
-func (cf *Confiner) BoxLimits(rec records.Sprite) sandbox.Limits {
+func (cf *Confiner) BoxLimits(rec records.Sprite) spec.Limits {
 	l := cf.Config.Box
 	if c := rec.Config; c != nil {
 		l.Pids = least(l.Pids, c.Pids)

@@ -9,8 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/core"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
 // A probe starts and ends a sandbox, which is most of the time of a short command. So its result is kept in the host's
@@ -20,11 +21,11 @@ import (
 
 // probeRecord is a kept result.
 type probeRecord struct {
-	Key       string                `json:"key"`
-	Isolation sandbox.Level         `json:"isolation"`
-	Limits    []sandbox.Enforcement `json:"limits"`
-	Redirects bool                  `json:"redirects"`
-	OwnIDs    bool                  `json:"own_ids"`
+	Key       string             `json:"key"`
+	Isolation spec.Level         `json:"isolation"`
+	Limits    []spec.Enforcement `json:"limits"`
+	Redirects bool               `json:"redirects"`
+	OwnIDs    bool               `json:"own_ids"`
 }
 
 func (cf *Confiner) probeFile() string { return filepath.Join(cf.Config.Dir, "probe.json") }

@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/rs/zerolog"
+
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
 // Config of a host.
@@ -38,11 +40,11 @@ type Config struct {
 	// it and cannot change it.
 	Shared string
 	// MinIsolation refuses to run anything in sprites that this machine cannot keep apart as firmly; "" asks for nothing.
-	MinIsolation sandbox.Level
+	MinIsolation spec.Level
 	// NoRoot has sprites without a root of their own: sudo refuses.
 	NoRoot bool
 	// Box bounds what each sprite uses, if it asks for no less; 0 members are defaults. Sprite objects tell the effective limits.
-	Box sandbox.Limits
+	Box spec.Limits
 	// Storage is how new sprites are kept; "" chooses the best that works here. Those that exist stay as they are.
 	Storage layer.Kind
 	// Reserve is how many bytes of the disk stay free: below, nothing is made that needs more. 0 is a twentieth of it, or

@@ -16,6 +16,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/host/program"
@@ -23,7 +27,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"golang.org/x/sys/unix"
 )
 
 // Defaults of an exec, as the API documents them.
@@ -143,7 +146,7 @@ func (ea *API) start(ctx context.Context, name string, in execRequest, c *client
 
 // launch starts the process and keeps our ends of its pipes.
 func (s *session) launch(box *sandbox.Box, in execRequest, env []string) error {
-	p := sandbox.Process{
+	p := spec.Process{
 		Program: in.program, Argv: in.argv, Env: env, Dir: in.dir, TTY: in.tty, Rows: uint16(in.rows), Cols: uint16(in.cols),
 	}
 	var theirs, ours []*os.File
@@ -212,8 +215,8 @@ func pollable(f *os.File) (*os.File, error) {
 
 // startFailure tells a command that does not exist from a host that does not work: the former is an outcome like
 // another, which clients of all kinds understand as exit 127 or 126 with a word on stderr.
-func startFailure(err error) (*sandbox.StartError, bool) {
-	var failed *sandbox.StartError
+func startFailure(err error) (*spec.StartError, bool) {
+	var failed *spec.StartError
 	return failed, errors.As(err, &failed)
 }
 

@@ -3,8 +3,9 @@ package execs
 import (
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -16,7 +17,7 @@ type portNotices struct {
 	begin   *time.Timer
 	joined  *fleet.PortListener
 	settled bool // the ports that are not news are known
-	before  []sandbox.Port
+	before  []channel.Port
 }
 
 func newPortNotices(watch *fleet.PortWatch, first int) *portNotices {
@@ -35,7 +36,7 @@ func (n *portNotices) lists() <-chan fleet.PortList {
 }
 
 // news returns the differences from the list before.
-func (n *portNotices) news(now []sandbox.Port) []sprites.PortEvent {
+func (n *portNotices) news(now []channel.Port) []sprites.PortEvent {
 	before := n.before
 	if !n.settled {
 		n.settled = true

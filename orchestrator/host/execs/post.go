@@ -14,7 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -208,7 +209,7 @@ func (p postWriter) frame(stream byte, data []byte) error {
 }
 
 // failure tells the short life of a command that could not be started; a client that is gone does not hear of it.
-func (p postWriter) failure(failed *sandbox.StartError) {
+func (p postWriter) failure(failed *spec.StartError) {
 	if p.frame(sprites.StreamStderr, []byte(failed.Text+"\n")) == nil {
 		time.Sleep(exitPause)
 		if p.frame(sprites.StreamExit, []byte{exitByte(failed.Code)}) == nil {

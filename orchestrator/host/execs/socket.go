@@ -10,9 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/coder/websocket"
+
 	"github.com/spritekit/lattice/orchestrator/host/program"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -298,7 +300,7 @@ type sessionInfo struct {
 }
 
 // serveFailure plays the short life of a command that could not be started.
-func (ea *API) serveFailure(w http.ResponseWriter, r *http.Request, in execRequest, failed *sandbox.StartError) error {
+func (ea *API) serveFailure(w http.ResponseWriter, r *http.Request, in execRequest, failed *spec.StartError) error {
 	conn, err := wire.AcceptSocket(w, r)
 	if err != nil {
 		return nil // Accept has answered
@@ -313,7 +315,7 @@ func (ea *API) serveFailure(w http.ResponseWriter, r *http.Request, in execReque
 }
 
 // tellFailure sends a client the messages of a command that writes why it fails, and exits.
-func (ea *API) tellFailure(ctx context.Context, conn *websocket.Conn, in execRequest, failed *sandbox.StartError) bool {
+func (ea *API) tellFailure(ctx context.Context, conn *websocket.Conn, in execRequest, failed *spec.StartError) bool {
 	text := []byte(failed.Text + "\n")
 	if !in.tty {
 		text = append([]byte{sprites.StreamStderr}, text...)

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/files"
@@ -110,7 +112,7 @@ func (a *API) useFiles(ctx context.Context, sprite string, root bool) (f fileAcc
 			return nil, nil, nil, errAsRoot(why)
 		}
 	}
-	if a.confiner.Confined().Level() != sandbox.LevelProcess {
+	if a.confiner.Confined().Level() != spec.LevelProcess {
 		s, box, done, err := a.sprites.Use(ctx, sprite)
 		if err != nil {
 			return nil, nil, nil, err
@@ -150,7 +152,7 @@ func (a *API) withFiles(w http.ResponseWriter, r *http.Request, name string, roo
 	switch {
 	case err == nil:
 		answer()
-	case errors.Is(err, sandbox.ErrDied), errors.Is(err, context.Canceled), sandbox.Short(err):
+	case errors.Is(err, spec.ErrDied), errors.Is(err, context.Canceled), spec.Short(err):
 		return err
 	default:
 		a.refuseFile(w, r, name, err)

@@ -12,7 +12,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
@@ -85,7 +86,7 @@ func (a *API) ReadFile(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 	file, size, err := f.Open(r.Context(), name)
-	if errors.Is(err, sandbox.ErrDied) || sandbox.Short(err) {
+	if errors.Is(err, spec.ErrDied) || spec.Short(err) {
 		return err
 	}
 	if err != nil {

@@ -13,9 +13,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/coder/websocket"
+
 	"github.com/spritekit/lattice/orchestrator/host/files"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -71,7 +73,7 @@ type fileWatcher struct {
 
 // startWatch starts a watcher of the sprite that r names. It ends with ctx at the latest.
 func (a *API) startWatch(ctx context.Context, r *http.Request) (fileWatcher, error) {
-	if a.confiner.Confined().Level() == sandbox.LevelProcess {
+	if a.confiner.Confined().Level() == spec.LevelProcess {
 		return a.watchRooted(ctx, r)
 	}
 	_, box, done, err := a.sprites.Use(r.Context(), r.PathValue("name"))

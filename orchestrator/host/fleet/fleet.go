@@ -8,6 +8,10 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
+	"golang.org/x/sync/semaphore"
+
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
@@ -19,7 +23,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/share"
 	"github.com/spritekit/lattice/orchestrator/host/storage"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
-	"golang.org/x/sync/semaphore"
 )
 
 // Fleet is the sprites that run: it starts and wakes them, counts the calls about them, and ends them with the host.
@@ -148,16 +151,16 @@ func (fl *Fleet) Shut() bool {
 }
 
 // BoxConfig describes the box of a sprite, and names the layers that it mounts.
-func (fl *Fleet) BoxConfig(rec records.Sprite) (sandbox.Config, []records.Layer, error) {
+func (fl *Fleet) BoxConfig(rec records.Sprite) (spec.Config, []records.Layer, error) {
 	root, chain, err := fl.layers.BoxRoot(rec.Tree)
 	if err != nil {
-		return sandbox.Config{}, nil, err
+		return spec.Config{}, nil, err
 	}
 	points, below, err := fl.layers.CheckpointMounts(rec.ID)
 	if err != nil {
-		return sandbox.Config{}, nil, err
+		return spec.Config{}, nil, err
 	}
-	cfg := sandbox.Config{
+	cfg := spec.Config{
 		Self: fl.Config.Self, Root: root, Level: fl.confiner.Confined().Level(), Skills: fl.skills.DirOf(rec), Tools: fl.confiner.Tools(rec), Run: fl.RunDir(rec.ID), Cache: fl.CacheDir(rec.ID), OwnIDs: fl.confiner.Confined().OwnIDs,
 		Shared: fl.caches.Share(rec), Network: fl.Config.Network.Preset != "" && fl.confiner.Confined().Netns, Limits: fl.confiner.BoxLimits(rec), Points: points,
 	}
@@ -222,4 +225,4 @@ func (fl *Fleet) Guard() {
 }
 
 // StartSandbox starts a box. Most of the start of the next one is done ahead.
-func (fl *Fleet) StartSandbox(cfg sandbox.Config) (*sandbox.Box, error) { return fl.boxes.Start(cfg) }
+func (fl *Fleet) StartSandbox(cfg spec.Config) (*sandbox.Box, error) { return fl.boxes.Start(cfg) }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -302,7 +304,7 @@ func (fl *Fleet) Use(ctx context.Context, name string) (s *Sprite, box *sandbox.
 }
 
 // LimitsInUse returns the limits of the running sandbox, which a policy may have changed since it started.
-func (fl *Fleet) LimitsInUse(rec records.Sprite, given sandbox.Limits) (sandbox.Limits, string) {
+func (fl *Fleet) LimitsInUse(rec records.Sprite, given spec.Limits) (spec.Limits, string) {
 	fl.mu.Lock()
 	s := fl.sprites[rec.ID]
 	fl.mu.Unlock()

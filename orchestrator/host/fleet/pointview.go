@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // Sprites look into their last checkpoints at /.sprite/checkpoints/<id>, read-only. The list is made when a box starts;
@@ -24,7 +24,7 @@ func (s *Sprite) RefreshView() {
 		return
 	}
 	wanted := func(id string) bool {
-		return slices.ContainsFunc(points, func(p sandbox.Point) bool { return p.ID == id })
+		return slices.ContainsFunc(points, func(p spec.Point) bool { return p.ID == id })
 	}
 	s.pinned = append(s.pinned, s.fleet.layers.Pin(chain)...) // with hidden ones: a program may have them open
 	s.shown = slices.DeleteFunc(s.shown, func(id string) bool {

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+
 	"github.com/spritekit/lattice/orchestrator/boltfile"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -26,7 +27,7 @@ type PortWatch struct {
 // PortList lists the ports that were open at some time after Began.
 type PortList struct {
 	Began time.Time
-	Ports []sandbox.Port
+	Ports []channel.Port
 }
 
 // PortListener gets each list, or the last one of several that it did not take.
@@ -90,7 +91,7 @@ func (p *PortWatch) tell(ctx context.Context, now PortList) {
 }
 
 // Ports lists the open ports of the sprite, without waking it.
-func (s *Sprite) Ports(ctx context.Context) ([]sandbox.Port, error) {
+func (s *Sprite) Ports(ctx context.Context) ([]channel.Port, error) {
 	s.mu.Lock()
 	box, frozen := s.box, s.life.thaw != nil
 	s.mu.Unlock()
@@ -104,11 +105,11 @@ func (s *Sprite) Ports(ctx context.Context) ([]sandbox.Port, error) {
 }
 
 // PortChanges says how one list becomes another.
-func PortChanges(before, now []sandbox.Port) []sprites.PortEvent {
+func PortChanges(before, now []channel.Port) []sprites.PortEvent {
 	return slices.Concat(PortEvents("port_closed", without(before, now)), PortEvents("port_opened", without(now, before)))
 }
 
-func without(all, minus []sandbox.Port) (rest []sandbox.Port) {
+func without(all, minus []channel.Port) (rest []channel.Port) {
 	for _, p := range all {
 		if !slices.Contains(minus, p) {
 			rest = append(rest, p)
@@ -118,7 +119,7 @@ func without(all, minus []sandbox.Port) (rest []sandbox.Port) {
 }
 
 // PortEvents names ports by addresses that the proxy can be told to connect to.
-func PortEvents(kind string, ports []sandbox.Port) []sprites.PortEvent {
+func PortEvents(kind string, ports []channel.Port) []sprites.PortEvent {
 	events := []sprites.PortEvent{}
 	for _, p := range ports {
 		switch p.Address {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
@@ -78,7 +80,7 @@ func (g *ShortageGuard) Look() (name string) {
 
 // noteShortage has the guard look, if err says that a sandbox could not be had for want of something.
 func (fl *Fleet) noteShortage(err error) {
-	if !sandbox.Short(err) {
+	if !spec.Short(err) {
 		return
 	}
 	select {

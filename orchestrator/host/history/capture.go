@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/records"
@@ -68,7 +70,7 @@ func (hs *API) capture(ctx context.Context, s *fleet.Sprite, rec records.Sprite)
 // littleChanged reports whether the layer of a sprite in which nothing runs is quickly copied, and its sandbox may go on:
 // it then has to be one that is shown new checkpoints while it runs.
 func (hs *API) littleChanged(ctx context.Context, s *fleet.Sprite, now records.Layer) (bool, error) {
-	if box := s.Present(); box == nil || box.Level() != sandbox.LevelRoot {
+	if box := s.Present(); box == nil || box.Level() != spec.LevelRoot {
 		return false, nil
 	}
 	return tree.Within(ctx, hs.Layers.DataDir(now), quicklyEntries, quicklyBytes)
@@ -116,7 +118,7 @@ func (hs *API) captureCopy(ctx context.Context, d layer.Driver, now records.Laye
 // hold freezes the box. One that ends by itself at this moment holds nothing back: none of its processes is left.
 func hold(ctx context.Context, box *sandbox.Box) (thaw func() error, err error) {
 	thaw, err = box.Freeze(ctx)
-	if errors.Is(err, sandbox.ErrDied) {
+	if errors.Is(err, spec.ErrDied) {
 		return func() error { return nil }, box.Stop() // which waits until it is gone
 	}
 	return thaw, err

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/egress"
@@ -216,7 +218,7 @@ func (n *Policy) Connect(ctx context.Context, box *sandbox.Box, rec records.Spri
 	case inside.Redirected:
 		c.serving.Go(func() { c.gateway.Serve(ctx, inside.TCP, inside.DNS) })
 	default:
-		c.env = proxyEnv("", fmt.Sprintf("127.0.0.1:%d", sandbox.ProxyPort))
+		c.env = proxyEnv("", fmt.Sprintf("127.0.0.1:%d", spec.ProxyPort))
 		c.serving.Go(func() { c.gateway.ServeProxy(ctx, inside.TCP, "") })
 	}
 	c.serving.Go(func() { // a box that ends by itself needs no network

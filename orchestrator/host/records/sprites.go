@@ -7,10 +7,12 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/host/egress"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
-	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	bolt "go.etcd.io/bbolt"
+
+	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // Sprite is the record of a sprite. Its tree is a folder of trees/.
@@ -24,7 +26,7 @@ type Sprite struct {
 	Tools        []string            `json:"tools,omitempty"`       // host paths shown read-only, besides the host's own
 	Skills       []string            `json:"skills,omitempty"`      // host folders that are in /skills, besides those of SkillsBase
 	SkillsBase   string              `json:"skills_base,omitempty"` // in place of the host's Skills
-	MinIsolation sandbox.Level       `json:"min_isolation,omitempty"`
+	MinIsolation spec.Level          `json:"min_isolation,omitempty"`
 	Image        string              `json:"image,omitempty"` // digest of the image that it started from
 	URLSettings  sprites.URLSettings `json:"url_settings"`
 	Config       *sprites.Config     `json:"config,omitempty"` // as asked for

@@ -1,3 +1,31 @@
+// Package sandbox runs the commands of one sprite apart from the host that owns it.
+//
+// Start with spec.Config and Start: Start gives a Box, Box.Exec runs a command in it, Box.Stop ends everything in it. A host that
+// starts many has a Starter, which does most of the next start ahead. The executable named by spec.Config.Self must call Main of
+// package guest when its first argument is spec.InitArg; it then becomes the box's init. Importing package early does that, before
+// the rest of the executable costs anything.
+//
+// The actors:
+//
+//	host process ── control socket (inherited, never a path) ── init ── commands, each in a session of its own
+//
+// Init is pid 1 of a pid namespace. The host trusts nothing that init says beyond what a sprite may do anyway; init trusts
+// the host. When the socket ends, init ends, and the kernel ends all that lives in its pid namespace: a host killed
+// outright leaves nothing behind, neither processes nor mounts.
+//
+// A box is made of user, mount, pid, ipc, uts and control group namespaces, and with spec.Config.Network of a network namespace;
+// without it the network is the host's. Commands run as user "sprite" (1000) without capabilities and without the power to
+// gain any; on the host they are the user that Config.Owner names, never root. They see a read-only view of the host's system
+// folders, and of everything else only what Config shows. Control groups bound what a box uses and hold it still
+// (Box.Freeze) where this process may make them; BoxLimits.Enforced tells which limits hold. Sweep removes, at the start of a
+// host, the groups of one that was killed.
+//
+// Where the system refuses namespaces, Start returns a *Refusal that says why and what to do. It never lowers the level by
+// itself: the caller decides to ask for spec.LevelProcess, and gets a plain process tree whose paths are translated. A plain box
+// keeps processes together; it is not a boundary against the programs in it.
+//
+// The parts are packages, top to bottom: this one is the host's side of a box, guest is its init, channel the socket between
+// them, view what a box shows, cgroup and idrange what the host makes for it, and spec the words that all of them use.
 package sandbox
 
 import (

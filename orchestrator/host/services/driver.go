@@ -12,14 +12,16 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/program"
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -204,7 +206,7 @@ func (v *Set) log(name string) *serviceLog {
 
 // spawn starts a service's process and follows it.
 func (v *Set) spawn(o spawn) fact {
-	spec, name := o.spec, o.spec.Name
+	service, name := o.spec, o.spec.Name
 	fail := func(err error) fact {
 		v.log(name).output("stderr", [][]byte{[]byte(err.Error() + "\n")})
 		return startFailed{name, o.run, err.Error()}
@@ -213,12 +215,12 @@ func (v *Set) spawn(o spawn) fact {
 		return fail(errors.New("the sandbox is not up"))
 	}
 	var outputs [2]*os.File // our ends of stdout and stderr
-	p := sandbox.Process{Program: spec.Cmd, Argv: append([]string{spec.Cmd}, spec.Args...), Dir: spec.Dir, Whole: true}
+	p := spec.Process{Program: service.Cmd, Argv: append([]string{service.Cmd}, service.Args...), Dir: service.Dir, Whole: true}
 	if p.Dir == "" {
 		p.Dir = program.DefaultDir
 	}
 	var own []string
-	for k, value := range spec.Env {
+	for k, value := range service.Env {
 		own = append(own, k+"="+value)
 	}
 	slices.Sort(own)

@@ -37,7 +37,7 @@ func word(o order) string {
 	return "?"
 }
 
-func spec(name string, needs ...string) defined {
+func newService(name string, needs ...string) defined {
 	return defined{records.Service{Name: name, Cmd: "x", Needs: needs}}
 }
 
@@ -48,62 +48,62 @@ func TestMachine(t *testing.T) {
 		state map[string]serviceStatus
 	}{
 		"nothing starts before the sandbox": {
-			[]fact{spec("a")}, nil, map[string]serviceStatus{"a": serviceStopped}},
+			[]fact{newService("a")}, nil, map[string]serviceStatus{"a": serviceStopped}},
 		"needs start first, each when those before it run": {
-			[]fact{spec("db"), spec("api", "db"), spec("web", "api"), boxStarted{}, began{"db", 1, 10}, began{"api", 1, 11}, began{"web", 1, 12}},
+			[]fact{newService("db"), newService("api", "db"), newService("web", "api"), boxStarted{}, began{"db", 1, 10}, began{"api", 1, 11}, began{"web", 1, 12}},
 			[]string{"spawn db#1", "db: started", "spawn api#1", "api: started", "spawn web#1", "web: started"},
 			map[string]serviceStatus{"db": serviceRunning, "api": serviceRunning, "web": serviceRunning}},
 		"one that waits says for what": {
-			[]fact{spec("db"), spec("api", "db"), boxStarted{}},
+			[]fact{newService("db"), newService("api", "db"), boxStarted{}},
 			[]string{"spawn db#1"}, map[string]serviceStatus{"db": serviceStarting, "api": serviceStarting}},
 		"an end of its own is a crash, whatever the code": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, exited{"a", 1, 0}, timeUp{"a", 1, timerRestart}, began{"a", 2, 11}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, exited{"a", 1, 0}, timeUp{"a", 1, timerRestart}, began{"a", 2, 11}},
 			[]string{"spawn a#1", "a: started", "a: exit", "timer restart a#1", "spawn a#2", "a: started"},
 			map[string]serviceStatus{"a": serviceRunning}},
 		"a program that is not there is tried again, too": {
-			[]fact{spec("a"), boxStarted{}, startFailed{"a", 1, "no such file"}, timeUp{"a", 1, timerRestart}},
+			[]fact{newService("a"), boxStarted{}, startFailed{"a", 1, "no such file"}, timeUp{"a", 1, timerRestart}},
 			[]string{"spawn a#1", "a: error no such file", "timer restart a#1", "spawn a#2"},
 			map[string]serviceStatus{"a": serviceStarting}},
 		"a stop is TERM, then KILL, and sticks": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, stopAsked{"a", time.Second}, timeUp{"a", 1, timerKill}, exited{"a", 1, 137}, boxEnded{}, boxStarted{}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, stopAsked{"a", time.Second}, timeUp{"a", 1, timerKill}, exited{"a", 1, 137}, boxEnded{}, boxStarted{}},
 			[]string{"spawn a#1", "a: started", "a: stopping", "TERM a#1", "timer kill a#1", "KILL a#1", "a: exit", "a: stopped"},
 			map[string]serviceStatus{"a": serviceStopped}},
 		"a stop without patience is KILL": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, stopAsked{"a", 0}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, stopAsked{"a", 0}},
 			[]string{"spawn a#1", "a: started", "a: stopping", "KILL a#1"}, map[string]serviceStatus{"a": serviceStopping}},
 		"a stop between attempts ends them": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, exited{"a", 1, 1}, stopAsked{"a", 0}, timeUp{"a", 1, timerRestart}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, exited{"a", 1, 1}, stopAsked{"a", 0}, timeUp{"a", 1, timerRestart}},
 			[]string{"spawn a#1", "a: started", "a: exit", "timer restart a#1", "a: stopped"}, map[string]serviceStatus{"a": serviceStopped}},
 		"a stop before the process is known": {
-			[]fact{spec("a"), boxStarted{}, stopAsked{"a", time.Second}, began{"a", 1, 10}, exited{"a", 1, 143}},
+			[]fact{newService("a"), boxStarted{}, stopAsked{"a", time.Second}, began{"a", 1, 10}, exited{"a", 1, 143}},
 			[]string{"spawn a#1", "a: stopping", "a: started", "TERM a#1", "timer kill a#1", "a: exit", "a: stopped"}, map[string]serviceStatus{"a": serviceStopped}},
 		"a restart is a stop and a start": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, restartAsked{"a", time.Second}, exited{"a", 1, 143}, began{"a", 2, 11}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, restartAsked{"a", time.Second}, exited{"a", 1, 143}, began{"a", 2, 11}},
 			[]string{"spawn a#1", "a: started", "a: stopping", "TERM a#1", "timer kill a#1", "a: exit", "a: stopped", "spawn a#2", "a: started"},
 			map[string]serviceStatus{"a": serviceRunning}},
 		"a start asks for all that is needed": {
-			[]fact{defined{records.Service{Name: "db", Cmd: "x", Stopped: true}}, spec("api", "db"), boxStarted{}, startAsked{"api"}, began{"db", 1, 10}},
+			[]fact{defined{records.Service{Name: "db", Cmd: "x", Stopped: true}}, newService("api", "db"), boxStarted{}, startAsked{"api"}, began{"db", 1, 10}},
 			[]string{"spawn db#1", "db: started", "spawn api#1"}, map[string]serviceStatus{"db": serviceRunning, "api": serviceStarting}},
 		"what needs a stopped one is stopped": {
-			[]fact{defined{records.Service{Name: "db", Cmd: "x", Stopped: true}}, spec("api", "db"), boxStarted{}},
+			[]fact{defined{records.Service{Name: "db", Cmd: "x", Stopped: true}}, newService("api", "db"), boxStarted{}},
 			nil, map[string]serviceStatus{"db": serviceStopped, "api": serviceStopped}},
 		"a changed one starts anew, an unchanged one goes on": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, spec("a"), defined{records.Service{Name: "a", Cmd: "y"}}, exited{"a", 1, 143}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, newService("a"), defined{records.Service{Name: "a", Cmd: "y"}}, exited{"a", 1, 143}},
 			[]string{"spawn a#1", "a: started", "a: stopping", "TERM a#1", "timer kill a#1", "a: exit", "a: stopped", "spawn a#2"},
 			map[string]serviceStatus{"a": serviceStarting}},
 		"the sandbox ends: nobody has crashed, all come back": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, boxEnded{}, exited{"a", 1, 137}, timeUp{"a", 1, timerRestart}, boxStarted{}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, boxEnded{}, exited{"a", 1, 137}, timeUp{"a", 1, timerRestart}, boxStarted{}},
 			[]string{"spawn a#1", "a: started", "a: stopped", "spawn a#2"}, map[string]serviceStatus{"a": serviceStarting}},
 		"in good order: those that need others end first": {
-			[]fact{spec("db"), spec("api", "db"), boxStarted{}, began{"db", 1, 10}, began{"api", 1, 11}, boxEnding{time.Second}, exited{"api", 1, 143}, exited{"db", 1, 143}},
+			[]fact{newService("db"), newService("api", "db"), boxStarted{}, began{"db", 1, 10}, began{"api", 1, 11}, boxEnding{time.Second}, exited{"api", 1, 143}, exited{"db", 1, 143}},
 			[]string{"spawn db#1", "db: started", "spawn api#1", "api: started", "api: stopping", "TERM api#1", "timer kill api#1", "api: exit", "api: stopped",
 				"db: stopping", "TERM db#1", "timer kill db#1", "db: exit", "db: stopped"},
 			map[string]serviceStatus{"db": serviceStopped, "api": serviceStopped}},
 		"one that is removed while it runs": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, removed{"a"}, exited{"a", 1, 143}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, removed{"a"}, exited{"a", 1, 143}},
 			[]string{"spawn a#1", "a: started", "a: stopping", "TERM a#1", "timer kill a#1", "a: exit", "a: stopped"}, map[string]serviceStatus{}},
 		"facts about an earlier attempt say nothing": {
-			[]fact{spec("a"), boxStarted{}, began{"a", 1, 10}, exited{"a", 1, 1}, timeUp{"a", 1, timerRestart}, began{"a", 2, 11}, exited{"a", 1, 1}, timeUp{"a", 1, timerKill}, timeUp{"a", 1, timerRestart}},
+			[]fact{newService("a"), boxStarted{}, began{"a", 1, 10}, exited{"a", 1, 1}, timeUp{"a", 1, timerRestart}, began{"a", 2, 11}, exited{"a", 1, 1}, timeUp{"a", 1, timerKill}, timeUp{"a", 1, timerRestart}},
 			[]string{"spawn a#1", "a: started", "a: exit", "timer restart a#1", "spawn a#2", "a: started"}, map[string]serviceStatus{"a": serviceRunning}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestBackoffGrowsAndIsForgotten(t *testing.T) {
 		m.step(now, timeUp{"a", s.run, timerRestart})
 		return s.failures
 	}
-	m.step(now, spec("a"))
+	m.step(now, newService("a"))
 	m.step(now, boxStarted{})
 	got := []int{fail(0), fail(time.Second), fail(stableAfter - 1), fail(stableAfter), fail(0)}
 	if diff := cmp.Diff([]int{1, 2, 3, 1, 2}, got); diff != "" {

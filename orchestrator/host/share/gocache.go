@@ -11,12 +11,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
-	"golang.org/x/sys/unix"
 )
 
 // A shared Go build cache holds the compiled standard library, so that the first test in a fresh sprite does not compile
@@ -171,7 +173,7 @@ func (l linker) fill() error {
 }
 
 // sharedPath returns the path of a file of the shared cache in a box.
-func sharedPath(sub, name string) string { return path.Join(sandbox.SharedDir, sub, name) }
+func sharedPath(sub, name string) string { return path.Join(spec.SharedDir, sub, name) }
 
 // linkFolder makes the host's folder of links to the shared cache, once for each toolchain, and returns its path.
 func (g *GoCaches) linkFolder(folder, toolchain string) (string, error) {

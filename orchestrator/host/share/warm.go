@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
@@ -67,8 +69,8 @@ type warming struct {
 }
 
 func (w warming) run(ctx context.Context, g *GoCaches, packages []string) (toolchain string, err error) {
-	cfg := sandbox.Config{
-		Self: g.Config.Self, Root: sandbox.Root{Dir: filepath.Join(w.dir, "root"), Host: true}, Run: filepath.Join(w.dir, "run"), Skills: filepath.Join(w.dir, "skills"),
+	cfg := spec.Config{
+		Self: g.Config.Self, Root: spec.Root{Dir: filepath.Join(w.dir, "root"), Host: true}, Run: filepath.Join(w.dir, "run"), Skills: filepath.Join(w.dir, "skills"),
 		Cache: filepath.Join(w.dir, "cache"), Tools: g.confiner.Tools(records.Sprite{}),
 	}
 	for _, dir := range []string{cfg.Root.Dir, cfg.Run, cfg.Skills, cfg.Cache} {
@@ -139,9 +141,9 @@ func (w warming) command(box *sandbox.Box, out io.Writer, argv ...string) (code 
 	}
 	defer r.Close()
 	// The environment is that of a sprite's commands, because the cache's keys depend on it; nothing is downloaded.
-	proc, err := box.Exec(sandbox.Process{Argv: argv, Env: append(box.Config().BaseEnv(), "GOPROXY=off"), Stdout: theirs, Stderr: theirs})
+	proc, err := box.Exec(spec.Process{Argv: argv, Env: append(box.Config().BaseEnv(), "GOPROXY=off"), Stdout: theirs, Stderr: theirs})
 	theirs.Close()
-	var failed *sandbox.StartError
+	var failed *spec.StartError
 	if errors.As(err, &failed) {
 		return failed.Code, nil
 	}

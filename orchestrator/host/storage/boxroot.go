@@ -6,24 +6,25 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/spritekit/durable"
 )
 
 // BoxRoot returns the root of a box that shows the files that end in the given layer.
-func (ls *Store) BoxRoot(id string) (sandbox.Root, []records.Layer, error) {
+func (ls *Store) BoxRoot(id string) (spec.Root, []records.Layer, error) {
 	chain, err := ls.Store.Chain(id)
 	if err != nil {
-		return sandbox.Root{}, nil, err
+		return spec.Root{}, nil, err
 	}
 	top := chain[0]
 	if top.Driver != layer.Overlay {
-		return sandbox.Root{Dir: ls.DataDir(top), Host: top.Image == ""}, chain, nil
+		return spec.Root{Dir: ls.DataDir(top), Host: top.Image == ""}, chain, nil
 	}
-	root := sandbox.Root{Host: top.Image == ""}
+	root := spec.Root{Host: top.Image == ""}
 	if !top.Frozen {
 		root.Upper, root.Work = layer.Data(ls.LayerDir(id)), layer.Work(ls.LayerDir(id))
 		chain = chain[1:]
@@ -65,7 +66,7 @@ func (ls *Store) makeBase(d layer.Driver) error {
 	}
 	if exists(ls.base()) { // of an earlier version, perhaps, which had fewer folders
 		uid, gid := ls.confiner.Owner()
-		return sandbox.Skeleton(ls.base(), uid, gid)
+		return spec.Skeleton(ls.base(), uid, gid)
 	}
 	uid, gid := ls.confiner.RootOwner()
 	staged := filepath.Join(ls.TempDir(), "base")
@@ -78,7 +79,7 @@ func (ls *Store) makeBase(d layer.Driver) error {
 	}
 	if err == nil {
 		uid, gid = ls.confiner.Owner()
-		err = sandbox.Skeleton(staged, uid, gid)
+		err = spec.Skeleton(staged, uid, gid)
 	}
 	if err == nil {
 		err = errors.Join(durable.SyncDir(staged), os.Rename(staged, ls.base()), durable.SyncDir(ls.Config.Dir))

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/records"
@@ -89,12 +91,12 @@ func (ls *Store) TryDriver(d layer.Driver) (err error) {
 		return err
 	}
 	uid, gid = ls.confiner.Owner()
-	if err := sandbox.Skeleton(layer.Data(first), uid, gid); err != nil {
+	if err := spec.Skeleton(layer.Data(first), uid, gid); err != nil {
 		return err
 	}
-	cfg := sandbox.Config{
+	cfg := spec.Config{
 		Self: ls.Config.Self, Level: ls.confiner.Confined().Level(), OwnIDs: ls.confiner.Confined().OwnIDs, Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
-		Root: sandbox.Root{Upper: layer.Data(second), Work: layer.Work(second), Lower: []string{layer.Data(first)}, Host: true},
+		Root: spec.Root{Upper: layer.Data(second), Work: layer.Work(second), Lower: []string{layer.Data(first)}, Host: true},
 	}
 	if err := errors.Join(os.Mkdir(cfg.Run, 0o755), os.Mkdir(cfg.Cache, 0o755)); err != nil {
 		return err

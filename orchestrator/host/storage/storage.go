@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/oklog/ulid/v2"
 
 	"github.com/spritekit/lattice/orchestrator/host/confine"
@@ -18,7 +20,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/image"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -123,7 +124,7 @@ func (ls *Store) NewRoot(ctx context.Context, image string) (records.Layer, erro
 			}
 		}
 		uid, gid = ls.confiner.Owner()
-		return sandbox.Furnish(layer.Data(dir), uid, gid)
+		return spec.Furnish(layer.Data(dir), uid, gid)
 	})
 	l.Image = image
 	return l, err
@@ -201,7 +202,7 @@ func (ls *Store) WhyDegraded(id string) string {
 	return ""
 }
 
-// shiftedIDs is the host's id for root of a sprite, when the host runs as root; see sandbox.LevelRoot.
+// shiftedIDs is the host's id for root of a sprite, when the host runs as root; see spec.LevelRoot.
 const shiftedIDs = 100000
 
 // OpenImages opens the images that sprites start from.
@@ -230,7 +231,7 @@ func (ls *Store) Describe(rec records.Sprite) *sprites.Storage {
 }
 
 // AddImage adds the image of a sprite, if it has one, to the configuration of its box.
-func (ls *Store) AddImage(rec records.Sprite, cfg *sandbox.Config) error {
+func (ls *Store) AddImage(rec records.Sprite, cfg *spec.Config) error {
 	if rec.Image == "" {
 		return nil
 	}
@@ -253,7 +254,7 @@ func (ls *Store) AddImage(rec records.Sprite, cfg *sandbox.Config) error {
 
 // CheckpointMounts lists the checkpoints that the box of a sprite shows, the newest first, and their layers. Checkpoints that lost
 // their files are left out.
-func (ls *Store) CheckpointMounts(spriteID string) (points []sandbox.Point, chain []records.Layer, err error) {
+func (ls *Store) CheckpointMounts(spriteID string) (points []spec.Point, chain []records.Layer, err error) {
 	if ls.confiner.Confined().Plain {
 		return nil, nil, nil // it has no mounts
 	}
@@ -269,7 +270,7 @@ func (ls *Store) CheckpointMounts(spriteID string) (points []sandbox.Point, chai
 		if err != nil {
 			return nil, nil, err
 		}
-		points, chain = append(points, sandbox.Point{ID: p.ID, Root: root}), append(chain, layers...)
+		points, chain = append(points, spec.Point{ID: p.ID, Root: root}), append(chain, layers...)
 		if len(points) == shownPoints {
 			break
 		}

@@ -19,9 +19,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/coder/websocket"
+
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -101,9 +103,9 @@ func Classify(err error) *Error {
 		return Refuse(http.StatusConflict, "name_conflict", err.Error())
 	case errors.As(err, &degraded):
 		return Refuse(http.StatusConflict, "degraded", err.Error())
-	case errors.Is(err, sandbox.ErrDied): // first, because the cause of that end may be any of the next ones
+	case errors.Is(err, spec.ErrDied): // first, because the cause of that end may be any of the next ones
 		return Refuse(http.StatusBadGateway, sprites.CodeSandboxDied, err.Error()+"; whether the command began is not known")
-	case sandbox.Short(err): // which ENOSPC also is where it is of namespaces
+	case spec.Short(err): // which ENOSPC also is where it is of namespaces
 		return Refuse(http.StatusServiceUnavailable, sprites.CodeShortage, err.Error()+"; try again in a moment")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return Refuse(http.StatusInsufficientStorage, "disk_full", "the disk that holds the sprites is full; nothing was changed, free some space and try again")

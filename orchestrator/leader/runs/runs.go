@@ -15,12 +15,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/dropin"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/host"
-	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -166,7 +167,7 @@ func (rn *Starter) beginRun(ctx context.Context, program *ir.Program, r api.RunR
 		return api.RunView{}, fault.Unsupported("images_are_local", "images are the embedded host's; remote sprites start from their service's").WithHint("leave the image out")
 	}
 	if o.OwnSprite && rn.Host != nil {
-		if err := rn.Host.CheckIsolationFor(sandbox.Level(o.MinIsolation)); err != nil {
+		if err := rn.Host.CheckIsolationFor(spec.Level(o.MinIsolation)); err != nil {
 			return api.RunView{}, fault.Unsafe("isolation_unavailable", "%v", err).WithHint("lattice doctor names a remedy; or require less isolation")
 		}
 	}
