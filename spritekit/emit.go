@@ -131,12 +131,12 @@ func hostFault(err error) error {
 	return fault.Failed("checkpoint_failed", "%v", err)
 }
 
-// emitHelp is the protocol in one page, for who writes a script.
+// emitHelp is the protocol on one page, for authors of scripts.
 const emitHelp = `
-The event goes to .lattice/outbox.jsonl of the workspace and then to stdout. It bears the ids of the environment:
+The event is appended to .lattice/outbox.jsonl of the workspace and then written to stdout. It has the ids of the environment:
 LATTICE_SPRITE_ID, LATTICE_WORK_ITEM_ID and LATTICE_CALL_ID, or LATTICE_PARENT_CALL_ID in a program that a skill runs.
-key=value is a text, key:=json any JSON. --payload takes all members as one object; --payload - reads it from stdin.
-What is too large for a line is moved to a file of the workspace that the event names.
+key=value is a text, key:=json is JSON. --payload takes all members as one object; --payload - reads it from stdin.
+A payload that is too large for a line is moved to a file of the workspace, and the event names the file.
 
 Event types, with their members (? = optional):
   INFO                  message kind? metadata?
@@ -144,9 +144,9 @@ Event types, with their members (? = optional):
   PHASE_FINISHED        phase success
   ARTIFACT              kind ref? url? metadata?
   ACTION_REQUEST        action parameters blocking?
-  WAITING               reason checkpoint_id expected_inputs?     take the checkpoint first: spritekit checkpoint create
+  WAITING               reason checkpoint_id expected_inputs?     needs a checkpoint: spritekit checkpoint create
   COMPLETED             status (success, failure) summary?
-  ERROR                 message details?                          a checkpoint is tried and named in details
+  ERROR                 message details?                          a checkpoint is taken if possible, and named in details
   ENVIRONMENT_PROPOSAL  observed_failure {phase exit_code stderr_hint} suggested_adjustment {type details} confidence
                         evidence scope (repo_specific, global_candidate)
 
