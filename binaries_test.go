@@ -3,12 +3,14 @@ package lattice_test
 import (
 	"debug/elf"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -95,5 +97,36 @@ func TestInitSize(t *testing.T) {
 		if out, err := inside.CombinedOutput(); err != nil {
 			t.Errorf("in a sprite, %s: %v\n%s", line, err, out)
 		}
+	}
+}
+
+// TestBinaryStart: what packages initialise when lattice starts is paid by every command. Patterns are compiled when
+// they are first used.
+func TestBinaryStart(t *testing.T) {
+	const limit = 1500 // of our own packages
+	cmd := exec.Command("bin/lattice", "version")
+	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
+	var trace strings.Builder
+	cmd.Stderr = &trace
+	if err := cmd.Run(); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("bin/lattice is not built: make static builds it first")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for line := range strings.Lines(trace.String()) {
+		var name string
+		var at, clock float64
+		var size, count int
+		if _, err := fmt.Sscanf(line, "init %s @%g ms, %g ms clock, %d bytes, %d allocs", &name, &at, &clock, &size, &count); err != nil {
+			continue
+		}
+		if strings.HasPrefix(name, "github.com/spritekit/lattice/") {
+			sum += count
+			t.Logf("%5d allocations: %s", count, name)
+		}
+	}
+	if sum == 0 || sum > limit {
+		t.Errorf("our packages make %d allocations when lattice starts; the limit is %d, and none means that the trace is not read", sum, limit)
 	}
 }

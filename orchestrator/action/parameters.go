@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -51,7 +52,7 @@ func checkParameters(name string, parameters json.RawMessage) error {
 	if err != nil {
 		return badParameters(name, err)
 	}
-	if repo != "" && !shortTarget.MatchString(repo) {
+	if repo != "" && !shortTarget().MatchString(repo) {
 		return checkTarget(repo)
 	}
 	return nil
@@ -176,7 +177,7 @@ func checkNotice(p protocol.NotifyUser) (string, error) {
 	if !slices.Contains([]string{"", protocol.LevelInfo, protocol.LevelWarning, protocol.LevelError}, p.Level) {
 		errs = append(errs, fmt.Errorf("the parameter level is %.64q, not info, warning or error", p.Level))
 	}
-	if p.Channel != "" && !channelName.MatchString(p.Channel) {
+	if p.Channel != "" && !channelName().MatchString(p.Channel) {
 		errs = append(errs, fmt.Errorf("the parameter channel is %.64q, not the name of a channel; an address is never one", p.Channel))
 	}
 	if p.Link != "" {
@@ -189,7 +190,7 @@ func checkNotice(p protocol.NotifyUser) (string, error) {
 }
 
 // channelName matches names of channels as the settings have them.
-var channelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+var channelName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`) })
 
 func checkPositive(name string, n int64) error {
 	if n < 1 {

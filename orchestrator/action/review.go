@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/worktree"
@@ -57,11 +58,13 @@ func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) 
 const maxMessage = 1 << 20
 
 // closing matches the words by which code hosts close an issue of another repository when a text reaches them.
-var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+(?:[\w.-]+/[\w.-]+#\d+|https?://\S+/(?:issues|pull|pulls|merge_requests)/\d+)`)
+var closing = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?)\b:?\s+(?:[\w.-]+/[\w.-]+#\d+|https?://\S+/(?:issues|pull|pulls|merge_requests)/\d+)`)
+})
 
 // checkClosing refuses text that would close an issue of another repository.
 func checkClosing(text, place string) error {
-	if found := closing.FindString(text); found != "" {
+	if found := closing().FindString(text); found != "" {
 		return newRefusal("foreign_issue", "name the issue without a word such as closes or fixes before it", "%s would close an issue of another repository: %q", place, worktree.DisplayName(found))
 	}
 	return nil

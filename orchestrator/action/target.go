@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
@@ -13,11 +14,13 @@ import (
 
 // targetForm matches the repositories that a request may name besides the run's: URLs and absolute paths without anything
 // that the policy and git could read differently.
-var targetForm = regexp.MustCompile(`^(https://[A-Za-z0-9.-]+(:\d+)?/|file:///|ssh://(\w[\w-]*@)?[A-Za-z0-9.-]+(:\d+)?/|\w[\w-]*@[A-Za-z0-9][A-Za-z0-9.-]*:|/)[A-Za-z0-9._~/-]+$`)
+var targetForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(https://[A-Za-z0-9.-]+(:\d+)?/|file:///|ssh://(\w[\w-]*@)?[A-Za-z0-9.-]+(:\d+)?/|\w[\w-]*@[A-Za-z0-9][A-Za-z0-9.-]*:|/)[A-Za-z0-9._~/-]+$`)
+})
 
 // shortTarget matches OWNER/NAME, which stands for the run's repository, or for one at the same code host. Nothing is pushed to
 // the latter.
-var shortTarget = regexp.MustCompile(`^\w[\w.-]*/\w[\w.-]*$`)
+var shortTarget = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\w[\w.-]*/\w[\w.-]*$`) })
 
 // Target returns the repository of an action: the one that its parameters name, or own, the run's. It reports whether that
 // is another one than the run's.
@@ -42,7 +45,7 @@ func checkTarget(repo string) error {
 		path = repo
 	}
 	parts := strings.Split(strings.TrimSuffix(path, "/"), "/")
-	if !targetForm.MatchString(repo) || slices.Contains(parts, ".") || slices.Contains(parts, "..") || slices.Contains(parts[1:], "") {
+	if !targetForm().MatchString(repo) || slices.Contains(parts, ".") || slices.Contains(parts, "..") || slices.Contains(parts[1:], "") {
 		return newRefusal("bad_parameters", "https://HOST/OWNER/NAME, or leave repo out", "the parameter repo is %.128q, not the URL of a repository", worktree.DisplayName(repo))
 	}
 	return worktree.CheckSpec(repo)

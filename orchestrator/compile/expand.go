@@ -181,7 +181,7 @@ func (e *expansion) dropDangling(before, out map[string]any) (any, bool) {
 
 // fillMark replaces a string that is a mark.
 func (e *expansion) fillMark(text, ptr string) (any, bool) {
-	m := ruleRef.FindStringSubmatch(text)
+	m := ruleRef().FindStringSubmatch(text)
 	if m == nil {
 		return text, true
 	}

@@ -3,7 +3,6 @@ package compile
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -95,8 +94,6 @@ func (l *lowering) lowerDocument() ir.Document {
 	return doc
 }
 
-var StepID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,63}$`)
-
 // lowerStep lowers a step that calls a skill to one node. at is the pointer of the step, to that of the node.
 func (l *lowering) lowerStep(s *Step, at, to string) ir.Node {
 	l.checkType(s, at)
@@ -112,7 +109,7 @@ func (l *lowering) lowerStep(s *Step, at, to string) ir.Node {
 	if s.Type != typeTool {
 		l.origins[to+"/tool"] = at + "/type"
 	}
-	if n.Outputs == nil && StepID.MatchString(s.ID) {
+	if n.Outputs == nil && ir.IDPattern().MatchString(s.ID) {
 		n.Outputs = map[string]string{"result": "$vars" + refSegment(s.ID)}
 		l.origins[to+"/outputs/result"] = at + "/id"
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
@@ -58,7 +59,7 @@ type PlanStep struct {
 	Meta json.RawMessage `json:"meta,omitempty"`
 }
 
-var planStepID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`)
+var planStepID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`) })
 
 // parsePlan lowers a plan by the rules for its steps.
 func parsePlan(data []byte, s Sources) (*Flow, []ir.Finding) {
@@ -146,7 +147,7 @@ func (l *planning) lowerSteps() (entry string, exits []string) {
 	for i := range l.plan.Steps {
 		s, at := &l.plan.Steps[i], "/steps/"+strconv.Itoa(i)
 		first, twice := seen[s.ID]
-		named := planStepID.MatchString(s.ID)
+		named := planStepID().MatchString(s.ID)
 		switch {
 		case !named:
 			l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is not a valid id for a step", s.ID)

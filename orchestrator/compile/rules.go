@@ -63,8 +63,10 @@ const RuleVersion = "1.0"
 
 var (
 	ruleFormat = ir.Format{Name: "step rule", Member: "step_version", Version: RuleVersion}
-	ruleType   = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
-	ruleRef    = regexp.MustCompile(`^\$(arg|constraint|port|local)\.([A-Za-z_][A-Za-z0-9_-]*)((?:\.|\[).*)?$`)
+	ruleType   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`) })
+	ruleRef    = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^\$(arg|constraint|port|local)\.([A-Za-z_][A-Za-z0-9_-]*)((?:\.|\[).*)?$`)
+	})
 )
 
 // BuiltinRules returns the built-in step types. The caller may change the map, but not the rules, which are shared.
@@ -94,7 +96,7 @@ func ParseRule(data []byte) (Rule, []ir.Finding) {
 	bad := func(pointer, format string, args ...any) {
 		findings = append(findings, errorAt("rule_invalid", pointer, "", fmt.Sprintf(format, args...)))
 	}
-	if !ruleType.MatchString(r.Type) {
+	if !ruleType().MatchString(r.Type) {
 		bad("/type", "%q is not a valid step type: use capital letters, digits and _", r.Type)
 	}
 	var ok bool
@@ -124,7 +126,7 @@ func ParseRule(data []byte) (Rule, []ir.Finding) {
 // checkMarks reports unknown marks.
 func (r *Rule) checkMarks(v any, at string, bad func(pointer, format string, args ...any)) {
 	checked := func(text, at string) {
-		m := ruleRef.FindStringSubmatch(text)
+		m := ruleRef().FindStringSubmatch(text)
 		known := m == nil
 		if m != nil {
 			switch m[1] {

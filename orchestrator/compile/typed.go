@@ -75,7 +75,7 @@ func toTree(v any) (map[string]any, error) {
 
 // expandTyped adds the nodes of one step whose type is a rule.
 func (l *lowering) expandTyped(s *Step, rule Rule, at string) {
-	if !planStepID.MatchString(s.ID) {
+	if !planStepID().MatchString(s.ID) {
 		l.addError("id_invalid", at+"/id", "letters, digits, _ and -, a letter first, at most 32", "%q is not a valid id for a step of type %s", s.ID, s.Type)
 		l.plan.broken = true
 		return

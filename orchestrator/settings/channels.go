@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Channel is a place where people are told about runs, under the name by which skills and [notify] name it. Its address
@@ -69,7 +70,7 @@ type NotifyEvent string
 // NotifyEvents are the values of NotifyEvent.
 func NotifyEvents() []string { return []string{"waiting", "failed", "succeeded"} }
 
-var channelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var channelName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 func checkChannels(s Settings) (found []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(s.Channels)) {
@@ -94,7 +95,7 @@ func checkChannel(at, name string, c Channel) (found []Finding) {
 	bad := func(code, key, message, hint string) {
 		found = append(found, Finding{Code: code, Key: join(at, key), Message: message, Hint: hint})
 	}
-	if !channelName.MatchString(name) {
+	if !channelName().MatchString(name) {
 		found = append(found, Finding{Code: CodeValue, Key: at, Message: "it is not the name of a channel", Hint: "letters, digits, dots, hyphens and underscores, such as ops"})
 	}
 	if !slices.Contains(ChannelKinds(), string(c.Kind)) {
@@ -116,7 +117,7 @@ func checkChannel(at, name string, c Channel) (found []Finding) {
 		bad(CodeValue, "secret_env", "slack uses no secret but its URL", "leave it out")
 	}
 	for key, variableName := range map[string]string{"url_env": c.URLEnv, "secret_env": c.SecretEnv} {
-		if variableName != "" && (!variable.MatchString(variableName) || len(variableName) >= 20 && tokenLike.MatchString(variableName)) {
+		if variableName != "" && (!variable().MatchString(variableName) || len(variableName) >= 20 && tokenLike().MatchString(variableName)) {
 			bad(CodeSecret, key, "it looks like a secret, not like the name of a variable", key+" names an environment variable")
 		}
 	}

@@ -7,14 +7,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/manifests"
 )
 
 var (
-	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
 	// tokenLike matches credentials in places for the names of variables or files.
-	tokenLike = regexp.MustCompile(`^[A-Za-z0-9_./+=-]*[0-9][A-Za-z0-9_./+=-]{19,}$`)
+	tokenLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./+=-]*[0-9][A-Za-z0-9_./+=-]{19,}$`) })
 )
 
 // check finds values of the right type that cannot be meant.
@@ -66,7 +67,7 @@ func check(s Settings) []Finding {
 		}
 	}
 	for _, name := range s.Run.AgentEnv {
-		if !variable.MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
+		if !variable().MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
 			bad(CodeValue, "run.agent_env", "the list holds names of variables, not their values", "%q cannot be passed to an agent", shown(name))
 		}
 	}
@@ -105,10 +106,10 @@ func checkSprites(s Sprites) []Finding {
 	}
 	const elsewhere = "token_env names an environment variable, token_file a file that only you may read"
 	switch {
-	case s.TokenEnv != "" && !variable.MatchString(s.TokenEnv), s.TokenEnv != "" && len(s.TokenEnv) >= 20 && tokenLike.MatchString(s.TokenEnv):
+	case s.TokenEnv != "" && !variable().MatchString(s.TokenEnv), s.TokenEnv != "" && len(s.TokenEnv) >= 20 && tokenLike().MatchString(s.TokenEnv):
 		bad(CodeSecret, "token_env", "it looks like a token, not like the name of a variable", elsewhere)
 	case s.TokenFile != "" && !strings.HasPrefix(s.TokenFile, "/") && !strings.HasPrefix(s.TokenFile, "~/"):
-		if tokenLike.MatchString(s.TokenFile) {
+		if tokenLike().MatchString(s.TokenFile) {
 			bad(CodeSecret, "token_file", "it looks like a token, not like a path", elsewhere)
 		} else {
 			bad(CodeValue, "token_file", "it is no absolute path", "begin it with / or ~/")

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Model is a model under the name of its class, such as SMALL_EXEC: flows name classes, and the settings say which model
@@ -68,7 +69,7 @@ type Structured string
 // StructuredModes are the values of Structured.
 func StructuredModes() []string { return []string{"json_schema", "json_object", "none"} }
 
-var className = regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`)
+var className = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Z][A-Z0-9_]{0,63}$`) })
 
 func checkModels(s Settings) (found []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(s.Models)) {
@@ -92,7 +93,7 @@ func checkModel(at, name string, m Model) (found []Finding) {
 	bad := func(code, key, message, hint string) {
 		found = append(found, Finding{Code: code, Key: join(at, key), Message: message, Hint: hint})
 	}
-	if !className.MatchString(name) {
+	if !className().MatchString(name) {
 		found = append(found, Finding{Code: CodeValue, Key: at, Message: fmt.Sprintf("%q is no name of a model class", name), Hint: "capitals, digits and _, such as SMALL_EXEC"})
 	}
 	if !slices.Contains(Providers(), string(m.Provider)) {
@@ -111,7 +112,7 @@ func checkModel(at, name string, m Model) (found []Finding) {
 	}
 	const elsewhere = "key_env names an environment variable, key_file a file that only you may read"
 	switch {
-	case m.KeyEnv != "" && (!variable.MatchString(m.KeyEnv) || len(m.KeyEnv) >= 20 && tokenLike.MatchString(m.KeyEnv)):
+	case m.KeyEnv != "" && (!variable().MatchString(m.KeyEnv) || len(m.KeyEnv) >= 20 && tokenLike().MatchString(m.KeyEnv)):
 		bad(CodeSecret, "key_env", "it looks like a key, not like the name of a variable", elsewhere)
 	case m.KeyFile != "" && !strings.HasPrefix(m.KeyFile, "/") && !strings.HasPrefix(m.KeyFile, "~/"):
 		bad(CodeValue, "key_file", "it is no absolute path", "begin it with / or ~/; it names a file and holds no key")

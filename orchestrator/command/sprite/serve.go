@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -178,7 +179,7 @@ func readServeToken(console *cli.Console, o *serveOptions) error {
 func hostNames(names []string) (checked []string, err error) {
 	for _, name := range names {
 		plain := strings.ToLower(strings.TrimSuffix(name, "."))
-		if !hostName.MatchString(plain) || net.ParseIP(plain) != nil {
+		if !hostName().MatchString(plain) || net.ParseIP(plain) != nil {
 			return nil, cli.UsageErrorf("--allow-host must be a name such as sprites.example.com, without scheme and port, not %q", name)
 		}
 		checked = append(checked, plain)
@@ -186,7 +187,9 @@ func hostNames(names []string) (checked []string, err error) {
 	return checked, nil
 }
 
-var hostName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var hostName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+})
 
 // noSkills is the value of --skills by which sprites get none from the host.
 const noSkills = "none"

@@ -131,7 +131,7 @@ func (p *lineParser) parseStep(index int) (s compile.Step, ok bool) {
 	case s.Type == "" || !p.atWordEnd():
 		p.addError(span{start, max(p.at, start+1)}, "step_empty", "git.clone url=… | test.run", "a step begins with the name of a skill")
 		return s, false
-	case !utf8.ValidString(s.Type) || !compile.StepID.MatchString(s.Type):
+	case !utf8.ValidString(s.Type) || !ir.IDPattern().MatchString(s.Type):
 		p.addError(place, "tool_unknown", "lattice skill ls lists them", "%q is not a valid name for a skill", s.Type)
 		return s, false
 	}
@@ -181,7 +181,7 @@ func (p *lineParser) parsePair(step string) (string, json.RawMessage, bool) {
 		p.at++
 	}
 	name, typed := strings.CutSuffix(p.text[start:p.at], ":")
-	if p.at >= len(p.text) || p.text[p.at] != '=' || name == "" || !compile.StepID.MatchString(name) && name[0] != '_' {
+	if p.at >= len(p.text) || p.text[p.at] != '=' || name == "" || !ir.IDPattern().MatchString(name) && name[0] != '_' {
 		p.addError(span{start, max(p.at, start+1)}, "pair_invalid", "name=text or name:=JSON; | begins the next step", "%q is not an input of a step", p.text[start:p.at])
 		return "", nil, false
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
@@ -146,7 +147,7 @@ func (s *Store) Sprites() (all []Sprite, err error) {
 }
 
 // spriteName matches the names of sprites, which are part of URLs.
-var spriteName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+var spriteName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`) })
 
 // ValidName reports whether a sprite may have the name.
-func ValidName(name string) bool { return spriteName.MatchString(name) }
+func ValidName(name string) bool { return spriteName().MatchString(name) }

@@ -80,7 +80,7 @@ func (a *API) serviceLogs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	unit := r.PathValue("service")
-	if !serviceName.MatchString(unit) {
+	if !serviceName().MatchString(unit) {
 		return noService(unit)
 	}
 	v.mu.Lock()

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/host/program"
 	"github.com/spritekit/lattice/orchestrator/host/records"
@@ -22,12 +23,12 @@ const (
 )
 
 // serviceName matches the names of services, which name files and are part of URLs.
-var serviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var serviceName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`) })
 
 // checkSpec validates a definition, and fills in defaults.
 func checkSpec(s *records.Service) error {
 	switch {
-	case !serviceName.MatchString(s.Name):
+	case !serviceName().MatchString(s.Name):
 		return wire.BadRequest(fmt.Sprintf("%.80q is no service name: use 1 to 63 letters, digits, dots, dashes and underscores, beginning with a letter or digit", s.Name))
 	case s.Cmd == "":
 		return wire.BadRequest("cmd is missing: give the program, and its arguments in args")

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -29,7 +30,7 @@ var (
 )
 
 // toolchainName matches toolchains as `go env` prints them, if they can name a folder.
-var toolchainName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,80}$`)
+var toolchainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,80}$`) })
 
 // WarmGo compiles and vets packages ("std" is the whole standard library) with the Go that sprites see, in a sandbox of its own, and
 // makes the result the shared Go build cache of sprites that start from then on. It returns the toolchain. What the
@@ -90,7 +91,7 @@ func (w warming) run(ctx context.Context, g *GoCaches, packages []string) (toolc
 		return "", errors.Join(err, ErrNoGo)
 	}
 	toolchain = strings.Join(strings.Fields(said.String()), "-")
-	if code != 0 || !toolchainName.MatchString(toolchain) {
+	if code != 0 || !toolchainName().MatchString(toolchain) {
 		return "", fmt.Errorf("go env ends with %d: %s", code, said.String())
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(w.dir), toolchain)); err == nil {

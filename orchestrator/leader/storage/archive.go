@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
@@ -52,7 +53,7 @@ type BackupInfo struct {
 }
 
 // bundleName matches the names of bundles.
-var bundleName = regexp.MustCompile(`^[0-9a-f]{64}\.bundle$`)
+var bundleName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-f]{64}\.bundle$`) })
 
 // archive writes members and collects their checksums.
 type archive struct {
@@ -73,7 +74,7 @@ func writeArchive(ctx context.Context, w io.Writer, about BackupInfo, storeFile,
 		return fmt.Errorf("back up bundles: %w", err)
 	}
 	for _, f := range files {
-		if !bundleName.MatchString(f.Name()) || !f.Type().IsRegular() {
+		if !bundleName().MatchString(f.Name()) || !f.Type().IsRegular() {
 			continue // being fetched
 		}
 		err := a.addFile(ctx, memberBundle+f.Name(), filepath.Join(bundles, f.Name()))
@@ -166,7 +167,7 @@ func readArchive(ctx context.Context, r io.Reader, dir string) (BackupInfo, erro
 			}
 		case h.Name == memberSums:
 			_, err = readJSON(in, h, &told)
-		case h.Name == memberStore, isBundle && bundleName.MatchString(bundle):
+		case h.Name == memberStore, isBundle && bundleName().MatchString(bundle):
 			sums[h.Name], err = unpackMember(in, dir, h.Name)
 			if err == nil && isBundle && sums[h.Name]+".bundle" != bundle {
 				return about, damagedBackup("the digest of %s is not the one in its name", h.Name)
