@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 func TerminalWidth(w io.Writer) int {
@@ -44,25 +46,11 @@ func Cut(line string, width int) string {
 
 // Clean makes text from a sprite safe for one line of a terminal, and short.
 func Clean(s string) string {
-	s = CleanLine(s)
-	if utf8.RuneCountInString(s) > 300 {
-		s = string([]rune(s)[:299]) + "…"
-	}
-	return s
+	return text.HeadRunes(CleanLine(s), 300)
 }
 
 // CleanLine is clean for text whose length is bounded elsewhere, and whose end counts.
-func CleanLine(s string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return ' '
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
-			return -1
-		}
-		return r
-	}, s))
-}
+func CleanLine(s string) string { return text.Line(s) }
 
 // Sanitize returns a writer to w for text that a sprite may have chosen.
 func Sanitize(w io.Writer) io.Writer { return sanitizer{w} }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Packet describes the problems of an answer to the model that has to repair it. error, allowed_ids and previous_output are
@@ -57,26 +58,17 @@ func (v Verdict) Packet(n *ir.Node, c Checks, at Rung) Packet {
 		p.Previous = raw
 		return p
 	}
-	text := truncateText(v.Text, maxPrevious)
-	p.Previous, p.Text = json.RawMessage("null"), &text
+	previous := text.HeadRunes(v.Text, maxPrevious)
+	p.Previous, p.Text = json.RawMessage("null"), &previous
 	return p
 }
 
 // Failed returns the packet for a failure without an answer to check, such as a refusal.
-func Failed(n *ir.Node, c Checks, at Rung, kind, message, text string) Packet {
-	v := Verdict{Kind: kind, Message: message, Text: text, Problems: []Problem{{Validator: -1, Code: kind, Message: truncateText(message, maxMessage)}}}
+func Failed(n *ir.Node, c Checks, at Rung, kind, message, answer string) Packet {
+	v := Verdict{Kind: kind, Message: message, Text: answer, Problems: []Problem{{Validator: -1, Code: kind, Message: text.HeadRunes(message, maxMessage)}}}
 	return v.Packet(n, c, at)
 }
 
-// truncateText truncates text to n characters, including the final "…".
-func truncateText(text string, n int) string {
-	runes := []rune(text)
-	if len(runes) <= n {
-		return text
-	}
-	return string(runes[:n-1]) + "…"
-}
-
 func newProblem(validator int, path, code, format string, args ...any) Problem {
-	return Problem{Validator: validator, Path: path, Code: code, Message: truncateText(fmt.Sprintf(format, args...), maxMessage)}
+	return Problem{Validator: validator, Path: path, Code: code, Message: text.HeadRunes(fmt.Sprintf(format, args...), maxMessage)}
 }

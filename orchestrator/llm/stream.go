@@ -9,6 +9,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // errLong is returned for a response that is too long.
@@ -169,13 +171,8 @@ func errorMessage(body []byte) string {
 }
 
 // shortenText joins the lines of a message and truncates it to 500 characters.
-func shortenText(text string) string {
-	const most = 500
-	text = strings.Join(strings.Fields(strings.ToValidUTF8(text, "\uFFFD")), " ")
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
+func shortenText(s string) string {
+	return text.HeadRunes(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "), 500)
 }
 
 // tokens is a token count of a provider. An invalid count decodes to -1 and is not an error; null and a missing count are 0.

@@ -15,10 +15,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // secretPrefix marks a base64 secret in the manner of Standard Webhooks; any other secret is used as it is.
@@ -194,23 +193,7 @@ func (c Channel) Deliver(ctx context.Context, client *http.Client, n Note) error
 	return &Refusal{Status: res.StatusCode, Text: cleanText(strings.Join(strings.Fields(string(said)), " "), 200)}
 }
 
-// cleanText removes control and bidirectional characters but newlines and tabs, and cuts text to a number of bytes.
-func cleanText(text string, limit int) string {
-	text = strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError {
-			return -1
-		}
-		return r
-	}, text)
-	if len(text) <= limit {
-		return text
-	}
-	cut := limit - len("…")
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
+// cleanText removes hidden characters and invalid UTF-8 and shortens a text to a number of bytes.
+func cleanText(s string, limit int) string {
+	return text.Head(text.Visible(strings.ToValidUTF8(s, "")), limit)
 }

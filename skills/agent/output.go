@@ -6,13 +6,13 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 const (
@@ -235,15 +235,7 @@ func (o *output) finalText() string {
 
 // cleanLine makes an untrusted line safe to show on a terminal.
 func cleanLine(line string) string {
-	line = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(line[:min(len(line), 4*maxLastLine)], "\uFFFD"))
-	if len(line) > maxLastLine {
-		line = strings.ToValidUTF8(line[:maxLastLine], "") + "…"
-	}
+	line = text.Head(text.Line(line[:min(len(line), 4*maxLastLine)]), maxLastLine)
 	if line = strings.TrimSpace(line); line == "" {
 		return "…"
 	}

@@ -3,6 +3,8 @@ package unified
 import (
 	"fmt"
 	"strings"
+
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Applied is the place of a hunk that was applied.
@@ -21,6 +23,9 @@ type Reject struct {
 	Expected string `json:"expected,omitempty"`
 	Found    string `json:"found,omitempty"`
 }
+
+// maxShown bounds a line in a reject, in bytes.
+const maxShown = 200
 
 // MaxFuzz bounds the lines of context at each end that may differ.
 const MaxFuzz = 3
@@ -165,8 +170,8 @@ func (h *Hunk) findLines(part []Line, skipped int, lines []string, from, drift i
 		if at < from || at+len(old) > len(lines) || atBegin && at != 0 || atEnd && at+len(old) != len(lines) {
 			return false
 		}
-		for i, text := range old {
-			if lines[at+i] != text {
+		for i, want := range old {
+			if lines[at+i] != want {
 				return false
 			}
 		}
@@ -200,30 +205,21 @@ func (h *Hunk) findLines(part []Line, skipped int, lines []string, from, drift i
 // firstDifference returns the first line at the named place that differs from the hunk.
 func firstDifference(old, lines []string, at int, reason string) *Reject {
 	r := &Reject{Reason: reason}
-	for i, text := range old {
+	for i, want := range old {
 		if at+i >= len(lines) {
 			r.Reason += "; the file ends before"
-			r.Line, r.Expected = at+i+1, shortenLine(text)
+			r.Line, r.Expected = at+i+1, text.Head(want, maxShown)
 			break
 		}
-		if at+i >= 0 && lines[at+i] != text {
-			r.Line, r.Expected, r.Found = at+i+1, shortenLine(text), shortenLine(lines[at+i])
+		if at+i >= 0 && lines[at+i] != want {
+			r.Line, r.Expected, r.Found = at+i+1, text.Head(want, maxShown), text.Head(lines[at+i], maxShown)
 			if strings.TrimRight(r.Expected, "\r\n") == strings.TrimRight(r.Found, "\r\n") {
 				r.Reason += "; the ends of the lines differ"
-			} else if strings.Join(strings.Fields(text), " ") == strings.Join(strings.Fields(lines[at+i]), " ") {
+			} else if strings.Join(strings.Fields(want), " ") == strings.Join(strings.Fields(lines[at+i]), " ") {
 				r.Reason += "; the white space differs"
 			}
 			break
 		}
 	}
 	return r
-}
-
-// shortenLine shortens a line for a message.
-func shortenLine(text string) string {
-	const most = 200
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
 }

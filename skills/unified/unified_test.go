@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// text makes some lines of few kinds, and other makes another version of it.
-func text(r *rand.Rand, n int) string {
+// randomText makes some lines of few kinds, and other makes another version of it.
+func randomText(r *rand.Rand, n int) string {
 	var b strings.Builder
 	for range n {
 		b.WriteString([]string{"a\n", "b\n", "c\n", "\n", "-x\n", "+y\n", "\\ z\n", "-- q\n", "ä\r\n", "@@ -1 +1 @@\n"}[r.IntN(10)])
@@ -29,7 +29,7 @@ func other(r *rand.Rand, s string) string {
 	for range 1 + r.IntN(4) {
 		at := r.IntN(len(lines) + 1)
 		end := min(len(lines), at+r.IntN(4))
-		lines = append(append(append([]string(nil), lines[:at]...), splitLines(text(r, r.IntN(4)))...), lines[end:]...)
+		lines = append(append(append([]string(nil), lines[:at]...), splitLines(randomText(r, r.IntN(4)))...), lines[end:]...)
 		for i, line := range lines { // a line without end only at the end
 			if i < len(lines)-1 && !strings.HasSuffix(line, "\n") {
 				lines[i] += "\n"
@@ -90,7 +90,7 @@ func TestRoundTrips(t *testing.T) {
 		}
 	}
 	for round := range 60 {
-		old := text(r, r.IntN(40))
+		old := randomText(r, r.IntN(40))
 		new := other(r, old)
 		if old == new || old == "" || new == "" {
 			continue
@@ -117,8 +117,8 @@ func TestDiffOfLargeTexts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var old, new strings.Builder
 	for range 20_000 {
-		old.WriteString(text(r, 1) + "\n")
-		new.WriteString(text(r, 1) + "\n")
+		old.WriteString(randomText(r, 1) + "\n")
+		new.WriteString(randomText(r, 1) + "\n")
 	}
 	if got := apply(t, Diff("a", "a", old.String(), new.String()), old.String()); got != new.String() {
 		t.Error("another text comes out")

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Prefix begins the names of the folders.
@@ -103,12 +104,8 @@ func describe(members []Skill) string {
 	for i, s := range members {
 		names[i] = s.Name
 	}
-	text := fmt.Sprintf("Skills of this sandbox with structured answers: %s. Use them rather than shell commands whenever a task needs one of these. %s",
-		strings.Join(names, ", "), about(members))
-	if len(text) > maxDescription {
-		text = strings.ToValidUTF8(text[:maxDescription-len("…")], "") + "…"
-	}
-	return text
+	return text.Head(fmt.Sprintf("Skills of this sandbox with structured answers: %s. Use them rather than shell commands whenever a task needs one of these. %s",
+		strings.Join(names, ", "), about(members)), maxDescription)
 }
 
 func about(members []Skill) string {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -15,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/resume"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 const (
@@ -74,9 +74,7 @@ func (r *runner) report(err error, end ending) int {
 	if wire.Hint == "" && e.Exit == protocol.ExitBadInput {
 		wire.Hint = "spritekit " + r.skill.Name + " --help lists the inputs"
 	}
-	if len(wire.Message) > maxMessage {
-		wire.Message = strings.ToValidUTF8(wire.Message[:maxMessage], "") + "…"
-	}
+	wire.Message = text.Head(wire.Message, maxMessage)
 	return r.finish(protocol.Result{Error: &wire}, e.Exit, end)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 func newPolicyCmd(env *setup.Env) *cobra.Command {
@@ -239,17 +240,9 @@ func printPolicy(console *cli.Console, p policy.Policy) error {
 			}
 			continue
 		}
-		fmt.Fprintf(w, "path\t%s\t%s\t\t%s\t%s\n", cli.Clean(r.Name), r.Decision, cli.Clean(r.Rule.String()), cli.Clean(shorten(strings.Join(r.Match, " "), 60)))
+		fmt.Fprintf(w, "path\t%s\t%s\t\t%s\t%s\n", cli.Clean(r.Name), r.Decision, cli.Clean(r.Rule.String()), cli.Clean(text.Head(strings.Join(r.Match, " "), 60)))
 	}
 	return w.Flush()
-}
-
-// shorten cuts a text that is longer than n bytes.
-func shorten(text string, n int) string {
-	if len(text) > n {
-		return text[:n] + " …"
-	}
-	return text
 }
 
 func newPolicyCheckCmd(env *setup.Env) *cobra.Command {

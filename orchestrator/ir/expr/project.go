@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // refOptions are the members that an object may have in addition to "ref".
@@ -140,13 +141,7 @@ func omitMembers(v any, omit []string) (any, *Failure) {
 func truncateStrings(v any, n int) any {
 	switch v := v.(type) {
 	case string:
-		if utf8.RuneCountInString(v) <= n {
-			return v
-		}
-		if n == 0 {
-			return ""
-		}
-		return string([]rune(v)[:n-1]) + "…"
+		return text.HeadRunes(v, n)
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {

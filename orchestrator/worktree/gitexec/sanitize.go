@@ -6,11 +6,10 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // secretPatterns are forms in which credentials turn up in git's output; the first and last groups are kept.
@@ -29,30 +28,12 @@ const MaxText = 4 << 10
 // Sanitize makes foreign text fit to be shown: escape sequences and control characters go (newline and tab stay, a
 // carriage return becomes a newline), bad UTF-8 becomes U+FFFD, credentials become "***", and at most 4 KiB remain.
 func Sanitize(s string) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\r':
-			return '\n'
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
-			return -1
-		}
-		return r
-	}, dropEscapes(s))
+	s = text.Visible(strings.ReplaceAll(dropEscapes(strings.ToValidUTF8(s, "\uFFFD")), "\r", "\n"))
 	// After the control characters, so that none of them can split a credential and hide it.
 	for _, p := range secretPatterns() {
 		s = p.ReplaceAllString(s, "${1}***${2}")
 	}
-	if len(s) > MaxText {
-		cut := MaxText
-		for !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
-	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(text.Head(s, MaxText))
 }
 
 // CleanLine is like Sanitize but joins all lines into one.

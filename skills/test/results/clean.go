@@ -4,105 +4,28 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
-// Clean makes text safe to show: valid UTF-8, without escape sequences of terminals, without control characters but
-// newline and tab, without the marks that turn the direction of writing.
-func Clean(text string) string {
-	if isPlain(text) {
-		return text
-	}
-	var b strings.Builder
-	b.Grow(len(text))
-	for i := 0; i < len(text); {
-		r, size := utf8.DecodeRuneInString(text[i:])
-		switch {
-		case r == 0x1b || r == escaped:
-			size += escapeLen(text[i+size:])
-		case r == '\r':
-			if !strings.HasPrefix(text[i+1:], "\n") {
-				b.WriteByte('\n')
-			}
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case r < 0x20 || r >= 0x7f && r < 0xa0, r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069, r == 0xfeff:
-		default:
-			b.WriteRune(r) // what is no UTF-8 comes as U+FFFD
-		}
-		i += size
-	}
-	return b.String()
-}
-
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c >= 0x7f || c < 0x20 && c != '\n' && c != '\t' {
-			return false
-		}
-	}
-	return true
-}
-
-// escaped stands for ESC where a format cannot hold it.
-const escaped = '\u241b'
-
-// escapeLen is how many bytes after ESC belong to the sequence: CSI ends with a letter, OSC with BEL or ESC \.
-func escapeLen(rest string) int {
-	if rest == "" {
-		return 0
-	}
-	switch rest[0] {
-	case '[':
-		for i := 1; i < len(rest) && i < 64; i++ {
-			if rest[i] >= 0x40 && rest[i] <= 0x7e {
-				return i + 1
-			}
-		}
-		return 1
-	case ']':
-		i := strings.IndexAny(rest[:min(len(rest), 4096)], "\x07\x1b")
-		switch {
-		case i < 0:
-			return 1
-		case strings.HasPrefix(rest[i:], "\x1b\\"):
-			return i + 2
-		}
-		return i + 1
-	}
-	if rest[0] < utf8.RuneSelf {
-		return 1
-	}
-	return 0
-}
+// Clean makes the text of a report safe to show; see [text.Clean].
+func Clean(s string) string { return text.Clean(s) }
 
 // cleanName cleans a name; it is one line.
-func cleanName(text string) string {
-	text = Clean(text)
-	if strings.ContainsAny(text, "\n\t") {
-		text = strings.Join(strings.Fields(text), " ")
+func cleanName(s string) string {
+	s = Clean(s)
+	if strings.ContainsAny(s, "\n\t") {
+		s = strings.Join(strings.Fields(s), " ")
 	}
-	if len(text) > maxName {
-		const mark = "…"
-		half := (maxName - len(mark)) / 2
-		text = strings.ToValidUTF8(text[:half], "") + mark + strings.ToValidUTF8(text[len(text)-half:], "")
-	}
-	return text
+	return text.Ends(s, "…", maxName)
 }
 
-// Clip cuts text to a number of bytes, keeping both ends.
-func Clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const mark = "\n…\n"
-	half := (limit - len(mark)) / 2
-	return strings.ToValidUTF8(text[:half], "") + mark + strings.ToValidUTF8(text[len(text)-half:], "")
-}
+// Clip shortens the text of a report to a number of bytes and keeps both ends.
+func Clip(s string, limit int) string { return text.Ends(s, "\n…\n", limit) }
 
 // Excerpt keeps the head and the tail of an output.
-func Excerpt(text string) string {
-	lines := strings.Split(strings.Trim(text, "\n"), "\n")
+func Excerpt(s string) string {
+	lines := strings.Split(strings.Trim(s, "\n"), "\n")
 	if n := len(lines); n > MaxLines {
 		half := MaxLines / 2
 		cut := fmt.Sprintf("… %d lines left out …", n-2*half)

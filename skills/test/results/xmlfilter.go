@@ -4,6 +4,8 @@ import (
 	"io"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // xmlFilter makes a document UTF-8 and replaces what no XML document may hold, which would stop the decoder.
@@ -97,7 +99,7 @@ func (f *xmlFilter) filterWide() {
 func (f *xmlFilter) putRune(r rune) {
 	switch {
 	case r == 0x1b:
-		r = escaped
+		r = text.EscapeSymbol
 	case r == 0xfeff:
 		return
 	case r < 0x20 && r != '\t' && r != '\n' && r != '\r', r == 0xfffe, r == 0xffff:

@@ -1,0 +1,133 @@
+// Package text makes foreign text fit to be shown and stored. [Clean], [Visible] and [Line] remove control
+// characters and invisible marks; [Head], [HeadRunes] and [Ends] bound its length. None of them cuts a character in two.
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ellipsis replaces removed text.
+const ellipsis = "…"
+
+// Clean returns s as valid UTF-8 without escape sequences of terminals, without control characters except newline and tab,
+// and without format characters, such as those that reverse the direction of writing, except joiners. A carriage return
+// becomes a newline.
+func Clean(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == 0x1b, r == EscapeSymbol && i+size < len(s) && (s[i+size] == '[' || s[i+size] == ']'):
+			size += escapeLen(s[i+size:])
+		case r == '\r':
+			if !strings.HasPrefix(s[i+1:], "\n") {
+				b.WriteByte('\n')
+			}
+		case r == '\n' || r == '\t' || !isHidden(r):
+			b.WriteRune(r) // U+FFFD for a byte that is not UTF-8
+		}
+		i += size
+	}
+	return b.String()
+}
+
+// Visible returns s without control characters except newline and tab, and without format characters except joiners. Unlike
+// Clean it keeps the rest of escape sequences: people who decide about a text must see all of it.
+func Visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r != '\n' && r != '\t' && isHidden(r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// Line returns Visible(s) as one line: each newline and tab becomes a space.
+func Line(s string) string {
+	return strings.TrimSpace(strings.NewReplacer("\n", " ", "\t", " ").Replace(Visible(s)))
+}
+
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c >= 0x7f || c < 0x20 && c != '\n' && c != '\t' {
+			return false
+		}
+	}
+	return true
+}
+
+// isHidden reports whether a terminal may act on a character or show nothing for it.
+func isHidden(r rune) bool {
+	const nonJoiner, joiner = '\u200c', '\u200d' // parts of words and of emoji
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != nonJoiner && r != joiner
+}
+
+// EscapeSymbol stands for ESC in formats that cannot contain it. Clean removes the sequences that it begins.
+const EscapeSymbol = '\u241b'
+
+// escapeLen returns the number of bytes that follow ESC in a sequence: CSI ends with a letter, OSC with BEL or ESC \.
+func escapeLen(rest string) int {
+	if rest == "" {
+		return 0
+	}
+	switch rest[0] {
+	case '[':
+		for i := 1; i < len(rest) && i < 64; i++ {
+			if rest[i] >= 0x40 && rest[i] <= 0x7e {
+				return i + 1
+			}
+		}
+		return 1
+	case ']':
+		i := strings.IndexAny(rest[:min(len(rest), 4096)], "\x07\x1b")
+		switch {
+		case i < 0:
+			return 1
+		case strings.HasPrefix(rest[i:], "\x1b\\"):
+			return i + 2
+		}
+		return i + 1
+	}
+	if rest[0] < utf8.RuneSelf {
+		return 1
+	}
+	return 0
+}
+
+// Head shortens s to at most limit bytes; a shortened text ends with "…".
+func Head(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	end := max(limit-len(ellipsis), 0)
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + ellipsis
+}
+
+// HeadRunes shortens s to at most limit characters; a shortened text ends with "…".
+func HeadRunes(s string, limit int) string {
+	if len(s) <= limit || utf8.RuneCountInString(s) <= limit {
+		return s
+	}
+	if limit <= 0 {
+		return ""
+	}
+	return string([]rune(s)[:limit-1]) + ellipsis
+}
+
+// Ends shortens s to at most limit bytes. It keeps both ends and writes mark between them.
+func Ends(s, mark string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	half := (limit - len(mark)) / 2
+	return strings.ToValidUTF8(s[:half], "") + mark + strings.ToValidUTF8(s[len(s)-half:], "")
+}
