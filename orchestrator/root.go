@@ -67,7 +67,7 @@ environment, the environment overrides settings, and settings override defaults:
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageErrorf("%w", err) })
 	addGroup(root, "run", "Run flows:", run.Commands(env)...)
-	addGroup(root, "decide", "Decide:", append(decide.Commands(env), intent.New(env))...)
+	addGroup(root, "decide", "Decide:", append(decide.Commands(env), intent.New(env), intent.NewSchedule(env))...)
 	addGroup(root, "travel", "Travel in time:", travel.Commands(env)...)
 	addGroup(root, "make", "Make flows and skills:", flow.New(env), skill.New(env))
 	addGroup(root, "sprites", "Work with sprites:", sprite.New(env, service.New(env)), image.New(env))

@@ -26,6 +26,7 @@ type Service interface {
 	Audit
 	Proposals
 	Intents
+	Schedules
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
@@ -73,6 +74,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	routeAudit(mux, s)
 	routeProposals(mux, s)
 	routeIntents(mux, s)
+	routeSchedules(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
 	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
 		var in HandoverRequest

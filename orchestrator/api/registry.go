@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -37,7 +38,7 @@ type Product struct {
 // productKinds are the declared kinds that have another name in the registry.
 var productKinds = map[string]string{"pr_url": "pull_request", "issue_url": "issue", "commit_sha": "commit", "pr": "pull_request"}
 
-var numberAtEnd = regexp.MustCompile(`/(\d{1,12})(?:/[a-z]+)?$`)
+var numberAtEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/(\d{1,12})(?:/[a-z]+)?$`) })
 
 // NewProduct returns a declared artifact as the registry has it. A URL that is not one of a web page is left out.
 func NewProduct(a protocol.Artifact) Product {
@@ -49,7 +50,7 @@ func NewProduct(a protocol.Artifact) Product {
 		return p
 	}
 	if u, err := url.Parse(p.URL); err == nil {
-		if m := numberAtEnd.FindStringSubmatch(strings.TrimSuffix(u.Path, "/")); m != nil {
+		if m := numberAtEnd().FindStringSubmatch(strings.TrimSuffix(u.Path, "/")); m != nil {
 			p.Number, _ = strconv.ParseInt(m[1], 10, 64) // twelve digits fit
 		}
 	}

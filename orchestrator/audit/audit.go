@@ -49,6 +49,7 @@ const (
 	WaitAnswered    Kind = "wait.answered"
 	Intent          Kind = "intent"   // a fact of an intent
 	Proposal        Kind = "proposal" // a fact about a change of the environment
+	Schedule        Kind = "schedule" // how far a schedule has come
 )
 
 // Who is a person, as the operating system knows them.

@@ -90,6 +90,8 @@ type Config struct {
 	Policy func() ([]policy.Layer, error)
 	// Notify says where people are told about runs.
 	Notify Notify
+	// Schedules create intents while the process serves.
+	Schedules map[string]intents.Schedule
 	// Credentials returns the credentials of this process, by the names under which they may be reported. It may be nil.
 	Credentials func() map[string]string
 	// ModelsOf opens the models that a run was started with. key returns the value of a variable that holds a key.
@@ -132,6 +134,7 @@ type Leader struct {
 	*storage.Storage
 	*govern.Ledger
 	*intents.Pipeline
+	*intents.Scheduler
 	*drive.Succession
 
 	cfg      Config
@@ -152,7 +155,8 @@ type Leader struct {
 	// only the skills that their run brings.
 	noSkills, noSpritekit error
 
-	quiesced func() error // quiesce, once
+	quiesced      func() error // quiesce, once
+	stopSchedules func()       // nil if schedules are not followed
 }
 
 // Open opens the home. The caller holds its lock.
@@ -196,6 +200,9 @@ func (l *Leader) open() (err error) {
 	}
 	l.compose(sprites)
 	l.notifier.start()
+	if l.cfg.Serving {
+		l.stopSchedules = l.Scheduler.FollowInBackground()
+	}
 	return nil
 }
 
@@ -244,6 +251,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter, Approvals: approvals}
 	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: witness, Approvals: approvals}
 	l.Pipeline = &intents.Pipeline{Facts: l.Ledger, Executor: l, BaseOf: rules.Base}
+	l.Scheduler = &intents.Scheduler{All: l.cfg.Schedules, Facts: l.Ledger, Create: l.Pipeline.CreateIntent, Logger: l.cfg.Log}
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
 	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil
 
@@ -393,6 +401,9 @@ func (l *Leader) Quiesce() error { return l.quiesced() }
 
 func (l *Leader) quiesce() error {
 	close(l.Succession.Ending)
+	if l.stopSchedules != nil {
+		l.stopSchedules()
+	}
 	l.drives.StopAll()
 	l.notifier.close()
 	if l.session != nil {

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/schedule"
 )
 
 var (
@@ -42,6 +44,9 @@ func check(s Settings) []Finding {
 		if !manifests.ValidName(name) {
 			bad(CodeValue, "world.allow", "name the skills one by one, such as \"gmail.send\"", "%q is not the name of a skill", name)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Schedules)) {
+		checkSchedule(name, s.Schedules[name], bad)
 	}
 	oneOf("network", string(s.Network), Networks())
 	if strings.Contains(s.Image, "/") && !strings.HasPrefix(s.Image, "/") && !strings.HasPrefix(s.Image, "~/") {
@@ -130,4 +135,24 @@ func shown(text string) string {
 		return text[:4] + "…"
 	}
 	return text
+}
+
+func checkSchedule(name string, s Schedule, bad func(code, key, hint, format string, a ...any)) {
+	key := "schedules." + name
+	if !channelName().MatchString(name) {
+		bad(CodeValue, key, "letters, digits, dot, dash and underscore", "%q is not a name", name)
+	}
+	if _, err := schedule.Parse(s.Cron); err != nil {
+		bad(CodeValue, key+".cron", "such as \"30 3 * * *\", at 3:30 each day", "%v", err)
+	}
+	if _, err := time.LoadLocation(s.Zone); err != nil {
+		bad(CodeValue, key+".zone", "such as Europe/Berlin", "%q is not known", s.Zone)
+	}
+	kinds := manifests.Intents()
+	if _, known := kinds[s.Kind]; !known {
+		bad(CodeValue, key+".kind", "one of "+strings.Join(slices.Sorted(maps.Keys(kinds)), ", "), "%q is not a kind of intent", s.Kind)
+	}
+	if s.Repo != "" && !strings.HasPrefix(s.Repo, "/") && !strings.Contains(s.Repo, ":") {
+		bad(CodeValue, key+".repo", "write an absolute path or a URL", "%q is a relative path", s.Repo)
+	}
 }

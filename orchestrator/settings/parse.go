@@ -168,6 +168,8 @@ func (r *reader) value(key string, from any, to reflect.Value) {
 		}
 	case reflect.Slice:
 		r.list(key, from, to)
+	case reflect.Interface: // of any type
+		to.Set(reflect.ValueOf(from))
 	default:
 		panic("settings knows no way to read a " + to.Type().String())
 	}

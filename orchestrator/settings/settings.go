@@ -59,6 +59,8 @@ type Settings struct {
 	// Channels are the channels for notifications about runs, by name.
 	Channels map[string]Channel `json:"channels,omitempty"`
 	Notify   Notify             `json:"notify,omitzero"`
+	// Schedules create intents at due times, by name.
+	Schedules map[string]Schedule `json:"schedules,omitempty"`
 	// Templates is a folder of prompt templates of one's own, ID.json each; flows that name one get its text.
 	Templates string `json:"templates,omitempty"`
 	// Steps are folders, or single files, of step rules of one's own, by which plans are lowered; --steps adds to them.

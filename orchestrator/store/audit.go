@@ -177,6 +177,24 @@ func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) erro
 	}
 }
 
+// LastAudit returns the last entry of a subject.
+func (s *Store) LastAudit(subject string) (e audit.Entry, ok bool, err error) {
+	err = s.viewFile(func(tx *bbolt.Tx) error {
+		index := tx.Bucket(bucketAuditIndex)
+		if index == nil {
+			return nil // an older file that is open for reading only
+		}
+		seq := lastOf(index, subject)
+		if seq == 0 {
+			return nil
+		}
+		ok = true
+		e, err = readAudit(tx, u64(seq))
+		return err
+	})
+	return e, ok, err
+}
+
 // makeAudit makes the buckets of the audit log that a file lacks.
 func makeAudit(tx *bbolt.Tx) error {
 	log, err := tx.CreateBucketIfNotExists(bucketAudit)

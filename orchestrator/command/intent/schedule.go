@@ -1,0 +1,60 @@
+package intent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/setup"
+)
+
+// NewSchedule returns lattice schedule.
+func NewSchedule(env *setup.Env) *cobra.Command {
+	cmd := cli.Group(&cobra.Command{
+		Use:   "schedule",
+		Short: "See schedules, and create the intent of one now",
+		Long: `A schedule of the settings, [schedules.NAME], creates an intent at each due time, once, also after a restart. Of due times that
+were missed one is made up for. Schedules are followed while lattice serve leads; their intents are judged by the policy like
+others.`,
+		Example: "  lattice schedule ls\n  lattice schedule run nightly",
+	})
+	ls := connect.NewQueryCmd(env, "ls", "List the schedules, when they are due, and their last intents", "  lattice schedule ls --json", cobra.NoArgs,
+		func(ctx context.Context, c *connect.Conn, _ []string) error {
+			all, err := c.Schedules(ctx)
+			if err != nil {
+				return err
+			}
+			if env.JSON {
+				return env.PrintJSON(all)
+			}
+			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "NAME\tCRON\tKIND\tNEXT\tLAST\tINTENT")
+			for _, s := range all {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Cron, s.Kind, formatDue(s.Next), formatDue(s.LastDue), cli.Clean(cmp.Or(s.Reason, s.LastIntent)))
+			}
+			return w.Flush()
+		})
+	run := connect.NewQueryCmd(env, "run NAME", "Create the intent of a schedule now", "  lattice schedule run nightly", cobra.ExactArgs(1),
+		func(ctx context.Context, c *connect.Conn, list []string) error {
+			s, err := c.RunSchedule(ctx, list[0])
+			if err != nil {
+				return err
+			}
+			return printState(env, s)
+		})
+	cmd.AddCommand(ls, run)
+	return cmd
+}
+
+func formatDue(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.Format("2006-01-02 15:04 MST")
+}

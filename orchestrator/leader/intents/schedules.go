@@ -1,0 +1,201 @@
+package intents
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/schedule"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Schedule says when which intent is created.
+type Schedule struct {
+	Cron     schedule.Cron
+	Text     string // of Cron
+	Zone     *time.Location
+	Cooldown time.Duration
+	Request  api.IntentRequest // without a key
+}
+
+// Scheduler creates the intents of schedules (api.Schedules). What it did last with a schedule is the last entry of the audit log
+// about it, so that a restart neither loses nor repeats a due time: an intent has the due time as its key, and the entry about it
+// is appended only if no other came between.
+type Scheduler struct {
+	All    map[string]Schedule
+	Facts  *govern.Ledger
+	Create func(ctx context.Context, r api.IntentRequest) (intent.State, error)
+	Logger zerolog.Logger
+	Now    func() time.Time // nil: time.Now
+}
+
+// scheduleEntry is the body of an audit entry about a schedule.
+type scheduleEntry struct {
+	Cron string `json:"cron"`
+	// Until is the time up to which due times are dealt with.
+	Until   time.Time  `json:"until"`
+	Intent  string     `json:"intent_id,omitempty"` // the last one that was created
+	Created *time.Time `json:"created,omitempty"`   // its due time
+	Reason  string     `json:"reason,omitempty"`    // why none was created
+}
+
+func subjectOf(name string) string { return "schedule:" + name }
+
+// load returns the last entry about a schedule, and its number; 0 if there is none.
+func (s *Scheduler) load(name string) (scheduleEntry, uint64, error) {
+	var last scheduleEntry
+	e, ok, err := s.Facts.Store.LastAudit(subjectOf(name))
+	if err != nil {
+		return last, 0, problem.StoreProblem(err)
+	}
+	if !ok {
+		return last, 0, nil
+	}
+	if err := json.Unmarshal(e.Body, &last); err != nil {
+		return last, 0, fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+	}
+	return last, e.Seq, nil
+}
+
+func (s *Scheduler) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+// FollowInBackground follows the schedules, and returns a function that ends that and waits for the end.
+func (s *Scheduler) FollowInBackground() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Follow(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// Follow creates intents when they are due, until ctx ends. It looks at least once a minute, because clocks can be set.
+func (s *Scheduler) Follow(ctx context.Context) {
+	for len(s.All) > 0 {
+		for _, name := range slices.Sorted(maps.Keys(s.All)) {
+			if _, err := s.Tick(ctx, name); err != nil && ctx.Err() == nil {
+				s.Logger.Error().Err(err).Str("schedule", name).Msg("create the intent of a schedule")
+			}
+		}
+		now := s.now()
+		timer := time.NewTimer(now.Truncate(time.Minute).Add(time.Minute).Sub(now))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// Tick creates the intent of a schedule if one is due: of several times that passed, one for the last. A schedule that is new, or
+// has other times than before, begins now.
+func (s *Scheduler) Tick(ctx context.Context, name string) (created string, err error) {
+	c, now := s.All[name], s.now()
+	last, seq, err := s.load(name)
+	if err != nil {
+		return "", err
+	}
+	if seq == 0 || last.Cron != c.Text {
+		last.Cron, last.Until, last.Reason = c.Text, now, ""
+		return "", s.append(ctx, name, seq, last)
+	}
+	due, ok := lastDue(c, last.Until, now)
+	if !ok {
+		return "", nil
+	}
+	last.Until, last.Reason = due, ""
+	if last.Created != nil && due.Sub(*last.Created) < c.Cooldown {
+		last.Reason = fmt.Sprintf("the cooldown of %s has not passed", c.Cooldown)
+		return "", s.append(ctx, name, seq, last)
+	}
+	r := c.Request
+	r.Key = fmt.Sprintf("schedule/%s/%s", name, due.UTC().Format(time.RFC3339))
+	state, err := s.Create(ctx, r)
+	refused := fault.As(err)
+	switch {
+	case err == nil:
+		last.Intent, last.Created, created = state.ID, &due, state.ID
+	case refused == nil || refused.Retryable:
+		return "", err // the due time stays open
+	default:
+		last.Reason = refused.Message
+	}
+	return created, errors.Join(err, s.append(ctx, name, seq, last))
+}
+
+// lastDue returns the last due time after one and until another.
+func lastDue(c Schedule, after, until time.Time) (due time.Time, ok bool) {
+	// Of a long time away only the end is searched: a schedule that was due in it was due in the last year, or is rare.
+	for _, back := range []time.Duration{2 * time.Hour, 50 * time.Hour, 400 * 24 * time.Hour, until.Sub(after)} {
+		from := until.Add(-back)
+		if from.Before(after) {
+			from = after
+		}
+		for t, more := c.Cron.Next(from.In(c.Zone)); more && !t.After(until); t, more = c.Cron.Next(t) {
+			due, ok = t, true
+		}
+		if ok || from.Equal(after) {
+			break
+		}
+	}
+	return due, ok
+}
+
+// append records what became of a schedule. If another process was faster its entry holds.
+func (s *Scheduler) append(ctx context.Context, name string, after uint64, e scheduleEntry) error {
+	_, err := s.Facts.AddFact(ctx, audit.Entry{Kind: audit.Schedule, Subject: subjectOf(name)}, e, after)
+	if errors.Is(err, lattice.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+// Schedules lists the schedules by name.
+func (s *Scheduler) Schedules(context.Context) ([]api.ScheduleView, error) {
+	views := []api.ScheduleView{}
+	for _, name := range slices.Sorted(maps.Keys(s.All)) {
+		c := s.All[name]
+		last, seq, err := s.load(name)
+		if err != nil {
+			return nil, err
+		}
+		v := api.ScheduleView{Name: name, Cron: c.Text, Zone: c.Zone.String(), Kind: c.Request.Kind, Repo: c.Request.Repo, LastIntent: last.Intent, LastDue: last.Created, Reason: last.Reason}
+		if due, ok := c.Cron.Next(s.now().In(c.Zone)); ok {
+			v.Next = &due
+		}
+		v.Known = seq > 0 && last.Cron == c.Text
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// RunSchedule creates the intent of a schedule now. The same key creates it once.
+func (s *Scheduler) RunSchedule(ctx context.Context, name, key string) (intent.State, error) {
+	c, ok := s.All[name]
+	if !ok {
+		return intent.State{}, fault.NotFound("schedule_not_found", "the settings of the leader have no schedule %q", name).WithHint("lattice schedule ls")
+	}
+	r := c.Request
+	r.Key = "schedule/" + name + "/" + cmp.Or(key, s.now().UTC().Format(time.RFC3339Nano))
+	return s.Create(ctx, r)
+}

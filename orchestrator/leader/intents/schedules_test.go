@@ -1,0 +1,159 @@
+package intents
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/schedule"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// schedulers make Schedulers of one store, and collect the keys of the intents that they create.
+type schedulers struct {
+	t      *testing.T
+	store  *store.Store
+	mu     sync.Mutex
+	keys   []string
+	refuse error
+}
+
+func newSchedulers(t *testing.T) *schedulers {
+	t.Helper()
+	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &schedulers{t: t, store: s}
+}
+
+func (f *schedulers) create(_ context.Context, r api.IntentRequest) (intent.State, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil {
+		return intent.State{}, f.refuse
+	}
+	if !slices.Contains(f.keys, r.Key) { // as the pipeline: idempotent by key
+		f.keys = append(f.keys, r.Key)
+	}
+	return intent.State{ID: intent.ID(r.Key)}, nil
+}
+
+// at returns a new Scheduler, as after a restart, whose clock stands at a time of a day.
+func (f *schedulers) at(clock, cron string, cooldown time.Duration) *Scheduler {
+	f.t.Helper()
+	now, err := time.Parse(time.RFC3339, "2026-01-"+clock+":00Z")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	c, err := schedule.Parse(cron)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return &Scheduler{All: map[string]Schedule{"s": {Cron: c, Text: cron, Zone: time.UTC, Cooldown: cooldown, Request: api.IntentRequest{Kind: "health_detect"}}},
+		Facts: &govern.Ledger{Store: f.store}, Create: f.create, Now: func() time.Time { return now }}
+}
+
+func (f *schedulers) tick(clock, cron string, want ...string) {
+	f.t.Helper()
+	if _, err := f.at(clock, cron, 0).Tick(f.t.Context(), "s"); err != nil {
+		f.t.Fatal(err)
+	}
+	f.want(clock, want...)
+}
+
+func (f *schedulers) want(clock string, want ...string) {
+	f.t.Helper()
+	for i := range want {
+		want[i] = "schedule/s/2026-01-" + want[i] + ":00Z"
+	}
+	if !slices.Equal(f.keys, want) {
+		f.t.Errorf("at %s: the intents are %q, want %q", clock, f.keys, want)
+	}
+}
+
+func TestTick(t *testing.T) {
+	f := newSchedulers(t)
+	f.tick("01T12:00", "0 3 * * *")                         // a new schedule begins now
+	f.tick("02T02:59", "0 3 * * *")                         // not due
+	f.tick("02T03:00", "0 3 * * *", "02T03:00")             // due
+	f.tick("02T03:01", "0 3 * * *", "02T03:00")             // once
+	f.tick("09T05:00", "0 3 * * *", "02T03:00", "09T03:00") // one for a week
+	f.tick("10T05:00", "0 4 * * *", "02T03:00", "09T03:00") // other times begin now
+	f.tick("11T04:00", "0 4 * * *", "02T03:00", "09T03:00", "11T04:00")
+
+	views, err := f.at("11T05:00", "0 4 * * *", 0).Schedules(t.Context())
+	if err != nil || len(views) != 1 || !views[0].Known || views[0].LastIntent != intent.ID("schedule/s/2026-01-11T04:00:00Z") || views[0].Next.Format(time.RFC3339) != "2026-01-12T04:00:00Z" {
+		t.Errorf("Schedules = %+v, %v", views, err)
+	}
+}
+
+// Two leaders and a crash between the intent and its entry create one intent for each due time.
+func TestTickTwice(t *testing.T) {
+	f := newSchedulers(t)
+	f.tick("01T12:00", "0 * * * *")
+	var group sync.WaitGroup
+	for range 8 {
+		s := f.at("01T13:00", "0 * * * *", 0)
+		group.Go(func() {
+			if _, err := s.Tick(t.Context(), "s"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	f.want("01T13:00", "01T13:00")
+	entries := 0
+	if err := f.store.Audit(subjectOf("s"), 0, func(audit.Entry) error { entries++; return nil }); err != nil || entries != 2 {
+		t.Errorf("%d entries, %v, want 2", entries, err)
+	}
+	// The process ended after the intent: the next one creates it again under the same key.
+	f.keys = append(f.keys, "schedule/s/2026-01-01T14:00:00Z")
+	f.tick("01T14:10", "0 * * * *", "01T13:00", "01T14:00")
+}
+
+func TestCooldownAndRefusal(t *testing.T) {
+	f := newSchedulers(t)
+	tick := func(clock string) error {
+		_, err := f.at(clock, "0 * * * *", 90*time.Minute).Tick(t.Context(), "s")
+		return err
+	}
+	for _, clock := range []string{"01T12:30", "01T13:00", "01T14:00", "01T15:00"} {
+		if err := tick(clock); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.want("01T15:00", "01T13:00", "01T15:00")
+	f.refuse = fault.BadInput("no_repository", "it needs a repository")
+	if err := tick("01T17:00"); err == nil {
+		t.Error("a refusal is not reported")
+	}
+	if views, err := f.at("01T17:01", "0 * * * *", 0).Schedules(t.Context()); err != nil || views[0].Reason != "it needs a repository" {
+		t.Errorf("Schedules = %+v, %v", views, err)
+	}
+	if err := tick("01T17:01"); err != nil { // it is not asked for again and again
+		t.Error(err)
+	}
+	f.refuse = context.DeadlineExceeded // something that may pass
+	if err := tick("01T19:00"); err == nil {
+		t.Error("a failure is not reported")
+	}
+	f.refuse = nil
+	if err := tick("01T19:01"); err != nil {
+		t.Error(err)
+	}
+	f.want("01T19:01", "01T13:00", "01T15:00", "01T19:00")
+}

@@ -1,0 +1,26 @@
+package settings
+
+// Schedule creates an intent at each time at which it is due, while a leader serves (lattice serve). Times that were missed are
+// made up for by one.
+//
+//	[schedules.nightly]
+//	cron = "30 3 * * mon-fri"
+//	kind = "health_detect"
+//	repo = "https://github.com/acme/site"
+//	input = { command = "make check" }
+type Schedule struct {
+	// Cron has five fields: minute, hour, day of the month, month and day of the week.
+	Cron string `json:"cron"`
+	// Zone is the time zone of these times, such as Europe/Berlin; by default this machine's.
+	Zone string `json:"zone,omitempty"`
+	// Kind is the kind of the intent (lattice intent create --help).
+	Kind string `json:"kind"`
+	// Repo is the repository of the intent: a URL or an absolute path.
+	Repo string `json:"repo,omitempty"`
+	// Subject is what the intent is about; by default the name of the schedule.
+	Subject string `json:"subject,omitempty"`
+	// Input is the input of the intent's flow.
+	Input map[string]any `json:"input,omitempty"`
+	// Cooldown is the least time between two intents; due times within it create none.
+	Cooldown Duration `json:"cooldown,omitempty"`
+}
