@@ -36,6 +36,11 @@ func prepare(c spec.Config) error {
 			return fmt.Errorf("give sandbox folder to its user: %w", err)
 		}
 	}
+	if c.Root.Dir != "" && !c.Plain() && c.HasLocal() {
+		if err := c.MakeLocal(); err != nil {
+			return err
+		}
+	}
 	if c.Plain() { // else init makes missing ones
 		if err := spec.Skeleton(c.Root.Dir, -1, -1); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,27 +13,34 @@ import (
 // there: what the sprite writes goes to usr/local in the writable layer of its root, above what earlier layers and the host
 // have. Two overlays then have writable layers of which one lies in the other, which the kernel allows as long as no file is
 // used through both: the root's /usr/local is covered.
+//
+// A root that is one tree has usr/local of that tree there, and over it mounts of what the host has (view.Plan).
 
 // LocalPath is where in a root that overlay lies.
 const LocalPath = "usr/local"
 
 // Local is the overlay at /usr/local, if the box has one. Its layers are those of the root, in which it lies at LocalPath.
 func (c Config) Local() (*Root, bool) {
-	st, err := os.Lstat("/" + LocalPath)
-	if !c.Root.Host || c.Root.Upper == "" || err != nil || !st.IsDir() {
+	if c.Root.Upper == "" || !c.HasLocal() {
 		return nil, false
 	}
 	return &Root{Upper: c.Root.Upper, Work: filepath.Join(c.Root.Work, "local"), Lower: c.Root.Lower}, true
 }
 
-// MakeLocal makes the folders of Local in the writable layer, as far as they are missing, with the owners and times that the
-// folders below have.
+// HasLocal reports whether the box shows the host's programs and a /usr/local of its own over them, which the host has too.
+func (c Config) HasLocal() bool {
+	st, err := os.Lstat("/" + LocalPath)
+	return c.Root.Host && (c.Root.Dir != "" || c.Root.Upper != "") && err == nil && st.IsDir()
+}
+
+// MakeLocal makes the folders of /usr/local in the writable layer or tree, as far as they are missing, with the owners and
+// times that the folders below have.
 func (c Config) MakeLocal() error {
 	uid, gid := -1, -1
 	if c.Level == LevelRoot {
 		uid, gid = c.Owner()
 	}
-	root, err := os.OpenRoot(c.Root.Upper)
+	root, err := os.OpenRoot(cmp.Or(c.Root.Upper, c.Root.Dir))
 	if err != nil {
 		return fmt.Errorf("make the folders of /usr/local: %w", err)
 	}

@@ -84,7 +84,16 @@ func (s Step) attributes() (attr int) {
 
 // openBind clones the mount of the step's source.
 func openBind(s Step, ids *idrange.Range) (*os.File, error) {
-	fd, err := unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	at, source, flags := unix.AT_FDCWD, s.Source, uint(unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if s.Local {
+		local, err := openInTree(s.Source, spec.LocalPath)
+		if err != nil {
+			return nil, err
+		}
+		defer unix.Close(local)
+		at, source, flags = local, "", flags|unix.AT_EMPTY_PATH
+	}
+	fd, err := unix.OpenTree(at, source, flags)
 	if err != nil {
 		return nil, fmt.Errorf("open_tree: %w", err)
 	}
@@ -98,6 +107,26 @@ func openBind(s Step, ids *idrange.Range) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), s.Source), nil
+}
+
+// openInTree opens a folder of a tree that a sprite may have filled.
+func openInTree(tree, folder string) (int, error) {
+	dir, err := unix.Open(tree, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", tree, err)
+	}
+	defer unix.Close(dir)
+	return openBelow(dir, folder)
+}
+
+// openBelow opens a folder below another, through no link and on the same file system.
+func openBelow(dir int, folder string) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV}
+	fd, err := unix.Openat2(dir, folder, &how)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", folder, err)
+	}
+	return fd, nil
 }
 
 // newMount makes a new file system, or another view of one, from options such as "size=4k" and "newinstance".
@@ -185,9 +214,8 @@ func (l *layerFolders) name(path, sub string) (string, error) {
 	}
 	l.open = append(l.open, os.NewFile(uintptr(fd), path))
 	if sub != "" { // in a tree that a sprite may have filled
-		how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV}
-		if fd, err = unix.Openat2(fd, sub, &how); err != nil {
-			return "", fmt.Errorf("open %s of layer %s: %w", sub, path, err)
+		if fd, err = openBelow(fd, sub); err != nil {
+			return "", fmt.Errorf("layer %s: %w", path, err)
 		}
 		l.open = append(l.open, os.NewFile(uintptr(fd), sub))
 	}

@@ -31,7 +31,7 @@ type Step struct {
 	Device   bool       `json:"device,omitempty"`    // bind: the source is a device node
 	ReadOnly bool       `json:"read_only,omitempty"` // bind, overlay
 	Own      bool       `json:"own,omitempty"`       // bind, overlay: the sprite's own files, which belong to Owner
-	Local    bool       `json:"local,omitempty"`     // overlay: of usr/local in the layers and of the host's; that alone where the kernel refuses
+	Local    bool       `json:"local,omitempty"`     // overlay: of usr/local in the layers and of the host's; bind: of usr/local in Source; the host's alone where the kernel refuses
 	Suid     bool       `json:"suid,omitempty"`      // bind, overlay: setuid bits and device nodes count, for tests
 }
 

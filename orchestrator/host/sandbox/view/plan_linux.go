@@ -147,9 +147,7 @@ func (p *Plan) system(c spec.Config) error {
 			p.bind("/"+name, name, true)
 		}
 	}
-	if tree, ok := c.Local(); ok {
-		p.Steps = append(p.Steps, Step{Kind: StepOverlay, Path: spec.LocalPath, Tree: tree, Own: true, Local: true})
-	}
+	p.local(c)
 	for _, name := range etc {
 		if p.shown("/etc/" + name) {
 			continue // a text of the box's own
