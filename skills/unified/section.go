@@ -275,14 +275,14 @@ func Unquote(text string) (name, rest string, err error) {
 			return string(b), text[i+1:], nil
 		case '\\':
 			if i++; i >= len(text) {
-				return "", "", errOpenQuote
+				return "", "", errOpenQuote()
 			}
 			if j := strings.IndexByte(`abfnrtv"\`, text[i]); j >= 0 {
 				b = append(b, "\a\b\f\n\r\t\v\"\\"[j])
 				continue
 			}
 			if i+3 > len(text) {
-				return "", "", errOpenQuote
+				return "", "", errOpenQuote()
 			}
 			octal, err := strconv.ParseUint(text[i:i+3], 8, 8)
 			if err != nil {
@@ -294,7 +294,7 @@ func Unquote(text string) (name, rest string, err error) {
 			b = append(b, c)
 		}
 	}
-	return "", "", errOpenQuote
+	return "", "", errOpenQuote()
 }
 
-var errOpenQuote = errors.New("a quoted name does not end")
+func errOpenQuote() error { return errors.New("a quoted name does not end") }

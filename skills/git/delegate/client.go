@@ -51,7 +51,7 @@ func (e Engine) Open(_ context.Context, at engine.Location) (engine.Repo, error)
 	return &repo{Unsupported: engine.Unsupported{Engine: engine.Native}, engine: e, root: at.Root, at: to}, nil
 }
 
-// repo is a repository that the second file opens for each operation. What the native engine never does is refused here.
+// repo is a repository that the second file opens for each operation. Methods that the native engine lacks are refused here.
 type repo struct {
 	engine.Unsupported
 	engine Engine
@@ -149,7 +149,7 @@ type receiver struct {
 	data    io.Writer
 	partial []byte
 	last    line
-	err     error // the first one; what follows is dropped
+	err     error // the first one; later output is dropped
 }
 
 // Write never fails: the process must not block.

@@ -12,14 +12,14 @@ type Signature struct {
 // KeyTrailer carries the idempotency key of the call that made a commit.
 const KeyTrailer = "Lattice-Key"
 
-// CommitSpec says what to commit. No hook runs and nothing is signed. A merge that is going on is concluded: its heads
+// CommitSpec describes a commit. No hook runs and nothing is signed. The commit concludes a merge in progress: its heads
 // become parents, unless conflicts are left (error conflict).
 type CommitSpec struct {
 	Message   string     // the exact bytes of the message, cleaned, trailers included
 	Author    *Signature // nil only with Amend, which then keeps the author
 	Committer Signature
 	All       bool     // stage every change first, as AddSpec.All
-	Paths     []string // commit the changes of these files alone, whatever else is staged stays staged
+	Paths     []string // commit the changes of these files alone, other staged changes stay staged
 	Amend     bool     // replace HEAD
 	// AllowEmpty commits even if nothing is staged; otherwise that is nothing_to_commit, except for a merge or Amend.
 	AllowEmpty bool
@@ -29,7 +29,7 @@ type CommitSpec struct {
 	Key string
 }
 
-// Committed describes HEAD and what it changed against its first parent.
+// Committed describes HEAD and its changes against its first parent.
 type Committed struct {
 	Commit       string   `json:"commit"`
 	Tree         string   `json:"tree"`

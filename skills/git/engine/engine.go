@@ -1,10 +1,10 @@
-// Package engine is what the git skills and the programs that do git for them agree on: the nouns that go in and come
-// out, and the interfaces Engine and Repo. There are two engines: package system drives the git of the sprite, package
+// Package engine is the contract between the git skills and the programs that do git for them: the types of requests and
+// results, and the interfaces Engine and Repo. There are two engines: package system drives the git of the sprite, package
 // native does without one. Callers cannot tell them apart, except by Name: equal input gives equal output,
 // an equal repository and equal errors.
 //
-// The verbs judge what a caller gave (paths, names, URLs, identities) before an engine sees it, and bind results to the
-// workspace; an engine trusts its arguments and distrusts the repository. What an engine needs of the world — the
+// The verbs check inputs (paths, names, URLs, identities) before an engine sees them, and bind results to the
+// workspace; an engine trusts its arguments and distrusts the repository. The needs of an engine — the
 // workspace's root, where the repository lies, the parsed configuration, a network environment, whom to tell of
 // progress — comes in as a value: it reads no environment, changes no directory and keeps nothing between calls.
 //
@@ -39,7 +39,7 @@ type Engine interface {
 	// Clone fills the empty folder spec.Dir with a repository. On failure the folder may hold anything; its owner
 	// removes it. Errors: not_a_repository, ref_not_found, authentication, network, clone_failed, limits.
 	Clone(ctx context.Context, spec CloneSpec) (Cloned, error)
-	// Refs asks a source for its refs, HEAD among them, sorted by name; tags carry what they peel to.
+	// Refs asks a source for its refs, HEAD among them, sorted by name; tags carry the objects that they peel to.
 	Refs(ctx context.Context, from Source) ([]Ref, error)
 	// Open opens a repository that was found and whose configuration was judged. It is closed by its user.
 	Open(ctx context.Context, at Location) (Repo, error)
@@ -50,11 +50,11 @@ type Repo interface {
 	Reader
 	Writer
 	Exchanger
-	// Close releases what Open took. Callers other than tests may ignore its error.
+	// Close releases the resources of Open. Callers other than tests may ignore its error.
 	Close() error
 }
 
-// Reader is what changes nothing, not even the index's cached times.
+// Reader has the methods that change nothing, not even the cached times of the index.
 type Reader interface {
 	Status(ctx context.Context, spec StatusSpec) (Status, error)
 	// Resolve finds the object that a revision names. Errors: ref_not_found.
@@ -67,12 +67,12 @@ type Reader interface {
 	Worktrees(ctx context.Context) ([]Worktree, error)
 }
 
-// Writer is what changes refs, index or files. Every change takes git's own locks, and what it would destroy that is not
-// stored anywhere (untracked, ignored, edited files) makes it refuse with would_overwrite.
+// Writer has the methods that change refs, index or files. Every change takes git's own locks. A change that would destroy
+// files that are stored nowhere else (untracked, ignored, edited files) is refused with would_overwrite.
 type Writer interface {
-	// Add stages and says what is staged then. Errors: not_found (a path matches nothing), ignored.
+	// Add stages files and lists all staged files. Errors: not_found (a path matches nothing), ignored.
 	Add(ctx context.Context, spec AddSpec) (Added, error)
-	// Commit commits what is staged. Errors: nothing_to_commit, head_moved, conflict.
+	// Commit commits the staged changes. Errors: nothing_to_commit, head_moved, conflict.
 	Commit(ctx context.Context, spec CommitSpec) (Committed, error)
 	// ChangeBranch creates, renames or deletes. Errors: exists, ref_not_found, not_merged, in_use.
 	ChangeBranch(ctx context.Context, spec BranchChange) error
@@ -113,13 +113,13 @@ type Config interface {
 	Value(section, subsection, name string) (string, bool)
 }
 
-// Limits bound what a repository may cost. 0 sets no limit; engines have limits of their own for memory.
+// Limits bound the cost of a repository. 0 sets no limit; engines have limits of their own for memory.
 type Limits struct {
 	MaxObjects     int64 `json:"max_objects"`      // in a pack that is received
 	MaxPackBytes   int64 `json:"max_pack_bytes"`   // of a pack that is received
 	MaxObjectBytes int64 `json:"max_object_bytes"` // of one object that is checked out
 	MaxFiles       int64 `json:"max_files"`        // that are checked out
-	MaxPathLen     int64 `json:"max_path_len"`     // in bytes, of what is checked out
+	MaxPathLen     int64 `json:"max_path_len"`     // in bytes, of files that are checked out
 }
 
 // Progress is one report on a long operation.
@@ -135,7 +135,7 @@ type Progress struct {
 type Follow func(Progress)
 
 // Refuse is the error of an engine that cannot do something at all: the other one may.
-func Refuse(engine, what string) error {
-	return fault.Unsupported("unsupported", "the %s engine cannot do %s", engine, what).
+func Refuse(engine, action string) error {
+	return fault.Unsupported("unsupported", "the %s engine cannot do %s", engine, action).
 		WithHint(`use an image that has git 2.30 or newer on PATH; with "engine":"auto" it is found by itself`)
 }

@@ -62,7 +62,7 @@ func WouldOverwrite(files []string, format string, args ...any) *skill.Error {
 	return e
 }
 
-// Exists says that what should be made is there (1).
+// Exists says that the thing to make exists (1).
 func Exists(format string, args ...any) *skill.Error {
 	return fault.Failed("exists", format, args...).WithHint(`take another name, or set "force":true`)
 }

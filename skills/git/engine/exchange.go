@@ -8,7 +8,7 @@ type Source struct {
 	Protocol string // the one transport that may be used: https, http, ssh, git or file
 	Local    bool   // a path
 	Bundle   bool   // a local file: a git bundle; it cannot be shallow, and pushed to
-	// Env is what reaching a remote needs of the sprite's environment, as NAME=value: proxies and whom to trust
+	// Env holds the variables of the sprite's environment for reaching a remote, as NAME=value: proxies and authorities
 	// (http_proxy, https_proxy, all_proxy, no_proxy, SSL_CERT_FILE, SSL_CERT_DIR, GIT_SSL_CAINFO, GIT_SSL_CAPATH). It
 	// is never passed together with a credential that it could leak.
 	Env        []string
@@ -25,10 +25,10 @@ type Credential struct {
 	KnownHosts string
 }
 
-// String hides what a stray %v would show.
+// String hides the secrets from %v.
 func (Credential) String() string { return "***" }
 
-// GoString hides what a stray %#v would show.
+// GoString hides the secrets from %#v.
 func (Credential) GoString() string { return "***" }
 
 // Ref is a name and the object that it points to.
@@ -39,7 +39,7 @@ type Ref struct {
 	Target string `json:"target,omitempty"` // the ref that HEAD stands for, when the source tells
 }
 
-// CloneSpec says what to clone where. The remote is called origin; its URL in the configuration is RemoteURL, which
+// CloneSpec describes a clone. The remote is called origin; its URL in the configuration is RemoteURL, which
 // carries no credential. A clone has the branches of the source as refs/remotes/origin/*, or only one with SingleBranch;
 // tags only with Tags, except those that Ref names. Submodules are never fetched, hooks never made.
 type CloneSpec struct {
@@ -71,20 +71,20 @@ type Cloned struct {
 	Bytes   int64  `json:"bytes"`   // of packs and loose objects on disk
 }
 
-// FetchSpec says what to fetch. Without Refspecs the remote's configured ones are used.
+// FetchSpec describes a fetch. Without Refspecs the remote's configured ones are used.
 type FetchSpec struct {
 	Remote    string // name; tracking refs and refspecs are this remote's
 	From      Source
 	Refspecs  []string // judged: [+]src:dst below refs/, or a plain name, which goes to the remote's tracking ref
 	Depth     int      // 0 leaves the depth alone
-	Unshallow bool     // fetch what a shallow clone left out
+	Unshallow bool     // fetch the history that a shallow clone omitted
 	Prune     bool
 	Tags      bool // all of them; otherwise none
 	Limits    Limits
 	Follow    Follow `json:"-"`
 }
 
-// Fetched lists what a fetch changed, sorted by ref.
+// Fetched lists the changes of a fetch, sorted by ref.
 type Fetched struct {
 	Updated []RefChange `json:"updated"`
 }
@@ -97,11 +97,11 @@ type RefChange struct {
 	Forced bool   `json:"forced"`
 }
 
-// PushSpec says what to push. Nothing but the listed refs moves; no tags follow, no hook runs.
+// PushSpec describes a push. Only the listed refs move; no tags follow, no hook runs.
 type PushSpec struct {
 	To     Source
 	Refs   []PushRef
-	DryRun bool // only ask what the target would say
+	DryRun bool // only ask the target for its answer
 	// Remote is the name of To in the configuration; its tracking refs of branches that were pushed follow. With
 	// SetUpstream the branch Upstream follows the first ref of Refs.
 	Remote      string
@@ -125,17 +125,17 @@ const (
 	PushRejected = "rejected"
 )
 
-// PushedRef is what became of a ref.
+// PushedRef is the result of pushing a ref.
 type PushedRef struct {
 	Ref    string `json:"ref"`
 	Old    string `json:"old"` // "" when it was not there or git did not say
 	New    string `json:"new"` // "" when it was deleted
 	Status string `json:"status"`
 	Reason string `json:"reason,omitempty"` // of a rejection, in the remote's words
-	Stale  bool   `json:"-"`                // rejected because the remote has what we lack or is not where Expect says
+	Stale  bool   `json:"-"`                // rejected because the remote has commits that we lack or is not at Expect
 }
 
-// BundleSpec says what a bundle holds: the commits of Ref that Base lacks, under Ref's name.
+// BundleSpec describes a bundle: the commits of Ref that Base lacks, under Ref's name.
 type BundleSpec struct {
 	Base string // commit id
 	Ref  string // HEAD or refs/heads/…

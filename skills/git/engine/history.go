@@ -61,7 +61,7 @@ const (
 	FormatNameStatus = "name-status"
 )
 
-// DiffSpec says what to compare: From with To; "" for To is the work tree, or the index with Staged; "" for From is the
+// DiffSpec compares From with To; "" for To is the work tree, or the index with Staged; "" for From is the
 // index, or HEAD with Staged.
 type DiffSpec struct {
 	From, To string // judged revisions
@@ -71,7 +71,7 @@ type DiffSpec struct {
 	Format   string // FormatPatch, FormatStat, FormatNameStatus
 	Renames  bool
 	Binary   bool  // put binary files into the patch, so that it can be applied
-	MaxBytes int64 // of the patch; what is beyond is cut at a file's end, or a line's when not even one file fits
+	MaxBytes int64 // of the patch; a longer one is cut after the last file that fits, or after a line if no file fits
 	Max      int   // files that are listed, 0 is no limit
 }
 
@@ -133,7 +133,7 @@ type ShowSpec struct {
 	MaxBytes int64 // of patch or content
 }
 
-// Shown is one object: exactly one of Commit, Tree and Content is set; a tag shows what it names.
+// Shown is one object: exactly one of Commit, Tree and Content is set; a tag shows its object.
 type Shown struct {
 	Object
 	Commit    *Commit     `json:"commit,omitempty"`
@@ -152,7 +152,7 @@ type TreeEntry struct {
 	ID   string `json:"id"`
 }
 
-// MergeBaseSpec asks what commits have in common.
+// MergeBaseSpec asks for the common ancestors of commits.
 type MergeBaseSpec struct {
 	Commits []string // judged revisions, two or more
 	All     bool     // every best base

@@ -12,7 +12,7 @@ type ApplySpec struct {
 	Reject   bool // apply the files that apply, tell the others
 }
 
-// Applied is what a patch did. Without Reject a patch of which something is rejected did nothing.
+// Applied is the result of a patch. Without Reject a patch with a rejected hunk changes nothing.
 type Applied struct {
 	Applied  []AppliedFile  `json:"applied"`  // sorted; never null
 	Rejected []RejectedHunk `json:"rejected"` // never null
@@ -39,7 +39,7 @@ type RestoreSpec struct {
 	Worktree bool     // the files
 }
 
-// Restored lists what was put back, sorted.
+// Restored lists the restored files, sorted.
 type Restored struct {
 	Restored []string `json:"restored"` // never null
 }
@@ -60,12 +60,12 @@ type StashSpec struct {
 	Paths     []string
 	Untracked bool // push: untracked files, too
 	KeepIndex bool
-	Index     bool // pop, apply: restore what was staged
+	Index     bool // pop, apply: restore staged changes as staged
 	Entry     int  // pop, apply, drop: stash@{Entry}
 	By        Signature
 }
 
-// Stashed is the stash afterwards and what happened to it.
+// Stashed is the stash after an action, and the result of the action.
 type Stashed struct {
 	Commit    string       `json:"commit"`    // of the entry made or used, "" when there was nothing to do
 	Entries   []StashEntry `json:"entries"`   // never null

@@ -1,6 +1,6 @@
 package engine
 
-// Object is what a revision names.
+// Object is the object of a revision.
 type Object struct {
 	ID     string `json:"id"`     // the object itself: a tag object for an annotated tag
 	Type   string `json:"type"`   // commit, tree, blob, tag
@@ -46,7 +46,7 @@ type BranchChange struct {
 	Force bool
 }
 
-// CheckoutSpec says what to check out: with Paths these files from Ref ("" is the index), without any the whole of Ref.
+// CheckoutSpec describes a checkout: with Paths these files from Ref ("" is the index), without any the whole of Ref.
 type CheckoutSpec struct {
 	Ref        string // branch, tag or other revision; the name of the new branch with Create
 	Create     bool   // make the branch Ref at StartPoint first
@@ -58,7 +58,7 @@ type CheckoutSpec struct {
 	Follow     Follow `json:"-"`
 }
 
-// CheckedOut is what a checkout did.
+// CheckedOut is the result of a checkout.
 type CheckedOut struct {
 	Previous  HeadState `json:"previous"`
 	Branch    string    `json:"branch"` // "" when detached

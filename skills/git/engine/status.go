@@ -33,7 +33,7 @@ type Status struct {
 	Upstream  string        `json:"upstream"` // short: origin/main
 	Ahead     int           `json:"ahead"`
 	Behind    int           `json:"behind"`
-	State     string        `json:"state"` // clean, dirty, or what is going on: merging, rebasing …
+	State     string        `json:"state"` // clean, dirty, or the operation in progress: merging, rebasing …
 	Clean     bool          `json:"clean"`
 	Entries   []StatusEntry `json:"entries"` // sorted by path; never null
 	Counts    StatusCounts  `json:"counts"`
@@ -61,7 +61,7 @@ type StatusCounts struct {
 
 // Take counts an entry and keeps it as long as there are fewer than limit (0: always).
 func (s *Status) Take(e StatusEntry, limit int) {
-	s.Counts.take(e)
+	s.Counts.addEntry(e)
 	if limit > 0 && len(s.Entries) >= limit {
 		s.Truncated = true
 		return
@@ -69,7 +69,8 @@ func (s *Status) Take(e StatusEntry, limit int) {
 	s.Entries = append(s.Entries, e)
 }
 
-func (c *StatusCounts) take(e StatusEntry) {
+// addEntry counts an entry.
+func (c *StatusCounts) addEntry(e StatusEntry) {
 	switch {
 	case e.Index == "?":
 		c.Untracked++
@@ -88,20 +89,21 @@ func (c *StatusCounts) take(e StatusEntry) {
 	}
 }
 
-func (e StatusEntry) untracked() int {
+// untrackedRank sorts untracked and ignored entries after tracked ones of the same path.
+func (e StatusEntry) untrackedRank() int {
 	if e.Index == "?" || e.Index == "!" {
 		return 1
 	}
 	return 0
 }
 
-// Settle sorts the entries and derives State and Clean; operation is what the repository is in the middle of, or "".
+// Settle sorts the entries and derives State and Clean; operation is the one in progress, or "".
 func (s *Status) Settle(operation string) {
 	if s.Entries == nil {
 		s.Entries = []StatusEntry{}
 	}
 	slices.SortStableFunc(s.Entries, func(a, b StatusEntry) int {
-		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.untracked(), b.untracked())) // a deleted file may be there again
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.untrackedRank(), b.untrackedRank())) // a deleted file may be there again
 	})
 	counts := s.Counts
 	counts.Ignored = 0
@@ -113,7 +115,7 @@ func (s *Status) Settle(operation string) {
 	}
 }
 
-// Operations pairs files of a git dir with what the repository is in the middle of when they are there; the first counts.
+// Operations pairs files of a git dir with the operation that is in progress if they exist; the first match wins.
 func Operations() [][2]string {
 	return [][2]string{
 		{"rebase-merge", "rebasing"}, {"rebase-apply/applying", "applying"}, {"rebase-apply", "rebasing"}, {"MERGE_HEAD", "merging"},
@@ -131,18 +133,19 @@ func Hidden(name, path string) bool {
 // even where the file lacks them.
 func Excludes() []string { return []string{"/" + protocol.Dir + "/", workspace.TempPattern} }
 
-// AddSpec says what to stage: exactly one of Paths, All (new, changed and removed files) and Update (changed and removed
+// AddSpec selects the files to stage: exactly one of Paths, All (new, changed and removed files) and Update (changed and removed
 // files that are tracked). Excludes() is never staged, not even with Force.
 type AddSpec struct {
 	Paths  []string // judged, literal
 	All    bool
 	Update bool
-	Force  bool // also what is ignored, if a path names it
+	Force  bool // also ignored files, if a path names them
 	DryRun bool // leave the index as it is
 	Max    int  // entries that are kept, 0 is no limit
 }
 
-// Added is what differs between HEAD and the index after staging, with DryRun what would differ, sorted.
+// Added lists the differences between HEAD and the index after staging, sorted. With DryRun they are those that staging
+// would cause.
 type Added struct {
 	Staged    []StagedEntry `json:"staged"`  // never null
 	Removed   []string      `json:"removed"` // paths among them that are staged as deleted; never null

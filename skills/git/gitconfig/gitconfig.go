@@ -2,7 +2,7 @@
 // Dangerous tells which keys can run programs or send commits elsewhere.
 //
 // The grammar is git's own, with its oddities: a section may stand on the line of its first key, [a.b] is [a "b"] in
-// lower case, values may be quoted in parts, continued over lines and broken off by comments. What git refuses is an
+// lower case, values may be quoted in parts, continued over lines and broken off by comments. A text that git refuses is an
 // error here; so is a NUL byte, which git would read as the end of a name. Includes are not followed: they are keys
 // like others, and a repository that has them is not trusted.
 package gitconfig
@@ -22,7 +22,7 @@ type Entry struct {
 	NoValue bool
 }
 
-// Config is what one or more files hold, the later ones last.
+// Config is the content of one or more files, the later ones last.
 type Config []Entry
 
 // Value is the last value of a key, "" and false when it is not set. section and name count in any case, the subsection
@@ -49,7 +49,7 @@ func (c Config) Values(section, subsection, name string) []string {
 	return values
 }
 
-// Bool is the last value of a key as git reads switches; what is neither true nor false counts as the fallback.
+// Bool is the last value of a key as git reads switches; a value that is neither true nor false counts as the fallback.
 func (c Config) Bool(section, subsection, name string, fallback bool) bool {
 	key := join(strings.ToLower(section), subsection, strings.ToLower(name))
 	for i := len(c) - 1; i >= 0; i-- {
@@ -144,7 +144,7 @@ func (p *parser) file() (Config, error) {
 	}
 }
 
-// section reads what follows "[", up to "]".
+// section reads the text from "[" to "]".
 func (p *parser) section() (string, bool) {
 	var name []byte
 	for {

@@ -14,15 +14,15 @@ const attributesFile = ".gitattributes"
 // side of refusing, and takes every matching line to hold, whether or not a later one takes it back.
 type attributes []attributeLine
 
-// attributeLine is a pattern and what git would do to the files it matches.
+// attributeLine is a pattern and the conversion of the files that it matches.
 type attributeLine struct {
 	files *ignore.Rules // nil matches every file
 	conversion
 }
 
-// conversion is what git would do to the content of a file.
+// conversion is a change of content on checkout or staging.
 type conversion struct {
-	always string // what git would always do, on the way in and out
+	always string // a conversion in both directions
 	filter string // a filter, which this engine's clones do without, as git does where it is not configured
 	text   bool   // line ends are converted on the way in
 	auto   bool   // line ends are converted on the way in, unless the content is binary
@@ -73,7 +73,7 @@ func parseConversion(words string) (c conversion) {
 	return c
 }
 
-// of joins what the lines say of a file.
+// of joins the attributes of a file.
 func (a attributes) of(path string) (all conversion) {
 	for _, l := range a {
 		if l.files != nil && !l.files.Match(path, false) {

@@ -50,7 +50,7 @@ type cloning struct {
 	repo *repo
 }
 
-// plan is what a clone fetches and where it ends.
+// plan holds the refs that a clone fetches and its checkout.
 type plan struct {
 	names    []string // refs of the source to keep
 	extra    []plumbing.Hash
@@ -103,7 +103,7 @@ func (c *cloning) noRef() error {
 // idOf returns the object of a ref of the source, zero when there is no such ref.
 func (c *cloning) idOf(name string) plumbing.Hash { return plumbing.NewHash(c.refs[name].ID) }
 
-// plan decides what to fetch and what to check out.
+// plan selects the refs to fetch and the commit to check out.
 func (c *cloning) plan() (plan, error) {
 	p := plan{refspec: "+refs/heads/*:" + remotes + "*", headName: c.headName()}
 	want := cmp.Or(p.headName, c.onlyBranch())
@@ -202,7 +202,7 @@ func (c *cloning) headName() string {
 	return first
 }
 
-// onlyBranch returns what to check out when HEAD names nothing that is there: the one branch, else main or master.
+// onlyBranch returns the branch to check out when the branch of HEAD does not exist: the only one, else main or master.
 func (c *cloning) onlyBranch() string {
 	var all []string
 	for name := range c.refs {
@@ -256,7 +256,7 @@ func (c *cloning) init(p plan) error {
 	return err
 }
 
-// receive fetches what the plan needs.
+// receive fetches the objects of the plan.
 func (c *cloning) receive(ctx context.Context, p plan) (objects, size int64, err error) {
 	want := slices.Clone(p.extra)
 	for _, name := range p.names {
@@ -342,7 +342,7 @@ func (c *cloning) writeFile(name, text string) error {
 	return lock.Replace([]byte(text))
 }
 
-// setHead makes HEAD what the plan says.
+// setHead sets HEAD to the branch or commit of the plan.
 func (c *cloning) setHead(p plan, commit plumbing.Hash) error {
 	change := gitdir.RefChange{Old: new(plumbing.Hash), By: c.repo.Committer(), Reason: "clone: from " + c.spec.From.URL}
 	if p.first != "" && p.first != p.branch {

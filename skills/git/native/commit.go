@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Add stages files, under index.lock, and says what is staged then.
+// Add stages files, under index.lock, and lists all staged files.
 func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, error) {
 	added := engine.Added{Staged: []engine.StagedEntry{}, Removed: []string{}}
 	err := r.changeIndex(ctx, spec.DryRun, func(s *scan) (bool, error) {
@@ -124,7 +124,7 @@ func (s *scan) stageFiles(spec engine.AddSpec) (bool, error) {
 	return s.apply(), nil
 }
 
-// Commit commits what is staged.
+// Commit commits the staged changes.
 func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
 	done, err := r.commitStaged(ctx, spec)
 	return done, explain(err, "commit_failed")

@@ -23,7 +23,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// The modes of what is not a regular file.
+// The modes of entries that are not regular files.
 const (
 	modeDir       = filemode.Dir
 	modeSubmodule = filemode.Submodule
@@ -124,7 +124,7 @@ func (s *stage) isRacy(e *indexEntry) bool {
 // lockIndex takes index.lock.
 func (r *repo) lockIndex() (*gitdir.Lock, error) { return gitdir.Acquire(r.Root, "index") }
 
-// setStat notes what a file looks like.
+// setStat records size and times of a file.
 func setStat(e *indexEntry, st *unix.Stat_t) {
 	e.CreatedAt, e.ModifiedAt = time.Unix(st.Ctim.Unix()), time.Unix(st.Mtim.Unix())
 	e.Dev, e.Inode, e.UID, e.GID, e.Size = uint32(st.Dev), uint32(st.Ino), st.Uid, st.Gid, uint32(st.Size)
@@ -139,7 +139,7 @@ func hasStat(e *indexEntry, st *unix.Stat_t) bool {
 		e.Size == uint32(st.Size) && e.Inode == uint32(st.Ino) && e.UID == st.Uid && e.GID == st.Gid
 }
 
-// modeOf returns git's mode of a file, 0 for what git does not store. was is the mode in the index, which decides
+// modeOf returns git's mode of a file, 0 for a kind that git does not store. was is the mode in the index, which decides
 // where the work tree's mode does not count.
 func modeOf(st *unix.Stat_t, fileMode bool, was filemode.FileMode) filemode.FileMode {
 	switch st.Mode & unix.S_IFMT {
@@ -158,7 +158,7 @@ func modeOf(st *unix.Stat_t, fileMode bool, was filemode.FileMode) filemode.File
 	return filemode.Regular
 }
 
-// staged lists what differs between HEAD and the index, sorted by path.
+// staged lists the differences between HEAD and the index, sorted by path.
 func (r *repo) staged(s *stage) ([]change, error) {
 	_, head, err := r.Head()
 	if err != nil {

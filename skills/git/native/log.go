@@ -117,7 +117,7 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 			err = resolve(revision[1:], &excluded)
 		case three && len(revisions) > 1:
 			err = refuse("A...B together with other revisions")
-		case three: // what one of them reaches and the other does not
+		case three: // commits that only one side reaches
 			enough = gitdir.Both
 			if err = resolve(a, &shown); err == nil {
 				err = resolve(b, &excluded)
@@ -222,7 +222,7 @@ func (r *repo) namesOfCommits() (map[plumbing.Hash][]string, error) {
 		switch {
 		case strings.HasPrefix(ref.Name, "refs/tags/"):
 			if id, _, err = r.Peel(id); err != nil {
-				continue // a tag of what is not here
+				continue // a tag of an object that is missing
 			}
 		case !strings.HasPrefix(ref.Name, gitdir.Heads) && !strings.HasPrefix(ref.Name, "refs/remotes/"):
 			continue

@@ -3,11 +3,11 @@
 //
 // Start with Engine and repo. Clone reads from a source (a bundle, a repository of the workspace, or a remote over HTTP);
 // status, add and commit share one walk over the work tree (scan). go-git stores and parses objects, refs and the index, and
-// speaks the protocol; packages gitdir and wire add what it lacks: git's own locks and logs, the limits of a call, a
+// speaks the protocol; packages gitdir and wire add the missing parts: git's own locks and logs, the limits of a call, a
 // credential that is bound to one remote. This package adds the ignore rules of package ignore and a work tree of which no
 // symlink is followed.
 //
-// The engine does what git does, or refuses with the code unsupported: submodules, linked work trees, sparse, split and
+// The engine has the effect of git, or refuses with the code unsupported: submodules, linked work trees, sparse, split and
 // partial repositories, borrowed objects, SHA-256, files in conflict, attributes that convert content, ssh. It runs no
 // program.
 package native

@@ -89,7 +89,7 @@ func (r *repo) push(ctx context.Context, t target, spec engine.PushSpec) ([]engi
 	return list, r.afterPush(spec, list)
 }
 
-// judgePush decides what becomes of a ref as far as that is known here; now is where the target has it.
+// judgePush decides whether a ref can be pushed, as far as that is known here; now is its commit at the target.
 func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.Hash) (engine.PushedRef, error) {
 	p := engine.PushedRef{Ref: ref.To, New: ref.From, Status: engine.PushOK}
 	if !gitdir.IsRefName(ref.To) {
@@ -125,7 +125,7 @@ func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.H
 	return p, err
 }
 
-// packFor streams what the target lacks, as far as it can be told from the commits of its refs that are here.
+// packFor streams the objects that the target lacks, as far as the local commits of its refs tell.
 func (r *repo) packFor(ctx context.Context, commands []*packp.Command, there map[string]plumbing.Hash) (io.ReadCloser, error) {
 	var want, have []plumbing.Hash
 	for _, cmd := range commands {

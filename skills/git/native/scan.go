@@ -35,13 +35,13 @@ type scan struct {
 	dirs     map[string]bool // folders that hold tracked files
 	seen     map[string]bool // tracked files that are there
 
-	// What the caller asks for.
+	// The request of the caller.
 	paths     []string
 	untracked string
 	ignored   bool
 	store     func(path string, ignored bool) bool // says which files to stage; nil stages none
 
-	// What the walk found.
+	// The findings of the walk.
 	changed map[string]side // tracked files that differ from the index; a zero side is gone
 	others  []engine.StatusEntry
 	put     map[string]indexEntry // files to stage
@@ -198,7 +198,7 @@ func (s *scan) other(dir *folder, base, name string) ([]engine.StatusEntry, erro
 	return s.note(name, ignored), nil
 }
 
-// note lists what is not tracked, if it is asked for.
+// note lists an untracked file if the request includes it.
 func (s *scan) note(name string, ignored bool) []engine.StatusEntry {
 	letter := "?"
 	if ignored {
@@ -336,7 +336,7 @@ func (s *scan) storeContent(dir *folder, base string, e *indexEntry, size int64)
 	return s.repo.Write(plumbing.BlobObject, data)
 }
 
-// apply brings the index to what the walk found. It reports whether that changed it.
+// apply updates the index with the findings of the walk. It reports whether the index changed.
 func (s *scan) apply() bool {
 	gone := map[string]bool{}
 	for name, now := range s.changed {

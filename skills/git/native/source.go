@@ -26,7 +26,7 @@ import (
 type source interface {
 	// List returns the refs, HEAD among them.
 	List() []engine.Ref
-	// Fetch streams a pack of what commits reach, with a depth only so far, and names the commits that lack parents.
+	// Fetch streams a pack of the objects that commits reach, limited by a depth, and names the commits that lack parents.
 	Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error)
 	// AnyCommit reports whether commits may be asked for that no ref names.
 	AnyCommit() bool
@@ -126,7 +126,7 @@ func openLocal(dir string) (*local, error) {
 	if err != nil {
 		return nil, fault.Failed("bad_config", "read the configuration of %s: %v", filepath.Base(dir), err)
 	}
-	// What concerns the work tree alone does not matter.
+	// Settings of the work tree alone have no effect here.
 	config = slices.DeleteFunc(config, func(e gitconfig.Entry) bool {
 		return slices.Contains([]string{"core.worktree", "core.sparsecheckout", "core.splitindex", "core.ignorecase", "core.autocrlf", "core.eol"}, e.Key)
 	})

@@ -56,7 +56,7 @@ func (r *repo) status(ctx context.Context, spec engine.StatusSpec) (engine.Statu
 	return out, nil
 }
 
-// operation names what the repository is in the middle of, "" for nothing.
+// operation names the operation in progress, "" for none.
 func (r *repo) operation() string {
 	for _, o := range engine.Operations() {
 		if _, err := r.Root.Lstat(o[0]); err == nil {
@@ -66,7 +66,7 @@ func (r *repo) operation() string {
 	return ""
 }
 
-// join makes one entry of what differs on either side of the index.
+// join makes one entry of the differences on both sides of the index.
 func (s *scan) join(staged []change) []engine.StatusEntry {
 	var entries []engine.StatusEntry
 	for _, c := range staged {

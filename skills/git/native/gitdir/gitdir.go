@@ -1,5 +1,5 @@
 // Package gitdir is a repository's .git folder: its objects, refs and history, stored and parsed by go-git, with git's own
-// locks and logs of refs and the limits of what is received. Start with Dir. It knows neither the index nor a work tree.
+// locks and logs of refs and limits for received objects. Start with Dir. It knows neither the index nor a work tree.
 package gitdir
 
 import (

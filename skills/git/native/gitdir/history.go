@@ -202,7 +202,7 @@ func (d *Dir) Lacking(ctx context.Context, want, have []plumbing.Hash) ([]plumbi
 	return append(tags, objects...), err
 }
 
-// listTree adds a tree and everything in it to the list, without what was seen.
+// listTree adds a tree and everything in it to the list, except those that were seen.
 func (d *Dir) listTree(ctx context.Context, tree plumbing.Hash, seen map[plumbing.Hash]bool, list *[]plumbing.Hash) error {
 	add := func(id plumbing.Hash) bool {
 		if seen[id] {

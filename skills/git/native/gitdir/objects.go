@@ -47,7 +47,7 @@ func (d *Dir) TreeOf(commit plumbing.Hash) (plumbing.Hash, error) {
 	return c.TreeHash, nil
 }
 
-// Peel follows annotated tags and returns what they name, with its type.
+// Peel follows annotated tags and returns the object that they name, with its type.
 func (d *Dir) Peel(id plumbing.Hash) (plumbing.Hash, plumbing.ObjectType, error) {
 	for range 32 {
 		o, err := d.Store.EncodedObject(plumbing.AnyObject, id)
@@ -323,7 +323,7 @@ func judgePack(ctx context.Context, f io.ReadSeeker) (objects int64, err error) 
 	return int64(n), nil
 }
 
-// brokenPack says that what was received is not a pack. It wraps nothing: the end of a file is not the end of a connection.
+// brokenPack says that the received data is not a pack. It wraps nothing: the end of a file is not the end of a connection.
 func brokenPack(err error) error { return fmt.Errorf("the pack is broken: %v", err) }
 
 // prefix keeps the first bytes that are written to it.

@@ -6,5 +6,5 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncFileSystem makes durable what was written to the file system of dir.
+// syncFileSystem makes all data of the file system of dir durable.
 func syncFileSystem(dir *os.File) error { return unix.Syncfs(int(dir.Fd())) }

@@ -121,7 +121,7 @@ func originOf(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// boundTransport sends the credential to one origin, whatever redirects say, and bounds answers that are held in memory.
+// boundTransport sends the credential to one origin, regardless of redirects, and bounds answers that are held in memory.
 type boundTransport struct {
 	http            *http.Transport
 	origin          string
@@ -163,12 +163,12 @@ func (b *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Judge gives what a remote said, or why it could not be asked, its code.
+// Judge returns the error with a code for an answer of a remote or a failed connection.
 func Judge(err error, code string) error {
 	var known *skill.Error
 	var unexpected *plumbing.UnexpectedError
 	if errors.As(err, &unexpected) {
-		err = unexpected.Err // it hides what it wraps
+		err = unexpected.Err // it hides the wrapped error
 	}
 	var request *url.Error
 	if errors.As(err, &request) {

@@ -81,7 +81,7 @@ func (s *Source) List() []engine.Ref {
 	return list
 }
 
-// Fetch streams a pack of what commits reach, with a depth only so far, and names the commits that lack parents.
+// Fetch streams a pack of the objects that commits reach, limited by a depth, and names the commits that lack parents.
 func (s *Source) Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(s.refs.Capabilities)
 	req.Wants = want
