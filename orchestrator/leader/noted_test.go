@@ -202,8 +202,8 @@ func TestActionDecisionsSurviveAKill(t *testing.T) {
 	}
 }
 
-// TestBegunActionsAreSettled holds that an action whose outcome was lost is shown, and that a person settles it: a push by
-// doing it again under its key, a message by hand.
+// TestBegunActionsAreSettled holds that an action whose outcome was lost is shown, and that a person's approval performs it
+// again under its key.
 func TestBegunActionsAreSettled(t *testing.T) {
 	home := home.Home(t.TempDir())
 	push, message := lattice.Action{Key: "push1", Name: protocol.ActionPushBranch}, lattice.Action{Key: "message1", Name: protocol.ActionNotifyUser}
@@ -219,8 +219,8 @@ func TestBegunActionsAreSettled(t *testing.T) {
 			t.Errorf("approve %s = %+v, %v", key, a, err)
 		}
 	}
-	if actor.calls != 1 || !actor.done["push1"] {
-		t.Errorf("performed %d actions, %v; want the push", actor.calls, actor.done)
+	if actor.calls != 2 || !actor.done["push1"] || !actor.done["message1"] {
+		t.Errorf("performed %d actions, %v; want both", actor.calls, actor.done)
 	}
 	if open, err := l.Actions(t.Context(), "*"); err != nil || len(open) != 0 {
 		t.Errorf("open actions = %+v, %v; want none", open, err)
