@@ -8,13 +8,8 @@
 package git
 
 import (
-	"context"
-	"errors"
-
 	"github.com/spritekit/lattice/skills/git/engine"
-	"github.com/spritekit/lattice/skills/git/system"
 	"github.com/spritekit/lattice/skills/proc"
-	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -40,30 +35,4 @@ func Skills(r *proc.Reaper, native engine.Engine) []skill.Skill {
 		{Name: "git.status", Run: skill.Typed(f.Status)},
 		{Name: "git.worktree", Run: skill.Typed(f.Worktree)},
 	}
-}
-
-// family is the state that the skills share.
-type family struct {
-	reaper *proc.Reaper
-	native engine.Engine
-}
-
-// pickEngine returns the engine that a call requests.
-func (f family) pickEngine(ctx context.Context, c *skill.Call, name string) (engine.Engine, error) {
-	switch name {
-	case "", engine.Auto, engine.System:
-	case engine.Native:
-		return f.native, nil
-	default:
-		return nil, skill.BadInput("/engine", "%q is not one of auto, native, system", name)
-	}
-	git, err := system.Find(ctx, f.reaper, proc.Getenv(c.Env, "PATH", proc.DefaultPath))
-	var e *skill.Error
-	switch {
-	case err == nil:
-		return git, nil
-	case name != engine.System && errors.As(err, &e) && e.Exit == protocol.ExitUnsupported:
-		return f.native, nil
-	}
-	return nil, err
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/skills/git/remote"
+	"github.com/spritekit/lattice/skills/git/system"
+	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -41,6 +44,32 @@ type repo struct {
 	config gitconfig.Config
 	engine string
 	cancel context.CancelFunc
+}
+
+// family is the state that the skills share.
+type family struct {
+	reaper *proc.Reaper
+	native engine.Engine
+}
+
+// pickEngine returns the engine that a call requests.
+func (f family) pickEngine(ctx context.Context, c *skill.Call, name string) (engine.Engine, error) {
+	switch name {
+	case "", engine.Auto, engine.System:
+	case engine.Native:
+		return f.native, nil
+	default:
+		return nil, skill.BadInput("/engine", "%q is not one of auto, native, system", name)
+	}
+	git, err := system.Find(ctx, f.reaper, proc.Getenv(c.Env, "PATH", proc.DefaultPath))
+	var e *skill.Error
+	switch {
+	case err == nil:
+		return git, nil
+	case name != engine.System && errors.As(err, &e) && e.Exit == protocol.ExitUnsupported:
+		return f.native, nil
+	}
+	return nil, err
 }
 
 // openRepo opens the repository that a call names. It refuses a repository whose configuration could run programs. The returned context
