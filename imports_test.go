@@ -89,8 +89,9 @@ var mayImport = map[string][]string{
 
 	// The orchestrator's side, top to bottom. main, the commands and leader compose; what they compose never meets otherwise.
 	"orchestrator":        {"orchestrator/cli", "orchestrator/command/...", "orchestrator/host/sandbox/early", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "spritekit/protocol"},
-	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	// Its parts, top to bottom: what a part holds, it calls; none calls up.
+	"orchestrator/leader/credentials": {"orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/secret", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/environment": {"orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/travel":      {"orchestrator/leader/...", "orchestrator/action", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/runs":        {"manifests", "orchestrator/action", "orchestrator/audit", "orchestrator/leader/drive", "orchestrator/leader/govern", "orchestrator/leader/skillset", "orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/prepare", "orchestrator/leader/problem", "orchestrator/leader/retention", "orchestrator/leader/views", "orchestrator/api", "orchestrator/compile", "orchestrator/dropin", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/host", "orchestrator/host/sandbox/spec", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
@@ -113,12 +114,12 @@ var mayImport = map[string][]string{
 	"orchestrator/sources":   {"manifests", "manifests/templates", "orchestrator/cli", "orchestrator/compile", "orchestrator/complete", "orchestrator/equip", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/ladder", "orchestrator/setup", "spritekit/fault"},
 	"orchestrator/equip":     {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/dropin", "orchestrator/host", "orchestrator/host/egress", "orchestrator/host/sandbox/spec", "orchestrator/lattice", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/complete":  {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "orchestrator/sprites"},
-	"orchestrator/setup":     {"orchestrator/leader/intents", "orchestrator/schedule", "orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // driver: the log that a test wraps
+	"orchestrator/setup":     {"orchestrator/leader/intents", "orchestrator/schedule", "orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/secret/provider", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // driver: the log that a test wraps
 	"orchestrator/transfer":  {"orchestrator/cli", "orchestrator/sprites"},
 	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
-	"orchestrator/api":       {"orchestrator/proposal", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
+	"orchestrator/api":       {"orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
 	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 
 	// Keys of models, kept outside of sprites.
@@ -144,14 +145,15 @@ var mayImport = map[string][]string{
 
 	"orchestrator/proposal": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "spritekit/protocol"}, // changes of the environment: pure
 
-	"orchestrator/action":  {"manifests", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/notify":  {"spritekit/fault", "spritekit/protocol"},
-	"orchestrator/policy":  {"orchestrator/audit", "orchestrator/lattice"}, // decides about actions, intents and files: pure
-	"orchestrator/secret":  {"spritekit/redact"},                           // credentials in what leaves a sprite: pure
-	"orchestrator/session": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/intent":  {"orchestrator/audit", "orchestrator/lattice"}, // the states of an intent: pure
-	"orchestrator/audit":   {},                                             // the record of decisions and effects: pure
-	"orchestrator/store":   {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "spritekit/fault"},
+	"orchestrator/action":          {"manifests", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/notify":          {"spritekit/fault", "spritekit/protocol"},
+	"orchestrator/policy":          {"orchestrator/audit", "orchestrator/lattice"}, // decides about actions, intents and files: pure
+	"orchestrator/secret":          {"spritekit/redact"},                           // credentials in what leaves a sprite, and leases: pure
+	"orchestrator/secret/provider": {"orchestrator/secret"},
+	"orchestrator/session":         {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
+	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"}, // the states of an intent: pure
+	"orchestrator/audit":           {},                                             // the record of decisions and effects: pure
+	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "spritekit/fault"},
 
 	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
@@ -243,6 +245,7 @@ var owners = map[string][]string{
 	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/host/image"},
 	"github.com/google/nftables":             {"orchestrator/host/sandbox/guest"},
 	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/guest"},
+	"filippo.io/age":                         {"orchestrator/secret/provider"},
 	"golang.org/x/time":                      {"orchestrator/llm", "orchestrator/host/fleet", "orchestrator/host/program"},
 	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/git/native/wire"}, // DNS messages and names; filters of system calls; how a proxy is chosen
 }

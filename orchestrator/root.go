@@ -39,6 +39,7 @@ environment, the environment overrides settings, and settings override defaults:
   [limits] memory cpus pids    what each sprite may use, like the flags of lattice sprite serve
   [models.CLASS]  [llm]        the models that flows ask (lattice run --help)
   [channels.NAME]  [notify]    where to notify people about runs (lattice notify --help)
+  [secrets.NAME]               credentials that sprites may ask for (lattice secret --help)
   [run] allow agent_env keep   like the flags of lattice run
   [sprites] url                of a remote Sprites API; SPRITES_API_URL overrides it
             token_env token_file   where its token is; SPRITES_TOKEN overrides it. The token itself does not

@@ -10,7 +10,8 @@
 // Everything in a request is hostile. Parameters are decoded strictly, the call's own grant is checked, files are
 // fetched from one folder of the sprite with a limit and a digest, and a bundle is verified by package worktree before
 // a person ever sees it. A request that cannot be granted is a Deny with "code: reason", never an error; an error means
-// "could not find out" and leaves the request open. PUSH_BRANCH is the one action performed so far.
+// "could not find out" and leaves the request open. PUSH_BRANCH, NOTIFY_USER and FETCH_CREDENTIAL are performed; the others
+// are for a person.
 package action
 
 import (
@@ -54,6 +55,8 @@ type Options struct {
 	Secrets func(runID string) map[string]string
 	// Notify sends the message of a NOTIFY_USER; nil only shows it with the run.
 	Notify func(a lattice.Action) error
+	// Credentials grants leases of secrets; nil: there are no secrets.
+	Credentials Credentials
 	// PolicyOf returns the policy that holds for a run; nil: the default. An error means that it could not be read.
 	PolicyOf func(ctx context.Context, runID string) (policy.Policy, error)
 	// Before returns how many other actions of a name a run has asked for that were not denied; nil: none.
@@ -63,6 +66,25 @@ type Options struct {
 	// Record records a judged action before anything else learns of it; nil: nothing.
 	Record    func(ctx context.Context, j Judged) error
 	MaxBundle int64 // bytes; 0 = 512 MiB
+}
+
+// Credentials grants leases. Its refusals are of type *lattice.Refusal.
+type Credentials interface {
+	// Check refuses a request that cannot be granted.
+	Check(p protocol.FetchCredential) error
+	// Grant makes the lease, once for each key of an action, and returns its reference as JSON.
+	Grant(ctx context.Context, a lattice.Action, p protocol.FetchCredential) ([]byte, error)
+}
+
+// noCredentials is where there are no secrets.
+type noCredentials struct{}
+
+func (noCredentials) Check(p protocol.FetchCredential) error {
+	return newRefusal("secret_unknown", "add [secrets.NAME] to the settings", "the settings have no secret %.64q", p.Name)
+}
+
+func (c noCredentials) Grant(_ context.Context, _ lattice.Action, p protocol.FetchCredential) ([]byte, error) {
+	return nil, c.Check(p)
 }
 
 // Judged is an action with the decision about it.
@@ -84,6 +106,7 @@ type Fulfiller struct {
 	before   func(runID, name, key string) (int, error)
 	planned  func(runID, name string) (bool, error)
 	record   func(context.Context, Judged) error
+	leases   Credentials
 	bundles  bundles
 }
 
@@ -113,7 +136,10 @@ func New(o Options) *Fulfiller {
 	if o.Notify == nil {
 		o.Notify = func(lattice.Action) error { return nil }
 	}
-	return &Fulfiller{git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, planned: o.Planned, record: o.Record, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	if o.Credentials == nil {
+		o.Credentials = noCredentials{}
+	}
+	return &Fulfiller{leases: o.Credentials, git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, planned: o.Planned, record: o.Record, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
@@ -165,6 +191,8 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 		if a, err = f.bindPush(ctx, a, review(reviewSecrets(known), rules, &ask)); ask {
 			decision = lattice.Ask
 		}
+	case a.Name == protocol.ActionFetchCredential:
+		_, err = f.decodeCredential(a)
 	case ByHand(a.Name):
 		a.ByHand, decision = true, lattice.Ask // lattice cannot perform it, so a person has to, whatever the policy allows
 	}
@@ -205,6 +233,14 @@ func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.
 	return rules, v, err
 }
 
+// decodeCredential reads the parameters of a FETCH_CREDENTIAL, whose form was checked, and checks them against the settings.
+func (f *Fulfiller) decodeCredential(a lattice.Action) (p protocol.FetchCredential, err error) {
+	if err := json.Unmarshal(a.Parameters, &p); err != nil {
+		return p, badParameters(a.Name, err)
+	}
+	return p, f.leases.Check(p)
+}
+
 // bindPush fetches and verifies the bundle of a PUSH_BRANCH and describes the effect of pushing it.
 func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(context.Context, worktree.Content) ([]string, error)) (lattice.Action, error) {
 	params, err := decodePush(a.Parameters)
@@ -237,6 +273,13 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(
 func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	if a.Name == protocol.ActionNotifyUser {
 		return []byte(`{"shown":true}`), f.notify(a) // the leader notes it with the run, where people see it
+	}
+	if a.Name == protocol.ActionFetchCredential {
+		params, err := f.decodeCredential(a)
+		if err != nil {
+			return nil, err
+		}
+		return f.leases.Grant(ctx, a, params)
 	}
 	if a.Name != protocol.ActionPushBranch {
 		return nil, newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)

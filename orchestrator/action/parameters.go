@@ -38,7 +38,7 @@ var kinds = map[string]kind{
 	})},
 	protocol.ActionLabelIssue: {permission: "github:write", byHand: true, check: strictly(checkLabels)},
 	protocol.ActionNotifyUser: {permission: "user:notify", check: strictly(checkNotice)},
-	protocol.ActionFetchCredential: {permission: "credential:fetch", byHand: true, check: strictly(func(p protocol.FetchCredential) (string, error) {
+	protocol.ActionFetchCredential: {permission: "credential:fetch", check: strictly(func(p protocol.FetchCredential) (string, error) {
 		return "", errors.Join(checkLine("name", p.Name, 128), checkLine("purpose", p.Purpose, 1024))
 	})},
 }

@@ -27,6 +27,7 @@ type Service interface {
 	Proposals
 	Intents
 	Schedules
+	Secrets
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
@@ -73,6 +74,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	routeActions(mux, s)
 	routeAudit(mux, s)
 	routeProposals(mux, s)
+	routeSecrets(mux, s)
 	routeIntents(mux, s)
 	routeSchedules(mux, s)
 	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })

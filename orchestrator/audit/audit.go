@@ -50,6 +50,7 @@ const (
 	Intent          Kind = "intent"   // a fact of an intent
 	Proposal        Kind = "proposal" // a fact about a change of the environment
 	Schedule        Kind = "schedule" // how far a schedule has come
+	Secret          Kind = "secret"   // a fact about a secret and its leases, by name
 )
 
 // Who is a person, as the operating system knows them.

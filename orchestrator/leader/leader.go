@@ -30,6 +30,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/credentials"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/environment"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
@@ -44,6 +45,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/views"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 	"github.com/spritekit/lattice/orchestrator/policy"
+	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -101,6 +103,8 @@ type Config struct {
 		Network   string
 		HostPorts []uint16
 	}
+	// Secrets are the secrets of the settings, by name.
+	Secrets map[string]secret.Source
 	// Settings returns digests, by name, of the settings that apply for as long as this process leads, and of the policy that
 	// holds now. It may be nil.
 	Settings func() map[string]string
@@ -135,6 +139,7 @@ type Leader struct {
 	*govern.Ledger
 	*intents.Pipeline
 	*intents.Scheduler
+	*credentials.Vault
 	*drive.Succession
 
 	cfg      Config
@@ -209,7 +214,9 @@ func (l *Leader) open() (err error) {
 // openAgents makes the routes by which agents reach models. The embedded host needs them when it is opened.
 func (l *Leader) openAgents() {
 	l.Records = &history.Records{Store: l.store}
-	l.agents = &agents{home: l.home, log: l.cfg.Log, records: l.Records, values: l.drives.Values, drives: l.drives, models: l.models,
+	l.Ledger = &govern.Ledger{Store: l.store}
+	l.Vault = &credentials.Vault{Facts: l.Ledger, Sources: l.cfg.Secrets, ResolveRun: l.Records.Resolve, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run) }, Logger: l.cfg.Log}
+	l.agents = &agents{vault: l.Vault, home: l.home, log: l.cfg.Log, records: l.Records, values: l.drives.Values, drives: l.drives, models: l.models,
 		providers: l.cfg.Providers, environment: l.cfg.Environ, credentials: l.cfg.Credentials}
 	l.agents.routes = modelroute.New(modelroute.Options{Upstream: l.agents.findUpstream, Record: l.agents.recordUse, Transport: l.cfg.Transport})
 }
@@ -228,13 +235,13 @@ func (l *Leader) compose(sprites http.Handler) {
 	states := &history.States{Store: l.store, Records: l.Records, Live: d, Disk: disk}
 	copies := &retention.Copies{Client: l.client}
 	preparer := &prepare.Preparer{Home: l.home, Client: l.client, Git: l.git, Host: l.host, Records: l.Records, Copies: copies, Outputs: l.Outputs, Name: l.cfg.Name, Email: l.cfg.Email, Spritekit: l.cfg.Spritekit, Self: l.cfg.Self, Path: l.cfg.Path, Warn: l.cfg.Warn, NoSkills: l.noSkills, NoSpritekit: l.noSpritekit}
-	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.Outputs.Open, Secrets: l.agents.environ, Issued: states.ListIssued, Equip: preparer.Equip})
+	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.agents.redactOutput(l.Outputs.Open), Secrets: l.agents.environ, Leased: l.Vault.Env, Known: l.agents.listKnown, Issued: states.ListIssued, Equip: preparer.Equip})
 	preparer.Session = l.session
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
-	l.Ledger = &govern.Ledger{Store: l.store}
+	l.notifier.known = l.agents.lastKnown
 	rules := &prepare.Rules{Server: l.cfg.Policy, Records: l.Records, States: states, Git: l.git}
 	approvals := &govern.Approvals{Ledger: l.Ledger, PolicyOf: rules.Of, RepoOf: states.FindRepo}
-	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, Credentials: l.Vault, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
 	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}
@@ -266,7 +273,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	}
 	d.Records, d.Hostless, d.Sessions = l.Records, l.hostless, l.session
 	d.Recovery = &drive.Recovery{Client: l.client, Disk: disk, Records: l.Records, Log: l.cfg.Log}
-	journal = notifyingLog{journal, l.notifier}
+	journal = notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{
 			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Model: drive.Asker{Models: func() (drive.Models, error) { return l.models.Find(d.ModelsOf(id)) }},
@@ -277,6 +284,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		if status == lattice.Succeeded || status == lattice.Canceled {
 			l.Pruner.RemoveCopies(id, r)
 		}
+		l.agents.secretsOf.Delete(id)
 		l.settleIntent(id)
 		l.Artifacts.Collect(id)
 		if l.cfg.Serving && status == lattice.Failed { // elsewhere the command that follows the run does

@@ -8,10 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/host/egress"
+	"github.com/spritekit/lattice/orchestrator/leader/credentials"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
@@ -25,7 +27,8 @@ type ModelProvider struct {
 	Key        func(sent func(name string) string) (string, error)
 }
 
-// agents gives the agents of runs their variables and routes to their models. It holds no state of its own.
+// agents gives the agents of runs their variables and routes to their models. It keeps the
+// secrets that redaction looks for, by run.
 type agents struct {
 	home    home.Home
 	log     zerolog.Logger
@@ -40,6 +43,8 @@ type agents struct {
 	providers   []ModelProvider
 	environment []string                 // the user's
 	credentials func() map[string]string // of this process, by name; may be nil
+	vault       *credentials.Vault
+	secretsOf   sync.Map // knownSecrets, by run
 }
 
 // environ returns the additional variables of a run's agents in one of its sprites. For providers that the run reaches

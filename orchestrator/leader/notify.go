@@ -19,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/notify"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/redact"
 )
 
 // Notify says where people are told about runs.
@@ -35,6 +36,7 @@ type Notify struct {
 type notifier struct {
 	cfg    Notify
 	sender *notify.Sender
+	known  func(run string) *redact.Secrets // that no note about a run may hold
 	log    zerolog.Logger
 	stop   func() // ends the delivery and waits for its end
 }
@@ -75,7 +77,7 @@ func (n *notifier) send(a lattice.Action) error {
 	if _, err := n.cfg.Channels(p.Channel); err != nil {
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "channel_unusable", Message: err.Error()}}
 	}
-	err := n.sender.Add(notify.Note{ID: lattice.DerivedKey("notify", a.RunID, a.Key), Channel: p.Channel, Level: cmp.Or(p.Level, protocol.LevelInfo), Title: p.Title, Body: p.Body, Link: p.Link, RunID: a.RunID, At: time.Now().UTC()})
+	err := n.addNote(notify.Note{ID: lattice.DerivedKey("notify", a.RunID, a.Key), Channel: p.Channel, Level: cmp.Or(p.Level, protocol.LevelInfo), Title: p.Title, Body: p.Body, Link: p.Link, RunID: a.RunID, At: time.Now().UTC()})
 	var no *fault.Error
 	if errors.As(err, &no) {
 		return &lattice.Refusal{Fault: no.Fault}
@@ -122,9 +124,18 @@ func (n *notifier) watch(run string, after lattice.Seq, entries []lattice.Entry)
 		}
 	}
 	note.ID = lattice.DerivedKey("notify", run, string(status), key)
-	if err := n.sender.Add(note); err != nil {
+	if err := n.addNote(note); err != nil {
 		n.log.Warn().Err(err).Str("run_id", run).Msg("notification not kept")
 	}
+}
+
+// addNote keeps a note for its channel, without secrets.
+func (n *notifier) addNote(note notify.Note) error {
+	if n.known != nil {
+		known := n.known(note.RunID)
+		note.Title, note.Body, note.Link = known.Text(note.Title), known.Text(note.Body), known.Text(note.Link)
+	}
+	return n.sender.Add(note)
 }
 
 // isActionDecision reports whether an entry is about a noted action that a person decided on: the run stays as it is.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -58,8 +59,8 @@ func (l *Leader) scrubBefore(ctx context.Context, sprite string) {
 
 // handedOver lists the keys that runs in a sprite handed over to their agents. Only its labels say whose copy a sprite is.
 func (a *agents) handedOver(sprite string, labels func() []string) (values []string) {
-	for _, run := range a.values.Runs() {
-		var keys []string
+	for _, run := range slices.Compact(slices.Sorted(slices.Values(append(a.values.Runs(), a.vault.ListHolders()...)))) {
+		keys := slices.Collect(maps.Values(a.vault.Values(context.Background(), run)))
 		for _, kv := range a.environ(run, sprite) {
 			name, value, _ := strings.Cut(kv, "=")
 			if secret.IsSecret(name, value) && !modelroute.IsPass(value) {

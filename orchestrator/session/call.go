@@ -24,16 +24,26 @@ import (
 
 // Call runs one attempt at a skill. Every event is handed to event before Call returns.
 func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
-	seen := s.newObserver(c, event)
-	defer seen.reportDropped(s.output(c.RunID))
-	out, err := s.makeAttempt(ctx, c, seen)
+	leased, err := s.leased(ctx, c)
+	if err != nil {
+		return lattice.Outcome{}, fmt.Errorf("secrets of the call: %w", err)
+	}
+	known := s.known(c.RunID)
+	seen := s.newObserver(c, redactEvents(known, event))
+	output := s.output(c.RunID)
+	defer flushOutput(output)
+	defer seen.reportDropped(output)
+	out, err := s.makeAttempt(ctx, c, leased, seen)
 	if err == nil && out.Kind == lattice.Finished {
 		out.Asked = seen.question
+	}
+	if err == nil {
+		out = redactOutcome(known, c, out)
 	}
 	return out, err
 }
 
-func (s *Session) makeAttempt(ctx context.Context, c lattice.Call, seen *observer) (lattice.Outcome, error) {
+func (s *Session) makeAttempt(ctx context.Context, c lattice.Call, leased []string, seen *observer) (lattice.Outcome, error) {
 	if c.Uncertain {
 		s.forgetOutbox(c.Sprite) // the call's result may lie before the cursor
 		out, found, err := s.settleLost(ctx, c, seen, process{heard: true, kit: true})
@@ -57,20 +67,20 @@ func (s *Session) makeAttempt(ctx context.Context, c lattice.Call, seen *observe
 		return lattice.Outcome{}, asRefusal(err, "the sprite was removed")
 	}
 	seen.reset()
-	exit, err := s.performCall(ctx, c, seen)
+	exit, err := s.performCall(ctx, c, leased, seen)
 	return s.concludeCall(ctx, c, seen, exit, err)
 }
 
 // performCall makes the call in the sprite's kit, or in a process of its own.
-func (s *Session) performCall(ctx context.Context, c lattice.Call, seen *observer) (int, error) {
-	if s.joinsKit(c) {
+func (s *Session) performCall(ctx context.Context, c lattice.Call, leased []string, seen *observer) (int, error) {
+	if len(leased) == 0 && s.joinsKit(c) {
 		exit, err := s.kitFor(c).callSkill(ctx, c, seen)
 		if !errors.Is(err, errNotBegun) {
 			return exit, err
 		}
 	}
 	seen.reset()
-	return s.execSkill(ctx, c, seen)
+	return s.execSkill(ctx, c, leased, seen)
 }
 
 // recoverOutcome looks for the outcome of a call that was dispatched before: its result in the outbox, and nothing else.
@@ -93,7 +103,7 @@ func (s *Session) recoverOutcome(ctx context.Context, c lattice.Call, seen *obse
 
 // execSkill runs the skill and feeds its stdout to seen. The error is what Exec said, errTimeout or errOverstayed. A process
 // that it gives up is stopped.
-func (s *Session) execSkill(parent context.Context, c lattice.Call, seen *observer) (int, error) {
+func (s *Session) execSkill(parent context.Context, c lattice.Call, leased []string, seen *observer) (int, error) {
 	ctx, cancel := withDeadline(parent, c)
 	defer cancel()
 	named, ended, err := s.roster.begin(parent, c.Sprite, c.ID)
@@ -103,12 +113,13 @@ func (s *Session) execSkill(parent context.Context, c lattice.Call, seen *observ
 	defer ended()
 	stdout, feed := io.Pipe()
 	output := s.output(c.RunID)
+	defer flushOutput(output)
 	var exit int
 	var group errgroup.Group
 	group.Go(func() (err error) {
 		exit, err = s.host.Exec(ctx, c.Sprite, sprites.Exec{
 			Cmd:    skillCommand(c.Skill),
-			Env:    s.callEnv(c),
+			Env:    append(s.callEnv(c), leased...),
 			Dir:    workspace,
 			Stdin:  bytes.NewReader(c.Input),
 			Stdout: feed,

@@ -144,6 +144,7 @@ func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *obser
 		stdin = nil
 	}
 	output := s.output(c.RunID)
+	defer flushOutput(output)
 	fmt.Fprintf(output, "%s: the connection was lost; what it said lately comes again\n", c.Skill)
 	seen.rereadStream(s.outboxCursor(c.Sprite).foreign)
 	stdout, feed := io.Pipe()

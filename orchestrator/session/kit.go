@@ -54,6 +54,7 @@ const (
 // run runs the kit's process and reads its stdout until it ends.
 func (k *kit) run(ctx context.Context) {
 	defer close(k.ended)
+	defer flushOutput(k.output)
 	defer k.stdin.end() // it has no reader any more
 	named, ended, err := k.s.roster.begin(ctx, k.sprite, "session "+rand.Text())
 	if err != nil {

@@ -53,7 +53,9 @@ func (s *Session) reconcileOutbox(ctx context.Context, c lattice.Call, seen *obs
 		return nil
 	}
 	if notAFile(err) { // put there instead of the outbox by what runs in the sprite: nothing can be learned from it
-		fmt.Fprintf(s.output(c.RunID), "%s: %v\n", c.Skill, err)
+		output := s.output(c.RunID)
+		defer flushOutput(output)
+		fmt.Fprintf(output, "%s: %v\n", c.Skill, err)
 		return nil
 	}
 	if err != nil {
@@ -61,7 +63,9 @@ func (s *Session) reconcileOutbox(ctx context.Context, c lattice.Call, seen *obs
 	}
 	seen.reread(at.foreign)
 	seen.outbox = true
-	next, same, err := readOutbox(body, at, seen, s.output(c.RunID))
+	output := s.output(c.RunID)
+	next, same, err := readOutbox(body, at, seen, output)
+	flushOutput(output)
 	seen.outbox = false
 	body.Close()
 	if err != nil {

@@ -15,7 +15,7 @@
 //
 // Between boundaries the calls of a run share one exec, a kit: "spritekit session" in the sprite, which the first call
 // opens and Rest, Restore, a checkpoint or half a minute without calls end (hosts whose checkpoints are live-safe keep
-// it). A call with secrets, a call of a skill whose input is not a JSON object, and all calls in a sprite with an older
+// it). A call with secrets of its own, a call of a skill whose input is not a JSON object, and all calls in a sprite with an older
 // spritekit have an exec of their own; journals are the same either way.
 //
 //	call ─► turn ─► kit.stdin ─► exec ─► kit.handleRecord ─► the turn that the line names ─► judgeStream, as for an exec of its own
@@ -42,6 +42,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/redact"
 )
 
 // Host is the part of the Sprites API that a session needs; *sprites.Client implements it. Exec returns *sprites.LostError when the
@@ -73,6 +74,10 @@ type Session struct {
 	secrets func(run, sprite string) []string
 	// issued returns the call ids that were given out in a run so far; other ids are strangers'.
 	issued func(run string) map[string]bool
+	// leased returns the variables with secrets that were leased for a call.
+	leased func(ctx context.Context, c lattice.Call) ([]string, error)
+	// known returns the secrets that nothing of a run may show.
+	known  func(run string) *redact.Secrets
 	equip  func(ctx context.Context, sprite string) error
 	grace  time.Duration
 	budget budget // of one call
@@ -94,6 +99,11 @@ type Options struct {
 	Output  func(run string) io.Writer
 	Secrets func(run, sprite string) []string // additional variables of a run's agents, KEY=VALUE
 	Issued  func(run string) map[string]bool
+	// Leased returns variables with secrets for a call, KEY=VALUE. It is asked for each attempt.
+	Leased func(ctx context.Context, c lattice.Call) ([]string, error)
+	// Known returns the secrets that are taken out of everything that a call of a run says. It is asked when a call has been
+	// given its variables.
+	Known func(run string) *redact.Secrets
 	// Equip makes sure that a sprite has its skills; nil where the host sees to that. It is asked before a sprite's first
 	// call, and again after a restore, which may have taken them away, and after a call whose skill was missing.
 	Equip func(ctx context.Context, sprite string) error
@@ -117,6 +127,12 @@ func New(host Host, o Options) *Session {
 	if o.Issued == nil {
 		o.Issued = func(string) map[string]bool { return nil }
 	}
+	if o.Leased == nil {
+		o.Leased = func(context.Context, lattice.Call) ([]string, error) { return nil, nil }
+	}
+	if o.Known == nil {
+		o.Known = func(string) *redact.Secrets { return nil }
+	}
 	if o.Equip == nil {
 		o.Equip = func(context.Context, string) error { return nil }
 	}
@@ -130,7 +146,7 @@ func New(host Host, o Options) *Session {
 		o.MaxEventBytes = 64 << 20
 	}
 	return &Session{
-		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, equip: o.Equip, grace: o.WaitingGrace,
+		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, leased: o.Leased, known: o.Known, equip: o.Equip, grace: o.WaitingGrace,
 		budget:  budget{events: o.MaxEvents, bytes: o.MaxEventBytes},
 		cursors: map[string]cursor{}, equipped: map[string]bool{}, roster: newRoster(),
 		kits: map[string]*kit{}, alone: map[string]bool{},

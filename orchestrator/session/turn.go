@@ -82,6 +82,7 @@ func (k *kit) callSkill(parent context.Context, c lattice.Call, seen *observer) 
 	t := &turn{
 		call: c, seen: seen, output: k.s.output(c.RunID), token: rand.Text(), done: make(chan struct{}), stays: make(chan struct{}),
 	}
+	defer flushOutput(t.output)
 	line, err := encodeRequest(c, t.token)
 	if err != nil {
 		return 0, fmt.Errorf("encode a call: %w", err)

@@ -27,6 +27,7 @@ type data struct {
 	Name      string `json:"name"`
 	Lease     string `json:"lease"`
 	ExpiresAt string `json:"expires_at,omitempty"`
+	Variable  string `json:"variable,omitempty"`
 }
 
 func fetchCredential(ctx context.Context, c *skill.Call, p protocol.FetchCredential) (*data, error) {
@@ -43,12 +44,13 @@ func fetchCredential(ctx context.Context, c *skill.Call, p protocol.FetchCredent
 	var lease struct {
 		Lease     string `json:"lease"`
 		ExpiresAt string `json:"expires_at"`
+		Variable  string `json:"variable"`
 	}
 	if len(a.Result) > 0 && json.Unmarshal(a.Result, &lease) != nil || propose.Name("/result/lease", lease.Lease) != nil {
 		return nil, fault.Failed("no_lease", "the request for %s was granted, but no lease came with the answer", p.Name).
 			WithHint("the orchestrator answers with result.lease; a person's plain approval hands out nothing")
 	}
-	return &data{Name: p.Name, Lease: lease.Lease, ExpiresAt: lease.ExpiresAt}, nil
+	return &data{Name: p.Name, Lease: lease.Lease, ExpiresAt: lease.ExpiresAt, Variable: lease.Variable}, nil
 }
 
 func validateInput(p protocol.FetchCredential) error {

@@ -18,6 +18,8 @@ import (
 
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -92,14 +94,16 @@ func runProgram(ctx context.Context, c *skill.Call, in input, reaper *proc.Reape
 	log := &shared{w: file}
 	stdout, stderr := newCapture(j.shown, log), newCapture(j.shown, log)
 	var searched proc.Head
-	j.spec.Stdout, j.spec.Stderr = stdout, stderr
+	known := listLeased(c.Env)
+	printed := []*redact.Writer{known.Writer(io.MultiWriter(stdout, &searched)), known.Writer(stderr)}
+	j.spec.Stdout, j.spec.Stderr = printed[0], printed[1]
 	if j.pattern != nil {
 		searched.Limit = maxSearched
-		j.spec.Stdout = io.MultiWriter(stdout, &searched)
 	}
 	stop := reportProgress(c, path.Base(j.spec.Argv[0]), log)
 	ended, err := reaper.Run(limited, j.spec)
 	stop()
+	err = errors.Join(err, printed[0].Flush(), printed[1].Flush())
 	if err != nil {
 		return nil, fmt.Errorf("run the program: %w", err)
 	}
@@ -218,6 +222,15 @@ func buildEnv(given, allow []string, set map[string]string) ([]string, error) {
 		env = append(env, name+"="+set[name])
 	}
 	return env, nil
+}
+
+// listLeased returns the secrets that the orchestrator leased to the call. The program may see them; its output may not.
+func listLeased(env []string) *redact.Secrets {
+	var values []string
+	for name := range strings.SplitSeq(proc.Getenv(env, protocol.LeasedVariable, ""), ",") {
+		values = append(values, proc.Getenv(env, name, ""))
+	}
+	return redact.New(values...)
 }
 
 // judgeReport turns the report into the outcome of the call.

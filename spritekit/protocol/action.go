@@ -56,6 +56,9 @@ type NotifyUser struct {
 	Link    string `json:"link,omitempty"`
 }
 
+// LeasedVariable is the environment variable of a call that names the variables with leased secrets, separated by commas.
+const LeasedVariable = "LATTICE_LEASED"
+
 // FetchCredential holds the parameters of FETCH_CREDENTIAL. TTLS is in seconds.
 type FetchCredential struct {
 	Name    string  `json:"name"`

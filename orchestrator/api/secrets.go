@@ -1,0 +1,69 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"github.com/spritekit/lattice/orchestrator/secret"
+)
+
+// Secrets is the part of Service for credentials that sprites ask for. Nothing in it holds a value.
+type Secrets interface {
+	// Secrets lists the secrets of the settings, with their leases.
+	Secrets(ctx context.Context) ([]SecretView, error)
+	// TestSecret reads a secret from its provider.
+	TestSecret(ctx context.Context, name string) (SecretView, error)
+	// RevokeSecrets ends leases: one by its id, or those of a secret or a run. It returns those that it ended.
+	RevokeSecrets(ctx context.Context, of string) ([]secret.Lease, error)
+}
+
+// SecretView describes a secret of the settings.
+type SecretView struct {
+	Name     string      `json:"name"`
+	Provider string      `json:"provider,omitempty"`
+	From     string      `json:"from,omitempty"`
+	Variable string      `json:"variable,omitempty"`
+	Skills   []string    `json:"skills,omitempty"`
+	TTL      string      `json:"ttl,omitempty"`
+	Uses     int         `json:"uses,omitempty"`
+	Resolves bool        `json:"resolves,omitempty"` // it was read
+	Problem  string      `json:"problem,omitempty"`  // why it cannot be read
+	Leases   []LeaseView `json:"leases,omitempty"`
+}
+
+// LeaseView describes a lease.
+type LeaseView struct {
+	secret.Lease
+	State string `json:"state"`
+}
+
+func routeSecrets(mux *http.ServeMux, s Secrets) {
+	mux.HandleFunc("GET /v1/secrets", func(w http.ResponseWriter, r *http.Request) {
+		out, err := s.Secrets(r.Context())
+		reply(w, out, err)
+	})
+	mux.HandleFunc("POST /v1/secrets/test", func(w http.ResponseWriter, r *http.Request) {
+		out, err := s.TestSecret(r.Context(), r.FormValue("name"))
+		reply(w, out, err)
+	})
+	mux.HandleFunc("POST /v1/secrets/revoke", func(w http.ResponseWriter, r *http.Request) {
+		out, err := s.RevokeSecrets(r.Context(), r.FormValue("of"))
+		reply(w, out, err)
+	})
+}
+
+// Secrets lists the secrets of the settings, with their leases.
+func (c *Client) Secrets(ctx context.Context) ([]SecretView, error) {
+	return call[[]SecretView](ctx, c, "GET", "/v1/secrets", nil, nil)
+}
+
+// TestSecret reads a secret from its provider.
+func (c *Client) TestSecret(ctx context.Context, name string) (SecretView, error) {
+	return call[SecretView](ctx, c, "POST", "/v1/secrets/test", url.Values{"name": {name}}, nil)
+}
+
+// RevokeSecrets ends leases.
+func (c *Client) RevokeSecrets(ctx context.Context, of string) ([]secret.Lease, error) {
+	return call[[]secret.Lease](ctx, c, "POST", "/v1/secrets/revoke", url.Values{"of": {of}}, nil)
+}

@@ -1,0 +1,60 @@
+package session
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/redact"
+)
+
+// Secrets are taken out where a call's events, its result and its other output enter the orchestrator: the journal, prompts,
+// notifications and everything that is shown are made of these.
+
+// redactEvents returns event for events without secrets.
+func redactEvents(known *redact.Secrets, event func(lattice.Event)) func(lattice.Event) {
+	if !known.Any() {
+		return event
+	}
+	return func(e lattice.Event) {
+		clean := func(texts ...*string) {
+			for _, t := range texts {
+				*t = known.Text(*t)
+			}
+		}
+		clean(&e.Dedupe, (*string)(&e.Event.Type), &e.Event.EventID, &e.Event.CallID, &e.Event.SpriteID, &e.Event.WorkItemID, &e.Event.Timestamp, &e.Event.ProtocolVersion)
+		e.Event.Payload, e.Event.Raw = known.JSON(e.Event.Payload), known.JSON(e.Event.Raw)
+		e.Problems = slices.Clone(e.Problems)
+		for i := range e.Problems {
+			clean(&e.Problems[i].Pointer, &e.Problems[i].Message)
+		}
+		event(e)
+	}
+}
+
+// redactOutcome returns an outcome without secrets.
+func redactOutcome(known *redact.Secrets, c lattice.Call, out lattice.Outcome) lattice.Outcome {
+	if !known.Any() {
+		return out
+	}
+	raw, err := json.Marshal(out)
+	if err == nil && bytes.Equal(known.JSON(raw), raw) {
+		return out
+	}
+	var redacted lattice.Outcome
+	if err != nil || json.Unmarshal(known.JSON(raw), &redacted) != nil {
+		return failedOutcome(c, ir.FailTool, protocol.ExitFailed, protocol.CodeNoResult, c.Skill+" ended with a result that holds a secret in the place of a number")
+	}
+	return redacted
+}
+
+// flushOutput writes the output that a redactor held back.
+func flushOutput(w io.Writer) {
+	if f, ok := w.(interface{ Flush() error }); ok {
+		_ = f.Flush() // it is a log
+	}
+}
