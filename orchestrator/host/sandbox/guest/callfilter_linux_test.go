@@ -31,8 +31,11 @@ func TestCallFilterIsTheAssembledOne(t *testing.T) {
 		fmt.Fprintf(&b, "// callFilter is the filter of system calls, and the architecture that it is for; see package callfilter.\n")
 		fmt.Fprintf(&b, "func callFilter() (native uint32, program []unix.SockFilter, err error) {\nreturn unix.AUDIT_ARCH_X86_64, assembled[:], nil\n}\n\n")
 		fmt.Fprintf(&b, "var assembled = [...]unix.SockFilter{\n")
-		for _, i := range want {
-			fmt.Fprintf(&b, "{Code: %#x, Jt: %d, Jf: %d, K: %#x},\n", i.Code, i.Jt, i.Jf, i.K)
+		for n, i := range want {
+			fmt.Fprintf(&b, "{Code: %#x, Jt: %d, Jf: %d, K: %#x},", i.Code, i.Jt, i.Jf, i.K)
+			if n%4 == 3 || n == len(want)-1 {
+				b.WriteByte('\n')
+			}
 		}
 		text, err := format.Source(append(b.Bytes(), "}\n"...))
 		if err != nil {
