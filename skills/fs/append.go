@@ -14,15 +14,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-type appendInput struct {
-	Path       string `json:"path"`
-	Content    string `json:"content"`
-	Encoding   string `json:"encoding"`
-	Mode       string `json:"mode"`
-	CreateDirs *bool  `json:"create_dirs"`
-	Expect     string `json:"expect_sha256"`
-}
-
 type appendData struct {
 	Path     string `json:"path"`
 	Offset   int64  `json:"offset"`
@@ -34,44 +25,29 @@ type appendData struct {
 }
 
 // appendFile does the work of fs.append. What it adds is one write, so that writers side by side do not tear each other's lines.
-func appendFile(ctx context.Context, c *skill.Call, in appendInput) (*appendData, error) {
-	data, err := decode(in.Content, in.Encoding)
+func appendFile(ctx context.Context, c *skill.Call, in contentInput) (*appendData, error) {
+	t, err := in.open(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	mode, err := parseMode(in.Mode)
+	if err := onlyName(t.rel, t.old); err != nil {
+		return nil, err
+	}
+	offset, err := add(c, t.rel, t.data, t.mode, t.old == nil)
+	if err != nil {
+		return nil, fmt.Errorf("append to %s: %w", t.rel, err)
+	}
+	info, err := c.Root.Stat(t.rel)
 	if err != nil {
 		return nil, err
 	}
-	rel, err := content(c, in.Path)
-	if err != nil {
-		return nil, err
-	}
-	old, err := existing(ctx, c, rel, in.Expect)
-	if err != nil {
-		return nil, err
-	}
-	if err := onlyName(rel, old); err != nil {
-		return nil, err
-	}
-	if err := parents(c, rel, in.CreateDirs); err != nil {
-		return nil, err
-	}
-	offset, err := add(c, rel, data, mode, old == nil)
-	if err != nil {
-		return nil, fmt.Errorf("append to %s: %w", rel, err)
-	}
-	info, err := c.Root.Stat(rel)
-	if err != nil {
-		return nil, err
-	}
-	sum, err := digest(ctx, c, rel)
+	sum, err := digest(ctx, c, t.rel)
 	if err != nil {
 		return nil, err
 	}
 	return &appendData{
-		Path: rel, Offset: offset, Appended: int64(len(data)), Size: info.Size(), SHA256: sum, Created: old == nil, Mode: octal(info.Mode()),
-	}, emitFile(c, rel, sum, info.Size())
+		Path: t.rel, Offset: offset, Appended: int64(len(t.data)), Size: info.Size(), SHA256: sum, Created: t.old == nil, Mode: octal(info.Mode()),
+	}, emitFile(c, t.rel, sum, info.Size())
 }
 
 // onlyName refuses to write into a file that has other names: package managers link files of many projects to one

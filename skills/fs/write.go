@@ -16,13 +16,43 @@ import (
 )
 
 type writeInput struct {
+	contentInput
+	Atomic *bool `json:"atomic"`
+}
+
+// contentInput is the input that fs.write and fs.append share: content, and the file that it is for.
+type contentInput struct {
 	Path       string `json:"path"`
 	Content    string `json:"content"`
 	Encoding   string `json:"encoding"`
 	Mode       string `json:"mode"`
 	CreateDirs *bool  `json:"create_dirs"`
 	Expect     string `json:"expect_sha256"`
-	Atomic     *bool  `json:"atomic"`
+}
+
+// target is a file that will be written. old is nil if it does not exist.
+type target struct {
+	rel  string
+	data []byte
+	mode fs.FileMode
+	old  fs.FileInfo
+}
+
+// open decodes the content, compares the file with expect_sha256 and makes its parent folders.
+func (in contentInput) open(ctx context.Context, c *skill.Call) (t target, err error) {
+	if t.data, err = decode(in.Content, in.Encoding); err != nil {
+		return t, err
+	}
+	if t.mode, err = parseMode(in.Mode); err != nil {
+		return t, err
+	}
+	if t.rel, err = content(c, in.Path); err != nil {
+		return t, err
+	}
+	if t.old, err = existing(ctx, c, t.rel, in.Expect); err != nil {
+		return t, err
+	}
+	return t, parents(c, t.rel, in.CreateDirs)
 }
 
 type writeData struct {
@@ -35,41 +65,26 @@ type writeData struct {
 
 // writeFile does the work of fs.write.
 func writeFile(ctx context.Context, c *skill.Call, in writeInput) (*writeData, error) {
-	data, err := decode(in.Content, in.Encoding)
+	t, err := in.open(ctx, c)
 	if err != nil {
-		return nil, err
-	}
-	mode, err := parseMode(in.Mode)
-	if err != nil {
-		return nil, err
-	}
-	rel, err := content(c, in.Path)
-	if err != nil {
-		return nil, err
-	}
-	old, err := existing(ctx, c, rel, in.Expect)
-	if err != nil {
-		return nil, err
-	}
-	if err := parents(c, rel, in.CreateDirs); err != nil {
 		return nil, err
 	}
 	if in.Atomic == nil || *in.Atomic {
-		err = c.Root.WriteFile(rel, data, mode)
+		err = c.Root.WriteFile(t.rel, t.data, t.mode)
 	} else {
-		err = inPlace(c, rel, data, mode)
+		err = inPlace(c, t.rel, t.data, t.mode)
 	}
 	if err != nil {
 		return nil, err
 	}
-	info, err := c.Root.Stat(rel)
+	info, err := c.Root.Stat(t.rel)
 	if err != nil {
 		return nil, err
 	}
-	sum := sum(data)
+	sum := sum(t.data)
 	return &writeData{
-		Path: rel, Size: int64(len(data)), SHA256: sum, Created: old == nil, Mode: octal(info.Mode()),
-	}, emitFile(c, rel, sum, int64(len(data)))
+		Path: t.rel, Size: int64(len(t.data)), SHA256: sum, Created: t.old == nil, Mode: octal(info.Mode()),
+	}, emitFile(c, t.rel, sum, int64(len(t.data)))
 }
 
 func sum(data []byte) string {
