@@ -61,7 +61,7 @@ func (s *Set) All() []skill.Skill {
 		exec.Skills(&s.reaper),
 		fs.Skills(),
 		git.Skills(&s.reaper, s.Git),
-		github.Skills(s.branch),
+		github.Skills(s.pushBranch),
 		notify.Skills(),
 		test.Skills(&s.reaper),
 	)
@@ -75,8 +75,8 @@ func (s *Set) Mark(mark string) { s.reaper.Mark = mark }
 // KillMarked ends the programs that the skills of a marked Set left behind when their process was killed.
 func KillMarked(mark string) { proc.KillMarked(mark) }
 
-// branch hands the commits of a pull request from one family to the other; neither knows of its siblings.
-func (s *Set) branch(ctx context.Context, c *skill.Call, repo, branch, base string) (github.Branch, error) {
+// pushBranch hands the commits of a pull request from one family to the other; neither knows of its siblings.
+func (s *Set) pushBranch(ctx context.Context, c *skill.Call, repo, branch, base string) (github.Branch, error) {
 	b, err := git.Bundle(&s.reaper, s.Git)(ctx, c, repo, branch, base)
 	return github.Branch{Name: b.Branch, BaseSHA: b.Base, HeadSHA: b.Head, Bundle: b.Path, SHA256: b.SHA256}, err
 }

@@ -41,53 +41,53 @@ type command struct {
 
 func usagef(format string, args ...any) error { return cli.Usagef(format, args...) }
 
-// main finds out what is asked for by argv[0], else by the first argument, and returns the exit code.
-func (a app) main(argv []string) int {
+// runMain finds out what is asked for by argv[0], else by the first argument, and returns the exit code.
+func (a app) runMain(argv []string) int {
 	if len(argv) == 0 {
 		argv = []string{"spritekit"}
 	}
 	name, args := filepath.Base(argv[0]), argv[1:]
-	if s, ok := a.skill(name); ok {
-		return a.serve(s, args)
+	if s, ok := a.findSkill(name); ok {
+		return a.serveSkill(s, args)
 	}
 	if len(args) == 0 {
-		a.help(a.stderr)
+		a.printHelp(a.stderr)
 		return protocol.ExitBadInput
 	}
 	name, args = args[0], args[1:]
-	if s, ok := a.skill(name); ok {
-		return a.serve(s, args)
+	if s, ok := a.findSkill(name); ok {
+		return a.serveSkill(s, args)
 	}
 	a.asJSON = slices.Contains(args, "--json")
 	switch name {
 	case "help", "--help", "-h":
-		return a.exit("help", a.runHelp(args))
+		return a.exitCode("help", a.runHelp(args))
 	case "--version":
 		name = "version"
 	}
-	for _, c := range commands() {
+	for _, c := range allCommands() {
 		if c.name != name {
 			continue
 		}
 		if wantsHelp(args) {
-			c.help(a.stdout)
+			c.printHelp(a.stdout)
 			return protocol.ExitOK
 		}
-		return a.exit(c.name, c.run(a, args))
+		return a.exitCode(c.name, c.run(a, args))
 	}
 	if s, ok := a.dropIn(name); ok {
-		return a.exit(name, a.become(s, args))
+		return a.exitCode(name, a.execDropIn(s, args))
 	}
-	return cli.Exit(a.stderr, "", fault.NotFound("not_found", "there is no skill or command %q", name).WithHint("%sspritekit help lists them", a.suggest(name)), a.asJSON)
+	return cli.Exit(a.stderr, "", fault.NotFound("not_found", "there is no skill or command %q", name).WithHint("%sspritekit help lists them", a.suggestName(name)), a.asJSON)
 }
 
-// suggest returns a question that names the skill or command most like name, "" if none is.
-func (a app) suggest(name string) (hint string) {
+// suggestName returns a question that names the skill or command most like name, "" if none is.
+func (a app) suggestName(name string) (hint string) {
 	names, least := []string{}, len(name)
 	for _, s := range a.skills {
 		names = append(names, s.Name)
 	}
-	for _, c := range commands() {
+	for _, c := range allCommands() {
 		names = append(names, c.name)
 	}
 	for _, known := range names {
@@ -98,7 +98,7 @@ func (a app) suggest(name string) (hint string) {
 	return hint
 }
 
-func (a app) skill(name string) (skill.Skill, bool) {
+func (a app) findSkill(name string) (skill.Skill, bool) {
 	for _, s := range a.skills {
 		if s.Name == name {
 			return s, true
@@ -110,29 +110,29 @@ func (a app) skill(name string) (skill.Skill, bool) {
 // readsFor is how long a skill that only reads runs before signals are caught for it.
 const readsFor = 5 * time.Millisecond
 
-// serve runs one skill. Signals are only caught once the input is there: until then nothing has happened, and the
+// serveSkill runs one skill. Signals are only caught once the input is there: until then nothing has happened, and the
 // default of a signal is what a person expects. The same is true of a skill that only reads files and has only just
 // begun to; most have ended before the thread that catches signals would be up.
-func (a app) serve(s skill.Skill, args []string) int {
+func (a app) serveSkill(s skill.Skill, args []string) int {
 	m, ok := manifests.Lookup(s.Name)
 	if !ok {
-		return a.exit(s.Name, fmt.Errorf("this binary has no manifest of %s", s.Name))
+		return a.exitCode(s.Name, fmt.Errorf("this binary has no manifest of %s", s.Name))
 	}
-	return a.call(s, m, args, m.SideEffect == manifests.ClassRead && onlyFiles(m))
+	return a.runCall(s, m, args, m.SideEffect == manifests.ClassRead && onlyFiles(m))
 }
 
-// call runs one skill by its manifest. A quick one starts no programs and has mostly ended before signals are caught.
-func (a app) call(s skill.Skill, m manifests.Skill, args []string, quick bool) int {
+// runCall runs one skill by its manifest. A quick one starts no programs and has mostly ended before signals are caught.
+func (a app) runCall(s skill.Skill, m manifests.Skill, args []string, quick bool) int {
 	if wantsHelp(args) {
 		manifestHelp(a.stdout, m)
 		return protocol.ExitOK
 	}
 	if len(args) > 0 {
-		return a.exit(s.Name, usagef("a skill takes its input as JSON on stdin, not as arguments (%q)", args[0]))
+		return a.exitCode(s.Name, usagef("a skill takes its input as JSON on stdin, not as arguments (%q)", args[0]))
 	}
-	input, err := a.input()
+	input, err := a.readInput()
 	if err != nil {
-		return a.exit(s.Name, err)
+		return a.exitCode(s.Name, err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -149,9 +149,9 @@ func onlyFiles(m manifests.Skill) bool {
 	return !slices.ContainsFunc(m.Permissions, func(p string) bool { return p != "fs:read" })
 }
 
-// input reads stdin as far as a skill takes it. A terminal counts as empty: a person who types a skill's name wants
+// readInput reads stdin as far as a skill takes it. A terminal counts as empty: a person who types a skill's name wants
 // to see something happen.
-func (a app) input() ([]byte, error) {
+func (a app) readInput() ([]byte, error) {
 	info, err := a.stdin.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice != 0 {
 		return nil, nil // closed, a terminal or /dev/null
@@ -163,24 +163,24 @@ func (a app) input() ([]byte, error) {
 	return input, nil
 }
 
-// exit tells a person what went wrong and returns the exit code.
-func (a app) exit(name string, err error) int {
+// exitCode tells a person what went wrong and returns the exit code.
+func (a app) exitCode(name string, err error) int {
 	if code, ok := err.(exitWith); ok {
 		return int(code)
 	}
 	return cli.Exit(a.stderr, name, err, a.asJSON)
 }
 
-// json prints v as one line.
-func (a app) json(v any) error { return cli.WriteJSON(a.stdout, v) }
+// writeJSON prints v as one line.
+func (a app) writeJSON(v any) error { return cli.WriteJSON(a.stdout, v) }
 
 // wantsHelp finds the flag in any place: who asks what "checkpoint create" does must not get a checkpoint.
 func wantsHelp(args []string) bool {
 	return len(args) > 0 && args[0] == "help" || slices.Contains(args, "--help") || slices.Contains(args, "-h")
 }
 
-// flag removes name from args and reports whether it was there.
-func flag(args []string, name string) ([]string, bool) { return cli.TakeFlag(args, name) }
+// cutFlag removes name from args and reports whether it was there.
+func cutFlag(args []string, name string) ([]string, bool) { return cli.TakeFlag(args, name) }
 
 // noMore refuses arguments that nobody asked for.
 func noMore(args []string) error {

@@ -16,18 +16,18 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// check drives a skill through the contract and says which promises it breaks.
-func (a app) check(args []string) error {
-	args, asJSON := flag(args, "--json")
-	args, input, err := option(args, "--input")
+// runCheck drives a skill through the contract and says which promises it breaks.
+func (a app) runCheck(args []string) error {
+	args, asJSON := cutFlag(args, "--json")
+	args, input, err := cutOption(args, "--input")
 	if err != nil {
 		return err
 	}
-	args, slow, err := option(args, "--slow")
+	args, slow, err := cutOption(args, "--slow")
 	if err != nil {
 		return err
 	}
-	args, workspace, err := option(args, "--workspace")
+	args, workspace, err := cutOption(args, "--workspace")
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (a app) check(args []string) error {
 	if strings.HasSuffix(args[0], ".json") {
 		return a.checkAdapter(args[0], asJSON)
 	}
-	target, err := a.target(args[0])
+	target, err := a.findTarget(args[0])
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (a app) check(args []string) error {
 			broken++
 		}
 		if asJSON {
-			err = errors.Join(err, a.json(r))
+			err = errors.Join(err, a.writeJSON(r))
 			return
 		}
 		fmt.Fprintf(a.stdout, "%-8s %s\n", r.Status, r.Check)
@@ -86,7 +86,7 @@ func (a app) checkAdapter(file string, asJSON bool) error {
 	problems := skills.CheckAdapter(strings.TrimSuffix(filepath.Base(file), ".json"), raw)
 	for _, p := range problems {
 		if asJSON {
-			err = errors.Join(err, a.json(p))
+			err = errors.Join(err, a.writeJSON(p))
 			continue
 		}
 		fmt.Fprintln(a.stdout, strings.TrimSpace(p.Pointer+" "+p.Message))
@@ -98,9 +98,9 @@ func (a app) checkAdapter(file string, asJSON bool) error {
 		WithHint("adapter.schema.json says what an adapter has; the built-in ones are examples")
 }
 
-// target finds what is to be checked: a folder, a built-in skill or one beside this binary. Its input is the first
+// findTarget finds what is to be checked: a folder, a built-in skill or one beside this binary. Its input is the first
 // example of its manifest, its workspace the folder testdata/workspace if it has one.
-func (a app) target(name string) (contract.Target, error) {
+func (a app) findTarget(name string) (contract.Target, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return contract.Target{}, fmt.Errorf("find this binary: %w", err)
@@ -140,7 +140,7 @@ func (a app) target(name string) (contract.Target, error) {
 	}
 	if builtin {
 		t.Prepare = prepareBuiltin(self, name, t.Env)
-		suit(&t, a.socket())
+		adaptTarget(&t, a.socketPath())
 		if err := json.Unmarshal([]byte(t.Input), &input); err != nil {
 			return t, fmt.Errorf("read the input of %s: %w", t.Skill, err)
 		}
@@ -150,16 +150,16 @@ func (a app) target(name string) (contract.Target, error) {
 	return t, nil
 }
 
-// socket is the api socket of the sprite, "" when there is none.
-func (a app) socket() string {
+// socketPath is the api socket of the sprite, "" when there is none.
+func (a app) socketPath() string {
 	if _, err := os.Stat(a.env.Socket); err != nil {
 		return ""
 	}
 	return a.env.Socket
 }
 
-// option removes name and its value from args.
-func option(args []string, name string) (rest []string, value string, err error) {
+// cutOption removes name and its value from args.
+func cutOption(args []string, name string) (rest []string, value string, err error) {
 	for i := 0; i < len(args); i++ {
 		if args[i] != name {
 			rest = append(rest, args[i])

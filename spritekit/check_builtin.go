@@ -65,12 +65,12 @@ func prepareBuiltin(self, skill string, env []string) func(dir string) error {
 				return err
 			}
 		}
-		return forget(filepath.Join(dir, protocol.Dir), filepath.Base(in))
+		return removeOthers(filepath.Join(dir, protocol.Dir), filepath.Base(in))
 	}
 }
 
-// forget removes what the skills that prepared a workspace recorded, other than keep.
-func forget(dir, keep string) error {
+// removeOthers removes what the skills that prepared a workspace recorded, other than keep.
+func removeOthers(dir, keep string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
 		if e.Name() != keep {
@@ -80,9 +80,9 @@ func forget(dir, keep string) error {
 	return err
 }
 
-// suit changes what a check of a built-in skill needs beyond its example: that of git.clone names the folder of every
+// adaptTarget changes what a check of a built-in skill needs beyond its example: that of git.clone names the folder of every
 // sprite, that of exec.run a program of one toolchain, and only a host can checkpoint.
-func suit(t *contract.Target, socket string) {
+func adaptTarget(t *contract.Target, socket string) {
 	switch t.Skill {
 	case "git.clone":
 		t.Input = `{"url":"` + protocol.SeedFile + `","dest":"repo"}`

@@ -24,24 +24,24 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// commands lists the words that are no skill.
-func commands() []command {
+// allCommands lists the words that are no skill.
+func allCommands() []command {
 	return []command{
 		{"skills", "skills [--json] | skills export DIR [--check]", "List the built-in skills, or write all installed skills as Agent Skills (SKILL.md folders).",
 			"spritekit skills export .claude/skills", "0 ok, 1 DIR is out of date (--check), 2 bad usage", app.listSkills},
 		{"emit", "emit TYPE [key=value…|key:=json…|--payload JSON|-]", "Emit one validated event from a script or an agent.",
-			"spritekit emit INFO message='half way' kind=progress", "0 ok, 2 the event breaks a rule, 3 no workspace, 6 the outbox is locked, 7 the outbox is not a regular file, 9 no space", app.emit},
+			"spritekit emit INFO message='half way' kind=progress", "0 ok, 2 the event breaks a rule, 3 no workspace, 6 the outbox is locked, 7 the outbox is not a regular file, 9 no space", app.runEmit},
 		{"checkpoint", "checkpoint create [COMMENT] | checkpoint list [--json]", "Take or list checkpoints of this sprite.",
-			"spritekit checkpoint create 'before the upgrade'", "0 ok, 1 the host failed, 2 bad usage, 8 this sprite has no api socket", app.checkpoint},
+			"spritekit checkpoint create 'before the upgrade'", "0 ok, 1 the host failed, 2 bad usage, 8 this sprite has no api socket", app.runCheckpoint},
 		{"resume", "resume show [--json] | resume ack", "Show the resume payload, or mark it as processed.",
-			"spritekit resume show && ./continue.sh && spritekit resume ack", "0 ok, 1 processed before (show), 2 invalid, 3 none, 7 the payload is not a regular file, 9 no space", app.resume},
+			"spritekit resume show && ./continue.sh && spritekit resume ack", "0 ok, 1 processed before (show), 2 invalid, 3 none, 7 the payload is not a regular file, 9 no space", app.runResume},
 		{"serve", "serve PROGRAM [ARG…]", "Run PROGRAM as the skill of the skill.json in its folder: spritekit implements the contract, PROGRAM does the work.",
 			`echo '{"text":"a b"}' | spritekit serve ./main.sh`, "the skill's", app.serveProgram},
 		{"check", "check SKILL|DIR [--input JSON] [--slow JSON] [--workspace DIR] [--json] | check ADAPTER.json [--json]",
 			"Test a skill against the contract of skills, or check an adapter for agent.run, and list the problems.",
-			`spritekit check ./text.words --input '{"text":"a b"}'`, "0 ok, 1 the skill breaks the contract or the adapter is invalid, 2 bad usage or no skill", app.check},
+			`spritekit check ./text.words --input '{"text":"a b"}'`, "0 ok, 1 the skill breaks the contract or the adapter is invalid, 2 bad usage or no skill", app.runCheck},
 		{"install", "install DIR [--extra FILE] [--force | --verify [--json]]", "Copy this binary and its second file, spritekit-extra (from the same folder, or FILE), into DIR, with a link and a manifest for each skill; or compare DIR by hash.",
-			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 7 DIR holds other files of these names, 9 no space", app.install},
+			"spritekit install /skills", "0 ok, 1 DIR differs (--verify), 2 bad usage, 7 DIR holds other files of these names, 9 no space", app.runInstall},
 		{"mcp", "mcp [--workspace DIR] [--http ADDR] [--tools PATTERN,…] [--allow PERMISSION,…] [--skills DIR] [--verbose] [--json]",
 			"Offer the skills to an agent as MCP tools, on stdin and stdout or at a loopback address. They work in DIR, by default LATTICE_WORKSPACE or the current folder.",
 			"spritekit mcp --tools 'fs.*,git.status' --allow fs:read,fs:write,git:read", "0 ok, 1 the address is taken, 2 bad usage or no folder to work in, 3 a pattern names no skill, 7 the address is not on loopback", app.serveMCP},
@@ -49,8 +49,8 @@ func commands() []command {
 			"Serve many calls over one process: calls as lines of JSON on stdin, events and results as lines on stdout.",
 			`echo '{"call_id":"c1","skill":"fs.read","input":{"path":"README.md"}}' | spritekit session`, "0 the input ended, 2 bad usage, 75 a call waits, 130 interrupted", app.serveSession},
 		{"scrub", "scrub", "Remove secret values from the files in the homes of agents; stdin is a JSON list of the values. lattice runs it before a checkpoint.",
-			`echo '["sk-…"]' | spritekit scrub`, "0 ok, 1 a file could not be changed, 2 bad usage", app.scrub},
-		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.version},
+			`echo '["sk-…"]' | spritekit scrub`, "0 ok, 1 a file could not be changed, 2 bad usage", app.runScrub},
+		{"version", "version [--json]", "Print the version of the binary and of the protocol.", "spritekit version --json", "0 ok, 2 bad usage", app.printVersion},
 	}
 }
 
@@ -58,7 +58,7 @@ func (a app) listSkills(args []string) error {
 	if len(args) > 0 && args[0] == "export" {
 		return a.exportSkills(args[1:])
 	}
-	args, asJSON := flag(args, "--json")
+	args, asJSON := cutFlag(args, "--json")
 	if err := noMore(args); err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (a app) listSkills(args []string) error {
 		list = append(list, m)
 	}
 	if asJSON {
-		return a.json(list)
+		return a.writeJSON(list)
 	}
 	for _, m := range list {
 		fmt.Fprintf(a.stdout, "%-14s %-11s %s\n", m.Name, m.SideEffect, m.Description)
@@ -79,7 +79,7 @@ func (a app) listSkills(args []string) error {
 	return nil
 }
 
-func (a app) checkpoint(args []string) error {
+func (a app) runCheckpoint(args []string) error {
 	client := checkpoint.Client{Socket: a.env.Socket}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -95,7 +95,7 @@ func (a app) checkpoint(args []string) error {
 		fmt.Fprintln(a.stdout, id)
 		return nil
 	case "list":
-		rest, asJSON := flag(args[1:], "--json")
+		rest, asJSON := cutFlag(args[1:], "--json")
 		if err := noMore(rest); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (a app) checkpoint(args []string) error {
 			return hostFault(err)
 		}
 		if asJSON {
-			return a.json(list)
+			return a.writeJSON(list)
 		}
 		for _, c := range list {
 			fmt.Fprintf(a.stdout, "%-10s %-30s %s\n", c.ID, c.CreateTime, c.Comment)
@@ -114,18 +114,18 @@ func (a app) checkpoint(args []string) error {
 	return usagef("%q is neither create nor list", args[0])
 }
 
-func (a app) resume(args []string) error {
+func (a app) runResume(args []string) error {
 	if len(args) == 0 {
 		return usagef("say show or ack")
 	}
 	if args[0] != "show" && args[0] != "ack" {
 		return usagef("%q is neither show nor ack", args[0])
 	}
-	rest, asJSON := flag(args[1:], "--json")
+	rest, asJSON := cutFlag(args[1:], "--json")
 	if err := noMore(rest); err != nil {
 		return err
 	}
-	root, err := a.workspace()
+	root, err := a.openWorkspace()
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (a app) resume(args []string) error {
 		return resume.Mark(root, res, nil, time.Now())
 	}
 	if asJSON {
-		if err := a.json(map[string]any{"processed": processed, "resume": res}); err != nil {
+		if err := a.writeJSON(map[string]any{"processed": processed, "resume": res}); err != nil {
 			return err
 		}
 	} else {
@@ -163,10 +163,10 @@ func (a app) resume(args []string) error {
 	return nil
 }
 
-func (a app) install(args []string) error {
-	args, verify := flag(args, "--verify")
-	args, asJSON := flag(args, "--json")
-	args, force := flag(args, "--force")
+func (a app) runInstall(args []string) error {
+	args, verify := cutFlag(args, "--verify")
+	args, asJSON := cutFlag(args, "--json")
+	args, force := cutFlag(args, "--force")
 	args, extra, err := takeOption(args, "--extra")
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (a app) install(args []string) error {
 			return err
 		}
 		if asJSON {
-			if err := a.json(map[string]any{"ok": differences == nil, "differences": append([]string{}, differences...)}); err != nil {
+			if err := a.writeJSON(map[string]any{"ok": differences == nil, "differences": append([]string{}, differences...)}); err != nil {
 				return err
 			}
 		}
@@ -208,13 +208,13 @@ func (a app) install(args []string) error {
 	return err
 }
 
-func (a app) version(args []string) error {
-	args, asJSON := flag(args, "--json")
+func (a app) printVersion(args []string) error {
+	args, asJSON := cutFlag(args, "--json")
 	if err := noMore(args); err != nil {
 		return err
 	}
 	if asJSON {
-		return a.json(map[string]string{
+		return a.writeJSON(map[string]string{
 			"version": cli.Version(), "protocol": protocol.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 		})
 	}
@@ -225,7 +225,7 @@ func (a app) version(args []string) error {
 // maxScrub bounds what scrub reads.
 const maxScrub = 1 << 20
 
-func (a app) scrub(args []string) error {
+func (a app) runScrub(args []string) error {
 	if err := noMore(args); err != nil {
 		return err
 	}
@@ -236,7 +236,7 @@ func (a app) scrub(args []string) error {
 	return skills.ScrubAgents(a.env.Workspace, a.env.State, values)
 }
 
-func (a app) workspace() (*workspace.Root, error) {
+func (a app) openWorkspace() (*workspace.Root, error) {
 	root, err := workspace.OpenWithState(a.env.Workspace, a.env.State)
 	if err != nil {
 		return nil, fault.NotFound("not_found", "there is no workspace at %s: %v", a.env.Workspace, err).

@@ -17,8 +17,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// emit appends one event to the outbox and prints it, as a skill would.
-func (a app) emit(args []string) error {
+// runEmit appends one event to the outbox and prints it, as a skill would.
+func (a app) runEmit(args []string) error {
 	if len(args) == 0 {
 		return usagef("name an event type, such as INFO")
 	}
@@ -41,7 +41,7 @@ func (a app) emit(args []string) error {
 	if e, ok := payload.(protocol.Error); ok {
 		payload = skill.WithPostMortem(context.Background(), a.env.Socket, e)
 	}
-	root, err := a.workspace()
+	root, err := a.openWorkspace()
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (a app) payloadOf(args []string) (json.RawMessage, error) {
 		raw := json.RawMessage(args[1])
 		if args[1] == "-" {
 			var err error
-			if raw, err = a.input(); err != nil {
+			if raw, err = a.readInput(); err != nil {
 				return nil, err
 			}
 			if len(raw) > skill.MaxInput {

@@ -15,23 +15,23 @@ const exitTable = `Exit codes: 0 ok, 1 failed, 2 bad input, 3 not found, 4 permi
 
 func (a app) runHelp(args []string) error {
 	if len(args) == 0 {
-		a.help(a.stdout)
+		a.printHelp(a.stdout)
 		return nil
 	}
 	if m, ok := manifests.Lookup(args[0]); ok {
 		manifestHelp(a.stdout, m)
 		return nil
 	}
-	for _, c := range commands() {
+	for _, c := range allCommands() {
 		if c.name == args[0] {
-			c.help(a.stdout)
+			c.printHelp(a.stdout)
 			return nil
 		}
 	}
 	return usagef("there is no skill or command %q", args[0])
 }
 
-func (a app) help(w io.Writer) {
+func (a app) printHelp(w io.Writer) {
 	fmt.Fprint(w, "spritekit runs skills inside a sprite.\n\nUsage: spritekit SKILL < input.json   or   spritekit COMMAND\n\nSkills:\n")
 	for _, s := range a.skills {
 		m, _ := manifests.Lookup(s.Name)
@@ -39,13 +39,13 @@ func (a app) help(w io.Writer) {
 		fmt.Fprintf(w, "  %-14s %s\n", s.Name, first)
 	}
 	fmt.Fprint(w, "\nCommands:\n")
-	for _, c := range commands() {
+	for _, c := range allCommands() {
 		fmt.Fprintf(w, "  %-14s %s\n", c.name, c.summary)
 	}
 	fmt.Fprint(w, "\nExample: echo '{\"path\":\"README.md\"}' | spritekit fs.read\n\n", exitTable)
 }
 
-func (c command) help(w io.Writer) {
+func (c command) printHelp(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\nUsage: spritekit %s\n\nExample: %s\n\nExit codes: %s\n", c.summary, c.usage, c.example, c.exits)
 	if c.name == "emit" {
 		fmt.Fprint(w, emitHelp)

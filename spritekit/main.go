@@ -21,5 +21,5 @@ func main() {
 		skills: skills.All(), env: skill.ParseEnv(os.Environ()), environ: os.Environ(),
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 	}
-	os.Exit(a.main(os.Args))
+	os.Exit(a.runMain(os.Args))
 }

@@ -195,7 +195,7 @@ func testContract(t *testing.T, exe string) {
 
 // A drop-in skill may have a name without a dot, but not one that means something else.
 func TestCommandsAreNotSkillNames(t *testing.T) {
-	for _, c := range commands() {
+	for _, c := range allCommands() {
 		if manifests.ValidName(c.name) {
 			t.Errorf("%s is a command, and a skill may have its name", c.name)
 		}

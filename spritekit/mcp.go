@@ -13,7 +13,7 @@ import (
 
 // serveMCP becomes the second file, which holds the server of MCP.
 func (a app) serveMCP(args []string) error {
-	dir, err := besides()
+	dir, err := dropInFolder()
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (a app) serveProgram(args []string) error {
 	if err != nil {
 		return skill.BadInput("", "%v", err).WithHint("the folder bears the skill's name and holds skill.json; lattice skill validate DIR checks it")
 	}
-	return exitWith(a.call(skill.Skill{Name: s.Name, Run: skills.Served(argv)}, s.Skill, nil, false))
+	return exitWith(a.runCall(skill.Skill{Name: s.Name, Run: skills.Served(argv)}, s.Skill, nil, false))
 }
 
 // dropIn finds a skill of somebody else that lies beside this binary.
@@ -63,8 +63,8 @@ func isProgram(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// become turns this process into a skill of somebody else; it returns only when that cannot be.
-func (a app) become(s dropin.Skill, args []string) error {
+// execDropIn turns this process into a skill of somebody else; it returns only when that cannot be.
+func (a app) execDropIn(s dropin.Skill, args []string) error {
 	if wantsHelp(args) {
 		manifestHelp(a.stdout, s.Skill)
 		return nil

@@ -50,9 +50,9 @@ func (a app) serveSession(args []string) error {
 				problem = fmt.Errorf("it is not within 1 and %d", session.MaxParallel)
 			}
 		case "--idle":
-			o.Idle, problem = positive(value)
+			o.Idle, problem = parsePositive(value)
 		case "--keepalive":
-			o.Keepalive, problem = positive(value)
+			o.Keepalive, problem = parsePositive(value)
 		default:
 			return usagef("there is no flag %s", name)
 		}
@@ -73,14 +73,14 @@ func (a app) serveSession(args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	cli.CancelAtSignal(cancel)
-	exit, err := session.Serve(ctx, o, pollable(a.stdin), a.stdout)
+	exit, err := session.Serve(ctx, o, makePollable(a.stdin), a.stdout)
 	if err != nil {
 		return err
 	}
 	return exitWith(exit)
 }
 
-func positive(text string) (time.Duration, error) {
+func parsePositive(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err == nil && d <= 0 {
 		err = fmt.Errorf("it must be above 0, such as 30s")
@@ -88,9 +88,9 @@ func positive(text string) (time.Duration, error) {
 	return d, err
 }
 
-// pollable returns a pipe or a socket as a file whose reading waits without holding a thread, and anything else as it is:
+// makePollable returns a pipe or a socket as a file whose reading waits without holding a thread, and anything else as it is:
 // to wake a thread for each call takes longer than a small call.
-func pollable(stdin io.Reader) io.Reader {
+func makePollable(stdin io.Reader) io.Reader {
 	f, ok := stdin.(*os.File)
 	if !ok {
 		return stdin

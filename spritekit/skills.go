@@ -14,7 +14,7 @@ import (
 
 // exportSkills writes the built-in skills, and those that lie beside this binary, as Agent Skills; or compares.
 func (a app) exportSkills(args []string) error {
-	args, check := flag(args, "--check")
+	args, check := cutFlag(args, "--check")
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {
 		return usagef("name one folder")
 	}
@@ -26,7 +26,7 @@ func (a app) exportSkills(args []string) error {
 		}
 		list = append(list, export.Skill{Skill: m})
 	}
-	dir, err := besides()
+	dir, err := dropInFolder()
 	if err != nil {
 		return err
 	}
@@ -51,8 +51,8 @@ func (a app) exportSkills(args []string) error {
 	return nil
 }
 
-// besides is the folder of this binary, where skills are dropped in.
-func besides() (string, error) {
+// dropInFolder is the folder of this binary, where skills are dropped in.
+func dropInFolder() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find this binary: %w", err)

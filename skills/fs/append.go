@@ -26,14 +26,14 @@ type appendData struct {
 
 // appendFile does the work of fs.append. What it adds is one write, so that writers side by side do not tear each other's lines.
 func appendFile(ctx context.Context, c *skill.Call, in contentInput) (*appendData, error) {
-	t, err := in.open(ctx, c)
+	t, err := in.openTarget(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	if err := onlyName(t.rel, t.old); err != nil {
 		return nil, err
 	}
-	offset, err := add(c, t.rel, t.data, t.mode, t.old == nil)
+	offset, err := appendBytes(c, t.rel, t.data, t.mode, t.old == nil)
 	if err != nil {
 		return nil, fmt.Errorf("append to %s: %w", t.rel, err)
 	}
@@ -41,12 +41,12 @@ func appendFile(ctx context.Context, c *skill.Call, in contentInput) (*appendDat
 	if err != nil {
 		return nil, err
 	}
-	sum, err := digest(ctx, c, t.rel)
+	sum, err := digestFile(ctx, c, t.rel)
 	if err != nil {
 		return nil, err
 	}
 	return &appendData{
-		Path: t.rel, Offset: offset, Appended: int64(len(t.data)), Size: info.Size(), SHA256: sum, Created: t.old == nil, Mode: octal(info.Mode()),
+		Path: t.rel, Offset: offset, Appended: int64(len(t.data)), Size: info.Size(), SHA256: sum, Created: t.old == nil, Mode: formatMode(info.Mode()),
 	}, emitFile(c, t.rel, sum, info.Size())
 }
 
@@ -63,9 +63,9 @@ func onlyName(rel string, info fs.FileInfo) error {
 	return nil
 }
 
-// add writes data at the end of a file and returns where it begins. When there is no space for all of it, what was
+// appendBytes writes data at the end of a file and returns where it begins. When there is no space for all of it, what was
 // written is taken back, unless somebody else wrote behind it.
-func add(c *skill.Call, rel string, data []byte, mode fs.FileMode, created bool) (offset int64, err error) {
+func appendBytes(c *skill.Call, rel string, data []byte, mode fs.FileMode, created bool) (offset int64, err error) {
 	f, err := c.Root.OpenFile(rel, os.O_WRONLY|os.O_APPEND|os.O_CREATE, cmp.Or(mode, 0o644))
 	if err != nil {
 		return 0, err

@@ -46,14 +46,14 @@ type copyData struct {
 // copyPath does the work of fs.copy. The copy has its name when it is whole. Symlinks are copied as they are.
 func copyPath(ctx context.Context, c *skill.Call, in copyInput) (*copyData, error) {
 	t := transfer{call: c, maxEntries: in.MaxEntries, maxBytes: in.MaxBytes}
-	if err := t.limits(); err != nil {
+	if err := t.checkLimits(); err != nil {
 		return nil, err
 	}
 	from, err := c.Root.Rel(in.From)
 	if err != nil {
 		return nil, err
 	}
-	p, err := prepare(ctx, c, from, in.To, in.Overwrite, in.Expect)
+	p, err := preparePassage(ctx, c, from, in.To, in.Overwrite, in.Expect)
 	if err != nil {
 		return nil, err
 	}
@@ -63,17 +63,17 @@ func copyPath(ctx context.Context, c *skill.Call, in copyInput) (*copyData, erro
 	if p.info.IsDir() && !in.Recursive {
 		return nil, fault.Failed("is_directory", "%s is a folder", from).WithHint(`set "recursive":true to copy all of it`)
 	}
-	if err := parents(c, p.to, in.CreateDirs); err != nil {
+	if err := makeParents(c, p.to, in.CreateDirs); err != nil {
 		return nil, err
 	}
-	if err := t.place(ctx, p, from); err != nil {
+	if err := t.replaceTarget(ctx, p, from); err != nil {
 		return nil, err
 	}
 	data := copyData{From: from, To: p.to, Type: typeName(p.info.Mode()), Entries: t.entries, Size: t.bytes, Overwritten: p.old != nil}
 	if !p.info.Mode().IsRegular() {
 		return &data, nil
 	}
-	if data.SHA256, err = digest(ctx, c, p.to); err != nil {
+	if data.SHA256, err = digestFile(ctx, c, p.to); err != nil {
 		return nil, err
 	}
 	return &data, emitFile(c, p.to, data.SHA256, data.Size)
@@ -89,7 +89,7 @@ type transfer struct {
 	bytes   int64
 }
 
-func (t *transfer) limits() error {
+func (t *transfer) checkLimits() error {
 	if t.maxEntries == 0 {
 		t.maxEntries = defaultTreeEntries
 	}
@@ -105,13 +105,13 @@ func (t *transfer) limits() error {
 	return nil
 }
 
-// place copies from to where p leads. A tree is made out of sight and renamed; its files are not flushed to the disk
+// replaceTarget copies from to where p leads. A tree is made out of sight and renamed; its files are not flushed to the disk
 // one by one, so that power loss may undo a copy that was just made.
-func (t *transfer) place(ctx context.Context, p passage, from string) error {
+func (t *transfer) replaceTarget(ctx context.Context, p passage, from string) error {
 	root := t.call.Root
 	if p.info.Mode().IsRegular() {
 		t.entries++
-		return t.file(from, p.info, func(src io.Reader) (int64, error) { return root.WriteFrom(p.to, src, p.info.Mode().Perm()) })
+		return t.copyFile(from, p.info, func(src io.Reader) (int64, error) { return root.WriteFrom(p.to, src, p.info.Mode().Perm()) })
 	}
 	dir, release, err := root.Scratch(path.Dir(p.to))
 	if err != nil {
@@ -122,14 +122,14 @@ func (t *transfer) place(ctx context.Context, p passage, from string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.one(ctx, from, made, p.info); err != nil {
+	if err := t.copyEntry(ctx, from, made, p.info); err != nil {
 		return err
 	}
 	return root.Rename(made, p.to)
 }
 
-// one copies whatever from is.
-func (t *transfer) one(ctx context.Context, from, to string, info fs.FileInfo) error {
+// copyEntry copies whatever from is.
+func (t *transfer) copyEntry(ctx context.Context, from, to string, info fs.FileInfo) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (t *transfer) one(ctx context.Context, from, to string, info fs.FileInfo) e
 	root := t.call.Root
 	switch {
 	case info.Mode().IsRegular():
-		return t.file(from, info, func(src io.Reader) (int64, error) { return t.fresh(to, info.Mode().Perm(), src) })
+		return t.copyFile(from, info, func(src io.Reader) (int64, error) { return t.writeNew(to, info.Mode().Perm(), src) })
 	case info.Mode()&fs.ModeSymlink != 0:
 		target, err := root.Readlink(from)
 		if err != nil {
@@ -147,7 +147,7 @@ func (t *transfer) one(ctx context.Context, from, to string, info fs.FileInfo) e
 		}
 		return root.Symlink(target, to)
 	case !info.IsDir():
-		return special(from, info.Mode())
+		return specialFile(from, info.Mode())
 	}
 	if err := root.Mkdir(to, 0o755); err != nil {
 		return err
@@ -168,18 +168,18 @@ func (t *transfer) one(ctx context.Context, from, to string, info fs.FileInfo) e
 		if err != nil {
 			return err
 		}
-		if err := t.one(ctx, name, path.Join(to, e.Name()), info); err != nil {
+		if err := t.copyEntry(ctx, name, path.Join(to, e.Name()), info); err != nil {
 			return err
 		}
 	}
 	return root.Chmod(to, info.Mode()|0o700)
 }
 
-func (t *transfer) file(from string, info fs.FileInfo, create func(io.Reader) (int64, error)) error {
+func (t *transfer) copyFile(from string, info fs.FileInfo, create func(io.Reader) (int64, error)) error {
 	if t.bytes+info.Size() > t.maxBytes {
 		return t.tooLarge()
 	}
-	f, err := open(t.call, from)
+	f, err := openFile(t.call, from)
 	if err != nil {
 		return err
 	}
@@ -194,8 +194,8 @@ func (t *transfer) tooLarge() error {
 	return fault.Limit("too_large", "what is to be copied has more than %d bytes", t.maxBytes).WithHint("copy it in parts, or raise max_bytes")
 }
 
-// fresh makes a file that nobody else sees yet.
-func (t *transfer) fresh(name string, mode fs.FileMode, src io.Reader) (n int64, err error) {
+// writeNew makes a file that nobody else sees yet.
+func (t *transfer) writeNew(name string, mode fs.FileMode, src io.Reader) (n int64, err error) {
 	f, err := t.call.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return 0, err

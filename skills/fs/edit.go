@@ -52,37 +52,37 @@ type editResult struct {
 
 // editFile does the work of fs.edit.
 func editFile(ctx context.Context, c *skill.Call, in editInput) (*editData, error) {
-	if err := in.check(); err != nil {
+	if err := in.validate(); err != nil {
 		return nil, err
 	}
-	rel, err := content(c, in.Path)
+	rel, err := resolveContent(c, in.Path)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := existing(ctx, c, rel, in.Expect); err != nil {
+	if _, err := statExpected(ctx, c, rel, in.Expect); err != nil {
 		return nil, err
 	}
-	old, err := take(c, rel)
+	old, err := readTaken(c, rel)
 	if err != nil {
 		return nil, err
 	}
-	if in.Expect != "" && sum(old.data) != in.Expect {
-		return nil, changed(rel, sum(old.data), in.Expect)
+	if in.Expect != "" && sumOf(old.data) != in.Expect {
+		return nil, newChangedError(rel, sumOf(old.data), in.Expect)
 	}
 	e := editor{text: string(old.data), crlf: isCRLF(old.data)}
 	for i, r := range in.Edits {
-		if err := e.replace(fmt.Sprintf("/edits/%d", i), r); err != nil {
+		if err := e.applyReplacement(fmt.Sprintf("/edits/%d", i), r); err != nil {
 			return nil, err
 		}
 	}
-	data := editData{Path: rel, Size: int64(len(e.text)), SHA256: sum([]byte(e.text)), Edits: e.results}
+	data := editData{Path: rel, Size: int64(len(e.text)), SHA256: sumOf([]byte(e.text)), Edits: e.results}
 	if in.Diff || in.DryRun {
 		data.Diff = unified.Diff("a/"+rel, "b/"+rel, string(old.data), e.text)
 	}
 	if in.DryRun {
 		return &data, nil
 	}
-	if err := old.still(c); err != nil {
+	if err := old.checkUnchanged(c); err != nil {
 		return nil, err
 	}
 	if err := c.Root.WriteFile(rel, []byte(e.text), 0); err != nil {
@@ -92,7 +92,7 @@ func editFile(ctx context.Context, c *skill.Call, in editInput) (*editData, erro
 	return &data, emitFile(c, rel, data.SHA256, data.Size)
 }
 
-func (in *editInput) check() error {
+func (in *editInput) validate() error {
 	if len(in.Edits) == 0 || len(in.Edits) > maxEdits {
 		return skill.BadInput("/edits", "must hold 1 to %d edits", maxEdits)
 	}
@@ -119,9 +119,9 @@ type taken struct {
 	info fs.FileInfo
 }
 
-// take reads all of a file that is to be changed.
-func take(c *skill.Call, rel string) (taken, error) {
-	f, err := open(c, rel)
+// readTaken reads all of a file that is to be changed.
+func readTaken(c *skill.Call, rel string) (taken, error) {
+	f, err := openFile(c, rel)
 	if err != nil {
 		return taken{}, err
 	}
@@ -140,8 +140,8 @@ func take(c *skill.Call, rel string) (taken, error) {
 	return taken{rel, data, info}, nil
 }
 
-// still refuses when somebody else changed the file since it was read. A moment stays between this look and the rename.
-func (t taken) still(c *skill.Call) error {
+// checkUnchanged refuses when somebody else changed the file since it was read. A moment stays between this look and the rename.
+func (t taken) checkUnchanged(c *skill.Call) error {
 	now, err := c.Root.Stat(t.rel)
 	if err == nil && os.SameFile(now, t.info) && now.Size() == t.info.Size() && now.ModTime().Equal(t.info.ModTime()) {
 		return nil
@@ -162,7 +162,7 @@ type editor struct {
 	results []editResult
 }
 
-func (e *editor) replace(at string, r replacement) error {
+func (e *editor) applyReplacement(at string, r replacement) error {
 	old, new := r.Old, r.New
 	n := strings.Count(e.text, old)
 	if e.crlf && !strings.Contains(old, "\r") && !strings.Contains(new, "\r") { // the caller sees lines, the file keeps its ends
@@ -171,23 +171,23 @@ func (e *editor) replace(at string, r replacement) error {
 	}
 	switch want := cmp.Or(r.Count, 1); {
 	case n == 0:
-		return e.missing(at, r.Old)
+		return e.explainMissing(at, r.Old)
 	case !r.All && n != want:
-		places := lines(e.text, old, 0)
-		fault := fault.Failed("ambiguous", "%s/old is in the file %d times, not %d: at lines %s", at, n, want, listed(places, n))
+		places := lineNumbers(e.text, old, 0)
+		fault := fault.Failed("ambiguous", "%s/old is in the file %d times, not %d: at lines %s", at, n, want, listPlaces(places, n))
 		return fault.WithHint(`name more of the text around it, or the number of places with "count", or all of them with "all":true`).
 			WithDetails(map[string]any{"edit": at, "found": n, "lines": places})
 	}
 	if int64(len(e.text))+int64(n)*int64(len(new)-len(old)) > maxEdited {
 		return fault.Limit("too_large", "the file would have more than %d bytes", maxEdited).WithHint("replace less, or with less")
 	}
-	e.results = append(e.results, editResult{n, lines(e.text, old, strings.Count(new, "\n")-strings.Count(old, "\n"))})
+	e.results = append(e.results, editResult{n, lineNumbers(e.text, old, strings.Count(new, "\n")-strings.Count(old, "\n"))})
 	e.text = strings.ReplaceAll(e.text, old, new)
 	return nil
 }
 
-// lines are the numbers of the first lines where old begins, each moved by what the replacements before it add.
-func lines(text, old string, added int) []int {
+// lineNumbers are the numbers of the first lines where old begins, each moved by what the replacements before it add.
+func lineNumbers(text, old string, added int) []int {
 	found := []int{}
 	line := 1
 	for len(found) < maxLines {
@@ -203,7 +203,7 @@ func lines(text, old string, added int) []int {
 	return found
 }
 
-func listed(places []int, n int) string {
+func listPlaces(places []int, n int) string {
 	text := strings.Trim(strings.ReplaceAll(fmt.Sprint(places), " ", ", "), "[]")
 	if n > len(places) {
 		text += ", …"
@@ -211,25 +211,25 @@ func listed(places []int, n int) string {
 	return text
 }
 
-// missing says that a text is not there, and what comes near it.
-func (e *editor) missing(at, old string) error {
+// explainMissing says that a text is not there, and what comes near it.
+func (e *editor) explainMissing(at, old string) error {
 	fault := fault.Failed("no_match", "%s/old is not in the file", at).WithDetails(map[string]any{"edit": at})
-	if line := e.likely(old); line > 0 {
+	if line := e.nearestLine(old); line > 0 {
 		return fault.WithHint("with other white space it is there, at line %d: take the text as fs.read shows it", line)
 	}
 	return fault.WithHint("take the text as fs.read shows it, with all its white space; edits before this one may have changed it")
 }
 
-// likely is the line where old begins when white space does not count, 0 when it is not there either.
-func (e *editor) likely(old string) int {
-	want := bare(old)
+// nearestLine is the line where old begins when white space does not count, 0 when it is not there either.
+func (e *editor) nearestLine(old string) int {
+	want := trimLines(old)
 	for len(want) > 1 && want[0] == "" {
 		want = want[1:]
 	}
 	for len(want) > 1 && want[len(want)-1] == "" {
 		want = want[:len(want)-1]
 	}
-	have := bare(e.text)
+	have := trimLines(e.text)
 	for i := 0; i+len(want) <= len(have); i++ {
 		j := 0
 		for j < len(want) && have[i+j] == want[j] {
@@ -242,8 +242,8 @@ func (e *editor) likely(old string) int {
 	return 0
 }
 
-// bare is the lines of a text with single spaces only.
-func bare(text string) []string {
+// trimLines is the lines of a text with single spaces only.
+func trimLines(text string) []string {
 	all := strings.Split(text, "\n")
 	for i, line := range all {
 		all[i] = strings.Join(strings.Fields(line), " ")

@@ -39,8 +39,8 @@ const (
 	encodingBase64 = "base64"
 )
 
-// decode turns the content of an input into bytes.
-func decode(content, encoding string) ([]byte, error) {
+// decodeContent turns the content of an input into bytes.
+func decodeContent(content, encoding string) ([]byte, error) {
 	switch encoding {
 	case encodingUTF8, "":
 		return []byte(content), nil
@@ -58,5 +58,5 @@ func badEncoding(encoding string) error {
 	return skill.BadInput("/encoding", "%q is none of utf8, base64", encoding)
 }
 
-// octal renders permission bits the way chmod takes them.
-func octal(mode fs.FileMode) string { return fmt.Sprintf("%04o", mode.Perm()) }
+// formatMode renders permission bits the way chmod takes them.
+func formatMode(mode fs.FileMode) string { return fmt.Sprintf("%04o", mode.Perm()) }

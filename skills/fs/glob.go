@@ -53,7 +53,7 @@ func globPaths(ctx context.Context, c *skill.Call, in globInput) (*globData, err
 	if in.Limit = cmp.Or(in.Limit, defaultPaths); in.Limit < 0 || in.Limit > maxPaths {
 		return nil, skill.BadInput("/limit", "is not between 1 and %d", maxPaths)
 	}
-	base, err := folder(c, in.Path)
+	base, err := resolveFolder(c, in.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -63,10 +63,10 @@ func globPaths(ctx context.Context, c *skill.Call, in globInput) (*globData, err
 	if ok {
 		skipped, err = walk.Tree(ctx, c.Root, start, walk.Options{
 			Hidden: in.Hidden == nil || *in.Hidden, Ignored: in.Ignored,
-			Enter: func(dir string) bool { return found.enter(dir) && !exclude.loose(relative(base, dir)) },
+			Enter: func(dir string) bool { return found.enter(dir) && !exclude.matchesBase(relativeTo(base, dir)) },
 		}, func(_ int, e *walk.Entry) error {
-			rel := relative(base, e.Path)
-			if wanted(e.Type) && found.wanted(e.Path) && pattern.whole(rel) && !exclude.loose(rel) {
+			rel := relativeTo(base, e.Path)
+			if wanted(e.Type) && found.wanted(e.Path) && pattern.matchesAll(rel) && !exclude.matchesBase(rel) {
 				found.add(e.Path)
 			}
 			return nil
@@ -104,15 +104,15 @@ func startOf(c *skill.Call, base, pattern string) (start string, ok bool) {
 	return start, true
 }
 
-// folder is the folder that an input names, the workspace when it names none.
-func folder(c *skill.Call, name string) (string, error) {
+// resolveFolder is the folder that an input names, the workspace when it names none.
+func resolveFolder(c *skill.Call, name string) (string, error) {
 	rel, err := c.Root.Rel(cmp.Or(name, "."))
 	if err != nil {
 		return "", err
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return "", explain(c, rel, err)
+		return "", explainMissing(c, rel, err)
 	}
 	if !info.IsDir() {
 		return "", fault.Failed("not_a_directory", "%s is not a folder", rel).WithHint("name the folder that holds it")
@@ -136,6 +136,6 @@ func typeFilter(name string) (func(fs.FileMode) bool, error) {
 
 func warnSkipped(c *skill.Call, folders int) {
 	if folders > 0 {
-		c.Warn("unreadable", plural(folders, "folder")+" could not be read")
+		c.Warn("unreadable", formatCount(folders, "folder")+" could not be read")
 	}
 }

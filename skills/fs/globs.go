@@ -34,8 +34,8 @@ func newGlobs(pointer string, patterns ...string) (globs, error) {
 	return patterns, nil
 }
 
-// whole reports whether one of the patterns matches all of a path.
-func (g globs) whole(rel string) bool {
+// matchesAll reports whether one of the patterns matches all of a path.
+func (g globs) matchesAll(rel string) bool {
 	for _, p := range g {
 		if ext, ok := strings.CutPrefix(p, "**/*"); ok && !strings.ContainsAny(ext, `*?[{\/`) { // by far the most frequent
 			if strings.HasSuffix(rel, ext) {
@@ -48,8 +48,8 @@ func (g globs) whole(rel string) bool {
 	return false
 }
 
-// loose is whole for a pattern with a slash; one without is matched with the name alone.
-func (g globs) loose(rel string) bool {
+// matchesBase is whole for a pattern with a slash; one without is matched with the name alone.
+func (g globs) matchesBase(rel string) bool {
 	name := rel[strings.LastIndexByte(rel, '/')+1:]
 	for _, p := range g {
 		text := rel
@@ -63,8 +63,8 @@ func (g globs) loose(rel string) bool {
 	return false
 }
 
-// relative is a path below base as seen from there.
-func relative(base, name string) string {
+// relativeTo is a path below base as seen from there.
+func relativeTo(base, name string) string {
 	if base == "." {
 		return name
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// content judges the path of a file whose content a verb is to change; symlinks in it are followed. It returns the path
+// resolveContent judges the path of a file whose content a verb is to change; symlinks in it are followed. It returns the path
 // relative to the root.
-func content(c *skill.Call, name string) (string, error) {
+func resolveContent(c *skill.Call, name string) (string, error) {
 	rel, err := c.Root.Rel(name)
 	if err != nil {
 		return "", err
@@ -27,11 +27,11 @@ func content(c *skill.Call, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return rel, guard(rel, real)
+	return rel, guardGit(rel, real)
 }
 
-// entry judges the path of something that a verb is to make, move or remove; a symlink in the last place is meant itself.
-func entry(c *skill.Call, name, pointer string) (string, error) {
+// resolveEntry judges the path of something that a verb is to make, move or remove; a symlink in the last place is meant itself.
+func resolveEntry(c *skill.Call, name, pointer string) (string, error) {
 	rel, err := c.Root.Rel(name)
 	if err != nil {
 		return "", err
@@ -43,14 +43,14 @@ func entry(c *skill.Call, name, pointer string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return rel, guard(rel, path.Join(real, path.Base(rel)))
+	return rel, guardGit(rel, path.Join(real, path.Base(rel)))
 }
 
-// guard keeps skills from changing what the runtime or git keeps for itself: below .lattice, and below .git, where a
+// guardGit keeps skills from changing what the runtime or git keeps for itself: below .lattice, and below .git, where a
 // planted hook or setting would run as whoever uses git there next. It judges the name given, and the one that it stands
 // for once its symlinks are resolved. What swaps a symlink at the same moment could write there on its own; it is
 // os.Root that confines, at every step.
-func guard(rel, real string) error {
+func guardGit(rel, real string) error {
 	if err := judgeName(rel); err != nil {
 		return err
 	}
@@ -61,17 +61,17 @@ func judgeName(rel string) error {
 	for i, part := range strings.Split(rel, "/") {
 		switch {
 		case i == 0 && looksLike(part, protocol.Dir):
-			return fault.Unsafe("reserved_path", "%s belongs to the runtime%s", rel, alias(part, protocol.Dir)).
+			return fault.Unsafe("reserved_path", "%s belongs to the runtime%s", rel, checkAlias(part, protocol.Dir)).
 				WithHint("write anywhere in the workspace but below %s", protocol.Dir)
 		case looksLike(part, ".git") || looksLike(part, "git~1"):
-			return fault.Unsafe("git_internals", "%s belongs to git%s: a hook or setting there would run as whoever uses git next", rel, alias(part, ".git")).
+			return fault.Unsafe("git_internals", "%s belongs to git%s: a hook or setting there would run as whoever uses git next", rel, checkAlias(part, ".git")).
 				WithHint("the git skills change a repository; reading it is allowed")
 		}
 	}
 	return nil
 }
 
-func alias(name, means string) string {
+func checkAlias(name, means string) string {
 	if name == means {
 		return ""
 	}
@@ -98,35 +98,35 @@ func looksLike(name, want string) bool {
 	return strings.EqualFold(name, want)
 }
 
-// open opens a file for reading. Nothing but a regular file is opened, not even for a moment: a FIFO would wake whoever
+// openFile opens a file for reading. Nothing but a regular file is opened, not even for a moment: a FIFO would wake whoever
 // waits at its other end.
-func open(c *skill.Call, rel string) (*os.File, error) {
+func openFile(c *skill.Call, rel string) (*os.File, error) {
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return nil, explain(c, rel, err)
+		return nil, explainMissing(c, rel, err)
 	}
-	if err := regular(rel, info); err != nil {
+	if err := checkRegular(rel, info); err != nil {
 		return nil, err
 	}
 	f, err := c.Root.Open(rel)
 	if err != nil {
-		return nil, explain(c, rel, err)
+		return nil, explainMissing(c, rel, err)
 	}
 	return f, nil
 }
 
-// regular refuses what is no regular file.
-func regular(rel string, info fs.FileInfo) error {
+// checkRegular refuses what is no regular file.
+func checkRegular(rel string, info fs.FileInfo) error {
 	switch {
 	case info.Mode().IsRegular():
 		return nil
 	case info.IsDir():
 		return isDirectory(rel)
 	}
-	return special(rel, info.Mode())
+	return specialFile(rel, info.Mode())
 }
 
-func special(rel string, mode fs.FileMode) error {
+func specialFile(rel string, mode fs.FileMode) error {
 	return fault.Unsafe("unsafe_path", "%s is a %s, which is never opened", rel, typeName(mode)).
 		WithHint("paths must stay inside the workspace and name regular files")
 }
@@ -159,43 +159,43 @@ func checkExpect(expect string) error {
 	return nil
 }
 
-// existing describes the file at rel, nil when there is none, and refuses it when it is no regular file or not the one
+// statExpected describes the file at rel, nil when there is none, and refuses it when it is no regular file or not the one
 // that was expected.
-func existing(ctx context.Context, c *skill.Call, rel, expect string) (fs.FileInfo, error) {
+func statExpected(ctx context.Context, c *skill.Call, rel, expect string) (fs.FileInfo, error) {
 	if err := checkExpect(expect); err != nil {
 		return nil, err
 	}
 	info, err := c.Root.Stat(rel)
 	if errors.Is(err, fs.ErrNotExist) {
 		if expect != "" && expect != absent {
-			return nil, changed(rel, absent, expect)
+			return nil, newChangedError(rel, absent, expect)
 		}
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := regular(rel, info); err != nil {
+	if err := checkRegular(rel, info); err != nil {
 		return nil, err
 	}
 	if expect == "" {
 		return info, nil
 	}
-	found, err := digest(ctx, c, rel)
+	found, err := digestFile(ctx, c, rel)
 	if err == nil && found != expect {
-		err = changed(rel, found, expect)
+		err = newChangedError(rel, found, expect)
 	}
 	return info, err
 }
 
-func changed(rel, found, expect string) error {
+func newChangedError(rel, found, expect string) error {
 	return fault.Failed("changed", "%s is not what was expected: sha256 %s, want %s", rel, found, expect).
 		WithHint("read the file again, then decide").
 		WithDetails(map[string]any{"sha256": found, "expect_sha256": expect})
 }
 
-// parents makes the folders that rel needs, unless create is false.
-func parents(c *skill.Call, rel string, create *bool) error {
+// makeParents makes the folders that rel needs, unless create is false.
+func makeParents(c *skill.Call, rel string, create *bool) error {
 	dir := path.Dir(rel)
 	if create == nil || *create {
 		return c.Root.MkdirAll(dir)

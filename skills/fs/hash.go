@@ -75,19 +75,19 @@ func hashFiles(ctx context.Context, c *skill.Call, in hashInput) (*hashData, err
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return nil, explain(c, rel, err)
+		return nil, explainMissing(c, rel, err)
 	}
 	data := hashData{Path: rel, Type: typeName(info.Mode()), Algorithm: in.Algorithm}
 	if info.IsDir() {
-		err = data.tree(ctx, c, &in, exclude)
+		err = data.hashTree(ctx, c, &in, exclude)
 	} else {
-		err = data.file(c, info)
+		err = data.hashFile(c, info)
 	}
 	return &data, err
 }
 
-func (d *hashData) file(c *skill.Call, info fs.FileInfo) error {
-	f, err := open(c, d.Path)
+func (d *hashData) hashFile(c *skill.Call, info fs.FileInfo) error {
+	f, err := openFile(c, d.Path)
 	if err != nil {
 		return err
 	}
@@ -100,14 +100,14 @@ func (d *hashData) file(c *skill.Call, info fs.FileInfo) error {
 	return nil
 }
 
-func (d *hashData) tree(ctx context.Context, c *skill.Call, in *hashInput, exclude globs) error {
+func (d *hashData) hashTree(ctx context.Context, c *skill.Call, in *hashInput, exclude globs) error {
 	// One too many shows that there are too many.
 	found := first[hashEntry]{limit: in.MaxEntries + 1, path: func(e hashEntry) string { return e.Path }, size: func(hashEntry) int { return 1 }}
 	skipped, err := walk.Tree(ctx, c.Root, d.Path, walk.Options{
 		Hidden: true, Ignored: in.Ignored,
-		Enter: func(dir string) bool { return !exclude.loose(relative(d.Path, dir)) },
+		Enter: func(dir string) bool { return !exclude.matchesBase(relativeTo(d.Path, dir)) },
 	}, func(_ int, e *walk.Entry) error {
-		if e.Type.IsDir() || exclude.loose(relative(d.Path, e.Path)) {
+		if e.Type.IsDir() || exclude.matchesBase(relativeTo(d.Path, e.Path)) {
 			return nil
 		}
 		entry, err := hashEntryOf(c, e, in.Algorithm)
@@ -130,7 +130,7 @@ func (d *hashData) tree(ctx context.Context, c *skill.Call, in *hashInput, exclu
 	}
 	sum := sha256.New()
 	for _, e := range entries {
-		fmt.Fprintf(sum, "%s %s %s\x00", e.Mode, e.Digest, relative(d.Path, e.Path))
+		fmt.Fprintf(sum, "%s %s %s\x00", e.Mode, e.Digest, relativeTo(d.Path, e.Path))
 		d.Size += e.Size
 	}
 	d.Digest, d.Files = hex.EncodeToString(sum.Sum(nil)), len(entries)
@@ -153,7 +153,7 @@ func hashEntryOf(c *skill.Call, e *walk.Entry, algorithm string) (entry hashEntr
 	}
 	f, err := e.Open()
 	if errors.Is(err, walk.ErrSpecial) {
-		return entry, special(e.Path, e.Type)
+		return entry, specialFile(e.Path, e.Type)
 	}
 	if err != nil {
 		return entry, err

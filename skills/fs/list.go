@@ -57,13 +57,13 @@ func listFolder(ctx context.Context, c *skill.Call, in listInput) (*listData, er
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
-		return nil, explain(c, rel, err)
+		return nil, explainMissing(c, rel, err)
 	}
 	if !info.IsDir() {
 		return nil, fault.Failed("not_a_directory", "%s is not a folder", rel).WithHint("fs.read reads a file")
 	}
 	l := lister{call: c, in: in, data: listData{Path: rel, Entries: []listEntry{}}}
-	if err := l.walk(ctx, rel, 1); err != nil {
+	if err := l.listFolder(ctx, rel, 1); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(l.data.Entries, func(a, b listEntry) int { return cmp.Compare(a.Path, b.Path) })
@@ -77,7 +77,7 @@ type lister struct {
 	data listData
 }
 
-func (l *lister) walk(ctx context.Context, dir string, level int) error {
+func (l *lister) listFolder(ctx context.Context, dir string, level int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -98,20 +98,20 @@ func (l *lister) walk(ctx context.Context, dir string, level int) error {
 		if err != nil {
 			continue // removed since it was listed
 		}
-		l.data.Entries = append(l.data.Entries, l.describe(name, info))
+		l.data.Entries = append(l.data.Entries, l.describeEntry(name, info))
 		deeper := l.in.Recursive && (l.in.Depth == 0 || level < l.in.Depth)
 		if !info.IsDir() || !deeper || e.Name() == ".git" {
 			continue
 		}
-		if err := l.walk(ctx, name, level+1); err != nil {
+		if err := l.listFolder(ctx, name, level+1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *lister) describe(name string, info fs.FileInfo) listEntry {
-	entry := listEntry{Path: name, Type: "other", Mode: octal(info.Mode())}
+func (l *lister) describeEntry(name string, info fs.FileInfo) listEntry {
+	entry := listEntry{Path: name, Type: "other", Mode: formatMode(info.Mode())}
 	switch {
 	case info.Mode().IsRegular():
 		entry.Type, entry.Size = "file", info.Size()

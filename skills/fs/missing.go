@@ -12,8 +12,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// explain gives an error of opening a file or folder its remedy.
-func explain(c *skill.Call, rel string, err error) error {
+// explainMissing gives an error of opening a file or folder its remedy.
+func explainMissing(c *skill.Call, rel string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EISDIR):
 		return isDirectory(rel)
@@ -40,16 +40,16 @@ func nearName(c *skill.Call, rel string) string {
 	}
 	best, found := len(want)/2+1, ""
 	for _, e := range entries {
-		if d := distance(want, e.Name()); d < best {
+		if d := editDistance(want, e.Name()); d < best {
 			best, found = d, dir+e.Name()
 		}
 	}
 	return found
 }
 
-// distance is how far two names are apart: 0 but for case, 1 for another extension, else the letters to insert, remove
+// editDistance is how far two names are apart: 0 but for case, 1 for another extension, else the letters to insert, remove
 // or change, where more than 2 count as far.
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	const far = 1 << 10
 	a, b = strings.ToLower(a), strings.ToLower(b)
 	stem := strings.TrimSuffix(a, path.Ext(a))

@@ -29,11 +29,11 @@ func makeFolder(_ context.Context, c *skill.Call, in mkdirInput) (*mkdirData, er
 	if err != nil {
 		return nil, err
 	}
-	rel, err := entry(c, in.Path, "/path")
+	rel, err := resolveEntry(c, in.Path, "/path")
 	if err != nil {
 		return nil, err
 	}
-	if err := parents(c, rel, in.Parents); err != nil {
+	if err := makeParents(c, rel, in.Parents); err != nil {
 		return nil, err
 	}
 	err = c.Root.Mkdir(rel, 0o755)
@@ -41,7 +41,7 @@ func makeFolder(_ context.Context, c *skill.Call, in mkdirInput) (*mkdirData, er
 	if errors.Is(err, fs.ErrExist) {
 		info, serr := c.Root.Stat(rel)
 		if serr != nil || !info.IsDir() || in.ExistOK != nil && !*in.ExistOK {
-			return nil, exists(rel, "choose another name, or fs.remove what is there")
+			return nil, newExistsError(rel, "choose another name, or fs.remove what is there")
 		}
 		err = nil
 	}
@@ -52,15 +52,15 @@ func makeFolder(_ context.Context, c *skill.Call, in mkdirInput) (*mkdirData, er
 		err = c.Root.SyncDir(path.Dir(rel))
 	}
 	if err != nil {
-		return nil, explain(c, rel, err)
+		return nil, explainMissing(c, rel, err)
 	}
 	info, err := c.Root.Stat(rel)
 	if err != nil {
 		return nil, err
 	}
-	return &mkdirData{Path: rel, Created: created, Mode: octal(info.Mode())}, nil
+	return &mkdirData{Path: rel, Created: created, Mode: formatMode(info.Mode())}, nil
 }
 
-func exists(rel, hint string) error {
+func newExistsError(rel, hint string) error {
 	return fault.Failed("exists", "%s exists already", rel).WithHint("%s", hint)
 }

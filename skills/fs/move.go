@@ -30,21 +30,21 @@ type moveData struct {
 
 // movePath does the work of fs.move. The name changes in one step; between file systems the copy is whole before the original goes.
 func movePath(ctx context.Context, c *skill.Call, in moveInput) (*moveData, error) {
-	from, err := entry(c, in.From, "/from")
+	from, err := resolveEntry(c, in.From, "/from")
 	if err != nil {
 		return nil, err
 	}
-	p, err := prepare(ctx, c, from, in.To, in.Overwrite, in.Expect)
+	p, err := preparePassage(ctx, c, from, in.To, in.Overwrite, in.Expect)
 	if err != nil {
 		return nil, err
 	}
-	if err := parents(c, p.to, in.CreateDirs); err != nil {
+	if err := makeParents(c, p.to, in.CreateDirs); err != nil {
 		return nil, err
 	}
-	err = p.rename(c, from)
+	err = p.renameFrom(c, from)
 	if errors.Is(err, syscall.EXDEV) {
 		t := transfer{call: c, maxEntries: maxTreeEntries, maxBytes: maxTreeBytes}
-		if err = t.place(ctx, p, from); err == nil {
+		if err = t.replaceTarget(ctx, p, from); err == nil {
 			err = c.Root.RemoveAll(from)
 		}
 	}
@@ -64,14 +64,14 @@ type passage struct {
 	old  fs.FileInfo // of what is overwritten, nil for nothing
 }
 
-func prepare(ctx context.Context, c *skill.Call, from, to string, overwrite bool, expect string) (passage, error) {
+func preparePassage(ctx context.Context, c *skill.Call, from, to string, overwrite bool, expect string) (passage, error) {
 	var p passage
 	var err error
-	if p.to, err = entry(c, to, "/to"); err != nil {
+	if p.to, err = resolveEntry(c, to, "/to"); err != nil {
 		return p, err
 	}
 	if p.info, err = c.Root.Lstat(from); err != nil {
-		return p, explain(c, from, err)
+		return p, explainMissing(c, from, err)
 	}
 	if err := expectSource(ctx, c, from, expect, p.info); err != nil {
 		return p, err
@@ -92,9 +92,9 @@ func prepare(ctx context.Context, c *skill.Call, from, to string, overwrite bool
 	case os.SameFile(p.info, p.old) && strings.EqualFold(from, p.to):
 		p.old = nil // another spelling of the same name, where case is ignored
 	case !overwrite:
-		return p, exists(p.to, `set "overwrite":true to replace a file`)
+		return p, newExistsError(p.to, `set "overwrite":true to replace a file`)
 	case !p.old.Mode().IsRegular() || p.info.IsDir():
-		return p, exists(p.to, "only files are replaced, and folders not merged: fs.remove what is there first, or name a place in it")
+		return p, newExistsError(p.to, "only files are replaced, and folders not merged: fs.remove what is there first, or name a place in it")
 	}
 	return p, nil
 }
@@ -107,23 +107,23 @@ func expectSource(ctx context.Context, c *skill.Call, rel, expect string, info f
 	if expect == absent || !info.Mode().IsRegular() {
 		return skill.BadInput("/expect_sha256", "needs a file, and %s is a %s", rel, typeName(info.Mode()))
 	}
-	found, err := digest(ctx, c, rel)
+	found, err := digestFile(ctx, c, rel)
 	if err == nil && found != expect {
-		err = changed(rel, found, expect)
+		err = newChangedError(rel, found, expect)
 	}
 	return err
 }
 
-// rename moves from to its new name. Where nothing may be overwritten a file gets its new name first, which fails when
+// renameFrom moves from to its new name. Where nothing may be overwritten a file gets its new name first, which fails when
 // somebody else made one since we looked.
-func (p passage) rename(c *skill.Call, from string) error {
+func (p passage) renameFrom(c *skill.Call, from string) error {
 	if p.info.Mode().IsRegular() && p.old == nil {
 		switch err := c.Root.Link(from, p.to); {
 		case err == nil:
 			return c.Root.Remove(from)
 		case errors.Is(err, fs.ErrExist):
 			if now, serr := c.Root.Lstat(p.to); serr != nil || !os.SameFile(now, p.info) {
-				return exists(p.to, "somebody made it just now: look at it, and decide anew")
+				return newExistsError(p.to, "somebody made it just now: look at it, and decide anew")
 			}
 		}
 	}

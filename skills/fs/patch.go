@@ -50,15 +50,15 @@ type patchedFile struct {
 
 // patchFiles does the work of fs.patch.
 func patchFiles(ctx context.Context, c *skill.Call, in patchInput) (*patchData, error) {
-	files, err := in.files()
+	files, err := in.parseFiles()
 	if err != nil {
 		return nil, err
 	}
-	base, err := folder(c, in.Path)
+	base, err := resolveFolder(c, in.Path)
 	if err != nil {
 		return nil, err
 	}
-	if err := in.expected(ctx, c); err != nil {
+	if err := in.checkExpected(ctx, c); err != nil {
 		return nil, err
 	}
 	p := patcher{call: c, base: base, fuzz: in.Fuzz, states: map[string]*state{}}
@@ -66,24 +66,24 @@ func patchFiles(ctx context.Context, c *skill.Call, in patchInput) (*patchData, 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if err := p.one(f); err != nil {
+		if err := p.patchFile(f); err != nil {
 			return nil, err
 		}
 	}
 	if p.rejects != nil {
-		return nil, rejected(p.rejects)
+		return nil, newRejectedError(p.rejects)
 	}
 	data := patchData{Files: p.done}
 	if in.DryRun {
 		return &data, nil
 	}
-	if err := p.write(); err != nil {
+	if err := p.writeAll(); err != nil {
 		return nil, err
 	}
 	data.Changed = true
 	for _, name := range slices.Sorted(maps.Keys(p.states)) {
 		if s := p.states[name]; s.exists && s.touched {
-			if err := emitFile(c, name, sum([]byte(s.text)), int64(len(s.text))); err != nil {
+			if err := emitFile(c, name, sumOf([]byte(s.text)), int64(len(s.text))); err != nil {
 				return nil, err
 			}
 		}
@@ -91,8 +91,8 @@ func patchFiles(ctx context.Context, c *skill.Call, in patchInput) (*patchData, 
 	return &data, nil
 }
 
-// files reads the patch.
-func (in *patchInput) files() ([]unified.File, error) {
+// parseFiles reads the patch.
+func (in *patchInput) parseFiles() ([]unified.File, error) {
 	switch {
 	case in.Fuzz < 0 || in.Fuzz > unified.MaxFuzz:
 		return nil, skill.BadInput("/fuzz", "is not between 0 and %d", unified.MaxFuzz)
@@ -132,14 +132,14 @@ func (in *patchInput) files() ([]unified.File, error) {
 	return files, nil
 }
 
-// expected judges expect_sha256, whose paths are relative to the workspace like all others.
-func (in *patchInput) expected(ctx context.Context, c *skill.Call) error {
+// checkExpected judges expect_sha256, whose paths are relative to the workspace like all others.
+func (in *patchInput) checkExpected(ctx context.Context, c *skill.Call) error {
 	for _, name := range slices.Sorted(maps.Keys(in.Expect)) {
 		rel, err := c.Root.Rel(name)
 		if err != nil {
 			return err
 		}
-		if _, err := existing(ctx, c, rel, in.Expect[name]); err != nil {
+		if _, err := statExpected(ctx, c, rel, in.Expect[name]); err != nil {
 			return err
 		}
 	}
@@ -152,13 +152,13 @@ type patchReject struct {
 	unified.Reject
 }
 
-func rejected(all []patchReject) error {
+func newRejectedError(all []patchReject) error {
 	first := all[0]
 	where := first.Path
 	if first.Hunk > 0 {
 		where += ", hunk " + first.Header
 	}
-	return fault.Failed("rejected", "%s of the patch cannot be applied, and nothing was changed; the first, %s: %s", plural(len(all), "part"), where, first.Reason).
+	return fault.Failed("rejected", "%s of the patch cannot be applied, and nothing was changed; the first, %s: %s", formatCount(len(all), "part"), where, first.Reason).
 		WithHint("details name each; read the files as they are now and make a new patch").
 		WithDetails(map[string]any{"rejects": all})
 }
@@ -183,16 +183,16 @@ type state struct {
 	taken   *taken // as it was read; nil when it was not there
 }
 
-// resolve is the path of a file of the patch, which must stay in the folder that the patch is for.
-func (p *patcher) resolve(name string) (string, error) {
+// resolveName is the path of a file of the patch, which must stay in the folder that the patch is for.
+func (p *patcher) resolveName(name string) (string, error) {
 	if !filepath.IsLocal(name) {
 		return "", fault.Unsafe("unsafe_path", "the patch names %s, which leads out of the folder that it is for", name).
 			WithHint("look at who made the patch; strip takes leading parts off its paths")
 	}
-	return entry(p.call, path.Join(p.base, name), "/patch")
+	return resolveEntry(p.call, path.Join(p.base, name), "/patch")
 }
 
-func (p *patcher) state(name string) (*state, error) {
+func (p *patcher) stateOf(name string) (*state, error) {
 	if s := p.states[name]; s != nil {
 		return s, nil
 	}
@@ -206,9 +206,9 @@ func (p *patcher) state(name string) (*state, error) {
 		if info.IsDir() {
 			return nil, isDirectory(name)
 		}
-		return nil, special(name, info.Mode())
+		return nil, specialFile(name, info.Mode())
 	default:
-		t, err := take(p.call, name)
+		t, err := readTaken(p.call, name)
 		if err != nil {
 			return nil, err
 		}
@@ -222,16 +222,16 @@ func (p *patcher) state(name string) (*state, error) {
 	return s, nil
 }
 
-func (p *patcher) one(f unified.File) error {
-	old, new, err := p.names(f)
+func (p *patcher) patchFile(f unified.File) error {
+	old, new, err := p.resolveNames(f)
 	if err != nil {
 		return err
 	}
-	from, err := p.state(old)
+	from, err := p.stateOf(old)
 	if err != nil {
 		return err
 	}
-	to, err := p.state(new)
+	to, err := p.stateOf(new)
 	if err != nil {
 		return err
 	}
@@ -241,13 +241,13 @@ func (p *patcher) one(f unified.File) error {
 	}
 	switch {
 	case f.Action == unified.Create && from.exists:
-		p.reject(new, "it exists already")
+		p.addReject(new, "it exists already")
 		return nil
 	case f.Action != unified.Create && !from.exists:
-		p.reject(old, "it is not there")
+		p.addReject(old, "it is not there")
 		return nil
 	case new != old && to.exists:
-		p.reject(new, "it exists already")
+		p.addReject(new, "it exists already")
 		return nil
 	}
 	text, applied, rejects := f.Apply(from.text, p.fuzz)
@@ -258,7 +258,7 @@ func (p *patcher) one(f unified.File) error {
 		return nil
 	}
 	if f.Action == unified.Delete && text != "" {
-		p.reject(old, "it has lines that the patch does not remove")
+		p.addReject(old, "it has lines that the patch does not remove")
 		return nil
 	}
 	if mode == 0 {
@@ -270,29 +270,29 @@ func (p *patcher) one(f unified.File) error {
 	if f.Action != unified.Delete {
 		*to = state{exists: true, text: text, mode: mode, touched: true, taken: to.taken}
 	}
-	p.done = append(p.done, report(f, old, new, text, applied))
+	p.done = append(p.done, newFileReport(f, old, new, text, applied))
 	return nil
 }
 
-// names are the paths in the workspace of the file before and after; the same one unless it is renamed or copied.
-func (p *patcher) names(f unified.File) (old, new string, err error) {
+// resolveNames are the paths in the workspace of the file before and after; the same one unless it is renamed or copied.
+func (p *patcher) resolveNames(f unified.File) (old, new string, err error) {
 	name := f.New
 	switch f.Action {
 	case unified.Delete:
 		name = f.Old
 	case unified.Rename, unified.Copy:
-		if old, err = p.resolve(f.Old); err != nil {
+		if old, err = p.resolveName(f.Old); err != nil {
 			return "", "", err
 		}
 	case unified.Modify: // diff writes whatever names it was given: the one that exists is meant
-		if new, err = p.resolve(f.New); err != nil {
+		if new, err = p.resolveName(f.New); err != nil {
 			return "", "", err
 		}
-		if s, serr := p.state(new); serr == nil && !s.exists && f.Old != "" {
+		if s, serr := p.stateOf(new); serr == nil && !s.exists && f.Old != "" {
 			name = f.Old
 		}
 	}
-	if new, err = p.resolve(name); err != nil {
+	if new, err = p.resolveName(name); err != nil {
 		return "", "", err
 	}
 	if old == "" {
@@ -301,17 +301,17 @@ func (p *patcher) names(f unified.File) (old, new string, err error) {
 	return old, new, nil
 }
 
-func (p *patcher) reject(name, reason string) {
+func (p *patcher) addReject(name, reason string) {
 	p.rejects = append(p.rejects, patchReject{name, unified.Reject{Reason: reason}})
 }
 
-func report(f unified.File, old, new, text string, applied []unified.Applied) patchedFile {
+func newFileReport(f unified.File, old, new, text string, applied []unified.Applied) patchedFile {
 	done := patchedFile{Path: new, Action: f.Action, Hunks: len(f.Hunks), Added: f.Added(), Removed: f.Removed()}
 	if old != new {
 		done.From = old
 	}
 	if f.Action != unified.Delete {
-		done.SHA256 = sum([]byte(text))
+		done.SHA256 = sumOf([]byte(text))
 	}
 	moved := false
 	for _, a := range applied {
@@ -339,13 +339,13 @@ func fileMode(text string) (fs.FileMode, error) {
 		WithHint("apply it with git.apply")
 }
 
-// write changes all files together.
-func (p *patcher) write() error {
+// writeAll changes all files together.
+func (p *patcher) writeAll() error {
 	var changes []workspace.Change
 	for _, name := range slices.Sorted(maps.Keys(p.states)) {
 		s := p.states[name]
 		if s.taken != nil {
-			if err := s.taken.still(p.call); err != nil {
+			if err := s.taken.checkUnchanged(p.call); err != nil {
 				return err
 			}
 		}

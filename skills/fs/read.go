@@ -49,14 +49,14 @@ type readData struct {
 // readFile does the work of fs.read. It returns what was asked for or refuses: content is never cut unless that is asked for, too, because
 // a caller may write back what it read.
 func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, error) {
-	if err := in.check(); err != nil {
+	if err := in.validate(); err != nil {
 		return nil, err
 	}
 	rel, err := c.Root.Rel(in.Path)
 	if err != nil {
 		return nil, err
 	}
-	f, err := open(c, rel)
+	f, err := openFile(c, rel)
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +67,9 @@ func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, erro
 	}
 	p := picker{limit: in.MaxBytes, buffer: bufferFor(info.Size())}
 	if in.byLine() {
-		err = p.lines(ctx, f, in.StartLine, in.EndLine)
+		err = p.pickLines(ctx, f, in.StartLine, in.EndLine)
 	} else {
-		err = p.bytes(ctx, f, in.Offset, in.Length)
+		err = p.pickBytes(ctx, f, in.Offset, in.Length)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", rel, err)
@@ -84,7 +84,7 @@ func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, erro
 	}
 	data := readData{
 		Path: rel, Encoding: in.Encoding, Size: p.size, SHA256: hex.EncodeToString(p.sum.Sum(nil)),
-		Offset: p.start, Length: int64(len(p.picked)), Mode: octal(info.Mode()), Content: string(p.picked),
+		Offset: p.start, Length: int64(len(p.picked)), Mode: formatMode(info.Mode()), Content: string(p.picked),
 		Truncated: p.over, TotalLines: p.totalLines,
 	}
 	switch {
@@ -99,7 +99,7 @@ func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, erro
 
 func (in *readInput) byLine() bool { return in.StartLine != nil || in.EndLine != nil }
 
-func (in *readInput) check() error {
+func (in *readInput) validate() error {
 	if in.Encoding == "" {
 		in.Encoding = encodingUTF8
 	}
@@ -144,7 +144,7 @@ type picker struct {
 	totalLines int64 // counted by lines only
 }
 
-func (p *picker) keep(chunk []byte) {
+func (p *picker) keepChunk(chunk []byte) {
 	room := p.limit - int64(len(p.picked))
 	if p.over = p.over || int64(len(chunk)) > room; p.over {
 		chunk = chunk[:min(int64(len(chunk)), room)]
@@ -165,26 +165,26 @@ func wholeRunes(text []byte) []byte {
 	return text
 }
 
-func (p *picker) bytes(ctx context.Context, f io.Reader, offset int64, length *int64) error {
+func (p *picker) pickBytes(ctx context.Context, f io.Reader, offset int64, length *int64) error {
 	end := int64(math.MaxInt64)
 	if length != nil && *length < end-offset {
 		end = offset + *length
 	}
 	buf := make([]byte, p.buffer)
-	return p.chunks(ctx, func() ([]byte, error) {
+	return p.readChunks(ctx, func() ([]byte, error) {
 		n, err := f.Read(buf)
 		return buf[:n], err
 	}, func(at int64, chunk []byte) {
 		from := min(max(offset-at, 0), int64(len(chunk)))
 		to := min(max(end-at, from), int64(len(chunk)))
-		p.keep(chunk[from:to])
+		p.keepChunk(chunk[from:to])
 	}, func() { p.start = min(offset, p.size) })
 }
 
-func (p *picker) lines(ctx context.Context, f io.Reader, first, last *int64) error {
+func (p *picker) pickLines(ctx context.Context, f io.Reader, first, last *int64) error {
 	line, began, open := int64(1), false, false
 	r := bufio.NewReaderSize(f, p.buffer)
-	return p.chunks(ctx, func() ([]byte, error) {
+	return p.readChunks(ctx, func() ([]byte, error) {
 		chunk, err := r.ReadSlice('\n')
 		if err == bufio.ErrBufferFull {
 			err = nil
@@ -195,7 +195,7 @@ func (p *picker) lines(ctx context.Context, f io.Reader, first, last *int64) err
 			if !began {
 				began, p.start = true, at
 			}
-			p.keep(chunk)
+			p.keepChunk(chunk)
 		}
 		if len(chunk) > 0 {
 			if open = chunk[len(chunk)-1] != '\n'; !open {
@@ -212,8 +212,8 @@ func (p *picker) lines(ctx context.Context, f io.Reader, first, last *int64) err
 	})
 }
 
-// chunks drives one pass: next yields pieces, use sees each with its offset, done runs at the end of the file.
-func (p *picker) chunks(ctx context.Context, next func() ([]byte, error), use func(int64, []byte), done func()) error {
+// readChunks drives one pass: next yields pieces, use sees each with its offset, done runs at the end of the file.
+func (p *picker) readChunks(ctx context.Context, next func() ([]byte, error), use func(int64, []byte), done func()) error {
 	p.sum = sha256.New()
 	for {
 		if err := ctx.Err(); err != nil {

@@ -28,10 +28,10 @@ type removeData struct {
 // removePath does the work of fs.remove. Of a symlink the link goes, not what it leads to.
 func removePath(ctx context.Context, c *skill.Call, in removeInput) (*removeData, error) {
 	t := transfer{maxEntries: in.MaxEntries}
-	if err := t.limits(); err != nil {
+	if err := t.checkLimits(); err != nil {
 		return nil, err
 	}
-	rel, err := entry(c, in.Path, "/path")
+	rel, err := resolveEntry(c, in.Path, "/path")
 	if err != nil {
 		return nil, err
 	}
@@ -40,14 +40,14 @@ func removePath(ctx context.Context, c *skill.Call, in removeInput) (*removeData
 		return &removeData{Path: rel}, nil
 	}
 	if err != nil {
-		return nil, explain(c, rel, err)
+		return nil, explainMissing(c, rel, err)
 	}
 	if err := expectSource(ctx, c, rel, in.Expect, info); err != nil {
 		return nil, err
 	}
 	entries := 1
 	if info.IsDir() {
-		n, err := count(ctx, c, rel, t.maxEntries)
+		n, err := countEntries(ctx, c, rel, t.maxEntries)
 		if err != nil {
 			return nil, err
 		}
@@ -73,8 +73,8 @@ func removePath(ctx context.Context, c *skill.Call, in removeInput) (*removeData
 	return &removeData{Path: rel, Removed: true, Type: typeName(info.Mode()), Entries: entries}, nil
 }
 
-// count is how many files and folders lie in a folder, at any depth. It does not go on beyond the limit.
-func count(ctx context.Context, c *skill.Call, dir string, limit int) (int, error) {
+// countEntries is how many files and folders lie in a folder, at any depth. It does not go on beyond the limit.
+func countEntries(ctx context.Context, c *skill.Call, dir string, limit int) (int, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -90,7 +90,7 @@ func count(ctx context.Context, c *skill.Call, dir string, limit int) (int, erro
 		if !e.IsDir() {
 			continue
 		}
-		inner, err := count(ctx, c, path.Join(dir, e.Name()), limit-n)
+		inner, err := countEntries(ctx, c, path.Join(dir, e.Name()), limit-n)
 		if err != nil {
 			return 0, err
 		}

@@ -81,25 +81,25 @@ func searchFiles(ctx context.Context, c *skill.Call, in searchInput) (*searchDat
 	}
 	info, err := c.Root.Stat(s.base)
 	if err != nil {
-		return nil, explain(c, s.base, err)
+		return nil, explainMissing(c, s.base, err)
 	}
 	if info.IsDir() {
 		var skipped int
 		skipped, err = walk.Tree(ctx, c.Root, s.base, walk.Options{
 			Hidden: in.Hidden == nil || *in.Hidden, Ignored: in.Ignored,
-			Enter: func(dir string) bool { return s.found.enter(dir) && !s.exclude.loose(relative(s.base, dir)) },
-		}, func(worker int, e *walk.Entry) error { return s.visit(ctx, worker, e) })
+			Enter: func(dir string) bool { return s.found.enter(dir) && !s.exclude.matchesBase(relativeTo(s.base, dir)) },
+		}, func(worker int, e *walk.Entry) error { return s.visitEntry(ctx, worker, e) })
 		warnSkipped(c, skipped)
 	} else {
-		err = s.file(ctx, c)
+		err = s.searchFile(ctx, c)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if n := s.unreadable.Load(); n > 0 {
-		c.Warn("unreadable", plural(int(n), "file")+" could not be read")
+		c.Warn("unreadable", formatCount(int(n), "file")+" could not be read")
 	}
-	return s.data(), nil
+	return s.newData(), nil
 }
 
 // search is one search under way.
@@ -168,17 +168,17 @@ func newSearch(in *searchInput) (*search, error) {
 	return s, nil
 }
 
-func (s *search) visit(ctx context.Context, worker int, e *walk.Entry) error {
+func (s *search) visitEntry(ctx context.Context, worker int, e *walk.Entry) error {
 	if !e.Type.IsRegular() || !s.found.wanted(e.Path) {
 		return nil
 	}
-	if rel := relative(s.base, e.Path); len(s.include) > 0 && !s.include.loose(rel) || s.exclude.loose(rel) {
+	if rel := relativeTo(s.base, e.Path); len(s.include) > 0 && !s.include.matchesBase(rel) || s.exclude.matchesBase(rel) {
 		return nil
 	}
 	f, err := e.Open()
 	if err == nil {
 		defer f.Close()
-		err = s.scan(ctx, worker, e.Path, f, f.Size())
+		err = s.scanFile(ctx, worker, e.Path, f, f.Size())
 	}
 	switch {
 	case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, walk.ErrSpecial): // gone or swapped since it was listed
@@ -190,9 +190,9 @@ func (s *search) visit(ctx context.Context, worker int, e *walk.Entry) error {
 	return nil
 }
 
-// file searches the one file that the input names.
-func (s *search) file(ctx context.Context, c *skill.Call) error {
-	f, err := open(c, s.base)
+// searchFile searches the one file that the input names.
+func (s *search) searchFile(ctx context.Context, c *skill.Call) error {
+	f, err := openFile(c, s.base)
 	if err != nil {
 		return err
 	}
@@ -201,10 +201,10 @@ func (s *search) file(ctx context.Context, c *skill.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.scan(ctx, 0, s.base, f, info.Size())
+	return s.scanFile(ctx, 0, s.base, f, info.Size())
 }
 
-func (s *search) scan(ctx context.Context, worker int, name string, r io.Reader, size int64) error {
+func (s *search) scanFile(ctx context.Context, worker int, name string, r io.Reader, size int64) error {
 	got, err := s.workers[worker].Scan(ctx, r, size)
 	if err != nil {
 		return err
@@ -222,7 +222,7 @@ func (s *search) scan(ctx context.Context, worker int, name string, r io.Reader,
 	return nil
 }
 
-func (s *search) data() *searchData {
+func (s *search) newData() *searchData {
 	hits, more := s.found.sorted()
 	data := &searchData{Path: s.base, Mode: s.in.Mode, Searched: s.searched.Load(), Binary: s.binary.Load(), Truncated: more || s.more.Load()}
 	switch s.in.Mode { // nothing found is an empty list
@@ -254,8 +254,8 @@ func (s *search) data() *searchData {
 	return data
 }
 
-// plural is "1 file" or "2 files".
-func plural(n int, what string) string {
+// formatCount is "1 file" or "2 files".
+func formatCount(n int, what string) string {
 	if n != 1 {
 		what += "s"
 	}

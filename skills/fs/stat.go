@@ -45,10 +45,10 @@ func statPath(ctx context.Context, c *skill.Call, in statInput) (*statData, erro
 	case missing && in.MissingOK:
 		return &statData{Path: rel}, nil
 	case err != nil:
-		return nil, explain(c, rel, err)
+		return nil, explainMissing(c, rel, err)
 	}
 	data := statData{
-		Path: rel, Exists: true, Type: typeName(info.Mode()), Size: info.Size(), Mode: octal(info.Mode()),
+		Path: rel, Exists: true, Type: typeName(info.Mode()), Size: info.Size(), Mode: formatMode(info.Mode()),
 		MTime: info.ModTime().UTC().Format(time.RFC3339Nano),
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -59,7 +59,7 @@ func statPath(ctx context.Context, c *skill.Call, in statInput) (*statData, erro
 		data.Target, err = c.Root.Readlink(rel)
 	case "file":
 		if in.Hash {
-			data.SHA256, err = digest(ctx, c, rel)
+			data.SHA256, err = digestFile(ctx, c, rel)
 		}
 	}
 	return &data, err

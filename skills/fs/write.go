@@ -38,21 +38,21 @@ type target struct {
 	old  fs.FileInfo
 }
 
-// open decodes the content, compares the file with expect_sha256 and makes its parent folders.
-func (in contentInput) open(ctx context.Context, c *skill.Call) (t target, err error) {
-	if t.data, err = decode(in.Content, in.Encoding); err != nil {
+// openTarget decodes the content, compares the file with expect_sha256 and makes its parent folders.
+func (in contentInput) openTarget(ctx context.Context, c *skill.Call) (t target, err error) {
+	if t.data, err = decodeContent(in.Content, in.Encoding); err != nil {
 		return t, err
 	}
 	if t.mode, err = parseMode(in.Mode); err != nil {
 		return t, err
 	}
-	if t.rel, err = content(c, in.Path); err != nil {
+	if t.rel, err = resolveContent(c, in.Path); err != nil {
 		return t, err
 	}
-	if t.old, err = existing(ctx, c, t.rel, in.Expect); err != nil {
+	if t.old, err = statExpected(ctx, c, t.rel, in.Expect); err != nil {
 		return t, err
 	}
-	return t, parents(c, t.rel, in.CreateDirs)
+	return t, makeParents(c, t.rel, in.CreateDirs)
 }
 
 type writeData struct {
@@ -65,7 +65,7 @@ type writeData struct {
 
 // writeFile does the work of fs.write.
 func writeFile(ctx context.Context, c *skill.Call, in writeInput) (*writeData, error) {
-	t, err := in.open(ctx, c)
+	t, err := in.openTarget(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -81,25 +81,25 @@ func writeFile(ctx context.Context, c *skill.Call, in writeInput) (*writeData, e
 	if err != nil {
 		return nil, err
 	}
-	sum := sum(t.data)
+	sum := sumOf(t.data)
 	return &writeData{
-		Path: t.rel, Size: int64(len(t.data)), SHA256: sum, Created: t.old == nil, Mode: octal(info.Mode()),
+		Path: t.rel, Size: int64(len(t.data)), SHA256: sum, Created: t.old == nil, Mode: formatMode(info.Mode()),
 	}, emitFile(c, t.rel, sum, int64(len(t.data)))
 }
 
-func sum(data []byte) string {
+func sumOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-func digest(ctx context.Context, c *skill.Call, rel string) (string, error) {
-	f, err := open(c, rel)
+func digestFile(ctx context.Context, c *skill.Call, rel string) (string, error) {
+	f, err := openFile(c, rel)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
 	p := picker{buffer: 64 << 10}
-	if err := p.bytes(ctx, f, 0, new(int64)); err != nil {
+	if err := p.pickBytes(ctx, f, 0, new(int64)); err != nil {
 		return "", fmt.Errorf("read %s: %w", rel, err)
 	}
 	return hex.EncodeToString(p.sum.Sum(nil)), nil

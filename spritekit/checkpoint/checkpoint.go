@@ -49,7 +49,7 @@ func (c Client) Create(ctx context.Context, comment string) (string, error) {
 		return "", fmt.Errorf("create checkpoint: %w", err)
 	}
 	var id string
-	err = c.do(ctx, "POST", "/v1/checkpoint", body, func(r io.Reader) error {
+	err = c.sendRequest(ctx, "POST", "/v1/checkpoint", body, func(r io.Reader) error {
 		id, err = readCreated(r)
 		return err
 	})
@@ -62,7 +62,7 @@ func (c Client) Create(ctx context.Context, comment string) (string, error) {
 // List returns the sprite's checkpoints, newest first.
 func (c Client) List(ctx context.Context) ([]Info, error) {
 	var list []Info
-	err := c.do(ctx, "GET", "/v1/checkpoints", nil, func(r io.Reader) error {
+	err := c.sendRequest(ctx, "GET", "/v1/checkpoints", nil, func(r io.Reader) error {
 		return json.NewDecoder(r).Decode(&list)
 	})
 	if err != nil {
@@ -140,8 +140,8 @@ func readCreated(r io.Reader) (string, error) {
 	return id, nil
 }
 
-// do makes one request and hands the body of a 200 to read.
-func (c Client) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) (err error) {
+// sendRequest makes one request and hands the body of a 200 to read.
+func (c Client) sendRequest(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) (err error) {
 	if c.Socket == "" {
 		return ErrUnavailable
 	}

@@ -19,7 +19,7 @@ func readResponse(br *bufio.Reader, read func(io.Reader) error) error {
 	head := textproto.NewReader(br)
 	status, err := head.ReadLine()
 	if err != nil {
-		return fmt.Errorf("read status: %w", whole(err))
+		return fmt.Errorf("read status: %w", wholeResponse(err))
 	}
 	proto, rest, _ := strings.Cut(status, " ")
 	code, reason, _ := strings.Cut(rest, " ")
@@ -28,7 +28,7 @@ func readResponse(br *bufio.Reader, read func(io.Reader) error) error {
 	}
 	header, err := head.ReadMIMEHeader()
 	if err != nil {
-		return fmt.Errorf("read header: %w", whole(err))
+		return fmt.Errorf("read header: %w", wholeResponse(err))
 	}
 	var body io.Reader = br
 	if strings.EqualFold(header.Get("Transfer-Encoding"), "chunked") {
@@ -48,8 +48,8 @@ func readResponse(br *bufio.Reader, read func(io.Reader) error) error {
 	return read(body)
 }
 
-// whole turns an end in the middle into an error that callers cannot take for the end.
-func whole(err error) error {
+// wholeResponse turns an end in the middle into an error that callers cannot take for the end.
+func wholeResponse(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
 	}
@@ -69,7 +69,7 @@ func (e *exactly) Read(p []byte) (int, error) {
 	n, err := e.r.Read(p[:min(int64(len(p)), e.n)])
 	e.n -= int64(n)
 	if e.n > 0 {
-		err = whole(err)
+		err = wholeResponse(err)
 	}
 	return n, err
 }
@@ -86,7 +86,7 @@ func (c *chunks) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if c.left == 0 {
-		if err := c.next(); err != nil {
+		if err := c.nextChunk(); err != nil {
 			return 0, err
 		}
 		if c.end {
@@ -96,15 +96,15 @@ func (c *chunks) Read(p []byte) (int, error) {
 	n, err := c.br.Read(p[:min(int64(len(p)), c.left)])
 	c.left -= int64(n)
 	if err == nil && c.left == 0 {
-		err = c.crlf()
+		err = c.readCRLF()
 	}
-	return n, whole(err)
+	return n, wholeResponse(err)
 }
 
-func (c *chunks) next() error {
+func (c *chunks) nextChunk() error {
 	line, err := c.br.ReadString('\n')
 	if err != nil {
-		return whole(err)
+		return wholeResponse(err)
 	}
 	size, _, _ := strings.Cut(strings.TrimSpace(line), ";")
 	n, err := strconv.ParseInt(size, 16, 64)
@@ -115,10 +115,10 @@ func (c *chunks) next() error {
 	return nil
 }
 
-func (c *chunks) crlf() error {
+func (c *chunks) readCRLF() error {
 	var b [2]byte
 	if _, err := io.ReadFull(c.br, b[:]); err != nil {
-		return whole(err)
+		return wholeResponse(err)
 	}
 	if b != [2]byte{'\r', '\n'} {
 		return errors.New("chunk without end")

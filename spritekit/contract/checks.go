@@ -16,16 +16,16 @@ import (
 )
 
 func checkResult(t T, target Target) {
-	o := newPlace(t, target).call(target.Input)
+	o := newPlace(t, target).runCall(target.Input)
 	if !o.HasLast {
-		t.Fatalf("stdout %s does not end in a result; stderr is %s", brief(o.Stdout), brief(o.Stderr))
+		t.Fatalf("stdout %s does not end in a result; stderr is %s", shortenText(o.Stdout), shortenText(o.Stderr))
 	}
 	want := protocol.ExitOK
 	if o.Result.Waiting != nil {
 		want = protocol.ExitWaiting
 	}
 	if !o.Result.OK || o.Exit != want {
-		t.Errorf("exit %d and the result %s; want exit %d and ok (the workspace and the input must be fit for it; stderr: %s)", o.Exit, o.last(), want, o.Stderr)
+		t.Errorf("exit %d and the result %s; want exit %d and ok (the workspace and the input must be fit for it; stderr: %s)", o.Exit, o.lastLine(), want, o.Stderr)
 	}
 	for _, w := range o.Result.Warnings {
 		if w.Code == protocol.CodeNoResult {
@@ -52,8 +52,8 @@ func checkResult(t T, target Target) {
 
 func checkOutbox(t T, target Target) {
 	p := newPlace(t, target)
-	o := p.call(target.Input)
-	recorded := p.outbox()
+	o := p.runCall(target.Input)
+	recorded := p.readOutbox()
 	if len(recorded) != len(o.Events) {
 		t.Fatalf("the outbox holds %d events, stdout %d", len(recorded), len(o.Events))
 	}
@@ -66,14 +66,14 @@ func checkOutbox(t T, target Target) {
 
 func checkReplay(t T, target Target) {
 	p := newPlace(t, target)
-	first := p.call(target.Input)
-	again := p.call(target.Input)
+	first := p.runCall(target.Input)
+	again := p.runCall(target.Input)
 	switch {
 	case !again.HasLast || again.Exit != first.Exit:
-		t.Errorf("the same call again: exit %d, stdout %s; want exit %d, and the result once more", again.Exit, brief(again.Stdout), first.Exit)
+		t.Errorf("the same call again: exit %d, stdout %s; want exit %d, and the result once more", again.Exit, shortenText(again.Stdout), first.Exit)
 	case target.Reads || first.Result.Waiting != nil:
 	case len(again.Events) > 0 || !bytes.Equal(again.Result.Data, first.Result.Data):
-		t.Errorf("the same call again: stdout %s; want the recorded result and no events", brief(again.Stdout))
+		t.Errorf("the same call again: stdout %s; want the recorded result and no events", shortenText(again.Stdout))
 	}
 }
 
@@ -83,7 +83,7 @@ func checkReuse(t T, target Target) {
 		t.Skip("the target's input has no member to change")
 	}
 	p := newPlace(t, target)
-	p.call(target.Input)
+	p.runCall(target.Input)
 	for name, value := range input {
 		var text string
 		if json.Unmarshal(value, &text) != nil {
@@ -98,8 +98,8 @@ func checkReuse(t T, target Target) {
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		if o := p.call(string(raw)); o.Exit != protocol.ExitBadInput || o.Result.OK {
-			t.Errorf("the id of an earlier call with stdin %s: exit %d, stdout %s; want exit %d", brief(string(raw)), o.Exit, brief(o.Stdout), protocol.ExitBadInput)
+		if o := p.runCall(string(raw)); o.Exit != protocol.ExitBadInput || o.Result.OK {
+			t.Errorf("the id of an earlier call with stdin %s: exit %d, stdout %s; want exit %d", shortenText(string(raw)), o.Exit, shortenText(o.Stdout), protocol.ExitBadInput)
 		}
 		return
 	}
@@ -113,8 +113,8 @@ func checkUnknownKey(t T, target Target) {
 		comma = ""
 	}
 	input := strings.Replace(target.Input, "{", `{"no_such_input":1`+comma, 1)
-	o := p.call(input)
-	p.refused(fmt.Sprintf("stdin %s", brief(input)), o, protocol.ExitBadInput, "bad_input")
+	o := p.runCall(input)
+	p.checkRefused(fmt.Sprintf("stdin %s", shortenText(input)), o, protocol.ExitBadInput, "bad_input")
 	if o.HasLast && o.Result.Error != nil && !strings.Contains(o.Result.Error.Message, "/no_such_input") {
 		t.Errorf("message %q does not point to /no_such_input", o.Result.Error.Message)
 	}
@@ -123,14 +123,14 @@ func checkUnknownKey(t T, target Target) {
 func checkMalformed(t T, target Target) {
 	for _, input := range []string{`{`, `[]`, `"x"`, `{} {}`, `{"a":1,"a":2}`, "\xff\xfe", `nul`} {
 		p := newPlace(t, target)
-		p.refused(fmt.Sprintf("stdin %q", input), p.call(input), protocol.ExitBadInput, "bad_input")
+		p.checkRefused(fmt.Sprintf("stdin %q", input), p.runCall(input), protocol.ExitBadInput, "bad_input")
 	}
 }
 
 func checkEmpty(t T, target Target) {
-	empty, object := newPlace(t, target).call(""), newPlace(t, target).call("{}")
+	empty, object := newPlace(t, target).runCall(""), newPlace(t, target).runCall("{}")
 	if empty.Exit != object.Exit || !empty.HasLast || empty.Result.OK != object.Result.OK {
-		t.Errorf("empty stdin: exit %d, stdout %s; stdin {}: exit %d, stdout %s; want a result in both cases, and the same", empty.Exit, brief(empty.Stdout), object.Exit, brief(object.Stdout))
+		t.Errorf("empty stdin: exit %d, stdout %s; stdin {}: exit %d, stdout %s; want a result in both cases, and the same", empty.Exit, shortenText(empty.Stdout), object.Exit, shortenText(object.Stdout))
 	}
 }
 
@@ -139,15 +139,15 @@ func checkPermissions(t T, target Target) {
 		t.Skip("the target needs no permission")
 	}
 	p := newPlace(t, target)
-	o := p.call(target.Input, "LATTICE_PERMISSIONS=")
-	p.refused("without any permission", o, protocol.ExitDenied, "permission_denied")
+	o := p.runCall(target.Input, "LATTICE_PERMISSIONS=")
+	p.checkRefused("without any permission", o, protocol.ExitDenied, "permission_denied")
 	for _, name := range target.Permissions {
 		if o.HasLast && o.Result.Error != nil && !strings.Contains(o.Result.Error.Message, name) {
 			t.Errorf("message %q does not name %s", o.Result.Error.Message, name)
 		}
 	}
-	if o := p.call(target.Input, "LATTICE_PERMISSIONS="+strings.Join(target.Permissions, ",")); !o.Result.OK {
-		t.Errorf("with its permissions: exit %d, stdout %s", o.Exit, brief(o.Stdout))
+	if o := p.runCall(target.Input, "LATTICE_PERMISSIONS="+strings.Join(target.Permissions, ",")); !o.Result.OK {
+		t.Errorf("with its permissions: exit %d, stdout %s", o.Exit, shortenText(o.Stdout))
 	}
 }
 
@@ -156,9 +156,9 @@ func checkSignal(t T, target Target) {
 		t.Skip("the target names no slow input")
 	}
 	p := newPlace(t, target)
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout())
+	ctx, cancel := context.WithTimeout(context.Background(), p.callTimeout())
 	defer cancel()
-	cmd := p.command(ctx)
+	cmd := p.newCommand(ctx)
 	cmd.Stdin = strings.NewReader(target.Slow)
 	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	if err != nil {
@@ -176,23 +176,23 @@ func checkSignal(t T, target Target) {
 	reader := bufio.NewReader(stdout)
 	first, err := reader.ReadString('\n') // PHASE_STARTED: it is at work
 	if err == nil {
-		err = terminate(cmd)
+		err = terminateGroup(cmd)
 	}
 	rest, rerr := io.ReadAll(reader)
 	werr := cmd.Wait()
 	if err != nil || rerr != nil || ctx.Err() != nil {
 		t.Fatalf("first line %q: %v, %v, %v", first, err, rerr, werr)
 	}
-	o := p.outcome(cmd.ProcessState.ExitCode(), first+string(rest), "")
+	o := p.newOutcome(cmd.ProcessState.ExitCode(), first+string(rest), "")
 	if o.Exit != protocol.ExitCancelled || !o.HasLast || o.Result.OK || o.Result.Error.Code != "cancelled" {
-		t.Errorf("exit %d, stdout %s; want %d and a result", o.Exit, brief(o.Stdout), protocol.ExitCancelled)
+		t.Errorf("exit %d, stdout %s; want %d and a result", o.Exit, shortenText(o.Stdout), protocol.ExitCancelled)
 	}
 	finished := false
 	for _, e := range o.Events {
 		finished = finished || e.Type == protocol.TypePhaseFinished && strings.Contains(string(e.Payload), `"success":false`)
 	}
 	if !finished {
-		t.Errorf("stdout %s has no PHASE_FINISHED without success", brief(o.Stdout))
+		t.Errorf("stdout %s has no PHASE_FINISHED without success", shortenText(o.Stdout))
 	}
 }
 
@@ -203,7 +203,7 @@ func checkOutputs(t T, target Target) {
 	if target.Manifest == nil {
 		t.Skip("the target has no manifest")
 	}
-	o := newPlace(t, target).call(target.Input)
+	o := newPlace(t, target).runCall(target.Input)
 	if !o.HasLast || !o.Result.OK || o.Result.Waiting != nil {
 		t.Skip("the call gives no data")
 	}

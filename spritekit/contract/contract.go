@@ -87,8 +87,8 @@ type Outcome struct {
 	HasLast bool // the last line that is no event is a result
 }
 
-// last is the last line of stdout.
-func (o Outcome) last() string {
+// lastLine is the last line of stdout.
+func (o Outcome) lastLine() string {
 	text := strings.TrimSpace(o.Stdout)
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
@@ -114,8 +114,8 @@ func newPlace(t T, target Target) place {
 	return p
 }
 
-// command prepares a call; later variables win.
-func (p place) command(ctx context.Context, env ...string) *exec.Cmd {
+// newCommand prepares a call; later variables win.
+func (p place) newCommand(ctx context.Context, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.target.Exe, p.target.Args...)
 	cmd.Dir = p.dir
 	cmd.Env = slices.Concat([]string{
@@ -127,13 +127,13 @@ func (p place) command(ctx context.Context, env ...string) *exec.Cmd {
 	return cmd
 }
 
-func (p place) timeout() time.Duration { return cmp.Or(p.target.Timeout, 30*time.Second) }
+func (p place) callTimeout() time.Duration { return cmp.Or(p.target.Timeout, 30*time.Second) }
 
-func (p place) call(input string, env ...string) Outcome {
+func (p place) runCall(input string, env ...string) Outcome {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout())
+	ctx, cancel := context.WithTimeout(context.Background(), p.callTimeout())
 	defer cancel()
-	cmd := p.command(ctx, env...)
+	cmd := p.newCommand(ctx, env...)
 	cmd.Stdin = strings.NewReader(input)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -142,11 +142,11 @@ func (p place) call(input string, env ...string) Outcome {
 	if err != nil && !errors.As(err, &exit) || ctx.Err() != nil {
 		p.t.Fatalf("run %s: %v (stderr %s)", p.target.Exe, errors.Join(err, ctx.Err()), stderr.String())
 	}
-	return p.outcome(cmd.ProcessState.ExitCode(), stdout.String(), stderr.String())
+	return p.newOutcome(cmd.ProcessState.ExitCode(), stdout.String(), stderr.String())
 }
 
-// outcome reads stdout as the orchestrator would.
-func (p place) outcome(exit int, stdout, stderr string) Outcome {
+// newOutcome reads stdout as the orchestrator would.
+func (p place) newOutcome(exit int, stdout, stderr string) Outcome {
 	p.t.Helper()
 	o := Outcome{Exit: exit, Stdout: stdout, Stderr: stderr}
 	scanner := protocol.NewScanner(strings.NewReader(stdout))
@@ -172,16 +172,16 @@ func (p place) outcome(exit int, stdout, stderr string) Outcome {
 	}
 }
 
-// refused checks a call that must not have started.
-func (p place) refused(what string, o Outcome, exit int, code string) {
+// checkRefused checks a call that must not have started.
+func (p place) checkRefused(what string, o Outcome, exit int, code string) {
 	p.t.Helper()
 	if o.Exit != exit || !o.HasLast || o.Result.OK || o.Result.Error.Code != code {
-		p.t.Errorf("%s: exit %d, stdout %s; want exit %d, and a result with the error code %s", what, o.Exit, brief(o.Stdout), exit, code)
+		p.t.Errorf("%s: exit %d, stdout %s; want exit %d, and a result with the error code %s", what, o.Exit, shortenText(o.Stdout), exit, code)
 	}
 }
 
-// brief is the beginning of what was printed, quoted.
-func brief(text string) string {
+// shortenText is the beginning of what was printed, quoted.
+func shortenText(text string) string {
 	const most = 300 // bytes
 	if len(text) > most {
 		return fmt.Sprintf("%q… (%d bytes)", text[:most], len(text))
@@ -189,8 +189,8 @@ func brief(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// outbox reads the events that the workspace's outbox holds, without the records of results.
-func (p place) outbox() (events []protocol.Event) {
+// readOutbox reads the events that the workspace's outbox holds, without the records of results.
+func (p place) readOutbox() (events []protocol.Event) {
 	p.t.Helper()
 	data, err := os.ReadFile(filepath.Join(p.dir, protocol.OutboxFile))
 	if err != nil {
@@ -214,8 +214,8 @@ func (p place) outbox() (events []protocol.Event) {
 	}
 }
 
-// terminate sends SIGTERM; a process that is gone already is no error here.
-func terminate(cmd *exec.Cmd) error {
+// terminateGroup sends SIGTERM; a process that is gone already is no error here.
+func terminateGroup(cmd *exec.Cmd) error {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

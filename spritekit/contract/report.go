@@ -24,13 +24,13 @@ type Report struct {
 // Test drives target through all checks, in workspaces below dir, and yields a report for each as it is known.
 func Test(dir string, target Target, yield func(Report)) {
 	for _, check := range Checks() {
-		yield(run(dir, check, target))
+		yield(runCheck(dir, check, target))
 	}
 }
 
-func run(dir string, check Check, target Target) Report {
+func runCheck(dir string, check Check, target Target) Report {
 	r := &recorder{dir: dir, report: Report{Check: check.Name, Status: Kept}}
-	defer r.clean()
+	defer r.removeAll()
 	func() {
 		defer func() {
 			if p := recover(); p != nil && p != (abandoned{}) {
@@ -81,7 +81,7 @@ func (r *recorder) TempDir() string {
 	return dir
 }
 
-func (r *recorder) clean() {
+func (r *recorder) removeAll() {
 	for _, dir := range r.made {
 		os.RemoveAll(dir) // below the caller's folder, which removes what is left
 	}

@@ -52,11 +52,11 @@ func Files(skills []Skill) (map[string][]byte, error) {
 		}
 		digest := sha256.New()
 		for _, s := range members {
-			reference := reference(s)
+			reference := writeReference(s)
 			digest.Write(reference) // a hash's Write never fails
 			files[path.Join(folder, "references", s.Name+".md")] = reference
 		}
-		files[path.Join(folder, "SKILL.md")] = overview(family, folder, members, hex.EncodeToString(digest.Sum(nil)))
+		files[path.Join(folder, "SKILL.md")] = writeOverview(family, folder, members, hex.EncodeToString(digest.Sum(nil)))
 	}
 	return files, nil
 }
@@ -70,13 +70,13 @@ func folderOf(family string) (string, error) {
 	return name, nil
 }
 
-// overview is SKILL.md: what an agent must know to choose and to call.
-func overview(family, folder string, members []Skill, digest string) []byte {
+// writeOverview is SKILL.md: what an agent must know to choose and to call.
+func writeOverview(family, folder string, members []Skill, digest string) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "---\nname: %s\ndescription: %s\nlicense: Apache-2.0\nmetadata:\n  generator: spritekit\n  digest: %s\n---\n%s", folder, quoted(describe(members)), digest, mark)
+	fmt.Fprintf(&b, "---\nname: %s\ndescription: %s\nlicense: Apache-2.0\nmetadata:\n  generator: spritekit\n  digest: %s\n---\n%s", folder, quoteShell(describeMembers(members)), digest, mark)
 	fmt.Fprintf(&b, "\n# %s\n\n| skill | what it does |\n|---|---|\n", family)
 	for _, s := range members {
-		fmt.Fprintf(&b, "| [%s](references/%s.md) | %s |\n", s.Name, s.Name, cell(first(s.Description)))
+		fmt.Fprintf(&b, "| [%s](references/%s.md) | %s |\n", s.Name, s.Name, tableCell(firstSentence(s.Description)))
 	}
 	b.WriteString(`
 ## Call one
@@ -84,7 +84,7 @@ func overview(family, folder string, members []Skill, digest string) []byte {
 A skill reads one JSON object on stdin and takes no arguments. The last line that it prints is the result; lines that begin with ` + "`LATTICE_EVENT `" + `
 are for the orchestrator. Paths are relative to the workspace.
 
-` + "```sh\n" + invocation(members[0]) + "\n```" + `
+` + "```sh\n" + describeInvocation(members[0]) + "\n```" + `
 
 - Success: ` + "`{\"ok\":true,\"data\":{…}}`" + `, exit code 0.
 - Failure: ` + "`{\"ok\":false,\"error\":{\"code\",\"message\",\"hint\"}}`" + `; do what the hint says.
@@ -98,26 +98,26 @@ Read a skill's reference before you call it for the first time.
 	return []byte(b.String())
 }
 
-// describe says what a family does and when to use it, within the limit.
-func describe(members []Skill) string {
+// describeMembers says what a family does and when to use it, within the limit.
+func describeMembers(members []Skill) string {
 	names := make([]string, len(members))
 	for i, s := range members {
 		names[i] = s.Name
 	}
 	return text.Head(fmt.Sprintf("Skills of this sandbox with structured answers: %s. Use them rather than shell commands whenever a task needs one of these. %s",
-		strings.Join(names, ", "), about(members)), maxDescription)
+		strings.Join(names, ", "), listMembers(members)), maxDescription)
 }
 
-func about(members []Skill) string {
+func listMembers(members []Skill) string {
 	var lines []string
 	for _, s := range members {
-		lines = append(lines, s.Name+": "+first(s.Description))
+		lines = append(lines, s.Name+": "+firstSentence(s.Description))
 	}
 	return strings.Join(lines, " ")
 }
 
-// reference is the page of one skill.
-func reference(s Skill) []byte {
+// writeReference is the page of one skill.
+func writeReference(s Skill) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n# %s\n\n%s\n", mark, s.Name, oneLine(s.Description))
 	table := func(title string, fields []manifests.Field, defaults bool) {
@@ -135,9 +135,9 @@ func reference(s Skill) []byte {
 				}
 			}
 			if f.Default != nil {
-				need = "default `" + cell(string(f.Default)) + "`"
+				need = "default `" + tableCell(string(f.Default)) + "`"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, cell(cmp.Or(f.Type, "any")), need, cell(f.Description))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, tableCell(cmp.Or(f.Type, "any")), need, tableCell(f.Description))
 		}
 	}
 	if s.Inputs == nil {
@@ -146,16 +146,16 @@ func reference(s Skill) []byte {
 		table("Input", s.Inputs, true)
 	}
 	table("Data of the result", s.Outputs, false)
-	fmt.Fprintf(&b, "\n## Examples\n\n```sh\n%s\n```\n", invocations(s))
+	fmt.Fprintf(&b, "\n## Examples\n\n```sh\n%s\n```\n", listInvocations(s))
 	class, permissions := s.SideEffect, "none"
 	if len(s.Permissions) > 0 {
 		permissions = "`" + strings.Join(s.Permissions, "`, `") + "`"
 	}
-	fmt.Fprintf(&b, "\n## Contract\n\n- Permissions: %s\n- Effects: %s\n", permissions, effects(class))
+	fmt.Fprintf(&b, "\n## Contract\n\n- Permissions: %s\n- Effects: %s\n", permissions, describeClass(class))
 	if s.Variants != nil {
 		for _, name := range slices.Sorted(maps.Keys(s.Variants.Cases)) {
 			v := s.Variants.Cases[name]
-			fmt.Fprintf(&b, "- With `%s` %q: permissions `%s`; %s\n", s.Variants.Input, name, strings.Join(v.Permissions, "`, `"), effects(v.SideEffect))
+			fmt.Fprintf(&b, "- With `%s` %q: permissions `%s`; %s\n", s.Variants.Input, name, strings.Join(v.Permissions, "`, `"), describeClass(v.SideEffect))
 		}
 	}
 	if s.TimeoutS > 0 {
@@ -169,7 +169,7 @@ func reference(s Skill) []byte {
 	return []byte(b.String())
 }
 
-func effects(c manifests.Class) string {
+func describeClass(c manifests.Class) string {
 	switch c {
 	case manifests.ClassRead:
 		return "none; it may be called again at will"
@@ -181,26 +181,26 @@ func effects(c manifests.Class) string {
 	return "on the world outside, which cannot be taken back"
 }
 
-func invocations(s Skill) string {
+func listInvocations(s Skill) string {
 	if len(s.Examples) == 0 {
-		return invocation(s)
+		return describeInvocation(s)
 	}
 	var lines []string
 	for _, e := range s.Examples {
-		lines = append(lines, call(s, e))
+		lines = append(lines, exampleCall(s, e))
 	}
 	return strings.Join(lines, "\n")
 }
 
-func invocation(s Skill) string {
+func describeInvocation(s Skill) string {
 	if len(s.Examples) > 0 {
-		return call(s, s.Examples[0])
+		return exampleCall(s, s.Examples[0])
 	}
-	return call(s, json.RawMessage("{}"))
+	return exampleCall(s, json.RawMessage("{}"))
 }
 
-// call is a line for a shell.
-func call(s Skill, input json.RawMessage) string {
+// exampleCall is a line for a shell.
+func exampleCall(s Skill, input json.RawMessage) string {
 	command := "spritekit " + s.Name
 	if s.Command != nil {
 		words := make([]string, len(s.Command))
@@ -224,8 +224,8 @@ func shellWord(word string) string {
 
 func shellQuoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// quoted is s as YAML has it in double quotes, of which JSON's form is one.
-func quoted(s string) string {
+// quoteShell is s as YAML has it in double quotes, of which JSON's form is one.
+func quoteShell(s string) string {
 	raw, err := json.Marshal(strings.ToValidUTF8(s, "\uFFFD"))
 	if err != nil { // strings always marshal
 		panic(err)
@@ -233,7 +233,7 @@ func quoted(s string) string {
 	return string(raw)
 }
 
-func first(description string) string {
+func firstSentence(description string) string {
 	sentence, _, _ := strings.Cut(oneLine(description), ". ")
 	return strings.TrimSuffix(sentence, ".") + "."
 }
@@ -241,5 +241,5 @@ func first(description string) string {
 // oneLine keeps a manifest of somebody else from making lines of its own.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// cell is a text in a table.
-func cell(s string) string { return strings.ReplaceAll(oneLine(s), "|", `\|`) }
+// tableCell is a text in a table.
+func tableCell(s string) string { return strings.ReplaceAll(oneLine(s), "|", `\|`) }

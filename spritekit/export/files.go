@@ -25,14 +25,14 @@ func Write(dir string, files map[string][]byte) error {
 	}
 	defer root.Close()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if holds(root, name, files[name]) {
+		if hasContent(root, name, files[name]) {
 			continue
 		}
-		if err := replace(root, name, files[name]); err != nil {
+		if err := replaceFile(root, name, files[name]); err != nil {
 			return fmt.Errorf("export skills: write %s: %w", filepath.Join(dir, name), err)
 		}
 	}
-	stale, err := leftovers(root, files)
+	stale, err := listLeftovers(root, files)
 	if err != nil {
 		return fmt.Errorf("export skills: %w", err)
 	}
@@ -56,11 +56,11 @@ func Check(dir string, files map[string][]byte) ([]string, error) {
 	defer root.Close()
 	var differences []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if !holds(root, name, files[name]) {
+		if !hasContent(root, name, files[name]) {
 			differences = append(differences, name+" is missing or out of date")
 		}
 	}
-	stale, err := leftovers(root, files)
+	stale, err := listLeftovers(root, files)
 	if err != nil {
 		return nil, fmt.Errorf("check skills: %w", err)
 	}
@@ -70,9 +70,9 @@ func Check(dir string, files map[string][]byte) ([]string, error) {
 	return differences, nil
 }
 
-// leftovers lists files that an earlier export made and that this one would not. What somebody else put into a folder,
+// listLeftovers lists files that an earlier export made and that this one would not. What somebody else put into a folder,
 // or wrote in the place of ours, is not among them.
-func leftovers(root *os.Root, files map[string][]byte) (names []string, err error) {
+func listLeftovers(root *os.Root, files map[string][]byte) (names []string, err error) {
 	folders, err := fs.ReadDir(root.FS(), ".")
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func leftovers(root *os.Root, files map[string][]byte) (names []string, err erro
 				if _, ours := files[name]; ours {
 					continue
 				}
-				if data, err := read(root, name); err == nil && bytes.Contains(data, []byte(mark)) {
+				if data, err := readFile(root, name); err == nil && bytes.Contains(data, []byte(mark)) {
 					names = append(names, name)
 				}
 			}
@@ -99,14 +99,14 @@ func leftovers(root *os.Root, files map[string][]byte) (names []string, err erro
 	return names, nil
 }
 
-// holds reports whether a regular file has this content.
-func holds(root *os.Root, name string, data []byte) bool {
-	have, err := read(root, name)
+// hasContent reports whether a regular file has this content.
+func hasContent(root *os.Root, name string, data []byte) bool {
+	have, err := readFile(root, name)
 	return err == nil && bytes.Equal(have, data)
 }
 
-// read reads a regular file of the size of a page; a FIFO would block, and something huge is not ours.
-func read(root *os.Root, name string) ([]byte, error) {
+// readFile reads a regular file of the size of a page; a FIFO would block, and something huge is not ours.
+func readFile(root *os.Root, name string) ([]byte, error) {
 	info, err := root.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -117,8 +117,8 @@ func read(root *os.Root, name string) ([]byte, error) {
 	return root.ReadFile(name)
 }
 
-// replace writes a file beside its place and renames it.
-func replace(root *os.Root, name string, data []byte) error {
+// replaceFile writes a file beside its place and renames it.
+func replaceFile(root *os.Root, name string, data []byte) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}

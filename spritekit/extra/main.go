@@ -34,10 +34,10 @@ type app struct {
 
 func main() {
 	a := app{env: skill.ParseEnv(os.Environ()), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
-	os.Exit(a.main(os.Args[1:]))
+	os.Exit(a.runMain(os.Args[1:]))
 }
 
-func (a app) main(args []string) int {
+func (a app) runMain(args []string) int {
 	switch {
 	case len(args) > 0 && args[0] == "mcp":
 		return cli.Exit(a.stderr, "mcp", a.serveMCP(args[1:]), slices.Contains(args, "--json"))
@@ -61,8 +61,8 @@ func (a app) serveGit() error {
 	return delegate.Serve(ctx, native.Engine{}, a.stdin, a.stdout)
 }
 
-// match makes a comparison in this process.
-func match(_ context.Context, c agent.Comparison) (v agent.Verdict, err error) {
+// matchSchema makes a comparison in this process.
+func matchSchema(_ context.Context, c agent.Comparison) (v agent.Verdict, err error) {
 	v.NoSchema, v.Mismatch = schema.Match(c.Schema, c.Value)
 	return v, nil
 }
@@ -73,7 +73,7 @@ func (a app) matchSchema() error {
 	if err := json.NewDecoder(a.stdin).Decode(&c); err != nil {
 		return fmt.Errorf("read the comparison: %w", err)
 	}
-	verdict, err := match(context.Background(), c)
+	verdict, err := matchSchema(context.Background(), c)
 	if err != nil {
 		return err
 	}

@@ -59,11 +59,11 @@ func (a app) serveMCP(args []string) error {
 		}
 	}
 	var err error
-	if options.Env, err = a.settle(folder); err != nil {
+	if options.Env, err = a.setUpEnv(folder); err != nil {
 		return err
 	}
-	set := skills.Set{Git: native.Engine{}, Match: match}
-	list, err := a.offered(&set, dir)
+	set := skills.Set{Git: native.Engine{}, Match: matchSchema}
+	list, err := a.offeredSkills(&set, dir)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (a app) serveMCP(args []string) error {
 		}
 		options.Env.Grants = options.Env.Grants.And(skill.ParseGrants(allow[1:]))
 	}
-	release, err := guard(&set, options.Env)
+	release, err := guardSet(&set, options.Env)
 	if err != nil {
 		return err
 	}
@@ -96,8 +96,8 @@ func (a app) serveMCP(args []string) error {
 	})
 }
 
-// offered lists the built-in skills and those that lie in dir, by default the folder of this binary.
-func (a app) offered(set *skills.Set, dir string) ([]mcp.Skill, error) {
+// offeredSkills lists the built-in skills and those that lie in dir, by default the folder of this binary.
+func (a app) offeredSkills(set *skills.Set, dir string) ([]mcp.Skill, error) {
 	if dir == "" {
 		self, err := os.Executable()
 		if err != nil {
@@ -122,10 +122,10 @@ func (a app) offered(set *skills.Set, dir string) ([]mcp.Skill, error) {
 	return list, nil
 }
 
-// settle decides in which folder the skills work: the one that was named, by flag or by LATTICE_WORKSPACE; that of the
+// setUpEnv decides in which folder the skills work: the one that was named, by flag or by LATTICE_WORKSPACE; that of the
 // sprite, where the server was started in it; else the folder in which it was started. What the runtime itself keeps about
 // a folder of a person's lies outside of it.
-func (a app) settle(folder string) (skill.Env, error) {
+func (a app) setUpEnv(folder string) (skill.Env, error) {
 	env := a.env
 	if folder == "" {
 		if _, named := os.LookupEnv("LATTICE_WORKSPACE"); named {
@@ -195,10 +195,10 @@ func knownPermissions(text string, list []mcp.Skill) error {
 // guardFlag makes "spritekit mcp" the guard of a server; see guard.
 const guardFlag = "--guard"
 
-// guard starts a process that ends the programs of this server's skills when the server itself is killed. It learns of
+// guardSet starts a process that ends the programs of this server's skills when the server itself is killed. It learns of
 // that by the end of its stdin, and waits in a session of its own, so that it outlives a killed process group. A server
 // that an agent in a sprite started needs none: the call of agent.run owns all processes.
-func guard(set *skills.Set, env skill.Env) (release func(), err error) {
+func guardSet(set *skills.Set, env skill.Env) (release func(), err error) {
 	if runtime.GOOS != "linux" || env.AgentCallID != "" {
 		return func() {}, nil
 	}

@@ -37,8 +37,8 @@ type Kit struct {
 	Manifests map[string][]byte // skill.json by skill name
 }
 
-// executables are the programs of the kit: name in the folder and path, the binary last so that it finds the other.
-func (k Kit) executables() [][2]string {
+// listExecutables are the programs of the kit: name in the folder and path, the binary last so that it finds the other.
+func (k Kit) listExecutables() [][2]string {
 	if k.Extra == "" {
 		return [][2]string{{binary, k.Self}}
 	}
@@ -85,7 +85,7 @@ func Install(k Kit, dir string, force bool) error {
 	if err := k.writeRecord(dir); err != nil { // before the first file: what follows is ours, also when it is cut off
 		return fmt.Errorf("install: %w", err)
 	}
-	for _, x := range k.executables() {
+	for _, x := range k.listExecutables() {
 		if err := copyBinary(x[1], filepath.Join(dir, x[0])); err != nil {
 			return fmt.Errorf("install: %w", err)
 		}
@@ -94,7 +94,7 @@ func Install(k Kit, dir string, force bool) error {
 		if err := writeManifest(dir, name, k.Manifests[name]); err != nil {
 			return fmt.Errorf("install %s: %w", name, err)
 		}
-		if err := link(dir, name); err != nil {
+		if err := makeLink(dir, name); err != nil {
 			return fmt.Errorf("install %s: %w", name, err)
 		}
 	}
@@ -110,7 +110,7 @@ func isFolder(name string) bool {
 func Verify(k Kit, dir string) ([]string, error) {
 	var differences []string
 	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
-	for _, x := range k.executables() {
+	for _, x := range k.listExecutables() {
 		same, err := sameContent(x[1], filepath.Join(dir, x[0]))
 		if err != nil {
 			return nil, fmt.Errorf("verify: %w", err)
@@ -126,7 +126,7 @@ func Verify(k Kit, dir string) ([]string, error) {
 		if target, err := os.Readlink(filepath.Join(dir, name)); err != nil || target != binary {
 			differ("%s is no link to %s", name, binary)
 		}
-		if !holds(manifestPath(dir, name), k.Manifests[name]) {
+		if !hasContent(manifestPath(dir, name), k.Manifests[name]) {
 			differ("the manifest of %s is missing or another one", name)
 		}
 	}
@@ -137,8 +137,8 @@ func manifestPath(dir, name string) string {
 	return filepath.Join(dir, "manifests", name, "skill.json")
 }
 
-// holds reports whether a file has this content. Nothing else is read: a FIFO would block, a huge file fill the memory.
-func holds(name string, data []byte) bool {
+// hasContent reports whether a file has this content. Nothing else is read: a FIFO would block, a huge file fill the memory.
+func hasContent(name string, data []byte) bool {
 	info, err := os.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != int64(len(data)) {
 		return false
@@ -158,22 +158,22 @@ func copyBinary(self, to string) error {
 		return err
 	}
 	defer src.Close()
-	return replace(to, src, 0o555)
+	return replaceFile(to, src, 0o555)
 }
 
 func writeManifest(dir, name string, data []byte) error {
 	to := manifestPath(dir, name)
-	if holds(to, data) {
+	if hasContent(to, data) {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
-	return replace(to, bytes.NewReader(data), 0o444)
+	return replaceFile(to, bytes.NewReader(data), 0o444)
 }
 
-// link makes dir/name a relative link to the binary, so that the folder may be moved or mounted elsewhere.
-func link(dir, name string) error {
+// makeLink makes dir/name a relative link to the binary, so that the folder may be moved or mounted elsewhere.
+func makeLink(dir, name string) error {
 	to := filepath.Join(dir, name)
 	if target, err := os.Readlink(to); err == nil && target == binary {
 		return nil
@@ -188,8 +188,8 @@ func link(dir, name string) error {
 	return os.Rename(tmp, to)
 }
 
-// replace writes a file beside its place and renames it; a running binary keeps its old file.
-func replace(to string, src io.Reader, mode fs.FileMode) (err error) {
+// replaceFile writes a file beside its place and renames it; a running binary keeps its old file.
+func replaceFile(to string, src io.Reader, mode fs.FileMode) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(to), ".tmp-*")
 	if err != nil {
 		return err
@@ -220,18 +220,18 @@ func sameContent(a, b string) (bool, error) {
 	if info, err := os.Lstat(b); err != nil || !info.Mode().IsRegular() {
 		return false, nil
 	}
-	x, err := digest(a)
+	x, err := digestFile(a)
 	if err != nil {
 		return false, err
 	}
-	y, err := digest(b)
+	y, err := digestFile(b)
 	if err != nil {
 		return false, err
 	}
 	return x == y, nil
 }
 
-func digest(name string) (sum [sha256.Size]byte, err error) {
+func digestFile(name string) (sum [sha256.Size]byte, err error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return sum, err

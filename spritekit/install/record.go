@@ -36,7 +36,7 @@ func readRecord(dir string) (r record) {
 
 func (k Kit) writeRecord(dir string) error {
 	files := readRecord(dir).Files
-	for _, x := range k.executables() {
+	for _, x := range k.listExecutables() {
 		files = append(files, x[0])
 	}
 	for name := range k.Manifests {
@@ -47,10 +47,10 @@ func (k Kit) writeRecord(dir string) error {
 	if err != nil {
 		return err
 	}
-	if holds(recordPath(dir), data) {
+	if hasContent(recordPath(dir), data) {
 		return nil
 	}
-	return replace(recordPath(dir), bytes.NewReader(data), 0o444)
+	return replaceFile(recordPath(dir), bytes.NewReader(data), 0o444)
 }
 
 func manifestName(skill string) string { return "manifests/" + skill + "/skill.json" }
@@ -69,7 +69,7 @@ func (k Kit) inTheWay(dir string) (foreign []string, err error) {
 			foreign = append(foreign, name)
 		}
 	}
-	for _, x := range k.executables() {
+	for _, x := range k.listExecutables() {
 		look(x[0], func(path string) bool {
 			same, hashErr := sameContent(x[1], path)
 			if hashErr != nil {
@@ -83,7 +83,7 @@ func (k Kit) inTheWay(dir string) (foreign []string, err error) {
 			target, linkErr := os.Readlink(path)
 			return linkErr == nil && target == binary
 		})
-		look(manifestName(name), func(path string) bool { return holds(path, k.Manifests[name]) })
+		look(manifestName(name), func(path string) bool { return hasContent(path, k.Manifests[name]) })
 	}
 	return foreign, err
 }

@@ -113,10 +113,10 @@ func Open(ctx context.Context, root *workspace.Root, id, skill, inputSHA256 stri
 		return nil, err
 	}
 	c := &Call{name: protocol.CallsDir + "/" + id + ".jsonl", root: root, now: now}
-	if err := c.open(ctx); err != nil {
+	if err := c.openCall(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.load(skill, inputSHA256); err != nil {
+	if err := c.loadRecords(skill, inputSHA256); err != nil {
 		return nil, errors.Join(err, c.file.Close())
 	}
 	return c, nil
@@ -133,8 +133,8 @@ func Fresh(root *workspace.Root, id, skill, inputSHA256 string, now func() time.
 	}, nil
 }
 
-// open opens and locks the file. One that was pruned while we waited for its lock is made anew.
-func (c *Call) open(ctx context.Context) error {
+// openCall opens and locks the file. One that was pruned while we waited for its lock is made anew.
+func (c *Call) openCall(ctx context.Context) error {
 	for {
 		f, made, err := c.root.OpenOwn(c.name)
 		if err != nil {
@@ -158,8 +158,8 @@ func (c *Call) open(ctx context.Context) error {
 	}
 }
 
-func (c *Call) load(skill, inputSHA256 string) error {
-	if err := c.read(); err != nil {
+func (c *Call) loadRecords(skill, inputSHA256 string) error {
+	if err := c.readFile(); err != nil {
 		return fmt.Errorf("%w (%s)", err, c.name)
 	}
 	if c.last.State == "" {
@@ -171,9 +171,9 @@ func (c *Call) load(skill, inputSHA256 string) error {
 	return nil
 }
 
-// read checks all records and keeps the last. A torn last line is cut off: its record was never believed.
-func (c *Call) read() error {
-	torn, err := c.records()
+// readFile checks all records and keeps the last. A torn last line is cut off: its record was never believed.
+func (c *Call) readFile() error {
+	torn, err := c.parseRecords()
 	if err != nil || !torn {
 		return err
 	}
@@ -183,8 +183,8 @@ func (c *Call) read() error {
 	return nil
 }
 
-// records reads the file, up to a torn last line.
-func (c *Call) records() (torn bool, err error) {
+// parseRecords reads the file, up to a torn last line.
+func (c *Call) parseRecords() (torn bool, err error) {
 	data, err := io.ReadAll(io.LimitReader(c.file, maxSize+1))
 	if err != nil {
 		return false, fmt.Errorf("read call journal: %w", err)
@@ -201,7 +201,7 @@ func (c *Call) records() (torn bool, err error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return false, fmt.Errorf("%w: line %d: %v", ErrCorrupt, n, err)
 		}
-		if err := c.last.follow(r); err != nil {
+		if err := c.last.checkFollows(r); err != nil {
 			return false, fmt.Errorf("%w: line %d: %v", ErrCorrupt, n, err)
 		}
 		c.last = r
@@ -209,8 +209,8 @@ func (c *Call) records() (torn bool, err error) {
 	return len(whole) < len(data), nil
 }
 
-// follow says why r cannot come after last.
-func (last Record) follow(r Record) error {
+// checkFollows says why r cannot come after last.
+func (last Record) checkFollows(r Record) error {
 	legal := false
 	for _, s := range next[last.State] {
 		legal = legal || s == r.State
@@ -235,7 +235,7 @@ func (c *Call) Last() Record { return c.last }
 // returns.
 func (c *Call) Append(r Record, sync bool) error {
 	r.Skill, r.InputSHA256, r.At = c.last.Skill, c.last.InputSHA256, protocol.FormatTime(c.now())
-	if err := c.last.follow(r); err != nil {
+	if err := c.last.checkFollows(r); err != nil {
 		return fmt.Errorf("append to call journal: %w", err)
 	}
 	if c.file == nil && r.State != Suspending {
@@ -243,11 +243,11 @@ func (c *Call) Append(r Record, sync bool) error {
 		return nil
 	}
 	if c.file == nil {
-		if err := c.open(context.Background()); err != nil { // nobody else knows the name: it does not wait
+		if err := c.openCall(context.Background()); err != nil { // nobody else knows the name: it does not wait
 			return err
 		}
 	}
-	if err := c.write(append(slices.Clone(c.held), r)); err != nil {
+	if err := c.writeRecords(append(slices.Clone(c.held), r)); err != nil {
 		return fmt.Errorf("append to call journal: %w", err)
 	}
 	c.held, c.last = nil, r
@@ -264,8 +264,8 @@ func (c *Call) Append(r Record, sync bool) error {
 	return nil
 }
 
-// write appends records in one write. One that came up short (a full disk) is taken back.
-func (c *Call) write(records []Record) error {
+// writeRecords appends records in one write. One that came up short (a full disk) is taken back.
+func (c *Call) writeRecords(records []Record) error {
 	var lines bytes.Buffer
 	for _, r := range records {
 		line, err := json.Marshal(r)

@@ -18,13 +18,13 @@ import (
 // that is done is asked for again only while its run has not heard of its result, so that keep must be far more
 // than a run has calls under way.
 func Prune(root *workspace.Root, keep int) error {
-	names, err := list(root)
+	names, err := listCalls(root)
 	if err != nil {
 		return fmt.Errorf("prune call journals: %w", err)
 	}
 	var failed error
 	for _, name := range names[:max(0, len(names)-keep)] {
-		if err := prune(root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := pruneCall(root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failed = errors.Join(failed, fmt.Errorf("prune call journal %s: %w", name, err))
 		}
 	}
@@ -33,7 +33,7 @@ func Prune(root *workspace.Root, keep int) error {
 
 // Results shows use the recorded results of all calls that are done. What cannot be read is passed over.
 func Results(root *workspace.Root, use func(result []byte)) error {
-	names, err := list(root)
+	names, err := listCalls(root)
 	if err != nil {
 		return fmt.Errorf("read call journals: %w", err)
 	}
@@ -43,7 +43,7 @@ func Results(root *workspace.Root, use func(result []byte)) error {
 			continue // pruned meanwhile, or no file
 		}
 		c := Call{name: name, file: file, root: root}
-		if _, err := c.records(); err == nil {
+		if _, err := c.parseRecords(); err == nil {
 			use(c.last.Result)
 		}
 		file.Close()
@@ -51,8 +51,8 @@ func Results(root *workspace.Root, use func(result []byte)) error {
 	return nil
 }
 
-// list names the journals, the oldest first.
-func list(root *workspace.Root) ([]string, error) {
+// listCalls names the journals, the oldest first.
+func listCalls(root *workspace.Root) ([]string, error) {
 	files, err := root.OwnFiles(protocol.CallsDir)
 	var names []string
 	for _, info := range files {
@@ -63,7 +63,7 @@ func list(root *workspace.Root) ([]string, error) {
 	return names, err
 }
 
-func prune(root *workspace.Root, name string) error {
+func pruneCall(root *workspace.Root, name string) error {
 	f, err := root.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -76,7 +76,7 @@ func prune(root *workspace.Root, name string) error {
 		return err // pruned meanwhile; what has the name now is another call's
 	}
 	c := Call{name: name, file: f, root: root}
-	if _, err := c.records(); err != nil || c.last.State != Done {
+	if _, err := c.parseRecords(); err != nil || c.last.State != Done {
 		return nil // it may be needed, or shows that something is wrong
 	}
 	return root.Remove(name) // under the lock: who waits for it makes it anew

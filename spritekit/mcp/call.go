@@ -20,13 +20,13 @@ import (
 // as with LATTICE_CALL_ID (DESIGN 14); without one each call is new.
 const callIDKey = "spritekit/call_id"
 
-// call makes one call of a skill. Whatever goes wrong in it is the tool's result; a protocol error would reach the
+// callSkill makes one call of a skill. Whatever goes wrong in it is the tool's result; a protocol error would reach the
 // client's program, but not its model.
-func (s *Server) call(ctx context.Context, k Skill, t tool, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
+func (s *Server) callSkill(ctx context.Context, k Skill, t tool, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(s.stderr, "panic: %v\n%s", p, debug.Stack())
-			result = refuse(k.Manifest.Name, "internal", fmt.Sprintf("the call of %s panicked: %v", k.Manifest.Name, p), "this is a defect; stderr of the server has the stack")
+			result = newRefusal(k.Manifest.Name, "internal", fmt.Sprintf("the call of %s panicked: %v", k.Manifest.Name, p), "this is a defect; stderr of the server has the stack")
 		}
 	}()
 	ctx, cancel := context.WithCancel(ctx)
@@ -39,10 +39,10 @@ func (s *Server) call(ctx context.Context, k Skill, t tool, req *sdk.CallToolReq
 		return nil, ctx.Err()
 	}
 	input := req.Params.Arguments
-	if problem := t.check(k.Manifest, input); problem != "" {
-		return refuse(k.Manifest.Name, "bad_input", "the input is wrong: "+problem, "the tool's input schema says what it takes"), nil
+	if problem := t.checkInput(k.Manifest, input); problem != "" {
+		return newRefusal(k.Manifest.Name, "bad_input", "the input is wrong: "+problem, "the tool's input schema says what it takes"), nil
 	}
-	if asked, done := s.elicit(k.Manifest, req); done {
+	if asked, done := s.askPerson(k.Manifest, req); done {
 		return asked, nil
 	}
 	wanted, isImage := imageInput(k.Manifest.Name, input)
@@ -50,27 +50,27 @@ func (s *Server) call(ctx context.Context, k Skill, t tool, req *sdk.CallToolReq
 	if id, ok := req.Params.Meta[callIDKey].(string); ok {
 		env.CallID = id
 	}
-	out := &stream{progress: s.progress(ctx, req), verbose: s.options.Verbose, stderr: s.stderr}
+	out := &stream{progress: s.reportProgress(ctx, req), verbose: s.options.Verbose, stderr: s.stderr}
 	k.Serve(ctx, env, skill.IO{Stdin: bytes.NewReader(wanted), Stdout: out, Stderr: s.stderr})
 	line := bytes.TrimSpace(out.last)
 	said, ok := protocol.DecodeResult(line)
 	if !ok {
-		return refuse(k.Manifest.Name, "no_result", k.Manifest.Name+" ended without a result", "stderr of the server may say why"), nil
+		return newRefusal(k.Manifest.Name, "no_result", k.Manifest.Name+" ended without a result", "stderr of the server may say why"), nil
 	}
-	for _, p := range mismatches(k.Manifest, said) {
-		return refuse(k.Manifest.Name, "bad_output", fmt.Sprintf("%s did its work, but its data is not what its manifest promises: %s %s", k.Manifest.Name, p.Pointer, p.Message),
+	for _, p := range listMismatches(k.Manifest, said) {
+		return newRefusal(k.Manifest.Name, "bad_output", fmt.Sprintf("%s did its work, but its data is not what its manifest promises: %s %s", k.Manifest.Name, p.Pointer, p.Message),
 			"do not repeat the call; look at what it did"), nil
 	}
 	if isImage && said.OK {
-		if shown := s.image(said); shown != nil {
+		if shown := s.addImage(said); shown != nil {
 			return shown, nil
 		}
 	}
-	return answer(line, !said.OK), nil
+	return newAnswer(line, !said.OK), nil
 }
 
-// check applies the schema that a manifest brings; the runtime checks the rest, with better words.
-func (t tool) check(m manifests.Skill, input json.RawMessage) (problem string) {
+// checkInput applies the schema that a manifest brings; the runtime checks the rest, with better words.
+func (t tool) checkInput(m manifests.Skill, input json.RawMessage) (problem string) {
 	if t.input == nil {
 		return ""
 	}
@@ -88,9 +88,9 @@ func (t tool) check(m manifests.Skill, input json.RawMessage) (problem string) {
 	return ""
 }
 
-// mismatches compares data with the outputs that the manifest promises: clients refuse a whole result for one wrong
+// listMismatches compares data with the outputs that the manifest promises: clients refuse a whole result for one wrong
 // member. Data that was moved to a file is not looked at.
-func mismatches(m manifests.Skill, r protocol.Result) []manifests.Problem {
+func listMismatches(m manifests.Skill, r protocol.Result) []manifests.Problem {
 	var data map[string]json.RawMessage
 	if !r.OK || r.Waiting != nil || json.Unmarshal(r.Data, &data) != nil || skill.Spilled(r) {
 		return nil
@@ -98,24 +98,24 @@ func mismatches(m manifests.Skill, r protocol.Result) []manifests.Problem {
 	return m.CheckOutput(data)
 }
 
-// answer hands a result line to the client: as structured content, and as text for clients that know no other.
-func answer(line []byte, failed bool) *sdk.CallToolResult {
+// newAnswer hands a result line to the client: as structured content, and as text for clients that know no other.
+func newAnswer(line []byte, failed bool) *sdk.CallToolResult {
 	return &sdk.CallToolResult{
 		Content: []sdk.Content{&sdk.TextContent{Text: string(line)}}, StructuredContent: json.RawMessage(bytes.Clone(line)), IsError: failed,
 	}
 }
 
-// refuse answers in the place of a skill that did not.
-func refuse(name, code, message, hint string) *sdk.CallToolResult {
+// newRefusal answers in the place of a skill that did not.
+func newRefusal(name, code, message, hint string) *sdk.CallToolResult {
 	line, err := json.Marshal(protocol.Result{Skill: name, Error: &protocol.Fault{Code: code, Message: message, Hint: hint}})
 	if err != nil { // strings always marshal
 		panic(err)
 	}
-	return answer(line, true)
+	return newAnswer(line, true)
 }
 
-// progress returns what turns INFO events into notifications, nil for a client that did not ask for them.
-func (s *Server) progress(ctx context.Context, req *sdk.CallToolRequest) func(protocol.Info) {
+// reportProgress returns what turns INFO events into notifications, nil for a client that did not ask for them.
+func (s *Server) reportProgress(ctx context.Context, req *sdk.CallToolRequest) func(protocol.Info) {
 	token := req.Params.GetProgressToken()
 	if token == nil {
 		return nil
@@ -152,12 +152,12 @@ func (s *stream) Write(p []byte) (int, error) {
 		if !ended {
 			return len(p), nil
 		}
-		s.line(line)
+		s.handleLine(line)
 		s.rest = rest
 	}
 }
 
-func (s *stream) line(line []byte) {
+func (s *stream) handleLine(line []byte) {
 	body, isEvent := bytes.CutPrefix(line, []byte(protocol.Prefix))
 	if !isEvent {
 		s.last = bytes.Clone(line)

@@ -15,10 +15,10 @@ const askUser = "ask.user"
 // elicitation is the key of the question among the requests of a result.
 const elicitation = "question"
 
-// elicit has the client ask its user what ask.user was called with, where the client offers that; done is false where the
+// askPerson has the client ask its user what ask.user was called with, where the client offers that; done is false where the
 // skill itself must ask. An agent in a sprite has no user beside it: its questions are for whoever is outside.
-func (s *Server) elicit(m manifests.Skill, req *sdk.CallToolRequest) (result *sdk.CallToolResult, done bool) {
-	if m.Name != askUser || s.options.Env.AgentCallID != "" || missing(m, s.options.Env.Grants) != nil || !canElicit(req) {
+func (s *Server) askPerson(m manifests.Skill, req *sdk.CallToolRequest) (result *sdk.CallToolResult, done bool) {
+	if m.Name != askUser || s.options.Env.AgentCallID != "" || missingGrants(m, s.options.Env.Grants) != nil || !canElicit(req) {
 		return nil, false
 	}
 	var q struct {
@@ -65,9 +65,9 @@ func (s *Server) elicit(m manifests.Skill, req *sdk.CallToolRequest) (result *sd
 	switch response.Action {
 	case "accept":
 	case "decline":
-		return refuse(m.Name, "declined", "the user declined to answer", "go on without the answer, or end the work"), true
+		return newRefusal(m.Name, "declined", "the user declined to answer", "go on without the answer, or end the work"), true
 	default:
-		return refuse(m.Name, "not_answered", "the user gave no answer", "go on without the answer, or end the work"), true
+		return newRefusal(m.Name, "not_answered", "the user gave no answer", "go on without the answer, or end the work"), true
 	}
 	data := map[string]any{"answers": response.Content}
 	answers := response.Content
@@ -84,13 +84,13 @@ func (s *Server) elicit(m manifests.Skill, req *sdk.CallToolRequest) (result *sd
 	}
 	raw, err := json.Marshal(data)
 	if err != nil {
-		return refuse(m.Name, "internal", err.Error(), ""), true
+		return newRefusal(m.Name, "internal", err.Error(), ""), true
 	}
 	line, err := json.Marshal(protocol.Result{OK: true, Skill: m.Name, Data: raw})
 	if err != nil {
-		return refuse(m.Name, "internal", err.Error(), ""), true
+		return newRefusal(m.Name, "internal", err.Error(), ""), true
 	}
-	return answer(line, false), true
+	return newAnswer(line, false), true
 }
 
 // canElicit reports whether the client shows forms to a user.

@@ -31,7 +31,7 @@ const (
 // reaches the port can do in the sprite what the grants allow. Requests that a web page of somewhere else makes, by name
 // or by redirected DNS, are refused with 403.
 func (s *Server) HTTP(ctx context.Context, addr string, ready func(url string)) error {
-	if err := loopback(addr); err != nil {
+	if err := checkLoopback(addr); err != nil {
 		return err
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
@@ -40,7 +40,7 @@ func (s *Server) HTTP(ctx context.Context, addr string, ready func(url string)) 
 	}
 	defer context.AfterFunc(ctx, s.end)()
 	defer s.end()
-	server := &http.Server{Handler: s.handler(), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: s.newHandler(), ReadHeaderTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	ready("http://" + listener.Addr().String() + httpPath)
@@ -63,8 +63,8 @@ func (s *Server) HTTP(ctx context.Context, addr string, ready func(url string)) 
 	return nil
 }
 
-// handler routes by the version of the protocol: since 2026-07-28 a request stands for itself, before there are sessions.
-func (s *Server) handler() http.Handler {
+// newHandler routes by the version of the protocol: since 2026-07-28 a request stands for itself, before there are sessions.
+func (s *Server) newHandler() http.Handler {
 	get := func(*http.Request) *sdk.Server { return s.server }
 	sessions := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{MaxRequestBodyBytes: maxMessage, SessionTimeout: idleSession})
 	requests := sdk.NewStreamableHTTPHandler(get, &sdk.StreamableHTTPOptions{
@@ -81,8 +81,8 @@ func (s *Server) handler() http.Handler {
 	return http.NewCrossOriginProtection().Handler(mux)
 }
 
-// loopback refuses an address that others could reach. A name other than localhost might lead anywhere.
-func loopback(addr string) error {
+// checkLoopback refuses an address that others could reach. A name other than localhost might lead anywhere.
+func checkLoopback(addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		return skill.BadInput("", "%q is not an address: %v", addr, err).WithHint("such as 127.0.0.1:0")

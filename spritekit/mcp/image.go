@@ -40,9 +40,9 @@ func imageInput(name string, input json.RawMessage) (wanted json.RawMessage, is 
 	return wanted, err == nil
 }
 
-// image shows what fs.read returned as an image; nil where it is none. There is no structured content beside it: clients
+// addImage shows what fs.read returned as an image; nil where it is none. There is no structured content beside it: clients
 // that get both pass the image on to nobody.
-func (s *Server) image(said protocol.Result) *sdk.CallToolResult {
+func (s *Server) addImage(said protocol.Result) *sdk.CallToolResult {
 	data := said.Data
 	if skill.Spilled(said) {
 		var err error

@@ -30,15 +30,15 @@ func newLines(in io.ReadCloser, out io.Writer) *lines {
 
 func (l *lines) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
-		line, err := l.next()
+		line, err := l.nextLine()
 		if err != nil {
 			return 0, err
 		}
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		if fault := l.fault(line); fault != nil {
-			if err := l.answer(line, fault); err != nil {
+		if fault := l.findFault(line); fault != nil {
+			if err := l.answerFault(line, fault); err != nil {
 				return 0, err
 			}
 			continue
@@ -50,8 +50,8 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next returns a line; of one that is too long the first bytes beyond the limit are the end.
-func (l *lines) next() (line []byte, err error) {
+// nextLine returns a line; of one that is too long the first bytes beyond the limit are the end.
+func (l *lines) nextLine() (line []byte, err error) {
 	for {
 		part, err := l.from.ReadSlice('\n')
 		line = append(line, part[:min(len(part), maxMessage+1-len(line))]...)
@@ -65,8 +65,8 @@ func (l *lines) next() (line []byte, err error) {
 	}
 }
 
-// fault says why a line is no message, nil when it is one.
-func (l *lines) fault(line []byte) *jsonrpc.Error {
+// findFault says why a line is no message, nil when it is one.
+func (l *lines) findFault(line []byte) *jsonrpc.Error {
 	invalid := func(format string, args ...any) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 	}
@@ -99,8 +99,8 @@ func (l *lines) fault(line []byte) *jsonrpc.Error {
 	return nil
 }
 
-// answer tells the client what is wrong with a line, with the id of the message if it has a proper one.
-func (l *lines) answer(line []byte, fault *jsonrpc.Error) error {
+// answerFault tells the client what is wrong with a line, with the id of the message if it has a proper one.
+func (l *lines) answerFault(line []byte, fault *jsonrpc.Error) error {
 	var m struct {
 		ID any `json:"id"`
 	}

@@ -78,26 +78,26 @@ func New(list []Skill, o Options) (*Server, error) {
 	s.options.Env.MaxResult = MaxResult
 	s.server = sdk.NewServer(
 		&sdk.Implementation{Name: "spritekit", Title: "Skills of this sprite", Version: o.Version},
-		&sdk.ServerOptions{Instructions: instructions(o.Env.Workspace), Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}},
+		&sdk.ServerOptions{Instructions: newInstructions(o.Env.Workspace), Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}}},
 	)
-	chosen, err := choose(list, o.Tools)
+	chosen, err := chooseSkills(list, o.Tools)
 	if err != nil {
 		return nil, err
 	}
 	for _, k := range chosen {
-		if missing := missing(k.Manifest, o.Env.Grants); missing != nil {
+		if missing := missingGrants(k.Manifest, o.Env.Grants); missing != nil {
 			fmt.Fprintf(s.stderr, "spritekit mcp: %s is not offered: it needs %s\n", k.Manifest.Name, strings.Join(missing, ", "))
 			continue
 		}
-		if err := s.add(k, o.Tools != nil); err != nil {
+		if err := s.addTool(k, o.Tools != nil); err != nil {
 			fmt.Fprintf(s.stderr, "spritekit mcp: %s is not offered: %v\n", k.Manifest.Name, err)
 		}
 	}
 	return s, nil
 }
 
-// choose keeps the skills that one of the patterns names, in their order.
-func choose(list []Skill, patterns []string) ([]Skill, error) {
+// chooseSkills keeps the skills that one of the patterns names, in their order.
+func chooseSkills(list []Skill, patterns []string) ([]Skill, error) {
 	if patterns == nil {
 		return list, nil
 	}
@@ -119,8 +119,8 @@ func choose(list []Skill, patterns []string) ([]Skill, error) {
 	return slices.DeleteFunc(slices.Clone(list), func(k Skill) bool { return !wanted[k.Manifest.Name] }), nil
 }
 
-// missing lists the permissions without which no call of a skill can succeed, nil when one can.
-func missing(m manifests.Skill, grants skill.Grants) []string {
+// missingGrants lists the permissions without which no call of a skill can succeed, nil when one can.
+func missingGrants(m manifests.Skill, grants skill.Grants) []string {
 	lacks := func(permissions []string) (lacking []string) {
 		for _, p := range permissions {
 			if !grants.Allows(p) {
@@ -141,9 +141,9 @@ func missing(m manifests.Skill, grants skill.Grants) []string {
 	return least
 }
 
-// add offers one skill. The library panics where a schema is none, which a manifest of somebody else may bring.
-func (s *Server) add(k Skill, always bool) (err error) {
-	t, err := describe(k.Manifest, always)
+// addTool offers one skill. The library panics where a schema is none, which a manifest of somebody else may bring.
+func (s *Server) addTool(k Skill, always bool) (err error) {
+	t, err := newTool(k.Manifest, always)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (s *Server) add(k Skill, always bool) (err error) {
 		}
 	}()
 	s.server.AddTool(t.tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		return s.call(ctx, k, t, req)
+		return s.callSkill(ctx, k, t, req)
 	})
 	return nil
 }
@@ -180,7 +180,7 @@ func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser
 	return nil
 }
 
-func instructions(workspace string) string {
+func newInstructions(workspace string) string {
 	return "Skills of the sprite whose workspace is " + workspace + ". Paths are relative to it. Every result is one object: " +
 		`{"ok":true,"data":{…}}, {"ok":false,"error":{"code","message","hint"}}, or {"ok":true,"waiting":{…}} when a person or the ` +
 		"orchestrator must answer first: then end your turn, the answer comes later. Data too large for an answer is a file that the result names."

@@ -386,7 +386,7 @@ func TestInputSchemaOfAManifestIsApplied(t *testing.T) {
 func TestBuiltInSkillsMakeTools(t *testing.T) {
 	size := 0
 	for _, m := range manifests.Skills() {
-		made, err := describe(m, false)
+		made, err := newTool(m, false)
 		if err != nil {
 			t.Errorf("%s: %v", m.Name, err)
 			continue
@@ -493,7 +493,7 @@ func TestToolOfAManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := describe(m, true)
+	made, err := newTool(m, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -534,7 +534,7 @@ func TestHintsFollowPermissionsAndClass(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := annotate(m)
+		a := newAnnotations(m)
 		var got []string
 		for word, is := range map[string]bool{"reads": a.ReadOnlyHint, "destroys": *a.DestructiveHint, "idempotent": a.IdempotentHint, "open": *a.OpenWorldHint} {
 			if is {

@@ -22,8 +22,8 @@ type tool struct {
 // alwaysLoad asks Claude Code to show a tool from the start; others are found by a search of names and descriptions.
 const alwaysLoad = "anthropic/alwaysLoad"
 
-// core lists what an agent needs at every turn; a client that hides tools until they are looked for shall not hide these.
-func core(name string) bool {
+// isCore lists what an agent needs at every turn; a client that hides tools until they are looked for shall not hide these.
+func isCore(name string) bool {
 	switch name {
 	case "fs.read", "fs.write", "fs.edit", "fs.search", "fs.glob", "git.status", "git.commit", "test.run", "ask.user":
 		return true
@@ -34,39 +34,39 @@ func core(name string) bool {
 // toolName is the name of a skill's tool. Several clients and model services refuse names with a dot.
 func toolName(skill string) string { return strings.ReplaceAll(skill, ".", "_") }
 
-// describe makes the tool of a manifest. It has no output schema: models do not need one to read a result, and the
+// newTool makes the tool of a manifest. It has no output schema: models do not need one to read a result, and the
 // schemas of all skills are as long as everything else about them.
-func describe(m manifests.Skill, always bool) (tool, error) {
-	t := tool{tool: &sdk.Tool{Name: toolName(m.Name), Description: m.Description, Annotations: annotate(m)}}
+func newTool(m manifests.Skill, always bool) (tool, error) {
+	t := tool{tool: &sdk.Tool{Name: toolName(m.Name), Description: m.Description, Annotations: newAnnotations(m)}}
 	if t.tool.Description == "" {
 		t.tool.Description = "The skill " + m.Name + "."
 	}
-	if always || core(m.Name) {
+	if always || isCore(m.Name) {
 		t.tool.Meta = sdk.Meta{alwaysLoad: true}
 	}
 	in := inputSchema(m)
 	if m.InputSchema != nil {
 		var err error
 		var more schema
-		if more, t.input, err = given(m.InputSchema); err != nil {
+		if more, t.input, err = parseSchema(m.InputSchema); err != nil {
 			return tool{}, fmt.Errorf("its input_schema: %w", err)
 		}
-		in = refine(in, more)
+		in = refineSchema(in, more)
 	}
 	t.tool.InputSchema = in
 	return t, nil
 }
 
-func title(name string) string { return strings.NewReplacer(".", " ", "_", " ").Replace(name) }
+func titleOf(name string) string { return strings.NewReplacer(".", " ", "_", " ").Replace(name) }
 
-// annotate derives all four hints; what a client assumes without them is the worst.
-func annotate(m manifests.Skill) *sdk.ToolAnnotations {
+// newAnnotations derives all four hints; what a client assumes without them is the worst.
+func newAnnotations(m manifests.Skill) *sdk.ToolAnnotations {
 	class := m.SideEffect
 	reads := class == manifests.ClassRead && !slices.ContainsFunc(m.AllPermissions(), func(p string) bool { return p != "fs:read" && p != "git:read" })
 	destroys := m.Destroys()
 	open := slices.ContainsFunc(m.AllPermissions(), reachesOut)
 	return &sdk.ToolAnnotations{
-		Title: title(m.Name), ReadOnlyHint: reads, DestructiveHint: &destroys,
+		Title: titleOf(m.Name), ReadOnlyHint: reads, DestructiveHint: &destroys,
 		IdempotentHint: class == manifests.ClassRead || class == manifests.ClassIdempotent, OpenWorldHint: &open,
 	}
 }
@@ -83,8 +83,8 @@ func reachesOut(permission string) bool {
 // schema is a JSON Schema in the making; encoding/json sorts its members.
 type schema = map[string]any
 
-// given reads the schema that a manifest brings. A tool's input and a skill's data are always objects.
-func given(raw json.RawMessage) (schema, *jsonschema.Resolved, error) {
+// parseSchema reads the schema that a manifest brings. A tool's input and a skill's data are always objects.
+func parseSchema(raw json.RawMessage) (schema, *jsonschema.Resolved, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, nil, err
@@ -114,7 +114,7 @@ func inputSchema(m manifests.Skill) schema {
 	}
 	properties, required := schema{}, []string{}
 	for _, f := range m.Inputs {
-		property := typed(f.Type)
+		property := schemaOf(f.Type)
 		if f.Description != "" {
 			property["description"] = f.Description
 		}
@@ -136,8 +136,8 @@ func inputSchema(m manifests.Skill) schema {
 	return object
 }
 
-// refine adds what the schema of a manifest says to what its list of inputs says.
-func refine(listed, more schema) schema {
+// refineSchema adds what the schema of a manifest says to what its list of inputs says.
+func refineSchema(listed, more schema) schema {
 	properties, _ := listed["properties"].(schema)
 	added, _ := more["properties"].(schema)
 	maps.Copy(listed, more)
@@ -156,8 +156,8 @@ func refine(listed, more schema) schema {
 	return listed
 }
 
-// typed translates the type vocabulary of manifests.
-func typed(t string) schema {
+// schemaOf translates the type vocabulary of manifests.
+func schemaOf(t string) schema {
 	switch t {
 	case "", manifests.TypeAny:
 		return schema{}
@@ -165,7 +165,7 @@ func typed(t string) schema {
 		return schema{"type": "object"}
 	}
 	if element, ok := strings.CutPrefix(t, "array<"); ok {
-		return schema{"type": "array", "items": typed(strings.TrimSuffix(element, ">"))}
+		return schema{"type": "array", "items": schemaOf(strings.TrimSuffix(element, ">"))}
 	}
 	return schema{"type": t}
 }

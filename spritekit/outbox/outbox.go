@@ -91,7 +91,7 @@ func Open(root *workspace.Root, stamp Stamp, now func() time.Time) (*Log, error)
 // OpenFile is Open for several calls.
 func OpenFile(root *workspace.Root, now func() time.Time) (*File, error) {
 	f := &File{root: root, now: now}
-	if err := f.open(); err != nil {
+	if err := f.openFile(); err != nil {
 		return nil, fmt.Errorf("open outbox: %w", err)
 	}
 	return f, nil
@@ -132,18 +132,18 @@ func (l *Log) AppendSince(then time.Time, payloads ...protocol.Payload) ([]proto
 	sync := false
 	for i, p := range payloads {
 		var err error
-		if events[i], err = l.event(p); err != nil {
+		if events[i], err = l.newEvent(p); err != nil {
 			return nil, fmt.Errorf("append to outbox: %w", err)
 		}
-		sync = sync || durable(p)
+		sync = sync || isDurable(p)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	size, err := l.lock()
+	size, err := l.lockFile()
 	if err != nil {
 		return nil, fmt.Errorf("append to outbox: %w", err)
 	}
-	defer l.unlock()
+	defer l.unlockFile()
 	if err := l.catchUp(size); err != nil {
 		return nil, fmt.Errorf("append to outbox: %w", err)
 	}
@@ -166,31 +166,31 @@ func (l *Log) AppendSince(then time.Time, payloads ...protocol.Payload) ([]proto
 		}
 		lines = append(append(lines, e.Raw...), '\n')
 	}
-	if err := l.write(lines); err != nil {
+	if err := l.writeLines(lines); err != nil {
 		return nil, fmt.Errorf("append to outbox: %w", err)
 	}
 	l.last = last
 	if sync {
-		return events, l.sync()
+		return events, l.syncFile()
 	}
 	return events, nil
 }
 
-// event is p as an event without a stamp, its bulk in a file.
-func (l *Log) event(p protocol.Payload) (protocol.Event, error) {
+// newEvent is p as an event without a stamp, its bulk in a file.
+func (l *Log) newEvent(p protocol.Payload) (protocol.Event, error) {
 	e, err := protocol.New(p)
 	if err == nil && len(e.Payload) > protocol.SpillAt {
 		l.spilled.Store(true)
-		if p, err = spill(l.root, p); err == nil {
+		if p, err = spillPayload(l.root, p); err == nil {
 			e, err = protocol.New(p)
 		}
 	}
 	return e, err
 }
 
-// durable reports whether p must be on disk before anyone sees it. Results are INFO; the runtime syncs them itself
+// isDurable reports whether p must be on disk before anyone sees it. Results are INFO; the runtime syncs them itself
 // where they matter.
-func durable(p protocol.Payload) bool {
+func isDurable(p protocol.Payload) bool {
 	switch p.EventType() {
 	case protocol.TypeActionRequest, protocol.TypeWaiting, protocol.TypeCompleted, protocol.TypeError,
 		protocol.TypeArtifact, protocol.TypeEnvironmentProposal:
@@ -203,10 +203,10 @@ func durable(p protocol.Payload) bool {
 func (l *File) Sync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.sync()
+	return l.syncFile()
 }
 
-func (l *File) sync() error {
+func (l *File) syncFile() error {
 	if !l.dirty {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (l *File) Close() error {
 	return l.file.Close()
 }
 
-func (l *File) open() error {
+func (l *File) openFile() error {
 	f, made, err := l.root.OpenOwn(protocol.OutboxFile)
 	if err != nil {
 		return err
@@ -253,11 +253,11 @@ func (l *File) open() error {
 	return nil
 }
 
-// lock takes the file's lock and returns the file's size. When the file was removed or moved away meanwhile (a skill may
+// lockFile takes the file's lock and returns the file's size. When the file was removed or moved away meanwhile (a skill may
 // clean the workspace), it is made anew: events must not go where nobody looks for them.
-func (l *File) lock() (size int64, err error) {
+func (l *File) lockFile() (size int64, err error) {
 	for {
-		if err := l.flock(); err != nil {
+		if err := l.flockFile(); err != nil {
 			return 0, fmt.Errorf("lock: %w", err)
 		}
 		if info, err := l.root.Glance(protocol.OutboxFile); err == nil && os.SameFile(info, l.is) {
@@ -267,10 +267,10 @@ func (l *File) lock() (size int64, err error) {
 		if still {
 			return info.Size(), nil
 		}
-		l.unlock()
+		l.unlockFile()
 		old := l.file
 		if err == nil {
-			err = l.open()
+			err = l.openFile()
 		}
 		if err != nil {
 			return 0, err
@@ -281,8 +281,8 @@ func (l *File) lock() (size int64, err error) {
 	}
 }
 
-// flock takes the lock. Nearly always it is free, and a deadline would cost more than the lock.
-func (l *File) flock() error {
+// flockFile takes the lock. Nearly always it is free, and a deadline would cost more than the lock.
+func (l *File) flockFile() error {
 	if err := syscall.Flock(int(l.file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != syscall.EWOULDBLOCK && err != syscall.EINTR {
 		return err
 	}
@@ -291,22 +291,22 @@ func (l *File) flock() error {
 	return workspace.Lock(ctx, l.file, 20*time.Millisecond)
 }
 
-// unlock cannot fail on an open file; closing it would unlock it as well.
-func (l *File) unlock() { _ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN) }
+// unlockFile cannot fail on an open file; closing it would unlock it as well.
+func (l *File) unlockFile() { _ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN) }
 
 // catchUp repairs the tail and learns the last line's time, when somebody else wrote since the last append.
 func (l *File) catchUp(size int64) error {
 	if size == l.size {
 		return nil
 	}
-	tail, start, err := l.tail(size, tailSize)
+	tail, start, err := l.readTail(size, tailSize)
 	if err == nil && start > 0 && bytes.Count(tail, []byte("\n")) < 2 {
-		tail, start, err = l.tail(size, protocol.MaxLine)
+		tail, start, err = l.readTail(size, protocol.MaxLine)
 	}
 	if err != nil {
 		return err
 	}
-	if l.size, err = l.repair(tail, start); err != nil {
+	if l.size, err = l.repairTail(tail, start); err != nil {
 		return fmt.Errorf("repair torn line: %w", err)
 	}
 	l.own = l.size
@@ -317,7 +317,7 @@ func (l *File) catchUp(size int64) error {
 	return nil
 }
 
-func (l *File) tail(size, n int64) (data []byte, start int64, err error) {
+func (l *File) readTail(size, n int64) (data []byte, start int64, err error) {
 	start = max(0, size-n)
 	data = make([]byte, size-start)
 	got, err := l.file.ReadAt(data, start)
@@ -327,9 +327,9 @@ func (l *File) tail(size, n int64) (data []byte, start int64, err error) {
 	return data[:got], start, err
 }
 
-// repair makes the file end in a newline: a complete object that only lacks it gets one, a torn line is cut off. It
+// repairTail makes the file end in a newline: a complete object that only lacks it gets one, a torn line is cut off. It
 // returns the file's size.
-func (l *File) repair(tail []byte, start int64) (int64, error) {
+func (l *File) repairTail(tail []byte, start int64) (int64, error) {
 	end := start + int64(len(tail))
 	if len(tail) == 0 || tail[len(tail)-1] == '\n' {
 		return end, nil
@@ -348,7 +348,7 @@ func lastTime(tail []byte) time.Time {
 	for len(tail) > 0 {
 		tail = bytes.TrimSuffix(tail, []byte("\n"))
 		i := bytes.LastIndexByte(tail, '\n')
-		if at, err := protocol.ParseTime(timestamp(tail[i+1:])); err == nil {
+		if at, err := protocol.ParseTime(timestampOf(tail[i+1:])); err == nil {
 			return at
 		}
 		tail = tail[:i+1]
@@ -356,9 +356,9 @@ func lastTime(tail []byte) time.Time {
 	return time.Time{}
 }
 
-// timestamp is the member of that name, "" when there is none. In a line of ours, which is what the last line mostly is,
+// timestampOf is the member of that name, "" when there is none. In a line of ours, which is what the last line mostly is,
 // it stands before the payload, and no string can hold the text that it is found by.
-func timestamp(line []byte) string {
+func timestampOf(line []byte) string {
 	envelope, _, ours := bytes.Cut(line, []byte(`,"payload":`))
 	if ours && bytes.HasPrefix(line, []byte(`{"protocol_version":"`+protocol.Version+`","event_type":"`)) && json.Valid(line) {
 		if _, rest, ok := bytes.Cut(envelope, []byte(`,"timestamp":"`)); ok {
@@ -375,8 +375,8 @@ func timestamp(line []byte) string {
 	return head.Timestamp
 }
 
-// write appends whole lines in one write. A write that came up short (a full disk) is taken back.
-func (l *File) write(lines []byte) error {
+// writeLines appends whole lines in one write. A write that came up short (a full disk) is taken back.
+func (l *File) writeLines(lines []byte) error {
 	if _, err := l.file.Write(lines); err != nil {
 		if terr := l.file.Truncate(l.size); terr != nil {
 			err = errors.Join(err, fmt.Errorf("take the torn line back: %w", terr))

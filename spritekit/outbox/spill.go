@@ -49,9 +49,9 @@ func (l *Log) Spill(data []byte) (Ref, error) {
 	return Spill(l.root, data)
 }
 
-// spill makes p fit on a line by moving its free-form parts to files, largest first, so that it still follows the
+// spillPayload makes p fit on a line by moving its free-form parts to files, largest first, so that it still follows the
 // payload rules.
-func spill(root *workspace.Root, p protocol.Payload) (protocol.Payload, error) {
+func spillPayload(root *workspace.Root, p protocol.Payload) (protocol.Payload, error) {
 	for range 3 { // no payload has more than two such parts
 		raw, err := json.Marshal(p)
 		if err != nil {

@@ -45,8 +45,8 @@ func baseEnv(environ []string) []string {
 	})
 }
 
-// environ is what the process of this call would have as its environment.
-func (c *call) environ() []string {
+// buildEnv is what the process of this call would have as its environment.
+func (c *call) buildEnv() []string {
 	env := slices.Clone(c.server.base)
 	if c.Permissions != nil {
 		env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "LATTICE_PERMISSIONS=") })
@@ -63,8 +63,8 @@ func (c *call) environ() []string {
 	return env
 }
 
-// run makes the call and writes its result line, whatever happens.
-func (c *call) run() {
+// runCall makes the call and writes its result line, whatever happens.
+func (c *call) runCall() {
 	ctx := c.ctx
 	if c.TimeoutS > 0 {
 		var cancel context.CancelFunc
@@ -74,54 +74,54 @@ func (c *call) run() {
 	stderr := &text{call: c.CallID, to: c.server.out}
 	var line []byte
 	out := &stdout{call: c}
-	line, c.exit = c.serve(ctx, out, stderr)
-	stderr.end()
+	line, c.exit = c.serveCall(ctx, out, stderr)
+	stderr.endText()
 	switch {
 	case line == nil && out.long:
-		line = c.failure(protocol.CodeResultTooLong, fmt.Sprintf("the last line of stdout is longer than %d bytes", protocol.MaxLine),
+		line = c.newFailure(protocol.CodeResultTooLong, fmt.Sprintf("the last line of stdout is longer than %d bytes", protocol.MaxLine),
 			"write the bulk to a file of the workspace and name the file in the result")
 	case line == nil:
-		line = c.failure(protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, c.exit), "")
+		line = c.newFailure(protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, c.exit), "")
 	}
 	c.over.Store(true)
-	_ = c.server.out.add(true, line[:len(line)-1], c.ending()) // kept in err
+	_ = c.server.out.addLine(true, line[:len(line)-1], c.endLine()) // kept in err
 }
 
-// decline writes the result line of a call that was cancelled before it began.
-func (c *call) decline() {
+// declineCall writes the result line of a call that was cancelled before it began.
+func (c *call) declineCall() {
 	c.exit = protocol.ExitCancelled
-	line := c.failure("cancelled", c.Skill+" was cancelled before it began", "")
-	_ = c.server.out.add(true, line[:len(line)-1], c.ending()) // kept in err
+	line := c.newFailure("cancelled", c.Skill+" was cancelled before it began", "")
+	_ = c.server.out.addLine(true, line[:len(line)-1], c.endLine()) // kept in err
 }
 
-// serve makes the call; the line is nil when there was no result.
-func (c *call) serve(ctx context.Context, out *stdout, stderr *text) (line []byte, exit int) {
+// serveCall makes the call; the line is nil when there was no result.
+func (c *call) serveCall(ctx context.Context, out *stdout, stderr *text) (line []byte, exit int) {
 	defer func() {
 		if p := recover(); p != nil { // of the runtime's own: a skill's panic is caught where the skill is called
 			fmt.Fprintf(stderr, "panic: %v\n%s", p, debug.Stack())
-			line, exit = c.failure("internal", fmt.Sprintf("%s panicked: %v", c.Skill, p), "stderr has the stack"), protocol.ExitInternal
+			line, exit = c.newFailure("internal", fmt.Sprintf("%s panicked: %v", c.Skill, p), "stderr has the stack"), protocol.ExitInternal
 		}
 	}()
 	if s, m, ok := c.server.builtIn(c.Skill); ok {
 		out.ours = true
-		exit = c.server.desk.Serve(ctx, s, m, skill.ParseEnv(c.environ()), skill.IO{Stdin: bytes.NewReader(c.Input), Stdout: out, Stderr: stderr})
+		exit = c.server.desk.Serve(ctx, s, m, skill.ParseEnv(c.buildEnv()), skill.IO{Stdin: bytes.NewReader(c.Input), Stdout: out, Stderr: stderr})
 		return out.result, exit
 	}
-	argv, err := c.program()
+	argv, err := c.findProgram()
 	if err != nil && !manifests.ValidName(c.Skill) {
-		return c.failure(protocol.CodeSkillMissing, err.Error(), "names of skills are lower-case words joined by dots, such as fs.read"), exitNoProgram
+		return c.newFailure(protocol.CodeSkillMissing, err.Error(), "names of skills are lower-case words joined by dots, such as fs.read"), exitNoProgram
 	}
 	if err != nil {
-		return c.failure(protocol.CodeSkillMissing, err.Error(), "lattice skill ls lists what a sprite has"), protocol.ExitNotFound
+		return c.newFailure(protocol.CodeSkillMissing, err.Error(), "lattice skill ls lists what a sprite has"), protocol.ExitNotFound
 	}
-	env := c.environ()
+	env := c.buildEnv()
 	exit, err = c.server.o.Run(ctx, Program{
-		Argv: argv, Dir: skill.ParseEnv(env).Workspace, Env: env, Stdin: c.input(), Stdout: out, Stderr: stderr,
+		Argv: argv, Dir: skill.ParseEnv(env).Workspace, Env: env, Stdin: c.readInput(), Stdout: out, Stderr: stderr,
 	})
-	out.end()
+	out.endOutput()
 	if err != nil {
 		fmt.Fprintln(stderr, err)
-		return c.failure(protocol.CodeSkillMissing, err.Error(), "is its program there, and executable?"), exitNotExecutable
+		return c.newFailure(protocol.CodeSkillMissing, err.Error(), "is its program there, and executable?"), exitNotExecutable
 	}
 	return out.result, exit
 }
@@ -132,15 +132,15 @@ const (
 	exitNoProgram     = 127
 )
 
-func (c *call) input() []byte {
+func (c *call) readInput() []byte {
 	if len(c.Input) == 0 {
 		return []byte("{}")
 	}
 	return c.Input
 }
 
-// program finds what somebody dropped in: a folder with its manifest, or an executable that bears the skill's name.
-func (c *call) program() ([]string, error) {
+// findProgram finds what somebody dropped in: a folder with its manifest, or an executable that bears the skill's name.
+func (c *call) findProgram() ([]string, error) {
 	if !manifests.ValidName(c.Skill) {
 		return nil, fmt.Errorf("%q is no name of a skill", c.Skill)
 	}
@@ -162,8 +162,8 @@ func (c *call) program() ([]string, error) {
 	return argv, nil
 }
 
-// failure is a result line of the session's own.
-func (c *call) failure(code, message, hint string) []byte {
+// newFailure is a result line of the session's own.
+func (c *call) newFailure(code, message, hint string) []byte {
 	e := fault.Failed(code, "%s", strings.ToValidUTF8(message, "\uFFFD")).WithHint("%s", hint)
 	line, err := skill.FailureLine(e, c.Skill, c.CallID)
 	if err != nil { // of plain texts: cannot be
@@ -172,8 +172,8 @@ func (c *call) failure(code, message, hint string) []byte {
 	return line
 }
 
-// ending is what a session's result line has beyond a skill's, from the comma to the closing brace.
-func (c *call) ending() []byte {
+// endLine is what a session's result line has beyond a skill's, from the comma to the closing brace.
+func (c *call) endLine() []byte {
 	b := strconv.AppendInt([]byte(`,"exit":`), int64(c.exit), 10)
 	if c.Token != "" {
 		quoted, _ := json.Marshal(c.Token) // text

@@ -32,13 +32,13 @@ type lines struct {
 
 func newLines(w io.Writer) *lines {
 	l := &lines{w: w, said: time.Now()}
-	l.timer = time.AfterFunc(time.Hour, l.flush)
+	l.timer = time.AfterFunc(time.Hour, l.flushLines)
 	l.timer.Stop()
 	return l
 }
 
-// add writes one line, given in parts without its end: at once with everything that waits, or soon.
-func (l *lines) add(now bool, parts ...[]byte) error {
+// addLine writes one line, given in parts without its end: at once with everything that waits, or soon.
+func (l *lines) addLine(now bool, parts ...[]byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, part := range parts {
@@ -47,7 +47,7 @@ func (l *lines) add(now bool, parts ...[]byte) error {
 	l.held = append(l.held, '\n')
 	switch {
 	case now || len(l.held) >= maxHeld:
-		l.write()
+		l.writeBuffered()
 	case !l.armed:
 		l.armed = true
 		l.timer.Reset(company)
@@ -55,16 +55,16 @@ func (l *lines) add(now bool, parts ...[]byte) error {
 	return l.err
 }
 
-func (l *lines) flush() {
+func (l *lines) flushLines() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.armed = false
-	l.write()
+	l.writeBuffered()
 }
 
-// write writes what waits. mu is held. The timer is left to fire in vain, or a little early for the next line: to stop and
+// writeBuffered writes what waits. mu is held. The timer is left to fire in vain, or a little early for the next line: to stop and
 // start it for each call would wake a thread each time.
-func (l *lines) write() {
+func (l *lines) writeBuffered() {
 	if len(l.held) == 0 {
 		return
 	}
@@ -78,39 +78,41 @@ func (l *lines) write() {
 	}
 }
 
-func (l *lines) close() error {
+func (l *lines) closeLines() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.write()
+	l.writeBuffered()
 	return l.err
 }
 
-// broken reports whether nothing can be written any more.
-func (l *lines) broken() bool {
+// isBroken reports whether nothing can be written any more.
+func (l *lines) isBroken() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err != nil
 }
 
-func (l *lines) note(n protocol.SessionNote) { l.json(n.Session == protocol.SessionRefused, n) }
+func (l *lines) writeNote(n protocol.SessionNote) {
+	l.writeJSON(n.Session == protocol.SessionRefused, n)
+}
 
-// keepalive says a word when nothing was said for that long.
-func (l *lines) keepalive(silence time.Duration) {
+// writeKeepalive says a word when nothing was said for that long.
+func (l *lines) writeKeepalive(silence time.Duration) {
 	l.mu.Lock()
 	quiet := time.Since(l.said) >= silence
 	l.mu.Unlock()
 	if quiet {
-		l.json(true, protocol.SessionNote{Session: protocol.SessionKeepalive})
+		l.writeJSON(true, protocol.SessionNote{Session: protocol.SessionKeepalive})
 	}
 }
 
-// json writes v, of which each is a struct of plain text, as one line.
-func (l *lines) json(now bool, v any) {
+// writeJSON writes v, of which each is a struct of plain text, as one line.
+func (l *lines) writeJSON(now bool, v any) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if e.Encode(v) == nil { // which cannot fail
-		_ = l.add(now, bytes.TrimSuffix(b.Bytes(), []byte("\n"))) // kept in err
+		_ = l.addLine(now, bytes.TrimSuffix(b.Bytes(), []byte("\n"))) // kept in err
 	}
 }
 
@@ -132,19 +134,19 @@ func (t *text) Write(b []byte) (int, error) {
 	all := append(t.half, b...)
 	whole := len(all) - halfRune(all)
 	t.half = append([]byte(nil), all[whole:]...)
-	t.say(all[:whole])
+	t.writeText(all[:whole])
 	return len(b), nil
 }
 
-// end says what was kept back.
-func (t *text) end() {
+// endText says what was kept back.
+func (t *text) endText() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.say(t.half)
+	t.writeText(t.half)
 	t.half = nil
 }
 
-func (t *text) say(all []byte) {
+func (t *text) writeText(all []byte) {
 	for len(all) > 0 {
 		part := all[:min(len(all), maxText)]
 		if len(part) < len(all) {
@@ -152,7 +154,7 @@ func (t *text) say(all []byte) {
 		}
 		all = all[len(part):]
 		said := strings.ToValidUTF8(string(part), "\uFFFD")
-		t.to.json(false, protocol.SessionOutput{CallID: t.call, Stderr: &said})
+		t.to.writeJSON(false, protocol.SessionOutput{CallID: t.call, Stderr: &said})
 	}
 }
 

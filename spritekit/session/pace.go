@@ -18,23 +18,23 @@ func newPace(hurry func(bool)) pace {
 	return p
 }
 
-// begin notes that a call is about to start beside running others.
-func (p *pace) begin(running int) {
+// addCall notes that a call is about to start beside running others.
+func (p *pace) addCall(running int) {
 	if running == 0 {
 		p.since = time.Now()
 	}
-	p.arm()
+	p.armTimer()
 }
 
-func (p *pace) arm() {
+func (p *pace) armTimer() {
 	if !p.armed {
 		p.armed = true
 		p.timer.Reset(moment)
 	}
 }
 
-// look is for when the timer has fired.
-func (p *pace) look(running int) {
+// checkCalls is for when the timer has fired.
+func (p *pace) checkCalls(running int) {
 	p.armed = false
 	long := running > 0 && time.Since(p.since) >= moment
 	if long != p.hurried && (long || running == 0) {
@@ -42,15 +42,15 @@ func (p *pace) look(running int) {
 		p.hurry(long)
 	}
 	if running > 0 && !p.hurried {
-		p.arm()
+		p.armTimer()
 	}
 }
 
-// end notes that a call has ended, and how many still run. In between there is nothing to look for: a call may take hours.
-func (p *pace) end(running int) {
+// removeCall notes that a call has ended, and how many still run. In between there is nothing to look for: a call may take hours.
+func (p *pace) removeCall(running int) {
 	if running == 0 && p.hurried {
-		p.arm()
+		p.armTimer()
 	}
 }
 
-func (p *pace) stop() { p.timer.Stop() }
+func (p *pace) stopTimer() { p.timer.Stop() }

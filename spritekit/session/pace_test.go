@@ -10,23 +10,23 @@ import (
 func TestPace(t *testing.T) {
 	var said []bool
 	p := newPace(func(on bool) { said = append(said, on) })
-	defer p.stop()
-	p.begin(0)
+	defer p.stopTimer()
+	p.addCall(0)
 	p.since = time.Now()
-	if p.look(1); !p.armed && time.Since(p.since) < moment {
+	if p.checkCalls(1); !p.armed && time.Since(p.since) < moment {
 		t.Error("nobody looks at a call that may take long yet")
 	}
 	p.since = time.Now().Add(-moment)
-	if p.look(2); p.armed {
+	if p.checkCalls(2); p.armed {
 		t.Error("calls that have taken long are looked at again and again")
 	}
-	if p.end(1); p.armed {
+	if p.removeCall(1); p.armed {
 		t.Error("while one is at work there is nothing to look for")
 	}
-	if p.end(0); !p.armed {
+	if p.removeCall(0); !p.armed {
 		t.Error("nobody looks whether another call follows")
 	}
-	p.look(0)
+	p.checkCalls(0)
 	if !slices.Equal(said, []bool{true, false}) || p.armed {
 		t.Errorf("told %v, want that it hurries and that it does not; looks again: %t", said, p.armed)
 	}

@@ -24,8 +24,8 @@ type request struct {
 	problems []protocol.Problem
 }
 
-// read hands on lines until stdin ends or the session is gone.
-func read(stdin io.Reader, to chan<- request, gone <-chan struct{}) {
+// readRequests hands on lines until stdin ends or the session is gone.
+func readRequests(stdin io.Reader, to chan<- request, gone <-chan struct{}) {
 	defer close(to)
 	in := bufio.NewReaderSize(stdin, 64<<10)
 	for n := 1; ; n++ {
@@ -33,7 +33,7 @@ func read(stdin io.Reader, to chan<- request, gone <-chan struct{}) {
 		if len(line) == 0 && !tooLong && err != nil {
 			return // an error of reading ends the input like its end: there is nobody to tell
 		}
-		if r, ok := parse(n, line, tooLong); ok {
+		if r, ok := parseRequest(n, line, tooLong); ok {
 			select {
 			case to <- r:
 			case <-gone:
@@ -62,8 +62,8 @@ func readLine(in *bufio.Reader) (line []byte, tooLong bool, err error) {
 	}
 }
 
-// parse reads a line; false when it is empty.
-func parse(n int, line []byte, tooLong bool) (request, bool) {
+// parseRequest reads a line; false when it is empty.
+func parseRequest(n int, line []byte, tooLong bool) (request, bool) {
 	r := request{line: n, size: len(line)}
 	switch {
 	case tooLong:

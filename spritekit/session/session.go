@@ -92,12 +92,12 @@ func Serve(ctx context.Context, o Options, stdin io.Reader, stdout io.Writer) (e
 	defer s.desk.Close() // everything that matters was synced
 	requests, gone := make(chan request), make(chan struct{})
 	defer close(gone)
-	go read(stdin, requests, gone)
-	s.out.note(protocol.SessionNote{Session: protocol.SessionReady, ProtocolVersion: protocol.Version, Parallel: o.Parallel})
-	exit = s.serve(ctx, requests)
+	go readRequests(stdin, requests, gone)
+	s.out.writeNote(protocol.SessionNote{Session: protocol.SessionReady, ProtocolVersion: protocol.Version, Parallel: o.Parallel})
+	exit = s.serveRequests(ctx, requests)
 	close(s.work)
 	s.workers.Wait()
-	if err := s.out.close(); err != nil {
+	if err := s.out.closeLines(); err != nil {
 		return protocol.ExitInternal, fmt.Errorf("write stdout: %w", err)
 	}
 	return exit, nil
@@ -123,24 +123,24 @@ type server struct {
 	work    chan *call
 }
 
-func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) {
+func (s *server) serveRequests(ctx context.Context, requests <-chan request) (exit int) {
 	silence, idle := time.NewTicker(s.o.Keepalive), time.NewTimer(s.o.Idle)
 	s.pace = newPace(s.o.Hurry)
 	defer silence.Stop()
 	defer idle.Stop()
-	defer s.pace.stop()
+	defer s.pace.stopTimer()
 	stop, leaving := ctx.Done(), false
 	for {
-		if !leaving && s.out.broken() { // nobody hears what becomes of calls
+		if !leaving && s.out.isBroken() { // nobody hears what becomes of calls
 			leaving = true
-			s.refrain()
+			s.refuseCalls()
 		}
 		if stop != nil && ctx.Err() != nil { // which ended the calls' contexts, too; none may begin any more
 			stop, leaving, exit = nil, true, protocol.ExitCancelled
-			s.refrain()
+			s.refuseCalls()
 		}
 		for len(s.queue) > 0 && s.running < s.o.Parallel {
-			s.start()
+			s.startQueued()
 		}
 		busy := s.running > 0
 		if leaving && !busy {
@@ -156,10 +156,10 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 				leaving = true
 				break
 			}
-			s.take(ctx, r)
+			s.acceptRequest(ctx, r)
 		case c := <-s.ended:
 			s.running--
-			s.pace.end(s.running)
+			s.pace.removeCall(s.running)
 			if s.live[c.CallID] == c { // else it was made again
 				delete(s.live, c.CallID)
 			}
@@ -168,9 +168,9 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 			}
 			idle.Reset(s.o.Idle)
 		case <-s.pace.timer.C:
-			s.pace.look(s.running)
+			s.pace.checkCalls(s.running)
 		case <-silence.C:
-			s.out.keepalive(s.o.Keepalive)
+			s.out.writeKeepalive(s.o.Keepalive)
 		case <-idle.C:
 			leaving = leaving || !busy
 		case <-stop: // seen to above, before anything else begins
@@ -178,10 +178,10 @@ func (s *server) serve(ctx context.Context, requests <-chan request) (exit int) 
 	}
 }
 
-// take queues a call, ends one, or refuses the line.
-func (s *server) take(ctx context.Context, r request) {
+// acceptRequest queues a call, ends one, or refuses the line.
+func (s *server) acceptRequest(ctx context.Context, r request) {
 	refuse := func(problems ...protocol.Problem) {
-		s.out.note(protocol.SessionNote{Session: protocol.SessionRefused, Line: r.line, CallID: r.call.CallID, Problems: problems})
+		s.out.writeNote(protocol.SessionNote{Session: protocol.SessionRefused, Line: r.line, CallID: r.call.CallID, Problems: problems})
 	}
 	switch {
 	case len(r.problems) > 0:
@@ -189,7 +189,7 @@ func (s *server) take(ctx context.Context, r request) {
 	case r.cancel != "":
 		if c := s.live[r.cancel]; c != nil {
 			c.cancel()
-			s.unqueue(c)
+			s.unqueueCall(c)
 		}
 	case s.live[r.call.CallID] != nil && !s.live[r.call.CallID].over.Load():
 		refuse(protocol.Problem{Pointer: "/call_id", Message: "is that of a call that is under way"})
@@ -202,18 +202,18 @@ func (s *server) take(ctx context.Context, r request) {
 	}
 }
 
-// start lets the first call of the queue run.
-func (s *server) start() {
+// startQueued lets the first call of the queue run.
+func (s *server) startQueued() {
 	c := s.queue[0]
 	s.queue[0] = nil
 	s.queue = s.queue[1:]
 	s.queued -= c.size
-	s.pace.begin(s.running)
+	s.pace.addCall(s.running)
 	if s.running++; s.running > s.made {
 		s.made++
 		s.workers.Go(func() {
 			for c := range s.work {
-				c.run()
+				c.runCall()
 				c.cancel()
 				s.ended <- c
 			}
@@ -222,8 +222,8 @@ func (s *server) start() {
 	s.work <- c // there is room for all that may run
 }
 
-// unqueue answers a cancelled call that waits for its turn: it is never begun.
-func (s *server) unqueue(c *call) {
+// unqueueCall answers a cancelled call that waits for its turn: it is never begun.
+func (s *server) unqueueCall(c *call) {
 	at := slices.Index(s.queue, c)
 	if at < 0 {
 		return
@@ -231,15 +231,15 @@ func (s *server) unqueue(c *call) {
 	s.queue = slices.Delete(s.queue, at, at+1)
 	s.queued -= c.size
 	delete(s.live, c.CallID)
-	c.decline()
+	c.declineCall()
 }
 
-// refrain answers all calls that wait for their turn: none of them is begun.
-func (s *server) refrain() {
+// refuseCalls answers all calls that wait for their turn: none of them is begun.
+func (s *server) refuseCalls() {
 	for len(s.queue) > 0 {
 		c := s.queue[0]
 		c.cancel()
-		s.unqueue(c)
+		s.unqueueCall(c)
 	}
 }
 

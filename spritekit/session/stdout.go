@@ -25,7 +25,7 @@ func (o *stdout) Write(b []byte) (int, error) {
 	if o.ours {
 		lines := bytes.TrimSuffix(b, []byte("\n"))
 		if last := lines[bytes.LastIndexByte(lines, '\n')+1:]; bytes.HasPrefix(last, []byte(protocol.Prefix)) {
-			_ = o.call.server.out.add(false, lines) // kept in err; what the call does counts without a listener, too
+			_ = o.call.server.out.addLine(false, lines) // kept in err; what the call does counts without a listener, too
 			return len(b), nil
 		}
 		o.result = bytes.Clone(lines)
@@ -43,15 +43,15 @@ func (o *stdout) Write(b []byte) (int, error) {
 		if !found {
 			return n, nil
 		}
-		o.line(bytes.TrimSuffix(o.part, []byte("\r")))
+		o.handleLine(bytes.TrimSuffix(o.part, []byte("\r")))
 		o.part, o.cut, b = o.part[:0], false, rest
 	}
 }
 
-// end takes a last line without its end, and makes the call's result of what a program of others said.
-func (o *stdout) end() {
+// endOutput takes a last line without its end, and makes the call's result of what a program of others said.
+func (o *stdout) endOutput() {
 	if len(o.part) > 0 {
-		o.line(o.part)
+		o.handleLine(o.part)
 	}
 	if o.part = nil; o.said == nil {
 		return
@@ -62,12 +62,12 @@ func (o *stdout) end() {
 	o.result = o.withID(*o.said)
 }
 
-// line takes one line of a program of others. Events that name this call are lines of the session; everything else is
+// handleLine takes one line of a program of others. Events that name this call are lines of the session; everything else is
 // passed on as what it is, the output of this call, for whoever attributes it.
-func (o *stdout) line(line []byte) {
+func (o *stdout) handleLine(line []byte) {
 	if body, ok := bytes.CutPrefix(line, []byte(protocol.Prefix)); ok {
 		if e, problems, ok := protocol.Decode(body); ok && len(problems) == 0 && !e.Legacy && e.CallID == o.call.CallID {
-			_ = o.call.server.out.add(false, line) // kept in err
+			_ = o.call.server.out.addLine(false, line) // kept in err
 			return
 		}
 	} else if r, ok := protocol.DecodeResult(line); ok {
@@ -77,7 +77,7 @@ func (o *stdout) line(line []byte) {
 		o.long, o.late = o.cut, o.said != nil
 	}
 	said := strings.ToValidUTF8(string(line), "\uFFFD")
-	o.call.server.out.json(false, protocol.SessionOutput{CallID: o.call.CallID, Stdout: &said})
+	o.call.server.out.writeJSON(false, protocol.SessionOutput{CallID: o.call.CallID, Stdout: &said})
 }
 
 // withID is a program's result as the result of this call. One that no reader would take is replaced by a failure.
@@ -88,7 +88,7 @@ func (o *stdout) withID(r protocol.Result) []byte {
 	e.SetEscapeHTML(false)
 	const ending = 1 << 10 // what a session adds
 	if err := e.Encode(r); err != nil || b.Len() > protocol.MaxLine-ending {
-		return o.call.failure("result_too_large", "the result line is longer than a reader takes", "put the bulk into a file and name the file")
+		return o.call.newFailure("result_too_large", "the result line is longer than a reader takes", "put the bulk into a file and name the file")
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

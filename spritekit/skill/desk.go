@@ -77,9 +77,9 @@ func (d *Desk) Close() error {
 	return failed
 }
 
-// claim reports whether the id is unused or was used for the same skill and input, given as use. With keep it remembers
+// claimUse reports whether the id is unused or was used for the same skill and input, given as use. With keep it remembers
 // the use: a call that only reads needs no journal, because it is never replayed; only its id must not be reused.
-func (d *Desk) claim(id, use string, keep bool) bool {
+func (d *Desk) claimUse(id, use string, keep bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	had, ok := d.claims[id]
@@ -104,8 +104,8 @@ func (c *accepted) needsNoJournal() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// open returns the current workspace.
-func (d *Desk) open(now func() time.Time) (*place, error) {
+// openPlace returns the current workspace.
+func (d *Desk) openPlace(now func() time.Time) (*place, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	is, err := os.Stat(d.dir)
@@ -127,11 +127,11 @@ func (d *Desk) open(now func() time.Time) (*place, error) {
 	return d.now, nil
 }
 
-// open opens the workspace and the outbox of the call.
-func (r *runner) open() (err error) {
+// openAll opens the workspace and the outbox of the call.
+func (r *runner) openAll() (err error) {
 	stamp := outbox.Stamp{SpriteID: r.env.SpriteID, WorkItemID: r.env.WorkItemID, CallID: r.id}
 	if r.desk != nil {
-		at, err := r.desk.open(r.now)
+		at, err := r.desk.openPlace(r.now)
 		if err != nil {
 			return err
 		}

@@ -23,7 +23,7 @@ func TestEncodeResult(t *testing.T) {
 		"warnings": {OK: true, Skill: "a.b", Data: json.RawMessage(`{}`), Warnings: []protocol.Warning{{Code: "c", Message: "m"}, {Code: "d", Message: "n"}}, Events: 12},
 	} {
 		got, err := encodeResult(r)
-		want, werr := encode(r)
+		want, werr := encodeJSON(r)
 		if err != nil || werr != nil || string(got) != string(want) {
 			t.Errorf("%s: encodeResult = %s, %v; want %s, %v", name, got, err, want, werr)
 		}
@@ -38,7 +38,7 @@ func TestLongMessageIsCutCleanly(t *testing.T) {
 	for _, before := range []string{"", "x"} {
 		var stdout, stderr bytes.Buffer
 		r := &runner{skill: Skill{Name: "a.b"}, streams: IO{Stdout: &stdout, Stderr: &stderr}, out: &output{stdout: io.Discard}}
-		r.refuse(errors.New(before + strings.Repeat("ä", maxMessage)))
+		r.refuseCall(errors.New(before + strings.Repeat("ä", maxMessage)))
 		if !utf8.Valid(stderr.Bytes()) || bytes.ContainsRune(stdout.Bytes(), utf8.RuneError) || stderr.Len() > maxMessage+20 {
 			t.Errorf("cut to %q", stderr.String()[maxMessage-10:])
 		}

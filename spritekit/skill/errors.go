@@ -71,16 +71,16 @@ func Fault(err error) *fault.Error {
 	case errors.Is(err, outbox.ErrLocked):
 		return fault.Busy("busy", "%v", err).WithHint("find the process that holds %s, for example with lsof, and end it; then make the call again", protocol.OutboxFile)
 	case errors.Is(err, syscall.ENOSPC):
-		return retryable(fault.Limit(codeNoSpace, "%v", err).
+		return markRetryable(fault.Limit(codeNoSpace, "%v", err).
 			WithHint("free space on the disk of the workspace, then make the same call again"))
 	case errors.Is(err, syscall.EDQUOT):
-		return retryable(fault.Limit(codeQuota, "%v", err).
+		return markRetryable(fault.Limit(codeQuota, "%v", err).
 			WithHint("remove files of the user that the sprite runs as, or raise its quota; then make the same call again"))
 	case errors.Is(err, syscall.EROFS):
 		return fault.Failed("read_only", "%v", err).
 			WithHint("the file system is mounted read-only: mount it writable, or set LATTICE_WORKSPACE to a folder elsewhere")
 	case errors.Is(err, syscall.EIO):
-		return retryable(fault.Failed("io_error", "%v", err).
+		return markRetryable(fault.Failed("io_error", "%v", err).
 			WithHint("the disk failed to read or write; look at the kernel's log, and restore a checkpoint"))
 	case errors.Is(err, syscall.ENOTDIR):
 		return fault.NotFound("not_found", "%v", err).WithHint("a part of the path is a file, not a folder")
@@ -95,8 +95,8 @@ func Fault(err error) *fault.Error {
 	return fault.Internal("internal", "%v", err)
 }
 
-// retryable marks a failure as temporary: the same call may be made again.
-func retryable(e *fault.Error) *fault.Error {
+// markRetryable marks a failure as temporary: the same call may be made again.
+func markRetryable(e *fault.Error) *fault.Error {
 	e.Retryable = true
 	return e
 }

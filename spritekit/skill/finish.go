@@ -27,28 +27,28 @@ func (w *attempt) end(result Result, err error) int {
 	end := w.ending(w.resumed)
 	if w.suspended != nil { // the call waits, whatever the skill returned
 		end.id = w.suspended.id
-		return w.finish(protocol.Result{OK: true, Waiting: w.suspended.waiting}, protocol.ExitWaiting, end)
+		return w.finishCall(protocol.Result{OK: true, Waiting: w.suspended.waiting}, protocol.ExitWaiting, end)
 	}
 	if err != nil {
-		return w.report(err, end)
+		return w.reportError(err, end)
 	}
 	data, err := encodeObject(result.Data)
 	if err != nil {
-		return w.report(err, end)
+		return w.reportError(err, end)
 	}
-	return w.finish(protocol.Result{OK: true, Data: data}, protocol.ExitOK, end)
+	return w.finishCall(protocol.Result{OK: true, Data: data}, protocol.ExitOK, end)
 }
 
-// refuse ends a call that was not accepted.
-func (r *runner) refuse(err error) int {
-	return r.report(err, ending{id: r.id, class: manifests.ClassRead})
+// refuseCall ends a call that was not accepted.
+func (r *runner) refuseCall(err error) int {
+	return r.reportError(err, ending{id: r.id, class: manifests.ClassRead})
 }
 
-// fail ends a call that did not reach its work.
-func (c *accepted) fail(err error) int { return c.report(err, c.ending(nil)) }
+// failCall ends a call that did not reach its work.
+func (c *accepted) failCall(err error) int { return c.reportError(err, c.ending(nil)) }
 
-// fail ends an attempt.
-func (w *attempt) fail(err error) int { return w.report(err, w.ending(w.resumed)) }
+// failCall ends an attempt.
+func (w *attempt) failCall(err error) int { return w.reportError(err, w.ending(w.resumed)) }
 
 // ending is how finish records a result.
 type ending struct {
@@ -67,15 +67,15 @@ func (c *accepted) ending(processed *answer) ending {
 	return ending{id: c.id, class: c.class, journal: c.journal, mark: processed}
 }
 
-// report ends a call with an error.
-func (r *runner) report(err error, end ending) int {
+// reportError ends a call with an error.
+func (r *runner) reportError(err error, end ending) int {
 	e := Fault(err)
 	wire := e.Fault
 	if wire.Hint == "" && e.Exit == protocol.ExitBadInput {
 		wire.Hint = "spritekit " + r.skill.Name + " --help lists the inputs"
 	}
 	wire.Message = text.Head(wire.Message, maxMessage)
-	return r.finish(protocol.Result{Error: &wire}, e.Exit, end)
+	return r.finishCall(protocol.Result{Error: &wire}, e.Exit, end)
 }
 
 // encodeObject encodes the data of a result, which must be a JSON object.
@@ -83,7 +83,7 @@ func encodeObject(data any) (json.RawMessage, error) {
 	if data == nil {
 		return json.RawMessage("{}"), nil
 	}
-	raw, err := encode(data)
+	raw, err := encodeJSON(data)
 	if err != nil {
 		return nil, fmt.Errorf("encode the result: %w", err)
 	}
@@ -96,8 +96,8 @@ func encodeObject(data any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// finish writes the result to outbox, journal, marker and stdout, in this order: a result that was seen is recorded.
-func (r *runner) finish(result protocol.Result, exit int, end ending) int {
+// finishCall writes the result to outbox, journal, marker and stdout, in this order: a result that was seen is recorded.
+func (r *runner) finishCall(result protocol.Result, exit int, end ending) int {
 	result.Skill, result.CallID = r.skill.Name, end.id
 	if r.desk != nil {
 		r.desk.held.remove(r.out)
@@ -107,7 +107,7 @@ func (r *runner) finish(result protocol.Result, exit int, end ending) int {
 	if len(result.Warnings) > maxWarnings {
 		result.Warnings = result.Warnings[:maxWarnings]
 	}
-	line, err := r.record(&result, exit, end)
+	line, err := r.recordResult(&result, exit, end)
 	if err != nil {
 		// The work may be done, but that is not recorded, so the call did not succeed.
 		e := Fault(err)
@@ -116,7 +116,7 @@ func (r *runner) finish(result protocol.Result, exit int, end ending) int {
 		line, err = encodeResult(result)
 	}
 	if err == nil {
-		err = r.out.finish(line)
+		err = r.out.finishLine(line)
 	}
 	if err != nil {
 		fmt.Fprintf(r.streams.Stderr, "%s: write result: %v\n", r.skill.Name, err)
@@ -131,16 +131,16 @@ func (r *runner) finish(result protocol.Result, exit int, end ending) int {
 	return exit
 }
 
-// record writes the result to outbox, journal and marker, and returns its line.
-func (r *runner) record(result *protocol.Result, exit int, end ending) (line []byte, err error) {
-	line, err = r.fit(result)
+// recordResult writes the result to outbox, journal and marker, and returns its line.
+func (r *runner) recordResult(result *protocol.Result, exit int, end ending) (line []byte, err error) {
+	line, err = r.fitResult(result)
 	switch {
 	case r.out.log == nil:
 		return line, err
 	case err != nil:
-		return nil, errors.Join(err, r.out.conclude())
+		return nil, errors.Join(err, r.out.concludeCall())
 	}
-	if err := r.out.conclude(resultInfo(*result, line, end.class, exit)); err != nil {
+	if err := r.out.concludeCall(resultInfo(*result, line, end.class, exit)); err != nil {
 		return nil, err
 	}
 	if end.class != manifests.ClassRead {
@@ -175,8 +175,8 @@ func isFinal(state journal.State, result *protocol.Result, exit int) bool {
 	return (state == journal.Started || state == journal.Resumed) && result.Waiting == nil && !stopped
 }
 
-// fit encodes a result, and moves its data to a file if the line would be too long.
-func (r *runner) fit(result *protocol.Result) ([]byte, error) {
+// fitResult encodes a result, and moves its data to a file if the line would be too long.
+func (r *runner) fitResult(result *protocol.Result) ([]byte, error) {
 	line, err := encodeResult(*result)
 	if err != nil {
 		return nil, err
@@ -224,17 +224,17 @@ func resultInfo(result protocol.Result, line []byte, class manifests.Class, exit
 	return info
 }
 
-// replay writes the recorded result again. Its events are in the outbox and are not emitted again.
-func (c *accepted) replay() int {
+// replayResult writes the recorded result again. Its events are in the outbox and are not emitted again.
+func (c *accepted) replayResult() int {
 	last := c.journal.Last()
 	result, ok := protocol.DecodeResult(last.Result)
 	if !ok || result.Skill != c.skill.Name || result.OK != (last.Exit == protocol.ExitOK) {
-		return c.fail(fault.Unsafe("journal_corrupt", "%v: the recorded result of call %s is not a result", journal.ErrCorrupt, c.id).
+		return c.failCall(fault.Unsafe("journal_corrupt", "%v: the recorded result of call %s is not a result", journal.ErrCorrupt, c.id).
 			WithHint("another program in the sprite changed it; restore an earlier checkpoint"))
 	}
 	if c.answer != nil && !c.repeated {
 		if err := resume.Mark(c.root, c.answer.resume, last.Result, c.now()); err != nil {
-			return c.fail(err)
+			return c.failCall(err)
 		}
 	}
 	if _, err := c.streams.Stdout.Write(append(bytes.Clone(last.Result), '\n')); err != nil {
@@ -258,7 +258,7 @@ func encodeResult(r protocol.Result) ([]byte, error) {
 		raw, isRaw := value.(json.RawMessage)
 		if !isRaw {
 			var err error
-			if raw, err = encode(value); err != nil {
+			if raw, err = encodeJSON(value); err != nil {
 				failed = errors.Join(failed, err)
 				return
 			}
@@ -276,8 +276,8 @@ func encodeResult(r protocol.Result) ([]byte, error) {
 	return b.Bytes(), failed
 }
 
-// encode is json.Marshal without HTML escaping.
-func encode(v any) ([]byte, error) {
+// encodeJSON is json.Marshal without HTML escaping.
+func encodeJSON(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)

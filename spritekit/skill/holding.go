@@ -48,7 +48,7 @@ func (h *holding) releaseAll() {
 	h.calls, h.armed = nil, false
 	h.mu.Unlock()
 	for o := range late {
-		o.release()
+		o.releaseOutbox()
 	}
 }
 

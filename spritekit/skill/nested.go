@@ -129,13 +129,13 @@ func (w *attempt) suspendNested(ctx context.Context, wait protocol.Waiting, requ
 			return err
 		}
 	}
-	metadata, err := encode(Question{
+	metadata, err := encodeJSON(Question{
 		ParentCallID: w.env.AgentCallID, CallID: id, Skill: w.skill.Name, InputSHA256: input, Waiting: wait, Request: request,
 	})
 	if err != nil {
 		return fmt.Errorf("suspend: %w", err)
 	}
-	if err := w.out.emit(protocol.Info{Message: w.skill.Name + " waits: " + wait.Reason, Kind: KindNestedWaiting, Metadata: metadata}); err != nil {
+	if err := w.out.emitPayload(protocol.Info{Message: w.skill.Name + " waits: " + wait.Reason, Kind: KindNestedWaiting, Metadata: metadata}); err != nil {
 		return err
 	}
 	// A checkpoint has not been taken yet, and the result must name one.

@@ -37,18 +37,18 @@ type output struct {
 
 var errClosed = errors.New("the call has ended")
 
-func (o *output) emit(p protocol.Payload) error {
+func (o *output) emitPayload(p protocol.Payload) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
 		return fmt.Errorf("emit %s: %w", p.EventType(), errClosed)
 	}
-	return o.append(p)
+	return o.appendEvents(p)
 }
 
-// append records and prints the delayed event, then p. mu is held.
-func (o *output) append(p ...protocol.Payload) error {
-	said, then := o.pending(p...)
+// appendEvents records and prints the delayed event, then p. mu is held.
+func (o *output) appendEvents(p ...protocol.Payload) error {
+	said, then := o.pendingEvents(p...)
 	events, err := o.log.AppendSince(then, said...)
 	if err != nil {
 		return err
@@ -58,11 +58,11 @@ func (o *output) append(p ...protocol.Payload) error {
 	for _, e := range events {
 		lines = appendLine(lines, e.Raw)
 	}
-	return o.print(lines)
+	return o.printLines(lines)
 }
 
-// pending returns the events to record, in order: the delayed event and the time when it was emitted, then p. mu is held.
-func (o *output) pending(p ...protocol.Payload) (all []protocol.Payload, then time.Time) {
+// pendingEvents returns the events to record, in order: the delayed event and the time when it was emitted, then p. mu is held.
+func (o *output) pendingEvents(p ...protocol.Payload) (all []protocol.Payload, then time.Time) {
 	if o.first == nil {
 		return p, time.Time{}
 	}
@@ -76,12 +76,12 @@ func (o *output) emitFirst(p protocol.Payload) {
 	o.first, o.since = p, o.now()
 }
 
-// release emits the delayed event of a call that takes longer.
-func (o *output) release() {
+// releaseOutbox emits the delayed event of a call that takes longer.
+func (o *output) releaseOutbox() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.closed && o.first != nil {
-		_ = o.append() // the next emit returns the same error
+		_ = o.appendEvents() // the next emit returns the same error
 	}
 }
 
@@ -92,15 +92,15 @@ func (o *output) emitLast(p protocol.Payload) {
 	o.last = p
 }
 
-// conclude records the delayed events and the result, if there is one.
-func (o *output) conclude(result ...protocol.Payload) error {
+// concludeCall records the delayed events and the result, if there is one.
+func (o *output) concludeCall(result ...protocol.Payload) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var end []protocol.Payload
 	if o.last != nil {
 		end = append(end, o.last)
 	}
-	said, then := o.pending(end...)
+	said, then := o.pendingEvents(end...)
 	all := append(slices.Clip(said), result...)
 	if len(all) == 0 {
 		return nil
@@ -116,8 +116,8 @@ func (o *output) conclude(result ...protocol.Payload) error {
 	return nil
 }
 
-// finish writes the events of conclude and the result line to stdout.
-func (o *output) finish(line []byte) error {
+// finishLine writes the events of conclude and the result line to stdout.
+func (o *output) finishLine(line []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, err := o.stdout.Write(append(append(o.ready, line...), '\n'))
@@ -125,7 +125,7 @@ func (o *output) finish(line []byte) error {
 	return err
 }
 
-func (o *output) relay(e protocol.Event, own bool) error {
+func (o *output) relayEvent(e protocol.Event, own bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -135,17 +135,17 @@ func (o *output) relay(e protocol.Event, own bool) error {
 		return fmt.Errorf("relay %s: it is not JSON", e.Type)
 	}
 	if o.first != nil {
-		if err := o.append(); err != nil {
+		if err := o.appendEvents(); err != nil {
 			return err
 		}
 	}
 	if own {
 		o.events++
 	}
-	return o.print(appendLine(nil, e.Raw))
+	return o.printLines(appendLine(nil, e.Raw))
 }
 
-func (o *output) print(lines []byte) error {
+func (o *output) printLines(lines []byte) error {
 	if _, err := o.stdout.Write(lines); err != nil {
 		return fmt.Errorf("write event to stdout: %w", err)
 	}
@@ -158,7 +158,7 @@ func appendLine(out, event []byte) []byte {
 	return append(append(append(out, protocol.Prefix...), event...), '\n')
 }
 
-func (o *output) progress(message string, metadata any) {
+func (o *output) emitProgress(message string, metadata any) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.now()
@@ -174,10 +174,10 @@ func (o *output) progress(message string, metadata any) {
 		}
 		info.Metadata = raw
 	}
-	o.append(info) // the next emit returns the same error
+	o.appendEvents(info) // the next emit returns the same error
 }
 
-func (o *output) warn(w protocol.Warning) {
+func (o *output) addWarning(w protocol.Warning) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.warnings = append(o.warnings, w)

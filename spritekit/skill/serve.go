@@ -43,28 +43,28 @@ func serve(ctx context.Context, d *Desk, s Skill, m manifests.Skill, env Env, st
 	r := &runner{desk: d, skill: s, manifest: m, env: env, streams: streams, now: time.Now}
 	r.out = &output{stdout: streams.Stdout, now: r.now}
 	defer r.close()
-	c, err := r.accept(ctx)
+	c, err := r.acceptCall(ctx)
 	if err != nil {
-		return r.refuse(err)
+		return r.refuseCall(err)
 	}
 	defer c.close()
 	if err := c.adoptResult(); err != nil {
-		return c.fail(err)
+		return c.failCall(err)
 	}
 	switch decide(c.journal.Last(), c.class, c.answer) {
 	case doReplay:
-		return c.replay()
+		return c.replayResult()
 	case doRefuse:
-		return c.fail(fault.Failed("unknown_outcome", "this call of %s was cut off; whether its effect happened is not known", s.Name).
+		return c.failCall(fault.Failed("unknown_outcome", "this call of %s was cut off; whether its effect happened is not known", s.Name).
 			WithHint("look at the outside world, then settle it with lattice answer; it is never run again by itself"))
 	case doWait:
 		w := c.attempt(nil)
 		last := c.journal.Last()
 		return w.end(Result{}, w.suspend(ctx, *last.Waiting, last.Request))
 	case doResume:
-		return c.attempt(c.answer).work(ctx)
+		return c.attempt(c.answer).runWork(ctx)
 	}
-	return c.attempt(nil).work(ctx)
+	return c.attempt(nil).runWork(ctx)
 }
 
 // runner holds the inputs and the open files of one call. Its fields do not change after the call was accepted.
@@ -118,9 +118,9 @@ func (c *accepted) close() {
 	c.journal.Close()
 }
 
-// accept opens the workspace, reads and checks the input, checks the permissions and opens the journal. An error refuses
+// acceptCall opens the workspace, reads and checks the input, checks the permissions and opens the journal. An error refuses
 // the call.
-func (r *runner) accept(ctx context.Context) (*accepted, error) {
+func (r *runner) acceptCall(ctx context.Context) (*accepted, error) {
 	if r.id = r.env.CallID; r.id == "" {
 		r.id = NewCallID(r.now())
 	}
@@ -135,7 +135,7 @@ func (r *runner) accept(ctx context.Context) (*accepted, error) {
 			return nil, fault.BadInput("bad_environment", "%s is not UTF-8", v.name).WithHint("set it to text, or leave it unset")
 		}
 	}
-	if err := r.open(); err != nil {
+	if err := r.openAll(); err != nil {
 		return nil, err
 	}
 	input, err := readInput(r.streams.Stdin)
@@ -181,18 +181,18 @@ func (c *accepted) openJournal(ctx context.Context) error {
 	}
 	c.held = c.needsNoJournal()
 	switch {
-	case c.desk != nil && !c.desk.claim(c.id, c.skill.Name+" "+digest, c.held):
+	case c.desk != nil && !c.desk.claimUse(c.id, c.skill.Name+" "+digest, c.held):
 		err = journal.ErrOtherInput
 	case c.held: // a file is created only if the call suspends
 		c.journal, err = journal.Fresh(c.root, c.id, c.skill.Name, digest, c.now)
 	default:
-		limited, cancel := context.WithTimeout(ctx, c.timeout())
+		limited, cancel := context.WithTimeout(ctx, c.callTimeout())
 		defer cancel()
 		c.journal, err = journal.Open(limited, c.root, c.id, c.skill.Name, digest, c.now)
 	}
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-		return fault.Busy("busy", "another process has worked on call %s for longer than %s may take (%v)", c.id, c.skill.Name, c.timeout()).
+		return fault.Busy("busy", "another process has worked on call %s for longer than %s may take (%v)", c.id, c.skill.Name, c.callTimeout()).
 			WithHint("end the process that holds %s/%s.jsonl, then make the call again", protocol.CallsDir, c.id)
 	case errors.Is(err, journal.ErrOtherInput):
 		return fault.BadInput("call_id_reused", "call %s was made before with another skill or input", c.id).
@@ -204,8 +204,8 @@ func (c *accepted) openJournal(ctx context.Context) error {
 	return err
 }
 
-// timeout returns how long one call may take, which is also how long to wait for another process that works on it.
-func (r *runner) timeout() time.Duration {
+// callTimeout returns how long one call may take, which is also how long to wait for another process that works on it.
+func (r *runner) callTimeout() time.Duration {
 	if r.manifest.TimeoutS > 0 {
 		return time.Duration(min(r.manifest.TimeoutS, 1e9) * float64(time.Second))
 	}
@@ -271,10 +271,10 @@ func checkAnswer(expected map[string]string, inputs json.RawMessage) error {
 
 const badResumeHint = "the orchestrator writes .lattice/resume.json; resume the run again"
 
-// work runs the skill and returns the exit code.
-func (w *attempt) work(ctx context.Context) int {
-	if err := w.begin(); err != nil {
-		return w.fail(err)
+// runWork runs the skill and returns the exit code.
+func (w *attempt) runWork(ctx context.Context) int {
+	if err := w.beginCall(); err != nil {
+		return w.failCall(err)
 	}
 	call := &Call{
 		ID: w.id, RunID: w.env.RunID, SpriteID: w.env.SpriteID, WorkItemID: w.env.WorkItemID,
@@ -285,7 +285,7 @@ func (w *attempt) work(ctx context.Context) int {
 	if w.resumed != nil {
 		call.Resume = w.resumed.resume
 	}
-	result, err := w.run(ctx, call)
+	result, err := w.runSkill(ctx, call)
 	if err != nil && ctx.Err() != nil {
 		// An error after an interruption is a consequence of it.
 		e := Fault(ctx.Err())
@@ -300,8 +300,8 @@ func (w *attempt) work(ctx context.Context) int {
 	return w.end(result, err)
 }
 
-// begin records in the journal that the work starts or continues, and emits the event for it.
-func (w *attempt) begin() error {
+// beginCall records in the journal that the work starts or continues, and emits the event for it.
+func (w *attempt) beginCall() error {
 	var at int64
 	if w.class != manifests.ClassRead { // a read never adopts a result from the outbox
 		var err error
@@ -322,7 +322,7 @@ func (w *attempt) begin() error {
 		w.desk.held.add(w.out)
 		return nil
 	}
-	return w.out.emit(protocol.PhaseStarted{Phase: w.skill.Name})
+	return w.out.emitPayload(protocol.PhaseStarted{Phase: w.skill.Name})
 }
 
 func (w *attempt) beginResumed(outboxAt int64) error {
@@ -339,13 +339,13 @@ func (w *attempt) beginResumed(outboxAt int64) error {
 	if err != nil {
 		return fmt.Errorf("acknowledge resume: %w", err)
 	}
-	return w.out.emit(protocol.Info{
+	return w.out.emitPayload(protocol.Info{
 		Message: w.skill.Name + " continues from checkpoint " + a.checkpoint, Kind: "resume", Metadata: metadata,
 	})
 }
 
-// run calls the skill and turns a panic into an error, so that the call always has a result line.
-func (r *runner) run(ctx context.Context, call *Call) (result Result, err error) {
+// runSkill calls the skill and turns a panic into an error, so that the call always has a result line.
+func (r *runner) runSkill(ctx context.Context, call *Call) (result Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			fmt.Fprintf(call.Stderr, "panic: %v\n%s", p, debug.Stack())

@@ -85,22 +85,24 @@ func (c *Call) Emit(p protocol.Payload) error {
 	if e, ok := p.(protocol.Error); ok {
 		p = WithPostMortem(context.Background(), c.Socket, e) // also after the call was cancelled
 	}
-	return c.out.emit(p)
+	return c.out.emitPayload(p)
 }
 
 // Relay writes an event that is already in the outbox to stdout, so that readers see it live. It is counted as an event of
 // the call only if it has the call's id: then "spritekit emit" appended it for this call.
-func (c *Call) Relay(e protocol.Event) error { return c.out.relay(e, e.CallID == c.ID) }
+func (c *Call) Relay(e protocol.Event) error { return c.out.relayEvent(e, e.CallID == c.ID) }
 
 // progressInterval limits INFO events of kind "progress" to four a second.
 const progressInterval = 250 * time.Millisecond
 
 // Progress emits INFO of kind "progress", at most four a second; the others are dropped. An error is ignored: the next
 // Emit returns it.
-func (c *Call) Progress(message string, metadata any) { c.out.progress(message, metadata) }
+func (c *Call) Progress(message string, metadata any) { c.out.emitProgress(message, metadata) }
 
 // Warn adds a warning to the result.
-func (c *Call) Warn(code, message string) { c.out.warn(protocol.Warning{Code: code, Message: message}) }
+func (c *Call) Warn(code, message string) {
+	c.out.addWarning(protocol.Warning{Code: code, Message: message})
+}
 
 // Suspend pauses the call: ACTION_REQUEST (when request is not nil; it becomes blocking), checkpoint, WAITING. The
 // skill must return the error of Suspend at once; after a nil error the call waits, whatever data the skill returns. When

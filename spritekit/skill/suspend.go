@@ -44,7 +44,7 @@ func (w *attempt) suspend(ctx context.Context, wait protocol.Waiting, request *p
 		return w.suspendNested(ctx, wait, request)
 	}
 	if request != nil {
-		if err := w.out.emit(*request); err != nil {
+		if err := w.out.emitPayload(*request); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (w *attempt) suspend(ctx context.Context, wait protocol.Waiting, request *p
 	if err := w.journal.Append(record, true); err != nil {
 		return err
 	}
-	if err := w.out.emit(*record.Waiting); err != nil {
+	if err := w.out.emitPayload(*record.Waiting); err != nil {
 		return err
 	}
 	w.suspended = &suspension{w.id, record.Waiting}

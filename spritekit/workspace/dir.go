@@ -16,8 +16,8 @@ func (r *Root) OpenDir(name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.at(rel).OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
-	return d, r.judge(err)
+	d, err := r.rootOf(rel).OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	return d, r.explainError(err)
 }
 
 // Real is the path, relative to the root, that name stands for once the symlinks in it are resolved; what does not exist
@@ -30,9 +30,9 @@ func (r *Root) Real(name string) (string, error) {
 	}
 	missing := ""
 	for p := rel; p != "."; p = path.Dir(p) {
-		real, err := filepath.EvalSymlinks(r.place(p))
+		real, err := filepath.EvalSymlinks(r.placeOf(p))
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, lerr := r.at(p).Lstat(p); lerr == nil {
+			if _, lerr := r.rootOf(p).Lstat(p); lerr == nil {
 				return "", fmt.Errorf("%w: %s leads nowhere", ErrUnsafe, p)
 			}
 			missing = path.Join(path.Base(p), missing)
@@ -44,7 +44,7 @@ func (r *Root) Real(name string) (string, error) {
 			}
 			return "", err
 		}
-		inside, err := filepath.Rel(r.base(p), real)
+		inside, err := filepath.Rel(r.baseOf(p), real)
 		if err != nil || !filepath.IsLocal(inside) {
 			return "", fmt.Errorf("%w: %s leads out of the workspace", ErrUnsafe, p)
 		}
@@ -59,7 +59,7 @@ func (r *Root) Mkdir(name string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return r.judge(r.at(rel).Mkdir(rel, mode.Perm()))
+	return r.explainError(r.rootOf(rel).Mkdir(rel, mode.Perm()))
 }
 
 // Chmod changes the permission bits of what name stands for.
@@ -68,7 +68,7 @@ func (r *Root) Chmod(name string, mode fs.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return r.judge(r.at(rel).Chmod(rel, mode.Perm()))
+	return r.explainError(r.rootOf(rel).Chmod(rel, mode.Perm()))
 }
 
 // Symlink makes a symlink. Its target is not judged: one that leads out is refused when it is followed.
@@ -77,7 +77,7 @@ func (r *Root) Symlink(target, name string) error {
 	if err != nil {
 		return err
 	}
-	return r.judge(r.at(rel).Symlink(target, rel))
+	return r.explainError(r.rootOf(rel).Symlink(target, rel))
 }
 
 // Link gives a file a second name, which must not exist yet. It follows no symlink in the last place.
@@ -90,8 +90,8 @@ func (r *Root) Link(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if r.at(a) != r.at(b) {
+	if r.rootOf(a) != r.rootOf(b) {
 		return fmt.Errorf("link %s to %s: %w", a, b, syscall.EXDEV)
 	}
-	return r.judge(r.at(a).Link(a, b))
+	return r.explainError(r.rootOf(a).Link(a, b))
 }

@@ -15,7 +15,7 @@ import (
 // ErrPlanted is wrapped, beside ErrUnsafe, when something else is in the place of one of the runtime's own files.
 var ErrPlanted = errors.New("not the runtime's own")
 
-func planted(name, what string) error {
+func newPlantedError(name, what string) error {
 	return fmt.Errorf("%w: %s is %s and %w", ErrUnsafe, name, what, ErrPlanted)
 }
 
@@ -40,7 +40,7 @@ func (r *Root) OpenOwn(name string) (f *os.File, made bool, err error) {
 			return nil, false, err
 		}
 		if !info.Mode().IsRegular() {
-			return nil, false, planted(name, kindOf(info.Mode()))
+			return nil, false, newPlantedError(name, kindOf(info.Mode()))
 		}
 		if f, err = r.OpenFile(name, flags, 0); errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -79,18 +79,18 @@ func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool
 	if err != nil {
 		return nil, false, err
 	}
-	there, err := r.at(name).Lstat(name)
+	there, err := r.rootOf(name).Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return info, false, nil
 	}
-	return info, err == nil && os.SameFile(info, there), r.judge(err)
+	return info, err == nil && os.SameFile(info, there), r.explainError(err)
 }
 
 // Glance describes what name, one of the runtime's own, stands for at this moment, as one question to the kernel. A symlink
 // planted in place of .lattice is followed: that the answer is a file known to be the runtime's, or that there is none, can
 // be believed; anything else calls for a closer look.
 func (r *Root) Glance(name string) (fs.FileInfo, error) {
-	return os.Lstat(r.base(name) + "/" + name)
+	return os.Lstat(r.baseOf(name) + "/" + name)
 }
 
 // OwnFiles describes the regular files in one of the runtime's own folders, the oldest first; none when it is not there.
@@ -101,7 +101,7 @@ func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
 	case err != nil:
 		return nil, err
 	case !info.IsDir():
-		return nil, planted(dir, kindOf(info.Mode()))
+		return nil, newPlantedError(dir, kindOf(info.Mode()))
 	}
 	entries, err := r.List(dir)
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := r.at(dir).Lstat(dir + "/" + e.Name()); err == nil && info.Mode().IsRegular() { // else it went away, or was planted
+		if info, err := r.rootOf(dir).Lstat(dir + "/" + e.Name()); err == nil && info.Mode().IsRegular() { // else it went away, or was planted
 			files = append(files, info)
 		}
 	}
@@ -118,18 +118,18 @@ func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
 }
 
 func (r *Root) lstatOwn(name string) (fs.FileInfo, error) {
-	dir, err := r.at(protocol.Dir).Lstat(protocol.Dir)
+	dir, err := r.rootOf(protocol.Dir).Lstat(protocol.Dir)
 	switch {
 	case err != nil:
 		return nil, err
 	case dir.Mode()&fs.ModeSymlink != 0:
-		return nil, planted(protocol.Dir, "a symlink")
+		return nil, newPlantedError(protocol.Dir, "a symlink")
 	}
-	info, err := r.at(name).Lstat(name)
+	info, err := r.rootOf(name).Lstat(name)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, inTheWay(name)
 	}
-	return info, r.judge(err)
+	return info, r.explainError(err)
 }
 
 func (r *Root) createOwn(name string, flags int) (*os.File, error) {
@@ -141,7 +141,9 @@ func (r *Root) createOwn(name string, flags int) (*os.File, error) {
 	return r.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
-func inTheWay(name string) error { return planted("what lies in the way of "+name, "no folder") }
+func inTheWay(name string) error {
+	return newPlantedError("what lies in the way of "+name, "no folder")
+}
 
 // ownDir makes a folder of the runtime's. What lies there instead is named, because somebody planted it.
 func (r *Root) ownDir(name string) error {
@@ -153,12 +155,12 @@ func (r *Root) ownDir(name string) error {
 		return err
 	}
 	for dir := name; ; dir = dir[:strings.LastIndexByte(dir, '/')] {
-		info, err := r.at(dir).Lstat(dir)
+		info, err := r.rootOf(dir).Lstat(dir)
 		if err != nil {
-			return r.judge(err)
+			return r.explainError(err)
 		}
 		if !info.IsDir() {
-			return planted(dir, kindOf(info.Mode()))
+			return newPlantedError(dir, kindOf(info.Mode()))
 		}
 		if !strings.Contains(dir, "/") {
 			return nil

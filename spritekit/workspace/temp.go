@@ -48,12 +48,12 @@ type temp struct {
 func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
 	if r.state != nil && !isOwn(dir) { // TempDir lies in another tree
 		for dir != "." {
-			if _, err := r.at(dir).Stat(dir); err == nil {
+			if _, err := r.rootOf(dir).Stat(dir); err == nil {
 				break
 			}
 			dir = path.Dir(dir)
 		}
-		r.sweep(dir, tempPrefix)
+		r.sweepTemps(dir, tempPrefix)
 		return dir, tempPrefix, nil
 	}
 	if err := r.ownDir(TempDir); err != nil {
@@ -61,12 +61,12 @@ func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
 	}
 	// To rename what is not there fails in another way when a mount lies between. Device numbers would not tell: a bind
 	// mount has that of the file system it shows.
-	nothing := random()
-	if err := r.at(TempDir).Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
-		r.sweep(dir, tempPrefix)
+	nothing := randomName()
+	if err := r.rootOf(TempDir).Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
+		r.sweepTemps(dir, tempPrefix)
 		return dir, tempPrefix, nil
 	}
-	r.swept.Do(func() { r.sweep(TempDir, "") })
+	r.swept.Do(func() { r.sweepTemps(TempDir, "") })
 	return TempDir, "", nil
 }
 
@@ -77,12 +77,12 @@ func (r *Root) newTemp(dir string) (temp, error) {
 		return temp{}, err
 	}
 	for {
-		name := path.Join(place, prefix+random())
-		f, err := r.at(name).OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		name := path.Join(place, prefix+randomName())
+		f, err := r.rootOf(name).OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return temp{}, r.judge(err)
+			return temp{}, r.explainError(err)
 		}
-		owned, err := r.own(f, name)
+		owned, err := r.ownsFile(f, name)
 		if owned {
 			return temp{f, name}, nil
 		}
@@ -104,22 +104,22 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 		return "", nil, err
 	}
 	for {
-		name := path.Join(place, prefix+random())
-		if err := r.at(name).Mkdir(name, 0o755); err != nil {
-			return "", nil, r.judge(err)
+		name := path.Join(place, prefix+randomName())
+		if err := r.rootOf(name).Mkdir(name, 0o755); err != nil {
+			return "", nil, r.explainError(err)
 		}
-		d, err := r.at(name).Open(name)
+		d, err := r.rootOf(name).Open(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a sweep was faster
 		}
 		if err != nil {
-			return "", nil, r.judge(err)
+			return "", nil, r.explainError(err)
 		}
-		owned, err := r.own(d, name)
+		owned, err := r.ownsFile(d, name)
 		if owned {
 			// What cannot be removed now is removed by the next sweep.
-			release := func() { r.at(name).RemoveAll(name); d.Close() }
-			return r.place(name), release, nil
+			release := func() { r.rootOf(name).RemoveAll(name); d.Close() }
+			return r.placeOf(name), release, nil
 		}
 		if err = errors.Join(err, d.Close()); err != nil {
 			return "", nil, err
@@ -127,8 +127,8 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 	}
 }
 
-// own locks a new file or folder. It reports false when a sweep was faster, which took it away.
-func (r *Root) own(f *os.File, name string) (bool, error) {
+// ownsFile locks a new file or folder. It reports false when a sweep was faster, which took it away.
+func (r *Root) ownsFile(f *os.File, name string) (bool, error) {
 	// Only a sweep can hold it, and only for a moment.
 	if err := Lock(context.Background(), f, time.Millisecond); err != nil {
 		return false, fmt.Errorf("lock a temporary file: %w", err)
@@ -137,8 +137,8 @@ func (r *Root) own(f *os.File, name string) (bool, error) {
 	return still, err
 }
 
-// sweep removes what dead processes left in a place. It is a courtesy: what it cannot do stays for the next one.
-func (r *Root) sweep(place, prefix string) {
+// sweepTemps removes what dead processes left in a place. It is a courtesy: what it cannot do stays for the next one.
+func (r *Root) sweepTemps(place, prefix string) {
 	entries, err := r.List(place)
 	if err != nil {
 		return
@@ -148,16 +148,16 @@ func (r *Root) sweep(place, prefix string) {
 			continue // another's, or planted; nobody opens it
 		}
 		name := path.Join(place, e.Name())
-		f, err := r.at(name).OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		f, err := r.rootOf(name).OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			continue
 		}
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			r.at(name).RemoveAll(name)
+			r.rootOf(name).RemoveAll(name)
 		}
 		f.Close()
 	}
 }
 
-// random makes a name that nobody else uses; O_EXCL does the rest.
-func random() string { return strconv.FormatUint(rand.Uint64(), 36) }
+// randomName makes a name that nobody else uses; O_EXCL does the rest.
+func randomName() string { return strconv.FormatUint(rand.Uint64(), 36) }

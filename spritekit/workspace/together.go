@@ -32,7 +32,7 @@ func (r *Root) ReplaceTogether(changes []Change) (err error) {
 			}
 		}
 		for _, t := range temps {
-			r.at(t.name).Remove(t.name) // gone already where it was renamed; a sweep takes what cannot be removed
+			r.rootOf(t.name).Remove(t.name) // gone already where it was renamed; a sweep takes what cannot be removed
 			t.file.Close()
 		}
 	}()
@@ -46,7 +46,7 @@ func (r *Root) ReplaceTogether(changes []Change) (err error) {
 		if err != nil {
 			return err
 		}
-		t, err := r.stage(c)
+		t, err := r.stageChange(c)
 		if t.file != nil {
 			temps = append(temps, t)
 		}
@@ -65,16 +65,16 @@ func (r *Root) ReplaceTogether(changes []Change) (err error) {
 		}
 		if old.file != nil {
 			temps = append(temps, old)
-			undo = append(undo, func() error { return r.at(old.name).Rename(old.name, c.Name) })
+			undo = append(undo, func() error { return r.rootOf(old.name).Rename(old.name, c.Name) })
 		}
 		if c.Remove {
 			continue
 		}
-		if err := r.at(staged[i].name).Rename(staged[i].name, c.Name); err != nil {
-			return fmt.Errorf("write %s: %w", c.Name, r.judge(err))
+		if err := r.rootOf(staged[i].name).Rename(staged[i].name, c.Name); err != nil {
+			return fmt.Errorf("write %s: %w", c.Name, r.explainError(err))
 		}
 		if old.file == nil {
-			undo = append(undo, func() error { return r.at(c.Name).Remove(c.Name) })
+			undo = append(undo, func() error { return r.rootOf(c.Name).Remove(c.Name) })
 		}
 	}
 	for dir := range folders {
@@ -86,13 +86,13 @@ func (r *Root) ReplaceTogether(changes []Change) (err error) {
 	return nil
 }
 
-// stage writes the new content where it can be renamed from.
-func (r *Root) stage(c Change) (temp, error) {
+// stageChange writes the new content where it can be renamed from.
+func (r *Root) stageChange(c Change) (temp, error) {
 	mode := c.Mode
-	switch info, err := r.at(c.Name).Lstat(c.Name); {
+	switch info, err := r.rootOf(c.Name).Lstat(c.Name); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return temp{}, r.judge(err)
+		return temp{}, r.explainError(err)
 	case !info.Mode().IsRegular():
 		return temp{}, fmt.Errorf("%w: %s is %s", ErrUnsafe, c.Name, kindOf(info.Mode()))
 	case mode == 0:
@@ -130,18 +130,18 @@ func (r *Root) setAside(name, dir string, away bool) (temp, error) {
 	if err == nil {
 		// When somebody else has locked the file it is held as well.
 		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
-		t := temp{f, path.Join(place, prefix+random())}
+		t := temp{f, path.Join(place, prefix+randomName())}
 		if !away {
-			err = r.at(name).Link(name, t.name)
+			err = r.rootOf(name).Link(name, t.name)
 		}
 		if away || err != nil { // not every file system has links
-			err = r.at(name).Rename(name, t.name)
+			err = r.rootOf(name).Rename(name, t.name)
 		}
 		if err == nil {
 			return t, nil
 		}
 	}
-	return temp{}, errors.Join(fmt.Errorf("keep %s: %w", name, r.judge(err)), f.Close())
+	return temp{}, errors.Join(fmt.Errorf("keep %s: %w", name, r.explainError(err)), f.Close())
 }
 
 // makeParents makes the folders that name needs, and returns what removes those it made.
@@ -149,24 +149,24 @@ func (r *Root) makeParents(name string) (undo func() error, err error) {
 	var made []string
 	undo = func() error {
 		for _, dir := range made {
-			r.at(dir).Remove(dir) // not empty when somebody else uses it by now
+			r.rootOf(dir).Remove(dir) // not empty when somebody else uses it by now
 		}
 		return nil
 	}
 	var missing []string
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		if _, err := r.at(dir).Stat(dir); err == nil {
+		if _, err := r.rootOf(dir).Stat(dir); err == nil {
 			break
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return undo, r.judge(err)
+			return undo, r.explainError(err)
 		}
 		missing = append(missing, dir)
 	}
 	for _, dir := range slices.Backward(missing) {
-		if err := r.at(dir).Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
+		if err := r.rootOf(dir).Mkdir(dir, 0o755); errors.Is(err, fs.ErrExist) {
 			continue
 		} else if err != nil {
-			return undo, r.judge(err)
+			return undo, r.explainError(err)
 		}
 		made = slices.Insert(made, 0, dir)
 	}

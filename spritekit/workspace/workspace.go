@@ -94,27 +94,29 @@ func (r *Root) Close() error {
 	return err
 }
 
-// at is the tree that a path relative to the root lies in.
-func (r *Root) at(rel string) *os.Root {
+// rootOf is the tree that a path relative to the root lies in.
+func (r *Root) rootOf(rel string) *os.Root {
 	if r.state != nil && isOwn(rel) {
 		return r.state
 	}
 	return r.root
 }
 
-// base is the directory of that tree.
-func (r *Root) base(rel string) string {
+// baseOf is the directory of that tree.
+func (r *Root) baseOf(rel string) string {
 	if r.state != nil && isOwn(rel) {
 		return r.held
 	}
 	return r.dir
 }
 
-// place is the absolute path of one relative to the root.
-func (r *Root) place(rel string) string { return filepath.Join(r.base(rel), filepath.FromSlash(rel)) }
+// placeOf is the absolute path of one relative to the root.
+func (r *Root) placeOf(rel string) string {
+	return filepath.Join(r.baseOf(rel), filepath.FromSlash(rel))
+}
 
 // Own is the absolute path of one of the runtime's own files, below .lattice.
-func (r *Root) Own(name string) string { return r.place(name) }
+func (r *Root) Own(name string) string { return r.placeOf(name) }
 
 // State is the directory that holds .lattice where that is not Dir, else "".
 func (r *Root) State() string { return r.held }
@@ -160,7 +162,7 @@ func (r *Root) Abs(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.place(rel), nil
+	return r.placeOf(rel), nil
 }
 
 // Reserved reports whether a path is the runtime's own: .lattice or below, also by way of a symlink. Skills refuse to
@@ -175,9 +177,9 @@ func (r *Root) Reserved(name string) bool {
 	}
 	// Resolve the part of the path that exists.
 	for p := rel; p != "."; p = path.Dir(p) {
-		real, err := filepath.EvalSymlinks(r.place(p))
+		real, err := filepath.EvalSymlinks(r.placeOf(p))
 		if errors.Is(err, fs.ErrNotExist) {
-			if _, lerr := r.at(p).Lstat(p); lerr == nil {
+			if _, lerr := r.rootOf(p).Lstat(p); lerr == nil {
 				return true // a dangling symlink: where it would lead is not known to be ours to write
 			}
 			continue
@@ -185,7 +187,7 @@ func (r *Root) Reserved(name string) bool {
 		if err != nil {
 			return true
 		}
-		target, err := filepath.Rel(r.base(p), real)
+		target, err := filepath.Rel(r.baseOf(p), real)
 		return err != nil || isOwn(filepath.ToSlash(target))
 	}
 	return false
@@ -197,8 +199,8 @@ func (r *Root) Stat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := r.at(rel).Stat(rel)
-	return info, r.judge(err)
+	info, err := r.rootOf(rel).Stat(rel)
+	return info, r.explainError(err)
 }
 
 // Lstat is Stat that does not follow a final symlink.
@@ -207,8 +209,8 @@ func (r *Root) Lstat(name string) (fs.FileInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := r.at(rel).Lstat(rel)
-	return info, r.judge(err)
+	info, err := r.rootOf(rel).Lstat(rel)
+	return info, r.explainError(err)
 }
 
 // Readlink returns the target of a symlink, unjudged.
@@ -217,8 +219,8 @@ func (r *Root) Readlink(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	target, err := r.at(rel).Readlink(rel)
-	return target, r.judge(err)
+	target, err := r.rootOf(rel).Readlink(rel)
+	return target, r.explainError(err)
 }
 
 // Open opens a regular file for reading.
@@ -231,12 +233,12 @@ func (r *Root) OpenFile(name string, flag int, mode fs.FileMode) (*os.File, erro
 	if err != nil {
 		return nil, err
 	}
-	f, err := r.at(rel).OpenFile(rel, flag|syscall.O_NONBLOCK, mode)
+	f, err := r.rootOf(rel).OpenFile(rel, flag|syscall.O_NONBLOCK, mode)
 	if err != nil {
 		if errors.Is(err, syscall.ENXIO) { // a FIFO without reader, or a socket
 			return nil, fmt.Errorf("%w: %s is not a regular file", ErrUnsafe, name)
 		}
-		return nil, r.judge(err)
+		return nil, r.explainError(err)
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -293,9 +295,9 @@ func (r *Root) List(name string) ([]fs.DirEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := r.at(rel).OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
+	d, err := r.rootOf(rel).OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, r.judge(err)
+		return nil, r.explainError(err)
 	}
 	defer d.Close()
 	entries, err := d.ReadDir(-1)
@@ -306,8 +308,8 @@ func (r *Root) List(name string) ([]fs.DirEntry, error) {
 	return entries, nil
 }
 
-// judge marks the refusals of os.Root as ErrUnsafe.
-func (r *Root) judge(err error) error {
+// explainError marks the refusals of os.Root as ErrUnsafe.
+func (r *Root) explainError(err error) error {
 	if err != nil && r.escape != nil && errors.Is(err, r.escape) {
 		return fmt.Errorf("%w: %w (a symlink leads out of the workspace)", ErrUnsafe, err)
 	}

@@ -33,12 +33,12 @@ func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, e
 	case isOwn(rel):
 		err = r.ownDir(path.Dir(rel))
 	default:
-		rel, err = r.target(name)
+		rel, err = r.resolveTarget(name)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if info, err := r.at(rel).Lstat(rel); err == nil && (!isOwn(rel) || info.Mode()&fs.ModeSymlink == 0) {
+	if info, err := r.rootOf(rel).Lstat(rel); err == nil && (!isOwn(rel) || info.Mode()&fs.ModeSymlink == 0) {
 		if !info.Mode().IsRegular() {
 			if info.IsDir() {
 				return 0, &fs.PathError{Op: "write", Path: rel, Err: syscall.EISDIR}
@@ -52,35 +52,35 @@ func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, e
 	if mode == 0 {
 		mode = 0o644
 	}
-	return r.replace(rel, src, mode)
+	return r.replaceFile(rel, src, mode)
 }
 
-// target follows a symlink in the last place, so that writing through a link replaces what it points to.
-func (r *Root) target(name string) (string, error) {
+// resolveTarget follows a symlink in the last place, so that writing through a link replaces what it points to.
+func (r *Root) resolveTarget(name string) (string, error) {
 	rel, err := r.Rel(name)
 	if err != nil {
 		return "", err
 	}
 	for range 40 { // as many as the kernel follows
-		info, err := r.at(rel).Lstat(rel)
+		info, err := r.rootOf(rel).Lstat(rel)
 		if errors.Is(err, fs.ErrNotExist) {
 			return rel, nil
 		}
 		if err != nil {
-			return "", r.judge(err)
+			return "", r.explainError(err)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			return rel, nil
 		}
-		link, err := r.at(rel).Readlink(rel)
+		link, err := r.rootOf(rel).Readlink(rel)
 		if err != nil {
-			return "", r.judge(err)
+			return "", r.explainError(err)
 		}
 		if path.IsAbs(link) {
 			return "", fmt.Errorf("%w: %s is a symlink to the absolute path %s", ErrUnsafe, name, link)
 		}
 		// ".." of the link counts from the real parent. os.Root judges the outcome again when it is used.
-		parent, err := filepath.EvalSymlinks(r.place(path.Dir(rel)))
+		parent, err := filepath.EvalSymlinks(r.placeOf(path.Dir(rel)))
 		if err != nil {
 			return "", err
 		}
@@ -91,16 +91,16 @@ func (r *Root) target(name string) (string, error) {
 	return "", fmt.Errorf("%w: %s is a loop of symlinks", ErrUnsafe, name)
 }
 
-// replace needs two fsyncs, and gets no more: that of the content, or power loss after the rename could leave a file of
+// replaceFile needs two fsyncs, and gets no more: that of the content, or power loss after the rename could leave a file of
 // zeroes under the name, and that of the directory, or the result that tells of the file could outlive it.
-func (r *Root) replace(rel string, src io.Reader, mode fs.FileMode) (n int64, err error) {
+func (r *Root) replaceFile(rel string, src io.Reader, mode fs.FileMode) (n int64, err error) {
 	t, err := r.newTemp(path.Dir(rel))
 	if err != nil {
 		return 0, err
 	}
 	defer func() {
 		if err != nil {
-			r.at(t.name).Remove(t.name) // best effort: the first error is the one to tell
+			r.rootOf(t.name).Remove(t.name) // best effort: the first error is the one to tell
 		}
 	}()
 	n, err = io.Copy(t.file, src)
@@ -111,7 +111,7 @@ func (r *Root) replace(rel string, src io.Reader, mode fs.FileMode) (n int64, er
 		err = t.file.Sync()
 	}
 	if err == nil { // under the lock, or a sweep could take it for a dead writer's
-		err = r.judge(r.at(t.name).Rename(t.name, rel))
+		err = r.explainError(r.rootOf(t.name).Rename(t.name, rel))
 	}
 	if err = errors.Join(err, t.file.Close()); err != nil {
 		return n, fmt.Errorf("write %s: %w", rel, err)
@@ -125,9 +125,9 @@ func (r *Root) SyncDir(name string) error {
 	if err != nil {
 		return err
 	}
-	d, err := r.at(rel).OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY, 0)
+	d, err := r.rootOf(rel).OpenFile(rel, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
-		return r.judge(err)
+		return r.explainError(err)
 	}
 	return durable.CloseDir(d)
 }
@@ -138,7 +138,7 @@ func (r *Root) MkdirAll(name string) error {
 	if err != nil {
 		return err
 	}
-	return r.judge(r.at(rel).MkdirAll(rel, 0o755))
+	return r.explainError(r.rootOf(rel).MkdirAll(rel, 0o755))
 }
 
 // Remove removes a file, a symlink or an empty directory.
@@ -147,7 +147,7 @@ func (r *Root) Remove(name string) error {
 	if err != nil {
 		return err
 	}
-	return r.judge(r.at(rel).Remove(rel))
+	return r.explainError(r.rootOf(rel).Remove(rel))
 }
 
 // RemoveAll removes a tree, never following a symlink. The root itself is refused.
@@ -159,7 +159,7 @@ func (r *Root) RemoveAll(name string) error {
 	if rel == "." {
 		return fmt.Errorf("%w: %s is the workspace itself", ErrUnsafe, name)
 	}
-	return r.judge(r.at(rel).RemoveAll(rel))
+	return r.explainError(r.rootOf(rel).RemoveAll(rel))
 }
 
 // Rename moves a file or directory inside the root.
@@ -172,8 +172,8 @@ func (r *Root) Rename(from, to string) error {
 	if err != nil {
 		return err
 	}
-	if r.at(a) != r.at(b) {
+	if r.rootOf(a) != r.rootOf(b) {
 		return fmt.Errorf("move %s to %s: %w", a, b, syscall.EXDEV)
 	}
-	return r.judge(r.at(a).Rename(a, b))
+	return r.explainError(r.rootOf(a).Rename(a, b))
 }

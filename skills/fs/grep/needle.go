@@ -21,15 +21,15 @@ func newNeedle(text string, fold bool) needle {
 	}
 	n.text, n.fold = []byte(lower), true
 	for i := range n.text {
-		if rarity(n.text[i]) > rarity(n.text[n.rare]) {
+		if rarityOf(n.text[i]) > rarityOf(n.text[n.rare]) {
 			n.rare = i
 		}
 	}
 	return n
 }
 
-// rarity ranks bytes by how seldom they are in source code; only the order matters.
-func rarity(c byte) int {
+// rarityOf ranks bytes by how seldom they are in source code; only the order matters.
+func rarityOf(c byte) int {
 	if c == ' ' {
 		return 0
 	}
@@ -39,8 +39,8 @@ func rarity(c byte) int {
 	return 30
 }
 
-// index is bytes.Index for the needle.
-func (n *needle) index(block []byte) int {
+// indexIn is bytes.Index for the needle.
+func (n *needle) indexIn(block []byte) int {
 	if !n.fold {
 		return bytes.Index(block, n.text)
 	}
@@ -53,10 +53,10 @@ func (n *needle) index(block []byte) int {
 	nextLower, nextUpper := -1, -1
 	for at := n.rare; at <= last; at++ {
 		if nextLower < at {
-			nextLower = seek(block, at, last, c)
+			nextLower = seekByte(block, at, last, c)
 		}
 		if nextUpper < at {
-			nextUpper = seek(block, at, last, upper)
+			nextUpper = seekByte(block, at, last, upper)
 		}
 		at = min(nextLower, nextUpper)
 		if at <= last && equalFold(block[at-n.rare:], n.text) {
@@ -66,8 +66,8 @@ func (n *needle) index(block []byte) int {
 	return -1
 }
 
-// seek is the first place of c from at to last, beyond last when there is none.
-func seek(block []byte, at, last int, c byte) int {
+// seekByte is the first place of c from at to last, beyond last when there is none.
+func seekByte(block []byte, at, last int, c byte) int {
 	i := bytes.IndexByte(block[at:last+1], c)
 	if i < 0 {
 		return len(block) + 1
@@ -98,21 +98,21 @@ type cursor struct {
 	sieve *sieve
 }
 
-// candidate is a place in the first line of block[from:] that may match, -1 when there is none.
-func (c *cursor) candidate(m *Matcher, block []byte, from int) int {
+// nextCandidate is a place in the first line of block[from:] that may match, -1 when there is none.
+func (c *cursor) nextCandidate(m *Matcher, block []byte, from int) int {
 	if m.needs != nil {
-		return c.first(m.needs, block, from)
+		return c.firstOf(m.needs, block, from)
 	}
 	if c.sieve == nil {
 		c.sieve = newSieve(m.prog)
 	}
-	return c.sieve.first(block, from)
+	return c.sieve.findFirst(block, from)
 }
 
-// first is the first place of any of the needles from from on, -1 when there is none.
-func (c *cursor) first(needs []needle, block []byte, from int) int {
+// firstOf is the first place of any of the needles from from on, -1 when there is none.
+func (c *cursor) firstOf(needs []needle, block []byte, from int) int {
 	if len(needs) == 1 {
-		if i := needs[0].index(block[from:]); i >= 0 {
+		if i := needs[0].indexIn(block[from:]); i >= 0 {
 			return from + i
 		}
 		return -1
@@ -127,7 +127,7 @@ func (c *cursor) first(needs []needle, block []byte, from int) int {
 	for i := range needs {
 		if c.next[i] < from {
 			c.next[i] = len(block)
-			if at := needs[i].index(block[from:]); at >= 0 {
+			if at := needs[i].indexIn(block[from:]); at >= 0 {
 				c.next[i] = from + at
 			}
 		}
@@ -138,9 +138,9 @@ func (c *cursor) first(needs []needle, block []byte, from int) int {
 	return best
 }
 
-// required finds needles of which every match contains one; nil when there are none worth it.
-func required(re *syntax.Regexp) []needle {
-	found := must(re)
+// requiredLiterals finds needles of which every match contains one; nil when there are none worth it.
+func requiredLiterals(re *syntax.Regexp) []needle {
+	found := mustContain(re)
 	for _, n := range found {
 		if len(n.text) < 2 && !bytes.Contains([]byte("()[]{}<>!@#$%^&+|?~`\\"), n.text) {
 			return nil // one letter is on every line
@@ -149,20 +149,20 @@ func required(re *syntax.Regexp) []needle {
 	return found
 }
 
-func must(re *syntax.Regexp) []needle {
+func mustContain(re *syntax.Regexp) []needle {
 	switch re.Op {
 	case syntax.OpLiteral:
-		return literal(string(re.Rune), re.Flags&syntax.FoldCase != 0)
+		return literalNeedles(string(re.Rune), re.Flags&syntax.FoldCase != 0)
 	case syntax.OpCapture, syntax.OpPlus:
-		return must(re.Sub[0])
+		return mustContain(re.Sub[0])
 	case syntax.OpRepeat:
 		if re.Min > 0 {
-			return must(re.Sub[0])
+			return mustContain(re.Sub[0])
 		}
 	case syntax.OpAlternate:
 		var all []needle
 		for _, sub := range re.Sub {
-			some := must(sub)
+			some := mustContain(sub)
 			if all = append(all, some...); some == nil || len(all) > maxNeeds {
 				return nil
 			}
@@ -171,7 +171,7 @@ func must(re *syntax.Regexp) []needle {
 	case syntax.OpConcat:
 		var best []needle
 		for _, sub := range re.Sub {
-			if some := must(sub); shortest(some) > shortest(best) {
+			if some := mustContain(sub); shortestLen(some) > shortestLen(best) {
 				best = some
 			}
 		}
@@ -180,8 +180,8 @@ func must(re *syntax.Regexp) []needle {
 	return nil
 }
 
-// shortest is the length of the shortest needle, 0 for none.
-func shortest(needs []needle) int {
+// shortestLen is the length of the shortest needle, 0 for none.
+func shortestLen(needs []needle) int {
 	if len(needs) == 0 {
 		return 0
 	}
@@ -192,8 +192,8 @@ func shortest(needs []needle) int {
 	return n
 }
 
-// literal is the longest part of a text that can be searched for. Without case, k and s stand for signs beyond ASCII, too.
-func literal(text string, fold bool) []needle {
+// literalNeedles is the longest part of a text that can be searched for. Without case, k and s stand for signs beyond ASCII, too.
+func literalNeedles(text string, fold bool) []needle {
 	if !fold {
 		return []needle{newNeedle(text, false)}
 	}

@@ -73,7 +73,7 @@ func Compile(q Query) (*Matcher, error) {
 		return nil, fmt.Errorf("is no regular expression: %w", err)
 	}
 	tree = tree.Simplify()
-	if m.needs = required(tree); m.needs == nil {
+	if m.needs = requiredLiterals(tree); m.needs == nil {
 		if m.prog, err = syntax.Compile(tree); err != nil {
 			return nil, fmt.Errorf("is no regular expression: %w", err)
 		}
@@ -94,10 +94,10 @@ func isASCII(s string) bool {
 // ends with one. start is -1 when there is none.
 func (m *Matcher) Next(block []byte, from int, c *cursor) (start, end int) {
 	if m.exact {
-		return m.literal(block, from)
+		return m.findLiteral(block, from)
 	}
 	for from < len(block) {
-		at := c.candidate(m, block, from)
+		at := c.nextCandidate(m, block, from)
 		if at < 0 {
 			break
 		}
@@ -111,10 +111,10 @@ func (m *Matcher) Next(block []byte, from int, c *cursor) (start, end int) {
 	return -1, -1
 }
 
-func (m *Matcher) literal(block []byte, from int) (start, end int) {
+func (m *Matcher) findLiteral(block []byte, from int) (start, end int) {
 	n := &m.needs[0]
 	for {
-		i := n.index(block[from:])
+		i := n.indexIn(block[from:])
 		if i < 0 {
 			return -1, -1
 		}

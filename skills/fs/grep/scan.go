@@ -64,17 +64,17 @@ func (s *Scanner) Scan(ctx context.Context, r io.Reader, size int64) (Result, er
 		if err := ctx.Err(); err != nil {
 			return result, err
 		}
-		if err := v.fill(r, size); err != nil {
+		if err := v.fillBuffer(r, size); err != nil {
 			return result, err
 		}
 		if first && !s.Binary && bytes.IndexByte(v.data[:min(sniff, len(v.data))], 0) >= 0 {
 			return Result{Binary: true}, nil
 		}
-		v.search(&result)
+		v.searchBuffer(&result)
 		if v.end || result.More {
 			return result, nil
 		}
-		v.shift()
+		v.shiftBuffer()
 	}
 }
 
@@ -89,8 +89,8 @@ type view struct {
 	end     bool // data reaches the end of the file
 }
 
-// fill reads until the block is full or the file at its end.
-func (v *view) fill(r io.Reader, size int64) error {
+// fillBuffer reads until the block is full or the file at its end.
+func (v *view) fillBuffer(r io.Reader, size int64) error {
 	s := v.scanner
 	n := len(v.data)
 	if n == len(s.block) {
@@ -113,8 +113,8 @@ func (v *view) fill(r io.Reader, size int64) error {
 	return nil
 }
 
-// search finds what is in the lines that are whole.
-func (v *view) search(result *Result) {
+// searchBuffer finds what is in the lines that are whole.
+func (v *view) searchBuffer(result *Result) {
 	s := v.scanner
 	to := len(v.data)
 	if !v.end {
@@ -133,7 +133,7 @@ func (v *view) search(result *Result) {
 		}
 		begin := bytes.LastIndexByte(v.data[:start], '\n') + 1
 		end, next := lineEnd(v.data[:to], start)
-		if !s.Count && s.Context > 0 && !v.end && !v.enough(next, to) {
+		if !s.Count && s.Context > 0 && !v.end && !v.isEnough(next, to) {
 			v.todo = begin
 			return
 		}
@@ -143,20 +143,20 @@ func (v *view) search(result *Result) {
 		}
 		result.Count++
 		if !s.Count {
-			result.Matches = append(result.Matches, v.match(begin, start, end, next))
+			result.Matches = append(result.Matches, v.newMatch(begin, start, end, next))
 		}
 		v.todo = next
 	}
 	v.todo = to
 }
 
-// enough reports whether the lines of the context behind a match are there, or no room is left to read them.
-func (v *view) enough(next, to int) bool {
-	return bytes.Count(v.data[next:to], []byte{'\n'}) >= v.scanner.Context || len(v.data) >= MaxBlock && v.before(next) == 0
+// isEnough reports whether the lines of the context behind a match are there, or no room is left to read them.
+func (v *view) isEnough(next, to int) bool {
+	return bytes.Count(v.data[next:to], []byte{'\n'}) >= v.scanner.Context || len(v.data) >= MaxBlock && v.linesBefore(next) == 0
 }
 
-// before is where the context of a match begins, which may begin at todo.
-func (v *view) before(at int) int {
+// linesBefore is where the context of a match begins, which may begin at todo.
+func (v *view) linesBefore(at int) int {
 	for range v.scanner.Context + 1 {
 		if at == 0 {
 			break
@@ -166,13 +166,13 @@ func (v *view) before(at int) int {
 	return at
 }
 
-func (v *view) match(begin, start, end, next int) Match {
-	v.count(begin)
+func (v *view) newMatch(begin, start, end, next int) Match {
+	v.countLines(begin)
 	m := Match{Line: v.line, Column: start - begin + 1, Offset: v.base + int64(start)}
-	m.Text, m.Cut = v.show(v.data[begin:max(begin, end)], start-begin)
+	m.Text, m.Cut = v.showLine(v.data[begin:max(begin, end)], start-begin)
 	for at := begin; at > 0 && len(m.Before) < v.scanner.Context; {
 		from := bytes.LastIndexByte(v.data[:at-1], '\n') + 1
-		text, _ := v.show(bytes.TrimSuffix(v.data[from:at-1], []byte("\r")), 0)
+		text, _ := v.showLine(bytes.TrimSuffix(v.data[from:at-1], []byte("\r")), 0)
 		m.Before = append(m.Before, text)
 		at = from
 	}
@@ -181,15 +181,15 @@ func (v *view) match(begin, start, end, next int) Match {
 	}
 	for at := next; at < len(v.data) && len(m.After) < v.scanner.Context; {
 		end, next := lineEnd(v.data, at)
-		text, _ := v.show(v.data[at:end], 0)
+		text, _ := v.showLine(v.data[at:end], 0)
 		m.After = append(m.After, text)
 		at = next
 	}
 	return m
 }
 
-// count moves the line number to where at is.
-func (v *view) count(at int) {
+// countLines moves the line number to where at is.
+func (v *view) countLines(at int) {
 	if at < v.counted {
 		v.line -= bytes.Count(v.data[at:v.counted], []byte{'\n'})
 	} else {
@@ -198,8 +198,8 @@ func (v *view) count(at int) {
 	v.counted = at
 }
 
-// show is a line as text, cut to what is around at.
-func (v *view) show(line []byte, at int) (text string, cut bool) {
+// showLine is a line as text, cut to what is around at.
+func (v *view) showLine(line []byte, at int) (text string, cut bool) {
 	most := v.scanner.MaxLine
 	if most <= 0 || len(line) <= most {
 		return strings.ToValidUTF8(string(line), "\uFFFD"), false
@@ -215,11 +215,11 @@ func (v *view) show(line []byte, at int) (text string, cut bool) {
 	return strings.ToValidUTF8(string(line[from:to]), "\uFFFD"), true
 }
 
-// shift drops what is done, but for the lines that may be the context of what comes.
-func (v *view) shift() {
+// shiftBuffer drops what is done, but for the lines that may be the context of what comes.
+func (v *view) shiftBuffer() {
 	keep := v.todo
 	if !v.scanner.Count && v.scanner.Context > 0 {
-		keep = v.before(v.todo)
+		keep = v.linesBefore(v.todo)
 		if v.todo == 0 {
 			keep = 0
 		}
@@ -227,7 +227,7 @@ func (v *view) shift() {
 	if len(v.data) >= MaxBlock && keep == 0 {
 		keep = v.todo // the context is too large to be kept
 	}
-	v.count(keep)
+	v.countLines(keep)
 	n := copy(v.scanner.block, v.data[keep:])
 	v.data = v.scanner.block[:n]
 	v.base += int64(keep)

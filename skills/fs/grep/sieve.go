@@ -27,18 +27,18 @@ type place struct {
 
 func newSieve(prog *syntax.Prog) *sieve {
 	v := &sieve{prog: prog}
-	v.reset()
+	v.dropStates()
 	return v
 }
 
-func (v *sieve) reset() {
+func (v *sieve) dropStates() {
 	v.states = map[string]*place{}
-	v.start = v.enter([]uint32{uint32(v.prog.Start)})
+	v.start = v.enterState([]uint32{uint32(v.prog.Start)})
 }
 
-// first is a place in the first line of block[from:] that may match, -1 when there is none. from is the beginning of a
+// findFirst is a place in the first line of block[from:] that may match, -1 when there is none. from is the beginning of a
 // line.
-func (v *sieve) first(block []byte, from int) int {
+func (v *sieve) findFirst(block []byte, from int) int {
 	at := v.start
 	if at.match && from < len(block) {
 		return from
@@ -49,7 +49,7 @@ func (v *sieve) first(block []byte, from int) int {
 		}
 		next := at.next[c]
 		if next == nil {
-			next = v.learn(at, c)
+			next = v.buildState(at, c)
 		}
 		if next.match {
 			return from + i
@@ -59,10 +59,10 @@ func (v *sieve) first(block []byte, from int) int {
 	return -1
 }
 
-// learn finds out where c leads from a place.
-func (v *sieve) learn(at *place, c byte) *place {
+// buildState finds out where c leads from a place.
+func (v *sieve) buildState(at *place, c byte) *place {
 	if len(v.states) >= maxStates {
-		v.reset() // the places that are in use stay until they are left
+		v.dropStates() // the places that are in use stay until they are left
 	}
 	next := v.start // no match goes over the end of a line
 	if c != '\n' {
@@ -72,14 +72,14 @@ func (v *sieve) learn(at *place, c byte) *place {
 				pcs = append(pcs, inst.Out)
 			}
 		}
-		next = v.enter(pcs)
+		next = v.enterState(pcs)
 	}
 	at.next[c] = next
 	return next
 }
 
-// enter is the place of all instructions that are reached from these without reading.
-func (v *sieve) enter(pcs []uint32) *place {
+// enterState is the place of all instructions that are reached from these without reading.
+func (v *sieve) enterState(pcs []uint32) *place {
 	found := new(place)
 	for seen := map[uint32]bool{}; len(pcs) > 0; {
 		pc := pcs[len(pcs)-1]

@@ -17,14 +17,14 @@ type File struct {
 	size int64
 }
 
-// open opens a regular file in the folder. The name has one element and no symlink is followed, so that whatever happens
+// openFile opens a regular file in the folder. The name has one element and no symlink is followed, so that whatever happens
 // to the tree at the same time, it is a file in this folder.
-func (f *folder) open(_ *workspace.Root, name string) (*File, error) {
-	fd, err := retry(func() (int, error) {
+func (f *folder) openFile(_ *workspace.Root, name string) (*File, error) {
+	fd, err := retryEINTR(func() (int, error) {
 		return syscall.Openat(int(f.fd), name, syscall.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
 	})
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: join(f.path, name), Err: err}
+		return nil, &os.PathError{Op: "open", Path: joinPath(f.path, name), Err: err}
 	}
 	var st syscall.Stat_t
 	if err = syscall.Fstat(fd, &st); err == nil && st.Mode&syscall.S_IFMT != syscall.S_IFREG {
@@ -37,7 +37,7 @@ func (f *folder) open(_ *workspace.Root, name string) (*File, error) {
 	return &File{fd, st.Size}, nil
 }
 
-func (f *folder) has(_ *workspace.Root, name string) bool {
+func (f *folder) hasFile(_ *workspace.Root, name string) bool {
 	return syscall.Faccessat(int(f.fd), name, 0, 0) == nil
 }
 
@@ -45,7 +45,7 @@ func (f *folder) has(_ *workspace.Root, name string) bool {
 func (f *File) Size() int64 { return f.size }
 
 func (f *File) Read(p []byte) (int, error) {
-	n, err := retry(func() (int, error) { return syscall.Read(f.fd, p) })
+	n, err := retryEINTR(func() (int, error) { return syscall.Read(f.fd, p) })
 	switch {
 	case err != nil:
 		return 0, os.NewSyscallError("read", err)
@@ -58,7 +58,7 @@ func (f *File) Read(p []byte) (int, error) {
 // Close closes it; what was only read has nothing to lose.
 func (f *File) Close() { syscall.Close(f.fd) }
 
-func retry(call func() (int, error)) (int, error) {
+func retryEINTR(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
 		if err != syscall.EINTR {
@@ -67,13 +67,13 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// list returns some more of what is in the folder, io.EOF behind the last. An os.File that came from an os.Root asks for
+// listEntries returns some more of what is in the folder, io.EOF behind the last. An os.File that came from an os.Root asks for
 // each entry's details; the kernel tells the type of file along with the name.
-func (f *folder) list(root *workspace.Root) ([]dirent, error) {
+func (f *folder) listEntries(root *workspace.Root) ([]dirent, error) {
 	if f.buffer == nil {
 		f.buffer = make([]byte, 16<<10)
 	}
-	n, err := retry(func() (int, error) { return syscall.ReadDirent(int(f.fd), f.buffer) })
+	n, err := retryEINTR(func() (int, error) { return syscall.ReadDirent(int(f.fd), f.buffer) })
 	if err != nil {
 		return nil, os.NewSyscallError("getdents64", err)
 	}
@@ -92,7 +92,7 @@ func (f *folder) list(root *workspace.Root) ([]dirent, error) {
 		}
 		e := dirent{name, typeOf(kind)}
 		if kind == syscall.DT_UNKNOWN { // some file systems do not tell
-			info, err := root.Lstat(join(f.path, name))
+			info, err := root.Lstat(joinPath(f.path, name))
 			if err != nil {
 				continue // removed since it was listed
 			}

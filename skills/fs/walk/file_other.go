@@ -15,23 +15,23 @@ type File struct {
 }
 
 // open opens a regular file in the folder.
-func (f *folder) open(root *workspace.Root, name string) (*File, error) {
-	info, err := root.Lstat(join(f.path, name))
+func (f *folder) openFile(root *workspace.Root, name string) (*File, error) {
+	info, err := root.Lstat(joinPath(f.path, name))
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, ErrSpecial
 	}
-	file, err := root.Open(join(f.path, name))
+	file, err := root.Open(joinPath(f.path, name))
 	if err != nil {
 		return nil, err
 	}
 	return &File{file, info.Size()}, nil
 }
 
-func (f *folder) has(root *workspace.Root, name string) bool {
-	_, err := root.Lstat(join(f.path, name))
+func (f *folder) hasFile(root *workspace.Root, name string) bool {
+	_, err := root.Lstat(joinPath(f.path, name))
 	return err == nil
 }
 
@@ -44,7 +44,7 @@ func (f *File) Read(p []byte) (int, error) { return f.file.Read(p) }
 func (f *File) Close() { f.file.Close() }
 
 // list returns some more of what is in the folder, io.EOF behind the last.
-func (f *folder) list(*workspace.Root) ([]dirent, error) {
+func (f *folder) listEntries(*workspace.Root) ([]dirent, error) {
 	found, err := f.file.ReadDir(4 * shared)
 	entries := make([]dirent, len(found))
 	for i, d := range found {

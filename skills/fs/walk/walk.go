@@ -54,23 +54,23 @@ func Tree(ctx context.Context, root *workspace.Root, start string, o Options, vi
 	t.wake.L = &t.mu
 	var rules *ignore.Rules
 	if !o.Ignored {
-		rules = above(root, start)
+		rules = rulesAbove(root, start)
 	}
-	first, err := t.open(start, rules)
+	first, err := t.openFolder(start, rules)
 	if err != nil {
 		return 0, err
 	}
 	first.refs.Store(1)
-	t.push(task{folder: first})
-	stop := context.AfterFunc(ctx, func() { t.fail(context.Cause(ctx)) })
+	t.pushTask(task{folder: first})
+	stop := context.AfterFunc(ctx, func() { t.keepError(context.Cause(ctx)) })
 	defer stop()
 	var group sync.WaitGroup
 	for worker := range Workers() {
-		group.Go(func() { t.work(worker) })
+		group.Go(func() { t.runWorker(worker) })
 	}
 	group.Wait()
 	for _, left := range t.tasks { // after an error
-		left.folder.release()
+		left.folder.closeUnused()
 	}
 	return int(t.skipped.Load()), t.err
 }
@@ -108,27 +108,27 @@ type folder struct {
 	buffer []byte // of the worker that lists it
 }
 
-func (f *folder) release() {
+func (f *folder) closeUnused() {
 	if f != nil && f.refs.Add(-1) == 0 {
 		f.file.Close()
 	}
 }
 
-func (t *tree) push(next task) {
+func (t *tree) pushTask(next task) {
 	t.mu.Lock()
 	t.tasks = append(t.tasks, next)
 	t.mu.Unlock()
 	t.wake.Signal()
 }
 
-// idle reports whether somebody waits for work.
-func (t *tree) idle() bool {
+// isIdle reports whether somebody waits for work.
+func (t *tree) isIdle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.tasks) == 0 && t.running < Workers()
 }
 
-func (t *tree) fail(err error) {
+func (t *tree) keepError(err error) {
 	t.mu.Lock()
 	if t.err == nil {
 		t.err = err
@@ -138,8 +138,8 @@ func (t *tree) fail(err error) {
 	t.wake.Broadcast()
 }
 
-// next waits for a task; there is none when all work is done or failed.
-func (t *tree) next() (task, bool) {
+// nextTask waits for a task; there is none when all work is done or failed.
+func (t *tree) nextTask() (task, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.tasks) == 0 && t.running > 0 && t.err == nil {
@@ -156,14 +156,14 @@ func (t *tree) next() (task, bool) {
 	return got, true
 }
 
-func (t *tree) work(worker int) {
+func (t *tree) runWorker(worker int) {
 	for {
-		got, ok := t.next()
+		got, ok := t.nextTask()
 		if !ok {
 			return
 		}
-		if err := t.do(worker, got); err != nil {
-			t.fail(err)
+		if err := t.runTask(worker, got); err != nil {
+			t.keepError(err)
 		}
 		t.mu.Lock()
 		t.running--
@@ -175,28 +175,28 @@ func (t *tree) work(worker int) {
 	}
 }
 
-func (t *tree) do(worker int, got task) error {
+func (t *tree) runTask(worker int, got task) error {
 	f := got.folder
 	if f == nil {
 		var err error
-		if f, err = t.open(got.path, got.rules); err != nil {
+		if f, err = t.openFolder(got.path, got.rules); err != nil {
 			t.skipped.Add(1)
 			return nil
 		}
 		f.refs.Store(1)
 	}
-	defer f.release()
+	defer f.closeUnused()
 	if got.entries != nil {
-		return t.entries(worker, f, got.entries)
+		return t.visitEntries(worker, f, got.entries)
 	}
 	for !t.stopped.Load() {
-		entries, err := f.list(t.root)
-		if len(entries) >= shared && t.idle() {
+		entries, err := f.listEntries(t.root)
+		if len(entries) >= shared && t.isIdle() {
 			f.refs.Add(1)
-			t.push(task{folder: f, entries: entries})
+			t.pushTask(task{folder: f, entries: entries})
 			entries = nil
 		}
-		if verr := t.entries(worker, f, entries); verr != nil {
+		if verr := t.visitEntries(worker, f, entries); verr != nil {
 			return verr
 		}
 		if err == io.EOF {
@@ -219,7 +219,7 @@ type dirent struct {
 // shared is how many entries are worth being left to another worker.
 const shared = 64
 
-func (t *tree) entries(worker int, f *folder, entries []dirent) error {
+func (t *tree) visitEntries(worker int, f *folder, entries []dirent) error {
 	for _, d := range entries {
 		if t.stopped.Load() {
 			return nil
@@ -228,7 +228,7 @@ func (t *tree) entries(worker int, f *folder, entries []dirent) error {
 		if !t.options.Hidden && name[0] == '.' || name == ".git" {
 			continue
 		}
-		e := Entry{Path: join(f.path, name), Type: d.kind, folder: f, name: name, root: t.root}
+		e := Entry{Path: joinPath(f.path, name), Type: d.kind, folder: f, name: name, root: t.root}
 		if e.Path == protocol.Dir || workspace.IsTemp(name) || f.rules.Match(e.Path, d.kind.IsDir()) {
 			continue
 		}
@@ -236,65 +236,65 @@ func (t *tree) entries(worker int, f *folder, entries []dirent) error {
 			return err
 		}
 		if d.kind.IsDir() && (t.options.Enter == nil || t.options.Enter(e.Path)) {
-			t.push(task{path: e.Path, rules: f.rules})
+			t.pushTask(task{path: e.Path, rules: f.rules})
 		}
 	}
 	return nil
 }
 
-func join(dir, name string) string {
+func joinPath(dir, name string) string {
 	if dir == "." {
 		return name
 	}
 	return dir + "/" + name
 }
 
-// open opens a folder and reads what it says of ignored files.
-func (t *tree) open(dir string, rules *ignore.Rules) (*folder, error) {
+// openFolder opens a folder and reads what it says of ignored files.
+func (t *tree) openFolder(dir string, rules *ignore.Rules) (*folder, error) {
 	d, err := t.root.OpenDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	f := &folder{file: d, fd: d.Fd(), path: dir}
 	if !t.options.Ignored {
-		f.rules = inside(rules, dir, t.root, func(name string) bool { return f.has(t.root, name) }, func() []byte {
-			file, err := f.open(t.root, ignore.File)
+		f.rules = rulesInside(rules, dir, t.root, func(name string) bool { return f.hasFile(t.root, name) }, func() []byte {
+			file, err := f.openFile(t.root, ignore.File)
 			if err != nil {
 				return nil
 			}
 			defer file.Close()
-			return small(file, file.Size())
+			return readSmall(file, file.Size())
 		})
 	}
 	return f, nil
 }
 
-// above collects the rules that hold in the folder that holds start.
-func above(root *workspace.Root, start string) (rules *ignore.Rules) {
+// rulesAbove collects the rules that hold in the folder that holds start.
+func rulesAbove(root *workspace.Root, start string) (rules *ignore.Rules) {
 	if start == "." {
 		return nil
 	}
 	dir := "."
 	for part := range strings.SplitSeq(start, "/") {
-		rules = inside(rules, dir, root, func(name string) bool {
-			_, err := root.Lstat(join(dir, name))
+		rules = rulesInside(rules, dir, root, func(name string) bool {
+			_, err := root.Lstat(joinPath(dir, name))
 			return err == nil
-		}, func() []byte { return read(root, join(dir, ignore.File)) })
-		dir = join(dir, part)
+		}, func() []byte { return readRules(root, joinPath(dir, ignore.File)) })
+		dir = joinPath(dir, part)
 	}
 	return rules
 }
 
-// inside is the rules within dir. A repository begins anew: what surrounds it is no business of its git.
-func inside(rules *ignore.Rules, dir string, root *workspace.Root, has func(string) bool, gitignore func() []byte) *ignore.Rules {
+// rulesInside is the rules within dir. A repository begins anew: what surrounds it is no business of its git.
+func rulesInside(rules *ignore.Rules, dir string, root *workspace.Root, has func(string) bool, gitignore func() []byte) *ignore.Rules {
 	if has(".git") {
-		rules = (*ignore.Rules)(nil).With(dir, read(root, join(dir, ".git/info/exclude")))
+		rules = (*ignore.Rules)(nil).With(dir, readRules(root, joinPath(dir, ".git/info/exclude")))
 	}
 	return rules.With(dir, gitignore())
 }
 
-// read reads a file of patterns, which like git it does only when it is no symlink.
-func read(root *workspace.Root, name string) []byte {
+// readRules reads a file of patterns, which like git it does only when it is no symlink.
+func readRules(root *workspace.Root, name string) []byte {
 	info, err := root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil
@@ -304,10 +304,10 @@ func read(root *workspace.Root, name string) []byte {
 		return nil
 	}
 	defer f.Close()
-	return small(f, info.Size())
+	return readSmall(f, info.Size())
 }
 
-func small(r io.Reader, size int64) []byte {
+func readSmall(r io.Reader, size int64) []byte {
 	if size > ignore.MaxFile {
 		return nil
 	}
@@ -323,7 +323,7 @@ func (e *Entry) Open() (*File, error) {
 	if !e.Type.IsRegular() {
 		return nil, ErrSpecial
 	}
-	return e.folder.open(e.root, e.name)
+	return e.folder.openFile(e.root, e.name)
 }
 
 // Lstat describes the entry as it is now.
