@@ -83,7 +83,7 @@ func (p *project) nextestReport() string {
 	return path.Join(proc.Getenv(p.env, "CARGO_TARGET_DIR", "target"), "nextest/ci", file)
 }
 
-// beforeDashes are the arguments for the tool itself, not those for what it runs.
+// beforeDashes returns the arguments for the tool itself, without those for the program that it runs.
 func beforeDashes(args []string) []string {
 	for i, a := range args {
 		if a == "--" {

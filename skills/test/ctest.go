@@ -80,7 +80,7 @@ func (p *project) buildFolder() string {
 	return ""
 }
 
-// ctestOutput reads from the output what the report does not tell: which tests ran out of time, and why the build failed.
+// ctestOutput reads two things that are not in the report: which tests timed out, and why the build failed.
 type ctestOutput struct {
 	*results.Compiler
 	timeouts map[string]bool

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// projectFile is where a project says how it is tested, so that nobody has to guess.
+// projectFile is the file in which a project declares how it is tested.
 const projectFile = ".spritekit/test.json"
 
 const maxCandidates = 20
@@ -22,10 +22,10 @@ const maxCandidates = 20
 type Candidate struct {
 	Framework string `json:"framework"`
 	Cwd       string `json:"cwd"`      // relative to the workspace
-	Evidence  string `json:"evidence"` // the file that gives it away, relative to cwd, and what in it
+	Evidence  string `json:"evidence"` // the file that shows it, relative to cwd, and its relevant member
 }
 
-// findCandidates looks at a folder and those above it, the nearest first: what stands at the head is what is run.
+// findCandidates returns the candidates in a folder and those above it, the nearest first. The first one is run.
 func findCandidates(start *folder) []Candidate {
 	found := []Candidate{}
 	for _, f := range start.listParents() {
@@ -46,7 +46,7 @@ func relativeTo(f *folder) string {
 	return rel
 }
 
-// settings are the members of the project file; they mean what the inputs of the same names mean.
+// settings are the members of the project file; they have the meaning of the inputs with the same names.
 type settings struct {
 	Framework    string            `json:"framework,omitempty"`
 	Command      json.RawMessage   `json:"command,omitempty"`

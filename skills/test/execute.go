@@ -67,7 +67,7 @@ func (x *execution) runAll(ctx context.Context) (Report, error) {
 	return x.newReport(first, late, recovered), nil
 }
 
-// rerunFailed runs what failed again until it passed once or the runs are used up; it returns how many passed.
+// rerunFailed runs failed tests again until each has passed once or no runs are left. It returns how many have passed.
 func (x *execution) rerunFailed(limited, ctx context.Context) (recovered int, err error) {
 	again := x.job.runner.again
 	if x.job.reruns == 0 {
@@ -222,7 +222,7 @@ func (w *watch) handleLine(line string) {
 	}
 }
 
-// lastText is one line for a person. It is a courtesy: what tests print can forge it, and nothing is decided by it.
+// lastText returns one line to show to a person. Tests can forge it, so nothing depends on it.
 func (w *watch) lastText() string {
 	passed, failed := w.passed, w.failed
 	if g, ok := w.stream.(*results.GoTest); ok {
@@ -236,7 +236,7 @@ func (w *watch) lastText() string {
 	return fmt.Sprintf("%d tests passed, %d failed", passed, failed)
 }
 
-// tee sends the output of the tests to the log and to whoever reads it. Stdout and stderr share it, in order.
+// tee copies the output of the tests to the log and to its reader. Stdout and stderr share it, in order.
 type tee struct {
 	log   *proc.Transcript
 	tail  *proc.Tail

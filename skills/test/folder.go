@@ -13,7 +13,7 @@ import (
 
 const maxManifest = 1 << 20 // bytes of a manifest that are read to recognise a project
 
-// folder is a folder of the workspace to look at. What cannot be read, or leads out of the workspace, is not there.
+// folder is a folder of the workspace. Files that cannot be read or are outside of the workspace are treated as missing.
 type folder struct {
 	root *workspace.Root
 	dir  string // absolute, free of symlinks
@@ -42,7 +42,7 @@ func (f *folder) firstFile(names ...string) string {
 	return ""
 }
 
-// readText is what a file says, "" when there is none or it is too large for a manifest.
+// readText returns the content of a file, "" if it is missing or larger than a manifest may be.
 func (f *folder) readText(name string) string {
 	data, err := f.root.ReadFile(f.pathOf(name), maxManifest)
 	if err != nil {
@@ -80,7 +80,7 @@ func (f *folder) listParents() []*folder {
 	}
 }
 
-// packageJSON is what of package.json matters here.
+// packageJSON holds the members of package.json that are needed here.
 type packageJSON struct {
 	Scripts         map[string]string `json:"scripts"`
 	Dependencies    map[string]any    `json:"dependencies"`
@@ -93,8 +93,8 @@ func (f *folder) npmPackage() (p packageJSON, ok bool) {
 	return p, text != "" && json.Unmarshal([]byte(text), &p) == nil
 }
 
-// findProgram finds an executable: in a folder beside or above the project's first, then on PATH. It returns what to show,
-// which works as a command in the project's folder, too.
+// findProgram returns the path of an executable and how to show it, which also works as a command in the project's folder.
+// Folders of the project and above it come before PATH.
 func (p *project) findProgram(name string, local ...string) (shown string, err error) {
 	for _, dir := range local {
 		for _, above := range p.listParents() {

@@ -68,7 +68,7 @@ func isGoPackage(arg string) bool {
 	return arg == "." || arg == ".." || arg == "..." || arg == "all" || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
 }
 
-// goFlags are a caller's arguments without packages and without what chooses tests.
+// goFlags returns the arguments of the caller without packages and without flags that select tests.
 func goFlags(args []string) []string {
 	var kept []string
 	for i := 0; i < len(args); i++ {

@@ -7,8 +7,8 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// newGradle reads the reports below build/test-results. What Gradle holds for up to date it does not run again, and the old
-// report says nothing of this run; so the results are cleaned first.
+// newGradle reads the reports below build/test-results. Gradle does not run tests again that are up to date, and their old
+// report does not describe this run; so the results are removed first.
 func newGradle() runner {
 	return runner{
 		name: "gradle",

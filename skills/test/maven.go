@@ -35,7 +35,7 @@ func (p *project) mavenPlan(more []string) (plan, error) {
 	return one, nil
 }
 
-// javaPlan is what Maven and Gradle share. Their names of tests differ by what stands before the method.
+// javaPlan makes the parts of a plan that Maven and Gradle share. Their names of tests differ in the part before the method.
 func javaPlan(command []string, before string) plan {
 	locator := results.NewLocator()
 	return plan{

@@ -11,7 +11,7 @@ import (
 // project is a folder whose tests are run.
 type project struct {
 	folder
-	top     string   // the repository's folder, absolute: what files of the report are relative to
+	top     string   // the repository's folder, absolute; files in the report are relative to it
 	below   string   // the folder that the caller named, relative to dir
 	args    []string // the caller's
 	env     []string
@@ -21,7 +21,7 @@ type project struct {
 	known   map[string]string
 }
 
-// reportPath is a path for a report that nobody can have written before; its folder is made when a command is run.
+// reportPath returns a new path for a report. Its folder is made when a command is run.
 func (p *project) reportPath(name string) string {
 	p.made++
 	return filepath.Join(p.scratch, strconv.Itoa(p.made), name)

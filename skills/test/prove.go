@@ -9,8 +9,8 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// newProve runs Perl's tests, or any program that prints TAP. The harness is told to keep what each file printed: its own
-// output tells of failures only.
+// newProve runs Perl tests, or any program that prints TAP. The harness keeps the output of each file, because its own output
+// describes failures only.
 func newProve() runner {
 	return runner{
 		name: "prove",

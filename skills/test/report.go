@@ -33,13 +33,13 @@ const (
 const maxFailures = 20
 
 // Report is the data of test.run, small enough to be read by an agent. Files are relative to root, the repository's
-// folder; what lies elsewhere is absolute.
+// folder; files elsewhere have absolute paths.
 type Report struct {
 	Status      Status            `json:"status"`
 	Framework   string            `json:"framework"`
 	Command     []string          `json:"command"`
 	Cwd         string            `json:"cwd"`  // where it ran, relative to the workspace
-	Root        string            `json:"root"` // what files are relative to, relative to the workspace
+	Root        string            `json:"root"` // folder to which files are relative, relative to the workspace
 	DurationMS  int64             `json:"duration_ms"`
 	Counts      Counts            `json:"counts"`
 	Failures    []Failure         `json:"failures"`
@@ -93,7 +93,7 @@ type BuildError struct {
 	Message string `json:"message"`
 }
 
-// Truncated says what the report and the log leave out.
+// Truncated counts the parts that the report and the log omit.
 type Truncated struct {
 	FailuresOmitted int   `json:"failures_omitted"`
 	BytesOmitted    int64 `json:"bytes_omitted"`
@@ -114,7 +114,7 @@ func exitOf(e proc.Exit) Exit {
 }
 
 // judgeRun is the verdict on a run. The exit code alone is never believed when it says success, and always when it says
-// failure. What passed in a rerun is believed only where the caller allows it; a runner's own retries are the project's
+// failure. A test that passed in a rerun counts as passed only if the caller allows it; a runner's own retries are the project's
 // choice.
 func judgeRun(set *results.Set, one *plan, end outcome, none, allowFlaky bool, recovered int) Status {
 	red := 0
@@ -168,7 +168,7 @@ func (x *execution) newReport(first outcome, late bool, recovered int) Report {
 	}
 	failing := slices.Clone(set.Failing)
 	slices.SortStableFunc(failing, func(a, b results.Case) int {
-		if (a.Status == results.Flaky) != (b.Status == results.Flaky) { // what is red comes first
+		if (a.Status == results.Flaky) != (b.Status == results.Flaky) { // failed tests come first
 			if b.Status == results.Flaky {
 				return -1
 			}
@@ -213,7 +213,7 @@ func (x *execution) newFailure(c results.Case) Failure {
 	return f
 }
 
-// saveReports writes the report beside the log, and those in other formats that were asked for.
+// saveReports writes the report next to the log, and reports in the requested formats.
 func (x *execution) saveReports(r *Report) error {
 	run := export.Run{Tool: r.Framework, Start: x.began, Duration: time.Since(x.began)}
 	for _, format := range x.job.exports {
@@ -246,7 +246,7 @@ func (x *execution) saveReports(r *Report) error {
 	return x.replaceFile(r.ReportPath, bytes.NewReader(append(data, '\n')))
 }
 
-// replaceFile writes a file of the runtime's own. What lies in its place, be it a link, is removed first.
+// replaceFile writes a file of the runtime. It removes an existing file or link first.
 func (x *execution) replaceFile(name string, from io.Reader) error {
 	if err := x.call.Root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("save the test report: %w", err)

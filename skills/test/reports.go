@@ -18,7 +18,7 @@ const (
 	maxDepth   = 16
 )
 
-// stamps remember the reports that are there before a run: what is the same afterwards tells of another run.
+// stamps hold the reports that exist before a run. A report that does not change belongs to another run.
 type stamps map[string]fs.FileInfo
 
 // findReports lists the files that match patterns: below the project's folder, or in the private one. ** matches any
@@ -97,7 +97,7 @@ func (before stamps) listChanged(now stamps) []string {
 	return names
 }
 
-// readReports reads the fresh reports into set. It returns what is wrong with them, for a person, "" for nothing.
+// readReports reads the fresh reports into set. It returns a description of their problems, or "".
 func (p *project) readReports(one *plan, before stamps, set *results.Set) string {
 	var problems []string
 	now := p.findReports(one.reports)

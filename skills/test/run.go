@@ -1,10 +1,10 @@
-// Package test holds test.run: it finds out how a project is tested, runs that, and reports what failed and where.
-// Start with Run's steps below; runner.go says what a kind of test run is, and each kind has a file of its own.
+// Package test holds test.run: it detects the test runner of a project, runs it, and reports each failure and its
+// place. Begin with runTests; runner.go defines a test runner, and each runner has its own file.
 //
 //	prepare ─► detect (nearest folder, first runner) or project file or the caller's word ─► plan
 //	execute ─► processes, log, stream, reports ─► results.Set ─► reruns ─► Report
 //
-// Package results reads what runners print and write; it is pure. What tests print is untrusted: it goes to a capped log
+// Package results reads the output and reports of runners; it is pure. Output of tests is untrusted: it goes to a capped log
 // file and, cleaned and in short excerpts, into the report; never to stdout. Reports are written to a private folder
 // where a runner can be told to; those in the project's folders count only when this run made them. Nothing that the
 // tests start outlives the call.
@@ -143,7 +143,7 @@ func newJob(c *skill.Call, in input, scratch string) (*job, error) {
 	return j, err
 }
 
-// fillInput takes from the project file what the caller did not say.
+// fillInput adds members of the project file that the caller did not give.
 func (s settings) fillInput(in input) input {
 	in.Framework, in.Command = s.Framework, s.Command
 	if len(in.Args) == 0 {

@@ -4,15 +4,15 @@ import (
 	"github.com/spritekit/lattice/skills/test/results"
 )
 
-// runner is one kind of test run, as data: how its projects look, what to run there, what then holds the verdict, and
+// runner is a test runner as data: how to detect its projects, which command to run, where the verdict is, and
 // how to run single tests again. There is one file for each.
 type runner struct {
 	name string
-	// detect says by what a folder shows that its tests are of this kind; "" when they are not.
+	// detect returns the evidence that a folder has tests of this kind, "" if it has none.
 	detect func(*folder) string
 	// plan is how to run all tests of a project, with the caller's arguments.
 	plan func(*project) (plan, error)
-	// again is how to run only these tests, in one command or several; nil when the runner cannot. What ran beside them
+	// again makes the plans that run only these tests; nil if the runner cannot. Other tests that run with them
 	// does no harm: only the verdicts on these are looked at.
 	again func(*project, []results.Case) ([]plan, error)
 	// packages: again takes packages that failed outside of their tests, too.
@@ -24,11 +24,11 @@ type runner struct {
 // plan is one command and where its verdicts are.
 type plan struct {
 	shown []string // as a person would type it
-	argv  []string // with what makes it write a report; empty when that is nothing
+	argv  []string // with the flags for a report; empty if there are none
 	env   []string // beyond the call's
 	// stream reads the lines of the output, stdout and stderr; may be nil.
 	stream func(*results.Set) results.Stream
-	// format and reports say what the command writes: patterns below the project's folder, or paths of project.report.
+	// format and reports describe the files that the command writes: patterns below the project's folder, or paths of project.report.
 	format  results.Format
 	reports []string
 	// suite is the name of the suite of a report that names none, and module the folder whose tests it tells of,
@@ -41,7 +41,7 @@ type plan struct {
 	mark func(line string) (passed, failed bool)
 }
 
-// allRunners lists them in the order of detection: what tells more stands before what tells less, and what has only an
+// allRunners lists them in the order of detection: runners with detailed reports come first, and those with only an
 // exit code comes last.
 func allRunners() []runner {
 	return []runner{

@@ -40,7 +40,7 @@ func (p *project) vitestPlan(more []string) (plan, error) {
 	}, nil
 }
 
-// filesAndNames are the files of tests, each once, and what jest and vitest match names against: titles with spaces
+// filesAndNames returns the files of tests, each once, and the names that jest and vitest match: titles with spaces
 // between.
 func (p *project) filesAndNames(cases []results.Case) (files, names []string) {
 	for _, c := range cases {

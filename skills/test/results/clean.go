@@ -40,7 +40,7 @@ type output struct {
 	size  int
 }
 
-// budget bounds what the outputs of all tests that have no verdict yet may hold together, in bytes.
+// budget bounds the memory of the outputs of all tests that have no verdict yet, in bytes.
 type budget struct{ used int }
 
 const maxHeld = 16 << 20
@@ -55,7 +55,7 @@ func (b *budget) addLine(o *output, line string) {
 	b.used += o.size - before
 }
 
-// dropOutput empties an output that nobody asks for.
+// dropOutput empties an output that is no longer needed.
 func (b *budget) dropOutput(o *output) {
 	b.used -= o.size
 	*o = output{}

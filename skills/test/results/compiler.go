@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Compiler reads the errors of compilers from what a build prints: rustc, javac by itself and under Maven, kotlinc, csc,
+// Compiler reads the errors of compilers from the output of a build: rustc, javac by itself and under Maven, kotlinc, csc,
 // gcc and clang.
 type Compiler struct {
 	set     *Set
@@ -58,7 +58,7 @@ func (c *Compiler) Line(line string) {
 	}
 }
 
-// rustcError tells errors in code from what cargo says of failed tests.
+// rustcError distinguishes errors in code from messages of cargo about failed tests.
 func rustcError(line string) bool {
 	if strings.HasPrefix(line, "error[E") {
 		return true
@@ -81,7 +81,7 @@ func cargoFetch(line string) bool {
 	return false
 }
 
-// addError leaves out what was said before: build tools repeat themselves.
+// addError adds an error unless it is a repetition: build tools print errors several times.
 func (c *Compiler) addError(e BuildError) {
 	key := e.File + "\x00" + e.Message
 	if len(c.seen) < maxBuild && !c.seen[key] {

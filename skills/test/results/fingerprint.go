@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Fingerprint is equal for equal failures: a hash over the sorted ids of what failed, with kinds and messages. From
-// messages goes what differs from run to run without telling anything: durations, dates and clocks, addresses, ports and
+// Fingerprint is equal for equal failures: a hash over the sorted ids of failed tests, with kinds and messages. Parts
+// of messages that differ in each run are removed: durations, dates and clocks, addresses, ports and
 // positions after a colon, line numbers, goroutine and process numbers, UUIDs, names of temporary files. Other numbers
 // count: "got 3, want 4" after "got 2, want 4" is news.
 func (s *Set) Fingerprint() string {

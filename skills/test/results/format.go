@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Stream understands what a runner prints, line by line, while it runs. Done comes after the last line.
+// Stream reads the output of a runner line by line while it runs. Done is called after the last line.
 type Stream interface {
 	Line(text string)
 	Done()
@@ -52,10 +52,10 @@ func (f Format) Stream(s *Set) Stream {
 	return nil
 }
 
-// ErrTooLarge says that a report was cut at the limit; what is before that was read.
+// ErrTooLarge reports that a report was cut at the limit; the part before it was read.
 var ErrTooLarge = errors.New("the report has more than 32 MiB: the rest was not read")
 
-// Parse reads a report into s. base names the report where it does not name its suites itself. What was read before an
+// Parse reads a report into s. base names the report if it does not name its suites. Cases that were read before an
 // error stays in s.
 func (f Format) Parse(r io.Reader, base string, s *Set) error {
 	capped := &cappedReader{r: r, left: maxReport}

@@ -72,7 +72,7 @@ func NewGoTest(s *Set, dir string, modules map[string]string) *GoTest {
 // Progress counts the tests, suites included, that ended so far.
 func (g *GoTest) Progress() (passed, failed int) { return g.passed, g.failed }
 
-// Line takes one line; what go prints besides events is none of its business.
+// Line handles one line. Output of go other than events is ignored.
 func (g *GoTest) Line(text string) {
 	var e goEvent
 	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &e) != nil || e.Action == "" {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// jestFile is what jest --json and vitest's json reporter say of one test file.
+// jestFile is the report of jest --json and of vitest's json reporter about one test file.
 type jestFile struct {
 	Name             string `json:"name"`
 	Status           string `json:"status"`

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// xmlVisitor is told of each element's start and end and of text between.
+// xmlVisitor receives the start and end of each element and the text between.
 type xmlVisitor interface {
 	startElement(name string, attr func(string) string)
 	endElement(name string)
@@ -19,7 +19,7 @@ type xmlVisitor interface {
 var errDeep = errors.New("the report is nested too deeply")
 
 // walkXML reads a document with bounded depth. Characters that XML forbids, which runners write all the same, count
-// as replacement characters. A document that breaks off has shown the visitor what was before that.
+// as replacement characters. If a document is cut off, the visitor has seen the part before that.
 func walkXML(r io.Reader, v xmlVisitor) error {
 	d := xml.NewDecoder(&xmlFilter{r: r})
 	d.Strict = false                                                                     // entities that it does not know stay as they are; it expands none that a document defines
@@ -119,7 +119,7 @@ func (w *junitWalk) beginCase(attr func(string) string) {
 	}
 }
 
-// startChild reads what says how a testcase went. The first failure speaks; one outweighs a skip.
+// startChild reads the outcome of a testcase. The first failure counts; a failure outweighs a skip.
 func (w *junitWalk) startChild(name string, attr func(string) string) {
 	w.inside, w.body = name, limited{max: 64 << 10}
 	status := Status("")
@@ -189,7 +189,7 @@ func (w *junitWalk) endElement(name string) {
 
 func (w *junitWalk) addCase() {
 	if w.unnamed && w.c.Status == Passed {
-		w.c.Status = NotRun // what an interrupted pytest writes of the test that it was in
+		w.c.Status = NotRun // pytest reports the running test like this when it is interrupted
 	}
 	if w.flaky && w.c.Status == Passed {
 		w.c.Status = Flaky

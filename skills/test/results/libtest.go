@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Libtest reads what cargo test prints. Its JSON is not stable yet. A test is named by its binary and its path; a
+// Libtest reads the output of cargo test. Its JSON is not stable yet. A test is named by its binary and its path; a
 // binary that dies leaves tests without verdict, and is a failure itself.
 type Libtest struct {
 	set     *Set
@@ -204,7 +204,7 @@ func (l *Libtest) explainDeath(c *Case) {
 	}
 }
 
-// Done closes what is open.
+// Done closes an open binary.
 func (l *Libtest) Done() {
 	l.endRun()
 	l.build.Done()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Minitest reads what minitest -v prints: a verdict for each test while it runs, and at the end a numbered section for
+// Minitest reads the output of minitest -v: a verdict for each test while it runs, and at the end a numbered section for
 // each failure.
 type Minitest struct {
 	set     *Set
@@ -98,7 +98,7 @@ func (m *Minitest) closeFailure() {
 	}
 }
 
-// Done adds what passed.
+// Done adds the tests that passed.
 func (m *Minitest) Done() {
 	m.closeFailure()
 	for _, c := range m.passed {

@@ -19,7 +19,7 @@ type mochaTest struct {
 	} `json:"err"`
 }
 
-// parseMocha reads what mocha --reporter json writes. Its array tests holds all of them, failures, passes and pending hold
+// parseMocha reads the report of mocha --reporter json. Its array tests holds all of them, failures, passes and pending hold
 // them again; a hook that failed is in failures only.
 func parseMocha(r io.Reader, s *Set) error {
 	d := json.NewDecoder(r)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// places finds file and line in what languages print. It belongs to one report and not to the package: a global pattern
+// places finds file and line in the output of languages. It belongs to one report and not to the package: a global pattern
 // is compiled at the start of every skill.
 type places struct{ js, rb, cs, java, php, py, perl, c, rust *regexp.Regexp }
 
@@ -54,7 +54,7 @@ func ownFrames(text, prefix string) string {
 	return strings.TrimRight(strings.Join(kept, ""), "\n")
 }
 
-// thrownText is what was said before the stack of an error in JavaScript.
+// thrownText returns the text before the stack of a JavaScript error.
 func thrownText(text string) string {
 	var kept []string
 	for line := range strings.Lines(text) {
@@ -93,7 +93,7 @@ func (p *places) dotnetFrame(stack string) (file string, line int) {
 	return "", 0
 }
 
-// perlPlace reads what bats and Perl say below a failed test.
+// perlPlace returns the place in a diagnostic of bats or Perl after a failed test.
 func (p *places) perlPlace(text string) (file string, line int) {
 	m := p.perl.FindStringSubmatch(text)
 	if m == nil {

@@ -22,7 +22,7 @@ type rspecExample struct {
 	} `json:"exception"`
 }
 
-// parseRSpec reads what rspec --format json writes. An error outside of the examples, such as a file that does not load, is
+// parseRSpec reads the report of rspec --format json. An error outside of the examples, such as a file that does not load, is
 // told by a count and a message only.
 func parseRSpec(r io.Reader, s *Set) error {
 	d := json.NewDecoder(r)

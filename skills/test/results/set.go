@@ -1,13 +1,12 @@
-// Package results turns what test runners print and write into one form. Start with Set: a parser adds Cases to it, and
-// whoever ran the tests reads counts and failures from it.
+// Package results reads the output and reports of test runners into one form. Begin with Set: a parser adds Cases to it, and
+// the caller reads counts and failures from it.
 //
 //	go test -json · libtest · unittest · TAP   ─ Stream, fed line by line while the tests run ─┐
-//	JUnit · CTRF · jest · mocha · rspec · trx  ─ Format.Parse, over a report when they are done ┴► Set ─► JUnit, CTRF
+//	JUnit · CTRF · jest · mocha · rspec · trx  ─ Format.Parse, over a report when they are done ┴► Set ─► package export
 //
-// The package is pure: it opens no file, runs nothing and knows no clock. All it reads was written by tests and is
-// hostile until proven otherwise: memory is bounded by the limits below, whatever the size and depth of a report, and
-// texts come out as clean UTF-8 without control sequences. Files are named as the runner named them; whoever knows the
-// project makes paths of them.
+// The package is pure: it opens no file, runs nothing and reads no clock. Its input was written by tests and is not trusted.
+// The limits below bound its memory for reports of any size and depth, and texts become valid UTF-8 without control
+// sequences. Files have the names that the runner used; the caller resolves them.
 package results
 
 import (
@@ -27,7 +26,7 @@ const (
 	NotRun  Status = "not_run" // it was to run, and its process died first
 )
 
-// Kind says what sort of failure it is.
+// Kind classifies a failure.
 type Kind string
 
 const (
@@ -38,7 +37,7 @@ const (
 	Setup     Kind = "setup"
 )
 
-// Limits of what is kept. What goes beyond them is counted, not kept.
+// Limits of a Set. Cases beyond them are counted, but not kept.
 const (
 	MaxMessage  = 1 << 10 // bytes of a message
 	MaxDetail   = 2 << 10 // bytes of a failure's output
@@ -54,7 +53,7 @@ const (
 
 // Case is one test: a leaf, never a suite.
 type Case struct {
-	ID       string // names the test among those of its run; what the runner calls it, where it has such a name
+	ID       string // identifies the test in its run; the name that the runner uses, if it has one
 	Name     string
 	Suite    string
 	File     string // as the runner wrote it
@@ -81,7 +80,7 @@ type BuildError struct {
 // Counts are of tests; Total is the sum of Passed, Failed, Skipped, Flaky, NotRun and those Errored that are tests.
 type Counts struct{ Total, Passed, Failed, Skipped, Errored, Flaky, NotRun int }
 
-// Set is what is known about the tests of one run. The zero value is ready.
+// Set holds the results of one run. The zero value is ready.
 type Set struct {
 	// Setup is why nothing could be built or run, such as dependencies that cannot be fetched; "" when it could.
 	Setup  string
@@ -165,7 +164,7 @@ func (c *Counts) addCase(k *Case, n int) {
 }
 
 // Recovered marks the failing tests that again says passed, and returns how many they are. A test counts when it ran
-// again, passed, and did not fail beside that under the same id.
+// again, passed, and did not also fail under the same id.
 func (s *Set) Recovered(again *Set) int {
 	passed, failed := map[string]bool{}, map[string]bool{}
 	for i := range again.Cases {
@@ -213,7 +212,7 @@ func fromSeconds(s float64) time.Duration {
 // fromMillis reads a runner's milliseconds.
 func fromMillis(ms float64) time.Duration { return fromSeconds(ms / 1000) }
 
-// firstParagraph is the first paragraph of a text, at most a few lines: what a message is when the runner gives only a stack.
+// firstParagraph returns the first paragraph of a text, at most a few lines. It is the message if the runner reports only a stack.
 func firstParagraph(text string) string {
 	lines := make([]string, 0, 4)
 	for line := range strings.Lines(strings.TrimLeft(text, "\r\n ")) {

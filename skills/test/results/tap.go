@@ -15,14 +15,14 @@ type TAP struct {
 	places *places
 	levels [][]tapNode // of each depth, those whose parent has not come yet
 	held   int         // nodes in levels below the first
-	last   *tapNode    // what may still get a YAML block or comments
+	last   *tapNode    // the node that a YAML block or comments may follow
 	depth  int         // of last
 	yaml   *yamlBlock
 	plan   int
 	seen   int
 	bailed bool
 	kept   budget // of comments and blocks in levels
-	rest   output // what is no TAP: the last words of a program that died
+	rest   output // other lines, the last ones of a program that died
 }
 
 type tapNode struct {
@@ -35,7 +35,7 @@ type tapNode struct {
 	children []tapNode
 }
 
-// NewTAP makes a reader that adds to s. base names the suite of what has none.
+// NewTAP makes a reader that adds to s. base names the suite of tests without one.
 func NewTAP(s *Set, base string) *TAP {
 	return &TAP{set: s, base: base, places: newPlaces(), plan: -1}
 }
@@ -137,7 +137,7 @@ func (t *TAP) addPoint(n tapNode, depth int) {
 	for len(t.levels) <= depth+1 {
 		t.levels = append(t.levels, nil)
 	}
-	for d := depth + 1; d < len(t.levels); d++ { // what skipped a level belongs here, too
+	for d := depth + 1; d < len(t.levels); d++ { // nodes that skipped a level belong here as well
 		n.children = append(n.children, t.levels[d]...)
 		t.levels[d] = nil
 	}
@@ -150,7 +150,7 @@ func (t *TAP) addPoint(n tapNode, depth int) {
 	}
 }
 
-// addLast files what can get nothing more.
+// addLast adds the last node, which is complete.
 func (t *TAP) addLast() {
 	if t.last == nil {
 		return
@@ -190,7 +190,7 @@ func (t *TAP) addCase(n tapNode, path []string) {
 		c.Status = Passed
 	default:
 		c.Status = Failed
-		if len(t.set.Failing) < maxFailing { // what is not kept needs no reason
+		if len(t.set.Failing) < maxFailing { // a failure that is not kept needs no message
 			t.explainFailure(&c, &n)
 		}
 	}
@@ -200,7 +200,7 @@ func (t *TAP) addCase(n tapNode, path []string) {
 		file, line := locationOf(location)
 		if c.File == "" {
 			c.File, c.Line = file, line
-		} else if c.File != file { // it broke elsewhere; the test is what one looks for
+		} else if c.File != file { // it failed elsewhere; a reader looks for the test
 			c.Detail = strings.TrimSpace(c.Detail + "\nat " + c.File + ":" + strconv.Itoa(c.Line))
 			c.File, c.Line = file, line
 		}
@@ -266,7 +266,7 @@ func locationOf(text string) (file string, line int) {
 	return file, parseNumber(digits[1])
 }
 
-// Done takes what is still open and counts what the plan promised.
+// Done adds the nodes that are still open and compares their number with the plan.
 func (t *TAP) Done() {
 	t.addLast()
 	for d := 1; d < len(t.levels); d++ { // their parent never came

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// parseTRX reads what dotnet test --logger trx writes: results first, then the definitions that name the classes.
+// parseTRX reads the report of dotnet test --logger trx: results first, then the definitions that name the classes.
 func parseTRX(r io.Reader, s *Set) error {
 	w := trxWalk{places: newPlaces(), class: map[string]string{}}
 	err := walkXML(r, &w)

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Unittest reads what python -m unittest -v prints: verdicts while it runs, and at the end a section for each failure.
-// Sections say what failed; verdicts only what passed, because a test's own output may stand in their way.
+// Unittest reads the output of python -m unittest -v: verdicts while it runs, and at the end a section for each failure.
+// Sections list failures; verdicts count for passed tests only, because the output of a test may hide one.
 type Unittest struct {
 	set     *Set
 	name    string // of the test whose verdict is awaited
@@ -41,7 +41,7 @@ func NewUnittest(s *Set) *Unittest {
 	}
 }
 
-// id is what python -m unittest takes for a test. Since Python 3.11 the parentheses hold the test's name, too.
+// id is the name of a test for python -m unittest. Since Python 3.11 the parentheses hold the test's name, too.
 func unittestID(name, class string) string {
 	if class == name || strings.HasSuffix(class, "."+name) {
 		return class
@@ -150,7 +150,7 @@ func (u *Unittest) readSummary(line string) {
 	u.done = strings.HasPrefix(line, "OK") || strings.HasPrefix(line, "FAILED") || strings.HasPrefix(line, "NO TESTS")
 }
 
-// Done adds what passed, and as many nameless ones as the last line tells of.
+// Done adds the tests that passed, and unnamed ones up to the number in the last line.
 func (u *Unittest) Done() {
 	u.closeFailure()
 	passed := 0

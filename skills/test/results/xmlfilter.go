@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
-// xmlFilter makes a document UTF-8 and replaces what no XML document may hold, which would stop the decoder.
+// xmlFilter converts a document to UTF-8 and replaces characters that XML forbids, at which the decoder would stop.
 type xmlFilter struct {
 	r    io.Reader
 	out  []byte // filtered, not yet read
@@ -35,7 +35,7 @@ func (f *xmlFilter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// filterBuffer moves what is complete from in to out.
+// filterBuffer moves complete characters from in to out.
 func (f *xmlFilter) filterBuffer() {
 	f.made = f.made[:0]
 	if !f.started {
@@ -95,7 +95,7 @@ func (f *xmlFilter) filterWide() {
 	f.in = append(f.in[:0], in...)
 }
 
-// putRune writes a character, or what stands for one that XML forbids.
+// putRune writes a character, or a replacement for one that XML forbids.
 func (f *xmlFilter) putRune(r rune) {
 	switch {
 	case r == 0x1b:
