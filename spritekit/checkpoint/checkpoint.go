@@ -84,7 +84,7 @@ func idIn(text string) string {
 	return ""
 }
 
-// validID accepts what can be a part of a URL and a file name.
+// validID accepts ids that can be a part of a URL and a file name.
 func validID(id string) bool {
 	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, func(c rune) bool {
 		return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("._-", c))

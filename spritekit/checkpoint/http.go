@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxAnswer bounds what a host may answer, in bytes.
+// maxAnswer bounds the response of a host, in bytes.
 const maxAnswer = 8 << 20
 
 // readResponse reads an HTTP/1.1 response to a request that said "Connection: close".

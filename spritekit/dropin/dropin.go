@@ -1,4 +1,4 @@
-// Package dropin finds the skills that others put beside our own: folders that bear a skill's name and hold skill.json
+// Package dropin finds third-party skills next to our own: folders that are named after a skill and hold skill.json
 // and a program, and executables whose manifest lies among ours (DESIGN 15). List is the place to start. The package
 // runs nothing.
 package dropin
@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 )
 
-// Skill is a skill that somebody dropped in.
+// Skill is a third-party skill.
 type Skill struct {
 	manifests.Skill
 	Dir string // its folder, "" when it is an executable
@@ -31,13 +31,13 @@ func (s Skill) Command() []string {
 	return s.Skill.Command(filepath.ToSlash(s.Dir))
 }
 
-// ErrNone is what Load wraps when there is no such skill.
+// ErrNone is wrapped by Load if there is no such skill.
 var ErrNone = errors.New("there is no such skill")
 
-// maxManifest bounds what is read of a skill.json, in bytes; ParseSkill refuses what is larger.
+// maxManifest bounds the size of a skill.json, in bytes; ParseSkill refuses larger ones.
 const maxManifest = 256<<10 + 1
 
-// Load reads the drop-in skill of this name below dir, usually /skills. What it finds is checked, not trusted: the
+// Load reads the drop-in skill of this name below dir, usually /skills. Files are checked, not trusted: the
 // folder is a folder, skill.json a regular file that is a manifest and names the skill. The errors name the file.
 func Load(dir, name string) (Skill, error) {
 	if !manifests.ValidName(name) {

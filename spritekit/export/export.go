@@ -2,7 +2,7 @@
 // SKILL.md that an agent reads when a task is of that kind, and references/<skill>.md for each skill, made from its
 // manifest. Files makes them, as bytes by path; Write and Check bring a folder and them together.
 //
-// What is made depends on the manifests alone, so that a folder which differs is out of date.
+// The files depend on the manifests alone, so a folder that differs is out of date.
 package export
 
 import (
@@ -32,7 +32,7 @@ const (
 // Skill is one to write about.
 type Skill struct {
 	manifests.Skill
-	Command []string // what runs it; nil: spritekit and its name
+	Command []string // command that runs it; nil: spritekit and its name
 }
 
 // Files makes the folders of all families, by slash-separated path. A family whose name makes no valid folder is an error.
@@ -70,7 +70,7 @@ func folderOf(family string) (string, error) {
 	return name, nil
 }
 
-// writeOverview is SKILL.md: what an agent must know to choose and to call.
+// writeOverview returns SKILL.md: how an agent chooses and calls the skills of a family.
 func writeOverview(family, folder string, members []Skill, digest string) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\nname: %s\ndescription: %s\nlicense: Apache-2.0\nmetadata:\n  generator: spritekit\n  digest: %s\n---\n%s", folder, quoteShell(describeMembers(members)), digest, mark)
@@ -98,7 +98,7 @@ Read a skill's reference before you call it for the first time.
 	return []byte(b.String())
 }
 
-// describeMembers says what a family does and when to use it, within the limit.
+// describeMembers describes the purpose of a family, within the limit.
 func describeMembers(members []Skill) string {
 	names := make([]string, len(members))
 	for i, s := range members {
@@ -238,7 +238,7 @@ func firstSentence(description string) string {
 	return strings.TrimSuffix(sentence, ".") + "."
 }
 
-// oneLine keeps a manifest of somebody else from making lines of its own.
+// oneLine joins lines, so that a third-party manifest cannot add lines.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // tableCell is a text in a table.

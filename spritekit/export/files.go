@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Write makes dir hold the files, each replaced at once, and removes from their folders what an earlier export left there.
+// Write makes dir hold the files, each replaced at once, and removes files of an earlier export from their folders.
 // Nothing else in dir is touched; a link that leads out of it is an error.
 func Write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -44,7 +44,7 @@ func Write(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// Check lists how dir differs from what Write would make of it, nil when it does not.
+// Check lists the differences between dir and the result of Write, nil if there are none.
 func Check(dir string, files map[string][]byte) ([]string, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -70,7 +70,7 @@ func Check(dir string, files map[string][]byte) ([]string, error) {
 	return differences, nil
 }
 
-// listLeftovers lists files that an earlier export made and that this one would not. What somebody else put into a folder,
+// listLeftovers lists files that an earlier export made and that this one would not. Other files in a folder,
 // or wrote in the place of ours, is not among them.
 func listLeftovers(root *os.Root, files map[string][]byte) (names []string, err error) {
 	folders, err := fs.ReadDir(root.FS(), ".")
@@ -117,7 +117,7 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return root.ReadFile(name)
 }
 
-// replaceFile writes a file beside its place and renames it.
+// replaceFile writes a temporary file and renames it.
 func replaceFile(root *os.Root, name string, data []byte) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err

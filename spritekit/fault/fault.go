@@ -1,5 +1,5 @@
 // Package fault holds the one error type that people and programs act on, for skills and for lattice: a stable code, a
-// sentence, a hint that says what to do, and the exit code of the command that ends with it. Start with Error; there is a
+// sentence, a hint with the remedy, and the exit code of the command that ends with it. Start with Error; there is a
 // constructor for each exit code.
 //
 // An error that is not an *Error has no meaning for a caller: it is reported as it is, or as "internal". The package
@@ -41,7 +41,7 @@ func BadInput(code, format string, args ...any) *Error {
 	return New(protocol.ExitBadInput, code, format, args...)
 }
 
-// NotFound reports that what the input names does not exist (exit 3).
+// NotFound reports that the input names something that does not exist (exit 3).
 func NotFound(code, format string, args ...any) *Error {
 	return New(protocol.ExitNotFound, code, format, args...)
 }
@@ -56,7 +56,7 @@ func Network(code, format string, args ...any) *Error {
 	return New(protocol.ExitNetwork, code, format, args...)
 }
 
-// Busy reports that something else holds what is needed; trying again helps (exit 6).
+// Busy reports that a resource is in use; trying again helps (exit 6).
 func Busy(code, format string, args ...any) *Error {
 	return New(protocol.ExitBusy, code, format, args...)
 }
@@ -91,7 +91,7 @@ func Cancelled(code, format string, args ...any) *Error {
 	return New(protocol.ExitCancelled, code, format, args...)
 }
 
-// WithHint returns a copy of e that tells a person what to do.
+// WithHint returns a copy of e that tells a person the remedy.
 func (e Error) WithHint(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return &e

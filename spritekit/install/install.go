@@ -1,8 +1,8 @@
 // Package install puts spritekit into a folder, usually /skills: the binary itself, its second file, a link per skill that
 // is named as the skill, and manifests/<skill>/skill.json. Install may be repeated and may replace a version that is in
-// use: each file is written beside its place and renamed, the binary first, so that a link never dangles. What is
-// written is read-only, and listed in manifests/installed.json: what is there under one of our names and was not put
-// there by an install belongs to somebody else, and is refused before anything is written.
+// use: each file is written to a temporary name and renamed, the binary first, so that a link never dangles. Installed files
+// are read-only and listed in manifests/installed.json. A file with one of our names that is not listed is foreign; Install
+// then refuses before it writes anything.
 package install
 
 import (
@@ -30,7 +30,7 @@ const (
 	extra  = protocol.Extra
 )
 
-// Kit is what an install puts into a folder.
+// Kit lists the files of an install.
 type Kit struct {
 	Self      string            // path of the binary
 	Extra     string            // path of its second file, "" where that is not there
@@ -54,7 +54,7 @@ func FindExtra(self string) string {
 	return path
 }
 
-// ForeignError is what Install returns when files of others are in the way; nothing was written.
+// ForeignError is returned by Install if foreign files are in the way; nothing was written.
 type ForeignError struct{ Paths []string }
 
 func (e *ForeignError) Error() string {
@@ -82,7 +82,7 @@ func Install(k Kit, dir string, force bool) error {
 	if err := os.MkdirAll(filepath.Join(dir, "manifests"), 0o755); err != nil {
 		return fmt.Errorf("install: %w", err)
 	}
-	if err := k.writeRecord(dir); err != nil { // before the first file: what follows is ours, also when it is cut off
+	if err := k.writeRecord(dir); err != nil { // before the first file, so that the files are ours even if the install is interrupted
 		return fmt.Errorf("install: %w", err)
 	}
 	for _, x := range k.listExecutables() {
@@ -106,7 +106,7 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// Verify lists how dir differs from what Install would make of it, nil when it does not.
+// Verify lists the differences between dir and the result of Install, nil if there are none.
 func Verify(k Kit, dir string) ([]string, error) {
 	var differences []string
 	differ := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
@@ -188,7 +188,7 @@ func makeLink(dir, name string) error {
 	return os.Rename(tmp, to)
 }
 
-// replaceFile writes a file beside its place and renames it; a running binary keeps its old file.
+// replaceFile writes a temporary file and renames it; a running binary keeps its old file.
 func replaceFile(to string, src io.Reader, mode fs.FileMode) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(to), ".tmp-*")
 	if err != nil {

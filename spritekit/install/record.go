@@ -55,7 +55,7 @@ func (k Kit) writeRecord(dir string) error {
 
 func manifestName(skill string) string { return "manifests/" + skill + "/skill.json" }
 
-// inTheWay lists what stands under our names, is not what we would write, and was not written by an install.
+// inTheWay lists files with our names that have other content and were not written by an install.
 func (k Kit) inTheWay(dir string) (foreign []string, err error) {
 	ours := readRecord(dir).Files
 	look := func(name string, same func(path string) bool) {

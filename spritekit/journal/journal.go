@@ -8,12 +8,12 @@
 // result means that the first one crashed. Suspending is on disk before the checkpoint is taken, so that the
 // checkpoint knows that it is one.
 //
-// Anything in the sprite can write these files. A journal that does not make sense is ErrCorrupt; it is never repaired
-// beyond a torn last line, and nothing in it widens what a call may do.
+// Anything in the sprite can write these files. A damaged journal is ErrCorrupt; only a torn last line is repaired.
+// No content of a journal gives a call more permissions.
 //
-// What is synced, and why no more: Suspending, because the checkpoint must hold it, and whatever guards an effect
-// outside the sprite. Everything else must outlive a killed process, for which a write is enough; after power loss
-// the sprite is restored, or the result is found in the outbox.
+// Two kinds of records are synced: Suspending, because the checkpoint must contain it, and records that guard an effect
+// outside the sprite. All others must only survive the process, for which a write is enough; after a loss of power the
+// sprite is restored, or the result is in the outbox.
 package journal
 
 import (
@@ -96,7 +96,7 @@ type Record struct {
 type Call struct {
 	name string
 	file *os.File // nil as long as a fresh call needs none
-	held []Record // of a fresh call: what is not written
+	held []Record // of a fresh call: records that are not written yet
 	root *workspace.Root
 	now  func() time.Time
 	last Record // the zero Record for a call never seen
@@ -122,7 +122,7 @@ func Open(ctx context.Context, root *workspace.Root, id, skill, inputSHA256 stri
 	return c, nil
 }
 
-// Fresh begins the journal of a call whose id was drawn just now, so that nobody can ask for it again before it
+// Fresh begins the journal of a call with a new random id, so that no other process can ask for it before it
 // suspends. Only then is there a file: calls from a shell leave none behind.
 func Fresh(root *workspace.Root, id, skill, inputSHA256 string, now func() time.Time) (*Call, error) {
 	if err := CheckID(id); err != nil {
@@ -133,7 +133,7 @@ func Fresh(root *workspace.Root, id, skill, inputSHA256 string, now func() time.
 	}, nil
 }
 
-// openCall opens and locks the file. One that was pruned while we waited for its lock is made anew.
+// openCall opens and locks the file. A file that was pruned while we waited for its lock is created again.
 func (c *Call) openCall(ctx context.Context) error {
 	for {
 		f, made, err := c.root.OpenOwn(c.name)
@@ -243,7 +243,7 @@ func (c *Call) Append(r Record, sync bool) error {
 		return nil
 	}
 	if c.file == nil {
-		if err := c.openCall(context.Background()); err != nil { // nobody else knows the name: it does not wait
+		if err := c.openCall(context.Background()); err != nil { // no other process knows the name, so it does not wait
 			return err
 		}
 	}

@@ -13,10 +13,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// Prune removes the journals of calls that are done, all but the newest keep. It never removes one that waits, that
-// crashed, that does not make sense, or that anybody works on: what such a call does next rests on it. A call
-// that is done is asked for again only while its run has not heard of its result, so that keep must be far more
-// than a run has calls under way.
+// Prune removes the journals of finished calls except for the newest keep. It never removes the journal of a call that
+// waits, crashed or runs, or a damaged one: the next step of such a call depends on it. A finished call is asked for again
+// only while its run has not received its result, so keep must be far above the number of calls that a run has under way.
 func Prune(root *workspace.Root, keep int) error {
 	names, err := listCalls(root)
 	if err != nil {
@@ -31,7 +30,7 @@ func Prune(root *workspace.Root, keep int) error {
 	return failed
 }
 
-// Results shows use the recorded results of all calls that are done. What cannot be read is passed over.
+// Results shows use the recorded results of all finished calls. Unreadable journals are skipped.
 func Results(root *workspace.Root, use func(result []byte)) error {
 	names, err := listCalls(root)
 	if err != nil {
@@ -40,7 +39,7 @@ func Results(root *workspace.Root, use func(result []byte)) error {
 	for _, name := range names {
 		file, err := root.Open(name)
 		if err != nil {
-			continue // pruned meanwhile, or no file
+			continue // pruned since, or not a file
 		}
 		c := Call{name: name, file: file, root: root}
 		if _, err := c.parseRecords(); err == nil {
@@ -70,14 +69,14 @@ func pruneCall(root *workspace.Root, name string) error {
 	}
 	defer f.Close()
 	if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
-		return nil // somebody works on it
+		return nil // the call runs
 	}
 	if _, still, err := root.StillNamed(f, name); err != nil || !still {
-		return err // pruned meanwhile; what has the name now is another call's
+		return err // pruned since; the name belongs to another call now
 	}
 	c := Call{name: name, file: f, root: root}
 	if _, err := c.parseRecords(); err != nil || c.last.State != Done {
 		return nil // it may be needed, or shows that something is wrong
 	}
-	return root.Remove(name) // under the lock: who waits for it makes it anew
+	return root.Remove(name) // under the lock: a process that waits for it creates it again
 }

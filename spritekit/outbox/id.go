@@ -9,7 +9,7 @@ import (
 // comes from the random bits; order comes from the timestamp.
 //
 // The bits are those of the runtime's generator, which the kernel seeds for each process. Nothing rests on an event's id
-// being hard to guess, and crypto/rand with what it brings along costs every skill a tenth of its start-up time.
+// being hard to guess, and crypto/rand with its dependencies costs every skill a tenth of its start-up time.
 func NewID(at time.Time) string {
 	const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	var id [26]byte

@@ -48,7 +48,7 @@ var unset = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
 // ErrLocked is wrapped when something in the sprite holds the outbox's lock and does not let go.
 var ErrLocked = errors.New("the outbox is locked by something else in the sprite")
 
-// Stamp is what the runtime puts on every event of a call.
+// Stamp holds the members that the runtime sets in every event of a call.
 type Stamp struct {
 	SpriteID   string
 	WorkItemID string
@@ -68,14 +68,14 @@ type File struct {
 	root *workspace.Root
 	now  func() time.Time
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	file  *os.File
 	is    fs.FileInfo // file, as it was opened
 	dirty bool        // written since the last fsync
-	// size and last let an append skip reading the tail when nobody else wrote meanwhile.
+	// size and last let an append skip reading the tail if no other process has written since.
 	size int64
 	last time.Time
-	own  int64 // from here to size nobody else wrote
+	own  int64 // from here to size all lines are ours
 }
 
 // Open opens the outbox of a workspace and makes it where it is missing. A torn last line is repaired by the first
@@ -100,12 +100,12 @@ func OpenFile(root *workspace.Root, now func() time.Time) (*File, error) {
 // Log is the outbox for one call. Closing it leaves the file open.
 func (l *File) Log(stamp Stamp) *Log { return &Log{File: l, stamp: stamp, shared: true} }
 
-// Own is the last part of the outbox in which there is nothing but what was appended here, up to the last append.
+// Own returns the last part of the outbox that was written through l alone, up to the last append.
 func (l *File) Own() (from, to int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size < 0 {
-		return 0, 0 // something went wrong: what is where is found out by the next append
+		return 0, 0 // after an error the next append reads the tail
 	}
 	return l.own, l.size
 }
@@ -125,8 +125,8 @@ func (l *Log) AppendAll(payloads ...protocol.Payload) ([]protocol.Event, error) 
 	return l.AppendSince(time.Time{}, payloads...)
 }
 
-// AppendSince is AppendAll of events of which the first was held back since then: it bears that instant, unless something
-// was recorded meanwhile. The zero time holds nothing back.
+// AppendSince is AppendAll for events of which the first was held back since then: it gets that time, unless another event was
+// recorded since. The zero time means that none was held back.
 func (l *Log) AppendSince(then time.Time, payloads ...protocol.Payload) ([]protocol.Event, error) {
 	events := make([]protocol.Event, len(payloads))
 	sync := false
@@ -228,7 +228,7 @@ func (l *Log) Close() error {
 	return l.File.Close()
 }
 
-// Close releases the file; what was not synced is left to the system.
+// Close releases the file; the system writes data that was not synced.
 func (l *File) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -253,8 +253,8 @@ func (l *File) openFile() error {
 	return nil
 }
 
-// lockFile takes the file's lock and returns the file's size. When the file was removed or moved away meanwhile (a skill may
-// clean the workspace), it is made anew: events must not go where nobody looks for them.
+// lockFile takes the file's lock and returns the file's size. If the file was removed or renamed in between (a skill may
+// clean the workspace), it is created again: events must not go to a file that is not read.
 func (l *File) lockFile() (size int64, err error) {
 	for {
 		if err := l.flockFile(); err != nil {
@@ -294,7 +294,7 @@ func (l *File) flockFile() error {
 // unlockFile cannot fail on an open file; closing it would unlock it as well.
 func (l *File) unlockFile() { _ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN) }
 
-// catchUp repairs the tail and learns the last line's time, when somebody else wrote since the last append.
+// catchUp repairs the tail and learns the last line's time, if another process has written since the last append.
 func (l *File) catchUp(size int64) error {
 	if size == l.size {
 		return nil
@@ -321,7 +321,7 @@ func (l *File) readTail(size, n int64) (data []byte, start int64, err error) {
 	start = max(0, size-n)
 	data = make([]byte, size-start)
 	got, err := l.file.ReadAt(data, start)
-	if err == io.EOF { // somebody without a lock cut it shorter
+	if err == io.EOF { // a process without the lock has truncated it
 		err = nil
 	}
 	return data[:got], start, err
@@ -336,7 +336,7 @@ func (l *File) repairTail(tail []byte, start int64) (int64, error) {
 	}
 	cut := bytes.LastIndexByte(tail, '\n') + 1
 	if line := tail[cut:]; json.Valid(line) || cut == 0 && start > 0 {
-		// The second case is an endless line of somebody else: end it, readers know how to skip it.
+		// The second case is an endless line of another program: end it, readers can skip it.
 		_, err := l.file.Write([]byte("\n"))
 		return end + 1, err
 	}
@@ -356,8 +356,8 @@ func lastTime(tail []byte) time.Time {
 	return time.Time{}
 }
 
-// timestampOf is the member of that name, "" when there is none. In a line of ours, which is what the last line mostly is,
-// it stands before the payload, and no string can hold the text that it is found by.
+// timestampOf returns the member timestamp, "" if there is none. In lines of the runtime it is before the payload, and no string
+// can contain the text by which it is found.
 func timestampOf(line []byte) string {
 	envelope, _, ours := bytes.Cut(line, []byte(`,"payload":`))
 	if ours && bytes.HasPrefix(line, []byte(`{"protocol_version":"`+protocol.Version+`","event_type":"`)) && json.Valid(line) {

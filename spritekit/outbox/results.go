@@ -13,7 +13,7 @@ import (
 // KindResult marks the INFO that records a call's result. It is in the outbox only.
 const KindResult = "result"
 
-// Size is how long the outbox is now: where Results may begin to look for what a call that starts now will write.
+// Size returns the current size of the outbox: the offset for Results of a call that starts now.
 func (l *File) Size() (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -24,8 +24,8 @@ func (l *File) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Results shows use the records of results that a call left at or after an offset, oldest first, until use returns
-// false. Whatever else is there is passed over in bounded memory. Anything in the sprite may have written the records.
+// Results calls use with the records of results that a call left at or after an offset, oldest first, until use returns
+// false. It skips other lines in bounded memory. Any process of the sprite may have written the records.
 func Results(root *workspace.Root, from int64, callID string, use func(protocol.Info) bool) error {
 	f, err := root.Open(protocol.OutboxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +40,7 @@ func Results(root *workspace.Root, from int64, callID string, use func(protocol.
 		return fmt.Errorf("read outbox: %w", err)
 	}
 	if from < 0 || from > info.Size() {
-		from = 0 // the outbox was made anew, or a journal lies
+		from = 0 // the outbox was created again, or a journal is wrong
 	}
 	for scanner := protocol.NewOutboxScanner(io.NewSectionReader(f, from, info.Size()-from)); ; {
 		record, err := scanner.Next()

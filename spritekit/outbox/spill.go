@@ -32,7 +32,7 @@ type Ref struct {
 }
 
 // Spill writes data to a file named by its digest, so that spilling twice is the same as once. It is written each time:
-// anything in the sprite can change a file of that name, and what was just spilled must be the last to be pruned.
+// any process in the sprite can change a file of that name, and the newest payload must be the last to be pruned.
 func Spill(root *workspace.Root, data []byte) (Ref, error) {
 	sum := sha256.Sum256(data)
 	digest := hex.EncodeToString(sum[:])
@@ -120,8 +120,8 @@ func spillText(root *workspace.Root, text string) (string, error) {
 }
 
 // PruneSpill removes the oldest spilled files until those that stay have at most budget bytes. The newest recent files
-// stay, because somebody may be about to read them, and so do those that pinned names by digest; it is only asked when
-// something must go.
+// stay, because a reader may be about to open them, and so do those that pinned returns by digest. It is called only if
+// files must be removed.
 func PruneSpill(root *workspace.Root, budget int64, recent int, pinned func() (map[string]bool, error)) error {
 	files, err := root.OwnFiles(SpillDir)
 	if err != nil {

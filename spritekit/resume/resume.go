@@ -1,4 +1,4 @@
-// Package resume reads what the orchestrator hands to a sprite that waited, /workspace/.lattice/resume.json, and writes
+// Package resume reads the answer that the orchestrator writes for a sprite that waited, /workspace/.lattice/resume.json, and writes
 // the marker /workspace/.lattice/resumed by which a duplicate resume is recognised ("Resume Semantics", DESIGN 24).
 //
 // Both files can be written by anything in the sprite. The call journal decides whether a call really waited and

@@ -33,7 +33,7 @@ type call struct {
 	over   atomic.Bool // its result is being said: from now on its id may be used again
 }
 
-// baseEnv is the environment without what it says of one call.
+// baseEnv returns the environment without the variables of a single call.
 func baseEnv(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -45,7 +45,7 @@ func baseEnv(environ []string) []string {
 	})
 }
 
-// buildEnv is what the process of this call would have as its environment.
+// buildEnv returns the environment that a process of this call would have.
 func (c *call) buildEnv() []string {
 	env := slices.Clone(c.server.base)
 	if c.Permissions != nil {
@@ -63,7 +63,7 @@ func (c *call) buildEnv() []string {
 	return env
 }
 
-// runCall makes the call and writes its result line, whatever happens.
+// runCall makes the call and always writes its result line.
 func (c *call) runCall() {
 	ctx := c.ctx
 	if c.TimeoutS > 0 {
@@ -139,7 +139,7 @@ func (c *call) readInput() []byte {
 	return c.Input
 }
 
-// findProgram finds what somebody dropped in: a folder with its manifest, or an executable that bears the skill's name.
+// findProgram returns the command of a third-party skill: a folder with its manifest, or an executable named after the skill.
 func (c *call) findProgram() ([]string, error) {
 	if !manifests.ValidName(c.Skill) {
 		return nil, fmt.Errorf("%q is no name of a skill", c.Skill)
@@ -156,7 +156,7 @@ func (c *call) findProgram() ([]string, error) {
 		return nil, err
 	}
 	argv := found.Command()
-	if argv[0] == "spritekit" { // this one, whatever PATH says
+	if argv[0] == "spritekit" { // this executable, not the one on PATH
 		argv[0] = c.server.o.Self
 	}
 	return argv, nil
@@ -172,7 +172,7 @@ func (c *call) newFailure(code, message, hint string) []byte {
 	return line
 }
 
-// endLine is what a session's result line has beyond a skill's, from the comma to the closing brace.
+// endLine returns the members that a session adds to the result line of a skill, from the comma to the closing brace.
 func (c *call) endLine() []byte {
 	b := strconv.AppendInt([]byte(`,"exit":`), int64(c.exit), 10)
 	if c.Token != "" {

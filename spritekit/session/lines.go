@@ -22,7 +22,7 @@ const (
 type lines struct {
 	w io.Writer
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	held  []byte
 	timer *time.Timer
 	armed bool
@@ -62,8 +62,8 @@ func (l *lines) flushLines() {
 	l.writeBuffered()
 }
 
-// writeBuffered writes what waits. mu is held. The timer is left to fire in vain, or a little early for the next line: to stop and
-// start it for each call would wake a thread each time.
+// writeBuffered writes the buffered lines. mu is held. The timer is not stopped, although it then fires without need, or a little early
+// for the next line: stopping and starting it for each call would wake a thread each time.
 func (l *lines) writeBuffered() {
 	if len(l.held) == 0 {
 		return
@@ -116,7 +116,7 @@ func (l *lines) writeJSON(now bool, v any) {
 	}
 }
 
-// text passes on what a call prints for people. It keeps half a character back until the other half comes.
+// text passes on the output of a call for people. It keeps half a character back until the other half comes.
 type text struct {
 	call string
 	to   *lines
@@ -125,7 +125,7 @@ type text struct {
 	half []byte
 }
 
-// maxText is how much text one line carries, in bytes: escaped it stays below what a reader takes.
+// maxText is the size of the text in one line, in bytes: even escaped it is below the limit of readers.
 const maxText = 64 << 10
 
 func (t *text) Write(b []byte) (int, error) {
@@ -138,7 +138,7 @@ func (t *text) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// endText says what was kept back.
+// endText writes the rest.
 func (t *text) endText() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

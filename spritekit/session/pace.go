@@ -2,8 +2,8 @@ package session
 
 import "time"
 
-// pace tells Options.Hurry whether calls have been at work for longer than a moment. Its timer is left to fire in vain: to
-// stop and start it for each call would cost more than a small call.
+// pace is a slow-call detector: it tells Options.Hurry whether calls have run for longer than a moment. Its timer is not
+// stopped for each call, because that costs more than a short call.
 type pace struct {
 	hurry   func(bool)
 	timer   *time.Timer
@@ -18,7 +18,7 @@ func newPace(hurry func(bool)) pace {
 	return p
 }
 
-// addCall notes that a call is about to start beside running others.
+// addCall notes that a call is about to start while others run.
 func (p *pace) addCall(running int) {
 	if running == 0 {
 		p.since = time.Now()

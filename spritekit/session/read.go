@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// maxRequest is the longest line that is taken, in bytes: the largest input of a skill, and what else a call has.
+// maxRequest is the longest line that is taken, in bytes: the largest input of a skill and the other members of a call.
 const maxRequest = skill.MaxInput + 64<<10
 
 // request is one line of stdin.
@@ -31,7 +31,7 @@ func readRequests(stdin io.Reader, to chan<- request, gone <-chan struct{}) {
 	for n := 1; ; n++ {
 		line, tooLong, err := readLine(in)
 		if len(line) == 0 && !tooLong && err != nil {
-			return // an error of reading ends the input like its end: there is nobody to tell
+			return // a read error is handled like the end of the input
 		}
 		if r, ok := parseRequest(n, line, tooLong); ok {
 			select {

@@ -1,23 +1,22 @@
-// Package session serves many calls over one exec (DESIGN 17): calls come as lines of JSON on stdin, events and results
-// go out as lines that name their call. The lines are those of protocol.SessionCall and its neighbours, where the
-// conversation is drawn. Serve is the place to start.
+// Package session serves many calls over one exec (DESIGN 17): it reads calls as lines of JSON from stdin, and writes events
+// and results as lines that name their call. protocol.SessionCall describes the lines and the conversation. Begin with Serve.
 //
 //	stdin ─► reader ─► Serve: a queue, at most Parallel calls at once ─► call ─► skill.Desk, or a program ─► lines ─► stdout
 //
-// A call in a session is the call that a process of its own would be: the same input, permissions, journal, events and
-// exit code, with its context from the line and never from the environment of the process. Built-in skills run in this
-// process, which opens the workspace and the outbox once; what others dropped in beside them runs as a process per call.
-// A skill that panics fails alone. What ends the whole process (no memory, a kill) loses only what was not yet said, and
-// whoever listens treats that as any lost stream: the journal and the outbox know.
+// A call in a session behaves like a call in a process of its own: it has the same input, permissions, journal, events and
+// exit code. Its context comes from the line and never from the environment of the process. Built-in skills run in this
+// process, which opens the workspace and the outbox once; each call of a third-party skill runs in a new process. If a skill
+// panics, only its call fails. If the whole process ends (out of memory, a kill), lines that were not written are lost; the
+// reader handles that like any lost stream, because the journal and the outbox have the state of each call.
 //
-// Order is kept per call: outbox first, then stdout, the result last. Lines are written whole, and wait at most a moment
-// for company. Lines that are no calls are refused one by one and end nothing. Memory is bounded by the calls at work and
-// by maxQueued bytes of calls that wait; while that is used up nothing more is read.
+// The order within a call is: outbox, stdout, result. Lines are written whole, and are buffered for a moment at most. A line
+// that is not a call is refused; the session continues. Memory is bounded by the running calls and by maxQueued bytes of
+// queued calls; while the queue is full no input is read.
 //
-// A session ends when its input has ended, when it was idle for Idle, after a call that waits (a boundary follows, at
-// which nothing may be under way), when nobody reads its stdout any more, or when its context ends. The calls that it
-// began are always brought to their end, those that it took are answered: one that is cancelled before its turn, as all
-// are whose turn has not come when stdout or the context ends, is never begun.
+// A session ends when its input ends, after the idle timeout, after a call that waits (a boundary follows, at which no call
+// may run), when its stdout is closed, or when its context ends. Calls that have started always run to their end, and every
+// accepted call is answered. A call that is cancelled before it starts is never run; the end of stdout or of the context
+// cancels all queued calls.
 package session
 
 import (
@@ -36,17 +35,17 @@ import (
 // Options of Serve.
 type Options struct {
 	Skills   []skill.Skill
-	Self     string   // the spritekit that serves; the skills of others lie beside it
-	Environ  []string // of the process; what it says of one call is ignored
-	Parallel int      // calls at once; 0 = 1, in the order in which they come
-	// Keepalive is after how long a silence a keepalive line is written; 0 = 15 s.
+	Self     string   // path of spritekit; third-party skills are in its folder
+	Environ  []string // of the process; variables of a single call are ignored
+	Parallel int      // concurrency limit; 0 = 1, in the order of arrival
+	// Keepalive is the time without output after which a keepalive line is written; 0 = 15 s.
 	Keepalive time.Duration
-	// Idle ends a session without calls; 0 = 2 min. Whoever listens may be gone without the session's knowing.
+	// Idle ends a session without calls; 0 = 2 min. The reader may have gone without notice.
 	Idle time.Duration
-	// Hurry is told true when calls have been at work for longer than a moment, and false when none is any more: small ones
-	// are done soonest by a process that keeps to one processor. Nil = nobody is told.
+	// Hurry is called with true when a call has run for longer than a moment, and with false when none does any more: short
+	// calls are fastest in a process that uses one processor. It may be nil.
 	Hurry func(bool)
-	// Run runs a program of others to its end and returns its exit code as a shell has it.
+	// Run runs a third-party program to its end and returns its exit code as a shell does.
 	Run func(ctx context.Context, p Program) (exit int, err error)
 }
 
@@ -108,7 +107,7 @@ type server struct {
 	o    Options
 	out  *lines
 	desk *skill.Desk
-	base []string // environment without what is of one call
+	base []string // environment without the variables of a single call
 
 	live    map[string]*call // at work or waiting for their turn, by id
 	queue   []*call
@@ -117,7 +116,7 @@ type server struct {
 	ended   chan *call
 	pace    pace
 
-	// Workers take calls one after the other, so that what a skill needs of a stack is made once, not for each call.
+	// Workers take calls one after the other, so that the stack of a goroutine grows once, not for each call.
 	workers sync.WaitGroup
 	made    int // workers, as many as calls were ever at work at once
 	work    chan *call
@@ -131,7 +130,7 @@ func (s *server) serveRequests(ctx context.Context, requests <-chan request) (ex
 	defer s.pace.stopTimer()
 	stop, leaving := ctx.Done(), false
 	for {
-		if !leaving && s.out.isBroken() { // nobody hears what becomes of calls
+		if !leaving && s.out.isBroken() { // results can no longer be read
 			leaving = true
 			s.refuseCalls()
 		}

@@ -25,7 +25,7 @@ func (o *stdout) Write(b []byte) (int, error) {
 	if o.ours {
 		lines := bytes.TrimSuffix(b, []byte("\n"))
 		if last := lines[bytes.LastIndexByte(lines, '\n')+1:]; bytes.HasPrefix(last, []byte(protocol.Prefix)) {
-			_ = o.call.server.out.addLine(false, lines) // kept in err; what the call does counts without a listener, too
+			_ = o.call.server.out.addLine(false, lines) // kept in err; the call continues without a reader
 			return len(b), nil
 		}
 		o.result = bytes.Clone(lines)
@@ -48,7 +48,7 @@ func (o *stdout) Write(b []byte) (int, error) {
 	}
 }
 
-// endOutput takes a last line without its end, and makes the call's result of what a program of others said.
+// endOutput takes a last line without its end, and makes the result of the call from the output of a third-party program.
 func (o *stdout) endOutput() {
 	if len(o.part) > 0 {
 		o.handleLine(o.part)
@@ -62,8 +62,8 @@ func (o *stdout) endOutput() {
 	o.result = o.withID(*o.said)
 }
 
-// handleLine takes one line of a program of others. Events that name this call are lines of the session; everything else is
-// passed on as what it is, the output of this call, for whoever attributes it.
+// handleLine takes one line of a third-party program. Events that name this call become lines of the session; other lines are
+// passed on as output of this call.
 func (o *stdout) handleLine(line []byte) {
 	if body, ok := bytes.CutPrefix(line, []byte(protocol.Prefix)); ok {
 		if e, problems, ok := protocol.Decode(body); ok && len(problems) == 0 && !e.Legacy && e.CallID == o.call.CallID {
@@ -86,7 +86,7 @@ func (o *stdout) withID(r protocol.Result) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	const ending = 1 << 10 // what a session adds
+	const ending = 1 << 10 // the members that a session adds
 	if err := e.Encode(r); err != nil || b.Len() > protocol.MaxLine-ending {
 		return o.call.newFailure("result_too_large", "the result line is longer than a reader takes", "put the bulk into a file and name the file")
 	}

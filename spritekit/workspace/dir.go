@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// OpenDir opens a directory, to list it or to open what lies in it.
+// OpenDir opens a directory, to list it or to open files in it.
 func (r *Root) OpenDir(name string) (*os.File, error) {
 	rel, err := r.Rel(name)
 	if err != nil {
@@ -20,9 +20,8 @@ func (r *Root) OpenDir(name string) (*os.File, error) {
 	return d, r.explainError(err)
 }
 
-// Real is the path, relative to the root, that name stands for once the symlinks in it are resolved; what does not exist
-// yet is kept as it is. It tells what something is called, not what it is going to be: a symlink may change a moment
-// later, so that it serves to warn, never to confine.
+// Real returns the path, relative to the root, of name with its symlinks resolved; elements that do not exist are kept. A
+// symlink may change a moment later, so the result serves to warn, never to confine.
 func (r *Root) Real(name string) (string, error) {
 	rel, err := r.Rel(name)
 	if err != nil {
@@ -62,7 +61,7 @@ func (r *Root) Mkdir(name string, mode fs.FileMode) error {
 	return r.explainError(r.rootOf(rel).Mkdir(rel, mode.Perm()))
 }
 
-// Chmod changes the permission bits of what name stands for.
+// Chmod changes the permission bits of the file that name refers to.
 func (r *Root) Chmod(name string, mode fs.FileMode) error {
 	rel, err := r.Rel(name)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Lock takes the lock of a file, waiting for whoever holds it until ctx ends, whose cause it then returns. Closing the
+// Lock takes the lock of a file. It waits for the holder until ctx ends, and then returns the cause of that. Closing the
 // file gives it back. The kernel offers no lock that gives up, hence retries, which widen up to a pause of most.
 func Lock(ctx context.Context, f *os.File, most time.Duration) error {
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, most) {

@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// ErrPlanted is wrapped, beside ErrUnsafe, when something else is in the place of one of the runtime's own files.
+// ErrPlanted is wrapped together with ErrUnsafe if a file of another kind replaces one of the runtime's own files.
 var ErrPlanted = errors.New("not the runtime's own")
 
 func newPlantedError(name, what string) error {
@@ -24,7 +24,7 @@ func isOwn(rel string) bool { return rel == protocol.Dir || strings.HasPrefix(re
 
 // OpenOwn opens one of the runtime's own files, below .lattice, for reading and appending, and makes it where it is
 // missing; made says so. Unlike OpenFile it follows no symlink at all, neither of the file nor of .lattice: a link
-// that somebody planted there would make the runtime write into a file of the user's.
+// that was planted there would make the runtime write into a file of the user's.
 func (r *Root) OpenOwn(name string) (f *os.File, made bool, err error) {
 	const flags = os.O_RDWR | os.O_APPEND
 	for range 16 { // it may come and go while we look
@@ -72,7 +72,7 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// StillNamed describes f and reports whether it is what name stands for now: it may have been removed, moved away or
+// StillNamed describes f and reports whether name still refers to it: it may have been removed, renamed or
 // replaced since it was opened.
 func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool, err error) {
 	info, err = f.Stat()
@@ -86,9 +86,8 @@ func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool
 	return info, err == nil && os.SameFile(info, there), r.explainError(err)
 }
 
-// Glance describes what name, one of the runtime's own, stands for at this moment, as one question to the kernel. A symlink
-// planted in place of .lattice is followed: that the answer is a file known to be the runtime's, or that there is none, can
-// be believed; anything else calls for a closer look.
+// Glance describes one of the runtime's own files with a single system call. It follows a symlink that was planted in place of
+// .lattice. A result that is known to be the runtime's file, or that there is none, can be trusted; others must be checked.
 func (r *Root) Glance(name string) (fs.FileInfo, error) {
 	return os.Lstat(r.baseOf(name) + "/" + name)
 }
@@ -145,7 +144,7 @@ func inTheWay(name string) error {
 	return newPlantedError("what lies in the way of "+name, "no folder")
 }
 
-// ownDir makes a folder of the runtime's. What lies there instead is named, because somebody planted it.
+// ownDir makes a folder of the runtime's. An error names any other file there, because it was planted.
 func (r *Root) ownDir(name string) error {
 	err := r.MkdirAll(name)
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {

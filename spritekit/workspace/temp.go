@@ -16,19 +16,19 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// TempDir holds what is being written and is not yet in its place, on the same file system and out of everybody's
-// sight: whoever is killed while it writes leaves nothing that a listing shows or a commit takes along. An owner holds a
-// lock on its file or folder; what nobody holds is a dead process's and is swept by the next writer, clocks aside.
+// TempDir holds files while they are written, on the same file system and hidden: a process that is killed while it writes
+// leaves no file that a listing shows or a commit includes. The owner holds a lock on its file or folder. A file without a
+// lock belongs to a dead process, and the next writer removes it.
 const TempDir = protocol.Dir + "/tmp"
 
-// tempPrefix names temporary files that had to lie beside their place, because a mount lies between.
+// tempPrefix names temporary files that are next to their target, because TempDir is on another mount.
 // TempPattern matches them as .gitignore does.
 const (
 	tempPrefix  = ".lattice-tmp-"
 	TempPattern = tempPrefix + "*"
 )
 
-// IsTemp reports whether a path names such a temporary file or what is in such a folder; listings leave it out.
+// IsTemp reports whether a path names a temporary file or a file in a temporary folder; listings omit it.
 func IsTemp(name string) bool {
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.HasPrefix(part, tempPrefix) {
@@ -44,7 +44,7 @@ type temp struct {
 	name string // relative to the root
 }
 
-// tempPlace is where what is to be renamed into dir is written, and how its name begins.
+// tempPlace returns the folder for temporary files that will be renamed into dir, and the prefix of their names.
 func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
 	if r.state != nil && !isOwn(dir) { // TempDir lies in another tree
 		for dir != "." {
@@ -59,7 +59,7 @@ func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
 	if err := r.ownDir(TempDir); err != nil {
 		return "", "", err
 	}
-	// To rename what is not there fails in another way when a mount lies between. Device numbers would not tell: a bind
+	// Renaming a missing file fails with another error if a mount is in between. Device numbers would not tell: a bind
 	// mount has that of the file system it shows.
 	nothing := randomName()
 	if err := r.rootOf(TempDir).Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
@@ -117,7 +117,7 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 		}
 		owned, err := r.ownsFile(d, name)
 		if owned {
-			// What cannot be removed now is removed by the next sweep.
+			// The next sweep removes the rest.
 			release := func() { r.rootOf(name).RemoveAll(name); d.Close() }
 			return r.placeOf(name), release, nil
 		}
@@ -137,7 +137,7 @@ func (r *Root) ownsFile(f *os.File, name string) (bool, error) {
 	return still, err
 }
 
-// sweepTemps removes what dead processes left in a place. It is a courtesy: what it cannot do stays for the next one.
+// sweepTemps removes temporary files of dead processes. Failures are ignored; the next sweep tries again.
 func (r *Root) sweepTemps(place, prefix string) {
 	entries, err := r.List(place)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *Root) sweepTemps(place, prefix string) {
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), prefix) || !e.Type().IsRegular() && !e.IsDir() {
-			continue // another's, or planted; nobody opens it
+			continue // of another user, or planted; it is not opened
 		}
 		name := path.Join(place, e.Name())
 		f, err := r.rootOf(name).OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
@@ -159,5 +159,5 @@ func (r *Root) sweepTemps(place, prefix string) {
 	}
 }
 
-// randomName makes a name that nobody else uses; O_EXCL does the rest.
+// randomName returns a name that is probably unused; O_EXCL ensures it.
 func randomName() string { return strconv.FormatUint(rand.Uint64(), 36) }

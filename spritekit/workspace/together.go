@@ -32,7 +32,7 @@ func (r *Root) ReplaceTogether(changes []Change) (err error) {
 			}
 		}
 		for _, t := range temps {
-			r.rootOf(t.name).Remove(t.name) // gone already where it was renamed; a sweep takes what cannot be removed
+			r.rootOf(t.name).Remove(t.name) // missing if it was renamed; a sweep removes the rest
 			t.file.Close()
 		}
 	}()
@@ -115,9 +115,9 @@ func (r *Root) stageChange(c Change) (temp, error) {
 	return t, err
 }
 
-// setAside gives the file at name a temporary name, from which it can come back: instead of its own with away, beside its
-// own otherwise. There is no file in the temp when there is nothing at name. The file stays open and locked, because a
-// sweep takes what nobody holds.
+// setAside gives the file at name a temporary name, from which it can come back: instead of its own with away, in addition
+// to it otherwise. The temp has no file if name does not exist. The file stays open and locked, because a sweep removes
+// files without a lock.
 func (r *Root) setAside(name, dir string, away bool) (temp, error) {
 	f, err := r.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -128,7 +128,7 @@ func (r *Root) setAside(name, dir string, away bool) (temp, error) {
 	}
 	place, prefix, err := r.tempPlace(dir)
 	if err == nil {
-		// When somebody else has locked the file it is held as well.
+		// A file that another process has locked is held as well.
 		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 		t := temp{f, path.Join(place, prefix+randomName())}
 		if !away {
@@ -144,12 +144,12 @@ func (r *Root) setAside(name, dir string, away bool) (temp, error) {
 	return temp{}, errors.Join(fmt.Errorf("keep %s: %w", name, r.explainError(err)), f.Close())
 }
 
-// makeParents makes the folders that name needs, and returns what removes those it made.
+// makeParents makes the parent folders of name, and returns a function that removes the new ones.
 func (r *Root) makeParents(name string) (undo func() error, err error) {
 	var made []string
 	undo = func() error {
 		for _, dir := range made {
-			r.rootOf(dir).Remove(dir) // not empty when somebody else uses it by now
+			r.rootOf(dir).Remove(dir) // not empty if another process uses it
 		}
 		return nil
 	}

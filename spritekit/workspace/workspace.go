@@ -23,7 +23,7 @@ import (
 	"syscall"
 )
 
-// ErrUnsafe is wrapped by every refusal to touch what lies outside the root or is no regular file.
+// ErrUnsafe is wrapped by every refusal of a path that is outside of the root or not a regular file.
 var ErrUnsafe = errors.New("unsafe path")
 
 // ErrTooLarge is wrapped when a file is larger than the caller's limit.
@@ -36,7 +36,7 @@ type Root struct {
 	root   *os.Root
 	state  *os.Root // of the runtime's own files where they lie in another tree, else nil
 	held   string   // the directory of state, absolute, symlinks resolved
-	escape error    // what os.Root answers to paths that leave it
+	escape error    // the error of os.Root for paths that leave it
 	swept  sync.Once
 }
 
@@ -156,7 +156,7 @@ func (r *Root) Rel(name string) (string, error) {
 	return filepath.ToSlash(clean), nil
 }
 
-// Abs is Rel as an absolute path below Dir, for child processes. What the path names may still be a symlink.
+// Abs is Rel as an absolute path below Dir, for child processes. The path may still be a symlink.
 func (r *Root) Abs(name string) (string, error) {
 	rel, err := r.Rel(name)
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *Root) Reserved(name string) bool {
 	return false
 }
 
-// Stat describes what a path names, following symlinks inside the root.
+// Stat describes the file at a path. It follows symlinks inside the root.
 func (r *Root) Stat(name string) (fs.FileInfo, error) {
 	rel, err := r.Rel(name)
 	if err != nil {

@@ -55,7 +55,7 @@ func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, e
 	return r.replaceFile(rel, src, mode)
 }
 
-// resolveTarget follows a symlink in the last place, so that writing through a link replaces what it points to.
+// resolveTarget follows a symlink in the last place, so that writing through a link replaces its target.
 func (r *Root) resolveTarget(name string) (string, error) {
 	rel, err := r.Rel(name)
 	if err != nil {
