@@ -30,9 +30,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-// Set is the skills of one process, which share what owns the processes that they start. The zero value is ready.
+// Set is the skills of one process, which share the owner of the processes that they start. The zero value is ready.
 type Set struct {
-	// Git does what the git skills do where there is no git. Nil is the engine of the second file beside this one.
+	// Git is the engine of the git skills in an image without git. Nil is the one of spritekit-extra.
 	Git engine.Engine
 	// Match compares answers of agents with schemas. Nil has it done by that second file.
 	Match agent.Matcher
@@ -81,7 +81,7 @@ func (s *Set) pushBranch(ctx context.Context, c *skill.Call, repo, branch, base 
 	return github.Branch{Name: b.Branch, BaseSHA: b.Base, HeadSHA: b.Head, Bundle: b.Path, SHA256: b.SHA256}, err
 }
 
-// Foreign calls a skill that somebody dropped in, whose manifest is m and whose command line is argv, as skill.Serve calls
+// Foreign calls a third-party skill, whose manifest is m and whose command line is argv, as skill.Serve calls
 // one of ours.
 func (s *Set) Foreign(m manifests.Skill, argv []string) func(context.Context, skill.Env, skill.IO) int {
 	return func(ctx context.Context, env skill.Env, streams skill.IO) int {
@@ -89,7 +89,7 @@ func (s *Set) Foreign(m manifests.Skill, argv []string) func(context.Context, sk
 	}
 }
 
-// CheckAdapter says all that is wrong with an adapter for agent.run; see agent.CheckAdapter.
+// CheckAdapter returns the problems of an adapter for agent.run; see adapter.Check.
 func CheckAdapter(name string, raw []byte) (problems []manifests.Problem) {
 	for _, p := range adapter.Check(name, raw) {
 		problems = append(problems, manifests.Problem(p))
@@ -97,10 +97,10 @@ func CheckAdapter(name string, raw []byte) (problems []manifests.Problem) {
 	return problems
 }
 
-// Served is a skill of somebody else, done by the program argv.
+// Served returns a third-party skill that the program argv implements.
 func Served(argv []string) skill.Func { return served.Func(new(proc.Reaper), argv) }
 
-// ScrubAgents takes values out of what agents left in their homes (agent.ScrubHomes).
+// ScrubAgents overwrites values in the homes of agents; see agent.ScrubHomes.
 func ScrubAgents(workspace, state string, values []string) error {
 	return agent.ScrubHomes(workspace, state, values)
 }

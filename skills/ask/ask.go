@@ -1,6 +1,6 @@
 // Package ask holds ask.user: it asks a person a question and waits for the answer. Skills is the list, user the work: an
-// INFO of kind "question", a checkpoint, WAITING, and in the resumed call a look at what came. Which person it is, and
-// how they are reached, is for the orchestrator to know; an answer that is none of the choices is asked for again.
+// INFO of kind "question", a checkpoint, WAITING, and the answer in the resumed call. The orchestrator
+// decides whom to ask and how. If the answer is not one of the choices, the question is asked again.
 package ask
 
 import (
@@ -85,7 +85,7 @@ func askUser(ctx context.Context, c *skill.Call, in input) (*data, error) {
 	return &d, nil
 }
 
-// validate judges the question; a question that declares no inputs expects one answer.
+// validate checks the question. A question that declares no inputs expects one answer.
 func (in *input) validate() error {
 	if err := propose.Text("/question", in.Question, maxQuestion); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (in *input) validate() error {
 	return nil
 }
 
-// askPerson says what the question is, for whoever shows it, and waits. WAITING has one text; it holds the choices as well.
+// askPerson describes the question in an INFO event and waits. The text of WAITING contains the choices as well.
 func (in *input) askPerson(ctx context.Context, c *skill.Call, question string) error {
 	metadata := map[string]any{}
 	reason := question
@@ -143,7 +143,7 @@ func (in *input) askPerson(ctx context.Context, c *skill.Call, question string) 
 	return c.Suspend(ctx, reason, in.Expected, nil)
 }
 
-// checkDeclined tells a person's plain no from an answer. A question may itself expect an input of that name.
+// checkDeclined returns an error if a person declined to answer. A question may itself expect an input named approved.
 func (in *input) checkDeclined(answers map[string]json.RawMessage) error {
 	if _, asked := in.Expected["approved"]; asked || string(answers["approved"]) != "false" {
 		return nil

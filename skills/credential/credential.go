@@ -1,5 +1,5 @@
-// Package credential holds credential.fetch: it asks the orchestrator for a credential and waits. What comes is the
-// reference of a lease and never the secret itself, which would be in the result, the outbox and the journal for good.
+// Package credential holds credential.fetch: it asks the orchestrator for a credential and waits. The answer is the
+// reference of a lease and never the secret itself, which would stay in the result, the outbox and the journal.
 package credential
 
 import (

@@ -1,5 +1,5 @@
-// Package exec holds exec.run: it runs one program to its end and judges how that went. Unlike test.run it knows nothing
-// of what the program prints; unlike agent.run the program is no stranger: it sees the environment that its caller names.
+// Package exec holds exec.run: it runs one program to its end and checks its exit code and output. Unlike test.run it
+// does not parse the output; unlike agent.run the program is trusted with the environment that the caller names.
 package exec
 
 import (
@@ -70,7 +70,7 @@ type report struct {
 
 var errTimeLimit = errors.New("the program used up its time")
 
-// job is what the input asks for.
+// job is a validated input.
 type job struct {
 	spec     proc.Spec
 	limit    time.Duration
@@ -202,7 +202,7 @@ func parseExits(raw json.RawMessage) ([]int, error) {
 	return several, nil
 }
 
-// buildEnv is all that the program sees: where programs are, what the caller allowed to pass, and what it set.
+// buildEnv returns the environment of the program: PATH, variables that the caller allows, and variables that it sets.
 func buildEnv(given, allow []string, set map[string]string) ([]string, error) {
 	env := []string{"PATH=" + proc.Getenv(given, "PATH", proc.DefaultPath)}
 	for i, name := range allow {
@@ -283,8 +283,8 @@ func (c *capture) joinEnds(log string) string {
 	return strings.ToValidUTF8(string(text), "\uFFFD")
 }
 
-// reportProgress tells every few seconds that the program still runs, and how much it has printed, until stop is called. What it
-// printed is untrusted, and is not repeated.
+// reportProgress reports every few seconds that the program runs, and the size of its output, until stop is called. The output is
+// untrusted and not shown.
 func reportProgress(c *skill.Call, name string, log *shared) (stop func()) {
 	ticker, done, ended := time.NewTicker(beatEvery), make(chan struct{}), make(chan struct{})
 	began := time.Now()
@@ -309,7 +309,7 @@ func reportProgress(c *skill.Call, name string, log *shared) (stop func()) {
 
 // shared lets both streams write to one log.
 type shared struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	w     io.Writer
 	total int64 // bytes written
 }

@@ -1,5 +1,5 @@
-// Package extra runs the second file beside spritekit, spritekit-extra, which holds what is heavy and rarely needed. Start
-// with File. It speaks no protocol: each command of the second file has its own, on stdin and stdout.
+// Package extra runs spritekit-extra, the second file next to spritekit, which has large and rarely needed dependencies.
+// Begin with File. Each command of the second file defines its own protocol on stdin and stdout.
 package extra
 
 import (
@@ -31,7 +31,7 @@ type File struct {
 	Path   string
 }
 
-// Beside returns the second file beside this executable.
+// Beside returns the second file in the folder of this executable.
 func Beside(r *proc.Reaper) File {
 	self, err := os.Executable()
 	if err != nil {

@@ -28,7 +28,7 @@ const stopGrace = 5 * time.Second // after SIGINT, and again after SIGTERM
 // sees it; the program's event lines, then one result line, to Stdout; everything else to Stderr. It returns the exit
 // code. The program gets the permissions of its manifest that env grants, an id of its own where env has none, and its
 // manifest's time; everything that it started is dead when Call returns. A result that contradicts the exit code, or
-// bears another skill's name, is refused as the orchestrator refuses it.
+// has another skill's name, is refused as the orchestrator refuses it.
 func Call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string, env skill.Env, streams skill.IO) (exit int) {
 	if env.CallID == "" {
 		env.CallID = skill.NewCallID(time.Now())
@@ -95,7 +95,7 @@ func runCall(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []stri
 			return nil, 0, fault.Failed(protocol.CodeResultTooLong, "the last line of stdout is longer than %d bytes", protocol.MaxLine).
 				WithHint("write the bulk to a file of the workspace and name the file in the result")
 		}
-		if ended.Signal != 0 { // whoever made the call tells it from a failure by the exit code
+		if ended.Signal != 0 { // by the exit code the caller can tell it from a failure
 			e := fault.Failed(protocol.CodeNoResult, "%s was ended by signal %d (%v) and left no result line", m.Name, int(ended.Signal), ended.Signal)
 			e.Exit = protocol.ExitSignal + int(ended.Signal)
 			return nil, 0, e
@@ -110,7 +110,7 @@ func runCall(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []stri
 	return line, ended.Code, err
 }
 
-// buildEnv is what a process of the skill sees: what every child does, and who it is.
+// buildEnv returns the environment of the skill: that of every child process, and the identity of the call.
 func buildEnv(m manifests.Skill, env skill.Env) []string {
 	var granted []string
 	for _, p := range m.AllPermissions() {

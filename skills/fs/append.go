@@ -24,7 +24,7 @@ type appendData struct {
 	Mode     string `json:"mode"`
 }
 
-// appendFile does the work of fs.append. What it adds is one write, so that writers side by side do not tear each other's lines.
+// appendFile does the work of fs.append. It adds the content with a single write, so that concurrent writers do not mix their lines.
 func appendFile(ctx context.Context, c *skill.Call, in contentInput) (*appendData, error) {
 	t, err := in.openTarget(ctx, c)
 	if err != nil {
@@ -58,13 +58,13 @@ func onlyName(rel string, info fs.FileInfo) error {
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 {
 		return fault.Unsafe("hard_link", "%s has %d names, and all of them would change", rel, st.Nlink).
-			WithHint("fs.copy it and move the copy into its place, or fs.write it anew: both leave the other names as they are")
+			WithHint("fs.copy it and move the copy into its place, or fs.write it again: both leave the other names as they are")
 	}
 	return nil
 }
 
-// appendBytes writes data at the end of a file and returns where it begins. When there is no space for all of it, what was
-// written is taken back, unless somebody else wrote behind it.
+// appendBytes writes data at the end of a file and returns where it begins. If there is no space for all of it, the
+// written part is removed, unless another process has appended since.
 func appendBytes(c *skill.Call, rel string, data []byte, mode fs.FileMode, created bool) (offset int64, err error) {
 	f, err := c.Root.OpenFile(rel, os.O_WRONLY|os.O_APPEND|os.O_CREATE, cmp.Or(mode, 0o644))
 	if err != nil {
@@ -90,7 +90,7 @@ func appendBytes(c *skill.Call, rel string, data []byte, mode fs.FileMode, creat
 		}
 		return 0, err
 	}
-	end, err := f.Seek(0, 1) // of this write, whoever writes at the same time
+	end, err := f.Seek(0, 1) // of this write, even with concurrent writers
 	if err != nil {
 		return 0, err
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// Limits of what is copied or removed in one call.
+// Limits of one copy or removal.
 const (
 	defaultTreeEntries = 10_000
 	maxTreeEntries     = 1_000_000
@@ -128,7 +128,7 @@ func (t *transfer) replaceTarget(ctx context.Context, p passage, from string) er
 	return root.Rename(made, p.to)
 }
 
-// copyEntry copies whatever from is.
+// copyEntry copies a file, folder or symlink.
 func (t *transfer) copyEntry(ctx context.Context, from, to string, info fs.FileInfo) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (t *transfer) copyFile(from string, info fs.FileInfo, create func(io.Reader
 		return err
 	}
 	defer f.Close()
-	// What grows meanwhile is copied as far as it was when we looked.
+	// A file that grows during the copy is copied up to its size at the start.
 	n, err := create(io.LimitReader(f, info.Size()))
 	t.bytes += n
 	return err
@@ -194,7 +194,7 @@ func (t *transfer) tooLarge() error {
 	return fault.Limit("too_large", "what is to be copied has more than %d bytes", t.maxBytes).WithHint("copy it in parts, or raise max_bytes")
 }
 
-// writeNew makes a file that nobody else sees yet.
+// writeNew makes a temporary file that others do not see.
 func (t *transfer) writeNew(name string, mode fs.FileMode, src io.Reader) (n int64, err error) {
 	f, err := t.call.Root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

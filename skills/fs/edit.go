@@ -140,7 +140,7 @@ func readTaken(c *skill.Call, rel string) (taken, error) {
 	return taken{rel, data, info}, nil
 }
 
-// checkUnchanged refuses when somebody else changed the file since it was read. A moment stays between this look and the rename.
+// checkUnchanged refuses if another process has changed the file since it was read. A short race remains before the rename.
 func (t taken) checkUnchanged(c *skill.Call) error {
 	now, err := c.Root.Stat(t.rel)
 	if err == nil && os.SameFile(now, t.info) && now.Size() == t.info.Size() && now.ModTime().Equal(t.info.ModTime()) {
@@ -186,7 +186,7 @@ func (e *editor) applyReplacement(at string, r replacement) error {
 	return nil
 }
 
-// lineNumbers are the numbers of the first lines where old begins, each moved by what the replacements before it add.
+// lineNumbers returns the numbers of the first lines where old begins, each moved by the lines that earlier replacements add.
 func lineNumbers(text, old string, added int) []int {
 	found := []int{}
 	line := 1
@@ -211,7 +211,7 @@ func listPlaces(places []int, n int) string {
 	return text
 }
 
-// explainMissing says that a text is not there, and what comes near it.
+// explainMissing returns the error for a missing text, with the nearest match.
 func (e *editor) explainMissing(at, old string) error {
 	fault := fault.Failed("no_match", "%s/old is not in the file", at).WithDetails(map[string]any{"edit": at})
 	if line := e.nearestLine(old); line > 0 {

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// first keeps the first items of a tree in the order of their paths, whatever order several workers find them in, so
+// first keeps the first items of a tree in the order of their paths, although several workers find them in any order, so
 // that the same tree gives the same answer. It holds at most about twice as many as are wanted.
 type first[T any] struct {
 	limit int
@@ -16,7 +16,7 @@ type first[T any] struct {
 
 	beyond atomic.Pointer[string] // no item after this path is wanted
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	items []T
 	total int
 	more  bool // some were left out
@@ -40,7 +40,7 @@ func (f *first[T]) add(item T) {
 	}
 }
 
-// trim drops what is behind the limit. The last item that is kept may go over it.
+// trim drops the items beyond the limit. The last item that is kept may exceed it.
 func (f *first[T]) trim() {
 	slices.SortFunc(f.items, func(a, b T) int { return cmp.Compare(f.path(a), f.path(b)) })
 	total := 0
@@ -57,7 +57,7 @@ func (f *first[T]) trim() {
 	f.total = total
 }
 
-// sorted is what was kept, and whether there is more.
+// sorted returns the items that were kept, and whether there are more.
 func (f *first[T]) sorted() (items []T, more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

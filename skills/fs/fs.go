@@ -1,7 +1,7 @@
 // Package fs holds the skills that read and change files of the workspace, fs.read, fs.write, fs.search and so on, one
 // file each. All access goes through workspace.Root, so no path and no symlink leads out of the workspace; nothing but
 // regular files is ever opened. The runtime's own folder .lattice and the insides of .git can be read but not changed.
-// What is written is there whole or not at all, and every verb that changes a file takes expect_sha256, which refuses
+// A write is complete or not done at all, and every verb that changes a file takes expect_sha256, which refuses
 // one that is not as its caller last saw it.
 package fs
 

@@ -46,9 +46,9 @@ func resolveEntry(c *skill.Call, name, pointer string) (string, error) {
 	return rel, guardGit(rel, path.Join(real, path.Base(rel)))
 }
 
-// guardGit keeps skills from changing what the runtime or git keeps for itself: below .lattice, and below .git, where a
-// planted hook or setting would run as whoever uses git there next. It judges the name given, and the one that it stands
-// for once its symlinks are resolved. What swaps a symlink at the same moment could write there on its own; it is
+// guardGit keeps skills from changing private files of the runtime or git: below .lattice, and below .git, where a
+// planted hook or setting would run as the next user of git. It checks the given name, and the same name with its
+// symlinks resolved. A process that swaps a symlink at the same moment could write there itself; it is
 // os.Root that confines, at every step.
 func guardGit(rel, real string) error {
 	if err := judgeName(rel); err != nil {
@@ -98,7 +98,7 @@ func looksLike(name, want string) bool {
 	return strings.EqualFold(name, want)
 }
 
-// openFile opens a file for reading. Nothing but a regular file is opened, not even for a moment: a FIFO would wake whoever
+// openFile opens a file for reading. It never opens any other kind of file: a FIFO would wake the process that
 // waits at its other end.
 func openFile(c *skill.Call, rel string) (*os.File, error) {
 	info, err := c.Root.Stat(rel)
@@ -115,7 +115,7 @@ func openFile(c *skill.Call, rel string) (*os.File, error) {
 	return f, nil
 }
 
-// checkRegular refuses what is no regular file.
+// checkRegular refuses a file that is not regular.
 func checkRegular(rel string, info fs.FileInfo) error {
 	switch {
 	case info.Mode().IsRegular():
@@ -131,7 +131,7 @@ func specialFile(rel string, mode fs.FileMode) error {
 		WithHint("paths must stay inside the workspace and name regular files")
 }
 
-// typeName is what a listing calls a kind of file.
+// typeName returns the name of a kind of file in listings.
 func typeName(mode fs.FileMode) string {
 	switch mode.Type() {
 	case 0:

@@ -171,7 +171,7 @@ func hashEntryOf(c *skill.Call, e *walk.Entry, algorithm string) (entry hashEntr
 	return entry, err
 }
 
-// hashOf digests what r holds. git counts the bytes first, so that a file which changes its size meanwhile is refused.
+// hashOf digests what r holds. git counts the bytes first, so a file that changes its size during the call is refused.
 func hashOf(algorithm string, r io.Reader, size int64) (digest string, n int64, err error) {
 	var h hash.Hash
 	if algorithm == algorithmGit {

@@ -31,7 +31,7 @@ func isDirectory(rel string) error {
 	return fault.Failed("is_directory", "%s is a folder", rel).WithHint("fs.list shows what it holds; name a file in it")
 }
 
-// nearName is the path beside rel that its caller may have meant, "" when there is none.
+// nearName returns an existing path similar to rel, "" if there is none.
 func nearName(c *skill.Call, rel string) string {
 	dir, want := path.Split(rel)
 	entries, err := c.Root.List(path.Clean(dir))

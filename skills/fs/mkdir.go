@@ -45,7 +45,7 @@ func makeFolder(_ context.Context, c *skill.Call, in mkdirInput) (*mkdirData, er
 		}
 		err = nil
 	}
-	if err == nil && mode != 0 && created { // what exists keeps its mode
+	if err == nil && mode != 0 && created { // an existing folder keeps its mode
 		err = c.Root.Chmod(rel, mode)
 	}
 	if err == nil {

@@ -57,11 +57,11 @@ func movePath(ctx context.Context, c *skill.Call, in moveInput) (*moveData, erro
 	return &moveData{From: from, To: p.to, Type: typeName(p.info.Mode()), Overwritten: p.old != nil}, nil
 }
 
-// passage is a move or copy that was judged: both ends are allowed, and what is in the way may go.
+// passage is a move or copy that passed the checks: both ends are allowed, and an existing target may be replaced.
 type passage struct {
 	info fs.FileInfo // of the source
 	to   string
-	old  fs.FileInfo // of what is overwritten, nil for nothing
+	old  fs.FileInfo // of the file that is overwritten, nil for none
 }
 
 func preparePassage(ctx context.Context, c *skill.Call, from, to string, overwrite bool, expect string) (passage, error) {
@@ -115,7 +115,7 @@ func expectSource(ctx context.Context, c *skill.Call, rel, expect string, info f
 }
 
 // renameFrom moves from to its new name. Where nothing may be overwritten a file gets its new name first, which fails when
-// somebody else made one since we looked.
+// another process has made one since the check.
 func (p passage) renameFrom(c *skill.Call, from string) error {
 	if p.info.Mode().IsRegular() && p.old == nil {
 		switch err := c.Root.Link(from, p.to); {
@@ -127,5 +127,5 @@ func (p passage) renameFrom(c *skill.Call, from string) error {
 			}
 		}
 	}
-	return c.Root.Rename(from, p.to) // a file system without hard links, a folder, or what may be overwritten
+	return c.Root.Rename(from, p.to) // a file system without hard links, a folder, or a file that may be overwritten
 }

@@ -45,7 +45,7 @@ type patchedFile struct {
 	Fuzz    int            `json:"fuzz,omitempty"`    // the most that a hunk needed
 	Added   int            `json:"added"`
 	Removed int            `json:"removed"`
-	SHA256  string         `json:"sha256,omitempty"` // of what is there now
+	SHA256  string         `json:"sha256,omitempty"` // of the current file
 }
 
 // patchFiles does the work of fs.patch.
@@ -163,7 +163,7 @@ func newRejectedError(all []patchReject) error {
 		WithDetails(map[string]any{"rejects": all})
 }
 
-// patcher applies diffs to files in memory, one after the other, so that a later diff sees what an earlier one did.
+// patcher applies diffs to files in memory, one after the other, so that a later diff sees the result of an earlier one.
 type patcher struct {
 	call    *skill.Call
 	base    string
@@ -284,7 +284,7 @@ func (p *patcher) resolveNames(f unified.File) (old, new string, err error) {
 		if old, err = p.resolveName(f.Old); err != nil {
 			return "", "", err
 		}
-	case unified.Modify: // diff writes whatever names it was given: the one that exists is meant
+	case unified.Modify: // diff writes the names that it was given: the existing one is meant
 		if new, err = p.resolveName(f.New); err != nil {
 			return "", "", err
 		}

@@ -37,7 +37,7 @@ type readData struct {
 	Content  string `json:"content"`
 	Encoding string `json:"encoding"`
 	Size     int64  `json:"size"`
-	SHA256   string `json:"sha256"` // of the whole file, whatever the range
+	SHA256   string `json:"sha256"` // of the whole file, not of the range
 	Offset   int64  `json:"offset"`
 	Length   int64  `json:"length"`
 	Mode     string `json:"mode"`
@@ -46,8 +46,8 @@ type readData struct {
 	TotalLines int64 `json:"total_lines,omitempty"` // of the whole file, when asked by line
 }
 
-// readFile does the work of fs.read. It returns what was asked for or refuses: content is never cut unless that is asked for, too, because
-// a caller may write back what it read.
+// readFile does the work of fs.read. It returns the requested content or refuses. Content is cut only on request, because
+// a caller may write back the content that it read.
 func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, error) {
 	if err := in.validate(); err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ type removeData struct {
 	Entries int    `json:"entries"` // files and folders that went
 }
 
-// removePath does the work of fs.remove. Of a symlink the link goes, not what it leads to.
+// removePath does the work of fs.remove. It removes a symlink, not its target.
 func removePath(ctx context.Context, c *skill.Call, in removeInput) (*removeData, error) {
 	t := transfer{maxEntries: in.MaxEntries}
 	if err := t.checkLimits(); err != nil {

@@ -23,7 +23,7 @@ const (
 	maxShown       = 16 << 20 // bytes of all lines together
 )
 
-// What a search answers with.
+// Values of the input output.
 const (
 	modeContent = "content"
 	modeFiles   = "files"

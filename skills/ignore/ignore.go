@@ -1,13 +1,13 @@
-// Package ignore decides which paths git would ignore: what .gitignore files, .git/info/exclude and core.excludesFile
-// say, by the rules of git itself (gitignore(5) and what git does where that is silent). Look at Rules first; a walk
-// carries one along, and Tree answers for single paths.
+// Package ignore decides which paths git ignores: it applies .gitignore files, .git/info/exclude and core.excludesFile as
+// git does (gitignore(5), and the behaviour of git where that is silent). Begin with Rules, which a walk carries along; Tree
+// answers for single paths.
 //
 //	rules := ignore.New(excludes).With("", rootGitignore)   // the later one decides over the earlier
 //	rules.With("sub", subGitignore).Match("sub/a.o", false)
 //
-// The package opens no file and knows nothing of what is tracked: git keeps to tracked files whatever is ignored.
-// Names are compared byte by byte, as git does with core.ignoreCase false. Patterns of strangers are harmless: no
-// pattern takes time that is exponential in its length, and one that is malformed matches nothing, as in git.
+// The package opens no file and does not know which files are tracked: git never ignores a tracked file. Names are compared
+// byte by byte, as git does with core.ignoreCase false. Untrusted patterns are safe: no pattern takes time that is
+// exponential in its length, and a malformed one matches nothing, as in git.
 package ignore
 
 import (
@@ -55,8 +55,8 @@ func (r *Rules) With(dir string, data []byte) *Rules {
 	return &Rules{outer: r, base: base, list: l}
 }
 
-// Match reports whether a path, clean and relative to the root, is ignored by what the patterns say of it alone. A path
-// below an ignored folder is ignored, too, whatever they say: a walk does not enter such a folder, others ask Tree.
+// Match reports whether a path, clean and relative to the root, is ignored by the patterns for this path alone. A path
+// below an ignored folder is always ignored: a walk does not enter such a folder, other callers use Tree.
 // isDir is false for a symlink to a folder.
 func (r *Rules) Match(name string, isDir bool) bool {
 	baseName := name[strings.LastIndexByte(name, '/')+1:]
@@ -79,13 +79,13 @@ type Tree struct {
 }
 
 type folder struct {
-	rules   *Rules // for what is in it
+	rules   *Rules // for its content
 	ignored bool
 }
 
-// NewTree makes a Tree over the rules that hold everywhere, nil for none. read returns what the file of this name
-// holds, relative to the root, and nothing where there is none; like git it should not follow a symlink. It is asked
-// once for each folder.
+// NewTree makes a Tree over the rules that hold everywhere, nil for none. read returns the content of a file by its
+// name relative to the root, nil if it does not exist; like git it should not follow a symlink. It is called once for each
+// folder.
 func NewTree(everywhere *Rules, read func(name string) []byte) *Tree {
 	return &Tree{outer: everywhere, read: read, folders: map[string]folder{}}
 }

@@ -7,7 +7,7 @@ import "strings"
 type list struct {
 	patterns []pattern
 	names    map[string]last // those like "name", "name/" by the whole name
-	suffixes map[string]last // those like "*.ext", "*.ext/" by what follows the last dot of the name
+	suffixes map[string]last // those like "*.ext", "*.ext/" by the text after the last dot of the name
 	others   []int           // the numbers of the rest
 }
 
@@ -112,6 +112,6 @@ func (p *pattern) matchPath(path, name string, isDir bool) bool {
 	case !strings.HasPrefix(path, p.text[:p.literal]):
 		return false
 	}
-	// git takes the literal beginning away first, so that in a**/b the stars stand at the beginning of what is left.
+	// git takes the literal beginning away first, so in a**/b the stars are at the beginning of the rest.
 	return matchWildcards(p.text[p.literal:], path[p.literal:], true) == matched
 }

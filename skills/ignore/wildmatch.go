@@ -13,8 +13,8 @@ const (
 )
 
 // matchWildcards is git's matcher of that name: * ? [...] and backslash as in the shell. With pathname a * or ? matches no
-// slash, and ** as a whole element matches any number of elements. The outcomes besides matched keep the stars from
-// trying in vain, so that the time is at most that of each star trying each place once.
+// slash, and ** as a whole element matches any number of elements. With the outcomes besides matched a star stops
+// early, so that each star tries each place at most once.
 func matchWildcards(p, text string, pathname bool) outcome {
 	for i, t := 0, 0; ; i, t = i+1, t+1 {
 		if i == len(p) {

@@ -15,7 +15,7 @@ func (h *Head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Bytes returns what was kept.
+// Bytes returns the bytes that were kept.
 func (h *Head) Bytes() []byte { return h.kept }
 
 // Omitted counts the bytes that were not kept.
@@ -35,5 +35,5 @@ func (t *Tail) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Bytes returns what was kept.
+// Bytes returns the bytes that were kept.
 func (t *Tail) Bytes() []byte { return t.kept }

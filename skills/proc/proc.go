@@ -20,12 +20,12 @@ import (
 	"time"
 )
 
-// Spec says what to run. Nothing is inherited: an empty Env is an empty environment.
+// Spec describes a program to run. Nothing is inherited: an empty Env is an empty environment.
 type Spec struct {
-	Argv []string // program, looked up by nobody: an absolute path, then its arguments
+	Argv []string // the program as an absolute path, which is not looked up, and its arguments
 	Dir  string
 	Env  []string
-	// Stdin is what the program may read; it need not.
+	// Stdin is the input of the program, which need not read it.
 	Stdin string
 	// Files are inherited as descriptors 3, 4 …; their owner closes them.
 	Files []*os.File
@@ -150,7 +150,8 @@ func (r *Reaper) startProcess(cmd *exec.Cmd, tree bool) error {
 	return nil
 }
 
-// stopProcess asks, insists, kills, and adds to killed whom it killed below pid; it returns what Wait said.
+// stopProcess sends SIGINT, SIGTERM and SIGKILL, and adds the processes that it kills below pid to killed. It returns the
+// result of Wait.
 func (r *Reaper) stopProcess(pid int, spec Spec, waited <-chan error, killed map[int]bool) error {
 	if spec.Grace > 0 {
 		for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
@@ -172,7 +173,7 @@ func (r *Reaper) stopProcess(pid int, spec Spec, waited <-chan error, killed map
 	return <-waited
 }
 
-// killRest ends what the program left behind and adds it to killed.
+// killRest kills the processes that the program left behind and adds them to killed.
 func (r *Reaper) killRest(pid int, tree bool, killed map[int]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,7 +183,7 @@ func (r *Reaper) killRest(pid int, tree bool, killed map[int]bool) {
 		return
 	}
 	r.trees--
-	// With another tree still running nobody can tell whose the orphans are; the last one sweeps them.
+	// While another tree runs, the owner of an orphan is unknown; the last tree kills them all.
 	if r.trees == 0 {
 		r.killOrphans(killed)
 	}
@@ -274,7 +275,7 @@ func newInput(text string) (*input, error) {
 	in := &input{read: r, write: w, done: make(chan struct{})}
 	go func() {
 		defer close(in.done)
-		// A program that does not read what it is given is no failure.
+		// A program that does not read its input has not failed.
 		_, _ = io.WriteString(w, text)
 		w.Close()
 	}()

@@ -70,7 +70,7 @@ func listDescendants(tree map[int]int, roots map[int]bool) []int {
 }
 
 // killTree kills all present descendants of pid and adds them to killed: pid may reap them before a sweep sees them.
-// What they leave comes to us and is swept.
+// Their orphans become our children and are killed later.
 func (r *Reaper) killTree(pid int, killed map[int]bool) {
 	for _, p := range listDescendants(listParents(), map[int]bool{pid: true}) {
 		_ = syscall.Kill(p, syscall.SIGKILL)
@@ -93,7 +93,7 @@ func (r *Reaper) killOrphans(killed map[int]bool) {
 		if len(orphans) == 0 {
 			return
 		}
-		// Stop before killing: what is stopped cannot fork while the others are looked up.
+		// Stop before killing: a stopped process cannot fork while the others are looked up.
 		all := listDescendants(tree, orphans)
 		for pid := range orphans {
 			all = append(all, pid)

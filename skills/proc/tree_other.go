@@ -2,7 +2,7 @@
 
 package proc
 
-// Without a child subreaper a process group is all that can be found: what starts a session of its own survives.
+// Without a child subreaper only a process group can be found: a process that starts its own session survives.
 
 func adoptOrphans() error { return nil }
 

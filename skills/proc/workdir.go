@@ -36,8 +36,8 @@ func WorkDir(c *skill.Call, cwd string) (string, error) {
 	return filepath.EvalSymlinks(abs)
 }
 
-// Argv reads a command: a string goes to the shell, an array is program and arguments. It returns what a person would
-// call the command, and what to run. The program is looked up on the PATH of env.
+// Argv reads a command: a string goes to the shell, an array is program and arguments. It returns the command
+// as a person would write it, and the command to run. The program is looked up on the PATH of env.
 func Argv(raw json.RawMessage, env []string) (shown, argv []string, err error) {
 	var line string
 	if json.Unmarshal(raw, &line) == nil {
@@ -66,7 +66,7 @@ func Resolve(command, env []string) ([]string, error) {
 	return argv, nil
 }
 
-// Transcript is a file that holds what a program printed, up to a limit. It lies in the runtime's folder of the
+// Transcript is a file with the output of a program, up to a limit. It lies in the runtime's folder of the
 // workspace, because output of programs is no protocol and never reaches a skill's stdout.
 type Transcript struct {
 	Path    string // relative to the workspace
@@ -87,7 +87,7 @@ func TranscriptPath(c *skill.Call, suffix string) string {
 	return protocol.TranscriptDir + "/" + id + suffix
 }
 
-// OpenTranscript makes the file anew. What lies in its place, be it a link, is removed first.
+// OpenTranscript creates the file. It removes an existing file or link first.
 func OpenTranscript(c *skill.Call, suffix string, limit int64) (*Transcript, error) {
 	t := &Transcript{Path: TranscriptPath(c, suffix), Limit: limit}
 	if err := c.Root.MkdirAll(protocol.TranscriptDir); err != nil {
@@ -101,7 +101,7 @@ func OpenTranscript(c *skill.Call, suffix string, limit int64) (*Transcript, err
 	return t, err
 }
 
-// Write keeps what fits and counts the rest.
+// Write keeps the bytes below the limit and counts the rest.
 func (t *Transcript) Write(p []byte) (int, error) {
 	t.total += int64(len(p))
 	keep := min(int64(len(p)), t.Limit-t.written)

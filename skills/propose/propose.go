@@ -1,6 +1,6 @@
-// Package propose is what the skills share that ask the orchestrator for something instead of doing it: sprites propose,
-// Lattice governs (DESIGN 18, 20). Ask is a blocking request, Tell one whose answer nobody waits for, Answered reads what
-// came of the first. The package holds no skill.
+// Package propose is shared by skills that send a request to the orchestrator instead of acting: sprites propose, Lattice
+// governs (DESIGN 18, 20). Ask sends a request and waits, Tell sends one without waiting, Answered reads the answer to Ask.
+// The package has no skills.
 package propose
 
 import (
@@ -39,9 +39,9 @@ func Tell(c *skill.Call, action string, parameters any) error {
 
 const hintRejected = "a person or a policy decided so: heed the comments, and do not ask for the same again unchanged"
 
-// Answer is what came of a request that was not refused.
+// Answer is the answer to a request that was not refused.
 type Answer struct {
-	Result   json.RawMessage // of the action; nil when a person said yes and nobody told more
+	Result   json.RawMessage // of the action; nil if a person approved without a result
 	Comments string          // of that person
 }
 
@@ -109,7 +109,7 @@ func Line(pointer, text string, most int) error {
 	return Text(pointer, text, most)
 }
 
-// Name refuses what is no plain name: letters, digits, dot, dash, underscore, slash and colon, no option.
+// Name refuses a text that is not a plain name: letters, digits, dot, dash, underscore, slash and colon, no option.
 func Name(pointer, name string) error {
 	bad := strings.IndexFunc(name, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-/:", r))
@@ -120,7 +120,7 @@ func Name(pointer, name string) error {
 	return nil
 }
 
-// Link refuses what is not an http or https URL, and one that carries a password.
+// Link refuses a text that is not an http or https URL, and one that carries a password.
 func Link(pointer, link string) error {
 	u, err := url.Parse(link)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || len(link) > 2048 {

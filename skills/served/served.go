@@ -1,12 +1,12 @@
-// Package served makes a skill of a program in any language: the runtime does what the contract asks for (strict input,
+// Package served makes a skill of a program in any language: the runtime implements the contract (strict input,
 // permissions, the call journal, phases, outbox, result) and the program does the work. Func is the place to start.
 //
 //	the checked input ─► stdin, and INPUT_<NAME> in the environment
-//	what "spritekit emit" prints, INFO and ARTIFACT lines ─► events of the call
+//	the output of "spritekit emit", INFO and ARTIFACT lines ─► events of the call
 //	the last line, a JSON object ─► the result's data, checked against the manifest's outputs
 //	stderr, other lines ─► for people; the exit code ─► as for every skill (DESIGN 13)
 //
-// What the program says is material: lines that are no events are never passed on to the skill's stdout.
+// Output of the program is untrusted: only events are passed on to the skill's stdout.
 package served
 
 import (
@@ -72,8 +72,8 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 	}
 }
 
-// buildEnv is what a child of the call sees, and the inputs by name: text as it is, anything else as JSON. What no
-// variable can hold is left to stdin, which has everything. A program that continues after WAITING finds the answers in
+// buildEnv returns the environment of a child of the call with the inputs by name: text as it is, other values as JSON.
+// Values that do not fit into a variable are only on stdin, which has all inputs. A program that continues after WAITING finds the answers in
 // ANSWERS, a JSON object.
 func buildEnv(c *skill.Call) ([]string, error) {
 	var inputs map[string]json.RawMessage
@@ -98,7 +98,7 @@ func buildEnv(c *skill.Call) ([]string, error) {
 	return env, nil
 }
 
-// program is what one run of a program said. It is written to by one goroutine, and read after that has ended.
+// program holds the output of one run. It is written to by one goroutine, and read after that has ended.
 type program struct {
 	call  *skill.Call
 	lines proc.Lines
@@ -233,7 +233,7 @@ func (p *program) checkNoResult() error {
 	return nil
 }
 
-// listUnnamed lists the members of a result that its manifest does not name; a manifest without outputs names whatever comes.
+// listUnnamed lists the members of a result that its manifest does not name; a manifest without outputs allows all.
 func listUnnamed(outputs []manifests.Field, data map[string]json.RawMessage) (extra []string) {
 	if outputs == nil {
 		return nil

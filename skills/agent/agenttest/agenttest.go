@@ -6,8 +6,7 @@
 //
 // The server keeps no conversation. Which step comes next is read from the request, so that retries, resumed sessions
 // and requests on the side cannot put it out of step. A request that offers no tools is one on the side (agents name
-// their sessions that way) and gets Script.Side. Every request is kept for assertions: what an agent told the model
-// says as much as what it did.
+// their sessions that way) and gets Script.Side. Every request is kept, so that tests can assert the texts that the agent sent.
 package agenttest
 
 import (
@@ -24,13 +23,13 @@ import (
 	"time"
 )
 
-// Script is what the model says, turn by turn. After its last step it repeats that one.
+// Script lists the answers of the model, turn by turn. The last step is repeated.
 type Script struct {
 	Steps []Step `json:"steps"`
 	Side  string `json:"side,omitempty"` // the answer to requests without tools; default "ok"
 	// Since is something that the user says: steps count from there, not from the beginning of the conversation.
 	Since string `json:"since,omitempty"`
-	// Key is what requests must bring as vendors' programs do; "" for none. Others are refused (401) and not kept.
+	// Key is the API key that requests must have; "" for none. Others are refused (401) and not kept.
 	Key string `json:"key,omitempty"`
 }
 
@@ -57,7 +56,7 @@ type Call struct {
 	Input     any    `json:"input"`
 }
 
-// Request is what an agent asked.
+// Request is a request of an agent.
 type Request struct {
 	Path    string
 	Header  http.Header
@@ -68,12 +67,12 @@ type Request struct {
 	Prompt  string   // all that the user's side said as text, joined by newlines
 }
 
-// Server answers from a script. URL has no path: vendors differ in what they append.
+// Server answers from a script. URL has no path: each vendor appends its own.
 type Server struct {
 	URL string
 
 	http   *httptest.Server
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	script Script
 	asked  []Request
 	failed map[int]int
@@ -96,7 +95,7 @@ func New(script Script) *Server {
 	return s
 }
 
-// Play changes the script. What was asked so far is kept.
+// Play changes the script. Earlier requests are kept.
 func (s *Server) Play(script Script) {
 	if script.Side == "" {
 		script.Side = "ok"
@@ -106,13 +105,13 @@ func (s *Server) Play(script Script) {
 	s.script, s.failed = script, map[int]int{}
 }
 
-// Close ends the server and whatever connection is open.
+// Close ends the server and all connections.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
 }
 
-// Requests returns what was asked so far, in order; requests on the side included.
+// Requests returns all requests so far, in order, including those on the side.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +129,7 @@ func (s *Server) Last() (Request, bool) {
 	return Request{}, false
 }
 
-// conversation is what a request says, in no vendor's form.
+// conversation is the content of a request, independent of the vendor.
 type conversation struct {
 	tools   []string
 	results []string
@@ -140,7 +139,7 @@ type conversation struct {
 	model   bool
 }
 
-// addText notes what the user's side said.
+// addText notes a text of the user's side.
 func (c *conversation) addText(text string) {
 	c.prompt, c.before = append(c.prompt, text), append(c.before, c.answers)
 }

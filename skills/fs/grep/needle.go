@@ -91,7 +91,7 @@ func equalFold(block, lower []byte) bool {
 // maxNeeds is how many needles are worth searching for.
 const maxNeeds = 8
 
-// cursor finds the lines that may match, and remembers what it learned on the way. It belongs to one Scanner.
+// cursor finds the lines that may match, and keeps the state between calls. It belongs to one Scanner.
 type cursor struct {
 	block []byte
 	next  [maxNeeds]int // where in block each needle comes next, so that each is searched for once

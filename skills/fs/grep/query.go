@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 )
 
-// Query is what to look for.
+// Query describes a search.
 type Query struct {
 	Pattern    string
 	Regexp     bool // the pattern is a regular expression, otherwise a literal text
@@ -37,7 +37,7 @@ type Matcher struct {
 	prog  *syntax.Prog   // of re, where needs are not known
 }
 
-// Compile refuses what is no pattern with an error that says why, and one that could match the end of a line.
+// Compile returns an error for an invalid pattern, and for one that could match the end of a line.
 func Compile(q Query) (*Matcher, error) {
 	switch {
 	case q.Pattern == "":
@@ -130,7 +130,7 @@ func wordAt(b []byte, i int) bool {
 	return 0 <= i && i < len(b) && (b[i] == '_' || '0' <= b[i] && b[i] <= '9' || 'a' <= b[i]|0x20 && b[i]|0x20 <= 'z')
 }
 
-// lineEnd is where the line around at ends, without and with what ends it.
+// lineEnd returns the end of the line around at, without and with its line end.
 func lineEnd(block []byte, at int) (end, next int) {
 	i := bytes.IndexByte(block[at:], '\n')
 	if i < 0 {

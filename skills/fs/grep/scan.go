@@ -19,7 +19,7 @@ type Match struct {
 	After  []string `json:"after,omitempty"`
 }
 
-// Options say what of a file is wanted.
+// Options select the parts of a Result.
 type Options struct {
 	Binary  bool // search files with a NUL in their beginning, too
 	Context int  // lines around a match
@@ -28,7 +28,7 @@ type Options struct {
 	Count   bool // count the lines only
 }
 
-// Result is what one file has.
+// Result holds the matches of one file.
 type Result struct {
 	Matches []Match // unless only counted
 	Count   int     // lines that match
@@ -53,7 +53,7 @@ type Scanner struct {
 	cursor
 }
 
-// Scan reads r, which has about size bytes, and returns what matches.
+// Scan reads r, which has about size bytes, and returns its matches.
 func (s *Scanner) Scan(ctx context.Context, r io.Reader, size int64) (Result, error) {
 	if s.block == nil {
 		s.block = make([]byte, firstBlock)
@@ -113,7 +113,7 @@ func (v *view) fillBuffer(r io.Reader, size int64) error {
 	return nil
 }
 
-// searchBuffer finds what is in the lines that are whole.
+// searchBuffer searches the complete lines.
 func (v *view) searchBuffer(result *Result) {
 	s := v.scanner
 	to := len(v.data)
@@ -125,7 +125,7 @@ func (v *view) searchBuffer(result *Result) {
 			to = len(v.data) // no line is that long
 		}
 	}
-	s.cursor.block = nil // what is in it changed
+	s.cursor.block = nil // its content has changed
 	for v.todo < to {
 		start, _ := s.Matcher.Next(v.data[:to], v.todo, &s.cursor)
 		if start < 0 {
@@ -198,7 +198,7 @@ func (v *view) countLines(at int) {
 	v.counted = at
 }
 
-// showLine is a line as text, cut to what is around at.
+// showLine returns a line as text, cut to the part around at.
 func (v *view) showLine(line []byte, at int) (text string, cut bool) {
 	most := v.scanner.MaxLine
 	if most <= 0 || len(line) <= most {
@@ -215,7 +215,7 @@ func (v *view) showLine(line []byte, at int) (text string, cut bool) {
 	return strings.ToValidUTF8(string(line[from:to]), "\uFFFD"), true
 }
 
-// shiftBuffer drops what is done, but for the lines that may be the context of what comes.
+// shiftBuffer drops the lines that were searched, except for those that may be context of later matches.
 func (v *view) shiftBuffer() {
 	keep := v.todo
 	if !v.scanner.Count && v.scanner.Context > 0 {

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// maxStates bounds what a sieve remembers, which is about 1 KiB a state; beyond, it begins to learn anew.
+// maxStates bounds the states of a lazy DFA, each about 1 KiB; beyond, it drops them all and builds new ones.
 const maxStates = 500
 
 // sieve finds lines that may match an expression, and never passes over one that does: it walks the bytes through a
-// deterministic automaton that it builds as it goes. What it knows no better counts as a match: boundaries, and
+// deterministic automaton that it builds as it goes. Undecided cases count as a match: boundaries, and
 // characters beyond ASCII. It belongs to one Scanner.
 type sieve struct {
 	prog   *syntax.Prog

@@ -55,7 +55,7 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close closes it; what was only read has nothing to lose.
+// Close closes the folder. The error of a folder that was only read is ignored.
 func (f *File) Close() { syscall.Close(f.fd) }
 
 func retryEINTR(call func() (int, error)) (int, error) {
@@ -67,7 +67,7 @@ func retryEINTR(call func() (int, error)) (int, error) {
 	}
 }
 
-// listEntries returns some more of what is in the folder, io.EOF behind the last. An os.File that came from an os.Root asks for
+// listEntries returns some more entries of the folder, io.EOF after the last. An os.File that came from an os.Root asks for
 // each entry's details; the kernel tells the type of file along with the name.
 func (f *folder) listEntries(root *workspace.Root) ([]dirent, error) {
 	if f.buffer == nil {

@@ -40,10 +40,10 @@ func (f *File) Size() int64 { return f.size }
 
 func (f *File) Read(p []byte) (int, error) { return f.file.Read(p) }
 
-// Close closes it; what was only read has nothing to lose.
+// Close closes the folder. The error of a folder that was only read is ignored.
 func (f *File) Close() { f.file.Close() }
 
-// list returns some more of what is in the folder, io.EOF behind the last.
+// listEntries returns some more entries of the folder, io.EOF after the last.
 func (f *folder) listEntries(*workspace.Root) ([]dirent, error) {
 	found, err := f.file.ReadDir(4 * shared)
 	entries := make([]dirent, len(found))

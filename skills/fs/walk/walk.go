@@ -1,9 +1,9 @@
-// Package walk goes through a tree of the workspace with several workers, leaving out what git ignores. Tree does it.
+// Package walk walks a tree of the workspace with several workers and skips files that git ignores. Begin with Tree.
 //
 // It follows no symlink, so that it ends, and opens nothing but folders and, on request, regular files: a FIFO or device
 // never blocks it, also not one that takes the place of a file at the wrong moment. The runtime's .lattice and every .git
 // are left out. Memory is bounded by the folders that wait for their turn, not by the number of files; the order in which
-// files come is not defined, and whoever wants one sorts what they keep.
+// files come is not defined; a caller that needs one must sort.
 package walk
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// Options say what is left out.
+// Options select the files that are visited.
 type Options struct {
 	Hidden  bool                  // visit names that begin with a dot
-	Ignored bool                  // visit what git ignores
+	Ignored bool                  // visit files that git ignores
 	Enter   func(dir string) bool // reports whether a folder is worth entering; nil for all. Called by all workers
 }
 
@@ -40,7 +40,7 @@ type Entry struct {
 	root   *workspace.Root
 }
 
-// MaxWorkers bounds what Workers returns, and with it the buffers of those who keep one for each worker.
+// MaxWorkers bounds the result of Workers, and thus the buffers of callers that keep one for each worker.
 const MaxWorkers = 8
 
 // Workers is how many workers a walk has.
@@ -82,7 +82,7 @@ type tree struct {
 	skipped atomic.Int64
 	stopped atomic.Bool
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	wake    sync.Cond
 	tasks   []task // a stack, so that a walk goes deep first and few folders wait
 	running int
@@ -121,7 +121,7 @@ func (t *tree) pushTask(next task) {
 	t.wake.Signal()
 }
 
-// isIdle reports whether somebody waits for work.
+// isIdle reports whether a worker waits for a task.
 func (t *tree) isIdle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -249,7 +249,7 @@ func joinPath(dir, name string) string {
 	return dir + "/" + name
 }
 
-// openFolder opens a folder and reads what it says of ignored files.
+// openFolder opens a folder and reads its ignore file.
 func (t *tree) openFolder(dir string, rules *ignore.Rules) (*folder, error) {
 	d, err := t.root.OpenDir(dir)
 	if err != nil {
@@ -285,7 +285,7 @@ func rulesAbove(root *workspace.Root, start string) (rules *ignore.Rules) {
 	return rules
 }
 
-// rulesInside is the rules within dir. A repository begins anew: what surrounds it is no business of its git.
+// rulesInside returns the rules within dir. A repository starts with no rules: git ignores those of its surroundings.
 func rulesInside(rules *ignore.Rules, dir string, root *workspace.Root, has func(string) bool, gitignore func() []byte) *ignore.Rules {
 	if has(".git") {
 		rules = (*ignore.Rules)(nil).With(dir, readRules(root, joinPath(dir, ".git/info/exclude")))
@@ -332,5 +332,5 @@ func (e *Entry) Lstat() (fs.FileInfo, error) { return e.root.Lstat(e.Path) }
 // Base is the last element of the path.
 func (e *Entry) Base() string { return path.Base(e.Path) }
 
-// ErrSpecial is returned for what is no regular file.
+// ErrSpecial is returned for a file that is not regular.
 var ErrSpecial = errors.New("not a regular file")
