@@ -22,7 +22,7 @@ import (
 type app struct {
 	skills  []skill.Skill
 	env     skill.Env
-	environ []string // what env was read from
+	environ []string // the environment that env was read from
 	asJSON  bool     // errors of commands are printed as JSON
 	stdin   *os.File
 	stdout  io.Writer
@@ -41,7 +41,7 @@ type command struct {
 
 func usagef(format string, args ...any) error { return cli.Usagef(format, args...) }
 
-// runMain finds out what is asked for by argv[0], else by the first argument, and returns the exit code.
+// runMain runs the command that argv[0] names, else the first argument, and returns the exit code.
 func (a app) runMain(argv []string) int {
 	if len(argv) == 0 {
 		argv = []string{"spritekit"}
@@ -111,7 +111,7 @@ func (a app) findSkill(name string) (skill.Skill, bool) {
 const readsFor = 5 * time.Millisecond
 
 // serveSkill runs one skill. Signals are only caught once the input is there: until then nothing has happened, and the
-// default of a signal is what a person expects. The same is true of a skill that only reads files and has only just
+// default of a signal is the one that a person expects. The same is true of a skill that only reads files and has only just
 // begun to; most have ended before the thread that catches signals would be up.
 func (a app) serveSkill(s skill.Skill, args []string) int {
 	m, ok := manifests.Lookup(s.Name)
@@ -163,7 +163,7 @@ func (a app) readInput() ([]byte, error) {
 	return input, nil
 }
 
-// exitCode tells a person what went wrong and returns the exit code.
+// exitCode prints the error and returns the exit code.
 func (a app) exitCode(name string, err error) int {
 	if code, ok := err.(exitWith); ok {
 		return int(code)
@@ -174,7 +174,7 @@ func (a app) exitCode(name string, err error) int {
 // writeJSON prints v as one line.
 func (a app) writeJSON(v any) error { return cli.WriteJSON(a.stdout, v) }
 
-// wantsHelp finds the flag in any place: who asks what "checkpoint create" does must not get a checkpoint.
+// wantsHelp finds the flag anywhere: asking for help on "checkpoint create" must not create a checkpoint.
 func wantsHelp(args []string) bool {
 	return len(args) > 0 && args[0] == "help" || slices.Contains(args, "--help") || slices.Contains(args, "-h")
 }
@@ -182,7 +182,7 @@ func wantsHelp(args []string) bool {
 // cutFlag removes name from args and reports whether it was there.
 func cutFlag(args []string, name string) ([]string, bool) { return cli.TakeFlag(args, name) }
 
-// noMore refuses arguments that nobody asked for.
+// noMore refuses unexpected arguments.
 func noMore(args []string) error {
 	if len(args) > 0 {
 		return usagef("%q is one argument too many", strings.Join(args, " "))

@@ -77,7 +77,7 @@ func (a app) runCheck(args []string) error {
 	return nil
 }
 
-// checkAdapter says all that is wrong with an adapter for agent.run, which is to lie in agents/ beside this binary.
+// checkAdapter prints the problems of an adapter for agent.run, a file for agents/ next to this binary.
 func (a app) checkAdapter(file string, asJSON bool) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a app) checkAdapter(file string, asJSON bool) error {
 		WithHint("adapter.schema.json says what an adapter has; the built-in ones are examples")
 }
 
-// findTarget finds what is to be checked: a folder, a built-in skill or one beside this binary. Its input is the first
+// findTarget returns the skill to check: a folder, a built-in skill or one next to this binary. Its input is the first
 // example of its manifest, its workspace the folder testdata/workspace if it has one.
 func (a app) findTarget(name string) (contract.Target, error) {
 	self, err := os.Executable()

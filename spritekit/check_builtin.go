@@ -69,7 +69,7 @@ func prepareBuiltin(self, skill string, env []string) func(dir string) error {
 	}
 }
 
-// removeOthers removes what the skills that prepared a workspace recorded, other than keep.
+// removeOthers removes the records of the skills that prepared a workspace, except for keep.
 func removeOthers(dir, keep string) error {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
@@ -80,7 +80,7 @@ func removeOthers(dir, keep string) error {
 	return err
 }
 
-// adaptTarget changes what a check of a built-in skill needs beyond its example: that of git.clone names the folder of every
+// adaptTarget adds the inputs that a check of a built-in skill needs in addition to its example: that of git.clone names the folder of every
 // sprite, that of exec.run a program of one toolchain, and only a host can checkpoint.
 func adaptTarget(t *contract.Target, socket string) {
 	switch t.Skill {

@@ -222,7 +222,7 @@ func (a app) printVersion(args []string) error {
 	return nil
 }
 
-// maxScrub bounds what scrub reads.
+// maxScrub bounds the input of scrub.
 const maxScrub = 1 << 20
 
 func (a app) runScrub(args []string) error {

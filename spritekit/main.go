@@ -1,7 +1,7 @@
 // Command spritekit is the runtime inside a sprite: a static binary that is every built-in skill. Called by the name of a
 // skill (/skills/git.clone is a link to it) or as "spritekit git.clone" it runs that skill; its other commands list the
-// skills, emit events, take checkpoints, read the resume payload and install the binary into a folder. What is heavy and
-// rarely needed is in a second binary beside it, spritekit-extra, which it runs: git for images without git, the
+// skills, emit events, take checkpoints, read the resume payload and install the binary into a folder. Code with large and
+// rarely needed dependencies is in a second binary next to it, spritekit-extra, which it runs: git for images without git, the
 // server of MCP, and JSON schemas for the answers of agents.
 //
 //	argv[0], args ─► command table (commands.go) ─► skill.Serve ─► exit code

@@ -22,7 +22,7 @@ type exitWith int
 
 func (e exitWith) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// serveProgram is the skill whose skill.json lies beside a program, which does its work. The first argument that is a
+// serveProgram serves a skill whose skill.json is next to the program that implements it. The first argument that is a
 // path says where: python3 ./main.py lies where main.py does.
 func (a app) serveProgram(args []string) error {
 	i := slices.IndexFunc(args, func(arg string) bool { return strings.Contains(arg, "/") && !strings.HasPrefix(arg, "-") })
@@ -42,7 +42,7 @@ func (a app) serveProgram(args []string) error {
 	return exitWith(a.runCall(skill.Skill{Name: s.Name, Run: skills.Served(argv)}, s.Skill, nil, false))
 }
 
-// dropIn finds a skill of somebody else that lies beside this binary.
+// dropIn finds a third-party skill next to this binary.
 func (a app) dropIn(name string) (dropin.Skill, bool) {
 	self, err := os.Executable()
 	if err != nil {
@@ -63,7 +63,7 @@ func isProgram(file string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// execDropIn turns this process into a skill of somebody else; it returns only when that cannot be.
+// execDropIn executes a third-party skill in place of this process; it returns only if that fails.
 func (a app) execDropIn(s dropin.Skill, args []string) error {
 	if wantsHelp(args) {
 		manifestHelp(a.stdout, s.Skill)
@@ -71,7 +71,7 @@ func (a app) execDropIn(s dropin.Skill, args []string) error {
 	}
 	argv := append(s.Command(), args...)
 	program, err := exec.LookPath(argv[0])
-	if argv[0] == "spritekit" { // this one, whatever PATH says
+	if argv[0] == "spritekit" { // this executable, not the one on PATH
 		program, err = os.Executable()
 	}
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/session"
 )
 
-// sessionGrace is what a program of others has after SIGINT, and again after SIGTERM.
+// sessionGrace is the time that a third-party program has after SIGINT, and again after SIGTERM.
 const sessionGrace = 5 * time.Second
 
 // serveSession serves calls from stdin until that ends.
@@ -69,7 +69,7 @@ func (a app) serveSession(args []string) error {
 		}
 	}
 	guardSession()
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody reads stdout: that ends the session, not its calls
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a closed stdout ends the session, not its calls
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	cli.CancelAtSignal(cancel)

@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// exportSkills writes the built-in skills, and those that lie beside this binary, as Agent Skills; or compares.
+// exportSkills writes the built-in skills, and those next to this binary, as Agent Skills; or compares.
 func (a app) exportSkills(args []string) error {
 	args, check := cutFlag(args, "--check")
 	if len(args) != 1 || strings.HasPrefix(args[0], "-") {

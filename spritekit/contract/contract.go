@@ -2,8 +2,8 @@
 // skill, a shell script, a program in another language. Checks is the list; package skilltest runs it as Go tests, and
 // "spritekit skills test" as a command.
 //
-// Every check makes a workspace of its own, so that the order of checks and what they leave behind do not matter. What
-// a target does not claim is skipped and named.
+// Every check makes a workspace of its own, so neither the order of checks nor their leftovers matter. A promise
+// that a target does not make is skipped and reported.
 package contract
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// T is what a check says its findings to; *testing.T is one. Fatalf and Skip do not return.
+// T receives the findings of a check; *testing.T is one. Fatalf and Skip do not return.
 type T interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -63,7 +63,7 @@ type Target struct {
 	Skill    string                 // name in its result line
 	Manifest *manifests.Skill       // its manifest, if it has one
 	Input    string                 // an input that succeeds in a prepared workspace, or pauses
-	Env      []string               // beside HOME and what the contract defines
+	Env      []string               // in addition to HOME and the variables of the contract
 	Prepare  func(dir string) error // makes the workspace fit for Input; may be nil
 	Reads    bool                   // a read skill: it does the work again under the same call id
 	// Permissions are those without which Input is refused; none means that the check is skipped.
@@ -77,7 +77,7 @@ type Target struct {
 	Unfit string
 }
 
-// Outcome is what one call showed.
+// Outcome is the observed outcome of one call.
 type Outcome struct {
 	Exit    int
 	Stdout  string
@@ -180,7 +180,7 @@ func (p place) checkRefused(what string, o Outcome, exit int, code string) {
 	}
 }
 
-// shortenText is the beginning of what was printed, quoted.
+// shortenText returns the beginning of an output, quoted.
 func shortenText(text string) string {
 	const most = 300 // bytes
 	if len(text) > most {

@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// Status says what became of a promise.
+// Status is the verdict on a promise.
 type Status string
 
 const (
@@ -14,7 +14,7 @@ const (
 	Skipped Status = "skipped" // the target does not claim it; Findings says why
 )
 
-// Report is what one check found.
+// Report holds the findings of one check.
 type Report struct {
 	Check    string   `json:"check"`
 	Status   Status   `json:"status"`
@@ -49,7 +49,7 @@ type recorder struct {
 	report Report
 }
 
-// abandoned is what ends a check in its middle.
+// abandoned ends a check early.
 type abandoned struct{}
 
 func (r *recorder) Helper() {}
@@ -83,6 +83,6 @@ func (r *recorder) TempDir() string {
 
 func (r *recorder) removeAll() {
 	for _, dir := range r.made {
-		os.RemoveAll(dir) // below the caller's folder, which removes what is left
+		os.RemoveAll(dir) // in the caller's folder, which removes the rest
 	}
 }

@@ -1,4 +1,4 @@
-// Command spritekit-extra lies beside spritekit, which runs it: it holds what is heavy and rarely needed, so that every
+// Command spritekit-extra is installed next to spritekit, which runs it. It has the large and rarely needed dependencies, so that every
 // skill starts faster without. It is "spritekit mcp", the git of images that have none, and
 // the judge of agents' answers.
 //

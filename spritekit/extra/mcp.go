@@ -123,7 +123,7 @@ func (a app) offeredSkills(set *skills.Set, dir string) ([]mcp.Skill, error) {
 }
 
 // setUpEnv decides in which folder the skills work: the one that was named, by flag or by LATTICE_WORKSPACE; that of the
-// sprite, where the server was started in it; else the folder in which it was started. What the runtime itself keeps about
+// sprite, where the server was started in it; else the folder in which it was started. The state that the runtime keeps about
 // a folder of a person's lies outside of it.
 func (a app) setUpEnv(folder string) (skill.Env, error) {
 	env := a.env
@@ -164,7 +164,7 @@ func (a app) setUpEnv(folder string) (skill.Env, error) {
 	return env, nil
 }
 
-// stateOf is where the runtime keeps what belongs to the folder dir: below the state directory of the user.
+// stateOf returns the folder for the runtime's state of the folder dir: below the state directory of the user.
 func stateOf(dir string) (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) {

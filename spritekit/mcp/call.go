@@ -20,7 +20,7 @@ import (
 // as with LATTICE_CALL_ID (DESIGN 14); without one each call is new.
 const callIDKey = "spritekit/call_id"
 
-// callSkill makes one call of a skill. Whatever goes wrong in it is the tool's result; a protocol error would reach the
+// callSkill makes one call of a skill. Every failure is the result of the tool; a protocol error would reach the
 // client's program, but not its model.
 func (s *Server) callSkill(ctx context.Context, k Skill, t tool, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 	defer func() {
@@ -114,7 +114,7 @@ func newRefusal(name, code, message, hint string) *sdk.CallToolResult {
 	return newAnswer(line, true)
 }
 
-// reportProgress returns what turns INFO events into notifications, nil for a client that did not ask for them.
+// reportProgress returns a function that turns INFO events into notifications, nil for a client that did not ask for them.
 func (s *Server) reportProgress(ctx context.Context, req *sdk.CallToolRequest) func(protocol.Info) {
 	token := req.Params.GetProgressToken()
 	if token == nil {

@@ -15,8 +15,8 @@ const askUser = "ask.user"
 // elicitation is the key of the question among the requests of a result.
 const elicitation = "question"
 
-// askPerson has the client ask its user what ask.user was called with, where the client offers that; done is false where the
-// skill itself must ask. An agent in a sprite has no user beside it: its questions are for whoever is outside.
+// askPerson lets the client ask its user the question of ask.user if the client can do that; done is false if the skill itself
+// must ask. An agent in a sprite has no user there: its questions are for people outside.
 func (s *Server) askPerson(m manifests.Skill, req *sdk.CallToolRequest) (result *sdk.CallToolResult, done bool) {
 	if m.Name != askUser || s.options.Env.AgentCallID != "" || missingGrants(m, s.options.Env.Grants) != nil || !canElicit(req) {
 		return nil, false

@@ -27,8 +27,8 @@ const (
 )
 
 // HTTP serves clients over streamable HTTP at addr, such as 127.0.0.1:0, until ctx ends; calls that run then are cancelled
-// and waited for. ready is called once, with the URL, when clients may connect. Anything but loopback is refused: whoever
-// reaches the port can do in the sprite what the grants allow. Requests that a web page of somewhere else makes, by name
+// and waited for. ready is called once, with the URL, when clients may connect. Only loopback is allowed: every client
+// of the port can use all grants in the sprite. Requests that a web page of somewhere else makes, by name
 // or by redirected DNS, are refused with 403.
 func (s *Server) HTTP(ctx context.Context, addr string, ready func(url string)) error {
 	if err := checkLoopback(addr); err != nil {

@@ -40,8 +40,8 @@ func imageInput(name string, input json.RawMessage) (wanted json.RawMessage, is 
 	return wanted, err == nil
 }
 
-// addImage shows what fs.read returned as an image; nil where it is none. There is no structured content beside it: clients
-// that get both pass the image on to nobody.
+// addImage returns the result of fs.read as an image, nil if it is not one. It adds no structured content, because clients that
+// get both drop the image.
 func (s *Server) addImage(said protocol.Result) *sdk.CallToolResult {
 	data := said.Data
 	if skill.Spilled(said) {

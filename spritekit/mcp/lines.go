@@ -17,8 +17,8 @@ const batchesEnd = "2025-06-18"
 // lines reads the messages of a client, one a line. The library ends at the first line that is none; here it is answered
 // as JSON-RPC has it, and the calls that run do not suffer for it.
 type lines struct {
-	io.Closer               // of what from reads
-	from      *bufio.Reader // of what the client writes
+	io.Closer               // closes the input of from
+	from      *bufio.Reader // lines of the client
 	out       io.Writer     // to the client
 	rest      []byte        // of a message that was not read to its end
 	version   string        // that the client asked for
@@ -99,12 +99,12 @@ func (l *lines) findFault(line []byte) *jsonrpc.Error {
 	return nil
 }
 
-// answerFault tells the client what is wrong with a line, with the id of the message if it has a proper one.
+// answerFault reports the fault of a line to the client, with the id of the message if it is valid.
 func (l *lines) answerFault(line []byte, fault *jsonrpc.Error) error {
 	var m struct {
 		ID any `json:"id"`
 	}
-	_ = json.Unmarshal(line, &m) // what is no object has no id
+	_ = json.Unmarshal(line, &m) // a value that is not an object has no id
 	switch m.ID.(type) {
 	case string, float64:
 	default:

@@ -1,13 +1,13 @@
 // Package mcp offers skills to agents as tools of the Model Context Protocol: over stdin and stdout, or over streamable
 // HTTP on loopback. Look at New first, then at Server.Stdio and Server.HTTP.
 //
-// A tool is a skill's manifest seen by a client (tools.go): name, JSON Schema of what goes in, hints from permissions and
+// A tool is a skill's manifest seen by a client (tools.go): name, JSON Schema of the input, hints from permissions and
 // class. A call (call.go) is a call of the skill as any other, made in this process, with an id of its
-// own; its events go to the outbox and never to stdout, which carries JSON-RPC; what the client gets as structured
-// content is the very result line of the skill (DESIGN 13), errors included, so that a model which sees nothing else
-// knows what happened and what to do.
+// own; its events go to the outbox and never to stdout, which carries JSON-RPC; the structured content for
+// the client is the result line of the skill (DESIGN 13), including errors, so that a model which sees only that knows the
+// outcome and the remedy.
 //
-// The package decides nothing about permissions: each call gets the grants of Options.Env, and the runtime refuses what
+// The package decides nothing about permissions: each call gets the grants of Options.Env, and the runtime refuses calls that
 // they do not cover. Hints are hints; clients may ignore them.
 package mcp
 
@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// MaxResult is the largest result that a client is given, in bytes: what is larger lies in a file of the workspace
+	// MaxResult is the size of the largest result for a client, in bytes; a larger one is in a file of the workspace
 	// that the result names, since it would fill a model's context rather than inform it.
 	MaxResult = 64 << 10
 	// defaultParallel is how many calls run side by side; others wait.
@@ -46,11 +46,11 @@ type Skill struct {
 	Serve func(ctx context.Context, env skill.Env, streams skill.IO) int
 }
 
-// Options say what a server offers, and to whose account.
+// Options select the skills of a server and the identity of its calls.
 type Options struct {
 	Version  string    // of the binary, for the client
 	Env      skill.Env // of every call; its call id, key and inputs are not used
-	Tools    []string  // patterns such as fs.* of what to offer; nil offers everything that Env's grants allow
+	Tools    []string  // patterns such as fs.* of the skills to offer; nil offers everything that Env's grants allow
 	Parallel int       // calls side by side; 0 is 8
 	Stderr   io.Writer // for people; written to by one goroutine at a time
 	Verbose  bool      // copy events to Stderr
@@ -141,7 +141,7 @@ func missingGrants(m manifests.Skill, grants skill.Grants) []string {
 	return least
 }
 
-// addTool offers one skill. The library panics where a schema is none, which a manifest of somebody else may bring.
+// addTool offers one skill. The library panics on an invalid schema, which a third-party manifest may have.
 func (s *Server) addTool(k Skill, always bool) (err error) {
 	t, err := newTool(k.Manifest, always)
 	if err != nil {

@@ -22,7 +22,8 @@ type tool struct {
 // alwaysLoad asks Claude Code to show a tool from the start; others are found by a search of names and descriptions.
 const alwaysLoad = "anthropic/alwaysLoad"
 
-// isCore lists what an agent needs at every turn; a client that hides tools until they are looked for shall not hide these.
+// isCore reports whether an agent needs the tool in every turn. A client that hides tools until they are searched must not hide
+// these.
 func isCore(name string) bool {
 	switch name {
 	case "fs.read", "fs.write", "fs.edit", "fs.search", "fs.glob", "git.status", "git.commit", "test.run", "ask.user":
@@ -59,7 +60,7 @@ func newTool(m manifests.Skill, always bool) (tool, error) {
 
 func titleOf(name string) string { return strings.NewReplacer(".", " ", "_", " ").Replace(name) }
 
-// newAnnotations derives all four hints; what a client assumes without them is the worst.
+// newAnnotations derives all four hints; without them a client assumes the worst.
 func newAnnotations(m manifests.Skill) *sdk.ToolAnnotations {
 	class := m.SideEffect
 	reads := class == manifests.ClassRead && !slices.ContainsFunc(m.AllPermissions(), func(p string) bool { return p != "fs:read" && p != "git:read" })
@@ -107,7 +108,7 @@ func parseSchema(raw json.RawMessage) (schema, *jsonschema.Resolved, error) {
 	return object, resolved, nil
 }
 
-// inputSchema says with JSON Schema what the manifest's list says.
+// inputSchema returns the inputs of a manifest as a JSON Schema.
 func inputSchema(m manifests.Skill) schema {
 	if m.Inputs == nil {
 		return schema{"type": "object"}
@@ -136,7 +137,7 @@ func inputSchema(m manifests.Skill) schema {
 	return object
 }
 
-// refineSchema adds what the schema of a manifest says to what its list of inputs says.
+// refineSchema adds the schema of a manifest to the one of its list of inputs.
 func refineSchema(listed, more schema) schema {
 	properties, _ := listed["properties"].(schema)
 	added, _ := more["properties"].(schema)
