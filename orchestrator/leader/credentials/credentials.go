@@ -244,6 +244,26 @@ func (v *Vault) valueOf(ctx context.Context, l secret.Lease) (string, error) {
 	return value, err
 }
 
+// recall returns the value of a lease, so that it can be looked for, or "" if it is not known: after a restart a helper
+// would return another value, and a provider that failed once is not asked again.
+func (v *Vault) recall(ctx context.Context, l secret.Lease) string {
+	v.mu.Lock()
+	value, asked := v.values[l.ID]
+	v.mu.Unlock()
+	if asked || v.Sources[l.Name].Provider == "helper" {
+		return value
+	}
+	value, err := v.valueOf(ctx, l)
+	if err == nil {
+		return value
+	}
+	if ctx.Err() == nil {
+		v.Logger.Warn().Err(err).Str("run", l.Run).Str("name", l.Name).Msg("a secret of the run cannot be looked for")
+		v.keep(l.ID, "")
+	}
+	return ""
+}
+
 // ListHolders lists the runs of the leases that have not ended.
 func (v *Vault) ListHolders() (runs []string) {
 	v.mu.Lock()
@@ -271,12 +291,9 @@ func (v *Vault) Values(ctx context.Context, run string) map[string]string {
 		if l.Run != run {
 			continue
 		}
-		value, err := v.valueOf(ctx, l)
-		if err != nil {
-			v.Logger.Warn().Err(err).Str("run", run).Str("name", l.Name).Msg("a secret of the run cannot be looked for")
-			continue
+		if value := v.recall(ctx, l); value != "" {
+			out["the secret "+l.Name+" of "+l.ID] = value
 		}
-		out["the secret "+l.Name+" of "+l.ID] = value
 	}
 	return out
 }

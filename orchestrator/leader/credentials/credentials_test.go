@@ -1,0 +1,59 @@
+package credentials
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/secret"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// After a restart, the values of leases are read again so that they can be looked for. A provider that fails is asked once,
+// and a helper, which would make another value, never.
+func TestValuesAfterARestart(t *testing.T) {
+	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	reads := map[string]int{}
+	var broken error
+	newVault := func() *Vault {
+		v := &Vault{Facts: &govern.Ledger{Store: s}, Sources: map[string]secret.Source{}, OutputOf: func(string) io.Writer { return io.Discard }}
+		for name, provider := range map[string]string{"token": "env", "minted": "helper"} {
+			v.Sources[name] = secret.Source{Name: name, Provider: provider, Variable: "V", TTL: time.Hour, Uses: 1, Resolve: func(context.Context, secret.Request) (string, error) {
+				reads[name]++
+				return name + "-value", broken
+			}}
+		}
+		return v
+	}
+	v := newVault()
+	for name := range v.Sources {
+		if _, err := v.Grant(t.Context(), lattice.Action{RunID: "run_1", Key: name, Sprite: "box"}, protocol.FetchCredential{Name: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := v.Values(t.Context(), "run_1"); len(got) != 2 || reads["token"] != 1 || reads["minted"] != 1 {
+		t.Errorf("before: %v, reads %v", got, reads)
+	}
+	v = newVault()
+	for range 3 {
+		if got := v.Values(t.Context(), "run_1"); len(got) != 1 || reads["token"] != 2 || reads["minted"] != 1 {
+			t.Errorf("after a restart: %v, reads %v", got, reads)
+		}
+	}
+	v, broken = newVault(), errors.New("the disk is gone")
+	for range 3 {
+		if got := v.Values(t.Context(), "run_1"); len(got) != 0 || reads["token"] != 3 || reads["minted"] != 1 {
+			t.Errorf("with a provider that fails: %v, reads %v", got, reads)
+		}
+	}
+}
