@@ -19,7 +19,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // ActionLog is the engine's log. It also prints noted actions and their outcomes to the output log of their run.
@@ -219,8 +218,7 @@ func (n *Notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 	if err := n.Approvals.Decide(ctx, asked, "", d.Decision, d.Comments); err != nil {
 		return a, err
 	}
-	// A message that policy allowed and whose outcome was lost is not sent a second time; a person says that it arrived.
-	byHand := a.ByHand || resumed && a.DecidedAt == nil && a.Action == protocol.ActionNotifyUser
+	byHand := a.ByHand
 	if !resumed || byHand {
 		fact := lattice.ActionDecided{Key: a.Key, Action: a.Action, Decision: d.Decision, ByHand: d.Decision == lattice.Approve && byHand, Comments: d.Comments, By: d.By}
 		if err := r.Runner.DecideAction(ctx, fact); err != nil {
