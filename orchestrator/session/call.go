@@ -112,8 +112,8 @@ func (s *Session) execSkill(parent context.Context, c lattice.Call, leased []str
 	}
 	defer ended()
 	stdout, feed := io.Pipe()
-	output := s.output(c.RunID)
-	defer flushOutput(output)
+	output, stderr := s.output(c.RunID), s.output(c.RunID)
+	defer flushOutput(output, stderr)
 	var exit int
 	var group errgroup.Group
 	group.Go(func() (err error) {
@@ -123,7 +123,7 @@ func (s *Session) execSkill(parent context.Context, c lattice.Call, leased []str
 			Dir:    workspace,
 			Stdin:  bytes.NewReader(c.Input),
 			Stdout: feed,
-			Stderr: output,
+			Stderr: stderr,
 			// The skill's own timeout ends it; the grace covers a cut connection.
 			MaxRunAfterDisconnect: disconnectGrace(c),
 			OnSession:             named,

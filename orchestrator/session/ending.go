@@ -143,14 +143,14 @@ func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *obser
 	if p.kit {
 		stdin = nil
 	}
-	output := s.output(c.RunID)
-	defer flushOutput(output)
+	output, stderr := s.output(c.RunID), s.output(c.RunID)
+	defer flushOutput(output, stderr)
 	fmt.Fprintf(output, "%s: the connection was lost; what it said lately comes again\n", c.Skill)
 	seen.rereadStream(s.outboxCursor(c.Sprite).foreign)
 	stdout, feed := io.Pipe()
 	var group errgroup.Group
 	group.Go(func() (err error) {
-		exit, err = s.host.Attach(ctx, c.Sprite, p.id, sprites.Exec{Stdin: stdin, Stdout: feed, Stderr: output})
+		exit, err = s.host.Attach(ctx, c.Sprite, p.id, sprites.Exec{Stdin: stdin, Stdout: feed, Stderr: stderr})
 		feed.CloseWithError(io.EOF)
 		return err
 	})
@@ -158,7 +158,7 @@ func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *obser
 		seen.readStdout(stdout, output, func() {})
 		return exit, group.Wait()
 	}
-	past := readReplay(c, seen, output, stdout)
+	past := readReplay(c, seen, output, stderr, stdout)
 	if err := group.Wait(); err != nil || past.exit == refused {
 		return 0, errors.Join(err, errNotBegun)
 	}
@@ -167,8 +167,8 @@ func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *obser
 
 // readReplay reads what a kit said lately, as far as it is about one call. The token that the call was sent with may have
 // gone with another process of ours: what is read here counts as much as what the outbox holds, no more.
-func readReplay(c lattice.Call, seen *observer, output io.Writer, stdout *io.PipeReader) *turn {
-	t := &turn{call: c, seen: seen, output: output, stays: make(chan struct{}), exit: refused}
+func readReplay(c lattice.Call, seen *observer, output, stderr io.Writer, stdout *io.PipeReader) *turn {
+	t := &turn{call: c, seen: seen, output: output, stderr: stderr, stays: make(chan struct{}), exit: refused}
 	scanner := protocol.NewScanner(stdout)
 	var rec protocol.Record
 	for {

@@ -21,6 +21,7 @@ type kit struct {
 	sprite string
 	grace  time.Duration // how long the host lets it run after a cut
 	output io.Writer     // of the run that it was opened for
+	stderr io.Writer     // of the same run
 	stdin  *feed
 	cut    context.CancelFunc // gives the connection up
 	ended  chan struct{}      // closed when the process has ended, or is lost
@@ -54,7 +55,7 @@ const (
 // run runs the kit's process and reads its stdout until it ends.
 func (k *kit) run(ctx context.Context) {
 	defer close(k.ended)
-	defer flushOutput(k.output)
+	defer flushOutput(k.output, k.stderr)
 	defer k.stdin.end() // it has no reader any more
 	named, ended, err := k.s.roster.begin(ctx, k.sprite, "session "+rand.Text())
 	if err != nil {
@@ -69,7 +70,7 @@ func (k *kit) run(ctx context.Context) {
 			Cmd:   kitCommand[:],
 			Env:   []string{"LATTICE_SPRITE_ID=" + k.sprite, "LATTICE_PERMISSIONS="}, // the rest is each call's
 			Dir:   workspace,
-			Stdin: k.stdin, Stdout: feed, Stderr: k.output,
+			Stdin: k.stdin, Stdout: feed, Stderr: k.stderr,
 			MaxRunAfterDisconnect: k.grace,
 			OnSession: func(id string) {
 				k.mu.Lock()

@@ -47,7 +47,7 @@ func (s *Session) kitFor(c lattice.Call) *kit {
 	}
 	ctx, cut := context.WithCancel(context.Background())
 	k = &kit{
-		s: s, sprite: c.Sprite, grace: grace, output: s.output(c.RunID), stdin: newFeed(), cut: cut, ended: make(chan struct{}),
+		s: s, sprite: c.Sprite, grace: grace, output: s.output(c.RunID), stderr: s.output(c.RunID), stdin: newFeed(), cut: cut, ended: make(chan struct{}),
 		live: map[string]*turn{},
 	}
 	k.idle = time.AfterFunc(kitIdle, func() { k.close() })

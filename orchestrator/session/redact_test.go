@@ -40,7 +40,7 @@ s=$NPM_TOKEN
 say INFO a "{\"message\":\"streamed $s\",\"metadata\":{\"n\":9182736455}}"
 note INFO b "{\"message\":\"noted $s\"}"
 printf 'plain npm_c4n4'; sleep 0.05; echo 'ry/0123+456789 end'
-printf 'stderr npm_c4n4' >&2; sleep 0.05; printf 'ry/0123+456789' >&2
+printf 'stderr npm_c4n4' >&2; sleep 0.05; echo between; sleep 0.05; printf 'ry/0123+456789' >&2
 printf %s "$s" | base64
 `
 	out, said := w.must(shell(manifests.ClassIdempotent, program+`echo "{\"ok\":true,\"skill\":\"shell\",\"data\":{\"s\":\"$s\",\"n\":9182736455},\"events\":1}"`))

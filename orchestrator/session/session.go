@@ -68,7 +68,7 @@ type liveHost interface{ Offers(capability string) bool }
 type Session struct {
 	host Host
 	log  zerolog.Logger
-	// output returns the writer for output of a run's skills that is not an event; it may be io.Discard.
+	// output returns a writer for one stream of output of a run's skills that is not an event; it may be io.Discard.
 	output func(run string) io.Writer
 	// secrets returns KEY=VALUE pairs for agent.run of a run; they are never stored or logged.
 	secrets func(run, sprite string) []string

@@ -21,7 +21,8 @@ import (
 type turn struct {
 	call   lattice.Call
 	seen   *observer
-	output io.Writer
+	output io.Writer // takes stdout
+	stderr io.Writer
 	token  string
 	done   chan struct{} // closed when the result line is there
 	exit   int           // set before done is closed
@@ -58,7 +59,7 @@ func (t *turn) takeRecord(rec *protocol.Record) {
 // names no call or another's, and is judged like any that such a program prints.
 func (t *turn) takeOutput(o protocol.SessionOutput) {
 	if o.Stderr != nil {
-		_, _ = io.WriteString(t.output, *o.Stderr) // it is a log
+		_, _ = io.WriteString(t.stderr, *o.Stderr) // it is a log
 	}
 	if o.Stdout == nil {
 		return
@@ -80,9 +81,9 @@ func (k *kit) callSkill(parent context.Context, c lattice.Call, seen *observer) 
 	ctx, cancel := withDeadline(parent, c)
 	defer cancel()
 	t := &turn{
-		call: c, seen: seen, output: k.s.output(c.RunID), token: rand.Text(), done: make(chan struct{}), stays: make(chan struct{}),
+		call: c, seen: seen, output: k.s.output(c.RunID), stderr: k.s.output(c.RunID), token: rand.Text(), done: make(chan struct{}), stays: make(chan struct{}),
 	}
-	defer flushOutput(t.output)
+	defer flushOutput(t.output, t.stderr)
 	line, err := encodeRequest(c, t.token)
 	if err != nil {
 		return 0, fmt.Errorf("encode a call: %w", err)

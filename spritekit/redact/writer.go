@@ -11,8 +11,8 @@ import (
 // a secret can be of any length.
 const maxHeld = 64 << 10
 
-// Writer is a writer that lets no secret through, also one that comes in several pieces: text with which one may begin is held
-// back until the next write, or Flush. It is safe for concurrent use.
+// Writer is a writer that lets no secret through, also one that comes in several pieces: a line with text with which one may
+// begin is held back until the next write, or Flush. It is safe for concurrent use.
 type Writer struct {
 	secrets func() *Secrets
 	to      io.Writer
@@ -52,7 +52,7 @@ func (w *Writer) write(s *Secrets, whole []byte, last bool) error {
 	}
 	ready := len(whole)
 	if !last {
-		ready = s.measureReady(whole, v)
+		ready = wholeLines(whole, v, s.measureReady(whole, v))
 	}
 	out, from, covered := make([]byte, 0, ready), 0, 0
 	for i, f := range found {
@@ -75,6 +75,19 @@ func (w *Writer) write(s *Secrets, whole []byte, last bool) error {
 	}
 	_, err := w.to.Write(out)
 	return err
+}
+
+// wholeLines moves ready, from which on text of p is held back, to the beginning of its line: another writer to the same log
+// may write before the rest comes.
+func wholeLines(p []byte, v view, ready int) int {
+	if ready == len(p) {
+		return ready
+	}
+	line := v.floorToken(bytes.LastIndexByte(p[:ready], '\n') + 1)
+	if len(p)-line > maxHeld {
+		return ready
+	}
+	return line
 }
 
 // measureReady returns the size of the beginning of p that no later text can make part of a secret.
