@@ -23,7 +23,7 @@ func newRootCmd(env *setup.Env) *cobra.Command {
 		Use:   "lattice",
 		Short: "Run flows of skills in sandboxes, with people deciding what leaves them",
 		Long: `lattice composes skills into flows, runs them in sprites (sandboxes), pauses where a person must decide,
-and does what sprites may not do themselves outside of them.
+and takes the actions outside of sprites that they ask for.
 
 Everything works on one machine, without an account. With SPRITES_API_URL and SPRITES_TOKEN set, sprites are remote.
 State is kept in $LATTICE_HOME (default: lattice in the XDG state directory).
@@ -39,6 +39,7 @@ environment, the environment overrides settings, and settings override defaults:
   [limits] memory cpus pids    what each sprite may use, like the flags of lattice sprite serve
   [models.CLASS]  [llm]        the models that flows ask (lattice run --help)
   [channels.NAME]  [notify]    where to notify people about runs (lattice notify --help)
+  [schedules.NAME]             when to create intents (lattice schedule --help)
   [secrets.NAME]               credentials that sprites may ask for (lattice secret --help)
   [run] allow agent_env keep   like the flags of lattice run
   [sprites] url                of a remote Sprites API; SPRITES_API_URL overrides it
