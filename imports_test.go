@@ -157,18 +157,19 @@ var mayImport = map[string][]string{
 
 	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
-	"orchestrator/boltfile":       {},
-	"orchestrator/patient":        {},
-	"orchestrator/lattice":        {"manifests", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/settings":       {"manifests", "orchestrator/schedule"},
-	"orchestrator/schedule":       {}, // times of cron: pure
-	"orchestrator/ir":             {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
-	"orchestrator/ir/finding":     {"manifests"},
-	"orchestrator/ir/expr":        {"orchestrator/ir/finding"},
-	"orchestrator/ir/check":       {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir", "orchestrator/ir/expr", "orchestrator/ir/finding"},
-	"orchestrator/sprites":        {"orchestrator/sprites/socket"},
-	"orchestrator/sprites/socket": {},
-	"orchestrator/worktree":       {"orchestrator/lattice", "orchestrator/worktree/gitexec", "skills/unified", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/boltfile":         {},
+	"orchestrator/patient":          {},
+	"orchestrator/lattice":          {"manifests", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/settings":         {"manifests", "orchestrator/schedule"},
+	"orchestrator/schedule":         {}, // times of cron: pure
+	"orchestrator/ir":               {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
+	"orchestrator/ir/finding":       {"manifests"},
+	"orchestrator/ir/expr":          {"orchestrator/ir/finding"},
+	"orchestrator/ir/check":         {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir", "orchestrator/ir/expr", "orchestrator/ir/finding"},
+	"orchestrator/sprites":          {"orchestrator/sprites/progress", "orchestrator/sprites/socket"},
+	"orchestrator/sprites/progress": {},
+	"orchestrator/sprites/socket":   {},
+	"orchestrator/worktree":         {"orchestrator/lattice", "orchestrator/worktree/gitexec", "skills/unified", "spritekit/fault", "spritekit/protocol"},
 	// Processes of git, with and without limits.
 	"orchestrator/worktree/gitexec": {"orchestrator/lattice", "spritekit/protocol"},
 	// What of this machine sprites may be shown, and what it lacks.

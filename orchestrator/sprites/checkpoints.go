@@ -151,5 +151,5 @@ func (c *transport) progress(ctx context.Context, path string, body any) (id str
 	}
 	defer res.Body.Close()
 	said, err := c.readProgress(res)
-	return said.id, err
+	return said.ID, err
 }

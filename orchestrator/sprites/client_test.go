@@ -31,7 +31,7 @@ func TestReadProgress(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			said, err := new(Client).readProgress(&http.Response{StatusCode: 200, Body: io.NopCloser(strings.NewReader(c.stream))})
-			id := said.id
+			id := said.ID
 			if c.fails == "" && (err != nil || id != c.id) {
 				t.Errorf("readProgress = %q, %v, want %q", id, err, c.id)
 			}

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/progress"
 )
 
 // ErrNotFound matches every answer 404: no such sprite, session, checkpoint or file. A missing file matches
@@ -114,7 +116,7 @@ func Uncertain(err error) bool {
 	switch {
 	case err == nil:
 		return false
-	case errors.As(err, &lost), errors.Is(err, errCut), errors.Is(err, errOdd):
+	case errors.As(err, &lost), errors.Is(err, progress.ErrCut), errors.Is(err, errOdd):
 		return true
 	case errors.As(err, &conn):
 		return conn.Sent
@@ -154,7 +156,7 @@ func Remedy(err error) string {
 		return "check SPRITES_API_URL, and whether a proxy on the way answers for it"
 	case errors.As(err, &conn) && !conn.Sent:
 		return "check SPRITES_API_URL and the network"
-	case errors.As(err, &conn), errors.Is(err, errCut):
+	case errors.As(err, &conn), errors.Is(err, progress.ErrCut):
 		return "look whether it was done, then try again"
 	case !errors.As(err, &api):
 		return ""

@@ -150,7 +150,7 @@ func (c *transport) killOnce(ctx context.Context, name, session string, k Kill) 
 	}
 	defer res.Body.Close()
 	said, err := c.readProgress(res)
-	return said.exit, err
+	return said.Exit, err
 }
 
 // dial opens an exec socket. It is tried again only when the command cannot have been started.

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/progress"
 )
 
 // Images are the calls about images; see [Client.Images].
@@ -67,19 +69,19 @@ type ImageProgress struct {
 // importTimeout ends an import whose context has no deadline of its own.
 const importTimeout = time.Hour
 
-// ImportImage has the embedded host import an image; doing it again finds the same one. progress, which may be nil, is
-// told what the host does.
-func (c Images) Import(ctx context.Context, in ImageImport, progress func(string)) (Image, error) {
+// Import has the embedded host import an image; importing it again finds the same one. It calls report, which may be nil, with
+// a line for each step of the host.
+func (c Images) Import(ctx context.Context, in ImageImport, report func(string)) (Image, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, importTimeout)
 		defer cancel()
 	}
-	img, err := c.importOnce(ctx, in, progress)
+	img, err := c.importOnce(ctx, in, report)
 	return img, describe(err, "import image %s", in.Ref)
 }
 
-func (c Images) importOnce(ctx context.Context, in ImageImport, progress func(string)) (Image, error) {
+func (c Images) importOnce(ctx context.Context, in ImageImport, report func(string)) (Image, error) {
 	res, err := c.once(ctx, request{method: http.MethodPost, path: "/v1/images", in: in})
 	if err != nil {
 		return Image{}, err
@@ -97,14 +99,14 @@ func (c Images) importOnce(ctx context.Context, in ImageImport, progress func(st
 			return Image{}, &APIError{Status: p.Status, Code: p.Code, Message: p.Error}
 		case p.Type == "complete" && p.Image != nil:
 			return *p.Image, nil
-		case progress != nil && p.Data != "":
-			progress(p.Data)
+		case report != nil && p.Data != "":
+			report(p.Data)
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
 		return Image{}, c.broken(err)
 	}
-	return Image{}, errCut
+	return Image{}, progress.ErrCut
 }
 
 // Images returns the embedded host's images, the newest first.

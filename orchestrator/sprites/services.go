@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/progress"
 )
 
 // Services are the calls about services; see [Client.Services].
@@ -187,7 +189,7 @@ func (c Services) stream(ctx context.Context, r request, f ServiceCall) error {
 	case err != nil:
 		return c.broken(err)
 	case !complete || torn != nil:
-		return errCut
+		return progress.ErrCut
 	}
 	return nil
 }
