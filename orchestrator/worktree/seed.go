@@ -299,16 +299,21 @@ func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 	return nil
 }
 
+// locateCommit returns a local repository and the commit of ref in it.
+func (g *Git) locateCommit(ctx context.Context, spec, ref string) (t target, head string, err error) {
+	if t, err = g.locateRepo(ctx, spec); err != nil {
+		return t, "", err
+	}
+	_, head, err = g.resolveRef(ctx, t, ref)
+	return t, head, err
+}
+
 // Names lists the files of a repository on this machine, of another one none.
 func (g *Git) Names(ctx context.Context, spec, ref string) ([]string, error) {
 	if isURL(spec) {
 		return nil, nil
 	}
-	t, err := g.locateRepo(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	_, head, err := g.resolveRef(ctx, t, ref)
+	t, head, err := g.locateCommit(ctx, spec, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -328,11 +333,7 @@ func (g *Git) Missing(ctx context.Context, spec, ref string) ([]protocol.Warning
 	if isURL(spec) {
 		return nil, nil
 	}
-	t, err := g.locateRepo(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	_, head, err := g.resolveRef(ctx, t, ref)
+	t, head, err := g.locateCommit(ctx, spec, ref)
 	if err != nil {
 		return nil, err
 	}
