@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,15 +39,9 @@ record that with approve. No run waits for it. Every decision is recorded in the
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(all)
-			}
-			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "RUN\tKEY\tSTATUS\tACTION")
-			for _, a := range all {
-				fmt.Fprintf(w, "%s\t%.*s\t%s\t%s\n", a.RunID, timeline.KeyLength, a.Key, a.Status, timeline.DescribeAction(a))
-			}
-			return w.Flush()
+			return cli.PrintTable(env.Console, all, "RUN\tKEY\tSTATUS\tACTION", func(a api.NotedAction) []any {
+				return []any{a.RunID, fmt.Sprintf("%.*s", timeline.KeyLength, a.Key), a.Status, timeline.DescribeAction(a)}
+			})
 		})
 	show := connect.NewQueryCmd(env, "show RUN KEY", "Print an action, what it is bound to, and the decisions about it", "  lattice action show run_0123 4f2a", cobra.ExactArgs(2),
 		func(ctx context.Context, c *connect.Conn, list []string) error {

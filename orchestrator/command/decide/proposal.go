@@ -42,15 +42,9 @@ func newProposalLsCmd(env *setup.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(list)
-			}
-			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tSTATUS\tSCOPE\tCOUNT\tPROPOSAL")
-			for _, s := range list {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", s.ID, s.Status, s.Scope, s.Count, cli.Clean(s.Summary()))
-			}
-			return w.Flush()
+			return cli.PrintTable(env.Console, list, "ID\tSTATUS\tSCOPE\tCOUNT\tPROPOSAL", func(s proposal.State) []any {
+				return []any{s.ID, s.Status, s.Scope, s.Count, s.Summary()}
+			})
 		})
 	cmd.ValidArgsFunction = cobra.NoFileCompletions
 	cmd.Flags().BoolVar(&all, "all", false, "list decided ones, too")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -20,15 +19,9 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if env.JSON {
-			return env.PrintJSON(all)
-		}
-		w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "IMAGE\tNAMES\tKIND\tSIZE\tAGE")
-		for _, img := range all {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d MB\t%s\n", equip.ShortDigest(img.Digest), cli.Clean(strings.Join(img.Names, ",")), img.Kind, img.Size/1e6, cli.Age(img.ImportedAt))
-		}
-		return w.Flush()
+		return cli.PrintTable(env.Console, all, "IMAGE\tNAMES\tKIND\tSIZE\tAGE", func(img sprites.Image) []any {
+			return []any{equip.ShortDigest(img.Digest), strings.Join(img.Names, ","), img.Kind, fmt.Sprintf("%d MB", img.Size/1e6), cli.Age(img.ImportedAt)}
+		})
 	})
 	cmd.Args = cli.Args(cobra.NoArgs)
 	return cmd

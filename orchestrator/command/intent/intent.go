@@ -117,15 +117,9 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(all)
-			}
-			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "INTENT\tKIND\tSTATUS\tRUN\tBY\tSUBJECT")
-			for _, s := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.ID, s.Kind, s.Status, s.Run, cli.Clean(s.ProposedBy.String()), cli.Clean(s.Subject))
-			}
-			return w.Flush()
+			return cli.PrintTable(env.Console, all, "INTENT\tKIND\tSTATUS\tRUN\tBY\tSUBJECT", func(s intent.State) []any {
+				return []any{s.ID, s.Kind, s.Status, s.Run, s.ProposedBy.String(), s.Subject}
+			})
 		})
 	cmd.Flags().IntVar(&limit, "limit", limit, "list at most `N`; 0 lists all")
 	return cmd

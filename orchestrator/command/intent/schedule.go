@@ -3,12 +3,11 @@ package intent
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -30,15 +29,9 @@ others.`,
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(all)
-			}
-			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "NAME\tCRON\tKIND\tNEXT\tLAST\tINTENT")
-			for _, s := range all {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Cron, s.Kind, formatDue(s.Next), formatDue(s.LastDue), cli.Clean(cmp.Or(s.Reason, s.LastIntent)))
-			}
-			return w.Flush()
+			return cli.PrintTable(env.Console, all, "NAME\tCRON\tKIND\tNEXT\tLAST\tINTENT", func(s api.ScheduleView) []any {
+				return []any{s.Name, s.Cron, s.Kind, formatDue(s.Next), formatDue(s.LastDue), cmp.Or(s.Reason, s.LastIntent)}
+			})
 		})
 	run := connect.NewQueryCmd(env, "run NAME", "Create the intent of a schedule now", "  lattice schedule run nightly", cobra.ExactArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {

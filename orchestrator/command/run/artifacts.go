@@ -103,15 +103,9 @@ func listProducts(ctx context.Context, console *cli.Console, c *connect.Conn, q 
 	if err != nil {
 		return err
 	}
-	if console.JSON {
-		return console.PrintJSON(found)
-	}
-	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "RUN\tINTENT\tKIND\tREF\tURL")
-	for _, p := range found {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.RunID, p.IntentID, cli.Clean(p.Kind), cli.Clean(p.Ref), cli.Clean(cmp.Or(p.URL, p.Problem)))
-	}
-	return w.Flush()
+	return cli.PrintTable(console, found, "RUN\tINTENT\tKIND\tREF\tURL", func(p api.Product) []any {
+		return []any{p.RunID, p.IntentID, p.Kind, p.Ref, cmp.Or(p.URL, p.Problem)}
+	})
 }
 
 // artifacts folds the ARTIFACT events that count: valid, of a call that was issued, not superseded.

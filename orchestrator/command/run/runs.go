@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -33,15 +32,9 @@ func newRunsCmd(env *setup.Env) *cobra.Command {
 				runs = runs[:which.Limit]
 				defer fmt.Fprintf(env.Err, "for older runs: lattice runs --before %s, or --limit 0 for all\n", runs[len(runs)-1].RunID)
 			}
-			if env.JSON {
-				return env.PrintJSON(runs)
-			}
-			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "RUN\tSTATUS\tFLOW\tAT\tAGE\tSPRITE")
-			for _, r := range runs {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", r.RunID, timeline.DescribeStatus(r), r.Flow, r.Node, cli.Age(r.CreatedAt), r.Sprite)
-			}
-			return w.Flush()
+			return cli.PrintTable(env.Console, runs, "RUN\tSTATUS\tFLOW\tAT\tAGE\tSPRITE", func(r api.RunView) []any {
+				return []any{r.RunID, timeline.DescribeStatus(r), r.Flow, r.Node, cli.Age(r.CreatedAt), r.Sprite}
+			})
 		})
 	cmd.Flags().IntVarP(&which.Limit, "limit", "n", 100, "list at most this many runs; 0 lists all")
 	cmd.Flags().StringVar(&which.Before, "before", "", "list runs older than this one")

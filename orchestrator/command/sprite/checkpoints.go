@@ -2,8 +2,6 @@ package sprite
 
 import (
 	"context"
-	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -49,15 +47,9 @@ func listCheckpoints(ctx context.Context, c *sprites.Client, name string, all bo
 }
 
 func printCheckpoints(console *cli.Console, points []sprites.Checkpoint) error {
-	if console.JSON {
-		return console.PrintJSON(append([]sprites.Checkpoint{}, points...))
-	}
-	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "CHECKPOINT\tAGE\tSTATE\tCOMMENT")
-	for _, p := range points {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", cli.Clean(p.ID), cli.Age(p.CreateTime), healthText(p), cli.Clean(p.Comment))
-	}
-	return w.Flush()
+	return cli.PrintTable(console, points, "CHECKPOINT\tAGE\tSTATE\tCOMMENT", func(p sprites.Checkpoint) []any {
+		return []any{p.ID, cli.Age(p.CreateTime), healthText(p), p.Comment}
+	})
 }
 
 // healthText says how far a checkpoint can be relied on.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -52,13 +51,7 @@ func newPortsCmd(env *setup.Env) *cobra.Command {
 }
 
 func printPorts(console *cli.Console, all []sprites.PortEvent) error {
-	if console.JSON {
-		return console.PrintJSON(append([]sprites.PortEvent{}, all...))
-	}
-	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PORT\tADDRESS\tPROCESS")
-	for _, p := range all {
-		fmt.Fprintf(w, "%d\t%s\t%d\n", p.Port, cli.Clean(p.Address), p.PID)
-	}
-	return w.Flush()
+	return cli.PrintTable(console, all, "PORT\tADDRESS\tPROCESS", func(p sprites.PortEvent) []any {
+		return []any{p.Port, p.Address, p.PID}
+	})
 }

@@ -2,8 +2,6 @@ package sprite
 
 import (
 	"context"
-	"fmt"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -20,15 +18,9 @@ func newSessionsCmd(env *setup.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if env.JSON {
-			return env.PrintJSON(append([]sprites.Session{}, all...))
-		}
-		w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "SESSION\tCOMMAND\tTTY\tAGE\tSILENT FOR")
-		for _, s := range all {
-			fmt.Fprintf(w, "%s\t%s\t%t\t%s\t%s\n", cli.Clean(s.ID), cli.Clean(s.Command), s.TTY, cli.Age(s.Created), cli.Age(s.LastActivity))
-		}
-		return w.Flush()
+		return cli.PrintTable(env.Console, all, "SESSION\tCOMMAND\tTTY\tAGE\tSILENT FOR", func(s sprites.Session) []any {
+			return []any{s.ID, s.Command, s.TTY, cli.Age(s.Created), cli.Age(s.LastActivity)}
+		})
 	})
 }
 

@@ -2,8 +2,6 @@ package sprite
 
 import (
 	"context"
-	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,15 +38,9 @@ add tasks, too, through /.sprite/api.sock.
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(all)
-			}
-			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "TASK\tLASTS")
-			for _, t := range all {
-				fmt.Fprintf(w, "%s\t%s\n", cli.Clean(t.Name), cli.Clean(t.Expire))
-			}
-			return w.Flush()
+			return cli.PrintTable(env.Console, all, "TASK\tLASTS", func(t sprites.Task) []any {
+				return []any{t.Name, t.Expire}
+			})
 		}),
 		add,
 		connect.NewSpriteCmd(env, "rm NAME TASK", "End a task early", "  lattice sprite task rm box nightly-build", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
