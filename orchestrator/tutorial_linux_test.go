@@ -270,7 +270,7 @@ func renderScreen(raw string) []string {
 	return text
 }
 
-// TestRenderScreen checks what is left of a display that writes its lines again and again.
+// TestRenderScreen checks the final text of a display that rewrites its lines.
 func TestRenderScreen(t *testing.T) {
 	raw := "\x1b[2K\x1b[1mone\x1b[0m\r\n\x1b[2Ktwo\r\n\x1b[2A\x1b[2Kfirst\r\n\x1b[2K2\r\nAsk: y\r\nab\rc\r\n"
 	if got, want := renderScreen(raw), []string{"first", "2", "Ask: y", "cb"}; !slices.Equal(got, want) {

@@ -90,7 +90,7 @@ func TestFold(t *testing.T) {
 		scope   string
 		kind    string
 		details string
-		facts   string // of those after the first: P proposed again, + tried well, - tried in vain, A approved, R refused
+		facts   string // after the first: P proposed again, + trial succeeded, - trial failed, A approved, R rejected
 		want    Status
 		needs   string
 		count   int
