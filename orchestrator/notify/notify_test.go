@@ -195,14 +195,14 @@ func TestSender(t *testing.T) {
 				s.client = &http.Client{Transport: a}
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
-				go func() { defer close(done); s.Run(ctx) }()
 				n := note
 				n.At = time.Now()
-				for range 2 { // the same note twice is one note
+				for range 2 { // the same note twice is one note while it waits
 					if err := s.Add(n); err != nil {
 						t.Fatal(err)
 					}
 				}
+				go func() { defer close(done); s.Run(ctx) }()
 				time.Sleep(48 * time.Hour)
 				synctest.Wait()
 				cancel()
@@ -219,6 +219,31 @@ func TestSender(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A note that is added while Run has nothing to do is delivered at once.
+func TestAddWakesRun(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{statuses: []int{200}, began: time.Now()}
+		s := NewSender(NewSpool(dir), func(name string) (Channel, error) {
+			return Channel{Name: name, Kind: Slack, URL: "https://example.org/x"}, nil
+		}, func(Note, error) {})
+		s.client = &http.Client{Transport: a}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); s.Run(ctx) }()
+		synctest.Wait() // Run has found an empty spool
+		if err := s.Add(note); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		cancel()
+		<-done
+		if want := []time.Duration{0}; !cmp.Equal(a.asked, want) {
+			t.Errorf("attempts at %v, want %v", a.asked, want)
+		}
+	})
 }
 
 // deliver tries the notes that are due now.
