@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
@@ -22,7 +23,7 @@ func TestRunThroughAMiddleman(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Token: "T", Log: zerolog.Nop()})
+	host, err := host.Open(core.Config{Dir: t.TempDir(), Self: self, Token: "T", Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
-	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -101,12 +101,12 @@ func lookAtStore(ctx context.Context, path string) Check {
 
 // lookAtHost looks into the sprite host's database, where there is one.
 func lookAtHost(dir string) (c Check, ok bool) {
-	a, err := host.AuditDir(dir)
+	a, err := records.AuditDir(dir)
 	const remedy = "end every lattice, then: lattice store repair"
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return c, false
-	case errors.Is(err, host.ErrServed):
+	case errors.Is(err, records.ErrServed):
 		return check("sprites", OK, "", "another process serves %s", dir), true
 	case err != nil:
 		return check("sprites", Fail, remedy, "%v", err), true

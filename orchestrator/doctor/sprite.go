@@ -12,7 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/share"
 
 	"golang.org/x/sync/errgroup"
 
@@ -88,7 +90,7 @@ func shownPath(path string, all []string) Check {
 
 // lookAtGoCache says whether fresh sprites have the standard library compiled.
 func lookAtGoCache(console *cli.Console) Check {
-	folder, toolchain := host.SharedGo(equip.FindSharedCaches(console))
+	folder, toolchain := share.SharedGo(equip.FindSharedCaches(console))
 	if toolchain == "" {
 		return check("go cache", Warn, "lattice doctor --warm", "empty: the first Go build in each sprite compiles the standard library")
 	}
@@ -113,13 +115,13 @@ func WarmCache(ctx context.Context, env *setup.Env) error {
 // warmProblem says what the machine lacks for a shared cache.
 func warmProblem(err error) error {
 	switch {
-	case errors.Is(err, host.ErrNoGo):
+	case errors.Is(err, share.ErrNoGo):
 		return fault.NotFound("no_go", "%v", err).WithHint("install Go in /usr/local/go, or put it on PATH")
-	case errors.Is(err, host.ErrPlain):
+	case errors.Is(err, share.ErrPlain):
 		return fault.Unsupported("no_namespaces", "%v", err).WithHint("lattice doctor tells the reason")
-	case errors.Is(err, host.ErrNoShared):
+	case errors.Is(err, share.ErrNoShared):
 		return fault.BadInput("no_cache_directory", "%v", err).WithHint("set HOME or XDG_CACHE_HOME")
-	case errors.Is(err, host.ErrWarming):
+	case errors.Is(err, share.ErrWarming):
 		return fault.Busy("warming", "%v", err).WithHint("wait for it")
 	}
 	return err
@@ -221,7 +223,7 @@ func openOwnTrial(env *setup.Env) (t trial, err error) {
 	var bounds equip.LimitOptions
 	bounds.WithSettings(env.Settings)
 	token := rand.Text()
-	h, err := host.Open(host.Config{Dir: dir, Self: env.Exe, Token: token, Network: network, Box: bounds.Limits(), Tools: equip.ListHostTools(env, env.Settings.Tools), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console), Log: env.Log})
+	h, err := host.Open(core.Config{Dir: dir, Self: env.Exe, Token: token, Network: network, Box: bounds.Limits(), Tools: equip.ListHostTools(env, env.Settings.Tools), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console), Log: env.Log})
 	if err != nil {
 		return t, errors.Join(fmt.Errorf("create a temporary sprite: %w", err), remove())
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
-	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/egress"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/skillset"
@@ -139,8 +139,8 @@ func completeNetwork(cmd *cobra.Command) {
 }
 
 // BuildNetwork returns the network of sprites, from flags, settings and the proxy that the environment names.
-func BuildNetwork(env *setup.Env, o NetworkOptions) (host.Network, error) {
-	n := host.Network{Preset: egress.Preset(cmp.Or(o.Preset, string(env.Settings.Network), string(egress.Defaults))), Upstream: egress.Direct()}
+func BuildNetwork(env *setup.Env, o NetworkOptions) (core.Network, error) {
+	n := core.Network{Preset: egress.Preset(cmp.Or(o.Preset, string(env.Settings.Network), string(egress.Defaults))), Upstream: egress.Direct()}
 	if !n.Preset.Valid() {
 		return n, cli.UsageErrorf("--network must be defaults, none or open, not %q", o.Preset)
 	}

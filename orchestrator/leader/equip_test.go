@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -33,7 +34,7 @@ func newRemote(t *testing.T, skills string) *remote {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Skills: skills, NoRoot: true, Log: zerolog.Nop()})
+	host, err := host.Open(core.Config{Dir: t.TempDir(), Self: self, Skills: skills, NoRoot: true, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
@@ -67,17 +69,17 @@ type Config struct {
 	Remote    *sprites.Client // nil = embedded host
 	Environ   []string        // the user's environment, for git
 	Log       zerolog.Logger
-	// CheckTool checks a path that a single sprite is to see in addition to Tools; see host.Config. Nil refuses all.
+	// CheckTool checks a path that a single sprite is to see in addition to Tools; see core.Config. Nil refuses all.
 	CheckTool func(path string) (string, error)
 	// Network is the network policy of sprites of the embedded host.
-	Network host.Network
-	// Image is the image of sprites of the embedded host whose creation names none; see host.Config.
+	Network core.Network
+	// Image is the image of sprites of the embedded host whose creation names none; see core.Config.
 	Image string
-	// Shared holds the caches that sprites may only read; see host.Config.
+	// Shared holds the caches that sprites may only read; see core.Config.
 	Shared string
 	// Name and Email are the author of commits if neither the repository nor git's settings name one.
 	Name, Email string
-	// MinIsolation is the least isolation at which sprites of the embedded host run commands; see host.Config.
+	// MinIsolation is the least isolation at which sprites of the embedded host run commands; see core.Config.
 	MinIsolation spec.Level
 	// NoRoot turns off root in sprites of the embedded host.
 	NoRoot bool
@@ -349,7 +351,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	}
 	network := l.cfg.Network
 	network.Models = l.agents.routes.For
-	if l.host, err = host.Open(host.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
+	if l.host, err = host.Open(core.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: func(dir string) (string, error) { return skillset.KeepSkill(l.home, dir) }, SkillsWith: func(base string, kept []string) (string, error) { return skillset.ComposeSkills(l.home, base, kept) }, InstallSkills: func(spritekit string) (string, error) { return skillset.InstallSkills(l.home, spritekit) }, LetHostPorts: true, BeforeCheckpoint: l.scrubBefore,
 		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
@@ -371,7 +373,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 // unopened returns the error, with a remedy, that requests get if the embedded host could not be opened.
 func unopened(err error) error {
 	code := sprites.CodeUnavailable
-	if errors.Is(err, host.ErrDamaged) {
+	if errors.Is(err, records.ErrDamaged) {
 		code = sprites.CodeDamaged
 	}
 	return fault.Failed(code, "there are no sprites: %v", err).WithHint("%s", sprites.Remedy(&sprites.APIError{Code: code}))

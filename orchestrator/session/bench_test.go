@@ -19,6 +19,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -34,7 +35,7 @@ func BenchmarkCall(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	host, err := host.Open(host.Config{Dir: b.TempDir(), Self: self, Skills: skillsDir, Log: zerolog.Nop()})
+	host, err := host.Open(core.Config{Dir: b.TempDir(), Self: self, Skills: skillsDir, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}

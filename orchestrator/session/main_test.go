@@ -18,6 +18,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
@@ -157,7 +158,7 @@ func newWorldOf(t *testing.T, skills string) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Skills: skills, Log: zerolog.Nop()})
+	host, err := host.Open(core.Config{Dir: t.TempDir(), Self: self, Skills: skills, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

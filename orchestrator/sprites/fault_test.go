@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	_ "github.com/spritekit/lattice/orchestrator/host/sandbox/early" // the test binary is the init of its sandboxes
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
@@ -46,7 +47,7 @@ func newFarWith(t *testing.T, token string, log zerolog.Logger) *far {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Token: token, Log: log})
+	host, err := host.Open(core.Config{Dir: t.TempDir(), Self: self, Token: token, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -28,7 +29,7 @@ func TestThroughProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, err := host.Open(host.Config{Dir: t.TempDir(), Self: self, Token: token, Log: zerolog.Nop()})
+	host, err := host.Open(core.Config{Dir: t.TempDir(), Self: self, Token: token, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/cli"
-	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -42,7 +42,7 @@ Exit codes: 0 done, 3 there were no sprites yet, 6 another process is the leader
 	}
 }
 
-func repair(env *setup.Env) (out host.Repair, err error) {
+func repair(env *setup.Env) (out records.Repair, err error) {
 	lock, err := home.Home(env.Home).Acquire()
 	if errors.Is(err, home.ErrLed) {
 		return out, fault.Busy("led", "another lattice process is the leader of %s", env.Home).WithHint("end it first; lattice runs --json shows the runs that it drives")
@@ -50,11 +50,11 @@ func repair(env *setup.Env) (out host.Repair, err error) {
 	if err != nil {
 		return out, err
 	}
-	out, err = host.RepairDir(home.Home(env.Home).Sprites(), time.Now())
+	out, err = records.RepairDir(home.Home(env.Home).Sprites(), time.Now())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = fault.NotFound("store_missing", "there is no %s", out.Path).WithHint("lattice sprite create makes one")
-	case errors.Is(err, host.ErrServed):
+	case errors.Is(err, records.ErrServed):
 		err = fault.Busy("led", "another process serves %s", out.Path).WithHint("end it first")
 	case err != nil:
 		err = problem.StoreProblem(err)
@@ -62,7 +62,7 @@ func repair(env *setup.Env) (out host.Repair, err error) {
 	return out, errors.Join(err, lock.Unlock())
 }
 
-func printRepair(console *cli.Console, r host.Repair) error {
+func printRepair(console *cli.Console, r records.Repair) error {
 	sprites := cli.Count(len(r.Sprites), "sprite", "sprites")
 	if r.Aside == "" {
 		_, err := fmt.Fprintf(console.Out, "%s is sound: %s; nothing changed\n", r.Path, sprites)

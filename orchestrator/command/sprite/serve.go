@@ -18,6 +18,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/catalog"
+	"github.com/spritekit/lattice/orchestrator/host/core"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 
 	"github.com/rs/zerolog"
@@ -53,13 +56,13 @@ type serveOptions struct {
 	// Shared is where caches lie that sprites read only.
 	Shared string
 	// Network is the network of sprites.
-	Network host.Network
+	Network core.Network
 	// Limits bound each sprite, and name the weakest isolation.
 	Limits equip.LimitOptions
 	// Image is the image of sprites that name none, "" for this machine's own system.
 	Image string
 	// Quotas are like those of remote services.
-	Quotas host.Limits
+	Quotas core.Limits
 	// NoRoot has sprites without a root of their own.
 	NoRoot bool
 	// Control offers control channels.
@@ -234,12 +237,12 @@ func runServe(ctx context.Context, log zerolog.Logger, path string, opts serveOp
 	if opts.Token == "" {
 		opts.Token = rand.Text()
 	}
-	h, err := host.Open(host.Config{
+	h, err := host.Open(core.Config{
 		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, AskedTools: opts.AskedTools, AllowHosts: opts.AllowHosts, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
 		MinIsolation: spec.Level(opts.Limits.Least), NoRoot: opts.NoRoot, Box: opts.Limits.Limits(),
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
-	if errors.Is(err, host.ErrServed) {
+	if errors.Is(err, records.ErrServed) {
 		return fault.Busy("dir_served", "%v", err).WithHint("name another directory with --dir")
 	}
 	if err != nil {
@@ -248,7 +251,7 @@ func runServe(ctx context.Context, log zerolog.Logger, path string, opts serveOp
 	defer func() { err = errors.Join(err, h.Close()) }()
 	if opts.Image != "" && opts.Image != sprites.NoImage {
 		digest, err := h.ImportImage(ctx, opts.Image, "", func(text string) { log.Info().Str("image", opts.Image).Msg(text) })
-		if errors.Is(err, host.ErrNoImage) {
+		if errors.Is(err, catalog.ErrNoImage) {
 			return fault.NotFound("image_not_found", "serve sprites: %v", err).WithHint("give a path to import, or a name that is in --dir")
 		}
 		if err != nil {

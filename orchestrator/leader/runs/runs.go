@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -50,7 +51,7 @@ type Starter struct {
 	Host    *host.Host // nil with a remote Sprites API
 	Git     *worktree.Git
 	Disk    func() string
-	Network host.Network // for sprites of runs that do not say theirs
+	Network core.Network // for sprites of runs that do not say theirs
 	// Server reads the server's layers of the policy.
 	Server   func() ([]policy.Layer, error)
 	Ledger   *govern.Ledger

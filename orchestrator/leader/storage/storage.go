@@ -14,6 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
+	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
@@ -54,7 +55,7 @@ func (s *Storage) CheckStore(ctx context.Context, progress func(api.StoreProgres
 	if err != nil || s.Remote {
 		return report, err
 	}
-	audit := func() (host.Audit, error) { return host.AuditDir(s.Home.Sprites()) }
+	audit := func() (records.Audit, error) { return records.AuditDir(s.Home.Sprites()) }
 	if s.Host != nil {
 		audit = s.Host.Audit
 	}
@@ -67,16 +68,16 @@ func CheckHome(ctx context.Context, home home.Home, progress func(api.StoreProgr
 	if err != nil {
 		return report, err
 	}
-	return report, addAudit(&report, func() (host.Audit, error) { return host.AuditDir(home.Sprites()) })
+	return report, addAudit(&report, func() (records.Audit, error) { return records.AuditDir(home.Sprites()) })
 }
 
 // addAudit adds the findings about the database of the embedded host.
-func addAudit(r *api.StoreReport, audit func() (host.Audit, error)) error {
+func addAudit(r *api.StoreReport, audit func() (records.Audit, error)) error {
 	a, err := audit()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // there were no sprites yet
-	case errors.Is(err, host.ErrDamaged):
+	case errors.Is(err, records.ErrDamaged):
 		a.Problems = append(a.Problems, err.Error())
 	case err != nil:
 		return problem.StoreProblem(err)
