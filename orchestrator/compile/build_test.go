@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 func TestBuilder(t *testing.T) {
@@ -16,7 +17,7 @@ func TestBuilder(t *testing.T) {
 	b.Describe("Test, and write down how it went.")
 	clone := b.Step("clone", "git.clone", Args{"url": In("url")})
 	test := b.Step("test", "test.run", Args{"cwd": clone.Out("dest"), "allow_red": true}).
-		Retry(ir.Retry{On: []string{ir.FailTimeout}, MaxAttempts: 2})
+		Retry(ir.Retry{On: []string{expr.FailTimeout}, MaxAttempts: 2})
 	green := b.Step("green", "fs.write", Args{"path": "green", "content": "$5"})
 	red := b.Step("red", "fs.write", Args{"path": "red", "content": map[string]any{"json": test.Out("counts")}}).
 		Catch(ir.Catch{On: []string{"ALL"}, To: "noted"})

@@ -38,10 +38,10 @@ type Flow struct {
 
 // Parse compiles a workflow graph, a plan or an ExecIR document and runs all static checks. The flow is nil if one of the
 // findings is an error. Plans are lowered by the built-in rules.
-func Parse(data []byte, tools Tools) (*Flow, []ir.Finding) { return ParseBy(data, tools, nil) }
+func Parse(data []byte, tools Tools) (*Flow, []finding.Finding) { return ParseBy(data, tools, nil) }
 
 // ParseBy is like Parse, with rules for lowering steps; nil selects the built-in ones.
-func ParseBy(data []byte, tools Tools, rules Rules) (*Flow, []ir.Finding) {
+func ParseBy(data []byte, tools Tools, rules Rules) (*Flow, []finding.Finding) {
 	return ParseWith(data, Sources{Tools: tools, Rules: rules})
 }
 
@@ -55,7 +55,7 @@ type Sources struct {
 }
 
 // ParseWith is like Parse, with all kinds of sources.
-func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
+func ParseWith(data []byte, s Sources) (*Flow, []finding.Finding) {
 	flow, findings := parse(data, s)
 	if flow != nil {
 		flow.source = data
@@ -64,7 +64,7 @@ func ParseWith(data []byte, s Sources) (*Flow, []ir.Finding) {
 }
 
 // parse is ParseWith without the names of nodes in findings.
-func parse(data []byte, s Sources) (*Flow, []ir.Finding) {
+func parse(data []byte, s Sources) (*Flow, []finding.Finding) {
 	if s.Rules == nil {
 		s.Rules = BuiltinRules()
 	}
@@ -77,7 +77,7 @@ func parse(data []byte, s Sources) (*Flow, []ir.Finding) {
 	_, plan := members["planir_version"]
 	switch {
 	case workflow && exec || workflow && plan || exec && plan:
-		return nil, []ir.Finding{errorAt("version_ambiguous", "", "keep the one that the document is", `the document has more than one of "workflow_version", "planir_version" and "execir_version"`)}
+		return nil, []finding.Finding{errorAt("version_ambiguous", "", "keep the one that the document is", `the document has more than one of "workflow_version", "planir_version" and "execir_version"`)}
 	case workflow:
 		return parseWorkflow(data, s)
 	case exec:
@@ -85,12 +85,12 @@ func parse(data []byte, s Sources) (*Flow, []ir.Finding) {
 	case plan:
 		return parsePlan(data, s)
 	}
-	return nil, []ir.Finding{errorAt("version_missing", "",
+	return nil, []finding.Finding{errorAt("version_missing", "",
 		`say which: "workflow_version": "`+Version+`", "planir_version": "`+PlanVersion+`" or "execir_version": "`+ir.Version+`"`,
 		`the document says neither "workflow_version" (a workflow graph) nor "planir_version" (a plan) nor "execir_version" (ExecIR)`)}
 }
 
-func parseExecIR(data []byte, s Sources) (*Flow, []ir.Finding) {
+func parseExecIR(data []byte, s Sources) (*Flow, []finding.Finding) {
 	data = s.embedInto(data)
 	program, findings := check.Parse(data, s.Tools, schemaFaults)
 	if program == nil {
@@ -99,12 +99,12 @@ func parseExecIR(data []byte, s Sources) (*Flow, []ir.Finding) {
 	return &Flow{Program: program, ExecIR: data}, findings
 }
 
-func errorAt(code, pointer, hint, message string) ir.Finding {
-	return ir.Finding{Code: code, Severity: finding.SeverityError, Pointer: pointer, Message: message, Hint: hint}
+func errorAt(code, pointer, hint, message string) finding.Finding {
+	return finding.Finding{Code: code, Severity: finding.SeverityError, Pointer: pointer, Message: message, Hint: hint}
 }
 
 // Told returns findings about the program with pointers into the document that it came from.
-func (f *Flow) Told(findings []ir.Finding) []ir.Finding {
+func (f *Flow) Told(findings []finding.Finding) []finding.Finding {
 	return finding.NameNodes(f.source, f.origins.mapFindings(findings))
 }
 
@@ -112,11 +112,11 @@ func (f *Flow) Told(findings []ir.Finding) []ir.Finding {
 // an entry has the origin of its nearest parent with one.
 type origins map[string]string
 
-func (o origins) mapFindings(findings []ir.Finding) []ir.Finding {
+func (o origins) mapFindings(findings []finding.Finding) []finding.Finding {
 	if o == nil {
 		return findings
 	}
-	out := make([]ir.Finding, len(findings))
+	out := make([]finding.Finding, len(findings))
 	for i, f := range findings {
 		f.Pointer = o.sourceOf(f.Pointer)
 		out[i] = f
@@ -138,13 +138,13 @@ type Report struct {
 	// None of the findings is an error.
 	OK bool `json:"ok"`
 	// All findings, in the order of the document.
-	Findings []ir.Finding `json:"findings"`
+	Findings []finding.Finding `json:"findings"`
 }
 
 // Refusal returns the text of an error that refuses a flow for its findings: a line for each error, and its hint below where
 // there are several. The hint of a single error is returned apart.
-func Refusal(findings []ir.Finding) (text, hint string) {
-	wrong := slices.DeleteFunc(slices.Clone(findings), func(f ir.Finding) bool { return f.Severity != finding.SeverityError })
+func Refusal(findings []finding.Finding) (text, hint string) {
+	wrong := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return f.Severity != finding.SeverityError })
 	var lines []string
 	for _, f := range wrong {
 		lines = append(lines, fmt.Sprintf("%s %s: %s", f.Place(), f.Code, f.Message))
@@ -159,6 +159,6 @@ func Refusal(findings []ir.Finding) (text, hint string) {
 }
 
 // NewReport reports findings; none is an empty list, not null.
-func NewReport(findings []ir.Finding) Report {
-	return Report{OK: !finding.HasErrors(findings), Findings: append([]ir.Finding{}, findings...)}
+func NewReport(findings []finding.Finding) Report {
+	return Report{OK: !finding.HasErrors(findings), Findings: append([]finding.Finding{}, findings...)}
 }

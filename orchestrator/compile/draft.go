@@ -73,7 +73,7 @@ func Planner(class string, rules Rules) (json.RawMessage, error) {
 }
 
 // Request is the input of a Planner: the goal, and the previous plan with its findings, if there was one.
-func Request(goal string, before json.RawMessage, findings []ir.Finding) string {
+func Request(goal string, before json.RawMessage, findings []finding.Finding) string {
 	if before == nil {
 		return goal
 	}

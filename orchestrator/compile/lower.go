@@ -17,7 +17,7 @@ import (
 // compiler is the value of source.compiler in lowered documents. It changes when the output of lowering changes.
 const compiler = "lattice/1"
 
-func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
+func parseWorkflow(data []byte, s Sources) (*Flow, []finding.Finding) {
 	var w Workflow
 	tree, reading := workflowFormat.Read(data, &w)
 	if tree == nil {
@@ -44,14 +44,14 @@ func parseWorkflow(data []byte, s Sources) (*Flow, []ir.Finding) {
 
 // parseLowered returns the flow of a document that was lowered to ExecIR, in canonical form. told maps its findings to the
 // source document.
-func (s Sources) parseLowered(doc map[string]any, told func([]ir.Finding) []ir.Finding) (*Flow, []ir.Finding) {
+func (s Sources) parseLowered(doc map[string]any, told func([]finding.Finding) []finding.Finding) (*Flow, []finding.Finding) {
 	s.embedUses(doc)
 	text, err := json.Marshal(doc)
 	if err == nil {
 		text, err = canonicalJSON(text)
 	}
 	if err != nil {
-		return nil, []ir.Finding{encodingError(err)}
+		return nil, []finding.Finding{encodingError(err)}
 	}
 	program, findings := check.Parse(text, s.Tools, schemaFaults)
 	if program == nil {
@@ -60,7 +60,7 @@ func (s Sources) parseLowered(doc map[string]any, told func([]ir.Finding) []ir.F
 	return &Flow{Program: program, ExecIR: text}, told(findings)
 }
 
-func encodingError(err error) ir.Finding {
+func encodingError(err error) finding.Finding {
 	return errorAt("json_invalid", "", `look for unpaired surrogates such as "\ud800"`, fmt.Sprintf("write the document in RFC 8785 form: %v", err))
 }
 
@@ -71,7 +71,7 @@ type lowering struct {
 	workflow *Workflow
 	tools    Tools
 	origins  origins
-	findings []ir.Finding
+	findings []finding.Finding
 	entries  int // steps that nothing leads to; 1 when the document names its entry
 
 	plan   planning             // lowers steps whose types are rules, and holds all nodes and edges
@@ -191,12 +191,12 @@ func (l *lowering) entryStep() string {
 
 // mapFindings maps findings of the lowered program to the workflow and drops those that repeat an earlier finding. A finding
 // inside the nodes of a rule is mapped to the step, unless it is about text of the author.
-func (l *lowering) mapFindings(findings []ir.Finding) []ir.Finding {
+func (l *lowering) mapFindings(findings []finding.Finding) []finding.Finding {
 	said := map[string]bool{}
 	for _, f := range l.findings {
 		said[f.Pointer] = true
 	}
-	out := make([]ir.Finding, 0, len(findings))
+	out := make([]finding.Finding, 0, len(findings))
 	for _, f := range findings {
 		if at, inside := l.ruleOrigin(f.Pointer); inside {
 			f.Message, f.Pointer = l.plan.nodeOf(f.Pointer)+f.Message, at

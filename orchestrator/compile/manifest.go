@@ -19,7 +19,7 @@ import (
 // errors, a missing description or class is a warning, and the examples must fit the
 // inputs. A permission that this version does not know is a warning, as it may be one of a version to come. The code of
 // a broken member is its name with _invalid.
-func Manifest(data []byte) (manifests.Skill, []ir.Finding) {
+func Manifest(data []byte) (manifests.Skill, []finding.Finding) {
 	tree, findings := ir.ReadTree(data)
 	if tree == nil {
 		return manifests.Skill{}, findings
@@ -63,10 +63,10 @@ func Manifest(data []byte) (manifests.Skill, []ir.Finding) {
 	return skill, ir.Merge(nil, c.findings)
 }
 
-type manifestCheck struct{ findings []ir.Finding }
+type manifestCheck struct{ findings []finding.Finding }
 
 func (c *manifestCheck) addFinding(severity, code, pointer, hint, format string, args ...any) {
-	c.findings = append(c.findings, ir.Finding{Code: code, Severity: severity, Pointer: pointer, Message: fmt.Sprintf(format, args...), Hint: hint})
+	c.findings = append(c.findings, finding.Finding{Code: code, Severity: severity, Pointer: pointer, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 var manifestHints = map[string]string{

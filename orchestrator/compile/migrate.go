@@ -26,7 +26,7 @@ var formats = []ir.Format{workflowFormat, planFormat, {Name: "ExecIR", Member: "
 // Migrate brings a document to the newest version of its format, one migration behind the other, and says which were
 // applied ("1.0 → 1.1"). A document of that version comes back as it is, byte for byte. One without a version, of a newer
 // one, or of one from which no way leads is refused with what is there and what is wanted.
-func Migrate(data []byte, migrations []Migration) (out []byte, applied []string, findings []ir.Finding) {
+func Migrate(data []byte, migrations []Migration) (out []byte, applied []string, findings []finding.Finding) {
 	tree, findings := ir.ReadTree(data)
 	if finding.HasErrors(findings) {
 		return nil, nil, findings
@@ -36,13 +36,13 @@ func Migrate(data []byte, migrations []Migration) (out []byte, applied []string,
 			return migrateTree(data, tree, f, fmt.Sprint(v), migrations)
 		}
 	}
-	return nil, nil, []ir.Finding{errorAt("version_missing", "", `"workflow_version", "planir_version" or "execir_version": "1.0"`,
+	return nil, nil, []finding.Finding{errorAt("version_missing", "", `"workflow_version", "planir_version" or "execir_version": "1.0"`,
 		"the document has no version member, so its format is unknown")}
 }
 
-func migrateTree(data []byte, tree map[string]any, f ir.Format, version string, migrations []Migration) ([]byte, []string, []ir.Finding) {
-	refuse := func(hint, format string, args ...any) ([]byte, []string, []ir.Finding) {
-		return nil, nil, []ir.Finding{errorAt("version_unsupported", "/"+f.Member, hint, fmt.Sprintf(format, args...))}
+func migrateTree(data []byte, tree map[string]any, f ir.Format, version string, migrations []Migration) ([]byte, []string, []finding.Finding) {
+	refuse := func(hint, format string, args ...any) ([]byte, []string, []finding.Finding) {
+		return nil, nil, []finding.Finding{errorAt("version_unsupported", "/"+f.Member, hint, fmt.Sprintf(format, args...))}
 	}
 	var applied []string
 	for version != f.Version {

@@ -62,7 +62,7 @@ type PlanStep struct {
 var planStepID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,31}$`) })
 
 // parsePlan lowers a plan by the rules for its steps.
-func parsePlan(data []byte, s Sources) (*Flow, []ir.Finding) {
+func parsePlan(data []byte, s Sources) (*Flow, []finding.Finding) {
 	var p Plan
 	tree, reading := planFormat.Read(data, &p)
 	if tree == nil {
@@ -90,7 +90,7 @@ type planning struct {
 	rules    Rules
 	in       string // where a step has its inputs
 	origins  origins
-	findings []ir.Finding
+	findings []finding.Finding
 	consumed map[string]bool // constraints that a step knows of
 	broken   bool            // a step could not be lowered, so that findings in the lowered program may be its echo
 	nodes    []any
@@ -131,7 +131,7 @@ func (l *planning) lowerPlan() map[string]any {
 	set("templates", uses.templates, len(uses.templates) > 0)
 	for _, name := range slices.Sorted(maps.Keys(p.Constraints)) {
 		if !l.consumed[name] {
-			l.findings = append(l.findings, ir.Finding{
+			l.findings = append(l.findings, finding.Finding{
 				Code: "constraint_unused", Severity: finding.SeverityWarning, Pointer: "/constraints/" + escapePointer(name),
 				Message: fmt.Sprintf("no step of the plan knows the constraint %q, so that it changes nothing", name),
 				Hint:    cmp.Or(finding.Near(name, l.knownConstraints()), "remove it, or add a step that uses it"),
@@ -194,12 +194,12 @@ func (l *planning) knownConstraints() []string {
 
 // mapFindings maps findings of the lowered program to the plan: to an input, output or constraint if they are about text of
 // the author, else to the step.
-func (l *planning) mapFindings(findings []ir.Finding) []ir.Finding {
+func (l *planning) mapFindings(findings []finding.Finding) []finding.Finding {
 	said := map[string]bool{}
 	for _, f := range l.findings {
 		said[f.Pointer] = true
 	}
-	var out []ir.Finding
+	var out []finding.Finding
 	for _, f := range findings {
 		at, step := l.sourceOf(f.Pointer)
 		if said[at] {

@@ -87,7 +87,7 @@ func (r Rules) Types() []string { return slices.Sorted(maps.Keys(r)) }
 
 // ParseRule decodes the rule for one step type and checks its marks, ids and entry node. Its nodes are checked when a step
 // is lowered.
-func ParseRule(data []byte) (Rule, []ir.Finding) {
+func ParseRule(data []byte) (Rule, []finding.Finding) {
 	var r Rule
 	tree, findings := ruleFormat.Read(data, &r)
 	if tree == nil {

@@ -9,11 +9,12 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 )
 
 // schemaFaults finds schemas of a document against which nothing could be held, and default answers that do not fit theirs.
-func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
+func schemaFaults(doc *ir.Document) (findings []finding.Finding) {
 	checked := func(schema json.RawMessage, at string) {
 		var name string
 		if schema == nil || json.Unmarshal(schema, &name) == nil {
@@ -32,7 +33,7 @@ func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
 		if n.Answer == nil || n.AnswerSchema == nil {
 			return
 		}
-		answer, failed := expr.Eval(n.Answer, ir.Scope{})
+		answer, failed := expr.Eval(n.Answer, expr.Scope{})
 		problems, err := ladder.Fit(doc.AnswerSchema(n), answer)
 		if failed != nil || err != nil { // known only at run time, or told above
 			return
@@ -46,7 +47,7 @@ func schemaFaults(doc *ir.Document) (findings []ir.Finding) {
 
 // CheckInput validates the input of a run against the flow's input_schema. It returns all errors, each with its place in
 // the input. A flow without one takes any.
-func (f *Flow) CheckInput(input map[string]any) ([]ir.Finding, error) {
+func (f *Flow) CheckInput(input map[string]any) ([]finding.Finding, error) {
 	schema := f.Program.InputSchema()
 	if schema == nil {
 		return nil, nil
@@ -67,7 +68,7 @@ func (f *Flow) CheckInput(input map[string]any) ([]ir.Finding, error) {
 }
 
 // unknownInputs names each input that a closed schema does not have, with the nearest that it has.
-func unknownInputs(schema json.RawMessage, input map[string]any) (findings []ir.Finding) {
+func unknownInputs(schema json.RawMessage, input map[string]any) (findings []finding.Finding) {
 	var closed struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 		More       *bool                      `json:"additionalProperties"`

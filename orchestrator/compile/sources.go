@@ -56,7 +56,7 @@ func (s Sources) putNamed(doc map[string]any, member string, known map[string]js
 // Lower returns a document as self-contained ExecIR. If there are errors other than unknown skills, it returns nil and all
 // findings. Unknown skills are not errors here, because the caller may not have them installed. ExecIR that needs no
 // templates or schemas from s is returned unchanged.
-func Lower(data []byte, s Sources) (json.RawMessage, []ir.Finding) {
+func Lower(data []byte, s Sources) (json.RawMessage, []finding.Finding) {
 	if builtin := s.Rules.isBuiltin(); builtin && len(s.Templates)+len(s.Schemas) == 0 {
 		return data, nil
 	} else if plain, _ := Parse(data, s.Tools); builtin && plain != nil {

@@ -11,12 +11,12 @@ import (
 
 // CheckWorldCalls warns of each skill of class world for whose calls a run waits for approval, and of names in allowed, the
 // setting world.allow, that no skill in tools has and that look like the name of another.
-func (f *Flow) CheckWorldCalls(allowed []string, tools Tools) (found []ir.Finding) {
+func (f *Flow) CheckWorldCalls(allowed []string, tools Tools) (found []finding.Finding) {
 	calls := f.Program.WorldCalls(nil)
 	for _, name := range allowed {
 		hint := finding.Near(name, slices.Concat(calls, skillNames()))
 		if _, known := tools(name); !known && !slices.Contains(calls, name) && strings.HasPrefix(hint, "did you mean") {
-			found = append(found, ir.Finding{
+			found = append(found, finding.Finding{
 				Code: "world_allow_unknown", Severity: finding.SeverityWarning,
 				Message: fmt.Sprintf("there is no skill %q, which the setting world.allow names", name), Hint: hint,
 			})
@@ -26,7 +26,7 @@ func (f *Flow) CheckWorldCalls(allowed []string, tools Tools) (found []ir.Findin
 		if slices.Contains(allowed, skill) {
 			continue
 		}
-		asks := ir.Finding{
+		asks := finding.Finding{
 			Code: "world_call_asks", Severity: finding.SeverityWarning,
 			Message: fmt.Sprintf("%s acts outside of the sprite: the run waits for approval before each call", skill),
 			Hint:    fmt.Sprintf("allow it for one run with lattice run --approve-world %s, or for all runs with the setting world.allow; or name the node in the approves of a HUMAN node before it", skill),

@@ -7,12 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // condText is a condition as people write them, "" for one that always holds.
-func condText(c *ir.Cond) string {
+func condText(c *expr.Cond) string {
 	if c.IsAlways() {
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 func document(t *testing.T, text string) ir.Document {
@@ -168,7 +169,7 @@ func TestCondText(t *testing.T) {
 		`{"op":"type_is","ref":"$in.a","type":"string"}`:                                 "$in.a is of type string",
 		`{"op":"starts_with","left":{"concat":["a",1]},"right":{"lit":{"z":1,"a":"b"}}}`: `a1 starts with {lit: {a: "b", z: 1}}`,
 	} {
-		c := new(ir.Cond)
+		c := new(expr.Cond)
 		if err := c.UnmarshalJSON([]byte(cond)); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -72,8 +71,8 @@ func (p aslResultPath) at(root string) string {
 
 // aslErrors are our failure kinds under the names of the States Language.
 var aslErrors = map[string][]string{
-	"States.ALL": {"ALL"}, "States.Timeout": {ir.FailTimeout}, "States.NoChoiceMatched": {ir.FailNoEdge},
-	"States.TaskFailed": {ir.FailTool, ir.FailToolUnavailable, ir.FailToolDenied}, "Custom": {ir.FailInvariant},
+	"States.ALL": {"ALL"}, "States.Timeout": {expr.FailTimeout}, "States.NoChoiceMatched": {expr.FailNoEdge},
+	"States.TaskFailed": {expr.FailTool, expr.FailToolUnavailable, expr.FailToolDenied}, "Custom": {expr.FailInvariant},
 }
 
 func aslOn(names []string) (on []string) {

@@ -55,7 +55,7 @@ func (t parallelOp) finishFirst(node *ir.Node) bool {
 // finishJoined ends a PARALLEL all of whose branches have ended, as they may.
 func (t parallelOp) finishJoined(node *ir.Node, mp *runstate.Mapping) {
 	if node.Join == ir.JoinAny { // else it were won
-		f := machine.Failf(ir.FailInvariant, "none of the %d branches of %s succeeded", len(node.Branches), node.ID)
+		f := machine.Failf(expr.FailInvariant, "none of the %d branches of %s succeeded", len(node.Branches), node.ID)
 		if raw, err := expr.Marshal(map[string]any{"failures": mp.Failures.All()}); err == nil {
 			f.Data = raw
 		}
@@ -144,7 +144,7 @@ func (t loopOp) Advance(node *ir.Node) {
 		t.CompleteNode(map[string]any{"result": mp.Results.At(0), "iterations": machine.Number(mp.Begun)}, nil)
 	case mp.Begun >= node.MaxIterations:
 		t.Close()
-		t.FailAttempt(machine.Failf(ir.FailLimit, "%s has not come to its end after max_iterations, which is %d", node.ID, node.MaxIterations))
+		t.FailAttempt(machine.Failf(expr.FailLimit, "%s has not come to its end after max_iterations, which is %d", node.ID, node.MaxIterations))
 	default:
 		mp.Bytes = 0
 		it := &runstate.Iteration{Index: mp.Begun, Item: mp.Results.At(0), Lane: runstate.NewLane()}
@@ -152,7 +152,7 @@ func (t loopOp) Advance(node *ir.Node) {
 	}
 }
 
-func (t loopOp) failCondition(name string, f *ir.Failure) {
+func (t loopOp) failCondition(name string, f *expr.Failure) {
 	t.Close()
 	f.Message = name + ": " + f.Message
 	t.FailAttempt(f)
@@ -174,7 +174,7 @@ func (t subgraphOp) Begin(node *ir.Node) {
 			err = fmt.Errorf("%s: %s", cmp.Or(problems[0].Path, "the inputs"), problems[0].Message)
 		}
 		if err != nil {
-			f = machine.Failf(ir.FailSchema, "the inputs of %s do not fit the subgraph's input_schema: %v", node.ID, err)
+			f = machine.Failf(expr.FailSchema, "the inputs of %s do not fit the subgraph's input_schema: %v", node.ID, err)
 			f.Data = encodeDetails(map[string]any{"problems": problems})
 			t.FailVisit(f)
 			return

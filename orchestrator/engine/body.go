@@ -7,6 +7,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -80,7 +81,7 @@ func (t body) beginIteration(node *ir.Node, it *runstate.Iteration) {
 }
 
 // innerFailure is an iteration's failure, which came behind others that were tolerated, as its node's.
-func innerFailure(node *ir.Node, it *runstate.Iteration, tolerated int) *ir.Failure {
+func innerFailure(node *ir.Node, it *runstate.Iteration, tolerated int) *expr.Failure {
 	f := *it.Failure
 	name := fmt.Sprintf("item %d", it.Index)
 	switch node.Op {

@@ -87,7 +87,7 @@ func (t callOp) Begin(node *ir.Node) {
 	}
 	m.State.Calls++
 	if l := m.Program.Doc.Limits; l != nil && l.MaxCalls > 0 && m.State.Calls > l.MaxCalls {
-		t.FailVisit(machine.Failf(ir.FailLimit, "the run needs more than its %d calls", l.MaxCalls))
+		t.FailVisit(machine.Failf(expr.FailLimit, "the run needs more than its %d calls", l.MaxCalls))
 		return
 	}
 	if node.ForksSprites() {
@@ -167,11 +167,11 @@ func (t callOp) Dispatch() {
 }
 
 // resolveCall evaluates everything about a call that stays the same over its attempts.
-func (t callOp) resolveCall(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.Failure) {
+func (t callOp) resolveCall(node *ir.Node, scope expr.Scope) (*lattice.Call, *expr.Failure) {
 	m := t.Run
 	tool, ok := m.Program.Tools[node.Tool]
 	if !ok {
-		return nil, machine.Failf(ir.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
+		return nil, machine.Failf(expr.FailToolUnavailable, "no manifest of skill %s is pinned to this run", node.Tool)
 	}
 	args, f := evalArguments(node, scope)
 	if f != nil {
@@ -179,7 +179,7 @@ func (t callOp) resolveCall(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.F
 	}
 	input, err := expr.Marshal(args)
 	if err != nil {
-		return nil, machine.Failf(ir.FailStateType, "encode arguments: %v", err)
+		return nil, machine.Failf(expr.FailStateType, "encode arguments: %v", err)
 	}
 	key := t.EffectKey("call")
 	if len(node.IdempotencyKey) > 0 {
@@ -211,7 +211,7 @@ func (t callOp) resolveCall(node *ir.Node, scope ir.Scope) (*lattice.Call, *ir.F
 }
 
 // evalArguments evaluates args; members that are null are not sent.
-func evalArguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) {
+func evalArguments(node *ir.Node, scope expr.Scope) (map[string]any, *expr.Failure) {
 	if len(node.Args) == 0 {
 		return map[string]any{}, nil
 	}
@@ -222,7 +222,7 @@ func evalArguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) 
 	}
 	args, ok := v.(map[string]any)
 	if !ok {
-		return nil, machine.Failf(ir.FailStateType, "the arguments of %s are not an object", node.ID)
+		return nil, machine.Failf(expr.FailStateType, "the arguments of %s are not an object", node.ID)
 	}
 	args = maps.Clone(args)
 	maps.DeleteFunc(args, func(_ string, v any) bool { return v == nil })
@@ -230,12 +230,12 @@ func evalArguments(node *ir.Node, scope ir.Scope) (map[string]any, *ir.Failure) 
 }
 
 // checkArguments judges arguments against the manifest before anything is sent.
-func checkArguments(tool manifests.Skill, args map[string]any) *ir.Failure {
+func checkArguments(tool manifests.Skill, args map[string]any) *expr.Failure {
 	members := make(map[string]json.RawMessage, len(args))
 	for name, v := range args {
 		raw, err := expr.Marshal(v)
 		if err != nil {
-			return machine.Failf(ir.FailStateType, "encode argument %s: %v", name, err)
+			return machine.Failf(expr.FailStateType, "encode argument %s: %v", name, err)
 		}
 		members[name] = raw
 	}
@@ -243,7 +243,7 @@ func checkArguments(tool manifests.Skill, args map[string]any) *ir.Failure {
 	if len(problems) == 0 {
 		return nil
 	}
-	f := machine.Failf(ir.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
+	f := machine.Failf(expr.FailSchema, "%s does not take these arguments: %s %s", tool.Name, problems[0].Pointer, problems[0].Message)
 	data, err := expr.Marshal(map[string]any{"problems": problems})
 	if err == nil {
 		f.Data = data
@@ -281,9 +281,9 @@ func (t callOp) finishCall(f lattice.CallFinished) error {
 		return nil
 	}
 	t.releaseCopy(t.Run.Program.Node(t.Node), false)
-	bad := &ir.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", t.Visit.Call.Skill, f.Exit)}
+	bad := &expr.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", t.Visit.Call.Skill, f.Exit)}
 	if bad.Kind == "" {
-		bad.Kind = ir.FailTool
+		bad.Kind = expr.FailTool
 	}
 	if f.Fault != nil {
 		bad.Message = t.Visit.Call.Skill + ": " + f.Fault.Message
@@ -343,7 +343,7 @@ func (t callOp) askOutcome(detail string) {
 func (t callOp) sendAgain(sprite string) {
 	if v := t.Visit; v.Losses >= maxLosses {
 		t.Run.State.LeaveBarrier(t.Path)
-		t.FailAttempt(machine.Failf(ir.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
+		t.FailAttempt(machine.Failf(expr.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
 		return
 	}
 	t.Dispatch()
@@ -385,19 +385,19 @@ func intersectGrants(manifest, grants []string) []string {
 }
 
 // formatText is v for people and keys: a string as it is, anything else as JSON.
-func formatText(v any) (string, *ir.Failure) {
+func formatText(v any) (string, *expr.Failure) {
 	if s, ok := v.(string); ok {
 		return s, nil
 	}
 	raw, err := expr.Marshal(v)
 	if err != nil {
-		return "", machine.Failf(ir.FailStateType, "encode: %v", err)
+		return "", machine.Failf(expr.FailStateType, "encode: %v", err)
 	}
 	return string(raw), nil
 }
 
 // ResolveUndo evaluates the call that takes back the current node.
-func (t callOp) ResolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure) {
+func (t callOp) ResolveUndo(node *ir.Node, out any) (*lattice.Call, *expr.Failure) {
 	c := node.Compensate
 	call, f := t.resolveCall(&ir.Node{ID: node.ID, Op: ir.OpToolCall, Tool: c.Tool, Args: c.Args}, t.Scope(out))
 	if f != nil {

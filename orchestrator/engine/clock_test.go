@@ -9,6 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -129,7 +130,7 @@ func TestTimersAndClocks(t *testing.T) {
 			deps := c.in(w.deps())
 			ctx, cancel := context.WithCancel(t.Context())
 			deps.Caller = caller(func() lattice.Outcome {
-				return lattice.Outcome{Kind: lattice.Finished, Exit: 124, Failure: ir.FailTimeout}
+				return lattice.Outcome{Kind: lattice.Finished, Exit: 124, Failure: expr.FailTimeout}
 			})
 			deps.Sleep = func(context.Context, time.Duration) error { cancel(); return ctx.Err() } // the process ends in the delay
 			r := loaded(t, p, w, deps)

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -53,7 +52,7 @@ func TestCallInACopy(t *testing.T) {
 		c.boundary("v1")
 		first := c.forked("v1")
 		c.boundary("w1")
-		c.fail(ir.FailTool)
+		c.fail(expr.FailTool)
 		c.feed(lattice.TimerFired{CommandID: c.command(lattice.DoTimer).ID})
 		second := c.forked("v1")
 		if first == second {

@@ -100,7 +100,7 @@ func (t humanOp) Decided(w lattice.Wait, f lattice.Answered, inputs map[string]a
 	}
 	t.CloseWait(w)
 	if f.Decision == lattice.Reject {
-		bad := machine.Failf(ir.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
+		bad := machine.Failf(expr.FailHumanRejected, "%s was rejected by %s", w.Node, f.By)
 		if f.Comments != "" {
 			bad.Message += ": " + f.Comments
 		}
@@ -122,7 +122,7 @@ func (t humanOp) questionTimedOut(w lattice.Wait) {
 	node := t.Run.Program.Node(w.Node)
 	t.CloseWait(w)
 	if node.OnTimeout != "default" {
-		t.FailAttempt(machine.Failf(ir.FailHumanTimeout, "%s was not answered within %g seconds", node.ID, node.TimeoutS))
+		t.FailAttempt(machine.Failf(expr.FailHumanTimeout, "%s was not answered within %g seconds", node.ID, node.TimeoutS))
 		return
 	}
 	out, f := expr.Eval(node.Answer, t.Scope(nil))
@@ -131,7 +131,7 @@ func (t humanOp) questionTimedOut(w lattice.Wait) {
 		return
 	}
 	if why := t.explainMismatch(node, out); why != "" {
-		t.FailVisit(machine.Failf(ir.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
+		t.FailVisit(machine.Failf(expr.FailSchema, "the default answer of %s does not fit its answer_schema: %s", node.ID, why))
 		return
 	}
 	t.CompleteNode(out, nil)

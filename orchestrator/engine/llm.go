@@ -96,7 +96,7 @@ func (t llmOp) chooseWithoutModel(node *ir.Node, q inquiry) bool {
 	case len(q.ids) == 0 && node.OnEmpty == "null":
 		t.completeAnswer(node, nil, nil)
 	case len(q.ids) == 0:
-		t.FailVisit(machine.Failf(ir.FailInvariant, "%s has nothing to choose from", node.ID))
+		t.FailVisit(machine.Failf(expr.FailInvariant, "%s has nothing to choose from", node.ID))
 	case len(q.ids) == 1 && node.OnSingle != "ask":
 		t.completeAnswer(node, map[string]any{"id": q.ids[0]}, q.whole[0])
 	default:
@@ -106,7 +106,7 @@ func (t llmOp) chooseWithoutModel(node *ir.Node, q inquiry) bool {
 }
 
 // buildPrompt evaluates the inputs of a node and collects the checks of its answers.
-func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *ir.Failure) {
+func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *expr.Failure) {
 	in, f := t.EvalInputs(node)
 	if f != nil {
 		return inquiry{}, f
@@ -128,12 +128,12 @@ func (t llmOp) buildPrompt(node *ir.Node) (inquiry, *ir.Failure) {
 	}
 	var err error
 	if q.checks, err = ladder.NewChecks(node, func(name string) (json.RawMessage, bool) { return t.Run.Program.OutputSchema(node, name) }, q.in, q.ids, q.labels); err != nil {
-		return q, machine.Failf(ir.FailSchema, "%v", err)
+		return q, machine.Failf(expr.FailSchema, "%v", err)
 	}
 	return q, nil
 }
 
-func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
+func (t llmOp) addLabels(node *ir.Node, q *inquiry) *expr.Failure {
 	v, f := expr.Eval(node.Labels, t.Scope(nil))
 	if f != nil {
 		f.Message = "labels: " + f.Message
@@ -141,11 +141,11 @@ func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
-		return machine.Failf(ir.FailStateType, "the labels of %s must be a non-empty array", node.ID)
+		return machine.Failf(expr.FailStateType, "the labels of %s must be a non-empty array", node.ID)
 	}
 	for _, label := range list {
 		if text, ok := label.(string); !ok || text == "" {
-			return machine.Failf(ir.FailStateType, "a label of %s is not a non-empty string", node.ID)
+			return machine.Failf(expr.FailStateType, "a label of %s is not a non-empty string", node.ID)
 		}
 	}
 	q.labels = list
@@ -157,7 +157,7 @@ func (t llmOp) addLabels(node *ir.Node, q *inquiry) *ir.Failure {
 
 // addCandidates evaluates the candidates of a choice. The model may see fewer or shortened ones; the choice is always the
 // complete candidate.
-func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
+func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *expr.Failure {
 	expression := node.Candidates
 	if expression == nil {
 		expression = expr.Whole(node.Inputs["candidates"])
@@ -173,7 +173,7 @@ func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	all, ok := v.([]any)
 	shown, listed := q.in["candidates"].([]any)
 	if !ok || !listed {
-		return machine.Failf(ir.FailStateType, "the candidates of %s are not an array", node.ID)
+		return machine.Failf(expr.FailStateType, "the candidates of %s are not an array", node.ID)
 	}
 	member := node.IDField
 	if member == "" {
@@ -183,12 +183,12 @@ func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *ir.Failure {
 	for i, c := range shown {
 		id, key, ok := candidateID(c, member)
 		if !ok || seen[key] {
-			return machine.Failf(ir.FailStateType, "candidate %d of %s has no %s of its own", i, node.ID, member)
+			return machine.Failf(expr.FailStateType, "candidate %d of %s has no %s of its own", i, node.ID, member)
 		}
 		seen[key] = true
 		whole := slices.IndexFunc(all, func(w any) bool { _, k, ok := candidateID(w, member); return ok && k == key })
 		if whole < 0 {
-			return machine.Failf(ir.FailStateType, "candidate %s of %s is not among the whole candidates", key, node.ID)
+			return machine.Failf(expr.FailStateType, "candidate %s of %s is not among the whole candidates", key, node.ID)
 		}
 		q.ids, q.whole = append(q.ids, id), append(q.whole, all[whole])
 	}
@@ -236,10 +236,10 @@ func (t llmOp) Dispatch() {
 }
 
 // buildRequest renders the prompt of an attempt.
-func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.ModelRequest, *ir.Failure) {
+func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.ModelRequest, *expr.Failure) {
 	template, ok := t.Run.Program.Template(node)
 	if !ok {
-		return lattice.ModelRequest{}, machine.Failf(ir.FailRef, "the prompt template %s differs from the one that the run was started with, or is gone", node.PromptTemplate)
+		return lattice.ModelRequest{}, machine.Failf(expr.FailRef, "the prompt template %s differs from the one that the run was started with, or is gone", node.PromptTemplate)
 	}
 	system, user, f := ladder.Prompt(template, q.checks.Schema, q.in, at.Packet)
 	if f != nil {
@@ -252,7 +252,7 @@ func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.M
 	if len(q.trims) > 0 {
 		text, err := expr.Marshal(q.trims)
 		if err != nil {
-			return r, machine.Failf(ir.FailStateType, "encode the list of shortened inputs: %v", err)
+			return r, machine.Failf(expr.FailStateType, "encode the list of shortened inputs: %v", err)
 		}
 		r.Trimmed = text
 	}
@@ -269,13 +269,13 @@ func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.M
 // checkBudget compares a request with the limits on calls and tokens before it is sent. A prompt is estimated at one token for
 // four bytes; requests that are pending may use all tokens that they are allowed. The driver checks the cost, because it
 // knows the prices.
-func (t llmOp) checkBudget(r lattice.ModelRequest) *ir.Failure {
+func (t llmOp) checkBudget(r lattice.ModelRequest) *expr.Failure {
 	l := t.Run.Program.Doc.Limits
 	if l == nil {
 		return nil
 	}
 	if l.MaxLLMCalls > 0 && t.Run.State.Models.Calls >= l.MaxLLMCalls {
-		return machine.Failf(ir.FailLimit, "the run has asked models %d times; max_llm_calls is %d", t.Run.State.Models.Calls, l.MaxLLMCalls)
+		return machine.Failf(expr.FailLimit, "the run has asked models %d times; max_llm_calls is %d", t.Run.State.Models.Calls, l.MaxLLMCalls)
 	}
 	if l.MaxTokens == 0 {
 		return nil
@@ -287,7 +287,7 @@ func (t llmOp) checkBudget(r lattice.ModelRequest) *ir.Failure {
 		}
 	}
 	if wanted > l.MaxTokens {
-		return machine.Failf(ir.FailLimit, "with another question the run may have used %d tokens; max_tokens is %d", wanted, l.MaxTokens)
+		return machine.Failf(expr.FailLimit, "with another question the run may have used %d tokens; max_tokens is %d", wanted, l.MaxTokens)
 	}
 	return nil
 }
@@ -331,7 +331,7 @@ func (t llmOp) modelAnswered(c lattice.Command, f lattice.ModelAnswered) error {
 }
 
 // exhaustedFailure returns the failure of a node after its last attempt. Its data has the last answer.
-func exhaustedFailure(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r lattice.ModelReply) *ir.Failure {
+func exhaustedFailure(v ladder.Verdict, p ladder.Packet, at ladder.Rung, r lattice.ModelReply) *expr.Failure {
 	f := machine.Failf(v.Kind, "%s", v.Message)
 	if at.Try > 1 {
 		f.Message += fmt.Sprintf(" (after %d questions, the last to %s)", at.Try, at.Class)

@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -102,7 +103,7 @@ func TestChoosing(t *testing.T) {
 			c := asking(t, choosing("", ""), found)
 			c.says(`{"id":"C8"}`)
 			c.says(`{"id":"C9"}`)
-			c.is(lattice.Failed, ir.FailInvariant, `{}`)
+			c.is(lattice.Failed, expr.FailInvariant, `{}`)
 			if !strings.Contains(string(c.s.Failure.Data), `"previous_output":{"id":"C9"}`) || c.s.Failure.Attempt != 2 {
 				t.Errorf("failure = %+v %s", c.s.Failure, c.s.Failure.Data)
 			}
@@ -115,14 +116,14 @@ func TestChoosing(t *testing.T) {
 		},
 		"refused": func(t *testing.T) {
 			c := asking(t, choosing("", ""), found)
-			c.reply(lattice.ModelReply{Kind: ir.FailRefusal, Message: "no"})
-			c.reply(lattice.ModelReply{Kind: ir.FailRefusal, Message: "no"})
-			c.is(lattice.Failed, ir.FailRefusal, `{}`)
+			c.reply(lattice.ModelReply{Kind: expr.FailRefusal, Message: "no"})
+			c.reply(lattice.ModelReply{Kind: expr.FailRefusal, Message: "no"})
+			c.is(lattice.Failed, expr.FailRefusal, `{}`)
 		},
 		"a provider that is down is not asked again here": func(t *testing.T) {
 			c := asking(t, choosing("", ""), found)
-			c.reply(lattice.ModelReply{Kind: ir.FailProvider, Message: "down"})
-			c.is(lattice.Failed, ir.FailProvider, `{}`)
+			c.reply(lattice.ModelReply{Kind: expr.FailProvider, Message: "down"})
+			c.is(lattice.Failed, expr.FailProvider, `{}`)
 		},
 		"one candidate needs no model": func(t *testing.T) {
 			c := asking(t, choosing("", ""), `{"found":[{"id":7,"name":"A","email":"a@x"}]}`)
@@ -132,27 +133,27 @@ func TestChoosing(t *testing.T) {
 			asking(t, choosing(`,"on_single":"ask"`, ""), `{"found":[{"id":"C1"}]}`).command(lattice.DoModel)
 		},
 		"none": func(t *testing.T) {
-			asking(t, choosing("", ""), `{"found":[]}`).is(lattice.Failed, ir.FailInvariant, `{}`)
+			asking(t, choosing("", ""), `{"found":[]}`).is(lattice.Failed, expr.FailInvariant, `{}`)
 		},
 		"none is null": func(t *testing.T) {
 			c := asking(t, choosing(`,"on_empty":"null"`, ""), `{"found":[]}`)
 			c.is(lattice.Succeeded, "", `{"choice":null,"item":null,"kind":null,"mended":false,"n":0,"up":false}`)
 		},
 		"candidates without ids": func(t *testing.T) {
-			asking(t, choosing("", ""), `{"found":[{"name":"A"},{"name":"B"}]}`).is(lattice.Failed, ir.FailStateType, `{}`)
+			asking(t, choosing("", ""), `{"found":[{"name":"A"},{"name":"B"}]}`).is(lattice.Failed, expr.FailStateType, `{}`)
 		},
 		"the same id twice": func(t *testing.T) {
-			asking(t, choosing("", ""), `{"found":[{"id":1},{"id":1}]}`).is(lattice.Failed, ir.FailStateType, `{}`)
+			asking(t, choosing("", ""), `{"found":[{"id":1},{"id":1}]}`).is(lattice.Failed, expr.FailStateType, `{}`)
 		},
 		"too many calls": func(t *testing.T) {
 			c := asking(t, choosing(caught, `"limits":{"max_llm_calls":1},`), found)
 			c.says(`{"id":"C9"}`)
-			c.is(lattice.Failed, ir.FailLimit, `{}`)
+			c.is(lattice.Failed, expr.FailLimit, `{}`)
 		},
 		"too many tokens": func(t *testing.T) {
 			c := asking(t, choosing(`,"max_output_tokens":50`, `"limits":{"max_tokens":400},`), found)
 			c.says(`{"id":"C9"}`)
-			c.is(lattice.Failed, ir.FailLimit, `{}`)
+			c.is(lattice.Failed, expr.FailLimit, `{}`)
 		},
 		"the budget that is left": func(t *testing.T) {
 			c := asking(t, choosing("", `"limits":{"max_cost_usd":2},`), found)
@@ -179,7 +180,7 @@ func TestChoosing(t *testing.T) {
 			}
 			again.Again++
 			c.feed(again)
-			c.is(lattice.Failed, ir.FailLimit, `{}`)
+			c.is(lattice.Failed, expr.FailLimit, `{}`)
 		},
 	} {
 		t.Run(name, test)

@@ -38,7 +38,7 @@ func (t mapOp) Advance(node *ir.Node) {
 func (t mapOp) Begin(node *ir.Node) {
 	items, f := t.evalItems(node)
 	if f == nil && len(items) > node.MaxItems {
-		f = machine.Failf(ir.FailLimit, "%s has %d items; max_items is %d", node.ID, len(items), node.MaxItems)
+		f = machine.Failf(expr.FailLimit, "%s has %d items; max_items is %d", node.ID, len(items), node.MaxItems)
 	}
 	if f != nil {
 		t.FailAttempt(f)
@@ -62,7 +62,7 @@ func (t fanOut) beginAll(node *ir.Node) {
 
 // evalItems evaluates the items of the current MAP. They cannot change during the visit, so that they are kept in memory but
 // are no part of the encoded state.
-func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
+func (t fanOut) evalItems(node *ir.Node) ([]any, *expr.Failure) {
 	mp := t.Visit.Map
 	if mp != nil && mp.Evaluated != nil {
 		return mp.Evaluated, nil
@@ -74,7 +74,7 @@ func (t fanOut) evalItems(node *ir.Node) ([]any, *ir.Failure) {
 	}
 	list, ok := v.([]any)
 	if !ok {
-		return nil, machine.Failf(ir.FailStateType, "the items of %s are not an array", node.ID)
+		return nil, machine.Failf(expr.FailStateType, "the items of %s are not an array", node.ID)
 	}
 	if mp != nil {
 		mp.Evaluated = list
@@ -111,7 +111,7 @@ func (t fanOut) beginItems(node *ir.Node) {
 	mp, running := t.Visit.Map, 0
 	var items []any
 	if node.Op == ir.OpMap {
-		var f *ir.Failure
+		var f *expr.Failure
 		if items, f = t.evalItems(node); f != nil || len(items) != mp.Items {
 			t.Run.Err = fmt.Errorf("the items of %s changed while it was at work: %v", node.ID, f)
 			return
@@ -153,7 +153,7 @@ func (t fanOut) dropDoomed(node *ir.Node) bool {
 
 // tolerates reports whether a node continues after this failure, the nth in item order. Failures that ALL does not catch are
 // never collected.
-func tolerates(node *ir.Node, nth int, f *ir.Failure) bool {
+func tolerates(node *ir.Node, nth int, f *expr.Failure) bool {
 	collects := node.OnError == "collect" || node.Join == ir.JoinAny || node.Join == ir.JoinSettled
 	if !collects || !machine.CoversKind([]string{"ALL"}, f.Kind) {
 		return false

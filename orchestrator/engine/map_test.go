@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -40,16 +40,16 @@ func TestMap(t *testing.T) {
 		},
 		"too many items": func(t *testing.T) {
 			c := begin(t, mapped(`[0,1,2,3,4,5,6,7,8,9]`, ``, packs))
-			c.is(lattice.Failed, ir.FailLimit, `{}`)
+			c.is(lattice.Failed, expr.FailLimit, `{}`)
 			if c.s.Steps != 1 {
 				t.Errorf("%d steps, want 1: no item is begun", c.s.Steps)
 			}
 		},
 		"items that are no list": func(t *testing.T) {
-			begin(t, mapped(`"$in"`, ``, packs)).is(lattice.Failed, ir.FailStateType, `{}`)
+			begin(t, mapped(`"$in"`, ``, packs)).is(lattice.Failed, expr.FailStateType, `{}`)
 		},
 		"body steps count": func(t *testing.T) {
-			begin(t, strings.Replace(mapped(`[1,2,3]`, ``, packs), `"entry_node"`, `"limits":{"max_steps":3},"entry_node"`, 1)).is(lattice.Failed, ir.FailLimit, `{}`)
+			begin(t, strings.Replace(mapped(`[1,2,3]`, ``, packs), `"entry_node"`, `"limits":{"max_steps":3},"entry_node"`, 1)).is(lattice.Failed, expr.FailLimit, `{}`)
 		},
 		"results count against max_state_bytes, and collect does not hide that": func(t *testing.T) {
 			doc := mapped(`[1,2,3]`, `,"on_error":"collect"`, calls("m.read", ""))
@@ -57,7 +57,7 @@ func TestMap(t *testing.T) {
 			c.prepare()
 			c.finish(`"` + strings.Repeat("x", 45) + `"`)
 			c.finish(`"` + strings.Repeat("x", 60) + `"`)
-			c.is(lattice.Failed, ir.FailLimit, `{}`)
+			c.is(lattice.Failed, expr.FailLimit, `{}`)
 		},
 		"a nested MAP": func(t *testing.T) {
 			begin(t, mapped(`[[1,2],[],[3]]`, ``, `{"entry_node":"in","nodes":[{"id":"in","op":"MAP","items":"$item","max_items":2,"body":`+packs+`,
@@ -120,7 +120,7 @@ func TestMap(t *testing.T) {
 			c.fail("timeout")
 			c.finish(`{}`)
 			c.fail("tool_error")
-			c.is(lattice.Failed, ir.FailTool, `{}`)
+			c.is(lattice.Failed, expr.FailTool, `{}`)
 			if want := "1 failed before; item 2 failed at b: m.read: no"; c.s.Failure.Message != want {
 				t.Errorf("message %q, want %q", c.s.Failure.Message, want)
 			}
@@ -178,7 +178,7 @@ func TestMap(t *testing.T) {
 			c.prepare()
 			c.feed(lattice.CallSuspended{CommandID: c.command(lattice.DoCall).ID, CallID: "c", Reason: "why", CheckpointID: "own"})
 			c.feed(lattice.CancelRequested{By: "ada"})
-			c.is(lattice.Canceled, ir.FailCancelled, `{}`)
+			c.is(lattice.Canceled, expr.FailCancelled, `{}`)
 			if s := c.s; len(s.Pending)+len(s.Held)+len(s.Settling)+len(s.Waits) > 0 || s.Failure.Node != "each" {
 				t.Errorf("left at %s: %s", s.Failure.Node, encode(t, s))
 			}
@@ -187,7 +187,7 @@ func TestMap(t *testing.T) {
 			c := begin(t, strings.Replace(mapped(`[0,1]`, `,"concurrency":2`, calls("m.read", "")), `"entry_node"`, `"limits":{"timeout_s":5},"entry_node"`, 1))
 			c.prepare()
 			c.feed(lattice.TimerFired{CommandID: machine.RunTimer})
-			c.is(lattice.Failed, ir.FailTimeout, `{}`)
+			c.is(lattice.Failed, expr.FailTimeout, `{}`)
 		},
 		"a MERGE that fails is caught": func(t *testing.T) {
 			c := begin(t, `{"execir_version":"1.0","entry_node":"m","nodes":[

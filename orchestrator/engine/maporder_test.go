@@ -18,6 +18,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -184,7 +185,7 @@ type giving struct {
 func (g giving) Call(ctx context.Context, c lattice.Call, _ func(lattice.Event)) (lattice.Outcome, error) {
 	if c.Path == "each[0]" {
 		<-g.begun
-		return lattice.Outcome{Kind: lattice.Finished, Exit: 1, Failure: ir.FailTool, Result: protocol.Result{Error: &protocol.Fault{Message: "no"}}}, nil
+		return lattice.Outcome{Kind: lattice.Finished, Exit: 1, Failure: expr.FailTool, Result: protocol.Result{Error: &protocol.Fault{Message: "no"}}}, nil
 	}
 	close(g.begun)
 	<-ctx.Done()

@@ -20,6 +20,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -217,7 +218,7 @@ func chain(prefix, root string, kinds []string) (nodes, edges []map[string]any) 
 			delete(node, "args")
 		default:
 			node["tool"] = "m." + name
-			node["retry"] = []map[string]any{{"on": []string{ir.FailToolUnavailable}}}
+			node["retry"] = []map[string]any{{"on": []string{expr.FailToolUnavailable}}}
 		}
 		nodes = append(nodes, node)
 		if kind[0] == '+' {
@@ -258,7 +259,7 @@ func tools(name string) (manifests.Skill, bool) {
 // end is what must not depend on when and how often the driver died.
 type end struct {
 	Status  lattice.RunStatus
-	Failure *ir.Failure
+	Failure *expr.Failure
 	Vars    map[string]any
 	Output  any
 	Next    *runstate.Next

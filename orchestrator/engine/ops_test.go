@@ -13,7 +13,7 @@ import (
 	"github.com/gowebpki/jcs"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -70,11 +70,11 @@ func TestSimpleOps(t *testing.T) {
 		},
 		"SET writes all or nothing": func(t *testing.T) {
 			begin(t, graphOf("a", `{"id":"a","op":"SET","set":{"$vars.x":1,"$vars.y":"$in.missing"}}`, ``)).
-				is(lattice.Failed, ir.FailRef, `{}`)
+				is(lattice.Failed, expr.FailRef, `{}`)
 		},
 		"FAIL fails with its kind, and is caught": func(t *testing.T) {
 			c := begin(t, graphOf("a", `{"id":"a","op":"FAIL","kind":"tool_denied","message":{"concat":["no ","way"]}}`, ``))
-			c.is(lattice.Failed, ir.FailToolDenied, `{}`)
+			c.is(lattice.Failed, expr.FailToolDenied, `{}`)
 			if c.s.Failure.Message != "no way" || c.s.Failure.Node != "a" {
 				t.Errorf("failure %+v", c.s.Failure)
 			}
@@ -102,7 +102,7 @@ func TestSimpleOps(t *testing.T) {
 			}
 		},
 		"EMIT refuses what is no event": func(t *testing.T) {
-			begin(t, graphOf("a", `{"id":"a","op":"EMIT","event":{"message":"$ctx"}}`, ``)).is(lattice.Failed, ir.FailStateType, `{}`)
+			begin(t, graphOf("a", `{"id":"a","op":"EMIT","event":{"message":"$ctx"}}`, ``)).is(lattice.Failed, expr.FailStateType, `{}`)
 		},
 		"WAIT is a timer": func(t *testing.T) {
 			c := begin(t, graphOf("a", `{"id":"a","op":"WAIT","seconds":90},{"id":"b","op":"WAIT","at":"2030-01-02T03:04:05+01:00"}`, `{"from":"a","to":"b"}`))
@@ -118,7 +118,7 @@ func TestSimpleOps(t *testing.T) {
 			c.is(lattice.Succeeded, "", `{}`)
 		},
 		"WAIT for nonsense": func(t *testing.T) {
-			begin(t, graphOf("a", `{"id":"a","op":"WAIT","at":{"json":"$ctx"}}`, ``)).is(lattice.Failed, ir.FailStateType, `{}`)
+			begin(t, graphOf("a", `{"id":"a","op":"WAIT","at":{"json":"$ctx"}}`, ``)).is(lattice.Failed, expr.FailStateType, `{}`)
 		},
 		"a skipped node does nothing": func(t *testing.T) {
 			c := begin(t, graphOf("a", `{"id":"a","op":"SET","set":{"$vars.x":1}},
@@ -134,7 +134,7 @@ func TestSimpleOps(t *testing.T) {
 				c.fail("timeout")
 				c.feed(lattice.TimerFired{CommandID: c.command(lattice.DoTimer).ID})
 			}
-			c.is(lattice.Failed, ir.FailLimit, `{}`)
+			c.is(lattice.Failed, expr.FailLimit, `{}`)
 		},
 	} {
 		t.Run(name, test)
@@ -160,7 +160,7 @@ func TestAnswerSchema(t *testing.T) {
 
 	c = begin(t, doc(`{"n":9}`))
 	c.feed(lattice.TimerFired{CommandID: c.command(lattice.DoTimer).ID})
-	c.is(lattice.Failed, ir.FailSchema, `{}`)
+	c.is(lattice.Failed, expr.FailSchema, `{}`)
 }
 
 func TestParallel(t *testing.T) {
@@ -181,7 +181,7 @@ func TestParallel(t *testing.T) {
 			c.prepare()
 			c.fail("timeout") // of the newest, which is the right one
 			c.fail("tool_error")
-			c.is(lattice.Failed, ir.FailTool, `{}`)
+			c.is(lattice.Failed, expr.FailTool, `{}`)
 			if want := "branch left failed at l: m.read: no"; c.s.Failure.Message != want {
 				t.Errorf("message %q, want %q", c.s.Failure.Message, want)
 			}
@@ -204,7 +204,7 @@ func TestParallel(t *testing.T) {
 			c.prepare()
 			c.fail("timeout")
 			c.fail("tool_error")
-			c.is(lattice.Failed, ir.FailTool, `{}`)
+			c.is(lattice.Failed, expr.FailTool, `{}`)
 		},
 		"settled: each says how it went": func(t *testing.T) {
 			c := begin(t, parallel(`},"join":"settled"`, reads))
@@ -262,7 +262,7 @@ func TestLoop(t *testing.T) {
 				is(lattice.Succeeded, "", `{"i":0,"n":0,"r":"none","text":""}`)
 		},
 		"max_iterations": func(t *testing.T) {
-			begin(t, loop(`"until":{"op":"never"},"max_iterations":4,`+counts)).is(lattice.Failed, ir.FailLimit, `{"n":4,"text":"xxxx"}`)
+			begin(t, loop(`"until":{"op":"never"},"max_iterations":4,`+counts)).is(lattice.Failed, expr.FailLimit, `{"n":4,"text":"xxxx"}`)
 		},
 		"each iteration gets the result of the one before": func(t *testing.T) {
 			begin(t, loop(`"while":{"op":"lt","left":"$index","right":3},"max_iterations":3,"init":"","outputs":{"result":"$vars.r"},
@@ -331,7 +331,7 @@ func TestCompensate(t *testing.T) {
 					c.boundary("v")
 				}
 			}
-			c.is(lattice.Failed, ir.FailInvariant, "")
+			c.is(lattice.Failed, expr.FailInvariant, "")
 			if want := "too bad; undone: b, a"; c.s.Failure.Message != want {
 				t.Errorf("message %q, want %q", c.s.Failure.Message, want)
 			}
@@ -341,7 +341,7 @@ func TestCompensate(t *testing.T) {
 			c.fail("tool_error")
 			c.boundary("v")
 			c.finish(`{}`)
-			c.is(lattice.Failed, ir.FailInvariant, "")
+			c.is(lattice.Failed, expr.FailInvariant, "")
 			if want := "too bad; undone: a; NOT undone: b (m.world: no)"; c.s.Failure.Message != want {
 				t.Errorf("message %q, want %q", c.s.Failure.Message, want)
 			}
@@ -352,12 +352,12 @@ func TestCompensate(t *testing.T) {
 			c.answer(lattice.Answer, `{"outcome":"done"}`)
 			c.boundary("v")
 			c.finish(`{}`)
-			c.is(lattice.Failed, ir.FailInvariant, "")
+			c.is(lattice.Failed, expr.FailInvariant, "")
 		},
 		"canceled, what stands is known": func(t *testing.T) {
 			c := done(t)
 			c.feed(lattice.CancelRequested{By: "ada"})
-			c.is(lattice.Canceled, ir.FailCancelled, "")
+			c.is(lattice.Canceled, expr.FailCancelled, "")
 			if len(c.s.Done) != 2 {
 				t.Errorf("%d nodes stand, want 2", len(c.s.Done))
 			}

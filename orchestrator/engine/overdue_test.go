@@ -9,7 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -75,7 +75,7 @@ func TestTimeoutOfWhatRunsOthers(t *testing.T) {
 			t.Errorf("the second attempt calls on %q", got)
 		}
 		c.expire()
-		c.is(lattice.Failed, ir.FailTimeout, `{}`)
+		c.is(lattice.Failed, expr.FailTimeout, `{}`)
 	})
 	t.Run("a checkpoint that comes too late is no one's", func(t *testing.T) {
 		c := begin(t, graphOf("a", `{"id":"a","op":"MAP","items":[1],"max_items":1,"timeout_s":9,"sprite":"fork","catch":[{"on":["timeout"],"to":"c"}],"body":`+inner("m.write")+`},`+call("c", "m.read", ""), ``))
@@ -159,7 +159,7 @@ func TestTimeoutCountsFromItsStart(t *testing.T) {
 	c.restart(30 * time.Minute)
 	r = loaded(t, p, w, c.in(w.deps()))
 	left(r)
-	if s := r.State(); s.Status != lattice.Failed || s.Failure.Kind != ir.FailTimeout {
+	if s := r.State(); s.Status != lattice.Failed || s.Failure.Kind != expr.FailTimeout {
 		t.Errorf("the run is %s: %v", s.Status, s.Failure)
 	}
 	if _, err := replay.Fold(p, "run_1", w.log); err != nil {

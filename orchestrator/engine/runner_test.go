@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -139,7 +140,7 @@ func TestRunTimeout(t *testing.T) {
 	fire := make(chan time.Time)
 	r, _, ended := driven(t, t.Context(), p, func(time.Duration) <-chan time.Time { return fire })
 	fire <- time.Time{}
-	if err := <-ended; err != nil || r.State().Status != lattice.Failed || r.State().Failure.Kind != ir.FailTimeout {
+	if err := <-ended; err != nil || r.State().Status != lattice.Failed || r.State().Failure.Kind != expr.FailTimeout {
 		t.Errorf("Run = %v, the run is %s: %v; want failed by timeout", err, r.State().Status, r.State().Failure)
 	}
 }
@@ -170,7 +171,7 @@ func TestHumanTimerOverRestarts(t *testing.T) {
 	}
 	w.clock = w.clock.Add(time.Minute)
 	stop, err := r.Run(t.Context())
-	if err != nil || stop.Status != lattice.Failed || r.State().Failure.Kind != ir.FailHumanTimeout {
+	if err != nil || stop.Status != lattice.Failed || r.State().Failure.Kind != expr.FailHumanTimeout {
 		t.Errorf("Run when due = %+v, %v: %v", stop, err, r.State().Failure)
 	}
 }

@@ -108,9 +108,9 @@ func (t failOp) Begin(node *ir.Node) {
 	}
 	kind := node.Kind
 	if kind == "" {
-		kind = ir.FailInvariant
+		kind = expr.FailInvariant
 	}
-	t.FailVisit(&ir.Failure{Kind: kind, Message: message})
+	t.FailVisit(&expr.Failure{Kind: kind, Message: message})
 }
 
 // endOp is an END: the end of the flow, or of the iteration in which it is.
@@ -182,7 +182,7 @@ func (t switchOp) Begin(node *ir.Node) {
 		}
 	}
 	if chosen == "" {
-		t.FailVisit(machine.Failf(ir.FailNoEdge, "no case of %s is true and it has no default", node.ID))
+		t.FailVisit(machine.Failf(expr.FailNoEdge, "no case of %s is true and it has no default", node.ID))
 		return
 	}
 	t.CompleteNode(map[string]any{"case": chosen}, nil)

@@ -135,7 +135,7 @@ func TestRules(t *testing.T) {
 			c := begin(t, one("m.read", `,"outputs":{"sha":"$vars.sha"},"retry":[{"on":["ALL"]}]`))
 			c.prepare()
 			c.finish(`{}`)
-			c.is(lattice.Failed, ir.FailSchema, `{}`)
+			c.is(lattice.Failed, expr.FailSchema, `{}`)
 		},
 		"a read call runs again": func(t *testing.T) {
 			c := begin(t, one("m.read", out))
@@ -157,7 +157,7 @@ func TestRules(t *testing.T) {
 				c.lose()
 				c.restored("v1")
 			}
-			c.is(lattice.Failed, ir.FailToolUnavailable, `{}`)
+			c.is(lattice.Failed, expr.FailToolUnavailable, `{}`)
 		},
 		"a world call is a person's: done": func(t *testing.T) {
 			c := begin(t, one("m.world", out))
@@ -186,7 +186,7 @@ func TestRules(t *testing.T) {
 			c.boundary("v1")
 			c.lose()
 			c.answer(lattice.Answer, `{"outcome":"fail"}`)
-			c.is(lattice.Failed, ir.FailTool, "")
+			c.is(lattice.Failed, expr.FailTool, "")
 		},
 		"retry backs off, then fails": func(t *testing.T) {
 			c := begin(t, one("m.read", out+`,"retry":[{"on":["tool_error"],"max_attempts":3,"interval_s":2,"backoff_rate":3}]`))
@@ -203,7 +203,7 @@ func TestRules(t *testing.T) {
 				}
 			}
 			c.fail("tool_error")
-			c.is(lattice.Failed, ir.FailTool, "")
+			c.is(lattice.Failed, expr.FailTool, "")
 		},
 		"a fault is caught and bound": func(t *testing.T) {
 			c := begin(t, `{"execir_version":"1.0","entry_node":"n","nodes":[
@@ -216,12 +216,12 @@ func TestRules(t *testing.T) {
 		"a command that cannot be done fails the run": func(t *testing.T) {
 			c := begin(t, one("m.read", out))
 			c.feed(lattice.CommandFailed{CommandID: c.command(lattice.DoPrepare).ID, Fault: protocol.Fault{Message: "no image"}})
-			c.is(lattice.Failed, ir.FailToolUnavailable, "")
+			c.is(lattice.Failed, expr.FailToolUnavailable, "")
 		},
 		"cancel drops what is pending": func(t *testing.T) {
 			c := begin(t, one("m.read", out))
 			c.feed(lattice.CancelRequested{By: "ada"})
-			c.is(lattice.Canceled, ir.FailCancelled, "")
+			c.is(lattice.Canceled, expr.FailCancelled, "")
 			if len(c.s.Pending) > 0 {
 				t.Errorf("pending: %v", c.s.Pending)
 			}
@@ -230,13 +230,13 @@ func TestRules(t *testing.T) {
 			c := begin(t, `{"execir_version":"1.0","entry_node":"a","limits":{"max_steps":5},"nodes":[
 				{"id":"a","op":"PACK","inputs":{"x":{"lit":1}}},{"id":"b","op":"PACK","inputs":{"x":{"lit":1}}}],
 				"edges":[{"from":"a","to":"b"},{"from":"b","to":"a","max_traversals":100}]}`)
-			c.is(lattice.Failed, ir.FailLimit, "")
+			c.is(lattice.Failed, expr.FailLimit, "")
 		},
 		"max_state_bytes refuses a result": func(t *testing.T) {
 			c := begin(t, strings.Replace(one("m.read", out), `"entry_node"`, `"limits":{"max_state_bytes":64},"entry_node"`, 1))
 			c.prepare()
 			c.finish(`{"x":"` + strings.Repeat("y", 100) + `"}`)
-			c.is(lattice.Failed, ir.FailLimit, `{}`)
+			c.is(lattice.Failed, expr.FailLimit, `{}`)
 		},
 	} {
 		t.Run(name, test)
@@ -330,8 +330,8 @@ func TestHuman(t *testing.T) {
 		"approved": {``, func(c *script) { c.answer(lattice.Approve, ``) }, lattice.Succeeded, "", `{"r":{"approved":true,"by":"ada","comments":"hm"}}`},
 		"answered": {`,"expected_inputs":{"n":"integer"}`, func(c *script) { c.answer(lattice.Answer, `{"n":3}`) }, lattice.Succeeded, "",
 			`{"r":{"approved":true,"by":"ada","comments":"hm","n":3}}`},
-		"rejected": {``, func(c *script) { c.answer(lattice.Reject, ``) }, lattice.Failed, ir.FailHumanRejected, `{}`},
-		"too late": {`,"timeout_s":60`, timeout, lattice.Failed, ir.FailHumanTimeout, `{}`},
+		"rejected": {``, func(c *script) { c.answer(lattice.Reject, ``) }, lattice.Failed, expr.FailHumanRejected, `{}`},
+		"too late": {`,"timeout_s":60`, timeout, lattice.Failed, expr.FailHumanTimeout, `{}`},
 		"too late, with a default": {`,"timeout_s":60,"on_timeout":"default","default_answer":{"approved":false,"comments":""}`, timeout,
 			lattice.Succeeded, "", `{"r":{"approved":false,"comments":""}}`},
 		"answered in time": {`,"timeout_s":60`, func(c *script) {

@@ -10,7 +10,6 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -113,7 +112,7 @@ func (t callOp) approvalAnswered(w lattice.Wait, f lattice.Answered) error {
 		t.Dispatch()
 		return nil
 	}
-	bad := machine.Failf(ir.FailHumanRejected, "the call of %s was rejected by %s", t.Visit.Call.Skill, f.By)
+	bad := machine.Failf(expr.FailHumanRejected, "the call of %s was rejected by %s", t.Visit.Call.Skill, f.By)
 	if f.Comments != "" {
 		bad.Message += ": " + f.Comments
 	}
@@ -317,7 +316,7 @@ func (t callOp) outcomeAnswered(w lattice.Wait, f lattice.Answered, inputs map[s
 	case "done":
 		t.completeCall(result)
 	case "fail":
-		t.FailVisit(machine.Failf(ir.FailTool, "%s was cut off; %s settled it as failed", v.Call.Skill, f.By))
+		t.FailVisit(machine.Failf(expr.FailTool, "%s was cut off; %s settled it as failed", v.Call.Skill, f.By))
 	default: // retry: a new attempt, because the id of the old one belongs to the call that was cut off
 		v.Attempt++
 		v.Losses = 0

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -317,7 +317,7 @@ func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
 		return finished(map[string]any{"n": c.Visit}), w.tick()
 	case "m.flaky":
 		if c.Attempt < 3 {
-			return lattice.Outcome{Kind: lattice.Finished, Exit: 5, Failure: ir.FailToolUnavailable,
+			return lattice.Outcome{Kind: lattice.Finished, Exit: 5, Failure: expr.FailToolUnavailable,
 				Result: protocol.Result{Error: &protocol.Fault{Code: "network", Message: "try again"}}}, nil
 		}
 	case "m.legacy":

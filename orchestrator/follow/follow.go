@@ -17,7 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/timeline"
@@ -259,7 +259,7 @@ func failedExit(e *api.RunError) int {
 	var data struct {
 		Code string `json:"code"`
 	}
-	if e == nil || !slices.Contains([]string{ir.FailProvider, ir.FailRateLimited, ir.FailTimeout}, e.Kind) || json.Unmarshal(e.Data, &data) != nil {
+	if e == nil || !slices.Contains([]string{expr.FailProvider, expr.FailRateLimited, expr.FailTimeout}, e.Kind) || json.Unmarshal(e.Data, &data) != nil {
 		return protocol.ExitFailed
 	}
 	switch data.Code {

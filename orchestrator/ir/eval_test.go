@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
@@ -21,8 +20,8 @@ func decode(t testing.TB, text string) any {
 	return v
 }
 
-func scope(t testing.TB) ir.Scope {
-	return ir.Scope{
+func scope(t testing.TB) expr.Scope {
+	return expr.Scope{
 		Vars: decode(t, `{"n":1,"f":1.0,"s":"abc","null":null,"list":[{"id":"a","v":1},{"id":"b"}],"deep":{"x":{"y":[1,[2,3]]}},"odd key":{"it's":7},"uni":"añb…"}`),
 		Tmp:  decode(t, `{}`),
 		In:   decode(t, `{"text":"hello world","big":12345678901234567890123}`),
@@ -147,7 +146,7 @@ func TestCond(t *testing.T) {
 		`{"op":"not","args":[{"op":"is_null","ref":"$vars.nope"}]}`:                           "ref_unresolved",
 		`{"op":"not","args":[{"op":"never"}]}`:                                                "true",
 	} {
-		var c ir.Cond
+		var c expr.Cond
 		if err := json.Unmarshal([]byte(cond), &c); err != nil {
 			t.Errorf("read %s: %v", cond, err)
 			continue
@@ -172,12 +171,12 @@ func TestCondWorkIsBounded(t *testing.T) {
 	for range 10 {
 		cond = `{"op":"any","items":"$vars.list","where":` + cond + `}`
 	}
-	var c ir.Cond
+	var c expr.Cond
 	if err := json.Unmarshal([]byte(cond), &c); err != nil {
 		t.Fatal(err)
 	}
-	_, f := c.True(ir.Scope{Vars: map[string]any{"list": make([]any, 1000)}})
-	if f == nil || f.Kind != ir.FailLimit {
+	_, f := c.True(expr.Scope{Vars: map[string]any{"list": make([]any, 1000)}})
+	if f == nil || f.Kind != expr.FailLimit {
 		t.Errorf("True = %v, want limit_exceeded", f)
 	}
 }
@@ -237,10 +236,10 @@ func TestCondIsTotal(t *testing.T) {
 		})
 	}
 	s := scope(t)
-	known := map[string]bool{ir.FailRef: true, ir.FailStateType: true, ir.FailLimit: true}
+	known := map[string]bool{expr.FailRef: true, expr.FailStateType: true, expr.FailLimit: true}
 	rapid.Check(t, func(t *rapid.T) {
 		text := cond(4).Draw(t, "cond")
-		var c ir.Cond
+		var c expr.Cond
 		if err := json.Unmarshal([]byte(text), &c); err != nil {
 			t.Fatalf("read %s: %v", text, err)
 		}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
-	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
 // Version is the ExecIR version this runtime writes and the newest it reads.
@@ -78,40 +77,6 @@ type Edge struct {
 	Priority      int        `json:"priority,omitempty"`
 	MaxTraversals int        `json:"max_traversals,omitempty"`
 }
-
-// Parts of documents and programs that other packages define.
-type (
-	// Cond is a condition of an edge, a case or a loop.
-	Cond = expr.Cond
-	// Scope holds the values that expressions refer to.
-	Scope = expr.Scope
-	// Failure is a failed evaluation or node.
-	Failure = expr.Failure
-	// Finding is an error or warning about a document.
-	Finding = finding.Finding
-)
-
-// Failure kinds, a closed list.
-const (
-	FailTimeout         = expr.FailTimeout
-	FailTool            = expr.FailTool
-	FailToolUnavailable = expr.FailToolUnavailable
-	FailToolDenied      = expr.FailToolDenied
-	FailParse           = expr.FailParse
-	FailSchema          = expr.FailSchema
-	FailInvariant       = expr.FailInvariant
-	FailRefusal         = expr.FailRefusal
-	FailTruncated       = expr.FailTruncated
-	FailProvider        = expr.FailProvider
-	FailRateLimited     = expr.FailRateLimited
-	FailRef             = expr.FailRef
-	FailStateType       = expr.FailStateType
-	FailNoEdge          = expr.FailNoEdge
-	FailLimit           = expr.FailLimit
-	FailCancelled       = expr.FailCancelled
-	FailHumanRejected   = expr.FailHumanRejected
-	FailHumanTimeout    = expr.FailHumanTimeout
-)
 
 // Program is a validated document with the manifests of its tools, ready to be stepped. It is immutable.
 type Program struct {

@@ -62,7 +62,7 @@ func (c Checks) Judge(text string) Verdict {
 	v := Verdict{Text: text}
 	var err error
 	if v.Value, v.Defenced, err = parseAnswer(text); err != nil {
-		return v.withProblems(ir.FailParse, []Problem{newProblem(-1, "", "not_json", "%v", err)})
+		return v.withProblems(expr.FailParse, []Problem{newProblem(-1, "", "not_json", "%v", err)})
 	}
 	v.Parsed = true
 	var wrong []Problem
@@ -72,7 +72,7 @@ func (c Checks) Judge(text string) Verdict {
 		}
 		found, err := validateValue(schema, v.Value)
 		if err != nil {
-			return v.withProblems(ir.FailSchema, []Problem{newProblem(i, "", "schema_invalid", "%v", err)})
+			return v.withProblems(expr.FailSchema, []Problem{newProblem(i, "", "schema_invalid", "%v", err)})
 		}
 		for _, p := range found {
 			p.Validator = i
@@ -80,10 +80,10 @@ func (c Checks) Judge(text string) Verdict {
 		}
 	}
 	if len(wrong) > 0 {
-		return v.withProblems(ir.FailSchema, wrong)
+		return v.withProblems(expr.FailSchema, wrong)
 	}
 	if wrong = c.checkInvariants(v); len(wrong) > 0 {
-		return v.withProblems(ir.FailInvariant, wrong)
+		return v.withProblems(expr.FailInvariant, wrong)
 	}
 	return v
 }
@@ -92,7 +92,7 @@ func (c Checks) Judge(text string) Verdict {
 func (v Verdict) withProblems(kind string, problems []Problem) Verdict {
 	v.Kind, v.Problems = kind, problems[:min(len(problems), maxProblems)]
 	v.Message = problems[0].Message
-	if kind == ir.FailSchema {
+	if kind == expr.FailSchema {
 		v.Message = firstProblem(problems, nil)
 	}
 	if len(problems) > 1 {
@@ -163,7 +163,7 @@ func (c Checks) checkInvariant(n int, checked ir.Validator, out any) (Problem, b
 	if text == "" {
 		text = "this must hold: " + checked.Expr
 	}
-	holds, f := cond.True(ir.Scope{In: c.in, Out: out})
+	holds, f := cond.True(expr.Scope{In: c.in, Out: out})
 	switch {
 	case f != nil:
 		return newProblem(n, "", "invariant", "%s (%s)", text, f.Message), true

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Strategies of a retry policy.
@@ -58,11 +59,11 @@ func maxAttempts(p *ir.RetryPolicy) int {
 }
 
 // answered are the kinds of failure in which the model answered and may repair its answer.
-var answered = []string{ir.FailParse, ir.FailSchema, ir.FailInvariant, ir.FailRefusal, ir.FailTruncated}
+var answered = []string{expr.FailParse, expr.FailSchema, expr.FailInvariant, expr.FailRefusal, expr.FailTruncated}
 
 // atOnce are those kinds of answered that escalate without a retry if an escalation covers them, because a retry would
 // fail in the same way.
-var atOnce = []string{ir.FailRefusal, ir.FailTruncated}
+var atOnce = []string{expr.FailRefusal, expr.FailTruncated}
 
 // Next returns the rung after a failure, false if there is none. packet describes the failure.
 func Next(n *ir.Node, at Rung, packet Packet) (Rung, bool) {
@@ -99,7 +100,7 @@ func Next(n *ir.Node, at Rung, packet Packet) (Rung, bool) {
 func nextEscalation(n *ir.Node, at Rung, kind string) (int, bool) {
 	for i := at.Steps; i < len(n.Escalation); i++ {
 		rule := n.Escalation[i]
-		covers := slices.Contains(rule.On, kind) || slices.Contains(rule.On, "ALL") && kind != ir.FailLimit && kind != ir.FailCancelled
+		covers := slices.Contains(rule.On, kind) || slices.Contains(rule.On, "ALL") && kind != expr.FailLimit && kind != expr.FailCancelled
 		if covers && rule.ToClass != at.Class && !slices.Contains(at.Used, rule.ToClass) {
 			return i, true
 		}

@@ -22,7 +22,7 @@ var seedNode = ir.Node{
 		{Type: "invariant", Expr: "$out.id in $in.candidates[*].id"},
 	},
 	RetryPolicy: &ir.RetryPolicy{Strategy: PatchJSON, MaxAttempts: 2},
-	Escalation:  ir.Escalations{{On: []string{ir.FailInvariant, ir.FailRefusal}, ToClass: "MEDIUM_PLAN"}},
+	Escalation:  ir.Escalations{{On: []string{expr.FailInvariant, expr.FailRefusal}, ToClass: "MEDIUM_PLAN"}},
 }
 
 var candidates = []any{map[string]any{"id": "C1", "name": "Sarah A"}, map[string]any{"id": "C2", "name": "Sarah B"}}
@@ -44,17 +44,17 @@ func TestJudge(t *testing.T) {
 		"in a bare fence":        {"```\n{\"id\":\"C2\"}```", "", ""},
 		"in a fence on one line": {"```{\"id\":\"C2\"}```", "", ""},
 		"among words":            {`The answer is {"id":"C2"}.`, "", ""},
-		"two objects":            {`{"id":"C1"} {"id":"C2"}`, ir.FailParse, "not JSON"},
-		"no JSON":                {`C2`, ir.FailParse, "not JSON"},
-		"nothing":                {``, ir.FailParse, "not JSON"},
-		"cut":                    {`{"id":"C2"`, ir.FailParse, "unexpected EOF"},
-		"a key twice":            {`{"id":"C1","id":"C2"}`, ir.FailParse, "twice"},
-		"too deep":               {strings.Repeat("[", 100) + strings.Repeat("]", 100), ir.FailParse, "deeper"},
-		"another type":           {`["C2"]`, ir.FailSchema, "array"},
-		"a member too many":      {`{"id":"C2","why":"x"}`, ir.FailSchema, "'why' not allowed"},
-		"a member missing":       {`{}`, ir.FailSchema, "missing property 'id'"},
-		"not a candidate":        {`{"id":"C9"}`, ir.FailInvariant, "id must be one of candidate ids"},
-		"of another type":        {`{"id":2}`, ir.FailInvariant, "id must be one of candidate ids"},
+		"two objects":            {`{"id":"C1"} {"id":"C2"}`, expr.FailParse, "not JSON"},
+		"no JSON":                {`C2`, expr.FailParse, "not JSON"},
+		"nothing":                {``, expr.FailParse, "not JSON"},
+		"cut":                    {`{"id":"C2"`, expr.FailParse, "unexpected EOF"},
+		"a key twice":            {`{"id":"C1","id":"C2"}`, expr.FailParse, "twice"},
+		"too deep":               {strings.Repeat("[", 100) + strings.Repeat("]", 100), expr.FailParse, "deeper"},
+		"another type":           {`["C2"]`, expr.FailSchema, "array"},
+		"a member too many":      {`{"id":"C2","why":"x"}`, expr.FailSchema, "'why' not allowed"},
+		"a member missing":       {`{}`, expr.FailSchema, "missing property 'id'"},
+		"not a candidate":        {`{"id":"C9"}`, expr.FailInvariant, "id must be one of candidate ids"},
+		"of another type":        {`{"id":2}`, expr.FailInvariant, "id must be one of candidate ids"},
 	} {
 		v := checks(t, &seedNode).Judge(tt.text)
 		if v.Kind != tt.kind || !strings.Contains(v.Message, tt.says) || (v.Kind == "") != (len(v.Problems) == 0) {
@@ -77,7 +77,7 @@ func TestPacketOfTheSeed(t *testing.T) {
 		t.Errorf("packet (-want +got):\n%s", diff)
 	}
 	p := c.Judge(strings.Repeat("ü", 3000)).Packet(&seedNode, c, First(&seedNode))
-	if p.Text == nil || len([]rune(*p.Text)) != maxPrevious || string(p.Previous) != "null" || p.Kind != ir.FailParse {
+	if p.Text == nil || len([]rune(*p.Text)) != maxPrevious || string(p.Previous) != "null" || p.Kind != expr.FailParse {
 		t.Errorf("packet of no JSON = %+v", p)
 	}
 }
@@ -127,11 +127,11 @@ func TestFurtherValidators(t *testing.T) {
 		{2, "/body", "max_chars", "it has 11 characters; at most 10 are allowed"},
 		{3, "", "invariant", "a subject is wanted"},
 	}
-	if diff := cmp.Diff(want, v.Problems); diff != "" || v.Kind != ir.FailInvariant {
+	if diff := cmp.Diff(want, v.Problems); diff != "" || v.Kind != expr.FailInvariant {
 		t.Errorf("%s (-want +got):\n%s", v.Kind, diff)
 	}
 	label := ir.Node{ID: "N", Op: ir.OpLLMClassify, OutputSchema: "Label", AllowUnknown: true}
-	for text, kind := range map[string]string{`{"label":"ham"}`: "", `{"label":"unknown"}`: "", `{"label":"jam"}`: ir.FailInvariant} {
+	for text, kind := range map[string]string{`{"label":"ham"}`: "", `{"label":"unknown"}`: "", `{"label":"jam"}`: expr.FailInvariant} {
 		if v := checks(t, &label).Judge(text); v.Kind != kind {
 			t.Errorf("Judge(%s) = %s, want %s", text, v.Kind, kind)
 		}
@@ -161,7 +161,7 @@ func climb(n *ir.Node, kinds ...string) (path []string) {
 func TestTheLadder(t *testing.T) {
 	two := seedNode
 	two.Escalation = ir.Escalations{
-		{On: []string{ir.FailSchema, ir.FailInvariant}, ToClass: "MEDIUM_PLAN", MaxAttempts: 2},
+		{On: []string{expr.FailSchema, expr.FailInvariant}, ToClass: "MEDIUM_PLAN", MaxAttempts: 2},
 		{On: []string{"ALL"}, ToClass: "LARGE_PLAN", Carry: CarryFresh},
 	}
 	none, regenerate := seedNode, seedNode
@@ -169,7 +169,7 @@ func TestTheLadder(t *testing.T) {
 	regenerate.RetryPolicy = &ir.RetryPolicy{Strategy: Regenerate, MaxAttempts: 3}
 	same := seedNode
 	same.Escalation = ir.Escalations{{On: []string{"ALL"}, ToClass: "SMALL_EXEC"}, {On: []string{"ALL"}, ToClass: "B"}, {On: []string{"ALL"}, ToClass: "B"}}
-	inv, schema, refusal, provider := ir.FailInvariant, ir.FailSchema, ir.FailRefusal, ir.FailProvider
+	inv, schema, refusal, provider := expr.FailInvariant, expr.FailSchema, expr.FailRefusal, expr.FailProvider
 	for name, tt := range map[string]struct {
 		node  ir.Node
 		kinds []string
@@ -178,12 +178,12 @@ func TestTheLadder(t *testing.T) {
 		"repair, then escalate, then fail": {seedNode, []string{inv, inv, inv}, "SMALL_EXEC#1 SMALL_EXEC#2+ MEDIUM_PLAN#1+ fails"},
 		"a kind without escalation":        {seedNode, []string{schema, schema}, "SMALL_EXEC#1 SMALL_EXEC#2+ fails"},
 		"refusals escalate at once":        {seedNode, []string{refusal, refusal}, "SMALL_EXEC#1 MEDIUM_PLAN#1+ fails"},
-		"truncation without escalation":    {seedNode, []string{ir.FailTruncated, ir.FailTruncated}, "SMALL_EXEC#1 SMALL_EXEC#2+ fails"},
+		"truncation without escalation":    {seedNode, []string{expr.FailTruncated, expr.FailTruncated}, "SMALL_EXEC#1 SMALL_EXEC#2+ fails"},
 		"a broken provider is no answer":   {seedNode, []string{provider}, "SMALL_EXEC#1 fails"},
 		"a broken provider, listed":        {two, []string{provider, inv}, "SMALL_EXEC#1 LARGE_PLAN#1 fails"},
 		"two steps":                        {two, []string{inv, inv, inv, inv, inv}, "SMALL_EXEC#1 SMALL_EXEC#2+ MEDIUM_PLAN#1+ MEDIUM_PLAN#2+ LARGE_PLAN#1 fails"},
-		"a step that is passed over":       {two, []string{ir.FailParse, ir.FailParse, inv}, "SMALL_EXEC#1 SMALL_EXEC#2+ LARGE_PLAN#1 fails"},
-		"no limit is escalated":            {two, []string{ir.FailLimit}, "SMALL_EXEC#1 fails"},
+		"a step that is passed over":       {two, []string{expr.FailParse, expr.FailParse, inv}, "SMALL_EXEC#1 SMALL_EXEC#2+ LARGE_PLAN#1 fails"},
+		"no limit is escalated":            {two, []string{expr.FailLimit}, "SMALL_EXEC#1 fails"},
 		"NONE asks once":                   {none, []string{inv, inv}, "SMALL_EXEC#1 MEDIUM_PLAN#1+ fails"},
 		"REGENERATE tells nothing":         {regenerate, []string{inv, inv, inv, inv}, "SMALL_EXEC#1 SMALL_EXEC#2 SMALL_EXEC#3 MEDIUM_PLAN#1+ fails"},
 		"each class once":                  {same, []string{provider, provider}, "SMALL_EXEC#1 B#1 fails"},
@@ -196,7 +196,7 @@ func TestTheLadder(t *testing.T) {
 
 // Whatever fails, a node asks boundedly often, each class in one stretch and never again.
 func TestTheLadderEnds(t *testing.T) {
-	kinds := rapid.SampledFrom(append([]string{ir.FailProvider, ir.FailRateLimited, ir.FailTimeout}, answered...))
+	kinds := rapid.SampledFrom(append([]string{expr.FailProvider, expr.FailRateLimited, expr.FailTimeout}, answered...))
 	classes := rapid.SampledFrom([]string{"A", "B", "C", "D"})
 	rapid.Check(t, func(t *rapid.T) {
 		n := ir.Node{ModelClass: "A", RetryPolicy: &ir.RetryPolicy{
@@ -247,9 +247,9 @@ func TestPrompt(t *testing.T) {
 		in   map[string]any
 		kind string
 	}{
-		"a port missing":     {map[string]any{"candidates": candidates}, ir.FailRef},
-		"of another schema":  {map[string]any{"candidates": []any{}, "query": ""}, ir.FailStateType},
-		"more than its size": {map[string]any{"candidates": candidates, "query": strings.Repeat("x", 40_000)}, ir.FailLimit},
+		"a port missing":     {map[string]any{"candidates": candidates}, expr.FailRef},
+		"of another schema":  {map[string]any{"candidates": []any{}, "query": ""}, expr.FailStateType},
+		"more than its size": {map[string]any{"candidates": candidates, "query": strings.Repeat("x", 40_000)}, expr.FailLimit},
 	} {
 		if _, _, f := Prompt(tmpl, c.Schema, tt.in, nil); f == nil || f.Kind != tt.kind {
 			t.Errorf("%s: Prompt = %v, want %s", name, f, tt.kind)

@@ -7,21 +7,20 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/manifests/templates"
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // Prompt expands a template. The inputs must be those of its ports and satisfy their schemas. With a packet, the repair text
 // follows the user text, and asks for the whole corrected object.
-func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any, packet *Packet) (system, user string, f *ir.Failure) {
+func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any, packet *Packet) (system, user string, f *expr.Failure) {
 	blocks := map[string]string{}
 	for _, port := range slices.Sorted(maps.Keys(t.InputPorts)) {
 		v, ok := inputs[port]
 		if !ok {
-			return "", "", &ir.Failure{Kind: ir.FailRef, Message: fmt.Sprintf("template %s needs an input %q", t.ID, port)}
+			return "", "", &expr.Failure{Kind: expr.FailRef, Message: fmt.Sprintf("template %s needs an input %q", t.ID, port)}
 		}
 		if problems, err := validateValue(t.InputPorts[port], v); err != nil || len(problems) > 0 {
-			return "", "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("input %s does not fit template %s: %s", port, t.ID, firstProblem(problems, err))}
+			return "", "", &expr.Failure{Kind: expr.FailStateType, Message: fmt.Sprintf("input %s does not fit template %s: %s", port, t.ID, firstProblem(problems, err))}
 		}
 		if blocks[port], f = inputBlock(port, v); f != nil {
 			return "", "", f
@@ -29,7 +28,7 @@ func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any,
 	}
 	described, err := expr.Decode(schema)
 	if err != nil {
-		return "", "", &ir.Failure{Kind: ir.FailSchema, Message: fmt.Sprintf("read the output schema: %v", err)}
+		return "", "", &expr.Failure{Kind: expr.FailSchema, Message: fmt.Sprintf("read the output schema: %v", err)}
 	}
 	if blocks[templates.MarkSchema], f = inputBlock(templates.MarkSchema, described); f != nil {
 		return "", "", f
@@ -45,17 +44,17 @@ func Prompt(t templates.Template, schema json.RawMessage, inputs map[string]any,
 		user += "\n" + fill(t.Repair)
 	}
 	if size := len(system) + len(user); size > t.MaxPromptBytes {
-		return "", "", &ir.Failure{Kind: ir.FailLimit, Message: fmt.Sprintf("the prompt of %s would have %d bytes; it may have %d: pick fewer members of its inputs, or truncate them", t.ID, size, t.MaxPromptBytes)}
+		return "", "", &expr.Failure{Kind: expr.FailLimit, Message: fmt.Sprintf("the prompt of %s would have %d bytes; it may have %d: pick fewer members of its inputs, or truncate them", t.ID, size, t.MaxPromptBytes)}
 	}
 	return system, user, nil
 }
 
 // inputBlock returns a value between marks that it cannot contain, because JSON is written on one line. Keys are sorted;
 // numbers keep their form, because a different form of an id would be a different id.
-func inputBlock(name string, v any) (string, *ir.Failure) {
+func inputBlock(name string, v any) (string, *expr.Failure) {
 	text, err := expr.Marshal(v)
 	if err != nil {
-		return "", &ir.Failure{Kind: ir.FailStateType, Message: fmt.Sprintf("write %s as JSON: %v", name, err)}
+		return "", &expr.Failure{Kind: expr.FailStateType, Message: fmt.Sprintf("write %s as JSON: %v", name, err)}
 	}
 	return "BEGIN " + name + "\n" + string(text) + "\nEND " + name, nil
 }

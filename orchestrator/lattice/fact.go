@@ -119,7 +119,7 @@ type CallFinished struct {
 	Exit      int             `json:"exit"`
 	Data      json.RawMessage `json:"data,omitempty"`
 	Fault     *protocol.Fault `json:"fault,omitempty"`
-	Kind      string          `json:"kind,omitempty"` // failure kind for retry and catch (ir.Failure...), "" when OK
+	Kind      string          `json:"kind,omitempty"` // failure kind for retry and catch (expr.FailTimeout, …), "" when OK
 }
 
 // CallBlocked says that a call ended, whatever its exit code, after a legacy question or blocked.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -75,7 +75,7 @@ func (c Class) checkBudget(q lattice.ModelRequest) *fault {
 	if worst <= *q.BudgetUSD {
 		return nil
 	}
-	return &fault{kind: ir.FailLimit, message: fmt.Sprintf("a request to %s could cost $%.4f, but only $%.4f of max_cost_usd is left", c.Name, worst, *q.BudgetUSD)}
+	return &fault{kind: expr.FailLimit, message: fmt.Sprintf("a request to %s could cost $%.4f, but only $%.4f of max_cost_usd is left", c.Name, worst, *q.BudgetUSD)}
 }
 
 // backOff delays all requests to the base URL of a class.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -35,7 +35,7 @@ const later = "try again later with lattice rewind --to NODE"
 
 // connectFault describes a failed connection. said is the redacted text of err, here and below.
 func (c Class) connectFault(said string, err error) *fault {
-	f := &fault{kind: ir.FailProvider, code: lattice.ModelUnreachable, again: true, message: fmt.Sprintf("ask %s at %s: %s", c.Model, c.baseURL(), said)}
+	f := &fault{kind: expr.FailProvider, code: lattice.ModelUnreachable, again: true, message: fmt.Sprintf("ask %s at %s: %s", c.Model, c.baseURL(), said)}
 	var (
 		name      *net.DNSError
 		authority x509.UnknownAuthorityError
@@ -77,7 +77,7 @@ func unwrapURLError(err error) error {
 
 // statusFault describes a response with a status other than 200; said is the message in its body.
 func (c Class) statusFault(status int, header http.Header, said string, now time.Time) *fault {
-	f := &fault{kind: ir.FailProvider, code: lattice.ModelRefused, message: fmt.Sprintf("%s at %s answered %d", c.Model, c.baseURL(), status)}
+	f := &fault{kind: expr.FailProvider, code: lattice.ModelRefused, message: fmt.Sprintf("%s at %s answered %d", c.Model, c.baseURL(), status)}
 	if f.after = retryAfter(header.Get("Retry-After"), now); f.after > longRest {
 		f.message += fmt.Sprintf(" (retry after %v)", f.after.Round(time.Second))
 	}
@@ -86,7 +86,7 @@ func (c Class) statusFault(status int, header http.Header, said string, now time
 	}
 	switch {
 	case status == http.StatusTooManyRequests:
-		f.kind, f.code, f.again = ir.FailRateLimited, lattice.ModelRateLimited, true
+		f.kind, f.code, f.again = expr.FailRateLimited, lattice.ModelRateLimited, true
 		f.hint = "lower requests_per_minute of [llm] in the settings to the limit of the provider; " + later
 	case status == http.StatusRequestTimeout, status >= 500:
 		f.code, f.again = lattice.ModelUnreachable, true
@@ -123,7 +123,7 @@ func (c Class) timeoutFault(limit time.Duration, now, last *fault) *fault {
 		return &f
 	}
 	f := &fault{
-		kind: ir.FailTimeout, code: lattice.ModelTimeout, message: fmt.Sprintf("%s did not answer within %v", c.Model, limit),
+		kind: expr.FailTimeout, code: lattice.ModelTimeout, message: fmt.Sprintf("%s did not answer within %v", c.Model, limit),
 		hint: fmt.Sprintf("raise timeout_s of the node, or %s", c.settingName("timeout")),
 	}
 	if last != nil {
@@ -135,14 +135,14 @@ func (c Class) timeoutFault(limit time.Duration, now, last *fault) *fault {
 // idleFault describes a response that stopped for too long.
 func (c Class) idleFault(idle time.Duration) *fault {
 	return &fault{
-		kind: ir.FailTimeout, code: lattice.ModelTimeout, again: true, message: fmt.Sprintf("%s at %s sent nothing for %v", c.Model, c.baseURL(), idle),
+		kind: expr.FailTimeout, code: lattice.ModelTimeout, again: true, message: fmt.Sprintf("%s at %s sent nothing for %v", c.Model, c.baseURL(), idle),
 		hint: "check the server; " + later,
 	}
 }
 
 // responseFault describes a malformed response.
 func (c Class) responseFault(said string, err error) *fault {
-	f := &fault{kind: ir.FailProvider, code: lattice.ModelGarbage, again: true, message: fmt.Sprintf("read the answer of %s: %s", c.Model, said)}
+	f := &fault{kind: expr.FailProvider, code: lattice.ModelGarbage, again: true, message: fmt.Sprintf("read the answer of %s: %s", c.Model, said)}
 	var told *streamError
 	switch {
 	case errors.As(err, &told):

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -142,21 +142,21 @@ func TestHostileAnswers(t *testing.T) {
 		kind, code string
 		says       string
 	}{
-		"JSON without end":     {endless("application/json", `{"choices":[`), ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
-		"spaces without end":   {endless("application/json", " "), ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
-		"comments without end": {endless("text/event-stream", ": keep-alive\n\n"), ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
-		"one event, no end":    {endless("text/event-stream", "data: "), ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
-		"a bomb":               {bomb, ir.FailProvider, lattice.ModelGarbage, "the response is too long"},
-		"HTML":                 {body("text/html", "<html>\x1b[2J log in first"), ir.FailProvider, lattice.ModelGarbage, "log in first"},
-		"nothing":              {body("application/json", ""), ir.FailProvider, lattice.ModelUnreachable, "it is empty"},
-		"an array":             {body("application/json", "[]"), ir.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
-		"null":                 {body("application/json", "null"), ir.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
-		"an empty object":      {body("application/json", "{}"), ir.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
-		"cut in a chunk":       {hijack("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\ndata: {\"choi"), ir.FailProvider, lattice.ModelUnreachable, "unexpected EOF"},
-		"shorter than it said": {hijack("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{\"choices\""), ir.FailProvider, lattice.ModelUnreachable, "unexpected EOF"},
-		"no status line":       {hijack("SSH-2.0-OpenSSH_9.2\r\n"), ir.FailProvider, lattice.ModelUnreachable, "malformed HTTP"},
-		"headers without end":  {headers, ir.FailProvider, lattice.ModelUnreachable, "headers"},
-		"an error with 200":    {body("application/json", `{"type":"error","error":{"message":"overloaded"}}`), ir.FailProvider, lattice.ModelUnreachable, "overloaded"},
+		"JSON without end":     {endless("application/json", `{"choices":[`), expr.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"spaces without end":   {endless("application/json", " "), expr.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"comments without end": {endless("text/event-stream", ": keep-alive\n\n"), expr.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"one event, no end":    {endless("text/event-stream", "data: "), expr.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"a bomb":               {bomb, expr.FailProvider, lattice.ModelGarbage, "the response is too long"},
+		"HTML":                 {body("text/html", "<html>\x1b[2J log in first"), expr.FailProvider, lattice.ModelGarbage, "log in first"},
+		"nothing":              {body("application/json", ""), expr.FailProvider, lattice.ModelUnreachable, "it is empty"},
+		"an array":             {body("application/json", "[]"), expr.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
+		"null":                 {body("application/json", "null"), expr.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
+		"an empty object":      {body("application/json", "{}"), expr.FailProvider, lattice.ModelGarbage, "not a response of this provider"},
+		"cut in a chunk":       {hijack("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\ndata: {\"choi"), expr.FailProvider, lattice.ModelUnreachable, "unexpected EOF"},
+		"shorter than it said": {hijack("HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n{\"choices\""), expr.FailProvider, lattice.ModelUnreachable, "unexpected EOF"},
+		"no status line":       {hijack("SSH-2.0-OpenSSH_9.2\r\n"), expr.FailProvider, lattice.ModelUnreachable, "malformed HTTP"},
+		"headers without end":  {headers, expr.FailProvider, lattice.ModelUnreachable, "headers"},
+		"an error with 200":    {body("application/json", `{"type":"error","error":{"message":"overloaded"}}`), expr.FailProvider, lattice.ModelUnreachable, "overloaded"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestAToolCallIsNoAnswer(t *testing.T) {
 		OpenAI:    `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"1"}]},"finish_reason":"tool_calls"}]}`,
 		Anthropic: `{"type":"message","content":[{"type":"tool_use","name":"x","input":{}}],"stop_reason":"tool_use"}`,
 	} {
-		if got := says(t, p, body("application/json", raw)); got.Kind != ir.FailParse || !strings.Contains(got.Message, "called a tool") {
+		if got := says(t, p, body("application/json", raw)); got.Kind != expr.FailParse || !strings.Contains(got.Message, "called a tool") {
 			t.Errorf("%s: reply = %+v", p, got)
 		}
 	}
@@ -295,7 +295,7 @@ func TestAServerThatDrips(t *testing.T) {
 		q := question()
 		q.TimeoutS = 0.1
 		got := ask(t, at(t, p, s.URL, &http.Transport{}), q)
-		if got.Kind != ir.FailTimeout || got.Code != lattice.ModelTimeout || !strings.Contains(got.Hint, "timeout of [models.SMALL]") {
+		if got.Kind != expr.FailTimeout || got.Code != lattice.ModelTimeout || !strings.Contains(got.Hint, "timeout of [models.SMALL]") {
 			t.Errorf("reply = %+v", got)
 		}
 	})
@@ -332,7 +332,7 @@ func TestNoConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, at(t, OpenAI, tt.base, tt.transport), question())
-			if got.Kind != ir.FailProvider || got.Code != lattice.ModelUnreachable || !strings.Contains(got.Message, tt.says) || !strings.Contains(got.Hint, tt.hint) {
+			if got.Kind != expr.FailProvider || got.Code != lattice.ModelUnreachable || !strings.Contains(got.Message, tt.says) || !strings.Contains(got.Hint, tt.hint) {
 				t.Errorf("reply = %s %s %q %q, want %q and %q", got.Kind, got.Code, got.Message, got.Hint, tt.says, tt.hint)
 			}
 		})
@@ -347,16 +347,16 @@ func trusting(s *httptest.Server) *tls.Config {
 // What a status means to a person.
 func TestStatuses(t *testing.T) {
 	for status, want := range map[int]struct{ kind, code, hint string }{
-		401: {ir.FailProvider, lattice.ModelDenied, "SOME_KEY, as set in [models.SMALL]"},
-		403: {ir.FailProvider, lattice.ModelDenied, "SOME_KEY, as set in [models.SMALL]"},
-		407: {ir.FailProvider, lattice.ModelDenied, "HTTP_PROXY"},
-		404: {ir.FailProvider, lattice.ModelNotFound, "model or base_url of [models.SMALL]"},
-		400: {ir.FailProvider, lattice.ModelRefused, ""},
-		422: {ir.FailProvider, lattice.ModelRefused, ""},
-		429: {ir.FailRateLimited, lattice.ModelRateLimited, "requests_per_minute of [llm]"},
-		408: {ir.FailProvider, lattice.ModelUnreachable, "later"},
-		500: {ir.FailProvider, lattice.ModelUnreachable, "later"},
-		529: {ir.FailProvider, lattice.ModelUnreachable, "later"},
+		401: {expr.FailProvider, lattice.ModelDenied, "SOME_KEY, as set in [models.SMALL]"},
+		403: {expr.FailProvider, lattice.ModelDenied, "SOME_KEY, as set in [models.SMALL]"},
+		407: {expr.FailProvider, lattice.ModelDenied, "HTTP_PROXY"},
+		404: {expr.FailProvider, lattice.ModelNotFound, "model or base_url of [models.SMALL]"},
+		400: {expr.FailProvider, lattice.ModelRefused, ""},
+		422: {expr.FailProvider, lattice.ModelRefused, ""},
+		429: {expr.FailRateLimited, lattice.ModelRateLimited, "requests_per_minute of [llm]"},
+		408: {expr.FailProvider, lattice.ModelUnreachable, "later"},
+		500: {expr.FailProvider, lattice.ModelUnreachable, "later"},
+		529: {expr.FailProvider, lattice.ModelUnreachable, "later"},
 	} {
 		got := says(t, OpenAI, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", status) })
 		if got.Kind != want.kind || got.Code != want.code || !strings.Contains(got.Hint, want.hint) {
@@ -376,7 +376,7 @@ func TestARateLimitThatOutlastsTheQuestion(t *testing.T) {
 	c.sleep = sleepContext
 	q := question()
 	q.TimeoutS = 0.05
-	if got := ask(t, c, q); got.Kind != ir.FailRateLimited || got.Code != lattice.ModelRateLimited || !strings.Contains(got.Message, "429") {
+	if got := ask(t, c, q); got.Kind != expr.FailRateLimited || got.Code != lattice.ModelRateLimited || !strings.Contains(got.Message, "429") {
 		t.Errorf("reply = %+v", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/llm/llmtest"
 )
@@ -127,22 +127,22 @@ func TestFailuresAreToldApart(t *testing.T) {
 		says     string
 		requests int
 	}{
-		"truncated":          {llmtest.Step{Text: `{"id":`, End: "length"}, ir.FailTruncated, "all of its 64 tokens", 1},
-		"refused":            {llmtest.Step{Text: "I cannot", End: "refusal"}, ir.FailRefusal, "refused", 1},
-		"stopped oddly":      {llmtest.Step{Text: "x", End: "bored"}, ir.FailProvider, `unknown reason "bored"`, 1},
-		"rate limited":       {llmtest.Step{Status: 429, Message: "slow down"}, ir.FailRateLimited, "slow down", maxTries},
-		"overloaded":         {llmtest.Step{Status: 529, Message: "overloaded"}, ir.FailProvider, "529", maxTries},
-		"bad gateway":        {llmtest.Step{Status: 502}, ir.FailProvider, "502", maxTries},
-		"bad key":            {llmtest.Step{Status: 401, Message: "bad key"}, ir.FailProvider, "check the key", 1},
-		"no such model":      {llmtest.Step{Status: 404, Message: "no model"}, ir.FailProvider, "base_url", 1},
-		"bad request":        {llmtest.Step{Status: 400, Message: "context too long"}, ir.FailProvider, "context too long", 1},
-		"redirected":         {llmtest.Step{Status: 307}, ir.FailProvider, "redirects are not followed", 1},
-		"cut":                {llmtest.Step{Text: "long enough", Fault: llmtest.Cut}, ir.FailProvider, "read the answer", maxTries},
-		"garbage":            {llmtest.Step{Fault: llmtest.Garbage}, ir.FailProvider, "it is no", maxTries},
-		"error in a stream":  {llmtest.Step{Text: "long enough", Fault: llmtest.Broken}, ir.FailProvider, "overloaded", maxTries},
-		"without end":        {llmtest.Step{Text: "long enough", Fault: llmtest.Endless}, ir.FailProvider, "the response is too long", 1},
-		"to wait for a day":  {llmtest.Step{Status: 429, RetryAfter: "86400"}, ir.FailRateLimited, "24h0m0s", 1},
-		"closed before time": {llmtest.Step{Status: 500, RetryAfter: "nonsense"}, ir.FailProvider, "500", maxTries},
+		"truncated":          {llmtest.Step{Text: `{"id":`, End: "length"}, expr.FailTruncated, "all of its 64 tokens", 1},
+		"refused":            {llmtest.Step{Text: "I cannot", End: "refusal"}, expr.FailRefusal, "refused", 1},
+		"stopped oddly":      {llmtest.Step{Text: "x", End: "bored"}, expr.FailProvider, `unknown reason "bored"`, 1},
+		"rate limited":       {llmtest.Step{Status: 429, Message: "slow down"}, expr.FailRateLimited, "slow down", maxTries},
+		"overloaded":         {llmtest.Step{Status: 529, Message: "overloaded"}, expr.FailProvider, "529", maxTries},
+		"bad gateway":        {llmtest.Step{Status: 502}, expr.FailProvider, "502", maxTries},
+		"bad key":            {llmtest.Step{Status: 401, Message: "bad key"}, expr.FailProvider, "check the key", 1},
+		"no such model":      {llmtest.Step{Status: 404, Message: "no model"}, expr.FailProvider, "base_url", 1},
+		"bad request":        {llmtest.Step{Status: 400, Message: "context too long"}, expr.FailProvider, "context too long", 1},
+		"redirected":         {llmtest.Step{Status: 307}, expr.FailProvider, "redirects are not followed", 1},
+		"cut":                {llmtest.Step{Text: "long enough", Fault: llmtest.Cut}, expr.FailProvider, "read the answer", maxTries},
+		"garbage":            {llmtest.Step{Fault: llmtest.Garbage}, expr.FailProvider, "it is no", maxTries},
+		"error in a stream":  {llmtest.Step{Text: "long enough", Fault: llmtest.Broken}, expr.FailProvider, "overloaded", maxTries},
+		"without end":        {llmtest.Step{Text: "long enough", Fault: llmtest.Endless}, expr.FailProvider, "the response is too long", 1},
+		"to wait for a day":  {llmtest.Step{Status: 429, RetryAfter: "86400"}, expr.FailRateLimited, "24h0m0s", 1},
+		"closed before time": {llmtest.Step{Status: 500, RetryAfter: "nonsense"}, expr.FailProvider, "500", maxTries},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestAQuestionHasATimeout(t *testing.T) {
 		c, _, _ := client(t, p, llmtest.Step{Text: "long enough", Fault: llmtest.Stall})
 		q := question()
 		q.TimeoutS = 0.05
-		if got := ask(t, c, q); got.Kind != ir.FailTimeout || !strings.Contains(got.Message, "50ms") {
+		if got := ask(t, c, q); got.Kind != expr.FailTimeout || !strings.Contains(got.Message, "50ms") {
 			t.Errorf("reply = %+v", got)
 		}
 	})
@@ -243,7 +243,7 @@ func TestAQuestionThatCouldCostTooMuchIsNotAsked(t *testing.T) {
 	c, s, _ := client(t, OpenAI, llmtest.Step{Text: "{}"})
 	q := question()
 	q.BudgetUSD = price(0.0006)
-	if got := ask(t, c, q); got.Kind != ir.FailLimit || !strings.Contains(got.Message, "max_cost_usd") || len(s.Requests()) != 0 {
+	if got := ask(t, c, q); got.Kind != expr.FailLimit || !strings.Contains(got.Message, "max_cost_usd") || len(s.Requests()) != 0 {
 		t.Errorf("reply = %+v after %d requests", got, len(s.Requests()))
 	}
 	q.BudgetUSD = price(0.01)

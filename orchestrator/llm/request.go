@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -65,7 +65,7 @@ var errIdle = errors.New("the response stopped")
 // tryOnce makes one attempt, after waiting for the rate limiter.
 func (c *Client) tryOnce(ctx context.Context, class Class, key string, q lattice.ModelRequest) (lattice.ModelReply, *fault) {
 	if err := c.waitTurn(ctx, class); err != nil {
-		return lattice.ModelReply{}, &fault{kind: ir.FailProvider, message: fmt.Sprintf("wait for the rate limit: %v", err), unasked: true}
+		return lattice.ModelReply{}, &fault{kind: expr.FailProvider, message: fmt.Sprintf("wait for the rate limit: %v", err), unasked: true}
 	}
 	d := dialects[class.Provider]
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -87,11 +87,11 @@ func (c *Client) sendRequest(ctx context.Context, class Class, d dialect, key st
 	said := func(text string) string { return shortenText(redactError(text, key)) } // redact first: truncation could leave a part of the key
 	body, err := json.Marshal(d.requestBody(class, q))
 	if err != nil {
-		return nil, &fault{kind: ir.FailProvider, message: fmt.Sprintf("write the request: %v", err)}
+		return nil, &fault{kind: expr.FailProvider, message: fmt.Sprintf("write the request: %v", err)}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, class.baseURL()+d.requestPath(), bytes.NewReader(body))
 	if err != nil {
-		return nil, &fault{kind: ir.FailProvider, message: fmt.Sprintf("write the request: %v", err)}
+		return nil, &fault{kind: expr.FailProvider, message: fmt.Sprintf("write the request: %v", err)}
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "text/event-stream, application/json")
@@ -121,17 +121,17 @@ func (c Class) makeReply(q lattice.ModelRequest, a *answer, key string) lattice.
 	switch a.end {
 	case endStop:
 	case endLength:
-		r.Kind, r.Message = ir.FailTruncated, fmt.Sprintf("%s used all of its %d tokens before the end of its answer", c.Model, q.MaxOutputTokens)
+		r.Kind, r.Message = expr.FailTruncated, fmt.Sprintf("%s used all of its %d tokens before the end of its answer", c.Model, q.MaxOutputTokens)
 		r.Hint = "raise max_output_tokens of the node"
 	case endRefused:
-		r.Kind, r.Message = ir.FailRefusal, c.Model+" refused to answer"
+		r.Kind, r.Message = expr.FailRefusal, c.Model+" refused to answer"
 		if a.refusal != "" {
 			r.Message += ": " + shortenText(redactError(a.refusal, key))
 		}
 	case endTool: // a parse failure, so that the model is asked to repair it
-		r.Kind, r.Message = ir.FailParse, c.Model+" called a tool instead of answering, but there are no tools"
+		r.Kind, r.Message = expr.FailParse, c.Model+" called a tool instead of answering, but there are no tools"
 	default:
-		r.Kind, r.Message = ir.FailProvider, fmt.Sprintf("%s stopped for the unknown reason %q", c.Model, shortenText(redactError(a.reason, key)))
+		r.Kind, r.Message = expr.FailProvider, fmt.Sprintf("%s stopped for the unknown reason %q", c.Model, shortenText(redactError(a.reason, key)))
 	}
 	return r
 }

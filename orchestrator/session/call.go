@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -185,7 +185,7 @@ func (s *Session) concludeCall(ctx context.Context, c lattice.Call, seen *observ
 		if err := s.reconcileOutbox(ctx, c, seen); err != nil {
 			return lattice.Outcome{}, err
 		}
-		return failedOutcome(c, ir.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
+		return failedOutcome(c, expr.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
 	case errors.Is(err, errOverstayed):
 		// Its WAITING was its last word, whether a result line followed or not.
 		if seen.result == nil || seen.result.Waiting == nil {
@@ -200,7 +200,7 @@ func (s *Session) concludeCall(ctx context.Context, c lattice.Call, seen *observ
 	case errors.Is(err, sprites.ErrNotFound):
 		return lattice.Outcome{}, asRefusal(fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err), "the sprite was removed")
 	case errors.As(err, &refused) && neverRuns(refused.Status):
-		return failedOutcome(c, ir.FailToolUnavailable, protocol.ExitUnsupported, "exec_refused", fmt.Sprintf("run %s in sprite %s: %v", c.Skill, c.Sprite, err)), nil
+		return failedOutcome(c, expr.FailToolUnavailable, protocol.ExitUnsupported, "exec_refused", fmt.Sprintf("run %s in sprite %s: %v", c.Skill, c.Sprite, err)), nil
 	case err != nil:
 		return lattice.Outcome{}, fmt.Errorf("run %s in sprite %s: %w", c.Skill, c.Sprite, err)
 	}
@@ -230,12 +230,12 @@ func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observe
 		sought := skillCommand(c.Skill)[0] == kitCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
 		if exit == 126 || exit == 127 || sought {
 			s.unequip(c.Sprite) // it may be another one now, made anew under this name
-			return failedOutcome(c, ir.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s cannot run the skill %s: the skill, or a program that it starts, is not there", c.Sprite, c.Skill)), nil
+			return failedOutcome(c, expr.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s cannot run the skill %s: the skill, or a program that it starts, is not there", c.Sprite, c.Skill)), nil
 		}
 		if seen.long {
-			return failedOutcome(c, ir.FailTool, exit, protocol.CodeResultTooLong, fmt.Sprintf("the last line of %s's stdout is longer than %d bytes; write the bulk to a file of the workspace and name it in the result", c.Skill, protocol.MaxLine)), nil
+			return failedOutcome(c, expr.FailTool, exit, protocol.CodeResultTooLong, fmt.Sprintf("the last line of %s's stdout is longer than %d bytes; write the bulk to a file of the workspace and name it in the result", c.Skill, protocol.MaxLine)), nil
 		}
-		return failedOutcome(c, ir.FailTool, exit, protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
+		return failedOutcome(c, expr.FailTool, exit, protocol.CodeNoResult, fmt.Sprintf("%s ended with exit code %d and no result line", c.Skill, exit)), nil
 	}
 	if seen.late {
 		seen.result.Warnings = append(seen.result.Warnings, protocol.OutputAfterResult())
@@ -277,7 +277,7 @@ func (s *Session) judgeResult(ctx context.Context, c lattice.Call, seen *observe
 	case res.Waiting != nil:
 		said = "that it waits"
 	}
-	return failedOutcome(c, ir.FailTool, exit, "exit_mismatch", fmt.Sprintf("%s said %s and ended with exit code %d", c.Skill, said, exit)), nil
+	return failedOutcome(c, expr.FailTool, exit, "exit_mismatch", fmt.Sprintf("%s said %s and ended with exit code %d", c.Skill, said, exit)), nil
 }
 
 // acceptWaiting accepts WAITING only with a checkpoint that exists. If the sprite could not take one, acceptWaiting takes it.
@@ -327,13 +327,13 @@ func failedOutcome(c lattice.Call, kind string, exit int, code, message string) 
 func failureKind(exit int) string {
 	switch exit {
 	case protocol.ExitTimeout:
-		return ir.FailTimeout
+		return expr.FailTimeout
 	case protocol.ExitDenied:
-		return ir.FailToolDenied
+		return expr.FailToolDenied
 	case protocol.ExitUnsupported:
-		return ir.FailToolUnavailable
+		return expr.FailToolUnavailable
 	}
-	return ir.FailTool
+	return expr.FailTool
 }
 
 // exitOf is the exit code of a call that is known by its recorded result only.

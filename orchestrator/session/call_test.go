@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites/spritestest"
@@ -172,19 +172,19 @@ func TestOutcomes(t *testing.T) {
 		exit          int
 	}{
 		{"good", good, lattice.Finished, "", "", 0},
-		{"bad", bad + "exit 1", lattice.Finished, ir.FailTool, "c", 1},
-		{"denied", bad + "exit 4", lattice.Finished, ir.FailToolDenied, "c", 4},
-		{"exit 0 that is not ok", bad, lattice.Finished, ir.FailTool, "exit_mismatch", 0},
-		{"exit 1 that is ok", good + "exit 1", lattice.Finished, ir.FailTool, "exit_mismatch", 1},
-		{"no result", "echo hello", lattice.Finished, ir.FailTool, "no_result", 0},
+		{"bad", bad + "exit 1", lattice.Finished, expr.FailTool, "c", 1},
+		{"denied", bad + "exit 4", lattice.Finished, expr.FailToolDenied, "c", 4},
+		{"exit 0 that is not ok", bad, lattice.Finished, expr.FailTool, "exit_mismatch", 0},
+		{"exit 1 that is ok", good + "exit 1", lattice.Finished, expr.FailTool, "exit_mismatch", 1},
+		{"no result", "echo hello", lattice.Finished, expr.FailTool, "no_result", 0},
 		{"the last result counts", bad + good, lattice.Finished, "", "", 0},
 		{"noise after the result", good + "echo done", lattice.Finished, "", "", 0},
-		{"a result that no reader takes", `printf '{"ok":true,"skill":"shell","data":{"x":"'; head -c 1100000 /dev/zero | tr '\0' x; echo '"}}'`, lattice.Finished, ir.FailTool, "result_too_long", 0},
+		{"a result that no reader takes", `printf '{"ok":true,"skill":"shell","data":{"x":"'; head -c 1100000 /dev/zero | tr '\0' x; echo '"}}'`, lattice.Finished, expr.FailTool, "result_too_long", 0},
 		{"waiting", event + waiting + "exit 75", lattice.Suspended, "", "", 75},
 		{"waiting for a long reason", `r=$(head -c 5000 /dev/zero | tr '\0' x); say WAITING w1 "{\"reason\":\"$r\",\"checkpoint_id\":\"none\"}"; ` + waiting + "exit 75", lattice.Suspended, "", "", 75},
-		{"waiting without WAITING", waiting + "exit 75", lattice.Finished, ir.FailTool, "exit_mismatch", 75},
-		{"waiting that exits 0", event + waiting, lattice.Finished, ir.FailTool, "exit_mismatch", 0},
-		{"exit 75 that says nothing", "exit 75", lattice.Finished, ir.FailTool, "no_result", 75},
+		{"waiting without WAITING", waiting + "exit 75", lattice.Finished, expr.FailTool, "exit_mismatch", 75},
+		{"waiting that exits 0", event + waiting, lattice.Finished, expr.FailTool, "exit_mismatch", 0},
+		{"exit 75 that says nothing", "exit 75", lattice.Finished, expr.FailTool, "no_result", 75},
 		{"goes on after WAITING", event + waiting + "sleep 60", lattice.Suspended, "", "", 75},
 		{"goes on after WAITING, wordless", event + "sleep 60", lattice.Suspended, "", "", 75},
 	} {
@@ -234,7 +234,7 @@ func TestTimeout(t *testing.T) {
 	c := shell(manifests.ClassSprite, `sleep 60`)
 	c.TimeoutS = 1
 	out, events := w.must(c)
-	if out.Failure != ir.FailTimeout || out.Exit != 124 || names(events) != "INFO" {
+	if out.Failure != expr.FailTimeout || out.Exit != 124 || names(events) != "INFO" {
 		t.Errorf("Call = %+v with events %q, want a timeout with INFO", out, names(events))
 	}
 	if n := w.processes(); n != 0 {
@@ -275,7 +275,7 @@ func TestRefusals(t *testing.T) {
 		status int
 		want   string // error, refusal or the failure
 	}{
-		{400, ir.FailToolUnavailable}, {413, ir.FailToolUnavailable}, {404, "refusal"}, {401, "error"}, {409, "error"},
+		{400, expr.FailToolUnavailable}, {413, expr.FailToolUnavailable}, {404, "refusal"}, {401, "error"}, {409, "error"},
 		{429, "error"}, {500, "error"}, {503, "error"}, {507, "error"},
 	} {
 		w.man.Do(spritestest.Fault{On: spritestest.Exec, Times: -1, Instead: spritestest.Answer(tt.status, "application/json", `{"error":"refused"}`)})
@@ -328,7 +328,7 @@ func TestSkillsAreNotTheSprites(t *testing.T) {
 	w.sh(`mkdir -p /workspace/skills && printf '#!/bin/sh\necho "{}"' >/workspace/skills/mine && chmod +x /workspace/skills/mine
 ! cp /workspace/skills/mine /skills/mine 2>/dev/null; ! rm /skills/fs.read 2>/dev/null; ! mv /skills /skills2 2>/dev/null`)
 	out, _ := w.must(skill(manifests.ClassSprite, "mine", "{}"))
-	if out.Failure != ir.FailToolUnavailable || out.Result.Error.Code != "skill_missing" {
+	if out.Failure != expr.FailToolUnavailable || out.Result.Error.Code != "skill_missing" {
 		t.Errorf("a skill below /workspace = %+v, want skill_missing", out)
 	}
 }

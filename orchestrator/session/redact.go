@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
@@ -47,7 +47,7 @@ func redactOutcome(known *redact.Secrets, c lattice.Call, out lattice.Outcome) l
 	}
 	var redacted lattice.Outcome
 	if err != nil || json.Unmarshal(known.JSON(raw), &redacted) != nil {
-		return failedOutcome(c, ir.FailTool, protocol.ExitFailed, protocol.CodeNoResult, c.Skill+" ended with a result that holds a secret in the place of a number")
+		return failedOutcome(c, expr.FailTool, protocol.ExitFailed, protocol.CodeNoResult, c.Skill+" ended with a result that holds a secret in the place of a number")
 	}
 	return redacted
 }

@@ -66,7 +66,7 @@ func Compile(ctx context.Context, env *setup.Env, arg string, from Options) (*co
 }
 
 // Refuse is the error for a flow with findings.
-func Refuse(name string, findings []ir.Finding) error {
+func Refuse(name string, findings []finding.Finding) error {
 	shown := slices.Clone(findings)
 	for i, f := range shown {
 		shown[i].Pointer, shown[i].Node, shown[i].Message, shown[i].Hint = cli.Clean(f.Pointer), cli.Clean(f.Node), cli.Clean(f.Message), cli.Clean(f.Hint)
@@ -138,7 +138,7 @@ func InputWords(name string) []string {
 }
 
 // PrintFindings prints findings for a person, or all of them as one JSON object.
-func PrintFindings(console *cli.Console, findings []ir.Finding) error {
+func PrintFindings(console *cli.Console, findings []finding.Finding) error {
 	if console.JSON {
 		return console.PrintJSON(compile.NewReport(findings))
 	}
@@ -214,7 +214,7 @@ func readSources(env *setup.Env, from Options) (s compile.Sources, err error) {
 }
 
 // Parse compiles a document and returns every finding.
-func Parse(env *setup.Env, doc []byte, from Options) (*compile.Flow, []ir.Finding, error) {
+func Parse(env *setup.Env, doc []byte, from Options) (*compile.Flow, []finding.Finding, error) {
 	s, err := readSources(env, from)
 	if err != nil {
 		return nil, nil, err

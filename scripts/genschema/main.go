@@ -122,7 +122,7 @@ func schemas() (map[string][]byte, error) {
 		return nil, err
 	}
 	all := documents()
-	types := []reflect.Type{reflect.TypeFor[lattice.Wait](), reflect.TypeFor[fault.Error](), reflect.TypeFor[ir.Finding]()}
+	types := []reflect.Type{reflect.TypeFor[lattice.Wait](), reflect.TypeFor[fault.Error](), reflect.TypeFor[finding.Finding]()}
 	for _, d := range all {
 		types = append(types, d.t)
 	}
@@ -210,7 +210,7 @@ func contract() rules {
 	return rules{
 		types: map[reflect.Type]schema{
 			reflect.TypeFor[ir.Op]():           enum(ops()...),
-			reflect.TypeFor[ir.Cond]():         condition(),
+			reflect.TypeFor[expr.Cond]():       condition(),
 			reflect.TypeFor[ir.Escalations]():  escalations(),
 			reflect.TypeFor[templates.Lines](): schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "array", "items": schema{"type": "string"}}}},
 			reflect.TypeFor[manifests.Class](): enum(manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld),
@@ -325,10 +325,10 @@ func contract() rules {
 			"Skill.permissions": true, "Skill.produces_events": true, "Field.required": true,
 		},
 		closed: map[string]bool{
-			packageOf[ir.Finding]():  true,
-			packageOf[ir.Document](): true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, adapter.Type().PkgPath(): true,
+			packageOf[finding.Finding](): true,
+			packageOf[ir.Document]():     true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, adapter.Type().PkgPath(): true,
 		},
-		open: map[string]bool{packageOf[ir.Document](): true, packageOf[ir.Finding](): true, packageOf[compile.Workflow](): true},
+		open: map[string]bool{packageOf[ir.Document](): true, packageOf[finding.Finding](): true, packageOf[compile.Workflow](): true},
 	}
 }
 

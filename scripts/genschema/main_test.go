@@ -20,7 +20,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/compile/flowline"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -76,7 +76,7 @@ func TestSchemas(t *testing.T) {
 
 	valid(t, "answers", `{"colour":"red","n":[1]}`)
 	invalid(t, "answers", `["red"]`)
-	valid(t, "findings", encode(t, compile.NewReport([]ir.Finding{{Code: "c", Severity: "error", Pointer: "/a", Message: "m"}})))
+	valid(t, "findings", encode(t, compile.NewReport([]finding.Finding{{Code: "c", Severity: "error", Pointer: "/a", Message: "m"}})))
 	valid(t, "findings", encode(t, compile.NewReport(nil)))
 	valid(t, "test", `{"command":["make","test"],"timeout_s":60}`)
 	invalid(t, "test", `{"args":"x"}`)

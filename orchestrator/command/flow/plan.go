@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/follow"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sources"
@@ -72,7 +72,7 @@ func runPlan(ctx context.Context, env *setup.Env, o planOptions) error {
 	}
 	defer c.Close()
 	var plan json.RawMessage
-	var findings []ir.Finding
+	var findings []finding.Finding
 	for range planRounds {
 		if plan, err = draftPlan(ctx, c, planner, o.goal, plan, findings); err != nil {
 			return err
@@ -93,7 +93,7 @@ func runPlan(ctx context.Context, env *setup.Env, o planOptions) error {
 }
 
 // draftPlan asks for a plan in a run of its own, and waits for that to end.
-func draftPlan(ctx context.Context, c *connect.Conn, planner json.RawMessage, goal string, before json.RawMessage, findings []ir.Finding) (json.RawMessage, error) {
+func draftPlan(ctx context.Context, c *connect.Conn, planner json.RawMessage, goal string, before json.RawMessage, findings []finding.Finding) (json.RawMessage, error) {
 	input, err := json.Marshal(map[string]string{"request": compile.Request(goal, before, findings)})
 	if err != nil {
 		return nil, fmt.Errorf("write the planner's input: %w", err)
@@ -123,7 +123,7 @@ func draftPlan(ctx context.Context, c *connect.Conn, planner json.RawMessage, go
 }
 
 // writePlan prints a sound plan, or writes it to a new file, with its warnings on standard error.
-func writePlan(console *cli.Console, o planOptions, plan json.RawMessage, findings []ir.Finding) error {
+func writePlan(console *cli.Console, o planOptions, plan json.RawMessage, findings []finding.Finding) error {
 	for _, f := range findings {
 		fmt.Fprintln(console.Err, cli.Clean(fmt.Sprintf("%s %s %s: %s", f.Severity, f.Code, f.Pointer, f.Message)))
 	}

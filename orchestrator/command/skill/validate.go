@@ -54,7 +54,7 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","message","hint"
 }
 
 // checkSkill checks a manifest, or a folder with one.
-func checkSkill(ctx context.Context, console *cli.Console, arg string) ([]ir.Finding, error) {
+func checkSkill(ctx context.Context, console *cli.Console, arg string) ([]finding.Finding, error) {
 	file := arg
 	if info, err := os.Stat(arg); arg != "-" && err == nil && info.IsDir() {
 		file = filepath.Join(arg, manifests.ManifestFile)
@@ -68,7 +68,7 @@ func checkSkill(ctx context.Context, console *cli.Console, arg string) ([]ir.Fin
 		return findings, nil
 	}
 	fault := func(code, hint, format string, args ...any) {
-		findings = append(findings, ir.Finding{Code: code, Severity: finding.SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint})
+		findings = append(findings, finding.Finding{Code: code, Severity: finding.SeverityError, Message: fmt.Sprintf(format, args...), Hint: hint})
 	}
 	if dir, err := filepath.Abs(arg); err == nil && skill.Name != "" && filepath.Base(dir) != skill.Name {
 		fault("folder_misnamed", "mv "+filepath.Base(dir)+" "+skill.Name, "the folder is named %s and the skill %s", filepath.Base(dir), skill.Name)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/compile"
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
@@ -74,7 +73,7 @@ func TestLineTextIsLiteral(t *testing.T) {
 		if len(errs) > 0 {
 			t.Fatalf("%q: %+v", text, errs)
 		}
-		value, failure := expr.Eval(w.Nodes[0].In, ir.Scope{})
+		value, failure := expr.Eval(w.Nodes[0].In, expr.Scope{})
 		if failure != nil || value.(map[string]any)["path"] != text {
 			t.Errorf("%q became %s, which is %v (%v)", text, w.Nodes[0].In, value, failure)
 		}

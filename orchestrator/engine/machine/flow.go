@@ -54,7 +54,7 @@ func (m *Machine) CountStep() bool {
 	if m.State.Steps <= m.maxSteps() {
 		return true
 	}
-	m.endRun(lattice.Failed, Failf(ir.FailLimit, "the run needs more than its %d steps", m.maxSteps()))
+	m.endRun(lattice.Failed, Failf(expr.FailLimit, "the run needs more than its %d steps", m.maxSteps()))
 	return false
 }
 
@@ -70,7 +70,7 @@ func (t *Thread) startAttempt() {
 }
 
 // EvalInputs evaluates and projects the input ports of a node.
-func (t *Thread) EvalInputs(node *ir.Node) (map[string]any, *ir.Failure) {
+func (t *Thread) EvalInputs(node *ir.Node) (map[string]any, *expr.Failure) {
 	out := make(map[string]any, len(node.Inputs))
 	for _, port := range slices.Sorted(maps.Keys(node.Inputs)) {
 		v, f := expr.Eval(node.Inputs[port], t.Scope(nil))
@@ -116,14 +116,14 @@ func (t *Thread) FollowEdge(node *ir.Node, out any) {
 		return
 	}
 	if spent {
-		t.FailVisit(Failf(ir.FailLimit, "an edge out of %s used up its max_traversals and no other edge is true", node.ID))
+		t.FailVisit(Failf(expr.FailLimit, "an edge out of %s used up its max_traversals and no other edge is true", node.ID))
 		return
 	}
-	t.FailVisit(Failf(ir.FailNoEdge, "no edge out of %s is true", node.ID))
+	t.FailVisit(Failf(expr.FailNoEdge, "no edge out of %s is true", node.ID))
 }
 
 // testEdge reports whether the condition of an edge holds for the output of its node.
-func testEdge(e ir.Edge, out any, scope func(out any) ir.Scope) (bool, *ir.Failure) {
+func testEdge(e ir.Edge, out any, scope func(out any) expr.Scope) (bool, *expr.Failure) {
 	if e.When == nil {
 		return true, nil
 	}
@@ -163,7 +163,7 @@ func (t *Thread) completeRun(node *ir.Node, last any) {
 }
 
 // FailAttempt ends the current attempt with f: retry, else catch, else the run fails.
-func (t *Thread) FailAttempt(f *ir.Failure) {
+func (t *Thread) FailAttempt(f *expr.Failure) {
 	m := t.Run
 	if m.State.Undoing != nil {
 		m.endUndo(f)
@@ -215,7 +215,7 @@ func retryDelay(rule ir.Retry, retries int, key string) float64 {
 
 // FailVisit ends the current visit with f without another attempt: catch, else the run fails. Failures after a node did
 // its work come here directly, because a retry would do the work twice.
-func (t *Thread) FailVisit(f *ir.Failure) {
+func (t *Thread) FailVisit(f *expr.Failure) {
 	m := t.Run
 	if m.State.Undoing != nil {
 		m.endUndo(f)
@@ -242,7 +242,7 @@ func (t *Thread) FailVisit(f *ir.Failure) {
 }
 
 // EncodeFailure is a failure as catch binds it.
-func EncodeFailure(f *ir.Failure) map[string]any {
+func EncodeFailure(f *expr.Failure) map[string]any {
 	c := map[string]any{"kind": f.Kind, "message": f.Message, "node": f.Node, "attempt": Number(f.Attempt), "data": nil}
 	if data, err := expr.Decode(f.Data); len(f.Data) > 0 && err == nil {
 		c["data"] = data
@@ -251,7 +251,7 @@ func EncodeFailure(f *ir.Failure) map[string]any {
 }
 
 // failThread ends the current thread with f, which nothing in it catches.
-func (t *Thread) failThread(f *ir.Failure) {
+func (t *Thread) failThread(f *expr.Failure) {
 	if t.up != nil {
 		t.failIteration(f)
 		return
@@ -264,13 +264,13 @@ func CoversKind(on []string, kind string) bool {
 	if slices.Contains(on, kind) {
 		return true
 	}
-	return slices.Contains(on, "ALL") && kind != ir.FailLimit && kind != ir.FailCancelled
+	return slices.Contains(on, "ALL") && kind != expr.FailLimit && kind != expr.FailCancelled
 }
 
 // Scope returns the values that references see. out is the output of the node that is being left, or nil.
-func (t *Thread) Scope(out any) ir.Scope {
+func (t *Thread) Scope(out any) expr.Scope {
 	m := t.Run
-	s := ir.Scope{Vars: m.State.Vars, Tmp: t.Tmp, Ctx: m.State.Ctx, In: m.State.In, Out: out, Err: t.Err}
+	s := expr.Scope{Vars: m.State.Vars, Tmp: t.Tmp, Ctx: m.State.Ctx, In: m.State.In, Out: out, Err: t.Err}
 	if f := t.frame(); f != nil {
 		s.Vars, s.In = f.Vars, f.In
 	}

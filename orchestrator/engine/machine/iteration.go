@@ -44,7 +44,7 @@ func (t *Thread) completeIteration(node *ir.Node, out any) {
 	m := t.Run
 	owner := m.Program.Node(t.up.Node)
 	inner := m.Program.Inner(owner, t.Iteration.Index)
-	result, f := out, (*ir.Failure)(nil)
+	result, f := out, (*expr.Failure)(nil)
 	switch {
 	case node.Op == ir.OpEnd && node.Output != nil: // out is its output
 	case inner.Result != nil:
@@ -68,7 +68,7 @@ func (t *Thread) completeIteration(node *ir.Node, out any) {
 	t.endIteration()
 }
 
-func (t *Thread) failIteration(f *ir.Failure) {
+func (t *Thread) failIteration(f *expr.Failure) {
 	t.Iteration.Failure = f
 	if full := t.accountResult(f); full != nil {
 		full.Node, full.Attempt = f.Node, f.Attempt
@@ -78,10 +78,10 @@ func (t *Thread) failIteration(f *ir.Failure) {
 }
 
 // accountResult adds the size of a result to that of the node, and compares the state with max_state_bytes.
-func (t *Thread) accountResult(v any) *ir.Failure {
+func (t *Thread) accountResult(v any) *expr.Failure {
 	raw, err := expr.Marshal(v)
 	if err != nil {
-		return Failf(ir.FailStateType, "encode: %v", err)
+		return Failf(expr.FailStateType, "encode: %v", err)
 	}
 	mp := t.up.Visit.Map
 	mp.Bytes += len(raw)

@@ -113,7 +113,7 @@ func (m *Machine) setStatus(next lattice.RunStatus) {
 }
 
 // endRun ends the run and drops all pending commands and waits.
-func (m *Machine) endRun(status lattice.RunStatus, f *ir.Failure) {
+func (m *Machine) endRun(status lattice.RunStatus, f *expr.Failure) {
 	m.StopRun(status)
 	m.State.Failure, m.State.Waits = f, nil
 }
@@ -159,6 +159,6 @@ func DecodeObject(raw json.RawMessage) (map[string]any, error) {
 	return o, nil
 }
 
-func Failf(kind, format string, args ...any) *ir.Failure {
-	return &ir.Failure{Kind: kind, Message: fmt.Sprintf(format, args...)}
+func Failf(kind, format string, args ...any) *expr.Failure {
+	return &expr.Failure{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -43,7 +44,7 @@ type decider interface {
 // undoable is the operation of a node that a call can undo.
 type undoable interface {
 	// ResolveUndo evaluates the call that undoes the current node, which has completed with out.
-	ResolveUndo(node *ir.Node, out any) (*lattice.Call, *ir.Failure)
+	ResolveUndo(node *ir.Node, out any) (*lattice.Call, *expr.Failure)
 	// Send sends the call of the visit.
 	Send()
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -39,7 +39,7 @@ func (m *Machine) giveUpOverdue() bool {
 		}
 		node := m.Program.Node(t.Node)
 		t.Close()
-		t.FailAttempt(Failf(ir.FailTimeout, "%s took longer than its %g seconds", node.ID, node.TimeoutS))
+		t.FailAttempt(Failf(expr.FailTimeout, "%s took longer than its %g seconds", node.ID, node.TimeoutS))
 		return true
 	}
 	return false

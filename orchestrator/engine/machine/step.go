@@ -121,7 +121,7 @@ func (m *Machine) applyFact(f lattice.Fact) error {
 			return m.runTimedOut()
 		}
 	case lattice.CancelRequested:
-		m.endRun(lattice.Canceled, &ir.Failure{Kind: ir.FailCancelled, Message: "canceled by " + f.By, Node: m.State.Node})
+		m.endRun(lattice.Canceled, &expr.Failure{Kind: expr.FailCancelled, Message: "canceled by " + f.By, Node: m.State.Node})
 		return nil
 	}
 	id, kinds := answers(f)
@@ -227,7 +227,7 @@ func (m *Machine) startRun(f lattice.RunStarted) error {
 	m.setStatus(lattice.Running)
 	switch {
 	case len(f.Input) > m.maxStateBytes():
-		m.endRun(lattice.Failed, Failf(ir.FailLimit, "the input has %d bytes; max_state_bytes is %d", len(f.Input), m.maxStateBytes()))
+		m.endRun(lattice.Failed, Failf(expr.FailLimit, "the input has %d bytes; max_state_bytes is %d", len(f.Input), m.maxStateBytes()))
 	case m.Program.CallsSkills():
 		m.flow().Issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
 	default:
@@ -260,7 +260,7 @@ func (m *Machine) runTimedOut() error {
 	if m.Program.Doc.Limits == nil || m.Program.Doc.Limits.TimeoutS <= 0 || m.State.Status != lattice.Running {
 		return fmt.Errorf("the run's timeout fired for a run that is %s and may take any time then", m.State.Status)
 	}
-	m.endRun(lattice.Failed, Failf(ir.FailTimeout, "the run took longer than its %g seconds", m.Program.Doc.Limits.TimeoutS))
+	m.endRun(lattice.Failed, Failf(expr.FailTimeout, "the run took longer than its %g seconds", m.Program.Doc.Limits.TimeoutS))
 	return nil
 }
 
@@ -273,8 +273,8 @@ func (m *Machine) commandFailed(f lattice.CommandFailed) error {
 	if err != nil {
 		return fmt.Errorf("encode fault: %w", err)
 	}
-	m.endRun(lattice.Failed, &ir.Failure{
-		Kind: ir.FailToolUnavailable, Message: fmt.Sprintf("%s: %s", c.Kind, f.Fault.Message), Node: c.Node, Data: data,
+	m.endRun(lattice.Failed, &expr.Failure{
+		Kind: expr.FailToolUnavailable, Message: fmt.Sprintf("%s: %s", c.Kind, f.Fault.Message), Node: c.Node, Data: data,
 	})
 	return nil
 }

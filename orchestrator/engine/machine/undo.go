@@ -7,6 +7,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -22,7 +23,7 @@ func (t *Thread) recordUndo(node *ir.Node, out any) {
 }
 
 // startUndo fails the run with f after the completed nodes have been undone.
-func (m *Machine) startUndo(f *ir.Failure) {
+func (m *Machine) startUndo(f *expr.Failure) {
 	if len(m.State.Done) == 0 {
 		m.endRun(lattice.Failed, f)
 		return
@@ -61,7 +62,7 @@ func (m *Machine) undoNext() {
 }
 
 // endUndo notes how the call ended that takes back a node.
-func (m *Machine) endUndo(f *ir.Failure) {
+func (m *Machine) endUndo(f *expr.Failure) {
 	u := m.State.Undoing
 	name := path.Join(u.Now.Path, u.Now.Node)
 	if f != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -36,7 +36,7 @@ func (m *Machine) modelAskedAgain(f lattice.ModelAskedAgain) error {
 		if err != nil {
 			return err
 		}
-		t.FailVisit(Failf(ir.FailLimit, "a question was cut off, and max_llm_calls %d leaves none to ask it again", l.MaxLLMCalls))
+		t.FailVisit(Failf(expr.FailLimit, "a question was cut off, and max_llm_calls %d leaves none to ask it again", l.MaxLLMCalls))
 		return nil
 	}
 	c.Again++

@@ -16,7 +16,7 @@ type Write struct {
 
 // WriteAll makes all the writes or none. An iteration has a $tmp of its own; iterations that run concurrently have no $vars to
 // write to.
-func (t *Thread) WriteAll(writes ...Write) *ir.Failure {
+func (t *Thread) WriteAll(writes ...Write) *expr.Failure {
 	if len(writes) == 0 {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (t *Thread) writesVars(p *ir.Program) bool {
 
 // ReadPort returns the value of an output port: the member with its name, which may be missing if the manifest calls it
 // optional. The port "result" is the whole output, except for a node that runs others inside.
-func ReadPort(p *ir.Program, node *ir.Node, port string, out any, ports map[string]any) (any, *ir.Failure) {
+func ReadPort(p *ir.Program, node *ir.Node, port string, out any, ports map[string]any) (any, *expr.Failure) {
 	if port == "result" && !composite(node.Op) {
 		return out, nil
 	}
@@ -99,7 +99,7 @@ func ReadPort(p *ir.Program, node *ir.Node, port string, out any, ports map[stri
 			return nil, nil
 		}
 	}
-	return nil, Failf(ir.FailSchema, "the result of %s has no member %q", node.ID, port)
+	return nil, Failf(expr.FailSchema, "the result of %s has no member %q", node.ID, port)
 }
 
 // composite reports whether a node runs others inside.
@@ -108,13 +108,13 @@ func composite(op ir.Op) bool {
 }
 
 // checkSize compares the size of the state with max_state_bytes.
-func (m *Machine) checkSize() *ir.Failure {
+func (m *Machine) checkSize() *expr.Failure {
 	total, err := m.measureSize()
 	switch {
 	case err != nil:
-		return Failf(ir.FailStateType, "encode variables: %v", err)
+		return Failf(expr.FailStateType, "encode variables: %v", err)
 	case total > m.maxStateBytes():
-		return Failf(ir.FailLimit, "$vars and $tmp would take %d bytes; max_state_bytes is %d", total, m.maxStateBytes())
+		return Failf(expr.FailLimit, "$vars and $tmp would take %d bytes; max_state_bytes is %d", total, m.maxStateBytes())
 	}
 	return nil
 }

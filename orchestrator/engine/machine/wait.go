@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -27,8 +27,8 @@ func (m *Machine) legacyAnswered(w lattice.Wait, f lattice.Answered, inputs map[
 	}
 	q := protocol.Question{ID: w.QuestionID, Prompt: w.Prompt}
 	m.State.Next = &runstate.Next{RunID: lattice.LinkedRun(m.State.RunID, w.ID), Answers: q.Answers(given)}
-	m.endRun(lattice.Canceled, &ir.Failure{
-		Kind: ir.FailCancelled, Message: fmt.Sprintf("answered by %s; %s goes on", f.By, m.State.Next.RunID), Node: w.Node,
+	m.endRun(lattice.Canceled, &expr.Failure{
+		Kind: expr.FailCancelled, Message: fmt.Sprintf("answered by %s; %s goes on", f.By, m.State.Next.RunID), Node: w.Node,
 	})
 	return nil
 }

@@ -3,7 +3,7 @@ package runstate
 import (
 	"encoding/json"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -74,13 +74,13 @@ type Undo struct {
 	Node    string        `json:"node"`
 	Path    string        `json:"path,omitempty"`
 	Call    *lattice.Call `json:"call,omitempty"`
-	Failure *ir.Failure   `json:"failure,omitempty"` // why it cannot be called
+	Failure *expr.Failure `json:"failure,omitempty"` // why it cannot be called
 }
 
 // Undoing is compensation under way, or how it ended.
 type Undoing struct {
-	Cause  *ir.Failure `json:"cause"`
-	Now    Undo        `json:"now"`
-	Undone []string    `json:"undone,omitempty"` // nodes, in the order in which they were undone
-	Failed []string    `json:"failed,omitempty"` // nodes that were not, and why
+	Cause  *expr.Failure `json:"cause"`
+	Now    Undo          `json:"now"`
+	Undone []string      `json:"undone,omitempty"` // nodes, in the order in which they were undone
+	Failed []string      `json:"failed,omitempty"` // nodes that were not, and why
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -108,9 +107,9 @@ type State struct {
 	Recovering *Recovering      `json:"recovering,omitempty"`
 	Records    []lattice.Record `json:"records,omitempty"`
 
-	Next    *Next       `json:"next,omitempty"`    // of a run whose legacy question was answered
-	Output  any         `json:"output,omitempty"`  // of a succeeded run
-	Failure *ir.Failure `json:"failure,omitempty"` // of a failed or canceled one
+	Next    *Next         `json:"next,omitempty"`    // of a run whose legacy question was answered
+	Output  any           `json:"output,omitempty"`  // of a succeeded run
+	Failure *expr.Failure `json:"failure,omitempty"` // of a failed or canceled one
 
 	VarsSize int `json:"-"` // of Vars as JSON, 0 when it is not known
 }
@@ -173,9 +172,9 @@ type Iteration struct {
 	Item   any    `json:"item"`
 	Frame  *Frame `json:"frame,omitempty"` // of a SUBGRAPH
 	Lane
-	Ended   bool        `json:"ended,omitempty"`
-	Result  any         `json:"result,omitempty"`
-	Failure *ir.Failure `json:"failure,omitempty"`
+	Ended   bool          `json:"ended,omitempty"`
+	Result  any           `json:"result,omitempty"`
+	Failure *expr.Failure `json:"failure,omitempty"`
 }
 
 // Frame holds the namespaces that a SUBGRAPH has for itself.

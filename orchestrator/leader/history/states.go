@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -67,7 +67,7 @@ func (s *States) Encode(id string) (json.RawMessage, error) {
 type Rest struct {
 	Status  lattice.RunStatus `json:"status"`
 	Waits   []lattice.Wait    `json:"waits"`
-	Failure *ir.Failure       `json:"failure"`
+	Failure *expr.Failure     `json:"failure"`
 }
 
 // ReadRest reads the snapshot in e. It decodes no values of the run.

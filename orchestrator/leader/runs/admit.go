@@ -12,7 +12,6 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
-	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -65,7 +64,7 @@ func checkAdmission(flow *compile.Flow, input map[string]any, o api.Options) err
 }
 
 // refuseInput returns an error that names every violation of the flow's input_schema.
-func refuseInput(findings []ir.Finding) error {
+func refuseInput(findings []finding.Finding) error {
 	var text []string
 	hint := ""
 	for _, f := range findings {

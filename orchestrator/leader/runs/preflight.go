@@ -60,7 +60,7 @@ func findsOut(n *ir.Node, input any) bool {
 		if err != nil {
 			return false
 		}
-		if v, f := expr.Eval(text, ir.Scope{In: input}); f != nil || v != nil {
+		if v, f := expr.Eval(text, expr.Scope{In: input}); f != nil || v != nil {
 			return false // given, or known only later
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
@@ -268,7 +269,7 @@ func (rn *Starter) recordRun(ctx context.Context, id string, secret []byte, prog
 }
 
 // refuseFlow returns an error that names every finding.
-func refuseFlow(code string, exit int, findings []ir.Finding) error {
+func refuseFlow(code string, exit int, findings []finding.Finding) error {
 	text, hint := compile.Refusal(findings)
 	p := fault.New(exit, code, "the flow is refused:\n  %s", text).WithHint("%s", hint)
 	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
