@@ -46,7 +46,7 @@ func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.E
 func (s *Session) makeAttempt(ctx context.Context, c lattice.Call, leased []string, seen *observer) (lattice.Outcome, error) {
 	if c.Uncertain {
 		s.forgetOutbox(c.Sprite) // the call's result may lie before the cursor
-		out, found, err := s.settleLost(ctx, c, seen, process{heard: true, kit: true})
+		out, found, err := s.settleLost(ctx, c, seen, process{heard: true, shared: true})
 		if found || err != nil {
 			return out, err
 		}
@@ -71,10 +71,10 @@ func (s *Session) makeAttempt(ctx context.Context, c lattice.Call, leased []stri
 	return s.concludeCall(ctx, c, seen, exit, err)
 }
 
-// performCall makes the call in the sprite's kit, or in a process of its own.
+// performCall makes the call in the sprite's shared exec, or in a process of its own.
 func (s *Session) performCall(ctx context.Context, c lattice.Call, leased []string, seen *observer) (int, error) {
-	if len(leased) == 0 && s.joinsKit(c) {
-		exit, err := s.kitFor(c).callSkill(ctx, c, seen)
+	if len(leased) == 0 && s.canShare(c) {
+		exit, err := s.openShared(c).callSkill(ctx, c, seen)
 		if !errors.Is(err, errNotBegun) {
 			return exit, err
 		}
@@ -106,7 +106,7 @@ func (s *Session) recoverOutcome(ctx context.Context, c lattice.Call, seen *obse
 func (s *Session) execSkill(parent context.Context, c lattice.Call, leased []string, seen *observer) (int, error) {
 	ctx, cancel := withDeadline(parent, c)
 	defer cancel()
-	named, ended, err := s.roster.begin(parent, c.Sprite, c.ID)
+	named, ended, err := s.registry.registerProcess(parent, c.Sprite, c.ID)
 	if err != nil {
 		return 0, err
 	}
@@ -192,7 +192,7 @@ func (s *Session) concludeCall(ctx context.Context, c lattice.Call, seen *observ
 			seen.result = &protocol.Result{OK: true, Skill: c.Skill, Waiting: seen.waiting}
 		}
 	case errors.As(err, &lost):
-		out, found, settleErr := s.settleLost(ctx, c, seen, process{id: lost.Session, heard: seen.counted > 0, kit: seen.inKit})
+		out, found, settleErr := s.settleLost(ctx, c, seen, process{id: lost.Session, heard: seen.counted > 0, shared: seen.inShared})
 		if found || settleErr != nil {
 			return out, settleErr
 		}
@@ -227,7 +227,7 @@ func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observe
 	}
 	if seen.result == nil {
 		// A skill that is not ours is looked for by spritekit, which exits with 3 where there is none.
-		sought := skillCommand(c.Skill)[0] == kitCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
+		sought := skillCommand(c.Skill)[0] == sharedCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
 		if exit == 126 || exit == 127 || sought {
 			s.unequip(c.Sprite) // it may be another one now, made anew under this name
 			return failedOutcome(c, expr.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s cannot run the skill %s: the skill, or a program that it starts, is not there", c.Sprite, c.Skill)), nil

@@ -26,21 +26,21 @@ const (
 
 // process describes the process of a call whose stream was lost.
 type process struct {
-	id    string // of its session, "" when that was never named
-	heard bool   // it said something, so its input had arrived
-	kit   bool   // it may be one that serves calls
+	id     string // of its session, "" when that was never named
+	heard  bool   // it said something, so its input had arrived
+	shared bool   // it may be one that serves calls
 }
 
 // found is a process that runs.
 type found struct {
-	id  string
-	kit bool
+	id     string
+	shared bool
 }
 
 // listProcesses lists what runs of a call's skill in its sprite, the processes of other calls under way excepted. A sprite
 // belongs to one run: they are the call's own, whichever connection started them, or left over from calls before.
 func (s *Session) listProcesses(ctx context.Context, c lattice.Call, known process) ([]found, error) {
-	leave, err := s.roster.enter(ctx, c.Sprite)
+	leave, err := s.registry.lockProcesses(ctx, c.Sprite)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +51,8 @@ func (s *Session) listProcesses(ctx context.Context, c lattice.Call, known proce
 	}
 	var out []found
 	for _, p := range all {
-		is := found{p.ID, isKit(p.Command)}
-		if !p.TTY && !s.roster.belongsToOther(p.ID, c.ID) && (startedAs(p.Command, c.Skill) || p.ID == known.id || known.kit && is.kit) {
+		is := found{p.ID, isShared(p.Command)}
+		if !p.TTY && !s.registry.belongsToOther(p.ID, c.ID) && (startedAs(p.Command, c.Skill) || p.ID == known.id || known.shared && is.shared) {
 			out = append(out, is)
 		}
 	}
@@ -102,7 +102,7 @@ func (s *Session) settleLost(ctx context.Context, c lattice.Call, seen *observer
 			return s.recoverOutcome(ctx, c, seen)
 		}
 		for _, p := range all {
-			if c.Class == manifests.ClassRead || !known.heard && !p.kit || attempt > maxAttach || bounded.Err() != nil {
+			if c.Class == manifests.ClassRead || !known.heard && !p.shared || attempt > maxAttach || bounded.Err() != nil {
 				if err := s.killProcess(ctx, c, p.id); err != nil {
 					return lattice.Outcome{}, false, err
 				}
@@ -134,13 +134,13 @@ func isAdoptable(c lattice.Call, res *protocol.Result) bool {
 }
 
 // followProcess joins a process until it ends: what it said lately comes again, then what it says from now on. Its stdin is
-// left open: an end would make half an input look whole. Only a kit, which takes whole lines, is told the end, so that it
-// ends after the call; the exit code is then the call's own.
+// left open: an end would make half an input look whole. Only a shared exec, which takes whole lines, is told the end, so that
+// it ends after the call; the exit code is then the call's own.
 func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *observer, p found) (exit int, err error) {
 	pipe, open := io.Pipe()
 	defer open.CloseWithError(io.ErrClosedPipe)
 	var stdin io.Reader = pipe
-	if p.kit {
+	if p.shared {
 		stdin = nil
 	}
 	output, stderr := s.output(c.RunID), s.output(c.RunID)
@@ -154,7 +154,7 @@ func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *obser
 		feed.CloseWithError(io.EOF)
 		return err
 	})
-	if !p.kit {
+	if !p.shared {
 		seen.readStdout(stdout, output, func() {})
 		return exit, group.Wait()
 	}
@@ -165,16 +165,16 @@ func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *obser
 	return past.exit, nil
 }
 
-// readReplay reads what a kit said lately, as far as it is about one call. The token that the call was sent with may have
-// gone with another process of ours: what is read here counts as much as what the outbox holds, no more.
-func readReplay(c lattice.Call, seen *observer, output, stderr io.Writer, stdout *io.PipeReader) *turn {
-	t := &turn{call: c, seen: seen, output: output, stderr: stderr, stays: make(chan struct{}), exit: refused}
+// readReplay reads the recent output of a shared exec and keeps the lines about one call. The token of the call may be lost
+// with an earlier process of ours, so these lines are trusted no more than the outbox.
+func readReplay(c lattice.Call, seen *observer, output, stderr io.Writer, stdout *io.PipeReader) *pendingCall {
+	p := &pendingCall{call: c, seen: seen, output: output, stderr: stderr, stays: make(chan struct{}), exit: refused}
 	scanner := protocol.NewScanner(stdout)
 	var rec protocol.Record
 	for {
 		if err := scanner.Read(&rec); err != nil {
 			stdout.CloseWithError(err)
-			return t
+			return p
 		}
 		if rec.Kind == protocol.KindEvent && rec.Event.CallID == c.ID {
 			seen.takeEvent(rec.Event, rec.Problems)
@@ -185,9 +185,9 @@ func readReplay(c lattice.Call, seen *observer, output, stderr io.Writer, stdout
 		line, ok := protocol.DecodeSessionLine(rec.Bytes)
 		switch {
 		case ok && line.Result != nil && line.Result.CallID == c.ID:
-			t.settleResult(line.Result)
+			p.settleResult(line.Result)
 		case ok && line.Output != nil && line.Output.CallID == c.ID:
-			t.takeOutput(*line.Output)
+			p.takeOutput(*line.Output)
 		}
 	}
 }

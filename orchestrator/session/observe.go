@@ -40,9 +40,9 @@ type observer struct {
 	question *protocol.Question // this call's first legacy question or blocked
 	outbox   bool               // what comes is read from the outbox: without a call id it may be of another time or call
 
-	grace time.Duration     // how long the call may go on after WAITING
-	inKit bool              // its process serves other calls, too
-	sole  *protocol.Stretch // the end of the outbox, where nobody but that process wrote
+	grace    time.Duration     // how long the call may go on after WAITING
+	inShared bool              // its process serves other calls, too
+	sole     *protocol.Stretch // the end of the outbox, where nobody but that process wrote
 }
 
 // digest stands for a dedupe key, however long a stranger made it.
@@ -72,7 +72,7 @@ func (b *budget) spend(size int) { b.events, b.bytes = b.events-1, b.bytes-size 
 func (o *observer) reset() {
 	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
 	o.late, o.long = false, false
-	o.question, o.inKit, o.sole = nil, false, nil
+	o.question, o.inShared, o.sole = nil, false, nil
 }
 
 func (s *Session) newObserver(c lattice.Call, event func(lattice.Event)) *observer {

@@ -23,7 +23,7 @@ type cursor struct {
 	sum    [sha256.Size]byte
 	// foreign counts the events without an id up to here, by dedupe key. Never changed once it is in a cursor.
 	foreign map[digest]int
-	// covered is up to where all is known that the outbox holds, although it was not read: a kit that wrote the rest alone
+	// covered is up to where all is known that the outbox holds, although it was not read: a shared exec that wrote the rest alone
 	// has shown it. At least offset.
 	covered int64
 }

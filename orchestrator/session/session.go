@@ -13,12 +13,12 @@
 //	sprite removed     404                                             → *lattice.Refusal
 //	host unreachable   nothing could be found out (5xx, 401, 409, 429) → error; the call stays pending
 //
-// Between boundaries the calls of a run share one exec, a kit: "spritekit session" in the sprite, which the first call
+// Between boundaries the calls of a run share one exec: "spritekit session" in the sprite, which the first call
 // opens and Rest, Restore, a checkpoint or half a minute without calls end (hosts whose checkpoints are live-safe keep
 // it). A call with secrets of its own, a call of a skill whose input is not a JSON object, and all calls in a sprite with an older
 // spritekit have an exec of their own; journals are the same either way.
 //
-//	call ─► turn ─► kit.stdin ─► exec ─► kit.handleRecord ─► the turn that the line names ─► judgeStream, as for an exec of its own
+//	call ─► pendingCall ─► sharedExec.stdin ─► exec ─► sharedExec.handleRecord ─► the pendingCall that the line names ─► judgeStream
 //
 // Other programs in the sprite have the power that DESIGN 4 concedes: one that writes to the session's stdout can forge
 // events for a call in progress, as it can in the outbox. It cannot end a call, which takes the token that only the session
@@ -77,19 +77,19 @@ type Session struct {
 	// leased returns the variables with secrets that were leased for a call.
 	leased func(ctx context.Context, c lattice.Call) ([]string, error)
 	// known returns the secrets that nothing of a run may show.
-	known  func(run string) *redact.Secrets
-	equip  func(ctx context.Context, sprite string) error
-	grace  time.Duration
-	budget budget // of one call
-	roster *roster
+	known    func(run string) *redact.Secrets
+	equip    func(ctx context.Context, sprite string) error
+	grace    time.Duration
+	budget   budget // of one call
+	registry *processRegistry
 
-	running sync.WaitGroup // the kits
+	running sync.WaitGroup // the shared execs
 
-	mu       sync.Mutex        // guards the fields below
-	cursors  map[string]cursor // by sprite
-	equipped map[string]bool   // sprites that Equip has seen to
-	kits     map[string]*kit   // by sprite
-	alone    map[string]bool   // sprites whose spritekit serves no sessions
+	mu       sync.Mutex             // guards the fields below
+	cursors  map[string]cursor      // by sprite
+	equipped map[string]bool        // sprites that Equip has seen to
+	shared   map[string]*sharedExec // by sprite
+	alone    map[string]bool        // sprites whose spritekit serves no sessions
 	closed   bool
 }
 
@@ -148,8 +148,8 @@ func New(host Host, o Options) *Session {
 	return &Session{
 		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, leased: o.Leased, known: o.Known, equip: o.Equip, grace: o.WaitingGrace,
 		budget:  budget{events: o.MaxEvents, bytes: o.MaxEventBytes},
-		cursors: map[string]cursor{}, equipped: map[string]bool{}, roster: newRoster(),
-		kits: map[string]*kit{}, alone: map[string]bool{},
+		cursors: map[string]cursor{}, equipped: map[string]bool{}, registry: newProcessRegistry(),
+		shared: map[string]*sharedExec{}, alone: map[string]bool{},
 	}
 }
 

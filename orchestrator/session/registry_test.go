@@ -14,29 +14,29 @@ import (
 )
 
 // What runs of a sibling is not a call's own, from the moment on that its process begins.
-func TestRoster(t *testing.T) {
-	r := newRoster()
-	named, ended, err := r.begin(t.Context(), "s", "call_a")
+func TestProcessRegistry(t *testing.T) {
+	r := newProcessRegistry()
+	named, ended, err := r.registerProcess(t.Context(), "s", "call_a")
 	if err != nil {
 		t.Fatal(err)
 	}
 	listed := make(chan bool)
 	go func() {
-		leave, err := r.enter(t.Context(), "s")
+		leave, err := r.lockProcesses(t.Context(), "s")
 		if err != nil {
 			t.Error(err)
 		}
 		listed <- r.belongsToOther("7", "call_b") && !r.belongsToOther("7", "call_a") && !r.belongsToOther("8", "call_b")
 		leave()
 	}()
-	if leave, err := r.enter(t.Context(), "another"); err != nil {
+	if leave, err := r.lockProcesses(t.Context(), "another"); err != nil {
 		t.Error(err)
 	} else {
 		leave()
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.enter(gone, "s"); err == nil {
+	if _, err := r.lockProcesses(gone, "s"); err == nil {
 		t.Error("entered while a process begins")
 	}
 	named("7")
@@ -47,7 +47,7 @@ func TestRoster(t *testing.T) {
 	if r.belongsToOther("7", "call_b") {
 		t.Error("the process of a call that has ended still belongs to it")
 	}
-	if _, ended, err := r.begin(t.Context(), "s", "call_c"); err != nil {
+	if _, ended, err := r.registerProcess(t.Context(), "s", "call_c"); err != nil {
 		t.Error(err)
 	} else {
 		ended() // never named
@@ -97,7 +97,7 @@ func (b *busy) Kill(_ context.Context, _, id, _ string) error {
 }
 
 // A call that is given up takes its own process with it, and not that of the call beside it.
-func TestStopSparesTheCallBeside(t *testing.T) {
+func TestStopSparesConcurrentCall(t *testing.T) {
 	b := &busy{running: map[string]chan struct{}{}, begun: make(chan string)}
 	s := New(b, Options{})
 	call := func(ctx context.Context, id string) chan error {

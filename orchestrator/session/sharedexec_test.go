@@ -89,9 +89,9 @@ func late(f spritestest.Frame, send func(spritestest.Frame)) bool {
 // quiet is a host that does not say that its checkpoints leave commands undisturbed.
 type quiet struct{ session.Host }
 
-// TestBoundaryEndsTheKit: on such a host nothing serves calls while a checkpoint is taken, and still an exec per stretch
+// TestBoundaryEndsSharedExec: on such a host nothing serves calls while a checkpoint is taken, and still an exec per stretch
 // between boundaries is enough, whatever it is that runs.
-func TestBoundaryEndsTheKit(t *testing.T) {
+func TestBoundaryEndsSharedExec(t *testing.T) {
 	w := newWorld(t)
 	w.session.Close()
 	w.session = session.New(quiet{w.client}, session.Options{Log: zerolog.Nop()})
@@ -257,8 +257,8 @@ func TestOldSpritekit(t *testing.T) {
 	}
 }
 
-// kitOf finds the process that serves calls, as the host lists it.
-func (w *world) kitOf() sprites.Session {
+// sharedProcess finds the process that serves calls, as the host lists it.
+func (w *world) sharedProcess() sprites.Session {
 	w.t.Helper()
 	running, err := w.client.Sessions(w.t.Context(), "s")
 	if err != nil {
@@ -273,12 +273,12 @@ func (w *world) kitOf() sprites.Session {
 	return sprites.Session{}
 }
 
-// TestKitDies: the death of the process is the end of the one call that was under way, as if it had been that call's own;
+// TestSharedExecDies: the death of the process is the end of the one call that was under way, as if it had been that call's own;
 // a call that it has not begun is made elsewhere, and calls beside each other do not pay for each other.
-func TestKitDies(t *testing.T) {
+func TestSharedExecDies(t *testing.T) {
 	w := newWorld(t)
 	kill := func() {
-		if err := w.client.Kill(t.Context(), "s", w.kitOf().ID, "KILL"); err != nil {
+		if err := w.client.Kill(t.Context(), "s", w.sharedProcess().ID, "KILL"); err != nil {
 			t.Error(err)
 		}
 	}
@@ -446,12 +446,12 @@ func TestForgedResult(t *testing.T) {
 	}
 }
 
-// TestNobodyReachesTheSession: a process of the same user finds neither the pipes nor the memory of the session.
-func TestNobodyReachesTheSession(t *testing.T) {
+// TestSessionIsOutOfReach: a process of the same user finds neither the pipes nor the memory of the session.
+func TestSessionIsOutOfReach(t *testing.T) {
 	w := newWorld(t)
 	w.sh("echo one >/workspace/a")
 	w.must(skill(manifests.ClassRead, "fs.read", `{"path":"a"}`))
-	w.kitOf() // it runs
+	w.sharedProcess() // it runs
 	got := w.sh(`id -u; for p in /proc/[0-9]*; do
 		case $(tr '\0' ' ' <$p/cmdline 2>/dev/null) in */spritekit\ session*)
 			(echo forged >$p/fd/1) 2>/dev/null && echo reached; ls $p/fd >/dev/null 2>&1 && echo listed; cat $p/environ >/dev/null 2>&1 && echo read ;;
