@@ -2,11 +2,16 @@
 // package, the output of each failed test, and at the end each reason for which tests were skipped, with the tests.
 // Its last line is "N passed, N failed, N skipped".
 //
-//	go test -json ./... | testreport [-allow FILE]
+//	go test -json ./... | testreport [-allow FILE] [-rerun N] [COMMAND…]
 //
 // With -allow each skip must match a line of FILE: a regular expression for the reason, in front of which blank lines
-// and lines that begin with # are ignored. It exits 1 when a test or a build failed or a skip is not allowed, and 2
-// when FILE cannot be read.
+// and lines that begin with # are ignored.
+//
+// With -rerun up to N failed tests are run a second time, each alone, with COMMAND ("go test" with its flags). A test
+// that passes then is listed as unstable and does not fail the report. A package that failed outside its tests is not
+// run again.
+//
+// It exits 1 when a test or a build failed or a skip is not allowed, and 2 when FILE cannot be read.
 package main
 
 import (
@@ -18,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +31,7 @@ import (
 
 func main() {
 	allow := flag.String("allow", "", "`file` of regular expressions, one of which must match each reason to skip")
+	rerun := flag.Int("rerun", 0, "run up to this `number` of failed tests a second time")
 	flag.Parse()
 	allowed, err := readPatterns(*allow)
 	if err != nil {
@@ -36,6 +43,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
 	}
+	r.rerun(*rerun, func(t id) bool { return passes(flag.Args(), t) })
 	if !r.finish(allowed) {
 		os.Exit(1)
 	}
@@ -76,13 +84,14 @@ type id struct{ pkg, test string }
 type report struct {
 	out                     io.Writer
 	output                  map[id][]string // of tests and packages under way
-	failedTests             map[string]int  // by package
+	failedTests             map[string][]id // by package
+	unstable                []id            // tests that failed at first and then passed
 	passed, failed, skipped int
 	reasons                 map[string][]id // the tests that each reason skipped
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[id][]string{}, failedTests: map[string]int{}, reasons: map[string][]id{}}
+	return &report{out: out, output: map[id][]string{}, failedTests: map[string][]id{}, reasons: map[string][]id{}}
 }
 
 // read takes events until the stream ends. A line that is not an event is printed unchanged.
@@ -134,7 +143,7 @@ func (r *report) endTest(action string, at id) {
 		r.passed++
 	case "fail":
 		r.failed++
-		r.failedTests[at.pkg]++
+		r.failedTests[at.pkg] = append(r.failedTests[at.pkg], at)
 		fmt.Fprint(r.out, strings.Join(r.output[at], ""))
 	case "skip":
 		r.skipped++
@@ -143,10 +152,11 @@ func (r *report) endTest(action string, at id) {
 	}
 }
 
-// endPackage prints the package's line. A package that failed outside its finished tests (a panic, a timeout, a
-// build) counts as one failure, and everything it printed follows.
+// endPackage prints the package's line. A package whose tests did not all end (a panic, a timeout, a build) counts as a
+// failure beside those of its tests, and everything it printed follows.
 func (r *report) endPackage(e event) {
-	if e.Action == "fail" && r.failedTests[e.Package] == 0 {
+	ended := slices.Contains(r.output[id{e.Package, ""}], "FAIL\n") // package testing prints it after the last test
+	if e.Action == "fail" && !(ended && len(r.failedTests[e.Package]) > 0) {
 		r.failed++
 		for at, output := range r.output {
 			if at.pkg == e.Package && at.test != "" {
@@ -229,8 +239,72 @@ func (r *report) finish(allowed []*regexp.Regexp) bool {
 	if refused > 0 {
 		fmt.Fprintf(r.out, "\n%d skips, marked with !, are not expected here: install what they need, or list the reason.\n", refused)
 	}
+	if len(r.unstable) > 0 {
+		fmt.Fprintf(r.out, "\nUnstable, since they failed at first and passed alone; their first output is above:\n")
+		for _, at := range r.unstable {
+			fmt.Fprintf(r.out, "         %s %s\n", at.pkg, at.test)
+		}
+	}
 	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 	return r.failed == 0 && refused == 0
+}
+
+// rerun asks passes about each failed test and counts those that pass. It does nothing if more than limit tests failed:
+// then the fault is rarely in the tests.
+func (r *report) rerun(limit int, passes func(id) bool) {
+	var failed []id
+	for _, tests := range r.failedTests {
+		for _, t := range tests {
+			if !slices.ContainsFunc(tests, func(sub id) bool { return strings.HasPrefix(sub.test, t.test+"/") }) {
+				failed = append(failed, t)
+			}
+		}
+	}
+	if len(failed) > limit {
+		return
+	}
+	slices.SortFunc(failed, func(a, b id) int { return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test)) })
+	for _, t := range failed {
+		fmt.Fprintf(r.out, "run again: %s %s\n", t.pkg, t.test)
+		if !passes(t) {
+			continue
+		}
+		r.unstable = append(r.unstable, t)
+		r.pass(t)
+	}
+}
+
+// pass counts a failed test as passed, and each test around it that has no other failed test.
+func (r *report) pass(t id) {
+	for {
+		tests := slices.DeleteFunc(r.failedTests[t.pkg], func(other id) bool { return other == t })
+		r.failedTests[t.pkg] = tests
+		r.failed--
+		r.passed++
+		end := strings.LastIndexByte(t.test, '/')
+		if end < 0 {
+			return
+		}
+		t.test = t.test[:end]
+		if !slices.Contains(tests, t) || slices.ContainsFunc(tests, func(sub id) bool { return strings.HasPrefix(sub.test, t.test+"/") }) {
+			return
+		}
+	}
+}
+
+// passes runs one test alone.
+func passes(command []string, t id) bool {
+	if len(command) == 0 {
+		command = []string{"go", "test"}
+	}
+	elements := strings.Split(t.test, "/")
+	for i, e := range elements {
+		elements[i] = "^" + regexp.QuoteMeta(e) + "$"
+	}
+	args := append(slices.Clone(command[1:]), "-count=1", "-run", strings.Join(elements, "/"), t.pkg)
+	cmd := exec.Command(command[0], args...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run() == nil
 }
 
 func allows(allowed []*regexp.Regexp, reason string) bool {

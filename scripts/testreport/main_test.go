@@ -1,7 +1,10 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -67,6 +70,7 @@ func TestSkipsMustBeAllowed(t *testing.T) {
 func TestFailures(t *testing.T) {
 	got, ok := report1(t, `{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:3: wrong\n"}
 {"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Output":"FAIL\n"}
 {"Action":"fail","Package":"p"}
 {"Action":"output","Package":"q","Test":"TestHangs","Output":"panic: test timed out\n"}
 {"Action":"output","Package":"q","Output":"goroutine 1\n"}
@@ -79,6 +83,71 @@ func TestFailures(t *testing.T) {
 		"0 passed, 3 failed, 0 skipped")
 	if ok {
 		t.Error("failures do not fail the report")
+	}
+}
+
+// failures has a failed subtest, its parent, a failed test, and a package that panicked in its second test.
+const failures = `{"Action":"fail","Package":"p","Test":"TestA/x"}
+{"Action":"fail","Package":"p","Test":"TestA"}
+{"Action":"fail","Package":"p","Test":"TestB"}
+{"Action":"output","Package":"p","Output":"FAIL\n"}
+{"Action":"fail","Package":"p"}
+`
+const panicked = `{"Action":"fail","Package":"q","Test":"TestC"}
+{"Action":"output","Package":"q","Output":"FAIL\tq\t0.1s\n"}
+{"Action":"fail","Package":"q"}
+`
+
+func TestRerun(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		in     string
+		limit  int
+		passes []string // the tests that pass the second time
+		again  []string // the tests that run again
+		ok     bool
+		last   string
+	}{
+		{"all pass", failures, 2, []string{"TestA/x", "TestB"}, []string{"TestA/x", "TestB"}, true, "3 passed, 0 failed, 0 skipped"},
+		{"one fails twice", failures, 2, []string{"TestA/x"}, []string{"TestA/x", "TestB"}, false, "2 passed, 1 failed, 0 skipped"},
+		{"a subtest fails twice", failures, 2, []string{"TestB"}, []string{"TestA/x", "TestB"}, false, "1 passed, 2 failed, 0 skipped"},
+		{"too many", failures, 1, []string{"TestA/x", "TestB"}, nil, false, "0 passed, 3 failed, 0 skipped"},
+		{"not asked for", failures, 0, []string{"TestA/x", "TestB"}, nil, false, "0 passed, 3 failed, 0 skipped"},
+		{"tests after a panic did not run", panicked, 2, []string{"TestC"}, []string{"TestC"}, false, "1 passed, 1 failed, 0 skipped"},
+	} {
+		var out strings.Builder
+		r := newReport(&out)
+		if err := r.read(strings.NewReader(tt.in)); err != nil {
+			t.Fatal(err)
+		}
+		var again []string
+		r.rerun(tt.limit, func(at id) bool {
+			again = append(again, at.test)
+			return slices.Contains(tt.passes, at.test)
+		})
+		if ok := r.finish(nil); ok != tt.ok || !slices.Equal(again, tt.again) {
+			t.Errorf("%s: ok = %v, run again %q; want %v, %q", tt.name, ok, again, tt.ok, tt.again)
+		}
+		wantLines(t, out.String(), tt.last)
+	}
+}
+
+// A test is run alone by its name, whatever characters it holds.
+func TestPasses(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":    "module p\n",
+		"a_test.go": "package p\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tt.Run(\"a.b (c)\", func(*testing.T) {})\n\tt.Run(\"axb (c)\", func(t *testing.T) { t.Error() })\n}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	for name, want := range map[string]bool{"TestA/a.b_(c)": true, "TestA/axb_(c)": false, "TestA": false} {
+		if got := passes([]string{"go", "test"}, id{"p", name}); got != want {
+			t.Errorf("passes(%s) = %v, want %v", name, got, want)
+		}
 	}
 }
 
