@@ -43,7 +43,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "testreport:", err)
 		os.Exit(1)
 	}
-	r.rerun(*rerun, func(t id) bool { return passes(flag.Args(), t) })
+	r.runAgain(*rerun, func(t id) bool { return passesAlone(flag.Args(), t) })
 	if !r.finish(allowed) {
 		os.Exit(1)
 	}
@@ -249,9 +249,9 @@ func (r *report) finish(allowed []*regexp.Regexp) bool {
 	return r.failed == 0 && refused == 0
 }
 
-// rerun asks passes about each failed test and counts those that pass. It does nothing if more than limit tests failed:
+// runAgain asks passes about each failed test and counts those that pass. It does nothing if more than limit tests failed:
 // then the fault is rarely in the tests.
-func (r *report) rerun(limit int, passes func(id) bool) {
+func (r *report) runAgain(limit int, passes func(id) bool) {
 	var failed []id
 	for _, tests := range r.failedTests {
 		for _, t := range tests {
@@ -270,12 +270,12 @@ func (r *report) rerun(limit int, passes func(id) bool) {
 			continue
 		}
 		r.unstable = append(r.unstable, t)
-		r.pass(t)
+		r.countAsPassed(t)
 	}
 }
 
-// pass counts a failed test as passed, and each test around it that has no other failed test.
-func (r *report) pass(t id) {
+// countAsPassed counts a failed test as passed, and each test around it that has no other failed test.
+func (r *report) countAsPassed(t id) {
 	for {
 		tests := slices.DeleteFunc(r.failedTests[t.pkg], func(other id) bool { return other == t })
 		r.failedTests[t.pkg] = tests
@@ -292,8 +292,8 @@ func (r *report) pass(t id) {
 	}
 }
 
-// passes runs one test alone.
-func passes(command []string, t id) bool {
+// passesAlone runs one test alone.
+func passesAlone(command []string, t id) bool {
 	if len(command) == 0 {
 		command = []string{"go", "test"}
 	}

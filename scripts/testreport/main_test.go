@@ -98,7 +98,7 @@ const panicked = `{"Action":"fail","Package":"q","Test":"TestC"}
 {"Action":"fail","Package":"q"}
 `
 
-func TestRerun(t *testing.T) {
+func TestRunAgain(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		in     string
@@ -121,7 +121,7 @@ func TestRerun(t *testing.T) {
 			t.Fatal(err)
 		}
 		var again []string
-		r.rerun(tt.limit, func(at id) bool {
+		r.runAgain(tt.limit, func(at id) bool {
 			again = append(again, at.test)
 			return slices.Contains(tt.passes, at.test)
 		})
@@ -133,7 +133,7 @@ func TestRerun(t *testing.T) {
 }
 
 // A test is run alone by its name, whatever characters it holds.
-func TestPasses(t *testing.T) {
+func TestPassesAlone(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"go.mod":    "module p\n",
@@ -145,8 +145,8 @@ func TestPasses(t *testing.T) {
 	}
 	t.Chdir(dir)
 	for name, want := range map[string]bool{"TestA/a.b_(c)": true, "TestA/axb_(c)": false, "TestA": false} {
-		if got := passes([]string{"go", "test"}, id{"p", name}); got != want {
-			t.Errorf("passes(%s) = %v, want %v", name, got, want)
+		if got := passesAlone([]string{"go", "test"}, id{"p", name}); got != want {
+			t.Errorf("passesAlone(%s) = %v, want %v", name, got, want)
 		}
 	}
 }
