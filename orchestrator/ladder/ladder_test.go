@@ -285,6 +285,26 @@ func TestSchemasReferToNothingOutside(t *testing.T) {
 	}
 }
 
+// TestExtremeNumbers checks that a number in an answer or a schema cannot fill the memory or end the leader.
+func TestExtremeNumbers(t *testing.T) {
+	for _, schema := range []string{`{"minimum":1}`, `{"type":"integer"}`, `{"multipleOf":3}`, `{"uniqueItems":true}`, `{"enum":[1]}`} {
+		for _, number := range []string{"1e99999999", "-1E+99999999", "1e-99999999", "1e401"} {
+			for _, v := range []any{json.Number(number), []any{"x", map[string]any{"a/b": json.Number(number)}}} {
+				problems, err := Fit([]byte(schema), v)
+				if err != nil || len(problems) != 1 || problems[0].Code != "number" || len(problems[0].Path) > 0 && problems[0].Path != "/1/a~1b" {
+					t.Errorf("Fit(%s, %v) = %+v, %v", schema, v, problems, err)
+				}
+			}
+		}
+	}
+	if problems, err := Fit([]byte(`{"minimum":1}`), json.Number("1.5e300")); err != nil || len(problems) > 0 {
+		t.Errorf("Fit of a large double = %+v, %v", problems, err)
+	}
+	if err := CheckSchema([]byte(`{"minimum":1e99999999}`)); err == nil || !strings.Contains(err.Error(), `"/minimum" is out of range`) {
+		t.Errorf("CheckSchema = %v", err)
+	}
+}
+
 func FuzzJudge(f *testing.F) {
 	for _, s := range []string{`{"id":"C1"}`, "```json\n{}\n```", `x {"id":1} y`, `{"id":"C1","id":"C2"}`, `[[[`, "\xff", `{"id":1e999}`} {
 		f.Add(s)

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -32,6 +34,9 @@ func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
 	}
+	if at, ok := findExtreme(doc); ok {
+		return nil, fmt.Errorf("read the schema: the number at %q is out of range", at)
+	}
 	const url = "lattice:///schema.json"
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
@@ -55,6 +60,9 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 	compiled, err := compileSchema(schema)
 	if err != nil {
 		return nil, err
+	}
+	if at, ok := findExtreme(v); ok {
+		return []Problem{newProblem(0, at, "number", "the number is out of range: its exponent is above %d", maxExponent)}, nil
 	}
 	err = compiled.Validate(v)
 	if err == nil {
@@ -87,6 +95,32 @@ func validateValue(schema json.RawMessage, v any) ([]Problem, error) {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Code, b.Code), strings.Compare(a.Message, b.Message))
 	})
 	return slices.Compact(problems), nil
+}
+
+// maxExponent is above the exponent of every double. The library writes a number out before it compares it: 1e9999999 takes
+// seconds, and 1e99999999 a panic.
+const maxExponent = 400
+
+// findExtreme returns the path of a number whose exponent is out of range, the first in the order of names.
+func findExtreme(v any) (path string, found bool) {
+	switch v := v.(type) {
+	case json.Number:
+		d, ok := expr.ParseDecimal(v)
+		return "", ok && d.Exp.CmpAbs(big.NewInt(maxExponent)) > 0
+	case []any:
+		for i, item := range v {
+			if at, found := findExtreme(item); found {
+				return "/" + strconv.Itoa(i) + at, true
+			}
+		}
+	case map[string]any:
+		for _, name := range sortedKeys(v) {
+			if at, found := findExtreme(v[name]); found {
+				return "/" + escapePointer(name) + at, true
+			}
+		}
+	}
+	return "", false
 }
 
 // visitLeaves calls visit for each error without causes.
