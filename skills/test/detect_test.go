@@ -1,6 +1,7 @@
 package test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -34,11 +36,13 @@ func write(t *testing.T, files map[string]string) *folder {
 
 // Of the packages of npm the script says which runner it is, with which arguments; then the dependencies.
 func TestRunnersByTheirFiles(t *testing.T) {
+	covered := map[string]bool{}
 	for _, tc := range []struct {
 		name  string
 		files map[string]string
 		want  string
 	}{
+		{"go", map[string]string{"go.mod": "module a\n"}, "go"},
 		{"go.work", map[string]string{"go.work": "go 1.20\nuse ./a\n"}, "go"},
 		{"cargo", map[string]string{"Cargo.toml": ""}, "cargo"},
 		{"script before dependencies", map[string]string{"package.json": `{"scripts":{"test":"NODE_ENV=test mocha -r x"},"devDependencies":{"jest":"1"}}`}, "mocha"},
@@ -74,7 +78,19 @@ func TestRunnersByTheirFiles(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("detect = %q, want %q", got, tc.want)
 			}
+			covered[tc.want] = true
+			if tc.want != "" && !slices.ContainsFunc(slices.Collect(maps.Keys(tc.files)), manifests.SuggestsTests) {
+				t.Errorf("no file of %v suggests tests before a run", tc.files)
+			}
 		})
+	}
+	for _, r := range allRunners() {
+		if !covered[r.name] {
+			t.Errorf("no case finds %s", r.name)
+		}
+	}
+	if !manifests.SuggestsTests(projectFile) || manifests.SuggestsTests("README.md") || manifests.SuggestsTests("src/main.c") {
+		t.Error("the project file suggests tests, README.md and src/main.c do not")
 	}
 }
 

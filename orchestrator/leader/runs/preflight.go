@@ -3,21 +3,13 @@ package runs
 import (
 	"context"
 	"encoding/json"
-	"path"
 	"slices"
-	"strings"
 
+	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
-
-// testFiles are patterns of the names of files by which test.run recognises a project.
-var testFiles = []string{
-	"test.json", "go.mod", "go.work", "Cargo.toml", "package.json", "pom.xml", "build.gradle*", "settings.gradle*", "CTestTestfile.cmake", "CMakeLists.txt",
-	"GNUmakefile", "[Mm]akefile", "[Rr]akefile*", ".rspec", "*_spec.rb", "phpunit*", "*pytest.ini", "conftest.py", "pyproject.toml", "tox.ini", "setup.cfg",
-	"*test*.py", "*.t", "*.bats", "*.sln", "*.slnx", "*.*proj", "*.test.*", "*-test.*", "*_test.*", "test.*", "test-*.*", "vitest.*", "jest.*", ".mocharc*",
-}
 
 // warnOfTests says that the run's first tests will fail because nothing in the repository tells how it is tested. It looks
 // only at repositories on this machine, and only for calls that say nothing about it themselves.
@@ -39,7 +31,7 @@ func (rn *Starter) warnOfTests(ctx context.Context, p *ir.Program, input json.Ra
 		return nil
 	}
 	names, err := rn.Git.Names(ctx, o.Repo, o.Ref)
-	if err != nil || len(names) == 0 || slices.ContainsFunc(names, isTestFile) {
+	if err != nil || len(names) == 0 || slices.ContainsFunc(names, manifests.SuggestsTests) {
 		return nil // what cannot be read here is refused, or found out in the sprite
 	}
 	return []string{asks + " will not find out how the repository is tested: nothing in it tells; name the command, such as --input test_command='make test' for the built-in flows, or add .spritekit/test.json"}
@@ -65,11 +57,4 @@ func findsOut(n *ir.Node, input any) bool {
 		}
 	}
 	return true
-}
-
-func isTestFile(name string) bool {
-	return slices.ContainsFunc(testFiles, func(pattern string) bool {
-		ok, _ := path.Match(pattern, path.Base(name))
-		return ok
-	}) || strings.HasPrefix(name, "test/") && path.Ext(name) != ""
 }
