@@ -335,6 +335,20 @@ func TestDirectPushReachesALocalRemote(t *testing.T) {
 	s.fails("git.push", `{"branch":"work","mode":"direct"}`, 7, "unsafe_config")
 }
 
+// Files below .git decide how long a line is that git prints. A line without end is refused, and git is not said to have failed.
+func TestLinesWithoutEnd(t *testing.T) {
+	s := newSprite(t)
+	s.write("repo/a", "x")
+	s.git("repo", "init", "-q", "-b", "main")
+	s.git("repo", "add", "a")
+	s.git("repo", "commit", "-q", "-m", "first")
+	s.git("repo", "worktree", "add", "-q", "../linked", "-b", "linked")
+	s.write("repo/.git/worktrees/linked/locked", strings.Repeat("because ", 200_000))
+	s.fails("git.worktree", `{}`, protocol.ExitLimit, "too_much_output")
+	s.write("repo/.git/packed-refs", s.git("repo", "rev-parse", "HEAD")+" refs/heads/"+strings.Repeat("b", 2<<20)+"\n")
+	s.fails("git.branch", `{}`, protocol.ExitLimit, "too_much_output")
+}
+
 // A repository is full of files that anybody in the sprite can replace: none of them blocks a call, fills the memory or
 // leads a write out of the workspace.
 func TestPlantedRepositoryFiles(t *testing.T) {

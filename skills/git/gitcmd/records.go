@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Split returns the NUL-terminated records that git prints with -z.
@@ -35,7 +36,7 @@ func (r *Records) Write(p []byte) (int, error) {
 		i := bytes.IndexByte(rest, r.End)
 		if i < 0 {
 			if len(r.partial)+len(rest) > maxRecord {
-				r.err = fmt.Errorf("read git's output: a record has more than %d bytes", maxRecord)
+				r.err = fault.Limit("too_much_output", "a line of git's output has more than %d bytes", maxRecord).WithHint("a file of the repository's .git folder is damaged: git fsck")
 				break
 			}
 			r.partial = append(r.partial, rest...)
