@@ -234,3 +234,33 @@ func TestPushClassAndPermissionsFollowTheMode(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Each agent of a shipped flow gets the variables that its run was started with (--agent-env).
+func TestFlowsPassTheAgentsVariables(t *testing.T) {
+	var check func(flow string, v any)
+	check = func(flow string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for _, e := range v {
+				check(flow, e)
+			}
+		case map[string]any:
+			if args, ok := v["args"].(map[string]any); ok && v["tool"] == "agent.run" {
+				if ref, _ := args["env_allow"].(map[string]any); ref["ref"] != "$ctx.agent_env" {
+					t.Errorf("%s: the call %v passes env_allow %v, not $ctx.agent_env", flow, v["id"], args["env_allow"])
+				}
+			}
+			for _, e := range v {
+				check(flow, e)
+			}
+		}
+	}
+	for _, name := range Flows() {
+		text, _ := Flow(name)
+		var doc any
+		if err := json.Unmarshal(text, &doc); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		check(name, doc)
+	}
+}

@@ -32,6 +32,11 @@ type IntentRequest struct {
 	Signal  string          `json:"signal,omitempty"`
 	Repo    string          `json:"repo,omitempty"`
 	Input   json.RawMessage `json:"input,omitempty"`
+	// AgentEnv and Routes are as in Options; the plan holds them.
+	AgentEnv []string `json:"agent_env,omitempty"`
+	Routes   []string `json:"routes,omitempty"`
+	// The values of AgentEnv are for the run that this request starts.
+	Values
 }
 
 // IntentDecision is the body of a decision about an intent: approve, reject or cancel.
@@ -40,6 +45,8 @@ type IntentDecision struct {
 	// Plan is the digest of the plan that is approved, or the beginning of it; "" is the present one.
 	Plan   string `json:"plan_sha256,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// The values of the plan's variables are for the run that an approval starts.
+	Values
 }
 
 func routeIntents(mux *http.ServeMux, s Intents) {

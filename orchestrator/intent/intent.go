@@ -63,6 +63,9 @@ type Plan struct {
 	Base    string          `json:"base,omitempty"` // the commit of the repository that the run begins with
 	Actions []string        `json:"actions,omitempty"`
 	Keep    bool            `json:"keep,omitempty"`
+	// AgentEnv names variables that agents of the run get, Routes the providers that they reach through the host.
+	AgentEnv []string `json:"agent_env,omitempty"`
+	Routes   []string `json:"routes,omitempty"`
 }
 
 // Digest returns the digest of the plan, which approvals bind.

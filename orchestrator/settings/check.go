@@ -71,11 +71,7 @@ func check(s Settings) []Finding {
 			bad(CodeValue, "run.allow", "known: "+strings.Join(permissions, " "), "there is no permission %q", p)
 		}
 	}
-	for _, name := range s.Run.AgentEnv {
-		if !variable().MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
-			bad(CodeValue, "run.agent_env", "the list holds names of variables, not their values", "%q cannot be passed to an agent", shown(name))
-		}
-	}
+	checkAgentEnv("run.agent_env", s.Run.AgentEnv, bad)
 	for key, paths := range map[string][]string{"spritekit": {s.Spritekit}, "templates": {s.Templates}, "tools": s.Tools, "skills": s.Skills, "steps": s.Steps, "schemas": s.Schemas} {
 		for _, path := range paths {
 			if path != "" && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
@@ -137,6 +133,14 @@ func shown(text string) string {
 	return text
 }
 
+func checkAgentEnv(key string, names []string, bad func(code, key, hint, format string, a ...any)) {
+	for _, name := range names {
+		if !variable().MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
+			bad(CodeValue, key, "the list holds names of variables, not their values", "%q cannot be passed to an agent", shown(name))
+		}
+	}
+}
+
 func checkSchedule(name string, s Schedule, bad func(code, key, hint, format string, a ...any)) {
 	key := "schedules." + name
 	if !channelName().MatchString(name) {
@@ -155,4 +159,5 @@ func checkSchedule(name string, s Schedule, bad func(code, key, hint, format str
 	if s.Repo != "" && !strings.HasPrefix(s.Repo, "/") && !strings.Contains(s.Repo, ":") {
 		bad(CodeValue, key+".repo", "write an absolute path or a URL", "%q is a relative path", s.Repo)
 	}
+	checkAgentEnv(key+".agent_env", s.AgentEnv, bad)
 }

@@ -21,6 +21,8 @@ type Schedule struct {
 	Subject string `json:"subject,omitempty"`
 	// Input is the input of the intent's flow.
 	Input map[string]any `json:"input,omitempty"`
+	// AgentEnv names variables of the leader that agents of the intent's run get; run.agent_env adds to them.
+	AgentEnv []string `json:"agent_env,omitempty"`
 	// Cooldown is the least time between two intents; due times within it create none.
 	Cooldown Duration `json:"cooldown,omitempty"`
 }

@@ -46,17 +46,38 @@ func agentOf(input json.RawMessage) string {
 	return name
 }
 
+// WithAgentEnv adds to the names of variables those of the settings that are set here.
+func (env *Env) WithAgentEnv(names []string) []string {
+	for _, name := range env.Settings.Run.AgentEnv {
+		if env.Getenv(name) != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // AgentPreset adds to the names of variables those that the preset of the inputs' agent takes from this environment, and
 // says so. A variable that named has already is handed over as it is, and its provider gets no route.
 func (env *Env) AgentPreset(named []string, input json.RawMessage) (names, routes []string) {
-	defer func() { env.warnOfHandedOver(names) }()
-	name := agentOf(input)
-	preset, ok := agentPresets()[name]
+	names, routes, outside, inside := env.findPreset(named, input)
+	if len(outside) > 0 {
+		fmt.Fprintf(env.Err, "agent %s: asks models through the host, by %s; the key stays outside of the sprite\n", agentOf(input), strings.Join(outside, ", "))
+	}
+	if len(inside) > 0 {
+		fmt.Fprintf(env.Err, "agent %s: gets %s\n", agentOf(input), strings.Join(inside, ", "))
+	}
+	env.warnOfHandedOver(names)
+	return names, routes
+}
+
+// findPreset returns the names and routes of AgentPreset, by what the host asks models outside, and which variables of the
+// preset the agent gets.
+func (env *Env) findPreset(named []string, input json.RawMessage) (names, routes, outside, inside []string) {
+	preset, ok := agentPresets()[agentOf(input)]
 	if !ok {
-		return named, nil
+		return named, nil, nil, nil
 	}
 	names = named
-	var outside, inside []string
 	for _, provider := range preset.providers {
 		p, _ := modelroute.Find(provider)
 		if slices.ContainsFunc(p.Vars(), func(name string) bool { return slices.Contains(names, name) }) {
@@ -85,13 +106,7 @@ func (env *Env) AgentPreset(named []string, input json.RawMessage) (names, route
 		}
 	}
 	names = append(names, slices.DeleteFunc(slices.Clone(inside), func(name string) bool { return slices.Contains(names, name) })...)
-	if len(outside) > 0 {
-		fmt.Fprintf(env.Err, "agent %s: asks models through the host, by %s; the key stays outside of the sprite\n", name, strings.Join(outside, ", "))
-	}
-	if len(inside) > 0 {
-		fmt.Fprintf(env.Err, "agent %s: gets %s\n", name, strings.Join(inside, ", "))
-	}
-	return names, routes
+	return names, routes, outside, inside
 }
 
 // warnOfHandedOver says what remains of keys that a remote sprite is handed over.

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -31,8 +32,10 @@ func (env *Env) Schedules() map[string]intents.Schedule {
 		if subject == "" {
 			subject = "schedule " + name
 		}
+		names, routes, _, _ := env.findPreset(env.WithAgentEnv(slices.Clone(s.AgentEnv)), input)
 		all[name] = intents.Schedule{Cron: cron, Text: s.Cron, Zone: zone, Cooldown: time.Duration(s.Cooldown),
-			Request: api.IntentRequest{Kind: s.Kind, Subject: subject, Signal: "schedule", Repo: s.Repo, Input: input}}
+			Request: api.IntentRequest{Kind: s.Kind, Subject: subject, Signal: "schedule", Repo: s.Repo, Input: input,
+				AgentEnv: names, Routes: routes, Values: api.Values{Secrets: env.SetValues(names)}}}
 	}
 	return all
 }

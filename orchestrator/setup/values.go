@@ -23,6 +23,17 @@ func (env *Env) Secrets(names []string) (map[string]string, error) {
 	return out, nil
 }
 
+// SetValues takes those of the named variables that are set in this process's environment.
+func (env *Env) SetValues(names []string) map[string]string {
+	out := map[string]string{}
+	for _, name := range names {
+		if value := env.Getenv(name); value != "" {
+			out[name] = value
+		}
+	}
+	return out
+}
+
 // RenewedValues takes the variables that a run was started with from this process's environment, as far as they are set,
 // and those that are named now. Values are never stored, so every process that drives a run brings its own.
 func (env *Env) RenewedValues(v api.RunView, named []string) (api.Values, error) {

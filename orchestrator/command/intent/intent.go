@@ -30,8 +30,9 @@ func New(env *setup.Env) *cobra.Command {
 		Use:   "intent",
 		Short: "Propose work, approve its plan, and see why something was done",
 		Long: `An intent says why something is to be done. It is classified, judged by the policy, approved by people where the policy says
-so, and carried out by a run. An approval names one version of the plan: flow, input, repository, base commit and the actions
-that the run may perform. If one of them changes, the plan has to be approved again.`,
+so, and carried out by a run. An approval names one version of the plan: flow, input, repository, base commit, the actions that
+the run may perform, and the names of the variables that its agents get. If one of them changes, the plan has to be approved
+again.`,
 		Example: "  lattice intent create issue_triage --input title='It hangs' --input agent=claude\n  lattice intent ls\n  lattice intent approve int_0123",
 	})
 	cmd.AddCommand(newCreateCmd(env), newLsCmd(env), newShowCmd(env),
@@ -43,7 +44,7 @@ that the run may perform. If one of them changes, the plan has to be approved ag
 
 func newCreateCmd(env *setup.Env) *cobra.Command {
 	var r api.IntentRequest
-	var inputs []string
+	var inputs, names []string
 	var file string
 	cmd := connect.NewQueryCmd(env, "create KIND", "Create an intent", "  lattice intent create sprite_task_exec --input command='uname -a'\n  lattice intent create doc_update --repo . --input agent=claude --key docs-today", cobra.ExactArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
@@ -60,6 +61,8 @@ func newCreateCmd(env *setup.Env) *cobra.Command {
 				return err
 			}
 			r.Input = input
+			r.AgentEnv, r.Routes = env.AgentPreset(env.WithAgentEnv(names), input)
+			r.Secrets = env.SetValues(r.AgentEnv)
 			s, err := c.CreateIntent(ctx, r)
 			if err != nil {
 				return err
@@ -78,6 +81,7 @@ func newCreateCmd(env *setup.Env) *cobra.Command {
 	f.StringVar(&r.Subject, "subject", "", "the issue, pull request or check that it is about")
 	f.StringArrayVar(&inputs, "input", nil, "input `k=v` (text) or k:=json; repeatable")
 	f.StringVar(&file, "input-file", "", "JSON object with inputs; - is standard input")
+	f.StringArrayVar(&names, "agent-env", nil, "pass environment variable `NAME` to the run's agent: the plan holds the name, and the command that starts the run, create or approve, the value")
 	cmd.ValidArgsFunction = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return cli.SortedKeys(all), cobra.ShellCompDirectiveNoFileComp
 	}
@@ -177,6 +181,13 @@ func newDecideCmd(env *setup.Env, verb, short string) *cobra.Command {
 	d := api.IntentDecision{Decision: verb}
 	cmd := connect.NewQueryCmd(env, verb+" INTENT", short, "  lattice intent "+verb+" int_0123", cobra.ExactArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
+			if verb == "approve" {
+				s, err := c.Intent(ctx, list[0])
+				if err != nil {
+					return err
+				}
+				d.Secrets = env.SetValues(s.Plan.AgentEnv)
+			}
 			s, err := c.DecideIntent(ctx, list[0], d)
 			if err != nil {
 				return err
@@ -200,6 +211,7 @@ func printState(env *setup.Env, s intent.State) error {
 	for _, row := range []struct{ name, value string }{
 		{"subject", s.Subject}, {"by", s.ProposedBy.String()}, {"class", s.Class}, {"rule", s.Rule}, {"reason", s.Reason},
 		{"flow", s.Plan.Flow}, {"input", string(s.Plan.Input)}, {"repo", s.Plan.Repo}, {"base", s.Plan.Base}, {"actions", strings.Join(s.Plan.Actions, " ")},
+		{"agent env", strings.Join(s.Plan.AgentEnv, " ")}, {"models of", strings.Join(s.Plan.Routes, " ")},
 		{"plan", fmt.Sprintf("version %d, digest %.12s", s.Plan.Version, s.Digest)}, {"run", s.Run},
 	} {
 		if row.value != "" {

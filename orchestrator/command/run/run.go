@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,11 +122,7 @@ func (o *runOptions) withSettings(env *setup.Env) {
 		o.allow = s.Allow
 	}
 	o.keep = o.keep || s.Keep && !o.keepSaid
-	for _, name := range s.AgentEnv {
-		if env.Getenv(name) != "" && !slices.Contains(o.agentEnv, name) {
-			o.agentEnv = append(o.agentEnv, name)
-		}
-	}
+	o.agentEnv = env.WithAgentEnv(o.agentEnv)
 }
 
 func runRun(ctx context.Context, env *setup.Env, o runOptions, flow string) error {

@@ -55,11 +55,18 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 	case kind.Repo && r.Repo == "":
 		return intent.State{}, fault.BadInput("no_repository", "an intent %s needs a repository", r.Kind).WithHint("--repo URL|PATH")
 	}
-	p, rules, err := x.plan(ctx, kind, r.Repo, r.Input)
+	p, rules, err := x.plan(ctx, kind, intent.Plan{Repo: r.Repo, Input: r.Input, AgentEnv: r.AgentEnv, Routes: r.Routes})
 	if err != nil {
 		return intent.State{}, err
 	}
 	id := intent.ID(r.Key)
+	before, err := x.load(id)
+	if err == nil && before.Run == "" && rules.Intent(r.Kind).Decision == lattice.Allow {
+		err = checkValues(p, r.Values) // its run starts at once
+	}
+	if err != nil {
+		return intent.State{}, err
+	}
 	request := x.request(intent.State{ID: id, Subject: r.Subject, Plan: p})
 	request.DryRun = true // a plan that cannot run is refused now
 	if _, err := x.Executor.Start(ctx, request); err != nil {
@@ -76,20 +83,21 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 	if s.Kind != r.Kind || s.Plan.Version > 0 && !bytes.Equal(s.Plan.Input, p.Input) {
 		return s, fault.Busy("intent_exists", "the key belongs to %s, which asks for something else", id).WithHint("choose another key")
 	}
-	return x.advance(ctx, s, &p, rules)
+	return x.advance(ctx, s, &p, rules, r.Values)
 }
 
-// plan returns the first version of a plan, and the policy that holds for it.
-func (x *Pipeline) plan(ctx context.Context, kind manifests.Intent, repo string, input json.RawMessage) (intent.Plan, policy.Policy, error) {
+// plan returns the first version of a plan that has the repository, the input and the variables of asked, and the policy that
+// holds for it.
+func (x *Pipeline) plan(ctx context.Context, kind manifests.Intent, asked intent.Plan) (intent.Plan, policy.Policy, error) {
 	flow, ok := manifests.Flow(kind.Flow)
 	if !ok {
 		return intent.Plan{}, policy.Policy{}, fmt.Errorf("there is no flow %s", kind.Flow)
 	}
 	sum := sha256.Sum256(flow)
-	p := intent.Plan{Version: 1, Flow: kind.Flow, FlowSum: hex.EncodeToString(sum[:]), Repo: repo, Actions: kind.Actions, Keep: kind.Keep}
+	p := intent.Plan{Version: 1, Flow: kind.Flow, FlowSum: hex.EncodeToString(sum[:]), Repo: asked.Repo, Actions: kind.Actions, Keep: kind.Keep, AgentEnv: asked.AgentEnv, Routes: asked.Routes}
 	members := map[string]json.RawMessage{}
-	if len(input) > 0 {
-		if err := json.Unmarshal(input, &members); err != nil {
+	if len(asked.Input) > 0 {
+		if err := json.Unmarshal(asked.Input, &members); err != nil {
 			return p, policy.Policy{}, fault.BadInput("bad_input", "the input of an intent is one JSON object: %v", err)
 		}
 	}
@@ -104,7 +112,7 @@ func (x *Pipeline) plan(ctx context.Context, kind manifests.Intent, repo string,
 	}
 	p.Input = raw
 	var rules policy.Policy
-	p.Base, rules, err = x.BaseOf(ctx, repo)
+	p.Base, rules, err = x.BaseOf(ctx, asked.Repo)
 	return p, rules, err
 }
 
@@ -113,6 +121,7 @@ func (x *Pipeline) request(s intent.State) api.RunRequest {
 	flow, _ := manifests.Flow(s.Plan.Flow)
 	return api.RunRequest{Flow: flow, Input: s.Plan.Input, Key: runKey(s), Detach: true, Options: api.Options{
 		FlowName: s.Plan.Flow, Repo: s.Plan.Repo, WorkItem: cmp.Or(s.Subject, s.ID), Keep: s.Plan.Keep, Intent: s.ID, Goal: manifests.Intents()[s.Kind].Does,
+		AgentEnv: s.Plan.AgentEnv, Routes: s.Plan.Routes,
 	}}
 }
 
@@ -122,8 +131,18 @@ func runKey(s intent.State) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
 
+// checkValues refuses to start the run of a plan without the values of its variables.
+func checkValues(p intent.Plan, values api.Values) error {
+	for _, name := range p.AgentEnv {
+		if values.Secrets[name] == "" {
+			return fault.BadInput("agent_env_missing", "the plan passes %s to agents, which is not set here", name).WithHint("export %s=…", name)
+		}
+	}
+	return nil
+}
+
 // advance takes an intent as far as it goes without people. p is its first plan, nil if it has one.
-func (x *Pipeline) advance(ctx context.Context, s intent.State, p *intent.Plan, rules policy.Policy) (intent.State, error) {
+func (x *Pipeline) advance(ctx context.Context, s intent.State, p *intent.Plan, rules policy.Policy, values api.Values) (intent.State, error) {
 	verdict := rules.Intent(s.Kind)
 	for {
 		var f intent.Fact
@@ -135,9 +154,9 @@ func (x *Pipeline) advance(ctx context.Context, s intent.State, p *intent.Plan, 
 		case s.Status == intent.Classified && s.Plan.Version > 0 && s.Decision == "":
 			f = intent.Fact{Type: intent.FactGated, Decision: verdict.Decision, Rule: verdict.Rule.String(), Reason: verdict.Reason}
 		case s.Status == intent.Classified && s.Decision == lattice.Allow:
-			return x.start(ctx, s)
+			return x.start(ctx, s, values)
 		case s.Status == intent.Executing || s.Status == intent.Waiting:
-			return x.start(ctx, s)
+			return x.start(ctx, s, values)
 		default:
 			return s, nil
 		}
@@ -166,7 +185,15 @@ func who(ctx context.Context) *audit.Who {
 }
 
 // start records the run of an intent and starts it. After a crash in between it is started again, with the same key.
-func (x *Pipeline) start(ctx context.Context, s intent.State) (intent.State, error) {
+func (x *Pipeline) start(ctx context.Context, s intent.State, values api.Values) (intent.State, error) {
+	if err := checkValues(s.Plan, values); err != nil {
+		if s.Run != "" {
+			if _, unknown := x.Executor.Run(ctx, s.Run); unknown == nil {
+				return s, nil // it has its values
+			}
+		}
+		return s, err
+	}
 	for s.Run == "" { // until this fact is recorded, or another process started it
 		var err error
 		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactStarted, Run: "run_" + runKey(s), Digest: s.Digest}); err != nil {
@@ -176,7 +203,9 @@ func (x *Pipeline) start(ctx context.Context, s intent.State) (intent.State, err
 	if s.Status != intent.Executing {
 		return s, nil
 	}
-	if _, err := x.Executor.Start(ctx, x.request(s)); err != nil {
+	r := x.request(s)
+	r.Values = values
+	if _, err := x.Executor.Start(ctx, r); err != nil {
 		return s, fmt.Errorf("start the run of %s: %w", s.ID, err)
 	}
 	return s, nil
@@ -309,7 +338,7 @@ func (x *Pipeline) cancel(ctx context.Context, s intent.State, d api.IntentDecis
 // approve records a person's approval of the present plan, and starts the run if it suffices.
 func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDecision) (intent.State, error) {
 	if s.Status == intent.Executing || s.Status == intent.Waiting {
-		return x.start(ctx, s)
+		return x.start(ctx, s, d.Values)
 	}
 	if s.Status != intent.Gated && len(s.Approvals) > 0 && strings.HasPrefix(s.Digest, d.Plan) {
 		return s, nil // it was approved before
@@ -320,7 +349,7 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 	if d.Plan != "" && !strings.HasPrefix(s.Digest, d.Plan) {
 		return s, fault.Busy("plan_changed", "the plan of %s is version %d with the digest %.12s, not %.12s", s.ID, s.Plan.Version, s.Digest, d.Plan).WithHint("lattice intent show %s", s.ID)
 	}
-	fresh, rules, err := x.plan(ctx, manifests.Intents()[s.Kind], s.Plan.Repo, s.Plan.Input)
+	fresh, rules, err := x.plan(ctx, manifests.Intents()[s.Kind], s.Plan)
 	if err != nil {
 		return s, err
 	}
@@ -345,6 +374,11 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 			}
 			return s, fault.Denied("approval_denied", "%s", reason).WithHint("lattice policy explain %s", s.Kind)
 		}
+		if more <= 0 { // its run starts at once
+			if err := checkValues(s.Plan, d.Values); err != nil {
+				return s, err
+			}
+		}
 		before := len(s.Approvals)
 		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactApproved, Digest: s.Digest, Reason: d.Reason}); err != nil {
 			return s, err
@@ -355,12 +389,12 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 		if more > 0 {
 			return s, fault.New(protocol.ExitWaiting, "approval_incomplete", "your approval of %s is recorded; it needs %d more", s.ID, more).WithHint("another person: lattice intent approve %s", s.ID)
 		}
-		return x.start(ctx, s)
+		return x.start(ctx, s, d.Values)
 	}
 	if s.Status != intent.Executing && s.Status != intent.Waiting {
 		return s, fault.Busy("intent_state", "%s is %s; there is nothing to approve", s.ID, s.Status).WithHint("lattice intent show %s", s.ID)
 	}
-	return x.start(ctx, s)
+	return x.start(ctx, s, d.Values)
 }
 
 // people returns who approved the present plan, as far as that holds, and who asked for it.
