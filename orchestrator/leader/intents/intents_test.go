@@ -44,7 +44,9 @@ func (f starter) Run(_ context.Context, id string) (api.RunView, error) {
 	return api.RunView{RunID: id, Status: lattice.Running}, nil
 }
 
-func (f starter) Cancel(ctx context.Context, id, _ string) (api.RunView, error) { return f.Run(ctx, id) }
+func (f starter) Cancel(ctx context.Context, id, _ string) (api.RunView, error) {
+	return f.Run(ctx, id)
+}
 
 // asPeer returns the context of a request of this user over a socket.
 func asPeer(t *testing.T) context.Context {
