@@ -352,7 +352,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	network := l.cfg.Network
 	network.Models = l.agents.routes.For
 	if l.host, err = host.Open(core.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
-		KeepSkill: func(dir string) (string, error) { return skillset.KeepSkill(l.home, dir) }, SkillsWith: func(base string, kept []string) (string, error) { return skillset.ComposeSkills(l.home, base, kept) }, InstallSkills: func(spritekit string) (string, error) { return skillset.InstallSkills(l.home, spritekit) }, LetHostPorts: true, BeforeCheckpoint: l.scrubBefore,
+		KeepSkill: func(dir string) (string, error) { return skillset.KeepSkill(l.home, dir) }, SkillsWith: func(base string, kept []string) (string, error) { return skillset.ComposeSkills(l.home, base, kept) }, InstallSkills: func(spritekit string) (string, error) { return skillset.InstallSkills(l.home, spritekit) }, LetHostPorts: true, BeforeCheckpoint: l.Scrub,
 		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
 		l.noSkills = l.hostless

@@ -50,13 +50,6 @@ func (l *Leader) Scrub(ctx context.Context, sprite string) error {
 	return nil
 }
 
-// scrubBefore is Scrub for the embedded host, which takes the checkpoint in any case.
-func (l *Leader) scrubBefore(ctx context.Context, sprite string) {
-	if err := l.Scrub(ctx, sprite); err != nil {
-		l.cfg.Log.Warn().Err(err).Msg("a key may be in the agent's files of a checkpoint")
-	}
-}
-
 // handedOver lists the keys that runs in a sprite handed over to their agents. Only its labels say whose copy a sprite is.
 func (a *agents) handedOver(sprite string, labels func() []string) (values []string) {
 	for _, run := range slices.Compact(slices.Sorted(slices.Values(append(a.values.Runs(), a.vault.ListHolders()...)))) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -224,13 +225,18 @@ func (env *Env) RemoteSprites() *sprites.Client {
 
 // scrubRemote has the leader, if there is one, take the keys that it handed over out of a remote sprite, which is about to keep
 // its files.
-func (env *Env) scrubRemote(ctx context.Context, sprite string) {
+func (env *Env) scrubRemote(ctx context.Context, sprite string) error {
 	c := api.NewClient(home.Home(env.Home).Socket())
 	defer c.Close()
 	var refused *fault.Error
 	if err := c.Scrub(ctx, sprite); errors.As(err, &refused) { // without a leader no run has handed anything over
-		fmt.Fprintf(env.Err, "lattice: warning: a key may be in the agent's files of this checkpoint: %v\n", err)
+		if refused.Exit == protocol.ExitBusy || refused.Exit == protocol.ExitNetwork { // the leader ends, say
+			fmt.Fprintf(env.Err, "lattice: warning: a key may be in the agent's files of this checkpoint: %v\n", err)
+			return nil
+		}
+		return &sprites.APIError{Status: http.StatusConflict, Code: sprites.CodeKeysKept, Message: err.Error()}
 	}
+	return nil
 }
 
 // ExplainSprite gives errors of the Sprites API their exit codes and remedies.

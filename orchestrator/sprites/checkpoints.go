@@ -23,7 +23,9 @@ func (c *Client) Checkpoint(ctx context.Context, name, comment string) (Checkpoi
 }
 
 func (c *transport) takeCheckpoint(ctx context.Context, name string, body map[string]any) (Checkpoint, error) {
-	c.o.BeforeCheckpoint(ctx, name)
+	if err := c.o.BeforeCheckpoint(ctx, name); err != nil {
+		return Checkpoint{}, describe(err, "checkpoint %s", name)
+	}
 	var id string
 	err := c.retry(ctx, false, func() (err error) {
 		id, err = c.progress(ctx, spritePath(name, "checkpoint"), body)
@@ -76,7 +78,7 @@ func (c *Client) DeleteCheckpoint(ctx context.Context, name, id string) error {
 // Restore puts the sprite's files back to checkpoint id. It ends every process in the sprite. It is done again when it is
 // not known whether it was done: the files are the same after the second time. The caller runs nothing meanwhile.
 func (c *Client) Restore(ctx context.Context, name, id string) error {
-	c.o.BeforeCheckpoint(ctx, name)
+	_ = c.o.BeforeCheckpoint(ctx, name) // a restore may be the remedy
 	err := c.retry(ctx, false, func() error {
 		_, err := c.progress(ctx, spritePath(name, "checkpoints", id, "restore"), nil)
 		return err
@@ -95,7 +97,9 @@ func (c *Client) Restore(ctx context.Context, name, id string) error {
 // has the given labels and none of the other's.
 func (c *Client) Fork(ctx context.Context, name, id, to string, labels ...string) (Sprite, error) {
 	if id == Current && to != name {
-		c.o.BeforeCheckpoint(ctx, name)
+		if err := c.o.BeforeCheckpoint(ctx, name); err != nil {
+			return Sprite{}, describe(err, "fork %s", name)
+		}
 	}
 	var out Sprite
 	in := struct {

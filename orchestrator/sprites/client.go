@@ -77,8 +77,8 @@ type Options struct {
 	// Wait waits before a retry, until ctx ends; nil waits by the clock.
 	Wait func(ctx context.Context, d time.Duration) error
 	// BeforeCheckpoint, if not nil, is called before a request after which the host keeps the present files of a sprite: a
-	// checkpoint, a fork of the present state, a restore.
-	BeforeCheckpoint func(ctx context.Context, sprite string)
+	// checkpoint, a fork of the present state, a restore. After an error the client does not send the first two.
+	BeforeCheckpoint func(ctx context.Context, sprite string) error
 	// Probe is how often the other end of the socket of a command or a watch is asked whether it is there; three times as
 	// long without a word and the connection is lost. 0 means 15 s.
 	Probe time.Duration
@@ -97,7 +97,7 @@ func NewWith(base, token string, hc *http.Client, o Options) *Client {
 		o.Wait = waitByClock
 	}
 	if o.BeforeCheckpoint == nil {
-		o.BeforeCheckpoint = func(context.Context, string) {}
+		o.BeforeCheckpoint = func(context.Context, string) error { return nil }
 	}
 	if o.Probe == 0 {
 		o.Probe = probeInterval

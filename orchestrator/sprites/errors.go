@@ -134,6 +134,10 @@ const CodeSandboxDied = "sandbox_died"
 // moment, processes or descriptors say. It comes with a time after which to try again; no command was started.
 const CodeShortage = "shortage"
 
+// CodeKeysKept is the code of an embedded host's answer 409 to a request that would keep the present files of a sprite: the keys
+// that its agents were handed over could not be taken out of them.
+const CodeKeysKept = "keys_kept"
+
 // Codes of an embedded host's answer 500 when it cannot do anything: its own records are damaged, or it could not be opened
 // for another reason.
 const (
@@ -170,6 +174,8 @@ func Remedy(err error) string {
 		return "lattice sprite ls lists the sprites"
 	case api.Status == http.StatusRequestHeaderFieldsTooLarge, api.Status == http.StatusRequestURITooLong:
 		return "the command and its variables are too long to be sent: put them into a file, lattice sprite cp FILE NAME:/tmp/, or into standard input"
+	case api.Code == CodeKeysKept:
+		return "end the agent's run, or the commands that are in the way, and try again; lattice sprite restore goes back to an earlier checkpoint"
 	case api.Status == http.StatusConflict:
 		return "another operation is in its way; wait for it, or choose another name"
 	case api.Status == http.StatusTooManyRequests:

@@ -62,8 +62,9 @@ type Config struct {
 	// LetHostPorts lets requests list the ports of this machine that a new sprite reaches.
 	LetHostPorts bool
 	// BeforeCheckpoint is called before a checkpoint of a sprite is taken, a fork of its present state included, and before a
-	// restore, which keeps the present state as a checkpoint. It may call the host, and it may be nil.
-	BeforeCheckpoint func(ctx context.Context, sprite string)
+	// restore, which keeps the present state as a checkpoint. It may call the host, and it may be nil. After an error nothing is
+	// kept; a restore goes on, and the comment of the checkpoint of the present state names the error.
+	BeforeCheckpoint func(ctx context.Context, sprite string) error
 	// Image is the image of sprites whose creation names none: one that is there, or an absolute path, which is
 	// imported when it is first needed; "" and "none" are this machine's own system.
 	Image string

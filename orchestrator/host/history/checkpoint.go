@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -39,7 +40,9 @@ func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name stri
 	}
 	in.Durable = inside || in.Durable || r.URL.Query().Get("durable") == "true"
 	return hs.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
-		hs.announceCapture(ctx, name)
+		if err := hs.announceCapture(ctx, name); err != nil {
+			return nil, err
+		}
 		p, err := hs.checkpoint(ctx, name, in.Comment)
 		if err == nil && in.Durable {
 			err = hs.Settler.Settle(ctx)
@@ -54,10 +57,25 @@ func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name stri
 }
 
 // announceCapture tells the owner of the host that the present files of a sprite are about to be kept. The caller is not at its gate.
-func (hs *API) announceCapture(ctx context.Context, name string) {
-	if before := hs.Config.BeforeCheckpoint; before != nil {
-		before(ctx, name)
+func (hs *API) announceCapture(ctx context.Context, name string) error {
+	if hs.Config.BeforeCheckpoint == nil {
+		return nil
 	}
+	err := hs.Config.BeforeCheckpoint(ctx, name)
+	var answer *sprites.APIError
+	var lost *sprites.LostError
+	var conn *sprites.ConnError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &answer) && answer.Status >= 500: // this host closes, or lacks something for the moment
+		return wire.Refuse(answer.Status, answer.Code, err.Error())
+	case errors.As(err, &lost), errors.As(err, &conn):
+		return wire.Refuse(http.StatusServiceUnavailable, "unavailable", err.Error())
+	}
+	return wire.Refuse(http.StatusConflict, sprites.CodeKeysKept, err.Error())
 }
 
 // checkpoint saves the sprite's files. Commands continue. It is alone, so that no file call writes at that moment
@@ -112,7 +130,7 @@ func (hs *API) restoreTo(ctx context.Context, name, id string) error {
 	if err := hs.CheckSpace(); err != nil {
 		return err
 	}
-	hs.announceCapture(ctx, name)
+	unclean := hs.announceCapture(ctx, name) // a restore may be the remedy
 	s, rec, leave, err := hs.Sprites.Enter(ctx, name, fleet.Alone)
 	if err != nil {
 		return err
@@ -135,20 +153,24 @@ func (hs *API) restoreTo(ctx context.Context, name, id string) error {
 		return fmt.Errorf("restore %s to %s: end what runs: %w", name, id, err)
 	}
 	hs.Step("stopped")
-	lost := hs.Layers.WhyDegraded(rec.Tree) != ""
-	if !lost {
+	comment := "" // of the checkpoint of the present state; a degraded state is not kept
+	if hs.Layers.WhyDegraded(rec.Tree) == "" {
+		comment = "state before the restore of " + id
+		if unclean != nil {
+			comment = fmt.Sprintf("%s; it may hold keys of agents: %.200s", comment, unclean)
+		}
 		if err := hs.completePresent(ctx, rec); err != nil {
 			hs.Layers.Discard(fresh)
 			return fmt.Errorf("restore %s to %s: keep the present state: %w", name, id, err)
 		}
 	}
-	garbage, err := hs.Store.Restore(name, fresh, id, lost, hs.Now(), KeepAutos, hs.Layers.IsMounted)
+	garbage, err := hs.Store.Restore(name, fresh, id, comment, hs.Now(), KeepAutos, hs.Layers.IsMounted)
 	if err != nil {
 		hs.Layers.Abandon(fresh)
 		return fmt.Errorf("restore %s to %s: %w", name, id, err)
 	}
 	hs.Step("restored")
-	if !lost {
+	if comment != "" {
 		hs.Settler.SettleLater(rec.Tree)
 	}
 	hs.Layers.Discard(garbage...)

@@ -46,7 +46,9 @@ func (hs *API) ForkSprite(w http.ResponseWriter, r *http.Request) error {
 
 func (hs *API) fork(ctx context.Context, name, id, to string, labels []string) (records.Sprite, error) {
 	if id == sprites.Current {
-		hs.announceCapture(ctx, name)
+		if err := hs.announceCapture(ctx, name); err != nil {
+			return records.Sprite{}, err
+		}
 	}
 	// Alone, as for a checkpoint, or for a deletion of the one that is forked.
 	s, rec, leave, err := hs.Sprites.Enter(ctx, name, fleet.Alone)

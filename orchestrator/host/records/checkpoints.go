@@ -95,19 +95,19 @@ func putCheckpoint(tx *bolt.Tx, rec *Sprite, p Checkpoint) (Checkpoint, error) {
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Restore makes the new layer fresh the sprite's state, which then descends from checkpoint source. The state before
-// stays as an automatic checkpoint, unless its files are lost; of the automatic ones only the newest `keep` stay. What
+// stays as an automatic checkpoint with the comment, unless the comment is ""; of the automatic ones only the newest `keep` stay. What
 // nothing needs any more is returned as garbage.
-func (s *Store) Restore(name string, fresh Layer, source string, lost bool, now time.Time, keep int, mounted func(string) bool) (garbage []Layer, err error) {
+func (s *Store) Restore(name string, fresh Layer, source, comment string, now time.Time, keep int, mounted func(string) bool) (garbage []Layer, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		garbage = nil
 		rec, err := getSprite(tx, name)
 		if err != nil {
 			return err
 		}
-		if !lost {
+		if comment != "" {
 			auto := Checkpoint{
 				Tree: rec.Tree, Source: rec.Source, Auto: true, CreateTime: now,
-				Comment: "state before the restore of " + source,
+				Comment: comment,
 			}
 			if _, err := putCheckpoint(tx, &rec, auto); err != nil {
 				return err

@@ -38,6 +38,8 @@ func SpriteProblem(err error) error {
 		switch {
 		case answer.Code == sprites.CodeDamaged, answer.Code == sprites.CodeUnavailable:
 			return refuse(protocol.ExitFailed, answer.Code)
+		case answer.Code == sprites.CodeKeysKept:
+			return refuse(protocol.ExitFailed, sprites.CodeKeysKept)
 		case answer.Status == http.StatusUnauthorized, answer.Status == http.StatusForbidden:
 			return refuse(protocol.ExitDenied, "denied")
 		case answer.Code == "isolation_unavailable":
