@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/command/service"
 	"github.com/spritekit/lattice/orchestrator/command/skill"
 	"github.com/spritekit/lattice/orchestrator/command/sprite"
+	"github.com/spritekit/lattice/orchestrator/command/task"
 	"github.com/spritekit/lattice/orchestrator/command/travel"
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
@@ -72,6 +73,7 @@ environment, the environment overrides settings, and settings override defaults:
 	addGroup(root, "decide", "Decide:", append(decide.Commands(env), intent.New(env), intent.NewSchedule(env))...)
 	addGroup(root, "travel", "Travel in time:", travel.Commands(env)...)
 	addGroup(root, "make", "Make flows and skills:", flow.New(env), skill.New(env))
+	addGroup(root, "board", "Keep tasks:", task.Commands(env)...)
 	addGroup(root, "sprites", "Work with sprites:", sprite.New(env, service.New(env)), image.New(env))
 	addGroup(root, "keep", "Look after lattice:", keep.Commands(env)...)
 	root.SetHelpCommandGroupID("keep")
@@ -101,7 +103,7 @@ func usesSettings(c *cobra.Command) bool {
 		c = c.Parent()
 	}
 	switch c.Name() {
-	case "lattice", "help", "version", "completion", "explain", "protocol", "doctor":
+	case "lattice", "help", "version", "completion", "explain", "protocol", "doctor", "task", "next":
 		return false
 	}
 	return true

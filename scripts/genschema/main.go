@@ -19,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
@@ -85,6 +86,9 @@ func documents() []document {
 		{"resume", "resume.json, the answer that a skill waits for", reflect.TypeFor[protocol.Resume](), nil},
 		{"config", "config.toml, the settings of lattice", reflect.TypeFor[settings.Settings](), nil},
 		{"policy", "policy.toml, the rules about what runs may do outside", reflect.TypeFor[policy.Document](), nil},
+		{"board", "config.json of .lattice, the rules of a board", reflect.TypeFor[board.Config](), nil},
+		{"board-event", "A line of .lattice/events/TASK.jsonl", reflect.TypeFor[board.Event](), nil},
+		{"board-task", "A task of a board, the fold of its events", reflect.TypeFor[board.Task](), nil},
 		{"run", "The last line of lattice run --json", reflect.TypeFor[api.RunLine](), runError},
 		{"findings", "What lattice flow validate --json and skill validate --json print", reflect.TypeFor[compile.Report](), nil},
 	}
@@ -213,6 +217,7 @@ func contract() rules {
 			reflect.TypeFor[expr.Cond]():       condition(),
 			reflect.TypeFor[ir.Escalations]():  escalations(),
 			reflect.TypeFor[templates.Lines](): schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "array", "items": schema{"type": "string"}}}},
+			reflect.TypeFor[board.Commands]():  schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "array", "items": schema{"type": "string"}}}},
 			reflect.TypeFor[manifests.Class](): enum(manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld),
 			reflect.TypeFor[lattice.RunStatus](): enum(lattice.Pending, lattice.Running, lattice.Succeeded, lattice.Failed, lattice.Canceled, lattice.Blocked,
 				lattice.BlockedWaitingForUser, lattice.Waiting),

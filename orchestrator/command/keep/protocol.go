@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/reconcile"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -21,12 +22,12 @@ import (
 func newProtocolCmd() *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
 		Use:   "protocol",
-		Short: "Debug a sprite's event stream or outbox",
-		Long: `Filters for the output of a sprite. They read files or standard input, print one JSON object per line, and need neither a
+		Short: "Debug a sprite's event stream or outbox, or the events of a task",
+		Long: `Filters for the output of a sprite and the files of a board. They read files or standard input, print one JSON object per line, and need neither a
 run nor a leader.`,
 		Example: "  lattice protocol parse < stdout.txt\n  lattice protocol reconcile --outbox outbox.jsonl --stream stdout.txt",
 	})
-	cmd.AddCommand(newProtocolParseCmd(), newProtocolReconcileCmd())
+	cmd.AddCommand(newProtocolParseCmd(), newProtocolReconcileCmd(), newProtocolFoldCmd())
 	return cmd
 }
 
@@ -81,6 +82,55 @@ Exit codes: 0 ok, 1 reading or writing failed, 2 wrong usage.`,
 	cmd.Flags().StringVar(&outbox, "outbox", "", "outbox `FILE`, one event per line (required)")
 	cmd.Flags().StringVar(&stream, "stream", "", "raw stdout `FILE` of the same calls, - for stdin")
 	return cmd
+}
+
+func newProtocolFoldCmd() *cobra.Command {
+	return &cobra.Command{
+		Use:   "fold FILE",
+		Short: "Fold the events of a task into the task",
+		Long: `Read the events of a task (JSON Lines; - is standard input) and print the task as one JSON object: its status, artifacts
+and active_processes. Events of several tasks give one object per task, in the order in which they appear. Lines that hold no
+event, or one that does not fit the task, are told on stderr and skipped.
+
+Exit codes: 0 ok, 1 reading or writing failed, 2 wrong usage.`,
+		Example: "  lattice protocol fold .lattice/events/task_01JD0000000000000000000000.jsonl | jq .active_processes",
+		Args:    cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			endOnSignals()
+			in := cmd.InOrStdin()
+			if list[0] != "-" {
+				f, err := os.Open(list[0])
+				if err != nil {
+					return fmt.Errorf("read the events: %w", err)
+				}
+				defer f.Close()
+				in = f
+			}
+			return foldEvents(in, cmd.OutOrStdout(), cmd.ErrOrStderr(), list[0])
+		},
+	}
+}
+
+func foldEvents(in io.Reader, out, diagnosis io.Writer, file string) error {
+	var order []*board.Task
+	tasks := map[string]*board.Task{}
+	problems, err := board.ReadEvents(in, func(e board.Event) error {
+		t := tasks[e.TaskID]
+		if t == nil {
+			t = board.NewTask(e.TaskID)
+			tasks[e.TaskID] = t
+			order = append(order, t)
+		}
+		return t.Apply(e)
+	})
+	for _, p := range problems {
+		fmt.Fprintf(cli.Sanitize(diagnosis), "%s: %s\n", file, p)
+	}
+	w := cli.NewEncoder(out)
+	for _, t := range order {
+		err = errors.Join(err, w.Encode(t))
+	}
+	return err
 }
 
 // endOnSignals gives signals back their own effect. A filter has nothing to put in order, and its reads cannot be

@@ -1,0 +1,339 @@
+package board
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// The events and the snapshot of the seed workers-design, "Process Tracking".
+func TestFoldOfTheSeed(t *testing.T) {
+	const started = `{"type":"process_started","task_id":"task_01","actor":"agent:review-bot","id":"ev_01","ts":"2026-02-16T14:32:00Z","data":{"process_type":"CodeReviewLite","commit_sha":"abc1234","worktree_path":"/tmp/lattice-review-LAT-42-abc1234","timeout_minutes":10}}`
+	const heavy = `{"type":"process_started","task_id":"task_01","actor":"agent:review-team","id":"ev_02","ts":"2026-02-16T14:33:00Z","data":{"process_type":"CodeReviewHeavy","commit_sha":"abc1234"}}`
+	const completed = `{"type":"process_completed","task_id":"task_01","actor":"agent:review-bot","data":{"process_type":"CodeReviewLite","commit_sha":"abc1234","result":"success","artifact_id":"art_01","duration_seconds":142,"head_at_completion":"def5678"}}`
+	const failed = `{"type":"process_failed","task_id":"task_01","actor":"agent:review-bot","data":{"process_type":"CodeReviewLite","commit_sha":"abc1234","error":"Agent process exited with code 1","duration_seconds":45}}`
+	const other = `{"type":"process_failed","task_id":"task_01","actor":"agent:review-bot","data":{"process_type":"CodeReviewLite","commit_sha":"fff"}}`
+	const second = `{"type":"process_started","task_id":"task_01","actor":"agent:b","event_id":"ev_03","timestamp":"2026-02-16T14:35:00Z","data":{"process_type":"CodeReviewLite","commit_sha":"abc1234"}}`
+	const named = `{"type":"process_completed","task_id":"task_01","actor":"agent:b","data":{"process_type":"CodeReviewLite","commit_sha":"abc1234","started_event_id":"ev_03"}}`
+	lite := `{"process_type":"CodeReviewLite","started_at":"2026-02-16T14:32:00Z","actor":"agent:review-bot","commit_sha":"abc1234","event_id":"ev_01"}`
+	for _, tt := range []struct {
+		name   string
+		events []string
+		want   string // active_processes
+	}{
+		{"started", []string{started}, "[" + lite + "]"},
+		{"completed", []string{started, completed}, "[]"},
+		{"failed", []string{started, failed}, "[]"},
+		{"another commit", []string{started, other}, "[" + lite + "]"},
+		{"ended twice", []string{started, completed, failed}, "[]"},
+		{"another type", []string{started, heavy, completed}, `[{"process_type":"CodeReviewHeavy","started_at":"2026-02-16T14:33:00Z","actor":"agent:review-team","commit_sha":"abc1234","event_id":"ev_02"}]`},
+		{"the oldest ends", []string{started, second, completed}, `[{"process_type":"CodeReviewLite","started_at":"2026-02-16T14:35:00Z","actor":"agent:b","commit_sha":"abc1234","event_id":"ev_03"}]`},
+		{"the named one ends", []string{started, second, named}, "[" + lite + "]"},
+	} {
+		task := NewTask("task_01")
+		problems, err := ReadEvents(strings.NewReader(strings.Join(tt.events, "\n")), task.Apply)
+		if err != nil || len(problems) > 0 {
+			t.Fatalf("%s: %v, %v", tt.name, problems, err)
+		}
+		got, err := json.Marshal(task.Active)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(tt.want, string(got)); d != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, d)
+		}
+	}
+}
+
+func TestDamagedLines(t *testing.T) {
+	lines := []string{
+		`{"type":"task_created","task_id":"task_01","data":{"title":"x","status":"backlog"},"ts":"2026-02-16T14:32:00Z"}`,
+		`{"type":"task_created","task_id":"task_01","data":{"title":"y","status":"done"},"ts":"2026-02-16T14:32:00Z"}`,
+		`{"type":"status_cha`,
+		`[]`,
+		`{"type":"status_changed","task_id":"task_02","data":{"to":"done"}}`,
+		`{"type":"status_changed","task_id":"task_01","data":{"from":"review","to":"done"}}`,
+		`{"type":"status_changed","task_id":"task_01","data":7}`,
+		`{"type":"status_changed","task_id":"task_01","ts":"yesterday","data":{"to":"done"}}`,
+		`{"type":"field_updated","task_id":"task_01","data":{"field":"status","to":"done"}}`,
+		`{"type":"artifact_attached","task_id":"task_01","data":{"role":"review"}}`,
+		`{"type":"process_started","task_id":"task_01","data":{}}`,
+		`{"task_id":"task_01"}`, `{"type":"status_changed"}`, ``,
+		`{"type":"field_updated","task_id":"task_01","data":{"field":"title","to":"` + strings.Repeat("x", MaxLine) + `"}}`,
+		`{"type":"x_unknown","task_id":"task_01","id":"ev_9"}`,
+		`{"type":"status_changed","task_id":"task_01","data":{"from":"backlog","to":"review"}}`,
+	}
+	task := NewTask("task_01")
+	problems, err := ReadEvents(strings.NewReader(strings.Join(lines, "\n")), task.Apply)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var at []int
+	for _, p := range problems {
+		at = append(at, p.Line)
+	}
+	if want := []int{2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 15}; !cmp.Equal(at, want) {
+		t.Errorf("problems %v, want in the lines %v", problems, want)
+	}
+	if task.Title != "x" || task.Status != "review" || task.LastEventID != "ev_9" || len(task.Artifacts) > 0 {
+		t.Errorf("the damaged lines changed the task: %+v", task)
+	}
+}
+
+func TestCheckMove(t *testing.T) {
+	c := DefaultConfig("LAT")
+	c.Workflow.Transitions = map[string][]string{"backlog": {"in_progress"}}
+	c.Workflow.CompletionPolicies["review"] = CompletionPolicy{RequireAssigned: true}
+	reviewed := []Artifact{{ID: "a", Role: "review"}}
+	for _, tt := range []struct {
+		task Task
+		to   string
+		want string // code, "" = allowed
+	}{
+		{Task{Status: "backlog"}, "in_progress", ""},
+		{Task{Status: "backlog"}, "done", "move_not_allowed"},
+		{Task{Status: "backlog"}, "somewhere", "status_unknown"},
+		{Task{Status: "backlog"}, Cancelled, ""},
+		{Task{Status: "in_progress"}, "review", "move_needs_assignee"},
+		{Task{Status: "in_progress", AssignedTo: "agent:a"}, "review", ""},
+		{Task{Status: "review"}, "done", "move_needs_artifact"},
+		{Task{Status: "review", Artifacts: []Artifact{{ID: "a", Role: "plan"}}}, "done", "move_needs_artifact"},
+		{Task{Status: "review", Artifacts: reviewed}, "done", ""},
+		{Task{Status: "review", ReviewCycles: 2}, "in_progress", ""},
+		{Task{Status: "review", ReviewCycles: 3}, "in_progress", "review_cycles"},
+		{Task{Status: "review", ReviewCycles: 3}, NeedsHuman, ""},
+		{Task{Status: "review", ReviewCycles: 3, Artifacts: reviewed}, "done", ""},
+	} {
+		err := c.CheckMove(&tt.task, tt.to)
+		var bad *fault.Error
+		if code := ""; errors.As(err, &bad) {
+			if code = bad.Code; code != tt.want || bad.Fault.Hint == "" {
+				t.Errorf("%s -> %s: %v (%s), want %q and a hint", tt.task.Status, tt.to, err, code, tt.want)
+			}
+		} else if tt.want != "" {
+			t.Errorf("%s -> %s: %v, want %s", tt.task.Status, tt.to, err, tt.want)
+		}
+	}
+}
+
+func TestChooseNext(t *testing.T) {
+	c := DefaultConfig("LAT")
+	tasks := []*Task{
+		{ID: "1", Status: "backlog", Priority: "low", CreatedAt: "2026-01-01T00:00:00Z"},
+		{ID: "2", Status: "backlog", CreatedAt: "2026-01-03T00:00:00Z"}, // medium
+		{ID: "3", Status: "backlog", Priority: "medium", CreatedAt: "2026-01-02T23:00:00+01:00"},
+		{ID: "4", Status: "backlog", Priority: "critical", AssignedTo: "agent:b"},
+		{ID: "5", Status: "done", Priority: "critical"},
+		{ID: "6", Status: "in_progress", AssignedTo: "agent:c", Priority: "low"},
+	}
+	for actor, want := range map[string]string{"agent:a": "3", "agent:b": "4", "agent:c": "6"} {
+		if got := c.ChooseNext(tasks, actor, []string{"backlog"}); got == nil || got.ID != want {
+			t.Errorf("%s: %+v, want %s", actor, got, want)
+		}
+	}
+	if got := c.ChooseNext(tasks, "agent:a", []string{"review"}); got != nil {
+		t.Errorf("nothing is in review: %+v", got)
+	}
+}
+
+func TestConfigIsStrict(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"workflow":{"statuses":["a","b"],"transitions":{"a":["c"]}}}`: `"c" is used`,
+		`{"workflow":{"statuses":["a"],"completion_policy":{}}}`:        "completion_policy",
+		`{"workflow":{}}`: "statuses is empty",
+		`{"workflow":{"statuses":["a"]},"default_status":"b"}`:                                      `"b" is used`,
+		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"a->b":"true"}}}`:                   `"a->b" is not a move`,
+		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"* -> a":["x","y"],"a -> *":"z"}}}`: "",
+	} {
+		_, err := parseConfig([]byte(text))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+func newBoard(t *testing.T) *Board {
+	t.Helper()
+	dir := t.TempDir()
+	if err := Init(dir, DefaultConfig("LAT")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// Writers that share a board each get a number of their own, and no task is claimed twice.
+func TestWritersAtOnce(t *testing.T) {
+	b := newBoard(t)
+	var mu sync.Mutex
+	short, claimed := map[string]bool{}, map[string]string{}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			own, err := Open(b.Root) // its own lock, as another process has
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer own.Close()
+			actor := fmt.Sprintf("agent:%d", i)
+			made, _, err := own.Create(t.Context(), actor, "", CreatedData{Title: "x", Status: "backlog"})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got, _, err := own.Claim(t.Context(), actor, []string{"backlog"})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil || got == nil || short[made.ShortID] || claimed[got.ID] != "" {
+				t.Errorf("%s: created %+v, claimed %+v, %v", actor, made, got, err)
+				return
+			}
+			short[made.ShortID], claimed[got.ID] = true, actor
+		})
+	}
+	all.Wait()
+	if len(short) != 8 || !short["LAT-1"] || !short["LAT-8"] {
+		t.Errorf("short ids %v, want LAT-1 to LAT-8", short)
+	}
+}
+
+// A line that a killed writer cut off does not swallow the next event.
+func TestCutLine(t *testing.T) {
+	b := newBoard(t)
+	task, _, err := b.Create(t.Context(), "human:a", "", CreatedData{Title: "x", Status: "backlog"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(b.Root, eventsDir, task.ID+".jsonl")
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString(`{"type":"status_changed","task_id":"`) //nolint:errcheck // the test fails below
+	f.Close()
+	var warned []string
+	b.Warn = func(text string) { warned = append(warned, text) }
+	if _, _, err := b.Update(t.Context(), task.ID, "human:a", func(*Task) ([]Change, error) {
+		return []Change{{CommentAdded, Comment{Body: "still here"}}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	warned = nil
+	got, err := b.Resolve("lat-1")
+	if err != nil || len(got.Comments) != 1 || len(warned) != 1 || !strings.Contains(warned[0], "line 2") {
+		t.Errorf("%+v, %v, warnings %q", got, err, warned)
+	}
+}
+
+// Links that lead out of the repository are not followed, neither for reading nor for writing.
+func TestLinksOutside(t *testing.T) {
+	b := newBoard(t)
+	outside := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(outside, []byte("mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(b.Root, eventsDir, "task_1.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Tasks(); err == nil {
+		t.Error("a link out of the repository was read")
+	}
+	if _, _, err := b.Update(t.Context(), "task_1", "human:a", func(*Task) ([]Change, error) {
+		return []Change{{CommentAdded, Comment{Body: "x"}}}, nil
+	}); err == nil {
+		t.Error("a link out of the repository was written to")
+	}
+	if text, _ := os.ReadFile(outside); string(text) != "mine\n" {
+		t.Errorf("the file outside holds %q", text)
+	}
+}
+
+func TestHooksOf(t *testing.T) {
+	var h Hooks
+	if err := json.Unmarshal([]byte(`{"post_event":"p","on":{"status_changed":"o","comment_added":"c"},"transitions":{"a -> b":["1","2"],"* -> b":"3","a -> *":"4","* -> *":"5","b -> a":"6"}}`), &h); err != nil {
+		t.Fatal(err)
+	}
+	move := Event{Type: StatusChanged, Data: json.RawMessage(`{"from":"a","to":"b"}`)}
+	if got := strings.Join(h.hooksOf(move), " "); got != "p o 1 2 3 4 5" {
+		t.Errorf("hooks of a move: %s", got)
+	}
+	if got := strings.Join(h.hooksOf(Event{Type: CommentAdded}), " "); got != "p c" {
+		t.Errorf("hooks of a comment: %s", got)
+	}
+}
+
+// A hook that does not end, with a child that holds its output open, is killed when the command is.
+func TestHookEndsWithItsCaller(t *testing.T) {
+	b := newBoard(t)
+	b.Config.Hooks.PostEvent = `cat >seen; sleep 1000 & echo started >child; sleep 1000`
+	var warned string
+	b.Warn = func(text string) { warned = text }
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.RunHooks(ctx, []Event{{Type: CommentAdded, TaskID: "task_1"}}, os.Environ(), os.Stderr)
+	}()
+	for { // until the hook has begun
+		if _, err := os.Stat(filepath.Join(b.Root, "child")); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	<-done
+	if seen, _ := os.ReadFile(filepath.Join(b.Root, "seen")); !strings.Contains(string(seen), `"task_1"`) || warned == "" {
+		t.Errorf("the hook read %q, warning %q", seen, warned)
+	}
+}
+
+func TestLockIsHeld(t *testing.T) {
+	b := newBoard(t)
+	if err := b.locked(t.Context(), func() error {
+		synctest.Test(t, func(t *testing.T) {
+			_, _, err := b.Create(t.Context(), "human:a", "", CreatedData{Title: "x", Status: "backlog"})
+			var bad *fault.Error
+			if !errors.As(err, &bad) || bad.Code != "board_busy" {
+				t.Errorf("Create = %v, want board_busy", err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, _, err := b.Create(ctx, "human:a", "", CreatedData{}); !errors.Is(err, context.Canceled) {
+				t.Errorf("Create = %v, want the end of its context", err)
+			}
+		})
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestLargeEvent(t *testing.T) {
+	b := newBoard(t)
+	_, _, err := b.Create(t.Context(), "human:a", "", CreatedData{Title: "x", Description: strings.Repeat("x", MaxLine), Status: "backlog"})
+	var bad *fault.Error
+	if !errors.As(err, &bad) || bad.Code != "event_too_large" {
+		t.Errorf("Create = %v, want event_too_large", err)
+	}
+	if tasks, err := b.Tasks(); len(tasks) > 0 || err != nil {
+		t.Errorf("left %v, %v", tasks, err)
+	}
+}

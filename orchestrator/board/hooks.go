@@ -1,0 +1,94 @@
+package board
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// hookTime is the time after which a hook is killed (seed workers-design, "Workers vs Hooks vs Agents").
+const hookTime = 10 * time.Second
+
+// HooksDigest returns the digest of the hooks, "" if there are none. A person trusts hooks by their digest: a repository may
+// come with some of its author's choosing.
+func (c Config) HooksDigest() string {
+	h := c.Hooks
+	if h.PostEvent == "" && len(h.On) == 0 && len(h.Transitions) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(h) // members of maps are sorted
+	if err != nil {
+		panic(err) // strings only
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// hooksOf returns the commands for an event: post_event, the type's, and the move's from the most exact to * -> *.
+func (h Hooks) hooksOf(e Event) []string {
+	var commands []string
+	add := func(list ...string) {
+		for _, c := range list {
+			if c != "" {
+				commands = append(commands, c)
+			}
+		}
+	}
+	add(h.PostEvent, h.On[e.Type])
+	if e.Type != StatusChanged {
+		return commands
+	}
+	d, err := decode[ChangeData](e)
+	if err != nil {
+		return commands
+	}
+	from := ""
+	if d.From != nil {
+		from = *d.From
+	}
+	for _, move := range [][2]string{{from, d.To}, {"*", d.To}, {from, "*"}, {"*", "*"}} {
+		add(h.Transitions[move[0]+" -> "+move[1]]...)
+	}
+	return commands
+}
+
+// RunHooks runs the hooks of events, one after the other, with the event as JSON on their standard input and their output
+// on out. A hook that fails or takes longer than ten seconds is reported to Warn and changes nothing else.
+func (b *Board) RunHooks(ctx context.Context, events []Event, environ []string, out io.Writer) {
+	for _, e := range events {
+		text, err := json.Marshal(e)
+		if err != nil {
+			continue // it was written before
+		}
+		for _, command := range b.Config.Hooks.hooksOf(e) {
+			if err := b.runHook(ctx, command, e, text, environ, out); err != nil {
+				b.Warn(fmt.Sprintf("the hook %q after %s: %v", command, e.Type, err))
+			}
+		}
+	}
+}
+
+func (b *Board) runHook(ctx context.Context, command string, e Event, text []byte, environ []string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, hookTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
+	cmd.Dir = b.Root
+	cmd.Env = append(environ[:len(environ):len(environ)], "LATTICE_ROOT="+b.Root, "LATTICE_TASK_ID="+e.TaskID, "LATTICE_EVENT_ID="+e.ID, "LATTICE_EVENT_TYPE="+e.Type, "LATTICE_ACTOR="+e.Actor)
+	cmd.Stdin = bytes.NewReader(text)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = time.Second // for output that an escaped child holds open
+	err := cmd.Run()
+	if ctx.Err() == context.DeadlineExceeded {
+		return fmt.Errorf("killed after %s", hookTime)
+	}
+	return err
+}

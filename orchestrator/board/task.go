@@ -1,0 +1,256 @@
+package board
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Task is the fold of a task's events.
+type Task struct {
+	ID          string     `json:"id"`
+	ShortID     string     `json:"short_id,omitempty"` // such as LAT-42
+	Title       string     `json:"title,omitempty"`
+	Description string     `json:"description,omitempty"`
+	Type        string     `json:"type,omitempty"`
+	Status      string     `json:"status,omitempty"`
+	Priority    string     `json:"priority,omitempty"` // one of Priorities
+	Labels      []string   `json:"labels,omitempty"`
+	AssignedTo  string     `json:"assigned_to,omitempty"` // an actor
+	Artifacts   []Artifact `json:"artifacts,omitempty"`
+	Comments    []Comment  `json:"comments,omitempty"`
+	Active      []Process  `json:"active_processes"` // never null in JSON
+	// ReviewCycles counts the moves from review back to work.
+	ReviewCycles    int    `json:"review_cycles,omitempty"`
+	CreatedBy       string `json:"created_by,omitempty"`
+	CreatedAt       string `json:"created_at,omitempty"`
+	UpdatedAt       string `json:"updated_at,omitempty"`
+	StatusChangedAt string `json:"last_status_changed_at,omitempty"`
+	LastEventID     string `json:"last_event_id,omitempty"`
+}
+
+// Artifact is a product of the work on a task, such as a review. Completion policies ask for roles.
+type Artifact struct {
+	ID     string `json:"id"` // art_ULID
+	Role   string `json:"role,omitempty"`
+	Path   string `json:"path,omitempty"` // in the repository
+	URL    string `json:"url,omitempty"`
+	Commit string `json:"commit_sha,omitempty"` // that the artifact is about
+	At     string `json:"at,omitempty"`
+	Actor  string `json:"actor,omitempty"`
+}
+
+// Comment is a remark on a task.
+type Comment struct {
+	Body  string `json:"body"`
+	At    string `json:"at,omitempty"`
+	Actor string `json:"actor,omitempty"`
+}
+
+// Process is a worker that has started on a task and has not ended (seed workers-design, "Snapshot Materialization").
+type Process struct {
+	Type      string `json:"process_type"`
+	StartedAt string `json:"started_at"`
+	Actor     string `json:"actor"`
+	Commit    string `json:"commit_sha"`
+	EventID   string `json:"event_id"`
+}
+
+// Priorities are the priorities of tasks, the most urgent first.
+var Priorities = []string{"critical", "high", "medium", "low"}
+
+// NewTask returns the task before its first event.
+func NewTask(id string) *Task { return &Task{ID: id, Active: []Process{}} }
+
+// apply says how an event of each type changes a task.
+var apply = map[string]func(*Task, Event) error{
+	TaskCreated:       applyCreated,
+	StatusChanged:     applyStatus,
+	AssignmentChanged: applyAssignment,
+	FieldUpdated:      applyField,
+	CommentAdded:      applyComment,
+	ArtifactAttached:  applyArtifact,
+	ProcessStarted:    applyStarted,
+	ProcessCompleted:  applyEnded,
+	ProcessFailed:     applyEnded,
+}
+
+// Apply changes the task by an event. An event that does not fit leaves the task as it was.
+func (t *Task) Apply(e Event) error {
+	if e.TaskID != t.ID {
+		return fmt.Errorf("belongs to the task %s", e.TaskID)
+	}
+	if change, ok := apply[e.Type]; ok {
+		if err := change(t, e); err != nil {
+			return err
+		}
+	}
+	t.LastEventID = cmp.Or(e.ID, t.LastEventID)
+	t.UpdatedAt = cmp.Or(e.TS, t.UpdatedAt)
+	return nil
+}
+
+// CreatedData is the data of task_created.
+type CreatedData struct {
+	ShortID     string   `json:"short_id,omitempty"`
+	Title       string   `json:"title"`
+	Description string   `json:"description,omitempty"`
+	Type        string   `json:"type,omitempty"`
+	Status      string   `json:"status"`
+	Priority    string   `json:"priority,omitempty"`
+	Labels      []string `json:"labels,omitempty"`
+	AssignedTo  string   `json:"assigned_to,omitempty"`
+}
+
+// ChangeData is the data of status_changed, assignment_changed and field_updated. Replay refuses a change whose From is
+// not the present value: two writers that did not see each other would have made it.
+type ChangeData struct {
+	Field  string  `json:"field,omitempty"`
+	From   *string `json:"from,omitempty"`
+	To     string  `json:"to"`
+	Reason string  `json:"reason,omitempty"`
+}
+
+func decode[T any](e Event) (v T, err error) {
+	if err := json.Unmarshal(e.Data, &v); err != nil {
+		return v, fmt.Errorf("has data that do not fit %s: %w", e.Type, err)
+	}
+	return v, nil
+}
+
+func applyCreated(t *Task, e Event) error {
+	if t.CreatedAt != "" {
+		return fmt.Errorf("creates the task a second time")
+	}
+	d, err := decode[CreatedData](e)
+	if err != nil {
+		return err
+	}
+	t.ShortID, t.Title, t.Description, t.Type = d.ShortID, d.Title, d.Description, d.Type
+	t.Status, t.Priority, t.Labels, t.AssignedTo = d.Status, d.Priority, d.Labels, d.AssignedTo
+	t.CreatedBy, t.CreatedAt, t.StatusChangedAt = e.Actor, e.TS, e.TS
+	return nil
+}
+
+// decodeChange reads a change of a field that has the value now.
+func decodeChange(e Event, now string) (ChangeData, error) {
+	d, err := decode[ChangeData](e)
+	if err == nil && d.From != nil && *d.From != now {
+		err = fmt.Errorf("changes %q, but the value is %q", *d.From, now)
+	}
+	return d, err
+}
+
+func applyStatus(t *Task, e Event) error {
+	d, err := decodeChange(e, t.Status)
+	if err != nil {
+		return err
+	}
+	if t.Status == "review" && slices.Contains([]string{"in_progress", "in_planning", "backlog"}, d.To) {
+		t.ReviewCycles++
+	}
+	t.Status, t.StatusChangedAt = d.To, e.TS
+	return nil
+}
+
+func applyAssignment(t *Task, e Event) error {
+	d, err := decodeChange(e, t.AssignedTo)
+	if err != nil {
+		return err
+	}
+	t.AssignedTo = d.To
+	return nil
+}
+
+// fields are the members that field_updated may change.
+func (t *Task) fields() map[string]*string {
+	return map[string]*string{"title": &t.Title, "description": &t.Description, "type": &t.Type, "priority": &t.Priority}
+}
+
+func applyField(t *Task, e Event) error {
+	d, err := decode[ChangeData](e)
+	if err != nil {
+		return err
+	}
+	field, ok := t.fields()[d.Field]
+	if !ok {
+		return fmt.Errorf("changes %q, which cannot be changed by field_updated", d.Field)
+	}
+	if d, err = decodeChange(e, *field); err != nil {
+		return err
+	}
+	*field = d.To
+	return nil
+}
+
+func applyComment(t *Task, e Event) error {
+	d, err := decode[Comment](e)
+	if err != nil {
+		return err
+	}
+	t.Comments = append(t.Comments, Comment{Body: d.Body, At: e.TS, Actor: e.Actor})
+	return nil
+}
+
+// ArtifactData is the data of artifact_attached.
+type ArtifactData struct {
+	ArtifactID string `json:"artifact_id"`
+	Role       string `json:"role,omitempty"`
+	Path       string `json:"path,omitempty"`
+	URL        string `json:"url,omitempty"`
+	Commit     string `json:"commit_sha,omitempty"`
+}
+
+func applyArtifact(t *Task, e Event) error {
+	d, err := decode[ArtifactData](e)
+	if err != nil {
+		return err
+	}
+	if d.ArtifactID == "" {
+		return fmt.Errorf("attaches an artifact without an id")
+	}
+	if slices.ContainsFunc(t.Artifacts, func(a Artifact) bool { return a.ID == d.ArtifactID }) {
+		return nil // a repetition
+	}
+	t.Artifacts = append(t.Artifacts, Artifact{ID: d.ArtifactID, Role: d.Role, Path: d.Path, URL: d.URL, Commit: d.Commit, At: e.TS, Actor: e.Actor})
+	return nil
+}
+
+// processData is the part of the data of process events that the fold needs.
+type processData struct {
+	Type           string `json:"process_type"`
+	Commit         string `json:"commit_sha"`
+	StartedEventID string `json:"started_event_id"`
+}
+
+func applyStarted(t *Task, e Event) error {
+	d, err := decode[processData](e)
+	if err != nil {
+		return err
+	}
+	if d.Type == "" {
+		return fmt.Errorf("starts a process without a process_type")
+	}
+	t.Active = append(t.Active, Process{Type: d.Type, StartedAt: e.TS, Actor: e.Actor, Commit: d.Commit, EventID: e.ID})
+	return nil
+}
+
+// applyEnded removes the process that the event names: by the event that started it if it names one, else the oldest of
+// the same type and commit.
+func applyEnded(t *Task, e Event) error {
+	d, err := decode[processData](e)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(t.Active, func(p Process) bool {
+		if d.StartedEventID != "" {
+			return p.EventID == d.StartedEventID
+		}
+		return p.Type == d.Type && p.Commit == d.Commit
+	})
+	if i >= 0 { // a second end of the same process changes nothing
+		t.Active = slices.Delete(t.Active, i, i+1)
+	}
+	return nil
+}

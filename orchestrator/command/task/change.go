@@ -1,0 +1,227 @@
+package task
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+func newCreateCmd(p *place) *cobra.Command {
+	var d board.CreatedData
+	var id string
+	cmd := &cobra.Command{
+		Use:   "create TITLE",
+		Short: "Create a task",
+		Long: `Create a task. With --id the command can be repeated: if the task exists, nothing changes.
+
+Statuses and types are those of .lattice/config.json; a priority is critical, high, medium or low.`,
+		Example: `  lattice task create "Retry uploads" --type bug --priority high --label network --label security
+  lattice task create "Retry uploads" --id task_01JD0000000000000000000000 --json`,
+		Args: cli.Args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			return p.withBoard(func(b *board.Board, actor string) error {
+				d.Title = strings.TrimSpace(list[0])
+				if err := checkNew(b.Config, &d, id); err != nil {
+					return err
+				}
+				t, events, err := b.Create(cmd.Context(), actor, id, d)
+				if err != nil {
+					return err
+				}
+				return p.printChanged(cmd.Context(), b, t, events, fmt.Sprintf("%s %s (%s)", nameOf(t), t.Title, t.ID))
+			})
+		},
+	}
+	cmd.Flags().StringVar(&d.Description, "description", "", "`TEXT` that says more than the title")
+	cmd.Flags().StringVar(&d.Type, "type", "", "`TYPE` (default: the first of the board)")
+	cmd.Flags().StringVar(&d.Status, "status", "", "`STATUS` (default: that of the board)")
+	cmd.Flags().StringVar(&d.Priority, "priority", "medium", "`PRIORITY`")
+	cmd.Flags().StringArrayVar(&d.Labels, "label", nil, "`LABEL`; can be repeated")
+	cmd.Flags().StringVar(&d.AssignedTo, "assign", "", "`ACTOR` who works on it, such as agent:claude")
+	cmd.Flags().StringVar(&id, "id", "", "`ID` of the task, task_ and a ULID")
+	return cmd
+}
+
+// checkNew completes the data of a new task and refuses what the board does not know.
+func checkNew(c board.Config, d *board.CreatedData, id string) error {
+	if d.Status == "" {
+		d.Status = c.DefaultStatus
+	}
+	if d.Type == "" && len(c.TaskTypes) > 0 {
+		d.Type = c.TaskTypes[0]
+	}
+	switch {
+	case d.Title == "":
+		return cli.UsageErrorf("a task needs a title")
+	case strings.ContainsAny(d.Title, "\r\n"):
+		return cli.UsageErrorf("a title is one line; use --description for more")
+	case !slices.Contains(board.Priorities, d.Priority):
+		return cli.UsageErrorf("--priority is %q, not one of %s", d.Priority, strings.Join(board.Priorities, ", "))
+	case len(c.TaskTypes) > 0 && !slices.Contains(c.TaskTypes, d.Type):
+		return cli.UsageErrorf("--type is %q, not one of %s", d.Type, strings.Join(c.TaskTypes, ", "))
+	}
+	if id != "" {
+		if _, err := ulid.ParseStrict(strings.TrimPrefix(id, "task_")); err != nil || !strings.HasPrefix(id, "task_") {
+			return cli.UsageErrorf("--id is %q, not task_ and a ULID", id)
+		}
+	}
+	if d.AssignedTo != "" {
+		if err := board.CheckActor(d.AssignedTo); err != nil {
+			return cli.UsageErrorf("--assign: %w", err)
+		}
+	}
+	policy := c.Workflow.CompletionPolicies[d.Status]
+	switch {
+	case !slices.Contains(c.Workflow.Statuses, d.Status):
+		return cli.UsageErrorf("--status is %q, not one of %s", d.Status, strings.Join(c.Workflow.Statuses, ", "))
+	case len(policy.RequireRoles) > 0:
+		return cli.UsageErrorf("a task in %s needs an artifact of the role %s, which a new one cannot have", d.Status, policy.RequireRoles[0])
+	case policy.RequireAssigned && d.AssignedTo == "":
+		return cli.UsageErrorf("a task in %s must be assigned: add --assign", d.Status)
+	}
+	return nil
+}
+
+// newUpdateCmd returns a command that changes the task of its first argument.
+func newUpdateCmd(p *place, cmd *cobra.Command, args int, decide func(b *board.Board, t *board.Task, list []string) ([]board.Change, error), sentence func(t *board.Task) string) *cobra.Command {
+	cmd.Args = cli.Args(cobra.ExactArgs(args))
+	cmd.RunE = func(cmd *cobra.Command, list []string) error {
+		return p.withBoard(func(b *board.Board, actor string) error {
+			found, err := b.Resolve(list[0])
+			if err != nil {
+				return err
+			}
+			t, events, err := b.Update(cmd.Context(), found.ID, actor, func(t *board.Task) ([]board.Change, error) { return decide(b, t, list) })
+			if err != nil {
+				return err
+			}
+			return p.printChanged(cmd.Context(), b, t, events, sentence(t))
+		})
+	}
+	return cmd
+}
+
+func newMoveCmd(p *place) *cobra.Command {
+	var reason string
+	cmd := newUpdateCmd(p, &cobra.Command{
+		Use:     "move TASK STATUS",
+		Short:   "Move a task to another status",
+		Long:    "Move a task to another status. A move that the rules of the board refuse ends with 4, and says what is missing.",
+		Example: "  lattice task move LAT-1 review\n  lattice task move LAT-1 needs_human --reason \"which of the two APIs?\"",
+	}, 2, func(b *board.Board, t *board.Task, list []string) ([]board.Change, error) {
+		from, to := t.Status, list[1]
+		if err := b.Config.CheckMove(t, to); err != nil || from == to {
+			return nil, err
+		}
+		return []board.Change{{Type: board.StatusChanged, Data: board.ChangeData{From: &from, To: to, Reason: reason}}}, nil
+	}, func(t *board.Task) string { return nameOf(t) + " is in " + t.Status })
+	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the record")
+	return cmd
+}
+
+func newAssignCmd(p *place) *cobra.Command {
+	return newUpdateCmd(p, &cobra.Command{
+		Use:     "assign TASK ACTOR",
+		Short:   "Assign a task, or take the assignment away with -",
+		Example: "  lattice task assign LAT-1 agent:claude\n  lattice task assign LAT-1 -",
+	}, 2, func(_ *board.Board, t *board.Task, list []string) ([]board.Change, error) {
+		from, to := t.AssignedTo, list[1]
+		if to == "-" {
+			to = ""
+		} else if err := board.CheckActor(to); err != nil {
+			return nil, cli.UsageErrorf("%w", err)
+		}
+		if from == to {
+			return nil, nil
+		}
+		return []board.Change{{Type: board.AssignmentChanged, Data: board.ChangeData{From: &from, To: to}}}, nil
+	}, func(t *board.Task) string {
+		if t.AssignedTo == "" {
+			return nameOf(t) + " is not assigned"
+		}
+		return nameOf(t) + " is assigned to " + t.AssignedTo
+	})
+}
+
+func newCommentCmd(p *place) *cobra.Command {
+	return newUpdateCmd(p, &cobra.Command{
+		Use:     "comment TASK TEXT",
+		Short:   "Add a comment to a task",
+		Example: "  lattice task comment LAT-1 \"the server answers 503 after ten minutes\"",
+	}, 2, func(_ *board.Board, _ *board.Task, list []string) ([]board.Change, error) {
+		if strings.TrimSpace(list[1]) == "" {
+			return nil, cli.UsageErrorf("the comment is empty")
+		}
+		return []board.Change{{Type: board.CommentAdded, Data: board.Comment{Body: list[1]}}}, nil
+	}, func(t *board.Task) string {
+		return fmt.Sprintf("%s has %s", nameOf(t), cli.Count(len(t.Comments), "comment", "comments"))
+	})
+}
+
+func newAttachCmd(p *place) *cobra.Command {
+	var d board.ArtifactData
+	cmd := newUpdateCmd(p, &cobra.Command{
+		Use:   "attach TASK FILE|URL",
+		Short: "Attach a file of the repository or a URL to a task",
+		Long: `Attach an artifact to a task: a file of the repository, by its path, or a URL. Its role, such as review, is what completion
+policies ask for. --commit names the commit that the artifact is about.`,
+		Example: "  lattice task attach LAT-1 notes/CR-LAT-1.md --role review --commit \"$(git rev-parse HEAD)\"\n  lattice task attach LAT-1 https://ci.example.org/77 --role test-report",
+	}, 2, func(b *board.Board, t *board.Task, list []string) ([]board.Change, error) {
+		d.ArtifactID = "art_" + ulid.Make().String()
+		if strings.HasPrefix(list[1], "https://") || strings.HasPrefix(list[1], "http://") {
+			d.URL = list[1]
+		} else {
+			inside, err := pathInside(b.Root, list[1])
+			if err != nil {
+				return nil, err
+			}
+			d.Path = inside
+		}
+		if slices.ContainsFunc(t.Artifacts, func(a board.Artifact) bool {
+			return a.Path == d.Path && a.URL == d.URL && a.Role == d.Role && a.Commit == d.Commit
+		}) {
+			return nil, nil // it is attached
+		}
+		return []board.Change{{Type: board.ArtifactAttached, Data: d}}, nil
+	}, func(t *board.Task) string {
+		return fmt.Sprintf("%s has %s", nameOf(t), cli.Count(len(t.Artifacts), "artifact", "artifacts"))
+	})
+	cmd.Flags().StringVar(&d.Role, "role", "", "`ROLE` of the artifact, such as review")
+	cmd.Flags().StringVar(&d.Commit, "commit", "", "`SHA` of the commit that it is about")
+	return cmd
+}
+
+// pathInside returns the path of a regular file relative to the repository.
+func pathInside(root, name string) (string, error) {
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return "", err
+	}
+	if root, err = filepath.Abs(root); err != nil {
+		return "", err
+	}
+	full, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	if full, err = filepath.EvalSymlinks(full); err != nil {
+		return "", fault.NotFound("file_not_found", "%s does not exist", name)
+	}
+	rel, err := filepath.Rel(root, full)
+	if err != nil || !filepath.IsLocal(rel) {
+		return "", fault.BadInput("file_outside", "%s lies outside of the repository %s", name, root).WithHint("copy it into the repository, such as into notes/")
+	}
+	if info, err := os.Stat(full); err != nil || !info.Mode().IsRegular() {
+		return "", fault.BadInput("file_outside", "%s is not a regular file", name)
+	}
+	return filepath.ToSlash(rel), nil
+}

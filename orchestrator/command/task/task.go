@@ -1,0 +1,185 @@
+// Package task holds lattice task and lattice next: the commands over the board of a repository. They work on files and need
+// no leader.
+package task
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// place holds the flags that say where the board is and who acts.
+type place struct {
+	env         *setup.Env
+	root, actor string
+}
+
+// Commands returns lattice task and lattice next.
+func Commands(env *setup.Env) []*cobra.Command {
+	p := &place{env: env}
+	task := cli.Group(&cobra.Command{
+		Use:   "task",
+		Short: "Keep the tasks of a repository: a board of files that agents and people share",
+		Long: `A board is the folder .lattice of a repository: config.json with its rules, and events/TASK.jsonl with all that happened to
+each task. The events are the truth; commit them with the code. tasks/TASK.json holds the same as one object.
+
+The board is that of the current folder or the nearest one above it, unless --board or $LATTICE_ROOT names another.
+Events name who acted: --actor or $LATTICE_ACTOR, by default human:USER.
+
+A task is named by its short id (LAT-42), its id, or the beginning of its id.
+
+config.json may refuse moves: workflow.transitions lists the statuses that may follow one,
+workflow.completion_policies.STATUS.require_roles the artifacts that a task needs first, and
+workflow.review_cycle_limit bounds how often a task goes back from review. A move to needs_human or cancelled is always allowed.
+
+Hooks are shell commands in config.json: hooks.post_event, hooks.on.TYPE and hooks.transitions."FROM -> TO", where * is any
+status. They get the event on standard input, may take ten seconds, and do not stop what they react to. They run only after
+lattice task trust, and not again once they were changed.`,
+		Example: `  lattice task init --code LAT
+  lattice task create "Retry uploads" --label network
+  lattice task move LAT-1 review
+  lattice next --claim --actor agent:claude`,
+	})
+	task.PersistentFlags().StringVar(&p.root, "board", "", "`FOLDER` with the board (default: $LATTICE_ROOT, or the nearest)")
+	task.PersistentFlags().StringVar(&p.actor, "actor", "", "`NAME` of the one who acts, such as agent:claude (default: $LATTICE_ACTOR, or human:USER)")
+	task.AddCommand(newInitCmd(p), newCreateCmd(p), newListCmd(p), newShowCmd(p), newMoveCmd(p), newAssignCmd(p), newCommentCmd(p), newAttachCmd(p), newTrustCmd(p))
+	next := newNextCmd(p)
+	next.Flags().AddFlagSet(task.PersistentFlags())
+	return []*cobra.Command{task, next}
+}
+
+// open opens the board and checks who acts.
+func (p *place) open() (*board.Board, string, error) {
+	actor := cmp.Or(p.actor, p.env.Getenv("LATTICE_ACTOR"), "human:"+p.env.User)
+	if err := board.CheckActor(actor); err != nil {
+		return nil, "", cli.UsageErrorf("%w", err)
+	}
+	dir := cmp.Or(p.root, p.env.Getenv("LATTICE_ROOT"))
+	if dir == "" {
+		here, err := os.Getwd()
+		if err == nil {
+			dir, err = board.Find(here)
+		}
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	b, err := board.Open(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	b.Warn = func(text string) { fmt.Fprintf(cli.Sanitize(p.env.Err), "lattice: %s\n", text) }
+	return b, actor, nil
+}
+
+// withBoard opens the board for one command.
+func (p *place) withBoard(do func(b *board.Board, actor string) error) (err error) {
+	b, actor, err := p.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	return do(b, actor)
+}
+
+// printChanged runs the hooks of events that were written, and prints the task.
+func (p *place) printChanged(ctx context.Context, b *board.Board, t *board.Task, events []board.Event, sentence string) error {
+	if digest := b.Config.HooksDigest(); digest != "" && len(events) > 0 {
+		if trusted, err := p.trusts(digest); err != nil {
+			return err
+		} else if trusted {
+			b.RunHooks(ctx, events, p.env.Environ, cli.Sanitize(p.env.Err))
+		} else {
+			b.Warn("the hooks of this board do not run until you trust them: read them in .lattice/config.json, then lattice task trust")
+		}
+	}
+	if p.env.JSON {
+		return p.env.PrintJSON(t)
+	}
+	_, err := fmt.Fprintf(cli.Sanitize(p.env.Out), "%s\n", sentence)
+	return err
+}
+
+func nameOf(t *board.Task) string { return cmp.Or(t.ShortID, t.ID) }
+
+// trustFile lists the digests of hooks that the user trusts, one in a line.
+func (p *place) trustFile() string { return filepath.Join(p.env.Home, "trusted-hooks") }
+
+func (p *place) trusts(digest string) (bool, error) {
+	text, err := os.ReadFile(p.trustFile())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return slices.Contains(strings.Split(string(text), "\n"), digest), nil
+}
+
+func newTrustCmd(p *place) *cobra.Command {
+	return &cobra.Command{
+		Use:     "trust",
+		Short:   "Let the hooks of the board run, as they are now",
+		Long:    "Record for this user that the hooks in .lattice/config.json may run. When they are changed, they do not run until they are\ntrusted again.",
+		Example: "  lattice task trust",
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			return p.withBoard(func(b *board.Board, _ string) error {
+				digest := b.Config.HooksDigest()
+				if digest == "" {
+					return fault.NotFound("no_hooks", "the board has no hooks").WithHint("lattice task --help")
+				}
+				if trusted, err := p.trusts(digest); err != nil || trusted {
+					return err
+				}
+				if err := os.MkdirAll(p.env.Home, 0o700); err != nil {
+					return err
+				}
+				f, err := os.OpenFile(p.trustFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+				if err != nil {
+					return err
+				}
+				_, err = f.WriteString(digest + "\n")
+				return errors.Join(err, f.Close())
+			})
+		},
+	}
+}
+
+func newInitCmd(p *place) *cobra.Command {
+	var code string
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Make a board in the current folder",
+		Long: `Make .lattice/config.json with the statuses backlog, in_planning, in_progress, review, done, needs_human and cancelled. A task
+needs an artifact of the role review before it is done, and may go back from review three times.`,
+		Example: "  lattice task init --code LAT",
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			if code == "" || len(code) > 10 || strings.TrimLeft(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+				return cli.UsageErrorf("--code is %q, not up to ten capital letters such as LAT", code)
+			}
+			dir := cmp.Or(p.root, p.env.Getenv("LATTICE_ROOT"), ".")
+			if err := board.Init(dir, board.DefaultConfig(code)); err != nil {
+				return err
+			}
+			if p.env.JSON {
+				return p.env.PrintJSON(board.DefaultConfig(code))
+			}
+			_, err := fmt.Fprintln(p.env.Out, "made the board .lattice; next: lattice task create TITLE")
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&code, "code", "TASK", "`PREFIX` of short ids")
+	return cmd
+}
