@@ -161,7 +161,7 @@ var mayImport = map[string][]string{
 	"orchestrator/patient":          {},
 	"orchestrator/lattice":          {"manifests", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/settings":         {"manifests", "orchestrator/schedule"},
-	"orchestrator/schedule":         {}, // times of cron: pure
+	"orchestrator/schedule":         {},                                        // times of cron: pure
 	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"}, // tasks in files; it knows neither runs nor the leader
 	"orchestrator/ir":               {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
 	"orchestrator/ir/finding":       {"manifests"},
@@ -221,7 +221,7 @@ var mayImport = map[string][]string{
 	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
 	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/board", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                 // a witness that shares code with the accused proves nothing
+	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                       // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
 	"scripts/genman":     {}, // it reads the help of the built programs
