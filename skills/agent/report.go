@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -39,6 +40,14 @@ type report struct {
 type exit struct {
 	Code   int    `json:"code"`
 	Signal string `json:"signal"`
+}
+
+// describe writes for people, who read it in the log of the run, the end of what the agent said and where all of it is.
+func (r *report) describe(w io.Writer) {
+	fmt.Fprintf(w, "agent.run: %s printed %d bytes, which are in %s of the sprite\n", r.Agent, r.Output, r.TranscriptPath)
+	if text := strings.TrimSpace(r.FinalText); text != "" {
+		fmt.Fprintln(w, text)
+	}
 }
 
 // newReport returns the report without a status.

@@ -153,6 +153,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 	r := l.newReport(o)
 	r.TranscriptPath, r.Truncated = transcript.Path, transcript.Omitted() > 0
 	r.Output += transcript.Total()
+	r.describe(c.Stderr)
 	if err := l.saveSession(o); err != nil {
 		return nil, err
 	}
