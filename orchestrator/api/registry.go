@@ -30,6 +30,7 @@ type Product struct {
 	Kind     string      `json:"kind"` // branch, commit, file, pull_request, issue, or as declared
 	Ref      string      `json:"ref,omitempty"`
 	URL      string      `json:"url,omitempty"`
+	Path     string      `json:"path,omitempty"`   // of a repository of this machine that was declared instead of a URL
 	Number   int64       `json:"number,omitempty"` // of a pull request or an issue
 	// Problem says why a declared URL was left out.
 	Problem string `json:"problem,omitempty"`
@@ -43,6 +44,10 @@ var numberAtEnd = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompi
 // NewProduct returns a declared artifact as the registry has it. A URL that is not one of a web page is left out.
 func NewProduct(a protocol.Artifact) Product {
 	p := Product{Kind: cmp.Or(productKinds[a.Kind], a.Kind), Ref: a.Ref, URL: a.URL}
+	if path := strings.TrimPrefix(a.URL, "file://"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") && checkProductText(path) == "" {
+		p.URL, p.Path = "", path
+		return p
+	}
 	if p.Problem = checkProductURL(a.URL); p.Problem != "" {
 		p.URL = ""
 	}
@@ -62,16 +67,28 @@ func checkProductURL(text string) string {
 	if text == "" {
 		return ""
 	}
+	if problem := checkProductText(text); problem != "" {
+		return problem
+	}
 	u, err := url.Parse(text)
 	switch {
-	case len(text) > 2048:
-		return "the URL is longer than 2048 bytes"
-	case err != nil, !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.IsSpace(r) }):
+	case err != nil, strings.ContainsFunc(text, unicode.IsSpace):
 		return "the URL cannot be read"
 	case u.Scheme != "https" && u.Scheme != "http" || u.Host == "":
 		return "the URL is not one of http or https"
 	case u.User != nil:
 		return "the URL has a user"
+	}
+	return ""
+}
+
+// checkProductText says what is wrong with the characters of a URL or path, "" if nothing is.
+func checkProductText(text string) string {
+	switch {
+	case len(text) > 2048:
+		return "the URL is longer than 2048 bytes"
+	case !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }):
+		return "the URL cannot be read"
 	}
 	return ""
 }

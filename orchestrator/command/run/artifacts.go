@@ -81,7 +81,8 @@ fetch one. Files that were declared with a digest are checked against it. Small 
 ones exist only as long as the run's sprite.
 
 With --all, --kind, --intent or --repo, list what all runs produced, the newest first, with the run and its intent. There the
-kinds are branch, commit, file, pull_request, issue, or as a skill named them; a URL that is not one of a web page is left out.
+kinds are branch, commit, file, pull_request, issue, or as a skill named them; the URL is one of a web page, or the
+path of a repository of this machine; others are left out.
 
 Names come from the sprite and are not trusted: a file whose name leads out of the folder is refused, and existing files
 are replaced only with --force.
@@ -104,7 +105,7 @@ func listProducts(ctx context.Context, console *cli.Console, c *connect.Conn, q 
 		return err
 	}
 	return cli.PrintTable(console, found, "RUN\tINTENT\tKIND\tREF\tURL", func(p api.Product) []any {
-		return []any{p.RunID, p.IntentID, p.Kind, p.Ref, cmp.Or(p.URL, p.Problem)}
+		return []any{p.RunID, p.IntentID, p.Kind, p.Ref, cmp.Or(p.URL, p.Path, p.Problem)}
 	})
 }
 
