@@ -92,6 +92,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	// Its parts, top to bottom: what a part holds, it calls; none calls up.
 	"orchestrator/leader/credentials": {"orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/secret", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/leader/spending":    {"orchestrator/leader/drive", "orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/budget", "orchestrator/engine/driver", "orchestrator/ir", "orchestrator/lattice", "orchestrator/policy", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/environment": {"orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/travel":      {"orchestrator/leader/...", "orchestrator/action", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/runs":        {"manifests", "orchestrator/action", "orchestrator/audit", "orchestrator/leader/drive", "orchestrator/leader/govern", "orchestrator/leader/skillset", "orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/prepare", "orchestrator/leader/problem", "orchestrator/leader/retention", "orchestrator/leader/views", "orchestrator/api", "orchestrator/compile", "orchestrator/dropin", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/host", "orchestrator/host/core", "orchestrator/host/sandbox/spec", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
@@ -116,10 +117,10 @@ var mayImport = map[string][]string{
 	"orchestrator/complete":  {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "orchestrator/sprites"},
 	"orchestrator/setup":     {"orchestrator/leader/intents", "orchestrator/schedule", "orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/secret/provider", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // driver: the log that a test wraps
 	"orchestrator/transfer":  {"orchestrator/cli", "orchestrator/sprites"},
-	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/budget", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
-	"orchestrator/api":       {"orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
+	"orchestrator/api":       {"orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
 	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 
 	// Keys of models, kept outside of sprites.
@@ -147,8 +148,9 @@ var mayImport = map[string][]string{
 
 	"orchestrator/action":          {"manifests", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":          {"spritekit/fault", "spritekit/protocol"},
-	"orchestrator/policy":          {"orchestrator/audit", "orchestrator/lattice"}, // decides about actions, intents and files: pure
-	"orchestrator/secret":          {"spritekit/redact"},                           // credentials in what leaves a sprite, and leases: pure
+	"orchestrator/budget":          {},                                                                    // money, tokens and time against limits: pure
+	"orchestrator/policy":          {"orchestrator/audit", "orchestrator/budget", "orchestrator/lattice"}, // decides about actions, intents and files: pure
+	"orchestrator/secret":          {"spritekit/redact"},                                                  // credentials in what leaves a sprite, and leases: pure
 	"orchestrator/secret/provider": {"orchestrator/secret"},
 	"orchestrator/session":         {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"}, // the states of an intent: pure

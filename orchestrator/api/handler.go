@@ -24,6 +24,7 @@ type Service interface {
 	Review
 	Actions
 	Audit
+	Budgets
 	Proposals
 	Intents
 	Schedules
@@ -73,6 +74,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 	routeReview(mux, s)
 	routeActions(mux, s)
 	routeAudit(mux, s)
+	routeBudgets(mux, s)
 	routeProposals(mux, s)
 	routeSecrets(mux, s)
 	routeIntents(mux, s)

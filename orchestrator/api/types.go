@@ -206,6 +206,8 @@ type RunView struct {
 	ForkedFrom string `json:"forked_from,omitempty"`
 	// Models is the run's use of models, nil if it asked none.
 	Models *ModelUse `json:"models,omitempty"`
+	// Budgets are the budgets from which the run takes. They are set only in the view of a single run.
+	Budgets []BudgetView `json:"budgets,omitempty"`
 	// Copies are the copies of its sprite that the items of a failed run had, kept like the sprite to be looked into.
 	Copies []string `json:"copies,omitempty"`
 	// Notice holds notices for the person, a line each. Only a start and a rewind have any.

@@ -51,6 +51,7 @@ const (
 	Proposal        Kind = "proposal" // a fact about a change of the environment
 	Schedule        Kind = "schedule" // how far a schedule has come
 	Secret          Kind = "secret"   // a fact about a secret and its leases, by name
+	Budget          Kind = "budget"   // a question to a model or a call of an agent, with the amount that it takes
 )
 
 // Who is a person, as the operating system knows them.

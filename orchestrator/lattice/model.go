@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // DoModel asks a model (Command.Model) and reports ModelAnswered.
@@ -31,6 +32,17 @@ type ModelRequest struct {
 	Trimmed json.RawMessage `json:"trimmed,omitempty"`
 	// BudgetUSD is what the question may cost at most, nil for any price: one that could cost more is not asked.
 	BudgetUSD *float64 `json:"budget_usd,omitempty"`
+
+	// Command and Again say which question of the run it is; set by the driver.
+	Command string `json:"-"`
+	Again   int    `json:"-"`
+}
+
+// ModelBound is the most that a request can take.
+type ModelBound struct {
+	ModelUsage
+	Priced bool // else CostUSD is not known
+	Time   time.Duration
 }
 
 // ModelClass is the model that a class stands for, as the settings say. KeyEnv and KeyFile name where its key is; the key

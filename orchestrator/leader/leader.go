@@ -42,6 +42,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/retention"
 	"github.com/spritekit/lattice/orchestrator/leader/runs"
 	"github.com/spritekit/lattice/orchestrator/leader/skillset"
+	"github.com/spritekit/lattice/orchestrator/leader/spending"
 	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/leader/travel"
 	"github.com/spritekit/lattice/orchestrator/leader/views"
@@ -142,6 +143,7 @@ type Leader struct {
 	*intents.Pipeline
 	*intents.Scheduler
 	*credentials.Vault
+	*spending.Keeper
 	*drive.Succession
 
 	cfg      Config
@@ -242,12 +244,16 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
 	l.notifier.known = l.agents.lastKnown
 	rules := &prepare.Rules{Server: l.cfg.Policy, Records: l.Records, States: states, Git: l.git}
+	l.Keeper = &spending.Keeper{Facts: l.Ledger, PolicyOf: rules.Of, Server: l.cfg.Policy, ResolveRun: l.Records.Resolve, Logger: l.cfg.Log, OptionsOf: func(id string) (string, history.Options, error) {
+		rec, err := l.Records.LoadBrief(id)
+		return rec.WorkItem, rec.Kept, err
+	}}
 	approvals := &govern.Approvals{Ledger: l.Ledger, PolicyOf: rules.Of, RepoOf: states.FindRepo}
 	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, Credentials: l.Vault, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
 	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}
-	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies, Registry: l.Artifacts}
+	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies, Registry: l.Artifacts, BudgetsOf: l.Keeper.RunBudgets}
 	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Git: l.git, Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
 	l.Register = &environment.Register{Facts: l.Ledger, ResolveRun: l.Records.Resolve, LoadRun: l.loadForProposal, OptionsOf: func(id string) (api.Options, error) {
 		rec, err := l.Records.LoadBrief(id)
@@ -278,7 +284,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	journal = notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{
-			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: l.session, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Model: drive.Asker{Models: func() (drive.Models, error) { return l.models.Find(d.ModelsOf(id)) }},
+			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: spending.Caller{Caller: l.session, Keeper: l.Keeper}, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Model: drive.Asker{Models: func() (drive.Models, error) { return l.findModels(id) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.Notify(entries[0].Run) },
 		})
 	}
@@ -287,6 +293,7 @@ func (l *Leader) compose(sprites http.Handler) {
 			l.Pruner.RemoveCopies(id, r)
 		}
 		l.agents.secretsOf.Delete(id)
+		l.Keeper.CloseRun(context.Background(), id)
 		l.settleIntent(id)
 		l.Artifacts.Collect(id)
 		if l.cfg.Serving && status == lattice.Failed { // elsewhere the command that follows the run does
@@ -312,6 +319,15 @@ func (l *Leader) loadForProposal(id string) (environment.Run, error) {
 		r.Failed = v.Error.Node
 	}
 	return r, nil
+}
+
+// findModels returns the models that a run asks, within its budgets; nil if there are none.
+func (l *Leader) findModels(run string) (drive.Models, error) {
+	models, err := l.models.Find(l.drives.ModelsOf(run))
+	if err != nil || models == nil {
+		return nil, err
+	}
+	return spending.Models{Models: models, Keeper: l.Keeper, Run: run}, nil
 }
 
 // isPlanned reports whether people approved a plan that names an action, for a run.

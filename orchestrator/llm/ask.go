@@ -1,6 +1,7 @@
 package llm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,13 +38,7 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 	if f := class.checkBudget(q); f != nil {
 		return failed(f), nil
 	}
-	limit := DefaultTimeout
-	if class.Timeout > 0 {
-		limit = class.Timeout
-	}
-	if q.TimeoutS > 0 {
-		limit = time.Duration(q.TimeoutS * float64(time.Second))
-	}
+	limit := class.timeoutOf(q)
 	timed, cancel := context.WithTimeoutCause(ctx, limit, errSlow)
 	defer cancel()
 	var last *fault // of the previous attempt
@@ -65,13 +60,34 @@ func (c *Client) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.Model
 	}
 }
 
-// checkBudget refuses a request that could cost more than its budget. A token has at least one byte, so the size of the
-// prompt is an upper bound of its tokens.
+// timeoutOf returns the timeout of a request with all its retries.
+func (c Class) timeoutOf(q lattice.ModelRequest) time.Duration {
+	if q.TimeoutS > 0 {
+		return time.Duration(q.TimeoutS * float64(time.Second))
+	}
+	return cmp.Or(c.Timeout, DefaultTimeout)
+}
+
+// Bound returns the most that a request can take. It sends nothing.
+func (c *Client) Bound(q lattice.ModelRequest) lattice.ModelBound {
+	class := c.classes[q.Class]
+	return lattice.ModelBound{ModelUsage: class.bound(q), Priced: class.InputUSD != nil && class.OutputUSD != nil, Time: class.timeoutOf(q)}
+}
+
+// bound returns the most that one answer can cost. A token has at least one byte, so the size of the prompt is an upper bound
+// of its tokens.
+func (c Class) bound(q lattice.ModelRequest) lattice.ModelUsage {
+	u := lattice.ModelUsage{InputTokens: len(q.System) + len(q.User) + len(q.Schema) + overhead, OutputTokens: q.MaxOutputTokens}
+	u.CostUSD = c.costUSD(u.InputTokens, u.OutputTokens)
+	return u
+}
+
+// checkBudget refuses a request that could cost more than its budget.
 func (c Class) checkBudget(q lattice.ModelRequest) *fault {
 	if q.BudgetUSD == nil {
 		return nil
 	}
-	worst := c.costUSD(len(q.System)+len(q.User)+len(q.Schema)+overhead, q.MaxOutputTokens)
+	worst := c.bound(q).CostUSD
 	if worst <= *q.BudgetUSD {
 		return nil
 	}

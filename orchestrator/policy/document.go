@@ -12,6 +12,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
@@ -26,6 +27,8 @@ type Document struct {
 	World   World             `toml:"world" json:"world,omitzero"`
 	// Paths are rules about the files that a push changes. The first rule that matches a file decides.
 	Paths []Path `toml:"paths" json:"paths,omitempty"`
+	// Budgets limit what questions to models and calls of agents take.
+	Budgets Budgets `toml:"budgets" json:"budgets,omitzero"`
 	// Profiles are rules for some repositories, by a name of your choice. Only the policy of a server has profiles.
 	Profiles map[string]Profile `toml:"profiles" json:"profiles,omitempty"`
 }
@@ -38,6 +41,7 @@ type Profile struct {
 	Intents      map[string]Intent `toml:"intents" json:"intents,omitempty"`
 	World        World             `toml:"world" json:"world,omitzero"`
 	Paths        []Path            `toml:"paths" json:"paths,omitempty"`
+	Budgets      Budgets           `toml:"budgets" json:"budgets,omitzero"`
 }
 
 // Action is a rule about one action.
@@ -194,6 +198,7 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 		c.report(key.String(), "there is no such key")
 	}
 	c.rules("", l.Actions, l.Intents, l.Paths)
+	c.checkBudgets("", l.Budgets)
 	for _, name := range sortedKeys(l.Profiles) {
 		p, at := l.Profiles[name], "profiles."+name
 		if len(p.Repositories) == 0 {
@@ -201,6 +206,7 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 		}
 		c.patterns(at+".repositories", p.Repositories)
 		c.rules(at+".", p.Actions, p.Intents, p.Paths)
+		c.checkBudgets(at+".", p.Budgets)
 	}
 	slices.SortStableFunc(c.findings, func(a, b Finding) int { return a.Line - b.Line })
 	return l, c.findings
@@ -214,6 +220,11 @@ func CheckRepository(l Layer) (findings []Finding) {
 	}
 	if len(l.World.Allow)+len(l.World.Deny) > 0 {
 		c.report("world", "only the policy of a server has rules about skills")
+	}
+	for _, kind := range []string{string(budget.Day), estimateName} {
+		if l.Budgets.findBudget(kind) != (Budget{}) {
+			c.report("budgets."+kind, "only the policy of a server has it")
+		}
 	}
 	return c.findings
 }

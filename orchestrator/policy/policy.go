@@ -80,7 +80,7 @@ func (p Policy) Narrow(repository Layer) Policy {
 // profile returns the rules of a profile as a layer.
 func (l Layer) profile(name string, prof Profile) Layer {
 	out := Layer{Source: l.Source, lines: map[string]int{}}
-	out.Actions, out.Intents, out.World, out.Paths = prof.Actions, prof.Intents, prof.World, prof.Paths
+	out.Actions, out.Intents, out.World, out.Paths, out.Budgets = prof.Actions, prof.Intents, prof.World, prof.Paths, prof.Budgets
 	for key, line := range l.lines {
 		if rest, ok := strings.CutPrefix(key, "profiles."+name+"."); ok {
 			out.lines[rest] = line

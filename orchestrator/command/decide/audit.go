@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -21,8 +22,8 @@ func newAuditCmd(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
 		Use:   "audit",
 		Short: "See who decided and what was done outside of sprites",
-		Long: `Every verdict of the policy, every approval and every action that was performed or refused is an entry of the audit log. Entries
-are only appended, and each one holds the digest of the entry before it. The users are those that the kernel names, not those
+		Long: `Every verdict of the policy, every approval, every action that was performed or refused, and every question to a model or call
+of an agent with the amount that it took is an entry of the audit log. Entries are only appended, and each one holds the digest of the entry before it. The users are those that the kernel names, not those
 that a request names. Credentials are left out.`,
 		Example: "  lattice audit ls run_0123\n  lattice audit verify",
 	})
@@ -80,6 +81,9 @@ func printAudit(ctx context.Context, env *setup.Env, c *connect.Conn, subject st
 
 // auditText describes the body of an entry on one line.
 func auditText(e audit.Entry) string {
+	if e.Kind == audit.Budget {
+		return budgetText(e)
+	}
 	var b map[string]any
 	if json.Unmarshal(e.Body, &b) != nil {
 		return ""
@@ -97,4 +101,25 @@ func auditText(e audit.Entry) string {
 		parts = append(parts, cli.Clean(fmt.Sprintf("%v of %v at %.12v", bound["branch"], bound["remote"], bound["head"])))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// budgetText describes the body of an entry about a budget on one line.
+func budgetText(e audit.Entry) string {
+	var f budget.Fact
+	if json.Unmarshal(e.Body, &f) != nil {
+		return ""
+	}
+	parts := []string{string(f.Op)}
+	switch f.Op {
+	case budget.Raised:
+		parts[0] = fmt.Sprintf("raised %s by %s", f.Scopes, f.Amount)
+	case budget.Reserved, budget.Settled:
+		parts[0] = fmt.Sprintf("%s %s", f.Op, f.Amount)
+	}
+	for _, text := range []string{f.Call, f.ID, f.Reason} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	return cli.Clean(strings.Join(parts, ", "))
 }

@@ -16,6 +16,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 		newProposalCmd(env),
 		newPolicyCmd(env),
 		newAuditCmd(env),
+		newBudgetCmd(env),
 		newSecretCmd(env),
 		newApproveCmd(env),
 		newRejectCmd(env),

@@ -7,11 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
@@ -73,21 +75,39 @@ func openPolicy(ctx context.Context, env *setup.Env, repo string) (policy.Policy
 // explanation is a line of lattice policy explain --json.
 type explanation struct {
 	Subject string `json:"subject"`
-	Kind    string `json:"kind"` // action, intent, skill or path
+	Kind    string `json:"kind"` // action, intent, skill, path or budget
 	policy.Verdict
-	Path *policy.PathVerdict `json:"path,omitempty"`
+	Path   *policy.PathVerdict `json:"path,omitempty"`
+	Budget *limits             `json:"-"`
+}
+
+// limits is the line of a budget, in the place of an explanation.
+type limits struct {
+	Subject string                      `json:"subject"`
+	Kind    string                      `json:"kind"` // budget
+	Limit   budget.Amount               `json:"limit"`
+	Rules   map[budget.Unit]policy.Rule `json:"rules"`
+}
+
+// budgetsPrefix precedes the name of a budget.
+const budgetsPrefix = "budgets."
+
+func newLimits(p policy.Policy, name string) *limits {
+	limit, rules := p.Budget(name)
+	return &limits{Subject: budgetsPrefix + name, Kind: "budget", Limit: limit, Rules: rules}
 }
 
 func newPolicyExplainCmd(env *setup.Env) *cobra.Command {
 	var repo, as string
 	cmd := &cobra.Command{
-		Use:   "explain ACTION|INTENT|PATH…",
+		Use:   "explain ACTION|INTENT|PATH|BUDGET…",
 		Short: "Print the decision of the policy, and the rule that decided",
 		Long: `Print the decision about each action, kind of intent or file, and the rule that decided: its file, line and key. A name in
-capitals is an action, a kind of intent is an intent, anything else is the path of a file in a repository; --as says so.
+capitals is an action, a kind of intent is an intent, budgets.run or budgets.day is a budget, anything else is the path of a
+file in a repository; --as says so.
 
 With --json: one object a line, {"subject","kind","decision","class","rule":{"source","line","name"},"reason",…}; of a path
-the decision is in "path".
+the decision is in "path"; of a budget {"subject","kind","limit","rules"}.
 ` + cli.ExitCodes,
 		Example: "  lattice policy explain PUSH_BRANCH LABEL_ISSUE\n  lattice policy explain --repo . src/.env\n  lattice policy explain --as skill mail.send",
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
@@ -109,7 +129,7 @@ the decision is in "path".
 		},
 	}
 	cmd.Flags().StringVar(&repo, "repo", "", "the repository, whose profiles and policy hold as well")
-	cmd.Flags().StringVar(&as, "as", "", "what the names are: action, intent, skill or path")
+	cmd.Flags().StringVar(&as, "as", "", "what the names are: action, intent, skill, path or budget")
 	return cmd
 }
 
@@ -119,6 +139,8 @@ func explain(p policy.Policy, subject, as string) (explanation, error) {
 		switch {
 		case intent:
 			as = "intent"
+		case slices.Contains(policy.BudgetNames(), strings.TrimPrefix(subject, budgetsPrefix)) && strings.HasPrefix(subject, budgetsPrefix):
+			as = "budget"
 		case strings.ToUpper(subject) == subject && strings.Trim(subject, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "":
 			as = "action"
 		default:
@@ -141,14 +163,23 @@ func explain(p policy.Policy, subject, as string) (explanation, error) {
 		if e.Decision == "" {
 			e.Decision = lattice.Allow
 		}
+	case "budget":
+		name := strings.TrimPrefix(subject, budgetsPrefix)
+		if !slices.Contains(policy.BudgetNames(), name) {
+			return e, fault.BadInput("bad_input", "%.64q is not a budget", name).WithHint("one of: %s", strings.Join(policy.BudgetNames(), ", "))
+		}
+		e.Budget = newLimits(p, name)
 	default:
-		return e, fault.BadInput("bad_input", "%q is not one of action, intent, skill and path", as).WithHint("lattice policy explain --as action NAME")
+		return e, fault.BadInput("bad_input", "%q is not one of action, intent, skill, path and budget", as).WithHint("lattice policy explain --as action NAME")
 	}
 	return e, nil
 }
 
 func printExplanation(console *cli.Console, e explanation) error {
-	if console.JSON {
+	switch {
+	case e.Budget != nil:
+		return printLimits(console, e.Budget)
+	case console.JSON:
 		return console.PrintJSON(e)
 	}
 	decision := string(e.Decision)
@@ -166,6 +197,24 @@ func printExplanation(console *cli.Console, e explanation) error {
 		text += ": the change " + cli.Clean(e.Reason)
 	}
 	_, err := fmt.Fprintf(console.Out, "%s\n  rule: %s\n", text, cli.Clean(e.Rule.String()))
+	return err
+}
+
+// printLimits prints the limits of a budget with their rules.
+func printLimits(console *cli.Console, l *limits) error {
+	if console.JSON {
+		return console.PrintJSON(l)
+	}
+	text := fmt.Sprintf("budget %s: no limit\n", strings.TrimPrefix(l.Subject, budgetsPrefix))
+	if l.Limit != (budget.Amount{}) {
+		text = fmt.Sprintf("budget %s: %s\n", strings.TrimPrefix(l.Subject, budgetsPrefix), l.Limit)
+	}
+	for _, u := range budget.Units() {
+		if rule, ok := l.Rules[u]; ok {
+			text += fmt.Sprintf("  rule: %s\n", cli.Clean(rule.String()))
+		}
+	}
+	_, err := fmt.Fprint(console.Out, text)
 	return err
 }
 
@@ -231,6 +280,20 @@ func printPolicy(console *cli.Console, p policy.Policy) error {
 				continue
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", kind, cli.Clean(name), e.Decision, e.Class, cli.Clean(e.Rule.String()), strings.Join(limitTexts(e.Verdict), ", "))
+		}
+	}
+	for _, name := range policy.BudgetNames() {
+		l := newLimits(p, name)
+		if console.JSON {
+			if err := console.PrintJSON(l); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, u := range budget.Units() {
+			if rule, ok := l.Rules[u]; ok {
+				fmt.Fprintf(w, "budget\t%s\t%s\t\t%s\t\n", name, u.Text(l.Limit.Of(u)), cli.Clean(rule.String()))
+			}
 		}
 	}
 	for _, r := range p.PathRules() {

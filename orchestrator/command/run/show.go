@@ -37,7 +37,7 @@ func newShowCmd(env *setup.Env) *cobra.Command {
 			}
 			fmt.Fprintf(env.Out, "%s  %s  %s\n", v.RunID, timeline.DescribeStatus(v), v.Flow)
 			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
-			for _, row := range [][2]string{{"work item", v.WorkItem}, {"repository", v.Repo}, {"sprite", v.Sprite}, {"answers", v.ResumedFrom}, {"goes on in", v.ContinuedIn}, {"forked from", v.ForkedFrom}, {"started", v.CreatedAt.Local().Format(time.DateTime)}, {"models", timeline.DescribeModels(v.Models)}, {"note", v.Note}} {
+			for _, row := range [][2]string{{"work item", v.WorkItem}, {"repository", v.Repo}, {"sprite", v.Sprite}, {"answers", v.ResumedFrom}, {"goes on in", v.ContinuedIn}, {"forked from", v.ForkedFrom}, {"started", v.CreatedAt.Local().Format(time.DateTime)}, {"models", timeline.DescribeModels(v.Models)}, {"spent", timeline.DescribeBudgets(v.Budgets)}, {"note", v.Note}} {
 				if row[1] != "" {
 					fmt.Fprintf(w, "  %s\t%s\n", row[0], row[1])
 				}

@@ -321,6 +321,7 @@ func (e effect) askModel(ctx context.Context) ([]lattice.Fact, error) {
 		}}
 	}
 	q := *e.command.Model
+	q.Command, q.Again = e.command.ID, e.command.Again
 	reply, err := e.r.deps.Model.Ask(ctx, q)
 	if err != nil {
 		return nil, err

@@ -15,9 +15,11 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Models asks models. Ready and Upward report, without a request, whether a class could be asked.
+// Models asks models. Ready and Upward report, without a request, whether a class could be asked; Bound returns the most that
+// a request can take.
 type Models interface {
 	driver.Model
+	Bound(q lattice.ModelRequest) lattice.ModelBound
 	Ready(class string, priced bool) error
 	Upward(from, to string) error
 }

@@ -39,6 +39,8 @@ type Options struct {
 	Answers     map[string]string `json:"answers,omitempty"`
 	// Fork replaces Begin in a run that was forked from another one.
 	Fork *lattice.RunForked `json:"fork,omitempty"`
+	// Account is the work item whose budget pays for a fork: that of the run from which it was forked.
+	Account string `json:"account,omitempty"`
 }
 
 // Records reads the records and facts of runs. It holds no state of its own.

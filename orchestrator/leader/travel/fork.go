@@ -1,6 +1,7 @@
 package travel
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -129,6 +130,7 @@ func (t *Travel) buildForkFact(ctx context.Context, p history.Past, req api.Fork
 func (t *Travel) recordFork(ctx context.Context, p history.Past, f lattice.RunForked, id string, req api.ForkRequest) error {
 	o := p.Kept
 	o.ResumedFrom, o.Fork = "", &f
+	o.Account = cmp.Or(o.Account, p.WorkItem)
 	o.AgentEnv = slices.Clone(o.AgentEnv)
 	if o.WorkItem == p.ID {
 		o.WorkItem = id

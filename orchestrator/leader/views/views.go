@@ -35,6 +35,8 @@ type Views struct {
 	Registry interface {
 		Products(ctx context.Context, q api.ProductQuery) ([]api.Product, error)
 	}
+	// BudgetsOf lists the budgets from which a run takes.
+	BudgetsOf func(ctx context.Context, run string) ([]api.BudgetView, error)
 }
 
 // driveStatus tells whether runs are driven.
@@ -97,6 +99,9 @@ func (vw *Views) Run(ctx context.Context, id string) (api.RunView, error) {
 		return v, err
 	}
 	v.Copies = vw.Copies.List(ctx, v)
+	if v.Budgets, err = vw.BudgetsOf(ctx, id); err != nil {
+		return v, err
+	}
 	if v.StartedWith, err = vw.startedWith(id, v.Epoch); err != nil {
 		return v, err
 	}

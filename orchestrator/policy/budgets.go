@@ -1,0 +1,111 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/budget"
+)
+
+// Budgets limit the money, tokens and time that questions to models and calls of agents take. Each call must fit all of them.
+type Budgets struct {
+	// Run is the budget of one run.
+	Run Budget `toml:"run" json:"run,omitzero"`
+	// WorkItem is the budget of all runs for one work item, and of their forks.
+	WorkItem Budget `toml:"work_item" json:"work_item,omitzero"`
+	// Repository is the budget of all runs on one repository, ever.
+	Repository Budget `toml:"repository" json:"repository,omitzero"`
+	// Day is the budget of all runs on one day, in UTC.
+	Day Budget `toml:"day" json:"day,omitzero"`
+	// Estimate is reserved for a call whose most is not known. It is not a limit.
+	Estimate Budget `toml:"estimate" json:"estimate,omitzero"`
+}
+
+// Budget is a sum of money, tokens and time; a quantity that is left out is not limited.
+type Budget struct {
+	// USD is an amount of US dollars.
+	USD float64 `toml:"usd" json:"usd,omitempty"`
+	// Tokens is a number of tokens, those that are read and those that are written.
+	Tokens int64 `toml:"tokens" json:"tokens,omitempty"`
+	// Time is the time that calls take, such as 2h.
+	Time Duration `toml:"time" json:"time,omitempty"`
+}
+
+// estimateName is the key of the estimate beside the kinds of scopes.
+const estimateName = "estimate"
+
+// BudgetNames returns the names of the budgets that a policy may have, and of the estimate.
+func BudgetNames() (names []string) {
+	for _, kind := range budget.Kinds() {
+		names = append(names, string(kind))
+	}
+	return append(names, estimateName)
+}
+
+func (b Budgets) findBudget(name string) Budget {
+	switch name {
+	case string(budget.Run):
+		return b.Run
+	case string(budget.WorkItem):
+		return b.WorkItem
+	case string(budget.Repository):
+		return b.Repository
+	case string(budget.Day):
+		return b.Day
+	case estimateName:
+		return b.Estimate
+	}
+	return Budget{}
+}
+
+func (b Budget) toAmount() budget.Amount {
+	return budget.Amount{MicroUSD: budget.MicroUSD(b.USD), Tokens: b.Tokens, Millis: time.Duration(b.Time).Milliseconds()}
+}
+
+// Budget returns the budget with a name, and the rules that set its quantities. Of the server's layers the first that sets a
+// quantity decides; the policy of a repository can lower it. An estimate can be 0.
+func (p Policy) Budget(name string) (limit budget.Amount, rules map[budget.Unit]Rule) {
+	rules = map[budget.Unit]Rule{}
+	take := func(l Layer, lower bool) {
+		amount := l.Budgets.findBudget(name).toAmount()
+		for _, u := range budget.Units() {
+			n, key := amount.Of(u), "budgets."+name+"."+string(u)
+			_, decided := rules[u]
+			if _, set := l.lines[key]; (n > 0 || set) && (!decided || lower && n < limit.Of(u)) {
+				limit = limit.With(u, n)
+				rules[u] = l.rule(key)
+			}
+		}
+	}
+	for _, l := range p.ceiling {
+		take(l, false)
+	}
+	if p.repository != nil && name != estimateName {
+		take(*p.repository, true)
+	}
+	return limit, rules
+}
+
+// Estimate returns the amount that is reserved for a call whose most is not known.
+func (p Policy) Estimate() budget.Amount {
+	estimate, _ := p.Budget(estimateName)
+	return estimate
+}
+
+func (c *checker) checkBudgets(at string, b Budgets) {
+	for _, name := range BudgetNames() {
+		limit, key := b.findBudget(name), at+"budgets."+name
+		if limit.USD < 0 || math.IsNaN(limit.USD) || math.IsInf(limit.USD, 0) {
+			c.report(key+".usd", "%v is not an amount of US dollars", limit.USD)
+		}
+		if limit.Tokens < 0 {
+			c.report(key+".tokens", "%d is not a number of tokens", limit.Tokens)
+		}
+		for _, u := range budget.Units() {
+			at := key + "." + string(u)
+			if c.lines[at] > 0 && limit.toAmount().Of(u) == 0 && name != estimateName {
+				c.report(at, "a budget is more than 0; leave it out to set no limit")
+			}
+		}
+	}
+}
