@@ -8,7 +8,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
-	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -47,9 +47,9 @@ func (m Models) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelR
 	}
 	spent, reason := amountOf(reply.Usage, m.Keeper.now().Sub(r.Begun)), ""
 	switch {
-	case reply.Kind == ir.FailLimit && reply.Usage.Tokens() == 0: // it was not sent
+	case reply.Kind == expr.FailLimit && reply.Usage.Tokens() == 0: // it was not sent
 		return reply, m.Keeper.Release(ctx, id)
-	case reply.Kind == ir.FailTimeout && reply.Usage.Tokens() == 0:
+	case reply.Kind == expr.FailTimeout && reply.Usage.Tokens() == 0:
 		spent, reason = r.Amount, "no usage was reported"
 	case !bound.Priced && r.Amount.MicroUSD > 0:
 		spent.MicroUSD, reason = r.Amount.MicroUSD, "the price is not known"
