@@ -166,7 +166,9 @@ func (s *Shortage) Passes() bool {
 	return s.Have.Reserved.Of(s.Unit) > 0 && addSaturating(s.Have.Spent.Of(s.Unit), s.least) <= s.sumLimit()
 }
 
-func (s *Shortage) sumLimit() int64 { return addSaturating(s.Amount.Of(s.Unit), s.Have.Raised.Of(s.Unit)) }
+func (s *Shortage) sumLimit() int64 {
+	return addSaturating(s.Amount.Of(s.Unit), s.Have.Raised.Of(s.Unit))
+}
 
 // countLeft returns the part of the limit that is neither spent nor reserved.
 func (s *Shortage) countLeft() int64 {

@@ -53,7 +53,7 @@ type Keeper struct {
 	read    uint64 // guarded by mu, as below: sequence of the last entry in ledger
 	ledger  budget.Ledger
 	held    map[string]bool // reservations of calls that this process makes, by id
-	changed chan struct{} // closed when a reservation of this process was settled
+	changed chan struct{}   // closed when a reservation of this process was settled
 }
 
 func (k *Keeper) now() time.Time {
