@@ -20,7 +20,7 @@ type agentPreset struct {
 	keyless   bool     // it has models that need no key
 }
 
-// agentPresets lists the agents that have one. Of providers without a route the key itself is handed over.
+// agentPresets lists the agents that have one, by their program. Of providers without a route the key itself is handed over.
 func agentPresets() map[string]agentPreset {
 	return map[string]agentPreset{
 		"claude": {
@@ -73,7 +73,7 @@ func (env *Env) AgentPreset(named []string, input json.RawMessage) (names, route
 // findPreset returns the names and routes of AgentPreset, by what the host asks models outside, and which variables of the
 // preset the agent gets.
 func (env *Env) findPreset(named []string, input json.RawMessage) (names, routes, outside, inside []string) {
-	preset, ok := agentPresets()[agentOf(input)]
+	preset, ok := agentPresets()[ProgramOf(agentOf(input))]
 	if !ok {
 		return named, nil, nil, nil
 	}
@@ -129,7 +129,7 @@ func (env *Env) warnOfHandedOver(names []string) {
 // AgentPreset; with a variable of the person's own the agent may need no key.
 func (env *Env) MissingAgentKey(input json.RawMessage, names, routes []string) (problem, hint string) {
 	name := agentOf(input)
-	preset, ok := agentPresets()[name]
+	preset, ok := agentPresets()[ProgramOf(name)]
 	if !ok || preset.keyless || len(routes) > 0 || slices.ContainsFunc(names, func(name string) bool {
 		return !slices.Contains(preset.vars, name) || strings.HasSuffix(name, "_KEY")
 	}) {
@@ -162,6 +162,9 @@ func (env *Env) AgentProviders() (all []leader.ModelProvider) {
 	}
 	return all
 }
+
+// ProgramOf returns the program of an agent: two agents are one program if they differ in the protocol that it speaks.
+func ProgramOf(agent string) string { return strings.TrimSuffix(agent, "-acp") }
 
 // AgentNames are the programs of agents that may be on this machine.
 var AgentNames = []string{"claude", "codex", "gemini", "opencode", "openclaw", "aider", "amp", "goose", "cursor-agent", "copilot", "qwen", "crush"}

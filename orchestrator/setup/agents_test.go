@@ -15,7 +15,7 @@ func TestDoctorKnowsAdapters(t *testing.T) {
 	}
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), ".json")
-		if name != "command" && !slices.Contains(AgentNames, name) {
+		if name != "command" && name != "acp" && !slices.Contains(AgentNames, ProgramOf(name)) {
 			t.Errorf("there is an adapter for %s, which doctor does not look for", name)
 		}
 	}

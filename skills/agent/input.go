@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/json"
 	"fmt"
+	"path"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 const (
 	agentCommand   = "command"
+	modeBypass     = "bypass"
 	defaultTimeout = time.Hour
 	defaultIdle    = 30 * time.Minute // of agents that print events
 	maxTimeout     = 7 * 24 * time.Hour
@@ -109,11 +111,16 @@ func (in *input) validate(a adapter.Adapter) error {
 		return skill.BadInput("/session/mode", "is %q, not new, resume or fork", in.Session.Mode)
 	}
 	if mode := &in.Permissions.Mode; *mode == "" {
-		*mode = "bypass"
+		*mode = modeBypass
 	} else if !slices.Contains(a.Modes, *mode) {
 		return fault.Unsupported("unsupported", "%s does not know permissions.mode %q", a.Name, *mode).WithHint("it knows %v; none means bypass, as the sprite is the sandbox", a.Modes)
 	}
-	if len(a.MCP) == 0 && (len(in.MCP.Servers) > 0 || in.MCP.Spritekit != nil && *in.MCP.Spritekit) {
+	for _, pattern := range slices.Concat(in.Permissions.Allow, in.Permissions.Deny) {
+		if _, err := path.Match(pattern, ""); err != nil && a.Output == adapter.OutputACP {
+			return skill.BadInput("/permissions", "%.80q is not a pattern of kinds or names of tools, such as edit or mcp_*", pattern)
+		}
+	}
+	if !a.TakesServers() && (len(in.MCP.Servers) > 0 || in.MCP.Spritekit != nil && *in.MCP.Spritekit) {
 		return fault.Unsupported("unsupported", "%s cannot be given MCP servers", a.Name).WithHint("it may call /skills/… by itself")
 	}
 	for name, s := range in.MCP.Servers {

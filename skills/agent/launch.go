@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -34,13 +36,15 @@ type launch struct {
 	session session
 	mode    string // of the session
 	prompt  string
-	prior   soFar // of earlier invocations of the same call
+	restart string // the prompt of a new session if this one cannot be resumed, "" if that is an error
+	prior   soFar  // of earlier invocations of the same call
 
 	spec    proc.Spec
 	secrets *redact.Secrets
 	vars    adapter.Variables
-	private string // the session's HOME relative to the workspace, "" if it is inherited
-	offered bool   // the agent was given our MCP server
+	private string       // the session's HOME relative to the workspace, "" if it is inherited
+	offered bool         // the agent was given our MCP server
+	servers []acp.Server // that an agent is given by the protocol
 	undo    []func() error
 }
 
@@ -195,7 +199,7 @@ func (l *launch) identityVars() (set [][2]string) {
 
 // offerServers sets the variable mcp_servers to the entries of all MCP servers.
 func (l *launch) offerServers() error {
-	if len(l.adapter.MCP) == 0 {
+	if !l.adapter.TakesServers() {
 		return nil
 	}
 	entries := map[string]any{}
@@ -208,9 +212,10 @@ func (l *launch) offerServers() error {
 			vars["env"].(map[string]any)[key] = value
 		}
 		entries[name], _ = vars.Value(l.adapter.MCP)
+		l.servers = append(l.servers, s.forProtocol(name))
 	}
-	for name, s := range l.in.MCP.Servers {
-		add(name, s)
+	for _, name := range slices.Sorted(maps.Keys(l.in.MCP.Servers)) {
+		add(name, l.in.MCP.Servers[name])
 	}
 	asked := l.in.MCP.Spritekit
 	tools, err := l.selectTools()
@@ -233,6 +238,15 @@ func (l *launch) offerServers() error {
 	}
 	l.vars["mcp_servers"] = entries
 	return nil
+}
+
+// forProtocol returns the server as the Agent Client Protocol describes it.
+func (s mcpServer) forProtocol(name string) acp.Server {
+	server := acp.Server{Name: name, Command: s.Command, Args: append([]string{}, s.Args...), Env: []acp.Variable{}}
+	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
+		server.Env = append(server.Env, acp.Variable{Name: key, Value: s.Env[key]})
+	}
+	return server
 }
 
 // defaultTools are the skills that an agent gets as tools unless the input names others. It has its own tools for files, git
@@ -278,7 +292,15 @@ func (l *launch) wordPrompt() error {
 			l.prompt += askForJSON(schema)
 		}
 	}
-	if l.adapter.Prompt != "file" {
+	switch {
+	case l.adapter.Output == adapter.OutputACP:
+		if l.call.Resume != nil && l.in.Session.Mode == modeNew {
+			first, err := readPrompt(l.call, l.in)
+			l.restart = first + "\n\n" + l.prompt
+			return err
+		}
+		return nil
+	case l.adapter.Prompt != "file":
 		l.spec.Stdin = l.prompt
 		return nil
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ type output struct {
 	pass    bool
 	tally   *tally
 	heard   func(adapter.Event) // called after the tally has counted the event; may stop the agent
+	talk    *talk               // set if the agent speaks the Agent Client Protocol
 
 	sink     *redact.Writer
 	lines    proc.Lines
@@ -74,12 +76,21 @@ func newOutput(c *skill.Call, a adapter.Adapter, s *redact.Secrets, transcript i
 	case "document":
 		o.document.Limit = maxDocument
 	}
-	o.sink = s.Writer(io.MultiWriter(transcript, &o.tail, &o.document, &o.lines))
+	to := io.MultiWriter(transcript, &o.tail, &o.document)
+	if a.Output != adapter.OutputACP {
+		to = io.MultiWriter(to, &o.lines)
+	}
+	o.sink = s.Writer(to)
 	return o
 }
 
+// Write takes a part of stdout. The messages of a protocol are read as they are, and at once: an agent waits for the answers,
+// and a file that it writes has its bytes.
 func (o *output) Write(p []byte) (int, error) {
 	o.silence.restartTimer()
+	if o.talk != nil {
+		_, _ = o.lines.Write(p) // it never fails
+	}
 	return o.sink.Write(p)
 }
 
@@ -99,19 +110,27 @@ func (o *output) handleLine(text string) {
 	if o.adapter.Output != "document" {
 		o.applyRules([]byte(text))
 	}
+	if o.talk != nil {
+		o.talk.takeLine(text, o.lines.Cut)
+	}
 }
 
 // applyRules applies the rules of the adapter to a JSON value. Other text is only written to the transcript.
 func (o *output) applyRules(raw []byte) {
 	var value any
-	if json.Unmarshal(raw, &value) != nil {
+	if len(o.adapter.Events) == 0 || json.Unmarshal(raw, &value) != nil {
 		return
 	}
 	for _, s := range adapter.Apply(o.adapter.Events, value) {
-		o.tally.addEvent(s)
-		o.reportEvent(s)
-		o.heard(s)
+		o.addEvent(s)
 	}
+}
+
+// addEvent counts an event and shows it.
+func (o *output) addEvent(s adapter.Event) {
+	o.tally.addEvent(s)
+	o.reportEvent(s)
+	o.heard(s)
 }
 
 // reportEvent emits the event as INFO unless the last one of its kind was too recent.
@@ -127,12 +146,28 @@ func (o *output) reportEvent(s adapter.Event) {
 		if s.Truth("failed") {
 			o.emitInfo(s.Kind, toolInterval, "a tool failed", map[string]any{"failed": true})
 		}
+	case adapter.KindPlan:
+		done, next := planProgress(s.List("entries"))
+		o.emitInfo(s.Kind, progressInterval, fmt.Sprintf("plan: %d of %d done; next: %s", done, len(s.List("entries")), next), map[string]any{"done": done, "steps": len(s.List("entries"))})
 	case adapter.KindRetry:
 		o.emitInfo(s.Kind, progressInterval, "the agent asks the model again: "+s.Text("message"), map[string]any{"attempt": s.Number("attempt"), "status": s.Number("status")})
 	case adapter.KindEnd:
 		u := o.tally.usageSince(usage{})
 		o.emitInfo(adapter.KindUsage, 0, o.adapter.Name+" ends", map[string]any{"turns": o.tally.turns, "input": u.Input, "output": u.Output})
 	}
+}
+
+// planProgress returns the number of steps of a plan that are done, and the first one that is not.
+func planProgress(entries []any) (done int, next string) {
+	for _, e := range entries {
+		one, _ := e.(map[string]any)
+		if step := (adapter.Event{Fields: one}); step.Text("status") == "completed" {
+			done++
+		} else if next == "" {
+			next = step.Text("content")
+		}
+	}
+	return done, next
 }
 
 // emitInfo emits INFO of kind "agent", at most one of the same sort in an interval.

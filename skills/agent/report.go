@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -93,6 +94,9 @@ func (l *launch) decideOutcome(r report, o outcome) (json.RawMessage, error) {
 	case errors.Is(o.cause, errDead):
 		r.Status, r.StopReason = "failed", "error"
 		return l.failWith(r, l.applyCause(adapter.CauseUnavailable, fault.Failed("agent_failed", "%v: %d times in a row", o.cause, o.out.tally.failedRequests)))
+	case errors.Is(o.cause, errDeaf):
+		r.Status, r.StopReason = "failed", "error"
+		return l.failWith(r, fault.Failed("agent_failed", "%v", o.cause).WithHint("what it printed is in %s", r.TranscriptPath))
 	case errors.As(o.cause, &limit):
 		return l.failAtLimit(r, string(limit), l.newLimitError(limit))
 	case errors.Is(o.cause, errNoTools):
@@ -108,6 +112,7 @@ func (l *launch) decideOutcome(r report, o outcome) (json.RawMessage, error) {
 		return l.failWith(r, e)
 	case last != nil && last.failed:
 		return l.failAsReported(r, *last)
+	case last != nil && l.adapter.Output == adapter.OutputACP: // an agent of the protocol lives on until it is told to end
 	case o.exit.Code != 0 && !errors.Is(o.cause, errLingers):
 		return l.failByExit(r, o)
 	case last == nil && l.adapter.Output != "text":
@@ -157,6 +162,8 @@ func (l *launch) failAsReported(r report, last ending) (json.RawMessage, error) 
 	}
 	e := l.newAgentError(r, what, "agent_failed", "the agent failed: "+cleanLine(what))
 	switch {
+	case last.reason == acp.ReasonNoSession:
+		e = l.applyCause(adapter.CauseNoSession, e)
 	case last.status == 401 || last.status == 403:
 		e = l.applyCause(adapter.CauseAuth, e)
 	case last.status == 429:

@@ -203,8 +203,16 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 	if err != nil {
 		return o, err
 	}
+	if l.adapter.Output == adapter.OutputACP {
+		if o.out.talk, err = l.newTalk(o.out, silence); err != nil {
+			return o, errors.Join(err, nested.finish())
+		}
+	}
 	o.exit, err = l.reaper.Run(alive, l.spec)
 	o.cause = context.Cause(alive)
+	if o.out.talk != nil {
+		o.out.talk.feed.finish()
+	}
 	shown := nested.finish()
 	if err != nil {
 		return o, fmt.Errorf("run the agent: %w", err)
@@ -230,7 +238,7 @@ func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
 			}
 		}
 	case adapter.KindEnd:
-		silence.endAfter(seconds(cmp.Or(l.adapter.LingerS, defaultLinger)))
+		silence.endAfter(seconds(cmp.Or(l.adapter.LingerS, defaultLinger)), errLingers)
 		return // the work is done; a limit that the last answer exceeds changes nothing
 	}
 	if s.Kind == adapter.KindRetry && s.Number("status") != tooManyRequests && o.out.tally.failedRequests >= maxFailedRequests {
@@ -283,7 +291,7 @@ func (l *launch) sessionAfter(o outcome) session {
 
 // saveSession records the session for later calls.
 func (l *launch) saveSession(o outcome) error {
-	if l.adapter.Home == "inherit" {
+	if l.adapter.Home == "inherit" && !l.adapter.Resumes {
 		return nil
 	}
 	return l.sessionAfter(o).save(l.call)

@@ -41,7 +41,7 @@ type baseline struct {
 type session struct {
 	Agent string   `json:"agent"`
 	ID    string   `json:"id"`
-	Home  string   `json:"home"` // name below homesDir
+	Home  string   `json:"home"` // name below homesDir, "" if it is the sprite's
 	Base  baseline `json:"base"`
 }
 
@@ -60,7 +60,7 @@ func loadSession(c *skill.Call, agent, id string) (session, error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &s)
 	}
-	if err == nil && (s.Agent != agent || s.ID != id || s.Home != filepath.Base(s.Home) || strings.HasPrefix(s.Home, ".")) {
+	if err == nil && (s.Agent != agent || s.ID != id || s.Home != "" && s.Home != filepath.Base(s.Home) || strings.HasPrefix(s.Home, ".")) {
 		err = errors.New("it is the record of another session")
 	}
 	if err != nil {

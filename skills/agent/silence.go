@@ -34,12 +34,13 @@ func (s *silence) restartTimer() {
 	}
 }
 
-// endAfter cancels the context after a delay: the agent has reported its end and should have exited by then.
-func (s *silence) endAfter(after time.Duration) {
+// endAfter cancels the context after a delay: the agent has reported its end, or was asked to end, and should have exited
+// by then. Only the first call has an effect.
+func (s *silence) endAfter(after time.Duration, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.grace == nil {
-		s.grace = time.AfterFunc(after, func() { s.cancel(errLingers) })
+		s.grace = time.AfterFunc(after, func() { s.cancel(cause) })
 	}
 }
 

@@ -198,6 +198,13 @@ func (t *tally) addError(message string) {
 	}
 }
 
+// addDenial counts a request for permission that was denied.
+func (t *tally) addDenial(tool, title string) {
+	if len(t.denials) < maxErrors {
+		t.denials = append(t.denials, map[string]any{"tool": tool, "title": title})
+	}
+}
+
 func (t *tally) addEnd(s adapter.Event) {
 	if id := s.Text("session"); id != "" {
 		t.session = id

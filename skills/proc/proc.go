@@ -27,6 +27,8 @@ type Spec struct {
 	Env  []string
 	// Stdin is the input of the program, which need not read it.
 	Stdin string
+	// Input, if set, is the stdin of the program in the place of Stdin. Run closes it.
+	Input *os.File
 	// Files are inherited as descriptors 3, 4 …; their owner closes them.
 	Files []*os.File
 	// Stdout and Stderr get the output. When both are the same writer they share one pipe, so that order is kept.
@@ -65,6 +67,7 @@ const drainWait = 2 * time.Second
 // Run runs the program to its end. When ctx ends first, the program is asked (SIGINT, then SIGTERM) and then made to
 // end (SIGKILL); that is no error, the caller looks at ctx. Errors are failures to start or to wait.
 func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
+	defer spec.Input.Close() // of nil it does nothing
 	if err := ctx.Err(); err != nil {
 		return Exit{}, fmt.Errorf("start %s: %w", spec.Argv[0], err)
 	}
@@ -83,7 +86,7 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	if r.Mark != "" {
 		cmd.Env = append(slices.Clone(cmd.Env), markName+"="+r.Mark)
 	}
-	in, err := newInput(spec.Stdin)
+	in, err := newInput(spec)
 	if err != nil {
 		out.closeWriters()
 		out.waitCopied(0)
@@ -267,7 +270,12 @@ type input struct {
 	done        chan struct{}
 }
 
-func newInput(text string) (*input, error) {
+func newInput(spec Spec) (*input, error) {
+	if spec.Input != nil {
+		in := &input{read: spec.Input, done: make(chan struct{})}
+		close(in.done)
+		return in, nil
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -276,7 +284,7 @@ func newInput(text string) (*input, error) {
 	go func() {
 		defer close(in.done)
 		// A program that does not read its input has not failed.
-		_, _ = io.WriteString(w, text)
+		_, _ = io.WriteString(w, spec.Stdin)
 		w.Close()
 	}()
 	return in, nil

@@ -25,6 +25,7 @@ func checkAgentVisible(env *setup.Env, r api.RunRequest) error {
 		return nil
 	}
 	name, _ := input.Agent.(string)
+	name = setup.ProgramOf(name)
 	if !slices.Contains(setup.AgentNames, name) {
 		return nil
 	}

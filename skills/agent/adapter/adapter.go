@@ -45,7 +45,8 @@ type Adapter struct {
 	Skills       []string        `json:"skills,omitempty"`       // folders in which it looks for Agent Skills
 	Packs        map[string]Pack `json:"packs,omitempty"`
 
-	Output     string            `json:"output,omitempty"` // events: a line of JSON each (default); document: one JSON value; text
+	Output     string            `json:"output,omitempty"`    // events: a line of JSON each (default); document: one JSON value; text; acp
+	OwnFiles   bool              `json:"own_files,omitempty"` // acp: it reads and writes files itself instead of asking us
 	Events     []Rule            `json:"events,omitempty"`
 	Limits     map[string]string `json:"limits,omitempty"`     // by the reason that the agent gives: which of our limits it reached
 	Causes     []Cause           `json:"causes,omitempty"`     // meanings of error texts
@@ -54,6 +55,13 @@ type Adapter struct {
 	Resumes    bool              `json:"resumes,omitempty"`    // argv knows the modes resume and fork
 	LingerS    float64           `json:"linger_s,omitempty"`   // seconds in which it must exit after its last event; default 10
 }
+
+// OutputACP is the output of an agent that speaks the Agent Client Protocol on stdin and stdout; see package acp. Its rules
+// need to find only the events that the protocol does not know. It is given MCP servers by the protocol.
+const OutputACP = "acp"
+
+// TakesServers reports whether the agent can be given MCP servers.
+func (a Adapter) TakesServers() bool { return len(a.MCP) > 0 || a.Output == OutputACP }
 
 // Part is a part of a command line: a word, or words that are used if a variable is set or has a value, or all of a list.
 type Part struct {
@@ -194,7 +202,13 @@ func (a Adapter) check() []protocol.Problem {
 	}
 	oneOf("/prompt", a.Prompt, "stdin", "file")
 	oneOf("/home", a.Home, "private", "inherit")
-	oneOf("/output", a.Output, "events", "document", "text")
+	oneOf("/output", a.Output, "events", "document", "text", OutputACP)
+	if a.Output == OutputACP && a.Prompt != "" {
+		wrong("/prompt", "has no effect: with output acp the prompt is a message")
+	}
+	if a.OwnFiles && a.Output != OutputACP {
+		wrong("/own_files", "has no effect without output acp")
+	}
 	if a.LingerS < 0 {
 		wrong("/linger_s", "is negative")
 	}
@@ -245,7 +259,7 @@ func (a Adapter) check() []protocol.Problem {
 			wrong(fmt.Sprintf("/events/%d", i)+p.Pointer, "%s", p.Message)
 		}
 	}
-	if a.Output != "text" && len(a.Programs) > 0 && !slices.ContainsFunc(a.Events, func(r Rule) bool { return r.Is == KindEnd }) {
+	if a.Output != "text" && a.Output != OutputACP && len(a.Programs) > 0 && !slices.ContainsFunc(a.Events, func(r Rule) bool { return r.Is == KindEnd }) {
 		wrong("/events", "has no rule for the end, which decides the verdict; with output text the exit code alone decides")
 	}
 	for i, c := range a.Causes {

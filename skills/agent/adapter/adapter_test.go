@@ -10,8 +10,8 @@ import (
 
 func TestTheBuiltInAdaptersAreSound(t *testing.T) {
 	files, err := builtin.ReadDir("adapters")
-	if err != nil || len(files) != 6 {
-		t.Fatalf("%d adapters, %v, want 6", len(files), err)
+	if err != nil || len(files) != 9 {
+		t.Fatalf("%d adapters, %v, want 9", len(files), err)
 	}
 	for _, f := range files {
 		a, err := Find(strings.TrimSuffix(f.Name(), ".json"), nil, "")

@@ -18,6 +18,7 @@ const (
 	KindToolCall   = "tool_call"   // id, name, input
 	KindToolResult = "tool_result" // id, failed
 	KindRetry      = "retry"       // attempt, status, message
+	KindPlan       = "plan"        // entries (list of {content,status})
 	KindTurn       = "turn"        // id: a second event with the same one is not counted
 	KindUsage      = "usage"       // id, input, cached, output, reasoning, cost: of one answer
 	KindError      = "error"       // message: the agent continues
@@ -38,6 +39,8 @@ func kindFields(kind string) []string {
 		return []string{"id", "failed"}
 	case KindRetry:
 		return []string{"attempt", "status", "message"}
+	case KindPlan:
+		return []string{"entries"}
 	case KindTurn:
 		return []string{"id"}
 	case KindUsage:
