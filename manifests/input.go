@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,11 +104,7 @@ func (s Skill) checkVariant(input map[string]json.RawMessage) *Problem {
 	if _, ok := s.Variants.Cases[choice]; ok {
 		return nil
 	}
-	var names []string
-	for name := range s.Variants.Cases {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(s.Variants.Cases))
 	return &Problem{"/" + escape(s.Variants.Input), fmt.Sprintf("%q is none of %s", choice, strings.Join(names, ", "))}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -238,11 +239,7 @@ func (p *parser) variants(m map[string]json.RawMessage, inputs []Field) *Variant
 	}
 	var cases map[string]json.RawMessage
 	p.into(vm, "cases", "/variants", "an object", &cases)
-	names := make([]string, 0, len(cases))
-	for name := range cases {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(cases))
 	for _, name := range names {
 		pointer := "/variants/cases/" + escape(name)
 		if cm := p.object(cases[name], pointer); cm != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -61,10 +62,7 @@ func manifestHelp(w io.Writer, m manifests.Skill) {
 		}
 		fmt.Fprintf(w, "\n%s:\n", title)
 		for _, f := range list {
-			kind := f.Type
-			if kind == "" {
-				kind = "any"
-			}
+			kind := cmp.Or(f.Type, "any")
 			if f.Required {
 				kind += ", required"
 			}

@@ -200,8 +200,7 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 		err = newRefusal("staged", "the rule is "+verdict.Rule.String(), "the policy stages %s: it is shown and not performed", a.Name)
 	}
 	j := Judged{Action: a, Verdict: verdict, Decision: decision}
-	var no *lattice.Refusal
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*lattice.Refusal](err); ok {
 		j.Decision, j.Reason, err = lattice.Deny, formatRefusal(no), nil
 	}
 	return j, err

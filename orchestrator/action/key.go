@@ -1,6 +1,7 @@
 package action
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -13,10 +14,7 @@ import (
 func Key(callID, action string, params json.RawMessage) string {
 	if action == protocol.ActionPushBranch {
 		if p, err := decodePush(params); err == nil {
-			head := p.Head
-			if head == "" {
-				head = "sha256:" + p.SHA256
-			}
+			head := cmp.Or(p.Head, "sha256:"+p.SHA256)
 			return pushKey(p, p.Base, head)
 		}
 	}

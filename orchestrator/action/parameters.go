@@ -86,8 +86,8 @@ func decodeParameters[T any](raw json.RawMessage) (p T, err error) {
 		return p, err
 	}
 	var known, missing []string
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		known = append(known, name)
 		if options == "" && !optional[name] && !optional[t.Name()+"."+name] && !slices.Contains(given, name) {
 			missing = append(missing, name)
@@ -105,8 +105,7 @@ func decodeParameters[T any](raw json.RawMessage) (p T, err error) {
 		return p, fmt.Errorf("the parameter %s is missing", strings.Join(missing, ", "))
 	}
 	err = json.Unmarshal(raw, &p)
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("the parameter %s must be of the type %s, not %s", wrong.Field, typeName(wrong.Type), wrong.Value)
 	}
 	return p, err

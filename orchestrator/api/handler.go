@@ -269,8 +269,7 @@ func asFault(err error) *fault.Error {
 	if p := fault.As(err); p != nil {
 		return &fault.Error{Fault: p.Fault, Exit: cmp.Or(p.Exit, protocol.ExitFailed)}
 	}
-	var refused *lattice.Refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*lattice.Refusal](err); ok {
 		return &fault.Error{Fault: refused.Fault, Exit: protocol.ExitFailed}
 	}
 	var advised interface {

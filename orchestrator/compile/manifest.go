@@ -1,6 +1,7 @@
 package compile
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,8 +27,7 @@ func Manifest(data []byte) (manifests.Skill, []finding.Finding) {
 	}
 	c := manifestCheck{findings: findings}
 	skill, err := manifests.ParseSkill(data)
-	var invalid *manifests.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*manifests.InvalidError](err); ok {
 		for _, p := range invalid.Problems {
 			c.addProblem(p)
 		}
@@ -87,10 +87,7 @@ func (c *manifestCheck) addProblem(p manifests.Problem) {
 	if member == "" {
 		code = "manifest_invalid"
 	}
-	subject := member
-	if subject == "" {
-		subject = "the manifest"
-	}
+	subject := cmp.Or(member, "the manifest")
 	c.addFinding(finding.SeverityError, code, p.Pointer, manifestHints[member], "%s: %s", subject, p.Message)
 }
 
@@ -98,8 +95,8 @@ func (c *manifestCheck) addProblem(p manifests.Problem) {
 func (c *manifestCheck) checkUnknown(v any, at string, t reflect.Type, more ...string) {
 	object, _ := v.(map[string]any)
 	known := more
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		known = append(known, name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {

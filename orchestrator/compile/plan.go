@@ -171,9 +171,7 @@ func (l *planning) lowerSteps() (entry string, exits []string) {
 		for _, from := range exits {
 			l.edges = append(l.edges, map[string]any{"from": from, "to": begin})
 		}
-		if entry == "" {
-			entry = begin
-		}
+		entry = cmp.Or(entry, begin)
 		exits = ends
 	}
 	return entry, exits

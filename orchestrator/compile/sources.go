@@ -32,9 +32,7 @@ func (s Sources) putNamed(doc map[string]any, member string, known map[string]js
 		return false // a finding
 	}
 	all := map[string]any{}
-	for name, v := range own {
-		all[name] = v
-	}
+	maps.Copy(all, own)
 	before := len(all)
 	for _, name := range names {
 		_, there := all[name]

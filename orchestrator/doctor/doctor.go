@@ -6,6 +6,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -75,10 +76,7 @@ func Run(ctx context.Context, probes []Probe) Report {
 
 // lookWithTimeout is Look with an end.
 func (p Probe) lookWithTimeout(ctx context.Context) []Check {
-	limit := p.Limit
-	if limit == 0 {
-		limit = defaultLimit
-	}
+	limit := cmp.Or(p.Limit, defaultLimit)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	answer := make(chan []Check, 1)

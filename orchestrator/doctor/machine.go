@@ -164,8 +164,7 @@ func lookAtSpritekit(ctx context.Context, env *setup.Env, told string) []Check {
 // problemCheck is a failure in the words of an error that has a remedy of its own.
 func problemCheck(name string, err error) Check {
 	c := check(name, Fail, "see the other findings, or report this with the output of lattice doctor --json", "%v", err)
-	var p *fault.Error
-	if errors.As(err, &p) && p.Fault.Hint != "" {
+	if p, ok := errors.AsType[*fault.Error](err); ok && p.Fault.Hint != "" {
 		c.Remedy = p.Fault.Hint
 	}
 	return c
@@ -217,8 +216,7 @@ func lookAtRemote(ctx context.Context, env *setup.Env) []Check {
 	if text := err.Error(); strings.Contains(text, "401") || strings.Contains(text, "403") || strings.Contains(text, "authentication") {
 		remedy = "check SPRITES_TOKEN: the API answers, but does not accept it"
 	}
-	var p *fault.Error
-	if errors.As(setup.ExplainSprite(err), &p) && p.Fault.Hint != "" {
+	if p, ok := errors.AsType[*fault.Error](setup.ExplainSprite(err)); ok && p.Fault.Hint != "" {
 		remedy = p.Fault.Hint
 	}
 	return []Check{check("remote", Fail, remedy, "%s: %v", url, err)}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
@@ -79,9 +80,7 @@ func (t parallelOp) finishJoined(node *ir.Node, mp *runstate.Mapping) {
 		}
 	}
 	whole := make(map[string]any, len(out))
-	for name, v := range out {
-		whole[name] = v
-	}
+	maps.Copy(whole, out)
 	out["result"] = whole
 	t.CompleteNode(out, nil)
 }

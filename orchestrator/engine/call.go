@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -204,9 +205,7 @@ func (t callOp) resolveCall(node *ir.Node, scope expr.Scope) (*lattice.Call, *ex
 	if slices.Contains(call.Permissions, "agent:run") {
 		call.Below = slices.Clone(m.State.Grants)
 	}
-	if call.TimeoutS == 0 {
-		call.TimeoutS = tool.TimeoutS
-	}
+	call.TimeoutS = cmp.Or(call.TimeoutS, tool.TimeoutS)
 	return call, nil
 }
 
@@ -282,9 +281,7 @@ func (t callOp) finishCall(f lattice.CallFinished) error {
 	}
 	t.releaseCopy(t.Run.Program.Node(t.Node), false)
 	bad := &expr.Failure{Kind: f.Kind, Message: fmt.Sprintf("%s exited with %d", t.Visit.Call.Skill, f.Exit)}
-	if bad.Kind == "" {
-		bad.Kind = expr.FailTool
-	}
+	bad.Kind = cmp.Or(bad.Kind, expr.FailTool)
 	if f.Fault != nil {
 		bad.Message = t.Visit.Call.Skill + ": " + f.Fault.Message
 		data, err := expr.Marshal(f.Fault)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -175,10 +176,7 @@ func (t llmOp) addCandidates(node *ir.Node, q *inquiry) *expr.Failure {
 	if !ok || !listed {
 		return machine.Failf(expr.FailStateType, "the candidates of %s are not an array", node.ID)
 	}
-	member := node.IDField
-	if member == "" {
-		member = "id"
-	}
+	member := cmp.Or(node.IDField, "id")
 	seen := map[string]bool{}
 	for i, c := range shown {
 		id, key, ok := candidateID(c, member)
@@ -256,9 +254,7 @@ func (t llmOp) buildRequest(node *ir.Node, at ladder.Rung, q inquiry) (lattice.M
 		}
 		r.Trimmed = text
 	}
-	if r.MaxOutputTokens == 0 {
-		r.MaxOutputTokens = ir.DefaultOutputTokens
-	}
+	r.MaxOutputTokens = cmp.Or(r.MaxOutputTokens, ir.DefaultOutputTokens)
 	if l := t.Run.Program.Doc.Limits; l != nil && l.MaxCostUSD > 0 {
 		left := max(0, l.MaxCostUSD-t.Run.State.Models.CostUSD)
 		r.BudgetUSD = &left

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -106,10 +107,7 @@ func (t failOp) Begin(node *ir.Node) {
 		t.FailVisit(f)
 		return
 	}
-	kind := node.Kind
-	if kind == "" {
-		kind = expr.FailInvariant
-	}
+	kind := cmp.Or(node.Kind, expr.FailInvariant)
 	t.FailVisit(&expr.Failure{Kind: kind, Message: message})
 }
 

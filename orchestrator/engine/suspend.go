@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -177,10 +178,7 @@ func (t callOp) requestInputs(f lattice.CallSuspended) {
 	case lattice.Allow:
 		t.Issue(lattice.Command{Kind: lattice.DoAction, Sprite: sprite, Action: f.Action})
 	case lattice.Deny:
-		reason := f.DenyReason
-		if reason == "" {
-			reason = "policy denies " + f.Action.Name
-		}
+		reason := cmp.Or(f.DenyReason, "policy denies "+f.Action.Name)
 		t.resumeCall(encodeRefusal(f.Action.Name, "denied", reason), "", "")
 	default: // ask, and whatever else a driver may say
 		w := lattice.Wait{

@@ -115,10 +115,7 @@ func DescribeLimits(all []sprites.Limit) string {
 		case l.Max > 0:
 			text = strconv.FormatFloat(l.Max, 'g', -1, 64)
 		}
-		by := l.By
-		if by == "" {
-			by = "not enforced"
-		}
+		by := cmp.Or(l.By, "not enforced")
 		parts = append(parts, fmt.Sprintf("%s %s (%s)", l.Limit, text, by))
 	}
 	return strings.Join(parts, ", ")

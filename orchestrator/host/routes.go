@@ -136,14 +136,12 @@ func (h *Host) authorized(r *http.Request) bool {
 
 // refuse answers with the status that err asks for.
 func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	var limited *wire.LimitError
-	if errors.As(err, &limited) {
+	if limited, ok := errors.AsType[*wire.LimitError](err); ok {
 		limited.Write(w)
 		return
 	}
 	refusal := wire.Classify(err)
-	var spoken wire.TextError
-	if errors.As(err, &spoken) {
+	if _, ok := errors.AsType[wire.TextError](err); ok {
 		http.Error(w, cmp.Or(refusal.Message, refusal.Code), refusal.Status)
 		return
 	}

@@ -63,7 +63,7 @@ type rank struct {
 
 func rankOf(object map[string]any, path string) rank {
 	var v any = object
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		o, ok := v.(map[string]any)
 		if !ok {
 			return rank{kind: 3}

@@ -299,9 +299,9 @@ func (b binder) fitStruct(object map[string]any, t reflect.Type, ptr string) any
 		b.scope = expr.CondScope{Output: true, Closed: true}
 	}
 	fields := make(map[string]reflect.Type, t.NumField())
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		fields[name] = t.Field(i).Type
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		fields[name] = field.Type
 	}
 	out := make(map[string]any, len(object))
 	for _, k := range slices.Sorted(maps.Keys(object)) {

@@ -79,7 +79,7 @@ func atPointer(v any, pointer string) (any, bool) {
 	if pointer[0] != '/' {
 		return nil, false
 	}
-	for _, token := range strings.Split(pointer[1:], "/") {
+	for token := range strings.SplitSeq(pointer[1:], "/") {
 		switch in := v.(type) {
 		case map[string]any:
 			member, there := in[finding.PointerUnescaper.Replace(token)]

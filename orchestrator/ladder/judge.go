@@ -2,6 +2,7 @@ package ladder
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -160,9 +161,7 @@ func (c Checks) checkInvariant(n int, checked ir.Validator, out any) (Problem, b
 			return newProblem(n, "", "invariant_invalid", "%v", err), true
 		}
 	}
-	if text == "" {
-		text = "this must hold: " + checked.Expr
-	}
+	text = cmp.Or(text, "this must hold: "+checked.Expr)
 	holds, f := cond.True(expr.Scope{In: c.in, Out: out})
 	switch {
 	case f != nil:

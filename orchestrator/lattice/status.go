@@ -1,6 +1,9 @@
 package lattice
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // RunStatus is the state of a run (DESIGN 27).
 type RunStatus string
@@ -38,10 +41,8 @@ func (s RunStatus) To(next RunStatus) error {
 	if s == next {
 		return nil
 	}
-	for _, ok := range transitions[s] {
-		if ok == next {
-			return nil
-		}
+	if slices.Contains(transitions[s], next) {
+		return nil
 	}
 	return fmt.Errorf("a run that is %s cannot become %s", s, next)
 }

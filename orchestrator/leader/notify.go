@@ -68,9 +68,7 @@ func (n *notifier) send(a lattice.Action) error {
 	if err := json.Unmarshal(a.Parameters, &p); err != nil {
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "bad_parameters", Message: "NOTIFY_USER takes channel, level, title, body and link"}}
 	}
-	if p.Channel == "" {
-		p.Channel = n.cfg.Default
-	}
+	p.Channel = cmp.Or(p.Channel, n.cfg.Default)
 	if p.Channel == "" {
 		return nil // it is shown with the run
 	}
@@ -78,8 +76,7 @@ func (n *notifier) send(a lattice.Action) error {
 		return &lattice.Refusal{Fault: protocol.Fault{Code: "channel_unusable", Message: err.Error()}}
 	}
 	err := n.addNote(notify.Note{ID: lattice.DerivedKey("notify", a.RunID, a.Key), Channel: p.Channel, Level: cmp.Or(p.Level, protocol.LevelInfo), Title: p.Title, Body: p.Body, Link: p.Link, RunID: a.RunID, At: time.Now().UTC()})
-	var no *fault.Error
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*fault.Error](err); ok {
 		return &lattice.Refusal{Fault: no.Fault}
 	}
 	return err

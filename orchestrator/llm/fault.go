@@ -68,8 +68,7 @@ func (c Class) connectFault(said string, err error) *fault {
 
 // unwrapURLError leaves out the method and URL that net/http puts before an error.
 func unwrapURLError(err error) error {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}
 	return err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -96,12 +97,7 @@ func emptyError(err error) error {
 
 // isEvents reports whether start can be the start of a stream of server-sent events.
 func isEvents(start []byte) bool {
-	for _, field := range []string{"data:", "event:", "id:", "retry:", ":"} {
-		if bytes.HasPrefix(start, []byte(field)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"data:", "event:", "id:", "retry:", ":"}, func(field string) bool { return bytes.HasPrefix(start, []byte(field)) })
 }
 
 // meter calls progress after each read.

@@ -176,8 +176,7 @@ func (c Channel) Deliver(ctx context.Context, client *http.Client, n Note) error
 	}
 	res, err := client.Do(r)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err // without the URL
 		}
 		return fmt.Errorf("reach it: %w", err)

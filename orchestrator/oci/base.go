@@ -2,6 +2,7 @@ package oci
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -78,10 +79,7 @@ func (l *existing) listImages(index *v1.IndexManifest, name string, depth int) e
 		return inputError("", "its indexes lie in each other more than %d deep", maxNested)
 	}
 	for _, d := range index.Manifests {
-		called := d.Annotations[annotationName]
-		if called == "" {
-			called = name
-		}
+		called := cmp.Or(d.Annotations[annotationName], name)
 		digest := d.Digest.String()
 		chosen := l.choice == "" || called == l.choice || strings.HasPrefix(digest, l.choice) || strings.HasPrefix(d.Digest.Hex, l.choice)
 		switch {

@@ -23,9 +23,11 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	maps0 "maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -263,9 +265,7 @@ func (b *builder) buildImage(img *image) (v1.Descriptor, Image, error) {
 	c := &img.config
 	c.Created = v1.Time{Time: b.Time}
 	c.Config.Env = withSkills(c.Config.Env)
-	if c.Config.WorkingDir == "" {
-		c.Config.WorkingDir = "/workspace"
-	}
+	c.Config.WorkingDir = cmp.Or(c.Config.WorkingDir, "/workspace")
 	c.Config.Labels = mergeMaps(c.Config.Labels, labels)
 	config, err := b.layout.writeDocument(types.OCIConfigJSON, c)
 	if err != nil {
@@ -309,9 +309,7 @@ func withSkills(env []string) []string {
 func mergeMaps(maps ...map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, m := range maps {
-		for k, v := range m {
-			all[k] = v
-		}
+		maps0.Copy(all, m)
 	}
 	return all
 }

@@ -187,8 +187,7 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 	l := Layer{Source: source, lines: keyLines(string(text))}
 	meta, err := toml.Decode(string(text), &l.Document)
 	if err != nil {
-		var p toml.ParseError
-		if errors.As(err, &p) && p.Message != "" {
+		if p, ok := errors.AsType[toml.ParseError](err); ok && p.Message != "" {
 			return Layer{}, []Finding{{Line: p.Position.Line, Key: p.LastKey, Message: p.Message}}
 		}
 		return Layer{}, []Finding{{Message: strings.TrimPrefix(err.Error(), "toml: ")}}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -51,10 +52,7 @@ func (l Layer) path(c Change) (PathVerdict, bool) {
 		if slices.ContainsFunc(r.Match, func(pattern string) bool { return matchesPath(pattern, c.Path) }) {
 			rule := l.rule(fmt.Sprintf("paths[%d]", i))
 			rule.Name = "paths." + r.Name
-			why := r.Why
-			if why == "" {
-				why = r.Name
-			}
+			why := cmp.Or(r.Why, r.Name)
 			return PathVerdict{Path: c.Path, Decision: r.Decision, Rule: rule, Name: r.Name, Why: why, Deleted: c.Deleted}, true
 		}
 	}

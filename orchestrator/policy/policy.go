@@ -11,6 +11,7 @@
 package policy
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"path"
@@ -331,12 +332,8 @@ func (a Action) under(b Action) Action {
 	if riskOf(b.Class) > riskOf(a.Class) {
 		a.Class = b.Class
 	}
-	if a.Decision == "" {
-		a.Decision = b.Decision
-	}
-	if a.Max == 0 {
-		a.Max = b.Max
-	}
+	a.Decision = cmp.Or(a.Decision, b.Decision)
+	a.Max = cmp.Or(a.Max, b.Max)
 	if a.Allowed == nil {
 		a.Allowed = b.Allowed
 	}
@@ -346,9 +343,7 @@ func (a Action) under(b Action) Action {
 	}
 	a.Approve.NotRequester = a.Approve.NotRequester || b.Approve.NotRequester
 	a.Approve.People = max(a.Approve.People, b.Approve.People)
-	if a.Approve.Expires == 0 {
-		a.Approve.Expires = b.Approve.Expires
-	}
+	a.Approve.Expires = cmp.Or(a.Approve.Expires, b.Approve.Expires)
 	return a
 }
 

@@ -1,6 +1,7 @@
 package sbom
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -49,10 +50,7 @@ func (b *Bill) readStatus(data []byte, files map[string][]byte) ([]Package, erro
 		if name == "" || version == "" {
 			return nil, fmt.Errorf("a package has no name or no version: %q %q", name, version)
 		}
-		vendor := b.Distro.ID
-		if vendor == "" {
-			vendor = "debian"
-		}
+		vendor := cmp.Or(b.Distro.ID, "debian")
 		p := Package{Name: name, Version: version, Supplier: s["maintainer"], Homepage: s["homepage"]}
 		p.PURL = "pkg:deb/" + escapePURL(vendor) + "/" + escapePURL(name) + "@" + escapePURL(version)
 		var qualifiers []string
@@ -121,10 +119,7 @@ func (b *Bill) spdxName(debian string) string {
 	if id, ok := spdxNames[strings.ToLower(debian)]; ok {
 		return id
 	}
-	spelled := strings.Trim(unfit.ReplaceAllString(strings.ReplaceAll(debian, "+", "-or-later"), "-"), "-.")
-	if spelled == "" {
-		spelled = "unnamed"
-	}
+	spelled := cmp.Or(strings.Trim(unfit.ReplaceAllString(strings.ReplaceAll(debian, "+", "-or-later"), "-"), "-."), "unnamed")
 	ref := "LicenseRef-debian-" + spelled
 	b.licences[ref] = debian
 	return ref

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -145,10 +146,7 @@ func secretOf(r *rule, text string, at []int) string {
 }
 
 func (a allowlist) isAllowed(path, secret, match, line string) bool {
-	target := map[string]string{"match": match, "line": line}[a.RegexTarget]
-	if target == "" {
-		target = secret
-	}
+	target := cmp.Or(map[string]string{"match": match, "line": line}[a.RegexTarget], secret)
 	paths, regexes := a.compile()
 	lower := strings.ToLower(secret)
 	var checks []bool

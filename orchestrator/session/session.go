@@ -28,6 +28,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -136,15 +137,9 @@ func New(host Host, o Options) *Session {
 	if o.Equip == nil {
 		o.Equip = func(context.Context, string) error { return nil }
 	}
-	if o.WaitingGrace == 0 {
-		o.WaitingGrace = 5 * time.Second
-	}
-	if o.MaxEvents == 0 {
-		o.MaxEvents = 100_000
-	}
-	if o.MaxEventBytes == 0 {
-		o.MaxEventBytes = 64 << 20
-	}
+	o.WaitingGrace = cmp.Or(o.WaitingGrace, 5*time.Second)
+	o.MaxEvents = cmp.Or(o.MaxEvents, 100_000)
+	o.MaxEventBytes = cmp.Or(o.MaxEventBytes, 64<<20)
 	return &Session{
 		host: host, log: o.Log, output: o.Output, secrets: o.Secrets, issued: o.Issued, leased: o.Leased, known: o.Known, equip: o.Equip, grace: o.WaitingGrace,
 		budget:  budget{events: o.MaxEvents, bytes: o.MaxEventBytes},

@@ -148,8 +148,7 @@ func (m Models) key(class lattice.ModelClass, sent func(name string) string) (st
 		return key, nil
 	case class.KeyFile != "":
 		key, err := readToken(class.KeyFile)
-		var p *fault.Error
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*fault.Error](err); ok {
 			err = fmt.Errorf("%s; %s", p.Fault.Message, p.Fault.Hint)
 		}
 		return key, err

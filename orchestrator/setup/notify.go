@@ -38,8 +38,7 @@ func (env *Env) reference(value, variable, file string) (string, error) {
 		}
 	case file != "":
 		text, err := readToken(env.Expand(file))
-		var p *fault.Error
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*fault.Error](err); ok {
 			return "", errors.New(p.Message)
 		}
 		return text, err

@@ -12,6 +12,7 @@ package sprites
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -99,9 +100,7 @@ func NewWith(base, token string, hc *http.Client, o Options) *Client {
 	if o.BeforeCheckpoint == nil {
 		o.BeforeCheckpoint = func(context.Context, string) error { return nil }
 	}
-	if o.Probe == 0 {
-		o.Probe = probeInterval
-	}
+	o.Probe = cmp.Or(o.Probe, probeInterval)
 	own := *hc
 	if own.CheckRedirect == nil {
 		own.CheckRedirect = sameServer
@@ -287,8 +286,7 @@ func (c *transport) attempt(ctx context.Context, r request, out any) error {
 
 // unreadable says what an answer is that should have been JSON.
 func unreadable(res *http.Response, data []byte, err error) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) && looksForeign(res.Header, data) {
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok && looksForeign(res.Header, data) {
 		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(data)}
 	}
 	return fmt.Errorf("the answer cannot be read: %w: %w", err, errOdd)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -141,8 +142,7 @@ func (c *Client) KillSession(ctx context.Context, name, session string, k Kill) 
 func (c *transport) killOnce(ctx context.Context, name, session string, k Kill) (code *int, err error) {
 	query := url.Values{"signal": {k.Signal}, "timeout": {k.Timeout.String()}}
 	res, err := c.once(ctx, request{method: http.MethodPost, path: spritePath(name, "exec", session, "kill"), query: query})
-	var api *APIError
-	if errors.As(err, &api) && api.Status == http.StatusGone {
+	if api, ok := errors.AsType[*APIError](err); ok && api.Status == http.StatusGone {
 		return nil, nil
 	}
 	if err != nil {
@@ -240,16 +240,13 @@ func (c *Client) Environment(ctx context.Context, name string) ([]string, error)
 		return env, nil
 	}
 	found := map[string]string{}
-	for name, value := range defaultEnv {
-		found[name] = value
-	}
+	maps.Copy(found, defaultEnv)
 	var out environment
 	ctx, cancel := bounded(ctx)
 	defer cancel()
 	// Commands that are sent no variables get all of the sprite's own.
 	_, err := c.Exec(ctx, name, Exec{Cmd: []string{"env", "-0"}, Stdout: &out, MaxRunAfterDisconnect: time.Second})
-	var lost *LostError
-	if errors.As(err, &lost) {
+	if lost, ok := errors.AsType[*LostError](err); ok {
 		err = lost.Err // the question is lost, not a command of the caller's
 	}
 	if err != nil {

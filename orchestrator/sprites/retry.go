@@ -51,8 +51,7 @@ func repeatable(idempotent bool, err error) bool {
 		var cert *tls.CertificateVerificationError
 		return !errors.As(err, &cert)
 	}
-	var api *APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*APIError](err); ok {
 		return api.Status == http.StatusTooManyRequests || idempotent && (gateway(api.Status) || api.Status == http.StatusServiceUnavailable)
 	}
 	return idempotent && (conn != nil || errors.Is(err, errOdd))
@@ -66,8 +65,7 @@ func gateway(status int) bool {
 // pause is how long to wait after the attempt that failed with err: what the server asks for, else twice as long as
 // before, of which jitter takes away up to a half.
 func (c *transport) pause(attempt int, err error) time.Duration {
-	var api *APIError
-	if errors.As(err, &api) && api.RetryAfter > 0 {
+	if api, ok := errors.AsType[*APIError](err); ok && api.RetryAfter > 0 {
 		return api.RetryAfter
 	}
 	d := firstPause << (attempt - 1)
@@ -102,8 +100,7 @@ func retryAfter(h http.Header) time.Duration {
 
 // broken makes a *ConnError of what the HTTP client says. The URL is left out: that of an exec holds its environment.
 func (c *transport) broken(err error) error {
-	var with *url.Error
-	if errors.As(err, &with) {
+	if with, ok := errors.AsType[*url.Error](err); ok {
 		err = with.Err
 	}
 	server := c.base

@@ -2,6 +2,7 @@ package toolchain
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -94,9 +95,7 @@ func (m Machine) proposePaths(p *Program) {
 			return
 		}
 	}
-	if p.Note == "" {
-		p.Note = "it lies where nothing can be shown to sprites from"
-	}
+	p.Note = cmp.Or(p.Note, "it lies where nothing can be shown to sprites from")
 }
 
 func isShown(path string) bool {
@@ -178,7 +177,7 @@ func pyenvProgram(root, name string) string {
 	if err != nil {
 		return ""
 	}
-	for _, version := range strings.Fields(string(text)) {
+	for version := range strings.FieldsSeq(string(text)) {
 		if version == filepath.Base(version) {
 			if file := resolveExecutable(filepath.Join(root, "versions", version, "bin", name)); file != "" {
 				return file

@@ -84,8 +84,7 @@ func (m Machine) Check(path string) (string, error) {
 	}
 	if real != path {
 		if err := m.checkAllowed(real); err != nil {
-			var r *lattice.Refusal
-			if errors.As(err, &r) {
+			if r, ok := errors.AsType[*lattice.Refusal](err); ok {
 				r.Fault.Message = path + " is a link to " + real + ": " + r.Fault.Message
 			}
 			return "", err

@@ -152,8 +152,7 @@ func (j *copyJob) walkSprite(ctx context.Context, give func(copyItem) error) err
 			return fmt.Errorf("the sprite lists %q, which is not below %s", f.Path, j.from.path)
 		}
 		err := give(j.spriteItem(ctx, rel, f))
-		var refused *sprites.APIError
-		if errors.As(err, &refused) && refused.Code != "" && (f.Type == "symlink" || refused.Code == "EINVAL") {
+		if refused, ok := errors.AsType[*sprites.APIError](err); ok && refused.Code != "" && (f.Type == "symlink" || refused.Code == "EINVAL") {
 			j.done.Skipped = append(j.done.Skipped, f.Path) // a link to a folder or to nothing, a socket, a FIFO
 			continue
 		}

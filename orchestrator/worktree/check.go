@@ -3,6 +3,7 @@ package worktree
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
@@ -53,10 +54,5 @@ func plainName(ref string) bool {
 
 // isAbsent reports whether the remote answered that the repository does not exist.
 func (e *remoteError) isAbsent() bool {
-	for _, words := range []string{"not found", "does not appear to be a git repository", "does not exist"} {
-		if strings.Contains(e.stderr, words) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"not found", "does not appear to be a git repository", "does not exist"}, func(words string) bool { return strings.Contains(e.stderr, words) })
 }

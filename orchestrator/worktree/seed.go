@@ -56,8 +56,7 @@ func (g *Git) Seed(ctx context.Context, spec string, opt SeedOptions, dst string
 	if err != nil && ctx.Err() == nil && g.doubt(spec, err) {
 		s, err = g.seedBundle(ctx, spec, opt, dst)
 	}
-	var remote *remoteError
-	if errors.As(err, &remote) { // nothing is lost yet, so a clear end beats a wait
+	if remote, ok := errors.AsType[*remoteError](err); ok { // nothing is lost yet, so a clear end beats a wait
 		return Seeded{}, gitexec.Refuse("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
 	}
 	if err != nil && !gitexec.IsRefusal(err) {
@@ -406,8 +405,7 @@ func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 			full.release()
 		}
 		if full, err = caller.openMirror(ctx, origin, root); err != nil {
-			var remote *remoteError
-			if errors.As(err, &remote) {
+			if remote, ok := errors.AsType[*remoteError](err); ok {
 				return target{}, shallow("its origin does not answer: " + remote.stderr)
 			}
 			return target{}, err

@@ -64,13 +64,13 @@ func (g *generator) of(t reflect.Type) any {
 
 func (g *generator) object(t reflect.Type) schema {
 	properties, required := schema{}, []string{}
-	for i := range t.NumField() {
-		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name == "-" || !t.Field(i).IsExported() {
+	for field := range t.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "-" || !field.IsExported() {
 			continue
 		}
-		if name == "" && t.Field(i).Anonymous { // its members are ours
-			inner := g.object(t.Field(i).Type)
+		if name == "" && field.Anonymous { // its members are ours
+			inner := g.object(field.Type)
 			maps.Copy(properties, inner["properties"].(schema))
 			all, _ := inner["required"].([]string)
 			required = append(required, all...)
@@ -79,9 +79,9 @@ func (g *generator) object(t reflect.Type) schema {
 		at := t.Name() + "." + name
 		property, ok := g.rules.fields[at]
 		if !ok {
-			property = g.of(t.Field(i).Type).(schema)
+			property = g.of(field.Type).(schema)
 		}
-		if text := g.comments[t.PkgPath()+"."+t.Name()+"."+t.Field(i).Name]; text != "" {
+		if text := g.comments[t.PkgPath()+"."+t.Name()+"."+field.Name]; text != "" {
 			property = maps.Clone(property)
 			property["description"] = text
 		}

@@ -22,6 +22,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -209,10 +210,7 @@ func skipReason(output []string) string {
 
 // finish prints the skipped tests by reason and the closing line. It reports whether all is well.
 func (r *report) finish(allowed []*regexp.Regexp) bool {
-	reasons := make([]string, 0, len(r.reasons))
-	for reason := range r.reasons {
-		reasons = append(reasons, reason)
-	}
+	reasons := slices.Collect(maps.Keys(r.reasons))
 	slices.SortFunc(reasons, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(r.reasons[b]), len(r.reasons[a])), cmp.Compare(a, b))
 	})

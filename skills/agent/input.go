@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -69,18 +70,14 @@ type mcpServer struct {
 // validate refuses an input that the agent cannot take, and sets the default limits.
 func (in *input) validate(a adapter.Adapter) error {
 	l := &in.Limits
-	if l.WallS == 0 {
-		l.WallS = in.TimeoutS
-	}
+	l.WallS = cmp.Or(l.WallS, in.TimeoutS)
 	if l.WallS == 0 {
 		l.WallS = defaultTimeout.Seconds()
 	}
 	if l.WallS <= 0 || l.WallS > maxTimeout.Seconds() {
 		return skill.BadInput("/timeout_s", "is not between 0 and %v seconds", maxTimeout.Seconds())
 	}
-	if l.IdleS == 0 {
-		l.IdleS = in.IdleS
-	}
+	l.IdleS = cmp.Or(l.IdleS, in.IdleS)
 	if l.IdleS < 0 {
 		return skill.BadInput("/idle_s", "is negative")
 	}

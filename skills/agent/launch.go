@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -79,9 +80,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 	}
 	home := proc.Getenv(c.Env, "HOME", "")
 	if a.Home != "inherit" {
-		if l.session.Home == "" {
-			l.session.Home = c.ID
-		}
+		l.session.Home = cmp.Or(l.session.Home, c.ID)
 		l.private = homesDir + "/" + l.session.Home
 		if err := l.writeHome(usedFile, []byte(c.ID+"\n")); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -181,9 +182,7 @@ func (o *output) emitInfo(sort string, interval time.Duration, message string, m
 	metadata := map[string]any{"event": sort, "so_far": map[string]any{
 		"turns": o.tally.turns, "tool_calls": o.tally.calls.Total, "retries": o.tally.retries, "tokens": u.Input + u.Output, "cost_usd": o.tally.paid,
 	}}
-	for key, value := range more {
-		metadata[key] = value
-	}
+	maps.Copy(metadata, more)
 	raw, err := json.Marshal(metadata)
 	if err != nil {
 		o.keepError(err)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -163,11 +164,7 @@ func (l *launch) installPacks(ctx context.Context) error {
 	for i, name := range l.in.Packs {
 		p, ok := l.adapter.Packs[name]
 		if !ok {
-			var known []string
-			for name := range l.adapter.Packs {
-				known = append(known, name)
-			}
-			slices.Sort(known)
+			known := slices.Sorted(maps.Keys(l.adapter.Packs))
 			return fault.Unsupported("unsupported", "/packs/%d: %s has no pack %q", i, l.adapter.Name, name).
 				WithHint("known for it: %s", strings.Join(known, ", "))
 		}

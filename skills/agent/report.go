@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -156,10 +157,7 @@ func (l *launch) failAsReported(r report, last ending) (json.RawMessage, error) 
 		return l.failAtLimit(r, limit, l.newLimitError(limitError(limit)))
 	}
 	r.Status, r.StopReason = "failed", "error"
-	what := last.message
-	if what == "" {
-		what = last.reason
-	}
+	what := cmp.Or(last.message, last.reason)
 	e := l.newAgentError(r, what, "agent_failed", "the agent failed: "+cleanLine(what))
 	switch {
 	case last.reason == acp.ReasonNoSession:

@@ -4,6 +4,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,9 +73,7 @@ func askUser(ctx context.Context, c *skill.Call, in input) (*data, error) {
 			return nil, skill.BadInput("/answer", "is not a string")
 		}
 	}
-	if d.Answer == "" {
-		d.Answer = in.Default
-	}
+	d.Answer = cmp.Or(d.Answer, in.Default)
 	if len(in.Choices) > 0 && !slices.Contains(in.Choices, d.Answer) {
 		return nil, in.askPerson(ctx, c, fmt.Sprintf("%s (%.200q is none of the choices)", in.Question, d.Answer))
 	}

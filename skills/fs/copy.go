@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -90,12 +91,8 @@ type transfer struct {
 }
 
 func (t *transfer) checkLimits() error {
-	if t.maxEntries == 0 {
-		t.maxEntries = defaultTreeEntries
-	}
-	if t.maxBytes == 0 {
-		t.maxBytes = defaultTreeBytes
-	}
+	t.maxEntries = cmp.Or(t.maxEntries, defaultTreeEntries)
+	t.maxBytes = cmp.Or(t.maxBytes, defaultTreeBytes)
 	switch {
 	case t.maxEntries < 0 || t.maxEntries > maxTreeEntries:
 		return skill.BadInput("/max_entries", "is not between 1 and %d", maxTreeEntries)

@@ -42,9 +42,7 @@ type listData struct {
 
 // listFolder does the work of fs.list.
 func listFolder(ctx context.Context, c *skill.Call, in listInput) (*listData, error) {
-	if in.MaxEntries == 0 {
-		in.MaxEntries = defaultEntries
-	}
+	in.MaxEntries = cmp.Or(in.MaxEntries, defaultEntries)
 	if in.MaxEntries < 0 || in.MaxEntries > maxEntries {
 		return nil, skill.BadInput("/max_entries", "is not between 1 and %d", maxEntries)
 	}

@@ -1,6 +1,7 @@
 package fs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -100,8 +101,7 @@ func (in *patchInput) parseFiles() ([]unified.File, error) {
 		return nil, skill.BadInput("/strip", "is not between 0 and 100")
 	}
 	files, err := unified.Parse(in.Patch)
-	var syntax *unified.SyntaxError
-	if errors.As(err, &syntax) && strings.Contains(syntax.Reason, "binary") {
+	if syntax, ok := errors.AsType[*unified.SyntaxError](err); ok && strings.Contains(syntax.Reason, "binary") {
 		return nil, fault.Unsupported("binary_patch", "line %d of the patch begins a binary diff", syntax.Line).
 			WithHint("write binary files with fs.write and encoding base64, or apply the patch with git.apply")
 	}
@@ -261,9 +261,7 @@ func (p *patcher) patchFile(f unified.File) error {
 		p.addReject(old, "it has lines that the patch does not remove")
 		return nil
 	}
-	if mode == 0 {
-		mode = from.mode
-	}
+	mode = cmp.Or(mode, from.mode)
 	if f.Action == unified.Delete || f.Action == unified.Rename {
 		*from = state{touched: true, taken: from.taken}
 	}
@@ -295,9 +293,7 @@ func (p *patcher) resolveNames(f unified.File) (old, new string, err error) {
 	if new, err = p.resolveName(name); err != nil {
 		return "", "", err
 	}
-	if old == "" {
-		old = new
-	}
+	old = cmp.Or(old, new)
 	return old, new, nil
 }
 

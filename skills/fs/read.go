@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -100,12 +101,8 @@ func readFile(ctx context.Context, c *skill.Call, in readInput) (*readData, erro
 func (in *readInput) byLine() bool { return in.StartLine != nil || in.EndLine != nil }
 
 func (in *readInput) validate() error {
-	if in.Encoding == "" {
-		in.Encoding = encodingUTF8
-	}
-	if in.MaxBytes == 0 {
-		in.MaxBytes = defaultReadBytes
-	}
+	in.Encoding = cmp.Or(in.Encoding, encodingUTF8)
+	in.MaxBytes = cmp.Or(in.MaxBytes, defaultReadBytes)
 	switch {
 	case in.Encoding != encodingUTF8 && in.Encoding != encodingBase64:
 		return badEncoding(in.Encoding)

@@ -2,6 +2,7 @@ package fs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -107,10 +108,7 @@ func digestFile(ctx context.Context, c *skill.Call, rel string) (string, error) 
 
 // inPlace overwrites a file without replacing it.
 func inPlace(c *skill.Call, rel string, content []byte, mode fs.FileMode) (err error) {
-	perm := mode
-	if perm == 0 {
-		perm = 0o644
-	}
+	perm := cmp.Or(mode, 0o644)
 	f, err := c.Root.OpenFile(rel, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
 		return err

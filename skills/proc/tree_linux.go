@@ -3,9 +3,11 @@ package proc
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -95,9 +97,7 @@ func (r *Reaper) killOrphans(killed map[int]bool) {
 		}
 		// Stop before killing: a stopped process cannot fork while the others are looked up.
 		all := listDescendants(tree, orphans)
-		for pid := range orphans {
-			all = append(all, pid)
-		}
+		all = slices.AppendSeq(all, maps.Keys(orphans))
 		for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} {
 			for _, pid := range all {
 				_ = syscall.Kill(pid, sig)

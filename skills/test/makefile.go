@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -17,9 +18,7 @@ func newMakefile() runner {
 		},
 		plan: func(p *project) (plan, error) {
 			_, target := p.makeTarget()
-			if target == "" {
-				target = "test"
-			}
+			target = cmp.Or(target, "test")
 			return plan{shown: append([]string{"make", target}, p.args...)}, nil
 		},
 	}

@@ -23,7 +23,7 @@ func nodeTest() runner {
 			var files []string
 			for _, c := range failed {
 				// A pattern matches the name of a test or of a suite, and a test runs only if those above it do.
-				for _, name := range strings.Split(c.Name, " > ") {
+				for name := range strings.SplitSeq(c.Name, " > ") {
 					if pattern := "--test-name-pattern=" + anyOf([]string{name}); !slices.Contains(flags, pattern) {
 						flags = append(flags, pattern)
 					}

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -68,10 +69,7 @@ func (p *project) resolveFile(file string, look bool) string {
 		return ""
 	}
 	file = filepath.Clean(filepath.FromSlash(strings.TrimPrefix(file, "file://")))
-	base := p.base
-	if base == "" {
-		base = p.dir
-	}
+	base := cmp.Or(p.base, p.dir)
 	full := file
 	if !filepath.IsAbs(file) {
 		full = filepath.Join(base, file)

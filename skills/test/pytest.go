@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -110,9 +111,7 @@ func pytestID(c *results.Case) {
 	case c.Status == results.Errored && c.Message == "collection failure":
 		c.Package = true
 		c.ID = strings.ReplaceAll(c.Name, ".", "/") + ".py"
-		if c.File == "" {
-			c.File = c.ID
-		}
+		c.File = cmp.Or(c.File, c.ID)
 		for line := range strings.Lines(c.Detail) {
 			if cause, ok := strings.CutPrefix(line, "E   "); ok {
 				c.Message = strings.TrimSpace(cause)

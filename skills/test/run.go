@@ -152,9 +152,7 @@ func (s settings) fillInput(in input) input {
 	if in.ReportFormat == "" {
 		in.ReportFormat, in.ReportFiles = s.ReportFormat, s.ReportFiles
 	}
-	if in.TimeoutS == 0 {
-		in.TimeoutS = s.TimeoutS
-	}
+	in.TimeoutS = cmp.Or(in.TimeoutS, s.TimeoutS)
 	return in
 }
 

@@ -109,8 +109,7 @@ func (e Error) WithDetails(details any) *Error {
 
 // As returns the *Error in the chain of err, or nil.
 func As(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return nil

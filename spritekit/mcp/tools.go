@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,9 +40,7 @@ func toolName(skill string) string { return strings.ReplaceAll(skill, ".", "_") 
 // schemas of all skills are as long as everything else about them.
 func newTool(m manifests.Skill, always bool) (tool, error) {
 	t := tool{tool: &sdk.Tool{Name: toolName(m.Name), Description: m.Description, Annotations: newAnnotations(m)}}
-	if t.tool.Description == "" {
-		t.tool.Description = "The skill " + m.Name + "."
-	}
+	t.tool.Description = cmp.Or(t.tool.Description, "The skill "+m.Name+".")
 	if always || isCore(m.Name) {
 		t.tool.Meta = sdk.Meta{alwaysLoad: true}
 	}

@@ -1,6 +1,7 @@
 package skill
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -67,9 +68,7 @@ func ParseEnv(environ []string) Env {
 			env.Grants = ParseGrants(value)
 		}
 	}
-	if env.WorkItemID == "" {
-		env.WorkItemID = env.RunID
-	}
+	env.WorkItemID = cmp.Or(env.WorkItemID, env.RunID)
 	// A skill that a child process calls is a separate call: it must not have the id and inputs of this one.
 	env.Child = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")

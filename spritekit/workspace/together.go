@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -98,9 +99,7 @@ func (r *Root) stageChange(c Change) (temp, error) {
 	case mode == 0:
 		mode = info.Mode().Perm()
 	}
-	if mode == 0 {
-		mode = 0o644
-	}
+	mode = cmp.Or(mode, 0o644)
 	t, err := r.newTemp(path.Dir(c.Name))
 	if err != nil {
 		return temp{}, err

@@ -56,8 +56,7 @@ func Open(dir string) (*Root, error) {
 	}
 	// The sentinel of os.Root is not exported; asking for the parent makes it show itself.
 	_, escape := root.Lstat("..")
-	var perr *fs.PathError
-	if errors.As(escape, &perr) {
+	if perr, ok := errors.AsType[*fs.PathError](escape); ok {
 		escape = perr.Err
 	}
 	return &Root{dir: real, given: given, root: root, escape: escape}, nil

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,9 +50,7 @@ func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, e
 			mode = info.Mode().Perm()
 		}
 	}
-	if mode == 0 {
-		mode = 0o644
-	}
+	mode = cmp.Or(mode, 0o644)
 	return r.replaceFile(rel, src, mode)
 }
 

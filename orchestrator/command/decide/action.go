@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,10 +32,7 @@ record that with approve. No run waits for it. Every decision is recorded in the
 	})
 	ls := connect.NewQueryCmd(env, "ls [RUN]", "List the open actions of all runs, or all actions of one", "  lattice action ls\n  lattice action ls run_0123 --json", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
-			id := cli.Optional(list)
-			if id == "" {
-				id = "*"
-			}
+			id := cmp.Or(cli.Optional(list), "*")
 			all, err := c.Actions(ctx, id)
 			if err != nil {
 				return err

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func runGraph(ctx context.Context, env *setup.Env, o graphOptions, arg string) e
 	case format == "" && o.file != "":
 		format = graphFormats[filepath.Ext(o.file)]
 	}
-	if format == "" {
-		format = "text"
-	}
+	format = cmp.Or(format, "text")
 	flow, err := sources.Compile(ctx, env, arg, o.from)
 	if err != nil {
 		return err

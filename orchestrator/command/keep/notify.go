@@ -118,8 +118,7 @@ func newNotifyTestCmd(env *setup.Env) *cobra.Command {
 			}
 			n := notify.Note{ID: fmt.Sprintf("test-%d", time.Now().UnixNano()), Channel: name, Level: level, Title: "Test message of lattice", Body: "Sent by " + host + " with lattice notify test.", At: time.Now().UTC()}
 			if err := c.Deliver(cmd.Context(), notify.NewClient(), n); err != nil {
-				var no *notify.Refusal
-				if errors.As(err, &no) {
+				if no, ok := errors.AsType[*notify.Refusal](err); ok {
 					return fault.Failed("notify_refused", "the channel %s did not take the message: %v", name, no)
 				}
 				return fault.Network("notify_unreachable", "the channel %s was not reached: %v", name, err).WithHint("check its url in the settings, and the network")

@@ -100,8 +100,7 @@ func runExec(ctx context.Context, env *setup.Env, name string, o execOptions) er
 
 // ofSprite puts the sprite's name into a remedy that speaks of sprites in general.
 func ofSprite(name string, err error) error {
-	var p *fault.Error
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fault.Error](err); ok {
 		p.Fault.Hint = strings.ReplaceAll(p.Fault.Hint, " NAME", " "+name)
 	}
 	return err

@@ -1,6 +1,7 @@
 package sprite
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -93,10 +94,7 @@ func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, 
 
 // goldenName returns the comment of a golden checkpoint: the text of the person, and the digest of spritekit.
 func goldenName(comment, digest string) string {
-	name := strings.TrimSpace(comment)
-	if name == "" {
-		name = "golden"
-	}
+	name := cmp.Or(strings.TrimSpace(comment), "golden")
 	if digest != "" {
 		name += fmt.Sprintf(" (spritekit %.12s)", digest)
 	}

@@ -1,6 +1,7 @@
 package sprite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -82,10 +83,7 @@ func printDenials(ctx context.Context, console *cli.Console, c *sprites.Client, 
 	}
 	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
 	for _, one := range all {
-		target := one.Name
-		if target == "" {
-			target = one.Address
-		}
+		target := cmp.Or(one.Name, one.Address)
 		if one.Port != 0 {
 			target = net.JoinHostPort(target, strconv.Itoa(one.Port))
 		}

@@ -38,8 +38,7 @@ type effect struct {
 
 func (e effect) reportOutcome(ctx context.Context) {
 	facts, err := e.performCommand(ctx)
-	var refusal *lattice.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*lattice.Refusal](err); ok {
 		facts, err = []lattice.Fact{lattice.CommandFailed{CommandID: e.command.ID, Fault: refusal.Fault}}, nil
 	}
 	if err != nil {
@@ -230,8 +229,7 @@ func (e effect) inspectAction(ctx context.Context, call lattice.Call, req protoc
 	}
 	action.Key = key
 	inspected, verdict, reason, err := e.r.deps.Actor.Inspect(ctx, call, action)
-	var refusal *lattice.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*lattice.Refusal](err); ok {
 		return action, lattice.Deny, refusal.Fault.Message, nil
 	}
 	return inspected, verdict, reason, err

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -99,14 +100,8 @@ func ownEntry(s runstate.State, payload protocol.Payload, id, dedupe string, at 
 	if err != nil {
 		return lattice.Entry{}, fmt.Errorf("make event id: %w", err)
 	}
-	sprite := s.Sprite
-	if sprite == "" {
-		sprite = "lattice"
-	}
-	work := s.WorkItem
-	if work == "" {
-		work = s.RunID
-	}
+	sprite := cmp.Or(s.Sprite, "lattice")
+	work := cmp.Or(s.WorkItem, s.RunID)
 	event := protocol.Event{
 		ProtocolVersion: "v1", Type: payload.EventType(), EventID: ulid.String(), SpriteID: sprite, WorkItemID: work,
 		Timestamp: formatTime(at), Payload: json.RawMessage(body),

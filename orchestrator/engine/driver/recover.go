@@ -31,8 +31,7 @@ func (r *Runner) Recover(ctx context.Context, lost *lattice.PowerLost) error {
 		return fmt.Errorf("run %s recovers without a command", r.state.RunID)
 	}
 	facts, err := effect{r: r, command: c}.performCommand(ctx)
-	var refusal *lattice.Refusal
-	if errors.As(err, &refusal) {
+	if refusal, ok := errors.AsType[*lattice.Refusal](err); ok {
 		facts, err = []lattice.Fact{lattice.CommandFailed{CommandID: c.ID, Fault: refusal.Fault}}, nil
 	}
 	if err != nil {

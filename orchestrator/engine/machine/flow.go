@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -174,10 +175,7 @@ func (t *Thread) FailAttempt(f *expr.Failure) {
 		if !CoversKind(rule.On, f.Kind) {
 			continue
 		}
-		attempts := rule.MaxAttempts
-		if attempts == 0 {
-			attempts = 4
-		}
+		attempts := cmp.Or(rule.MaxAttempts, 4)
 		if v.Retries[i]+1 >= attempts {
 			break
 		}
@@ -194,12 +192,8 @@ func (t *Thread) FailAttempt(f *expr.Failure) {
 func retryDelay(rule ir.Retry, retries int, key string) float64 {
 	const day = 24 * 60 * 60
 	interval, rate := rule.IntervalS, rule.BackoffRate
-	if interval == 0 {
-		interval = 1
-	}
-	if rate == 0 {
-		rate = 2
-	}
+	interval = cmp.Or(interval, 1)
+	rate = cmp.Or(rate, 2)
 	for range retries {
 		interval = min(interval*rate, day)
 	}

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -16,9 +17,7 @@ func (m *Machine) legacyAnswered(w lattice.Wait, f lattice.Answered, inputs map[
 	if f.Decision != lattice.Answer || !ok {
 		return fmt.Errorf("%w: a question is answered by answer=TEXT", ErrAnswer)
 	}
-	if given == "" {
-		given = w.Default
-	}
+	given = cmp.Or(given, w.Default)
 	switch {
 	case given == "":
 		return fmt.Errorf("%w: the answer is empty, and the question has no default", ErrAnswer)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -48,9 +49,7 @@ func Verify(p *ir.Program, run string, secret []byte, h History) (Result, error)
 				d = m
 			}
 			d.Seq, d.Fact = e.Seq, e.Type
-			if d.Node == "" {
-				d.Node = out.State.Node
-			}
+			d.Node = cmp.Or(d.Node, out.State.Node)
 			out.Diverged = d
 			return out, nil
 		}

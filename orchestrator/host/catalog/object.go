@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -36,9 +37,7 @@ type spriteObject struct {
 func (a *API) object(rec records.Sprite) spriteObject {
 	state := a.Fleet.State(rec)
 	settings := rec.URLSettings
-	if settings.Auth == "" {
-		settings.Auth = "sprite"
-	}
+	settings.Auth = cmp.Or(settings.Auth, "sprite")
 	return spriteObject{
 		Sprite: sprites.Sprite{
 			ID: rec.ID, Name: rec.Name, Organization: organization, URL: a.URLs.URLOf(rec.Name), Status: string(state.Status), Labels: rec.Labels,

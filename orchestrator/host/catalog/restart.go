@@ -73,8 +73,7 @@ func (a *API) Check(w http.ResponseWriter, r *http.Request) error {
 	}
 	began, started := a.Now(), a.Clock()
 	err = a.tryOut(r.Context(), name)
-	var limited *wire.LimitError
-	if errors.As(err, &limited) {
+	if _, ok := errors.AsType[*wire.LimitError](err); ok {
 		return err
 	}
 	out := struct {

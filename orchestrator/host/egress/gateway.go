@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -55,9 +56,7 @@ type target struct {
 
 // New makes a gateway that applies p until SetPolicy gives it another.
 func New(cfg Config, p *Policy) *Gateway {
-	if cfg.Idle == 0 {
-		cfg.Idle = 15 * time.Minute
-	}
+	cfg.Idle = cmp.Or(cfg.Idle, 15*time.Minute)
 	if cfg.Room == nil {
 		cfg.Room = NewRoom(8 * perConn * maxConns)
 	}
@@ -218,8 +217,7 @@ func (g *Gateway) carry(ctx context.Context, t target, conn net.Conn, greet func
 	if err == nil {
 		far, err = g.reach(ctx, t)
 	}
-	var no *refusal
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*refusal](err); ok {
 		g.deny("connect", t, no)
 	}
 	if err != nil {
@@ -313,8 +311,7 @@ func (g *Gateway) allowed(name string) bool {
 	} else {
 		err = g.judge(t)
 	}
-	var no *refusal
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*refusal](err); ok {
 		g.deny("dns", t, no)
 	}
 	return err == nil

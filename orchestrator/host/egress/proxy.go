@@ -2,6 +2,7 @@ package egress
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/subtle"
 	"encoding/base64"
@@ -111,10 +112,7 @@ func (g *Gateway) httpProxy(ctx context.Context, c *proxied) error {
 	if req.URL.Scheme != "http" || req.URL.Host == "" {
 		return c.say(http.StatusBadRequest, errors.New("this is a proxy: it takes CONNECT, and requests for http URLs"))
 	}
-	port := req.URL.Port()
-	if port == "" {
-		port = "80"
-	}
+	port := cmp.Or(req.URL.Port(), "80")
 	t, err := parseTarget(req.URL.Hostname(), port)
 	if err != nil {
 		return c.say(http.StatusBadRequest, err)

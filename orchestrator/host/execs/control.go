@@ -356,8 +356,7 @@ func aboutTerminal(message []byte) bool {
 // refuse answers an operation that could not be started. Clients read the reason from one of two members.
 func (c *control) refuse(e envelope, prefix string, err error) {
 	var code, text string
-	var limited *wire.LimitError
-	if errors.As(err, &limited) {
+	if limited, ok := errors.AsType[*wire.LimitError](err); ok {
 		code, text = limited.Code, limited.Message
 	} else {
 		refusal := wire.Classify(err)

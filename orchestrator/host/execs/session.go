@@ -3,7 +3,9 @@ package execs
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -208,10 +210,7 @@ func (s *session) publish(f frame) (heard bool) {
 	s.keep(f)
 	s.total += int64(len(f.data))
 	s.last = time.Now()
-	present := make([]*client, 0, len(s.clients))
-	for c := range s.clients {
-		present = append(present, c)
-	}
+	present := slices.Collect(maps.Keys(s.clients))
 	s.mu.Unlock()
 
 	for _, c := range present {

@@ -80,8 +80,7 @@ func (ea *API) Kill(w http.ResponseWriter, r *http.Request) error {
 	id := r.PathValue("session")
 	s, release, err := ea.findSession(r.PathValue("name"), id)
 	if err != nil {
-		var unknown *wire.Error
-		if errors.As(err, &unknown) && ea.wasSession(id) {
+		if _, ok := errors.AsType[*wire.Error](err); ok && ea.wasSession(id) {
 			return wire.Refuse(http.StatusGone, "session has ended: "+id, "")
 		}
 		return err

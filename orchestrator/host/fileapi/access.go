@@ -1,6 +1,7 @@
 package fileapi
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -92,8 +93,7 @@ func (a *API) refuseFile(w http.ResponseWriter, r *http.Request, name string, er
 	for _, e := range errnos {
 		if errors.Is(err, e.is) {
 			text := e.text
-			var told fileRefusal
-			if errors.As(err, &told) {
+			if told, ok := errors.AsType[fileRefusal](err); ok {
 				text = told.text
 			}
 			wire.WriteJSON(w, e.status, map[string]string{"error": text, "code": e.code, "path": name})
@@ -172,9 +172,7 @@ func (a *API) fileFailed(w http.ResponseWriter, r *http.Request, name string, er
 
 // fileName is the absolute name that a call refers to.
 func fileName(name, workingDir string) string {
-	if workingDir == "" {
-		workingDir = program.DefaultDir
-	}
+	workingDir = cmp.Or(workingDir, program.DefaultDir)
 	if path.IsAbs(name) {
 		return path.Clean(name)
 	}

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -140,10 +141,8 @@ func (w *watcher) add(g target, found func(name string, st fs.FileInfo) error) e
 		}
 		return err
 	}
-	for _, has := range w.targets[int32(wd)] {
-		if has == g {
-			return nil
-		}
+	if slices.Contains(w.targets[int32(wd)], g) {
+		return nil
 	}
 	w.targets[int32(wd)] = append(w.targets[int32(wd)], g)
 	if !g.recursive {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -122,10 +123,7 @@ func (p *poller) tell() error {
 			return err
 		}
 	}
-	names := make([]string, 0, len(now)+len(p.seen))
-	for name := range now {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(now))
 	for name := range p.seen {
 		if _, still := now[name]; !still {
 			names = append(names, name)
@@ -232,8 +230,7 @@ func (p *poller) note(name string, to map[string]look) (fs.FileInfo, error) {
 
 func failed(name string, err error) Event {
 	e := Event{Type: Failed, Path: []byte(name), Time: time.Now(), Text: err.Error()}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		e.Code = int(errno)
 	}
 	return e

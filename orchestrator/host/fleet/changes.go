@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
@@ -56,10 +57,7 @@ func (c *changes) Tell(name string) {
 func (w *watcher) Take() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	names := make([]string, 0, len(w.names))
-	for name := range w.names {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(w.names))
 	clear(w.names)
 	slices.Sort(names)
 	return names

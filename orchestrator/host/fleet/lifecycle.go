@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -177,12 +178,8 @@ type idleTimes struct{ warm, cold time.Duration }
 
 func (fl *Fleet) idleTimes() idleTimes {
 	t := idleTimes{fl.Config.WarmAfter, fl.Config.ColdAfter}
-	if t.warm == 0 {
-		t.warm = warmAfter
-	}
-	if t.cold == 0 {
-		t.cold = coldAfter
-	}
+	t.warm = cmp.Or(t.warm, warmAfter)
+	t.cold = cmp.Or(t.cold, coldAfter)
 	return idleTimes{max(t.warm, 0), max(t.cold, 0)}
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -22,9 +23,7 @@ func (hs *API) Diff(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer leave()
 	from, to := r.URL.Query().Get("from"), r.URL.Query().Get("to")
-	if to == "" {
-		to = sprites.Current
-	}
+	to = cmp.Or(to, sprites.Current)
 	if from == "" {
 		if from, err = hs.sourceOf(rec, to); err != nil {
 			return err

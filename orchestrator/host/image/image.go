@@ -31,6 +31,7 @@
 package image
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -98,12 +99,8 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.Entries == 0 {
-		l.Entries = 2_000_000
-	}
-	if l.Bytes == 0 {
-		l.Bytes = 64 << 30
-	}
+	l.Entries = cmp.Or(l.Entries, 2_000_000)
+	l.Bytes = cmp.Or(l.Bytes, 64<<30)
 	return l
 }
 

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -108,9 +109,7 @@ func readProxyInit(ctx context.Context, conn *websocket.Conn) (in sprites.ProxyI
 	case in.Port < 1 || in.Port > 65535:
 		return in, errors.New("port must be between 1 and 65535")
 	}
-	if in.Host == "" {
-		in.Host = "localhost"
-	}
+	in.Host = cmp.Or(in.Host, "localhost")
 	return in, nil
 }
 

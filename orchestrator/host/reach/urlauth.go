@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -144,12 +146,7 @@ func (a *API) isToken(token string) bool {
 
 // hasCookie looks at all cookies of the name: programs in the sprite may have set some.
 func (u *urlServer) hasCookie(r *http.Request, rec records.Sprite) bool {
-	for _, c := range r.CookiesNamed(urlCookie) {
-		if u.keys.valid(c.Value, rec.ID) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.CookiesNamed(urlCookie), func(c *http.Cookie) bool { return u.keys.valid(c.Value, rec.ID) })
 }
 
 // ownPage reports whether a browser sends the request for a person or for a page of the sprite itself. Requests that
@@ -199,10 +196,7 @@ func (a *API) InviteURL(w http.ResponseWriter, r *http.Request) error {
 		return wire.Refuse(http.StatusTooManyRequests, "too_many_logins", "too many sign-ins were asked for and not used; try again in some minutes")
 	}
 	until := a.Now().Add(urlTokenLife)
-	auth := rec.URLSettings.Auth
-	if auth == "" {
-		auth = "sprite"
-	}
+	auth := cmp.Or(rec.URLSettings.Auth, "sprite")
 	url := a.urls.of(rec.Name)
 	if r.URL.Query().Get("form") == "address" {
 		if url, err = a.urls.giveAddress(rec.Name); err != nil {

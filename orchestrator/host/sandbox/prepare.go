@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,10 +68,7 @@ func placeSudo(c spec.Config) error {
 	dir := filepath.Join(c.Run, "sbin")
 	script := "#!/bin/sh\nexec /.sprite/sbin/init " + spec.InitArg + " " + spec.StageSudo + " \"$@\"\n"
 	if !c.AsRoot || c.Level != spec.LevelRoot {
-		why := c.NoRoot
-		if why == "" {
-			why = "it was made without"
-		}
+		why := cmp.Or(c.NoRoot, "it was made without")
 		script = "#!/bin/sh\necho 'sudo: this sprite has no root: " + strings.ReplaceAll(why, "'", "") + "' >&2\nexit 1\n"
 	}
 	err := os.MkdirAll(dir, 0o755)

@@ -30,8 +30,7 @@ func Probe(self, dir string) Report {
 		return Report{Level: spec.Best(), Landlock: spec.LandlockABI(), Namespaces: true}
 	}
 	r := Report{Level: spec.LevelProcess, Step: "try a sandbox", Cause: err.Error(), Remedy: "run `lattice doctor`, or use a remote sprite (SPRITES_API_URL)"}
-	var refused *spec.Refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*spec.Refusal](err); ok {
 		r.Step, r.Cause, r.Remedy = refused.Step, refused.Cause, refused.Remedy
 	}
 	return r

@@ -118,8 +118,7 @@ func refusal(err error) error { return refusalBy(err, spec.ReadKnob) }
 
 func refusalBy(err error, knob func(string) string) error {
 	r := &spec.Refusal{Step: "make a sandbox", Cause: err.Error()}
-	var failure *spec.SetupFailure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*spec.SetupFailure](err); ok {
 		r.Step, r.Cause = failure.Step, failure.Err.Error()
 	}
 	full := errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)

@@ -23,7 +23,7 @@ func freeStart(init int) (killed bool) {
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", init)) // the pattern is well formed
 	for _, list := range lists {
 		children, _ := os.ReadFile(list) // a thread that has ended has none
-		for _, field := range strings.Fields(string(children)) {
+		for field := range strings.FieldsSeq(string(children)) {
 			pid, err := strconv.Atoi(field)
 			if err != nil {
 				continue

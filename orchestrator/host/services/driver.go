@@ -216,9 +216,7 @@ func (v *Set) spawn(o spawn) fact {
 	}
 	var outputs [2]*os.File // our ends of stdout and stderr
 	p := spec.Process{Program: service.Cmd, Argv: append([]string{service.Cmd}, service.Args...), Dir: service.Dir, Whole: true}
-	if p.Dir == "" {
-		p.Dir = program.DefaultDir
-	}
+	p.Dir = cmp.Or(p.Dir, program.DefaultDir)
 	var own []string
 	for k, value := range service.Env {
 		own = append(own, k+"="+value)

@@ -144,8 +144,7 @@ func (w warming) command(box *sandbox.Box, out io.Writer, argv ...string) (code 
 	// The environment is that of a sprite's commands, because the cache's keys depend on it; nothing is downloaded.
 	proc, err := box.Exec(spec.Process{Argv: argv, Env: append(box.Config().BaseEnv(), "GOPROXY=off"), Stdout: theirs, Stderr: theirs})
 	theirs.Close()
-	var failed *spec.StartError
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*spec.StartError](err); ok {
 		return failed.Code, nil
 	}
 	if err != nil {

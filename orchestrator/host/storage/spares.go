@@ -1,6 +1,8 @@
 package storage
 
 import (
+	"slices"
+
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/records"
@@ -72,12 +74,7 @@ func (ls *Store) refill(d layer.Driver) {
 func (ls *Store) IsSpare(id string) bool {
 	ls.spares.mu.Lock()
 	defer ls.spares.mu.Unlock()
-	for _, l := range ls.spares.ready {
-		if l.ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ls.spares.ready, func(l records.Layer) bool { return l.ID == id })
 }
 
 // SetSpares changes how many empty layers lie ready.

@@ -262,8 +262,7 @@ func (m merger) folder(n node, to folder, expected, at string) error {
 			continue
 		}
 		if err := m.entry(n, e, to, name, path.Join(at, name)); err != nil {
-			var placed *copyError
-			if errors.As(err, &placed) {
+			if _, ok := errors.AsType[*copyError](err); ok {
 				return err
 			}
 			return &copyError{path.Join(at, name), err}

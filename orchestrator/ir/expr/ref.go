@@ -263,9 +263,7 @@ func Assign(path string, vars, tmp map[string]any, v any) *Failure {
 	for _, seg := range r.Segs[:last] {
 		old, _ := object[seg.Name].(map[string]any)
 		fresh := make(map[string]any, len(old)+1)
-		for k, m := range old {
-			fresh[k] = m
-		}
+		maps.Copy(fresh, old)
 		object[seg.Name] = fresh
 		object = fresh
 	}

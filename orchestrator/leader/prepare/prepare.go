@@ -83,9 +83,7 @@ func (p *Preparer) Prepare(ctx context.Context, run, sprite string) (map[string]
 	if err := p.writeAnswers(ctx, sprite, rec.Kept, &task); err != nil {
 		return nil, err
 	}
-	if task.Goal == "" {
-		task.Goal = "run flow " + rec.Kept.FlowName
-	}
+	task.Goal = cmp.Or(task.Goal, "run flow "+rec.Kept.FlowName)
 	data, err := json.Marshal(task)
 	if err != nil {
 		return nil, fmt.Errorf("encode task.json: %w", err)
@@ -113,8 +111,7 @@ func (p *Preparer) ensureSprite(ctx context.Context, run, name string, o api.Opt
 				return nil
 			}
 		}
-		var refused *sprites.APIError
-		if errors.As(err, &refused) && (refused.Status == http.StatusBadRequest || refused.Code == "image_not_found" || refused.Code == "isolation_unavailable") {
+		if refused, ok := errors.AsType[*sprites.APIError](err); ok && (refused.Status == http.StatusBadRequest || refused.Code == "image_not_found" || refused.Code == "isolation_unavailable") {
 			return &lattice.Refusal{Fault: protocol.Fault{Code: "sprite_refused", Message: err.Error()}}
 		}
 		return fmt.Errorf("create sprite %s: %w", name, err)

@@ -12,8 +12,7 @@ import (
 // checkRepo refuses a repository before it is recorded: its URL may hold credentials.
 func checkRepo(spec string) error {
 	err := worktree.CheckSpec(spec)
-	var refused *lattice.Refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*lattice.Refusal](err); ok {
 		return &fault.Error{Fault: refused.Fault, Exit: protocol.ExitBadInput}
 	}
 	return err

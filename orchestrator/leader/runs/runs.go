@@ -126,9 +126,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 	if err := rn.admitCopies(ctx, flow, o.Sprite); err != nil {
 		return api.RunView{}, err
 	}
-	if o.FlowName == "" {
-		o.FlowName = program.Doc.ID
-	}
+	o.FlowName = cmp.Or(o.FlowName, program.Doc.ID)
 	if err := checkRepo(o.Repo); err != nil {
 		return api.RunView{}, err
 	}
@@ -145,9 +143,7 @@ func (rn *Starter) beginRun(ctx context.Context, program *ir.Program, r api.RunR
 	if err != nil {
 		return api.RunView{}, err
 	}
-	if o.WorkItem == "" {
-		o.WorkItem = id
-	}
+	o.WorkItem = cmp.Or(o.WorkItem, id)
 	server, err := rn.Server()
 	if err != nil {
 		return api.RunView{}, err
@@ -417,8 +413,7 @@ func (rn *Starter) admitCopies(ctx context.Context, flow *compile.Flow, sprite s
 		}
 	}
 	err := rn.Copies.CheckSupport(ctx, sprite)
-	var refused *fault.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*fault.Error](err); ok {
 		var names []string
 		for _, n := range nodes {
 			names = append(names, n.ID)

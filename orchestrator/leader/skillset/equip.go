@@ -4,6 +4,7 @@ package skillset
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"debug/elf"
@@ -258,10 +259,7 @@ func (q Equipment) installKit(ctx context.Context, sprite string, kit kit, seen 
 		}
 		return ""
 	}
-	workspace := seen.workspace
-	if workspace == "" {
-		workspace = seen.root
-	}
+	workspace := cmp.Or(seen.workspace, seen.root)
 	var errs bytes.Buffer
 	exit, err := q.Client.Exec(ctx, sprite, sprites.Exec{
 		Cmd:    []string{"sh", "-c", installScript, "sh", sent, kit.digest, how(seen.skills), how(workspace), sentExtra, kit.extraDigest},

@@ -72,8 +72,7 @@ func (t *Travel) compareFiles(ctx context.Context, p history.Past, a replay.Poin
 		return none, note, err
 	}
 	files, err := t.Client.Diff(ctx, p.Sprite, ends[0], ends[1])
-	var refused *sprites.APIError
-	if errors.As(err, &refused) && retention.CannotFork(err) {
+	if _, ok := errors.AsType[*sprites.APIError](err); ok && retention.CannotFork(err) {
 		return none, "files are not compared: this Sprites API does not", nil
 	}
 	theirs := none

@@ -47,8 +47,7 @@ func (v *Reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, er
 		return api.Patch{}, err
 	}
 	p, err := v.Actor.Patch(ctx, a)
-	var no *lattice.Refusal
-	if errors.As(err, &no) {
+	if no, ok := errors.AsType[*lattice.Refusal](err); ok {
 		return api.Patch{}, fault.Failed(no.Fault.Code, "the content of the push cannot be shown: %s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
 	}
 	if err != nil {

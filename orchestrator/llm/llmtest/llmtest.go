@@ -8,6 +8,7 @@
 package llmtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -148,12 +149,8 @@ func (s *Server) takeReply(req Request) (Step, bool) {
 		step = steps[min(s.next[req.Model], len(steps)-1)]
 		s.next[req.Model]++
 	}
-	if step.In == 0 {
-		step.In = 100
-	}
-	if step.Out == 0 {
-		step.Out = 10
-	}
+	step.In = cmp.Or(step.In, 100)
+	step.Out = cmp.Or(step.Out, 10)
 	return step, true
 }
 

@@ -6,6 +6,7 @@ package gitexec
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,10 +105,7 @@ func (g *Runner) Run(ctx context.Context, c Command) (Result, error) {
 		args = append(args, c.Args...)
 	}
 	cmd := exec.CommandContext(ctx, path, args...)
-	cmd.Dir = c.Dir
-	if cmd.Dir == "" {
-		cmd.Dir = g.scratch
-	}
+	cmd.Dir = cmp.Or(c.Dir, g.scratch)
 	if c.User {
 		cmd.Env = userEnv(g.Env, c.Hide)
 	} else {
@@ -211,9 +209,7 @@ func (g *Runner) bareEnv() []string {
 
 // Find returns the absolute path of a git executable; "" is the first git in PATH.
 func Find(path string) (string, error) {
-	if path == "" {
-		path = "git"
-	}
+	path = cmp.Or(path, "git")
 	found, err := exec.LookPath(path)
 	if err != nil {
 		return "", fmt.Errorf("find git: %w; install git 2.32 or newer", err)

@@ -98,9 +98,9 @@ func findMisfits(t reflect.Type, raw json.RawMessage, at string) (problems []pro
 
 // memberOf returns the type of the member with exactly this name; encoding/json ignores the case of letters.
 func memberOf(t reflect.Type, name string) (reflect.Type, bool) {
-	for i := range t.NumField() {
-		if tag, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); tag == name {
-			return t.Field(i).Type, true
+	for field := range t.Fields() {
+		if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); tag == name {
+			return field.Type, true
 		}
 	}
 	return nil, false

@@ -111,9 +111,7 @@ func Apply(rules []Rule, root any) []Event {
 					s.Fields[field] = value
 				}
 			}
-			for field, value := range r.Set {
-				s.Fields[field] = value
-			}
+			maps.Copy(s.Fields, r.Set)
 			all = append(all, s)
 		}
 	}
@@ -171,7 +169,7 @@ func lookup(path string, root, item any) any {
 	if rest, ok := strings.CutPrefix(path, "/"); ok {
 		at, path = root, rest
 	}
-	for _, name := range strings.Split(path, ".") {
+	for name := range strings.SplitSeq(path, ".") {
 		switch below := at.(type) {
 		case map[string]any:
 			at = below[name]

@@ -11,6 +11,7 @@ package agenttest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -97,9 +98,7 @@ func New(script Script) *Server {
 
 // Play changes the script. Earlier requests are kept.
 func (s *Server) Play(script Script) {
-	if script.Side == "" {
-		script.Side = "ok"
-	}
+	script.Side = cmp.Or(script.Side, "ok")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.script, s.failed = script, map[int]int{}
@@ -223,12 +222,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(d.fault(step.Status)) // an agent that went away misses nothing
 		return
 	}
-	if step.In == 0 {
-		step.In = 1000
-	}
-	if step.Out == 0 {
-		step.Out = 50
-	}
+	step.In = cmp.Or(step.In, 1000)
+	step.Out = cmp.Or(step.Out, 50)
 	var answer bytes.Buffer
 	d.write(&answer, step, strconv.Itoa(number))
 	w.Header().Set("Content-Type", "text/event-stream")

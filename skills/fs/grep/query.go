@@ -62,8 +62,7 @@ func Compile(q Query) (*Matcher, error) {
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		var serr *syntax.Error
-		if errors.As(err, &serr) {
+		if serr, ok := errors.AsType[*syntax.Error](err); ok {
 			return nil, fmt.Errorf("is no regular expression: %s: %q", serr.Code, serr.Expr)
 		}
 		return nil, fmt.Errorf("is no regular expression: %w", err)

@@ -51,8 +51,7 @@ func (t *Transfer) Line(line string) {
 
 // Finish releases the context. It returns the limit that ended git, if any, else the error of git.
 func (t *Transfer) Finish(gitErr error) error {
-	var exceeded *skill.Error
-	if errors.As(context.Cause(t.Ctx), &exceeded) && exceeded.Exit == protocol.ExitLimit {
+	if exceeded, ok := errors.AsType[*skill.Error](context.Cause(t.Ctx)); ok && exceeded.Exit == protocol.ExitLimit {
 		gitErr = exceeded
 	}
 	t.end(nil)

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"path"
 	"path/filepath"
 	"strings"
@@ -56,9 +57,7 @@ func CheckRange(text, pointer string) (from, dots, to string, err error) {
 		return "", "", "", skill.BadInput(pointer, "%q is not a range such as main..HEAD", text)
 	}
 	for _, side := range []*string{&from, &to} {
-		if *side == "" {
-			*side = "HEAD"
-		}
+		*side = cmp.Or(*side, "HEAD")
 		if err := CheckRevision(*side, pointer); err != nil {
 			return "", "", "", err
 		}

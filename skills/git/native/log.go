@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"slices"
@@ -101,9 +102,7 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 	}
 	var excluded []plumbing.Hash
 	resolve := func(revision string, to *[]plumbing.Hash) error {
-		if revision == "" {
-			revision = "HEAD"
-		}
+		revision = cmp.Or(revision, "HEAD")
 		id, err := r.ResolveCommit(revision)
 		*to = append(*to, id)
 		return err

@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
@@ -105,10 +106,5 @@ func isUnder(path string, paths []string) bool {
 	if len(paths) == 0 {
 		return true
 	}
-	for _, p := range paths {
-		if p == "." || path == p || strings.HasPrefix(path, p) && path[len(p)] == '/' {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(paths, func(p string) bool { return p == "." || path == p || strings.HasPrefix(path, p) && path[len(p)] == '/' })
 }

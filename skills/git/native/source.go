@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -173,10 +174,7 @@ func (l *local) List() []engine.Ref {
 }
 
 func (l *local) Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
-	shallow := make([]plumbing.Hash, 0, len(l.Shallow))
-	for commit := range l.Shallow {
-		shallow = append(shallow, commit)
-	}
+	shallow := slices.Collect(maps.Keys(l.Shallow))
 	if depth > 0 {
 		return nil, nil, refuse("shallow clones of a repository in the workspace; clone it without depth")
 	}

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -77,10 +78,7 @@ func (r *repo) Worktree(ctx context.Context, spec engine.WorktreeChange) error {
 
 // addArgs returns the arguments of an add, which say whether the branch exists, so that git does not guess.
 func (r *repo) addArgs(ctx context.Context, spec engine.WorktreeChange) ([]string, error) {
-	start := spec.Ref
-	if start == "" {
-		start = "HEAD"
-	}
+	start := cmp.Or(spec.Ref, "HEAD")
 	if spec.Branch == "" {
 		return []string{"--detach", "--", spec.Dest, start}, nil
 	}

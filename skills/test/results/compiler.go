@@ -2,6 +2,7 @@ package results
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -70,15 +71,12 @@ func rustcError(line string) bool {
 
 // cargoFetch reports whether cargo could not get the dependencies: nothing was compiled.
 func cargoFetch(line string) bool {
-	for _, begin := range []string{
+	return slices.ContainsFunc([]string{
 		"no matching package", "failed to get ", "failed to download", "failed to fetch", "failed to load source", "failed to query replaced source",
 		"failed to update registry", "unable to update", "failed to select a version", "checksum for ",
-	} {
-		if strings.HasPrefix(strings.ToLower(strings.TrimPrefix(line, "error: ")), begin) {
-			return true
-		}
-	}
-	return false
+	}, func(begin string) bool {
+		return strings.HasPrefix(strings.ToLower(strings.TrimPrefix(line, "error: ")), begin)
+	})
 }
 
 // addError adds an error unless it is a repetition: build tools print errors several times.

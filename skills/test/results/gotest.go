@@ -3,6 +3,7 @@ package results
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -235,11 +236,7 @@ func (g *GoTest) addPackages(red map[string]bool, cut map[string][]string) {
 		g.locateFailure(&c, lines)
 		g.set.Add(c)
 	}
-	pkgs := make([]string, 0, len(g.build))
-	for name := range g.build {
-		pkgs = append(pkgs, name)
-	}
-	slices.Sort(pkgs)
+	pkgs := slices.Sorted(maps.Keys(g.build))
 	for _, pkg := range pkgs {
 		for _, line := range g.build[pkg] {
 			if m := g.buildLine.FindStringSubmatch(line); m != nil {

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -108,9 +109,7 @@ func (w *junitWalk) beginCase(attr func(string) string) {
 			w.c.File = w.suites[n-1].file
 		}
 	}
-	if w.c.Suite == "" {
-		w.c.Suite = w.base
-	}
+	w.c.Suite = cmp.Or(w.c.Suite, w.base)
 	w.c.Line, _ = strconv.Atoi(attr("line")) // 0 when there is none
 	s, _ := strconv.ParseFloat(strings.ReplaceAll(attr("time"), ",", ""), 64)
 	w.c.Duration = fromSeconds(s)
@@ -175,9 +174,7 @@ func (w *junitWalk) endElement(name string) {
 		body := strings.TrimSpace(w.body.joinEnds())
 		switch name {
 		case "failure", "error", "flakyFailure", "flakyError":
-			if w.c.Detail == "" {
-				w.c.Detail = body
-			}
+			w.c.Detail = cmp.Or(w.c.Detail, body)
 		case "system-out", "system-err":
 			if body != "" {
 				w.output.addBytes([]byte(body + "\n"))

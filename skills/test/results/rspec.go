@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"slices"
@@ -59,9 +60,7 @@ func (e *rspecExample) addTo(s *Set, places *places) {
 	file := strings.TrimPrefix(e.FilePath, "./")
 	suite := strings.TrimSpace(strings.TrimSuffix(e.FullDescription, e.Description))
 	c := Case{ID: strings.TrimPrefix(e.ID, "./"), Name: e.FullDescription, Suite: suite, File: file, Line: e.LineNumber, Duration: fromSeconds(e.RunTime)}
-	if c.Name == "" {
-		c.Name = e.Description
-	}
+	c.Name = cmp.Or(c.Name, e.Description)
 	switch e.Status {
 	case "passed":
 		c.Status = Passed

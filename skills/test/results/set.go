@@ -10,6 +10,7 @@
 package results
 
 import (
+	"cmp"
 	"strings"
 	"time"
 )
@@ -112,12 +113,8 @@ func (s *Set) Add(c Case) {
 	c.Duration = max(c.Duration, 0)
 	if c.Failing() {
 		c.Message, c.Detail = Clip(Clean(c.Message), MaxMessage), Excerpt(Clean(c.Detail))
-		if c.Message == "" {
-			c.Message = "the test failed"
-		}
-		if c.Kind == "" {
-			c.Kind = Assertion
-		}
+		c.Message = cmp.Or(c.Message, "the test failed")
+		c.Kind = cmp.Or(c.Kind, Assertion)
 	} else {
 		c.Message, c.Detail, c.Kind = "", "", ""
 	}

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -204,9 +205,7 @@ func (t *TAP) addCase(n tapNode, path []string) {
 			c.Detail = strings.TrimSpace(c.Detail + "\nat " + c.File + ":" + strconv.Itoa(c.Line))
 			c.File, c.Line = file, line
 		}
-		if c.Suite == "" {
-			c.Suite = file
-		}
+		c.Suite = cmp.Or(c.Suite, file)
 	}
 	t.set.Add(c)
 }

@@ -302,7 +302,7 @@ func (d groupDir) kill() {
 		return
 	}
 	b, _ := os.ReadFile(filepath.Join(d.path, "cgroup.procs")) // without it there is nobody to kill
-	for _, line := range strings.Fields(string(b)) {
+	for line := range strings.FieldsSeq(string(b)) {
 		if pid, err := strconv.Atoi(line); err == nil && pid > 0 && pid != os.Getpid() {
 			unix.Kill(pid, unix.SIGKILL)
 		}

@@ -47,7 +47,7 @@ func parseHierarchies(mountinfo, membership string) (all []hierarchy) {
 	groups := map[string]string{} // path of the process's group by controllers, "" for the unified one
 	for line := range strings.Lines(membership) {
 		if parts := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3); len(parts) == 3 {
-			for _, c := range strings.Split(parts[1], ",") {
+			for c := range strings.SplitSeq(parts[1], ",") {
 				groups[c] = parts[2]
 			}
 		}

@@ -209,8 +209,7 @@ func (s *server) rootCall(c *channel.Socket) {
 	pid, ended, err := s.startAs(*in.Root, files)
 	if err != nil {
 		failed := channel.Reply{Op: channel.OpFailed, Code: 126, Error: err.Error()}
-		var start *spec.StartError
-		if errors.As(err, &start) {
+		if start, ok := errors.AsType[*spec.StartError](err); ok {
 			failed.Code = start.Code
 		}
 		_ = c.Send(failed) // a client that is gone needs none

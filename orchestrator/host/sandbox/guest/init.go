@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,12 +135,10 @@ func servePlainly(control *channel.Socket) error {
 // refuse tells the host why there will be no box.
 func refuse(control *channel.Socket, err error) error {
 	refused := channel.Reply{Op: channel.OpRefused, Step: "make a sandbox", Error: err.Error()}
-	var failure *spec.SetupFailure
-	if errors.As(err, &failure) {
+	if failure, ok := errors.AsType[*spec.SetupFailure](err); ok {
 		refused.Step, refused.Error = failure.Step, failure.Err.Error()
 	}
-	var errno syscall.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		refused.Code = int(errno)
 	}
 	return errors.Join(err, control.Send(refused))
@@ -317,8 +316,7 @@ func (s *server) exec(id uint64, c channel.Command, files []*os.File) error {
 
 func (s *server) failed(id uint64, err error) error {
 	r := channel.Reply{Op: channel.OpFailed, ID: id, Code: 126, Error: err.Error(), Errno: errnoOf(err)}
-	var start *spec.StartError
-	if errors.As(err, &start) {
+	if start, ok := errors.AsType[*spec.StartError](err); ok {
 		r.Code = start.Code
 	}
 	if len(r.Error) > 4<<10 {
@@ -373,9 +371,7 @@ func lookUp(c channel.Command) (string, error) {
 		return name, checkProgram(absolute(folder, name))
 	}
 	for _, dir := range filepath.SplitList(pathOf(c.Env)) {
-		if dir == "" {
-			dir = "."
-		}
+		dir = cmp.Or(dir, ".")
 		program := filepath.Join(absolute(folder, dir), name)
 		if checkProgram(program) == nil {
 			return program, nil

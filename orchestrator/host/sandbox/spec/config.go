@@ -3,6 +3,7 @@
 package spec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -96,9 +97,7 @@ func (c Config) Check() (Config, error) {
 	if !c.Level.Valid() {
 		return c, fmt.Errorf("sandbox: no level %q", c.Level)
 	}
-	if c.Hostname == "" {
-		c.Hostname = "sprite"
-	}
+	c.Hostname = cmp.Or(c.Hostname, "sprite")
 	c.Limits = c.Limits.OrDefaults(MachineMemory())
 	for _, f := range []struct{ name, path string }{
 		{"Self", c.Self}, {"Run", c.Run}, {"Cache", c.Cache}, {"Skills", c.Skills}, {"Shared", c.Shared},

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"errors"
+	"slices"
 	"syscall"
 )
 
@@ -19,16 +20,10 @@ func (s *Shortage) Unwrap() error { return s.Err }
 
 // Short reports whether err is a Shortage, or the kernel's word for one.
 func Short(err error) bool {
-	var known *Shortage
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*Shortage](err); ok {
 		return true
 	}
-	for _, e := range []error{syscall.ETOOMANYREFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]error{syscall.ETOOMANYREFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // NewShortage returns the shortage that err is.

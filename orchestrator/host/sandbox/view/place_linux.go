@@ -187,7 +187,7 @@ func folder(name string, level spec.Level) (int, error) {
 	if err != nil || name == "." {
 		return dir, err
 	}
-	for _, part := range strings.Split(name, "/") {
+	for part := range strings.SplitSeq(name, "/") {
 		next, err := enterFolder(dir, part, level)
 		unix.Close(dir)
 		if err != nil {

@@ -210,12 +210,7 @@ func (p *Plan) tools(paths []string) error {
 }
 
 func (p *Plan) shown(path string) bool {
-	for _, s := range p.Steps {
-		if (s.Kind == StepBind || s.Kind == stepText) && spec.Within(path, "/"+s.Path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Steps, func(s Step) bool { return (s.Kind == StepBind || s.Kind == stepText) && spec.Within(path, "/"+s.Path) })
 }
 
 const (

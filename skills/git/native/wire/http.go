@@ -166,12 +166,10 @@ func (b *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 // Judge returns the error with a code for an answer of a remote or a failed connection.
 func Judge(err error, code string) error {
 	var known *skill.Error
-	var unexpected *plumbing.UnexpectedError
-	if errors.As(err, &unexpected) {
+	if unexpected, ok := errors.AsType[*plumbing.UnexpectedError](err); ok {
 		err = unexpected.Err // it hides the wrapped error
 	}
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		err = request.Err // a refused redirect is not a failure of the network
 	}
 	var status *githttp.Err
