@@ -54,6 +54,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/redact"
 )
 
 // Config of Open.
@@ -120,6 +121,8 @@ type Config struct {
 	ReadOnly string
 	// WrapLog, if not nil, wraps the store for the engine.
 	WrapLog func(driver.Log) driver.Log
+	// LogSecrets, if not nil, is called with the function that returns what no line of Log may hold.
+	LogSecrets func(func() *redact.Secrets)
 	// Warn shows a warning to the person at the terminal.
 	Warn func(string)
 }
@@ -222,6 +225,9 @@ func (l *Leader) openAgents() {
 	l.Vault = &credentials.Vault{Facts: l.Ledger, Sources: l.cfg.Secrets, ResolveRun: l.Records.Resolve, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run) }, Logger: l.cfg.Log}
 	l.agents = &agents{vault: l.Vault, home: l.home, log: l.cfg.Log, records: l.Records, values: l.drives.Values, drives: l.drives, models: l.models,
 		providers: l.cfg.Providers, environment: l.cfg.Environ, credentials: l.cfg.Credentials}
+	if l.cfg.LogSecrets != nil {
+		l.cfg.LogSecrets(l.agents.all.secrets)
+	}
 	l.agents.routes = modelroute.New(modelroute.Options{Upstream: l.agents.findUpstream, Record: l.agents.recordUse, Transport: l.cfg.Transport})
 }
 

@@ -45,6 +45,7 @@ type agents struct {
 	credentials func() map[string]string // of this process, by name; may be nil
 	vault       *credentials.Vault
 	secretsOf   sync.Map // knownSecrets, by run
+	all         everKnown
 }
 
 // environ returns the additional variables of a run's agents in one of its sprites. For providers that the run reaches

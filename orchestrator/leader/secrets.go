@@ -44,6 +44,7 @@ func (a *agents) listKnown(run string) *redact.Secrets {
 	if last, ok := a.secretsOf.Load(run); ok && slices.Equal(last.(knownSecrets).values, values) {
 		return last.(knownSecrets).Secrets
 	}
+	a.all.add(values...)
 	s := redact.New(values...)
 	a.secretsOf.Store(run, knownSecrets{s, values})
 	return s

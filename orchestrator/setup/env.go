@@ -6,12 +6,14 @@ package setup
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/rs/zerolog"
@@ -22,6 +24,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/redact"
 )
 
 // Env is the environment of a command, as main has read it.
@@ -38,6 +41,8 @@ type Env struct {
 	// API and Oldest are the versions of the leader's interface that this build speaks, and serves.
 	API, Oldest int
 	Log         zerolog.Logger
+	// LogSecrets returns what no line of Log may hold; the leader of this process sets it.
+	LogSecrets atomic.Pointer[func() *redact.Secrets]
 	// WrapLog lets a composition root put its own log between engine and store.
 	WrapLog func(driver.Log) driver.Log
 }
@@ -50,9 +55,19 @@ func New(console *cli.Console, exe string) *Env {
 		env.User = u.Username
 	}
 	if level, err := zerolog.ParseLevel(env.Getenv("LATTICE_LOG")); err == nil && env.Getenv("LATTICE_LOG") != "" {
-		env.Log = zerolog.New(env.Err).Level(level).With().Timestamp().Logger()
+		env.Log = zerolog.New(env.LogWriter(env.Err)).Level(level).With().Timestamp().Logger()
 	}
 	return env
+}
+
+// LogWriter returns a writer to a log, which takes out the secrets that the leader of this process knows.
+func (env *Env) LogWriter(w io.Writer) *redact.Writer {
+	return redact.NewWriter(w, func() *redact.Secrets {
+		if secrets := env.LogSecrets.Load(); secrets != nil {
+			return (*secrets)()
+		}
+		return nil
+	})
 }
 
 // stateDir is $LATTICE_HOME, else lattice in the XDG state directory; "" when the environment names neither.

@@ -71,7 +71,9 @@ func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
 		defer file.Close()
 		out = file
 	}
-	env.Log = zerolog.New(out).Level(env.LogLevel(zerolog.InfoLevel)).With().Timestamp().Logger()
+	to := env.LogWriter(out)
+	defer to.Flush()
+	env.Log = zerolog.New(to).Level(env.LogLevel(zerolog.InfoLevel)).With().Timestamp().Logger()
 	c, err := connect.Dial(ctx, env, o.Options)
 	if err != nil {
 		return err
