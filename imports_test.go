@@ -57,6 +57,8 @@ var mayImport = map[string][]string{
 	// What git ignores is shared by those that walk trees.
 	"skills/ignore": {},
 	// Unified diffs are read by one parser, here and in the orchestrator: what one reader checks, another must not read otherwise.
+	// Verification calls skills of two families, which it gets by name.
+	"skills/verify":        {"skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/unified":       {},
 	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "skills/unified", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	"skills/fs/grep":       {},
@@ -98,7 +100,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/travel":      {"orchestrator/leader/...", "orchestrator/action", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/runs":        {"manifests", "orchestrator/action", "orchestrator/audit", "orchestrator/leader/drive", "orchestrator/leader/govern", "orchestrator/leader/skillset", "orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/prepare", "orchestrator/leader/problem", "orchestrator/leader/retention", "orchestrator/leader/views", "orchestrator/api", "orchestrator/compile", "orchestrator/dropin", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/host", "orchestrator/host/core", "orchestrator/host/sandbox/spec", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/intents":     {"manifests", "orchestrator/schedule", "orchestrator/leader/govern", "orchestrator/leader/problem", "orchestrator/api", "orchestrator/audit", "orchestrator/intent", "orchestrator/lattice", "orchestrator/policy", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/leader/govern":      {"orchestrator/leader/problem", "orchestrator/action", "orchestrator/api", "orchestrator/audit", "orchestrator/lattice", "orchestrator/policy", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/leader/govern":      {"orchestrator/attest", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/action", "orchestrator/api", "orchestrator/audit", "orchestrator/lattice", "orchestrator/policy", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/prepare":     {"orchestrator/leader/skillset", "orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/retention", "orchestrator/api", "orchestrator/host", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/sprites", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/protocol"},
 	"orchestrator/leader/retention":   {"orchestrator/policy", "orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/views", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/lattice", "orchestrator/session", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/views":       {"orchestrator/leader/drive", "orchestrator/leader/history", "orchestrator/leader/problem", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "orchestrator/store", "spritekit/fault"},
@@ -155,6 +157,7 @@ var mayImport = map[string][]string{
 	"orchestrator/secret/provider": {"orchestrator/secret"},
 	"orchestrator/session":         {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"}, // the states of an intent: pure
+	"orchestrator/attest":          {"manifests", "orchestrator/lattice"},          // signed statements about verified commits
 	"orchestrator/audit":           {},                                             // the record of decisions and effects: pure
 	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "spritekit/fault"},
 
@@ -223,8 +226,8 @@ var mayImport = map[string][]string{
 	"orchestrator/host/tree":            {},
 	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
-	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/board", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                       // a witness that shares code with the accused proves nothing
+	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/attest", "orchestrator/board", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
+	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                                              // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
 	"scripts/genman":     {}, // it reads the help of the built programs

@@ -27,6 +27,7 @@ import (
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/served"
 	"github.com/spritekit/lattice/skills/test"
+	"github.com/spritekit/lattice/skills/verify"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -65,6 +66,7 @@ func (s *Set) All() []skill.Skill {
 		notify.Skills(),
 		test.Skills(&s.reaper),
 	)
+	all = append(all, verify.Skills(all)...)
 	slices.SortFunc(all, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }

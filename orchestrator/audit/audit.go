@@ -26,7 +26,7 @@ type Entry struct {
 	Seq     uint64          `json:"seq"`
 	At      time.Time       `json:"at"`
 	Kind    Kind            `json:"kind"`
-	Subject string          `json:"subject"` // run:ID or intent:ID
+	Subject string          `json:"subject"` // run:ID, intent:ID or commit:ID
 	Key     string          `json:"key,omitempty"`
 	Who     *Who            `json:"who,omitempty"` // the person who caused it
 	Body    json.RawMessage `json:"body,omitempty"`
@@ -52,6 +52,7 @@ const (
 	Schedule        Kind = "schedule" // how far a schedule has come
 	Secret          Kind = "secret"   // a fact about a secret and its leases, by name
 	Budget          Kind = "budget"   // a question to a model or a call of an agent, with the amount that it takes
+	Verified        Kind = "verified" // a statement about a commit was signed
 )
 
 // Who is a person, as the operating system knows them.
@@ -70,6 +71,9 @@ func (w *Who) String() string {
 
 // Run returns the subject of a run.
 func Run(id string) string { return "run:" + id }
+
+// CommitOf returns the subject of a commit.
+func CommitOf(id string) string { return "commit:" + id }
 
 // IntentOf returns the subject of an intent.
 func IntentOf(id string) string { return "intent:" + id }

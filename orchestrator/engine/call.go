@@ -117,6 +117,8 @@ func (t callOp) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 		t.sendAgain(c.Sprite)
 	case lattice.ActionDone:
 		return t.actionDone(c, f)
+	case lattice.Attested:
+		return t.attested(f)
 	default:
 		return unexpectedFact(c, f)
 	}
@@ -258,6 +260,10 @@ func (t callOp) callFinished(c lattice.Command, f lattice.CallFinished) error {
 		}
 	}
 	t.Run.State.LeaveBarrier(t.Path)
+	if f.OK && t.verifies() {
+		t.attest(f)
+		return nil
+	}
 	if v := t.Visit; t.Run.State.Disk != "" && !t.runsInCopy() && (runstate.OnWorld(c) || v.Acted && c.Call.Class != manifests.ClassRead) {
 		v.Ended = &f // effects outside must survive a loss of power
 		t.Issue(lattice.Command{Kind: lattice.DoCheckpoint, Sprite: c.Sprite, Durable: true})

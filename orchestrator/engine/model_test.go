@@ -250,7 +250,7 @@ func parse(t tester, doc []byte) *ir.Program {
 func tools(name string) (manifests.Skill, bool) {
 	class, ok := map[string]manifests.Class{
 		"m.read": manifests.ClassRead, "m.peek": manifests.ClassRead, "m.idem": manifests.ClassIdempotent, "m.write": manifests.ClassSprite,
-		"m.flaky": manifests.ClassSprite, "m.ask": manifests.ClassSprite, "m.allow": manifests.ClassSprite,
+		"m.flaky": manifests.ClassSprite, lattice.VerifySkill: manifests.ClassSprite, "m.ask": manifests.ClassSprite, "m.allow": manifests.ClassSprite,
 		"m.wants": manifests.ClassSprite, "m.deny": manifests.ClassSprite, "m.legacy": manifests.ClassSprite, "m.free": manifests.ClassSprite, "m.world": manifests.ClassWorld,
 	}[name]
 	return manifests.Skill{Name: name, Permissions: []string{"exec", "fs:write"}, SideEffect: class}, ok

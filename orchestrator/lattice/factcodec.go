@@ -51,6 +51,8 @@ func DecodeFact(kind string, body json.RawMessage) (Fact, error) {
 		return decode[ModelAnswered](body)
 	case "ModelAskedAgain":
 		return decode[ModelAskedAgain](body)
+	case "Attested":
+		return decode[Attested](body)
 	}
 	return nil, fmt.Errorf("unknown fact type %q; a newer lattice wrote this journal", kind)
 }

@@ -303,6 +303,8 @@ type Command struct {
 	// Model is the request of DoModel, Again how many times it was repeated.
 	Model *ModelRequest `json:"model,omitempty"`
 	Again int           `json:"again,omitempty"`
+	// Verification is what DoAttest signs.
+	Verification *Verification `json:"verification,omitempty"`
 }
 
 // ErrConflict says that another driver has appended to the journal of the run, so this one no longer owns it.

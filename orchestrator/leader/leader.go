@@ -290,7 +290,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	journal = notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{
-			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: spending.Caller{Caller: l.session, Keeper: l.Keeper}, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Model: drive.Asker{Models: func() (drive.Models, error) { return l.findModels(id) }},
+			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: spending.Caller{Caller: l.session, Keeper: l.Keeper}, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Attester: &govern.Attester{Home: l.home, Ledger: l.Ledger, Remove: l.Pruner.RemoveCopy}, Model: drive.Asker{Models: func() (drive.Models, error) { return l.findModels(id) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.Notify(entries[0].Run) },
 		})
 	}

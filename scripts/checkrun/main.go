@@ -120,7 +120,7 @@ func judgeJournal(r *report, entries []entry) []event {
 			r.add("fact %d: %v", e.Seq, err)
 		}
 		switch e.Type {
-		case "CallFinished", "CallBlocked", "Prepared", "BoundaryTaken", "Restored", "ActionDone", "CallSuspended", "CallLost":
+		case "CallFinished", "CallBlocked", "Prepared", "BoundaryTaken", "Restored", "ActionDone", "CallSuspended", "CallLost", "Attested":
 			answered[f.CommandID]++
 		case "Answered":
 			waits[f.WaitID]++

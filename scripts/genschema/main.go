@@ -19,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/manifests/templates"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/attest"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -90,6 +91,7 @@ func documents() []document {
 		{"board-event", "A line of .lattice/events/TASK.jsonl", reflect.TypeFor[board.Event](), nil},
 		{"board-task", "A task of a board, the fold of its events", reflect.TypeFor[board.Task](), nil},
 		{"run", "The last line of lattice run --json", reflect.TypeFor[api.RunLine](), runError},
+		{"verification", "The predicate of a statement that a commit was verified", reflect.TypeFor[attest.Predicate](), nil},
 		{"findings", "What lattice flow validate --json and skill validate --json print", reflect.TypeFor[compile.Report](), nil},
 	}
 	for _, p := range payloadTypes() {

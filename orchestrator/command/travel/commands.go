@@ -12,6 +12,7 @@ import (
 func Commands(env *setup.Env) []*cobra.Command {
 	return []*cobra.Command{
 		newReplayCmd(env),
+		newVerifyCmd(env),
 		newRewindCmd(env),
 		newForkCmd(env),
 		newDiffCmd(env),

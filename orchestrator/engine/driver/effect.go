@@ -84,6 +84,8 @@ func (e effect) performCommand(ctx context.Context) ([]lattice.Fact, error) {
 		return e.doAction(ctx)
 	case lattice.DoModel:
 		return e.askModel(ctx)
+	case lattice.DoAttest:
+		return e.attest(ctx)
 	case lattice.DoTimer:
 		for again := true; again; again = c.Until != "" && e.issue.timeLeft(c, deps) > 0 {
 			if err := deps.Sleep(ctx, e.issue.timeLeft(c, deps)); err != nil {
@@ -325,4 +327,11 @@ func (e effect) askModel(ctx context.Context) ([]lattice.Fact, error) {
 		return nil, err
 	}
 	return []lattice.Fact{q.Answered(e.command.ID, reply)}, nil
+}
+
+// attest has a verification signed.
+func (e effect) attest(ctx context.Context) ([]lattice.Fact, error) {
+	attested, err := e.r.deps.Attester.Attest(ctx, *e.command.Verification)
+	attested.CommandID = e.command.ID
+	return []lattice.Fact{attested}, err
 }

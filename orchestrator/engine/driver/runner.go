@@ -1,5 +1,5 @@
 // Package driver drives runs. A [Runner] is the one owner of a run: it appends facts to the log before it believes them,
-// performs pending commands through small interfaces (Log, Caller, Boundary, Preparer, Forker, Actor, Model), and feeds their
+// performs pending commands through small interfaces (Log, Caller, Boundary, Preparer, Forker, Actor, Model, Attester), and feeds their
 // outcomes back as facts. It never decides which commands follow: engine.Step does.
 //
 // Entries carry the wall clock. The timeout of a run counts the time that it is driven while the machine is awake; timers
@@ -27,6 +27,12 @@ import (
 // "could not find out" and leaves the command pending.
 type Model interface {
 	Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelReply, error)
+}
+
+// Attester judges a verification and signs a statement about it. Equal verifications give equal facts, so a repetition after a
+// crash changes nothing.
+type Attester interface {
+	Attest(ctx context.Context, v lattice.Verification) (lattice.Attested, error)
 }
 
 // Log is the run's log. Append is atomic and durable: when it returns nil, all entries are on disk. It fails with
@@ -82,7 +88,8 @@ type Deps struct {
 	Preparer Preparer
 	Forker   Forker // nil: no run is forked
 	Actor    Actor
-	Model    Model // nil: no model is asked
+	Model    Model    // nil: no model is asked
+	Attester Attester // nil: no flow verifies commits
 	Now      func() time.Time
 	After    func(time.Duration) <-chan time.Time
 	// Awake and Boot say how much time has passed since some fixed moment, without and with the machine's sleep; Sleep

@@ -158,6 +158,8 @@ func answers(f lattice.Fact) (id string, kinds []lattice.CommandKind) {
 		return f.CommandID, []lattice.CommandKind{lattice.DoTimer}
 	case lattice.ModelAnswered:
 		return f.CommandID, []lattice.CommandKind{lattice.DoModel}
+	case lattice.Attested:
+		return f.CommandID, []lattice.CommandKind{lattice.DoAttest}
 	}
 	return "", nil
 }

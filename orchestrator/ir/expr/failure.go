@@ -36,12 +36,14 @@ const (
 	FailCancelled       = "cancelled"
 	FailHumanRejected   = "human_rejected"
 	FailHumanTimeout    = "human_timeout"
+	FailVerify          = "verify_red"
 )
 
 // failureKinds is the closed list that retry, catch and escalation choose from.
 var failureKinds = []string{
 	FailTimeout, FailTool, FailToolUnavailable, FailToolDenied, FailParse, FailSchema, FailInvariant, FailRefusal, FailTruncated,
 	FailProvider, FailRateLimited, FailRef, FailStateType, FailNoEdge, FailLimit, FailCancelled, FailHumanRejected, FailHumanTimeout,
+	FailVerify,
 }
 
 // FailureKinds lists the kinds of failures that retry and catch choose from, besides ALL.

@@ -42,6 +42,9 @@ func (h Home) Run(id string) string { return filepath.Join(string(h), "runs", id
 // Notifications is where notifications wait to be delivered.
 func (h Home) Notifications() string { return filepath.Join(string(h), "notifications") }
 
+// SigningKey is the private key that signs statements about verified commits.
+func (h Home) SigningKey() string { return filepath.Join(string(h), "signing.key") }
+
 // Logs holds the logs of leaders in the background.
 func (h Home) Logs() string { return filepath.Join(string(h), "logs") }
 

@@ -352,3 +352,15 @@ func (pr *Pruner) RemoveCopies(id string, r *driver.Runner) {
 		pr.Logger.Warn().Str("run", id).Err(err).Msg("remove the copies of a run's sprite")
 	}
 }
+
+// RemoveCopy removes one copy of a run's sprite.
+func (pr *Pruner) RemoveCopy(ctx context.Context, run, name string) {
+	pr.Forget(ctx, name)
+	made, err := pr.Copies.Client.Get(ctx, name)
+	if err == nil && slices.Contains(made.Labels, CopyLabel(run)) {
+		err = pr.Copies.Client.Delete(ctx, name)
+	}
+	if err != nil && !errors.Is(err, sprites.ErrNotFound) {
+		pr.Logger.Warn().Str("run", run).Err(err).Msg("remove a copy of a run's sprite")
+	}
+}

@@ -1,0 +1,342 @@
+// Package verify holds test.verify: it runs the tests of a commit where the author of the commit cannot influence them. Start
+// with verifier.Verify. It clones the commit into a folder of its own, so that untracked files and the settings of the
+// repository do not count, and puts the protected files back as they are in the base commit. Package git clones, compares and
+// restores, package test runs and reports; this package calls their skills by name.
+package verify
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/skills/ignore"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+// defaultProtect are the usual names of tests and of the settings of test runners, as in .gitignore.
+const defaultProtect = `*_test.go
+testdata/
+test/
+tests/
+spec/
+__tests__/
+__snapshots__/
+*.test.*
+*.spec.*
+test_*.py
+*_test.py
+*_spec.rb
+*Test.java
+*Tests.cs
+*.bats
+conftest.py
+pytest.ini
+tox.ini
+jest.config.*
+vitest.config.*
+.mocharc.*
+phpunit.xml*
+.spritekit/
+`
+
+// neutral are variables by which settings in the home folder, which the author of the commit may have written, do not count.
+var neutral = map[string]string{
+	"GOENV": "off", "GOWORK": "", "NPM_CONFIG_USERCONFIG": "/dev/null", "PIP_CONFIG_FILE": "/dev/null", "PYTHONNOUSERSITE": "1",
+	"PYTEST_ADDOPTS": "", "PYTHONSTARTUP": "", "NODE_OPTIONS": "", "GIT_CONFIG_GLOBAL": "/dev/null",
+}
+
+// Skills lists the family. siblings are the skills of the other families.
+func Skills(siblings []skill.Skill) []skill.Skill {
+	v := verifier(func(name string) skill.Func {
+		if i := slices.IndexFunc(siblings, func(s skill.Skill) bool { return s.Name == name }); i >= 0 {
+			return siblings[i].Run
+		}
+		return nil
+	})
+	return []skill.Skill{{Name: "test.verify", Run: skill.Typed(v.Verify)}}
+}
+
+// verifier returns the skill of a name, nil if there is none.
+type verifier func(name string) skill.Func
+
+type input struct {
+	Repo     string            `json:"repo"`
+	Base     string            `json:"base"`
+	Commit   string            `json:"commit"`
+	Commands [][]string        `json:"commands"`
+	Protect  []string          `json:"protect"`
+	Cwd      string            `json:"cwd"`
+	TimeoutS float64           `json:"timeout_s"`
+	Env      map[string]string `json:"env"`
+}
+
+// Report is the data of test.verify.
+type Report struct {
+	Status     string   `json:"status"` // passed or failed
+	Base       string   `json:"base"`
+	Commit     string   `json:"commit"`
+	Tree       string   `json:"tree"`
+	Restored   []string `json:"restored"`
+	Commands   []Ran    `json:"commands"`
+	DurationMS int64    `json:"duration_ms"`
+}
+
+// Ran is a command that ran.
+type Ran struct {
+	Argv        []string        `json:"argv"`
+	SHA256      string          `json:"sha256"` // of Argv as JSON
+	Status      string          `json:"status"` // of test.run
+	Exit        json.RawMessage `json:"exit"`
+	DurationMS  int64           `json:"duration_ms"`
+	Counts      json.RawMessage `json:"counts"`
+	Failures    []failure       `json:"failures"`
+	Fingerprint string          `json:"fingerprint"`
+}
+
+type failure struct {
+	ID      string `json:"id"`
+	Message string `json:"message"`
+}
+
+// Verify is test.verify.
+func (v verifier) Verify(ctx context.Context, c *skill.Call, in input) (*Report, error) {
+	if err := in.checkInput(); err != nil {
+		return nil, err
+	}
+	repo := cmp.Or(in.Repo, "repo")
+	r := Report{Status: "passed", Base: in.Base, Restored: []string{}, Commands: []Ran{}}
+	if err := v.resolveCommit(ctx, c, repo, cmp.Or(in.Commit, "HEAD"), &r); err != nil {
+		return nil, err
+	}
+	clone := "verify-" + hexDigest(c.ID)[:12]
+	defer func() { _ = c.Root.RemoveAll(clone) }() // a remainder ends with the fork
+	if err := c.Root.RemoveAll(clone); err != nil {
+		return nil, err
+	}
+	if err := v.callSkill(ctx, c, "git.clone", map[string]any{"url": repo, "dest": clone, "ref": r.Commit}, nil); err != nil {
+		return nil, err
+	}
+	if err := v.restoreProtected(ctx, c, clone, in.Protect, &r); err != nil {
+		return nil, err
+	}
+	back, err := setAside(c, clone)
+	if err != nil {
+		return nil, err
+	}
+	err = v.runAll(ctx, c, clone, in, &r)
+	return &r, errors.Join(err, back())
+}
+
+func (in *input) checkInput() error {
+	if !isCommitID(in.Base) {
+		return skill.BadInput("/base", "%q is not the full id of a commit", in.Base)
+	}
+	for i, argv := range in.Commands {
+		if len(argv) == 0 || argv[0] == "" {
+			return skill.BadInput(fmt.Sprintf("/commands/%d", i), "names no program")
+		}
+	}
+	if cwd := path.Clean(cmp.Or(in.Cwd, ".")); path.IsAbs(cwd) || cwd == ".." || strings.HasPrefix(cwd, "../") {
+		return skill.BadInput("/cwd", "%q is outside the repository", in.Cwd)
+	}
+	return nil
+}
+
+func isCommitID(id string) bool {
+	_, err := hex.DecodeString(id)
+	return err == nil && (len(id) == 40 || len(id) == 64) && strings.ToLower(id) == id
+}
+
+// resolveCommit finds the commit and its tree, and that the base is a commit.
+func (v verifier) resolveCommit(ctx context.Context, c *skill.Call, repo, revision string, r *Report) error {
+	var found struct {
+		Resolved []struct {
+			ID     string `json:"id"`
+			Commit string `json:"commit"`
+		} `json:"resolved"`
+	}
+	if err := v.callSkill(ctx, c, "git.rev_parse", map[string]any{"repo": repo, "refs": []string{revision, r.Base}}, &found); err != nil {
+		return err
+	}
+	r.Commit = found.Resolved[0].Commit
+	if !isCommitID(r.Commit) || found.Resolved[1].Commit != r.Base {
+		return skill.BadInput("/commit", "%s and base are not both commits", revision)
+	}
+	if err := v.callSkill(ctx, c, "git.rev_parse", map[string]any{"repo": repo, "refs": []string{r.Commit + "^{tree}"}}, &found); err != nil {
+		return err
+	}
+	r.Tree = found.Resolved[0].ID
+	return nil
+}
+
+// restoreProtected gives the protected files of a clone the content that they have in the base commit.
+func (v verifier) restoreProtected(ctx context.Context, c *skill.Call, clone string, patterns []string, r *Report) error {
+	var diff struct {
+		Files []struct {
+			Path   string `json:"path"`
+			Status string `json:"status"`
+		} `json:"files"`
+		Truncated bool `json:"truncated"`
+	}
+	if err := v.callSkill(ctx, c, "git.diff", map[string]any{"repo": clone, "from": r.Base, "to": r.Commit, "format": "name-status"}, &diff); err != nil {
+		return err
+	}
+	if diff.Truncated {
+		return fault.New(protocol.ExitLimit, "too_many", "the commit changes too many files since base to be compared")
+	}
+	protected := ignore.NewTree(rulesOf(patterns), func(string) []byte { return nil })
+	var back []string
+	for _, f := range diff.Files {
+		if !protected.Ignored(f.Path, false) {
+			continue
+		}
+		r.Restored = append(r.Restored, f.Path)
+		if f.Status != "A" {
+			back = append(back, f.Path)
+		} else if err := c.Root.Remove(path.Join(clone, f.Path)); err != nil {
+			return err
+		}
+	}
+	if len(back) == 0 {
+		return nil
+	}
+	return v.callSkill(ctx, c, "git.restore", map[string]any{"repo": clone, "paths": back, "source": r.Base}, nil)
+}
+
+func rulesOf(patterns []string) *ignore.Rules {
+	if len(patterns) == 0 {
+		return ignore.New([]byte(defaultProtect))
+	}
+	return ignore.New([]byte(strings.Join(patterns, "\n")))
+}
+
+// setAside moves the other files of the workspace into a folder, because runners read settings in the folders above. back
+// returns them.
+func setAside(c *skill.Call, clone string) (back func() error, err error) {
+	aside := clone + ".aside"
+	entries, err := c.Root.List(".")
+	if err != nil {
+		return nil, err
+	}
+	var moved []string
+	back = func() (err error) {
+		for _, name := range moved {
+			err = errors.Join(err, c.Root.Rename(path.Join(aside, name), name))
+		}
+		return errors.Join(err, c.Root.RemoveAll(aside))
+	}
+	if err := c.Root.MkdirAll(aside); err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if name == clone || name == aside || c.Root.Reserved(name) {
+			continue
+		}
+		if err := c.Root.Rename(name, path.Join(aside, name)); err != nil {
+			return nil, errors.Join(err, back())
+		}
+		moved = append(moved, name)
+	}
+	return back, nil
+}
+
+// runAll runs the commands in the clone until one is red.
+func (v verifier) runAll(ctx context.Context, c *skill.Call, clone string, in input, r *Report) error {
+	env := map[string]string{}
+	for name, value := range neutral {
+		env[name] = value
+	}
+	for name, value := range in.Env {
+		env[name] = value
+	}
+	commands := in.Commands
+	if len(commands) == 0 {
+		commands = [][]string{nil}
+	}
+	for _, argv := range commands {
+		test := map[string]any{"cwd": path.Join(clone, in.Cwd), "env": env, "allow_red": true}
+		if len(argv) > 0 {
+			test["command"] = argv
+		}
+		if in.TimeoutS > 0 {
+			test["timeout_s"] = in.TimeoutS
+		}
+		ran, err := v.runOne(ctx, c, test, argv)
+		if err != nil {
+			return err
+		}
+		r.Commands = append(r.Commands, ran)
+		r.DurationMS += ran.DurationMS
+		if ran.Status != "passed" {
+			r.Status = "failed"
+			return nil
+		}
+	}
+	return nil
+}
+
+// brokenRuns are the errors of test.run whose details are a report.
+var brokenRuns = []string{"tests_failed", "timeout", "no_tests", "test_error"}
+
+// runOne runs one command. A command that cannot be started is an error; one that times out or breaks is red.
+func (v verifier) runOne(ctx context.Context, c *skill.Call, test map[string]any, argv []string) (Ran, error) {
+	var report struct {
+		Ran
+		Command []string `json:"command"`
+	}
+	err := v.callSkill(ctx, c, "test.run", test, &report)
+	if failed := (*skill.Error)(nil); errors.As(err, &failed) && slices.Contains(brokenRuns, failed.Code) && json.Unmarshal(failed.Details, &report) == nil {
+		err = nil
+	}
+	if err != nil {
+		return Ran{}, err
+	}
+	if report.Status == "" {
+		return Ran{}, errors.New("test.run reported no status")
+	}
+	ran := report.Ran
+	if ran.Argv = argv; argv == nil {
+		ran.Argv = report.Command
+	}
+	raw, err := json.Marshal(ran.Argv)
+	ran.SHA256 = hexDigest(string(raw))
+	return ran, err
+}
+
+// callSkill calls a skill of another family with the authority of c. out receives its data.
+func (v verifier) callSkill(ctx context.Context, c *skill.Call, name string, in map[string]any, out any) error {
+	run := v(name)
+	if run == nil {
+		return fmt.Errorf("there is no skill %s", name)
+	}
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return err
+	}
+	inner := *c
+	inner.Input = raw
+	result, err := run(ctx, &inner)
+	if err != nil || out == nil {
+		return err
+	}
+	raw, err = json.Marshal(result.Data)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, out)
+}
+
+func hexDigest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
