@@ -151,9 +151,9 @@ var mayImport = map[string][]string{
 
 	"orchestrator/action":          {"manifests", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":          {"spritekit/fault", "spritekit/protocol"},
-	"orchestrator/budget":          {},                                                                    // money, tokens and time against limits: pure
-	"orchestrator/policy":          {"orchestrator/audit", "orchestrator/budget", "orchestrator/lattice"}, // decides about actions, intents and files: pure
-	"orchestrator/secret":          {"spritekit/redact"},                                                  // credentials in what leaves a sprite, and leases: pure
+	"orchestrator/budget":          {},                                                                                                       // money, tokens and time against limits: pure
+	"orchestrator/policy":          {"manifests", "orchestrator/audit", "orchestrator/budget", "orchestrator/lattice", "spritekit/protocol"}, // decides about actions, intents and files: pure
+	"orchestrator/secret":          {"spritekit/redact"},                                                                                     // credentials in what leaves a sprite, and leases: pure
 	"orchestrator/secret/provider": {"orchestrator/secret"},
 	"orchestrator/session":         {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"}, // the states of an intent: pure

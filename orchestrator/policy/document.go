@@ -245,6 +245,7 @@ func (c *checker) rules(at string, actions map[string]Action, intents map[string
 	for _, name := range sortedKeys(actions) {
 		a, key := actions[name], at+"actions."+name
 		c.approval(key, a.Class, a.Decision, a.Approve)
+		c.checkNames(key, name, a)
 		if a.Max < 0 {
 			c.report(key+".max", "%d is not a limit", a.Max)
 		}

@@ -1,0 +1,66 @@
+package policy
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// parametersOf are the types of the parameters of the actions that lattice knows. Rules may be about other actions.
+var parametersOf = map[string]reflect.Type{
+	protocol.ActionPushBranch: reflect.TypeFor[protocol.PushBranch](), protocol.ActionOpenPR: reflect.TypeFor[protocol.OpenPR](),
+	protocol.ActionPostComment: reflect.TypeFor[protocol.PostComment](), protocol.ActionLabelIssue: reflect.TypeFor[protocol.LabelIssue](),
+	protocol.ActionNotifyUser: reflect.TypeFor[protocol.NotifyUser](), protocol.ActionFetchCredential: reflect.TypeFor[protocol.FetchCredential](),
+}
+
+// listParameters returns the names of the parameters of an action, and of the values that rules may restrict besides; nil for
+// an action that lattice does not know.
+func listParameters(action string) []string {
+	t, known := parametersOf[action]
+	if !known {
+		return nil
+	}
+	names := []string{repoValue}
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// checkNames reports names in a rule about an action that match nothing, so that the rule would have no effect.
+func (c *checker) checkNames(key, action string, a Action) {
+	known := listParameters(action)
+	if known == nil {
+		if near := nearestName(action, sortedKeys(parametersOf)); near != "" {
+			c.report(key, "lattice knows no action %s; did you mean %s?", action, near)
+		}
+		return
+	}
+	for _, name := range sortedKeys(a.Allowed) {
+		at := key + ".allowed." + name
+		switch near := nearestName(name, known); {
+		case slices.Contains(known, name):
+		case near != "":
+			c.report(at, "%s has no parameter %s; did you mean %s?", action, name, near)
+		default:
+			c.report(at, "%s has no parameter %s; it has %s", action, name, strings.Join(known, ", "))
+		}
+	}
+}
+
+// nearestName returns the name that is spelt almost like word, "" if there is none.
+func nearestName(word string, names []string) (near string) {
+	least := 1 + len(word)/4
+	for _, name := range names {
+		if d := manifests.Distance(strings.ToLower(word), strings.ToLower(name)); d <= least {
+			near, least = name, d-1
+		}
+	}
+	return near
+}
