@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/secret"
 )
@@ -11,7 +12,7 @@ import (
 // Secrets is the part of Service for credentials that sprites ask for. Nothing in it holds a value.
 type Secrets interface {
 	// Secrets lists the secrets of the settings, with their leases.
-	Secrets(ctx context.Context) ([]SecretView, error)
+	Secrets(ctx context.Context, all bool) ([]SecretView, error)
 	// TestSecret reads a secret from its provider.
 	TestSecret(ctx context.Context, name string) (SecretView, error)
 	// RevokeSecrets ends leases: one by its id, or those of a secret or a run. It returns those that it ended.
@@ -40,7 +41,7 @@ type LeaseView struct {
 
 func routeSecrets(mux *http.ServeMux, s Secrets) {
 	mux.HandleFunc("GET /v1/secrets", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Secrets(r.Context())
+		out, err := s.Secrets(r.Context(), r.FormValue("all") == "true")
 		reply(w, out, err)
 	})
 	mux.HandleFunc("POST /v1/secrets/test", func(w http.ResponseWriter, r *http.Request) {
@@ -54,8 +55,8 @@ func routeSecrets(mux *http.ServeMux, s Secrets) {
 }
 
 // Secrets lists the secrets of the settings, with their leases.
-func (c *Client) Secrets(ctx context.Context) ([]SecretView, error) {
-	return call[[]SecretView](ctx, c, "GET", "/v1/secrets", nil, nil)
+func (c *Client) Secrets(ctx context.Context, all bool) ([]SecretView, error) {
+	return call[[]SecretView](ctx, c, "GET", "/v1/secrets", url.Values{"all": {strconv.FormatBool(all)}}, nil)
 }
 
 // TestSecret reads a secret from its provider.

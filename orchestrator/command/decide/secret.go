@@ -22,18 +22,20 @@ func newSecretCmd(env *setup.Env) *cobra.Command {
 		Long: `The settings name secrets ([secrets.NAME]) and say where each one is: in an environment variable, a file, a file encrypted with
 age, or the output of a helper program. A skill asks for one by its name (credential.fetch); the policy must allow asking, and
 a person approves. The run then has a lease: calls of exec.run and agent.run whose env_allow names the variable get the value
-in their environment, until the lease expires, its uses are spent, or the run waits or ends. No command prints a value, and
-every use is an entry of the audit log.`,
+in their environment, until the lease expires, its uses are spent, or the run waits or ends. A run that waits for the approval
+of a further secret keeps the leases that it has. No command prints a value, and every use is an entry of the audit log.`,
 		Example: "  lattice secret ls\n  lattice secret test npm\n  lattice secret revoke npm",
 	})
-	ls := connect.NewQueryCmd(env, "ls", "List the secrets and their leases", "  lattice secret ls\n  lattice secret ls --json", cobra.NoArgs,
+	var all bool
+	ls := connect.NewQueryCmd(env, "ls", "List the secrets and their active leases", "  lattice secret ls\n  lattice secret ls --all --json", cobra.NoArgs,
 		func(ctx context.Context, c *connect.Conn, _ []string) error {
-			views, err := c.Secrets(ctx)
+			views, err := c.Secrets(ctx, all)
 			if err != nil {
 				return err
 			}
 			return printSecrets(env, views)
 		})
+	ls.Flags().BoolVar(&all, "all", false, "list the leases that ended in the last 30 days as well")
 	test := connect.NewQueryCmd(env, "test NAME", "Read a secret from its provider, and say whether that works", "  lattice secret test npm", cobra.ExactArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
 			view, err := c.TestSecret(ctx, list[0])

@@ -346,10 +346,17 @@ func (l Log) Append(ctx context.Context, run string, after lattice.Seq, entries 
 // reasonToEnd returns the reason why leases end with an entry, "" if they go on.
 func reasonToEnd(e lattice.Entry) string {
 	if e.Kind == lattice.EntryFact {
+		var suspended struct {
+			Request *protocol.ActionRequest `json:"request"`
+		}
+		if e.Type == (lattice.CallSuspended{}).FactType() && json.Unmarshal(e.Body, &suspended) == nil && suspended.Request != nil && suspended.Request.Action == protocol.ActionFetchCredential {
+			return "" // a run may hold several leases: asking for a further one ends none
+		}
 		return map[string]string{"CallSuspended": "a call waits", "Rewound": "the run was rewound", "PowerLost": "the power was lost"}[e.Type]
 	}
 	var state struct {
 		Status lattice.RunStatus `json:"status"`
+		Waits  []lattice.Wait    `json:"waits"`
 	}
 	if e.Kind != lattice.EntryState || json.Unmarshal(e.Body, &state) != nil {
 		return ""
@@ -360,11 +367,19 @@ func reasonToEnd(e lattice.Entry) string {
 	case lattice.Succeeded, lattice.Failed, lattice.Canceled:
 		return "the run ended"
 	}
+	other := func(w lattice.Wait) bool { return w.Action == nil || w.Action.Name != protocol.ActionFetchCredential }
+	if state.Status == lattice.Waiting && len(state.Waits) > 0 && !slices.ContainsFunc(state.Waits, other) {
+		return ""
+	}
 	return "the run waits"
 }
 
-// Secrets lists the secrets of the settings with their leases, and those that only old leases name.
-func (v *Vault) Secrets(ctx context.Context) ([]api.SecretView, error) {
+// keepListed is how long a lease that has ended is listed. The audit log keeps its entries.
+const keepListed = 30 * 24 * time.Hour
+
+// Secrets lists the secrets of the settings with their active leases. With all it lists those that ended in the last 30 days as
+// well, and secrets that only they name.
+func (v *Vault) Secrets(ctx context.Context, all bool) ([]api.SecretView, error) {
 	leases, _, err := v.refresh(ctx)
 	if err != nil {
 		return nil, err
@@ -377,11 +392,16 @@ func (v *Vault) Secrets(ctx context.Context) ([]api.SecretView, error) {
 		}
 		views[name] = view
 	}
+	now := time.Now()
 	for _, l := range leases {
+		state := l.State(now)
+		if state != "active" && (!all || now.Sub(endOf(l)) > keepListed) {
+			continue
+		}
 		if views[l.Name] == nil {
 			views[l.Name] = &api.SecretView{Name: l.Name, Problem: "the settings do not name it any more"}
 		}
-		views[l.Name].Leases = append(views[l.Name].Leases, api.LeaseView{Lease: l, State: l.State(time.Now())})
+		views[l.Name].Leases = append(views[l.Name].Leases, api.LeaseView{Lease: l, State: state})
 	}
 	out := []api.SecretView{}
 	for _, name := range slices.Sorted(maps.Keys(views)) {
@@ -390,9 +410,17 @@ func (v *Vault) Secrets(ctx context.Context) ([]api.SecretView, error) {
 	return out, nil
 }
 
+// endOf returns when a lease ended or ends.
+func endOf(l secret.Lease) time.Time {
+	if !l.Ended.IsZero() {
+		return l.Ended
+	}
+	return l.Expires
+}
+
 // TestSecret reads a secret from its provider, and records that.
 func (v *Vault) TestSecret(ctx context.Context, name string) (api.SecretView, error) {
-	all, err := v.Secrets(ctx)
+	all, err := v.Secrets(ctx, true)
 	if err != nil {
 		return api.SecretView{}, err
 	}

@@ -57,3 +57,31 @@ func TestValuesAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+// A lease ends when its run waits, ends or goes back. Asking for a further secret ends none.
+func TestEntriesThatEndLeases(t *testing.T) {
+	const fetch, push = `{"action":"FETCH_CREDENTIAL"}`, `{"action":"PUSH_BRANCH"}`
+	tests := map[string]struct {
+		kind       lattice.EntryKind
+		typ, body  string
+		wantReason string
+	}{
+		"a call asks for a secret":       {lattice.EntryFact, "CallSuspended", `{"request":` + fetch + `}`, ""},
+		"a call asks for a push":         {lattice.EntryFact, "CallSuspended", `{"request":` + push + `}`, "a call waits"},
+		"a call asks a person":           {lattice.EntryFact, "CallSuspended", `{}`, "a call waits"},
+		"a rewind":                       {lattice.EntryFact, "Rewound", `{"request":` + fetch + `}`, "the run was rewound"},
+		"the run waits for a secret":     {lattice.EntryState, "", `{"status":"waiting","waits":[{"action":` + fetch + `}]}`, ""},
+		"the run waits for two":          {lattice.EntryState, "", `{"status":"waiting","waits":[{"action":` + fetch + `},{"action":` + push + `}]}`, "the run waits"},
+		"the run waits for a person":     {lattice.EntryState, "", `{"status":"waiting","waits":[{}]}`, "the run waits"},
+		"the run waits for nothing":      {lattice.EntryState, "", `{"status":"waiting"}`, "the run waits"},
+		"the run goes on":                {lattice.EntryState, "", `{"status":"running","waits":[{}]}`, ""},
+		"the run ended with an old wait": {lattice.EntryState, "", `{"status":"failed","waits":[{"action":` + fetch + `}]}`, "the run ended"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := reasonToEnd(lattice.Entry{Kind: tt.kind, Type: tt.typ, Body: []byte(tt.body)}); got != tt.wantReason {
+				t.Errorf("reason %q, want %q", got, tt.wantReason)
+			}
+		})
+	}
+}
