@@ -31,8 +31,6 @@ var (
 	ErrStale = machine.ErrStale
 	// ErrAnswer marks a decision that does not fit the wait that it answers; the wait stays open.
 	ErrAnswer = machine.ErrAnswer
-	// ErrRecovering marks a fact that has to wait until the files of the run have been restored after a loss of power.
-	ErrRecovering = machine.ErrRecovering
 )
 
 // Step applies one fact. It returns the next state and the new commands, which are also in State.Pending, and never

@@ -31,9 +31,6 @@ const (
 	Ntfy    Kind = "ntfy"    // a topic of an ntfy server
 )
 
-// Kinds lists the values of Kind.
-func Kinds() []string { return []string{string(Webhook), string(Slack), string(Ntfy)} }
-
 // Levels lists the levels of a note, least first.
 func Levels() []string {
 	return []string{protocol.LevelInfo, protocol.LevelWarning, protocol.LevelError}

@@ -191,26 +191,6 @@ func (s State) Applies(repo string) bool {
 	return s.Status == Verified && s.Adjustment.NeedsVerification() && (s.Repo == repo || s.Scope == protocol.ScopeGlobalCandidate)
 }
 
-// Fold returns the proposals that facts add up to, in the order in which they were first made.
-func Fold(facts []Fact) ([]State, error) {
-	var all []State
-	at := map[string]int{}
-	for _, f := range facts {
-		i, known := at[f.ID]
-		if !known {
-			i = len(all)
-			all = append(all, State{})
-			at[f.ID] = i
-		}
-		next, err := all[i].Next(f)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = next
-	}
-	return all, nil
-}
-
 // Summary describes the state in a line for people.
 func (s State) Summary() string {
 	text := s.Adjustment.String()

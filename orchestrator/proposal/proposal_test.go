@@ -132,11 +132,13 @@ func TestFold(t *testing.T) {
 				}
 				facts = append(facts, f)
 			}
-			all, err := Fold(facts)
-			if err != nil || len(all) != 1 {
-				t.Fatalf("Fold = %v, %v", all, err)
+			var s State
+			for _, f := range facts {
+				var err error
+				if s, err = s.Next(f); err != nil {
+					t.Fatal(err)
+				}
 			}
-			s := all[0]
 			if s.Status != test.want || strings.Join(s.Needs, " ") != test.needs || s.Count != test.count {
 				t.Errorf("%s, needs %q, count %d; want %s, %q, %d", s.Status, s.Needs, s.Count, test.want, test.needs, test.count)
 			}
@@ -148,7 +150,7 @@ func TestFold(t *testing.T) {
 			}
 		})
 	}
-	if _, err := Fold([]Fact{{Kind: Approved, ID: "nothing"}}); err == nil {
+	if _, err := (State{}).Next(Fact{Kind: Approved, ID: "nothing"}); err == nil {
 		t.Error("a proposal that was never made was approved")
 	}
 }

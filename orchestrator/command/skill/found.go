@@ -17,10 +17,9 @@ import (
 
 // Where skills lie in a sprite (DESIGN 15).
 const (
-	skillsDir    = "/skills"
-	manifestsDir = skillsDir + "/manifests"
-	maxManifest  = 256 << 10
-	maxDropIns   = 1000
+	skillsDir   = "/skills"
+	maxManifest = 256 << 10
+	maxDropIns  = 1000
 )
 
 // skillIn is a skill as a sprite has it.

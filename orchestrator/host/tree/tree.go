@@ -8,7 +8,6 @@ package tree
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -145,43 +144,3 @@ func gone(err error) bool {
 }
 
 func fileType(st unix.Stat_t) uint32 { return uint32(st.Mode) & unix.S_IFMT }
-
-// Chown gives a tree, its top included, to a user and group. Links themselves are given, not what they point to.
-func Chown(path string, uid, gid int) error {
-	top, err := openRoot(path)
-	if err != nil {
-		return fmt.Errorf("chown tree: %w", err)
-	}
-	defer top.Close()
-	if err := chown(top, uid, gid, 0); err != nil {
-		return fmt.Errorf("chown tree %s: %w", path, err)
-	}
-	return nil
-}
-
-func chown(f folder, uid, gid, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("more than %d folders deep", maxDepth)
-	}
-	err := f.names(func(name string) error {
-		st, err := f.lstat(name)
-		if err == nil && fileType(st) == unix.S_IFDIR {
-			sub, openErr := openFolder(f.fd(), name)
-			if openErr == nil {
-				defer sub.Close()
-				return chown(sub, uid, gid, depth+1)
-			}
-			err = openErr
-		} else if err == nil {
-			err = unix.Fchownat(f.fd(), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
-		}
-		if err != nil && !gone(err) {
-			return &os.PathError{Op: "chown", Path: name, Err: err}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return f.Chown(uid, gid)
-}

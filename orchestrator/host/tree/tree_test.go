@@ -162,7 +162,9 @@ func TestCopyKeepsOwners(t *testing.T) {
 	src, dst := t.TempDir(), filepath.Join(t.TempDir(), "copy")
 	write(t, filepath.Join(src, "d", "f"), "x", 0o600)
 	must(t, os.Symlink("f", filepath.Join(src, "d", "l")))
-	must(t, tree.Chown(src, 101000, 101001))
+	for _, name := range []string{".", "d", "d/f", "d/l"} {
+		must(t, os.Lchown(filepath.Join(src, name), 101000, 101001))
+	}
 	must(t, tree.Copy(t.Context(), src, dst))
 	for _, name := range []string{".", "d", "d/f", "d/l"} {
 		info, err := os.Lstat(filepath.Join(dst, name))
@@ -170,21 +172,6 @@ func TestCopyKeepsOwners(t *testing.T) {
 		if st := info.Sys().(*syscall.Stat_t); st.Uid != 101000 || st.Gid != 101001 {
 			t.Errorf("%s belongs to %d:%d, want 101000:101001", name, st.Uid, st.Gid)
 		}
-	}
-}
-
-func TestChownDoesNotFollowLinks(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root gives files away")
-	}
-	dir := t.TempDir()
-	write(t, filepath.Join(dir, "outside"), "x", 0o600)
-	must(t, os.Mkdir(filepath.Join(dir, "tree"), 0o755))
-	must(t, os.Symlink("../outside", filepath.Join(dir, "tree", "l")))
-	must(t, tree.Chown(filepath.Join(dir, "tree"), 4711, 4711))
-	info, _ := os.Stat(filepath.Join(dir, "outside"))
-	if st := info.Sys().(*syscall.Stat_t); st.Uid != 0 {
-		t.Errorf("a file outside now belongs to %d", st.Uid)
 	}
 }
 

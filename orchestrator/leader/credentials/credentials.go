@@ -34,7 +34,7 @@ const subject = "secrets"
 
 // Facts is the audit log.
 type Facts interface {
-	AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error
+	audit.Reader
 	AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error)
 }
 
@@ -57,29 +57,12 @@ type Vault struct {
 // refresh returns the leases. It holds no lock while it reads the entries that were appended since the last time. seq is that
 // of the last one.
 func (v *Vault) refresh(ctx context.Context) (leases []secret.Lease, seq uint64, err error) {
-	v.mu.Lock()
-	from := v.read
-	v.mu.Unlock()
-	var entries []audit.Entry
-	if err := v.Facts.AuditEntries(ctx, subject, from, func(e audit.Entry) error {
-		entries = append(entries, e)
-		return nil
-	}); err != nil {
+	err = audit.ApplyNew(ctx, v.Facts, subject, &v.mu, &v.read, func(e audit.Entry, f secret.Fact) { v.leases = secret.Apply(v.leases, e.At, f) })
+	if err != nil {
 		return nil, 0, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, e := range entries {
-		if e.Seq <= v.read {
-			continue // another goroutine was faster
-		}
-		var f secret.Fact
-		if err := json.Unmarshal(e.Body, &f); err != nil {
-			return nil, 0, fmt.Errorf("read leases: audit entry %d: %w", e.Seq, err)
-		}
-		v.leases = secret.Apply(v.leases, e.At, f)
-		v.read = e.Seq
-	}
 	return slices.Clone(v.leases), v.read, nil
 }
 

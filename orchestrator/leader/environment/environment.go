@@ -37,7 +37,7 @@ const maxPerRun = 20
 // Facts keeps facts in the audit log.
 type Facts interface {
 	AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error)
-	AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error
+	audit.Reader
 }
 
 // Run is what Register needs to know of a run.
@@ -70,45 +70,32 @@ type Register struct {
 
 // refresh folds the facts that were appended since the last time. It holds no lock while it reads them.
 func (p *Register) refresh(ctx context.Context) ([]proposal.State, error) {
-	p.mu.Lock()
-	from := p.read
-	p.mu.Unlock()
-	var entries []audit.Entry
-	err := p.Facts.AuditEntries(ctx, subject, from, func(e audit.Entry) error {
-		entries = append(entries, e)
-		return nil
-	})
+	err := audit.ApplyNew(ctx, p.Facts, subject, &p.mu, &p.read, p.applyFact)
 	if err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, e := range entries {
-		if e.Seq <= p.read {
-			continue // another goroutine was faster
-		}
-		var f proposal.Fact
-		if err := json.Unmarshal(e.Body, &f); err != nil {
-			return nil, fmt.Errorf("read proposals: audit entry %d: %w", e.Seq, err)
-		}
-		f.At, f.By = e.At, e.Who.String()
-		i := slices.IndexFunc(p.states, func(s proposal.State) bool { return s.ID == f.ID })
-		before := proposal.State{}
-		if i >= 0 {
-			before = p.states[i]
-		}
-		next, err := before.Next(f)
-		switch {
-		case err != nil: // of another version; it changes nothing
-			p.Logger.Warn().Err(err).Uint64("entry", e.Seq).Msg("fact about a proposal left out")
-		case i >= 0:
-			p.states[i] = next
-		default:
-			p.states = append(p.states, next)
-		}
-		p.read = e.Seq
-	}
 	return slices.Clone(p.states), nil
+}
+
+// applyFact applies the fact of an entry to its proposal. It requires mu.
+func (p *Register) applyFact(e audit.Entry, f proposal.Fact) {
+	f.At, f.By = e.At, e.Who.String()
+	i := slices.IndexFunc(p.states, func(s proposal.State) bool { return s.ID == f.ID })
+	before := proposal.State{}
+	if i >= 0 {
+		before = p.states[i]
+	}
+	next, err := before.Next(f)
+	switch {
+	case err != nil: // of another version; it changes nothing
+		p.Logger.Warn().Err(err).Uint64("entry", e.Seq).Msg("fact about a proposal left out")
+	case i >= 0:
+		p.states[i] = next
+	default:
+		p.states = append(p.states, next)
+	}
 }
 
 // append records a fact, with the person of ctx. A fact with the key of an earlier one is not recorded again.

@@ -9,7 +9,6 @@ package spending
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -33,7 +32,7 @@ const subject = "budgets"
 
 // Facts is the audit log.
 type Facts interface {
-	AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error
+	audit.Reader
 	AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error)
 }
 
@@ -66,29 +65,11 @@ func (k *Keeper) now() time.Time {
 // refresh folds the entries that were appended since the last time, and calls look while it holds the lock. look gets the
 // sequence number of the last entry.
 func (k *Keeper) refresh(ctx context.Context, look func(l *budget.Ledger, seq uint64)) error {
-	k.mu.Lock()
-	from := k.read
-	k.mu.Unlock()
-	var entries []audit.Entry
-	if err := k.Facts.AuditEntries(ctx, subject, from, func(e audit.Entry) error {
-		entries = append(entries, e)
-		return nil
-	}); err != nil {
+	if err := audit.ApplyNew(ctx, k.Facts, subject, &k.mu, &k.read, func(_ audit.Entry, f budget.Fact) { k.ledger.Apply(f) }); err != nil {
 		return err
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, e := range entries {
-		if e.Seq <= k.read {
-			continue // another goroutine was faster
-		}
-		var f budget.Fact
-		if err := json.Unmarshal(e.Body, &f); err != nil {
-			return fmt.Errorf("read budgets: audit entry %d: %w", e.Seq, err)
-		}
-		k.ledger.Apply(f)
-		k.read = e.Seq
-	}
 	look(&k.ledger, k.read)
 	return nil
 }

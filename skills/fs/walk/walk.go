@@ -12,7 +12,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 	"runtime"
 	"strings"
 	"sync"
@@ -328,9 +327,6 @@ func (e *Entry) Open() (*File, error) {
 
 // Lstat describes the entry as it is now.
 func (e *Entry) Lstat() (fs.FileInfo, error) { return e.root.Lstat(e.Path) }
-
-// Base is the last element of the path.
-func (e *Entry) Base() string { return path.Base(e.Path) }
 
 // ErrSpecial is returned for a file that is not regular.
 var ErrSpecial = errors.New("not a regular file")

@@ -5,11 +5,8 @@ import (
 	"strings"
 )
 
-// Modes of symlinks and submodules.
-const (
-	ModeSymlink   = "120000"
-	ModeSubmodule = "160000"
-)
+// ModeSymlink is the mode of symlinks.
+const ModeSymlink = "120000"
 
 // Judge returns the reason why no patch may change a path, or "": the path leaves the tree, reaches into .git under a name
 // that some file system takes for it, or is not a path. symlink says that the path will be a symlink.
