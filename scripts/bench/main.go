@@ -27,7 +27,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	quick := flag.Bool("quick", false, "fewer rounds: about three minutes instead of twelve, and less certain figures")
+	quick := flag.Bool("quick", false, "fewer rounds: about five minutes instead of fifteen, and less certain figures")
 	asJSON := flag.Bool("json", false, "print one JSON object instead of a table")
 	only := flag.String("only", "", "comma-separated groups of figures, such as git,session; all when it is empty")
 	others := flag.Bool("peers", false, "only the engine, beside other engines that are on this machine or can be fetched")
@@ -66,15 +66,16 @@ type plan struct {
 	count   int    // rounds of Go benchmarks
 	engine  string // which benchmarks of the engine
 	points  int    // rounds of checkpoints
+	batches int    // of exercises
 	trees   []int  // files of the sprites that are checkpointed
 }
 
 func bench(ctx context.Context, quick, asJSON bool, only string, out, progress io.Writer) (err error) {
 	p := plan{calls: 300, gits: 60, floods: 15, walks: 11, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine",
-		points: 40, trees: []int{1_000, 10_000, 100_000}}
+		points: 40, batches: 4, trees: []int{1_000, 10_000, 100_000}}
 	if quick {
 		p = plan{calls: 60, gits: 15, floods: 5, walks: 3, events: 200_000, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$",
-			points: 10, trees: []int{1_000, 100_000}}
+			points: 10, batches: 1, trees: []int{1_000, 100_000}}
 	}
 	dir, err := os.MkdirTemp("", "lattice-bench-")
 	if err != nil {
@@ -83,7 +84,7 @@ func bench(ctx context.Context, quick, asJSON bool, only string, out, progress i
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
 	if only == "" {
-		minutes := map[bool]int{false: 12, true: 3}[quick]
+		minutes := map[bool]int{false: 15, true: 5}[quick]
 		fmt.Fprintf(progress, "bench: this takes about %d minutes on two processors\n", minutes)
 	}
 	var r report
@@ -99,6 +100,7 @@ func bench(ctx context.Context, quick, asJSON bool, only string, out, progress i
 		{"flows", "flows", func() error { return r.add(flows(ctx, dir, min(p.count, 3))) }},
 		{"sandboxes", "sandboxes", func() error { return r.add(sandboxes(ctx, dir, p.points)) }},
 		{"checkpoints", "checkpoints", func() error { return r.add(checkpoints(ctx, dir, p.points, p.trees)) }},
+		{"exercises", "tests in sprites", func() error { return r.add(exercises(ctx, dir, p.batches)) }},
 		{"sizes", "sizes", func() error { return r.add(sizes(dir)) }},
 	})
 	if err != nil {
