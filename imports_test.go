@@ -169,6 +169,7 @@ var mayImport = map[string][]string{
 	"orchestrator/settings":         {"manifests", "orchestrator/schedule"},
 	"orchestrator/schedule":         {},                                        // times of cron: pure
 	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"}, // tasks in files; it knows neither runs nor the leader
+	"orchestrator/worker":           {"orchestrator/board", "spritekit/fault"}, // definitions and triggers; it starts nothing
 	"orchestrator/ir":               {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
 	"orchestrator/ir/finding":       {"manifests"},
 	"orchestrator/ir/expr":          {"orchestrator/ir/finding"},
@@ -249,7 +250,7 @@ var owners = map[string][]string{
 	"github.com/creack/pty":                  {"orchestrator/host/sandbox", "orchestrator/host/sandbox/guest"},
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
 	"github.com/spf13/cobra":                 {"orchestrator", "orchestrator/cli", "orchestrator/command/...", "orchestrator/complete", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/sources", "spritekit"},
-	"github.com/BurntSushi/toml":             {"orchestrator/policy", "orchestrator/secret", "orchestrator/settings"},
+	"github.com/BurntSushi/toml":             {"orchestrator/policy", "orchestrator/secret", "orchestrator/settings", "orchestrator/worker"},
 	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/host/image"},
 	"github.com/google/nftables":             {"orchestrator/host/sandbox/guest"},
 	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/guest"},

@@ -31,7 +31,6 @@ const (
 	eventsDir  = protocol.Dir + "/events"
 	tasksDir   = protocol.Dir + "/tasks" // folds, for readers that do not fold
 	locksDir   = protocol.Dir + "/locks"
-	lockFile   = locksDir + "/board.lock"
 	ignoreFile = protocol.Dir + "/.gitignore"
 )
 
@@ -317,7 +316,11 @@ func (b *Board) Claim(ctx context.Context, actor string, statuses []string) (*Ta
 }
 
 // locked calls do while no other process writes to the board.
-func (b *Board) locked(ctx context.Context, do func() error) error {
+func (b *Board) locked(ctx context.Context, do func() error) error { return b.Exclusive(ctx, "board", do) }
+
+// Exclusive calls do while no other process is in a call with the same name. It waits for ten seconds at most.
+func (b *Board) Exclusive(ctx context.Context, name string, do func() error) error {
+	lockFile := path.Join(locksDir, name+".lock")
 	if err := b.root.MkdirAll(locksDir, 0o755); err != nil {
 		return err
 	}
@@ -422,3 +425,14 @@ func (b *Board) appendLines(id string, lines []byte) (err error) {
 	}
 	return nil
 }
+
+// ReplaceFile writes a file of the repository, with the folders above it.
+func (b *Board) ReplaceFile(name string, text []byte) error {
+	if err := b.root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	return replaceFile(b.root, name, text)
+}
+
+// FS returns the files of the repository. Links that lead out of it are not followed.
+func (b *Board) FS() fs.FS { return b.root.FS() }

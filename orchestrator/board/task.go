@@ -217,15 +217,30 @@ func applyArtifact(t *Task, e Event) error {
 	return nil
 }
 
-// processData is the part of the data of process events that the fold needs.
-type processData struct {
-	Type           string `json:"process_type"`
-	Commit         string `json:"commit_sha"`
-	StartedEventID string `json:"started_event_id"`
+// ProcessData is the data of process events (seed workers-design, "Process Tracking"). Each type has some of the members.
+type ProcessData struct {
+	Type   string `json:"process_type"`
+	Commit string `json:"commit_sha"`
+
+	// Of process_started. RunID is the run of lattice that does the work.
+	Worktree       string `json:"worktree_path,omitempty"`
+	TimeoutMinutes int    `json:"timeout_minutes,omitempty"`
+	RunID          string `json:"run_id,omitempty"`
+
+	// Of process_completed and process_failed.
+	StartedEventID  string  `json:"started_event_id,omitempty"`
+	Result          string  `json:"result,omitempty"` // success
+	ArtifactID      string  `json:"artifact_id,omitempty"`
+	Error           string  `json:"error,omitempty"`
+	DurationSeconds float64 `json:"duration_seconds,omitempty"`
+	Head            string  `json:"head_at_completion,omitempty"` // of the repository when the work was done
 }
 
+// DecodeProcess returns the data of a process event.
+func DecodeProcess(e Event) (ProcessData, error) { return decode[ProcessData](e) }
+
 func applyStarted(t *Task, e Event) error {
-	d, err := decode[processData](e)
+	d, err := DecodeProcess(e)
 	if err != nil {
 		return err
 	}
@@ -236,21 +251,66 @@ func applyStarted(t *Task, e Event) error {
 	return nil
 }
 
-// applyEnded removes the process that the event names: by the event that started it if it names one, else the oldest of
-// the same type and commit.
+// applyEnded removes the process that the event ends.
 func applyEnded(t *Task, e Event) error {
-	d, err := decode[processData](e)
+	d, err := DecodeProcess(e)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(t.Active, func(p Process) bool {
-		if d.StartedEventID != "" {
-			return p.EventID == d.StartedEventID
-		}
-		return p.Type == d.Type && p.Commit == d.Commit
-	})
-	if i >= 0 { // a second end of the same process changes nothing
+	if i := findProcess(t.Active, d); i >= 0 { // a second end of the same process changes nothing
 		t.Active = slices.Delete(t.Active, i, i+1)
 	}
 	return nil
+}
+
+// findProcess returns the index of the process that an end names: by the event that started it if it names one, else the oldest
+// of the same type and commit. It returns -1 if there is none.
+func findProcess(active []Process, end ProcessData) int {
+	return slices.IndexFunc(active, func(p Process) bool {
+		if end.StartedEventID != "" {
+			return p.EventID == end.StartedEventID
+		}
+		return p.Type == end.Type && p.Commit == end.Commit
+	})
+}
+
+// ProcessRecord is a process from its start to its end.
+type ProcessRecord struct {
+	TaskID string `json:"task_id"`
+	Process
+	RunID          string  `json:"run_id,omitempty"`
+	TimeoutMinutes int     `json:"timeout_minutes,omitempty"`
+	EndedAt        string  `json:"ended_at,omitempty"` // "" while it is active
+	Result         string  `json:"result,omitempty"`   // success or failed
+	Error          string  `json:"error,omitempty"`
+	ArtifactID     string  `json:"artifact_id,omitempty"`
+	Duration       float64 `json:"duration_seconds,omitempty"`
+	Head           string  `json:"head_at_completion,omitempty"`
+}
+
+// Processes returns the processes of a task's events, in the order of their starts.
+func Processes(events []Event) (records []ProcessRecord) {
+	var active []Process
+	for _, e := range events {
+		d, err := DecodeProcess(e)
+		switch {
+		case err != nil:
+		case e.Type == ProcessStarted:
+			p := Process{Type: d.Type, StartedAt: e.TS, Actor: e.Actor, Commit: d.Commit, EventID: e.ID}
+			active = append(active, p)
+			records = append(records, ProcessRecord{TaskID: e.TaskID, Process: p, RunID: d.RunID, TimeoutMinutes: d.TimeoutMinutes})
+		case e.Type == ProcessCompleted || e.Type == ProcessFailed:
+			i := findProcess(active, d)
+			if i < 0 {
+				continue
+			}
+			r := &records[slices.IndexFunc(records, func(r ProcessRecord) bool { return r.Process == active[i] && r.EndedAt == "" })]
+			active = slices.Delete(active, i, i+1)
+			r.EndedAt, r.Result, r.Error, r.ArtifactID, r.Duration, r.Head = e.TS, "success", d.Error, d.ArtifactID, d.DurationSeconds, d.Head
+			if e.Type == ProcessFailed {
+				r.Result = "failed"
+			}
+		}
+	}
+	return records
 }

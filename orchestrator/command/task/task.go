@@ -1,5 +1,5 @@
-// Package task holds lattice task and lattice next: the commands over the board of a repository. They work on files and need
-// no leader.
+// Package task holds lattice task, lattice next and lattice worker: the commands over the board of a repository. The first two work
+// on files; a worker's run belongs to a leader.
 package task
 
 import (
@@ -27,7 +27,7 @@ type place struct {
 	root, actor string
 }
 
-// Commands returns lattice task and lattice next.
+// Commands returns lattice task, lattice next and lattice worker.
 func Commands(env *setup.Env) []*cobra.Command {
 	p := &place{env: env}
 	task := cli.Group(&cobra.Command{
@@ -58,7 +58,9 @@ lattice task trust, and not again once they were changed.`,
 	task.AddCommand(newInitCmd(p), newCreateCmd(p), newListCmd(p), newShowCmd(p), newMoveCmd(p), newAssignCmd(p), newCommentCmd(p), newAttachCmd(p), newTrustCmd(p))
 	next := newNextCmd(p)
 	next.Flags().AddFlagSet(task.PersistentFlags())
-	return []*cobra.Command{task, next}
+	workers := newWorkerCmd(p)
+	workers.PersistentFlags().AddFlagSet(task.PersistentFlags())
+	return []*cobra.Command{task, next, workers}
 }
 
 // open opens the board and checks who acts.
@@ -95,16 +97,28 @@ func (p *place) withBoard(do func(b *board.Board, actor string) error) (err erro
 	return do(b, actor)
 }
 
+// runHooks runs the hooks of events if the user trusts them.
+func (p *place) runHooks(ctx context.Context, b *board.Board, events []board.Event) error {
+	digest := b.Config.HooksDigest()
+	if digest == "" || len(events) == 0 {
+		return nil
+	}
+	trusted, err := p.trusts(digest)
+	if err != nil {
+		return err
+	}
+	if trusted {
+		b.RunHooks(ctx, events, p.env.Environ, cli.Sanitize(p.env.Err))
+	} else {
+		b.Warn("the hooks of this board do not run until you trust them: read them in .lattice/config.json, then lattice task trust")
+	}
+	return nil
+}
+
 // printChanged runs the hooks of events that were written, and prints the task.
 func (p *place) printChanged(ctx context.Context, b *board.Board, t *board.Task, events []board.Event, sentence string) error {
-	if digest := b.Config.HooksDigest(); digest != "" && len(events) > 0 {
-		if trusted, err := p.trusts(digest); err != nil {
-			return err
-		} else if trusted {
-			b.RunHooks(ctx, events, p.env.Environ, cli.Sanitize(p.env.Err))
-		} else {
-			b.Warn("the hooks of this board do not run until you trust them: read them in .lattice/config.json, then lattice task trust")
-		}
+	if err := p.runHooks(ctx, b, events); err != nil {
+		return err
 	}
 	if p.env.JSON {
 		return p.env.PrintJSON(t)
