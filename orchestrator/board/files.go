@@ -316,7 +316,9 @@ func (b *Board) Claim(ctx context.Context, actor string, statuses []string) (*Ta
 }
 
 // locked calls do while no other process writes to the board.
-func (b *Board) locked(ctx context.Context, do func() error) error { return b.Exclusive(ctx, "board", do) }
+func (b *Board) locked(ctx context.Context, do func() error) error {
+	return b.Exclusive(ctx, "board", do)
+}
 
 // Exclusive calls do while no other process is in a call with the same name. It waits for ten seconds at most.
 func (b *Board) Exclusive(ctx context.Context, name string, do func() error) error {
