@@ -227,8 +227,8 @@ var mayImport = map[string][]string{
 	"orchestrator/host/tree":            {},
 	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
-	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/attest", "orchestrator/board", "orchestrator/compile", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/settings", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                                              // a witness that shares code with the accused proves nothing
+	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/attest", "orchestrator/audit", "orchestrator/board", "orchestrator/compile", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/proposal", "orchestrator/secret", "orchestrator/settings", "orchestrator/sprites", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
+	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                                                                                                                                                                   // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
 	"scripts/genman":     {}, // it reads the help of the built programs

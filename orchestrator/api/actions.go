@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -54,27 +53,32 @@ type ActionDecision struct {
 	By       string           `json:"by"`
 }
 
-func routeActions(mux *http.ServeMux, s Actions) {
-	mux.HandleFunc("GET /v1/run/actions", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Actions(r.Context(), r.FormValue("id"))
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/run/actions", func(w http.ResponseWriter, r *http.Request) {
-		var in ActionDecision
-		if read(w, r, &in) {
-			in.By = requester(r.Context(), in.By)
-			out, err := s.DecideAction(r.Context(), r.FormValue("id"), in)
-			reply(w, out, err)
-		}
-	})
+func actionRoutes(s Actions) []Route {
+	return []Route{
+		get("/actions", "List the open actions of all runs.", func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), allRuns) }),
+		get("/runs/{id}/actions", "List the actions that skills of a run requested without waiting for them.",
+			func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), idOf(r)) }),
+		post(Operator, "/runs/{id}/actions", "Decide about an open action; an approved push is performed.",
+			func(r *http.Request, in ActionDecision) (NotedAction, error) {
+				in.By = requester(r.Context(), in.By)
+				return s.DecideAction(r.Context(), idOf(r), in)
+			}),
+	}
 }
+
+// allRuns stands for all runs in a request for actions.
+const allRuns = "*"
 
 // Actions lists the actions that skills of a run asked for without waiting.
 func (c *Client) Actions(ctx context.Context, id string) ([]NotedAction, error) {
-	return call[[]NotedAction](ctx, c, "GET", "/v1/run/actions", url.Values{"id": {id}}, nil)
+	path := runPath(id, "actions")
+	if id == allRuns {
+		path = Root + "/actions"
+	}
+	return call[[]NotedAction](ctx, c, "GET", path, nil, nil)
 }
 
 // DecideAction decides about one of them.
 func (c *Client) DecideAction(ctx context.Context, id string, d ActionDecision) (NotedAction, error) {
-	return call[NotedAction](ctx, c, "POST", "/v1/run/actions", url.Values{"id": {id}}, d)
+	return call[NotedAction](ctx, c, "POST", runPath(id, "actions"), nil, d)
 }

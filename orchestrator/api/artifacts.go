@@ -16,25 +16,27 @@ type Artifacts interface {
 	Products(ctx context.Context, q ProductQuery) ([]Product, error)
 }
 
-func routeArtifacts(mux *http.ServeMux, s Artifacts) {
-	routeProducts(mux, s)
-	mux.HandleFunc("GET /v1/run/artifact", func(w http.ResponseWriter, r *http.Request) {
-		content, err := s.Artifact(r.Context(), r.FormValue("id"), r.FormValue("ref"))
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		defer content.Close()
-		w.Header().Set("Content-Type", "application/octet-stream")
-		if _, err := io.Copy(w, content); err != nil {
-			panic(http.ErrAbortHandler) // the client must not take this for the file's end
-		}
-	})
+func artifactRoutes(s Artifacts) []Route {
+	return []Route{
+		productsRoute(s),
+		raw[empty](Viewer, http.MethodGet, "/runs/{id}/artifact", "Read a file that a run declared.", mediaBytes, func(w http.ResponseWriter, r *http.Request) {
+			content, err := s.Artifact(r.Context(), idOf(r), r.FormValue("ref"))
+			if err != nil {
+				fail(w, err)
+				return
+			}
+			defer content.Close()
+			w.Header().Set("Content-Type", mediaBytes)
+			if _, err := io.Copy(w, content); err != nil {
+				panic(http.ErrAbortHandler) // the client must not take this for the file's end
+			}
+		}, Param{"ref", "string", "the name that the run gave the file"}),
+	}
 }
 
 // Artifact reads a file that a run declared; see Artifacts. The caller closes it.
 func (c *Client) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error) {
-	resp, err := c.do(ctx, "GET", "/v1/run/artifact", url.Values{"id": {id}, "ref": {ref}}, nil)
+	resp, err := c.do(ctx, "GET", runPath(id, "artifact"), url.Values{"ref": {ref}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -16,19 +16,19 @@ type Audit interface {
 	AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error
 }
 
-func routeAudit(mux *http.ServeMux, s Audit) {
-	mux.HandleFunc("GET /v1/audit", func(w http.ResponseWriter, r *http.Request) {
+func auditRoutes(s Audit) []Route {
+	return []Route{raw[audit.Entry](Viewer, http.MethodGet, "/audit", "Stream the entries of the audit log.", mediaLines, func(w http.ResponseWriter, r *http.Request) {
 		stream(w, r, func(after lattice.Seq, line func(any) error) error {
 			return s.AuditEntries(r.Context(), r.FormValue("subject"), uint64(after), func(e audit.Entry) error { return line(e) })
 		})
-	})
+	}, Param{"subject", "string", "only those of a subject, such as run:ID"}, Param{"after", "integer", "only those behind this one"}, Param{"limit", "integer", "at most so many"})}
 }
 
 // AuditEntries calls yield for the entries of a subject of the audit log, "" for all.
 func (c *Client) AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
 	return c.again(ctx, func() error {
 		query := url.Values{"subject": {subject}, "after": {strconv.FormatUint(after, 10)}}
-		return lines(ctx, c, "/v1/audit", query, func(e audit.Entry) error {
+		return lines(ctx, c, Root+"/audit", query, func(e audit.Entry) error {
 			after = e.Seq
 			return yield(e)
 		})

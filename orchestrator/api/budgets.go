@@ -18,7 +18,7 @@ type Budgets interface {
 	RaiseBudget(ctx context.Context, r RaiseRequest) (BudgetView, error)
 }
 
-// RaiseRequest is POST /v1/budgets/raise.
+// RaiseRequest is POST /api/v1/budgets/raise.
 type RaiseRequest struct {
 	Scope string        `json:"scope"` // KIND:NAME, a run, run for the last one, or day
 	By    budget.Amount `json:"by"`
@@ -33,24 +33,22 @@ type BudgetView struct {
 	Rules map[budget.Unit]string `json:"rules,omitempty"`
 }
 
-func routeBudgets(mux *http.ServeMux, s Budgets) {
-	mux.HandleFunc("GET /v1/budgets", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Budgets(r.Context(), r.FormValue("run"), r.FormValue("all") == "true")
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/budgets/raise", func(w http.ResponseWriter, r *http.Request) {
-		var in RaiseRequest
-		if !read(w, r, &in) {
-			return
-		}
-		out, err := s.RaiseBudget(r.Context(), in)
-		reply(w, out, err)
-	})
+func budgetRoutes(s Budgets) []Route {
+	return []Route{
+		get("/budgets", "List the budgets of a run; without one those of today, of repositories and of calls that have not ended.",
+			func(r *http.Request) ([]BudgetView, error) {
+				return s.Budgets(r.Context(), r.FormValue("run"), isSet(r, "all"))
+			}, Param{"run", "string", "only those of a run"}, Param{"all", "boolean", "those of other days and of ended calls as well"}),
+		keyed(post(Admin, "/budgets/raise", "Raise the limits of a scope by an amount.", func(r *http.Request, in RaiseRequest) (BudgetView, error) {
+			in.Key = keyOf(r, in.Key)
+			return s.RaiseBudget(r.Context(), in)
+		})),
+	}
 }
 
 // Budgets lists budgets.
 func (c *Client) Budgets(ctx context.Context, run string, all bool) ([]BudgetView, error) {
-	return call[[]BudgetView](ctx, c, "GET", "/v1/budgets", url.Values{"run": {run}, "all": {strconv.FormatBool(all)}}, nil)
+	return call[[]BudgetView](ctx, c, "GET", Root+"/budgets", url.Values{"run": {run}, "all": {strconv.FormatBool(all)}}, nil)
 }
 
 // RaiseBudget raises the limits of a scope.
@@ -58,5 +56,5 @@ func (c *Client) RaiseBudget(ctx context.Context, r RaiseRequest) (BudgetView, e
 	if r.Key == "" {
 		r.Key = newKey()
 	}
-	return call[BudgetView](ctx, c, "POST", "/v1/budgets/raise", nil, r)
+	return call[BudgetView](ctx, c, "POST", Root+"/budgets/raise", nil, r)
 }

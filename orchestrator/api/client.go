@@ -52,23 +52,23 @@ func (c *Client) Close() { c.hc.CloseIdleConnections() }
 
 // Hello asks who leads.
 func (c *Client) Hello(ctx context.Context) (Hello, error) {
-	return call[Hello](ctx, c, "GET", "/v1/lattice", nil, nil)
+	return call[Hello](ctx, c, "GET", settleRoot+"/lattice", nil, nil)
 }
 
 // HandOver asks the leader to end its leadership.
 func (c *Client) HandOver(ctx context.Context, to HandoverRequest) (Handover, error) {
-	return call[Handover](ctx, c, "POST", "/v1/lattice/handover", nil, to)
+	return call[Handover](ctx, c, "POST", settleRoot+"/lattice/handover", nil, to)
 }
 
 // Scrub takes the keys that agents were handed over out of their files in a sprite.
 func (c *Client) Scrub(ctx context.Context, sprite string) error {
-	_, err := call[struct{}](ctx, c, "POST", "/v1/scrub", url.Values{"sprite": {sprite}}, nil)
+	_, err := call[struct{}](ctx, c, "POST", path("sprites", sprite, "scrub"), nil, nil)
 	return err
 }
 
 // Prune removes the remains of ended runs.
 func (c *Client) Prune(ctx context.Context, r PruneRequest) ([]Pruned, error) {
-	return call[[]Pruned](ctx, c, "POST", "/v1/prune", nil, r)
+	return call[[]Pruned](ctx, c, "POST", Root+"/prune", nil, r)
 }
 
 // Start starts a run.
@@ -76,7 +76,7 @@ func (c *Client) Start(ctx context.Context, r RunRequest) (RunView, error) {
 	if r.Key == "" {
 		r.Key = newKey()
 	}
-	return call[RunView](ctx, c, "POST", "/v1/runs", nil, r)
+	return call[RunView](ctx, c, "POST", Root+"/runs", nil, r)
 }
 
 // newKey draws the key by which a repeated request counts once.
@@ -84,49 +84,49 @@ func newKey() string { return strings.ToLower(rand.Text()[:16]) }
 
 // Runs lists runs, newest first.
 func (c *Client) Runs(ctx context.Context, which RunList) ([]RunView, error) {
-	return call[[]RunView](ctx, c, "GET", "/v1/runs", which.query(), nil)
+	return call[[]RunView](ctx, c, "GET", Root+"/runs", which.query(), nil)
 }
 
 // Run shows one run.
 func (c *Client) Run(ctx context.Context, id string) (RunView, error) {
-	return call[RunView](ctx, c, "GET", "/v1/run", url.Values{"id": {id}}, nil)
+	return call[RunView](ctx, c, "GET", runPath(id), nil, nil)
 }
 
 // Drive goes on with an interrupted run.
 func (c *Client) Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) {
-	return call[RunView](ctx, c, "POST", "/v1/run/drive", url.Values{"id": {id}}, r)
+	return call[RunView](ctx, c, "POST", runPath(id, "drive"), nil, r)
 }
 
 // Stop ends the driving of a run; it stays resumable.
 func (c *Client) Stop(ctx context.Context, id string) (RunView, error) {
-	return call[RunView](ctx, c, "POST", "/v1/run/stop", url.Values{"id": {id}}, nil)
+	return call[RunView](ctx, c, "POST", runPath(id, "stop"), nil, nil)
 }
 
 // Cancel ends a run for good.
 func (c *Client) Cancel(ctx context.Context, id, by string) (RunView, error) {
-	return call[RunView](ctx, c, "POST", "/v1/run/cancel", url.Values{"id": {id}, "by": {by}}, nil)
+	return call[RunView](ctx, c, "POST", runPath(id, "cancel"), nil, CancelRequest{By: by})
 }
 
 // Decide answers a wait.
 func (c *Client) Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error) {
-	return call[DecideReply](ctx, c, "POST", "/v1/run/decide", url.Values{"id": {id}}, d)
+	return call[DecideReply](ctx, c, "POST", runPath(id, "decide"), nil, d)
 }
 
 // Entries yields a run's facts and events after a position.
 func (c *Client) Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return c.entries(ctx, after, func(after lattice.Seq) url.Values { return position(id, after) }, yield)
+	return c.entries(ctx, id, after, position, yield)
 }
 
 // Outline yields a run's facts after a position, and the events next to them: enough to tell how the run went, and quick
 // however much was said.
 func (c *Client) Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return c.entries(ctx, after, func(after lattice.Seq) url.Values { return outlined(id, after) }, yield)
+	return c.entries(ctx, id, after, outlined, yield)
 }
 
 // entries reads on behind the last entry that came when the leader ends under the answer.
-func (c *Client) entries(ctx context.Context, after lattice.Seq, query func(lattice.Seq) url.Values, yield func(lattice.Entry) error) error {
+func (c *Client) entries(ctx context.Context, id string, after lattice.Seq, query func(lattice.Seq) url.Values, yield func(lattice.Entry) error) error {
 	return c.again(ctx, func() error {
-		return lines(ctx, c, "/v1/run/entries", query(after), func(e lattice.Entry) error {
+		return lines(ctx, c, runPath(id, "entries"), query(after), func(e lattice.Entry) error {
 			after = e.Seq
 			return yield(e)
 		})
@@ -136,18 +136,18 @@ func (c *Client) entries(ctx context.Context, after lattice.Seq, query func(latt
 // Watch yields entries and views as they come. It returns ErrGone when the leader ends before the run does; it does not
 // look for the next one, who has to be asked to drive the run first.
 func (c *Client) Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
-	return c.watch(ctx, position(id, after), yield)
+	return c.watch(ctx, id, position(after), yield)
 }
 
 // WatchOutline is Watch with the entries of Outline.
 func (c *Client) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
-	return c.watch(ctx, outlined(id, after), yield)
+	return c.watch(ctx, id, outlined(after), yield)
 }
 
-func (c *Client) watch(ctx context.Context, query url.Values, yield func(WatchLine) error) error {
+func (c *Client) watch(ctx context.Context, id string, query url.Values, yield func(WatchLine) error) error {
 	done := false
 	here := &Client{hc: c.hc}
-	err := lines(ctx, here, "/v1/run/watch", query, func(l WatchLine) error {
+	err := lines(ctx, here, runPath(id, "watch"), query, func(l WatchLine) error {
 		done = done || l.Done
 		return yield(l)
 	})
@@ -159,7 +159,7 @@ func (c *Client) watch(ctx context.Context, query url.Values, yield func(WatchLi
 
 // Log returns the output log of a run from a byte offset.
 func (c *Client) Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) {
-	resp, err := c.do(ctx, "GET", "/v1/run/log", url.Values{"id": {id}, "offset": {strconv.FormatInt(offset, 10)}}, nil)
+	resp, err := c.do(ctx, "GET", runPath(id, "log"), url.Values{"offset": {strconv.FormatInt(offset, 10)}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -259,14 +259,34 @@ func (c *Client) again(ctx context.Context, ask func() error) error {
 	}
 }
 
-// position returns the query for the entries after a position in a run's log.
-func position(id string, after lattice.Seq) url.Values {
-	return url.Values{"id": {id}, "after": {strconv.FormatUint(uint64(after), 10)}}
+// path joins segments, which may hold any character, to a path of the interface; "" is the newest of its kind.
+func path(segments ...string) string {
+	p := Root
+	for _, s := range segments {
+		switch s = url.PathEscape(s); s {
+		case "":
+			s = latest
+		case ".", "..":
+			s = strings.ReplaceAll(s, ".", "%2E") // not a way up
+		}
+		p += "/" + s
+	}
+	return p
 }
 
-func outlined(id string, after lattice.Seq) url.Values {
-	query := position(id, after)
-	query.Set(paramOutline, "1")
+// runPath returns the path of a run, or of a part of it; "" is the newest run.
+func runPath(id string, part ...string) string {
+	return strings.Join(append([]string{path("runs", id)}, part...), "/")
+}
+
+// position returns the query for the entries after a position in a run's log.
+func position(after lattice.Seq) url.Values {
+	return url.Values{"after": {strconv.FormatUint(uint64(after), 10)}}
+}
+
+func outlined(after lattice.Seq) url.Values {
+	query := position(after)
+	query.Set(paramOutline, "true")
 	return query
 }
 

@@ -29,7 +29,7 @@ func TestReadAcrossLeaders(t *testing.T) {
 		return s
 	}
 	half := func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/runs" {
+		if r.URL.Path == "/api/v1/runs" {
 			fmt.Fprint(w, `[{"run_id":"run_1"},`)
 		} else {
 			fmt.Fprint(w, `{"seq":1}`+"\n"+`{"seq":2}`+"\n"+`{"se`)
@@ -40,7 +40,7 @@ func TestReadAcrossLeaders(t *testing.T) {
 	asked := ""
 	whole := func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.RawQuery
-		if r.URL.Path == "/v1/runs" {
+		if r.URL.Path == "/api/v1/runs" {
 			fmt.Fprint(w, `[{"run_id":"run_1"}]`)
 		} else {
 			fmt.Fprint(w, `{"seq":3}`+"\n")

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -41,6 +45,10 @@ type Service interface {
 	Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
 	// WatchOutline is Watch with Outline in the place of Entries.
 	WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
+	// Tail is Watch that does not end when the run is not driven.
+	Tail(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
+	// Updates calls yield for the view of each run that changed behind a position, and then of each that changes.
+	Updates(ctx context.Context, after lattice.Seq, yield func(RunView) error) error
 	Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) // go on with an interrupted run; a no-op when someone does
 	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable
 	Cancel(ctx context.Context, id, by string) (RunView, error)
@@ -59,6 +67,10 @@ const paramOutline = "outline"
 // maxBody bounds request bodies: a flow of 1 MiB with its input.
 const maxBody = 8 << 20
 
+// settleRoot is the path below which two processes of any versions settle who leads; see Hello. The rest of the interface
+// may move.
+const settleRoot = "/v1"
+
 // Handler serves s; everything below /v1/sprites goes to sprites (nil with a remote Sprites API).
 func Handler(s Service, sprites http.Handler) http.Handler {
 	mux := http.NewServeMux()
@@ -68,128 +80,137 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		mux.Handle("/v1/images", sprites)
 		mux.Handle("/v1/images/", sprites)
 	}
-	routeStorage(mux, s)
-	routeArtifacts(mux, s)
-	routeTravel(mux, s)
-	routeReview(mux, s)
-	routeActions(mux, s)
-	routeAudit(mux, s)
-	routeBudgets(mux, s)
-	routeProposals(mux, s)
-	routeSecrets(mux, s)
-	routeIntents(mux, s)
-	routeSchedules(mux, s)
-	mux.HandleFunc("GET /v1/lattice", func(w http.ResponseWriter, r *http.Request) { reply(w, s.Hello(), nil) })
-	mux.HandleFunc("POST /v1/lattice/handover", func(w http.ResponseWriter, r *http.Request) {
-		var in HandoverRequest
-		if !decode(w, r, &in, false) { // a newer lattice may say more
-
-			return
+	routes := Routes(s)
+	for _, r := range routes {
+		serve := r.checkParams(r.serve)
+		mux.HandleFunc(r.Method+" "+r.Path, serve)
+		if settled, ok := strings.CutPrefix(r.Path, Root+"/lattice"); ok {
+			mux.HandleFunc(r.Method+" "+settleRoot+"/lattice"+settled, serve)
 		}
-		if in.API < 1 || in.PID < 1 { // null, say
-			fail(w, fault.BadInput("bad_request", "a handover needs api and pid, of the lattice that leads next"))
-			return
-		}
-		out, err := s.HandOver(r.Context(), in)
-		reply(w, out, err)
+	}
+	mux.HandleFunc("GET "+Root+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", mediaJSON)
+		_, _ = io.WriteString(w, Description()) // the client sees a cut body
 	})
-	mux.HandleFunc("POST /v1/scrub", func(w http.ResponseWriter, r *http.Request) {
-		reply(w, struct{}{}, s.Scrub(r.Context(), r.FormValue("sprite")))
-	})
-	mux.HandleFunc("POST /v1/prune", func(w http.ResponseWriter, r *http.Request) {
-		var in PruneRequest
-		if !read(w, r, &in) {
-			return
-		}
-		out, err := s.Prune(r.Context(), in)
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/runs", func(w http.ResponseWriter, r *http.Request) {
-		var in RunRequest
-		if !read(w, r, &in) {
-			return
-		}
-		v, err := s.Start(r.Context(), in)
-		reply(w, v, err)
-	})
-	mux.HandleFunc("GET /v1/runs", func(w http.ResponseWriter, r *http.Request) {
-		which, err := readRunList(r.URL.Query())
-		if err != nil {
-			reply(w, nil, err)
-			return
-		}
-		v, err := s.Runs(r.Context(), which)
-		reply(w, v, err)
-	})
-	mux.HandleFunc("GET /v1/run", func(w http.ResponseWriter, r *http.Request) {
-		v, err := s.Run(r.Context(), r.FormValue("id"))
-		reply(w, v, err)
-	})
-	mux.HandleFunc("POST /v1/run/{verb}", func(w http.ResponseWriter, r *http.Request) { change(w, r, s) })
-	mux.HandleFunc("GET /v1/run/entries", func(w http.ResponseWriter, r *http.Request) {
-		entries := s.Entries
-		if r.FormValue(paramOutline) != "" {
-			entries = s.Outline
-		}
-		stream(w, r, func(after lattice.Seq, line func(any) error) error {
-			return entries(r.Context(), r.FormValue("id"), after, func(e lattice.Entry) error { return line(e) })
-		})
-	})
-	mux.HandleFunc("GET /v1/run/watch", func(w http.ResponseWriter, r *http.Request) {
-		watch := s.Watch
-		if r.FormValue(paramOutline) != "" {
-			watch = s.WatchOutline
-		}
-		stream(w, r, func(after lattice.Seq, line func(any) error) error {
-			return watch(r.Context(), r.FormValue("id"), after, func(l WatchLine) error { return line(l) })
-		})
-	})
-	mux.HandleFunc("GET /v1/run/log", func(w http.ResponseWriter, r *http.Request) {
-		offset, err := strconv.ParseInt("0"+r.FormValue("offset"), 10, 64)
-		if err != nil {
-			fail(w, fault.BadInput("bad_request", "offset must be a number of bytes"))
-			return
-		}
-		log, err := s.Log(r.Context(), r.FormValue("id"), offset)
-		if err != nil {
-			fail(w, err)
-			return
-		}
-		defer log.Close()
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = io.Copy(w, log) // the client sees a cut body
-	})
+	mux.HandleFunc("/api/", unknownRoute(routes))
 	return mux
 }
 
-// change serves the verbs that move a run.
-func change(w http.ResponseWriter, r *http.Request, s Service) {
-	id := r.FormValue("id")
-	switch r.PathValue("verb") {
-	case "drive":
-		var in DriveRequest
-		if !read(w, r, &in) {
-			return
-		}
-		v, err := s.Drive(r.Context(), id, in)
-		reply(w, v, err)
-	case "stop":
-		v, err := s.Stop(r.Context(), id)
-		reply(w, v, err)
-	case "cancel":
-		v, err := s.Cancel(r.Context(), id, requester(r.Context(), r.FormValue("by")))
-		reply(w, v, err)
-	case "decide":
-		var in DecideRequest
-		if !read(w, r, &in) {
-			return
-		}
-		in.By = requester(r.Context(), in.By)
-		v, err := s.Decide(r.Context(), id, in)
-		reply(w, v, err)
-	default:
-		http.NotFound(w, r)
+func leaderRoutes(s Service) []Route {
+	return []Route{
+		get("/lattice", "Describe the leader.", func(*http.Request) (Hello, error) { return s.Hello(), nil }),
+		raw[Handover](Owner, http.MethodPost, "/lattice/handover", "End the leadership in favour of another process.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
+			var in HandoverRequest
+			if !decode(w, r, &in, false) { // a newer lattice may say more
+
+				return
+			}
+			if in.API < 1 || in.PID < 1 { // null, say
+				fail(w, fault.BadInput("bad_request", "a handover needs api and pid, of the lattice that leads next"))
+				return
+			}
+			out, err := s.HandOver(r.Context(), in)
+			reply(w, out, err)
+		}),
+		post(Operator, "/sprites/{id}/scrub", "Remove the keys that agents were handed over from their files in a sprite.",
+			func(r *http.Request, _ struct{}) (struct{}, error) {
+				return struct{}{}, s.Scrub(r.Context(), r.PathValue("id"))
+			}),
+		post(Admin, "/prune", "Remove the remains of ended runs.", func(r *http.Request, in PruneRequest) ([]Pruned, error) { return s.Prune(r.Context(), in) }),
 	}
+}
+
+func runRoutes(s Service) []Route {
+	after := []Param{{"after", "integer", "only those behind this sequence number"}, {"limit", "integer", "at most so many lines"}, {paramOutline, "boolean", "a bounded number of events between two facts"}}
+	return []Route{
+		keyed(post(Operator, "/runs", "Start a run.", func(r *http.Request, in RunRequest) (RunView, error) {
+			if in.Key == "" && r.Header.Get(headerKey) != "" {
+				in.Key = keyOf(r, "")
+			}
+			return s.Start(r.Context(), in)
+		})),
+		raw[[]RunView](Viewer, http.MethodGet, "/runs", "List runs, the newest first. A header Link names the next page.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
+			which, err := readRunList(r.URL.Query())
+			var out []RunView
+			if err == nil {
+				out, err = s.Runs(r.Context(), which)
+			}
+			if err == nil && which.Limit > 0 && len(out) == which.Limit {
+				which.Before = out[len(out)-1].RunID
+				w.Header().Set("Link", "<"+Root+"/runs?"+which.query().Encode()+`>; rel="next"`)
+			}
+			reply(w, out, err)
+		}, runListParams...),
+		get("/runs/{id}", "Return a run. The id may be the beginning of one, or latest.", func(r *http.Request) (RunView, error) { return s.Run(r.Context(), idOf(r)) }),
+		post(Operator, "/runs/{id}/drive", "Go on with an interrupted run.", func(r *http.Request, in DriveRequest) (RunView, error) { return s.Drive(r.Context(), idOf(r), in) }),
+		post(Operator, "/runs/{id}/stop", "Stop driving a run; it stays resumable.", func(r *http.Request, _ struct{}) (RunView, error) { return s.Stop(r.Context(), idOf(r)) }),
+		post(Operator, "/runs/{id}/cancel", "End a run for good.", func(r *http.Request, in CancelRequest) (RunView, error) {
+			return s.Cancel(r.Context(), idOf(r), requester(r.Context(), in.By))
+		}),
+		post(Operator, "/runs/{id}/decide", "Answer, approve or reject that for which a run waits.", func(r *http.Request, in DecideRequest) (DecideReply, error) {
+			in.By = requester(r.Context(), in.By)
+			return s.Decide(r.Context(), idOf(r), in)
+		}),
+		raw[lattice.Entry](Viewer, http.MethodGet, "/runs/{id}/entries", "Stream a run's facts and events, oldest first.", mediaLines, func(w http.ResponseWriter, r *http.Request) {
+			entries := s.Entries
+			if isSet(r, paramOutline) {
+				entries = s.Outline
+			}
+			stream(w, r, func(after lattice.Seq, line func(any) error) error {
+				return entries(r.Context(), idOf(r), after, func(e lattice.Entry) error { return line(e) })
+			})
+		}, after...),
+		raw[WatchLine](Viewer, http.MethodGet, "/runs/{id}/watch", "Stream a run's entries and views until it is not driven.", mediaLines, func(w http.ResponseWriter, r *http.Request) {
+			watch := s.Watch
+			if isSet(r, paramOutline) {
+				watch = s.WatchOutline
+			}
+			stream(w, r, func(after lattice.Seq, line func(any) error) error {
+				return watch(r.Context(), idOf(r), after, func(l WatchLine) error { return line(l) })
+			})
+		}, after...),
+		raw[empty](Viewer, http.MethodGet, "/runs/{id}/log", "Return the output of skills that is not an event.", mediaText, func(w http.ResponseWriter, r *http.Request) { sendLog(w, r, s) },
+			Param{"offset", "integer", "skip so many bytes"}),
+		raw[Update](Viewer, http.MethodGet, "/runs/{id}/events", "Stream the entries and views of a run as server-sent events. Last-Event-ID resumes.", mediaEvents,
+			func(w http.ResponseWriter, r *http.Request) { sendRunEvents(w, r, s) }, eventParams...),
+		raw[Update](Viewer, http.MethodGet, "/events", "Stream the views of runs that change as server-sent events. Last-Event-ID resumes.", mediaEvents,
+			func(w http.ResponseWriter, r *http.Request) { sendUpdates(w, r, s) }, Param{"after", "integer", "only changes behind this sequence number"}),
+	}
+}
+
+func sendLog(w http.ResponseWriter, r *http.Request, s Service) {
+	offset, err := strconv.ParseInt("0"+r.FormValue("offset"), 10, 64)
+	if err != nil {
+		fail(w, fault.BadInput("bad_request", "offset must be a number of bytes"))
+		return
+	}
+	log, err := s.Log(r.Context(), idOf(r), offset)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	defer log.Close()
+	w.Header().Set("Content-Type", mediaText)
+	_, _ = io.Copy(w, log) // the client sees a cut body
+}
+
+// isSet reports whether a parameter of the query is true.
+func isSet(r *http.Request, name string) bool {
+	set, err := strconv.ParseBool(r.FormValue(name))
+	return err == nil && set
+}
+
+// headerKey names the header with the key by which a request that comes twice counts once.
+const headerKey = "Idempotency-Key"
+
+// keyOf returns the key of a request: that of its body, else one made of the header and the person, in the alphabet of ids.
+func keyOf(r *http.Request, body string) string {
+	header := r.Header.Get(headerKey)
+	if body != "" || header == "" {
+		return body
+	}
+	sum := sha256.Sum256([]byte(PeerOf(r.Context()).String() + "\x00" + header))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
 
 // read decodes the body strictly into v and answers for itself when that fails.
@@ -232,7 +253,10 @@ func reply(w http.ResponseWriter, v any, err error) {
 		fail(w, err)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && list.IsNil() {
+		v = []struct{}{} // an empty list is not null
+	}
+	w.Header().Set("Content-Type", mediaJSON)
 	_ = json.NewEncoder(w).Encode(v) // the client sees a cut body
 }
 
@@ -243,26 +267,39 @@ func stream(w http.ResponseWriter, r *http.Request, produce func(lattice.Seq, fu
 		fail(w, fault.BadInput("bad_request", "after must be a sequence number"))
 		return
 	}
-	enc, started := json.NewEncoder(w), false
+	limit, err := limitOf(r)
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	enc, lines := json.NewEncoder(w), 0
 	flush := http.NewResponseController(w)
 	err = produce(lattice.Seq(after), func(v any) error {
-		if !started {
-			started = true
-			w.Header().Set("Content-Type", "application/x-ndjson")
+		if lines++; lines == 1 {
+			w.Header().Set("Content-Type", mediaLines)
 		}
 		if err := enc.Encode(v); err != nil {
 			return err
 		}
-		return flush.Flush()
+		if err := flush.Flush(); err != nil {
+			return err
+		}
+		if lines == limit {
+			return errLimit
+		}
+		return nil
 	})
 	switch {
-	case err == nil || errors.Is(err, context.Canceled):
-	case started:
+	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errLimit):
+	case lines > 0:
 		_ = enc.Encode(asFault(err))
 	default:
 		fail(w, err)
 	}
 }
+
+// errLimit ends a stream that has as many lines as were asked for.
+var errLimit = errors.New("limit reached")
 
 // asFault returns the [fault.Error] of err, or an internal one. Its exit code is never 0.
 func asFault(err error) *fault.Error {
@@ -287,7 +324,7 @@ var httpStatus = map[int]int{
 	protocol.ExitBadInput: http.StatusBadRequest, protocol.ExitNotFound: http.StatusNotFound,
 	protocol.ExitDenied: http.StatusForbidden, protocol.ExitBusy: http.StatusConflict,
 	protocol.ExitFailed: http.StatusUnprocessableEntity, protocol.ExitUnsupported: http.StatusNotImplemented,
-	protocol.ExitLimit: http.StatusInsufficientStorage,
+	protocol.ExitLimit: http.StatusInsufficientStorage, protocol.ExitWaiting: http.StatusAccepted, // recorded; other people must act as well
 }
 
 func fail(w http.ResponseWriter, err error) {
@@ -296,7 +333,21 @@ func fail(w http.ResponseWriter, err error) {
 	if !ok {
 		status = http.StatusInternalServerError
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(p)
+	writeProblem(w, status, p)
 }
+
+// Problem is the body of an answer without a result, as RFC 9457 has it: the error, and the status of HTTP.
+type Problem struct {
+	Status int    `json:"status"`
+	Title  string `json:"title"`
+	*fault.Error
+}
+
+func writeProblem(w http.ResponseWriter, status int, p *fault.Error) {
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(Problem{status, http.StatusText(status), p})
+}
+
+// Fail answers with a problem.
+func Fail(w http.ResponseWriter, err error) { fail(w, err) }

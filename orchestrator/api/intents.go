@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/intent"
-	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Intents is what a leader does about intents.
@@ -23,7 +21,7 @@ type Intents interface {
 	DecideIntent(ctx context.Context, id string, d IntentDecision) (intent.State, error)
 }
 
-// IntentRequest is POST /v1/intents.
+// IntentRequest is POST /api/v1/intents.
 type IntentRequest struct {
 	Kind string `json:"kind"`
 	// Key makes creating twice the same as creating once.
@@ -49,34 +47,26 @@ type IntentDecision struct {
 	Values
 }
 
-func routeIntents(mux *http.ServeMux, s Intents) {
-	mux.HandleFunc("GET /v1/intents", func(w http.ResponseWriter, r *http.Request) {
-		limit, err := strconv.Atoi(cmp.Or(r.FormValue("limit"), "0"))
-		if err != nil || limit < 0 {
-			fail(w, fault.BadInput("bad_request", "limit is not a number"))
-			return
-		}
-		out, err := s.Intents(r.Context(), limit)
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/intents", func(w http.ResponseWriter, r *http.Request) {
-		var in IntentRequest
-		if read(w, r, &in) {
-			out, err := s.CreateIntent(r.Context(), in)
-			reply(w, out, err)
-		}
-	})
-	mux.HandleFunc("GET /v1/intent", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Intent(r.Context(), r.FormValue("id"))
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/intent", func(w http.ResponseWriter, r *http.Request) {
-		var in IntentDecision
-		if read(w, r, &in) {
-			out, err := s.DecideIntent(r.Context(), r.FormValue("id"), in)
-			reply(w, out, err)
-		}
-	})
+func intentRoutes(s Intents) []Route {
+	return []Route{
+		get("/intents", "List intents, the newest first.", func(r *http.Request) ([]intent.State, error) {
+			limit, err := limitOf(r)
+			if err != nil {
+				return nil, err
+			}
+			return s.Intents(r.Context(), limit)
+		}, Param{"limit", "integer", "at most so many"}),
+		keyed(post(Operator, "/intents", "Create an intent, or return the one that the key created before.",
+			func(r *http.Request, in IntentRequest) (intent.State, error) {
+				in.Key = keyOf(r, in.Key)
+				return s.CreateIntent(r.Context(), in)
+			})),
+		get("/intents/{id}", "Return an intent.", func(r *http.Request) (intent.State, error) { return s.Intent(r.Context(), idOf(r)) }),
+		post(Operator, "/intents/{id}/decide", "Approve, reject or cancel an intent.",
+			func(r *http.Request, in IntentDecision) (intent.State, error) {
+				return s.DecideIntent(r.Context(), idOf(r), in)
+			}),
+	}
 }
 
 // CreateIntent creates an intent.
@@ -84,20 +74,20 @@ func (c *Client) CreateIntent(ctx context.Context, r IntentRequest) (intent.Stat
 	if r.Key == "" {
 		r.Key = newKey()
 	}
-	return call[intent.State](ctx, c, "POST", "/v1/intents", nil, r)
+	return call[intent.State](ctx, c, "POST", Root+"/intents", nil, r)
 }
 
 // Intents lists up to limit intents, the newest first; 0 are all.
 func (c *Client) Intents(ctx context.Context, limit int) ([]intent.State, error) {
-	return call[[]intent.State](ctx, c, "GET", "/v1/intents", url.Values{"limit": {strconv.Itoa(limit)}}, nil)
+	return call[[]intent.State](ctx, c, "GET", Root+"/intents", url.Values{"limit": {strconv.Itoa(limit)}}, nil)
 }
 
 // Intent returns the intent whose id is id or begins with it; "" is the newest.
 func (c *Client) Intent(ctx context.Context, id string) (intent.State, error) {
-	return call[intent.State](ctx, c, "GET", "/v1/intent", url.Values{"id": {id}}, nil)
+	return call[intent.State](ctx, c, "GET", path("intents", id), nil, nil)
 }
 
 // DecideIntent decides about an intent.
 func (c *Client) DecideIntent(ctx context.Context, id string, d IntentDecision) (intent.State, error) {
-	return call[intent.State](ctx, c, "POST", "/v1/intent", url.Values{"id": {id}}, d)
+	return call[intent.State](ctx, c, "POST", path("intents", id, "decide"), nil, d)
 }

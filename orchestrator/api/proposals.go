@@ -33,51 +33,44 @@ type ProposalDecision struct {
 	Comments string           `json:"comments,omitempty"`
 }
 
-func routeProposals(mux *http.ServeMux, s Proposals) {
-	mux.HandleFunc("GET /v1/proposals", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Proposals(r.Context(), ProposalList{Run: r.FormValue("run"), Open: r.FormValue("open") != ""})
-		reply(w, out, err)
-	})
-	mux.HandleFunc("GET /v1/proposal", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Proposal(r.Context(), r.FormValue("id"))
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/proposals/decide", func(w http.ResponseWriter, r *http.Request) {
-		var in ProposalDecision
-		if read(w, r, &in) {
-			out, err := s.DecideProposal(r.Context(), r.FormValue("id"), in)
-			reply(w, out, err)
-		}
-	})
-	mux.HandleFunc("POST /v1/proposals/verify", func(w http.ResponseWriter, r *http.Request) {
-		var in DriveRequest
-		if read(w, r, &in) {
-			out, err := s.VerifyProposal(r.Context(), r.FormValue("id"), in)
-			reply(w, out, err)
-		}
-	})
+func proposalRoutes(s Proposals) []Route {
+	return []Route{
+		get("/proposals", "List the changes of their environment that sprites proposed, the newest last.",
+			func(r *http.Request) ([]proposal.State, error) {
+				return s.Proposals(r.Context(), ProposalList{Run: r.FormValue("run"), Open: isSet(r, "open")})
+			}, Param{"run", "string", "only those that a run made"}, Param{"open", "boolean", "only those that are pending"}),
+		get("/proposals/{id}", "Return a proposal.", func(r *http.Request) (proposal.State, error) { return s.Proposal(r.Context(), idOf(r)) }),
+		post(Operator, "/proposals/{id}/decide", "Approve or reject a proposal.",
+			func(r *http.Request, in ProposalDecision) (proposal.State, error) {
+				return s.DecideProposal(r.Context(), idOf(r), in)
+			}),
+		post(Operator, "/proposals/{id}/verify", "Start the run that shows whether a proposal helps.",
+			func(r *http.Request, in DriveRequest) (RunView, error) {
+				return s.VerifyProposal(r.Context(), idOf(r), in)
+			}),
+	}
 }
 
 // Proposals lists the changes of their environment that sprites proposed.
 func (c *Client) Proposals(ctx context.Context, which ProposalList) ([]proposal.State, error) {
 	query := url.Values{"run": {which.Run}}
 	if which.Open {
-		query.Set("open", "1")
+		query.Set("open", "true")
 	}
-	return call[[]proposal.State](ctx, c, "GET", "/v1/proposals", query, nil)
+	return call[[]proposal.State](ctx, c, "GET", Root+"/proposals", query, nil)
 }
 
 // Proposal returns one of them, by its id or a unique prefix of that.
 func (c *Client) Proposal(ctx context.Context, id string) (proposal.State, error) {
-	return call[proposal.State](ctx, c, "GET", "/v1/proposal", url.Values{"id": {id}}, nil)
+	return call[proposal.State](ctx, c, "GET", path("proposals", id), nil, nil)
 }
 
 // DecideProposal approves or rejects one of them.
 func (c *Client) DecideProposal(ctx context.Context, id string, d ProposalDecision) (proposal.State, error) {
-	return call[proposal.State](ctx, c, "POST", "/v1/proposals/decide", url.Values{"id": {id}}, d)
+	return call[proposal.State](ctx, c, "POST", path("proposals", id, "decide"), nil, d)
 }
 
 // VerifyProposal starts the run that shows whether one of them helps.
 func (c *Client) VerifyProposal(ctx context.Context, id string, r DriveRequest) (RunView, error) {
-	return call[RunView](ctx, c, "POST", "/v1/proposals/verify", url.Values{"id": {id}}, r)
+	return call[RunView](ctx, c, "POST", path("proposals", id, "verify"), nil, r)
 }

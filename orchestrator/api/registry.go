@@ -99,19 +99,27 @@ type ProductQuery struct {
 	Limit                   int // 0 is 100
 }
 
-func routeProducts(mux *http.ServeMux, s Artifacts) {
-	mux.HandleFunc("GET /v1/artifacts", func(w http.ResponseWriter, r *http.Request) {
-		limit, err := strconv.Atoi(cmp.Or(r.FormValue("limit"), "0"))
-		if err != nil || limit < 0 {
-			fail(w, fault.BadInput("bad_request", "limit is not a number"))
-			return
+func productsRoute(s Artifacts) Route {
+	return get("/artifacts", "List artifacts of all runs, the newest first.", func(r *http.Request) ([]Product, error) {
+		limit, err := limitOf(r)
+		if err != nil {
+			return nil, err
 		}
-		out, err := s.Products(r.Context(), ProductQuery{Kind: r.FormValue("kind"), Run: r.FormValue("run"), Intent: r.FormValue("intent"), Repo: r.FormValue("repo"), Limit: limit})
-		reply(w, out, err)
-	})
+		return s.Products(r.Context(), ProductQuery{Kind: r.FormValue("kind"), Run: r.FormValue("run"), Intent: r.FormValue("intent"), Repo: r.FormValue("repo"), Limit: limit})
+	}, Param{"kind", "string", "branch, commit, file, pull_request, issue, or as declared"}, Param{"run", "string", "only those of a run"},
+		Param{"intent", "string", "only those of an intent"}, Param{"repo", "string", "only those of runs on a repository"}, Param{"limit", "integer", "at most so many; by default 100"})
+}
+
+// limitOf returns the parameter limit of a request, 0 if there is none.
+func limitOf(r *http.Request) (int, error) {
+	limit, err := strconv.Atoi(cmp.Or(r.FormValue("limit"), "0"))
+	if err != nil || limit < 0 {
+		return 0, fault.BadInput("bad_request", "the limit of a list is a number, not %q", r.FormValue("limit"))
+	}
+	return limit, nil
 }
 
 // Products lists artifacts of all runs, the newest first.
 func (c *Client) Products(ctx context.Context, q ProductQuery) ([]Product, error) {
-	return call[[]Product](ctx, c, "GET", "/v1/artifacts", url.Values{"kind": {q.Kind}, "run": {q.Run}, "intent": {q.Intent}, "repo": {q.Repo}, "limit": {strconv.Itoa(q.Limit)}}, nil)
+	return call[[]Product](ctx, c, "GET", Root+"/artifacts", url.Values{"kind": {q.Kind}, "run": {q.Run}, "intent": {q.Intent}, "repo": {q.Repo}, "limit": {strconv.Itoa(q.Limit)}}, nil)
 }

@@ -22,23 +22,24 @@ type Patch struct {
 	Note string `json:"patch_note,omitempty"` // which files are left out, and why
 }
 
-func routeReview(mux *http.ServeMux, s Review) {
-	mux.HandleFunc("GET /v1/run/patch", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Proposed(r.Context(), r.FormValue("id"), r.FormValue("wait"))
-		reply(w, out, err)
-	})
-	mux.HandleFunc("GET /v1/run/compare/patch", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.ComparedFiles(r.Context(), r.FormValue("id"), r.FormValue("from"), r.FormValue("to"))
-		reply(w, out, err)
-	})
+func reviewRoutes(s Review) []Route {
+	return []Route{
+		get("/runs/{id}/patch", "Return the content of the push that a run proposes.",
+			func(r *http.Request) (Patch, error) { return s.Proposed(r.Context(), idOf(r), r.FormValue("wait")) },
+			Param{"wait", "string", "one of several waits"}),
+		get("/runs/{id}/compare/patch", "Return the content of the files that differ between two moments of a run.",
+			func(r *http.Request) (Patch, error) {
+				return s.ComparedFiles(r.Context(), idOf(r), r.FormValue("from"), r.FormValue("to"))
+			}, momentParams...),
+	}
 }
 
 // Proposed returns the content of the push that a run proposes.
 func (c *Client) Proposed(ctx context.Context, id, wait string) (Patch, error) {
-	return call[Patch](ctx, c, "GET", "/v1/run/patch", url.Values{"id": {id}, "wait": {wait}}, nil)
+	return call[Patch](ctx, c, "GET", runPath(id, "patch"), url.Values{"wait": {wait}}, nil)
 }
 
 // ComparedFiles is the content of the files that differ between two moments of a run.
 func (c *Client) ComparedFiles(ctx context.Context, id, from, to string) (Patch, error) {
-	return call[Patch](ctx, c, "GET", "/v1/run/compare/patch", url.Values{"id": {id}, "from": {from}, "to": {to}}, nil)
+	return call[Patch](ctx, c, "GET", runPath(id, "compare/patch"), url.Values{"from": {from}, "to": {to}}, nil)
 }

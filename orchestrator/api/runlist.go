@@ -41,3 +41,8 @@ func readRunList(q url.Values) (l RunList, err error) {
 	}
 	return l, nil
 }
+
+var runListParams = []Param{
+	{"open", "boolean", "only those that have not ended"}, {"work_item", "string", "only those for a work item"},
+	{"before", "string", "only those that are older than this run"}, {"limit", "integer", "at most so many; 0 is all"},
+}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/intent"
@@ -31,23 +30,27 @@ type ScheduleView struct {
 	Reason     string     `json:"reason,omitempty"` // why the last due time created none
 }
 
-func routeSchedules(mux *http.ServeMux, s Schedules) {
-	mux.HandleFunc("GET /v1/schedules", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Schedules(r.Context())
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/schedule/run", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.RunSchedule(r.Context(), r.FormValue("name"), r.FormValue("key"))
-		reply(w, out, err)
-	})
+func scheduleRoutes(s Schedules) []Route {
+	return []Route{
+		get("/schedules", "List the schedules of the settings.", func(r *http.Request) ([]ScheduleView, error) { return s.Schedules(r.Context()) }),
+		keyed(post(Operator, "/schedules/{id}/run", "Create the intent of a schedule now.",
+			func(r *http.Request, in ScheduleRun) (intent.State, error) {
+				return s.RunSchedule(r.Context(), r.PathValue("id"), keyOf(r, in.Key))
+			})),
+	}
+}
+
+// ScheduleRun is the body of a request to create the intent of a schedule now.
+type ScheduleRun struct {
+	Key string `json:"key"` // creates it once
 }
 
 // Schedules lists the schedules of the leader's settings.
 func (c *Client) Schedules(ctx context.Context) ([]ScheduleView, error) {
-	return call[[]ScheduleView](ctx, c, "GET", "/v1/schedules", nil, nil)
+	return call[[]ScheduleView](ctx, c, "GET", Root+"/schedules", nil, nil)
 }
 
 // RunSchedule creates the intent of a schedule now.
 func (c *Client) RunSchedule(ctx context.Context, name string) (intent.State, error) {
-	return call[intent.State](ctx, c, "POST", "/v1/schedule/run", url.Values{"name": {name}, "key": {newKey()}}, nil)
+	return call[intent.State](ctx, c, "POST", path("schedules", name, "run"), nil, ScheduleRun{Key: newKey()})
 }

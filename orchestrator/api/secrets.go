@@ -39,32 +39,32 @@ type LeaseView struct {
 	State string `json:"state"`
 }
 
-func routeSecrets(mux *http.ServeMux, s Secrets) {
-	mux.HandleFunc("GET /v1/secrets", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Secrets(r.Context(), r.FormValue("all") == "true")
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/secrets/test", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.TestSecret(r.Context(), r.FormValue("name"))
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/secrets/revoke", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.RevokeSecrets(r.Context(), r.FormValue("of"))
-		reply(w, out, err)
-	})
+func secretRoutes(s Secrets) []Route {
+	return []Route{
+		get("/secrets", "List the secrets of the settings, with their leases and without values.", func(r *http.Request) ([]SecretView, error) { return s.Secrets(r.Context(), isSet(r, "all")) },
+			Param{"all", "boolean", "with leases that have ended"}),
+		post(Admin, "/secrets/{id}/test", "Read a secret from its provider, and say whether that worked.",
+			func(r *http.Request, _ struct{}) (SecretView, error) {
+				return s.TestSecret(r.Context(), r.PathValue("id"))
+			}),
+		post(Operator, "/secrets/{id}/revoke", "End leases: one by its id, or those of a secret or a run.",
+			func(r *http.Request, _ struct{}) ([]secret.Lease, error) {
+				return s.RevokeSecrets(r.Context(), r.PathValue("id"))
+			}),
+	}
 }
 
 // Secrets lists the secrets of the settings, with their leases.
 func (c *Client) Secrets(ctx context.Context, all bool) ([]SecretView, error) {
-	return call[[]SecretView](ctx, c, "GET", "/v1/secrets", url.Values{"all": {strconv.FormatBool(all)}}, nil)
+	return call[[]SecretView](ctx, c, "GET", Root+"/secrets", url.Values{"all": {strconv.FormatBool(all)}}, nil)
 }
 
 // TestSecret reads a secret from its provider.
 func (c *Client) TestSecret(ctx context.Context, name string) (SecretView, error) {
-	return call[SecretView](ctx, c, "POST", "/v1/secrets/test", url.Values{"name": {name}}, nil)
+	return call[SecretView](ctx, c, "POST", path("secrets", name, "test"), nil, nil)
 }
 
 // RevokeSecrets ends leases.
 func (c *Client) RevokeSecrets(ctx context.Context, of string) ([]secret.Lease, error) {
-	return call[[]secret.Lease](ctx, c, "POST", "/v1/secrets/revoke", url.Values{"of": {of}}, nil)
+	return call[[]secret.Lease](ctx, c, "POST", path("secrets", of, "revoke"), nil, nil)
 }

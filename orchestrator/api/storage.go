@@ -63,28 +63,34 @@ type storeLine[T any] struct {
 	Result   *T             `json:"result,omitempty"`
 }
 
-func routeStorage(mux *http.ServeMux, s Storage) {
-	mux.HandleFunc("POST /v1/store/check", func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CheckStore) })
-	mux.HandleFunc("POST /v1/store/compact", func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CompactStore) })
-	mux.HandleFunc("GET /v1/store/backup", func(w http.ResponseWriter, r *http.Request) {
-		begun := false
-		err := s.BackupStore(r.Context(), func() io.Writer {
-			begun = true
-			w.Header().Set("Content-Type", "application/x-tar")
-			return w
-		})
-		switch {
-		case err != nil && begun:
-			panic(http.ErrAbortHandler) // so that the client does not take it for the end
-		case err != nil:
-			fail(w, err)
-		}
+func storageRoutes(s Storage) []Route {
+	return []Route{
+		raw[storeLine[StoreReport]](Admin, http.MethodPost, "/store/check", "Check the store; the last line has the result.", mediaLines,
+			func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CheckStore) }),
+		raw[storeLine[Compaction]](Admin, http.MethodPost, "/store/compact", "Compact the store; the last line has the result.", mediaLines,
+			func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CompactStore) }),
+		raw[empty](Admin, http.MethodGet, "/store/backup", "Return a backup of the store.", mediaTar, func(w http.ResponseWriter, r *http.Request) { sendBackup(w, r, s) }),
+	}
+}
+
+func sendBackup(w http.ResponseWriter, r *http.Request, s Storage) {
+	begun := false
+	err := s.BackupStore(r.Context(), func() io.Writer {
+		begun = true
+		w.Header().Set("Content-Type", mediaTar)
+		return w
 	})
+	switch {
+	case err != nil && begun:
+		panic(http.ErrAbortHandler) // so that the client does not take it for the end
+	case err != nil:
+		fail(w, err)
+	}
 }
 
 // long answers with progress as NDJSON, and with the result or a problem as the last line.
 func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Context, func(StoreProgress)) (T, error)) {
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Type", mediaLines)
 	enc, flush := json.NewEncoder(w), http.NewResponseController(w)
 	out, err := work(r.Context(), func(p StoreProgress) {
 		_ = enc.Encode(storeLine[T]{Progress: &p}) // a client that is gone ends the context
@@ -99,12 +105,12 @@ func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Conte
 
 // CheckStore has the leader check its store.
 func (c *Client) CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error) {
-	return watched[StoreReport](ctx, c, "/v1/store/check", progress)
+	return watched[StoreReport](ctx, c, Root+"/store/check", progress)
 }
 
 // CompactStore has the leader compact its store.
 func (c *Client) CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error) {
-	return watched[Compaction](ctx, c, "/v1/store/compact", progress)
+	return watched[Compaction](ctx, c, Root+"/store/compact", progress)
 }
 
 func watched[T any](ctx context.Context, c *Client, path string, progress func(StoreProgress)) (T, error) {
@@ -135,7 +141,7 @@ func watched[T any](ctx context.Context, c *Client, path string, progress func(S
 
 // Backup copies a backup of the leader's store to w. One that was cut short is an error.
 func (c *Client) Backup(ctx context.Context, w io.Writer) error {
-	resp, err := c.do(ctx, "GET", "/v1/store/backup", nil, nil)
+	resp, err := c.do(ctx, "GET", Root+"/store/backup", nil, nil)
 	if err != nil {
 		return err
 	}

@@ -106,47 +106,45 @@ type Divergence struct {
 // maxJournal bounds a journal that is sent for a replay.
 const maxJournal = 256 << 20
 
-func routeTravel(mux *http.ServeMux, s Travel) {
-	mux.HandleFunc("GET /v1/run/moments", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Moments(r.Context(), r.FormValue("id"))
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/run/rewind", func(w http.ResponseWriter, r *http.Request) {
-		var in RewindRequest
-		if read(w, r, &in) {
-			in.By = requester(r.Context(), in.By)
-			out, err := s.Rewind(r.Context(), r.FormValue("id"), in)
-			reply(w, out, err)
-		}
-	})
-	mux.HandleFunc("POST /v1/run/fork", func(w http.ResponseWriter, r *http.Request) {
-		var in ForkRequest
-		if read(w, r, &in) {
-			out, err := s.Fork(r.Context(), r.FormValue("id"), in)
-			reply(w, out, err)
-		}
-	})
-	mux.HandleFunc("GET /v1/run/compare", func(w http.ResponseWriter, r *http.Request) {
-		out, err := s.Compare(r.Context(), r.FormValue("id"), r.FormValue("from"), r.FormValue("to"))
-		reply(w, out, err)
-	})
-	mux.HandleFunc("POST /v1/run/replay", func(w http.ResponseWriter, r *http.Request) {
-		var journal []lattice.Entry
-		if decodeUpTo(w, r, &journal, maxJournal) {
-			out, err := s.Replay(r.Context(), r.FormValue("id"), journal)
-			reply(w, out, err)
-		}
-	})
+func travelRoutes(s Travel) []Route {
+	return []Route{
+		get("/runs/{id}/moments", "List where a run's nodes began, and whether the run can be taken back there.",
+			func(r *http.Request) ([]Moment, error) { return s.Moments(r.Context(), idOf(r)) }),
+		post(Operator, "/runs/{id}/rewind", "Take a run back to a moment, with its files, and drive it from there.",
+			func(r *http.Request, in RewindRequest) (RunView, error) {
+				in.By = requester(r.Context(), in.By)
+				return s.Rewind(r.Context(), idOf(r), in)
+			}),
+		keyed(post(Operator, "/runs/{id}/fork", "Start runs that go on from a moment of a run, each in a copy of its sprite.",
+			func(r *http.Request, in ForkRequest) ([]RunView, error) {
+				in.Key = keyOf(r, in.Key)
+				return s.Fork(r.Context(), idOf(r), in)
+			})),
+		get("/runs/{id}/compare", "Return the differences between two moments of a run.",
+			func(r *http.Request) (Comparison, error) {
+				return s.Compare(r.Context(), idOf(r), r.FormValue("from"), r.FormValue("to"))
+			}, momentParams...),
+		raw[Replay](Viewer, http.MethodPost, "/runs/{id}/replay", "Replay a run by its journal alone, or by the journal in the body.", mediaJSON,
+			func(w http.ResponseWriter, r *http.Request) {
+				var journal []lattice.Entry
+				if decodeUpTo(w, r, &journal, maxJournal) {
+					out, err := s.Replay(r.Context(), idOf(r), journal)
+					reply(w, out, err)
+				}
+			}),
+	}
 }
+
+var momentParams = []Param{{"from", "string", "a moment, NODE or NODE#VISIT; by default the beginning"}, {"to", "string", "another one; by default the present"}}
 
 // Moments lists where a run's nodes began.
 func (c *Client) Moments(ctx context.Context, id string) ([]Moment, error) {
-	return call[[]Moment](ctx, c, "GET", "/v1/run/moments", url.Values{"id": {id}}, nil)
+	return call[[]Moment](ctx, c, "GET", runPath(id, "moments"), nil, nil)
 }
 
 // Rewind takes a run back to a moment.
 func (c *Client) Rewind(ctx context.Context, id string, r RewindRequest) (RunView, error) {
-	return call[RunView](ctx, c, "POST", "/v1/run/rewind", url.Values{"id": {id}}, r)
+	return call[RunView](ctx, c, "POST", runPath(id, "rewind"), nil, r)
 }
 
 // Fork starts runs that go on from a moment of another one.
@@ -154,15 +152,15 @@ func (c *Client) Fork(ctx context.Context, id string, r ForkRequest) ([]RunView,
 	if r.Key == "" {
 		r.Key = newKey()
 	}
-	return call[[]RunView](ctx, c, "POST", "/v1/run/fork", url.Values{"id": {id}}, r)
+	return call[[]RunView](ctx, c, "POST", runPath(id, "fork"), nil, r)
 }
 
 // Compare returns the differences between two moments of a run.
 func (c *Client) Compare(ctx context.Context, id, from, to string) (Comparison, error) {
-	return call[Comparison](ctx, c, "GET", "/v1/run/compare", url.Values{"id": {id}, "from": {from}, "to": {to}}, nil)
+	return call[Comparison](ctx, c, "GET", runPath(id, "compare"), url.Values{"from": {from}, "to": {to}}, nil)
 }
 
 // Replay tells a run again by its journal alone.
 func (c *Client) Replay(ctx context.Context, id string, journal []lattice.Entry) (Replay, error) {
-	return call[Replay](ctx, c, "POST", "/v1/run/replay", url.Values{"id": {id}}, journal)
+	return call[Replay](ctx, c, "POST", runPath(id, "replay"), nil, journal)
 }

@@ -14,10 +14,10 @@ import (
 )
 
 // Version of this interface. A newer client asks an older leader to hand over; see Hello.
-const Version = 1
+const Version = 2
 
 // Oldest is the oldest version of this interface that a leader of this build still serves.
-const Oldest = 1
+const Oldest = 2
 
 // Hello is GET /v1/lattice, the first thing that two processes say to each other. Together with the hand-over it is the
 // part of this interface that never changes but by new members, so that any two versions can settle who leads:
@@ -45,7 +45,7 @@ type Hello struct {
 	Settings map[string]string `json:"settings,omitempty"`
 }
 
-// RunRequest is POST /v1/runs.
+// RunRequest is POST /api/v1/runs.
 type RunRequest struct {
 	Flow  json.RawMessage `json:"flow"` // workflow graph or ExecIR document
 	Input json.RawMessage `json:"input,omitempty"`
@@ -85,7 +85,7 @@ type HandedRun struct {
 	Values
 }
 
-// PruneRequest is POST /v1/prune. It never removes sprites that are in use, wait, are pinned or were made by hand.
+// PruneRequest is POST /api/v1/prune. It never removes sprites that are in use, wait, are pinned or were made by hand.
 type PruneRequest struct {
 	DryRun bool    `json:"dry_run,omitempty"`
 	Keep   int     `json:"keep"`              // number of the newest ended runs that are left alone
@@ -100,6 +100,11 @@ type Pruned struct {
 	RunID string `json:"run_id,omitempty"`
 	Bytes int64  `json:"bytes,omitempty"` // 0 if unknown, as of a remote sprite
 	Error string `json:"error,omitempty"` // why it is still there
+}
+
+// CancelRequest is the body of a request to cancel a run.
+type CancelRequest struct {
+	By string `json:"by,omitempty"`
 }
 
 // Options of a run; they are kept with its record.
@@ -248,7 +253,7 @@ type Artifact struct {
 	Value  protocol.Artifact `json:"artifact"`
 }
 
-// WatchLine is one line of GET /v1/runs/{id}/watch: an entry, or the view after it. The last line has Done set: the
+// WatchLine is one line of GET /api/v1/runs/{id}/watch: an entry, or the view after it. The last line has Done set: the
 // run is final, waits for a person, or is not driven.
 type WatchLine struct {
 	Entry *lattice.Entry `json:"entry,omitempty"`
@@ -256,7 +261,7 @@ type WatchLine struct {
 	Done  bool           `json:"done,omitempty"`
 }
 
-// DecideRequest is POST /v1/runs/{id}/decide.
+// DecideRequest is POST /api/v1/runs/{id}/decide.
 type DecideRequest struct {
 	WaitID   string            `json:"wait_id,omitempty"` // may be left out while exactly one wait is open
 	Decision lattice.Decision  `json:"decision"`

@@ -2,7 +2,7 @@
 //
 //	go run ./scripts/genschema manifests/schema
 //
-// Start with documents, the list of what is written; reflect.go turns types into schemas, comments.go their comments into
+// and the OpenAPI description of the leader's interface next to its handler. Start with documents, the list of what is written, and describe; reflect.go turns types into schemas, comments.go their comments into
 // descriptions, and contract holds what types do not say. A schema describes what our writers write; readers of events and results take more (DESIGN 9). The test
 // of this package fails when a checked-in schema is not what would be written.
 package main
@@ -54,6 +54,17 @@ func write(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
 			return fmt.Errorf("write schema: %w", err)
 		}
+	}
+	description, err := describe()
+	if err != nil {
+		return err
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(root, describePath), description, 0o644); err != nil {
+		return fmt.Errorf("write description: %w", err)
 	}
 	return nil
 }

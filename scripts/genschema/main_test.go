@@ -53,6 +53,17 @@ func TestSchemasAreFresh(t *testing.T) {
 	}
 }
 
+// The description of the interface is what the table of routes says now.
+func TestDescriptionIsFresh(t *testing.T) {
+	want, err := describe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if api.Description() != string(want) {
+		t.Errorf("%s is stale: make schema", describePath)
+	}
+}
+
 // What we ship and write is valid; what our readers refuse is not.
 func TestSchemas(t *testing.T) {
 	for _, name := range manifests.Flows() {

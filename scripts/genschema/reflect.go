@@ -17,6 +17,8 @@ type generator struct {
 	rules    rules
 	comments comments
 	defs     schema
+	name     func(reflect.Type) string // of a definition; nil for the type's own
+	null     bool                      // members that are always written may be null where Go has nil
 }
 
 // rules say what types alone do not.
@@ -39,7 +41,7 @@ func (g *generator) of(t reflect.Type) any {
 		return schema{"type": "boolean"}
 	case reflect.String:
 		return schema{"type": "string"}
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return schema{"type": "integer"}
 	case reflect.Float64:
 		return schema{"type": "number"}
@@ -53,11 +55,18 @@ func (g *generator) of(t reflect.Type) any {
 	case reflect.Interface:
 		return schema{}
 	case reflect.Struct:
-		if _, ok := g.defs[t.Name()]; !ok {
-			g.defs[t.Name()] = nil // known from here on: its members may name it
-			g.defs[t.Name()] = g.object(t)
+		name := t.Name()
+		if g.name != nil && name != "" {
+			name = g.name(t)
 		}
-		return schema{"$ref": "#/$defs/" + t.Name()}
+		if name == "" {
+			return g.object(t)
+		}
+		if _, ok := g.defs[name]; !ok {
+			g.defs[name] = nil // known from here on: its members may name it
+			g.defs[name] = g.object(t)
+		}
+		return schema{"$ref": "#/$defs/" + name}
 	}
 	panic("genschema knows no schema for " + t.String())
 }
@@ -70,16 +79,24 @@ func (g *generator) object(t reflect.Type) schema {
 			continue
 		}
 		if name == "" && field.Anonymous { // its members are ours
-			inner := g.object(field.Type)
+			embedded := field.Type
+			if embedded.Kind() == reflect.Pointer {
+				embedded = embedded.Elem()
+			}
+			inner := g.object(embedded)
 			maps.Copy(properties, inner["properties"].(schema))
-			all, _ := inner["required"].([]string)
-			required = append(required, all...)
+			if all, _ := inner["required"].([]string); embedded == field.Type { // a nil pointer has no members
+				required = append(required, all...)
+			}
 			continue
 		}
 		at := t.Name() + "." + name
 		property, ok := g.rules.fields[at]
 		if !ok {
 			property = g.of(field.Type).(schema)
+		}
+		if k := field.Type.Kind(); g.null && len(property) > 0 && !strings.HasPrefix(options, "omit") && (k == reflect.Slice || k == reflect.Map || k == reflect.Pointer) {
+			property = schema{"anyOf": []any{property, schema{"type": "null"}}}
 		}
 		if text := g.comments[t.PkgPath()+"."+t.Name()+"."+field.Name]; text != "" {
 			property = maps.Clone(property)

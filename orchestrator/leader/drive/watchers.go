@@ -13,7 +13,11 @@ func (w *Watchers) Notify(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wake(id)
+	w.wake(AnyRun)
 }
+
+// AnyRun stands for all runs in Wait.
+const AnyRun = ""
 
 // notifyAll wakes those who wait for any run.
 func (w *Watchers) notifyAll() {

@@ -7,7 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
+	"slices"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
@@ -106,8 +107,8 @@ func (vw *Views) Run(ctx context.Context, id string) (api.RunView, error) {
 		return v, err
 	}
 	products, err := vw.Registry.Products(ctx, api.ProductQuery{Run: id})
-	ref := "?" + url.Values{"id": {id}}.Encode()
-	v.Record = &api.Record{SpriteName: v.Sprite, Mode: "exec_ws", StreamRefs: []string{"/v1/run/watch" + ref, "/v1/run/entries" + ref, "/v1/run/log" + ref}, Artifacts: products}
+	at := api.Root + "/runs/" + id
+	v.Record = &api.Record{SpriteName: v.Sprite, Mode: "exec_ws", StreamRefs: []string{at + "/watch", at + "/entries", at + "/log"}, Artifacts: products}
 	return v, err
 }
 
@@ -142,15 +143,68 @@ func (vw *Views) Runs(_ context.Context, which api.RunList) ([]api.RunView, erro
 
 // Watch yields entries and views until the run is not driven.
 func (vw *Views) Watch(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
-	return vw.watch(ctx, id, after, vw.Records.Entries, yield)
+	return vw.watch(ctx, id, after, vw.Records.Entries, false, yield)
 }
 
 // WatchOutline is Watch with the entries of Outline.
 func (vw *Views) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
-	return vw.watch(ctx, id, after, vw.Records.Outline, yield)
+	return vw.watch(ctx, id, after, vw.Records.Outline, false, yield)
 }
 
-func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read reader, yield func(api.WatchLine) error) error {
+// Tail is Watch that does not end when the run is not driven.
+func (vw *Views) Tail(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
+	return vw.watch(ctx, id, after, vw.Records.Entries, true, yield)
+}
+
+// maxUpdated bounds how many of the newest runs Updates looks at, apart from those that have not ended.
+const maxUpdated = 100
+
+// updatePause bounds how often Updates looks.
+const updatePause = 200 * time.Millisecond
+
+// Updates yields the view of each run that changed behind a position, and then of each that changes.
+func (vw *Views) Updates(ctx context.Context, after lattice.Seq, yield func(api.RunView) error) error {
+	seen := map[string]string{}
+	for first := true; ; first = false {
+		changed := vw.Watchers.Wait(drive.AnyRun) // first: a change after it is not missed
+		closing := vw.Drives.IsClosing()
+		runs, err := vw.Runs(ctx, api.RunList{Limit: maxUpdated})
+		if err != nil {
+			return err
+		}
+		open, err := vw.Runs(ctx, api.RunList{Open: true})
+		if err != nil {
+			return err
+		}
+		now := map[string]string{}
+		for _, v := range slices.SortedFunc(slices.Values(append(runs, open...)), func(a, b api.RunView) int { return cmp.Compare(a.LastSeq, b.LastSeq) }) {
+			state := fmt.Sprint(v.LastSeq, v.Driving, v.Status)
+			old := seen[v.RunID]
+			_, twice := now[v.RunID]
+			if now[v.RunID] = state; twice || old == state || first && v.LastSeq <= after {
+				continue
+			}
+			if err := yield(v); err != nil {
+				return err
+			}
+		}
+		if seen = now; closing {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		select {
+		case <-time.After(updatePause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read reader, stay bool, yield func(api.WatchLine) error) error {
 	id, err := vw.Records.Resolve(id)
 	if err != nil {
 		return err
@@ -175,7 +229,7 @@ func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read r
 		if !driven {
 			v.Copies = vw.Copies.List(ctx, v)
 		}
-		if err := yield(api.WatchLine{View: &v, Done: !driven}); err != nil || !driven {
+		if err := yield(api.WatchLine{View: &v, Done: !driven}); err != nil || !driven && !stay {
 			return err
 		}
 		select {
