@@ -54,7 +54,7 @@ func lookIntoSprites(ctx context.Context, env *setup.Env, shown []string) []Chec
 		return []Check{problemCheck("isolation", err)}
 	}
 	defer t.close()
-	checks := append([]Check{lookAtNamespaces(env), t.isolation(env.Settings.MinIsolation, env.Settings.NoRoot)}, t.bounds(ctx)...)
+	checks := append([]Check{lookAtNamespaces(env), t.isolation(ctx, env.Settings.MinIsolation, env.Settings.NoRoot)}, t.bounds(ctx)...)
 	if len(equip.NewMachine(env).Find("go")) > 0 {
 		checks = append(checks, lookAtGoCache(env.Console))
 	}
@@ -135,13 +135,15 @@ type trial struct {
 	close  func()
 }
 
-func (t trial) isolation(wanted settings.Isolation, noRoot bool) Check {
-	root := "no sudo: lattice runs as an ordinary user, whose sprites have one user each"
+func (t trial) isolation(ctx context.Context, wanted settings.Isolation, noRoot bool) Check {
+	root := "no sudo: programs are this machine's processes"
 	switch {
 	case noRoot:
 		root = "no sudo: the settings turn it off (no_root)"
 	case spec.Level(t.hello.Isolation) == spec.LevelRoot:
 		root = "sudo is the sprite's own root"
+	case spec.Level(t.hello.Isolation) == spec.LevelUser:
+		root = t.loneRoot(ctx)
 	}
 	c := check("isolation", OK, "", "%s (%s; %s)", t.hello.Isolation, t.hello.Sandbox, root)
 	if t.hello.Warning != "" {
@@ -153,6 +155,25 @@ func (t trial) isolation(wanted settings.Isolation, noRoot bool) Check {
 		c.Remedy = "follow the remedy for namespaces, run lattice as root for ns-root, or use remote sprites"
 	}
 	return c
+}
+
+// loneRoot says what sudo does in a sprite that has a single user.
+func (t trial) loneRoot(ctx context.Context) string {
+	var out limitedText
+	err := t.with(ctx, nil, func(name string) error {
+		ctx, cancel := context.WithTimeout(ctx, programLimit)
+		defer cancel()
+		_, err := t.client.Exec(ctx, name, sprites.Exec{Cmd: []string{"sudo", "id", "-u"}, Stdout: &out, Stderr: &out})
+		return err
+	})
+	said := cli.Clean(strings.TrimSpace(out.String()))
+	switch {
+	case err != nil:
+		return "sudo could not be tried: " + err.Error()
+	case said != "0":
+		return "no sudo: " + strings.TrimPrefix(said, "sudo: ")
+	}
+	return "sudo is root, but there are no other users: lattice runs as an ordinary user"
 }
 
 // bounds checks the network and the limits of a new sprite.

@@ -56,6 +56,7 @@ func (cf *Confiner) probe() Confinement {
 		}
 	}
 	found := Confinement{Netns: true}
+	cfg.AsRoot = !cf.Config.NoRoot
 	cfg.Network = cf.Config.Network.Preset != ""
 	box, err := sandbox.Start(cfg)
 	var refusal *spec.Refusal
@@ -77,7 +78,7 @@ func (cf *Confiner) probe() Confinement {
 	case err != nil:
 		return Confinement{Netns: true, NoRedirect: err.Error(), Text: "none, sandboxes do not start: " + err.Error()}
 	}
-	found.Text, found.Isolation, found.Limits = "namespaces", box.Level(), box.Limits().Enforced()
+	found.Text, found.Isolation, found.Limits, found.NoRoot = "namespaces", box.Level(), box.Limits().Enforced(), box.NoRoot()
 	if box.Level() == spec.LevelRoot {
 		err := sandbox.TryOwnIDs(cf.Config.Self, filepath.Join(cf.Config.Dir, "tmp"))
 		if found.OwnIDs = err == nil; err != nil {
@@ -109,10 +110,20 @@ func (cf *Confiner) WhyNoRoot() string {
 	switch {
 	case cf.Config.NoRoot:
 		return "it is turned off on this host (no_root in the settings)"
-	case cf.Confined().Isolation != spec.LevelRoot:
-		return "its host is run by an ordinary user, whose sprites have one user each; run lattice as root, or start the sprite from an image that has what is missing"
+	case cf.Confined().Isolation != spec.LevelRoot && cf.Confined().Isolation != spec.LevelUser:
+		return "its host cannot make namespaces; lattice doctor says what helps"
+	case cf.Confined().NoRoot != "":
+		return "its host cannot give it one: " + cf.Confined().NoRoot
 	}
 	return ""
+}
+
+// WhyOneUser says why the root of sprites is alone, "" when sprites have all users, or no root.
+func (cf *Confiner) WhyOneUser() string {
+	if cf.WhyNoRoot() != "" || cf.Confined().Isolation != spec.LevelUser {
+		return ""
+	}
+	return "its host is run by an ordinary user, whose sprites have one user each; run lattice as root, or start the sprite from an image that has what is missing"
 }
 
 // Owner is the host user and group that commands run as, and that own the files that the host writes for them.

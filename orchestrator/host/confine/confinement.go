@@ -15,6 +15,7 @@ type Confinement struct {
 	Text       string             // for people
 	Warning    string             // for people, before anything runs; "" when all is well
 	OwnIDs     bool               // each box has user ids that no other has
+	NoRoot     string             // why boxes have no root, although they should; "" when they have one
 	Netns      bool               // boxes can have a network of their own
 	Redirects  bool               // and outgoing connections can be redirected
 	NoRedirect string             // why not

@@ -68,7 +68,7 @@ func (cf *Confiner) recallProbe(key string) (Confinement, bool) {
 
 // keepProbe keeps a result that is as good as it can be. Without it the next command probes again.
 func (cf *Confiner) keepProbe(key string, c Confinement) {
-	whole := key != "" && c.Isolation != "" && !c.Plain && c.Netns && c.NoRedirect == "" && c.Text == "namespaces"
+	whole := key != "" && c.Isolation != "" && !c.Plain && c.Netns && c.NoRedirect == "" && c.NoRoot == "" && c.Text == "namespaces"
 	for _, l := range c.Limits {
 		whole = whole && l.Why == ""
 	}

@@ -3,6 +3,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -164,7 +165,8 @@ func (fl *Fleet) BoxConfig(rec records.Sprite) (spec.Config, []records.Layer, er
 		Self: fl.Config.Self, Root: root, Level: fl.confiner.Confined().Level(), Skills: fl.skills.DirOf(rec), Tools: fl.confiner.Tools(rec), Run: fl.RunDir(rec.ID), Cache: fl.CacheDir(rec.ID), OwnIDs: fl.confiner.Confined().OwnIDs,
 		Shared: fl.caches.Share(rec), Network: fl.Config.Network.Preset != "" && fl.confiner.Confined().Netns, Limits: fl.confiner.BoxLimits(rec), Points: points,
 	}
-	cfg.AsRoot, cfg.NoRoot = !fl.Config.NoRoot, fl.confiner.WhyNoRoot()
+	why := fl.confiner.WhyNoRoot()
+	cfg.AsRoot, cfg.NoRoot = why == "", cmp.Or(why, fl.confiner.WhyOneUser())
 	return cfg, append(chain, below...), fl.layers.AddImage(rec, &cfg)
 }
 

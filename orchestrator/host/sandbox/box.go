@@ -16,7 +16,8 @@
 // A box is made of user, mount, pid, ipc, uts and control group namespaces, and with spec.Config.Network of a network namespace;
 // without it the network is the host's. Commands run as user "sprite" (1000) without capabilities and without the power to
 // gain any; on the host they are the user that Config.Owner names, never root. They see a read-only view of the host's system
-// folders, and of everything else only what Config shows. Control groups bound what a box uses and hold it still
+// folders, and of everything else only what Config shows. Some commands of a box may be its root: see Config.Rooted and
+// Config.LoneRoot. Control groups bound what a box uses and hold it still
 // (Box.Freeze) where this process may make them; BoxLimits.Enforced tells which limits hold. Sweep removes, at the start of a
 // host, the groups of one that was killed.
 //
@@ -69,6 +70,8 @@ type Box struct {
 	control *channel.Socket
 	stderr  *tail
 	network *Network       // nil without Config.Network
+	keeper  keeper         // of Config.LoneRoot
+	noRoot  string         // why there is none
 	tasks   errgroup.Group // the reader of init's replies and the waiter for its end
 	slots   chan struct{}  // one taken by each call
 	quiet   chan struct{}  // closed when the reader has ended
@@ -124,6 +127,10 @@ func (b *Box) setUp(p view.Plan, mounts []*os.File) error {
 	}
 	if err := checkReply(channel.OpReady, answer, err, b.stderr); err != nil {
 		return err
+	}
+	if b.cfg.LoneRoot() {
+		b.noRoot = answer.Error
+		b.keeper = findKeeper(b.cmd.Process.Pid)
 	}
 	return b.control.Conn.SetDeadline(time.Time{})
 }
@@ -329,6 +336,9 @@ func (b *Box) Done() <-chan struct{} { return b.done }
 // Config returns the configuration of the box, with its defaults. A plain box is a process tree in which /workspace and the
 // others do not exist under these names; Exec translates the paths that it can (see Config.HostPath).
 func (b *Box) Config() spec.Config { return b.cfg }
+
+// NoRoot says why the box has no root, although its configuration has one; "" when that is not so.
+func (b *Box) NoRoot() string { return b.noRoot }
 
 // Level returns how firmly this box is isolated.
 func (b *Box) Level() spec.Level { return b.cfg.Level }

@@ -66,10 +66,15 @@ func prepare(c spec.Config) error {
 // placeSudo makes /.sprite/sbin/sudo, and the place over which the program that it starts is shown.
 func placeSudo(c spec.Config) error {
 	dir := filepath.Join(c.Run, "sbin")
-	script := "#!/bin/sh\nexec /.sprite/sbin/init " + spec.InitArg + " " + spec.StageSudo + " \"$@\"\n"
-	if !c.AsRoot || c.Level != spec.LevelRoot {
-		why := cmp.Or(c.NoRoot, "it was made without")
-		script = "#!/bin/sh\necho 'sudo: this sprite has no root: " + strings.ReplaceAll(why, "'", "") + "' >&2\nexit 1\n"
+	why := strings.ReplaceAll(cmp.Or(c.NoRoot, "it was made without"), "'", "")
+	script := "#!/bin/sh\nexec /.sprite/sbin/init " + spec.InitArg + " " + spec.StageSudo
+	switch {
+	case c.LoneRoot():
+		script += " " + spec.AloneArg + " '" + why + "' \"$@\"\n"
+	case c.Rooted():
+		script += " \"$@\"\n"
+	default:
+		script = "#!/bin/sh\necho 'sudo: this sprite has no root: " + why + "' >&2\nexit 1\n"
 	}
 	err := os.MkdirAll(dir, 0o755)
 	for name, text := range map[string]string{"sudo": script, "init": ""} {

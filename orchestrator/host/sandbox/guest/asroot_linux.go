@@ -93,7 +93,7 @@ func layAside() error {
 
 // privileged does something with the capabilities of root, where init has them. do does not wait for other goroutines.
 func (s *server) privileged(do func()) {
-	if !s.root {
+	if !s.root.own {
 		do()
 		return
 	}
@@ -114,7 +114,7 @@ func (s *server) privileged(do func()) {
 // asRoot does something as the box's user 0, on a thread that ends with it. do starts no goroutine: that would be nobody but
 // the sprite's user.
 func (s *server) asRoot(do func()) error {
-	if !s.root {
+	if !s.root.own {
 		return syscall.EPERM
 	}
 	done := make(chan error, 1)
@@ -260,7 +260,8 @@ func (s *server) startAs(r rootCommand, files []*os.File) (pid int, ended <-chan
 	}
 	defer channel.CloseAll(std)
 	attr := &syscall.ProcAttr{Dir: string(r.Command.Dir), Env: r.Command.Env, Sys: &syscall.SysProcAttr{
-		Setsid: true, Credential: &syscall.Credential{Uid: r.UID, Gid: r.GID, Groups: slices.Clone(r.Groups)},
+		// A lone root has no other groups, and the kernel refuses to set them.
+		Setsid: true, Credential: &syscall.Credential{Uid: r.UID, Gid: r.GID, Groups: slices.Clone(r.Groups), NoSetGroups: s.root.lone},
 	}}
 	for _, f := range std {
 		attr.Files = append(attr.Files, f.Fd())
@@ -277,6 +278,9 @@ func (s *server) startAs(r rootCommand, files []*os.File) (pid int, ended <-chan
 	})
 	if err != nil {
 		return 0, nil, err
+	}
+	if s.root.lone {
+		limitCommand(pid, false)
 	}
 	done := make(chan int, 1)
 	s.rooted[pid] = done

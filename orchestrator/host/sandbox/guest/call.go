@@ -63,6 +63,9 @@ func (s *server) handle(ctx context.Context, name string, body json.RawMessage, 
 		if !strings.HasPrefix(inner, "fs.") || inner == channel.FSWatch { // which is work of several threads
 			return nil, nil, unknownCall(name)
 		}
+		if s.root.keeper != nil {
+			return s.root.keeper.call(ctx, channel.Call{Name: inner, Body: body}, files)
+		}
 		refused := s.asRoot(func() { answer, send, err = s.fsCall(ctx, inner, body, files) })
 		return answer, send, errors.Join(refused, err)
 	}

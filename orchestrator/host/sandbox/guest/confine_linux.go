@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine gives up, for this thread and all that comes of it, everything that init needed until here.
-func confine(p view.Plan, calls filters) error {
+// confine gives up, for this thread and all that comes of it, everything that init needed until here. It calls keep where a
+// process that is started inherits every wall but those that keep must be able to raise again: the filter and the capabilities.
+func confine(p view.Plan, calls filters, keep func() error) error {
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
 		return spec.FailedAt("set the host name", err)
 	}
@@ -31,6 +32,9 @@ func confine(p view.Plan, calls filters) error {
 		if err := fence(); err != nil {
 			return err
 		}
+	}
+	if err := keep(); err != nil {
+		return err
 	}
 	if p.Without.Defended(spec.DefenceSeccomp) {
 		if err := calls.load(); err != nil {

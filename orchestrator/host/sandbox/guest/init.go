@@ -65,7 +65,17 @@ func initMain(args []string) error {
 			return err
 		}
 		// The end of init ends a pid namespace of its own; elsewhere it must see to its descendants.
-		return serve(control, !left.Defended(spec.DefencePidNamespace), root)
+		return serve(control, !left.Defended(spec.DefencePidNamespace), rooting{own: root, listens: root})
+	case spec.StageLone:
+		if err := harden(nil); err != nil {
+			return err
+		}
+		return serve(control, false, besideKeeper(args[1:]))
+	case spec.StageKeep:
+		if err := harden(nil); err != nil {
+			return err
+		}
+		return serve(control, false, rooting{lone: true, listens: true})
 	default:
 		return fmt.Errorf("unknown stage %q", args[0])
 	}
@@ -129,7 +139,7 @@ func servePlainly(control *channel.Socket) error {
 	if err := adopt(); err != nil {
 		return err
 	}
-	return serve(control, true, false)
+	return serve(control, true, rooting{})
 }
 
 // refuse tells the host why there will be no box.
@@ -144,11 +154,32 @@ func refuse(control *channel.Socket, err error) error {
 	return errors.Join(err, control.Send(refused))
 }
 
+// rooting is a process's part in starting commands as root. None of it is needed without root.
+type rooting struct {
+	own     bool    // this init has the capabilities of root laid aside; see asroot_linux.go
+	lone    bool    // this process is the keeper of root; see keeper_linux.go
+	listens bool    // it starts commands for those who ask
+	keeper  *keeper // does the file calls of root for this init, nil for none
+	missing string  // why this init has no keeper though it should
+}
+
+// besideKeeper meets the keeper, unless why says that none could be started.
+func besideKeeper(why []string) (r rooting) {
+	if len(why) > 0 {
+		return rooting{missing: why[0]}
+	}
+	k, err := meetKeeper()
+	if err != nil {
+		return rooting{missing: err.Error()}
+	}
+	return rooting{keeper: k}
+}
+
 // server is init at work: one goroutine takes requests, one reaps.
 type server struct {
 	control *channel.Socket
 	plain   bool
-	root    bool            // commands can be started as root; see asroot_linux.go
+	root    rooting
 	ctx     context.Context // ends with the conversation
 	calls   errgroup.Group  // calls at work, channel.MaxCalls at most
 	still   stillness
@@ -164,7 +195,7 @@ type server struct {
 }
 
 // serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
-func serve(control *channel.Socket, plain, root bool) error {
+func serve(control *channel.Socket, plain bool, root rooting) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &server{control: control, plain: plain, root: root, ctx: ctx, rooted: make(map[int]chan<- int), pids: make(map[int]uint64), ids: make(map[uint64]int), whole: make(map[int]bool), cancels: make(map[uint64]context.CancelFunc), held: make(map[uint64][]*os.File)}
 	s.calls.SetLimit(channel.MaxCalls)
@@ -183,7 +214,11 @@ func serve(control *channel.Socket, plain, root bool) error {
 	trimmer.Go(func() { trim(ctx, asked) })
 	var rooted sync.WaitGroup
 	var err error
-	if root {
+	if root.keeper != nil {
+		rooted.Go(root.keeper.read)
+		defer rooted.Wait()
+	}
+	if root.listens {
 		var l *net.UnixListener
 		if l, err = listenRoot(); err == nil {
 			rooted.Go(func() { s.serveRoot(l) })
@@ -192,7 +227,7 @@ func serve(control *channel.Socket, plain, root bool) error {
 		}
 	}
 	if err == nil {
-		err = control.Send(channel.Reply{Op: channel.OpReady})
+		err = control.Send(channel.Reply{Op: channel.OpReady, Error: root.missing})
 	}
 	for err == nil {
 		err = s.next()
@@ -203,6 +238,9 @@ func serve(control *channel.Socket, plain, root bool) error {
 	}
 	cancel()
 	trimmer.Wait()
+	if root.keeper != nil { // its calls end
+		root.keeper.socket.Conn.Close()
+	}
 	_ = s.calls.Wait() // they could not answer, because the host is gone
 	signal.Stop(children)
 	close(children)

@@ -40,17 +40,28 @@ func ready(k spec.Kind, control *channel.Socket) (b builder, err error) {
 // report a failure. The caller's thread must be locked: credentials belong to threads, and exec keeps those of its caller.
 func (b builder) enter(p view.Plan, received []*os.File) error {
 	p.AsRoot = p.AsRoot && allThreads()
-	if err := build(p, received); err != nil {
+	site, err := build(p, received)
+	if err != nil {
 		return err
 	}
-	if err := confine(p, b.filters); err != nil {
+	line := p.Without.Args("sprite-init", spec.InitArg, spec.StageServe)
+	keep := site.TurnLate
+	switch {
+	case p.AsRoot:
+		line[2] = spec.StageRoot
+	case p.LoneRoot:
+		line[2] = spec.StageLone
+		keep = func() error {
+			if err := b.startKeeper(p.Limits); err != nil {
+				line = append(line, err.Error()) // a box without root is a box
+			}
+			return site.TurnLate()
+		}
+	}
+	if err := confine(p, b.filters, keep); err != nil {
 		return err
 	}
-	stage := spec.StageServe
-	if p.AsRoot {
-		stage = spec.StageRoot
-	}
-	err := syscall.Exec(b.self, p.Without.Args("sprite-init", spec.InitArg, stage), []string{})
+	err = syscall.Exec(b.self, line, []string{})
 	if errors.Is(err, fs.ErrNotExist) { // it is there, but it asks for a loader that only the host has
 		err = fmt.Errorf("%w: this lattice is linked dynamically, and the root has none of its libraries; build it with CGO_ENABLED=0", err)
 	}
@@ -81,29 +92,29 @@ func ownExecutable(level spec.Level) (string, error) {
 }
 
 // build makes the new root and moves into it.
-func build(p view.Plan, received []*os.File) error {
+func build(p view.Plan, received []*os.File) (*view.Site, error) {
+	w := &view.Site{Level: p.Level, Dir: -1}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return spec.FailedAt("make mounts private", err)
+		return w, spec.FailedAt("make mounts private", err)
 	}
 	// All mounts first: the new root covers a folder of the old one.
 	mounts, err := allMounts(p, received) // which the second stage does not inherit
 	if err != nil {
-		return err
+		return w, err
 	}
 
 	// Any folder that surely exists can carry the new root until it is the root.
 	const base = "/proc"
 	if err := unix.MoveMount(int(mounts[0].Fd()), "", unix.AT_FDCWD, base, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
-		return spec.FailedAt("mount the new root", err)
+		return w, spec.FailedAt("mount the new root", err)
 	}
 	if err := unix.Chdir(base); err != nil {
-		return spec.FailedAt("enter the new root", err)
+		return w, spec.FailedAt("enter the new root", err)
 	}
 	if err := openRoot(); err != nil {
-		return spec.FailedAt("let the sprite make folders in /", err)
+		return w, spec.FailedAt("let the sprite make folders in /", err)
 	}
 	next := 1
-	w := &view.Site{Level: p.Level, Dir: -1}
 	for _, s := range p.Steps {
 		mount := -1
 		if s.Opens() {
@@ -111,11 +122,11 @@ func build(p view.Plan, received []*os.File) error {
 			next++
 		}
 		if err := s.CarryOut(w, mount); err != nil {
-			return spec.FailedAt(fmt.Sprintf("%s /%s", s.Kind, s.Path), err)
+			return w, spec.FailedAt(fmt.Sprintf("%s /%s", s.Kind, s.Path), err)
 		}
 	}
 	w.Leave()
-	return pivot()
+	return w, pivot()
 }
 
 // openRoot lets the sprite's user make folders in /, such as /app, and take away only those.

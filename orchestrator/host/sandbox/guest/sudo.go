@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
 // This file is sudo as a box has it: it asks init to start the command, hands over its descriptors, and ends as it does. There
@@ -35,6 +37,7 @@ type sudoCall struct {
 	argv        []string
 	validate    bool // -v, -k: nothing to do
 	help        bool
+	alone       string // not empty where root is the only user that a command can be: the remedy
 }
 
 // parseSudo reads a command line as sudo does.
@@ -187,9 +190,32 @@ func groupsOf(user string) (groups []uint32) {
 	return groups
 }
 
+// packageManagers become other users themselves and give files to them, or install programs that expect to.
+var packageManagers = []string{"apt", "apt-get", "aptitude", "dpkg", "dnf", "microdnf", "yum", "rpm", "apk", "pacman", "zypper"}
+
+// errKeeperGone says that programs of the sprite have ended the process behind sudo, as kill -9 -1 does.
+var errKeeperGone = errors.New("a program of this sprite ended the process that keeps root; restart the sprite to have root again")
+
+// checkAlone refuses requests that root cannot fulfil without other users; why is the remedy.
+func (c sudoCall) checkAlone(r *rootCommand, why string) error {
+	program := path.Base(string(r.Command.Program))
+	switch {
+	case slices.Contains(packageManagers, program):
+		return fmt.Errorf("%s needs more users than this sprite has: %s", program, why)
+	case r.UID != 0 || r.GID != 0:
+		return fmt.Errorf("this sprite has no users besides root and sprite: %s", why)
+	}
+	return nil
+}
+
 // sudo is the program; the result is its exit status.
 func sudo(args, environ []string) int {
+	alone := ""
+	if len(args) > 1 && args[0] == spec.AloneArg {
+		alone, args = args[1], args[2:]
+	}
 	c, err := parseSudo(args)
+	c.alone = alone
 	if err == nil && (c.help || c.validate) {
 		if c.help {
 			fmt.Print(sudoUsage)
@@ -274,8 +300,16 @@ func (c sudoCall) run(environ []string) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
+	if c.alone != "" {
+		if err := c.checkAlone(r, c.alone); err != nil {
+			return 1, err
+		}
+	}
 	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: rootSocket, Net: "unix"})
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED) && c.alone != "":
+		return 1, errKeeperGone
+	case err != nil:
 		return 1, errors.New("this sprite has no root: nothing answers on " + rootSocket)
 	}
 	defer conn.Close()

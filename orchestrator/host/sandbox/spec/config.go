@@ -25,8 +25,8 @@ type Config struct {
 	Group    string
 	Hostname string    // "sprite" when empty
 	OwnIDs   bool      // its users are none of another box's, for the kernel; see TryOwnIDs
-	AsRoot   bool      // its programs can run commands as the box's root, by sudo; LevelRoot only
-	NoRoot   string    // without AsRoot: the message of sudo, with the remedy
+	AsRoot   bool      // its programs can run commands as the box's root, by sudo; see Rooted and LoneRoot
+	NoRoot   string    // the message of sudo where AsRoot does not help, with the remedy
 	Network  bool      // a network of its own, with nothing in it but sockets from the host
 	Limits   Limits    // of its resources
 	Points   []Point   // checkpoints shown read-only below /.sprite/checkpoints
@@ -161,5 +161,10 @@ func (c Config) Kind() Kind {
 
 func (c Config) OwnNetwork() bool { return c.Network && !c.Plain() && c.Defended(DefenceNetns) }
 
-// Rooted reports whether the box has a root that commands can be.
+// LoneRoot reports whether the box has a root that commands can be, but no other users: at LevelUser the kernel knows a single
+// one. Root is then the sprite's user under the number 0, in a user namespace of its own, with the capabilities of root over the
+// files and processes of that user.
+func (c Config) LoneRoot() bool { return c.AsRoot && c.Level == LevelUser && len(c.Without) == 0 }
+
+// Rooted reports whether the box has a root that commands can be, and with it any other user.
 func (c Config) Rooted() bool { return c.AsRoot && c.Level == LevelRoot && c.Defended(DefenceCaps) }

@@ -21,6 +21,24 @@ type Site struct {
 	Level  spec.Level
 	parent string
 	Dir    int // -1 for none
+	late   []lateKnob
+}
+
+// lateKnob is a knob that is open to be turned, which nothing can be opened for any more when /proc/sys is sealed.
+type lateKnob struct {
+	file    *os.File
+	content string
+}
+
+// TurnLate turns the knobs of the steps that are late. It is called once.
+func (w *Site) TurnLate() error {
+	var failed []error
+	for _, knob := range w.late {
+		_, err := knob.file.WriteString(knob.content)
+		failed = append(failed, err, knob.file.Close())
+	}
+	w.late = nil
+	return errors.Join(failed...)
 }
 
 // in opens the folder in which a path lies.
@@ -63,7 +81,7 @@ func (s Step) CarryOut(w *Site, mount int) error {
 	case stepUsers:
 		return w.in(s.Path, s.users)
 	case stepKnob:
-		return spec.Ignoring(unix.ENOENT, s.turn())
+		return spec.Ignoring(unix.ENOENT, s.turn(w))
 	case stepSeal:
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 		return s.at(w, func(fd int) error { return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr) })
@@ -171,10 +189,14 @@ func (s Step) users(dir int, name string) error {
 }
 
 // turn writes to a knob of the box's own namespaces.
-func (s Step) turn() error {
+func (s Step) turn(w *Site) error {
 	fd, err := unix.Open(s.Path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
+	}
+	if s.Late {
+		w.late = append(w.late, lateKnob{os.NewFile(uintptr(fd), s.Path), s.Content})
+		return nil
 	}
 	defer unix.Close(fd)
 	_, err = unix.Write(fd, []byte(s.Content))

@@ -14,7 +14,8 @@ type Plan struct {
 	Received bool         `json:"received,omitempty"` // the mounts of the host's files came along as descriptors, in order
 	Root     Step         `json:"root"`               // what becomes /
 	Steps    []Step       `json:"steps,omitempty"`
-	AsRoot   bool         `json:"as_root,omitempty"` // commands can be started as root
+	AsRoot   bool         `json:"as_root,omitempty"`   // commands can be started as root, and as any user
+	LoneRoot bool         `json:"lone_root,omitempty"` // commands can be started as root alone
 	Limits   spec.Limits  `json:"limits"`
 	Without  spec.Without `json:"without,omitempty"`
 }
@@ -32,6 +33,7 @@ type Step struct {
 	ReadOnly bool       `json:"read_only,omitempty"` // bind, overlay
 	Own      bool       `json:"own,omitempty"`       // bind, overlay: the sprite's own files, which belong to Owner
 	Local    bool       `json:"local,omitempty"`     // overlay: of usr/local in the layers and of the host's; bind: of usr/local in Source; the host's alone where the kernel refuses
+	Late     bool       `json:"late,omitempty"`      // knob: turned with Site.TurnLate
 	Suid     bool       `json:"suid,omitempty"`      // bind, overlay: setuid bits and device nodes count, for tests
 }
 

@@ -43,8 +43,7 @@ func NewPlan(c spec.Config) (Plan, error) {
 		p.bind(c.Skills, "skills", true)
 	}
 	p.bind(c.Run, ".sprite", true)
-	if c.Rooted() {
-		p.AsRoot = true
+	if p.AsRoot, p.LoneRoot = c.Rooted(), c.LoneRoot(); p.AsRoot || p.LoneRoot {
 		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: ".sprite/sbin/init", Source: c.Self, File: true, ReadOnly: true})
 	}
 	for _, point := range c.Points {
@@ -69,7 +68,7 @@ func NewPlan(c spec.Config) (Plan, error) {
 	p.Steps = append(p.Steps, Step{Kind: stepProc, Path: "proc"})
 	if c.Defended(spec.DefenceUserns) {
 		// Nested user namespaces would give back capabilities, and with them much of the kernel.
-		p.Steps = append(p.Steps, Step{Kind: stepKnob, Path: "proc/sys/user/max_user_namespaces", Content: "0"})
+		p.Steps = append(p.Steps, Step{Kind: stepKnob, Path: "proc/sys/user/max_user_namespaces", Content: "0", Late: p.LoneRoot})
 	}
 	if c.Defended(spec.DefenceShares) {
 		p.shareWatches()

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package guest
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+)
+
+// keeper is what no init here has.
+type keeper struct{ socket *channel.Socket }
+
+func keep(*channel.Socket) error   { return errors.ErrUnsupported }
+func meetKeeper() (*keeper, error) { return nil, errors.ErrUnsupported }
+func (*keeper) read()              {}
+func (*keeper) call(context.Context, channel.Call, []*os.File) (any, []*os.File, error) {
+	return nil, nil, errors.ErrUnsupported
+}
