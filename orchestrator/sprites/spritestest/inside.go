@@ -22,7 +22,7 @@ var insideTests = map[string]func(env){
 			{"DELETE", "/v1/tasks/build", "", "204", ""},
 			{"DELETE", "/v1/tasks/build", "", "404", "error"},
 			{"GET", "/v1/tasks/build", "", "404", "error"},
-			{"GET", "/v1/tasks", "", "200", `{"tasks":[{"name":"other","expire":"1h0m0s","started_at":"2`},
+			{"GET", "/v1/tasks", "", "200", `{"tasks":[{"name":"other","expire":"`},
 		} {
 			if status, body := e.inside(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.holds) {
 				e.Errorf("%s %s %s = %s, %s, want %s with %s", step.method, step.path, step.body, status, body, step.status, step.holds)
