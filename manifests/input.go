@@ -48,13 +48,13 @@ func (s Skill) CheckInput(input map[string]json.RawMessage) []Problem {
 		known := map[string]bool{"$schema": true}
 		for _, f := range s.Inputs {
 			known[f.Name] = true
-			if p := f.check(input); p != nil {
+			if p := f.checkInput(input); p != nil {
 				problems = append(problems, *p)
 			}
 		}
 		for name := range input {
 			if !known[name] {
-				problems = append(problems, Problem{"/" + escape(name), fmt.Sprintf("is not an input of %s%s", s.Name, s.takes())})
+				problems = append(problems, Problem{"/" + escapeToken(name), fmt.Sprintf("is not an input of %s%s", s.Name, s.listInputs())})
 			}
 		}
 	}
@@ -70,14 +70,14 @@ func (s Skill) CheckInput(input map[string]json.RawMessage) []Problem {
 func (s Skill) CheckOutput(data map[string]json.RawMessage) []Problem {
 	var problems []Problem
 	for _, f := range s.Outputs {
-		if p := f.check(data); p != nil {
+		if p := f.checkInput(data); p != nil {
 			problems = append(problems, *p)
 		}
 	}
 	return problems
 }
 
-func (f Field) check(input map[string]json.RawMessage) *Problem {
+func (f Field) checkInput(input map[string]json.RawMessage) *Problem {
 	raw, ok := input[f.Name]
 	pointer := "/" + f.Name
 	if !ok {
@@ -89,7 +89,7 @@ func (f Field) check(input map[string]json.RawMessage) *Problem {
 	if isNull(raw) && !f.Required {
 		return nil
 	}
-	return mismatch(raw, f.Type, pointer)
+	return findMismatch(raw, f.Type, pointer)
 }
 
 func (s Skill) checkVariant(input map[string]json.RawMessage) *Problem {
@@ -105,11 +105,11 @@ func (s Skill) checkVariant(input map[string]json.RawMessage) *Problem {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(s.Variants.Cases))
-	return &Problem{"/" + escape(s.Variants.Input), fmt.Sprintf("%q is none of %s", choice, strings.Join(names, ", "))}
+	return &Problem{"/" + escapeToken(s.Variants.Input), fmt.Sprintf("%q is none of %s", choice, strings.Join(names, ", "))}
 }
 
-// takes lists the inputs for a person who mistyped one.
-func (s Skill) takes() string {
+// listInputs lists the inputs for a person who mistyped one.
+func (s Skill) listInputs() string {
 	if len(s.Inputs) == 0 {
 		return ", which takes none"
 	}
@@ -120,8 +120,8 @@ func (s Skill) takes() string {
 	return " (it takes " + strings.Join(names, ", ") + ")"
 }
 
-// mismatch reports the first place where raw is not of type t.
-func mismatch(raw json.RawMessage, t, pointer string) *Problem {
+// findMismatch reports the first place where raw is not of type t.
+func findMismatch(raw json.RawMessage, t, pointer string) *Problem {
 	trimmed := bytes.TrimSpace(raw)
 	if !json.Valid(trimmed) {
 		return &Problem{pointer, "is not JSON"}
@@ -165,7 +165,7 @@ func elementMismatch(raw json.RawMessage, t, pointer string) *Problem {
 		return &Problem{pointer, "is not an array"}
 	}
 	for i, e := range elements {
-		if p := mismatch(e, t, pointer+"/"+strconv.Itoa(i)); p != nil {
+		if p := findMismatch(e, t, pointer+"/"+strconv.Itoa(i)); p != nil {
 			return p
 		}
 	}
@@ -195,7 +195,7 @@ func kindOf(raw []byte) string {
 	}
 }
 
-// escape makes a member name a reference token of a JSON pointer (RFC 6901).
-func escape(name string) string {
+// escapeToken makes a member name a reference token of a JSON pointer (RFC 6901).
+func escapeToken(name string) string {
 	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 }

@@ -28,8 +28,8 @@ const (
 	ClassWorld      Class = "world"      // outside effects; never run again without a person
 )
 
-// rank orders the classes by reach; 0 is no class.
-func (c Class) rank() int {
+// reachRank orders the classes by reach; 0 is no class.
+func (c Class) reachRank() int {
 	return 1 + slices.Index([]Class{ClassRead, ClassIdempotent, ClassSprite, ClassWorld}, c)
 }
 
@@ -167,7 +167,7 @@ func (s Skill) Digest() string {
 // no known variant gets the widest of all: who does not say what they will do is asked for everything.
 func (s Skill) Effective(input map[string]json.RawMessage) (Class, []string) {
 	if s.Variants == nil {
-		return s.class(), s.Permissions
+		return s.effectiveClass(), s.Permissions
 	}
 	choice := s.Variants.Default
 	if raw, ok := input[s.Variants.Input]; ok && !isNull(raw) {
@@ -178,9 +178,9 @@ func (s Skill) Effective(input map[string]json.RawMessage) (Class, []string) {
 	if v, ok := s.Variants.Cases[choice]; ok {
 		return v.SideEffect, v.Permissions
 	}
-	class, permissions := s.class(), slices.Clone(s.Permissions)
+	class, permissions := s.effectiveClass(), slices.Clone(s.Permissions)
 	for _, v := range s.Variants.Cases {
-		if v.SideEffect.rank() > class.rank() {
+		if v.SideEffect.reachRank() > class.reachRank() {
 			class = v.SideEffect
 		}
 		permissions = append(permissions, v.Permissions...)
@@ -206,10 +206,10 @@ func (s Skill) Destroys() bool {
 	if s.Destructive != nil {
 		return *s.Destructive
 	}
-	return s.class().rank() >= ClassSprite.rank()
+	return s.effectiveClass().reachRank() >= ClassSprite.reachRank()
 }
 
-func (s Skill) class() Class {
+func (s Skill) effectiveClass() Class {
 	if s.SideEffect == "" {
 		return ClassWorld
 	}

@@ -31,7 +31,7 @@ func isSkillName(name string) bool {
 		return !slices.Contains(reserved, name)
 	}
 	for word := range strings.SplitSeq(rest, ".") {
-		if word == "" || !consists(word, isLower, isDigit, isUnderscore) {
+		if word == "" || !consistsOf(word, isLower, isDigit, isUnderscore) {
 			return false
 		}
 	}
@@ -40,7 +40,7 @@ func isSkillName(name string) bool {
 
 // isFieldName accepts letters, digits and underscores, no digit first.
 func isFieldName(name string) bool {
-	return name != "" && !isDigit(name[0]) && consists(name, isLower, isUpper, isDigit, isUnderscore)
+	return name != "" && !isDigit(name[0]) && consistsOf(name, isLower, isUpper, isDigit, isUnderscore)
 }
 
 // isPermissionName accepts a word, or two that a colon joins, such as fs:read.
@@ -50,11 +50,11 @@ func isPermissionName(name string) bool {
 }
 
 func isLowerWord(s string) bool {
-	return s != "" && isLower(s[0]) && consists(s, isLower, isDigit, isUnderscore)
+	return s != "" && isLower(s[0]) && consistsOf(s, isLower, isDigit, isUnderscore)
 }
 
-// consists reports whether every byte of s is of one of the kinds.
-func consists(s string, kinds ...func(byte) bool) bool {
+// consistsOf reports whether every byte of s is of one of the kinds.
+func consistsOf(s string, kinds ...func(byte) bool) bool {
 	for i := range len(s) {
 		ok := false
 		for _, is := range kinds {

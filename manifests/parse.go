@@ -38,7 +38,7 @@ func (e *InvalidError) Error() string {
 // Member names count exactly as written. An absent side_effect becomes world.
 func ParseSkill(data []byte) (Skill, error) {
 	var p parser
-	s := p.skill(data)
+	s := p.parseSkill(data)
 	if len(p.problems) > 0 {
 		return Skill{}, &InvalidError{Problems: p.problems}
 	}
@@ -51,154 +51,154 @@ type parser struct {
 	chooser  string // the input that variants are chosen by, for which they have a default
 }
 
-func (p *parser) fail(pointer, format string, args ...any) {
+func (p *parser) addProblem(pointer, format string, args ...any) {
 	p.problems = append(p.problems, Problem{Pointer: pointer, Message: fmt.Sprintf(format, args...)})
 }
 
-// object splits raw, which is valid JSON, into the members of an object; encoding/json alone would match member names in
+// parseObject splits raw, which is valid JSON, into the members of an object; encoding/json alone would match member names in
 // any case.
-func (p *parser) object(raw []byte, pointer string) map[string]json.RawMessage {
-	m := members(raw)
+func (p *parser) parseObject(raw []byte, pointer string) map[string]json.RawMessage {
+	m := splitObject(raw)
 	if m == nil {
-		p.fail(pointer, "is not a JSON object")
+		p.addProblem(pointer, "is not a JSON object")
 	}
 	return m
 }
 
-// into decodes one member when it is there; null counts as absent.
-func (p *parser) into(m map[string]json.RawMessage, key, pointer, want string, v any) bool {
+// decodeMember decodes one member when it is there; null counts as absent.
+func (p *parser) decodeMember(m map[string]json.RawMessage, key, pointer, want string, v any) bool {
 	raw, ok := m[key]
 	if !ok || isNull(raw) {
 		return false
 	}
-	if !decode(raw, v) {
-		p.fail(pointer+"/"+key, "is not %s", want)
+	if !decodeValue(raw, v) {
+		p.addProblem(pointer+"/"+key, "is not %s", want)
 		return false
 	}
 	return true
 }
 
-func (p *parser) skill(data []byte) (s Skill) {
+func (p *parser) parseSkill(data []byte) (s Skill) {
 	if len(data) > maxManifest {
-		p.fail("", "is larger than %d bytes", maxManifest)
+		p.addProblem("", "is larger than %d bytes", maxManifest)
 		return s
 	}
 	if !json.Valid(data) {
-		p.fail("", "is not a JSON object")
+		p.addProblem("", "is not a JSON object")
 		return s
 	}
-	m := p.object(data, "")
+	m := p.parseObject(data, "")
 	if m == nil {
 		return s
 	}
-	if p.into(m, "name", "", "a string", &s.Name); !isSkillName(s.Name) {
-		p.fail("/name", "%q is not a skill name: lower-case words joined by dots, such as git.clone, and none of spritekit's own", s.Name)
+	if p.decodeMember(m, "name", "", "a string", &s.Name); !isSkillName(s.Name) {
+		p.addProblem("/name", "%q is not a skill name: lower-case words joined by dots, such as git.clone, and none of spritekit's own", s.Name)
 	}
-	p.into(m, "description", "", "a string", &s.Description)
-	p.into(m, "version", "", "a string", &s.Version)
-	p.into(members(m["variants"]), "input", "/variants", "a string", &p.chooser)
-	s.Inputs = p.fields(m, "inputs", true)
-	s.Outputs = p.fields(m, "outputs", false)
-	s.InputSchema = p.schema(m, "input_schema")
-	s.OutputSchema = p.schema(m, "output_schema")
-	s.Permissions = p.permissions(m, "")
+	p.decodeMember(m, "description", "", "a string", &s.Description)
+	p.decodeMember(m, "version", "", "a string", &s.Version)
+	p.decodeMember(splitObject(m["variants"]), "input", "/variants", "a string", &p.chooser)
+	s.Inputs = p.parseFields(m, "inputs", true)
+	s.Outputs = p.parseFields(m, "outputs", false)
+	s.InputSchema = p.parseSchema(m, "input_schema")
+	s.OutputSchema = p.parseSchema(m, "output_schema")
+	s.Permissions = p.parsePermissions(m, "")
 	s.OptionalPermissions = p.permissionList(m, "", "optional_permissions")
-	p.into(m, "produces_events", "", "a boolean", &s.ProducesEvents)
-	s.SideEffect = p.class(m, "", ClassWorld)
-	p.into(m, "destructive", "", "a boolean", &s.Destructive)
-	if p.into(m, "timeout_s", "", "a number", &s.TimeoutS) {
+	p.decodeMember(m, "produces_events", "", "a boolean", &s.ProducesEvents)
+	s.SideEffect = p.parseClass(m, "", ClassWorld)
+	p.decodeMember(m, "destructive", "", "a boolean", &s.Destructive)
+	if p.decodeMember(m, "timeout_s", "", "a number", &s.TimeoutS) {
 		switch {
 		case s.TimeoutS <= 0:
-			p.fail("/timeout_s", "is not positive")
+			p.addProblem("/timeout_s", "is not positive")
 		case s.TimeoutS > MaxTimeoutS:
-			p.fail("/timeout_s", "is more than %d", MaxTimeoutS)
+			p.addProblem("/timeout_s", "is more than %d", MaxTimeoutS)
 		}
 	}
-	if p.into(m, "exec", "", "an array of strings", &s.Exec) && (len(s.Exec) == 0 || s.Exec[0] == "") {
-		p.fail("/exec", "names no program")
+	if p.decodeMember(m, "exec", "", "an array of strings", &s.Exec) && (len(s.Exec) == 0 || s.Exec[0] == "") {
+		p.addProblem("/exec", "names no program")
 	}
-	if p.into(m, "examples", "", "an array", &s.Examples) {
+	if p.decodeMember(m, "examples", "", "an array", &s.Examples) {
 		for i, e := range s.Examples {
-			p.object(e, "/examples/"+strconv.Itoa(i))
+			p.parseObject(e, "/examples/"+strconv.Itoa(i))
 		}
 	}
-	s.Variants = p.variants(m, s.Inputs)
+	s.Variants = p.parseVariants(m, s.Inputs)
 	return s
 }
 
-// fields reads inputs or outputs. required is what an object says that does not say it.
-func (p *parser) fields(m map[string]json.RawMessage, key string, required bool) []Field {
+// parseFields reads inputs or outputs. required is what an object says that does not say it.
+func (p *parser) parseFields(m map[string]json.RawMessage, key string, required bool) []Field {
 	var raws []json.RawMessage
-	if !p.into(m, key, "", "an array", &raws) {
+	if !p.decodeMember(m, key, "", "an array", &raws) {
 		return nil
 	}
 	fields := make([]Field, 0, len(raws))
 	for i, raw := range raws {
 		pointer := fmt.Sprintf("/%s/%d", key, i)
-		f, ok := p.field(raw, pointer, required)
+		f, ok := p.parseField(raw, pointer, required)
 		if !ok {
 			continue
 		}
 		if slices.ContainsFunc(fields, func(g Field) bool { return g.Name == f.Name }) {
-			p.fail(pointer, "%s is declared twice", f.Name)
+			p.addProblem(pointer, "%s is declared twice", f.Name)
 		}
 		fields = append(fields, f)
 	}
 	return fields
 }
 
-// field reads "name" (required, of any type) or {name, type, required, description, default}. An input that has a default
+// parseField reads "name" (required, of any type) or {name, type, required, description, default}. An input that has a default
 // or chooses the variant may be left out, unless required says otherwise.
-func (p *parser) field(raw json.RawMessage, pointer string, required bool) (f Field, ok bool) {
+func (p *parser) parseField(raw json.RawMessage, pointer string, required bool) (f Field, ok bool) {
 	before := len(p.problems)
-	if raw[0] == '"' && decode(raw, &f.Name) {
+	if raw[0] == '"' && decodeValue(raw, &f.Name) {
 		f.Type, f.Required = TypeAny, true
 	} else {
-		m := p.object(raw, pointer)
+		m := p.parseObject(raw, pointer)
 		if m == nil {
 			return f, false
 		}
-		p.into(m, "name", pointer, "a string", &f.Name)
-		if typed := p.into(m, "type", pointer, "a string", &f.Type); !typed && len(p.problems) == before {
-			p.fail(pointer+"/type", "is missing; any stands for every type")
+		p.decodeMember(m, "name", pointer, "a string", &f.Name)
+		if typed := p.decodeMember(m, "type", pointer, "a string", &f.Type); !typed && len(p.problems) == before {
+			p.addProblem(pointer+"/type", "is missing; any stands for every type")
 		}
-		p.into(m, "description", pointer, "a string", &f.Description)
+		p.decodeMember(m, "description", pointer, "a string", &f.Description)
 		if f.Default = m["default"]; isNull(f.Default) {
 			f.Default = nil
 		}
 		f.Required = required && f.Default == nil && f.Name != p.chooser
-		p.into(m, "required", pointer, "a boolean", &f.Required)
+		p.decodeMember(m, "required", pointer, "a boolean", &f.Required)
 	}
 	if !isFieldName(f.Name) {
-		p.fail(pointer, "%q is not a name: letters, digits and underscores", f.Name)
+		p.addProblem(pointer, "%q is not a name: letters, digits and underscores", f.Name)
 	}
 	if !ValidType(f.Type) {
-		p.fail(pointer+"/type", "%q is none of string, integer, number, boolean, map, array, array<T>, any", f.Type)
+		p.addProblem(pointer+"/type", "%q is none of string, integer, number, boolean, map, array, array<T>, any", f.Type)
 	} else if f.Default != nil {
-		if problem := mismatch(f.Default, f.Type, pointer+"/default"); problem != nil {
+		if problem := findMismatch(f.Default, f.Type, pointer+"/default"); problem != nil {
 			p.problems = append(p.problems, *problem)
 		}
 	}
 	return f, len(p.problems) == before
 }
 
-// schema keeps a JSON Schema compacted, so that layout does not reach the digest.
-func (p *parser) schema(m map[string]json.RawMessage, key string) json.RawMessage {
+// parseSchema keeps a JSON Schema compacted, so that layout does not reach the digest.
+func (p *parser) parseSchema(m map[string]json.RawMessage, key string) json.RawMessage {
 	raw, ok := m[key]
 	if !ok || isNull(raw) {
 		return nil
 	}
-	if p.object(raw, "/"+key) == nil {
+	if p.parseObject(raw, "/"+key) == nil {
 		return nil
 	}
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
-		p.fail("/"+key, "is not JSON: %v", err)
+		p.addProblem("/"+key, "is not JSON: %v", err)
 	}
 	return b.Bytes()
 }
 
-func (p *parser) permissions(m map[string]json.RawMessage, pointer string) []string {
+func (p *parser) parsePermissions(m map[string]json.RawMessage, pointer string) []string {
 	if names := p.permissionList(m, pointer, "permissions"); names != nil {
 		return names
 	}
@@ -206,48 +206,48 @@ func (p *parser) permissions(m map[string]json.RawMessage, pointer string) []str
 }
 
 func (p *parser) permissionList(m map[string]json.RawMessage, pointer, key string) (names []string) {
-	p.into(m, key, pointer, "an array of strings", &names)
+	p.decodeMember(m, key, pointer, "an array of strings", &names)
 	for i, name := range names {
 		if !isPermissionName(name) {
-			p.fail(fmt.Sprintf("%s/%s/%d", pointer, key, i), "%q is not a permission such as fs:read", name)
+			p.addProblem(fmt.Sprintf("%s/%s/%d", pointer, key, i), "%q is not a permission such as fs:read", name)
 		}
 	}
 	return names
 }
 
-func (p *parser) class(m map[string]json.RawMessage, pointer string, absent Class) Class {
+func (p *parser) parseClass(m map[string]json.RawMessage, pointer string, absent Class) Class {
 	class := absent
-	if p.into(m, "side_effect", pointer, "a string", &class) && class.rank() == 0 {
-		p.fail(pointer+"/side_effect", "%q is none of read, idempotent, sprite, world", class)
+	if p.decodeMember(m, "side_effect", pointer, "a string", &class) && class.reachRank() == 0 {
+		p.addProblem(pointer+"/side_effect", "%q is none of read, idempotent, sprite, world", class)
 	}
 	return class
 }
 
-func (p *parser) variants(m map[string]json.RawMessage, inputs []Field) *Variants {
+func (p *parser) parseVariants(m map[string]json.RawMessage, inputs []Field) *Variants {
 	raw, ok := m["variants"]
 	if !ok || isNull(raw) {
 		return nil
 	}
-	vm := p.object(raw, "/variants")
+	vm := p.parseObject(raw, "/variants")
 	if vm == nil {
 		return nil
 	}
 	v := &Variants{Input: p.chooser, Cases: map[string]Variant{}}
-	p.into(vm, "default", "/variants", "a string", &v.Default)
+	p.decodeMember(vm, "default", "/variants", "a string", &v.Default)
 	if !slices.ContainsFunc(inputs, func(f Field) bool { return f.Name == v.Input && f.Type == "string" }) {
-		p.fail("/variants/input", "%q is no input of type string", v.Input)
+		p.addProblem("/variants/input", "%q is no input of type string", v.Input)
 	}
 	var cases map[string]json.RawMessage
-	p.into(vm, "cases", "/variants", "an object", &cases)
+	p.decodeMember(vm, "cases", "/variants", "an object", &cases)
 	names := slices.Sorted(maps.Keys(cases))
 	for _, name := range names {
-		pointer := "/variants/cases/" + escape(name)
-		if cm := p.object(cases[name], pointer); cm != nil {
-			v.Cases[name] = Variant{Permissions: p.permissions(cm, pointer), SideEffect: p.class(cm, pointer, ClassWorld)}
+		pointer := "/variants/cases/" + escapeToken(name)
+		if cm := p.parseObject(cases[name], pointer); cm != nil {
+			v.Cases[name] = Variant{Permissions: p.parsePermissions(cm, pointer), SideEffect: p.parseClass(cm, pointer, ClassWorld)}
 		}
 	}
 	if _, ok := v.Cases[v.Default]; !ok {
-		p.fail("/variants/default", "%q is none of the cases", v.Default)
+		p.addProblem("/variants/default", "%q is none of the cases", v.Default)
 	}
 	return v
 }

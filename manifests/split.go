@@ -10,9 +10,9 @@ import (
 // Every skill reads its manifest before it does anything else. Splitting the document here, once it was found valid,
 // takes a tenth of the time that encoding/json takes to decode it level by level, and none of its memory.
 
-// members splits a valid JSON value into the members of an object, whose values point into raw; of two with one name the
+// splitObject splits a valid JSON value into the members of an object, whose values point into raw; of two with one name the
 // last counts. It returns nil when raw is no object.
-func members(raw []byte) map[string]json.RawMessage {
+func splitObject(raw []byte) map[string]json.RawMessage {
 	rest := skipSpace(raw)
 	if len(rest) == 0 || rest[0] != '{' {
 		return nil
@@ -24,7 +24,7 @@ func members(raw []byte) map[string]json.RawMessage {
 		}
 		n := valueLen(rest)
 		var name string
-		decode(rest[:n], &name) // a string, as the document is valid
+		decodeValue(rest[:n], &name) // a string, as the document is valid
 		rest = skipSpace(skipSpace(rest[n:])[1:])
 		n = valueLen(rest)
 		m[name], rest = rest[:n:n], rest[n:]
@@ -32,8 +32,8 @@ func members(raw []byte) map[string]json.RawMessage {
 	return m
 }
 
-// elements splits a valid JSON value into those of an array; ok is false when it is none.
-func elements(raw []byte) (list []json.RawMessage, ok bool) {
+// splitArray splits a valid JSON value into those of an array; ok is false when it is none.
+func splitArray(raw []byte) (list []json.RawMessage, ok bool) {
 	rest := skipSpace(raw)
 	if len(rest) == 0 || rest[0] != '[' {
 		return nil, false
@@ -48,8 +48,8 @@ func elements(raw []byte) (list []json.RawMessage, ok bool) {
 	return list, true
 }
 
-// decode is json.Unmarshal of a valid value, with a short way for what manifests consist of. null leaves v as it is.
-func decode(raw json.RawMessage, v any) bool {
+// decodeValue is json.Unmarshal of a valid value, with a short way for what manifests consist of. null leaves v as it is.
+func decodeValue(raw json.RawMessage, v any) bool {
 	switch v := v.(type) {
 	case *bool:
 		if text := string(raw); text == "true" || text == "false" {
@@ -62,7 +62,7 @@ func decode(raw json.RawMessage, v any) bool {
 			return true
 		}
 	case *[]json.RawMessage:
-		if list, ok := elements(raw); ok {
+		if list, ok := splitArray(raw); ok {
 			*v = list
 			return true
 		}

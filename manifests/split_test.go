@@ -22,7 +22,7 @@ func FuzzSplit(f *testing.F) {
 		}
 		var want map[string]json.RawMessage
 		_ = json.Unmarshal(raw, &want) // leaves nil when it is no object
-		got := members(raw)
+		got := splitObject(raw)
 		if len(got) != len(want) || (got == nil) != (want == nil) {
 			t.Fatalf("members(%q) = %q, want %q", raw, got, want)
 		}
@@ -31,13 +31,13 @@ func FuzzSplit(f *testing.F) {
 				t.Errorf("members(%q)[%q] = %q, want %q", raw, name, got[name], value)
 			}
 			var a, b string
-			if text := got[name]; text[0] == '"' && (!decode(text, &a) || json.Unmarshal(text, &b) != nil || a != b) {
+			if text := got[name]; text[0] == '"' && (!decodeValue(text, &a) || json.Unmarshal(text, &b) != nil || a != b) {
 				t.Errorf("decode(%q) = %q, want %q", text, a, b)
 			}
 		}
 		var list []json.RawMessage
 		isArray := json.Unmarshal(raw, &list) == nil && list != nil
-		if elements, ok := elements(raw); ok != isArray || len(elements) != len(list) {
+		if elements, ok := splitArray(raw); ok != isArray || len(elements) != len(list) {
 			t.Errorf("elements(%q) = %q, %v, want %q", raw, elements, ok, list)
 		}
 	})

@@ -82,12 +82,12 @@ func IntentOf(id string) string { return "intent:" + id }
 func (e Entry) Chain(seq uint64, prev string) (Entry, error) {
 	e.Seq, e.Prev, e.Sum = seq, prev, ""
 	e.At = e.At.UTC()
-	sum, err := e.digest()
+	sum, err := e.computeSum()
 	e.Sum = sum
 	return e, err
 }
 
-func (e Entry) digest() (string, error) {
+func (e Entry) computeSum() (string, error) {
 	e.Sum = ""
 	raw, err := json.Marshal(e) // escapes <, > and &, whether the body does or not
 	if err != nil {
@@ -105,7 +105,7 @@ func (e Entry) Verify(seq uint64, prev string) error {
 	if e.Prev != prev {
 		return fmt.Errorf("audit entry %d does not follow the entry before it", seq)
 	}
-	sum, err := e.digest()
+	sum, err := e.computeSum()
 	if err != nil {
 		return err
 	}
@@ -129,14 +129,14 @@ func Redact(raw json.RawMessage) json.RawMessage {
 	if d.Decode(&v) != nil {
 		return nil
 	}
-	out, err := json.Marshal(redact(v))
+	out, err := json.Marshal(redactValue(v))
 	if err != nil {
 		return nil
 	}
 	return out
 }
 
-func redact(v any) any {
+func redactValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		for name, member := range v {
@@ -144,11 +144,11 @@ func redact(v any) any {
 				v[name] = "[redacted]"
 				continue
 			}
-			v[name] = redact(member)
+			v[name] = redactValue(member)
 		}
 	case []any:
 		for i := range v {
-			v[i] = redact(v[i])
+			v[i] = redactValue(v[i])
 		}
 	case string:
 		if len(v) > maxText {

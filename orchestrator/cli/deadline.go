@@ -22,11 +22,11 @@ func (e *Deadline) Begin(passed func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.passed = passed
-	e.run()
+	e.updateTimer()
 }
 
-// run starts the time, or stops it, as the fields say. mu is held.
-func (e *Deadline) run() {
+// updateTimer starts the time, or stops it, as the fields say. mu is held.
+func (e *Deadline) updateTimer() {
 	switch {
 	case e.passed == nil:
 	case e.paused == 0 && e.timer == nil:
@@ -43,7 +43,7 @@ func (e *Deadline) Pause() (resume func()) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.paused += by
-		e.run()
+		e.updateTimer()
 	}
 	change(1)
 	return sync.OnceFunc(func() { change(-1) })

@@ -31,7 +31,7 @@ func TestJSONIsHarmless(t *testing.T) {
 		if err := print(); err != nil {
 			t.Fatal(err)
 		}
-		if i := bytes.IndexFunc(out.Bytes(), acts); i >= 0 || !strings.Contains(out.String(), `\u007f\u0080\u009b31m\u202e\u2066\u200f`+"é") {
+		if i := bytes.IndexFunc(out.Bytes(), isControl); i >= 0 || !strings.Contains(out.String(), `\u007f\u0080\u009b31m\u202e\u2066\u200f`+"é") {
 			t.Errorf("%s prints %q", name, out.String())
 		}
 		var back struct {

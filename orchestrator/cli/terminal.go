@@ -104,7 +104,7 @@ func (e *EscapeReader) Read(p []byte) (int, error) {
 		buf := make([]byte, len(p))
 		n, err := e.In.Read(buf)
 		for _, b := range buf[:n] {
-			e.take(b)
+			e.takeByte(b)
 		}
 		if err != nil && len(e.rest) == 0 {
 			return 0, err
@@ -115,8 +115,8 @@ func (e *EscapeReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// take passes one typed byte on, or keeps it for itself.
-func (e *EscapeReader) take(b byte) {
+// takeByte passes one typed byte on, or keeps it for itself.
+func (e *EscapeReader) takeByte(b byte) {
 	switch {
 	case e.over:
 		return

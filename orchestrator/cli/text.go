@@ -106,19 +106,19 @@ func FormatBytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, units[unit])
 }
 
-// acts reports whether a terminal may act on a character; line ends and tabs are wanted.
-func acts(r rune) bool {
+// isControl reports whether a terminal may act on a character; line ends and tabs are wanted.
+func isControl(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // Harmless writes the characters that control a terminal as escapes of JSON; the JSON value stays the same.
 func Harmless(text string) string {
-	if !strings.ContainsFunc(text, acts) {
+	if !strings.ContainsFunc(text, isControl) {
 		return text
 	}
 	var b strings.Builder
 	for _, r := range text {
-		if acts(r) {
+		if isControl(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)

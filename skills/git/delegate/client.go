@@ -163,13 +163,13 @@ func (in *receiver) Write(p []byte) (int, error) {
 			break
 		}
 		in.partial = append(in.partial, rest[:end]...)
-		in.take(in.partial)
+		in.takeLine(in.partial)
 		in.partial, rest = in.partial[:0], rest[end+1:]
 	}
 	return len(p), nil
 }
 
-func (in *receiver) take(text []byte) {
+func (in *receiver) takeLine(text []byte) {
 	var l line
 	if in.err = json.Unmarshal(text, &l); in.err != nil {
 		return

@@ -28,7 +28,7 @@ func Serve(ctx context.Context, e engine.Engine, in io.Reader, out io.Writer) er
 		return skill.BadInput("", "the request is not one of spritekit's: %v", err).WithHint("spritekit runs this command itself")
 	}
 	s := &server{engine: e, out: bufio.NewWriterSize(out, 64<<10)}
-	result, err := s.serve(ctx, req)
+	result, err := s.serveRequest(ctx, req)
 	var last line
 	if err == nil {
 		last.Result, err = json.Marshal(result)
@@ -36,7 +36,7 @@ func Serve(ctx context.Context, e engine.Engine, in io.Reader, out io.Writer) er
 	if err != nil {
 		last = line{Error: skill.Fault(err)}
 	}
-	s.send(last)
+	s.sendLine(last)
 	return errors.Join(s.err, s.out.Flush())
 }
 
@@ -48,7 +48,7 @@ type server struct {
 	err    error // of writing
 }
 
-func (s *server) send(l line) {
+func (s *server) sendLine(l line) {
 	text, err := json.Marshal(l)
 	if err == nil && s.err == nil {
 		_, err = s.out.Write(append(text, '\n'))
@@ -56,21 +56,21 @@ func (s *server) send(l line) {
 	s.err = errors.Join(s.err, err)
 }
 
-// follow sends progress at once: the person looks at it now.
-func (s *server) follow(p engine.Progress) {
-	s.send(line{Progress: &p})
+// sendProgress sends progress at once: the person looks at it now.
+func (s *server) sendProgress(p engine.Progress) {
+	s.sendLine(line{Progress: &p})
 	s.err = errors.Join(s.err, s.out.Flush())
 }
 
 // Write sends a part of a bundle.
 func (s *server) Write(p []byte) (int, error) {
 	if len(p) > 0 {
-		s.send(line{Data: p})
+		s.sendLine(line{Data: p})
 	}
 	return len(p), s.err
 }
 
-func (s *server) serve(ctx context.Context, req request) (result any, err error) {
+func (s *server) serveRequest(ctx context.Context, req request) (result any, err error) {
 	if req.Root != "" {
 		root, err := workspace.Open(req.Root)
 		if err != nil {
@@ -82,7 +82,7 @@ func (s *server) serve(ctx context.Context, req request) (result any, err error)
 	switch req.Method {
 	case "clone":
 		return run(req, func(spec engine.CloneSpec) (engine.Cloned, error) {
-			spec.Root, spec.Follow = s.root, s.follow
+			spec.Root, spec.Follow = s.root, s.sendProgress
 			return s.engine.Clone(ctx, spec)
 		})
 	case "refs":
@@ -96,12 +96,12 @@ func (s *server) serve(ctx context.Context, req request) (result any, err error)
 	if err != nil {
 		return nil, err
 	}
-	result, err = s.on(ctx, r, req)
+	result, err = s.serveRepo(ctx, r, req)
 	return result, errors.Join(err, r.Close())
 }
 
-// on does one operation on a repository.
-func (s *server) on(ctx context.Context, r engine.Repo, req request) (any, error) {
+// serveRepo does one operation on a repository.
+func (s *server) serveRepo(ctx context.Context, r engine.Repo, req request) (any, error) {
 	switch req.Method {
 	case "status":
 		return run(req, func(spec engine.StatusSpec) (engine.Status, error) { return r.Status(ctx, spec) })
@@ -123,7 +123,7 @@ func (s *server) on(ctx context.Context, r engine.Repo, req request) (any, error
 		return run(req, func(spec engine.BranchChange) (nothing, error) { return nothing{}, r.ChangeBranch(ctx, spec) })
 	case "push":
 		return run(req, func(spec engine.PushSpec) (list []pushed, err error) {
-			spec.Follow = s.follow
+			spec.Follow = s.sendProgress
 			refs, err := r.Push(ctx, spec)
 			for _, ref := range refs {
 				list = append(list, pushed{ref, ref.Stale})

@@ -26,7 +26,7 @@ func Redirecting() []string {
 func (c Config) Dangerous(patterns []string) []string {
 	var found []string
 	for _, e := range c {
-		if slices.ContainsFunc(patterns, func(p string) bool { return match(p, e.Key) }) {
+		if slices.ContainsFunc(patterns, func(p string) bool { return matchKey(p, e.Key) }) {
 			found = append(found, e.Key)
 		}
 	}
@@ -34,7 +34,7 @@ func (c Config) Dangerous(patterns []string) []string {
 	return slices.Compact(found)
 }
 
-func match(pattern, key string) bool {
+func matchKey(pattern, key string) bool {
 	before, after, wild := strings.Cut(pattern, "*")
 	if !wild {
 		return key == pattern

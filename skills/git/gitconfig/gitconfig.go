@@ -28,7 +28,7 @@ type Config []Entry
 // Value is the last value of a key, "" and false when it is not set. section and name count in any case, the subsection
 // does not.
 func (c Config) Value(section, subsection, name string) (string, bool) {
-	key := join(strings.ToLower(section), subsection, strings.ToLower(name))
+	key := joinKey(strings.ToLower(section), subsection, strings.ToLower(name))
 	for i := len(c) - 1; i >= 0; i-- {
 		if c[i].Key == key {
 			return c[i].Value, true
@@ -39,7 +39,7 @@ func (c Config) Value(section, subsection, name string) (string, bool) {
 
 // Values are all values of a key, in order.
 func (c Config) Values(section, subsection, name string) []string {
-	key := join(strings.ToLower(section), subsection, strings.ToLower(name))
+	key := joinKey(strings.ToLower(section), subsection, strings.ToLower(name))
 	var values []string
 	for _, e := range c {
 		if e.Key == key {
@@ -51,7 +51,7 @@ func (c Config) Values(section, subsection, name string) []string {
 
 // Bool is the last value of a key as git reads switches; a value that is neither true nor false counts as the fallback.
 func (c Config) Bool(section, subsection, name string, fallback bool) bool {
-	key := join(strings.ToLower(section), subsection, strings.ToLower(name))
+	key := joinKey(strings.ToLower(section), subsection, strings.ToLower(name))
 	for i := len(c) - 1; i >= 0; i-- {
 		if c[i].Key != key {
 			continue
@@ -69,7 +69,7 @@ func (c Config) Bool(section, subsection, name string, fallback bool) bool {
 	return fallback
 }
 
-func join(section, subsection, name string) string {
+func joinKey(section, subsection, name string) string {
 	if subsection == "" {
 		return section + "." + name
 	}
@@ -82,7 +82,7 @@ func Parse(data []byte) (Config, error) {
 		return nil, fmt.Errorf("line %d holds a NUL byte", 1+bytes.Count(data[:i], []byte{'\n'}))
 	}
 	p := &parser{data: bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), line: 1}
-	return p.file()
+	return p.parseFile()
 }
 
 // parser reads characters as git does: \r\n is \n, and the end of the file reads as \n with eof set.
@@ -93,7 +93,7 @@ type parser struct {
 	eof  bool
 }
 
-func (p *parser) next() byte {
+func (p *parser) nextByte() byte {
 	if p.at >= len(p.data) {
 		p.eof = true
 		return '\n'
@@ -110,13 +110,13 @@ func (p *parser) next() byte {
 	return c
 }
 
-func (p *parser) file() (Config, error) {
+func (p *parser) parseFile() (Config, error) {
 	var config Config
 	section, comment, line := "", false, 1
 	bad := func() (Config, error) { return nil, fmt.Errorf("line %d is not a line of a git configuration", line) }
 	for {
 		line = p.line
-		c := p.next()
+		c := p.nextByte()
 		switch {
 		case c == '\n':
 			if p.eof {
@@ -128,14 +128,14 @@ func (p *parser) file() (Config, error) {
 			comment = true
 		case c == '[':
 			var ok bool
-			if section, ok = p.section(); !ok {
+			if section, ok = p.parseSection(); !ok {
 				return bad()
 			}
 		case !isAlpha(c) || section == "":
 			// A key before the first section has no name to ask for; git reads it, so it is refused.
 			return bad()
 		default:
-			e, ok := p.entry(section, c)
+			e, ok := p.parseEntry(section, c)
 			if !ok {
 				return bad()
 			}
@@ -144,45 +144,45 @@ func (p *parser) file() (Config, error) {
 	}
 }
 
-// section reads the text from "[" to "]".
-func (p *parser) section() (string, bool) {
+// parseSection reads the text from "[" to "]".
+func (p *parser) parseSection() (string, bool) {
 	var name []byte
 	for {
-		c := p.next()
+		c := p.nextByte()
 		switch {
 		case p.eof:
 			return "", false
 		case c == ']':
 			return string(name), len(name) > 0
 		case isSpace(c):
-			return p.subsection(name, c)
+			return p.parseSubsection(name, c)
 		case !isKey(c) && c != '.':
 			return "", false
 		}
-		name = append(name, lower(c))
+		name = append(name, lowerCase(c))
 	}
 }
 
-// subsection reads the quoted part of a section's header; its case counts.
-func (p *parser) subsection(name []byte, c byte) (string, bool) {
+// parseSubsection reads the quoted part of a section's header; its case counts.
+func (p *parser) parseSubsection(name []byte, c byte) (string, bool) {
 	for isSpace(c) {
 		if c == '\n' {
 			return "", false
 		}
-		c = p.next()
+		c = p.nextByte()
 	}
 	if c != '"' {
 		return "", false
 	}
 	name = append(name, '.')
 	for {
-		switch c = p.next(); c {
+		switch c = p.nextByte(); c {
 		case '\n':
 			return "", false
 		case '"':
-			return string(name), p.next() == ']'
+			return string(name), p.nextByte() == ']'
 		case '\\':
-			if c = p.next(); c == '\n' {
+			if c = p.nextByte(); c == '\n' {
 				return "", false
 			}
 		}
@@ -190,14 +190,14 @@ func (p *parser) subsection(name []byte, c byte) (string, bool) {
 	}
 }
 
-// entry reads a key that begins with c, and its value.
-func (p *parser) entry(section string, c byte) (Entry, bool) {
-	name := []byte{lower(c)}
-	for c = p.next(); !p.eof && isKey(c); c = p.next() {
-		name = append(name, lower(c))
+// parseEntry reads a key that begins with c, and its value.
+func (p *parser) parseEntry(section string, c byte) (Entry, bool) {
+	name := []byte{lowerCase(c)}
+	for c = p.nextByte(); !p.eof && isKey(c); c = p.nextByte() {
+		name = append(name, lowerCase(c))
 	}
 	for c == ' ' || c == '\t' {
-		c = p.next()
+		c = p.nextByte()
 	}
 	e := Entry{Key: section + "." + string(name), NoValue: c == '\n'}
 	if e.NoValue {
@@ -207,16 +207,16 @@ func (p *parser) entry(section string, c byte) (Entry, bool) {
 		return e, false
 	}
 	var ok bool
-	e.Value, ok = p.value()
+	e.Value, ok = p.parseValue()
 	return e, ok
 }
 
-// value reads up to the end of the line, or of the last one that a backslash continues.
-func (p *parser) value() (string, bool) {
+// parseValue reads up to the end of the line, or of the last one that a backslash continues.
+func (p *parser) parseValue() (string, bool) {
 	var value []byte
 	quote, comment, space := false, false, 0
 	for {
-		c := p.next()
+		c := p.nextByte()
 		switch {
 		case c == '\n':
 			return string(value), !quote
@@ -239,7 +239,7 @@ func (p *parser) value() (string, bool) {
 			quote = !quote
 			continue
 		case '\\':
-			switch c = p.next(); c {
+			switch c = p.nextByte(); c {
 			case '\n':
 				continue
 			case 't':
@@ -258,10 +258,10 @@ func (p *parser) value() (string, bool) {
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
-func isAlpha(c byte) bool { return 'a' <= lower(c) && lower(c) <= 'z' }
+func isAlpha(c byte) bool { return 'a' <= lowerCase(c) && lowerCase(c) <= 'z' }
 func isKey(c byte) bool   { return isAlpha(c) || '0' <= c && c <= '9' || c == '-' }
 
-func lower(c byte) byte {
+func lowerCase(c byte) byte {
 	if 'A' <= c && c <= 'Z' {
 		return c + 'a' - 'A'
 	}

@@ -29,8 +29,8 @@ type conversion struct {
 	binary bool   // lines are not counted
 }
 
-// with returns the attributes with those of a folder's file.
-func (a attributes) with(dir string, data []byte) attributes {
+// withFile returns the attributes with those of a folder's file.
+func (a attributes) withFile(dir string, data []byte) attributes {
 	for line := range strings.Lines(string(data)) {
 		line = strings.TrimSpace(line)
 		pattern, words, _ := strings.Cut(line, " ")
@@ -73,8 +73,8 @@ func parseConversion(words string) (c conversion) {
 	return c
 }
 
-// of joins the attributes of a file.
-func (a attributes) of(path string) (all conversion) {
+// joinAttributes joins the attributes of a file.
+func (a attributes) joinAttributes(path string) (all conversion) {
 	for _, l := range a {
 		if l.files != nil && !l.files.Match(path, false) {
 			continue
@@ -104,5 +104,5 @@ func (c conversion) checkIn(path string, content func() ([]byte, error)) error {
 }
 
 func refuseConversion(path, what string) error {
-	return refuse(what + ", which the attributes of " + path + " ask for")
+	return refuseAction(what + ", which the attributes of " + path + " ask for")
 }

@@ -14,11 +14,11 @@ import (
 
 // Branches lists branches.
 func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.Branch, error) {
-	list, err := r.branches(ctx, spec)
-	return list, explain(err, "branch_failed")
+	list, err := r.listBranches(ctx, spec)
+	return list, explainError(err, "branch_failed")
 }
 
-func (r *repo) branches(ctx context.Context, spec engine.BranchList) ([]engine.Branch, error) {
+func (r *repo) listBranches(ctx context.Context, spec engine.BranchList) ([]engine.Branch, error) {
 	current, head, err := r.Head()
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func (r *repo) branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 	}
 	list := []engine.Branch{}
 	if strings.HasPrefix(current, gitdir.Heads) && head.IsZero() && (spec.Name == "" || current == gitdir.Heads+spec.Name) {
-		list = append(list, engine.Branch{Name: shorten(current), Current: true, Upstream: shorten(r.Upstream(current))})
+		list = append(list, engine.Branch{Name: shortenRef(current), Current: true, Upstream: shortenRef(r.Upstream(current))})
 	}
 	for _, ref := range found {
 		if ref.Target != "" && strings.HasSuffix(ref.Name, "/HEAD") || spec.Name != "" && ref.Name != gitdir.Heads+spec.Name {
@@ -46,10 +46,10 @@ func (r *repo) branches(ctx context.Context, spec engine.BranchList) ([]engine.B
 			break
 		}
 		b := engine.Branch{
-			Name: shorten(ref.Name), Commit: ref.ID.String(), Current: ref.Name == current, Remote: !strings.HasPrefix(ref.Name, gitdir.Heads),
+			Name: shortenRef(ref.Name), Commit: ref.ID.String(), Current: ref.Name == current, Remote: !strings.HasPrefix(ref.Name, gitdir.Heads),
 		}
 		if upstream := r.Upstream(ref.Name); upstream != "" {
-			b.Upstream = shorten(upstream)
+			b.Upstream = shortenRef(upstream)
 			if b.Ahead, b.Behind, b.Gone, err = r.compareUpstream(ctx, ref.ID, upstream); err != nil {
 				return nil, err
 			}
@@ -75,9 +75,9 @@ func (r *repo) ChangeBranch(_ context.Context, spec engine.BranchChange) error {
 		return fault.Unsafe("unsafe", "%q is not the name of a branch", spec.Name)
 	}
 	if spec.Action != engine.BranchCreate {
-		return refuse("deleting and renaming branches")
+		return refuseAction("deleting and renaming branches")
 	}
-	return explain(r.createBranch(spec), "branch_failed")
+	return explainError(r.createBranch(spec), "branch_failed")
 }
 
 func (r *repo) createBranch(spec engine.BranchChange) error {
@@ -92,7 +92,7 @@ func (r *repo) createBranch(spec engine.BranchChange) error {
 		return err
 	}
 	if strings.HasPrefix(from, "refs/remotes/") && !spec.NoTrack {
-		return refuse("letting a branch follow another; it can be created with \"track\":false")
+		return refuseAction("letting a branch follow another; it can be created with \"track\":false")
 	}
 	commit, err := r.ResolveCommit(start)
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *repo) createBranch(spec engine.BranchChange) error {
 			return err
 		}
 	}
-	why += cmp.Or(spec.StartPoint, shorten(current), string(plumbing.HEAD))
+	why += cmp.Or(spec.StartPoint, shortenRef(current), string(plumbing.HEAD))
 	return r.UpdateRef(gitdir.RefChange{Name: name, To: commit, Old: &old, By: r.Committer(), Reason: why})
 }
 
@@ -135,7 +135,7 @@ func (r *repo) checkUnused(ref string) error {
 			return err
 		}
 		if target, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "ref:"); ok && strings.TrimSpace(target) == ref {
-			return engine.InUse("the branch %s is checked out", shorten(ref))
+			return engine.InUse("the branch %s is checked out", shortenRef(ref))
 		}
 	}
 	return nil

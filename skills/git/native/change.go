@@ -22,21 +22,21 @@ type change struct {
 	from, to side
 }
 
-// letter returns the letter that git has for a change.
-func (c change) letter() string {
+// statusLetter returns the letter that git has for a change.
+func (c change) statusLetter() string {
 	switch {
 	case c.from.mode == 0:
 		return "A"
 	case c.to.mode == 0:
 		return "D"
-	case kind(c.from.mode) != kind(c.to.mode):
+	case kindOf(c.from.mode) != kindOf(c.to.mode):
 		return "T"
 	}
 	return "M"
 }
 
-// kind tells files, symlinks and submodules apart.
-func kind(mode filemode.FileMode) filemode.FileMode { return mode & 0o170000 }
+// kindOf tells files, symlinks and submodules apart.
+func kindOf(mode filemode.FileMode) filemode.FileMode { return mode & 0o170000 }
 
 // compareTrees calls f for each file that differs between two trees, either of which may be zero.
 func (r *repo) compareTrees(ctx context.Context, from, to plumbing.Hash, f func(change) error) error {

@@ -23,9 +23,9 @@ import (
 	"github.com/spritekit/lattice/skills/git/patch"
 )
 
-// checkout writes the files of a commit into an empty work tree, and the index. It judges every path first, and writes
+// checkOut writes the files of a commit into an empty work tree, and the index. It judges every path first, and writes
 // symlinks last, so that no file is ever written through one.
-func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine.Limits, follow engine.Follow) (int, error) {
+func (r *repo) checkOut(ctx context.Context, commit plumbing.Hash, limits engine.Limits, follow engine.Follow) (int, error) {
 	tree, err := r.TreeOf(commit)
 	if err != nil {
 		return 0, err
@@ -36,7 +36,7 @@ func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine
 	}
 	defer root.Close()
 	c := &checkout{repo: r, root: root, limits: limits, made: map[string]bool{".": true}, seen: map[string]bool{}}
-	if err := r.WalkTree(tree, c.collect); err != nil {
+	if err := r.WalkTree(tree, c.collectFile); err != nil {
 		return 0, err
 	}
 	if err := c.readAttributes(); err != nil {
@@ -52,7 +52,7 @@ func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine
 			if (e.Mode == modeSymlink) != links {
 				continue
 			}
-			if err := c.write(e); err != nil {
+			if err := c.writeEntry(e); err != nil {
 				return 0, fmt.Errorf("check out %s: %w", e.Name, err)
 			}
 			if done++; follow != nil && (done%256 == 0 || done == len(c.files)) {
@@ -62,7 +62,7 @@ func (r *repo) checkout(ctx context.Context, commit plumbing.Hash, limits engine
 		}
 	}
 	slices.SortFunc(c.files, func(a, b indexEntry) int { return cmp.Compare(a.Name, b.Name) })
-	data, err := (&stage{files: c.files}).encode()
+	data, err := (&stage{files: c.files}).encodeIndex()
 	if err != nil {
 		return 0, err
 	}
@@ -84,8 +84,8 @@ type checkout struct {
 	made   map[string]bool // folders
 }
 
-// collect judges an entry of the tree, and lists it if it is a file.
-func (c *checkout) collect(name string, e object.TreeEntry) (bool, error) {
+// collectFile judges an entry of the tree, and lists it if it is a file.
+func (c *checkout) collectFile(name string, e object.TreeEntry) (bool, error) {
 	if problem := patch.Judge(e.Name, e.Mode == modeSymlink); problem != "" || strings.Contains(e.Name, "/") {
 		return false, fmt.Errorf("%w: the path %q %s", gitdir.ErrHostile, name, problem)
 	}
@@ -100,7 +100,7 @@ func (c *checkout) collect(name string, e object.TreeEntry) (bool, error) {
 	case modeDir:
 		return true, nil
 	case modeSubmodule:
-		return false, refuse("submodules")
+		return false, refuseAction("submodules")
 	case filemode.Deprecated:
 		e.Mode = filemode.Regular
 	}
@@ -117,21 +117,21 @@ func (c *checkout) readAttributes() error {
 		if path.Base(e.Name) != attributesFile || !e.Mode.IsRegular() && e.Mode != filemode.Executable {
 			continue
 		}
-		data, _, err := c.repo.content(side{e.Mode, e.Hash})
+		data, _, err := c.repo.readContent(side{e.Mode, e.Hash})
 		if err != nil {
 			return err
 		}
-		c.attrs = c.attrs.with(path.Dir(e.Name), data)
+		c.attrs = c.attrs.withFile(path.Dir(e.Name), data)
 	}
 	return nil
 }
 
-// write writes one file.
-func (c *checkout) write(e *indexEntry) error {
+// writeEntry writes one file.
+func (c *checkout) writeEntry(e *indexEntry) error {
 	if err := c.makeFolder(path.Dir(e.Name)); err != nil {
 		return err
 	}
-	if what := c.attrs.of(e.Name).always; what != "" {
+	if what := c.attrs.joinAttributes(e.Name).always; what != "" {
 		return refuseConversion(e.Name, what)
 	}
 	blob, err := object.GetBlob(c.repo.Store, e.Hash)

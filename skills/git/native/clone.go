@@ -25,21 +25,21 @@ const remotes = "refs/remotes/origin/"
 // Clone fills a folder with a repository.
 func (Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, error) {
 	if spec.Filter != "" {
-		return engine.Cloned{}, refuse("partial clones")
+		return engine.Cloned{}, refuseAction("partial clones")
 	}
 	if spec.Reference != "" {
-		return engine.Cloned{}, refuse("borrowing objects")
+		return engine.Cloned{}, refuseAction("borrowing objects")
 	}
 	from, err := openSource(ctx, spec.From)
 	if err != nil {
-		return engine.Cloned{}, explain(err, "clone_failed")
+		return engine.Cloned{}, explainError(err, "clone_failed")
 	}
 	c := &cloning{spec: spec, from: from, refs: map[string]engine.Ref{}}
 	for _, ref := range from.List() {
 		c.refs[ref.Name] = ref
 	}
-	done, err := c.run(ctx)
-	return done, explain(errors.Join(err, from.Close()), "clone_failed")
+	done, err := c.cloneInto(ctx)
+	return done, explainError(errors.Join(err, from.Close()), "clone_failed")
 }
 
 // cloning is one clone.
@@ -63,17 +63,17 @@ type plan struct {
 	headName string // full name of the branch that the source's HEAD stands for, "" when unknown
 }
 
-func (c *cloning) run(ctx context.Context) (engine.Cloned, error) {
-	p, err := c.plan()
+func (c *cloning) cloneInto(ctx context.Context) (engine.Cloned, error) {
+	p, err := c.planFetch()
 	if err != nil {
 		return engine.Cloned{}, err
 	}
-	if err := c.init(p); err != nil {
+	if err := c.initRepository(p); err != nil {
 		return engine.Cloned{}, err
 	}
 	defer c.repo.Close()
 	done := engine.Cloned{Branch: p.branch}
-	if done.Objects, done.Bytes, err = c.receive(ctx, p); err != nil {
+	if done.Objects, done.Bytes, err = c.receiveObjects(ctx, p); err != nil {
 		return done, err
 	}
 	done.Shallow = len(c.repo.Shallow) > 0
@@ -91,7 +91,7 @@ func (c *cloning) run(ctx context.Context) (engine.Cloned, error) {
 	if err := c.setHead(p, commit); err != nil {
 		return done, err
 	}
-	done.Files, err = c.repo.checkout(ctx, commit, c.spec.Limits, c.spec.Follow)
+	done.Files, err = c.repo.checkOut(ctx, commit, c.spec.Limits, c.spec.Follow)
 	return done, err
 }
 
@@ -103,8 +103,8 @@ func (c *cloning) noRef() error {
 // idOf returns the object of a ref of the source, zero when there is no such ref.
 func (c *cloning) idOf(name string) plumbing.Hash { return plumbing.NewHash(c.refs[name].ID) }
 
-// plan selects the refs to fetch and the commit to check out.
-func (c *cloning) plan() (plan, error) {
+// planFetch selects the refs to fetch and the commit to check out.
+func (c *cloning) planFetch() (plan, error) {
 	p := plan{refspec: "+refs/heads/*:" + remotes + "*", headName: c.headName()}
 	want := cmp.Or(p.headName, c.onlyBranch())
 	if c.spec.Branch != "" && c.spec.Ref == "" {
@@ -120,10 +120,10 @@ func (c *cloning) plan() (plan, error) {
 		}
 	}
 	if c.spec.SingleBranch && want != "" {
-		p.refspec = "+" + want + ":" + remotes + shorten(want)
+		p.refspec = "+" + want + ":" + remotes + shortenRef(want)
 	}
 	if slices.Contains(p.names, p.headName) && (c.spec.Ref != "" || c.spec.From.Bundle) {
-		p.first = shorten(p.headName)
+		p.first = shortenRef(p.headName)
 	}
 	if c.spec.Ref != "" {
 		return c.planRef(p)
@@ -135,10 +135,10 @@ func (c *cloning) plan() (plan, error) {
 			return p, nil
 		}
 		p.unborn = cmp.Or(p.headName, "refs/heads/main")
-		p.branch = shorten(p.unborn)
+		p.branch = shortenRef(p.unborn)
 		return p, nil
 	}
-	p.branch, p.follows, p.commit = shorten(want), shorten(want), c.idOf(want)
+	p.branch, p.follows, p.commit = shortenRef(want), shortenRef(want), c.idOf(want)
 	return p, nil
 }
 
@@ -221,8 +221,8 @@ func (c *cloning) onlyBranch() string {
 	return ""
 }
 
-// init makes the folder a repository and opens it.
-func (c *cloning) init(p plan) error {
+// initRepository makes the folder a repository and opens it.
+func (c *cloning) initRepository(p plan) error {
 	git := filepath.Join(c.spec.Dir, ".git")
 	for _, dir := range []string{"objects/info", "objects/pack", "refs/heads", "refs/tags", "info"} {
 		if err := os.MkdirAll(filepath.Join(git, dir), 0o777); err != nil {
@@ -236,7 +236,7 @@ func (c *cloning) init(p plan) error {
 		b.WriteString("\ttagOpt = --no-tags\n")
 	}
 	fmt.Fprintf(&b, "\tfetch = %s\n", quoteValue(p.refspec))
-	for _, name := range slices.Compact([]string{p.first, p.follows, shorten(p.unborn)}) {
+	for _, name := range slices.Compact([]string{p.first, p.follows, shortenRef(p.unborn)}) {
 		if name != "" {
 			fmt.Fprintf(&b, "%s\n\tremote = origin\n\tmerge = %s\n", branchHeader(name), quoteValue(gitdir.Heads+name))
 		}
@@ -252,12 +252,12 @@ func (c *cloning) init(p plan) error {
 		}
 	}
 	at := engine.Location{Root: c.spec.Root, Name: filepath.Base(c.spec.Dir), Dir: c.spec.Dir, GitDir: git, CommonDir: git}
-	c.repo, err = open(at, config)
+	c.repo, err = openRepo(at, config)
 	return err
 }
 
-// receive fetches the objects of the plan.
-func (c *cloning) receive(ctx context.Context, p plan) (objects, size int64, err error) {
+// receiveObjects fetches the objects of the plan.
+func (c *cloning) receiveObjects(ctx context.Context, p plan) (objects, size int64, err error) {
 	want := slices.Clone(p.extra)
 	for _, name := range p.names {
 		if id := c.idOf(name); !slices.Contains(want, id) {
@@ -331,7 +331,7 @@ func (c *cloning) writeRefs(p plan) error {
 	if err := c.writeFile("packed-refs", text); err != nil || !slices.Contains(p.names, p.headName) {
 		return err
 	}
-	return c.writeFile(remotes+"HEAD", "ref: "+remotes+shorten(p.headName)+"\n")
+	return c.writeFile(remotes+"HEAD", "ref: "+remotes+shortenRef(p.headName)+"\n")
 }
 
 func (c *cloning) writeFile(name, text string) error {

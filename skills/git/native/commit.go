@@ -22,20 +22,20 @@ func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, erro
 		if err != nil {
 			return false, err
 		}
-		staged, err := r.staged(s.stage)
+		staged, err := r.listStaged(s.stage)
 		for _, c := range staged {
 			if added.Count++; spec.Max > 0 && added.Count > spec.Max {
 				added.Truncated = true
 				continue
 			}
-			added.Staged = append(added.Staged, engine.StagedEntry{Path: c.path, Index: c.letter()})
+			added.Staged = append(added.Staged, engine.StagedEntry{Path: c.path, Index: c.statusLetter()})
 			if c.to.mode == 0 {
 				added.Removed = append(added.Removed, c.path)
 			}
 		}
 		return changed, err
 	}, nil)
-	return added, explain(err, "add_failed")
+	return added, explainError(err, "add_failed")
 }
 
 // changeIndex lets change work on the index while its lock is held, and writes the index if it reports true. Objects are
@@ -62,7 +62,7 @@ func (r *repo) changeIndex(ctx context.Context, dryRun bool, change func(*scan) 
 		return err
 	}
 	if changed {
-		data, err := x.encode()
+		data, err := x.encodeIndex()
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (s *scan) stageFiles(spec engine.AddSpec) (bool, error) {
 		if excluded.Ignored(path, false) {
 			return false
 		}
-		put := s.stage.find(path) != nil || !spec.Update && (!ignored || spec.Force)
+		put := s.stage.findFile(path) != nil || !spec.Update && (!ignored || spec.Force)
 		for _, p := range spec.Paths {
 			within := isUnder(path, []string{p})
 			found[p], refused[p] = found[p] || within && put, refused[p] || within && ignored
@@ -107,9 +107,9 @@ func (s *scan) stageFiles(spec engine.AddSpec) (bool, error) {
 		return put
 	}
 	for _, p := range spec.Paths {
-		found[p] = p == "." || s.dirs[p] || s.stage.find(p) != nil
+		found[p] = p == "." || s.dirs[p] || s.stage.findFile(p) != nil
 	}
-	if err := s.run(); err != nil {
+	if err := s.walkTree(); err != nil {
 		return false, err
 	}
 	for _, p := range spec.Paths {
@@ -121,13 +121,13 @@ func (s *scan) stageFiles(spec engine.AddSpec) (bool, error) {
 			return false, engine.NoSuchPath("%s matches no file in %s", p, s.repo.at.Name)
 		}
 	}
-	return s.apply(), nil
+	return s.updateIndex(), nil
 }
 
 // Commit commits the staged changes.
 func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
 	done, err := r.commitStaged(ctx, spec)
-	return done, explain(err, "commit_failed")
+	return done, explainError(err, "commit_failed")
 }
 
 func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
@@ -149,8 +149,8 @@ func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine
 	if spec.ExpectHead != "" && gitdir.Hex(head) != spec.ExpectHead {
 		return engine.Committed{}, engine.HeadMoved(gitdir.Hex(head), spec.ExpectHead)
 	}
-	if op := r.operation(); op != "" && op != "bisecting" {
-		return engine.Committed{}, refuse("committing while " + op)
+	if op := r.findOperation(); op != "" && op != "bisecting" {
+		return engine.Committed{}, refuseAction("committing while " + op)
 	}
 	var move gitdir.RefChange
 	err = r.changeIndex(ctx, false, func(s *scan) (changed bool, err error) {
@@ -158,7 +158,7 @@ func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine
 		case spec.All:
 			changed, err = s.stageFiles(engine.AddSpec{All: true})
 		case len(spec.Paths) > 0:
-			return false, refuse("committing some paths alone")
+			return false, refuseAction("committing some paths alone")
 		}
 		if err == nil {
 			move, err = r.makeCommit(s.stage, spec, branch, head)
@@ -194,7 +194,7 @@ func (r *repo) makeCommit(s *stage, spec engine.CommitSpec, branch string, head 
 			return gitdir.RefChange{}, err
 		}
 		if len(old.ExtraHeaders) > 0 || old.MergeTag != "" || string(old.Encoding) != "UTF-8" || r.Shallow[head] {
-			return gitdir.RefChange{}, refuse("amending a commit with headers of its own, or one whose parents were not fetched")
+			return gitdir.RefChange{}, refuseAction("amending a commit with headers of its own, or one whose parents were not fetched")
 		}
 		if parents, reason = old.ParentHashes, "commit (amend)"; spec.Author == nil {
 			author = gitdir.Identify(engine.Signature{Name: old.Author.Name, Email: old.Author.Email, When: old.Author.When})
@@ -230,7 +230,7 @@ func (r *repo) describeCommit(ctx context.Context, id plumbing.Hash, branch stri
 	}
 	stats, err := r.countCommit(ctx, c)
 	return engine.Committed{
-		Commit: id.String(), Tree: c.TreeHash.String(), Parents: gitdir.Hexes(c.ParentHashes), Branch: shorten(branch),
+		Commit: id.String(), Tree: c.TreeHash.String(), Parents: gitdir.Hexes(c.ParentHashes), Branch: shortenRef(branch),
 		FilesChanged: stats.Files, Additions: stats.Additions, Deletions: stats.Deletions, Empty: stats.Files == 0,
 	}, err
 }

@@ -29,11 +29,11 @@ func (r *repo) countCommit(ctx context.Context, c *object.Commit) (engine.Stats,
 		if c.from.id == c.to.id || r.attributesOf(c.path).binary {
 			return nil
 		}
-		old, oldBinary, err := r.content(c.from)
+		old, oldBinary, err := r.readContent(c.from)
 		if err != nil {
 			return err
 		}
-		now, binary, err := r.content(c.to)
+		now, binary, err := r.readContent(c.to)
 		if err != nil || binary || oldBinary {
 			return err
 		}
@@ -47,27 +47,27 @@ func (r *repo) countCommit(ctx context.Context, c *object.Commit) (engine.Stats,
 // attributesOf reads the attributes of one path, from the work tree.
 func (r *repo) attributesOf(name string) conversion {
 	info, _ := r.ReadSmall("info/attributes") // git ignores one that it cannot read
-	a := attributes(nil).with("", info)
+	a := attributes(nil).withFile("", info)
 	root, err := os.OpenRoot(r.at.Dir)
 	if err != nil {
-		return a.of(name)
+		return a.joinAttributes(name)
 	}
 	defer root.Close()
 	for dir := path.Dir(name); ; dir = path.Dir(dir) {
 		if info, err := root.Lstat(path.Join(dir, attributesFile)); err == nil && info.Mode().IsRegular() && info.Size() < ignore.MaxFile {
 			if data, err := root.ReadFile(path.Join(dir, attributesFile)); err == nil {
-				a = a.with(dir, data)
+				a = a.withFile(dir, data)
 			}
 		}
 		if dir == "." {
-			return a.of(name)
+			return a.joinAttributes(name)
 		}
 	}
 }
 
-// content returns the content of a file, and whether git takes it for binary.
-func (r *repo) content(s side) ([]byte, bool, error) {
-	switch kind(s.mode) {
+// readContent returns the content of a file, and whether git takes it for binary.
+func (r *repo) readContent(s side) ([]byte, bool, error) {
+	switch kindOf(s.mode) {
 	case 0:
 		return nil, false, nil
 	case modeSubmodule:

@@ -13,11 +13,11 @@ import (
 func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, error) {
 	diff := engine.Diff{Files: []engine.DiffFile{}}
 	if spec.Format != engine.FormatNameStatus || spec.Renames {
-		return diff, refuse(`a diff other than "format":"name-status" without renames`)
+		return diff, refuseAction(`a diff other than "format":"name-status" without renames`)
 	}
-	changes, err := r.changes(ctx, spec)
+	changes, err := r.listChanges(ctx, spec)
 	if err != nil {
-		return diff, explain(err, "diff_failed")
+		return diff, explainError(err, "diff_failed")
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.path, b.path) })
 	for _, c := range changes {
@@ -28,12 +28,12 @@ func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, err
 			diff.Truncated = true
 			continue
 		}
-		diff.Files = append(diff.Files, engine.DiffFile{Path: c.path, Status: c.letter()})
+		diff.Files = append(diff.Files, engine.DiffFile{Path: c.path, Status: c.statusLetter()})
 	}
 	return diff, nil
 }
 
-func (r *repo) changes(ctx context.Context, spec engine.DiffSpec) (changes []change, err error) {
+func (r *repo) listChanges(ctx context.Context, spec engine.DiffSpec) (changes []change, err error) {
 	switch {
 	case spec.From != "" && spec.To != "" && !spec.Staged:
 		from, err := r.ResolveCommit(spec.From)
@@ -56,22 +56,22 @@ func (r *repo) changes(ctx context.Context, spec engine.DiffSpec) (changes []cha
 		})
 		return changes, err
 	case spec.From != "" || spec.To != "":
-		return nil, refuse("the comparison of a commit with the index or the work tree")
+		return nil, refuseAction("the comparison of a commit with the index or the work tree")
 	}
 	x, err := r.readIndex()
 	if err != nil || spec.Staged {
 		if err == nil {
-			changes, err = r.staged(x)
+			changes, err = r.listStaged(x)
 		}
 		return changes, err
 	}
 	s := r.newScan(ctx, x)
 	s.paths, s.untracked = spec.Paths, engine.UntrackedNo
-	if err := s.run(); err != nil {
+	if err := s.walkTree(); err != nil {
 		return nil, err
 	}
 	for path, now := range s.changed {
-		changes = append(changes, change{path, side{mode: x.find(path).Mode}, now})
+		changes = append(changes, change{path, side{mode: x.findFile(path).Mode}, now})
 	}
 	return changes, nil
 }

@@ -62,12 +62,12 @@ func (r *repo) readIndex() (*stage, error) {
 		return nil, err
 	}
 	if len(data) > 12 && binary.BigEndian.Uint32(data[4:]) != 2 {
-		return nil, refuse("an index of another version than 2, which sparse checkouts and intended files have")
+		return nil, refuseAction("an index of another version than 2, which sparse checkouts and intended files have")
 	}
 	var x index.Index
 	switch err := index.NewDecoder(bytes.NewReader(data)).Decode(&x); {
 	case errors.Is(err, index.ErrUnknownExtension):
-		return nil, refuse("that index (split or sparse)")
+		return nil, refuseAction("that index (split or sparse)")
 	case err != nil:
 		return nil, fault.Failed("corrupt", "read the index: %v", err).WithHint("restore a checkpoint, or remove .git/index and stage everything again")
 	}
@@ -75,24 +75,24 @@ func (r *repo) readIndex() (*stage, error) {
 	offset := 12
 	for i, e := range x.Entries {
 		if data[offset+60]&0x80 != 0 {
-			return nil, refuse("an index with files that are assumed unchanged")
+			return nil, refuseAction("an index with files that are assumed unchanged")
 		}
 		offset += (62 + len(e.Name) + 8) / 8 * 8
 		switch problem := patch.Judge(e.Name, e.Mode == modeSymlink); {
 		case problem != "":
 			return nil, fmt.Errorf("%w: the index holds %q, which %s", gitdir.ErrHostile, e.Name, problem)
 		case e.Mode == modeSubmodule:
-			return nil, refuse("submodules")
+			return nil, refuseAction("submodules")
 		case e.Stage != 0:
-			return nil, refuse("a repository with files in conflict")
+			return nil, refuseAction("a repository with files in conflict")
 		}
 		s.files[i] = *e
 	}
 	return s, nil
 }
 
-// find returns the file of a path, nil if there is none.
-func (s *stage) find(path string) *indexEntry {
+// findFile returns the file of a path, nil if there is none.
+func (s *stage) findFile(path string) *indexEntry {
 	i, ok := slices.BinarySearchFunc(s.files, path, func(e indexEntry, path string) int { return cmp.Compare(e.Name, path) })
 	if !ok {
 		return nil
@@ -100,9 +100,9 @@ func (s *stage) find(path string) *indexEntry {
 	return &s.files[i]
 }
 
-// encode writes the index in version 2. A file that may have changed unseen, at the moment when the old index was written,
+// encodeIndex writes the index in version 2. A file that may have changed unseen, at the moment when the old index was written,
 // loses its size, so that the next look compares its content.
-func (s *stage) encode() ([]byte, error) {
+func (s *stage) encodeIndex() ([]byte, error) {
 	x := index.Index{Version: 2}
 	for i := range s.files {
 		e := &s.files[i]
@@ -158,8 +158,8 @@ func modeOf(st *unix.Stat_t, fileMode bool, was filemode.FileMode) filemode.File
 	return filemode.Regular
 }
 
-// staged lists the differences between HEAD and the index, sorted by path.
-func (r *repo) staged(s *stage) ([]change, error) {
+// listStaged lists the differences between HEAD and the index, sorted by path.
+func (r *repo) listStaged(s *stage) ([]change, error) {
 	_, head, err := r.Head()
 	if err != nil {
 		return nil, err

@@ -19,13 +19,13 @@ import (
 func (r *repo) Log(ctx context.Context, spec engine.LogSpec) (engine.Log, error) {
 	log := engine.Log{Commits: []engine.Commit{}}
 	if len(spec.Paths) > 0 {
-		return log, refuse("the history of some paths")
+		return log, refuseAction("the history of some paths")
 	}
-	err := r.log(ctx, spec, &log)
-	return log, explain(err, "log_failed")
+	err := r.listCommits(ctx, spec, &log)
+	return log, explainError(err, "log_failed")
 }
 
-func (r *repo) log(ctx context.Context, spec engine.LogSpec, log *engine.Log) error {
+func (r *repo) listCommits(ctx context.Context, spec engine.LogSpec, log *engine.Log) error {
 	shown, hidden, err := r.logRange(ctx, spec.Revisions)
 	if err != nil {
 		return err
@@ -69,14 +69,14 @@ func (r *repo) log(ctx context.Context, spec engine.LogSpec, log *engine.Log) er
 			return err
 		}
 		switch {
-		case !matches(c.Commit, spec):
+		case !matchesSpec(c.Commit, spec):
 		case skip > 0:
 			skip--
 		case len(log.Commits) == spec.Max:
 			log.More = true
 			return nil
 		default:
-			shown := describe(c.Commit, names[c.Hash], spec.Short)
+			shown := describeCommit(c.Commit, names[c.Hash], spec.Short)
 			if spec.Stats {
 				stats, err := r.countCommit(ctx, c.Commit)
 				if err != nil {
@@ -115,7 +115,7 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 		case strings.HasPrefix(revision, "^"):
 			err = resolve(revision[1:], &excluded)
 		case three && len(revisions) > 1:
-			err = refuse("A...B together with other revisions")
+			err = refuseAction("A...B together with other revisions")
 		case three: // commits that only one side reaches
 			enough = gitdir.Both
 			if err = resolve(a, &shown); err == nil {
@@ -151,7 +151,7 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 	return shown, hidden, nil
 }
 
-func matches(c *object.Commit, spec engine.LogSpec) bool {
+func matchesSpec(c *object.Commit, spec engine.LogSpec) bool {
 	has := func(text, part string) bool {
 		return part == "" || strings.Contains(strings.ToLower(text), strings.ToLower(part))
 	}
@@ -159,7 +159,7 @@ func matches(c *object.Commit, spec engine.LogSpec) bool {
 		has(c.Author.Name+" <"+c.Author.Email+">", spec.Author) && has(c.Message, spec.Grep)
 }
 
-func describe(c *object.Commit, names []string, short bool) engine.Commit {
+func describeCommit(c *object.Commit, names []string, short bool) engine.Commit {
 	message := c.Message
 	if name := strings.ToLower(string(c.Encoding)); name == "iso-8859-1" || name == "latin1" || name == "latin-1" {
 		runes := make([]rune, len(message))

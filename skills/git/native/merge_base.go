@@ -12,7 +12,7 @@ import (
 func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine.MergeBase, error) {
 	answer := engine.MergeBase{Bases: []string{}}
 	if len(spec.Commits) != 2 || len(r.Shallow) > 0 {
-		return answer, refuse("the merge base of more than two commits, or in a shallow repository")
+		return answer, refuseAction("the merge base of more than two commits, or in a shallow repository")
 	}
 	var commits [2]*object.Commit
 	for i, revision := range spec.Commits {
@@ -21,19 +21,19 @@ func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine
 			commits[i], err = r.ReadCommit(id)
 		}
 		if err != nil {
-			return answer, explain(err, "merge_base_failed")
+			return answer, explainError(err, "merge_base_failed")
 		}
 	}
 	bases, err := commits[0].MergeBase(commits[1])
 	if err != nil {
-		return answer, explain(err, "merge_base_failed")
+		return answer, explainError(err, "merge_base_failed")
 	}
 	for _, base := range bases {
 		answer.Bases = append(answer.Bases, base.Hash.String())
 		answer.IsAncestor = answer.IsAncestor || base.Hash == commits[0].Hash
 	}
 	if !spec.All && len(bases) > 1 {
-		return answer, refuse("the choice among several merge bases")
+		return answer, refuseAction("the choice among several merge bases")
 	}
 	return answer, nil
 }

@@ -53,18 +53,18 @@ func (Engine) Open(_ context.Context, at engine.Location) (engine.Repo, error) {
 		return nil, errors.New("open a repository: its configuration is not a gitconfig.Config")
 	}
 	if config.Bool("core", "", "bare", false) {
-		return nil, refuse("bare repositories")
+		return nil, refuseAction("bare repositories")
 	}
-	r, err := open(at, config)
+	r, err := openRepo(at, config)
 	if err != nil {
-		return nil, explain(err, "open_failed")
+		return nil, explainError(err, "open_failed")
 	}
 	return r, nil
 }
 
-func open(at engine.Location, config gitconfig.Config) (*repo, error) {
+func openRepo(at engine.Location, config gitconfig.Config) (*repo, error) {
 	if at.GitDir != at.CommonDir {
-		return nil, refuse("linked work trees")
+		return nil, refuseAction("linked work trees")
 	}
 	dir, err := gitdir.Open(at.GitDir, config)
 	if err != nil {
@@ -76,11 +76,11 @@ func open(at engine.Location, config gitconfig.Config) (*repo, error) {
 // Close closes the files of the repository.
 func (r *repo) Close() error { return r.Dir.Close() }
 
-// refuse says that the engine cannot do something, and that git can.
-func refuse(what string) error { return engine.Refuse(engine.Native, what) }
+// refuseAction says that the engine cannot do something, and that git can.
+func refuseAction(what string) error { return engine.Refuse(engine.Native, what) }
 
-// explain turns errors into errors that callers act upon; code is for those that are git's and have no code of their own.
-func explain(err error, code string) error {
+// explainError turns errors into errors that callers act upon; code is for those that are git's and have no code of their own.
+func explainError(err error, code string) error {
 	var known *skill.Error
 	var path *fs.PathError
 	switch {
@@ -98,8 +98,8 @@ func explain(err error, code string) error {
 	return fault.Failed(code, "%v", err)
 }
 
-// shorten returns a ref as people write it.
-func shorten(ref string) string { return plumbing.ReferenceName(ref).Short() }
+// shortenRef returns a ref as people write it.
+func shortenRef(ref string) string { return plumbing.ReferenceName(ref).Short() }
 
 // isUnder reports whether a path is one of paths or lies below one; no paths stand for all.
 func isUnder(path string, paths []string) bool {

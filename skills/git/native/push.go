@@ -42,17 +42,17 @@ func openTarget(ctx context.Context, to engine.Source) (target, error) {
 // Push makes refs of the target point to commits of this repository.
 func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
 	if spec.SetUpstream != "" {
-		return nil, refuse("letting a branch follow another (set_upstream)")
+		return nil, refuseAction("letting a branch follow another (set_upstream)")
 	}
 	t, err := openTarget(ctx, spec.To)
 	if err != nil {
-		return nil, explain(err, "push_failed")
+		return nil, explainError(err, "push_failed")
 	}
-	list, err := r.push(ctx, t, spec)
-	return list, explain(errors.Join(err, t.Close()), "push_failed")
+	list, err := r.pushRefs(ctx, t, spec)
+	return list, explainError(errors.Join(err, t.Close()), "push_failed")
 }
 
-func (r *repo) push(ctx context.Context, t target, spec engine.PushSpec) ([]engine.PushedRef, error) {
+func (r *repo) pushRefs(ctx context.Context, t target, spec engine.PushSpec) ([]engine.PushedRef, error) {
 	there := t.IDs()
 	var list []engine.PushedRef
 	var commands []*packp.Command
@@ -96,7 +96,7 @@ func (r *repo) judgePush(ctx context.Context, ref engine.PushRef, now plumbing.H
 		return p, fault.Unsafe("unsafe", "%q is not the name of a ref", ref.To)
 	}
 	if ref.From == "" {
-		return p, refuse("deleting refs of a remote")
+		return p, refuseAction("deleting refs of a remote")
 	}
 	if !plumbing.IsHash(ref.From) {
 		return p, fault.Failed("push_failed", "%q is not a commit", ref.From)
@@ -140,7 +140,7 @@ func (r *repo) packFor(ctx context.Context, commands []*packp.Command, there map
 	if err != nil {
 		return nil, err
 	}
-	return stream(func(w io.Writer) error { return r.WritePack(ctx, w, objects) }), nil
+	return streamFrom(func(w io.Writer) error { return r.WritePack(ctx, w, objects) }), nil
 }
 
 // afterPush lets the tracking refs of branches follow.
@@ -200,10 +200,10 @@ func (t localTarget) Push(ctx context.Context, commands []*packp.Command, pack i
 
 // Bundle writes the commits of Ref that Base lacks, as git bundle create Base..Ref does.
 func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
-	return explain(r.bundle(ctx, spec, w), "push_failed")
+	return explainError(r.writeBundle(ctx, spec, w), "push_failed")
 }
 
-func (r *repo) bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
+func (r *repo) writeBundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
 	tip, err := r.ResolveCommit(spec.Ref)
 	if err != nil {
 		return err

@@ -12,11 +12,11 @@ import (
 func (r *repo) Resolve(_ context.Context, revision string) (engine.Object, error) {
 	ref, id, err := r.ResolveRevision(revision)
 	if err != nil {
-		return engine.Object{}, explain(err, "rev_parse_failed")
+		return engine.Object{}, explainError(err, "rev_parse_failed")
 	}
 	o, err := r.Store.EncodedObject(plumbing.AnyObject, id)
 	if err != nil {
-		return engine.Object{}, explain(err, "rev_parse_failed")
+		return engine.Object{}, explainError(err, "rev_parse_failed")
 	}
 	found := engine.Object{ID: id.String(), Type: o.Type().String(), Ref: ref}
 	if commit, typ, err := r.Peel(id); err == nil && typ == plumbing.CommitObject {

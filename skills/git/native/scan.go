@@ -73,8 +73,8 @@ type folder struct {
 	ignored bool
 }
 
-// run walks the tree.
-func (s *scan) run() error {
+// walkTree walks the tree.
+func (s *scan) walkTree() error {
 	exclude, err := s.repo.ReadSmall("info/exclude")
 	if err != nil {
 		return err
@@ -87,9 +87,9 @@ func (s *scan) run() error {
 	if err != nil {
 		return err
 	}
-	dir := &folder{File: top, rules: ignore.New(exclude), attrs: attributes(nil).with("", info)}
+	dir := &folder{File: top, rules: ignore.New(exclude), attrs: attributes(nil).withFile("", info)}
 	defer dir.Close()
-	if s.others, err = s.folder(dir); err != nil {
+	if s.others, err = s.scanFolder(dir); err != nil {
 		return err
 	}
 	for i := range s.stage.files {
@@ -100,13 +100,13 @@ func (s *scan) run() error {
 	return nil
 }
 
-// folder looks at the files of a folder and returns those that are not tracked.
-func (s *scan) folder(dir *folder) ([]engine.StatusEntry, error) {
+// scanFolder looks at the files of a folder and returns those that are not tracked.
+func (s *scan) scanFolder(dir *folder) ([]engine.StatusEntry, error) {
 	if s.ctx.Err() != nil {
 		return nil, context.Cause(s.ctx)
 	}
 	dir.rules = dir.rules.With(dir.path, dir.readSmall(ignore.File))
-	dir.attrs = dir.attrs.with(dir.path, dir.readSmall(attributesFile))
+	dir.attrs = dir.attrs.withFile(dir.path, dir.readSmall(attributesFile))
 	entries, err := dir.ReadDir(-1)
 	if err != nil {
 		return nil, err
@@ -118,17 +118,17 @@ func (s *scan) folder(dir *folder) ([]engine.StatusEntry, error) {
 		if e.Name() == ".git" {
 			continue
 		}
-		if was := s.stage.find(name); was != nil && !e.IsDir() {
-			if err := s.tracked(dir, e.Name(), was); err != nil {
+		if was := s.stage.findFile(name); was != nil && !e.IsDir() {
+			if err := s.compareTracked(dir, e.Name(), was); err != nil {
 				return nil, fmt.Errorf("look at %s: %w", name, err)
 			}
 			continue
 		}
 		var found []engine.StatusEntry
 		if e.IsDir() {
-			found, err = s.below(dir, e.Name(), name)
+			found, err = s.scanBelow(dir, e.Name(), name)
 		} else if t := e.Type(); t.IsRegular() || t == fs.ModeSymlink {
-			found, err = s.other(dir, e.Name(), name)
+			found, err = s.scanUntracked(dir, e.Name(), name)
 		}
 		if err != nil {
 			return nil, err
@@ -138,8 +138,8 @@ func (s *scan) folder(dir *folder) ([]engine.StatusEntry, error) {
 	return others, nil
 }
 
-// below looks into a folder. One without tracked files is listed as a whole, unless each file is asked for.
-func (s *scan) below(dir *folder, base, name string) ([]engine.StatusEntry, error) {
+// scanBelow looks into a folder. One without tracked files is listed as a whole, unless each file is asked for.
+func (s *scan) scanBelow(dir *folder, base, name string) ([]engine.StatusEntry, error) {
 	ignored := dir.ignored || dir.rules.Match(name, true)
 	within := isUnder(name, s.paths)
 	if !within && !slices.ContainsFunc(s.paths, func(p string) bool { return strings.HasPrefix(p, name+"/") }) {
@@ -150,14 +150,14 @@ func (s *scan) below(dir *folder, base, name string) ([]engine.StatusEntry, erro
 	}
 	if !s.dirs[name] && s.isRepository(name) {
 		if s.store != nil && s.store(name, ignored) {
-			return nil, refuse("staging " + name + ", which is a repository of its own")
+			return nil, refuseAction("staging " + name + ", which is a repository of its own")
 		}
-		if s.stage.find(name) != nil {
-			return nil, refuse("a repository in the place of the file " + name)
+		if s.stage.findFile(name) != nil {
+			return nil, refuseAction("a repository in the place of the file " + name)
 		}
-		return s.note(name+"/", ignored), nil
+		return s.listUntracked(name+"/", ignored), nil
 	}
-	child, err := dir.open(base, unix.O_DIRECTORY)
+	child, err := dir.openAt(base, unix.O_DIRECTORY)
 	if isAbsent(err) || errors.Is(err, unix.EACCES) {
 		return nil, nil // it went, or git would warn and go on
 	}
@@ -165,41 +165,41 @@ func (s *scan) below(dir *folder, base, name string) ([]engine.StatusEntry, erro
 		return nil, err
 	}
 	defer child.Close()
-	found, err := s.folder(&folder{File: child, path: name, rules: dir.rules, attrs: dir.attrs, ignored: ignored})
+	found, err := s.scanFolder(&folder{File: child, path: name, rules: dir.rules, attrs: dir.attrs, ignored: ignored})
 	if s.dirs[name] || s.untracked != engine.UntrackedNormal || !within || len(found) == 0 || err != nil {
 		return found, err
 	}
 	kept := slices.DeleteFunc(slices.Clone(found), func(e engine.StatusEntry) bool { return e.Index != "!" })
 	switch {
 	case len(kept) == len(found):
-		return s.note(name+"/", true), nil
-	case s.stage.find(name) != nil:
+		return s.listUntracked(name+"/", true), nil
+	case s.stage.findFile(name) != nil:
 		return kept, nil // the file whose place the folder took is shown as deleted
 	}
-	return append(kept, s.note(name+"/", false)...), nil
+	return append(kept, s.listUntracked(name+"/", false)...), nil
 }
 
-// other looks at a file that is not tracked.
-func (s *scan) other(dir *folder, base, name string) ([]engine.StatusEntry, error) {
+// scanUntracked looks at a file that is not tracked.
+func (s *scan) scanUntracked(dir *folder, base, name string) ([]engine.StatusEntry, error) {
 	ignored := dir.ignored || dir.rules.Match(name, false)
 	if !isUnder(name, s.paths) {
 		return nil, nil
 	}
 	if s.store != nil && s.store(name, ignored) {
-		st, err := dir.lstat(base)
+		st, err := dir.lstatAt(base)
 		if isAbsent(err) {
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		return nil, s.add(dir, base, name, st, 0)
+		return nil, s.stageFile(dir, base, name, st, 0)
 	}
-	return s.note(name, ignored), nil
+	return s.listUntracked(name, ignored), nil
 }
 
-// note lists an untracked file if the request includes it.
-func (s *scan) note(name string, ignored bool) []engine.StatusEntry {
+// listUntracked lists an untracked file if the request includes it.
+func (s *scan) listUntracked(name string, ignored bool) []engine.StatusEntry {
 	letter := "?"
 	if ignored {
 		letter = "!"
@@ -224,9 +224,9 @@ func (s *scan) isRepository(dir string) bool {
 	return err == nil
 }
 
-// tracked compares a file with its entry in the index: by its times and size and, where they do not settle it, by content.
-func (s *scan) tracked(dir *folder, base string, e *indexEntry) error {
-	st, err := dir.lstat(base)
+// compareTracked compares a file with its entry in the index: by its times and size and, where they do not settle it, by content.
+func (s *scan) compareTracked(dir *folder, base string, e *indexEntry) error {
+	st, err := dir.lstatAt(base)
 	if isAbsent(err) {
 		return nil
 	}
@@ -244,7 +244,7 @@ func (s *scan) tracked(dir *folder, base string, e *indexEntry) error {
 			return nil
 		}
 		if changed = e.Size != uint32(st.Size) && e.Size != 0; !changed {
-			id, err := s.hash(dir, base, e.Name, st)
+			id, err := s.hashFile(dir, base, e.Name, st)
 			if err != nil && !errors.Is(err, errChanged) {
 				return err
 			}
@@ -262,24 +262,24 @@ func (s *scan) tracked(dir *folder, base string, e *indexEntry) error {
 			s.changed[e.Name] = side{}
 			return nil
 		}
-		return s.add(dir, base, e.Name, st, e.Mode)
+		return s.stageFile(dir, base, e.Name, st, e.Mode)
 	}
 	return nil
 }
 
-// hash returns the id of a file's content.
-func (s *scan) hash(dir *folder, base, name string, st *unix.Stat_t) (plumbing.Hash, error) {
+// hashFile returns the id of a file's content.
+func (s *scan) hashFile(dir *folder, base, name string, st *unix.Stat_t) (plumbing.Hash, error) {
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		target, err := dir.readLink(base)
 		return plumbing.ComputeHash(plumbing.BlobObject, target), err
 	}
-	if c := dir.attrs.of(name); c.text || c.auto || c.always != "" {
+	if c := dir.attrs.joinAttributes(name); c.text || c.auto || c.always != "" {
 		c.filter = ""
-		if err := c.checkIn(name, func() ([]byte, error) { return dir.read(base, st.Size) }); err != nil {
+		if err := c.checkIn(name, func() ([]byte, error) { return dir.readSized(base, st.Size) }); err != nil {
 			return plumbing.ZeroHash, err
 		}
 	}
-	f, err := dir.open(base, 0)
+	f, err := dir.openAt(base, 0)
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
@@ -292,8 +292,8 @@ func (s *scan) hash(dir *folder, base, name string, st *unix.Stat_t) (plumbing.H
 	return h.Sum(), err
 }
 
-// add stores a file's content and stages it.
-func (s *scan) add(dir *folder, base, name string, st *unix.Stat_t, was filemode.FileMode) error {
+// stageFile stores a file's content and stages it.
+func (s *scan) stageFile(dir *folder, base, name string, st *unix.Stat_t, was filemode.FileMode) error {
 	e := indexEntry{Name: name, Mode: modeOf(st, s.fileMode, was)}
 	if e.Mode == 0 {
 		return fault.Failed("add_failed", "%s is not a file that git can store", name)
@@ -323,11 +323,11 @@ func (s *scan) storeContent(dir *folder, base string, e *indexEntry, size int64)
 	var data []byte
 	read := func() (_ []byte, err error) {
 		if data == nil {
-			data, err = dir.read(base, size)
+			data, err = dir.readSized(base, size)
 		}
 		return data, err
 	}
-	if err := dir.attrs.of(e.Name).checkIn(e.Name, read); err != nil {
+	if err := dir.attrs.joinAttributes(e.Name).checkIn(e.Name, read); err != nil {
 		return plumbing.ZeroHash, err
 	}
 	if _, err := read(); err != nil {
@@ -336,8 +336,8 @@ func (s *scan) storeContent(dir *folder, base string, e *indexEntry, size int64)
 	return s.repo.Write(plumbing.BlobObject, data)
 }
 
-// apply updates the index with the findings of the walk. It reports whether the index changed.
-func (s *scan) apply() bool {
+// updateIndex updates the index with the findings of the walk. It reports whether the index changed.
+func (s *scan) updateIndex() bool {
 	gone := map[string]bool{}
 	for name, now := range s.changed {
 		if _, put := s.put[name]; !put && now.mode == 0 && s.store(name, false) {
@@ -349,7 +349,7 @@ func (s *scan) apply() bool {
 	}
 	files := slices.DeleteFunc(s.stage.files, func(e indexEntry) bool {
 		_, put := s.put[e.Name]
-		return put || gone[e.Name] || s.replaced(e.Name)
+		return put || gone[e.Name] || s.isReplaced(e.Name)
 	})
 	for _, e := range s.put {
 		files = append(files, e)
@@ -359,8 +359,8 @@ func (s *scan) apply() bool {
 	return true
 }
 
-// replaced reports whether a file is staged in the place of a folder that held this one.
-func (s *scan) replaced(name string) bool {
+// isReplaced reports whether a file is staged in the place of a folder that held this one.
+func (s *scan) isReplaced(name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if _, put := s.put[dir]; put {
 			return true
@@ -374,7 +374,7 @@ func isAbsent(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)
 }
 
-func (d *folder) lstat(base string) (*unix.Stat_t, error) {
+func (d *folder) lstatAt(base string) (*unix.Stat_t, error) {
 	st := new(unix.Stat_t)
 	if err := unix.Fstatat(int(d.Fd()), base, st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil, &fs.PathError{Op: "stat", Path: path.Join(d.path, base), Err: err}
@@ -382,8 +382,8 @@ func (d *folder) lstat(base string) (*unix.Stat_t, error) {
 	return st, nil
 }
 
-// open opens a regular file or, with O_DIRECTORY, a folder.
-func (d *folder) open(base string, flags int) (*os.File, error) {
+// openAt opens a regular file or, with O_DIRECTORY, a folder.
+func (d *folder) openAt(base string, flags int) (*os.File, error) {
 	name := path.Join(d.path, base)
 	fd, err := unix.Openat(int(d.Fd()), base, flags|unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -396,12 +396,12 @@ func (d *folder) open(base string, flags int) (*os.File, error) {
 	return f, nil
 }
 
-// read returns the content of a file of a size.
-func (d *folder) read(base string, size int64) ([]byte, error) {
+// readSized returns the content of a file of a size.
+func (d *folder) readSized(base string, size int64) ([]byte, error) {
 	if size > gitdir.MaxUnpacked {
-		return nil, refuse(fmt.Sprintf("%s of %d bytes", base, size))
+		return nil, refuseAction(fmt.Sprintf("%s of %d bytes", base, size))
 	}
-	f, err := d.open(base, 0)
+	f, err := d.openAt(base, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -419,7 +419,7 @@ func (d *folder) read(base string, size int64) ([]byte, error) {
 
 // readSmall reads a file such as .gitignore; one that is missing, too large or not a regular file is empty.
 func (d *folder) readSmall(base string) []byte {
-	f, err := d.open(base, 0)
+	f, err := d.openAt(base, 0)
 	if err != nil {
 		return nil
 	}

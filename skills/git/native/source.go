@@ -48,7 +48,7 @@ func openSource(ctx context.Context, from engine.Source) (source, error) {
 func (Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, error) {
 	s, err := openSource(ctx, from)
 	if err != nil {
-		return nil, explain(err, "clone_failed")
+		return nil, explainError(err, "clone_failed")
 	}
 	list := s.List()
 	slices.SortFunc(list, func(a, b engine.Ref) int { return cmp.Compare(a.Name, b.Name) })
@@ -91,7 +91,7 @@ func (b *bundle) readHeader() error {
 		case line == "":
 			return nil
 		case line[0] == '@':
-			return refuse("bundles with " + line[1:])
+			return refuseAction("bundles with " + line[1:])
 		case line[0] == '-':
 			return fault.Failed("clone_failed", "the bundle builds upon commits that it does not hold").WithHint("make it with git bundle create FILE --all")
 		case !plumbing.IsHash(id) || name != string(plumbing.HEAD) && !gitdir.IsRefName(name):
@@ -131,7 +131,7 @@ func openLocal(dir string) (*local, error) {
 	config = slices.DeleteFunc(config, func(e gitconfig.Entry) bool {
 		return slices.Contains([]string{"core.worktree", "core.sparsecheckout", "core.splitindex", "core.ignorecase", "core.autocrlf", "core.eol"}, e.Key)
 	})
-	r, err := open(engine.Location{Name: filepath.Base(dir), Dir: dir, GitDir: git, CommonDir: git}, config)
+	r, err := openRepo(engine.Location{Name: filepath.Base(dir), Dir: dir, GitDir: git, CommonDir: git}, config)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func openLocal(dir string) (*local, error) {
 func findGit(dir string) (string, error) {
 	for _, git := range []string{filepath.Join(dir, ".git"), dir} {
 		if info, err := os.Lstat(git); err == nil && info.Mode().IsRegular() {
-			return "", refuse("cloning a linked work tree or a submodule")
+			return "", refuseAction("cloning a linked work tree or a submodule")
 		}
 		_, head := os.Lstat(filepath.Join(git, "HEAD"))
 		if info, err := os.Lstat(filepath.Join(git, "objects")); err == nil && info.IsDir() && head == nil {
@@ -176,17 +176,17 @@ func (l *local) List() []engine.Ref {
 func (l *local) Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
 	shallow := slices.Collect(maps.Keys(l.Shallow))
 	if depth > 0 {
-		return nil, nil, refuse("shallow clones of a repository in the workspace; clone it without depth")
+		return nil, nil, refuseAction("shallow clones of a repository in the workspace; clone it without depth")
 	}
 	objects, err := l.Lacking(ctx, want, nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the source: %w", err)
 	}
-	return stream(func(w io.Writer) error { return l.WritePack(ctx, w, objects) }), shallow, nil
+	return streamFrom(func(w io.Writer) error { return l.WritePack(ctx, w, objects) }), shallow, nil
 }
 
-// stream lets write fill a pipe. Close waits for it.
-func stream(write func(io.Writer) error) io.ReadCloser {
+// streamFrom lets write fill a pipe. Close waits for it.
+func streamFrom(write func(io.Writer) error) io.ReadCloser {
 	read, w := io.Pipe()
 	done := make(chan struct{})
 	go func() {

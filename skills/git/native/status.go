@@ -12,21 +12,21 @@ import (
 // Status compares HEAD with the index, and the index with the work tree. It writes nothing.
 func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
 	if spec.Renames {
-		return engine.Status{}, refuse("the detection of renames")
+		return engine.Status{}, refuseAction("the detection of renames")
 	}
-	s, err := r.status(ctx, spec)
-	return s, explain(err, "status_failed")
+	s, err := r.readStatus(ctx, spec)
+	return s, explainError(err, "status_failed")
 }
 
-func (r *repo) status(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
+func (r *repo) readStatus(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
 	var out engine.Status
 	branch, head, err := r.Head()
 	if err != nil {
 		return out, err
 	}
-	out.Branch, out.Head, out.Detached = shorten(branch), gitdir.Hex(head), branch == ""
+	out.Branch, out.Head, out.Detached = shortenRef(branch), gitdir.Hex(head), branch == ""
 	if upstream := r.Upstream(branch); upstream != "" {
-		out.Upstream = shorten(upstream)
+		out.Upstream = shortenRef(upstream)
 		if out.Ahead, out.Behind, _, err = r.compareUpstream(ctx, head, upstream); err != nil {
 			return out, err
 		}
@@ -35,16 +35,16 @@ func (r *repo) status(ctx context.Context, spec engine.StatusSpec) (engine.Statu
 	if err != nil {
 		return out, err
 	}
-	staged, err := r.staged(x)
+	staged, err := r.listStaged(x)
 	if err != nil {
 		return out, err
 	}
 	s := r.newScan(ctx, x)
 	s.paths, s.untracked, s.ignored = spec.Paths, spec.Untracked, spec.Ignored
-	if err := s.run(); err != nil {
+	if err := s.walkTree(); err != nil {
 		return out, err
 	}
-	for _, e := range s.join(staged) {
+	for _, e := range s.joinDifferences(staged) {
 		out.Take(e, spec.Max)
 	}
 	for _, e := range s.others {
@@ -52,12 +52,12 @@ func (r *repo) status(ctx context.Context, spec engine.StatusSpec) (engine.Statu
 			out.Take(e, spec.Max)
 		}
 	}
-	out.Settle(r.operation())
+	out.Settle(r.findOperation())
 	return out, nil
 }
 
-// operation names the operation in progress, "" for none.
-func (r *repo) operation() string {
+// findOperation names the operation in progress, "" for none.
+func (r *repo) findOperation() string {
 	for _, o := range engine.Operations() {
 		if _, err := r.Root.Lstat(o[0]); err == nil {
 			return o[1]
@@ -66,25 +66,25 @@ func (r *repo) operation() string {
 	return ""
 }
 
-// join makes one entry of the differences on both sides of the index.
-func (s *scan) join(staged []change) []engine.StatusEntry {
+// joinDifferences makes one entry of the differences on both sides of the index.
+func (s *scan) joinDifferences(staged []change) []engine.StatusEntry {
 	var entries []engine.StatusEntry
 	for _, c := range staged {
 		if !isUnder(c.path, s.paths) {
 			continue
 		}
-		e := engine.StatusEntry{Path: c.path, Index: c.letter(), Worktree: "."}
+		e := engine.StatusEntry{Path: c.path, Index: c.statusLetter(), Worktree: "."}
 		mode := c.to.mode
 		if now, ok := s.changed[c.path]; ok {
-			e.Worktree, mode = change{from: c.to, to: now}.letter(), now.mode
+			e.Worktree, mode = change{from: c.to, to: now}.statusLetter(), now.mode
 			delete(s.changed, c.path)
 		}
 		e.Type = typeOf(mode)
 		entries = append(entries, e)
 	}
 	for path, now := range s.changed {
-		c := change{from: side{mode: s.stage.find(path).Mode}, to: now}
-		entries = append(entries, engine.StatusEntry{Path: path, Index: ".", Worktree: c.letter(), Type: typeOf(now.mode)})
+		c := change{from: side{mode: s.stage.findFile(path).Mode}, to: now}
+		entries = append(entries, engine.StatusEntry{Path: path, Index: ".", Worktree: c.statusLetter(), Type: typeOf(now.mode)})
 	}
 	return entries
 }
