@@ -83,7 +83,7 @@ var mayImport = map[string][]string{
 	// Known secrets in text, on both sides of a sprite's wall.
 	"spritekit/redact": {},
 
-	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/extra", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
+	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/extra", "skills/proc", "skills/propose", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
 	"skills/agent/adapter": {"skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/agent/acp":     {"skills/agent/adapter", "spritekit/protocol"},
 	"skills/agent/schema":  {},

@@ -1,8 +1,12 @@
 package skills
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/spritekit/lattice/skills/agent/agenttest"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Parts of an agent in sh that speaks the Agent Client Protocol: each line reads a message and answers it.
@@ -135,4 +140,127 @@ func TestARealAgentOfTheProtocol(t *testing.T) {
 		t.Errorf("it has the tools %v", last.Tools)
 	}
 	a.nowhere(canary)
+}
+
+// askingAgent asks for permission to write the text of the file want, and writes it to the file work if it may.
+const askingAgent = acpHello + `read -r m; echo "$m" >>opened
+echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
+` + acpPrompt + `
+for text in $(cat want); do
+echo '{"jsonrpc":"2.0","id":9,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t-'$$-$text'","title":"write","kind":"edit","rawInput":{"text":"'$text'"}},"options":[{"optionId":"yes","name":"y","kind":"allow_once"},{"optionId":"always","name":"a","kind":"allow_always"},{"optionId":"no","name":"n","kind":"reject_once"}]}}'
+while read -r m; do case $m in *'"id":9'*) break ;; esac; done
+case $m in
+*yes*) echo $text >>work ;;
+*always*) echo forever >>work ;;
+*cancelled*) echo '{"jsonrpc":"2.0","id":3,"result":{"stopReason":"cancelled"}}'; exit ;;
+esac
+done
+` + acpEnd
+
+func TestAPersonIsAskedForPermission(t *testing.T) {
+	const input = `{"agent":"acp","command":["sh","agent.sh"],"prompt":"do it","timeout_s":60,"mcp":{"spritekit":false},"permissions":{"mode":"ask","allow":["read"]}}`
+	// yes is the nth approval of a call, of a text: an answer that a call was given before is not new to it.
+	yes := func(n int, text string) map[string]any {
+		sum := sha256.Sum256([]byte(`{"kind":"edit","rawInput":{"text":"` + text + `"},"title":"write"}`))
+		return map[string]any{"ok": true, "action": "USE_TOOL", "result": map[string]any{"sha256": hex.EncodeToString(sum[:])}, "comments": strconv.Itoa(n)}
+	}
+	no := map[string]any{"ok": false, "action": "USE_TOOL", "error": map[string]any{"code": "rejected", "message": "not today"}}
+	start := func(t *testing.T, want string) *sprite {
+		s := newSprite(t)
+		s.env.CallID = "call-asks"
+		s.write("agent.sh", askingAgent)
+		s.write("want", want)
+		return s
+	}
+	// asks runs the call, which has to wait, and returns the arguments that a person is asked about.
+	asks := func(s *sprite) string {
+		s.t.Helper()
+		o := s.call("agent.run", input)
+		if o.exit != protocol.ExitWaiting {
+			s.t.Fatalf("agent.run = exit %d, %s", o.exit, o.stdout)
+		}
+		for _, e := range o.events {
+			var request struct {
+				Action     string
+				Parameters protocol.UseTool
+			}
+			if e.Type == protocol.TypeActionRequest && json.Unmarshal(e.Payload, &request) == nil && request.Action == protocol.ActionUseTool {
+				return request.Parameters.Arguments
+			}
+		}
+		s.t.Fatalf("the call waits without a request: %s", o.stdout)
+		return ""
+	}
+	t.Run("allowed", func(t *testing.T) {
+		s := start(t, "one")
+		if got := asks(s); got != `{"kind":"edit","rawInput":{"text":"one"},"title":"write"}` {
+			t.Errorf("asked about %s", got)
+		}
+		if _, err := os.Stat(filepath.Join(s.dir, "work")); err == nil {
+			t.Error("the agent did its work without an answer")
+		}
+		if got := asks(s); got == "" { // made again before there is an answer
+			t.Error("asked about nothing")
+		}
+		s.resume("call-asks", yes(1, "one"))
+		data := s.must("agent.run", input)
+		if s.read("work") != "one\n" || data["status"] != "done" {
+			t.Errorf("after the approval the work is %q: %v", s.read("work"), data)
+		}
+		if opened, prompts := s.read("opened"), s.read("prompts"); !strings.Contains(opened, `"session/load"`) || !strings.Contains(prompts, "it is allowed") {
+			t.Errorf("the session was opened with %s and prompted with %s", opened, prompts)
+		}
+	})
+	t.Run("denied", func(t *testing.T) {
+		s := start(t, "one one")
+		asks(s)
+		s.resume("call-asks", no)
+		data := s.must("agent.run", input)
+		if _, err := os.Stat(filepath.Join(s.dir, "work")); err == nil || len(data["permission_denials"].([]any)) != 2 || !strings.Contains(s.read("prompts"), "not today") {
+			t.Errorf("after the denial: %v, prompted with %s", data, s.read("prompts"))
+		}
+	})
+	t.Run("another request", func(t *testing.T) {
+		s := start(t, "one")
+		asks(s)
+		s.write("want", "two one one")
+		s.resume("call-asks", yes(1, "one"))
+		if got := asks(s); !strings.Contains(got, `"two"`) {
+			t.Errorf("after the approval of another request a person is asked about %s", got)
+		}
+		s.resume("call-asks", yes(2, "two"))
+		if got := asks(s); !strings.Contains(got, `"one"`) || s.read("work") != "two\none\n" {
+			t.Errorf("an approval applies once: asked about %s, the work is %q", got, s.read("work"))
+		}
+		s.resume("call-asks", yes(3, "two"))
+		if got := asks(s); !strings.Contains(got, `"two"`) {
+			t.Errorf("an approval of an earlier request allowed this one, and a person is asked about %s", got)
+		}
+	})
+	t.Run("without sessions", func(t *testing.T) {
+		s := start(t, "one two")
+		s.write("agent.sh", strings.Replace(askingAgent, `"loadSession":true`, `"loadSession":false`, 1))
+		asks(s)
+		s.resume("call-asks", yes(1, "one"))
+		if got := asks(s); !strings.Contains(got, `"two"`) {
+			t.Errorf("begun again, the agent asks about %s", got)
+		}
+		os.Remove(filepath.Join(s.dir, "work")) // the checkpoint of a real sprite keeps it
+		s.resume("call-asks", yes(2, "two"))
+		o := s.call("agent.run", input)
+		if o.exit != 0 || s.read("work") != "one\ntwo\n" || len(o.result.Warnings) == 0 || o.result.Warnings[0].Code != "session_lost" {
+			t.Errorf("exit %d, work %q, %s", o.exit, s.read("work"), o.stdout)
+		}
+		if !strings.Contains(s.read("prompts"), "it is allowed") {
+			t.Errorf("prompted with %s", s.read("prompts"))
+		}
+	})
+	t.Run("unclear", func(t *testing.T) {
+		s := start(t, "one")
+		s.write("agent.sh", strings.Replace(askingAgent, `"rawInput":{"text":"'$text'"}`, `"rawInput":{}`, 1))
+		o := s.call("agent.run", input)
+		if o.exit != 0 || len(o.result.Warnings) != 1 || o.result.Warnings[0].Code != "permission_unclear" {
+			t.Errorf("a request without arguments: exit %d, %s", o.exit, o.stdout)
+		}
+	})
 }

@@ -10,8 +10,8 @@
 // Everything in a request is hostile. Parameters are decoded strictly, the call's own grant is checked, files are
 // fetched from one folder of the sprite with a limit and a digest, and a bundle is verified by package worktree before
 // a person ever sees it. A request that cannot be granted is a Deny with "code: reason", never an error; an error means
-// "could not find out" and leaves the request open. PUSH_BRANCH, NOTIFY_USER and FETCH_CREDENTIAL are performed; the others
-// are for a person.
+// "could not find out" and leaves the request open. PUSH_BRANCH, NOTIFY_USER, FETCH_CREDENTIAL and USE_TOOL are performed; the
+// others are for a person.
 package action
 
 import (
@@ -272,6 +272,13 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(
 func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	if a.Name == protocol.ActionNotifyUser {
 		return []byte(`{"shown":true}`), f.notify(a) // the leader notes it with the run, where people see it
+	}
+	if a.Name == protocol.ActionUseTool {
+		p, err := decodeParameters[protocol.UseTool](a.Parameters)
+		if err != nil {
+			return nil, badParameters(a.Name, err)
+		}
+		return json.Marshal(protocol.ToolAllowed{SHA256: p.SHA256}) // agent.run tells the agent
 	}
 	if a.Name == protocol.ActionFetchCredential {
 		params, err := f.decodeCredential(a)

@@ -37,6 +37,7 @@ var kinds = map[string]kind{
 		return p.Repo, errors.Join(checkPositive("number", p.Number), checkFilled("body", p.Body), checkText("body", p.Body, protocol.MaxBody))
 	})},
 	protocol.ActionLabelIssue: {permission: "github:write", byHand: true, check: strictly(checkLabels)},
+	protocol.ActionUseTool:    {permission: "agent:run", check: strictly(checkTool)},
 	protocol.ActionNotifyUser: {permission: "user:notify", check: strictly(checkNotice)},
 	protocol.ActionFetchCredential: {permission: "credential:fetch", check: strictly(func(p protocol.FetchCredential) (string, error) {
 		return "", errors.Join(checkLine("name", p.Name, 128), checkLine("purpose", p.Purpose, 1024))
@@ -169,6 +170,11 @@ func checkLabels(p protocol.LabelIssue) (string, error) {
 		errs = append(errs, checkLine(fmt.Sprintf("labels[%d]", i), label, protocol.MaxLabel))
 	}
 	return p.Repo, errors.Join(errs...)
+}
+
+func checkTool(p protocol.UseTool) (string, error) {
+	return "", errors.Join(checkLine("agent", p.Agent, 128), checkLine("kind", p.Kind, 32), checkText("name", p.Name, 128), checkLine("title", p.Title, 1024),
+		checkFilled("arguments", p.Arguments), checkText("arguments", p.Arguments, protocol.MaxArguments), checkFilled("sha256", p.SHA256), checkDigest("sha256", p.SHA256))
 }
 
 func checkNotice(p protocol.NotifyUser) (string, error) {

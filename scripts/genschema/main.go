@@ -126,6 +126,7 @@ func actionTypes() []actionType {
 		{protocol.ActionPushBranch, reflect.TypeFor[protocol.PushBranch]()}, {protocol.ActionOpenPR, reflect.TypeFor[protocol.OpenPR]()},
 		{protocol.ActionPostComment, reflect.TypeFor[protocol.PostComment]()}, {protocol.ActionLabelIssue, reflect.TypeFor[protocol.LabelIssue]()},
 		{protocol.ActionNotifyUser, reflect.TypeFor[protocol.NotifyUser]()}, {protocol.ActionFetchCredential, reflect.TypeFor[protocol.FetchCredential]()},
+		{protocol.ActionUseTool, reflect.TypeFor[protocol.UseTool]()},
 	}
 }
 
@@ -266,6 +267,8 @@ func contract() rules {
 			"NotifyUser.title": line(protocol.MaxNotifyTitle), "NotifyUser.body": {"type": "string", "maxLength": protocol.MaxNotifyBody},
 			"NotifyUser.level": enum("", protocol.LevelInfo, protocol.LevelWarning, protocol.LevelError), "NotifyUser.channel": pattern(`^([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$`),
 			"FetchCredential.name": line(128), "FetchCredential.purpose": line(1024),
+			"UseTool.agent": line(128), "UseTool.kind": line(32), "UseTool.name": {"type": "string", "maxLength": 128}, "UseTool.title": line(1024),
+			"UseTool.arguments": {"type": "string", "maxLength": protocol.MaxArguments, "pattern": `\S`}, "UseTool.sha256": digest,
 			"Waiting.checkpoint_id":          {"type": "string", "minLength": 1},
 			"Waiting.expected_inputs":        inputTypes,
 			"Completed.status":               enum(protocol.StatusSuccess, protocol.StatusFailure),

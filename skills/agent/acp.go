@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -32,6 +31,7 @@ type talk struct {
 	silence  *silence
 	feed     *feed
 	dialogue *acp.Dialogue
+	asked    *acp.Request // the request that waits for a person
 }
 
 // newTalk returns a dialogue about the prompt of l. It makes the program that l starts read from it.
@@ -75,6 +75,7 @@ func (t *talk) Close() { t.feed.close() }
 // Restarted implements [acp.Host].
 func (t *talk) Restarted(why string) {
 	t.l.session.ID, t.l.session.Base = "", baseline{}
+	t.l.forgetUse()
 	t.l.call.Warn("session_lost", "the agent began a new session, because it could not resume the old one: "+cleanLine(t.l.secrets.Text(why)))
 }
 
@@ -125,34 +126,6 @@ func (t *talk) checkPlace(name string) error {
 		return fmt.Errorf("%w: %s is one of the runtime's own files", workspace.ErrUnsafe, name)
 	}
 	return nil
-}
-
-// Judge implements [acp.Host].
-func (t *talk) Judge(r acp.Request) acp.Verdict {
-	verdict := judge(r, t.l.in.Permissions.Mode, t.l.in.Permissions.Allow, t.l.in.Permissions.Deny)
-	if verdict == acp.Deny {
-		t.out.tally.addDenial(r.Kind, cleanLine(t.l.secrets.Text(r.Title)))
-	}
-	return verdict
-}
-
-// judge decides about a request by the input: deny goes before allow, and both before the mode. A pattern matches the kind
-// of the tool or its name, as the agent reports them.
-func judge(r acp.Request, mode string, allow, deny []string) acp.Verdict {
-	matches := func(patterns []string) bool {
-		return slices.ContainsFunc(patterns, func(pattern string) bool {
-			kind, _ := path.Match(pattern, r.Kind) // validate has refused bad patterns
-			name, _ := path.Match(pattern, r.Name)
-			return kind || r.Name != "" && name
-		})
-	}
-	switch {
-	case matches(deny):
-		return acp.Deny
-	case matches(allow) || mode == modeBypass:
-		return acp.Allow
-	}
-	return acp.Deny
 }
 
 // feed carries messages to an agent's stdin in a goroutine of its own, so that an agent that does not read keeps only

@@ -17,6 +17,7 @@ import (
 const (
 	agentCommand   = "command"
 	modeBypass     = "bypass"
+	modeAsk        = "ask"
 	defaultTimeout = time.Hour
 	defaultIdle    = 30 * time.Minute // of agents that print events
 	maxTimeout     = 7 * 24 * time.Hour

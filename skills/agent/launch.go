@@ -37,8 +37,9 @@ type launch struct {
 	session session
 	mode    string // of the session
 	prompt  string
-	restart string // the prompt of a new session if this one cannot be resumed, "" if that is an error
-	prior   soFar  // of earlier invocations of the same call
+	restart string   // the prompt of a new session if this one cannot be resumed, "" if that is an error
+	answers []answer // to requests for permission
+	prior   soFar    // of earlier invocations of the same call
 
 	spec    proc.Spec
 	secrets *redact.Secrets

@@ -9,7 +9,8 @@
 // keys. When the call ends, all processes that the agent started are dead.
 //
 // A skill that the agent calls may wait for a person (spritekit/skill/nested.go). The agent is then stopped and this call
-// waits instead. After the answer the same session of the agent continues with it.
+// waits instead. After the answer the same session of the agent continues with it. A request of the agent for permission to
+// use a tool waits in the same way (permission.go).
 package agent
 
 import (
@@ -23,6 +24,8 @@ import (
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/skills/propose"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -52,7 +55,7 @@ var (
 	errIdle    = errors.New("the agent was silent for too long")
 	errDead    = errors.New("the agent keeps asking a model that does not answer")
 	errLingers = errors.New("the agent did not exit after its last event")
-	errWaiting = errors.New("a skill that the agent called waits for an answer")
+	errWaiting = errors.New("the agent waits for an answer")
 	errNoTools = errors.New("the agent could not start our MCP server")
 )
 
@@ -107,14 +110,21 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := l.call.Answer(ctx, p.Question); err != nil {
+	var more string
+	if l.answers = p.Answers; p.Permission != nil {
+		more, err = l.takePermission(*p.Permission)
+	} else {
+		more, err = answerPrompt(p.Question, l.call.Resume.Inputs), l.call.Answer(ctx, p.Question)
+	}
+	if err != nil {
 		return err
 	}
 	l.prior = p.SoFar
 	if p.Session.ID != "" && l.adapter.Resumes {
-		l.mode, l.session = modeResume, p.Session
-		l.prompt = answerPrompt(p.Question, l.call.Resume.Inputs)
+		l.mode, l.session, l.prompt = modeResume, p.Session, more
+		return nil
 	} // else the agent starts again, and the skill that asked returns the answer when the agent calls it
+	l.forgetUse()
 	return nil
 }
 
@@ -167,11 +177,18 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		r.FilesChanged = []string{}
 	}
 	if o.question != nil && errors.Is(o.cause, errWaiting) {
-		p := pending{Session: l.sessionAfter(o), Question: *o.question, SoFar: r.soFar}
+		p := pending{Session: l.sessionAfter(o), Question: *o.question, Answers: l.answers, SoFar: r.soFar}
 		if err := p.save(c); err != nil {
 			return nil, err
 		}
 		return nil, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
+	}
+	if asked := o.out.asked(); asked != nil && errors.Is(o.cause, errWaiting) {
+		p := pending{Session: l.sessionAfter(o), Permission: asked, Answers: l.answers, SoFar: r.soFar}
+		if err := p.save(c); err != nil {
+			return nil, err
+		}
+		return nil, propose.Ask(ctx, c, protocol.ActionUseTool, l.describePermission(*asked))
 	}
 	return l.decideOutcome(r, o)
 }
@@ -221,7 +238,7 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 		return o, err
 	}
 	o.stderr = string(words.Bytes())
-	if o.question != nil && o.cause == nil { // the agent ended before it could be stopped
+	if (o.question != nil || o.out.asked() != nil) && o.cause == nil { // the agent ended before it could be stopped
 		o.cause = errWaiting
 	}
 	return o, nil

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -79,8 +80,11 @@ func (s session) save(c *skill.Call) error {
 // pending is the record of a call that waits for an answer.
 type pending struct {
 	Session  session        `json:"session"`
-	Question skill.Question `json:"question"`
-	SoFar    soFar          `json:"so_far"`
+	Question skill.Question `json:"question,omitzero"`
+	// Permission is the request that a person was asked about, if it was not a skill that asked.
+	Permission *acp.Request `json:"permission,omitempty"`
+	Answers    []answer     `json:"answers,omitempty"` // to the earlier ones of the call
+	SoFar      soFar        `json:"so_far"`
 }
 
 func waitingFile(c *skill.Call) string { return waitingDir + "/" + c.ID + ".json" }

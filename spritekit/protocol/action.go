@@ -66,3 +66,23 @@ type FetchCredential struct {
 	Scope   string  `json:"scope,omitempty"`
 	TTLS    float64 `json:"ttl_s,omitempty"`
 }
+
+// MaxArguments is the size in bytes of the arguments that a person is asked about; an agent may not use a tool with more.
+const MaxArguments = 64 << 10
+
+// ToolAllowed is the result of USE_TOOL. SHA256 is that of the request that was allowed.
+type ToolAllowed struct {
+	SHA256 string `json:"sha256"`
+}
+
+// UseTool holds the parameters of USE_TOOL: an agent asks for permission to use one of its tools. All but the agent's name is
+// the agent's word. Arguments is JSON, and SHA256 its digest before known secrets were taken out: an approval holds for
+// requests with this digest and for no others.
+type UseTool struct {
+	Agent     string `json:"agent"`
+	Kind      string `json:"kind"` // read, edit, delete, move, search, execute, think, fetch, switch_mode or other
+	Name      string `json:"name,omitempty"`
+	Title     string `json:"title"`
+	Arguments string `json:"arguments"`
+	SHA256    string `json:"sha256"`
+}

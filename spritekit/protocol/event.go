@@ -70,6 +70,7 @@ const (
 	ActionNotifyUser      = "NOTIFY_USER"
 	ActionFetchCredential = "FETCH_CREDENTIAL"
 	ActionPushBranch      = "PUSH_BRANCH"
+	ActionUseTool         = "USE_TOOL"
 )
 
 // PushBranch holds the parameters of PUSH_BRANCH. Base and Head are full commit ids; Bundle is a path in the sprite.
