@@ -155,11 +155,36 @@ func TestConfigIsStrict(t *testing.T) {
 		`{"workflow":{}}`: "statuses is empty",
 		`{"workflow":{"statuses":["a"]},"default_status":"b"}`:                                      `"b" is used`,
 		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"a->b":"true"}}}`:                   `"a->b" is not a move`,
+		`{"workflow":{"statuses":["a"]},"worker_policies":{"b":{"default":"X"}}}`:                   `"b" is used`,
+		`{"workflow":{"statuses":["a"]},"worker_policies":{"a":{"default":""}}}`:                    "default is missing",
+		`{"workflow":{"statuses":["a"]},"worker_policies":{"a":{"default":"X","escalate_to":"Y"}}}`: "not both",
 		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"* -> a":["x","y"],"a -> *":"z"}}}`: "",
 	} {
 		_, err := parseConfig([]byte(text))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// The policy of the seed workers-design.
+func TestWorkerPolicy(t *testing.T) {
+	c, err := parseConfig([]byte(`{"workflow":{"statuses":["review"]},"worker_policies":{"review":{"default":"CodeReviewLite","escalate_to":"CodeReviewHeavy","escalate_when":{"labels":["security","breaking-change"],"type":["epic"],"diff_lines_gt":500}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		task  Task
+		lines int
+		want  string
+	}{
+		{Task{Type: "bug", Labels: []string{"ui"}}, 500, "CodeReviewLite"},
+		{Task{Type: "bug", Labels: []string{"ui", "security"}}, 1, "CodeReviewHeavy"},
+		{Task{Type: "epic"}, 1, "CodeReviewHeavy"},
+		{Task{Type: "bug"}, 501, "CodeReviewHeavy"},
+	} {
+		if got := c.WorkerPolicies["review"].Choose(&tt.task, tt.lines); got != tt.want {
+			t.Errorf("%+v with %d lines: %s, want %s", tt.task, tt.lines, got, tt.want)
 		}
 	}
 }

@@ -20,7 +20,37 @@ type Config struct {
 	TaskTypes     []string `json:"task_types,omitempty"`
 	Workflow      Workflow `json:"workflow"`
 	Hooks         Hooks    `json:"hooks,omitzero"`
+	// WorkerPolicies chooses between two workers for tasks that are in a status.
+	WorkerPolicies map[string]WorkerPolicy `json:"worker_policies,omitempty"`
 }
+
+// WorkerPolicy names the worker for a status, and another one for tasks that need more (seed workers-design, "Policy-Based
+// Trigger Escalation").
+type WorkerPolicy struct {
+	Default      string     `json:"default"`
+	EscalateTo   string     `json:"escalate_to,omitempty"`
+	EscalateWhen Escalation `json:"escalate_when,omitzero"`
+}
+
+// Escalation is a list of conditions. One that holds suffices.
+type Escalation struct {
+	Labels      []string `json:"labels,omitempty"`
+	Type        []string `json:"type,omitempty"`
+	DiffLinesGT int      `json:"diff_lines_gt,omitempty"` // added and removed lines
+}
+
+// Choose returns the name of the worker for a task whose change has a number of lines.
+func (p WorkerPolicy) Choose(t *Task, diffLines int) string {
+	when := p.EscalateWhen
+	if p.EscalateTo != "" && (slices.ContainsFunc(t.Labels, func(label string) bool { return slices.Contains(when.Labels, label) }) ||
+		slices.Contains(when.Type, t.Type) || when.DiffLinesGT > 0 && diffLines > when.DiffLinesGT) {
+		return p.EscalateTo
+	}
+	return p.Default
+}
+
+// Names reports whether the policy is about a worker.
+func (p WorkerPolicy) Names(worker string) bool { return worker == p.Default || worker == p.EscalateTo }
 
 // Workflow says which statuses there are, and which moves.
 type Workflow struct {
@@ -98,6 +128,15 @@ func parseConfig(text []byte) (Config, error) {
 	}
 	for status := range w.CompletionPolicies {
 		named = append(named, status)
+	}
+	for status, p := range c.WorkerPolicies {
+		named = append(named, status)
+		if p.Default == "" {
+			return c, badConfig("worker_policies.%s.default is missing", status)
+		}
+		if when := p.EscalateWhen; (p.EscalateTo == "") != (len(when.Labels) == 0 && len(when.Type) == 0 && when.DiffLinesGT <= 0) {
+			return c, badConfig("worker_policies.%s has escalate_to or escalate_when, but not both", status)
+		}
 	}
 	slices.Sort(named)
 	for _, status := range named {

@@ -226,6 +226,13 @@ func (d Definition) Due(t *board.Task, events []board.Event, now time.Time) (boo
 	return true, ""
 }
 
+// DueBy is Due for the worker that a policy has chosen for the task's status: its own status and manual_only do not count.
+func (d Definition) DueBy(t *board.Task, events []board.Event, now time.Time) (bool, string) {
+	d.Trigger.ManualOnly, d.Trigger.OnStatus = false, t.Status
+	d.Trigger.MissingRole = cmp.Or(d.Trigger.MissingRole, d.Output.ArtifactRole)
+	return d.Due(t, events, now)
+}
+
 // lastEnd returns when a worker last ended on a task, and whether it failed.
 func lastEnd(events []board.Event, name string) (at time.Time, failed bool) {
 	for _, r := range board.Processes(events) {

@@ -168,6 +168,11 @@ func TestDue(t *testing.T) {
 		{"no role, came back", repeated, with(func(t *board.Task) { t.StatusChangedAt = at(20) }), done, 30, ""},
 	} {
 		due, why := tt.d.Due(&tt.task, tt.events, time.Date(2026, 1, 1, 12, tt.minute, 0, 0, time.UTC))
+		if tt.d == heavy {
+			if due, _ := tt.d.DueBy(&tt.task, tt.events, time.Time{}); !due {
+				t.Errorf("%s: a policy does not start it", tt.name)
+			}
+		}
 		if due != (tt.want == "") || why != tt.want {
 			t.Errorf("%s: due %v, %q, want %q", tt.name, due, why, tt.want)
 		}

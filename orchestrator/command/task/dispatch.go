@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -56,11 +57,11 @@ func (d *dispatcher) look(ctx context.Context, jobs int) (running int, err error
 			if running >= jobs {
 				return running, nil
 			}
-			events, err := d.board.History(t.ID)
+			due, err := d.isDue(ctx, w, t)
 			if err != nil {
 				return 0, err
 			}
-			if due, _ := w.Due(t, events, time.Now()); !due {
+			if !due {
 				continue
 			}
 			r, err := d.start(ctx, w, t)
@@ -78,11 +79,68 @@ func (d *dispatcher) look(ctx context.Context, jobs int) (running int, err error
 	return running, nil
 }
 
-// start starts the run of a worker and records it.
-func (d *dispatcher) start(ctx context.Context, w worker.Definition, t *board.Task) (board.ProcessRecord, error) {
+// isDue reports whether a worker should start on a task now, by its trigger or by the policy that names it.
+func (d *dispatcher) isDue(ctx context.Context, w worker.Definition, t *board.Task) (bool, error) {
+	events, err := d.board.History(t.ID)
+	if err != nil {
+		return false, err
+	}
+	policy, ok := d.board.Config.WorkerPolicies[t.Status]
+	if !ok || !policy.Names(w.Worker.Name) {
+		due, _ := w.Due(t, events, time.Now())
+		return due, nil
+	}
+	lines := 0
+	if policy.EscalateWhen.DiffLinesGT > 0 {
+		if lines, err = d.countLines(ctx); err != nil {
+			return false, err
+		}
+	}
+	if policy.Choose(t, lines) != w.Worker.Name {
+		return false, nil
+	}
+	due, _ := w.DueBy(t, events, time.Now())
+	return due, nil
+}
+
+// countLines returns the number of lines that the change adds and removes.
+func (d *dispatcher) countLines(ctx context.Context) (int, error) {
+	commit, err := d.findCommit(ctx)
+	if err != nil {
+		return 0, err
+	}
+	base, err := d.findBase(ctx, commit)
+	if err != nil {
+		return 0, err
+	}
+	text, err := d.git(ctx, "diff", "--no-ext-diff", "--no-textconv", "--numstat", base, commit, "--")
+	if err != nil {
+		return 0, fmt.Errorf("count the lines of the change: %w", err)
+	}
+	sum := 0
+	for line := range strings.Lines(text) {
+		for _, number := range strings.Fields(line)[:2] {
+			n, _ := strconv.Atoi(number) // "-" for a binary file
+			sum += n
+		}
+	}
+	return sum, nil
+}
+
+// findCommit returns the id of the commit that workers see.
+func (d *dispatcher) findCommit(ctx context.Context) (string, error) {
 	commit, err := d.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", d.at.commit+"^{commit}")
 	if err != nil {
-		return board.ProcessRecord{}, fault.NotFound("commit_not_found", "%s names no commit of %s", d.at.commit, d.board.Root).WithHint("--commit COMMIT")
+		return "", fault.NotFound("commit_not_found", "%s names no commit of %s", d.at.commit, d.board.Root).WithHint("--commit COMMIT")
+	}
+	return commit, nil
+}
+
+// start starts the run of a worker and records it.
+func (d *dispatcher) start(ctx context.Context, w worker.Definition, t *board.Task) (board.ProcessRecord, error) {
+	commit, err := d.findCommit(ctx)
+	if err != nil {
+		return board.ProcessRecord{}, err
 	}
 	input, err := d.input(ctx, w, t, commit)
 	if err != nil {

@@ -34,6 +34,11 @@ replaces one:
                is read from the base commit; worktree = true; timeout_minutes
   [output]     artifact_role, report_prefix, report_dir
 
+worker_policies in .lattice/config.json choose between two workers for a status, by labels, type and size of the change:
+
+  {"worker_policies": {"review": {"default": "CodeReviewLite", "escalate_to": "CodeReviewHeavy",
+    "escalate_when": {"labels": ["security"], "type": ["epic"], "diff_lines_gt": 500}}}}
+
 The run belongs to a leader in the background. A worker whose command was killed goes on; lattice worker watch, or the next
 lattice worker run, records its end.`,
 		Example: `  lattice worker run CodeReviewLite LAT-1
@@ -245,6 +250,13 @@ func (p *place) withDispatcher(ctx context.Context, at commitFlags, do func(cont
 		workers, err := worker.Load(b.FS())
 		if err != nil {
 			return err
+		}
+		for _, policy := range b.Config.WorkerPolicies {
+			for _, name := range []string{policy.Default, policy.EscalateTo} {
+				if _, err := worker.Find(workers, name); err != nil && name != "" {
+					return err
+				}
+			}
 		}
 		d := &dispatcher{place: p, board: b, workers: workers, at: at}
 		if d.leader, err = connect.Dial(ctx, p.env, connect.Options{Detach: true}); err != nil {
