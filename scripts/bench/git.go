@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 )
 
 // The numbers of files in the repositories in which git's skills are measured.
@@ -90,14 +91,16 @@ func gitCalls(ctx context.Context, dir string, rounds int) ([]figure, error) {
 	return figures, nil
 }
 
-// plantRepo makes a repository with some history.
+// plantRepo makes a repository with some history. Its files are an hour old, because git reads each file that is as new
+// as the index.
 func plantRepo(ctx context.Context, repo string, files int) error {
+	old := time.Now().Add(-time.Hour)
 	for i := range files {
 		name := filepath.Join(repo, fmt.Sprintf("d%d", i%20), fmt.Sprintf("f%d.txt", i/20))
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			return err
 		}
-		if err := os.WriteFile(name, fmt.Appendf(nil, "file %d\n", i), 0o600); err != nil {
+		if err := errors.Join(os.WriteFile(name, fmt.Appendf(nil, "file %d\n", i), 0o600), os.Chtimes(name, old, old)); err != nil {
 			return err
 		}
 	}
