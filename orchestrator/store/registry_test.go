@@ -1,7 +1,9 @@
 package store_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -101,5 +103,62 @@ func TestRegistries(t *testing.T) {
 	look(s)
 	if problems, err := s.Check(t.Context(), nil); err != nil || len(problems) > 0 {
 		t.Errorf("Check = %+v, %v", problems, err)
+	}
+}
+
+// Listing the newest intents, or finding one by a prefix of its id, reads the same number of entries whether there are a thousand
+// intents or a hundred thousand.
+func TestIntentsOfAHundredThousand(t *testing.T) {
+	measure := func(n int) (list, find float64) {
+		path := filepath.Join(t.TempDir(), "store.db")
+		s, err := store.Open(path)
+		if err == nil {
+			err = s.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := func(i int) []byte { return fmt.Appendf(nil, "int_%08x", i) }
+		for first := 0; first < n; first += 1000 { // one large transaction would take much longer
+			if err := db.Update(func(tx *bbolt.Tx) error {
+				b := tx.Bucket([]byte("intents"))
+				for i := first; i < first+1000; i++ {
+					seq := binary.BigEndian.AppendUint64(nil, uint64(i+1))
+					if err := errors.Join(b.Put(append([]byte{'s'}, seq...), id(i)), b.Put(append([]byte{'i'}, id(i)...), seq)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if s, err = store.Open(path); err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		list = testing.AllocsPerRun(10, func() {
+			if ids, err := s.Intents(50); err != nil || len(ids) != 50 || ids[0] != string(id(n-1)) {
+				t.Errorf("Intents = %v, %v", ids, err)
+			}
+		})
+		find = testing.AllocsPerRun(10, func() {
+			if ids, err := s.FindIntents("int_00000123"); err != nil || len(ids) != 1 {
+				t.Errorf("FindIntents = %v, %v", ids, err)
+			}
+		})
+		return list, find
+	}
+	list, find := measure(1_000)
+	manyList, manyFind := measure(100_000)
+	if manyList > 2*list || manyFind > 2*find { // the tree is a level or two deeper
+		t.Errorf("of 100,000 intents: %v allocations to list 50 and %v to find one; of 1,000 %v and %v", manyList, manyFind, list, find)
 	}
 }
