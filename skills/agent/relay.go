@@ -18,12 +18,16 @@ const (
 	shownPerLook  = 100
 	lookPause     = 100 * time.Millisecond // between two reads; together with shownPerLook it sets the rate
 	lookAnyway    = time.Second            // even if inotify reports nothing
+	maxRequests   = 100                    // of one agent's skills, passed on
 	maxAhead      = 24 * time.Hour         // of the clock: a later event was forged to hide those after it
 	resultKind    = "result"               // kind of the record of a result, which the caller of the skill has
 )
 
 // relay shows the events of skills that the agent calls as they happen: it follows the outbox and writes each new event to
 // stdout, once and in order. Events that it misses are still in the outbox.
+//
+// A request of such a skill for an action that it does not wait for becomes a request of this call, so that the orchestrator judges
+// it under the permissions of the call that it knows.
 //
 // The agent can write to the outbox as well. A line is relayed only if it is a valid event with a time and an id. By its id a
 // reader of both stream and outbox knows that it is the same event.
@@ -42,6 +46,7 @@ type relay struct {
 	shown  int
 	bytes  int
 	over   bool // a limit was passed
+	asked  int  // requests that were passed on
 	err    error
 }
 
@@ -96,6 +101,9 @@ func (r *relay) finish() error {
 	if r.over {
 		r.call.Warn("events_not_shown", fmt.Sprintf("the skills that the agent called emitted more than %d events or %d bytes; the rest is only in %s",
 			maxShown, maxShownBytes, protocol.OutboxFile))
+	}
+	if r.asked > maxRequests {
+		r.call.Warn("requests_not_passed_on", fmt.Sprintf("the skills that the agent called requested %d actions; those beyond %d were not passed on", r.asked, maxRequests))
 	}
 	return r.err
 }
@@ -165,6 +173,22 @@ func (r *relay) relayLine(line []byte) {
 	r.shown++
 	r.bytes += len(e.Raw)
 	r.err = r.call.Relay(e)
+	if r.err == nil {
+		r.err = r.passOn(e)
+	}
+}
+
+// passOn requests an action for a skill that requested it without waiting.
+func (r *relay) passOn(e protocol.Event) error {
+	payload, err := e.Open()
+	request, ok := payload.(protocol.ActionRequest)
+	if err != nil || !ok || request.Blocking {
+		return nil
+	}
+	if r.asked++; r.asked > maxRequests {
+		return nil
+	}
+	return r.call.Emit(request)
 }
 
 // isResult reports whether an event is the record of a result.
