@@ -181,7 +181,7 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 		err = secretInChange(name, "its parameters")
 	}
 	if err == nil {
-		err = checkClosingIn(a.Parameters)
+		err = checkTexts(a.Parameters)
 	}
 	decision := verdict.Decision
 	switch {

@@ -1,6 +1,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -87,12 +88,12 @@ func Values(parameters json.RawMessage) map[string][]string {
 	return out
 }
 
-// checkClosingIn refuses parameters that hold text which would close an issue of another repository.
-func checkClosingIn(parameters json.RawMessage) error {
+// checkTexts refuses parameters that hold text which would close an issue of another repository, or load an image.
+func checkTexts(parameters json.RawMessage) error {
 	all := Values(parameters)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		for _, text := range all[name] {
-			if err := checkClosing(text, "the parameter "+name); err != nil {
+			if err := cmp.Or(checkClosing(text, "the parameter "+name), checkImages(text, "the parameter "+name)); err != nil {
 				return err
 			}
 		}

