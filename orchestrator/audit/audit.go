@@ -16,6 +16,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,9 +52,24 @@ const (
 	Proposal        Kind = "proposal" // a fact about a change of the environment
 	Schedule        Kind = "schedule" // how far a schedule has come
 	Secret          Kind = "secret"   // a fact about a secret and its leases, by name
+	Sprite          Kind = "sprite"   // a call of the Sprites API
 	Budget          Kind = "budget"   // a question to a model or a call of an agent, with the amount that it takes
 	Verified        Kind = "verified" // a statement about a commit was signed
 )
+
+// capabilities maps the capabilities of lattice to the kinds of entries about them.
+var capabilities = map[string][]Kind{
+	"action":  {ActionRequested, ActionApproved, ActionRejected, ApprovalRefused, ActionBegun, ActionPerformed, ActionFailed},
+	"model":   {Budget},
+	"secret":  {Secret},
+	"sprites": {Sprite},
+}
+
+// Capabilities returns the names of capabilities whose use is recorded.
+func Capabilities() []string { return slices.Sorted(maps.Keys(capabilities)) }
+
+// Uses reports whether an entry is about the use of a capability.
+func (e Entry) Uses(capability string) bool { return slices.Contains(capabilities[capability], e.Kind) }
 
 // Who is a person, as the operating system knows them.
 type Who struct {

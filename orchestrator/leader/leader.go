@@ -307,6 +307,11 @@ func (l *Leader) compose(sprites http.Handler) {
 		}
 		l.Pruner.PruneAfter(id)
 	}
+	if sprites != nil {
+		sprites = l.Ledger.RecordCalls(sprites)
+	} else {
+		l.client.Record(l.Ledger.RecordCall)
+	}
 	l.handler = activity.CountRequests(api.Handler(l, sprites))
 }
 

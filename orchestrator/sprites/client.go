@@ -108,6 +108,24 @@ func NewWith(base, token string, hc *http.Client, o Options) *Client {
 	return &Client{transport: &transport{base: strings.TrimRight(base, "/"), token: token, hc: &own, o: o}, env: map[string][]string{}}
 }
 
+// Record makes c call each before it sends a request, also one that is repeated. Call it before the first request.
+func (c *Client) Record(each func(*http.Request)) {
+	c.hc.Transport = recorder{c.hc.Transport, each}
+}
+
+type recorder struct {
+	next http.RoundTripper // nil is http.DefaultTransport
+	each func(*http.Request)
+}
+
+func (t recorder) RoundTrip(r *http.Request) (*http.Response, error) {
+	t.each(r)
+	if t.next == nil {
+		return http.DefaultTransport.RoundTrip(r)
+	}
+	return t.next.RoundTrip(r)
+}
+
 // sameServer follows no redirect to another server: it would be told the environment of commands, and asked to run them.
 func sameServer(next *http.Request, before []*http.Request) error {
 	if first := before[0].URL; len(before) > maxRedirects || next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {

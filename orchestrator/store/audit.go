@@ -61,40 +61,46 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 			return nil
 		},
 		write: func(tx *bbolt.Tx) error {
-			log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
-			prev := ""
-			if k, _ := log.Cursor().Last(); k != nil {
-				last, err := readAudit(tx, k)
-				if err != nil {
-					return err
-				}
-				prev = last.Sum
-			}
-			seq, err := log.NextSequence()
-			if err != nil {
-				return fmt.Errorf("take a sequence number: %w", err)
-			}
-			if stored, err = e.Chain(seq, prev); err != nil {
-				return err
-			}
-			raw, err := marshalJSON(stored)
-			if err != nil {
-				return fmt.Errorf("encode audit entry: %w", err)
-			}
-			log.FillPercent = 1
-			if err := log.Put(u64(seq), boltfile.Seal(bucketAudit, u64(seq), raw)); err != nil {
-				return fmt.Errorf("put audit entry: %w", err)
-			}
-			if err := putIntent(tx.Bucket(bucketIntents), stored); err != nil {
-				return fmt.Errorf("put index: %w", err)
-			}
-			return indexAudit(index, stored)
+			stored, err = putAudit(tx, e)
+			return err
 		},
 	})
 	if errors.Is(err, errRecorded) {
 		return stored, false, nil
 	}
 	return stored, err == nil, err
+}
+
+// putAudit appends an entry behind the last one.
+func putAudit(tx *bbolt.Tx, e audit.Entry) (audit.Entry, error) {
+	log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
+	prev := ""
+	if k, _ := log.Cursor().Last(); k != nil {
+		last, err := readAudit(tx, k)
+		if err != nil {
+			return e, err
+		}
+		prev = last.Sum
+	}
+	seq, err := log.NextSequence()
+	if err != nil {
+		return e, fmt.Errorf("take a sequence number: %w", err)
+	}
+	if e, err = e.Chain(seq, prev); err != nil {
+		return e, err
+	}
+	raw, err := marshalJSON(e)
+	if err != nil {
+		return e, fmt.Errorf("encode audit entry: %w", err)
+	}
+	log.FillPercent = 1
+	if err := log.Put(u64(seq), boltfile.Seal(bucketAudit, u64(seq), raw)); err != nil {
+		return e, fmt.Errorf("put audit entry: %w", err)
+	}
+	if err := putIntent(tx.Bucket(bucketIntents), e); err != nil {
+		return e, fmt.Errorf("put index: %w", err)
+	}
+	return e, indexAudit(index, e)
 }
 
 var errRecorded = errors.New("the entry is recorded")
@@ -140,8 +146,15 @@ func readAudit(tx *bbolt.Tx, key []byte) (e audit.Entry, err error) {
 
 // Audit calls yield for the entries of a subject, "" for all, in order, from the first one behind after. It stops at the
 // first error of yield and returns it.
+//
+// Without a subject it first writes the entries that QueueAudit holds back.
 func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) error) error {
 	const page = 256
+	if subject == "" {
+		if err := s.flushAudit(); err != nil {
+			return err
+		}
+	}
 	for {
 		var entries []audit.Entry
 		err := s.viewFile(func(tx *bbolt.Tx) error {

@@ -145,9 +145,20 @@ func (s *Store) writeGroup(group []*request) (accepted []*request, offender *req
 		db = s.db // only this goroutine replaces it
 	}
 	var tx *bbolt.Tx
+	var written func()
 	err = recoverPanic(func() (err error) {
 		if tx, err = db.Begin(true); err != nil {
 			return err
+		}
+		if written, err = s.putWaiting(tx); err != nil { // a damaged audit log, which Check reports, does not stop the journal
+			s.behind.drop(maxBehind, 0)
+			written = func() {}
+			if err := tx.Rollback(); err != nil {
+				return err
+			}
+			if tx, err = db.Begin(true); err != nil {
+				return err
+			}
 		}
 		for _, q := range group {
 			if err := q.check(tx); err != nil {
@@ -163,7 +174,11 @@ func (s *Store) writeGroup(group []*request) (accepted []*request, offender *req
 		if len(accepted) == 0 {
 			return tx.Rollback()
 		}
-		return tx.Commit()
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		written()
+		return nil
 	})
 	switch {
 	case offender != nil:

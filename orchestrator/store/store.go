@@ -104,7 +104,8 @@ type Store struct {
 	db    *bbolt.DB    // nil while it could not be opened again
 	cause error        // why db is nil
 
-	tails notifier
+	tails  notifier
+	behind behind
 }
 
 // Open opens or creates the store at path, with its folder. It fails with ErrLocked when another process has it, with
@@ -149,8 +150,10 @@ func newStore(path string, db *bbolt.DB) *Store {
 	}
 }
 
-// Close ends the committer, waits for it and closes the file. Requests that it had not taken get ErrClosed.
+// Close writes the audit entries that wait, ends the committer, waits for it and closes the file. Requests that it had not taken
+// get ErrClosed.
 func (s *Store) Close() error {
+	_ = s.flushAudit() // on a full disk they are lost, as after a crash
 	close(s.stop)
 	<-s.stopped
 	s.mu.Lock()

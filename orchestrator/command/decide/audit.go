@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -23,12 +24,17 @@ func newAuditCmd(env *setup.Env) *cobra.Command {
 		Use:   "audit",
 		Short: "See who decided and what was done outside of sprites",
 		Long: `Every verdict of the policy, every approval, every action that was performed or refused, and every question to a model or call
-of an agent with the amount that it took is an entry of the audit log. Entries are only appended, and each one holds the digest of the entry before it. The users are those that the kernel names, not those
+of an agent with the amount that it took is an entry of the audit log. So is every call of the Sprites API; those entries are
+written with the next one that something waits for, so a crash can lose the last of them. Entries are only appended, and each one holds the digest of the entry before it. The users are those that the kernel names, not those
 that a request names. Credentials are left out.`,
 		Example: "  lattice audit ls run_0123\n  lattice audit verify",
 	})
-	ls := connect.NewQueryCmd(env, "ls [RUN]", "List the audit log, or the entries about one run", "  lattice audit ls\n  lattice audit ls run_0123 --json", cobra.MaximumNArgs(1),
+	var capability string
+	ls := connect.NewQueryCmd(env, "ls [RUN]", "List the audit log, or the entries about one run", "  lattice audit ls\n  lattice audit ls run_0123 --json\n  lattice audit ls --capability sprites", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
+			if known := audit.Capabilities(); capability != "" && !slices.Contains(known, capability) {
+				return fault.BadInput("bad_input", "%.64q is not a capability", capability).WithHint("one of: %s", strings.Join(known, ", "))
+			}
 			subject := ""
 			if id := cli.Optional(list); id != "" {
 				v, err := c.Run(ctx, id)
@@ -37,8 +43,10 @@ that a request names. Credentials are left out.`,
 				}
 				subject = audit.Run(v.RunID)
 			}
-			return printAudit(ctx, env, c, subject)
+			return printAudit(ctx, env, c, subject, capability)
 		})
+	ls.Flags().StringVar(&capability, "capability", "", "list only its use: "+strings.Join(audit.Capabilities(), ", "))
+	_ = ls.RegisterFlagCompletionFunc("capability", cobra.FixedCompletions(audit.Capabilities(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	verify := connect.NewQueryCmd(env, "verify", "Check that no entry of the audit log was changed or removed", "  lattice audit verify", cobra.NoArgs,
 		func(ctx context.Context, c *connect.Conn, _ []string) error {
 			var seq uint64
@@ -64,10 +72,13 @@ that a request names. Credentials are left out.`,
 	return cmd
 }
 
-// printAudit prints the entries of a subject.
-func printAudit(ctx context.Context, env *setup.Env, c *connect.Conn, subject string) error {
+// printAudit prints the entries of a subject about the use of a capability, "" for all.
+func printAudit(ctx context.Context, env *setup.Env, c *connect.Conn, subject, capability string) error {
 	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	if err := c.AuditEntries(ctx, subject, 0, func(e audit.Entry) error {
+		if capability != "" && !e.Uses(capability) {
+			return nil
+		}
 		if env.JSON {
 			return env.PrintJSON(e)
 		}
@@ -89,7 +100,7 @@ func auditText(e audit.Entry) string {
 		return ""
 	}
 	var parts []string
-	for _, name := range []string{"action", "kind", "name", "status", "flow", "node", "decision", "rule", "reason", "comments"} {
+	for _, name := range []string{"call", "action", "kind", "name", "status", "flow", "node", "decision", "rule", "reason", "comments"} {
 		if text, ok := b[name].(string); ok && text != "" {
 			if name == "rule" || name == "comments" {
 				text = name + " " + text
