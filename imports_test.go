@@ -94,6 +94,7 @@ var mayImport = map[string][]string{
 	"orchestrator":        {"orchestrator/cli", "orchestrator/command/...", "orchestrator/host/sandbox/early", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "spritekit/protocol"},
 	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	// Its parts, top to bottom: what a part holds, it calls; none calls up.
+	"orchestrator/leader/access":      {"orchestrator/api", "orchestrator/audit", "spritekit/fault"},
 	"orchestrator/leader/credentials": {"orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/secret", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/spending":    {"orchestrator/leader/drive", "orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/budget", "orchestrator/engine/driver", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/environment": {"orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
@@ -114,7 +115,7 @@ var mayImport = map[string][]string{
 	"orchestrator/command/*": {"docs", "manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/doctor":    {"orchestrator/api", "orchestrator/cli", "orchestrator/equip", "orchestrator/host", "orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/share", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/store", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/follow":    {"orchestrator/proposal", "orchestrator/action", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/connect", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/session", "orchestrator/setup", "orchestrator/timeline", "orchestrator/worktree", "spritekit/protocol"},
-	"orchestrator/connect":   {"orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/equip", "orchestrator/host/sandbox/spec", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/patient", "orchestrator/setup", "orchestrator/sprites", "orchestrator/worktree", "spritekit/fault", "spritekit/redact", "spritekit/protocol"},
+	"orchestrator/connect":   {"orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/equip", "orchestrator/host/sandbox/spec", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/patient", "orchestrator/setup", "orchestrator/sprites", "orchestrator/web", "orchestrator/worktree", "spritekit/fault", "spritekit/redact", "spritekit/protocol"},
 	"orchestrator/sources":   {"manifests", "manifests/templates", "orchestrator/cli", "orchestrator/compile", "orchestrator/complete", "orchestrator/equip", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/ladder", "orchestrator/setup", "spritekit/fault"},
 	"orchestrator/equip":     {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/dropin", "orchestrator/host/core", "orchestrator/host/egress", "orchestrator/host/sandbox/spec", "orchestrator/lattice", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/complete":  {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "orchestrator/sprites"},
@@ -123,6 +124,8 @@ var mayImport = map[string][]string{
 	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/budget", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
+	// A leader over TCP, for callers with tokens.
+	"orchestrator/web":       {"orchestrator/api", "orchestrator/lattice", "orchestrator/leader/access", "spritekit/fault"},
 	"orchestrator/api":       {"orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
 	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 

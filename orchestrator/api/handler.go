@@ -33,6 +33,7 @@ type Service interface {
 	Intents
 	Schedules
 	Secrets
+	Access
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
@@ -123,7 +124,7 @@ func leaderRoutes(s Service) []Route {
 func runRoutes(s Service) []Route {
 	after := []Param{{"after", "integer", "only those behind this sequence number"}, {"limit", "integer", "at most so many lines"}, {paramOutline, "boolean", "a bounded number of events between two facts"}}
 	return []Route{
-		keyed(post(Operator, "/runs", "Start a run.", func(r *http.Request, in RunRequest) (RunView, error) {
+		keyed(post(Admin, "/runs", "Start a run.", func(r *http.Request, in RunRequest) (RunView, error) {
 			if in.Key == "" && r.Header.Get(headerKey) != "" {
 				in.Key = keyOf(r, "")
 			}
@@ -333,7 +334,7 @@ func fail(w http.ResponseWriter, err error) {
 	if !ok {
 		status = http.StatusInternalServerError
 	}
-	writeProblem(w, status, p)
+	WriteProblem(w, status, p)
 }
 
 // Problem is the body of an answer without a result, as RFC 9457 has it: the error, and the status of HTTP.
@@ -343,7 +344,8 @@ type Problem struct {
 	*fault.Error
 }
 
-func writeProblem(w http.ResponseWriter, status int, p *fault.Error) {
+// WriteProblem answers with an error and a status of HTTP.
+func WriteProblem(w http.ResponseWriter, status int, p *fault.Error) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(Problem{status, http.StatusText(status), p})

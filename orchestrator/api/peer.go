@@ -31,6 +31,11 @@ func PeerOf(ctx context.Context) *audit.Who {
 	return who
 }
 
+// WithCaller returns a context that names the person or program that makes a request.
+func WithCaller(ctx context.Context, who audit.Who) context.Context {
+	return context.WithValue(ctx, peerKey{}, &who)
+}
+
 // requester returns the name of the user who made a request. The name in the body counts only if the connection does not
 // tell who it is.
 func requester(ctx context.Context, body string) string {

@@ -60,7 +60,7 @@ type Param struct{ Name, Type, Summary string }
 func Routes(s Service) []Route {
 	return slices.Concat(
 		leaderRoutes(s), runRoutes(s), travelRoutes(s), reviewRoutes(s), actionRoutes(s), artifactRoutes(s), intentRoutes(s),
-		proposalRoutes(s), scheduleRoutes(s), secretRoutes(s), auditRoutes(s), budgetRoutes(s), storageRoutes(s),
+		proposalRoutes(s), scheduleRoutes(s), secretRoutes(s), auditRoutes(s), budgetRoutes(s), accessRoutes(s), storageRoutes(s),
 	)
 }
 
@@ -137,7 +137,7 @@ func unknownRoute(routes []Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if allowed := methodsOf(routes, r.URL.EscapedPath()); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			writeProblem(w, http.StatusMethodNotAllowed, fault.BadInput("bad_request", "%s is not a method of %s, which has %s", r.Method, r.URL.Path, strings.Join(allowed, " and ")))
+			WriteProblem(w, http.StatusMethodNotAllowed, fault.BadInput("bad_request", "%s is not a method of %s, which has %s", r.Method, r.URL.Path, strings.Join(allowed, " and ")))
 			return
 		}
 		fail(w, fault.NotFound("no_route", "the interface has no %s", r.URL.Path).WithHint("GET %s/openapi.json lists its routes", Root))

@@ -110,12 +110,12 @@ func travelRoutes(s Travel) []Route {
 	return []Route{
 		get("/runs/{id}/moments", "List where a run's nodes began, and whether the run can be taken back there.",
 			func(r *http.Request) ([]Moment, error) { return s.Moments(r.Context(), idOf(r)) }),
-		post(Operator, "/runs/{id}/rewind", "Take a run back to a moment, with its files, and drive it from there.",
+		post(Admin, "/runs/{id}/rewind", "Take a run back to a moment, with its files, and drive it from there.",
 			func(r *http.Request, in RewindRequest) (RunView, error) {
 				in.By = requester(r.Context(), in.By)
 				return s.Rewind(r.Context(), idOf(r), in)
 			}),
-		keyed(post(Operator, "/runs/{id}/fork", "Start runs that go on from a moment of a run, each in a copy of its sprite.",
+		keyed(post(Admin, "/runs/{id}/fork", "Start runs that go on from a moment of a run, each in a copy of its sprite.",
 			func(r *http.Request, in ForkRequest) ([]RunView, error) {
 				in.Key = keyOf(r, in.Key)
 				return s.Fork(r.Context(), idOf(r), in)

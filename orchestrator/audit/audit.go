@@ -51,6 +51,7 @@ const (
 	Intent          Kind = "intent"   // a fact of an intent
 	Proposal        Kind = "proposal" // a fact about a change of the environment
 	Schedule        Kind = "schedule" // how far a schedule has come
+	Token           Kind = "token"    // a fact about a token of the HTTP interface, by its digest
 	Secret          Kind = "secret"   // a fact about a secret and its leases, by name
 	Sprite          Kind = "sprite"   // a call of the Sprites API
 	Budget          Kind = "budget"   // a question to a model or a call of an agent, with the amount that it takes

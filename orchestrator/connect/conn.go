@@ -38,6 +38,10 @@ type Options struct {
 	// Of lattice serve alone: flags in place of the settings.
 	Spritekit string
 	Network   equip.NetworkOptions
+	// HTTP is the address at which the leader is also served to callers with tokens, "" for none; Anywhere allows one that
+	// other machines reach.
+	HTTP     string
+	Anywhere bool
 }
 
 // Conn is a command's connection to the leader, which may be this process itself: the holder of the lock leads.
@@ -56,6 +60,7 @@ type leadership struct {
 	*leader.Leader
 	lock   *home.Lock
 	server *http.Server
+	web    *webServer // nil without an address
 	group  errgroup.Group
 	unused *unusedConns
 	stop   chan struct{} // closed by end
@@ -266,9 +271,13 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	if err != nil {
 		return nil, errors.Join(err, l.Close(), lock.Unlock())
 	}
+	web, err := listenWeb(l, o)
+	if err != nil {
+		return nil, errors.Join(err, listener.Close(), l.Close(), lock.Unlock())
+	}
 	unused := &unusedConns{set: map[net.Conn]bool{}}
 	s := &leadership{
-		Leader: l, lock: lock, unused: unused,
+		Leader: l, lock: lock, unused: unused, web: web,
 		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note, ConnContext: api.WithPeer},
 		stop:   make(chan struct{}), Ended: make(chan struct{}),
 	}
@@ -280,6 +289,9 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 		}
 		return nil
 	})
+	if web != nil {
+		s.group.Go(web.run)
+	}
 	go func() { // owned by end
 		defer close(s.Ended)
 		select {
@@ -314,6 +326,9 @@ func (s *leadership) shutdown() error {
 	defer cancel()
 	drop := time.AfterFunc(100*time.Millisecond, s.unused.drop)
 	defer drop.Stop()
+	if s.web != nil {
+		err = errors.Join(err, s.web.shutdown(ctx))
+	}
 	if s.server.Shutdown(ctx) != nil {
 		err = errors.Join(err, s.server.Close())
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 
+	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
 
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
@@ -146,6 +147,7 @@ type Leader struct {
 	*intents.Pipeline
 	*intents.Scheduler
 	*credentials.Vault
+	*access.Gate
 	*spending.Keeper
 	*drive.Succession
 
@@ -272,6 +274,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter, Approvals: approvals}
 	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: witness, Approvals: approvals}
 	l.Pipeline = &intents.Pipeline{Facts: l.Ledger, Executor: l, BaseOf: rules.Base}
+	l.Gate = &access.Gate{Facts: l.Ledger, Now: time.Now}
 	l.Scheduler = &intents.Scheduler{All: l.cfg.Schedules, Facts: l.Ledger, Create: l.Pipeline.CreateIntent, Logger: l.cfg.Log}
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
 	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil

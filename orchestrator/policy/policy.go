@@ -231,15 +231,23 @@ func (a Approve) Admits(who audit.Who, requesters []audit.Who, approvers []audit
 	if a.NotRequester && len(requesters) == 0 {
 		return 0, "the policy requires another person than the one who asked for it, and that person is not known"
 	}
-	same := func(w audit.Who) bool { return w.UID == who.UID }
+	same := func(w audit.Who) bool { return identityOf(w) == identityOf(who) }
 	if a.NotRequester && slices.ContainsFunc(requesters, same) {
 		return 0, fmt.Sprintf("%s asked for it; the policy requires another person's approval", who.Name)
 	}
-	people := map[int]bool{who.UID: true}
+	people := map[string]bool{identityOf(who): true}
 	for _, w := range approvers {
-		people[w.UID] = true
+		people[identityOf(w)] = true
 	}
 	return max(0, a.People-len(people)), ""
+}
+
+// identityOf tells people apart: users of this machine by their number, tokens by their name.
+func identityOf(w audit.Who) string {
+	if w.UID >= 0 {
+		return fmt.Sprintf("uid:%d", w.UID)
+	}
+	return w.Name
 }
 
 // Names returns the names that rules of a kind, "action" or "intent", are about.

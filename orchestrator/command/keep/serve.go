@@ -18,6 +18,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/web"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -40,12 +41,23 @@ If another process is the leader already, the command says so and ends with 6. A
 to hand over: it finishes the current steps of its runs, and this process continues them. lattice run --detach starts this
 command in the background, where it ends after it has been idle for a while. --stop ends it at once; lattice resume
 continues its runs.
+
+--http also serves the interface, /api/v1, at a TCP address, to callers with tokens (lattice help token), with /healthz, /readyz
+and, in the text format of Prometheus, /metrics. /api/v1/openapi.json describes the interface.
 ` + cli.ExitCodes,
-		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop",
+		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop\n  lattice serve --http 127.0.0.1:8080",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.resume != "all" && o.resume != "none" {
 				return cli.UsageErrorf("--resume must be all or none, not %q", o.resume)
+			}
+			if o.Anywhere && o.HTTP == "" {
+				return cli.UsageErrorf("--http-anywhere needs --http")
+			}
+			if o.HTTP != "" {
+				if err := web.CheckAddress(o.HTTP, o.Anywhere); err != nil {
+					return err
+				}
 			}
 			if o.stop {
 				return stopServing(cmd.Context(), env)
@@ -57,6 +69,8 @@ continues its runs.
 	o.Network.AddFlags(cmd, "sprites reach if no flag says otherwise")
 	f := cmd.Flags()
 	f.DurationVar(&o.idle, "idle", 0, "end after this long without runs and requests (default: never)")
+	f.StringVar(&o.HTTP, "http", "", "also serve /api/v1 at `ADDRESS` to callers with tokens, such as 127.0.0.1:8080")
+	f.BoolVar(&o.Anywhere, "http-anywhere", false, "let --http be an address that other machines reach; nothing is encrypted")
 	f.StringVar(&o.log, "log", "", "log to `FILE` instead of standard error; its size is limited")
 	f.StringVar(&o.resume, "resume", "all", "which interrupted runs to resume: all or none")
 	f.BoolVar(&o.stop, "stop", false, "end the lattice serve that is the leader; its runs can be resumed")
@@ -97,7 +111,11 @@ func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
 	}
 	hello := c.Leading.Hello()
 	env.Log.Info().Str("version", hello.Version).Int("pid", hello.PID).Str("home", hello.Home).Str("sandbox", hello.Sandbox).Msg("leads")
-	if err := env.PrintJSON(map[string]any{"socket": c.Socket, "pid": hello.PID, "isolation": hello.Isolation, "sandbox": hello.Sandbox}); err != nil {
+	line := map[string]any{"socket": c.Socket, "pid": hello.PID, "isolation": hello.Isolation, "sandbox": hello.Sandbox}
+	if address := c.Leading.WebAddress(); address != "" {
+		line["http"] = address
+	}
+	if err := env.PrintJSON(line); err != nil {
 		return err
 	}
 	if o.idle > 0 {

@@ -1,0 +1,67 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+// Access is the part of Service for people and programs that use the leader over HTTP.
+type Access interface {
+	// CreateToken makes a token. Its text is returned once and stored nowhere.
+	CreateToken(ctx context.Context, r TokenRequest) (NewToken, error)
+	// Tokens lists the tokens, the oldest first.
+	Tokens(ctx context.Context) ([]Token, error)
+	// RevokeToken ends a token, by its name. Ending it again changes nothing.
+	RevokeToken(ctx context.Context, name string) (Token, error)
+}
+
+// Token describes a token. Nothing in it lets a request in.
+type Token struct {
+	Name      string     `json:"name"`
+	Role      Role       `json:"role"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+	RevokedAt *time.Time `json:"revoked_at,omitempty"`
+}
+
+// TokenRequest is the body of a request for a token.
+type TokenRequest struct {
+	Name string  `json:"name"`
+	Role Role    `json:"role"`
+	TTLS float64 `json:"ttl_s,omitempty"` // seconds; 0 is for ever
+}
+
+// NewToken is a token with its text.
+type NewToken struct {
+	Token
+	Text string `json:"token"`
+}
+
+func accessRoutes(s Access) []Route {
+	revoke := raw[Token](Owner, http.MethodDelete, "/tokens/{id}", "Revoke a token.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
+		out, err := s.RevokeToken(r.Context(), r.PathValue("id"))
+		reply(w, out, err)
+	})
+	return []Route{
+		get("/tokens", "List the tokens, the oldest first.", func(r *http.Request) ([]Token, error) { return s.Tokens(r.Context()) }),
+		post(Owner, "/tokens", "Create a token. The answer is the only place of its text.",
+			func(r *http.Request, in TokenRequest) (NewToken, error) { return s.CreateToken(r.Context(), in) }),
+		revoke,
+	}
+}
+
+// CreateToken makes a token; see Access.
+func (c *Client) CreateToken(ctx context.Context, r TokenRequest) (NewToken, error) {
+	return call[NewToken](ctx, c, "POST", Root+"/tokens", nil, r)
+}
+
+// Tokens lists the tokens.
+func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
+	return call[[]Token](ctx, c, "GET", Root+"/tokens", nil, nil)
+}
+
+// RevokeToken ends a token.
+func (c *Client) RevokeToken(ctx context.Context, name string) (Token, error) {
+	return call[Token](ctx, c, "DELETE", path("tokens", name), nil, nil)
+}

@@ -1,0 +1,167 @@
+// Package web serves a leader's interface over TCP, to callers with tokens. Start with [Handler].
+//
+// The requests go to the handler that serves the commands. Before that, this package checks the token of each request and
+// its role. It decides nothing about runs.
+package web
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/access"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Leader is the leader that is served.
+type Leader interface {
+	Handler() http.Handler
+	Hello() api.Hello
+	Runs(ctx context.Context, which api.RunList) ([]api.RunView, error)
+	CheckToken(ctx context.Context, text string) (c access.Caller, ok bool, wait time.Duration, err error)
+}
+
+// CheckAddress refuses addresses that machines elsewhere reach, because nothing is encrypted.
+func CheckAddress(address string, anywhere bool) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fault.BadInput("bad_address", "%q is not an address to serve: %v", address, err).WithHint("lattice serve --http 127.0.0.1:8080")
+	}
+	if ip := net.ParseIP(host); anywhere || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fault.Denied("address_open", "%s can be reached from other machines, and tokens would cross the network unencrypted", address).WithHint("serve 127.0.0.1 behind a proxy with TLS, or add --http-anywhere")
+}
+
+// Handler serves l to callers with tokens. With local it refuses requests whose header Host is not a loopback address: a
+// foreign web page could send them.
+func Handler(l Leader, local bool) http.Handler {
+	s := &server{leader: l, routes: api.Routes(nil), local: local}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.reportReady)
+	mux.HandleFunc("GET /metrics", s.requireRole(s.writeMetrics))
+	mux.HandleFunc("/", s.requireRole(l.Handler().ServeHTTP))
+	return s.guardRequests(mux)
+}
+
+type server struct {
+	leader Leader
+	routes []api.Route
+	local  bool
+}
+
+// guardRequests sets the headers of every answer, and refuses requests that a browser sends for another site.
+func (s *server) guardRequests(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"} {
+			w.Header().Set(name, value)
+		}
+		if s.local && !isLocal(r.Host) {
+			api.Fail(w, fault.Denied("foreign_host", "this server is not %.100q", r.Host).WithHint("use the address that lattice serve printed"))
+			return
+		}
+		if r.Header.Get("Origin") != "" {
+			api.Fail(w, fault.Denied("foreign_origin", "the interface does not serve web pages"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isLocal reports whether a header Host names this machine by itself.
+func isLocal(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// requireRole serves requests whose token allows them, as the caller with that token.
+func (s *server) requireRole(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		if !ok {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			api.WriteProblem(w, http.StatusUnauthorized, fault.Denied("token_missing", "the request has no token").WithHint("lattice token create NAME, then send: Authorization: Bearer TOKEN"))
+			return
+		}
+		c, ok, wait, err := s.leader.CheckToken(r.Context(), text)
+		switch {
+		case err != nil:
+			api.Fail(w, err)
+		case wait > 0:
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			api.WriteProblem(w, http.StatusTooManyRequests, fault.Busy("token_attempts", "there were too many wrong tokens"))
+		case !ok:
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+			api.WriteProblem(w, http.StatusUnauthorized, fault.Denied("token_wrong", "the token does not exist, was revoked or has expired").WithHint("lattice token ls"))
+		case !c.Role.Includes(s.findRole(r)):
+			api.Fail(w, fault.Denied("role_missing", "%s %s needs the role %s, and %s has the role %s", r.Method, r.URL.Path, s.findRole(r), c.Who.Name, c.Role))
+		default:
+			next(w, r.WithContext(api.WithCaller(r.Context(), c.Who)))
+		}
+	}
+}
+
+// findRole returns the role that a request needs. Viewers may list sprites; other requests about sprites need an admin.
+func (s *server) findRole(r *http.Request) api.Role {
+	path := r.URL.EscapedPath()
+	if route, ok := api.RouteOf(s.routes, r.Method, path); ok {
+		return route.Role
+	}
+	switch name, below := strings.CutPrefix(path, "/v1/sprites"); {
+	case below && r.Method == http.MethodGet && strings.Count(name, "/") <= 1, path == "/metrics", path == api.Root+"/openapi.json":
+		return api.Viewer
+	case strings.HasPrefix(path, "/v1/sprites"), strings.HasPrefix(path, "/v1/images"), strings.HasPrefix(path, api.Root+"/"):
+		return api.Admin
+	}
+	return api.Owner // such as a handover: it is not served here
+}
+
+// reportReady answers whether the leader accepts new work.
+func (s *server) reportReady(w http.ResponseWriter, _ *http.Request) {
+	if s.leader.Hello().Ending {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		_, _ = io.WriteString(w, "ending\n")
+		return
+	}
+	_, _ = io.WriteString(w, "ready\n")
+}
+
+// writeMetrics writes figures in the text format of Prometheus. The cost grows with the number of open runs, not of ended ones.
+func (s *server) writeMetrics(w http.ResponseWriter, r *http.Request) {
+	open, err := s.leader.Runs(r.Context(), api.RunList{Open: true})
+	if err != nil {
+		api.Fail(w, err)
+		return
+	}
+	hello, waits, byStatus := s.leader.Hello(), 0, map[lattice.RunStatus]int{}
+	for _, v := range open {
+		byStatus[v.Status]++
+		waits += len(v.Waits)
+	}
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	gauge := func(name, help string) { fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s gauge\n", name, help, name) }
+	gauge("lattice_build_info", "The build that leads.")
+	fmt.Fprintf(w, "lattice_build_info{version=%q} 1\n", hello.Version)
+	gauge("lattice_runs_stored", "Runs in the store.")
+	fmt.Fprintf(w, "lattice_runs_stored %d\n", hello.Runs)
+	gauge("lattice_runs_driven", "Runs that the leader works on.")
+	fmt.Fprintf(w, "lattice_runs_driven %d\n", hello.Driven)
+	gauge("lattice_runs_open", "Runs that have not ended, by status.")
+	for _, status := range []lattice.RunStatus{lattice.Pending, lattice.Running, lattice.Waiting, lattice.Blocked, lattice.BlockedWaitingForUser} {
+		fmt.Fprintf(w, "lattice_runs_open{status=%q} %d\n", status, byStatus[status])
+	}
+	gauge("lattice_waits_open", "Questions and approvals that wait for a person.")
+	fmt.Fprintf(w, "lattice_waits_open %d\n", waits)
+}
