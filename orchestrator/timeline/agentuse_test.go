@@ -12,7 +12,7 @@ func TestAgentUse(t *testing.T) {
 	if want := "3 tool calls, 1 retry, 1200 tokens, $0.25"; got != want {
 		t.Errorf("while it works: %q, want %q", got, want)
 	}
-	got = summary(json.RawMessage(`{"status":"done","tool_calls":{"total":1},"retries":2,"usage":{"input":1000,"output":50},"cost":{"usd":0,"source":"unknown"}}`))
+	got = summarizeData(json.RawMessage(`{"status":"done","tool_calls":{"total":1},"retries":2,"usage":{"input":1000,"output":50},"cost":{"usd":0,"source":"unknown"}}`))
 	if want := "done 1 tool call, 2 retries, 1050 tokens"; got != want {
 		t.Errorf("when it has ended: %q, want %q", got, want)
 	}

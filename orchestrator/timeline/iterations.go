@@ -14,8 +14,8 @@ import (
 
 // The part of the timeline that knows of MAPs, whose iterations may run at once.
 
-// turn makes the step current whose command a fact answers, and gives it the earlier output of its call.
-func (t *Timeline) turn(fact json.RawMessage) {
+// setCurrent makes the step current whose command a fact answers, and gives it the earlier output of its call.
+func (t *Timeline) setCurrent(fact json.RawMessage) {
 	var f struct {
 		CommandID string `json:"command_id"`
 		CallID    string `json:"call_id"`
@@ -34,9 +34,9 @@ func (t *Timeline) turn(fact json.RawMessage) {
 	}
 }
 
-// asks notes whose question is open: that of the call which began to wait, or, where several do, of the one for which a
+// noteQuestion notes whose question is open: that of the call which began to wait, or, where several do, of the one for which a
 // boundary was taken.
-func (t *Timeline) asks(boundary bool) {
+func (t *Timeline) noteQuestion(boundary bool) {
 	if t.Current == nil {
 		return
 	}
@@ -45,11 +45,11 @@ func (t *Timeline) asks(boundary bool) {
 	}
 }
 
-// speaker returns the step that a call belongs to; while several run, a place to keep its output.
-func (t *Timeline) speaker(call string) *Step {
+// findSpeaker returns the step that a call belongs to; while several run, a place to keep its output.
+func (t *Timeline) findSpeaker(call string) *Step {
 	var running []*Step
 	for _, s := range t.lanes {
-		if s.Ended.IsZero() && !s.mapping() {
+		if s.Ended.IsZero() && !s.hasIterations() {
 			running = append(running, s)
 		}
 	}
@@ -75,17 +75,17 @@ func (t *Timeline) goOn(name string, at time.Time) {
 		}
 	}
 	iteration, node := path.Split(name)
-	t.begin(strings.TrimSuffix(iteration, "/"), node, at)
+	t.beginStep(strings.TrimSuffix(iteration, "/"), node, at)
 }
 
-// begin lets the flow, or an iteration, go to a node.
-func (t *Timeline) begin(iteration, node string, at time.Time) {
+// beginStep lets the flow, or an iteration, go to a node.
+func (t *Timeline) beginStep(iteration, node string, at time.Time) {
 	s := t.lanes[iteration]
 	switch {
 	case iteration == "":
 		if s != nil && s.State == stepRunning {
 			t.Current = s
-			t.end(at, stepDone, s.message)
+			t.endStep(at, stepDone, s.message)
 		}
 		s = &Step{started: at}
 		t.steps = append(t.steps, s)
@@ -118,8 +118,8 @@ func (t *Timeline) endIteration(iteration string, at time.Time, state StepState)
 	}
 }
 
-// close ends the open steps when the run has ended.
-func (t *Timeline) close(at time.Time, state StepState, message string) {
+// closeSteps ends the open steps when the run has ended.
+func (t *Timeline) closeSteps(at time.Time, state StepState, message string) {
 	for iteration, s := range t.lanes {
 		switch {
 		case !s.Ended.IsZero():

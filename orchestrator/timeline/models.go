@@ -25,7 +25,7 @@ func (t *Timeline) modelAnswered(f lattice.ModelAnswered) {
 	case !ladder.IsJSON(f.Text):
 		message += "; not JSON: " + f.Text
 	}
-	t.set(stepRunning, message)
+	t.setState(stepRunning, message)
 }
 
 // DescribeModels returns the cost of a run's questions to models as text, "" when it asked none.

@@ -46,8 +46,8 @@ const (
 
 func New() *Timeline { return &Timeline{lanes: map[string]*Step{}, said: map[string]*Step{}} }
 
-// label returns the name of the step for people.
-func (s *Step) label() string {
+// labelStep returns the name of the step for people.
+func (s *Step) labelStep() string {
 	if s.path == "" {
 		return s.node
 	}
@@ -64,7 +64,7 @@ func (s *Step) Text(now time.Time, colour bool) string {
 	if end.IsZero() {
 		end = now
 	}
-	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.label(), s.skill, max(0, end.Sub(s.started).Seconds()), s.message), " ")
+	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.labelStep(), s.skill, max(0, end.Sub(s.started).Seconds()), s.message), " ")
 }
 
 // addAside adds a line for what happened to an action that no step waits for.
@@ -72,20 +72,20 @@ func (t *Timeline) addAside(at time.Time, action string, state StepState, messag
 	t.steps = append(t.steps, &Step{node: action, started: at, Ended: at, State: state, message: cli.Clean(message)})
 }
 
-func (t *Timeline) set(state StepState, message string) {
+func (t *Timeline) setState(state StepState, message string) {
 	if t.Current != nil {
 		t.Current.State, t.Current.message = state, cli.Clean(message)
 	}
 }
 
-func (t *Timeline) end(at time.Time, state StepState, message string) {
+func (t *Timeline) endStep(at time.Time, state StepState, message string) {
 	if t.Current != nil && t.Current.Ended.IsZero() {
 		t.Current.Ended, t.Current.State, t.Current.message = at, state, cli.Clean(message)
 	}
 }
 
-// mapping reports whether iterations of the step are under way.
-func (s *Step) mapping() bool {
+// hasIterations reports whether iterations of the step are under way.
+func (s *Step) hasIterations() bool {
 	return slices.ContainsFunc(s.below, func(b *Step) bool { return b.Ended.IsZero() })
 }
 
@@ -106,11 +106,11 @@ func countStates(all []*Step) string {
 }
 
 // All returns every step, iterations behind their MAP.
-func (t *Timeline) All() []*Step { return walk(t.steps) }
+func (t *Timeline) All() []*Step { return listSteps(t.steps) }
 
-func walk(steps []*Step) (out []*Step) {
+func listSteps(steps []*Step) (out []*Step) {
 	for _, s := range steps {
-		out = append(append(out, s), walk(s.below)...)
+		out = append(append(out, s), listSteps(s.below)...)
 	}
 	return out
 }

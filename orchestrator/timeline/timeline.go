@@ -20,44 +20,44 @@ import (
 // Add takes the next entry; it reports whether anything to be seen changed.
 func (t *Timeline) Add(e lattice.Entry) bool {
 	if e.Kind == lattice.EntryEvent {
-		return t.event(e)
+		return t.showEvent(e)
 	}
 	fact, err := lattice.DecodeFact(e.Type, e.Body)
 	if err != nil {
 		return false
 	}
 	before := t.Current
-	t.turn(e.Body)
+	t.setCurrent(e.Body)
 	switch f := fact.(type) {
 	case lattice.RunStarted:
 		if f.Sprite != "" {
-			t.begin("", "prepare", e.At)
+			t.beginStep("", "prepare", e.At)
 		}
 	case lattice.RunForked:
 		if f.Pair != nil {
-			t.begin("", "copy", e.At)
+			t.beginStep("", "copy", e.At)
 		}
 	case lattice.Rewound:
-		t.close(e.At, stepDropped, "left")
-		t.begin("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Node, f.Moment.Visit), e.At)
+		t.closeSteps(e.At, stepDropped, "left")
+		t.beginStep("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Node, f.Moment.Visit), e.At)
 	case lattice.PowerLost:
 		t.powerLost(e.At, f)
 	case lattice.CallFinished:
-		t.finish(e.At, f)
+		t.finishCall(e.At, f)
 	case lattice.CallBlocked:
-		t.end(e.At, stepWaiting, f.Question.Kind+": "+f.Question.Prompt)
+		t.endStep(e.At, stepWaiting, f.Question.Kind+": "+f.Question.Prompt)
 	case lattice.CallSuspended:
-		t.asks(false)
-		t.set(stepWaiting, f.Reason)
+		t.noteQuestion(false)
+		t.setState(stepWaiting, f.Reason)
 		if f.Verdict == lattice.Deny {
-			t.set(stepRunning, "refused: "+f.DenyReason)
+			t.setState(stepRunning, "refused: "+f.DenyReason)
 		}
 	case lattice.CallLost:
-		t.set(stepRunning, "cut off: "+f.Detail)
+		t.setState(stepRunning, "cut off: "+f.Detail)
 	case lattice.BoundaryTaken:
-		t.asks(true)
+		t.noteQuestion(true)
 	case lattice.Restored:
-		t.set(stepRunning, "files restored to "+f.Pair.CheckpointID)
+		t.setState(stepRunning, "files restored to "+f.Pair.CheckpointID)
 	case lattice.Answered:
 		if t.asking != nil {
 			t.Current, t.asking = t.asking, nil
@@ -66,9 +66,9 @@ func (t *Timeline) Add(e lattice.Entry) bool {
 		if t.Current != nil && !t.Current.Ended.IsZero() { // the answer begins another run
 			state = stepDone
 		}
-		t.set(state, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
+		t.setState(state, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
 	case lattice.ActionDone:
-		t.set(stepRunning, actionText(f))
+		t.setState(stepRunning, actionText(f))
 	case lattice.ActionDecided:
 		t.addAside(e.At, f.Action, stepDone, decided[f.Decision]+" by "+f.By)
 	case lattice.ActionSettled:
@@ -82,11 +82,11 @@ func (t *Timeline) Add(e lattice.Entry) bool {
 	case lattice.ModelAnswered:
 		t.modelAnswered(f)
 	case lattice.ModelAskedAgain:
-		t.set(stepRunning, "asks again")
+		t.setState(stepRunning, "asks again")
 	case lattice.CommandFailed:
-		t.end(e.At, stepFailed, f.Fault.Message)
+		t.endStep(e.At, stepFailed, f.Fault.Message)
 	case lattice.CancelRequested:
-		t.close(e.At, stepFailed, "canceled by "+f.By)
+		t.closeSteps(e.At, stepFailed, "canceled by "+f.By)
 	}
 	for _, name := range e.Started {
 		t.goOn(name, e.At)
@@ -99,11 +99,11 @@ var decided = map[lattice.Decision]string{lattice.Approve: "approved", lattice.R
 // Pause shows that the run waits for a person, which is state and no entry of its own.
 func (t *Timeline) Pause(waits []lattice.Wait) {
 	if len(waits) > 0 && t.Current != nil && t.Current.State == stepRunning {
-		t.set(stepWaiting, waits[0].Prompt)
+		t.setState(stepWaiting, waits[0].Prompt)
 	}
 }
 
-func (t *Timeline) finish(at time.Time, f lattice.CallFinished) {
+func (t *Timeline) finishCall(at time.Time, f lattice.CallFinished) {
 	report := f.Data
 	if f.Fault != nil {
 		report = f.Fault.Details
@@ -115,14 +115,14 @@ func (t *Timeline) finish(at time.Time, f lattice.CallFinished) {
 		t.Words = agent.Text
 	}
 	if f.OK {
-		t.end(at, stepDone, summary(f.Data))
+		t.endStep(at, stepDone, summarizeData(f.Data))
 		return
 	}
 	message := f.Kind
 	if f.Fault != nil {
 		message = f.Fault.Code + ": " + f.Fault.Message
 	}
-	t.end(at, stepFailed, message)
+	t.endStep(at, stepFailed, message)
 }
 
 // powerLost begins the node again to which a run goes back.
@@ -131,9 +131,9 @@ func (t *Timeline) powerLost(at time.Time, f lattice.PowerLost) {
 	if json.Unmarshal(f.State, &then) != nil {
 		return // the run stays where it is
 	}
-	t.close(at, stepDropped, "the power was lost")
-	t.begin("", cmp.Or(then.Node, "prepare"), at)
-	t.set(stepRunning, "again, because the power was lost")
+	t.closeSteps(at, stepDropped, "the power was lost")
+	t.beginStep("", cmp.Or(then.Node, "prepare"), at)
+	t.setState(stepRunning, "again, because the power was lost")
 }
 
 // timerFired tells the ends of pauses apart, which the fact does not: another attempt, a WAIT that is over, a question to
@@ -144,17 +144,17 @@ func (t *Timeline) timerFired(started []string) {
 	switch {
 	case s == nil:
 	case s.State == stepWaiting:
-		t.set(stepRunning, "not answered in time")
+		t.setState(stepRunning, "not answered in time")
 	case len(s.below) > 0 && slices.ContainsFunc(started, dropped):
-		t.set(stepRunning, "its time is up")
+		t.setState(stepRunning, "its time is up")
 	case s.State == stepFailed, s.skill != "", len(s.below) > 0:
 		s.Ended = time.Time{} // how the next attempt ends is to be seen
-		t.set(stepRunning, "tries again")
+		t.setState(stepRunning, "tries again")
 	}
 }
 
-// event shows the message of a step.
-func (t *Timeline) event(e lattice.Entry) bool {
+// showEvent shows the message of a step.
+func (t *Timeline) showEvent(e lattice.Entry) bool {
 	if t.Current == nil || len(e.Problems) > 0 {
 		return false
 	}
@@ -168,13 +168,13 @@ func (t *Timeline) event(e lattice.Entry) bool {
 	}
 	if slices.Contains(e.Flags, "orchestrator") { // the run's own end
 		if p, ok := payload.(protocol.Completed); ok && p.Status == protocol.StatusSuccess {
-			t.close(e.At, stepDone, "")
+			t.closeSteps(e.At, stepDone, "")
 		} else {
-			t.close(e.At, stepFailed, "")
+			t.closeSteps(e.At, stepFailed, "")
 		}
 		return true
 	}
-	s := t.speaker(e.CallID)
+	s := t.findSpeaker(e.CallID)
 	switch p := payload.(type) {
 	case protocol.PhaseStarted:
 		if s.skill == "" { // the calls of an agent have phases, too
@@ -202,7 +202,7 @@ func agentSoFar(metadata json.RawMessage) []string {
 	if json.Unmarshal(metadata, &m) != nil {
 		return nil
 	}
-	return m.SoFar.words()
+	return m.SoFar.describeUse()
 }
 
 // agentUse is the use of models and tools by an agent.
@@ -213,9 +213,9 @@ type agentUse struct {
 	CostUSD   *float64 `json:"cost_usd"`
 }
 
-func (u agentUse) words() (words []string) {
+func (u agentUse) describeUse() (words []string) {
 	if u.ToolCalls > 0 {
-		words = append(words, several(u.ToolCalls, "tool call"))
+		words = append(words, countOf(u.ToolCalls, "tool call"))
 	}
 	switch {
 	case u.Retries == 1:
@@ -232,15 +232,15 @@ func (u agentUse) words() (words []string) {
 	return words
 }
 
-func several(n int, what string) string {
+func countOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// summary returns the part of a skill's data that is interesting for people.
-func summary(data json.RawMessage) string {
+// summarizeData returns the part of a skill's data that is interesting for people.
+func summarizeData(data json.RawMessage) string {
 	var d struct {
 		Status string `json:"status"`
 		Commit string `json:"commit"`
@@ -274,7 +274,7 @@ func summary(data json.RawMessage) string {
 	}
 	if d.ToolCalls != nil { // an agent's
 		use := agentUse{d.ToolCalls.Total, d.Retries, d.Usage.Input + d.Usage.Output, &d.Cost.USD}
-		parts = append(parts, strings.Join(use.words(), ", "))
+		parts = append(parts, strings.Join(use.describeUse(), ", "))
 	}
 	if d.Branch != "" {
 		parts = append(parts, d.Branch)

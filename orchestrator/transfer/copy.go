@@ -28,23 +28,23 @@ func Copy(ctx context.Context, console *cli.Console, c *sprites.Client, from, to
 	ctx, cancel := context.WithTimeout(ctx, maxCopy)
 	defer cancel()
 	job := copyJob{console: console, c: c, from: from, to: to, recursive: recursive, done: copied{Skipped: []string{}}}
-	if err := job.run(ctx); err != nil {
+	if err := job.runCopy(ctx); err != nil {
 		return err
 	}
 	for _, s := range job.done.Skipped {
 		fmt.Fprintf(console.Err, "left out: %s\n", cli.Clean(s))
 	}
-	if console.JSON && !to.std() {
+	if console.JSON && !to.isStdio() {
 		return console.PrintJSON(job.done)
 	}
 	return nil
 }
 
-func (j *copyJob) run(ctx context.Context) error {
-	if j.from.std() || j.to.std() {
-		return j.stream(ctx)
+func (j *copyJob) runCopy(ctx context.Context) error {
+	if j.from.isStdio() || j.to.isStdio() {
+		return j.copyStream(ctx)
 	}
-	dest, err := j.destination(ctx)
+	dest, err := j.findDestination(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,12 +57,12 @@ func (j *copyJob) run(ctx context.Context) error {
 		if folder, err := j.fromFolder(ctx); err != nil {
 			return err
 		} else if folder {
-			can, err := j.streams(ctx)
+			can, err := j.canStream(ctx)
 			if err != nil {
 				return err
 			}
 			if can {
-				return j.tree(ctx, dest)
+				return j.copyTree(ctx, dest)
 			}
 			fmt.Fprintln(j.console.Err, "lattice: warning: there is no tar in the sprite: files are copied one by one, and links are followed")
 		}
@@ -84,7 +84,7 @@ func (j *copyJob) run(ctx context.Context) error {
 			folders = append(folders, it)
 			return sink.folder(it.rel)
 		}
-		return j.file(sink, it)
+		return j.copyFile(sink, it)
 	})
 	slices.Reverse(folders)
 	for _, f := range folders {
@@ -105,9 +105,9 @@ func (j *copyJob) fromFolder(ctx context.Context) (bool, error) {
 	return err == nil && st.IsDir, err
 }
 
-// stream copies from standard input or to standard output.
-func (j *copyJob) stream(ctx context.Context) error {
-	if j.from.std() {
+// copyStream copies from standard input or to standard output.
+func (j *copyJob) copyStream(ctx context.Context) error {
+	if j.from.isStdio() {
 		dest := j.to.path
 		if j.to.into {
 			return cli.UsageErrorf("standard input needs the name of a file at DST, not a folder")
@@ -123,8 +123,8 @@ func (j *copyJob) stream(ctx context.Context) error {
 	return err
 }
 
-// destination is where the copy goes: below DST when that is a folder.
-func (j *copyJob) destination(ctx context.Context) (string, error) {
+// findDestination is where the copy goes: below DST when that is a folder.
+func (j *copyJob) findDestination(ctx context.Context) (string, error) {
 	isDir := j.to.into
 	if !isDir && j.to.Sprite == "" {
 		st, err := os.Stat(j.to.path)
@@ -140,7 +140,7 @@ func (j *copyJob) destination(ctx context.Context) (string, error) {
 	case !isDir:
 		return j.to.path, nil
 	case j.to.Sprite == "":
-		return filepath.Join(j.to.path, j.from.base()), nil
+		return filepath.Join(j.to.path, j.from.baseName()), nil
 	}
-	return path.Join(j.to.path, j.from.base()), nil
+	return path.Join(j.to.path, j.from.baseName()), nil
 }

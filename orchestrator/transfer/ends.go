@@ -61,10 +61,12 @@ func newLocalSink(dest string) (*localSink, error) {
 	return &localSink{root, base}, nil
 }
 
-func (s *localSink) at(rel string) string { return filepath.Join(s.base, filepath.FromSlash(rel)) }
+func (s *localSink) hostPath(rel string) string {
+	return filepath.Join(s.base, filepath.FromSlash(rel))
+}
 
 func (s *localSink) folder(rel string) error {
-	err := s.root.Mkdir(s.at(rel), 0o700)
+	err := s.root.Mkdir(s.hostPath(rel), 0o700)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
@@ -73,7 +75,7 @@ func (s *localSink) folder(rel string) error {
 
 // file writes a new file and puts it in its place.
 func (s *localSink) file(rel string, content io.Reader, mode fs.FileMode) error {
-	name := s.at(rel)
+	name := s.hostPath(rel)
 	if st, err := s.root.Lstat(name); err == nil && st.IsDir() {
 		return fmt.Errorf("%s is a folder", name)
 	}
@@ -93,7 +95,9 @@ func (s *localSink) file(rel string, content io.Reader, mode fs.FileMode) error 
 	return nil
 }
 
-func (s *localSink) mode(rel string, mode fs.FileMode) error { return s.root.Chmod(s.at(rel), mode) }
+func (s *localSink) mode(rel string, mode fs.FileMode) error {
+	return s.root.Chmod(s.hostPath(rel), mode)
+}
 
 func (s *localSink) close() error { return s.root.Close() }
 

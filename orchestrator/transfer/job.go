@@ -38,10 +38,10 @@ func ParsePlace(text string) Place {
 	return p
 }
 
-func (p Place) std() bool { return p.Sprite == "" && p.path == "-" }
+func (p Place) isStdio() bool { return p.Sprite == "" && p.path == "-" }
 
-// base is the name that a copy of p has in a folder.
-func (p Place) base() string {
+// baseName is the name that a copy of p has in a folder.
+func (p Place) baseName() string {
 	if p.Sprite != "" {
 		return path.Base(p.path)
 	}
@@ -68,8 +68,8 @@ type copyJob struct {
 	done      copied
 }
 
-// file copies one file and counts it.
-func (j *copyJob) file(sink copySink, it copyItem) error {
+// copyFile copies one file and counts it.
+func (j *copyJob) copyFile(sink copySink, it copyItem) error {
 	r, err := it.open()
 	if err != nil {
 		return err
@@ -134,8 +134,8 @@ type node struct {
 // reader gives all nodes of a folder, those above others first. A body is read before the next node is given.
 type reader func(ctx context.Context, give func(node) error) error
 
-// count counts a node that was copied.
-func (j *copyJob) count(n node) {
+// countNode counts a node that was copied.
+func (j *copyJob) countNode(n node) {
 	if n.Typeflag == tar.TypeDir {
 		return
 	}

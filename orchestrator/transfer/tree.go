@@ -20,8 +20,8 @@ import (
 // This file copies folders as one stream, by the tar of the sprites: one command for each sprite, whatever the number of files.
 // Links stay links. What a sprite sends chooses names and links, and so it is written below the copy's top only.
 
-// streams reports whether the sprites of a copy have tar.
-func (j *copyJob) streams(ctx context.Context) (bool, error) {
+// canStream reports whether the sprites of a copy have tar.
+func (j *copyJob) canStream(ctx context.Context) (bool, error) {
 	for _, p := range []Place{j.from, j.to} {
 		if p.Sprite == "" {
 			continue
@@ -34,8 +34,8 @@ func (j *copyJob) streams(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// tree copies a folder to dest.
-func (j *copyJob) tree(ctx context.Context, dest string) error {
+// copyTree copies a folder to dest.
+func (j *copyJob) copyTree(ctx context.Context, dest string) error {
 	read, write := j.readLocal, j.writeLocal
 	if j.from.Sprite != "" {
 		read = j.readSprite
@@ -184,7 +184,7 @@ func (j *copyJob) writeSprite(ctx context.Context, dest string, read reader) err
 				return fmt.Errorf("copy %s: %w", n.Name, err)
 			}
 		}
-		j.count(n)
+		j.countNode(n)
 		return nil
 	})
 	if err == nil {
@@ -213,7 +213,7 @@ func (j *copyJob) writeLocal(ctx context.Context, dest string, read reader) erro
 	var folders []node
 	err = read(ctx, func(n node) error {
 		name, mode := filepath.FromSlash(n.Name), fs.FileMode(n.Mode).Perm()
-		defer j.count(n)
+		defer j.countNode(n)
 		switch n.Typeflag {
 		case tar.TypeDir:
 			folders = append(folders, n)

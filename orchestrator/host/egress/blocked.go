@@ -43,8 +43,8 @@ func blockedNets() []netip.Prefix {
 	}
 }
 
-// embedded returns the IPv4 address that an IPv6 address of a translator leads to.
-func embedded(a netip.Addr) (netip.Addr, bool) {
+// embeddedIPv4 returns the IPv4 address that an IPv6 address of a translator leads to.
+func embeddedIPv4(a netip.Addr) (netip.Addr, bool) {
 	raw := a.As16()
 	switch {
 	case netip.MustParsePrefix("64:ff9b::/96").Contains(a):
@@ -55,15 +55,15 @@ func embedded(a netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// blocked reports whether an address is one that no sprite reaches.
-func blocked(a netip.Addr) bool {
+// isBlocked reports whether an address is one that no sprite reaches.
+func isBlocked(a netip.Addr) bool {
 	a = a.WithZone("").Unmap()
 	if !a.IsValid() {
 		return true
 	}
 	if a.Is6() {
-		if inner, ok := embedded(a); ok {
-			return blocked(inner)
+		if inner, ok := embeddedIPv4(a); ok {
+			return isBlocked(inner)
 		}
 	}
 	return slices.ContainsFunc(blockedNets(), func(p netip.Prefix) bool { return p.Contains(a) })

@@ -59,7 +59,7 @@ func NewDenials(now func() time.Time, log func(Denial)) *Denials {
 	return &Denials{now: now, log: log, spare: logBurst, since: now()}
 }
 
-func (d *Denials) add(one Denial) {
+func (d *Denials) addDenial(one Denial) {
 	d.mu.Lock()
 	one.Time, one.Count = d.now(), 1
 	same := func(o Denial) bool {

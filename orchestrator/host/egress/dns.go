@@ -23,9 +23,9 @@ type resolver interface {
 	odd(name, kind string)
 }
 
-// answer replies to one DNS message; nil when it deserves no reply. Names that may be reached have an IPv4 address and
+// answerQuery replies to one DNS message; nil when it deserves no reply. Names that may be reached have an IPv4 address and
 // nothing else. All others are refused, as are other records of any name: what they carry could be a message.
-func answer(question []byte, r resolver) []byte {
+func answerQuery(question []byte, r resolver) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(question)
 	if err != nil || head.Response || len(question) > maxQuestion {
@@ -36,18 +36,18 @@ func answer(question []byte, r resolver) []byte {
 	switch {
 	case err != nil || len(questions) != 1:
 		reply.RCode = dnsmessage.RCodeFormatError
-		return pack(reply, nil, nil)
+		return packReply(reply, nil, nil)
 	case head.OpCode != 0:
 		reply.RCode = dnsmessage.RCodeNotImplemented
-		return pack(reply, questions, nil)
+		return packReply(reply, questions, nil)
 	}
 	q := questions[0]
 	var addr *netip.Addr
-	reply.RCode, addr = decide(q, r)
-	return pack(reply, questions, addr)
+	reply.RCode, addr = decideQuery(q, r)
+	return packReply(reply, questions, addr)
 }
 
-func decide(q dnsmessage.Question, r resolver) (dnsmessage.RCode, *netip.Addr) {
+func decideQuery(q dnsmessage.Question, r resolver) (dnsmessage.RCode, *netip.Addr) {
 	name, err := normalName(q.Name.String())
 	if err != nil || q.Class != dnsmessage.ClassINET {
 		return dnsmessage.RCodeRefused, nil
@@ -74,8 +74,8 @@ func decide(q dnsmessage.Question, r resolver) (dnsmessage.RCode, *netip.Addr) {
 	}
 }
 
-// pack writes a reply. Questions that were read can be written.
-func pack(h dnsmessage.Header, questions []dnsmessage.Question, addr *netip.Addr) []byte {
+// packReply writes a reply. Questions that were read can be written.
+func packReply(h dnsmessage.Header, questions []dnsmessage.Question, addr *netip.Addr) []byte {
 	b := dnsmessage.NewBuilder(make([]byte, 0, 512), h)
 	b.EnableCompression()
 	if len(questions) == 1 {

@@ -33,8 +33,8 @@ func defaultDomains() (domains []string) {
 	return domains
 }
 
-// network reads an address or a network; ok is false for what is neither.
-func network(text string) (net netip.Prefix, ok bool, err error) {
+// parseNetwork reads an address or a network; ok is false for what is neither.
+func parseNetwork(text string) (net netip.Prefix, ok bool, err error) {
 	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
 		if a.Zone() != "" {
 			return net, false, fmt.Errorf("%q names an interface of one machine", text)
@@ -85,7 +85,7 @@ func ruleName(domain string) (string, error) {
 // an address (2130706433, 0x7f.1) is no name.
 func normalName(name string) (string, error) {
 	name = strings.TrimSuffix(name, ".")
-	if !ascii(name) {
+	if !isASCII(name) {
 		converted, err := idna.Lookup.ToASCII(name)
 		if err != nil {
 			return "", fmt.Errorf("it cannot be written in ASCII: %w", err)
@@ -103,7 +103,7 @@ func normalName(name string) (string, error) {
 		if label[0] == '-' || label[len(label)-1] == '-' {
 			return "", errors.New("no part begins or ends with a dash")
 		}
-		if i := strings.IndexFunc(label, odd); i >= 0 {
+		if i := strings.IndexFunc(label, isUnusual); i >= 0 {
 			return "", fmt.Errorf("%q cannot stand in a name", label[i])
 		}
 	}
@@ -114,11 +114,11 @@ func normalName(name string) (string, error) {
 	return name, nil
 }
 
-func odd(r rune) bool {
+func isUnusual(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 }
 
-func ascii(s string) bool {
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			return false

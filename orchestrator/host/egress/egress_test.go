@@ -95,12 +95,12 @@ func TestSpellings(t *testing.T) {
 func TestAddressesThatNoSpriteReaches(t *testing.T) {
 	for _, a := range []string{"127.0.0.1", "127.9.9.9", "0.0.0.0", "10.0.0.1", "172.31.255.255", "192.168.1.1", "100.64.1.1", "169.254.169.254", "224.0.0.1", "255.255.255.255", "198.18.0.1", "168.63.129.16",
 		"::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:a00:1::", "fc00::1", "fd00:ec2::254", "fe80::1", "ff02::1", "2001:db8::1"} {
-		if !blocked(netip.MustParseAddr(a)) {
+		if !isBlocked(netip.MustParseAddr(a)) {
 			t.Errorf("%s may be dialled", a)
 		}
 	}
 	for _, a := range []string{"1.1.1.1", "172.32.0.1", "100.128.0.1", "2606:4700::1111", "64:ff9b::101:101"} {
-		if blocked(netip.MustParseAddr(a)) {
+		if isBlocked(netip.MustParseAddr(a)) {
 			t.Errorf("%s may not be dialled", a)
 		}
 	}
@@ -109,32 +109,32 @@ func TestAddressesThatNoSpriteReaches(t *testing.T) {
 func TestTableNeverRebindsWhatIsUsed(t *testing.T) {
 	now := time.Unix(0, 0)
 	table := newTable(3, func() time.Time { return now })
-	a, _ := table.assign("a")
-	table.assign("b")
-	table.assign("c")
-	if _, ok := table.assign("d"); ok {
+	a, _ := table.assignAddr("a")
+	table.assignAddr("b")
+	table.assignAddr("c")
+	if _, ok := table.assignAddr("d"); ok {
 		t.Error("a fresh answer was taken away")
 	}
 	now = now.Add(2 * answerTTL)
-	name, release, ok := table.use(a)
+	name, release, ok := table.useName(a)
 	if !ok || name != "a" {
 		t.Fatalf("use = %q, %v", name, ok)
 	}
 	for i := range 50 {
 		now = now.Add(2 * answerTTL)
-		if got, ok := table.assign(fmt.Sprintf("n%d", i)); !ok || got == a {
+		if got, ok := table.assignAddr(fmt.Sprintf("n%d", i)); !ok || got == a {
 			t.Fatalf("assign %d = %v, %v", i, got, ok)
 		}
 	}
-	if name, again, ok := table.use(a); !ok || name != "a" {
+	if name, again, ok := table.useName(a); !ok || name != "a" {
 		t.Errorf("the used address is %q's, %v", name, ok)
 	} else {
 		again()
 	}
 	release()
 	now = now.Add(2 * answerTTL)
-	table.assign("e")
-	if _, _, ok := table.use(a); ok {
+	table.assignAddr("e")
+	if _, _, ok := table.useName(a); ok {
 		t.Error("the unused address of the least recent name is kept")
 	}
 }
@@ -175,7 +175,7 @@ func TestAnswers(t *testing.T) {
 		{"localhost.", dnsmessage.TypeA, dnsmessage.RCodeSuccess, 1},
 	} {
 		var m dnsmessage.Message
-		if err := m.Unpack(answer(query(c.name, c.kind), g)); err != nil {
+		if err := m.Unpack(answerQuery(query(c.name, c.kind), g)); err != nil {
 			t.Fatal(err)
 		}
 		if m.RCode != c.code || len(m.Answers) != c.answers || m.ID != 7 || !m.Response {
@@ -191,7 +191,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add(append(query("good.example.", dnsmessage.TypeA)[:12], 0xc0, 0x0c, 0, 1, 0, 1))
 	g := gateway(Rule{"good.example", Allow, ""})
 	f.Fuzz(func(t *testing.T, packet []byte) {
-		reply := answer(packet, g)
+		reply := answerQuery(packet, g)
 		if reply == nil {
 			return
 		}
@@ -311,12 +311,12 @@ func TestDenialsAreCountedAndBounded(t *testing.T) {
 	now := time.Unix(0, 0)
 	d := NewDenials(func() time.Time { return now }, func(Denial) { logged++ })
 	for i := range 1000 {
-		d.add(Denial{Kind: "dns", Name: fmt.Sprint(i % 300), Code: NotAllowed})
+		d.addDenial(Denial{Kind: "dns", Name: fmt.Sprint(i % 300), Code: NotAllowed})
 	}
 	if n := len(d.List()); n != maxDenials || logged != logBurst {
 		t.Errorf("%d kept, %d logged", n, logged)
 	}
-	d.add(Denial{Kind: "dns", Name: d.List()[7].Name, Code: NotAllowed})
+	d.addDenial(Denial{Kind: "dns", Name: d.List()[7].Name, Code: NotAllowed})
 	if got := d.List()[0]; got.Count < 2 {
 		t.Errorf("the last one = %+v", got)
 	}

@@ -45,7 +45,7 @@ func FuzzPolicy(f *testing.F) {
 		opens := len(rules) == 0
 		for _, r := range rules {
 			opens = opens || r.Action == Allow || r.Include != ""
-			if _, isNet, _ := network(r.Domain); isNet || r.Domain == "*" || r.Action != Deny || strings.HasPrefix(r.Domain, "*.") {
+			if _, isNet, _ := parseNetwork(r.Domain); isNet || r.Domain == "*" || r.Action != Deny || strings.HasPrefix(r.Domain, "*.") {
 				continue
 			}
 			for _, spelling := range []string{r.Domain, strings.ToUpper(r.Domain), r.Domain + "."} {

@@ -71,7 +71,7 @@ func (g *Gateway) SetPolicy(p *Policy) (cut int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for l := range g.conns {
-		if err := g.judge(l.target); err != nil {
+		if err := g.judgeTarget(l.target); err != nil {
 			l.cut(errChanged)
 			cut++
 		}
@@ -81,8 +81,8 @@ func (g *Gateway) SetPolicy(p *Policy) (cut int) {
 
 var errChanged = errors.New("the policy no longer allows this connection")
 
-// judge says why t may not be reached, as far as that can be told before its name is looked up.
-func (g *Gateway) judge(t target) error {
+// judgeTarget says why t may not be reached, as far as that can be told before its name is looked up.
+func (g *Gateway) judgeTarget(t target) error {
 	p := g.policy.Load()
 	switch {
 	case t.name == HostName:
@@ -102,15 +102,15 @@ func (g *Gateway) judge(t target) error {
 		}
 		return nil
 	case t.name != "":
-		return refused(p.Name(t.name), NotAllowed, "no rule allows it")
-	case blocked(t.addr):
+		return refusalFor(p.Name(t.name), NotAllowed, "no rule allows it")
+	case isBlocked(t.addr):
 		return &refusal{PrivateAddress, fmt.Sprintf("%s is private, or no address of another machine", t.addr)}
 	default:
-		return refused(p.Addr(t.addr), RawAddress, "no rule allows this address; connections are allowed by name")
+		return refusalFor(p.Addr(t.addr), RawAddress, "no rule allows this address; connections are allowed by name")
 	}
 }
 
-func refused(v Verdict, code Code, reason string) error {
+func refusalFor(v Verdict, code Code, reason string) error {
 	switch {
 	case v.Allowed:
 		return nil
@@ -128,13 +128,13 @@ func (g *Gateway) Serve(ctx context.Context, tcp *net.TCPListener, dns *net.UDPC
 	defer stop()
 	var asked sync.WaitGroup
 	asked.Go(func() { g.serveDNS(dns) })
-	g.accept(ctx, tcp, g.redirected)
+	g.acceptConns(ctx, tcp, g.serveRedirected)
 	dns.Close()
 	asked.Wait()
 }
 
-// accept hands connections to handle until ctx ends, and waits for all of them.
-func (g *Gateway) accept(ctx context.Context, l net.Listener, handle func(context.Context, *net.TCPConn)) {
+// acceptConns hands connections to handle until ctx ends, and waits for all of them.
+func (g *Gateway) acceptConns(ctx context.Context, l net.Listener, handle func(context.Context, *net.TCPConn)) {
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	defer l.Close()
@@ -143,8 +143,8 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener, handle func(contex
 	room := g.cfg.Room
 	slots := make(chan struct{}, room.each)
 	tooMany := func(conn *net.TCPConn, whose string, n int) {
-		g.deny("connect", target{}, &refusal{TooMany, fmt.Sprintf("%s %d connections at most at once", whose, n)})
-		reset(conn)
+		g.reportDenial("connect", target{}, &refusal{TooMany, fmt.Sprintf("%s %d connections at most at once", whose, n)})
+		resetConn(conn)
 	}
 	for {
 		conn, err := l.Accept()
@@ -179,11 +179,11 @@ func (g *Gateway) accept(ctx context.Context, l net.Listener, handle func(contex
 	}
 }
 
-// redirected carries a connection whose target the kernel knows.
-func (g *Gateway) redirected(ctx context.Context, conn *net.TCPConn) {
+// serveRedirected carries a connection whose target the kernel knows.
+func (g *Gateway) serveRedirected(ctx context.Context, conn *net.TCPConn) {
 	dst, err := originalDst(conn)
 	if err != nil {
-		reset(conn) // somebody in the box connected to the listener itself
+		resetConn(conn) // somebody in the box connected to the listener itself
 		return
 	}
 	if dst.Port() == 53 {
@@ -193,36 +193,36 @@ func (g *Gateway) redirected(ctx context.Context, conn *net.TCPConn) {
 		return
 	}
 	t := target{addr: dst.Addr(), port: dst.Port()}
-	if name, release, ok := g.names.use(t.addr); ok {
+	if name, release, ok := g.names.useName(t.addr); ok {
 		defer release()
 		t = target{name: name, port: t.port}
 	} else if synthetic.Contains(t.addr) {
-		g.deny("connect", t, &refusal{RawAddress, "this address stands for no name any more; ask for the name again"})
-		reset(conn)
+		g.reportDenial("connect", t, &refusal{RawAddress, "this address stands for no name any more; ask for the name again"})
+		resetConn(conn)
 		return
 	}
-	g.carry(ctx, t, conn, func(error) error { return nil })
+	g.carryConn(ctx, t, conn, func(error) error { return nil })
 }
 
-// carry judges t, connects to it and relays until both ends are through. greet tells the program how connecting went,
+// carryConn judges t, connects to it and relays until both ends are through. greet tells the program how connecting went,
 // where the program expects that.
-func (g *Gateway) carry(ctx context.Context, t target, conn net.Conn, greet func(error) error) {
+func (g *Gateway) carryConn(ctx context.Context, t target, conn net.Conn, greet func(error) error) {
 	defer conn.Close()
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
 	l := &link{cut: cut}
-	defer g.forget(l)
-	err := g.enter(l, t)
+	defer g.removeLink(l)
+	err := g.addLink(l, t)
 	var far net.Conn
 	if err == nil {
-		far, err = g.reach(ctx, t)
+		far, err = g.dialTarget(ctx, t)
 	}
 	if no, ok := errors.AsType[*refusal](err); ok {
-		g.deny("connect", t, no)
+		g.reportDenial("connect", t, no)
 	}
 	if err != nil {
 		if greet(err) == nil {
-			reset(conn)
+			resetConn(conn)
 		}
 		return
 	}
@@ -231,29 +231,29 @@ func (g *Gateway) carry(ctx context.Context, t target, conn net.Conn, greet func
 		return
 	}
 	g.stats.connections.Add(1)
-	g.relay(ctx, conn, far)
+	g.relayBoth(ctx, conn, far)
 	if errors.Is(context.Cause(ctx), errChanged) {
-		g.deny("connect", t, &refusal{PolicyChanged, "the connection was cut, because the policy no longer allows it"})
+		g.reportDenial("connect", t, &refusal{PolicyChanged, "the connection was cut, because the policy no longer allows it"})
 	}
 }
 
-// enter makes l known and judges its target; the order is what SetPolicy relies on.
-func (g *Gateway) enter(l *link, t target) error {
+// addLink makes l known and judges its target; the order is what SetPolicy relies on.
+func (g *Gateway) addLink(l *link, t target) error {
 	g.mu.Lock()
 	l.target = t
 	g.conns[l] = struct{}{}
 	g.mu.Unlock()
-	return g.judge(t)
+	return g.judgeTarget(t)
 }
 
-func (g *Gateway) forget(l *link) {
+func (g *Gateway) removeLink(l *link) {
 	g.mu.Lock()
 	delete(g.conns, l)
 	g.mu.Unlock()
 }
 
-func (g *Gateway) deny(kind string, t target, why *refusal) {
-	g.cfg.Denials.add(Denial{Kind: kind, Name: t.name, Address: t.addr, Port: t.port, Code: why.code, Reason: why.reason})
+func (g *Gateway) reportDenial(kind string, t target, why *refusal) {
+	g.cfg.Denials.addDenial(Denial{Kind: kind, Name: t.name, Address: t.addr, Port: t.port, Code: why.code, Reason: why.reason})
 }
 
 // serveDNS answers questions until the socket is closed. An answer takes no waiting, so one at a time is enough.
@@ -267,7 +267,7 @@ func (g *Gateway) serveDNS(dns *net.UDPConn) {
 		if err != nil {
 			continue // what a program that is gone left behind
 		}
-		if reply := answer(buf[:n], g); reply != nil {
+		if reply := answerQuery(buf[:n], g); reply != nil {
 			_, _ = dns.WriteToUDPAddrPort(reply, from) // who asked asks again
 		}
 	}
@@ -290,7 +290,7 @@ func (g *Gateway) serveDNSConn(conn net.Conn) {
 		if _, err := io.ReadFull(conn, buf[:size]); err != nil {
 			return
 		}
-		reply := answer(buf[:size], g)
+		reply := answerQuery(buf[:size], g)
 		if reply == nil {
 			return
 		}
@@ -306,27 +306,27 @@ func (g *Gateway) allowed(name string) bool {
 	var err error
 	if name == HostName && len(g.cfg.HostPorts) > 0 || name == ModelName && g.cfg.Models != nil {
 		if v := g.policy.Load().Name(name); v.Rule == name && !v.Allowed {
-			err = refused(v, NotAllowed, "")
+			err = refusalFor(v, NotAllowed, "")
 		}
 	} else {
-		err = g.judge(t)
+		err = g.judgeTarget(t)
 	}
 	if no, ok := errors.AsType[*refusal](err); ok {
-		g.deny("dns", t, no)
+		g.reportDenial("dns", t, no)
 	}
 	return err == nil
 }
 
 // assign implements resolver.
-func (g *Gateway) assign(name string) (netip.Addr, bool) { return g.names.assign(name) }
+func (g *Gateway) assign(name string) (netip.Addr, bool) { return g.names.assignAddr(name) }
 
 // odd implements resolver.
 func (g *Gateway) odd(name, kind string) {
-	g.deny("dns", target{name: name}, &refusal{RecordType, kind + " records are not given out"})
+	g.reportDenial("dns", target{name: name}, &refusal{RecordType, kind + " records are not given out"})
 }
 
-// reset ends a connection so that the program sees an error, not an end.
-func reset(conn net.Conn) {
+// resetConn ends a connection so that the program sees an error, not an end.
+func resetConn(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // it is closed anyway
 	}

@@ -17,7 +17,7 @@ func TestGatewayBlocksAddresses(t *testing.T) {
 		"::1": PrivateAddress, "fe80::1": PrivateAddress, "fc00::1": PrivateAddress, "::ffff:10.0.0.1": PrivateAddress,
 		"1.1.1.1": "", "2606:4700:4700::1111": "",
 	} {
-		err := g.judge(target{addr: netip.MustParseAddr(addr), port: 443})
+		err := g.judgeTarget(target{addr: netip.MustParseAddr(addr), port: 443})
 		var r *refusal
 		if got := errors.As(err, &r); got != (want != "") || got && r.code != want {
 			t.Errorf("judge(%s) = %v, want %q", addr, err, want)

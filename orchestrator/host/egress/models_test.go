@@ -67,7 +67,7 @@ func TestModels(t *testing.T) {
 		t.Error("its name is not looked up")
 	}
 	var m dnsmessage.Message
-	if err := m.Unpack(answer(query(ModelName+".", dnsmessage.TypeA), g)); err != nil || len(m.Answers) != 1 {
+	if err := m.Unpack(answerQuery(query(ModelName+".", dnsmessage.TypeA), g)); err != nil || len(m.Answers) != 1 {
 		t.Errorf("DNS: %v, %d answers", err, len(m.Answers))
 	}
 	p := compile(t, Rule{ModelName, Deny, ""})

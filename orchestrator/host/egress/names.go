@@ -43,21 +43,21 @@ func newTable(size int, now func() time.Time) *table {
 	return &table{max: size, now: now, byName: map[string]*list.Element{}, byAddr: map[uint32]*list.Element{}, recent: list.New(), next: firstAddress}
 }
 
-// assign returns the address of a normal name; false when the table is full of names in use.
-func (t *table) assign(name string) (netip.Addr, bool) {
+// assignAddr returns the address of a normal name; false when the table is full of names in use.
+func (t *table) assignAddr(name string) (netip.Addr, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	e := t.byName[name]
 	if e == nil {
-		if t.recent.Len() >= t.max && !t.evict() {
+		if t.recent.Len() >= t.max && !t.evictOldest() {
 			return netip.Addr{}, false
 		}
 		for t.byAddr[t.next] != nil {
-			t.step()
+			t.nextAddr()
 		}
 		e = t.recent.PushFront(&named{name: name, addr: t.next})
 		t.byName[name], t.byAddr[t.next] = e, e
-		t.step()
+		t.nextAddr()
 	}
 	t.recent.MoveToFront(e)
 	n := e.Value.(*named)
@@ -65,14 +65,14 @@ func (t *table) assign(name string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n.addr))), true
 }
 
-func (t *table) step() {
+func (t *table) nextAddr() {
 	if t.next++; t.next > lastAddress {
 		t.next = firstAddress
 	}
 }
 
-// evict drops the least recent name that nothing uses.
-func (t *table) evict() bool {
+// evictOldest drops the least recent name that nothing uses.
+func (t *table) evictOldest() bool {
 	now := t.now()
 	for e := t.recent.Back(); e != nil; e = e.Prev() {
 		n := e.Value.(*named)
@@ -90,8 +90,8 @@ func (t *table) evict() bool {
 	return false
 }
 
-// use finds the name of an address and keeps it until release is called, once.
-func (t *table) use(a netip.Addr) (name string, release func(), ok bool) {
+// useName finds the name of an address and keeps it until release is called, once.
+func (t *table) useName(a netip.Addr) (name string, release func(), ok bool) {
 	if !a.Is4() {
 		return "", nil, false
 	}

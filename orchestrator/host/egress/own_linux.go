@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// listens reports whether this process listens on a TCP port of the machine, as the kernel has it.
-func listens(port uint16) bool {
+// isListening reports whether this process listens on a TCP port of the machine, as the kernel has it.
+func isListening(port uint16) bool {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		addListeners(sockets, table, port)

@@ -57,10 +57,10 @@ func TestNoSpriteReachesLattice(t *testing.T) {
 		g := gateway()
 		g.cfg.Upstream, g.cfg.HostPorts = Direct(), []uint16{own, theirs}
 		var no *refusal
-		if conn, err := g.reach(t.Context(), target{name: HostName, port: own}); !errors.As(err, &no) || no.code != OwnPort {
+		if conn, err := g.dialTarget(t.Context(), target{name: HostName, port: own}); !errors.As(err, &no) || no.code != OwnPort {
 			t.Errorf("%s: our own port = %v, %v", network, conn, err)
 		}
-		conn, err := g.reach(t.Context(), target{name: HostName, port: theirs})
+		conn, err := g.dialTarget(t.Context(), target{name: HostName, port: theirs})
 		if err != nil {
 			t.Errorf("a port of another process: %v", err)
 			continue
@@ -73,7 +73,7 @@ func TestNoSpriteReachesLattice(t *testing.T) {
 				return &url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(int(own)))}
 			}
 		}
-		if conn, err := g.reach(t.Context(), target{name: "good.example", port: 80}); !errors.As(err, &no) || no.code != OwnPort {
+		if conn, err := g.dialTarget(t.Context(), target{name: "good.example", port: 80}); !errors.As(err, &no) || no.code != OwnPort {
 			t.Errorf("%s: a proxy that is ourselves = %v, %v", network, conn, err)
 		}
 	}

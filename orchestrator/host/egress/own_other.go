@@ -2,5 +2,5 @@
 
 package egress
 
-// listens cannot be told here.
-func listens(uint16) bool { return false }
+// isListening cannot be told here.
+func isListening(uint16) bool { return false }

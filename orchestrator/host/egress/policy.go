@@ -144,7 +144,7 @@ func Compile(rules []Rule) (*Policy, error) {
 		included: names{map[string]Action{}, map[string]Action{}},
 	}
 	for i, r := range rules {
-		if err := p.add(r); err != nil {
+		if err := p.addRule(r); err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i+1, err)
 		}
 	}
@@ -157,13 +157,13 @@ func Compile(rules []Rule) (*Policy, error) {
 	return p, nil
 }
 
-func (p *Policy) add(r Rule) error {
+func (p *Policy) addRule(r Rule) error {
 	switch {
 	case r.Include != "" && (r.Domain != "" || r.Action != ""):
 		return errors.New("include stands alone, without domain and action")
 	case r.Include == string(Defaults):
 		for _, d := range defaultDomains() {
-			p.included.put(d, Allow)
+			p.included.putRule(d, Allow)
 		}
 		return nil
 	case r.Include != "":
@@ -176,7 +176,7 @@ func (p *Policy) add(r Rule) error {
 		}
 		return nil
 	}
-	if net, ok, err := network(r.Domain); err != nil {
+	if net, ok, err := parseNetwork(r.Domain); err != nil {
 		return err
 	} else if ok {
 		if r.Action == Allow && blockedNet(net) {
@@ -189,12 +189,12 @@ func (p *Policy) add(r Rule) error {
 	if err != nil {
 		return err
 	}
-	p.own.put(name, r.Action)
+	p.own.putRule(name, r.Action)
 	return nil
 }
 
-// put keeps a normal name or "*.name". A denial stays.
-func (n names) put(domain string, a Action) {
+// putRule keeps a normal name or "*.name". A denial stays.
+func (n names) putRule(domain string, a Action) {
 	to, key := n.exact, domain
 	if below, ok := strings.CutPrefix(domain, "*."); ok {
 		to, key = n.below, below
@@ -204,8 +204,8 @@ func (n names) put(domain string, a Action) {
 	}
 }
 
-// find returns the most specific rule about a normal name.
-func (n names) find(name string) (domain string, a Action) {
+// findRule returns the most specific rule about a normal name.
+func (n names) findRule(name string) (domain string, a Action) {
 	if a := n.exact[name]; a != "" {
 		return name, a
 	}
@@ -237,7 +237,7 @@ func (p *Policy) Name(name string) Verdict {
 		return Verdict{Allowed: true}
 	}
 	for _, list := range []names{p.own, p.included} {
-		if rule, a := list.find(name); a != "" {
+		if rule, a := list.findRule(name); a != "" {
 			return Verdict{a == Allow, rule}
 		}
 	}
@@ -258,8 +258,8 @@ func (p *Policy) Addr(a netip.Addr) Verdict {
 	return Verdict{Allowed: p.open}
 }
 
-// forbids returns the rule by which an address may not be reached even under an allowed name, "" when there is none.
-func (p *Policy) forbids(a netip.Addr) string {
+// findForbidding returns the rule by which an address may not be reached even under an allowed name, "" when there is none.
+func (p *Policy) findForbidding(a netip.Addr) string {
 	if v := p.Addr(a); !v.Allowed {
 		return v.Rule
 	}

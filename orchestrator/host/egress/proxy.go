@@ -24,7 +24,7 @@ const proxyPatience = 30 * time.Second
 // ServeProxy applies the policy to the programs that use l as an HTTP proxy (CONNECT, and requests for http URLs) or as a
 // SOCKS5 proxy, until ctx ends. It closes l. With a secret, programs must give it as the password of user "sprite".
 func (g *Gateway) ServeProxy(ctx context.Context, l net.Listener, secret string) {
-	g.accept(ctx, l, func(ctx context.Context, conn *net.TCPConn) {
+	g.acceptConns(ctx, l, func(ctx context.Context, conn *net.TCPConn) {
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		r := bufio.NewReader(conn)
 		_ = conn.SetDeadline(time.Now().Add(proxyPatience)) // a connection that is gone is noticed below
@@ -36,7 +36,7 @@ func (g *Gateway) ServeProxy(ctx context.Context, l net.Listener, secret string)
 		}
 		c := &proxied{Conn: conn, tcp: conn, r: r, secret: secret}
 		if first[0] == 5 {
-			err = g.socks(ctx, c)
+			err = g.serveSOCKS(ctx, c)
 		} else {
 			err = g.httpProxy(ctx, c)
 		}
@@ -55,8 +55,8 @@ type proxied struct {
 	secret string
 }
 
-// rest is the connection for the relay.
-func (c *proxied) rest() net.Conn {
+// restConn is the connection for the relay.
+func (c *proxied) restConn() net.Conn {
 	_ = c.tcp.SetDeadline(time.Time{})
 	if c.r.Buffered() == 0 {
 		return c.tcp
@@ -64,7 +64,7 @@ func (c *proxied) rest() net.Conn {
 	return &readAhead{c.tcp, c.r}
 }
 
-func (c *proxied) knows(user, password string) bool {
+func (c *proxied) checkPassword(user, password string) bool {
 	return c.secret == "" || user == "sprite" && subtle.ConstantTimeCompare([]byte(password), []byte(c.secret)) == 1
 }
 
@@ -87,22 +87,22 @@ func (g *Gateway) httpProxy(ctx context.Context, c *proxied) error {
 		return err
 	}
 	user, password, _ := parseBasic(req.Header.Get("Proxy-Authorization"))
-	if !c.knows(user, password) {
+	if !c.checkPassword(user, password) {
 		_, err := io.WriteString(c, "HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic realm=\"sprite\"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		return errors.Join(err, errors.New("no password"))
 	}
 	if req.Method == http.MethodConnect {
 		host, port, err := net.SplitHostPort(req.Host)
 		if err != nil {
-			return c.say(http.StatusBadRequest, err)
+			return c.sendStatus(http.StatusBadRequest, err)
 		}
 		t, err := parseTarget(host, port)
 		if err != nil {
-			return c.say(http.StatusBadRequest, err)
+			return c.sendStatus(http.StatusBadRequest, err)
 		}
-		g.carry(ctx, t, c.rest(), func(err error) error {
+		g.carryConn(ctx, t, c.restConn(), func(err error) error {
 			if err != nil {
-				return c.say(http.StatusForbidden, err)
+				return c.sendStatus(http.StatusForbidden, err)
 			}
 			_, err = io.WriteString(c.tcp, "HTTP/1.1 200 Connection established\r\n\r\n")
 			return err
@@ -110,25 +110,25 @@ func (g *Gateway) httpProxy(ctx context.Context, c *proxied) error {
 		return nil
 	}
 	if req.URL.Scheme != "http" || req.URL.Host == "" {
-		return c.say(http.StatusBadRequest, errors.New("this is a proxy: it takes CONNECT, and requests for http URLs"))
+		return c.sendStatus(http.StatusBadRequest, errors.New("this is a proxy: it takes CONNECT, and requests for http URLs"))
 	}
 	port := cmp.Or(req.URL.Port(), "80")
 	t, err := parseTarget(req.URL.Hostname(), port)
 	if err != nil {
-		return c.say(http.StatusBadRequest, err)
+		return c.sendStatus(http.StatusBadRequest, err)
 	}
-	return g.forward(ctx, t, c, req)
+	return g.forwardRequest(ctx, t, c, req)
 }
 
-// forward sends one request on and brings the answer back.
-func (g *Gateway) forward(ctx context.Context, t target, c *proxied, req *http.Request) error {
+// forwardRequest sends one request on and brings the answer back.
+func (g *Gateway) forwardRequest(ctx context.Context, t target, c *proxied, req *http.Request) error {
 	near, far := net.Pipe()
 	done := make(chan struct{})
 	go func() { // ends with near; awaited below
 		defer close(done)
-		g.carry(ctx, t, far, func(err error) error {
+		g.carryConn(ctx, t, far, func(err error) error {
 			if err != nil {
-				_ = c.say(http.StatusForbidden, err)
+				_ = c.sendStatus(http.StatusForbidden, err)
 			}
 			return err
 		})
@@ -148,8 +148,8 @@ func (g *Gateway) forward(ctx context.Context, t target, c *proxied, req *http.R
 	return c.tcp.Close()
 }
 
-// say answers with a status and a sentence; the error that it returns ends the connection.
-func (c *proxied) say(status int, why error) error {
+// sendStatus answers with a status and a sentence; the error that it returns ends the connection.
+func (c *proxied) sendStatus(status int, why error) error {
 	text := "blocked or not reachable: " + why.Error() + "\n"
 	_, err := fmt.Fprintf(c.tcp, "HTTP/1.1 %d %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(text), text)
 	return errors.Join(err, why)
@@ -167,8 +167,8 @@ func parseBasic(header string) (user, password string, ok bool) {
 	return strings.Cut(string(plain), ":")
 }
 
-// socks speaks SOCKS5 (RFC 1928, RFC 1929): CONNECT only.
-func (g *Gateway) socks(ctx context.Context, c *proxied) error {
+// serveSOCKS speaks SOCKS5 (RFC 1928, RFC 1929): CONNECT only.
+func (g *Gateway) serveSOCKS(ctx context.Context, c *proxied) error {
 	if err := c.greetSocks(); err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (g *Gateway) socks(ctx context.Context, c *proxied) error {
 	if head[1] != connectOnly || err != nil {
 		return errors.Join(reply(notSupported), err, errors.New("only CONNECT is offered"))
 	}
-	g.carry(ctx, t, c.rest(), func(err error) error {
+	g.carryConn(ctx, t, c.restConn(), func(err error) error {
 		var no *refusal
 		switch {
 		case err == nil:
@@ -233,7 +233,7 @@ func (c *proxied) greetSocks() error {
 	if err != nil {
 		return err
 	}
-	if !c.knows(user, secret) {
+	if !c.checkPassword(user, secret) {
 		_, err := c.tcp.Write([]byte{1, 1})
 		return errors.Join(err, errors.New("wrong password"))
 	}
@@ -245,14 +245,14 @@ func (c *proxied) socksLogin() (user, secret string, err error) {
 	if _, err := c.r.Discard(1); err != nil {
 		return "", "", err
 	}
-	if user, err = c.counted(); err == nil {
-		secret, err = c.counted()
+	if user, err = c.readCounted(); err == nil {
+		secret, err = c.readCounted()
 	}
 	return user, secret, err
 }
 
-// counted reads a text with one byte of length before it.
-func (c *proxied) counted() (string, error) {
+// readCounted reads a text with one byte of length before it.
+func (c *proxied) readCounted() (string, error) {
 	n, err := c.r.ReadByte()
 	if err != nil {
 		return "", err
@@ -265,7 +265,7 @@ func (c *proxied) counted() (string, error) {
 func (c *proxied) socksHost(kind byte) (string, error) {
 	size := map[byte]int{1: 4, 4: 16}[kind]
 	if kind == 3 {
-		return c.counted()
+		return c.readCounted()
 	}
 	if size == 0 {
 		return "", fmt.Errorf("unknown kind of address %d", kind)

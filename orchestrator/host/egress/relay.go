@@ -28,24 +28,24 @@ func (g *Gateway) Stats() Stats {
 // ticks is into how many parts the time is cut after which an idle connection ends.
 const ticks = 16
 
-// relay copies both ways until both ends are through, one fails, nothing moves for too long, or ctx ends. Between TCP
+// relayBoth copies both ways until both ends are through, one fails, nothing moves for too long, or ctx ends. Between TCP
 // connections the kernel does the copying, and holds back a sender whose receiver is slow.
-func (g *Gateway) relay(ctx context.Context, near, far net.Conn) {
+func (g *Gateway) relayBoth(ctx context.Context, near, far net.Conn) {
 	stop := context.AfterFunc(ctx, func() {
-		reset(near)
-		reset(far)
+		resetConn(near)
+		resetConn(far)
 	})
 	defer stop()
 	var moved atomic.Int64 // when something last did, in nanoseconds
 	moved.Store(time.Now().UnixNano())
 	var both sync.WaitGroup
-	both.Go(func() { g.copy(far, near, &moved, &g.stats.sent) })
-	both.Go(func() { g.copy(near, far, &moved, &g.stats.received) })
+	both.Go(func() { g.copyDirection(far, near, &moved, &g.stats.sent) })
+	both.Go(func() { g.copyDirection(near, far, &moved, &g.stats.received) })
 	both.Wait()
 }
 
-// copy moves one direction. A clean end is passed on as such; any other ends both directions.
-func (g *Gateway) copy(to, from net.Conn, moved, count *atomic.Int64) {
+// copyDirection moves one direction. A clean end is passed on as such; any other ends both directions.
+func (g *Gateway) copyDirection(to, from net.Conn, moved, count *atomic.Int64) {
 	for {
 		if from.SetReadDeadline(time.Now().Add(g.cfg.Idle/ticks)) != nil {
 			break
@@ -66,6 +66,6 @@ func (g *Gateway) copy(to, from net.Conn, moved, count *atomic.Int64) {
 			break
 		}
 	}
-	reset(to)
-	reset(from)
+	resetConn(to)
+	resetConn(from)
 }

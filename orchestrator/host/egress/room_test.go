@@ -38,7 +38,7 @@ func TestConnectionsWithoutEnd(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			g.accept(ctx, l, func(ctx context.Context, conn *net.TCPConn) {
+			g.acceptConns(ctx, l, func(ctx context.Context, conn *net.TCPConn) {
 				carried <- conn
 				select {
 				case <-more:

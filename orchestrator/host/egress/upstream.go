@@ -50,7 +50,7 @@ func Direct() Upstream {
 			return d.DialContext(ctx, "tcp", to.String())
 		},
 		Local: localAddrs,
-		Own:   listens,
+		Own:   isListening,
 	}
 }
 
@@ -77,16 +77,16 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.reason }
 
-// reach connects to a name, or to an address when name is "".
-func (g *Gateway) reach(ctx context.Context, t target) (net.Conn, error) {
+// dialTarget connects to a name, or to an address when name is "".
+func (g *Gateway) dialTarget(ctx context.Context, t target) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	up := g.cfg.Upstream
 	if t.name == HostName {
-		if g.own(t.port) {
+		if g.isOwnPort(t.port) {
 			return nil, &refusal{OwnPort, fmt.Sprintf("port %d of the host is one of lattice's own, which no sprite reaches", t.port)}
 		}
-		return race(ctx, []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, t.port, up.Dial)
+		return raceConnections(ctx, []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, t.port, up.Dial)
 	}
 	if t.name == ModelName && g.cfg.Models != nil {
 		return answerHTTP(g.cfg.Models), nil
@@ -111,7 +111,7 @@ func (g *Gateway) reach(ctx context.Context, t target) (net.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("look up %s: %w", t.name, err)
 	}
-	public, refused := g.public(addrs)
+	public, refused := g.filterPublic(addrs)
 	if len(public) == 0 && refused != nil {
 		return nil, refused
 	}
@@ -119,10 +119,12 @@ func (g *Gateway) reach(ctx context.Context, t target) (net.Conn, error) {
 	if proxy != nil {
 		dial = func(ctx context.Context, to netip.AddrPort) (net.Conn, error) { return throughProxy(ctx, proxy, to) }
 	}
-	return race(ctx, interleave(public), t.port, dial)
+	return raceConnections(ctx, interleaveFamilies(public), t.port, dial)
 }
 
-func (g *Gateway) own(port uint16) bool { return g.cfg.Upstream.Own != nil && g.cfg.Upstream.Own(port) }
+func (g *Gateway) isOwnPort(port uint16) bool {
+	return g.cfg.Upstream.Own != nil && g.cfg.Upstream.Own(port)
+}
 
 // leadsHere reports whether a proxy is one of this process, which would send everything to itself.
 func (g *Gateway) leadsHere(proxy *url.URL) bool {
@@ -131,11 +133,11 @@ func (g *Gateway) leadsHere(proxy *url.URL) bool {
 		return false
 	}
 	port, err := strconv.ParseUint(proxy.Port(), 10, 16)
-	return err == nil && g.own(uint16(port))
+	return err == nil && g.isOwnPort(uint16(port))
 }
 
-// public keeps the addresses that may be dialled, and says why the others may not.
-func (g *Gateway) public(addrs []netip.Addr) (public []netip.Addr, why error) {
+// filterPublic keeps the addresses that may be dialled, and says why the others may not.
+func (g *Gateway) filterPublic(addrs []netip.Addr) (public []netip.Addr, why error) {
 	policy := g.policy.Load()
 	var own []netip.Addr
 	if g.cfg.Upstream.Local != nil {
@@ -143,9 +145,9 @@ func (g *Gateway) public(addrs []netip.Addr) (public []netip.Addr, why error) {
 	}
 	for _, a := range addrs {
 		a = a.WithZone("").Unmap()
-		rule := policy.forbids(a)
+		rule := policy.findForbidding(a)
 		switch {
-		case blocked(a):
+		case isBlocked(a):
 			why = &refusal{PrivateAddress, fmt.Sprintf("%s is private, or no address of another machine", a)}
 		case slices.Contains(own, a):
 			why = &refusal{PrivateAddress, fmt.Sprintf("%s is an address of the host itself", a)}
@@ -158,8 +160,8 @@ func (g *Gateway) public(addrs []netip.Addr) (public []netip.Addr, why error) {
 	return public, why
 }
 
-// interleave puts IPv6 and IPv4 addresses by turns, in the order that they came in.
-func interleave(addrs []netip.Addr) (mixed []netip.Addr) {
+// interleaveFamilies puts IPv6 and IPv4 addresses by turns, in the order that they came in.
+func interleaveFamilies(addrs []netip.Addr) (mixed []netip.Addr) {
 	var four, six []netip.Addr
 	for _, a := range addrs {
 		if a.Is4() {
@@ -179,8 +181,8 @@ func interleave(addrs []netip.Addr) (mixed []netip.Addr) {
 	return mixed
 }
 
-// race dials one address after the other, the next as soon as one fails or stays silent, and returns the first connection.
-func race(ctx context.Context, addrs []netip.Addr, port uint16, dial func(context.Context, netip.AddrPort) (net.Conn, error)) (net.Conn, error) {
+// raceConnections dials one address after the other, the next as soon as one fails or stays silent, and returns the first connection.
+func raceConnections(ctx context.Context, addrs []netip.Addr, port uint16, dial func(context.Context, netip.AddrPort) (net.Conn, error)) (net.Conn, error) {
 	if len(addrs) == 0 {
 		return nil, errors.New("it has no addresses")
 	}
@@ -259,7 +261,7 @@ func throughProxy(ctx context.Context, proxy *url.URL, to netip.AddrPort) (net.C
 		return nil, fmt.Errorf("connect to the host's proxy: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	buffered, err := connect(conn, proxy.User, to.String())
+	buffered, err := requestTunnel(conn, proxy.User, to.String())
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -273,8 +275,8 @@ func throughProxy(ctx context.Context, proxy *url.URL, to netip.AddrPort) (net.C
 	return conn, nil
 }
 
-// connect speaks CONNECT. What the proxy sent beyond its answer is in the reader.
-func connect(conn net.Conn, user *url.Userinfo, target string) (*bufio.Reader, error) {
+// requestTunnel speaks CONNECT. What the proxy sent beyond its answer is in the reader.
+func requestTunnel(conn net.Conn, user *url.Userinfo, target string) (*bufio.Reader, error) {
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{}}
 	if user != nil {
 		password, _ := user.Password()

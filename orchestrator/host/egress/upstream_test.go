@@ -91,7 +91,7 @@ func TestProxyOfTheHost(t *testing.T) {
 		mu.Lock()
 		asked = nil
 		mu.Unlock()
-		conn, err := g.reach(t.Context(), target{name: name, port: 443})
+		conn, err := g.dialTarget(t.Context(), target{name: name, port: 443})
 		if conn != nil {
 			conn.Close()
 		}

@@ -27,7 +27,7 @@ func importing(t *testing.T, o Options, ref, outside string) (map[string]string,
 	if diff := cmp.Diff(map[string]string{"secret": "secret"}, contents(t, outside)); diff != "" {
 		t.Errorf("outside changed:\n%s", diff)
 	}
-	if rest, readErr := os.ReadDir(s.path(staging)); readErr != nil || len(rest) > 0 {
+	if rest, readErr := os.ReadDir(s.pathOf(staging)); readErr != nil || len(rest) > 0 {
 		t.Errorf("staging holds %v, %v", rest, readErr)
 	}
 	if err != nil {
@@ -307,7 +307,7 @@ func TestArchivesThatGrow(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer x.close()
-	if err := x.layer(ctx, readerFunc(func(p []byte) (int, error) { cancel(); return hole.Read(p) }), false); !errors.Is(err, context.Canceled) {
+	if err := x.unpackLayer(ctx, readerFunc(func(p []byte) (int, error) { cancel(); return hole.Read(p) }), false); !errors.Is(err, context.Canceled) {
 		t.Errorf("layer = %v", err)
 	}
 }

@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// attributes gives an entry its owner, mode, extended attributes and times. real is its path in the image.
-func (x *extraction) attributes(in *os.Root, base, real string, h *tar.Header) error {
+// setAttributes gives an entry its owner, mode, extended attributes and times. real is its path in the image.
+func (x *extraction) setAttributes(in *os.Root, base, real string, h *tar.Header) error {
 	isLink := h.Typeflag == tar.TypeSymlink
 	if x.shift > 0 {
-		if err := in.Lchown(base, x.id(h.Uid), x.id(h.Gid)); err != nil {
+		if err := in.Lchown(base, x.mapID(h.Uid), x.mapID(h.Gid)); err != nil {
 			return err
 		}
 	}
 	if !isLink {
-		if err := in.Chmod(base, x.mode(h)); err != nil {
+		if err := in.Chmod(base, x.mapMode(h)); err != nil {
 			return err
 		}
-		if err := x.attrs(in, base, h); err != nil {
+		if err := x.setXattrs(in, base, h); err != nil {
 			return err
 		}
 	}
@@ -38,8 +38,8 @@ func (x *extraction) attributes(in *os.Root, base, real string, h *tar.Header) e
 	return in.Chtimes(base, at, at)
 }
 
-// give makes a folder that no entry describes the image's root user's.
-func (x *extraction) give(in *os.Root, name string) error {
+// giveToRoot makes a folder that no entry describes the image's root user's.
+func (x *extraction) giveToRoot(in *os.Root, name string) error {
 	if x.shift > 0 {
 		if err := in.Lchown(name, x.shift, x.shift); err != nil {
 			return err
@@ -48,8 +48,8 @@ func (x *extraction) give(in *os.Root, name string) error {
 	return in.Chmod(name, 0o755)
 }
 
-// id is the host's id for one of the image.
-func (x *extraction) id(n int) int {
+// mapID is the host's id for one of the image.
+func (x *extraction) mapID(n int) int {
 	if n < 0 || n >= idRange {
 		x.leftOut.Owners++
 		n = nobody
@@ -57,8 +57,8 @@ func (x *extraction) id(n int) int {
 	return x.shift + n
 }
 
-// mode is what an entry's mode becomes; see the package comment.
-func (x *extraction) mode(h *tar.Header) fs.FileMode {
+// mapMode is what an entry's mode becomes; see the package comment.
+func (x *extraction) mapMode(h *tar.Header) fs.FileMode {
 	mode := fs.FileMode(h.Mode & 0o777)
 	if h.Mode&0o1000 != 0 {
 		mode |= fs.ModeSticky
@@ -84,8 +84,8 @@ func (x *extraction) mode(h *tar.Header) fs.FileMode {
 // paxAttr is how tar carries an extended attribute.
 const paxAttr = "SCHILY.xattr."
 
-// attrs sets the extended attributes that an image may have.
-func (x *extraction) attrs(in *os.Root, base string, h *tar.Header) error {
+// setXattrs sets the extended attributes that an image may have.
+func (x *extraction) setXattrs(in *os.Root, base string, h *tar.Header) error {
 	kept := 0
 	for record, value := range h.PAXRecords {
 		name, ok := strings.CutPrefix(record, paxAttr)

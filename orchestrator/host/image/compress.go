@@ -31,8 +31,8 @@ var compressions = []struct {
 	{"zip", []byte("PK\x03\x04"), nil},
 }
 
-// decompress returns the tar in r, whether it is compressed or not. Closing it leaves r open.
-func decompress(r io.Reader) (io.ReadCloser, error) {
+// openDecompressed returns the tar in r, whether it is compressed or not. Closing it leaves r open.
+func openDecompressed(r io.Reader) (io.ReadCloser, error) {
 	src := &source{r: r}
 	buffered := bufio.NewReaderSize(src, 64<<10)
 	head, err := buffered.Peek(6)
@@ -48,7 +48,7 @@ func decompress(r io.Reader) (io.ReadCloser, error) {
 		}
 		d, err := c.open(buffered)
 		if err != nil {
-			return nil, src.blame(c.name, err)
+			return nil, src.blameSource(c.name, err)
 		}
 		return &decompressed{d, src, c.name}, nil
 	}
@@ -69,11 +69,11 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *source) blame(compression string, err error) error {
+func (s *source) blameSource(compression string, err error) error {
 	if s.err != nil {
 		return s.err
 	}
-	return refuse("its %s is damaged: %v", compression, err)
+	return refuseImage("its %s is damaged: %v", compression, err)
 }
 
 type decompressed struct {
@@ -85,7 +85,7 @@ type decompressed struct {
 func (d *decompressed) Read(p []byte) (int, error) {
 	n, err := d.ReadCloser.Read(p)
 	if err != nil && err != io.EOF {
-		err = d.src.blame(d.name, err)
+		err = d.src.blameSource(d.name, err)
 	}
 	return n, err
 }

@@ -63,13 +63,13 @@ func newExtraction(dir string, shift int, limits Limits, progress func(int, int6
 }
 
 func (x *extraction) close() error {
-	x.leave()
+	x.leaveFolder()
 	return x.root.Close()
 }
 
-// layer unpacks one uncompressed tar, and reads it to its end. With whiteouts, .wh. files remove what lower layers
+// unpackLayer unpacks one uncompressed tar, and reads it to its end. With whiteouts, .wh. files remove what lower layers
 // brought; without, they are files like others.
-func (x *extraction) layer(ctx context.Context, r io.Reader, whiteouts bool) error {
+func (x *extraction) unpackLayer(ctx context.Context, r io.Reader, whiteouts bool) error {
 	x.made = nil
 	if whiteouts {
 		x.made = map[string]bool{}
@@ -82,12 +82,12 @@ func (x *extraction) layer(ctx context.Context, r io.Reader, whiteouts bool) err
 			break
 		}
 		if errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return refuse("the tar is damaged or cut off after %d entries: %v", x.entries, err)
+			return refuseImage("the tar is damaged or cut off after %d entries: %v", x.entries, err)
 		}
 		if err != nil {
 			return err
 		}
-		if err := x.entry(h, ending{ctx, t}); err != nil {
+		if err := x.unpackEntry(h, ending{ctx, t}); err != nil {
 			return fmt.Errorf("entry %q: %w", h.Name, err)
 		}
 	}
@@ -110,7 +110,7 @@ func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	m.x.read += int64(n)
 	if m.x.read > m.x.limits.Bytes {
-		return n, refuse("it holds more than %d bytes", m.x.limits.Bytes)
+		return n, refuseImage("it holds more than %d bytes", m.x.limits.Bytes)
 	}
 	if m.x.read-m.told >= 16<<20 {
 		m.told = m.x.read
@@ -132,13 +132,13 @@ func (e ending) Read(p []byte) (int, error) {
 	return e.r.Read(p)
 }
 
-// entry unpacks one entry.
-func (x *extraction) entry(h *tar.Header, content io.Reader) error {
+// unpackEntry unpacks one entry.
+func (x *extraction) unpackEntry(h *tar.Header, content io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
 	if x.entries++; x.entries > x.limits.Entries {
-		return refuse("the image has more than %d entries", x.limits.Entries)
+		return refuseImage("the image has more than %d entries", x.limits.Entries)
 	}
 	name, err := cleanName(h.Name)
 	if err != nil {
@@ -146,53 +146,53 @@ func (x *extraction) entry(h *tar.Header, content io.Reader) error {
 	}
 	if name == "." {
 		if h.Typeflag != tar.TypeDir {
-			return refuse("it stands for the whole image and is no folder")
+			return refuseImage("it stands for the whole image and is no folder")
 		}
-		return x.attributes(x.root, ".", ".", h)
+		return x.setAttributes(x.root, ".", ".", h)
 	}
 	dir, base := path.Split(name)
-	in, err := x.enter(strings.TrimSuffix(dir, "/"))
+	in, err := x.enterFolder(strings.TrimSuffix(dir, "/"))
 	if err != nil {
 		return err
 	}
 	if rest, ok := strings.CutPrefix(base, whiteoutPrefix); ok && x.made != nil {
-		return x.whiteout(in, rest)
+		return x.applyWhiteout(in, rest)
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
 		err = x.makeFolder(in, base)
 	case tar.TypeReg, tar.TypeCont, tar.TypeGNUSparse:
-		err = x.file(in, base, h.Size, content)
+		err = x.unpackFile(in, base, h.Size, content)
 	case tar.TypeSymlink:
 		if len(h.Linkname) > maxPath || h.Linkname == "" || strings.ContainsRune(h.Linkname, 0) {
-			return refuse("it links to what can be no path")
+			return refuseImage("it links to what can be no path")
 		}
-		if err = x.clear(in, base); err == nil {
+		if err = x.clearEntry(in, base); err == nil {
 			err = in.Symlink(h.Linkname, base)
 		}
 	case tar.TypeLink:
 		return x.hardLink(in, base, h.Linkname)
 	case tar.TypeFifo:
-		if err = x.clear(in, base); err == nil {
-			err = mkfifo(in.Root, base)
+		if err = x.clearEntry(in, base); err == nil {
+			err = makeFIFO(in.Root, base)
 		}
 	case tar.TypeChar, tar.TypeBlock:
 		x.leftOut.Devices++
 		return nil
 	default:
-		return refuse("it is of type %q, which is unknown here", h.Typeflag)
+		return refuseImage("it is of type %q, which is unknown here", h.Typeflag)
 	}
 	if err != nil {
 		return err
 	}
-	x.note(in.join(base))
-	return x.attributes(in.Root, base, in.join(base), h)
+	x.notePath(in.joinReal(base))
+	return x.setAttributes(in.Root, base, in.joinReal(base), h)
 }
 
 // cleanName turns an entry's name into a path below the image, "." for the image itself.
 func cleanName(name string) (string, error) {
 	if strings.ContainsRune(name, 0) {
-		return "", refuse("its name holds a NUL")
+		return "", refuseImage("its name holds a NUL")
 	}
 	var parts []string
 	for part := range strings.SplitSeq(name, "/") {
@@ -200,9 +200,9 @@ func cleanName(name string) (string, error) {
 		case part == "" || part == ".":
 			continue
 		case part == "..":
-			return "", refuse(`its name holds "..", which could lead out of the image`)
+			return "", refuseImage(`its name holds "..", which could lead out of the image`)
 		case len(part) > maxName:
-			return "", refuse("its name is longer than %d bytes", maxName)
+			return "", refuseImage("its name is longer than %d bytes", maxName)
 		}
 		parts = append(parts, part)
 	}
@@ -211,22 +211,22 @@ func cleanName(name string) (string, error) {
 	case clean == "":
 		return ".", nil
 	case len(clean) > maxPath:
-		return "", refuse("its path is longer than %d bytes", maxPath)
+		return "", refuseImage("its path is longer than %d bytes", maxPath)
 	case len(parts) > maxDepth:
-		return "", refuse("it lies more than %d folders deep", maxDepth)
+		return "", refuseImage("it lies more than %d folders deep", maxDepth)
 	}
 	return clean, nil
 }
 
-func (f *folder) join(base string) string { return path.Join(f.real, base) }
+func (f *folder) joinReal(base string) string { return path.Join(f.real, base) }
 
-// enter opens the folder of an entry, and makes it with its parents when an archive does not mention them.
-func (x *extraction) enter(name string) (*folder, error) {
+// enterFolder opens the folder of an entry, and makes it with its parents when an archive does not mention them.
+func (x *extraction) enterFolder(name string) (*folder, error) {
 	if x.at != nil && x.at.name == name {
 		return x.at, nil
 	}
-	x.leave()
-	real, err := x.resolve(name, true)
+	x.leaveFolder()
+	real, err := x.resolvePath(name, true)
 	if err != nil {
 		return nil, err
 	}
@@ -238,17 +238,17 @@ func (x *extraction) enter(name string) (*folder, error) {
 	return x.at, nil
 }
 
-// leave closes the folder at hand. It must be called whenever a folder is removed.
-func (x *extraction) leave() {
+// leaveFolder closes the folder at hand. It must be called whenever a folder is removed.
+func (x *extraction) leaveFolder() {
 	if x.at != nil {
 		_ = x.at.Close() // nothing was written through it
 		x.at = nil
 	}
 }
 
-// resolve follows the links in the path of a folder as a process in the image would. It returns the path without
+// resolvePath follows the links in the path of a folder as a process in the image would. It returns the path without
 // links, "" for the image itself. Missing folders are made if create says so, but never behind a link.
-func (x *extraction) resolve(name string, create bool) (string, error) {
+func (x *extraction) resolvePath(name string, create bool) (string, error) {
 	type step struct {
 		name   string
 		linked bool // comes from a link
@@ -278,17 +278,17 @@ func (x *extraction) resolve(name string, create bool) (string, error) {
 			if err := x.root.Mkdir(next, 0o755); err != nil {
 				return "", err
 			}
-			if err := x.give(x.root, next); err != nil {
+			if err := x.giveToRoot(x.root, next); err != nil {
 				return "", err
 			}
-			x.note(next)
+			x.notePath(next)
 		case errors.Is(err, fs.ErrNotExist):
-			return "", refuse("it lies behind %q, which is not there", next)
+			return "", refuseImage("it lies behind %q, which is not there", next)
 		case err != nil:
 			return "", err
 		case info.Mode()&fs.ModeSymlink != 0:
 			if links++; links > maxLinks {
-				return "", refuse("it lies behind more than %d links", maxLinks)
+				return "", refuseImage("it lies behind more than %d links", maxLinks)
 			}
 			target, err := x.root.Readlink(next)
 			if err != nil {
@@ -300,15 +300,15 @@ func (x *extraction) resolve(name string, create bool) (string, error) {
 			push(target, true)
 			continue
 		case !info.IsDir():
-			return "", refuse("it lies in %q, which is no folder", next)
+			return "", refuseImage("it lies in %q, which is no folder", next)
 		}
 		real = next
 	}
 	return real, nil
 }
 
-// clear removes what is in the way of a new entry: of two entries with one name the later one counts.
-func (x *extraction) clear(in *folder, base string) error {
+// clearEntry removes what is in the way of a new entry: of two entries with one name the later one counts.
+func (x *extraction) clearEntry(in *folder, base string) error {
 	_, err := in.Lstat(base)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -333,11 +333,11 @@ func (x *extraction) makeFolder(in *folder, base string) error {
 	return in.Mkdir(base, 0o700)
 }
 
-func (x *extraction) file(in *folder, base string, size int64, content io.Reader) (err error) {
+func (x *extraction) unpackFile(in *folder, base string, size int64, content io.Reader) (err error) {
 	if x.size += size; x.size > x.limits.Bytes || size < 0 {
-		return refuse("the image's files have more than %d bytes", x.limits.Bytes)
+		return refuseImage("the image's files have more than %d bytes", x.limits.Bytes)
 	}
-	if err := x.clear(in, base); err != nil {
+	if err := x.clearEntry(in, base); err != nil {
 		return err
 	}
 	f, err := in.OpenFile(base, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -345,23 +345,23 @@ func (x *extraction) file(in *folder, base string, size int64, content io.Reader
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	return x.write(f, size, content)
+	return x.writeSparse(f, size, content)
 }
 
-// write leaves holes where there is nothing but zeros.
-func (x *extraction) write(f *os.File, size int64, content io.Reader) error {
+// writeSparse leaves holes where there is nothing but zeros.
+func (x *extraction) writeSparse(f *os.File, size int64, content io.Reader) error {
 	hole := false
 	for left := size; left > 0; {
 		part := x.buf[:min(left, int64(len(x.buf)))]
 		if _, err := io.ReadFull(content, part); err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) || err == io.EOF {
-				return refuse("the tar is cut off in the middle of a file")
+				return refuseImage("the tar is cut off in the middle of a file")
 			}
 			return err
 		}
 		left -= int64(len(part))
 		var err error
-		if hole = len(part) == len(x.buf) && zero(part); hole {
+		if hole = len(part) == len(x.buf) && isZero(part); hole {
 			_, err = f.Seek(int64(len(part)), io.SeekCurrent)
 		} else {
 			_, err = f.Write(part)
@@ -376,7 +376,7 @@ func (x *extraction) write(f *os.File, size int64, content io.Reader) error {
 	return nil
 }
 
-func zero(p []byte) bool {
+func isZero(p []byte) bool {
 	for _, b := range p {
 		if b != 0 {
 			return false
@@ -392,7 +392,7 @@ func (x *extraction) hardLink(in *folder, base, target string) error {
 		return fmt.Errorf("link to %q: %w", target, err)
 	}
 	dir, last := path.Split(clean)
-	real, err := x.resolve(strings.TrimSuffix(dir, "/"), false)
+	real, err := x.resolvePath(strings.TrimSuffix(dir, "/"), false)
 	if err != nil {
 		return fmt.Errorf("link to %q: %w", target, err)
 	}
@@ -400,24 +400,24 @@ func (x *extraction) hardLink(in *folder, base, target string) error {
 	info, err := x.root.Lstat(old)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse("it is a hard link to %q, which is not there", target)
+		return refuseImage("it is a hard link to %q, which is not there", target)
 	case err != nil:
 		return err
 	case info.IsDir():
-		return refuse("it is a hard link to the folder %q", target)
-	case old == in.join(base):
+		return refuseImage("it is a hard link to the folder %q", target)
+	case old == in.joinReal(base):
 		return nil
 	}
-	if err := x.clear(in, base); err != nil {
+	if err := x.clearEntry(in, base); err != nil {
 		return err
 	}
-	x.note(in.join(base))
-	return x.root.Link(old, in.join(base))
+	x.notePath(in.joinReal(base))
+	return x.root.Link(old, in.joinReal(base))
 }
 
-// finish sets what was put off. It is called once, after the last layer.
-func (x *extraction) finish() error {
-	x.leave()
+// setDeferred sets what was put off. It is called once, after the last layer.
+func (x *extraction) setDeferred() error {
+	x.leaveFolder()
 	for name, at := range x.times {
 		info, err := x.root.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {

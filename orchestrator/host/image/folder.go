@@ -31,7 +31,7 @@ func findFolder(ctx context.Context, dir string) (*found, error) {
 		}()
 		return p, nil
 	}
-	digest := named(sum)
+	digest := digestName(sum)
 	return &found{kind: KindRootfs, digest: digest, layers: []layer{{open: open, diffID: digest}}, close: func() error { return nil }}, nil
 }
 
@@ -56,7 +56,7 @@ func writeFolder(ctx context.Context, to io.Writer, dir string) error {
 	}
 	defer root.Close()
 	f := &folderWriter{ctx: ctx, root: root, tar: tar.NewWriter(to), links: map[inode]string{}}
-	if err := f.entry("."); err != nil {
+	if err := f.writeEntry("."); err != nil {
 		return err
 	}
 	return f.tar.Close()
@@ -72,7 +72,7 @@ type folderWriter struct {
 	dev   uint64
 }
 
-func (f *folderWriter) entry(name string) error {
+func (f *folderWriter) writeEntry(name string) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
 	}
@@ -120,11 +120,11 @@ func (f *folderWriter) entry(name string) error {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return f.tar.WriteHeader(h)
 	}
-	return f.content(name, h, info)
+	return f.writeContent(name, h, info)
 }
 
-// content writes a file or a folder with all in it.
-func (f *folderWriter) content(name string, h *tar.Header, info fs.FileInfo) (err error) {
+// writeContent writes a file or a folder with all in it.
+func (f *folderWriter) writeContent(name string, h *tar.Header, info fs.FileInfo) (err error) {
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrPermission) {
 		return &Refusal{fmt.Sprintf("%s in it cannot be read: %v", name, err), "import it as the user whose it is, or make a tar of it"}
@@ -163,7 +163,7 @@ func (f *folderWriter) content(name string, h *tar.Header, info fs.FileInfo) (er
 	}
 	slices.Sort(names)
 	for _, n := range names {
-		if err := f.entry(path.Join(name, n)); err != nil {
+		if err := f.writeEntry(path.Join(name, n)); err != nil {
 			return err
 		}
 	}

@@ -119,8 +119,10 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return r.Reason }
 
-// refuse makes a Refusal without a remedy.
-func refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Sprintf(format, args...)} }
+// refuseImage makes a Refusal without a remedy.
+func refuseImage(format string, args ...any) error {
+	return &Refusal{Reason: fmt.Sprintf(format, args...)}
+}
 
 // InUseError says which sprites keep an image from being removed.
 type InUseError struct{ Sprites []string }

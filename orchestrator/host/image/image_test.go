@@ -246,7 +246,7 @@ func TestImport(t *testing.T) {
 					t.Errorf("Get(%s) = %v, %v", ref, got.Digest, err)
 				}
 			}
-			if rest, err := os.ReadDir(s.path(staging)); err != nil || len(rest) > 0 {
+			if rest, err := os.ReadDir(s.pathOf(staging)); err != nil || len(rest) > 0 {
 				t.Errorf("staging holds %v, %v", rest, err)
 			}
 		})
@@ -596,7 +596,7 @@ func TestCancelled(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Import = %v", err)
 	}
-	if rest, err := os.ReadDir(s.path(staging)); err != nil || len(rest) > 0 {
+	if rest, err := os.ReadDir(s.pathOf(staging)); err != nil || len(rest) > 0 {
 		t.Errorf("staging holds %v, %v", rest, err)
 	}
 }

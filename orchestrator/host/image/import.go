@@ -36,7 +36,7 @@ func (s *Store) Import(ctx context.Context, req Request, progress func(Progress)
 	if !filepath.IsAbs(req.Ref) {
 		img, err := s.Get(req.Ref)
 		if err == nil && req.Name != "" {
-			err = s.call(img.Digest, req.Name)
+			err = s.nameImage(img.Digest, req.Name)
 			img.Names = append(img.Names, req.Name)
 		}
 		return img, err
@@ -54,26 +54,26 @@ func (s *Store) importPath(ctx context.Context, req Request, progress func(Progr
 	if name == "" {
 		name = nameOf(path)
 	}
-	free, err := s.busy.lock(ctx, req.Ref)
+	free, err := s.busy.lockKey(ctx, req.Ref)
 	if err != nil {
 		return Image{}, err
 	}
 	defer free()
-	if img, ok := s.unchanged(path, choice); ok {
-		return s.known(img.Digest, name)
+	if img, ok := s.findUnchanged(path, choice); ok {
+		return s.findKnown(img.Digest, name)
 	}
-	work := s.path(staging, ulid.Make().String())
+	work := s.pathOf(staging, ulid.Make().String())
 	scratch := filepath.Join(work, "archive")
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return Image{}, err
 	}
 	s.step("begun")
-	img, err := s.bring(ctx, path, choice, name, req.Ref, work, progress)
+	img, err := s.importFrom(ctx, path, choice, name, req.Ref, work, progress)
 	return img, errors.Join(err, tree.Remove(work))
 }
 
-// unchanged finds the image that a file was imported as, if nothing of it has changed since.
-func (s *Store) unchanged(path, choice string) (Image, bool) {
+// findUnchanged finds the image that a file was imported as, if nothing of it has changed since.
+func (s *Store) findUnchanged(path, choice string) (Image, bool) {
 	info, err := os.Stat(path)
 	if err != nil || choice != "" || !info.Mode().IsRegular() {
 		return Image{}, false
@@ -85,23 +85,23 @@ func (s *Store) unchanged(path, choice string) (Image, bool) {
 	return img, true
 }
 
-// bring finds out what lies at path and unpacks it below work.
-func (s *Store) bring(ctx context.Context, path, choice, name, source, work string, progress func(Progress)) (Image, error) {
-	f, err := s.find(ctx, path, choice, filepath.Join(work, "archive"), progress)
+// importFrom finds out what lies at path and unpacks it below work.
+func (s *Store) importFrom(ctx context.Context, path, choice, name, source, work string, progress func(Progress)) (Image, error) {
+	f, err := s.findSource(ctx, path, choice, filepath.Join(work, "archive"), progress)
 	if err != nil {
 		return Image{}, err
 	}
-	img, err := s.take(ctx, f, name, source, work, progress)
+	img, err := s.importFound(ctx, f, name, source, work, progress)
 	return img, errors.Join(err, f.close())
 }
 
-func (s *Store) take(ctx context.Context, f *found, name, source, work string, progress func(Progress)) (Image, error) {
-	free, err := s.busy.lock(ctx, f.digest)
+func (s *Store) importFound(ctx context.Context, f *found, name, source, work string, progress func(Progress)) (Image, error) {
+	free, err := s.busy.lockKey(ctx, f.digest)
 	if err != nil {
 		return Image{}, err
 	}
 	defer free()
-	if img, err := s.known(f.digest, name); !errors.Is(err, ErrNotFound) {
+	if img, err := s.findKnown(f.digest, name); !errors.Is(err, ErrNotFound) {
 		if err == nil {
 			err = s.Usable(img)
 		}
@@ -111,13 +111,13 @@ func (s *Store) take(ctx context.Context, f *found, name, source, work string, p
 		return img, err
 	}
 	place := filepath.Join(work, "image")
-	img, err := s.unpack(ctx, f, filepath.Join(place, rootfs), progress)
+	img, err := s.unpackLayers(ctx, f, filepath.Join(place, rootfs), progress)
 	if err != nil {
 		return Image{}, err
 	}
 	s.step("unpacked")
 	img.Digest, img.Kind, img.Source, img.Config, img.Stamp, img.ImportedAt = f.digest, f.kind, source, f.config, f.stamp, s.o.Now()
-	if err := s.write(filepath.Join(place, record), img); err != nil {
+	if err := s.replaceFile(filepath.Join(place, record), img); err != nil {
 		return Image{}, err
 	}
 	s.step("recorded")
@@ -136,17 +136,17 @@ func (s *Store) take(ctx context.Context, f *found, name, source, work string, p
 	if err := durable.SyncDir(s.dir); err != nil {
 		return Image{}, err
 	}
-	return s.known(f.digest, name)
+	return s.findKnown(f.digest, name)
 }
 
-// known finds an image that is there, and calls it by name unless that is "".
-func (s *Store) known(digest, name string) (Image, error) {
+// findKnown finds an image that is there, and calls it by name unless that is "".
+func (s *Store) findKnown(digest, name string) (Image, error) {
 	img, err := s.Get(digest)
 	if err != nil {
 		return img, err
 	}
 	if name != "" {
-		if err := s.call(digest, name); err != nil {
+		if err := s.nameImage(digest, name); err != nil {
 			return img, err
 		}
 	}
@@ -161,28 +161,28 @@ func (s *Store) cameFrom(img Image, source string, at *stamp) error {
 	img.Source, img.Stamp, img.Names = source, at, nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.write(filepath.Join(s.folderOf(img.Digest), record), img)
+	return s.replaceFile(filepath.Join(s.folderOf(img.Digest), record), img)
 }
 
-// call gives an image a name, which it takes from any other one.
-func (s *Store) call(digest, name string) error {
+// nameImage gives an image a name, which it takes from any other one.
+func (s *Store) nameImage(digest, name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names, err := s.names()
+	names, err := s.readNames()
 	if err != nil || names[name] == digest {
 		return err
 	}
-	err = s.rename(func(names map[string]string) { names[name] = digest })
+	err = s.changeNames(func(names map[string]string) { names[name] = digest })
 	s.step("named")
 	return err
 }
 
-// unpack unpacks all layers into a new folder and returns what there is to say of it.
-func (s *Store) unpack(ctx context.Context, f *found, to string, progress func(Progress)) (img Image, err error) {
+// unpackLayers unpacks all layers into a new folder and returns what there is to say of it.
+func (s *Store) unpackLayers(ctx context.Context, f *found, to string, progress func(Progress)) (img Image, err error) {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return img, err
 	}
-	if err := distinguishes(to); err != nil {
+	if err := checkCaseSensitive(to); err != nil {
 		return img, err
 	}
 	now := Progress{Step: "unpack", Layers: len(f.layers)}
@@ -194,18 +194,18 @@ func (s *Store) unpack(ctx context.Context, f *found, to string, progress func(P
 		return img, err
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
-	if err := x.give(x.root, "."); err != nil {
+	if err := x.giveToRoot(x.root, "."); err != nil {
 		return img, err
 	}
 	for i, l := range f.layers {
 		now.Layer = i + 1
 		x.progress(x.entries, x.read)
-		if err := x.verified(ctx, l); err != nil {
+		if err := x.unpackVerified(ctx, l); err != nil {
 			return img, err
 		}
 		s.step("layer unpacked")
 	}
-	if err := x.finish(); err != nil {
+	if err := x.setDeferred(); err != nil {
 		return img, err
 	}
 	if f.arch == "" {
@@ -217,8 +217,8 @@ func (s *Store) unpack(ctx context.Context, f *found, to string, progress func(P
 	return Image{Architecture: f.arch, Entries: x.entries, Size: x.size, LeftOut: x.leftOut, Shift: x.shift}, nil
 }
 
-// distinguishes refuses filesystems on which names that differ in case mean one file: an image's would be mixed up.
-func distinguishes(dir string) error {
+// checkCaseSensitive refuses filesystems on which names that differ in case mean one file: an image's would be mixed up.
+func checkCaseSensitive(dir string) error {
 	lower, upper := filepath.Join(dir, "case"), filepath.Join(dir, "CASE")
 	if err := os.Mkdir(lower, 0o700); err != nil {
 		return err
@@ -280,8 +280,8 @@ type keyed struct {
 	held map[string]chan struct{} // closed when the key is free again
 }
 
-// lock waits for the key, or for the end of ctx. The returned function frees it.
-func (k *keyed) lock(ctx context.Context, key string) (free func(), err error) {
+// lockKey waits for the key, or for the end of ctx. The returned function frees it.
+func (k *keyed) lockKey(ctx context.Context, key string) (free func(), err error) {
 	for {
 		k.mu.Lock()
 		taken, held := k.held[key]

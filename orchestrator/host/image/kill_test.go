@@ -60,7 +60,7 @@ func TestKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rest, err := os.ReadDir(s.path(staging)); err != nil || len(rest) > 0 {
+		if rest, err := os.ReadDir(s.pathOf(staging)); err != nil || len(rest) > 0 {
 			t.Errorf("staging holds %v, %v", rest, err)
 		}
 		return s

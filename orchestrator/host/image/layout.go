@@ -51,14 +51,14 @@ func (s *Store) readLayout(root *os.Root, choice string) (*found, error) {
 	}
 	index, err := v1.ParseIndexManifest(bytes.NewReader(data))
 	if err != nil {
-		return nil, refuse("its %s cannot be read: %v", indexFile, err)
+		return nil, refuseImage("its %s cannot be read: %v", indexFile, err)
 	}
 	var all []v1.Descriptor
 	indexes := 0
-	if err := gather(root, index, "", maxNested, &indexes, &all); err != nil {
+	if err := gatherManifests(root, index, "", maxNested, &indexes, &all); err != nil {
 		return nil, err
 	}
-	desc, err := s.choose(all, choice)
+	desc, err := s.chooseManifest(all, choice)
 	if err != nil {
 		return nil, err
 	}
@@ -67,21 +67,21 @@ func (s *Store) readLayout(root *os.Root, choice string) (*found, error) {
 	}
 	manifest, err := v1.ParseManifest(bytes.NewReader(data))
 	if err != nil {
-		return nil, refuse("the manifest %s cannot be read: %v", desc.Digest, err)
+		return nil, refuseImage("the manifest %s cannot be read: %v", desc.Digest, err)
 	}
 	if data, err = readBlob(root, manifest.Config); err != nil {
 		return nil, err
 	}
-	f, err := s.read(data)
+	f, err := s.readConfig(data)
 	if err != nil {
 		return nil, err
 	}
 	if len(f.layers) != len(manifest.Layers) {
-		return nil, refuse("the image %s has %d layers, and its config tells of %d", desc.Digest, len(manifest.Layers), len(f.layers))
+		return nil, refuseImage("the image %s has %d layers, and its config tells of %d", desc.Digest, len(manifest.Layers), len(f.layers))
 	}
 	for i, l := range manifest.Layers {
 		if len(l.URLs) > 0 && !l.MediaType.IsDistributable() {
-			return nil, refuse("the layer %s lies elsewhere, at %s", l.Digest, l.URLs[0])
+			return nil, refuseImage("the layer %s lies elsewhere, at %s", l.Digest, l.URLs[0])
 		}
 		name, err := blobPath(l.Digest)
 		if err != nil {
@@ -94,18 +94,18 @@ func (s *Store) readLayout(root *os.Root, choice string) (*found, error) {
 	return f, nil
 }
 
-// gather lists the images of an index and of those in it. name is what an index around them is called.
+// gatherManifests lists the images of an index and of those in it. name is what an index around them is called.
 // indexes counts them: each may name the same one many times.
-func gather(root *os.Root, index *v1.IndexManifest, name string, depth int, indexes *int, all *[]v1.Descriptor) error {
+func gatherManifests(root *os.Root, index *v1.IndexManifest, name string, depth int, indexes *int, all *[]v1.Descriptor) error {
 	if depth == 0 {
-		return refuse("its indexes lie in each other more than %d deep", maxNested)
+		return refuseImage("its indexes lie in each other more than %d deep", maxNested)
 	}
 	if *indexes++; *indexes > 1000 {
-		return refuse("it holds more than 1000 indexes")
+		return refuseImage("it holds more than 1000 indexes")
 	}
 	for _, d := range index.Manifests {
 		if len(*all) > 1000 {
-			return refuse("it holds more than 1000 images")
+			return refuseImage("it holds more than 1000 images")
 		}
 		if d.Annotations[annotationName] == "" && name != "" {
 			d.Annotations = map[string]string{annotationName: name}
@@ -118,9 +118,9 @@ func gather(root *os.Root, index *v1.IndexManifest, name string, depth int, inde
 			}
 			nested, err := v1.ParseIndexManifest(bytes.NewReader(data))
 			if err != nil {
-				return refuse("the index %s cannot be read: %v", d.Digest, err)
+				return refuseImage("the index %s cannot be read: %v", d.Digest, err)
 			}
-			if err := gather(root, nested, d.Annotations[annotationName], depth-1, indexes, all); err != nil {
+			if err := gatherManifests(root, nested, d.Annotations[annotationName], depth-1, indexes, all); err != nil {
 				return err
 			}
 		case !d.MediaType.IsImage() || isArtifact(d.ArtifactType) || d.Platform != nil && d.Platform.OS == "unknown":
@@ -135,8 +135,8 @@ func gather(root *os.Root, index *v1.IndexManifest, name string, depth int, inde
 // isArtifact tells what is no image. Some tools repeat an image's config type here.
 func isArtifact(kind string) bool { return kind != "" && !types.MediaType(kind).IsConfig() }
 
-// choose finds the one image for the architecture of sprites.
-func (s *Store) choose(all []v1.Descriptor, choice string) (v1.Descriptor, error) {
+// chooseManifest finds the one image for the architecture of sprites.
+func (s *Store) chooseManifest(all []v1.Descriptor, choice string) (v1.Descriptor, error) {
 	var fits []v1.Descriptor
 	var others, names []string
 	for _, d := range all {
@@ -164,22 +164,22 @@ func (s *Store) choose(all []v1.Descriptor, choice string) (v1.Descriptor, error
 	case len(others) > 0:
 		return v1.Descriptor{}, &Refusal{fmt.Sprintf("it holds no image for linux/%s, only for %s", s.o.Architecture, strings.Join(slices.Compact(slices.Sorted(slices.Values(others))), ", ")), "sprites run on this machine's architecture; get the image for that"}
 	case choice != "" && len(names) > 0:
-		return v1.Descriptor{}, refuse("it holds no image %s, only %s", choice, strings.Join(names, ", "))
+		return v1.Descriptor{}, refuseImage("it holds no image %s, only %s", choice, strings.Join(names, ", "))
 	}
-	return v1.Descriptor{}, refuse("it holds no image")
+	return v1.Descriptor{}, refuseImage("it holds no image")
 }
 
-// read takes from an image's config what concerns us.
-func (s *Store) read(data []byte) (*found, error) {
+// readConfig takes from an image's config what concerns us.
+func (s *Store) readConfig(data []byte) (*found, error) {
 	c, err := v1.ParseConfigFile(bytes.NewReader(data))
 	if err != nil {
-		return nil, refuse("the image's config cannot be read: %v", err)
+		return nil, refuseImage("the image's config cannot be read: %v", err)
 	}
 	if c.OS != "" && c.OS != "linux" || c.Architecture != "" && c.Architecture != s.o.Architecture {
 		return nil, &Refusal{fmt.Sprintf("it is an image for %s/%s, and sprites run linux/%s", c.OS, c.Architecture, s.o.Architecture), "get the image for that architecture"}
 	}
 	if len(c.RootFS.DiffIDs) > maxLayers {
-		return nil, refuse("the image has more than %d layers", maxLayers)
+		return nil, refuseImage("the image has more than %d layers", maxLayers)
 	}
 	f := &found{arch: c.Architecture, config: Config{Env: c.Config.Env, WorkingDir: c.Config.WorkingDir, User: c.Config.User, Labels: c.Config.Labels}}
 	for _, id := range c.RootFS.DiffIDs {
@@ -212,7 +212,7 @@ func (s *Store) readDocker(root *os.Root, choice string) (*found, error) {
 		Layers   []string
 	}
 	if err := json.Unmarshal(data, &all); err != nil {
-		return nil, refuse("its %s cannot be read: %v", dockerManifest, err)
+		return nil, refuseImage("its %s cannot be read: %v", dockerManifest, err)
 	}
 	at, tags := -1, []string{}
 	for i, m := range all {
@@ -228,12 +228,12 @@ func (s *Store) readDocker(root *os.Root, choice string) (*found, error) {
 	if data, err = readDocument(root, m.Config, -1); err != nil {
 		return nil, err
 	}
-	f, err := s.read(data)
+	f, err := s.readConfig(data)
 	if err != nil {
 		return nil, err
 	}
 	if len(f.layers) != len(m.Layers) {
-		return nil, refuse("the image has %d layers, and its config tells of %d", len(m.Layers), len(f.layers))
+		return nil, refuseImage("the image has %d layers, and its config tells of %d", len(m.Layers), len(f.layers))
 	}
 	for i, name := range m.Layers {
 		f.layers[i].open = func() (io.ReadCloser, error) { return openSized(root, name, -1) }
@@ -246,7 +246,7 @@ func (s *Store) readDocker(root *os.Root, choice string) (*found, error) {
 // blobPath is where a layout has a blob.
 func blobPath(h v1.Hash) (string, error) {
 	if h.Algorithm != "sha256" || len(h.Hex) != sha256.Size*2 || strings.Trim(h.Hex, "0123456789abcdef") != "" {
-		return "", refuse("%q is no sha256 digest, the only kind that is checked here", h)
+		return "", refuseImage("%q is no sha256 digest, the only kind that is checked here", h)
 	}
 	return path.Join("blobs", h.Algorithm, h.Hex), nil
 }
@@ -262,7 +262,7 @@ func readBlob(root *os.Root, d v1.Descriptor) ([]byte, error) {
 		return nil, err
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != d.Digest.Hex {
-		return nil, refuse("the blob %s is damaged or was changed", d.Digest)
+		return nil, refuseImage("the blob %s is damaged or was changed", d.Digest)
 	}
 	return data, nil
 }
@@ -276,7 +276,7 @@ func readDocument(root *os.Root, name string, size int64) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
 	if err == nil && len(data) > maxDocument {
-		err = refuse("%s has more than %d bytes", name, maxDocument)
+		err = refuseImage("%s has more than %d bytes", name, maxDocument)
 	}
 	return data, err
 }
@@ -286,13 +286,13 @@ func openSized(root *os.Root, name string, size int64) (io.ReadCloser, error) {
 	info, err := root.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, refuse("%s is missing in it", name)
+		return nil, refuseImage("%s is missing in it", name)
 	case err != nil:
-		return nil, refuse("%s in it cannot be used: %v", name, err)
+		return nil, refuseImage("%s in it cannot be used: %v", name, err)
 	case !info.Mode().IsRegular():
-		return nil, refuse("%s in it is no file", name)
+		return nil, refuseImage("%s in it is no file", name)
 	case size >= 0 && info.Size() != size:
-		return nil, refuse("%s in it has %d bytes, where its descriptor says %d", name, info.Size(), size)
+		return nil, refuseImage("%s in it has %d bytes, where its descriptor says %d", name, info.Size(), size)
 	}
 	return root.Open(name)
 }

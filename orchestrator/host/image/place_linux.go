@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within calls do with the descriptor of a folder, in which a name is to be used without following links.
-func within(in *os.Root, do func(fd int) error) error {
+// withFolder calls do with the descriptor of a folder, in which a name is to be used without following links.
+func withFolder(in *os.Root, do func(fd int) error) error {
 	dir, err := in.Open(".")
 	if err != nil {
 		return err
@@ -20,14 +20,14 @@ func within(in *os.Root, do func(fd int) error) error {
 	return do(int(dir.Fd()))
 }
 
-func mkfifo(in *os.Root, base string) error {
-	return within(in, func(fd int) error { return unix.Mkfifoat(fd, base, 0o600) })
+func makeFIFO(in *os.Root, base string) error {
+	return withFolder(in, func(fd int) error { return unix.Mkfifoat(fd, base, 0o600) })
 }
 
 // linkTime sets the time of a link itself.
 func linkTime(in *os.Root, base string, at time.Time) error {
 	t := unix.NsecToTimespec(at.UnixNano())
-	return within(in, func(fd int) error {
+	return withFolder(in, func(fd int) error {
 		return unix.UtimesNanoAt(fd, base, []unix.Timespec{t, t}, unix.AT_SYMLINK_NOFOLLOW)
 	})
 }

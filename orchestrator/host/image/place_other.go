@@ -12,7 +12,9 @@ import (
 // Sprites start from images on Linux only. Elsewhere images can be built and looked into, so what is unpacked need not be
 // complete.
 
-func mkfifo(*os.Root, string) error { return refuse("it is a FIFO, which is unpacked on Linux only") }
+func makeFIFO(*os.Root, string) error {
+	return refuseImage("it is a FIFO, which is unpacked on Linux only")
+}
 
 func linkTime(*os.Root, string, time.Time) error { return nil }
 

@@ -61,8 +61,8 @@ func splitChoice(ref string) (path, choice string) {
 	return ref, ""
 }
 
-// find looks at what lies at a path. scratch is an empty folder for what has to be unpacked to be looked at.
-func (s *Store) find(ctx context.Context, path, choice, scratch string, tell func(Progress)) (*found, error) {
+// findSource looks at what lies at a path. scratch is an empty folder for what has to be unpacked to be looked at.
+func (s *Store) findSource(ctx context.Context, path, choice, scratch string, tell func(Progress)) (*found, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, &Refusal{err.Error(), "an image is an OCI layout, a docker-archive, or a root filesystem as a tar or a folder"}
@@ -73,22 +73,22 @@ func (s *Store) find(ctx context.Context, path, choice, scratch string, tell fun
 			return s.findLayout(path, choice)
 		}
 		if choice != "" {
-			return nil, refuse("#%s chooses an image of an OCI layout, and there is none", choice)
+			return nil, refuseImage("#%s chooses an image of an OCI layout, and there is none", choice)
 		}
 		tell(Progress{Step: "read the folder"})
 		return findFolder(ctx, path)
 	case !info.Mode().IsRegular():
-		return nil, refuse("it is neither a file nor a folder")
+		return nil, refuseImage("it is neither a file nor a folder")
 	}
 	tell(Progress{Step: "read the archive"})
-	look, err := s.survey(ctx, path)
+	look, err := s.surveyTar(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	open := func() (io.ReadCloser, error) { return os.Open(path) }
 	if look.kind == KindRootfs {
 		if choice != "" {
-			return nil, refuse("#%s chooses an image of an archive, and it holds a root filesystem", choice)
+			return nil, refuseImage("#%s chooses an image of an archive, and it holds a root filesystem", choice)
 		}
 		return &found{kind: KindRootfs, digest: look.digest, layers: []layer{{open: open, diffID: look.digest}}, stamp: stampOf(info), close: func() error { return nil }}, nil
 	}
@@ -107,14 +107,14 @@ type surveyed struct {
 	digest string
 }
 
-// survey reads a tar through and says what it holds.
-func (s *Store) survey(ctx context.Context, path string) (surveyed, error) {
+// surveyTar reads a tar through and says what it holds.
+func (s *Store) surveyTar(ctx context.Context, path string) (surveyed, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return surveyed{}, err
 	}
 	defer f.Close()
-	plain, err := decompress(f)
+	plain, err := openDecompressed(f)
 	if err != nil {
 		return surveyed{}, err
 	}
@@ -136,7 +136,7 @@ func (s *Store) survey(ctx context.Context, path string) (surveyed, error) {
 			return surveyed{}, err
 		}
 		if x.entries++; x.entries > x.limits.Entries {
-			return surveyed{}, refuse("the image has more than %d entries", x.limits.Entries)
+			return surveyed{}, refuseImage("the image has more than %d entries", x.limits.Entries)
 		}
 		name := strings.Trim(strings.TrimPrefix(h.Name, "./"), "/")
 		if first, _, _ := strings.Cut(name, "/"); len(top) < 1000 {
@@ -147,10 +147,10 @@ func (s *Store) survey(ctx context.Context, path string) (surveyed, error) {
 		return surveyed{}, err
 	}
 	system := top["etc"] || top["usr"] || top["bin"]
-	look := surveyed{KindRootfs, named(sum)}
+	look := surveyed{KindRootfs, digestName(sum)}
 	switch {
 	case x.entries == 0:
-		return look, refuse("it holds no files")
+		return look, refuseImage("it holds no files")
 	case !system && top[layoutFile] && top[indexFile]:
 		look.kind = KindOCI
 	case !system && top[dockerManifest]:
@@ -167,11 +167,11 @@ func (s *Store) unpackArchive(ctx context.Context, open func() (io.ReadCloser, e
 	if err != nil {
 		return err
 	}
-	return errors.Join(x.verified(ctx, layer{open: open, diffID: digest}), x.close())
+	return errors.Join(x.unpackVerified(ctx, layer{open: open, diffID: digest}), x.close())
 }
 
-// verified unpacks a layer and holds it against its digests.
-func (x *extraction) verified(ctx context.Context, l layer) error {
+// unpackVerified unpacks a layer and holds it against its digests.
+func (x *extraction) unpackVerified(ctx context.Context, l layer) error {
 	f, err := l.open()
 	if err != nil {
 		return err
@@ -179,9 +179,9 @@ func (x *extraction) verified(ctx context.Context, l layer) error {
 	defer f.Close()
 	squeezed, plain := sha256.New(), sha256.New()
 	blob := io.TeeReader(f, squeezed)
-	tarball, err := decompress(blob)
+	tarball, err := openDecompressed(blob)
 	if err == nil {
-		err = x.layer(ctx, io.TeeReader(tarball, plain), l.whiteouts)
+		err = x.unpackLayer(ctx, io.TeeReader(tarball, plain), l.whiteouts)
 		err = errors.Join(err, tarball.Close())
 	}
 	if refused := (*Refusal)(nil); err != nil && !errors.As(err, &refused) {
@@ -192,20 +192,20 @@ func (x *extraction) verified(ctx context.Context, l layer) error {
 		if _, drained := io.Copy(io.Discard, blob); drained != nil {
 			return errors.Join(err, drained)
 		}
-		if got := named(squeezed); got != l.digest {
-			return refuse("the blob %s is damaged or was changed: its digest is %s", l.digest, got)
+		if got := digestName(squeezed); got != l.digest {
+			return refuseImage("the blob %s is damaged or was changed: its digest is %s", l.digest, got)
 		}
 	}
-	if got := named(plain); err == nil && got != l.diffID {
+	if got := digestName(plain); err == nil && got != l.diffID {
 		if !l.claimed {
 			return errChanged
 		}
-		return refuse("a layer unpacks to %s, where the image's config says %s", got, l.diffID)
+		return refuseImage("a layer unpacks to %s, where the image's config says %s", got, l.diffID)
 	}
 	return err
 }
 
-func named(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
+func digestName(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
 
 // nameOf is what an image at a path is called when nobody says.
 func nameOf(path string) string {

@@ -61,21 +61,23 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	o.Architecture = cmp.Or(o.Architecture, runtime.GOARCH)
 	s := &Store{dir: dir, o: o, step: func(string) {}}
-	if err := tree.Remove(s.path(staging)); err != nil {
+	if err := tree.Remove(s.pathOf(staging)); err != nil {
 		return nil, fmt.Errorf("open images: %w", err)
 	}
-	if err := os.MkdirAll(s.path(staging), 0o700); err != nil {
+	if err := os.MkdirAll(s.pathOf(staging), 0o700); err != nil {
 		return nil, fmt.Errorf("open images: %w", err)
 	}
 	return s, nil
 }
 
-func (s *Store) path(parts ...string) string {
+func (s *Store) pathOf(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
 // folderOf is where an image lies.
-func (s *Store) folderOf(digest string) string { return s.path(strings.TrimPrefix(digest, "sha256:")) }
+func (s *Store) folderOf(digest string) string {
+	return s.pathOf(strings.TrimPrefix(digest, "sha256:"))
+}
 
 // Dir is the root filesystem of an image, which nobody may write to.
 func (s *Store) Dir(digest string) string { return filepath.Join(s.folderOf(digest), rootfs) }
@@ -100,11 +102,11 @@ func ValidName(name string) bool {
 func (s *Store) Get(ref string) (Image, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.get(ref)
+	return s.getImage(ref)
 }
 
-func (s *Store) get(ref string) (Image, error) {
-	names, err := s.names()
+func (s *Store) getImage(ref string) (Image, error) {
+	names, err := s.readNames()
 	if err != nil {
 		return Image{}, err
 	}
@@ -112,9 +114,9 @@ func (s *Store) get(ref string) (Image, error) {
 		ref = digest
 	}
 	if fullDigest().MatchString(ref) {
-		return s.load(ref, names)
+		return s.loadRecord(ref, names)
 	}
-	all, err := s.list(names)
+	all, err := s.listImages(names)
 	if err != nil {
 		return Image{}, err
 	}
@@ -131,11 +133,11 @@ func (s *Store) get(ref string) (Image, error) {
 	case 1:
 		return hits[0], nil
 	}
-	return Image{}, refuse("%d images are meant by %s", len(hits), ref)
+	return Image{}, refuseImage("%d images are meant by %s", len(hits), ref)
 }
 
-// load reads the record of an image.
-func (s *Store) load(digest string, names map[string]string) (img Image, err error) {
+// loadRecord reads the record of an image.
+func (s *Store) loadRecord(digest string, names map[string]string) (img Image, err error) {
 	data, err := os.ReadFile(filepath.Join(s.folderOf(digest), record))
 	if errors.Is(err, fs.ErrNotExist) {
 		return img, fmt.Errorf("%w: %s", ErrNotFound, digest)
@@ -159,14 +161,14 @@ func (s *Store) load(digest string, names map[string]string) (img Image, err err
 func (s *Store) List() ([]Image, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	names, err := s.names()
+	names, err := s.readNames()
 	if err != nil {
 		return nil, err
 	}
-	return s.list(names)
+	return s.listImages(names)
 }
 
-func (s *Store) list(names map[string]string) ([]Image, error) {
+func (s *Store) listImages(names map[string]string) ([]Image, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("list images: %w", err)
@@ -177,7 +179,7 @@ func (s *Store) list(names map[string]string) ([]Image, error) {
 		if !e.IsDir() || !fullDigest().MatchString(digest) {
 			continue
 		}
-		img, err := s.load(digest, names)
+		img, err := s.loadRecord(digest, names)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +215,7 @@ func (i Image) Short() string {
 func (s *Store) Use(ref string, do func(Image) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	img, err := s.get(ref)
+	img, err := s.getImage(ref)
 	if err != nil {
 		return err
 	}
@@ -225,7 +227,7 @@ func (s *Store) Use(ref string, do func(Image) error) error {
 func (s *Store) Remove(ref string, users func(digest string) ([]string, error)) (Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	img, err := s.get(ref)
+	img, err := s.getImage(ref)
 	if err != nil {
 		return img, err
 	}
@@ -236,12 +238,12 @@ func (s *Store) Remove(ref string, users func(digest string) ([]string, error)) 
 	if len(sprites) > 0 {
 		return img, &InUseError{sprites}
 	}
-	gone := s.path(staging, ulid.Make().String())
+	gone := s.pathOf(staging, ulid.Make().String())
 	if err := os.Rename(s.folderOf(img.Digest), gone); err != nil { // from here on there is no such image
 		return img, fmt.Errorf("remove image %s: %w", img.Short(), err)
 	}
 	s.step("moved away")
-	err = errors.Join(durable.SyncDir(s.dir), s.rename(func(names map[string]string) {
+	err = errors.Join(durable.SyncDir(s.dir), s.changeNames(func(names map[string]string) {
 		for _, name := range img.Names {
 			delete(names, name)
 		}
@@ -254,9 +256,9 @@ func (s *Store) Remove(ref string, users func(digest string) ([]string, error)) 
 	return img, nil
 }
 
-// names reads which name means which digest. Names of images that are gone mean nothing.
-func (s *Store) names() (map[string]string, error) {
-	data, err := os.ReadFile(s.path(namesFile))
+// readNames reads which name means which digest. Names of images that are gone mean nothing.
+func (s *Store) readNames() (map[string]string, error) {
+	data, err := os.ReadFile(s.pathOf(namesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]string{}, nil
 	}
@@ -270,23 +272,23 @@ func (s *Store) names() (map[string]string, error) {
 	return names, nil
 }
 
-// rename changes the names. The caller holds mu alone.
-func (s *Store) rename(change func(map[string]string)) error {
-	names, err := s.names()
+// changeNames changes the names. The caller holds mu alone.
+func (s *Store) changeNames(change func(map[string]string)) error {
+	names, err := s.readNames()
 	if err != nil {
 		return err
 	}
 	change(names)
-	return s.write(s.path(namesFile), names)
+	return s.replaceFile(s.pathOf(namesFile), names)
 }
 
-// write replaces a small file as a whole.
-func (s *Store) write(to string, v any) error {
+// replaceFile replaces a small file as a whole.
+func (s *Store) replaceFile(to string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
-	tmp := s.path(staging, ulid.Make().String())
+	tmp := s.pathOf(staging, ulid.Make().String())
 	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

@@ -16,21 +16,21 @@ const (
 	whiteoutOpaque = ".wh..opq"
 )
 
-// whiteout applies the file .wh.<rest>.
-func (x *extraction) whiteout(in *folder, rest string) error {
+// applyWhiteout applies the file .wh.<rest>.
+func (x *extraction) applyWhiteout(in *folder, rest string) error {
 	switch {
 	case rest == whiteoutOpaque:
 		return x.hideBelow(in.real)
 	case strings.HasPrefix(rest, whiteoutPrefix):
 		return nil // notes of aufs, which mean nothing elsewhere
 	case rest == "" || rest == "." || rest == "..":
-		return refuse("it is a whiteout of nothing that can be there")
+		return refuseImage("it is a whiteout of nothing that can be there")
 	}
-	return x.hide(in.join(rest))
+	return x.hidePath(in.joinReal(rest))
 }
 
-// hide removes what lower layers have at a path.
-func (x *extraction) hide(name string) error {
+// hidePath removes what lower layers have at a path.
+func (x *extraction) hidePath(name string) error {
 	info, err := x.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -44,7 +44,7 @@ func (x *extraction) hide(name string) error {
 		}
 		return nil
 	}
-	x.leave()
+	x.leaveFolder()
 	return x.root.RemoveAll(name)
 }
 
@@ -58,7 +58,7 @@ func (x *extraction) hideBelow(name string) error {
 	for {
 		names, err := dir.Readdirnames(1024)
 		for _, n := range names {
-			if err := x.hide(path.Join(name, n)); err != nil {
+			if err := x.hidePath(path.Join(name, n)); err != nil {
 				return err
 			}
 		}
@@ -71,8 +71,8 @@ func (x *extraction) hideBelow(name string) error {
 	}
 }
 
-// note remembers that the layer at hand has put something at a path, and so keeps all folders above it.
-func (x *extraction) note(name string) {
+// notePath remembers that the layer at hand has put something at a path, and so keeps all folders above it.
+func (x *extraction) notePath(name string) {
 	if x.made == nil {
 		return
 	}

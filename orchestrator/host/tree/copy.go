@@ -46,7 +46,7 @@ func Copy(ctx context.Context, src, dst string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
 	c := &copier{ctx: ctx, group: group, top: top, owners: os.Geteuid() == 0, links: make(map[inode]*link)}
-	group.Go(func() error { return c.folder(from, to, ".", 0) })
+	group.Go(func() error { return c.copyFolder(from, to, ".", 0) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("copy tree %s: %w", src, err)
 	}
@@ -73,9 +73,9 @@ type link struct {
 	made  bool
 }
 
-// folder copies what is in from to to, and at last to's own attributes: entries made later would change its times. It
+// copyFolder copies what is in from to to, and at last to's own attributes: entries made later would change its times. It
 // closes both.
-func (c *copier) folder(from, to folder, path string, depth int) error {
+func (c *copier) copyFolder(from, to folder, path string, depth int) error {
 	defer from.Close()
 	defer to.Close()
 	if depth > maxDepth {
@@ -85,12 +85,12 @@ func (c *copier) folder(from, to folder, path string, depth int) error {
 	if err != nil {
 		return err
 	}
-	err = from.names(func(name string) error {
+	err = from.eachName(func(name string) error {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
 		below := filepath.Join(path, name)
-		err := c.entry(from, to, name, below, depth)
+		err := c.copyEntry(from, to, name, below, depth)
 		var placed *copyError
 		if err != nil && !errors.As(err, &placed) {
 			return &copyError{below, err}
@@ -100,7 +100,7 @@ func (c *copier) folder(from, to folder, path string, depth int) error {
 	if err != nil {
 		return err
 	}
-	return c.attributes(from.fd(), to.fd(), st, from.mode(st))
+	return c.copyAttributes(from.fd(), to.fd(), st, from.mode(st))
 }
 
 // copyError says where in the tree something went wrong.
@@ -112,23 +112,23 @@ type copyError struct {
 func (e *copyError) Error() string { return e.path + ": " + e.err.Error() }
 func (e *copyError) Unwrap() error { return e.err }
 
-func (c *copier) entry(from, to folder, name, path string, depth int) error {
+func (c *copier) copyEntry(from, to folder, name, path string, depth int) error {
 	st, err := from.lstat(name)
 	if err != nil {
 		return unlessGone(err)
 	}
 	switch fileType(st) {
 	case unix.S_IFDIR:
-		return c.subfolder(from, to, name, path, depth)
+		return c.copySubfolder(from, to, name, path, depth)
 	case unix.S_IFREG:
-		return c.file(from, to, name, path)
+		return c.copyFile(from, to, name, path)
 	case unix.S_IFLNK:
-		return c.symlink(from, to, name, st)
+		return c.copySymlink(from, to, name, st)
 	case unix.S_IFIFO:
-		return c.fifo(to, name, st)
+		return c.copyFIFO(to, name, st)
 	default:
 		if isWhiteout(st) {
-			return whiteout(to.fd(), name)
+			return makeWhiteout(to.fd(), name)
 		}
 		return nil
 	}
@@ -136,13 +136,13 @@ func (c *copier) entry(from, to folder, name, path string, depth int) error {
 
 // unlessGone forgives an error of the source's side that only says that the source moves.
 func unlessGone(err error) error {
-	if gone(err) {
+	if isGone(err) {
 		return nil
 	}
 	return err
 }
 
-func (c *copier) subfolder(from, to folder, name, path string, depth int) error {
+func (c *copier) copySubfolder(from, to folder, name, path string, depth int) error {
 	source, err := openFolder(from.fd(), name)
 	if err != nil {
 		return unlessGone(err)
@@ -156,16 +156,16 @@ func (c *copier) subfolder(from, to folder, name, path string, depth int) error 
 		source.Close()
 		return err
 	}
-	work := func() error { return c.folder(source, target, path, depth+1) }
+	work := func() error { return c.copyFolder(source, target, path, depth+1) }
 	if c.group.TryGo(work) {
 		return nil
 	}
 	return work()
 }
 
-// fifo makes a pipe like the one that st describes; what it holds is not copied.
-func (c *copier) fifo(to folder, name string, st unix.Stat_t) error {
-	switch err := mkfifo(to.fd(), name); {
+// copyFIFO makes a pipe like the one that st describes; what it holds is not copied.
+func (c *copier) copyFIFO(to folder, name string, st unix.Stat_t) error {
+	switch err := makeFIFO(to.fd(), name); {
 	case errors.Is(err, errors.ErrUnsupported):
 		return nil
 	case err != nil:
@@ -183,7 +183,7 @@ func (c *copier) fifo(to folder, name string, st unix.Stat_t) error {
 	return unix.UtimesNanoAt(to.fd(), name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-func (c *copier) symlink(from, to folder, name string, st unix.Stat_t) error {
+func (c *copier) copySymlink(from, to folder, name string, st unix.Stat_t) error {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(from.fd(), name, buf)
 	if errors.Is(err, unix.EINVAL) {
@@ -203,8 +203,8 @@ func (c *copier) symlink(from, to folder, name string, st unix.Stat_t) error {
 	return unix.UtimesNanoAt(to.fd(), name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
 
-func (c *copier) file(from, to folder, name, path string) error {
-	fd, err := openat(from.fd(), name, unix.O_RDONLY, 0)
+func (c *copier) copyFile(from, to folder, name, path string) error {
+	fd, err := openAt(from.fd(), name, unix.O_RDONLY, 0)
 	if errors.Is(err, unix.EACCES) {
 		fd, err = openLocked(from.fd(), name, unix.O_RDONLY)
 	}
@@ -222,7 +222,7 @@ func (c *copier) file(from, to folder, name, path string) error {
 	if fileType(st) != unix.S_IFREG {
 		return nil
 	}
-	first, release := c.claim(st, path)
+	first, release := c.claimLink(st, path)
 	if first != nil {
 		err := unix.Linkat(c.top.fd(), first.path, to.fd(), name, 0)
 		if err == nil {
@@ -230,21 +230,21 @@ func (c *copier) file(from, to folder, name, path string) error {
 		}
 		// A copy instead: the path may be too long, or lead through a folder already closed to us.
 	}
-	out, err := openat(to.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	out, err := openAt(to.fd(), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	release(err == nil)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(out)
-	if err := c.data(fd, out, st.Size); err != nil {
+	if err := c.copyData(fd, out, st.Size); err != nil {
 		return err
 	}
-	return c.attributes(fd, out, st, uint32(st.Mode)&0o7777)
+	return c.copyAttributes(fd, out, st, uint32(st.Mode)&0o7777)
 }
 
-// claim returns the name under which a file was copied before, nil if it is the caller's to copy. The caller must then
+// claimLink returns the name under which a file was copied before, nil if it is the caller's to copy. The caller must then
 // release it as soon as it is there, or has failed.
-func (c *copier) claim(st unix.Stat_t, path string) (first *link, release func(made bool)) {
+func (c *copier) claimLink(st unix.Stat_t, path string) (first *link, release func(made bool)) {
 	if st.Nlink < 2 {
 		return nil, func(bool) {}
 	}
@@ -265,8 +265,8 @@ func (c *copier) claim(st unix.Stat_t, path string) (first *link, release func(m
 	return first, func(bool) {}
 }
 
-// attributes gives the copy its owner, mode, user attributes and times, in the order in which none undoes another.
-func (c *copier) attributes(from, to int, st unix.Stat_t, mode uint32) error {
+// copyAttributes gives the copy its owner, mode, user attributes and times, in the order in which none undoes another.
+func (c *copier) copyAttributes(from, to int, st unix.Stat_t, mode uint32) error {
 	if c.owners {
 		if err := unix.Fchown(to, int(st.Uid), int(st.Gid)); err != nil {
 			return fmt.Errorf("set owner: %w", err)
@@ -279,8 +279,8 @@ func (c *copier) attributes(from, to int, st unix.Stat_t, mode uint32) error {
 	return setTimes(to, st)
 }
 
-// bytes copies size bytes by hand from offset off, or fewer when the source has become shorter, and returns how many.
-func (c *copier) bytes(from, to int, off, size int64) (copied int64, err error) {
+// copyBytes copies size bytes by hand from offset off, or fewer when the source has become shorter, and returns how many.
+func (c *copier) copyBytes(from, to int, off, size int64) (copied int64, err error) {
 	buf := make([]byte, min(size, 256<<10))
 	for copied < size {
 		if err := c.ctx.Err(); err != nil {

@@ -15,11 +15,11 @@ const chunk = 64 << 20
 
 const noAccessTime = unix.O_NOATIME
 
-func mkfifo(at int, name string) error { return unix.Mkfifoat(at, name, 0o600) }
+func makeFIFO(at int, name string) error { return unix.Mkfifoat(at, name, 0o600) }
 
-// data fills the copy of a file of size bytes: shared with the original where the file system can, otherwise region by
+// copyData fills the copy of a file of size bytes: shared with the original where the file system can, otherwise region by
 // region, leaving out holes. A file that grows meanwhile is cut at size; one that shrinks is copied as far as it goes.
-func (c *copier) data(from, to int, size int64) error {
+func (c *copier) copyData(from, to int, size int64) error {
 	if size == 0 {
 		return nil
 	}
@@ -41,7 +41,7 @@ func (c *copier) data(from, to int, size int64) error {
 		if start >= end {
 			break
 		}
-		n, err := c.region(from, to, start, end-start)
+		n, err := c.copyRegion(from, to, start, end-start)
 		if err != nil {
 			return err
 		}
@@ -65,8 +65,8 @@ func nextData(f *os.File, off, size int64) int64 {
 	return min(start, size)
 }
 
-// region copies in the kernel, and by hand where it cannot.
-func (c *copier) region(from, to int, off, size int64) (copied int64, err error) {
+// copyRegion copies in the kernel, and by hand where it cannot.
+func (c *copier) copyRegion(from, to int, off, size int64) (copied int64, err error) {
 	for copied < size {
 		if err := c.ctx.Err(); err != nil {
 			return copied, err
@@ -78,7 +78,7 @@ func (c *copier) region(from, to int, off, size int64) (copied int64, err error)
 		case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT), errors.Is(err, unix.EIO):
 			return copied, err
 		case err != nil || n == 0: // n is also 0 on file systems that only pretend
-			rest, err := c.bytes(from, to, off+copied, size-copied)
+			rest, err := c.copyBytes(from, to, off+copied, size-copied)
 			return copied + rest, err
 		default:
 			copied += int64(n)
@@ -97,7 +97,7 @@ func copyAttributes(from, to int, marked bool) {
 	}
 	value := make([]byte, 64<<10)
 	for name := range strings.SplitSeq(string(list[:n]), "\x00") {
-		if !kept(name) || !marked && marking(name) {
+		if !isKept(name) || !marked && isMark(name) {
 			continue
 		}
 		if n, err := unix.Fgetxattr(from, name, value); err == nil {
@@ -109,7 +109,7 @@ func copyAttributes(from, to int, marked bool) {
 // openLocked opens an entry whose mode shuts its own user out, by opening it up for a moment. The entry is held by a
 // descriptor meanwhile, so that nothing else can be put in its place.
 func openLocked(at int, name string, flags int) (int, error) {
-	held, err := openat(at, name, unix.O_PATH, 0)
+	held, err := openAt(at, name, unix.O_PATH, 0)
 	if err != nil {
 		return -1, err
 	}

@@ -12,12 +12,12 @@ import (
 
 const noAccessTime = 0 // there is no such flag
 
-// mkfifo has no form that works below a folder here; pipes are left out of copies.
-func mkfifo(int, string) error { return errors.ErrUnsupported }
+// makeFIFO has no form that works below a folder here; pipes are left out of copies.
+func makeFIFO(int, string) error { return errors.ErrUnsupported }
 
-// data fills the copy of a file of size bytes, or fewer when it shrinks meanwhile.
-func (c *copier) data(from, to int, size int64) error {
-	_, err := c.bytes(from, to, 0, size)
+// copyData fills the copy of a file of size bytes, or fewer when it shrinks meanwhile.
+func (c *copier) copyData(from, to int, size int64) error {
+	_, err := c.copyBytes(from, to, 0, size)
 	return err
 }
 
@@ -41,7 +41,7 @@ func openLocked(at int, name string, flags int) (int, error) {
 	if err := unix.Fchmodat(at, name, mode|0o700, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return -1, err
 	}
-	fd, err := openat(at, name, flags, 0)
+	fd, err := openAt(at, name, flags, 0)
 	return fd, errors.Join(err, unix.Fchmodat(at, name, mode, unix.AT_SYMLINK_NOFOLLOW))
 }
 
@@ -67,7 +67,7 @@ func Sync(path string) error {
 }
 
 func syncFolder(f folder) error {
-	err := f.names(func(name string) error {
+	err := f.eachName(func(name string) error {
 		st, err := f.lstat(name)
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func syncFolder(f folder) error {
 			defer sub.Close()
 			return syncFolder(sub)
 		case unix.S_IFREG:
-			fd, err := openat(f.fd(), name, unix.O_RDONLY, 0)
+			fd, err := openAt(f.fd(), name, unix.O_RDONLY, 0)
 			if err != nil {
 				return err
 			}

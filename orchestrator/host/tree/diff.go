@@ -42,10 +42,10 @@ type Info struct {
 // folder that is added or deleted is told with all that is in it. What both have in common is not walked: it is the same
 // folder of the same layer. A file of the same size and time counts as the same. Links are compared, never followed.
 func Diff(ctx context.Context, from, to []string, emit func(Change) error) error {
-	return compare(ctx, from, to, false, emit)
+	return compareStacks(ctx, from, to, false, emit)
 }
 
-func compare(ctx context.Context, from, to []string, exact bool, emit func(Change) error) error {
+func compareStacks(ctx context.Context, from, to []string, exact bool, emit func(Change) error) error {
 	a, err := openStack(from)
 	if err != nil {
 		return fmt.Errorf("compare trees: %w", err)
@@ -57,16 +57,16 @@ func compare(ctx context.Context, from, to []string, exact bool, emit func(Chang
 	}
 	defer b.close()
 	d := differ{ctx: ctx, from: a, to: b, exact: exact, emit: emit}
-	x, err := a.root(0)
+	x, err := a.openRootOf(0)
 	if err != nil {
 		return fmt.Errorf("compare trees: %w", err)
 	}
-	y, err := b.root(0)
+	y, err := b.openRootOf(0)
 	if err != nil {
 		x.close()
 		return fmt.Errorf("compare trees: %w", err)
 	}
-	if err := d.folders(x, y, ""); err != nil {
+	if err := d.compareFolders(x, y, ""); err != nil {
 		return fmt.Errorf("compare trees: %w", err)
 	}
 	return nil
@@ -75,7 +75,7 @@ func compare(ctx context.Context, from, to []string, exact bool, emit func(Chang
 // Same returns an error that names the first difference between two stacks of layers. Unlike Diff it reads every file, and
 // looks at attributes.
 func Same(ctx context.Context, from, to []string) error {
-	return compare(ctx, from, to, true, func(c Change) error { return fmt.Errorf("%s: %s", c.Path, c.Kind) })
+	return compareStacks(ctx, from, to, true, func(c Change) error { return fmt.Errorf("%s: %s", c.Path, c.Kind) })
 }
 
 type differ struct {
@@ -85,18 +85,18 @@ type differ struct {
 	emit     func(Change) error
 }
 
-// folders compares two folders, of which one may be empty, and closes both.
-func (d differ) folders(x, y node, at string) error {
+// compareFolders compares two folders, of which one may be empty, and closes both.
+func (d differ) compareFolders(x, y node, at string) error {
 	defer x.close()
 	defer y.close()
-	if x.same(y) {
+	if x.equals(y) {
 		return nil
 	}
-	names, err := x.names()
+	names, err := x.listNames()
 	if err != nil {
 		return err
 	}
-	more, err := y.names()
+	more, err := y.listNames()
 	if err != nil {
 		return err
 	}
@@ -106,32 +106,32 @@ func (d differ) folders(x, y node, at string) error {
 		if err := d.ctx.Err(); err != nil {
 			return err
 		}
-		old, err := d.from.visible(x, name)
+		old, err := d.from.lookupVisible(x, name)
 		if err != nil {
 			return err
 		}
-		now, err := d.to.visible(y, name)
+		now, err := d.to.lookupVisible(y, name)
 		if err != nil {
-			_, err = old.failed(err)
+			_, err = old.closeFailed(err)
 			return err
 		}
-		if err := d.entries(old, now, name, path.Join(at, name)); err != nil {
+		if err := d.compareEntries(old, now, name, path.Join(at, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// visible is lookup without hidden entries.
-func (s *stack) visible(n node, name string) (*entry, error) {
-	e, err := s.lookup(n, name)
-	if gone(err) || e != nil && e.hidden {
+// lookupVisible is lookupName without hidden entries.
+func (s *stack) lookupVisible(n node, name string) (*entry, error) {
+	e, err := s.lookupName(n, name)
+	if isGone(err) || e != nil && e.hidden {
 		return nil, nil
 	}
 	return e, err
 }
 
-func (d differ) entries(old, now *entry, name, at string) error {
+func (d differ) compareEntries(old, now *entry, name, at string) error {
 	change := Change{Path: at}
 	switch {
 	case old == nil && now == nil:
@@ -146,7 +146,7 @@ func (d differ) entries(old, now *entry, name, at string) error {
 			change.Kind = Retyped
 			break
 		}
-		same, err := d.unchanged(old, now, name)
+		same, err := d.isUnchanged(old, now, name)
 		if err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func (d differ) entries(old, now *entry, name, at string) error {
 		y.close()
 		return err
 	}
-	return d.folders(x, y, at)
+	return d.compareFolders(x, y, at)
 }
 
 func (e *entry) info() Info {
@@ -192,8 +192,8 @@ func (e *entry) info() Info {
 	return i
 }
 
-// unchanged compares two entries of one type.
-func (d differ) unchanged(old, now *entry, name string) (bool, error) {
+// isUnchanged compares two entries of one type.
+func (d differ) isUnchanged(old, now *entry, name string) (bool, error) {
 	x, y := old.st, now.st
 	if x.Dev == y.Dev && x.Ino == y.Ino {
 		return true, nil
@@ -214,9 +214,9 @@ func (d differ) unchanged(old, now *entry, name string) (bool, error) {
 		}
 		return sameBytes(d.ctx, old.in, now.in, name)
 	case unix.S_IFLNK:
-		a, errA := target(old.in, name)
-		b, errB := target(now.in, name)
-		if err := errors.Join(errA, errB); err != nil && !gone(err) {
+		a, errA := readTarget(old.in, name)
+		b, errB := readTarget(now.in, name)
+		if err := errors.Join(errA, errB); err != nil && !isGone(err) {
 			return false, err
 		}
 		return a == b, nil
@@ -224,7 +224,7 @@ func (d differ) unchanged(old, now *entry, name string) (bool, error) {
 	return true, nil
 }
 
-func target(in folder, name string) (string, error) {
+func readTarget(in folder, name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(in.fd(), name, buf)
 	if err != nil {

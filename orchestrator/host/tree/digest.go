@@ -26,12 +26,12 @@ type Sum struct {
 // Digest reads a whole tree that nobody changes. The digest of a folder is made of those of its entries, so that equal
 // trees have equal digests on any file system. Holes are not read: blocks of zeros, holes or not, count by where they are.
 // A tree may be as deep as a sprite can make it; few of its folders are held open at a time.
-func Digest(ctx context.Context, dir string) (Sum, error) { return digest(ctx, dir, false) }
+func Digest(ctx context.Context, dir string) (Sum, error) { return digestTree(ctx, dir, false) }
 
 // DenseDigest is Digest as it was when zeros were read as all else, for trees of that time.
-func DenseDigest(ctx context.Context, dir string) (Sum, error) { return digest(ctx, dir, true) }
+func DenseDigest(ctx context.Context, dir string) (Sum, error) { return digestTree(ctx, dir, true) }
 
-func digest(ctx context.Context, dir string, dense bool) (Sum, error) {
+func digestTree(ctx context.Context, dir string, dense bool) (Sum, error) {
 	top, err := openRoot(dir)
 	if err != nil {
 		return Sum{}, fmt.Errorf("digest tree: %w", err)
@@ -42,7 +42,7 @@ func digest(ctx context.Context, dir string, dense bool) (Sum, error) {
 	if err != nil {
 		return Sum{}, fmt.Errorf("digest tree: %w", err)
 	}
-	sum, err := d.folder(&top, st, 0)
+	sum, err := d.hashFolder(&top, st, 0)
 	if err != nil {
 		return Sum{}, fmt.Errorf("digest tree %s: %w", dir, err)
 	}
@@ -65,37 +65,37 @@ const (
 	namedDepth  = 20      // levels that an error names
 )
 
-func (d *digester) folder(f *folder, st unix.Stat_t, depth int) ([]byte, error) {
+func (d *digester) hashFolder(f *folder, st unix.Stat_t, depth int) ([]byte, error) {
 	if depth > digestDepth {
 		return nil, fmt.Errorf("more than %d folders deep", digestDepth)
 	}
 	var names []string
-	if err := f.names(func(name string) error { names = append(names, name); return nil }); err != nil {
+	if err := f.eachName(func(name string) error { names = append(names, name); return nil }); err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
 	h := sha256.New()
-	head(h, st, f.mode(st))
+	writeHead(h, st, f.mode(st))
 	attributesOf(h, f.fd())
 	for _, name := range names {
 		if err := d.ctx.Err(); err != nil {
 			return nil, err
 		}
-		sum, err := d.entry(f, name, depth)
+		sum, err := d.hashEntry(f, name, depth)
 		if err != nil && depth > namedDepth {
 			return nil, err
 		}
 		if err != nil {
 			return nil, &os.PathError{Op: "read", Path: name, Err: err}
 		}
-		text(h, name)
+		writeText(h, name)
 		h.Write(sum)
 		d.sum.Entries++
 	}
 	return h.Sum(nil), nil
 }
 
-func (d *digester) entry(in *folder, name string, depth int) ([]byte, error) {
+func (d *digester) hashEntry(in *folder, name string, depth int) ([]byte, error) {
 	st, err := in.lstat(name)
 	if err != nil {
 		return nil, err
@@ -108,36 +108,36 @@ func (d *digester) entry(in *folder, name string, depth int) ([]byte, error) {
 		}
 		defer func() { sub.Close() }()
 		if depth < heldOpen {
-			return d.folder(&sub, st, depth+1)
+			return d.hashFolder(&sub, st, depth+1)
 		}
-		return d.deeper(in, &sub, st, depth)
+		return d.hashSubfolder(in, &sub, st, depth)
 	case unix.S_IFREG:
-		return d.file(*in, name, st)
+		return d.hashFile(*in, name, st)
 	}
 	h := sha256.New()
-	head(h, st, uint32(st.Mode)&0o7777)
+	writeHead(h, st, uint32(st.Mode)&0o7777)
 	if fileType(st) == unix.S_IFLNK {
-		to, err := target(*in, name)
+		to, err := readTarget(*in, name)
 		if err != nil {
 			return nil, err
 		}
-		text(h, to)
+		writeText(h, to)
 	}
 	return h.Sum(nil), nil
 }
 
-// deeper is folder for sub, with the one that it lies in closed meanwhile.
-func (d *digester) deeper(in, sub *folder, st unix.Stat_t, depth int) ([]byte, error) {
+// hashSubfolder is hashFolder for sub, with the one that it lies in closed meanwhile.
+func (d *digester) hashSubfolder(in, sub *folder, st unix.Stat_t, depth int) ([]byte, error) {
 	before, err := in.stat()
 	if err != nil {
 		return nil, err
 	}
 	in.File.Close() // what it was opened up by stays
-	sum, err := d.folder(sub, st, depth+1)
+	sum, err := d.hashFolder(sub, st, depth+1)
 	if err != nil {
 		return nil, err
 	}
-	fd, err := openat(sub.fd(), "..", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := openAt(sub.fd(), "..", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -149,20 +149,20 @@ func (d *digester) deeper(in, sub *folder, st unix.Stat_t, depth int) ([]byte, e
 	return sum, err
 }
 
-func (d *digester) file(in folder, name string, st unix.Stat_t) ([]byte, error) {
+func (d *digester) hashFile(in folder, name string, st unix.Stat_t) ([]byte, error) {
 	f, err := openFile(in, name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	h := sha256.New()
-	head(h, st, uint32(st.Mode)&0o7777)
+	writeHead(h, st, uint32(st.Mode)&0o7777)
 	attributesOf(h, int(f.Fd()))
 	n := st.Size
 	if d.dense {
 		n, err = io.CopyBuffer(onlyWriter{h}, onlyReader{f, d.ctx}, d.buf)
 	} else {
-		err = d.blocks(h, f, st.Size)
+		err = d.hashBlocks(h, f, st.Size)
 	}
 	if key := (inode{uint64(st.Dev), st.Ino}); st.Nlink < 2 || !d.seen[key] {
 		d.sum.Bytes += n
@@ -176,10 +176,10 @@ func (d *digester) file(in folder, name string, st unix.Stat_t) ([]byte, error) 
 // zeroBlock is the size of blocks that, all zeros, are not hashed but counted. It is larger than what most files hold.
 const zeroBlock = 1 << 20
 
-// blocks hashes a file of size bytes: its bytes without the whole blocks that are zeros, then, if there are any, the first
+// hashBlocks hashes a file of size bytes: its bytes without the whole blocks that are zeros, then, if there are any, the first
 // and the number of each run of those, and how many runs. A file without such blocks thus has the digest of its bytes. No
 // two files of one size give the same: what is added has never the length of what was left out.
-func (d *digester) blocks(h hash.Hash, f *os.File, size int64) error {
+func (d *digester) hashBlocks(h hash.Hash, f *os.File, size int64) error {
 	var runs []byte
 	var run [2]int64 // of zero blocks: the first, and how many
 	end := func() {
@@ -253,7 +253,7 @@ func (r onlyReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-func head(h hash.Hash, st unix.Stat_t, mode uint32) {
+func writeHead(h hash.Hash, st unix.Stat_t, mode uint32) {
 	size := int64(0)
 	if fileType(st) == unix.S_IFREG {
 		size = st.Size
@@ -263,14 +263,14 @@ func head(h hash.Hash, st unix.Stat_t, mode uint32) {
 	}
 }
 
-func text(h hash.Hash, s string) {
+func writeText(h hash.Hash, s string) {
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(s))))
 	io.WriteString(h, s) // a hash takes everything
 }
 
 // openFile opens a regular file, one whose mode shuts out its own user included.
 func openFile(in folder, name string) (*os.File, error) {
-	fd, err := openat(in.fd(), name, unix.O_RDONLY, 0)
+	fd, err := openAt(in.fd(), name, unix.O_RDONLY, 0)
 	if errors.Is(err, unix.EACCES) {
 		fd, err = openLocked(in.fd(), name, unix.O_RDONLY)
 	}
@@ -293,7 +293,7 @@ func Size(ctx context.Context, dir string) (Sum, error) {
 	}
 	defer top.Close()
 	d := digester{ctx: ctx, seen: map[inode]bool{}}
-	if err := d.measure(top, 0); err != nil {
+	if err := d.measureFolder(top, 0); err != nil {
 		return Sum{}, fmt.Errorf("measure tree %s: %w", dir, err)
 	}
 	return d.sum, nil
@@ -310,18 +310,18 @@ func Within(ctx context.Context, dir string, entries, bytes int64) (bool, error)
 	}
 	defer top.Close()
 	d := digester{ctx: ctx, seen: map[inode]bool{}, most: Sum{Entries: entries, Bytes: bytes}}
-	err = d.measure(top, 0)
+	err = d.measureFolder(top, 0)
 	if errors.Is(err, errBeyond) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (d *digester) measure(f folder, depth int) error {
+func (d *digester) measureFolder(f folder, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("more than %d folders deep", maxDepth)
 	}
-	return f.names(func(name string) error {
+	return f.eachName(func(name string) error {
 		if err := d.ctx.Err(); err != nil {
 			return err
 		}
@@ -348,6 +348,6 @@ func (d *digester) measure(f folder, depth int) error {
 			return unlessGone(err)
 		}
 		defer sub.Close()
-		return d.measure(sub, depth+1)
+		return d.measureFolder(sub, depth+1)
 	})
 }

@@ -19,7 +19,7 @@ func ownMarks() marks {
 	return marks{"user.overlay."}
 }
 
-func (m marks) get(f folder, name string) string {
+func (m marks) getMark(f folder, name string) string {
 	value := make([]byte, 4096)
 	n, err := unix.Fgetxattr(f.fd(), m.prefix+name, value)
 	if err != nil {
@@ -28,11 +28,11 @@ func (m marks) get(f folder, name string) string {
 	return string(value[:n])
 }
 
-func (m marks) opaque(f folder) bool { return m.get(f, "opaque") == "y" }
+func (m marks) isOpaque(f folder) bool { return m.getMark(f, "opaque") == "y" }
 
-// redirect is where a folder continues below, "" for one that continues under its own name or that says what can be no name.
-func (m marks) redirect(f folder) string {
-	to := m.get(f, "redirect")
+// findRedirect is where a folder continues below, "" for one that continues under its own name or that says what can be no name.
+func (m marks) findRedirect(f folder) string {
+	to := m.getMark(f, "redirect")
 	for part := range strings.SplitSeq(to, "/") {
 		if len(part) > unix.NAME_MAX || strings.ContainsRune(part, 0) {
 			return ""
@@ -49,9 +49,9 @@ func (m marks) setRedirect(f folder, to string) error {
 	return unix.Fsetxattr(f.fd(), m.prefix+"redirect", []byte(to), 0)
 }
 
-// kept reports whether an attribute goes along into a copy. Of an overlay's own ones only those that say what shows: the
+// isKept reports whether an attribute goes along into a copy. Of an overlay's own ones only those that say what shows: the
 // others are about the original's inodes.
-func kept(name string) bool {
+func isKept(name string) bool {
 	for _, overlay := range []string{"trusted.overlay.", "user.overlay."} {
 		if own, is := strings.CutPrefix(name, overlay); is {
 			return own == "opaque" || own == "redirect"
@@ -60,13 +60,13 @@ func kept(name string) bool {
 	return strings.HasPrefix(name, "user.") || name == "security.capability" || strings.HasPrefix(name, "system.posix_acl_")
 }
 
-// marking reports whether an attribute says what shows in an overlay.
-func marking(name string) bool {
+// isMark reports whether an attribute says what shows in an overlay.
+func isMark(name string) bool {
 	return strings.HasPrefix(name, "trusted.overlay.") || strings.HasPrefix(name, "user.overlay.")
 }
 
-// whiteout makes what hides a name of the layers below.
-func whiteout(at int, name string) error { return unix.Mknodat(at, name, unix.S_IFCHR, 0) }
+// makeWhiteout makes what hides a name of the layers below.
+func makeWhiteout(at int, name string) error { return unix.Mknodat(at, name, unix.S_IFCHR, 0) }
 
 // attributesOf adds to a digest the attributes that copies keep.
 func attributesOf(h hash.Hash, fd int) {
@@ -79,12 +79,12 @@ func attributesOf(h hash.Hash, fd int) {
 	slices.Sort(names)
 	value := make([]byte, 64<<10)
 	for _, name := range names {
-		if !kept(name) {
+		if !isKept(name) {
 			continue
 		}
 		if n, err := unix.Fgetxattr(fd, name, value); err == nil {
-			text(h, name)
-			text(h, string(value[:n]))
+			writeText(h, name)
+			writeText(h, string(value[:n]))
 		}
 	}
 }

@@ -11,11 +11,11 @@ import (
 type marks struct{}
 
 func ownMarks() marks                          { return marks{} }
-func (marks) opaque(folder) bool               { return false }
-func (marks) redirect(folder) string           { return "" }
+func (marks) isOpaque(folder) bool             { return false }
+func (marks) findRedirect(folder) string       { return "" }
 func (marks) setOpaque(folder) error           { return errors.ErrUnsupported }
 func (marks) setRedirect(folder, string) error { return errors.ErrUnsupported }
 
-func whiteout(int, string) error { return errors.ErrUnsupported }
+func makeWhiteout(int, string) error { return errors.ErrUnsupported }
 
 func attributesOf(hash.Hash, int) {}

@@ -30,7 +30,7 @@ func Relink(ctx context.Context, dst, index string, layers ...string) error {
 	}
 	defer idx.Close()
 	r := &relinker{ctx: ctx, index: idx, files: map[string]*indexed{}, inodes: map[inode]*indexed{}}
-	if err := r.read(); err != nil {
+	if err := r.readNames(); err != nil {
 		return fmt.Errorf("read the overlay's index: %w", err)
 	}
 	if len(r.files) == 0 {
@@ -47,10 +47,10 @@ func Relink(ctx context.Context, dst, index string, layers ...string) error {
 	defer top.Close()
 	r.copier = &copier{ctx: ctx, top: top, owners: os.Geteuid() == 0, merged: true, links: map[inode]*link{}}
 	// First the names that are there, then those that are missing: they are linked to the former.
-	for _, visit := range []func(string, *entry, string) error{r.known, r.missing} {
-		root, err := r.root(0)
+	for _, visit := range []func(string, *entry, string) error{r.noteKnown, r.addMissing} {
+		root, err := r.openRootOf(0)
 		if err == nil {
-			err = r.walk(root, ".", visit)
+			err = r.walkLinked(root, ".", visit)
 		}
 		if err != nil {
 			return fmt.Errorf("complete hard links of %s: %w", dst, err)
@@ -74,15 +74,15 @@ type indexed struct {
 	path string // a name of it in the copy, once there is one
 }
 
-// read finds the files of which the topmost layer has only some names.
-func (r *relinker) read() error {
-	return r.index.names(func(name string) error {
+// readNames finds the files of which the topmost layer has only some names.
+func (r *relinker) readNames() error {
+	return r.index.eachName(func(name string) error {
 		st, err := r.index.lstat(name)
 		if err != nil || fileType(st) != unix.S_IFREG {
 			return err
 		}
 		handle, ok := originOf(name)
-		if !ok || r.whole(name, handle, st) {
+		if !ok || r.isWhole(name, handle, st) {
 			return nil
 		}
 		f := &indexed{name: name}
@@ -91,9 +91,9 @@ func (r *relinker) read() error {
 	})
 }
 
-// whole reports whether all names of a file of the index are in the topmost layer, which has one more, in the index. The
+// isWhole reports whether all names of a file of the index are in the topmost layer, which has one more, in the index. The
 // overlay notes how many there are in all as a difference: "U-1" to those of the copy, or "L+0" to those of the original.
-func (r *relinker) whole(name, handle string, st unix.Stat_t) bool {
+func (r *relinker) isWhole(name, handle string, st unix.Stat_t) bool {
 	f, err := openFile(r.index, name)
 	if err != nil {
 		return false
@@ -140,10 +140,10 @@ func handleOf(in folder, name string) (string, bool) {
 	return string(byte(handle.Type())) + string(handle.Bytes()), true
 }
 
-// walk calls visit for each file with several names, of what shows in n; it closes n.
-func (r *relinker) walk(n node, at string, visit func(name string, e *entry, at string) error) error {
+// walkLinked calls visit for each file with several names, of what shows in n; it closes n.
+func (r *relinker) walkLinked(n node, at string, visit func(name string, e *entry, at string) error) error {
 	defer n.close()
-	names, err := n.names()
+	names, err := n.listNames()
 	if err != nil {
 		return err
 	}
@@ -151,14 +151,14 @@ func (r *relinker) walk(n node, at string, visit func(name string, e *entry, at 
 		if err := r.ctx.Err(); err != nil {
 			return err
 		}
-		e, err := r.lookup(n, name)
+		e, err := r.lookupName(n, name)
 		if err != nil {
 			return &copyError{path.Join(at, name), err}
 		}
 		switch {
 		case e == nil || e.hidden:
 		case fileType(e.st) == unix.S_IFDIR:
-			err = r.walk(e.node, path.Join(at, name), visit)
+			err = r.walkLinked(e.node, path.Join(at, name), visit)
 		case fileType(e.st) == unix.S_IFREG && e.st.Nlink > 1:
 			err = visit(name, e, path.Join(at, name))
 		}
@@ -169,8 +169,8 @@ func (r *relinker) walk(n node, at string, visit func(name string, e *entry, at 
 	return nil
 }
 
-// known notes a name that the topmost layer has.
-func (r *relinker) known(_ string, e *entry, at string) error {
+// noteKnown notes a name that the topmost layer has.
+func (r *relinker) noteKnown(_ string, e *entry, at string) error {
 	if f := r.inodes[inode{uint64(e.st.Dev), e.st.Ino}]; f != nil && f.path == "" {
 		if _, err := r.copier.top.lstat(at); err == nil {
 			f.path = at
@@ -179,14 +179,14 @@ func (r *relinker) known(_ string, e *entry, at string) error {
 	return nil
 }
 
-// missing adds a name that only a lower layer has.
-func (r *relinker) missing(name string, e *entry, at string) error {
+// addMissing adds a name that only a lower layer has.
+func (r *relinker) addMissing(name string, e *entry, at string) error {
 	handle, ok := handleOf(e.in, name)
 	f := r.files[handle]
 	if !ok || f == nil || r.inodes[inode{uint64(e.st.Dev), e.st.Ino}] != nil {
 		return nil
 	}
-	in, err := r.folder(path.Dir(at))
+	in, err := r.openFolderOf(path.Dir(at))
 	if err != nil {
 		return &copyError{at, err}
 	}
@@ -197,7 +197,7 @@ func (r *relinker) missing(name string, e *entry, at string) error {
 	}
 	if f.path == "" { // all the names that it had in the topmost layer are gone
 		f.path = at
-		if err = r.copier.file(r.index, in, f.name, at); err == nil {
+		if err = r.copier.copyFile(r.index, in, f.name, at); err == nil {
 			err = unix.Renameat(in.fd(), f.name, in.fd(), name)
 		}
 	} else {
@@ -212,13 +212,13 @@ func (r *relinker) missing(name string, e *entry, at string) error {
 	return nil
 }
 
-// folder opens a folder of the copy. What is missing of it is made like what shows in its place.
-func (r *relinker) folder(at string) (folder, error) {
+// openFolderOf opens a folder of the copy. What is missing of it is made like what shows in its place.
+func (r *relinker) openFolderOf(at string) (folder, error) {
 	f, err := openFolder(r.copier.top.fd(), ".")
 	if err != nil {
 		return folder{}, err
 	}
-	shown, err := r.root(0)
+	shown, err := r.openRootOf(0)
 	if err != nil {
 		f.Close()
 		return folder{}, err
@@ -228,7 +228,7 @@ func (r *relinker) folder(at string) (folder, error) {
 		if name == "." {
 			break
 		}
-		e, err := r.lookup(shown, name)
+		e, err := r.lookupName(shown, name)
 		if err == nil && (e == nil || e.hidden || fileType(e.st) != unix.S_IFDIR) {
 			err = unix.ENOENT
 		}
@@ -269,7 +269,7 @@ func (r *relinker) subfolderLike(in folder, name string, like folder) (folder, e
 	}
 	st, err := like.stat()
 	if err == nil {
-		err = r.copier.attributes(like.fd(), f.fd(), st, like.mode(st))
+		err = r.copier.copyAttributes(like.fd(), f.fd(), st, like.mode(st))
 	}
 	if err != nil {
 		f.Close()

@@ -25,7 +25,7 @@ func Remove(path string) error {
 	}
 	defer parent.Close()
 	r := &remover{}
-	if err := r.entry(parent, filepath.Base(path), 0); err != nil {
+	if err := r.removeEntry(parent, filepath.Base(path), 0); err != nil {
 		return fmt.Errorf("remove tree %s: %w", path, err)
 	}
 	return nil
@@ -35,7 +35,7 @@ type remover struct {
 	top folder // of the tree
 }
 
-func (r *remover) entry(in folder, name string, depth int) error {
+func (r *remover) removeEntry(in folder, name string, depth int) error {
 	err := unix.Unlinkat(in.fd(), name, 0)
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
@@ -64,7 +64,7 @@ func (r *remover) entry(in folder, name string, depth int) error {
 		r.top = f
 	}
 	for {
-		if err := r.contents(f, depth); err != nil {
+		if err := r.removeContents(f, depth); err != nil {
 			return err
 		}
 		err := unix.Unlinkat(in.fd(), name, unix.AT_REMOVEDIR)
@@ -81,6 +81,6 @@ func (r *remover) entry(in folder, name string, depth int) error {
 	}
 }
 
-func (r *remover) contents(f folder, depth int) error {
-	return f.names(func(name string) error { return r.entry(f, name, depth+1) })
+func (r *remover) removeContents(f folder, depth int) error {
+	return f.eachName(func(name string) error { return r.removeEntry(f, name, depth+1) })
 }

@@ -65,8 +65,8 @@ func (s *stack) close() {
 	}
 }
 
-// root returns the top of what layer from and those below it show.
-func (s *stack) root(from int) (n node, err error) {
+// openRootOf returns the top of what layer from and those below it show.
+func (s *stack) openRootOf(from int) (n node, err error) {
 	n.below = "/"
 	for i := from; i < len(s.layers); i++ {
 		f, err := openFolder(s.layers[i].fd(), ".")
@@ -75,7 +75,7 @@ func (s *stack) root(from int) (n node, err error) {
 			return node{}, err
 		}
 		n.parts = append(n.parts, part{f, i})
-		if s.marks.opaque(f) {
+		if s.marks.isOpaque(f) {
 			n.below = ""
 			break
 		}
@@ -89,8 +89,8 @@ func (n node) close() {
 	}
 }
 
-// same reports whether two nodes show the same folders, and so the same files.
-func (n node) same(m node) bool {
+// equals reports whether two nodes show the same folders, and so the same files.
+func (n node) equals(m node) bool {
 	return slices.EqualFunc(n.parts, m.parts, func(a, b part) bool {
 		x, errX := a.stat()
 		y, errY := b.stat()
@@ -98,14 +98,14 @@ func (n node) same(m node) bool {
 	})
 }
 
-// names returns the names in a node, hidden ones included, in order.
-func (n node) names() ([]string, error) {
+// listNames returns the names in a node, hidden ones included, in order.
+func (n node) listNames() ([]string, error) {
 	var all []string
 	for _, p := range n.parts {
 		if _, err := p.Seek(0, 0); err != nil {
 			return nil, err
 		}
-		err := p.folder.names(func(name string) error {
+		err := p.folder.eachName(func(name string) error {
 			all = append(all, name)
 			return nil
 		})
@@ -117,17 +117,17 @@ func (n node) names() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// lookup finds out what a name stands for; nil when nothing has it. The caller closes the entry's node.
-func (s *stack) lookup(n node, name string) (*entry, error) {
+// lookupName finds out what a name stands for; nil when nothing has it. The caller closes the entry's node.
+func (s *stack) lookupName(n node, name string) (*entry, error) {
 	var e *entry
 	below := n.below // of the folder that the name is looked up in
 	for _, p := range n.parts {
 		st, err := p.lstat(name)
-		if gone(err) {
+		if isGone(err) {
 			continue
 		}
 		if err != nil {
-			return e.failed(err)
+			return e.closeFailed(err)
 		}
 		isDir := fileType(st) == unix.S_IFDIR
 		if !isDir {
@@ -138,24 +138,24 @@ func (s *stack) lookup(n node, name string) (*entry, error) {
 			return &entry{st: st, in: p.folder, hidden: isWhiteout(st)}, nil
 		}
 		sub, err := openFolder(p.fd(), name)
-		if gone(err) {
+		if isGone(err) {
 			continue
 		}
 		if err != nil {
-			return e.failed(err)
+			return e.closeFailed(err)
 		}
 		if e == nil {
 			e = &entry{st: st, in: p.folder, node: node{depth: n.depth + 1}}
 		}
 		e.node.parts = append(e.node.parts, part{sub, p.layer})
 		if held := e.node.depth * len(e.node.parts); held > maxHeld {
-			return e.failed(fmt.Errorf("too deep: %d folders in %d layers", e.node.depth, len(e.node.parts)))
+			return e.closeFailed(fmt.Errorf("too deep: %d folders in %d layers", e.node.depth, len(e.node.parts)))
 		}
-		if s.marks.opaque(sub) {
+		if s.marks.isOpaque(sub) {
 			e.node.below = ""
 			return e, nil
 		}
-		switch to := s.marks.redirect(sub); {
+		switch to := s.marks.findRedirect(sub); {
 		case strings.HasPrefix(to, "/"):
 			return s.continueAt(e, to, p.layer+1)
 		case to != "" && to != "." && to != ".." && !strings.Contains(to, "/"): // a layer's own word is not trusted
@@ -170,17 +170,17 @@ func (s *stack) lookup(n node, name string) (*entry, error) {
 
 // continueAt adds to a folder's entry what the layers from below on have at an absolute path.
 func (s *stack) continueAt(e *entry, to string, below int) (*entry, error) {
-	n, err := s.root(below)
+	n, err := s.openRootOf(below)
 	if err != nil {
-		return e.failed(err)
+		return e.closeFailed(err)
 	}
 	for name := range strings.SplitSeq(strings.Trim(path.Clean(to), "/"), "/") {
-		next, err := s.lookup(n, name)
+		next, err := s.lookupName(n, name)
 		under := n.below
 		n.close()
 		switch {
 		case err != nil:
-			return e.failed(err)
+			return e.closeFailed(err)
 		case next == nil && under != "":
 			n = node{below: path.Join(under, name)} // only what lies below the stack can have it
 		case next == nil, next.hidden, fileType(next.st) != unix.S_IFDIR:
@@ -195,7 +195,7 @@ func (s *stack) continueAt(e *entry, to string, below int) (*entry, error) {
 	return e, nil
 }
 
-func (e *entry) failed(err error) (*entry, error) {
+func (e *entry) closeFailed(err error) (*entry, error) {
 	if e != nil {
 		e.node.close()
 	}
@@ -228,11 +228,11 @@ func Merge(ctx context.Context, dst string, layers ...string) error {
 	defer top.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	m := merger{s, &copier{ctx: ctx, group: group, top: top, owners: os.Geteuid() == 0, merged: true, links: make(map[inode]*link)}}
-	root, err := s.root(0)
+	root, err := s.openRootOf(0)
 	if err != nil {
 		return fmt.Errorf("merge layers: %w", err)
 	}
-	if err := m.folder(root, to, "/", "."); err != nil {
+	if err := m.mergeFolder(root, to, "/", "."); err != nil {
 		return fmt.Errorf("merge layers: %w", err)
 	}
 	return nil
@@ -243,10 +243,10 @@ type merger struct {
 	*copier
 }
 
-// folder copies what shows in n to to, and closes n. expected is where a plain folder in to's place would continue below.
-func (m merger) folder(n node, to folder, expected, at string) error {
+// mergeFolder copies what shows in n to to, and closes n. expected is where a plain folder in to's place would continue below.
+func (m merger) mergeFolder(n node, to folder, expected, at string) error {
 	defer n.close()
-	names, err := n.names()
+	names, err := n.listNames()
 	if err != nil {
 		return err
 	}
@@ -254,14 +254,14 @@ func (m merger) folder(n node, to folder, expected, at string) error {
 		if err := m.ctx.Err(); err != nil {
 			return err
 		}
-		e, err := m.lookup(n, name)
+		e, err := m.lookupName(n, name)
 		if err != nil {
 			return &copyError{path.Join(at, name), err}
 		}
 		if e == nil {
 			continue
 		}
-		if err := m.entry(n, e, to, name, path.Join(at, name)); err != nil {
+		if err := m.mergeEntry(n, e, to, name, path.Join(at, name)); err != nil {
 			if _, ok := errors.AsType[*copyError](err); ok {
 				return err
 			}
@@ -282,18 +282,18 @@ func (m merger) folder(n node, to folder, expected, at string) error {
 	if err != nil {
 		return err
 	}
-	return m.attributes(top.fd(), to.fd(), st, top.mode(st))
+	return m.copyAttributes(top.fd(), to.fd(), st, top.mode(st))
 }
 
-func (m merger) entry(n node, e *entry, to folder, name, at string) error {
+func (m merger) mergeEntry(n node, e *entry, to folder, name, at string) error {
 	if e.hidden {
 		if n.below == "" {
 			return nil
 		}
-		return whiteout(to.fd(), name)
+		return makeWhiteout(to.fd(), name)
 	}
 	if fileType(e.st) != unix.S_IFDIR {
-		return m.copier.entry(e.in, to, name, at, 0)
+		return m.copier.copyEntry(e.in, to, name, at, 0)
 	}
 	if err := unix.Mkdirat(to.fd(), name, 0o700); err != nil {
 		e.node.close()
@@ -309,5 +309,5 @@ func (m merger) entry(n node, e *entry, to folder, name, at string) error {
 	if n.below != "" {
 		expected = path.Join(n.below, name)
 	}
-	return m.folder(e.node, target, expected, at)
+	return m.mergeFolder(e.node, target, expected, at)
 }

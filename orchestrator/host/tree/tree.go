@@ -43,7 +43,7 @@ func openRoot(path string) (folder, error) {
 
 // openFolder opens the folder name of the folder at. A link or anything else that is no folder is ENOTDIR or ELOOP.
 func openFolder(at int, name string) (folder, error) {
-	fd, err := openat(at, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := openAt(at, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, unix.EACCES) {
 		fd, err = openLocked(at, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	}
@@ -51,15 +51,15 @@ func openFolder(at int, name string) (folder, error) {
 		return folder{}, &os.PathError{Op: "open folder", Path: name, Err: err}
 	}
 	f := folder{File: os.NewFile(uintptr(fd), name)}
-	if err := f.open(); err != nil {
+	if err := f.makeReachable(); err != nil {
 		f.Close()
 		return folder{}, &os.PathError{Op: "open folder", Path: name, Err: err}
 	}
 	return f, nil
 }
 
-// open makes sure that an ordinary user can reach what is in a folder of its own. Root always can.
-func (f *folder) open() error {
+// makeReachable makes sure that an ordinary user can reach what is in a folder of its own. Root always can.
+func (f *folder) makeReachable() error {
 	if os.Geteuid() == 0 {
 		return nil
 	}
@@ -78,9 +78,9 @@ func (f *folder) open() error {
 	return nil
 }
 
-// openat never follows a link at the end, never waits for the other end of a pipe, and is retried when interrupted. What is
+// openAt never follows a link at the end, never waits for the other end of a pipe, and is retried when interrupted. What is
 // only read does not count as used, where the system can leave that out: reading a large tree would write all over it.
-func openat(at int, name string, flags int, mode uint32) (fd int, err error) {
+func openAt(at int, name string, flags int, mode uint32) (fd int, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 	if flags&(unix.O_WRONLY|unix.O_RDWR) == 0 {
 		flags |= noAccessTime
@@ -116,8 +116,8 @@ func (f folder) lstat(name string) (st unix.Stat_t, err error) {
 	return st, err
 }
 
-// names calls do with each name in the folder until it fails.
-func (f folder) names(do func(name string) error) error {
+// eachName calls do with each name in the folder until it fails.
+func (f folder) eachName(do func(name string) error) error {
 	for {
 		names, err := f.Readdirnames(batch)
 		for _, name := range names {
@@ -128,7 +128,7 @@ func (f folder) names(do func(name string) error) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if err != nil && !gone(err) {
+		if err != nil && !isGone(err) {
 			return err
 		}
 		if len(names) == 0 {
@@ -137,9 +137,9 @@ func (f folder) names(do func(name string) error) error {
 	}
 }
 
-// gone reports that an entry vanished, or became something else, between looking and opening: in a tree in use that is
+// isGone reports that an entry vanished, or became something else, between looking and opening: in a tree in use that is
 // no failure.
-func gone(err error) bool {
+func isGone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ESTALE)
 }
 

@@ -33,12 +33,12 @@ func (Engine) Name() string { return engine.Native }
 
 // Clone fills a folder with a repository.
 func (e Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, error) {
-	return ask[engine.Cloned](ctx, e, request{Method: "clone", Root: spec.Root.Dir()}, spec, spec.Follow, nil)
+	return askEngine[engine.Cloned](ctx, e, request{Method: "clone", Root: spec.Root.Dir()}, spec, spec.Follow, nil)
 }
 
 // Refs asks a source for its refs.
 func (e Engine) Refs(ctx context.Context, from engine.Source) ([]engine.Ref, error) {
-	return ask[[]engine.Ref](ctx, e, request{Method: "refs"}, from, nil, nil)
+	return askEngine[[]engine.Ref](ctx, e, request{Method: "refs"}, from, nil, nil)
 }
 
 // Open remembers where a repository is. Each operation opens it itself.
@@ -59,50 +59,50 @@ type repo struct {
 	at     *location
 }
 
-// do asks for one operation on the repository.
-func do[T any](ctx context.Context, r *repo, method string, spec any, follow engine.Follow) (T, error) {
-	return ask[T](ctx, r.engine, request{Method: method, Root: r.root.Dir(), At: r.at}, spec, follow, nil)
+// askRepo asks for one operation on the repository.
+func askRepo[T any](ctx context.Context, r *repo, method string, spec any, follow engine.Follow) (T, error) {
+	return askEngine[T](ctx, r.engine, request{Method: method, Root: r.root.Dir(), At: r.at}, spec, follow, nil)
 }
 
 func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
-	return do[engine.Status](ctx, r, "status", spec, nil)
+	return askRepo[engine.Status](ctx, r, "status", spec, nil)
 }
 
 func (r *repo) Resolve(ctx context.Context, revision string) (engine.Object, error) {
-	return do[engine.Object](ctx, r, "resolve", revision, nil)
+	return askRepo[engine.Object](ctx, r, "resolve", revision, nil)
 }
 
 func (r *repo) Branches(ctx context.Context, spec engine.BranchList) ([]engine.Branch, error) {
-	return do[[]engine.Branch](ctx, r, "branches", spec, nil)
+	return askRepo[[]engine.Branch](ctx, r, "branches", spec, nil)
 }
 
 func (r *repo) Log(ctx context.Context, spec engine.LogSpec) (engine.Log, error) {
-	return do[engine.Log](ctx, r, "log", spec, nil)
+	return askRepo[engine.Log](ctx, r, "log", spec, nil)
 }
 
 func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, error) {
-	return do[engine.Diff](ctx, r, "diff", spec, nil) // without a patch, which the second file does not make
+	return askRepo[engine.Diff](ctx, r, "diff", spec, nil) // without a patch, which the second file does not make
 }
 
 func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine.MergeBase, error) {
-	return do[engine.MergeBase](ctx, r, "merge_base", spec, nil)
+	return askRepo[engine.MergeBase](ctx, r, "merge_base", spec, nil)
 }
 
 func (r *repo) Add(ctx context.Context, spec engine.AddSpec) (engine.Added, error) {
-	return do[engine.Added](ctx, r, "add", spec, nil)
+	return askRepo[engine.Added](ctx, r, "add", spec, nil)
 }
 
 func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Committed, error) {
-	return do[engine.Committed](ctx, r, "commit", spec, nil)
+	return askRepo[engine.Committed](ctx, r, "commit", spec, nil)
 }
 
 func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error {
-	_, err := do[nothing](ctx, r, "change_branch", spec, nil)
+	_, err := askRepo[nothing](ctx, r, "change_branch", spec, nil)
 	return err
 }
 
 func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
-	list, err := do[[]pushed](ctx, r, "push", spec, spec.Follow)
+	list, err := askRepo[[]pushed](ctx, r, "push", spec, spec.Follow)
 	var refs []engine.PushedRef
 	for _, p := range list {
 		p.PushedRef.Stale = p.Stale
@@ -112,12 +112,12 @@ func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedR
 }
 
 func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
-	_, err := ask[nothing](ctx, r.engine, request{Method: "bundle", Root: r.root.Dir(), At: r.at}, spec, nil, w)
+	_, err := askEngine[nothing](ctx, r.engine, request{Method: "bundle", Root: r.root.Dir(), At: r.at}, spec, nil, w)
 	return err
 }
 
-// ask runs the second file for one operation.
-func ask[T any](ctx context.Context, e Engine, req request, spec any, follow engine.Follow, data io.Writer) (result T, err error) {
+// askEngine runs the second file for one operation.
+func askEngine[T any](ctx context.Context, e Engine, req request, spec any, follow engine.Follow, data io.Writer) (result T, err error) {
 	if req.Spec, err = json.Marshal(spec); err != nil {
 		return result, fmt.Errorf("ask %s: %w", protocol.Extra, err)
 	}
