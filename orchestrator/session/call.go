@@ -91,7 +91,7 @@ func (s *Session) recoverOutcome(ctx context.Context, c lattice.Call, seen *obse
 	if c.Class == manifests.ClassRead { // the outbox holds a digest of its result only; it runs again
 		return lattice.Outcome{}, false, nil
 	}
-	// A failure recorded while the stream was lost may be the cut's own doing (a checkpoint that nobody took, a signal).
+	// A failure recorded while the stream was lost may be caused by the cut itself (a checkpoint that was never taken, a signal).
 	// Where the call can be done again it is; only outside effects make the sprite's word the best that can be had.
 	redo := seen.recorded != nil && !seen.recorded.OK && c.Class != manifests.ClassWorld
 	if seen.recorded == nil || redo || (c.Resume != nil && seen.recorded.Waiting != nil) {
@@ -101,7 +101,7 @@ func (s *Session) recoverOutcome(ctx context.Context, c lattice.Call, seen *obse
 	return out, err == nil, err
 }
 
-// execSkill runs the skill and feeds its stdout to seen. The error is what Exec said, errTimeout or errOverstayed. A process
+// execSkill runs the skill and feeds its stdout to seen. The error is that of Exec, errTimeout or errOverstayed. A process
 // that it gives up is stopped.
 func (s *Session) execSkill(parent context.Context, c lattice.Call, leased []string, seen *observer) (int, error) {
 	ctx, cancel := withDeadline(parent, c)
@@ -209,8 +209,8 @@ func (s *Session) concludeCall(ctx context.Context, c lattice.Call, seen *observ
 
 // judgeStream converts a stream that was read to its end to an outcome.
 func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observer, exit int) (lattice.Outcome, error) {
-	// A complete stream of a skill that runs nothing of others needs no second look; what others wrote into the outbox
-	// beside a call is found here.
+	// A complete stream of a skill that runs no other programs needs no second look. Events that other programs wrote into
+	// the outbox during a call are found here.
 	alone := s.isCovered(c, seen)
 	if seen.result == nil || seen.counted < seen.result.Events || c.Class != manifests.ClassRead && !alone {
 		if err := s.reconcileOutbox(ctx, c, seen); err != nil {
@@ -218,7 +218,7 @@ func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observe
 		}
 	}
 	if cut, ok := endedBySignal(seen, exit); ok {
-		// As if its stream had been lost: what was done may be in the outbox, and else the rules of its class decide.
+		// As if its stream had been lost: its result may be in the outbox, or else the rules of its class decide.
 		out, found, err := s.recoverOutcome(ctx, c, seen)
 		if found || err != nil {
 			return out, err
@@ -229,7 +229,7 @@ func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observe
 		// A skill that is not ours is looked for by spritekit, which exits with 3 where there is none.
 		sought := skillCommand(c.Skill)[0] == sharedCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
 		if exit == 126 || exit == 127 || sought {
-			s.unequip(c.Sprite) // it may be another one now, made anew under this name
+			s.unequip(c.Sprite) // it may be another sprite that was made under the same name
 			return failedOutcome(c, expr.FailToolUnavailable, exit, "skill_missing", fmt.Sprintf("sprite %s cannot run the skill %s: the skill, or a program that it starts, is not there", c.Sprite, c.Skill)), nil
 		}
 		if seen.long {

@@ -37,8 +37,8 @@ type found struct {
 	shared bool
 }
 
-// listProcesses lists what runs of a call's skill in its sprite, the processes of other calls under way excepted. A sprite
-// belongs to one run: they are the call's own, whichever connection started them, or left over from calls before.
+// listProcesses lists the processes of a call's skill in its sprite, except those of other calls in progress. A sprite belongs
+// to one run: they are the call's own, no matter which connection started them, or left over from earlier calls.
 func (s *Session) listProcesses(ctx context.Context, c lattice.Call, known process) ([]found, error) {
 	leave, err := s.registry.lockProcesses(ctx, c.Sprite)
 	if err != nil {
@@ -65,8 +65,8 @@ func startedAs(command, skill string) bool {
 	return len(words) > 0 && path.Base(words[0]) == skill || len(words) > 1 && path.Base(words[0]) == "spritekit" && words[1] == skill
 }
 
-// stopProcess ends the process of a call that nobody follows any more: closing its stream alone would leave it running. It
-// works when ctx has ended, too. A host that cannot be asked ends the process itself, later.
+// stopProcess ends the process of an abandoned call: closing its stream alone would leave it running. It works when ctx has
+// ended, too. A host that cannot be asked ends the process itself, later.
 func (s *Session) stopProcess(ctx context.Context, c lattice.Call, known process) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -87,9 +87,9 @@ func (s *Session) killProcess(ctx context.Context, c lattice.Call, id string) er
 }
 
 // settleLost finds out the outcome of a call whose stream was lost: it looks for the process and follows it to its end, then
-// reads the outbox. When it returns, no process of the call runs any more. What can simply be done again is
-// stopped instead of followed, and so is a process of which nothing was heard: it may wait for an input that was lost
-// on the way.
+// reads the outbox. When it returns, no process of the call runs any more. A call that can be
+// repeated is stopped instead of followed, and so is a process that has printed nothing: it may wait for an input that was
+// lost on the way.
 func (s *Session) settleLost(ctx context.Context, c lattice.Call, seen *observer, known process) (lattice.Outcome, bool, error) {
 	bounded, cancel := withDeadline(ctx, c)
 	defer cancel()
@@ -133,8 +133,8 @@ func isAdoptable(c lattice.Call, res *protocol.Result) bool {
 	return c.Resume == nil || res.Waiting == nil
 }
 
-// followProcess joins a process until it ends: what it said lately comes again, then what it says from now on. Its stdin is
-// left open: an end would make half an input look whole. Only a shared exec, which takes whole lines, is told the end, so that
+// followProcess attaches to a process until it ends: its recent output comes again, then its further output. Its stdin stays
+// open: an end would make half an input look whole. Only a shared exec, which takes whole lines, is told the end, so that
 // it ends after the call; the exit code is then the call's own.
 func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *observer, p found) (exit int, err error) {
 	pipe, open := io.Pipe()

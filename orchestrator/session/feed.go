@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// feed is the stdin of a process that is written to line by line, by many. Writing never waits; what waits is bounded by
-// the inputs of the calls under way, which are in memory anyway.
+// feed is the stdin of a process, to which several goroutines write lines. Writing never waits; the queue is bounded by the
+// inputs of the calls in progress, which are in memory anyway.
 type feed struct {
 	more chan struct{} // holds a token when there may be something to read
 

@@ -27,7 +27,7 @@ type observer struct {
 	foreign map[digest]int  // the same in the source at hand
 	counted int             // different events of this call
 
-	own, others budget // what is still handed on: of this call, and of all others that the outbox holds
+	own, others budget // the rest that may be handed on: of this call, and of all others that the outbox holds
 
 	result   *protocol.Result        // last result line of the stream
 	late     bool                    // other output followed it
@@ -38,11 +38,11 @@ type observer struct {
 	asked    *protocol.ActionRequest // a blocking request whose WAITING has yet to come
 
 	question *protocol.Question // this call's first legacy question or blocked
-	outbox   bool               // what comes is read from the outbox: without a call id it may be of another time or call
+	outbox   bool               // events come from the outbox: one without a call id may be of an earlier time or another call
 
 	grace    time.Duration     // how long the call may go on after WAITING
 	inShared bool              // its process serves other calls, too
-	sole     *protocol.Stretch // the end of the outbox, where nobody but that process wrote
+	sole     *protocol.Stretch // the end of the outbox, which only that process wrote
 }
 
 // digest stands for a dedupe key, however long a stranger made it.
@@ -86,7 +86,7 @@ func (s *Session) newObserver(c lattice.Call, event func(lattice.Event)) *observ
 // reread begins another source of the same events, whose part that came before holds the known ones.
 func (o *observer) reread(known map[digest]int) { o.known, o.foreign = known, maps.Clone(known) }
 
-// rereadStream begins another reading of the stream. What it said before counts no more, but for the events handed on.
+// rereadStream begins another reading of the stream. Only the events that were handed on before still count.
 func (o *observer) rereadStream(known map[digest]int) {
 	o.result = nil
 	o.reread(known)
@@ -130,8 +130,8 @@ const (
 	FlagLegacy   = "legacy"
 )
 
-// Declares reports whether an event with these flags may declare what a sprite produced: that decides nothing, so that
-// neither the form of old nor a missing call id stands in the way.
+// Declares reports whether an event with these flags may declare a product of a sprite. A product decides nothing, so the
+// legacy form and a missing call id are allowed.
 func Declares(flags []string) bool {
 	return !slices.ContainsFunc(flags, func(f string) bool { return f != FlagNoCallID && f != FlagLegacy })
 }
@@ -183,7 +183,7 @@ func (o *observer) takeEvent(e protocol.Event, problems []protocol.Problem) {
 }
 
 // mustSkip reports that a line of the outbox cannot matter any more: nothing more is handed on, and the line does not name
-// the call, whose outcome may yet depend on what it says. Reading a flood is cheap thereby.
+// the call, whose outcome may still depend on it. This makes it cheap to read a flood.
 func (o *observer) mustSkip(line []byte) bool {
 	return o.others.full && !bytes.Contains(line, []byte(o.call.ID))
 }
@@ -235,7 +235,7 @@ func isResult(e protocol.Event) bool {
 	return err == nil && ok && info.Kind == resultKind
 }
 
-// noteOutcome keeps what the outcome of the call depends on; it reports whether e is the call's result record.
+// noteOutcome keeps the events on which the outcome of the call depends; it reports whether e is the call's result record.
 func (o *observer) noteOutcome(e protocol.Event) bool {
 	payload, err := e.Open()
 	if err != nil || e.Legacy {

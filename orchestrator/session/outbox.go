@@ -15,8 +15,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// cursor is how far a sprite's outbox is known: the end of the last whole line read, and what that line was, so that
-// an outbox that was restored or rewritten is read anew.
+// cursor is the position up to which a sprite's outbox is known: the end of the last whole line read, and the digest of that
+// line, so that an outbox that was restored or rewritten is read from the start.
 type cursor struct {
 	offset int64
 	length int64 // of the last line, its end included
@@ -38,7 +38,7 @@ func (s *Session) outboxCursor(sprite string) cursor {
 	return at
 }
 
-// forgetOutbox drops what is known of a sprite's outbox; a restore puts older bytes in its place.
+// forgetOutbox drops the cursor of a sprite's outbox; a restore puts older bytes in its place.
 func (s *Session) forgetOutbox(sprite string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +52,7 @@ func (s *Session) reconcileOutbox(ctx context.Context, c lattice.Call, seen *obs
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if notAFile(err) { // put there instead of the outbox by what runs in the sprite: nothing can be learned from it
+	if notAFile(err) { // a program of the sprite put it there instead of the outbox: nothing can be learned from it
 		output := s.output(c.RunID)
 		defer flushOutput(output)
 		fmt.Fprintf(output, "%s: %v\n", c.Skill, err)
@@ -75,7 +75,7 @@ func (s *Session) reconcileOutbox(ctx context.Context, c lattice.Call, seen *obs
 		s.forgetOutbox(c.Sprite)
 		return s.reconcileOutbox(ctx, c, seen)
 	}
-	seen.reread(next.foreign) // what comes is counted on top of it
+	seen.reread(next.foreign) // further events are counted on top of it
 	next.covered = next.offset
 	s.mu.Lock()
 	s.cursors[c.Sprite] = next
@@ -83,8 +83,8 @@ func (s *Session) reconcileOutbox(ctx context.Context, c lattice.Call, seen *obs
 	return nil
 }
 
-// isCovered reports whether the outbox holds nothing but what complete streams have shown, up to the call's result. It takes
-// the sprite's word for that: one that lies leaves out events of its own.
+// isCovered reports whether the outbox holds only events that complete streams have shown, up to the call's result. It trusts
+// the sprite in this: a sprite that lies only loses its own events.
 func (s *Session) isCovered(c lattice.Call, seen *observer) bool {
 	if seen.sole == nil {
 		return false

@@ -76,7 +76,7 @@ func (p *pendingCall) takeOutput(o protocol.SessionOutput) {
 	}
 }
 
-// callSkill makes one call and waits for its end. It returns what exec returns for a process of the call's own, or
+// callSkill makes one call and waits for its end. It returns the results of execSkill, or
 // errNotBegun.
 func (e *sharedExec) callSkill(parent context.Context, c lattice.Call, seen *observer) (int, error) {
 	ctx, cancel := withDeadline(parent, c)

@@ -110,10 +110,10 @@ type Options struct {
 	Equip func(ctx context.Context, sprite string) error
 	// WaitingGrace is how long a skill may go on after WAITING before it is stopped; 0 = 5 s (DESIGN 22).
 	WaitingGrace time.Duration
-	// MaxEvents and MaxEventBytes bound what one call hands on of its own events, and as much again of what others left in
-	// the outbox, so that what runs in a sprite cannot fill the journal that other runs share; 0 = 100,000 events and
-	// 64 MiB of payload. What is beyond stays in the sprite's outbox, where only what the call itself says is still looked
-	// for, and Output is told.
+	// MaxEvents and MaxEventBytes bound the events of its own that one call hands on, and separately those of other
+	// programs in the outbox, so that a sprite cannot fill the journal that other runs share; 0 = 100,000 events and
+	// 64 MiB of payload. Further events stay in the sprite's outbox, where only those of the call itself are still looked
+	// for, and a line to Output says so.
 	MaxEvents, MaxEventBytes int
 }
 
@@ -227,7 +227,7 @@ func (s *Session) unequip(sprite string) {
 	delete(s.alone, sprite)
 }
 
-// Restore puts the sprite's files back. Whatever still runs in the sprite ends.
+// Restore puts the sprite's files back. All processes in the sprite end.
 func (s *Session) Restore(ctx context.Context, sprite string, to lattice.Pair) error {
 	s.Forget(ctx, sprite)
 	if err := s.host.Restore(ctx, sprite, to.CheckpointID); err != nil {

@@ -39,7 +39,7 @@ type sharedExec struct {
 }
 
 var (
-	// errNotBegun says that the process never took the call: it may be made elsewhere, whatever its class.
+	// errNotBegun says that the process never took the call: it may be made elsewhere, no matter its class.
 	errNotBegun = errors.New("the session did not take the call")
 	// sharedCommand serves concurrent calls. The engine limits their number.
 	sharedCommand = [...]string{"/skills/spritekit", "session", "--parallel", "64"}
@@ -151,7 +151,7 @@ func (e *sharedExec) handleNote(n protocol.SessionNote) {
 	case protocol.SessionReady:
 		e.ready = true
 	case protocol.SessionRefused:
-		if p := e.live[n.CallID]; p != nil { // another version: it does not understand what we ask
+		if p := e.live[n.CallID]; p != nil { // another version: it does not understand the request
 			p.exit = refused
 			e.finishCall(p)
 		}

@@ -27,7 +27,7 @@ const (
 )
 
 // inlineSpilled puts the data of a result that is too large for a line in the place of the reference to its file, so that a flow
-// reaches its members. What cannot be read stays a reference, with the warning that says so.
+// reaches its members. Data that cannot be read stays a reference, with the warning that says so.
 func (s *Session) inlineSpilled(ctx context.Context, c lattice.Call, res *protocol.Result) {
 	i := slices.IndexFunc(res.Warnings, func(w protocol.Warning) bool { return w.Code == protocol.WarnSpilled })
 	if i < 0 {

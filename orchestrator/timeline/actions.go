@@ -11,7 +11,7 @@ import (
 // KeyLength is how much of an action's key people are shown and type.
 const KeyLength = 10
 
-// ByHand says what becomes of an action that lattice cannot perform.
+// ByHand says how an action that lattice cannot perform is completed.
 const ByHand = "lattice is not connected to a code host: it keeps this request and your decision, and a person does it there"
 
 // DescribeAction is an action on one line.

@@ -67,7 +67,7 @@ func (s *Step) Text(now time.Time, colour bool) string {
 	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.labelStep(), s.skill, max(0, end.Sub(s.started).Seconds()), s.message), " ")
 }
 
-// addAside adds a line for what happened to an action that no step waits for.
+// addAside adds a line about an action that no step waits for.
 func (t *Timeline) addAside(at time.Time, action string, state StepState, message string) {
 	t.steps = append(t.steps, &Step{node: action, started: at, Ended: at, State: state, message: cli.Clean(message)})
 }

@@ -43,7 +43,7 @@ func (s *spriteSink) mode(rel string, mode fs.FileMode) error {
 
 func (s *spriteSink) close() error { return nil }
 
-// localSink puts files below a folder of this machine, and nowhere else whatever their names and the links there.
+// localSink puts files below a folder of this machine, and nowhere else, no matter their names and the links there.
 type localSink struct {
 	root *os.Root
 	base string // the copy's top in root
@@ -133,7 +133,7 @@ func (j *copyJob) walkLocal(_ context.Context, give func(copyItem) error) error 
 	})
 }
 
-// walkSprite gives what is to be copied from a sprite, which chooses the names: they are taken for what they are below the
+// walkSprite yields the files to copy from a sprite, which chooses the names: they are taken literally below the
 // copy's top, or not at all.
 func (j *copyJob) walkSprite(ctx context.Context, give func(copyItem) error) error {
 	top, err := j.c.Files().Stat(ctx, j.from.Sprite, j.from.path)

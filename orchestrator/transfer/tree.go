@@ -17,8 +17,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// This file copies folders as one stream, by the tar of the sprites: one command for each sprite, whatever the number of files.
-// Links stay links. What a sprite sends chooses names and links, and so it is written below the copy's top only.
+// This file copies folders as one stream, by the tar of the sprites: one command for each sprite, for any number of files.
+// Links stay links. The sprite chooses names and links, so files are written below the copy's top only.
 
 // canStream reports whether the sprites of a copy have tar.
 func (j *copyJob) canStream(ctx context.Context) (bool, error) {
@@ -200,7 +200,7 @@ func (j *copyJob) writeSprite(ctx context.Context, dest string, read reader) err
 	return err
 }
 
-// writeLocal writes below dest and nowhere else, whatever links are there or come.
+// writeLocal writes below dest and nowhere else, no matter which links exist or come.
 func (j *copyJob) writeLocal(ctx context.Context, dest string, read reader) error {
 	if err := os.Mkdir(dest, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err

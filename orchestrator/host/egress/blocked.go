@@ -9,8 +9,8 @@ import (
 // that no machine has one of its addresses.
 var synthetic = netip.MustParsePrefix("198.18.0.0/15")
 
-// blockedNets are networks that no sprite reaches, whatever a rule or a name server says: they belong to this machine, to
-// the network around it, or to nobody.
+// blockedNets are networks that no sprite reaches, no matter what a rule or a name server says: they belong to this machine or
+// to the network around it, or are reserved.
 func blockedNets() []netip.Prefix {
 	return []netip.Prefix{
 		netip.MustParsePrefix("0.0.0.0/8"),        // this network; 0.0.0.0 is this machine

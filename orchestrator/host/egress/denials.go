@@ -43,18 +43,18 @@ const (
 	logPerSec = 2
 )
 
-// Denials keeps what was denied last. The zero value is not usable: see NewDenials.
+// Denials keeps the last denials. The zero value is not usable: see NewDenials.
 type Denials struct {
 	now func() time.Time
 	log func(Denial)
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	kept  []Denial   // oldest first
 	spare float64    // log lines that may come at once
 	since time.Time  // when spare was right
 }
 
-// NewDenials makes an empty list. log is told of each denial, but of no more than a reader can bear; nil is nobody.
+// NewDenials makes an empty list. It calls log, if that is not nil, for each denial, up to a rate that a person can read.
 func NewDenials(now func() time.Time, log func(Denial)) *Denials {
 	return &Denials{now: now, log: log, spare: logBurst, since: now()}
 }
@@ -84,7 +84,7 @@ func (d *Denials) addDenial(one Denial) {
 	}
 }
 
-// List returns what was denied, the last first.
+// List returns the denials, the last first.
 func (d *Denials) List() []Denial {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,17 +14,17 @@ const (
 // maxQuestion bounds one DNS message; a question with its options is far shorter.
 const maxQuestion = 4096
 
-// resolver is what answering needs: may a name be reached, and which address stands for it.
+// resolver tells whether a name may be reached, and which address stands for it.
 type resolver interface {
 	// allowed judges a name, and keeps the denial when there is one.
 	allowed(name string) bool
 	assign(name string) (netip.Addr, bool)
-	// odd is told of questions for records that nobody needs to reach an allowed name.
+	// odd is called for questions about records that are not needed to reach an allowed name.
 	odd(name, kind string)
 }
 
 // answerQuery replies to one DNS message; nil when it deserves no reply. Names that may be reached have an IPv4 address and
-// nothing else. All others are refused, as are other records of any name: what they carry could be a message.
+// nothing else. All others are refused, as are other records of any name: they could carry a message.
 func answerQuery(question []byte, r resolver) []byte {
 	var p dnsmessage.Parser
 	head, err := p.Start(question)

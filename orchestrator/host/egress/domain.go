@@ -24,7 +24,7 @@ const (
 //go:embed defaults.txt
 var defaultsFile string
 
-// defaultDomains lists what `include: "defaults"` allows; defaults.txt says why each is there.
+// defaultDomains lists the names that `include: "defaults"` allows; defaults.txt says why each is there.
 func defaultDomains() (domains []string) {
 	for line := range strings.Lines(defaultsFile) {
 		line, _, _ = strings.Cut(line, "#")
@@ -33,7 +33,7 @@ func defaultDomains() (domains []string) {
 	return domains
 }
 
-// parseNetwork reads an address or a network; ok is false for what is neither.
+// parseNetwork reads an address or a network; ok is false if the text is neither.
 func parseNetwork(text string) (net netip.Prefix, ok bool, err error) {
 	if a, err := netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
 		if a.Zone() != "" {
@@ -81,8 +81,8 @@ func ruleName(domain string) (string, error) {
 	return name, nil
 }
 
-// normalName gives the one spelling of a name: ASCII, lower case, without a dot at the end. What resolvers could take for
-// an address (2130706433, 0x7f.1) is no name.
+// normalName returns the canonical spelling of a name: ASCII, lower case, without a dot at the end. It refuses names that
+// resolvers could take for an address (2130706433, 0x7f.1).
 func normalName(name string) (string, error) {
 	name = strings.TrimSuffix(name, ".")
 	if !isASCII(name) {

@@ -25,12 +25,12 @@ type Config struct {
 	HostPorts []uint16      // ports of the host's loopback interface that HostName leads to
 	Models    http.Handler  // answers requests to ModelName; nil when there are none
 	Idle      time.Duration // a connection on which nothing moves for so long is ended; 0 means 15 minutes
-	Denials   *Denials      // gets what is denied
+	Denials   *Denials      // gets the denials
 	Room      *Room         // shared by the gateways of a host; nil is room for one sprite
 	Now       func() time.Time
 }
 
-// Gateway applies a policy to what leaves one sprite. Its methods may be called from several goroutines.
+// Gateway applies a policy to the connections of one sprite. Its methods may be called from several goroutines.
 type Gateway struct {
 	cfg    Config
 	policy atomic.Pointer[Policy]
@@ -47,7 +47,7 @@ type link struct {
 	cut    context.CancelCauseFunc
 }
 
-// target is what a program wants to reach: a name, or with name "" an address.
+// target is the name that a program wants to reach, or with name "" an address.
 type target struct {
 	name string
 	addr netip.Addr
@@ -183,7 +183,7 @@ func (g *Gateway) acceptConns(ctx context.Context, l net.Listener, handle func(c
 func (g *Gateway) serveRedirected(ctx context.Context, conn *net.TCPConn) {
 	dst, err := originalDst(conn)
 	if err != nil {
-		resetConn(conn) // somebody in the box connected to the listener itself
+		resetConn(conn) // a program in the box connected to the listener itself
 		return
 	}
 	if dst.Port() == 53 {
@@ -237,7 +237,7 @@ func (g *Gateway) carryConn(ctx context.Context, t target, conn net.Conn, greet 
 	}
 }
 
-// addLink makes l known and judges its target; the order is what SetPolicy relies on.
+// addLink makes l known and judges its target; SetPolicy relies on the order.
 func (g *Gateway) addLink(l *link, t target) error {
 	g.mu.Lock()
 	l.target = t
@@ -265,7 +265,7 @@ func (g *Gateway) serveDNS(dns *net.UDPConn) {
 			return
 		}
 		if err != nil {
-			continue // what a program that is gone left behind
+			continue // left behind by a program that has ended
 		}
 		if reply := answerQuery(buf[:n], g); reply != nil {
 			_, _ = dns.WriteToUDPAddrPort(reply, from) // who asked asks again

@@ -25,7 +25,7 @@ type table struct {
 	max int
 	now func() time.Time
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	byName map[string]*list.Element
 	byAddr map[uint32]*list.Element
 	recent *list.List // of *named, asked for most recently first

@@ -20,7 +20,7 @@ func isListening(port uint16) bool {
 	const fds = "/proc/self/fd"
 	entries, err := os.ReadDir(fds)
 	if err != nil {
-		return true // somebody listens, and that it is not us cannot be told
+		return true // a process listens, and it may be this one
 	}
 	for _, e := range entries {
 		if to, err := os.Readlink(filepath.Join(fds, e.Name())); err == nil && sockets[to] {

@@ -1,4 +1,4 @@
-// Package egress decides what a sprite may reach, and carries what it may.
+// Package egress decides which addresses a sprite may reach, and carries its connections.
 //
 // Start with Compile, which makes a Policy of rules, and Gateway, which applies one to the connections and DNS questions
 // of a box. The policy is pure: values in, verdicts out.
@@ -7,8 +7,8 @@
 // of 198.18.0.0/15 that stands for that name in this sprite and nowhere else, or refuses. The program connects to it; the
 // kernel of the box leads the connection here and tells which address was meant; the table tells the name. So a name is
 // never taken from what the program says in TLS or HTTP. Only now the real name is looked up, by the host, and the
-// addresses that come back are judged, too: private ones, the host's own, and metadata services are never dialled, whatever
-// any rule says. An address that was not given out is reached only when a rule names it or its network.
+// addresses that come back are judged, too: private ones, the host's own, and metadata services are never dialled, no
+// matter what a rule says. An address that was not given out is reached only when a rule names it or its network.
 //
 // Where connections cannot be redirected, ServeProxy offers the same policy as an HTTP and SOCKS5 proxy. Programs that do
 // not ask it are not judged: that is advice, and the host says so.
@@ -28,7 +28,7 @@ import (
 	"strings"
 )
 
-// Action is what a rule does.
+// Action is the decision of a rule.
 type Action string
 
 // The actions.
@@ -110,7 +110,7 @@ func (p Preset) Rules() []Rule {
 	}
 }
 
-// Policy says what may be reached. Make it with Compile. It never changes and may be used by many.
+// Policy says which names and addresses may be reached. Make it with Compile. It never changes and may be used by many.
 type Policy struct {
 	open     bool // no rules
 	own      names
@@ -130,10 +130,10 @@ type netRule struct {
 	action Action
 }
 
-// Compile checks rules and makes a policy of them. What a rule of the sprite's own says of a name goes before what an
-// included list says; among the one and the other, an exact name goes before "*.name", a longer one of these before a
+// Compile checks rules and makes a policy of them. A rule of the sprite's own about a name goes before those of an
+// included list; among the one and the other, an exact name goes before "*.name", a longer one of these before a
 // shorter one; "*" comes last. Of two rules about the same thing the one that denies holds. With no rules at all everything
-// public is allowed; else what no rule allows is denied.
+// public is allowed; else everything that no rule allows is denied.
 func Compile(rules []Rule) (*Policy, error) {
 	if len(rules) > maxRules {
 		return nil, fmt.Errorf("%d rules are more than %d", len(rules), maxRules)
@@ -221,13 +221,13 @@ func (n names) findRule(name string) (domain string, a Action) {
 	}
 }
 
-// Verdict is what a policy says of one thing. Rule is the rule that decided, "" when none did.
+// Verdict is the decision of a policy about one name or address. Rule is the rule that decided, "" when none did.
 type Verdict struct {
 	Allowed bool
 	Rule    string
 }
 
-// Name judges a name, in whatever spelling.
+// Name judges a name, in any spelling.
 func (p *Policy) Name(name string) Verdict {
 	name, err := normalName(name)
 	switch {

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// proxyPatience is how long a program may take to say what it wants.
+// proxyPatience is how long a program may take to send its request.
 const proxyPatience = 30 * time.Second
 
 // ServeProxy applies the policy to the programs that use l as an HTTP proxy (CONNECT, and requests for http URLs) or as a

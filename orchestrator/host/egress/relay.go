@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Stats counts what passed a gateway.
+// Stats counts the traffic of a gateway.
 type Stats struct {
 	Connections int64 `json:"connections"` // that were allowed
 	Sent        int64 `json:"sent"`        // bytes that left the sprite

@@ -7,7 +7,7 @@ const (
 	perConn = 6
 )
 
-// Room is what the gateways of a host have together: connections are the one thing by which sprites make the host open
+// Room is the limit that the gateways of a host share: connections are the one thing by which sprites make the host open
 // descriptors, of which it needs others to do anything at all.
 type Room struct {
 	all  chan struct{} // one taken by each connection

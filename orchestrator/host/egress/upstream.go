@@ -19,7 +19,7 @@ import (
 
 const (
 	dialTimeout = 15 * time.Second
-	// nextTry is how long one address may stay silent before the next is tried beside it.
+	// nextTry is how long one address may stay silent before the next is tried concurrently.
 	nextTry = 250 * time.Millisecond
 )
 
@@ -32,7 +32,7 @@ type Upstream struct {
 	// Local lists the addresses of this machine, which no sprite reaches.
 	Local func() []netip.Addr
 	// Own reports whether this process listens on a TCP port of this machine: gateways, proxies and the API are its own, and no
-	// sprite reaches them, whatever ports the operator lists. Nil knows of none.
+	// sprite reaches them, no matter which ports the operator lists. Nil knows of none.
 	Own func(port uint16) bool
 	// Proxy names the HTTP proxy that leads to a name or address, nil for none. It may be nil. A proxy that looked a name up
 	// itself could find an address that the policy forbids, so it is asked for an address that was judged, never for a name.
@@ -57,7 +57,7 @@ func Direct() Upstream {
 func localAddrs() (own []netip.Addr) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil // what is private is blocked anyway
+		return nil // private addresses are blocked anyway
 	}
 	for _, a := range all {
 		if n, ok := a.(*net.IPNet); ok {
@@ -275,7 +275,7 @@ func throughProxy(ctx context.Context, proxy *url.URL, to netip.AddrPort) (net.C
 	return conn, nil
 }
 
-// requestTunnel speaks CONNECT. What the proxy sent beyond its answer is in the reader.
+// requestTunnel speaks CONNECT. Bytes that the proxy sent after its answer are in the reader.
 func requestTunnel(conn net.Conn, user *url.Userinfo, target string) (*bufio.Reader, error) {
 	req := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: target}, Host: target, Header: http.Header{}}
 	if user != nil {

@@ -1,4 +1,4 @@
-// Package network connects sandboxes to the network. [Policy] decides what a sprite reaches, and a [Connection] holds its
+// Package network connects sandboxes to the network. [Policy] decides which addresses a sprite reaches, and a [Connection] holds its
 // running sandbox to that. It never opens a way around the gateway of package egress.
 package network
 
@@ -35,7 +35,7 @@ const (
 	unbound  = "none"     // no policy applies
 )
 
-// Policy says what each sprite may reach.
+// Policy says which addresses each sprite may reach.
 type Policy struct {
 	*core.Core
 	confiner *confine.Confiner
