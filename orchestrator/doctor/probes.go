@@ -20,6 +20,7 @@ func Probes(env *setup.Env, tools []string, spritekit string) []Probe {
 		{Name: "urls", Look: lookAtURLs},
 		{Name: "spritekit", Look: func(ctx context.Context) []Check { return lookAtSpritekit(ctx, env, spritekit) }},
 		{Name: "settings", Look: with(lookAtSettings)},
+		{Name: "schedules", Look: with(lookAtSchedules)},
 		{Name: "models", Look: with(lookAtModels)},
 		{Name: "remote", Look: with(lookAtRemote)},
 		{Name: "sprites", Limit: trialLimit, Look: func(ctx context.Context) []Check { return lookIntoSprites(ctx, env, tools) }},

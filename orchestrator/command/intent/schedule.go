@@ -19,8 +19,8 @@ func NewSchedule(env *setup.Env) *cobra.Command {
 		Use:   "schedule",
 		Short: "See schedules, and create the intent of one now",
 		Long: `A schedule of the settings, [schedules.NAME], creates an intent at each due time, once, also after a restart. Of due times that
-were missed one is made up for. Schedules are followed while lattice serve leads; their intents are judged by the policy like
-others.`,
+were missed one is made up for. Schedules are followed while lattice serve leads, and at no other time (lattice doctor tells);
+their intents are judged by the policy like others.`,
 		Example: "  lattice schedule ls\n  lattice schedule run nightly",
 	})
 	ls := connect.NewQueryCmd(env, "ls", "List the schedules, when they are due, and their last intents", "  lattice schedule ls --json", cobra.NoArgs,

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -156,4 +157,30 @@ func TestCooldownAndRefusal(t *testing.T) {
 		t.Error(err)
 	}
 	f.want("01T19:01", "01T13:00", "01T15:00", "01T19:00")
+}
+
+// A schedule that comes due while a leader follows it creates its intent, once.
+func TestFollow(t *testing.T) {
+	f := newSchedulers(t)
+	s := f.at("01T13:00", "0 * * * *", 0)
+	var calls atomic.Int64
+	s.Now = func() time.Time { // one millisecond before the hour, until the scheduler has waited for it
+		before := time.Date(2026, 1, 1, 12, 59, 59, 999_000_000, time.UTC)
+		if calls.Add(1) <= 2 {
+			return before
+		}
+		return before.Add(time.Second)
+	}
+	created := make(chan string, 8)
+	s.Create = func(ctx context.Context, r api.IntentRequest) (intent.State, error) {
+		state, err := f.create(ctx, r)
+		created <- r.Key
+		return state, err
+	}
+	stop := s.FollowInBackground()
+	key := <-created
+	stop()
+	if key != "schedule/s/2026-01-01T13:00:00Z" || len(created) != 0 {
+		t.Errorf("created %s and %d more", key, len(created))
+	}
 }
