@@ -109,7 +109,7 @@ func writeFlow(env *setup.Env, o newOptions, w compile.Workflow) error {
 	if err != nil {
 		return fmt.Errorf("write flow: %w", err)
 	}
-	to := *env
+	to := *env.Console
 	to.Out = f
 	return errors.Join(to.PrintIndented(w), f.Close())
 }
