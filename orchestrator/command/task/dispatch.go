@@ -188,9 +188,15 @@ func (d *dispatcher) startRun(ctx context.Context, w worker.Definition, t *board
 	if json.Unmarshal(lines[len(lines)-1], &said) == nil && said.RunID != "" {
 		return said.RunID, nil
 	}
-	return "", fault.Failed("worker_not_started", "the run of %s did not start (%v): %s", w.Worker.Name, err, lastLine(problem.String())).WithHint("lattice run %s --repo . --ref %s --dry-run", w.Execution.Flow, commit)
+	var refused fault.Error
+	line := lastLine(problem.String())
+	if json.Unmarshal([]byte(line), &refused) == nil && refused.Message != "" {
+		return "", fault.Failed("worker_not_started", "the run of %s did not start: %s", w.Worker.Name, refused.Message).WithHint("%s", refused.Fault.Hint)
+	}
+	return "", fault.Failed("worker_not_started", "the run of %s did not start (%v): %s", w.Worker.Name, err, line).WithHint("lattice run %s --repo . --ref %s --dry-run", w.Execution.Flow, commit)
 }
 
+// lastLine returns the last line of a text that is not empty.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
 	return text[strings.LastIndexByte(text, '\n')+1:]
