@@ -9,6 +9,7 @@ import (
 	"errors"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // ErrCut says that a stream ended before its operation was complete. The outcome of the operation is not known.
@@ -27,7 +28,7 @@ type Outcome struct {
 }
 
 // proseID finds the id in the text of servers that send no structured one.
-var proseID = regexp.MustCompile(`\bv\d+\b`)
+var proseID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bv\d+\b`) })
 
 // Stream collects the lines of one stream. The zero value is ready for the first line.
 type Stream struct {
@@ -62,7 +63,7 @@ func (p *Stream) Take(line []byte) {
 	}
 	if id != "" {
 		p.id = id
-	} else if found := proseID.FindString(data); found != "" {
+	} else if found := proseID().FindString(data); found != "" {
 		p.prose = found
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -73,7 +74,9 @@ func (g *Runner) acquireCage(ctx context.Context) (leave func(), err error) {
 }
 
 // outOfMemory matches the messages of git, zlib and the C library for failed allocations.
-var outOfMemory = regexp.MustCompile(`(?i)out of memory|cannot allocate memory|mmap failed`)
+var outOfMemory = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)out of memory|cannot allocate memory|mmap failed`)
+})
 
 // limitRefusal returns a refusal if a limit ended git, else nil.
 func (l *Limits) limitRefusal(what string, exit *exec.ExitError, r Result, late bool) error {
@@ -91,7 +94,7 @@ func (l *Limits) limitRefusal(what string, exit *exec.ExitError, r Result, late 
 		return Refuse("limit_exceeded", hint, "git %s took longer than %s to read the sprite's objects", what, l.Deadline)
 	case by == syscall.SIGXCPU:
 		return Refuse("limit_exceeded", hint, "git %s took more than %s of processor time to read the sprite's objects", what, l.CPU)
-	case exit != nil && l.Memory > 0 && (by == syscall.SIGSEGV || by == syscall.SIGBUS || outOfMemory.MatchString(r.Stderr)):
+	case exit != nil && l.Memory > 0 && (by == syscall.SIGSEGV || by == syscall.SIGBUS || outOfMemory().MatchString(r.Stderr)):
 		return Refuse("limit_exceeded", hint, "git %s needs more than %d MiB of memory to read the sprite's objects", what, l.Memory>>20)
 	}
 	return nil
