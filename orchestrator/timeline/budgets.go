@@ -23,7 +23,7 @@ func DescribeBudgets(views []api.BudgetView) string {
 			continue
 		}
 		var parts []string
-		if v.Spent != (budget.Amount{}) {
+		if v.Spent.MicroUSD > 0 || v.Spent.Tokens > 0 || v.Limit != (budget.Amount{}) { // time alone stands in the timeline
 			parts = append(parts, v.Spent.String())
 		}
 		if v.Reserved != (budget.Amount{}) {

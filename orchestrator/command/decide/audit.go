@@ -30,10 +30,14 @@ that a request names. Credentials are left out.`,
 		Example: "  lattice audit ls run_0123\n  lattice audit verify",
 	})
 	var capability string
+	var all bool
 	ls := connect.NewQueryCmd(env, "ls [RUN]", "List the audit log, or the entries about one run", "  lattice audit ls\n  lattice audit ls run_0123 --json\n  lattice audit ls --capability sprites", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
 			if known := audit.Capabilities(); capability != "" && !slices.Contains(known, capability) {
 				return fault.BadInput("bad_input", "%.64q is not a capability", capability).WithHint("one of: %s", strings.Join(known, ", "))
+			}
+			if all && capability != "" {
+				return cli.UsageErrorf("--all and --capability exclude each other")
 			}
 			subject := ""
 			if id := cli.Optional(list); id != "" {
@@ -43,8 +47,14 @@ that a request names. Credentials are left out.`,
 				}
 				subject = audit.Run(v.RunID)
 			}
-			return printAudit(ctx, env, c, subject, capability)
+			return printAudit(ctx, env, c, subject, func(e audit.Entry) bool {
+				if capability != "" {
+					return e.Uses(capability)
+				}
+				return all || e.Kind != audit.Sprite
+			})
 		})
+	ls.Flags().BoolVar(&all, "all", false, "list calls of the Sprites API as well")
 	ls.Flags().StringVar(&capability, "capability", "", "list only its use: "+strings.Join(audit.Capabilities(), ", "))
 	_ = ls.RegisterFlagCompletionFunc("capability", cobra.FixedCompletions(audit.Capabilities(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists
 	verify := connect.NewQueryCmd(env, "verify", "Check that no entry of the audit log was changed or removed", "  lattice audit verify", cobra.NoArgs,
@@ -72,11 +82,11 @@ that a request names. Credentials are left out.`,
 	return cmd
 }
 
-// printAudit prints the entries of a subject about the use of a capability, "" for all.
-func printAudit(ctx context.Context, env *setup.Env, c *connect.Conn, subject, capability string) error {
+// printAudit prints the entries of a subject that the filter keeps.
+func printAudit(ctx context.Context, env *setup.Env, c *connect.Conn, subject string, keep func(audit.Entry) bool) error {
 	w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 	if err := c.AuditEntries(ctx, subject, 0, func(e audit.Entry) error {
-		if capability != "" && !e.Uses(capability) {
+		if !keep(e) {
 			return nil
 		}
 		if env.JSON {
