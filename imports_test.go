@@ -83,10 +83,11 @@ var mayImport = map[string][]string{
 	// Known secrets in text, on both sides of a sprite's wall.
 	"spritekit/redact": {},
 
-	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/extra", "skills/proc", "skills/propose", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
+	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/agent/scrub", "skills/extra", "skills/proc", "skills/propose", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
 	"skills/agent/adapter": {"skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/agent/acp":     {"skills/agent/adapter", "spritekit/protocol"},
 	"skills/agent/schema":  {},
+	"skills/agent/scrub":   {"spritekit/redact", "spritekit/workspace"},
 	// A model server, for tests.
 	"skills/agent/agenttest": {},
 
@@ -213,7 +214,8 @@ var mayImport = map[string][]string{
 	"orchestrator/host/files": {},
 	// The host's side of a sandbox and its init, which meet over a socket only, then what both need.
 	"orchestrator/host/sandbox":            {"orchestrator/host/files", "orchestrator/host/sandbox/cgroup", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
-	"orchestrator/host/sandbox/guest":      {"orchestrator/host/files", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
+	"orchestrator/host/sandbox/netns":      {"orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/spec"},
+	"orchestrator/host/sandbox/guest":      {"orchestrator/host/files", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/netns", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
 	"orchestrator/host/sandbox/channel":    {"orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
 	"orchestrator/host/sandbox/cgroup":     {"orchestrator/host/sandbox/spec"},
 	"orchestrator/host/sandbox/view":       {"orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/spec"},
@@ -255,8 +257,8 @@ var owners = map[string][]string{
 	"github.com/spf13/cobra":                 {"orchestrator", "orchestrator/cli", "orchestrator/command/...", "orchestrator/complete", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/sources", "spritekit"},
 	"github.com/BurntSushi/toml":             {"orchestrator/policy", "orchestrator/secret", "orchestrator/settings", "orchestrator/worker"},
 	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/host/image"},
-	"github.com/google/nftables":             {"orchestrator/host/sandbox/guest"},
-	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/guest"},
+	"github.com/google/nftables":             {"orchestrator/host/sandbox/netns"},
+	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/netns"},
 	"filippo.io/age":                         {"orchestrator/secret/provider"},
 	"golang.org/x/time":                      {"orchestrator/llm", "orchestrator/host/fleet", "orchestrator/host/program"},
 	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/git/native/wire"}, // DNS messages and names; filters of system calls; how a proxy is chosen

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/skills/agent/scrub"
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -112,7 +113,7 @@ func (l *launch) scrubHome() {
 	if l.private == "" || !l.secrets.Any() {
 		return
 	}
-	if err := scrubFolder(l.call.Root, l.private, l.secrets); err != nil {
+	if err := scrub.Folder(l.call.Root, l.private, l.secrets); err != nil {
 		l.call.Warn("secret_not_scrubbed", fmt.Sprintf("a key may still be in the agent's files: %v", err))
 	}
 }
@@ -128,7 +129,7 @@ func ScrubHomes(dir, state string, values []string) error {
 	if err != nil {
 		return err
 	}
-	err = scrubFolder(root, homesDir, s)
+	err = scrub.Folder(root, homesDir, s)
 	if errors.Is(err, fs.ErrNotExist) { // no agent ran here, or it removed a file at the same time
 		err = nil
 	}

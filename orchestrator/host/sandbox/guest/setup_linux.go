@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/netns"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 	"golang.org/x/sys/unix"
@@ -28,7 +29,7 @@ func ready(k spec.Kind, control *channel.Socket) (b builder, err error) {
 		return b, spec.FailedAt("show init its executable", err)
 	}
 	if k.Network {
-		if err := setUpNetwork(control); err != nil {
+		if err := netns.SetUp(control); err != nil {
 			return b, err
 		}
 	}

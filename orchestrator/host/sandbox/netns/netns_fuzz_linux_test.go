@@ -1,4 +1,4 @@
-package guest
+package netns
 
 import (
 	"net/netip"

@@ -1,4 +1,6 @@
-package guest
+// Package netns readies the network of a sandbox: a network namespace whose traffic leads to sockets of the host. Start with
+// [SetUp]. It decides nothing about addresses: the host judges each connection.
+package netns
 
 import (
 	"encoding/binary"
@@ -18,9 +20,9 @@ import (
 // loIndex is the loopback interface's number in a new network namespace.
 const loIndex = 1
 
-// setUpNetwork readies the new network namespace and sends the sockets that got its traffic to the host. It needs
+// SetUp readies the new network namespace and sends the sockets that got its traffic to the host. It needs
 // CAP_NET_ADMIN over the namespace, which init has in its privileged stage only.
-func setUpNetwork(control *channel.Socket) error {
+func SetUp(control *channel.Socket) error {
 	if err := raiseLoopback(); err != nil {
 		return spec.FailedAt("set up the network", err)
 	}

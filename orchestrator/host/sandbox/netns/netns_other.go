@@ -1,6 +1,6 @@
 //go:build !linux
 
-package guest
+package netns
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-func setUpNetwork(*channel.Socket) error {
+// SetUp is not supported here.
+func SetUp(*channel.Socket) error {
 	return spec.FailedAt("set up the network", errors.ErrUnsupported)
 }

@@ -1,4 +1,6 @@
-package agent
+// Package scrub takes keys out of the files that an agent keeps about itself. Start with [Folder]. It overwrites keys in place and
+// changes no file's size; copies that an agent makes elsewhere are not its business.
+package scrub
 
 import (
 	"bytes"
@@ -13,15 +15,15 @@ import (
 )
 
 const (
-	scrubTimeout = 30 * time.Second
-	scrubPiece   = 1 << 20
+	timeout = 30 * time.Second
+	piece   = 1 << 20 // bytes that are searched at once
 )
 
-var errScrubTimeout = errors.New("searching the agent's files for keys takes too long")
+var errTimeout = errors.New("searching the agent's files for keys takes too long")
 
-// scrubFolder overwrites secrets in all regular files below dir. It fails if that takes too long.
-func scrubFolder(root *workspace.Root, dir string, s *redact.Secrets) error {
-	return scrubTree(root, dir, s, time.Now().Add(scrubTimeout))
+// Folder overwrites secrets in all regular files below dir. It fails if that takes too long.
+func Folder(root *workspace.Root, dir string, s *redact.Secrets) error {
+	return scrubTree(root, dir, s, time.Now().Add(timeout))
 }
 
 func scrubTree(root *workspace.Root, dir string, s *redact.Secrets, until time.Time) (failed error) {
@@ -33,7 +35,7 @@ func scrubTree(root *workspace.Root, dir string, s *redact.Secrets, until time.T
 		name := path.Join(dir, e.Name())
 		switch {
 		case time.Now().After(until):
-			return errors.Join(failed, errScrubTimeout)
+			return errors.Join(failed, errTimeout)
 		case e.IsDir():
 			err = scrubTree(root, name, s, until)
 		case e.Type().IsRegular():
@@ -41,7 +43,7 @@ func scrubTree(root *workspace.Root, dir string, s *redact.Secrets, until time.T
 		default:
 			err = nil
 		}
-		if errors.Is(err, errScrubTimeout) {
+		if errors.Is(err, errTimeout) {
 			return errors.Join(failed, err)
 		}
 		failed = errors.Join(failed, err)
@@ -79,8 +81,8 @@ func scrubFile(root *workspace.Root, name string, s *redact.Secrets) error {
 
 // findSecrets returns the places of all secrets in f. A secret across two pieces may be listed twice.
 func findSecrets(f io.ReaderAt, s *redact.Secrets) (found []redact.Span, err error) {
-	buf := make([]byte, scrubPiece+2*s.Longest())
-	for begin := 0; ; begin += scrubPiece {
+	buf := make([]byte, piece+2*s.Longest())
+	for begin := 0; ; begin += piece {
 		n, err := f.ReadAt(buf, int64(begin))
 		for _, at := range s.Find(buf[:n]) {
 			found = append(found, redact.Span{Begin: begin + at.Begin, End: begin + at.End})

@@ -1,4 +1,4 @@
-package agent
+package scrub
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
-// TestScrub has keys at the places where a reader by pieces could miss them, and in the forms in which programs keep them.
-func TestScrub(t *testing.T) {
+// TestFolder has keys at the places where a reader by pieces could miss them, and in the forms in which programs keep them.
+func TestFolder(t *testing.T) {
 	dir := t.TempDir()
 	root, err := workspace.Open(dir)
 	if err != nil {
@@ -29,8 +29,8 @@ func TestScrub(t *testing.T) {
 	files := map[string][]byte{
 		"log.jsonl": []byte(`{"env":"KEY=` + key + `"}` + "\n"),
 		"twice":     []byte(key + key),
-		"seam":      append(append(filler(scrubPiece-5), key...), filler(100)...),
-		"end":       append(filler(2*scrubPiece), key...),
+		"seam":      append(append(filler(piece-5), key...), filler(100)...),
+		"end":       append(filler(2*piece), key...),
 		"encoded":   []byte(base64.StdEncoding.EncodeToString([]byte("Bearer " + key + " and more"))),
 		"plain":     []byte("nothing of the kind"),
 		"empty":     nil,
@@ -47,7 +47,7 @@ func TestScrub(t *testing.T) {
 	if err := os.Symlink(outside, filepath.Join(home, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := scrubFolder(root, "home", s); err != nil {
+	if err := Folder(root, "home", s); err != nil {
 		t.Fatal(err)
 	}
 	for name, before := range files {
