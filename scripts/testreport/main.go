@@ -2,7 +2,9 @@
 // package, the output of each failed test, and at the end each reason for which tests were skipped, with the tests.
 // Its last line is "N passed, N failed, N skipped".
 //
-//	go test -json ./... | testreport [-allow FILE] [-rerun N] [COMMAND…]
+//	{ go test -json ./...; echo "exit $?"; } | testreport [-allow FILE] [-rerun N] [COMMAND…]
+//
+// The last line is the status of "go test". One that is not 0 fails the report unless the failed tests explain it.
 //
 // With -allow each skip must match a line of FILE: a regular expression for the reason, in front of which blank lines
 // and lines that begin with # are ignored.
@@ -87,6 +89,7 @@ type report struct {
 	output                  map[id][]string // of tests and packages under way
 	failedTests             map[string][]id // by package
 	unstable                []id            // tests that failed at first and then passed
+	status                  string          // of go test, "" if it is not known
 	passed, failed, skipped int
 	reasons                 map[string][]id // the tests that each reason skipped
 }
@@ -102,7 +105,9 @@ func (r *report) read(in io.Reader) error {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
 			var e event
-			if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil || e.Action == "" {
+			if status, ok := strings.CutPrefix(string(line), "exit "); ok {
+				r.status = strings.TrimSpace(status)
+			} else if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil || e.Action == "" {
 				r.out.Write(line)
 			} else {
 				r.take(e)
@@ -244,6 +249,10 @@ func (r *report) finish(allowed []*regexp.Regexp) bool {
 		}
 	}
 	fmt.Fprintf(r.out, "\n%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
+	if r.failed == 0 && len(r.unstable) == 0 && r.status != "" && r.status != "0" {
+		fmt.Fprintf(r.out, "go test ended with %s, although no test failed\n", r.status)
+		return false
+	}
 	return r.failed == 0 && refused == 0
 }
 

@@ -132,6 +132,30 @@ func TestRunAgain(t *testing.T) {
 	}
 }
 
+// The status of go test counts when no failed test explains it.
+func TestStatus(t *testing.T) {
+	for _, tt := range []struct {
+		name, in string
+		ok       bool
+	}{
+		{"all passed", stream + "exit 0\n", true},
+		{"not known", stream, true},
+		{"go test did not run", "exit 1\n", false},
+		{"go test failed without a failed test", stream + "exit 1\n", false},
+		{"an unstable test", failures + "exit 1\n", true},
+	} {
+		var out strings.Builder
+		r := newReport(&out)
+		if err := r.read(strings.NewReader(tt.in)); err != nil {
+			t.Fatal(err)
+		}
+		r.runAgain(2, func(id) bool { return true })
+		if ok := r.finish(nil); ok != tt.ok || strings.Contains(out.String(), "exit") {
+			t.Errorf("%s: ok = %v, want %v:\n%s", tt.name, ok, tt.ok, out.String())
+		}
+	}
+}
+
 // A test is run alone by its name, whatever characters it holds.
 func TestPassesAlone(t *testing.T) {
 	dir := t.TempDir()
