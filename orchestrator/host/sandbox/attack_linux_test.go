@@ -48,7 +48,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	must(t, err)
 	binary := filepath.Join(dir, "sandbox.test")
 	must(t, os.WriteFile(binary, program, 0o755))
-	cmd := exec.Command(binary, "-test.timeout=2m")
+	cmd := exec.Command(binary, "-test.timeout=20m")
 	cmd.Dir = dir
 	cmd.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "HOME=" + dir}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
