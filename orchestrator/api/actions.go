@@ -70,15 +70,15 @@ func actionRoutes(s Actions) []Route {
 const allRuns = "*"
 
 // Actions lists the actions that skills of a run asked for without waiting.
-func (c *Client) Actions(ctx context.Context, id string) ([]NotedAction, error) {
+func (c DecisionCalls) Actions(ctx context.Context, id string) ([]NotedAction, error) {
 	path := runPath(id, "actions")
 	if id == allRuns {
 		path = Root + "/actions"
 	}
-	return call[[]NotedAction](ctx, c, "GET", path, nil, nil)
+	return call[[]NotedAction](ctx, c.connection, "GET", path, nil, nil)
 }
 
 // DecideAction decides about one of them.
-func (c *Client) DecideAction(ctx context.Context, id string, d ActionDecision) (NotedAction, error) {
-	return call[NotedAction](ctx, c, "POST", runPath(id, "actions"), nil, d)
+func (c DecisionCalls) DecideAction(ctx context.Context, id string, d ActionDecision) (NotedAction, error) {
+	return call[NotedAction](ctx, c.connection, "POST", runPath(id, "actions"), nil, d)
 }

@@ -35,7 +35,7 @@ func artifactRoutes(s Artifacts) []Route {
 }
 
 // Artifact reads a file that a run declared; see Artifacts. The caller closes it.
-func (c *Client) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error) {
+func (c RunCalls) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error) {
 	resp, err := c.do(ctx, "GET", runPath(id, "artifact"), url.Values{"ref": {ref}}, nil)
 	if err != nil {
 		return nil, err

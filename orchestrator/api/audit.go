@@ -25,10 +25,10 @@ func auditRoutes(s Audit) []Route {
 }
 
 // AuditEntries calls yield for the entries of a subject of the audit log, "" for all.
-func (c *Client) AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
+func (c DecisionCalls) AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
 	return c.again(ctx, func() error {
 		query := url.Values{"subject": {subject}, "after": {strconv.FormatUint(after, 10)}}
-		return lines(ctx, c, Root+"/audit", query, func(e audit.Entry) error {
+		return lines(ctx, c.connection, Root+"/audit", query, func(e audit.Entry) error {
 			after = e.Seq
 			return yield(e)
 		})

@@ -47,14 +47,14 @@ func budgetRoutes(s Budgets) []Route {
 }
 
 // Budgets lists budgets.
-func (c *Client) Budgets(ctx context.Context, run string, all bool) ([]BudgetView, error) {
-	return call[[]BudgetView](ctx, c, "GET", Root+"/budgets", url.Values{"run": {run}, "all": {strconv.FormatBool(all)}}, nil)
+func (c DecisionCalls) Budgets(ctx context.Context, run string, all bool) ([]BudgetView, error) {
+	return call[[]BudgetView](ctx, c.connection, "GET", Root+"/budgets", url.Values{"run": {run}, "all": {strconv.FormatBool(all)}}, nil)
 }
 
 // RaiseBudget raises the limits of a scope.
-func (c *Client) RaiseBudget(ctx context.Context, r RaiseRequest) (BudgetView, error) {
+func (c DecisionCalls) RaiseBudget(ctx context.Context, r RaiseRequest) (BudgetView, error) {
 	if r.Key == "" {
 		r.Key = newKey()
 	}
-	return call[BudgetView](ctx, c, "POST", Root+"/budgets/raise", nil, r)
+	return call[BudgetView](ctx, c.connection, "POST", Root+"/budgets/raise", nil, r)
 }

@@ -70,24 +70,24 @@ func intentRoutes(s Intents) []Route {
 }
 
 // CreateIntent creates an intent.
-func (c *Client) CreateIntent(ctx context.Context, r IntentRequest) (intent.State, error) {
+func (c DecisionCalls) CreateIntent(ctx context.Context, r IntentRequest) (intent.State, error) {
 	if r.Key == "" {
 		r.Key = newKey()
 	}
-	return call[intent.State](ctx, c, "POST", Root+"/intents", nil, r)
+	return call[intent.State](ctx, c.connection, "POST", Root+"/intents", nil, r)
 }
 
 // Intents lists up to limit intents, the newest first; 0 are all.
-func (c *Client) Intents(ctx context.Context, limit int) ([]intent.State, error) {
-	return call[[]intent.State](ctx, c, "GET", Root+"/intents", url.Values{"limit": {strconv.Itoa(limit)}}, nil)
+func (c DecisionCalls) Intents(ctx context.Context, limit int) ([]intent.State, error) {
+	return call[[]intent.State](ctx, c.connection, "GET", Root+"/intents", url.Values{"limit": {strconv.Itoa(limit)}}, nil)
 }
 
 // Intent returns the intent whose id is id or begins with it; "" is the newest.
-func (c *Client) Intent(ctx context.Context, id string) (intent.State, error) {
-	return call[intent.State](ctx, c, "GET", path("intents", id), nil, nil)
+func (c DecisionCalls) Intent(ctx context.Context, id string) (intent.State, error) {
+	return call[intent.State](ctx, c.connection, "GET", path("intents", id), nil, nil)
 }
 
 // DecideIntent decides about an intent.
-func (c *Client) DecideIntent(ctx context.Context, id string, d IntentDecision) (intent.State, error) {
-	return call[intent.State](ctx, c, "POST", path("intents", id, "decide"), nil, d)
+func (c DecisionCalls) DecideIntent(ctx context.Context, id string, d IntentDecision) (intent.State, error) {
+	return call[intent.State](ctx, c.connection, "POST", path("intents", id, "decide"), nil, d)
 }

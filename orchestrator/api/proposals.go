@@ -52,25 +52,25 @@ func proposalRoutes(s Proposals) []Route {
 }
 
 // Proposals lists the changes of their environment that sprites proposed.
-func (c *Client) Proposals(ctx context.Context, which ProposalList) ([]proposal.State, error) {
+func (c DecisionCalls) Proposals(ctx context.Context, which ProposalList) ([]proposal.State, error) {
 	query := url.Values{"run": {which.Run}}
 	if which.Open {
 		query.Set("open", "true")
 	}
-	return call[[]proposal.State](ctx, c, "GET", Root+"/proposals", query, nil)
+	return call[[]proposal.State](ctx, c.connection, "GET", Root+"/proposals", query, nil)
 }
 
 // Proposal returns one of them, by its id or a unique prefix of that.
-func (c *Client) Proposal(ctx context.Context, id string) (proposal.State, error) {
-	return call[proposal.State](ctx, c, "GET", path("proposals", id), nil, nil)
+func (c DecisionCalls) Proposal(ctx context.Context, id string) (proposal.State, error) {
+	return call[proposal.State](ctx, c.connection, "GET", path("proposals", id), nil, nil)
 }
 
 // DecideProposal approves or rejects one of them.
-func (c *Client) DecideProposal(ctx context.Context, id string, d ProposalDecision) (proposal.State, error) {
-	return call[proposal.State](ctx, c, "POST", path("proposals", id, "decide"), nil, d)
+func (c DecisionCalls) DecideProposal(ctx context.Context, id string, d ProposalDecision) (proposal.State, error) {
+	return call[proposal.State](ctx, c.connection, "POST", path("proposals", id, "decide"), nil, d)
 }
 
 // VerifyProposal starts the run that shows whether one of them helps.
-func (c *Client) VerifyProposal(ctx context.Context, id string, r DriveRequest) (RunView, error) {
-	return call[RunView](ctx, c, "POST", path("proposals", id, "verify"), nil, r)
+func (c DecisionCalls) VerifyProposal(ctx context.Context, id string, r DriveRequest) (RunView, error) {
+	return call[RunView](ctx, c.connection, "POST", path("proposals", id, "verify"), nil, r)
 }

@@ -120,6 +120,6 @@ func limitOf(r *http.Request) (int, error) {
 }
 
 // Products lists artifacts of all runs, the newest first.
-func (c *Client) Products(ctx context.Context, q ProductQuery) ([]Product, error) {
-	return call[[]Product](ctx, c, "GET", Root+"/artifacts", url.Values{"kind": {q.Kind}, "run": {q.Run}, "intent": {q.Intent}, "repo": {q.Repo}, "limit": {strconv.Itoa(q.Limit)}}, nil)
+func (c RunCalls) Products(ctx context.Context, q ProductQuery) ([]Product, error) {
+	return call[[]Product](ctx, c.connection, "GET", Root+"/artifacts", url.Values{"kind": {q.Kind}, "run": {q.Run}, "intent": {q.Intent}, "repo": {q.Repo}, "limit": {strconv.Itoa(q.Limit)}}, nil)
 }

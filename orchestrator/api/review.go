@@ -35,11 +35,11 @@ func reviewRoutes(s Review) []Route {
 }
 
 // Proposed returns the content of the push that a run proposes.
-func (c *Client) Proposed(ctx context.Context, id, wait string) (Patch, error) {
-	return call[Patch](ctx, c, "GET", runPath(id, "patch"), url.Values{"wait": {wait}}, nil)
+func (c RunCalls) Proposed(ctx context.Context, id, wait string) (Patch, error) {
+	return call[Patch](ctx, c.connection, "GET", runPath(id, "patch"), url.Values{"wait": {wait}}, nil)
 }
 
 // ComparedFiles is the content of the files that differ between two moments of a run.
-func (c *Client) ComparedFiles(ctx context.Context, id, from, to string) (Patch, error) {
-	return call[Patch](ctx, c, "GET", runPath(id, "compare/patch"), url.Values{"from": {from}, "to": {to}}, nil)
+func (c RunCalls) ComparedFiles(ctx context.Context, id, from, to string) (Patch, error) {
+	return call[Patch](ctx, c.connection, "GET", runPath(id, "compare/patch"), url.Values{"from": {from}, "to": {to}}, nil)
 }

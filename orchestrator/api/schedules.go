@@ -46,11 +46,11 @@ type ScheduleRun struct {
 }
 
 // Schedules lists the schedules of the leader's settings.
-func (c *Client) Schedules(ctx context.Context) ([]ScheduleView, error) {
-	return call[[]ScheduleView](ctx, c, "GET", Root+"/schedules", nil, nil)
+func (c DecisionCalls) Schedules(ctx context.Context) ([]ScheduleView, error) {
+	return call[[]ScheduleView](ctx, c.connection, "GET", Root+"/schedules", nil, nil)
 }
 
 // RunSchedule creates the intent of a schedule now.
-func (c *Client) RunSchedule(ctx context.Context, name string) (intent.State, error) {
-	return call[intent.State](ctx, c, "POST", path("schedules", name, "run"), nil, ScheduleRun{Key: newKey()})
+func (c DecisionCalls) RunSchedule(ctx context.Context, name string) (intent.State, error) {
+	return call[intent.State](ctx, c.connection, "POST", path("schedules", name, "run"), nil, ScheduleRun{Key: newKey()})
 }

@@ -55,16 +55,16 @@ func secretRoutes(s Secrets) []Route {
 }
 
 // Secrets lists the secrets of the settings, with their leases.
-func (c *Client) Secrets(ctx context.Context, all bool) ([]SecretView, error) {
-	return call[[]SecretView](ctx, c, "GET", Root+"/secrets", url.Values{"all": {strconv.FormatBool(all)}}, nil)
+func (c AccessCalls) Secrets(ctx context.Context, all bool) ([]SecretView, error) {
+	return call[[]SecretView](ctx, c.connection, "GET", Root+"/secrets", url.Values{"all": {strconv.FormatBool(all)}}, nil)
 }
 
 // TestSecret reads a secret from its provider.
-func (c *Client) TestSecret(ctx context.Context, name string) (SecretView, error) {
-	return call[SecretView](ctx, c, "POST", path("secrets", name, "test"), nil, nil)
+func (c AccessCalls) TestSecret(ctx context.Context, name string) (SecretView, error) {
+	return call[SecretView](ctx, c.connection, "POST", path("secrets", name, "test"), nil, nil)
 }
 
 // RevokeSecrets ends leases.
-func (c *Client) RevokeSecrets(ctx context.Context, of string) ([]secret.Lease, error) {
-	return call[[]secret.Lease](ctx, c, "POST", path("secrets", of, "revoke"), nil, nil)
+func (c AccessCalls) RevokeSecrets(ctx context.Context, of string) ([]secret.Lease, error) {
+	return call[[]secret.Lease](ctx, c.connection, "POST", path("secrets", of, "revoke"), nil, nil)
 }

@@ -104,16 +104,16 @@ func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Conte
 }
 
 // CheckStore has the leader check its store.
-func (c *Client) CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error) {
-	return watched[StoreReport](ctx, c, Root+"/store/check", progress)
+func (c StoreCalls) CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error) {
+	return watched[StoreReport](ctx, c.connection, Root+"/store/check", progress)
 }
 
 // CompactStore has the leader compact its store.
-func (c *Client) CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error) {
-	return watched[Compaction](ctx, c, Root+"/store/compact", progress)
+func (c StoreCalls) CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error) {
+	return watched[Compaction](ctx, c.connection, Root+"/store/compact", progress)
 }
 
-func watched[T any](ctx context.Context, c *Client, path string, progress func(StoreProgress)) (T, error) {
+func watched[T any](ctx context.Context, c *connection, path string, progress func(StoreProgress)) (T, error) {
 	var out T
 	resp, err := c.do(ctx, "POST", path, nil, nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func watched[T any](ctx context.Context, c *Client, path string, progress func(S
 }
 
 // Backup copies a backup of the leader's store to w. One that was cut short is an error.
-func (c *Client) Backup(ctx context.Context, w io.Writer) error {
+func (c StoreCalls) Backup(ctx context.Context, w io.Writer) error {
 	resp, err := c.do(ctx, "GET", Root+"/store/backup", nil, nil)
 	if err != nil {
 		return err
@@ -148,4 +148,15 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) error {
 	defer resp.Body.Close()
 	_, err = io.Copy(w, resp.Body)
 	return gone(err)
+}
+
+// Scrub takes the keys that agents were handed over out of their files in a sprite.
+func (c StoreCalls) Scrub(ctx context.Context, sprite string) error {
+	_, err := call[struct{}](ctx, c.connection, "POST", path("sprites", sprite, "scrub"), nil, nil)
+	return err
+}
+
+// Prune removes the remains of ended runs.
+func (c StoreCalls) Prune(ctx context.Context, r PruneRequest) ([]Pruned, error) {
+	return call[[]Pruned](ctx, c.connection, "POST", Root+"/prune", nil, r)
 }

@@ -52,16 +52,16 @@ func accessRoutes(s Access) []Route {
 }
 
 // CreateToken makes a token; see Access.
-func (c *Client) CreateToken(ctx context.Context, r TokenRequest) (NewToken, error) {
-	return call[NewToken](ctx, c, "POST", Root+"/tokens", nil, r)
+func (c AccessCalls) CreateToken(ctx context.Context, r TokenRequest) (NewToken, error) {
+	return call[NewToken](ctx, c.connection, "POST", Root+"/tokens", nil, r)
 }
 
 // Tokens lists the tokens.
-func (c *Client) Tokens(ctx context.Context) ([]Token, error) {
-	return call[[]Token](ctx, c, "GET", Root+"/tokens", nil, nil)
+func (c AccessCalls) Tokens(ctx context.Context) ([]Token, error) {
+	return call[[]Token](ctx, c.connection, "GET", Root+"/tokens", nil, nil)
 }
 
 // RevokeToken ends a token.
-func (c *Client) RevokeToken(ctx context.Context, name string) (Token, error) {
-	return call[Token](ctx, c, "DELETE", path("tokens", name), nil, nil)
+func (c AccessCalls) RevokeToken(ctx context.Context, name string) (Token, error) {
+	return call[Token](ctx, c.connection, "DELETE", path("tokens", name), nil, nil)
 }

@@ -138,29 +138,29 @@ func travelRoutes(s Travel) []Route {
 var momentParams = []Param{{"from", "string", "a moment, NODE or NODE#VISIT; by default the beginning"}, {"to", "string", "another one; by default the present"}}
 
 // Moments lists where a run's nodes began.
-func (c *Client) Moments(ctx context.Context, id string) ([]Moment, error) {
-	return call[[]Moment](ctx, c, "GET", runPath(id, "moments"), nil, nil)
+func (c TravelCalls) Moments(ctx context.Context, id string) ([]Moment, error) {
+	return call[[]Moment](ctx, c.connection, "GET", runPath(id, "moments"), nil, nil)
 }
 
 // Rewind takes a run back to a moment.
-func (c *Client) Rewind(ctx context.Context, id string, r RewindRequest) (RunView, error) {
-	return call[RunView](ctx, c, "POST", runPath(id, "rewind"), nil, r)
+func (c TravelCalls) Rewind(ctx context.Context, id string, r RewindRequest) (RunView, error) {
+	return call[RunView](ctx, c.connection, "POST", runPath(id, "rewind"), nil, r)
 }
 
 // Fork starts runs that go on from a moment of another one.
-func (c *Client) Fork(ctx context.Context, id string, r ForkRequest) ([]RunView, error) {
+func (c TravelCalls) Fork(ctx context.Context, id string, r ForkRequest) ([]RunView, error) {
 	if r.Key == "" {
 		r.Key = newKey()
 	}
-	return call[[]RunView](ctx, c, "POST", runPath(id, "fork"), nil, r)
+	return call[[]RunView](ctx, c.connection, "POST", runPath(id, "fork"), nil, r)
 }
 
 // Compare returns the differences between two moments of a run.
-func (c *Client) Compare(ctx context.Context, id, from, to string) (Comparison, error) {
-	return call[Comparison](ctx, c, "GET", runPath(id, "compare"), url.Values{"from": {from}, "to": {to}}, nil)
+func (c TravelCalls) Compare(ctx context.Context, id, from, to string) (Comparison, error) {
+	return call[Comparison](ctx, c.connection, "GET", runPath(id, "compare"), url.Values{"from": {from}, "to": {to}}, nil)
 }
 
 // Replay tells a run again by its journal alone.
-func (c *Client) Replay(ctx context.Context, id string, journal []lattice.Entry) (Replay, error) {
-	return call[Replay](ctx, c, "POST", runPath(id, "replay"), nil, journal)
+func (c TravelCalls) Replay(ctx context.Context, id string, journal []lattice.Entry) (Replay, error) {
+	return call[Replay](ctx, c.connection, "POST", runPath(id, "replay"), nil, journal)
 }
