@@ -30,7 +30,7 @@ build: ## the binaries: spritekit with its second file, and lattice
 	@$(GOBUILD) $(LEAN) -o $(BIN)/spritekit ./spritekit
 	@$(GOBUILD) $(LEAN) -o $(BIN)/spritekit-extra ./spritekit/extra
 	@$(GOBUILD) -o $(INITFILE)/boxinit ./orchestrator/host/sandbox/boxinit
-	@basename "$$($(GO) tool buildid $(INITFILE)/boxinit)" >$(INITFILE)/boxinit.id
+	@$(GO) tool buildid $(INITFILE)/boxinit | sed "s,.*/,," >$(INITFILE)/boxinit.id
 	@$(GOBUILD) -tags boxinit -o $(BIN)/lattice ./orchestrator
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
