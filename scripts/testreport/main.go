@@ -2,7 +2,7 @@
 // package, the output of each failed test, and at the end each reason for which tests were skipped, with the tests.
 // Its last line is "N passed, N failed, N skipped".
 //
-//	{ go test -json ./...; echo "exit $?"; } | testreport [-allow FILE] [-rerun N] [COMMAND…]
+//	{ go test -json ./...; echo "exit $?"; } | testreport [-allow FILE] [-rerun N] [-slow N] [COMMAND…]
 //
 // The last line is the status of "go test". One that is not 0 fails the report unless the failed tests explain it.
 //
@@ -12,6 +12,8 @@
 // With -rerun up to N failed tests are run a second time, each alone, with COMMAND ("go test" with its flags). A test
 // that passes then is listed as unstable and does not fail the report. A package that failed outside its tests is not
 // run again.
+//
+// With -slow the N tests that took longest are listed, with their seconds.
 //
 // It exits 1 when a test or a build failed or a skip is not allowed, and 2 when FILE cannot be read.
 package main
@@ -35,6 +37,7 @@ import (
 func main() {
 	allow := flag.String("allow", "", "`file` of regular expressions, one of which must match each reason to skip")
 	rerun := flag.Int("rerun", 0, "run up to this `number` of failed tests a second time")
+	slow := flag.Int("slow", 0, "list this `number` of the slowest tests")
 	flag.Parse()
 	allowed, err := readPatterns(*allow)
 	if err != nil {
@@ -47,6 +50,7 @@ func main() {
 		os.Exit(1)
 	}
 	r.runAgain(*rerun, func(t id) bool { return passesAlone(flag.Args(), t) })
+	r.listSlowest(*slow)
 	if !r.finish(allowed) {
 		os.Exit(1)
 	}
@@ -79,6 +83,7 @@ func readPatterns(file string) ([]*regexp.Regexp, error) {
 // event is one line of "go test -json"; see "go doc test2json".
 type event struct {
 	Action, Package, Test, Output string
+	Elapsed                       float64 // seconds
 }
 
 // id names a test. An empty test is the package itself.
@@ -90,12 +95,13 @@ type report struct {
 	failedTests             map[string][]id // by package
 	unstable                []id            // tests that failed at first and then passed
 	status                  string          // of go test, "" if it is not known
+	seconds                 map[id]float64  // of each test that ended
 	passed, failed, skipped int
 	reasons                 map[string][]id // the tests that each reason skipped
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[id][]string{}, failedTests: map[string][]id{}, reasons: map[string][]id{}}
+	return &report{out: out, output: map[id][]string{}, failedTests: map[string][]id{}, reasons: map[string][]id{}, seconds: map[id]float64{}}
 }
 
 // read takes events until the stream ends. A line that is not an event is printed unchanged.
@@ -139,6 +145,7 @@ func (r *report) take(e event) {
 		r.endPackage(e)
 	} else {
 		r.endTest(e.Action, at)
+		r.seconds[at] = e.Elapsed
 		delete(r.output, at)
 	}
 }
@@ -254,6 +261,26 @@ func (r *report) finish(allowed []*regexp.Regexp) bool {
 		return false
 	}
 	return r.failed == 0 && refused == 0
+}
+
+// listSlowest prints the limit slowest tests that have no subtests.
+func (r *report) listSlowest(limit int) {
+	tests := maps.Clone(r.seconds)
+	for at := range r.seconds {
+		for end := strings.LastIndexByte(at.test, '/'); end > 0; end = strings.LastIndexByte(at.test[:end], '/') {
+			delete(tests, id{at.pkg, at.test[:end]})
+		}
+	}
+	slowest := slices.SortedFunc(maps.Keys(tests), func(a, b id) int {
+		return cmp.Or(cmp.Compare(tests[b], tests[a]), cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test))
+	})
+	slowest = slowest[:min(limit, len(slowest))]
+	if len(slowest) > 0 {
+		fmt.Fprintf(r.out, "\nSlowest tests:\n")
+	}
+	for _, at := range slowest {
+		fmt.Fprintf(r.out, "%8.1f s  %s %s\n", tests[at], at.pkg, at.test)
+	}
 }
 
 // runAgain asks passes about each failed test and counts those that pass. It does nothing if more than limit tests failed:

@@ -56,6 +56,29 @@ func TestReport(t *testing.T) {
 	}
 }
 
+func TestListSlowest(t *testing.T) {
+	var out strings.Builder
+	r := newReport(&out)
+	err := r.read(strings.NewReader(`{"Action":"pass","Package":"p","Test":"TestA/x/one","Elapsed":4}
+{"Action":"fail","Package":"p","Test":"TestA/x","Elapsed":9}
+{"Action":"fail","Package":"p","Test":"TestA","Elapsed":9}
+{"Action":"pass","Package":"p","Test":"TestB","Elapsed":5.25}
+{"Action":"pass","Package":"p","Test":"TestC","Elapsed":1}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.listSlowest(0)
+	if strings.Contains(out.String(), "Slowest") {
+		t.Errorf("the report lists tests, want none:\n%s", out.String())
+	}
+	out.Reset()
+	r.listSlowest(2)
+	if want := "\nSlowest tests:\n     5.2 s  p TestB\n     4.0 s  p TestA/x/one\n"; out.String() != want {
+		t.Errorf("the report is %q, want %q", out.String(), want)
+	}
+}
+
 func TestSkipsMustBeAllowed(t *testing.T) {
 	if got, ok := report1(t, stream, "^no perl"); !ok {
 		t.Errorf("an allowed skip fails the report:\n%s", got)
