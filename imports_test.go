@@ -160,9 +160,9 @@ var mayImport = map[string][]string{
 	"orchestrator/secret":          {"spritekit/redact"},                                                                                     // credentials in what leaves a sprite, and leases: pure
 	"orchestrator/secret/provider": {"orchestrator/secret"},
 	"orchestrator/session":         {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
-	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"}, // the states of an intent: pure
-	"orchestrator/attest":          {"manifests", "orchestrator/lattice"},          // signed statements about verified commits
-	"orchestrator/audit":           {},                                             // the record of decisions and effects: pure
+	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
+	"orchestrator/attest":          {"manifests", "orchestrator/lattice", "spritekit/protocol"}, // signed statements about verified commits
+	"orchestrator/audit":           {},                                                          // the record of decisions and effects: pure
 	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "spritekit/fault"},
 
 	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // StatementType is the type of in-toto statements.
@@ -46,54 +47,25 @@ const (
 
 // Predicate describes a verification.
 type Predicate struct {
-	Verdict    Verdict         `json:"verdict"`
-	Reason     string          `json:"reason,omitempty"` // why it is red
-	Base       string          `json:"base"`             // commit from which the protected files are
-	Commit     string          `json:"commit"`
-	Tree       string          `json:"tree"`
-	Restored   []string        `json:"restored"` // protected files that the commit had changed
-	Commands   []Command       `json:"commands"`
-	DurationMS int64           `json:"duration_ms"`
-	CostUSD    float64         `json:"cost_usd"` // of models; commands ask none
-	Input      json.RawMessage `json:"input"`    // of the skill that verified
-	RunID      string          `json:"run_id"`
-	WorkItem   string          `json:"work_item_id"`
-	CallID     string          `json:"call_id"`
-	Node       string          `json:"node"`
-	Visit      int             `json:"visit"`
-	Attempt    int             `json:"attempt"`
+	Verdict    Verdict                  `json:"verdict"`
+	Reason     string                   `json:"reason,omitempty"` // why it is red
+	Base       string                   `json:"base"`             // commit from which the protected files are
+	Commit     string                   `json:"commit"`
+	Tree       string                   `json:"tree"`
+	Restored   []string                 `json:"restored"` // protected files that the commit had changed
+	Commands   []protocol.VerifyCommand `json:"commands"`
+	DurationMS int64                    `json:"duration_ms"`
+	CostUSD    float64                  `json:"cost_usd"` // of models; commands ask none
+	Input      json.RawMessage          `json:"input"`    // of the skill that verified
+	RunID      string                   `json:"run_id"`
+	WorkItem   string                   `json:"work_item_id"`
+	CallID     string                   `json:"call_id"`
+	Node       string                   `json:"node"`
+	Visit      int                      `json:"visit"`
+	Attempt    int                      `json:"attempt"`
 }
 
-// Command is a command that ran.
-type Command struct {
-	Argv        []string        `json:"argv"`
-	SHA256      string          `json:"sha256"` // of Argv as JSON
-	Status      string          `json:"status"`
-	Exit        json.RawMessage `json:"exit,omitempty"`
-	DurationMS  int64           `json:"duration_ms"`
-	Counts      json.RawMessage `json:"counts,omitempty"`
-	Failures    []Failure       `json:"failures"`
-	Fingerprint string          `json:"fingerprint"`
-}
-
-// Failure is a failed test.
-type Failure struct {
-	ID      string `json:"id"`
-	Message string `json:"message"`
-}
-
-// report is the data of lattice.VerifySkill.
-type report struct {
-	Status     string    `json:"status"`
-	Base       string    `json:"base"`
-	Commit     string    `json:"commit"`
-	Tree       string    `json:"tree"`
-	Restored   []string  `json:"restored"`
-	Commands   []Command `json:"commands"`
-	DurationMS int64     `json:"duration_ms"`
-}
-
-// request is its input, as far as the report must agree with it.
+// request is the input of lattice.VerifySkill, as far as the report must agree with it.
 type request struct {
 	Base     string     `json:"base"`
 	Commands [][]string `json:"commands"`
@@ -104,10 +76,10 @@ type request struct {
 func Judge(v lattice.Verification) Predicate {
 	p := Predicate{
 		Verdict: Red, Input: v.Input, RunID: v.RunID, WorkItem: v.WorkItem, CallID: v.CallID, Node: v.Of.Node, Visit: v.Of.Visit, Attempt: v.Of.Number,
-		Restored: []string{}, Commands: []Command{},
+		Restored: []string{}, Commands: []protocol.VerifyCommand{},
 	}
 	var in request
-	var r report
+	var r protocol.VerifyReport
 	if json.Unmarshal(v.Input, &in) != nil || json.Unmarshal(v.Report, &r) != nil {
 		p.Reason = "the report cannot be read"
 		return p
@@ -121,7 +93,7 @@ func Judge(v lattice.Verification) Predicate {
 }
 
 // whyRed returns the reason why a report is red, "" if it is green.
-func whyRed(in request, r report) string {
+func whyRed(in request, r protocol.VerifyReport) string {
 	switch {
 	case r.Commit == "" || r.Tree == "":
 		return "the report names no commit"

@@ -79,41 +79,13 @@ type input struct {
 	Env      map[string]string `json:"env"`
 }
 
-// Report is the data of test.verify.
-type Report struct {
-	Status     string   `json:"status"` // passed or failed
-	Base       string   `json:"base"`
-	Commit     string   `json:"commit"`
-	Tree       string   `json:"tree"`
-	Restored   []string `json:"restored"`
-	Commands   []Ran    `json:"commands"`
-	DurationMS int64    `json:"duration_ms"`
-}
-
-// Ran is a command that ran.
-type Ran struct {
-	Argv        []string        `json:"argv"`
-	SHA256      string          `json:"sha256"` // of Argv as JSON
-	Status      string          `json:"status"` // of test.run
-	Exit        json.RawMessage `json:"exit"`
-	DurationMS  int64           `json:"duration_ms"`
-	Counts      json.RawMessage `json:"counts"`
-	Failures    []failure       `json:"failures"`
-	Fingerprint string          `json:"fingerprint"`
-}
-
-type failure struct {
-	ID      string `json:"id"`
-	Message string `json:"message"`
-}
-
 // Verify is test.verify.
-func (v verifier) Verify(ctx context.Context, c *skill.Call, in input) (*Report, error) {
+func (v verifier) Verify(ctx context.Context, c *skill.Call, in input) (*protocol.VerifyReport, error) {
 	if err := in.checkInput(); err != nil {
 		return nil, err
 	}
 	repo := cmp.Or(in.Repo, "repo")
-	r := Report{Status: "passed", Base: in.Base, Restored: []string{}, Commands: []Ran{}}
+	r := protocol.VerifyReport{Status: "passed", Base: in.Base, Restored: []string{}, Commands: []protocol.VerifyCommand{}}
 	if err := v.resolveCommit(ctx, c, repo, cmp.Or(in.Commit, "HEAD"), &r); err != nil {
 		return nil, err
 	}
@@ -157,7 +129,7 @@ func isCommitID(id string) bool {
 }
 
 // resolveCommit finds the commit and its tree, and that the base is a commit.
-func (v verifier) resolveCommit(ctx context.Context, c *skill.Call, repo, revision string, r *Report) error {
+func (v verifier) resolveCommit(ctx context.Context, c *skill.Call, repo, revision string, r *protocol.VerifyReport) error {
 	var found struct {
 		Resolved []struct {
 			ID     string `json:"id"`
@@ -179,7 +151,7 @@ func (v verifier) resolveCommit(ctx context.Context, c *skill.Call, repo, revisi
 }
 
 // restoreProtected gives the protected files of a clone the content that they have in the base commit.
-func (v verifier) restoreProtected(ctx context.Context, c *skill.Call, clone string, patterns []string, r *Report) error {
+func (v verifier) restoreProtected(ctx context.Context, c *skill.Call, clone string, patterns []string, r *protocol.VerifyReport) error {
 	var diff struct {
 		Files []struct {
 			Path   string `json:"path"`
@@ -251,7 +223,7 @@ func setAside(c *skill.Call, clone string) (back func() error, err error) {
 }
 
 // runAll runs the commands in the clone until one is red.
-func (v verifier) runAll(ctx context.Context, c *skill.Call, clone string, in input, r *Report) error {
+func (v verifier) runAll(ctx context.Context, c *skill.Call, clone string, in input, r *protocol.VerifyReport) error {
 	env := map[string]string{}
 	for name, value := range neutral {
 		env[name] = value
@@ -289,9 +261,9 @@ func (v verifier) runAll(ctx context.Context, c *skill.Call, clone string, in in
 var brokenRuns = []string{"tests_failed", "timeout", "no_tests", "test_error"}
 
 // runOne runs one command. A command that cannot be started is an error; one that times out or breaks is red.
-func (v verifier) runOne(ctx context.Context, c *skill.Call, test map[string]any, argv []string) (Ran, error) {
+func (v verifier) runOne(ctx context.Context, c *skill.Call, test map[string]any, argv []string) (protocol.VerifyCommand, error) {
 	var report struct {
-		Ran
+		protocol.VerifyCommand
 		Command []string `json:"command"`
 	}
 	err := v.callSkill(ctx, c, "test.run", test, &report)
@@ -299,12 +271,12 @@ func (v verifier) runOne(ctx context.Context, c *skill.Call, test map[string]any
 		err = nil
 	}
 	if err != nil {
-		return Ran{}, err
+		return protocol.VerifyCommand{}, err
 	}
 	if report.Status == "" {
-		return Ran{}, errors.New("test.run reported no status")
+		return protocol.VerifyCommand{}, errors.New("test.run reported no status")
 	}
-	ran := report.Ran
+	ran := report.VerifyCommand
 	if ran.Argv = argv; argv == nil {
 		ran.Argv = report.Command
 	}
