@@ -1,0 +1,67 @@
+package forge
+
+import (
+	"context"
+	"time"
+)
+
+// Client is a connection to a code host with the authority of one account. Its methods are safe for concurrent use. A
+// call that only reads may be repeated; Open and Create methods create something at each call, and their callers search
+// for their marker first. All fail with a *Problem when the code host answers that it will not do it.
+type Client interface {
+	// Kind returns the kind of the code host.
+	Kind() Kind
+	// Self returns the account of the client.
+	Self(ctx context.Context) (User, error)
+	Repository(ctx context.Context, p Path) (Repository, error)
+	// Role returns the role of a user, by id, as it is now. A user without one has NoRole; so has a user that is unknown.
+	Role(ctx context.Context, p Path, user int64) (Role, error)
+
+	Issue(ctx context.Context, p Path, number int64) (Issue, error)
+	// IssuesSince returns the issues and pull requests that changed since an instant, oldest change first.
+	IssuesSince(ctx context.Context, p Path, since time.Time) ([]Issue, error)
+	OpenIssue(ctx context.Context, p Path, n NewIssue) (Issue, error)
+	// AddLabels adds labels to an issue or pull request. Labels that the repository lacks are created.
+	AddLabels(ctx context.Context, p Path, number int64, labels []string) error
+	// RemoveLabel removes a label. It succeeds if the label is not there.
+	RemoveLabel(ctx context.Context, p Path, number int64, label string) error
+
+	// Comments returns the comments on an issue or pull request, oldest first.
+	Comments(ctx context.Context, p Path, number int64) ([]Comment, error)
+	// CommentsSince returns the comments on all issues and pull requests that changed since an instant, oldest change first.
+	CommentsSince(ctx context.Context, p Path, since time.Time) ([]Comment, error)
+	Comment(ctx context.Context, p Path, id int64) (Comment, error)
+	CreateComment(ctx context.Context, p Path, number int64, body string) (Comment, error)
+	EditComment(ctx context.Context, p Path, id int64, body string) (Comment, error)
+	// React adds a reaction to a comment. A reaction that is already there stays.
+	React(ctx context.Context, p Path, comment int64, r Reaction) error
+
+	Pull(ctx context.Context, p Path, number int64) (PullRequest, error)
+	// PullsOf returns the pull requests from a branch of the repository itself, open and closed, newest first.
+	PullsOf(ctx context.Context, p Path, head string) ([]PullRequest, error)
+	OpenPull(ctx context.Context, p Path, n NewPull) (PullRequest, error)
+	// MarkReady makes a draft ready for review. It succeeds if the pull request is not a draft.
+	MarkReady(ctx context.Context, p Path, number int64) error
+	// Reviews returns the submitted reviews, oldest first.
+	Reviews(ctx context.Context, p Path, number int64) ([]Review, error)
+	// ReviewComments returns the comments of all reviews, oldest first.
+	ReviewComments(ctx context.Context, p Path, number int64) ([]ReviewComment, error)
+	// Reply answers a comment of a review in its thread, or as a comment on the pull request where there are no threads.
+	Reply(ctx context.Context, p Path, number int64, to ReviewComment, body string) (Comment, error)
+
+	// SetCheck shows a check at a commit. A check of the same name is replaced.
+	SetCheck(ctx context.Context, p Path, sha string, c Check) error
+
+	// Hooks returns the webhooks of a repository.
+	Hooks(ctx context.Context, p Path) ([]Hook, error)
+	// CreateHook adds a webhook that signs its deliveries with a secret.
+	CreateHook(ctx context.Context, p Path, url, secret string, events []string) (Hook, error)
+}
+
+// Redeliverer is a Client of a code host that keeps the deliveries of its webhooks.
+type Redeliverer interface {
+	// Deliveries returns the last deliveries of a webhook, newest first.
+	Deliveries(ctx context.Context, p Path, hook int64) ([]Delivery, error)
+	// Redeliver repeats a delivery, which keeps its GUID.
+	Redeliver(ctx context.Context, p Path, hook, delivery int64) error
+}
