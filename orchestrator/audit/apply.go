@@ -12,6 +12,14 @@ type Reader interface {
 	AuditEntries(ctx context.Context, subject string, after uint64, yield func(Entry) error) error
 }
 
+// Facts is the log for packages that keep their state there.
+type Facts interface {
+	Reader
+	// AddFact appends a fact behind the entry after of its subject, or returns an earlier entry with its key. It fails with
+	// lattice.ErrConflict if another entry came between.
+	AddFact(ctx context.Context, e Entry, fact any, after uint64) (Entry, error)
+}
+
 // ApplyNew calls apply with each entry of a subject after *last and the fact in its body, and advances *last. It holds mu
 // while it uses last and calls apply, but not while it reads. Concurrent callers apply each entry once.
 func ApplyNew[Fact any](ctx context.Context, log Reader, subject string, mu sync.Locker, last *uint64, apply func(Entry, Fact)) error {

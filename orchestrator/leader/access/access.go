@@ -25,15 +25,9 @@ import (
 // subject is the subject of the entries about tokens in the audit log.
 const subject = "tokens"
 
-// Facts is the audit log.
-type Facts interface {
-	AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error
-	AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error)
-}
-
 // Gate keeps tokens and lets callers in by them (api.Access). It is safe for concurrent use.
 type Gate struct {
-	Facts Facts
+	Facts audit.Facts
 	Now   func() time.Time
 
 	mu       sync.Mutex

@@ -32,15 +32,9 @@ import (
 // subject is the subject of the entries about secrets in the audit log.
 const subject = "secrets"
 
-// Facts is the audit log.
-type Facts interface {
-	audit.Reader
-	AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error)
-}
-
 // Vault owns the leases, and the values that were read (api.Secrets). It is safe for concurrent use.
 type Vault struct {
-	Facts   Facts
+	Facts   audit.Facts
 	Sources map[string]secret.Source
 	// ResolveRun returns the id of the run that a user means.
 	ResolveRun func(id string) (string, error)

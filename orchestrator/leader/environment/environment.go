@@ -34,12 +34,6 @@ const subject = "proposals"
 // maxPerRun bounds how many proposals of one run are kept, so that a sprite cannot fill the store.
 const maxPerRun = 20
 
-// Facts keeps facts in the audit log.
-type Facts interface {
-	AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error)
-	audit.Reader
-}
-
 // Run is what Register needs to know of a run.
 type Run struct {
 	ID      string
@@ -52,7 +46,7 @@ type Run struct {
 
 // Register keeps what sprites propose (api.Proposals). It is safe for concurrent use.
 type Register struct {
-	Facts Facts
+	Facts audit.Facts
 	// LoadRun reads a run, OptionsOf what it was started with. ResolveRun finds the run that a user means.
 	LoadRun    func(id string) (Run, error)
 	OptionsOf  func(id string) (api.Options, error)

@@ -30,15 +30,9 @@ import (
 // subject is the subject of the entries about budgets in the audit log.
 const subject = "budgets"
 
-// Facts is the audit log.
-type Facts interface {
-	audit.Reader
-	AddFact(ctx context.Context, e audit.Entry, fact any, after uint64) (audit.Entry, error)
-}
-
 // Keeper owns the ledger. It is safe for concurrent use.
 type Keeper struct {
-	Facts    Facts
+	Facts    audit.Facts
 	PolicyOf func(ctx context.Context, run string) (policy.Policy, error)
 	// OptionsOf returns the work item and the options of a run.
 	OptionsOf func(run string) (workItem string, o history.Options, err error)
