@@ -48,7 +48,12 @@ const (
 	Released Op = "released"
 	Refused  Op = "refused"
 	Raised   Op = "raised"
+	// RaiseRefused says that the policy does not let a person raise a limit. It changes no account.
+	RaiseRefused Op = "raise refused"
 )
+
+// Ops returns the kinds of facts.
+func Ops() []Op { return []Op{Reserved, Settled, Released, Refused, Raised, RaiseRefused} }
 
 // Fact is an entry of the ledger.
 type Fact struct {
@@ -58,6 +63,17 @@ type Fact struct {
 	Amount Amount  `json:"amount"`
 	Call   string  `json:"call,omitempty"`   // the call, for people
 	Reason string  `json:"reason,omitempty"` // of refused; of settled, why the amount is not the one that was reported
+}
+
+// Check returns an error if f is not a fact that a ledger can have.
+func (f Fact) Check() error {
+	switch {
+	case !slices.Contains(Ops(), f.Op):
+		return fmt.Errorf("%.40q is not a kind of fact about a budget", f.Op)
+	case !f.Amount.Valid():
+		return fmt.Errorf("a fact about a budget has the negative amount %v", f.Amount)
+	}
+	return nil
 }
 
 // Account is the state of a scope.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/budget"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // Budgets limit the money, tokens and time that questions to models and calls of agents take. Each call must fit all of them.
@@ -19,6 +20,14 @@ type Budgets struct {
 	Day Budget `toml:"day" json:"day,omitzero"`
 	// Estimate is reserved for a call whose most is not known. It is not a limit.
 	Estimate Budget `toml:"estimate" json:"estimate,omitzero"`
+	// Raise says who may raise a budget.
+	Raise Raise `toml:"raise" json:"raise,omitzero"`
+}
+
+// Raise says who may raise a budget.
+type Raise struct {
+	// By are the names or the ids (uid:1000) of the users, or tokens (token:ci), who may raise it; by default all.
+	By []string `toml:"by" json:"by,omitempty"`
 }
 
 // Budget is a sum of money, tokens and time; a quantity that is left out is not limited.
@@ -31,8 +40,12 @@ type Budget struct {
 	Time Duration `toml:"time" json:"time,omitempty"`
 }
 
-// estimateName is the key of the estimate beside the kinds of scopes.
-const estimateName = "estimate"
+// The keys that stand next to the kinds of scopes.
+const (
+	estimateName = "estimate"
+	// RaiseName is the key of the rule about who may raise a budget.
+	RaiseName = "raise"
+)
 
 // BudgetNames returns the names of the budgets that a policy may have, and of the estimate.
 func BudgetNames() (names []string) {
@@ -90,6 +103,16 @@ func (p Policy) Budget(name string) (limit budget.Amount, rules map[budget.Unit]
 func (p Policy) Estimate() budget.Amount {
 	estimate, _ := p.Budget(estimateName)
 	return estimate
+}
+
+// Raise returns the rule about who may raise a budget: that of the first of the server's layers that has one.
+func (p Policy) Raise() Verdict {
+	for _, l := range p.ceiling {
+		if by := l.Budgets.Raise.By; len(by) > 0 {
+			return Verdict{Decision: lattice.Allow, Rule: l.rule("budgets." + RaiseName + ".by"), Approve: Approve{By: by}}
+		}
+	}
+	return Verdict{Decision: lattice.Allow, Rule: Rule{Source: defaultSource, Name: "budgets." + RaiseName}}
 }
 
 func (c *checker) checkBudgets(at string, b Budgets) {

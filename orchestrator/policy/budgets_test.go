@@ -56,7 +56,7 @@ func TestBudgetFindings(t *testing.T) {
 			t.Errorf("%s: findings %v, want %q", text, findings, want)
 		}
 	}
-	for _, text := range []string{"budgets.day.usd = 1", "budgets.estimate.usd = 0.01"} {
+	for _, text := range []string{"budgets.raise.by = ['me']", "budgets.day.usd = 1", "budgets.estimate.usd = 0.01"} {
 		l, findings := Parse("policy.toml", []byte(text))
 		if len(findings) > 0 || len(CheckRepository(l)) != 1 {
 			t.Errorf("%s: findings %v, of a repository %v", text, findings, CheckRepository(l))

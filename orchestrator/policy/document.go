@@ -220,6 +220,9 @@ func CheckRepository(l Layer) (findings []Finding) {
 	if len(l.World.Allow)+len(l.World.Deny) > 0 {
 		c.report("world", "only the policy of a server has rules about skills")
 	}
+	if len(l.Budgets.Raise.By) > 0 {
+		c.report("budgets."+RaiseName, "only the policy of a server has it")
+	}
 	for _, kind := range []string{string(budget.Day), estimateName} {
 		if l.Budgets.findBudget(kind) != (Budget{}) {
 			c.report("budgets."+kind, "only the policy of a server has it")

@@ -40,6 +40,7 @@ func check(s Settings) []Finding {
 			bad(CodeValue, "actions."+name, "known: "+strings.Join(ActionNames(), ", "), "there is no action %q", name)
 		}
 	}
+	found = append(found, checkBudgets(s.Budgets)...)
 	for _, name := range s.World.Allow {
 		if !manifests.ValidName(name) {
 			bad(CodeValue, "world.allow", "name the skills one by one, such as \"gmail.send\"", "%q is not the name of a skill", name)

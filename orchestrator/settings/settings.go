@@ -53,6 +53,8 @@ type Settings struct {
 	// Actions says what becomes of the actions that sprites ask for, by name; those left out have the default.
 	Actions map[string]Rule `json:"actions,omitempty"`
 	World   World           `json:"world,omitzero"`
+	// Budgets limit what questions to models and calls of agents take. A budget in policy.toml replaces the one here.
+	Budgets Budgets `json:"budgets,omitzero"`
 	// Models are those that flows ask, by the name of their class.
 	Models map[string]Model `json:"models,omitempty"`
 	LLM    LLM              `json:"llm,omitzero"`

@@ -56,7 +56,21 @@ func settingsLayer(path string, s settings.Settings) policy.Layer {
 	for name, rule := range s.Actions {
 		l.Actions[name] = policy.Action{Decision: lattice.Verdict(rule)}
 	}
+	b := s.Budgets
+	l.Budgets = policy.Budgets{Run: budgetOf(b.Run), WorkItem: budgetOf(b.WorkItem), Repository: budgetOf(b.Repository), Day: budgetOf(b.Day)}
 	return l
+}
+
+// budgetOf returns a budget of the settings as a policy has it.
+func budgetOf(b settings.Budget) policy.Budget {
+	out := policy.Budget{Time: policy.Duration(b.Time)}
+	if b.USD != nil {
+		out.USD = *b.USD
+	}
+	if b.Tokens != nil {
+		out.Tokens = int64(*b.Tokens)
+	}
+	return out
 }
 
 // ParsePolicy reads a policy file and reports all findings at once.

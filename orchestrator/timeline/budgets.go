@@ -15,6 +15,14 @@ func DescribeLimit(limit budget.Amount) string {
 	return limit.String()
 }
 
+// DescribeRaise returns the amount by which people raised a budget as text.
+func DescribeRaise(by budget.Amount) string {
+	if by == (budget.Amount{}) {
+		return "-"
+	}
+	return by.String()
+}
+
 // DescribeBudgets returns the amounts that calls of a run have spent and reserved, with the limits of the run, as text; "" if
 // there are none.
 func DescribeBudgets(views []api.BudgetView) string {

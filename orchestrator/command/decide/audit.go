@@ -132,8 +132,8 @@ func budgetText(e audit.Entry) string {
 	}
 	parts := []string{string(f.Op)}
 	switch f.Op {
-	case budget.Raised:
-		parts[0] = fmt.Sprintf("raised %s by %s", f.Scopes, f.Amount)
+	case budget.Raised, budget.RaiseRefused:
+		parts[0] = fmt.Sprintf("%s %s by %s", f.Op, f.Scopes, f.Amount)
 	case budget.Reserved, budget.Settled:
 		parts[0] = fmt.Sprintf("%s %s", f.Op, f.Amount)
 	}

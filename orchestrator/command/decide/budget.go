@@ -24,6 +24,8 @@ func newBudgetCmd(env *setup.Env) *cobra.Command {
 runs for a work item and their forks, of a repository, and of a day in UTC ([budgets.run], [budgets.work_item],
 [budgets.repository], [budgets.day] in policy.toml). A call reserves the most that it can take before it begins, and settles
 with what it took. A run whose call does not fit stops. A person raises the budget, and lattice resume continues the run.
+[budgets.raise] of the policy says who may raise one; lattice policy explain budgets.raise names the rule. Without a policy
+file, the same tables in config.toml set limits.
 
 A budget is named as lattice budget ls shows it, such as repository:github.com/acme/site. A run stands for its own budget, run
 for that of the last run, and day for that of today.`,
@@ -45,7 +47,7 @@ func newBudgetLsCmd(env *setup.Env) *cobra.Command {
 				return err
 			}
 			return cli.PrintTable(env.Console, views, "BUDGET\tSPENT\tRESERVED\tLIMIT\tRAISED BY", func(v api.BudgetView) []any {
-				return []any{v.Scope, v.Spent, v.Reserved, timeline.DescribeLimit(v.Limit), v.Raised}
+				return []any{v.Scope, v.Spent, v.Reserved, timeline.DescribeLimit(v.Limit), timeline.DescribeRaise(v.Raised)}
 			})
 		})
 	cmd.Flags().BoolVar(&all, "all", false, "list every budget from which something was taken")

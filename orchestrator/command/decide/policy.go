@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,8 +104,8 @@ func newPolicyExplainCmd(env *setup.Env) *cobra.Command {
 		Use:   "explain ACTION|INTENT|PATH|BUDGET…",
 		Short: "Print the decision of the policy, and the rule that decided",
 		Long: `Print the decision about each action, kind of intent or file, and the rule that decided: its file, line and key. A name in
-capitals is an action, a kind of intent is an intent, budgets.run or budgets.day is a budget, anything else is the path of a
-file in a repository; --as says so.
+capitals is an action, a kind of intent is an intent, budgets.run or budgets.day is a budget, budgets.raise is the rule about
+who may raise one, anything else is the path of a file in a repository; --as says so.
 
 With --json: one object a line, {"subject","kind","decision","class","rule":{"source","line","name"},"reason",…}; of a path
 the decision is in "path"; of a budget {"subject","kind","limit","rules"}.
@@ -139,7 +140,7 @@ func explain(p policy.Policy, subject, as string) (explanation, error) {
 		switch {
 		case intent:
 			as = "intent"
-		case slices.Contains(policy.BudgetNames(), strings.TrimPrefix(subject, budgetsPrefix)) && strings.HasPrefix(subject, budgetsPrefix):
+		case slices.Contains(append(policy.BudgetNames(), policy.RaiseName), strings.TrimPrefix(subject, budgetsPrefix)) && strings.HasPrefix(subject, budgetsPrefix):
 			as = "budget"
 		case strings.ToUpper(subject) == subject && strings.Trim(subject, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "":
 			as = "action"
@@ -165,6 +166,10 @@ func explain(p policy.Policy, subject, as string) (explanation, error) {
 		}
 	case "budget":
 		name := strings.TrimPrefix(subject, budgetsPrefix)
+		if name == policy.RaiseName {
+			e.Verdict = p.Raise()
+			return e, nil
+		}
 		if !slices.Contains(policy.BudgetNames(), name) {
 			return e, fault.BadInput("bad_input", "%.64q is not a budget", name).WithHint("one of: %s", strings.Join(policy.BudgetNames(), ", "))
 		}
@@ -192,6 +197,9 @@ func printExplanation(console *cli.Console, e explanation) error {
 	}
 	for _, part := range limitTexts(e.Verdict) {
 		text += ", " + part
+	}
+	if e.Kind == "budget" {
+		text = "budget raise: by " + cmp.Or(cli.Clean(strings.Join(e.Approve.By, ", ")), "all users")
 	}
 	if e.Path != nil && e.Reason != "" {
 		text += ": the change " + cli.Clean(e.Reason)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
@@ -236,6 +237,64 @@ func TestForksTakeFromTheWorkItemOfTheirOrigin(t *testing.T) {
 	if _, err := k.Reserve(t.Context(), tokens("fork-of-r", "b", 1)); err != nil {
 		t.Errorf("after the budget was raised: %v", err)
 	}
+}
+
+// The policy says who may raise a budget. A refusal is an entry of the audit log and changes no account; a profile decides
+// for its repositories.
+func TestRaiseNeedsThePolicy(t *testing.T) {
+	w := newWorld(t, "budgets.raise.by = ['alice', 'uid:7', 'token:ci']\n[profiles.a]\nrepositories = ['x.org/']\nbudgets.raise.by = ['bob']")
+	k := w.keeper()
+	for _, tt := range []struct {
+		who   audit.Who
+		scope string
+		ok    bool
+	}{
+		{audit.Who{Name: "alice", UID: 1000}, "day", true}, {audit.Who{Name: "bob", UID: 7}, "day", true}, {audit.Who{Name: "token:ci", UID: -1}, "day", true},
+		{audit.Who{Name: "mallory", UID: 1001}, "day", false}, {audit.Who{Name: "mallory", UID: 1001}, "run_1", false}, {audit.Who{Name: "token:alice", UID: -1}, "day", false},
+		{audit.Who{Name: "alice", UID: 1000}, "repository:x.org/r", false}, {audit.Who{Name: "bob", UID: 1002}, "repository:x.org/r", true},
+	} {
+		refused := w.countRefusedRaises()
+		before := w.ledgerText()
+		_, err := k.RaiseBudget(api.WithCaller(t.Context(), tt.who), api.RaiseRequest{Scope: tt.scope, By: budget.Amount{Tokens: 5}})
+		if f := fault.As(err); tt.ok != (err == nil) || err != nil && (f == nil || f.Code != "approval_denied" || !strings.Contains(f.Message, "budgets.raise.by")) {
+			t.Errorf("%s raises %s: %v, want ok: %v", tt.who.Name, tt.scope, err, tt.ok)
+		}
+		if n := w.countRefusedRaises() - refused; (n == 1) == tt.ok {
+			t.Errorf("%s raises %s: %d entries say that it was refused", tt.who.Name, tt.scope, n)
+		}
+		if changed := w.ledgerText() != before; changed != tt.ok {
+			t.Errorf("%s raises %s: the accounts changed: %v", tt.who.Name, tt.scope, changed)
+		}
+	}
+}
+
+func (w *world) countRefusedRaises() (n int) {
+	w.t.Helper()
+	if err := w.store.Audit(subject, 0, func(e audit.Entry) error {
+		var f budget.Fact
+		if err := json.Unmarshal(e.Body, &f); err != nil {
+			return err
+		}
+		if f.Op == budget.RaiseRefused && f.Reason != "" && e.Who != nil {
+			n++
+		}
+		return nil
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
+func (w *world) ledgerText() (text string) {
+	w.t.Helper()
+	if err := w.keeper().refresh(w.t.Context(), func(l *budget.Ledger, _ uint64) {
+		for _, s := range l.Scopes() {
+			text += fmt.Sprintln(s, l.Account(s))
+		}
+	}); err != nil {
+		w.t.Fatal(err)
+	}
+	return text
 }
 
 // model answers each question with the same usage.

@@ -2,10 +2,12 @@ package spending
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/budget"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -61,11 +63,10 @@ func (k *Keeper) Budgets(ctx context.Context, run string, all bool) ([]api.Budge
 			if !all && s != today && kind != budget.Repository && l.Account(s).Reserved == (budget.Amount{}) {
 				continue
 			}
-			repository := ""
-			if kind == budget.Repository {
-				repository = name
+			if kind != budget.Repository {
+				name = ""
 			}
-			views = append(views, viewOf(l, limitsOf(policy.New(repository, server...), []budget.Scope{s})[0]))
+			views = append(views, viewOf(l, limitsOf(policy.New(name, server...), []budget.Scope{s})[0]))
 		}
 	})
 	return views, err
@@ -81,6 +82,9 @@ func (k *Keeper) RaiseBudget(ctx context.Context, r api.RaiseRequest) (api.Budge
 	if err != nil {
 		return api.BudgetView{}, err
 	}
+	if err := k.admitRaise(ctx, s, by); err != nil {
+		return api.BudgetView{}, err
+	}
 	key := ""
 	if r.Key != "" {
 		key = "raised:" + r.Key
@@ -91,4 +95,35 @@ func (k *Keeper) RaiseBudget(ctx context.Context, r api.RaiseRequest) (api.Budge
 	view := api.BudgetView{}
 	err = k.refresh(ctx, func(l *budget.Ledger, _ uint64) { view = viewOf(l, budget.Limit{Scope: s}) })
 	return view, err
+}
+
+// admitRaise refuses to raise a budget for a person whom the policy does not let, and records that.
+func (k *Keeper) admitRaise(ctx context.Context, s budget.Scope, by budget.Amount) error {
+	p, err := k.policyOfScope(ctx, s)
+	if err != nil {
+		return err
+	}
+	rule := p.Raise()
+	_, reason := rule.Approve.Admits(govern.PersonOf(ctx), nil, nil)
+	if reason == "" {
+		return nil
+	}
+	reason = fmt.Sprintf("%s; the rule is %s", reason, rule.Rule)
+	if err := k.appendFact(ctx, "", budget.Fact{Op: budget.RaiseRefused, Scopes: []budget.Scope{s}, Amount: by, Reason: reason}, store.Any); err != nil {
+		return err
+	}
+	return fault.Denied("approval_denied", "%s", reason).WithHint("lattice policy explain budgets.raise")
+}
+
+// policyOfScope returns the policy that holds for a budget: of a run that of the run, of a repository with its profiles.
+func (k *Keeper) policyOfScope(ctx context.Context, s budget.Scope) (policy.Policy, error) {
+	kind, name := s.Split()
+	if kind == budget.Run {
+		return k.PolicyOf(ctx, name)
+	}
+	server, err := k.Server()
+	if kind != budget.Repository {
+		name = ""
+	}
+	return policy.New(name, server...), err
 }
