@@ -13,6 +13,7 @@ package proposal
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,6 +55,17 @@ type Fact struct {
 	Detail   string                        `json:"detail,omitempty"`
 	By       string                        `json:"by,omitempty"` // Approved, Refused
 	Comments string                        `json:"comments,omitempty"`
+}
+
+// Check returns an error if f is not a fact about a proposal.
+func (f Fact) Check() error {
+	switch {
+	case !slices.Contains([]FactKind{Proposed, Tried, Approved, Refused}, f.Kind):
+		return fmt.Errorf("the fact %.40q about a proposal is not known", f.Kind)
+	case f.ID == "" || f.Kind == Proposed && f.Proposal == nil:
+		return errors.New("a fact about a proposal names none")
+	}
+	return nil
 }
 
 // ID returns the id of a proposal for a repository: proposals with the same content are one.
@@ -109,6 +121,9 @@ type Approval struct {
 
 // Next returns the state after a fact. A fact that may not happen is an error.
 func (s State) Next(f Fact) (State, error) {
+	if err := f.Check(); err != nil {
+		return s, err
+	}
 	if s.ID == "" && f.Kind != Proposed {
 		return s, fmt.Errorf("the proposal %s was never made", f.ID)
 	}
@@ -140,8 +155,6 @@ func (s State) Next(f Fact) (State, error) {
 	case Refused:
 		s.Approval = &Approval{false, f.By, f.At, f.Comments}
 		s.Status = Rejected
-	default:
-		return s, fmt.Errorf("the fact %q about a proposal is not known", f.Kind)
 	}
 	return s.settle(), nil
 }

@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,6 +50,19 @@ type Fact struct {
 	Call   string   `json:"call,omitempty"`
 	Skill  string   `json:"skill,omitempty"`
 	Reason string   `json:"reason,omitempty"`
+}
+
+// Check returns an error if f is not a fact that an audit log can have.
+func (f Fact) Check() error {
+	switch {
+	case !slices.Contains([]FactKind{Leased, Used, Withheld, Revoked, Tested, Failed}, f.Kind):
+		return fmt.Errorf("%.40q is not a kind of fact about a secret", f.Kind)
+	case f.Name == "":
+		return errors.New("a fact about a secret names none")
+	case f.Kind == Leased && (f.Terms == nil || f.Lease == ""):
+		return errors.New("a lease has no terms")
+	}
+	return nil
 }
 
 // Apply returns the leases after a fact.

@@ -133,6 +133,12 @@ func checkStore(ctx context.Context, s *store.Store, path string, progress func(
 		return report, problem.StoreProblem(err)
 	}
 	addProblems(&report, problems)
+	if len(problems) == 0 { // else the log may be unreadable
+		if problems, err = checkFacts(ctx, s); err != nil {
+			return report, problem.StoreProblem(err)
+		}
+		addProblems(&report, problems)
+	}
 	runs, err := s.Runs()
 	if err != nil {
 		return report, problem.StoreProblem(err)
