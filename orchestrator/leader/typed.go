@@ -7,6 +7,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/orchestrator/proposal"
 	"github.com/spritekit/lattice/spritekit/redact"
 )
 
@@ -36,6 +37,12 @@ func (l *Leader) DecideAction(ctx context.Context, id string, d api.ActionDecisi
 func (l *Leader) DecideIntent(ctx context.Context, id string, d api.IntentDecision) (intent.State, error) {
 	d.Reason = l.agents.all.secrets().Text(d.Reason)
 	return l.Pipeline.DecideIntent(ctx, id, d)
+}
+
+// DecideProposal makes a decision about a change of the environment, without any secret that the leader knows in its comment.
+func (l *Leader) DecideProposal(ctx context.Context, id string, d api.ProposalDecision) (proposal.State, error) {
+	d.Comments = l.agents.all.secrets().Text(d.Comments)
+	return l.Register.DecideProposal(ctx, id, d)
 }
 
 func redactDecision(s *redact.Secrets, d api.DecideRequest) api.DecideRequest {
