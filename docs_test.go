@@ -245,6 +245,7 @@ func TestConfigDocument(t *testing.T) {
 		"Settings": "## Top level", "Limits": "## `[limits]`", "Run": "## `[run]`", "Serve": "## `[serve]`", "Sprites": "## `[sprites]`",
 		"Git": "## `[git]`", "World": "## `[world]`", "Model": "## `[models.CLASS]`", "LLM": "## `[llm]`",
 		"Channel": "## `[channels.NAME]`", "Schedule": "## `[schedules.NAME]`", "Notify": "## `[notify]`", "Secret": "## `[secrets.NAME]`",
+		"Budgets": "## `[budgets]`", "Budget": "## `[budgets.NAME]`",
 	}
 	for name, table := range schema.Defs {
 		heading, ok := sections[name]
