@@ -209,7 +209,7 @@ func NextCommands(run string, w lattice.Wait) []string {
 			pairs = append(pairs, name+"="+value)
 		}
 		commands := []string{"lattice answer " + run + " " + strings.Join(pairs, " ")}
-		if w.Kind == lattice.WaitHuman {
+		if w.CanReject() {
 			commands = append(commands, "lattice reject "+run)
 		}
 		return commands

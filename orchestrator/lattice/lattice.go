@@ -272,6 +272,9 @@ func (w Wait) YesOrNo() bool {
 	return len(w.Expected) == 0 || w.Expected["approved"] == "boolean"
 }
 
+// CanReject reports whether a person may reject w. A question may be rejected, whatever it expects.
+func (w Wait) CanReject() bool { return w.YesOrNo() || w.Kind == WaitHuman || w.Kind == WaitSkill }
+
 // CommandKind says what a Command asks for.
 type CommandKind string
 

@@ -24,7 +24,7 @@ func makeAnswer(w lattice.Wait, d api.DecideRequest) (lattice.Answered, error) {
 		if len(d.Inputs) > 0 || len(d.Typed) > 0 {
 			return out, fault.BadInput("bad_answer", "approve and reject take no inputs").WithHint("lattice answer RUN k=v…")
 		}
-		if declined := d.Decision == lattice.Reject && w.Kind == lattice.WaitHuman; !w.YesOrNo() && !declined {
+		if !w.YesOrNo() && !(d.Decision == lattice.Reject && w.CanReject()) {
 			return out, fault.BadInput("answer_needed", "%s cannot simply be approved or rejected; it expects %s", w.Node, describeExpected(w)).WithHint("lattice answer RUN k=v…")
 		}
 		return out, nil
