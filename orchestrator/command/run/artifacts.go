@@ -109,13 +109,15 @@ func listProducts(ctx context.Context, console *cli.Console, c *connect.Conn, q 
 	})
 }
 
-// artifacts folds the ARTIFACT events that count: valid, of a call that was issued, not superseded.
+// artifacts folds the ARTIFACT events that count: valid, of a call that was issued, not superseded. A product that was
+// declared several times, such as a commit that was verified, stands in the place of its first declaration with the last one.
 func artifacts(ctx context.Context, c *connect.Conn, run string) ([]api.Artifact, error) {
 	var entries []lattice.Entry
 	if err := c.Entries(ctx, run, 0, func(e lattice.Entry) error { entries = append(entries, e); return nil }); err != nil {
 		return nil, err
 	}
 	gone, found := lattice.Superseded(entries), []api.Artifact{}
+	at := map[[3]string]int{}
 	for _, e := range entries {
 		if e.Kind != lattice.EntryEvent || e.Type != string(protocol.TypeArtifact) || gone[e.Seq] || len(e.Problems) > 0 || !session.Declares(e.Flags) {
 			continue
@@ -124,9 +126,18 @@ func artifacts(ctx context.Context, c *connect.Conn, run string) ([]api.Artifact
 		if !ok {
 			continue
 		}
-		if p, err := ev.Open(); err == nil {
-			found = append(found, api.Artifact{At: e.At, Sprite: e.Sprite, CallID: e.CallID, Value: p.(protocol.Artifact)})
+		p, err := ev.Open()
+		if err != nil {
+			continue
 		}
+		a := api.Artifact{At: e.At, Sprite: e.Sprite, CallID: e.CallID, Value: p.(protocol.Artifact)}
+		key := [3]string{a.Value.Kind, a.Value.Ref, a.Value.URL}
+		if i, known := at[key]; known {
+			found[i] = a
+			continue
+		}
+		at[key] = len(found)
+		found = append(found, a)
 	}
 	return found, nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Products lists artifacts of all runs, the newest first. Those of a course that a run left are not among them.
+// Products lists artifacts of all runs, the newest first. Those of a course that a run left are not among them. A run that
+// declared one several times has it once.
 func (r *Artifacts) Products(_ context.Context, q api.ProductQuery) ([]api.Product, error) {
 	if q.Run != "" {
 		id, err := r.Records.Resolve(q.Run)
@@ -23,6 +24,7 @@ func (r *Artifacts) Products(_ context.Context, q api.ProductQuery) ([]api.Produ
 		q.Run = id
 	}
 	limit, known, found := cmp.Or(q.Limit, 100), map[string]*declarant{}, []api.Product{}
+	listed := map[[5]string]bool{}
 	for e, err := range r.Store.Artifacts(q.Run) {
 		if err != nil {
 			return nil, fmt.Errorf("list artifacts: %w", err)
@@ -42,6 +44,11 @@ func (r *Artifacts) Products(_ context.Context, q api.ProductQuery) ([]api.Produ
 		if q.Intent != "" && d.intent != q.Intent || q.Repo != "" && policy.RepositoryName(d.repo) != policy.RepositoryName(q.Repo) || d.isSuperseded(e) {
 			continue
 		}
+		key := [5]string{e.Run, p.Kind, p.Ref, p.URL, p.Path}
+		if listed[key] {
+			continue
+		}
+		listed[key] = true
 		p.RunID, p.IntentID, p.Repo, p.Sprite, p.At, p.Seq = e.Run, d.intent, d.repo, e.Sprite, e.At, e.Seq
 		if found = append(found, p); len(found) == limit {
 			break
