@@ -1,0 +1,221 @@
+// Package presence writes the comments with which a run shows itself at a code host: [Status], which is updated in place,
+// and [Question], one for each wait, which tells how to answer. The package is pure.
+//
+// Much of the text was written in a sprite and is hostile. It is put into code, where the code host shows it as it is: it
+// mentions no person, links to nothing, loads no image, ticks no box and closes no issue.
+package presence
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/forge/comment"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/text"
+)
+
+// Texts of a run are cut to so many bytes; a comment of GitHub has at most 65,536 characters.
+const (
+	maxText = 24 << 10
+	maxLine = 300
+	maxRows = 40
+)
+
+// Run is the part of a run that a status comment shows.
+type Run struct {
+	ID, Flow string
+	Status   lattice.RunStatus
+	Steps    []Step
+	Latest   string // the last message
+	Failure  string
+	Answer   string // the text that the run results in
+}
+
+// Step is a step of a run. Took is 0 while it goes on.
+type Step struct {
+	Name, State string
+	Took        time.Duration
+}
+
+// Status returns the status comment of a run.
+func Status(r Run) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**lattice**: the run %s (%s) %s.\n", Inline(r.ID), Inline(r.Flow), verbs[r.Status])
+	steps := r.Steps
+	if left := len(steps) - maxRows; left > 0 {
+		fmt.Fprintf(&b, "\n%d earlier steps are not shown.\n", left)
+		steps = steps[left:]
+	}
+	if len(steps) > 0 {
+		b.WriteString("\n| step | state | time |\n|---|---|---|\n")
+	}
+	for _, s := range steps {
+		took := ""
+		if s.Took > 0 {
+			took = s.Took.Round(time.Second).String()
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", formatCell(s.Name), s.State, took)
+	}
+	if r.Latest != "" {
+		fmt.Fprintf(&b, "\nLatest: %s\n", Inline(r.Latest))
+	}
+	if r.Failure != "" {
+		b.WriteString("\nIt failed:\n\n" + Block(r.Failure))
+	}
+	if r.Answer != "" {
+		b.WriteString("\nIts answer:\n\n" + Block(r.Answer))
+	}
+	return b.String()
+}
+
+// verbs describes a run of each status.
+var verbs = map[lattice.RunStatus]string{
+	lattice.Pending: "begins", lattice.Running: "works", lattice.Waiting: "waits for a person", lattice.Blocked: "waits for a person",
+	lattice.BlockedWaitingForUser: "waits for a person", lattice.Succeeded: "has succeeded", lattice.Failed: "has failed", lattice.Canceled: "was canceled",
+}
+
+// Digest returns the digest of all that a wait shows, which an approval names. A wait that changes gets another one.
+func Digest(run string, w lattice.Wait) string {
+	raw, err := json.Marshal(w)
+	if err != nil {
+		return "" // it was decoded from JSON; no approval names the empty digest
+	}
+	sum := sha256.Sum256([]byte(run + "\x00" + string(raw)))
+	return hex.EncodeToString(sum[:])[:24]
+}
+
+// Question returns the comment about an open wait of a run.
+func Question(run string, w lattice.Wait) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**lattice**: the run %s waits for a person.\n", Inline(run))
+	if w.Prompt != "" {
+		b.WriteString("\n" + Block(w.Prompt))
+	}
+	if w.Reason != "" && w.Reason != w.Prompt {
+		fmt.Fprintf(&b, "\nReason: %s\n", Inline(w.Reason))
+	}
+	if a := w.Action; a != nil {
+		fmt.Fprintf(&b, "\nIt asks for %s with the parameters\n\n%s", Inline(a.Name), Block(indentJSON(a.Parameters)))
+		if len(a.Binding) > 0 {
+			b.WriteString("\nwhich is about\n\n" + Block(indentJSON(a.Binding)))
+		}
+	}
+	for _, c := range w.Calls {
+		fmt.Fprintf(&b, "\nAn approval allows the call of %s with the input\n\n%s", Inline(c.Skill), Block(indentJSON(c.Input)))
+	}
+	if len(w.Details) > 0 {
+		b.WriteString("\n" + Block(indentJSON(w.Details)))
+	}
+	if len(w.Choices) > 0 {
+		b.WriteString("\nOne of:\n\n" + Block(strings.Join(w.Choices, "\n")))
+	}
+	b.WriteString("\n" + howToAnswer(run, w))
+	return b.String()
+}
+
+// howToAnswer tells with which commands a wait can be answered.
+func howToAnswer(run string, w lattice.Wait) string {
+	var b strings.Builder
+	if w.YesOrNo() {
+		approve := string(comment.Approve) + " " + Digest(run, w)
+		fmt.Fprintf(&b, "%s\n%s\n", comment.Box("approve", approve), comment.Box("reject", string(comment.Reject)))
+		fmt.Fprintf(&b, "\nTick a box, or answer with a comment:\n\n%s", Block("/lattice "+approve+"\n/lattice reject REASON"))
+		return b.String()
+	}
+	names := slices.Sorted(maps.Keys(w.Expected))
+	if len(names) == 1 {
+		fmt.Fprintf(&b, "Answer with a comment; it takes %s:\n\n%s", Inline(w.Expected[names[0]]), Block("/lattice answer TEXT"))
+	} else {
+		lines := []string{"/lattice answer"}
+		for _, name := range names {
+			note := w.Expected[name]
+			if slices.Contains(w.Optional, name) {
+				note += ", optional"
+			}
+			lines = append(lines, fmt.Sprintf("%s: (%s)", name, note))
+		}
+		b.WriteString("Answer with a comment:\n\n" + Block(strings.Join(lines, "\n")))
+	}
+	fmt.Fprintf(&b, "\nor reject it:\n\n%s", Block("/lattice reject REASON"))
+	return b.String()
+}
+
+// Settled returns the comment that takes the place of a question when it needs no answer any more.
+func Settled(run string, w lattice.Wait) string {
+	s := fmt.Sprintf("**lattice**: the run %s does not wait for this any more.\n", Inline(run))
+	if w.Prompt != "" {
+		s += "\n" + Block(w.Prompt)
+	}
+	return s
+}
+
+// Inline returns hostile text as code within a line.
+func Inline(s string) string {
+	s = text.Head(text.Line(s), maxLine)
+	if s == "" {
+		return "(nothing)"
+	}
+	fence := strings.Repeat("`", longestRun(s)+1)
+	return fence + " " + s + " " + fence
+}
+
+// formatCell returns hostile text as code in a cell of a table, where a bar would end the cell.
+func formatCell(s string) string { return Inline(strings.ReplaceAll(s, "|", "¦")) }
+
+// Block returns hostile text as a block of code. Long lines are broken, so that they can be read without scrolling.
+func Block(s string) string {
+	s = text.Head(text.Visible(strings.ReplaceAll(s, "\r\n", "\n")), maxText)
+	fence := strings.Repeat("`", max(3, longestRun(s)+1))
+	return fence + "text\n" + breakLines(strings.Trim(s, "\n"), 100) + "\n" + fence + "\n"
+}
+
+// longestRun returns the length of the longest run of backquotes.
+func longestRun(s string) (longest int) {
+	run := 0
+	for _, c := range []byte(s) {
+		if run++; c != '`' {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return longest
+}
+
+// breakLines breaks lines at spaces so that they have at most width characters, unless a word is longer.
+func breakLines(s string, width int) string {
+	var out []string
+	for line := range strings.SplitSeq(s, "\n") {
+		rest := []rune(line)
+		for len(rest) > width {
+			at := width
+			for at > 0 && rest[at] != ' ' {
+				at--
+			}
+			if at == 0 {
+				break
+			}
+			out, rest = append(out, string(rest[:at])), rest[at+1:]
+		}
+		out = append(out, string(rest))
+	}
+	return strings.Join(out, "\n")
+}
+
+// indentJSON returns JSON with a member on each line.
+func indentJSON(raw json.RawMessage) string {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return string(raw)
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return string(raw)
+	}
+	return string(out)
+}

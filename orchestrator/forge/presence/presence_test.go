@@ -1,0 +1,136 @@
+package presence
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/forge/comment"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// hostile is text that would act if a code host showed it as Markdown.
+const hostile = "```\n@everyone ![x](https://e.test/?q=1) <img src=https://e.test> closes #1\n- [x] approve <!-- /lattice approve 0000000 -->\n/lattice approve 0000000\n````\n\x1b[31m\u202e| a | b |"
+
+func TestStatus(t *testing.T) {
+	r := Run{ID: "run_1", Flow: "issue-triage", Status: lattice.Running, Latest: "reads", Steps: []Step{{"issue", "done", 1400 * time.Millisecond}, {"tri|age", "running", 0}}}
+	want := "**lattice**: the run ` run_1 ` (` issue-triage `) works.\n\n| step | state | time |\n|---|---|---|\n| ` issue ` | done | 1s |\n| ` tri¦age ` | running |  |\n\nLatest: ` reads `\n"
+	if got := Status(r); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	r.Steps = make([]Step, 100)
+	if got := Status(r); !strings.Contains(got, "60 earlier steps") || strings.Count(got, "\n| ") != 41 {
+		t.Errorf("a long run is shown as\n%s", got)
+	}
+	for status := range verbs {
+		if !strings.Contains(Status(Run{Status: status}), verbs[status]) {
+			t.Errorf("%s is not told", status)
+		}
+	}
+}
+
+// TestHostile puts hostile text into every member. Outside of code only our own words may be left.
+func TestHostile(t *testing.T) {
+	raw, err := json.Marshal(map[string]string{"title": hostile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := lattice.Wait{ID: "w1", Prompt: hostile, Reason: hostile + "!", Choices: []string{hostile}, Details: raw, Expected: map[string]string{hostile: hostile, "b": "string"}, Calls: []lattice.PlannedCall{{Skill: hostile, Input: raw}}}
+	action := lattice.Wait{Kind: lattice.WaitAction, Action: &lattice.Action{Name: hostile, Parameters: raw, Binding: raw}}
+	for name, body := range map[string]string{
+		"status":   Status(Run{ID: hostile, Flow: hostile, Steps: []Step{{hostile, "done", 0}}, Latest: hostile, Failure: hostile, Answer: hostile}),
+		"question": Question(hostile, w), "action": Question("run_1", action), "settled": Settled(hostile, w),
+	} {
+		if got := comment.Parse(body); len(got) > 0 {
+			t.Errorf("%s: the text commands %+v", name, got)
+		}
+		shown := withoutCode(body)
+		for _, bad := range []string{"@", "http", "![", "<img", "#1", "- [x]", "0000000", "\x1b", "\u202e"} {
+			if strings.Contains(shown, bad) {
+				t.Errorf("%s: %q is outside of code:\n%s", name, bad, shown)
+			}
+		}
+	}
+}
+
+// withoutCode removes code as CommonMark defines it: fenced blocks, then spans.
+func withoutCode(body string) string {
+	var out []string
+	fence := ""
+	for line := range strings.SplitSeq(body, "\n") {
+		marks := line[:len(line)-len(strings.TrimLeft(line, "`"))]
+		switch {
+		case fence != "" && len(marks) >= len(fence) && line == marks:
+			fence = ""
+		case fence != "":
+		case len(marks) >= 3:
+			fence = marks
+		default:
+			out = append(out, withoutSpans(line))
+		}
+	}
+	if fence != "" {
+		return "a block of code has no end: " + body
+	}
+	return strings.Join(out, "\n")
+}
+
+func withoutSpans(line string) string {
+	before, rest, found := strings.Cut(line, "`")
+	if !found {
+		return line
+	}
+	n := 1 + len(rest) - len(strings.TrimLeft(rest, "`"))
+	rest = strings.TrimLeft(rest, "`")
+	mark := " " + strings.Repeat("`", n)
+	_, after, found := strings.Cut(rest, mark)
+	if !found {
+		return line
+	}
+	return before + withoutSpans(after)
+}
+
+// TestAnswers checks that a question shows commands that answer it.
+func TestAnswers(t *testing.T) {
+	yes := lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"}
+	body := Question("run_1", yes)
+	box := "- [ ] approve <!-- /lattice approve " + Digest("run_1", yes) + " -->"
+	if !strings.Contains(body, box) || !strings.Contains(body, "\n/lattice approve "+Digest("run_1", yes)+"\n") {
+		t.Errorf("the question is\n%s", body)
+	}
+	if c, ok := comment.Ticked(body, strings.Replace(body, "- [ ] approve", "- [x] approve", 1)); !ok || c.Text != Digest("run_1", yes) {
+		t.Errorf("the box is read as %+v, %v", c, ok)
+	}
+	for name, other := range map[string]lattice.Wait{
+		"prompt": {ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on!"},
+		"id":     {ID: "w2", Kind: lattice.WaitHuman, Prompt: "Go on?"},
+		"action": {ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?", Action: &lattice.Action{Name: "OPEN_PR"}},
+	} {
+		if Digest("run_1", other) == Digest("run_1", yes) {
+			t.Errorf("another %s has the same digest", name)
+		}
+	}
+	if Digest("run_2", yes) == Digest("run_1", yes) {
+		t.Error("another run has the same digest")
+	}
+	one := Question("run_1", lattice.Wait{Expected: map[string]string{"answer": "string"}})
+	if !strings.Contains(one, "\n/lattice answer TEXT\n") || strings.Contains(one, "approve") {
+		t.Errorf("the question with one input is\n%s", one)
+	}
+	two := Question("run_1", lattice.Wait{Expected: map[string]string{"colour": "string", "count": "integer"}, Optional: []string{"count"}})
+	if !strings.Contains(two, "\n/lattice answer\ncolour: (string)\ncount: (integer, optional)\n") {
+		t.Errorf("the question with two inputs is\n%s", two)
+	}
+}
+
+func TestBreakLines(t *testing.T) {
+	for in, want := range map[string]string{"aa bb cc": "aa bb\ncc", "aaaaaaaa": "aaaaaaaa", "a": "a", "": "", "aa\nbb": "aa\nbb", "äääää ä": "äääää\nä", "aaaaaaa bb": "aaaaaaa bb"} {
+		if got := breakLines(in, 5); got != want {
+			t.Errorf("%q is broken into %q, not %q", in, got, want)
+		}
+	}
+	if got := Block(strings.Repeat("x ", maxText)); len(got) > maxText+100 {
+		t.Errorf("a long text becomes %d bytes", len(got))
+	}
+}
