@@ -244,7 +244,7 @@ func TestConfigDocument(t *testing.T) {
 	sections := map[string]string{
 		"Settings": "## Top level", "Limits": "## `[limits]`", "Run": "## `[run]`", "Serve": "## `[serve]`", "Sprites": "## `[sprites]`",
 		"Git": "## `[git]`", "World": "## `[world]`", "Model": "## `[models.CLASS]`", "LLM": "## `[llm]`",
-		"Channel": "## `[channels.NAME]`", "Schedule": "## `[schedules.NAME]`", "Notify": "## `[notify]`", "Secret": "## `[secrets.NAME]`",
+		"Channel": "## `[channels.NAME]`", "Schedule": "## `[schedules.NAME]`", "Forge": "## `[forges.NAME]`", "Notify": "## `[notify]`", "Secret": "## `[secrets.NAME]`",
 		"Budgets": "## `[budgets]`", "Budget": "## `[budgets.NAME]`",
 	}
 	for name, table := range schema.Defs {

@@ -89,7 +89,7 @@ func check(s Settings) []Finding {
 	if (s.Git.Name == "") != (s.Git.Email == "") {
 		bad(CodeValue, "git", "set git.name and git.email", "name and email belong together")
 	}
-	return slices.Concat(found, checkSprites(s.Sprites), checkModels(s), checkChannels(s), checkSecrets(s))
+	return slices.Concat(found, checkSprites(s.Sprites), checkModels(s), checkChannels(s), checkSecrets(s), checkForges(s))
 }
 
 func checkSprites(s Sprites) []Finding {

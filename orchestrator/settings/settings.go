@@ -65,6 +65,8 @@ type Settings struct {
 	Schedules map[string]Schedule `json:"schedules,omitempty"`
 	// Secrets are credentials that sprites may ask for, by name.
 	Secrets map[string]Secret `json:"secrets,omitempty"`
+	// Forges are the code hosts where people decide, by name.
+	Forges map[string]Forge `json:"forges,omitempty"`
 	// Templates is a folder of prompt templates of one's own, ID.json each; flows that name one get its text.
 	Templates string `json:"templates,omitempty"`
 	// Steps are folders, or single files, of step rules of one's own, by which plans are lowered; --steps adds to them.

@@ -1,0 +1,57 @@
+package settings
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestForges checks a code host that is complete, and one with everything wrong.
+func TestForges(t *testing.T) {
+	good := `[forges.main]
+kind = "github"
+token_env = "GITHUB_TOKEN"
+webhook_secret_file = "~/.config/lattice/hook"
+repositories = ["acme/site"]
+poll = "1m"
+input = { agent = "claude" }
+[forges.team]
+kind = "gitea"
+url = "http://127.0.0.1:3000"
+token_file = "/etc/lattice/gitea"
+`
+	s, found := Parse([]byte(good))
+	if len(found) > 0 || len(s.Forges) != 2 || s.Forges["main"].Input["agent"] != "claude" {
+		t.Errorf("%+v: %+v", s.Forges, found)
+	}
+	bad := `[forges.Main]
+kind = "gitlab"
+url = "http://ann@git.example.org"
+token_env = "ghp_0123456789abcdefghij0123456789"
+token_file = "token"
+webhook_secret_env = "A"
+webhook_secret_file = "b"
+repositories = ["site"]
+poll = "1ms"
+[forges.plain]
+kind = "gitea"
+[forges.open]
+kind = "gitea"
+url = "http://git.example.org"
+token_env = "A"
+[forges.odd]
+kind = "gitea"
+url = "git.example.org"
+token_env = "A"
+`
+	_, found = Parse([]byte(bad))
+	var keys []string
+	for _, f := range found {
+		keys = append(keys, f.Key)
+	}
+	slices.Sort(keys)
+	want := []string{"forges.Main", "forges.Main.kind", "forges.Main.poll", "forges.Main.repositories", "forges.Main.token_env", "forges.Main.token_env", "forges.Main.token_file",
+		"forges.Main.url", "forges.Main.webhook_secret_file", "forges.Main.webhook_secret_file", "forges.odd.url", "forges.open.url", "forges.plain.token_env", "forges.plain.url"}
+	if !slices.Equal(keys, want) {
+		t.Errorf("got %v\nwant %v", keys, want)
+	}
+}
