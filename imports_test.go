@@ -155,10 +155,14 @@ var mayImport = map[string][]string{
 
 	"orchestrator/action":          {"manifests", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":          {"spritekit/fault", "spritekit/protocol"},
-	"orchestrator/forge":           {},                                                                                                       // code hosts: types, and the calls that adapters make
-	"orchestrator/forge/hook":      {"orchestrator/forge", "spritekit/fault"},                                                                // deliveries of webhooks: pure
-	"orchestrator/forge/comment":   {"manifests", "orchestrator/forge"},                                                                      // commands in comments: pure
-	"orchestrator/forge/presence":  {"orchestrator/forge/comment", "orchestrator/lattice"},                                                   // comments that show a run: pure
+	"orchestrator/forge":           {},                                                     // code hosts: types, and the calls that adapters make
+	"orchestrator/forge/hook":      {"orchestrator/forge", "spritekit/fault"},              // deliveries of webhooks: pure
+	"orchestrator/forge/comment":   {"manifests", "orchestrator/forge"},                    // commands in comments: pure
+	"orchestrator/forge/presence":  {"orchestrator/forge/comment", "orchestrator/lattice"}, // comments that show a run: pure
+	"orchestrator/forge/rest":      {"orchestrator/forge", "spritekit/text"},
+	"orchestrator/forge/github":    {"orchestrator/forge", "orchestrator/forge/rest"},
+	"orchestrator/forge/gitea":     {"orchestrator/forge", "orchestrator/forge/rest"},
+	"orchestrator/forge/forgetest": {"orchestrator/forge"},                                                                                   // a code host for tests
 	"orchestrator/budget":          {},                                                                                                       // money, tokens and time against limits: pure
 	"orchestrator/policy":          {"manifests", "orchestrator/audit", "orchestrator/budget", "orchestrator/lattice", "spritekit/protocol"}, // decides about actions, intents and files: pure
 	"orchestrator/secret":          {"spritekit/redact"},                                                                                     // credentials in what leaves a sprite, and leases: pure

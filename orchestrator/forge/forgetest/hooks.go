@@ -1,0 +1,119 @@
+package forgetest
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/forge"
+)
+
+type hook struct {
+	id     int64
+	url    string
+	secret string
+	events []string
+}
+
+// Delivery is the delivery of an event to a webhook. It happens only when the test sends it, as often and in any order
+// that the test likes; each time with the same GUID.
+type Delivery struct {
+	ID     int64
+	GUID   string
+	Event  string
+	Action string
+	Body   []byte
+	Status int // of the last answer, 0 before the first
+	hook   hook
+}
+
+// emitItem queues an event for the webhooks of a repository. Its sender is the author of the item, or of the comment or review
+// in it.
+func (s *Server) emitItem(r *repo, event, action string, i *item, more map[string]any) {
+	by := i.author
+	for _, name := range []string{"comment", "review"} {
+		if part, ok := more[name].(map[string]any); ok {
+			by, _ = part["user"].(*user)
+		}
+	}
+	s.emitAs(r, by, event, action, i, more)
+}
+
+func (s *Server) emitAs(r *repo, by *user, event, action string, i *item, more map[string]any) {
+	body := map[string]any{"action": action, "repository": s.repoJSON(r), "sender": by}
+	if i.pull != nil && event != "issue_comment" {
+		body["pull_request"] = s.pullJSON(r, i)
+		body["number"] = i.number
+	} else {
+		body["issue"] = s.issueJSON(r, i)
+	}
+	for name, v := range more {
+		body[name] = v
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // the values are made here
+	}
+	for _, h := range r.hooks {
+		if !slices.Contains(h.events, event) && !slices.Contains(h.events, "*") {
+			continue
+		}
+		id := s.nextID()
+		s.deliveries = append(s.deliveries, Delivery{ID: id, GUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", id), Event: event, Action: action, Body: text, hook: h})
+	}
+}
+
+// AddHook adds a webhook for all events.
+func (s *Server) AddHook(path, url, secret string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	r.hooks = append(r.hooks, hook{s.nextID(), url, secret, []string{"*"}})
+}
+
+// Deliveries returns the deliveries so far, oldest first.
+func (s *Server) Deliveries() []Delivery {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.deliveries)
+}
+
+// Send sends a delivery to its webhook and returns the status of the answer.
+func (s *Server) Send(ctx context.Context, d Delivery) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.url, bytes.NewReader(d.Body))
+	if err != nil {
+		return 0, err
+	}
+	mac := hmac.New(sha256.New, []byte(d.hook.secret))
+	mac.Write(d.Body)
+	sum := hex.EncodeToString(mac.Sum(nil))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "GitHub-Hookshot/forgetest")
+	r.Header.Set("X-Github-Event", d.Event)
+	r.Header.Set("X-Github-Delivery", d.GUID)
+	r.Header.Set("X-Hub-Signature-256", "sha256="+sum)
+	if s.kind == forge.Gitea {
+		r.Header.Set("X-Gitea-Event", d.Event)
+		r.Header.Set("X-Gitea-Delivery", d.GUID)
+		r.Header.Set("X-Gitea-Signature", sum)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.deliveries {
+		if s.deliveries[i].ID == d.ID {
+			s.deliveries[i].Status = res.StatusCode
+		}
+	}
+	return res.StatusCode, nil
+}
