@@ -3,7 +3,7 @@
 //
 //	model   users, repositories and issues, and the acts of people
 //	server  the requests: credentials, faults, ETags
-//	routes  the REST interface
+//	routes  the REST interface; pulls has the requests about pull requests, answers the JSON of all of them
 //	git     clones and pushes; GitHub's reviews move with a force-push
 //	hooks   deliveries of webhooks, which the test sends, repeats, drops or reorders itself
 //
