@@ -179,9 +179,9 @@ var mayImport = map[string][]string{
 	"orchestrator/patient":          {},
 	"orchestrator/lattice":          {"manifests", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/settings":         {"manifests", "orchestrator/schedule"},
-	"orchestrator/schedule":         {},                                        // times of cron: pure
-	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"}, // tasks in files; it knows neither runs nor the leader
-	"orchestrator/worker":           {"orchestrator/board", "spritekit/fault"}, // definitions and triggers; it starts nothing
+	"orchestrator/schedule":         {},                                                                // times of cron: pure
+	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                         // tasks in files; it knows neither runs nor the leader
+	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "spritekit/fault"}, // definitions and triggers; it starts nothing
 	"orchestrator/ir":               {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
 	"orchestrator/ir/finding":       {"manifests"},
 	"orchestrator/ir/expr":          {"orchestrator/ir/finding"},

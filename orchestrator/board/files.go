@@ -25,7 +25,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// The entries of .lattice that belong to a board. Locks are left out of git by a .gitignore.
+// The entries of .lattice that belong to a board. Locks, the queue and logs are left out of git by a .gitignore.
 const (
 	configFile = protocol.Dir + "/config.json"
 	eventsDir  = protocol.Dir + "/events"
@@ -116,7 +116,7 @@ func Init(dir string, c Config) error {
 	if err != nil {
 		return err
 	}
-	if err := root.WriteFile(ignoreFile, []byte("# Events, tasks and config.json belong to the repository.\n/locks/\n"), 0o644); err != nil {
+	if err := root.WriteFile(ignoreFile, []byte("# Events, tasks, workers and config.json belong to the repository.\n/locks/\n/logs/\n/queue/\n"), 0o644); err != nil {
 		return err
 	}
 	return replaceFile(root, configFile, append(text, '\n'))
@@ -271,13 +271,19 @@ func lastNumber(tasks []*Task, code string) (last int) {
 
 // Update appends the events that decide returns for a task as it is now. No other writer comes between.
 func (b *Board) Update(ctx context.Context, id, actor string, decide func(*Task) ([]Change, error)) (*Task, []Event, error) {
+	return b.UpdateKnowing(ctx, id, actor, func(t *Task, _ []Event) ([]Change, error) { return decide(t) })
+}
+
+// UpdateKnowing is Update with the task's events so far.
+func (b *Board) UpdateKnowing(ctx context.Context, id, actor string, decide func(*Task, []Event) ([]Change, error)) (*Task, []Event, error) {
 	var t *Task
 	var events []Event
 	err := b.locked(ctx, func() (err error) {
-		if t, err = b.fold(id, nil); err != nil {
+		var past []Event
+		if t, err = b.fold(id, func(e Event) { past = append(past, e) }); err != nil {
 			return err
 		}
-		changes, err := decide(t)
+		changes, err := decide(t, past)
 		if err != nil {
 			return err
 		}
@@ -424,6 +430,17 @@ func (b *Board) appendLines(id string, lines []byte) (err error) {
 	}
 	if info.Size() == 0 {
 		return syncDir(b.root, eventsDir)
+	}
+	return nil
+}
+
+// Task folds one task.
+func (b *Board) Task(id string) (*Task, error) { return b.fold(id, nil) }
+
+// RemoveFile removes a file of the repository if it exists.
+func (b *Board) RemoveFile(name string) error {
+	if err := b.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	return nil
 }

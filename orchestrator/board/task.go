@@ -222,10 +222,11 @@ type ProcessData struct {
 	Type   string `json:"process_type"`
 	Commit string `json:"commit_sha"`
 
-	// Of process_started. RunID is the run of lattice that does the work.
+	// Of process_started. RunID is the run of lattice that does the work, RequestID what it was started for.
 	Worktree       string `json:"worktree_path,omitempty"`
 	TimeoutMinutes int    `json:"timeout_minutes,omitempty"`
 	RunID          string `json:"run_id,omitempty"`
+	RequestID      string `json:"request_id,omitempty"`
 
 	// Of process_completed and process_failed.
 	StartedEventID  string  `json:"started_event_id,omitempty"`
@@ -279,6 +280,7 @@ type ProcessRecord struct {
 	TaskID string `json:"task_id"`
 	Process
 	RunID          string  `json:"run_id,omitempty"`
+	RequestID      string  `json:"request_id,omitempty"`
 	TimeoutMinutes int     `json:"timeout_minutes,omitempty"`
 	EndedAt        string  `json:"ended_at,omitempty"` // "" while it is active
 	Result         string  `json:"result,omitempty"`   // success or failed
@@ -298,7 +300,7 @@ func Processes(events []Event) (records []ProcessRecord) {
 		case e.Type == ProcessStarted:
 			p := Process{Type: d.Type, StartedAt: e.TS, Actor: e.Actor, Commit: d.Commit, EventID: e.ID}
 			active = append(active, p)
-			records = append(records, ProcessRecord{TaskID: e.TaskID, Process: p, RunID: d.RunID, TimeoutMinutes: d.TimeoutMinutes})
+			records = append(records, ProcessRecord{TaskID: e.TaskID, Process: p, RunID: d.RunID, RequestID: d.RequestID, TimeoutMinutes: d.TimeoutMinutes})
 		case e.Type == ProcessCompleted || e.Type == ProcessFailed:
 			i := findProcess(active, d)
 			if i < 0 {

@@ -24,6 +24,12 @@ func CallID(secret []byte, c Call) string {
 	return "call_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(m.Sum(nil)[:20]))
 }
 
+// StartKey derives the key under which a run is started once from a text of the caller's. The run's id is run_ and the key.
+func StartKey(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
+}
+
 // LinkedRun derives the id of the run that goes on where the wait of another one was answered. It has the form of ids
 // that are drawn.
 func LinkedRun(run, wait string) string {

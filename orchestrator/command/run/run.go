@@ -17,6 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/follow"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sources"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -33,7 +34,7 @@ type runOptions struct {
 	limits                                              equip.LimitOptions
 	uncommitted, keep, dry                              bool
 	constraints                                         []string
-	acceptance                                          string
+	acceptance, key                                     string
 	keepSaid                                            bool
 }
 
@@ -80,6 +81,9 @@ itself, may still contain it. The settings hold defaults for --allow, --agent-en
 			if c.Flags().Changed("allow") && len(o.allow) == 0 {
 				return equip.RefuseNoPermission()
 			}
+			if o.key != "" && o.dry {
+				return cli.UsageErrorf("--key starts a run, and --dry-run starts none")
+			}
 			o.keepSaid = c.Flags().Changed("keep")
 			return runRun(c.Context(), env, o, list[0])
 		},
@@ -105,6 +109,7 @@ itself, may still contain it. The settings hold defaults for --allow, --agent-en
 	o.limits.AddFlags(cmd, "the new sprite's")
 	equip.AddToolFlag(cmd, &o.tools)
 	o.from.AddFlags(cmd)
+	f.StringVar(&o.key, "key", "", "start the run once: with the same `TEXT` again, continue the run that was started with it")
 	f.BoolVar(&o.dry, "dry-run", false, "check whether the run can start, and print with what; start nothing")
 	f.BoolVar(&o.keep, "keep", false, "never remove the run's sprite")
 	_ = cmd.RegisterFlagCompletionFunc("allow", complete.Permissions)
@@ -206,6 +211,9 @@ func runRun(ctx context.Context, env *setup.Env, o runOptions, flow string) erro
 		}
 	}
 	req.DryRun = o.dry
+	if o.key != "" {
+		req.Key = lattice.StartKey(o.key)
+	}
 	view, err := c.Start(ctx, req)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os/exec"
 	"path"
@@ -35,77 +34,251 @@ type dispatcher struct {
 	workers []worker.Definition
 	leader  *connect.Conn
 	at      commitFlags
+	queue   worker.Queue
+
+	// Of the last scan, without those that ended since.
+	active  []board.ProcessRecord
+	pending []worker.Request
+	warned  map[string]bool // problems that were reported
 }
 
 // maxPrompt bounds a prompt file, in bytes: a prompt is one argument of a program.
 const maxPrompt = 64 << 10
 
-// look settles the workers that have ended, and starts those that are due while fewer than jobs run. It returns how many run.
-func (d *dispatcher) look(ctx context.Context, jobs int) (running int, err error) {
+// lookPause is the time between two looks at the runs of active workers.
+const lookPause = 100 * time.Millisecond
+
+// watch scans the board at an interval and starts requests whenever a worker has ended. With once it starts what is due at the
+// first scan, and ends when nothing runs or waits.
+func (d *dispatcher) watch(ctx context.Context, jobs int, every time.Duration, once bool) error {
+	for first := true; ; first = false {
+		if err := d.scan(ctx, jobs, first || !once); err != nil {
+			return err
+		}
+		for next := time.Now().Add(every); time.Now().Before(next); {
+			if err := d.startPending(ctx, jobs); err != nil {
+				return err
+			}
+			pause := time.Until(next)
+			if len(d.active) > 0 {
+				pause = lookPause
+			} else if once && len(d.pending) == 0 {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(pause):
+			}
+			if err := d.settleActive(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// scan reads the board and the queue: it settles the workers that have ended, and finds those that run and the requests that
+// wait. With start it also starts the workers that are due, while fewer than jobs run.
+func (d *dispatcher) scan(ctx context.Context, jobs int, start bool) error {
 	tasks, err := d.board.Tasks()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for i, t := range tasks {
-		if tasks[i], err = d.settle(ctx, t.ID); err != nil {
-			return 0, err
+	requests, problems, err := d.queue.List()
+	if err != nil {
+		return err
+	}
+	for _, problem := range problems {
+		d.warnOnce(problem + "; it is skipped")
+	}
+	if err := d.queue.RemoveEnded(requests, time.Now()); err != nil {
+		return err
+	}
+	byRequest := map[string]board.ProcessRecord{}
+	d.active, d.pending = nil, nil
+	for _, t := range tasks {
+		events, err := d.board.History(t.ID)
+		if err != nil {
+			return err
 		}
-		running += len(tasks[i].Active)
+		for _, r := range board.Processes(events) {
+			if r.RequestID != "" {
+				byRequest[r.RequestID] = r
+			}
+			if r.EndedAt == "" {
+				d.active = append(d.active, r)
+			}
+		}
+	}
+	for _, q := range requests {
+		if err := d.followRequest(ctx, q, byRequest); err != nil {
+			return err
+		}
+	}
+	if err := d.settleActive(ctx); err != nil || !start {
+		return err
+	}
+	return d.startDue(ctx, jobs)
+}
+
+// warnOnce reports a problem that every scan finds.
+func (d *dispatcher) warnOnce(problem string) {
+	if !d.warned[problem] {
+		d.warned[problem] = true
+		d.board.Warn(problem)
+	}
+}
+
+// followRequest brings a request to the status of its process, which a dispatcher that was killed did not do. A request without a
+// process is pending.
+func (d *dispatcher) followRequest(ctx context.Context, q worker.Request, started map[string]board.ProcessRecord) error {
+	r, ok := started[q.ID]
+	switch {
+	case q.Ended():
+		return nil
+	case !ok:
+		d.pending = append(d.pending, q)
+		return nil
+	case r.EndedAt == "":
+		return d.queue.Advance(ctx, q.ID, worker.Claimed, "", time.Now())
+	case r.Result == "failed":
+		return d.queue.Advance(ctx, q.ID, worker.Failed, r.Error, time.Now())
+	}
+	return d.queue.Advance(ctx, q.ID, worker.Completed, "", time.Now())
+}
+
+// settleActive settles the active workers, and forgets those that have ended.
+func (d *dispatcher) settleActive(ctx context.Context) error {
+	var still []board.ProcessRecord
+	for _, r := range d.active {
+		ended, err := d.settleProcess(ctx, r)
+		if err != nil {
+			return err
+		}
+		if !ended {
+			still = append(still, r)
+		}
+	}
+	d.active = still
+	return nil
+}
+
+// startDue starts the workers that are due while fewer than jobs run.
+func (d *dispatcher) startDue(ctx context.Context, jobs int) error {
+	tasks, err := d.board.Tasks()
+	if err != nil {
+		return err
 	}
 	for _, t := range tasks {
 		for _, w := range d.workers {
-			if running >= jobs {
-				return running, nil
+			if len(d.active) >= jobs {
+				return nil
 			}
-			due, err := d.isDue(ctx, w, t)
+			due, err := d.findTrigger(ctx, w, t)
 			if err != nil {
-				return 0, err
+				return err
 			}
-			if !due {
+			if due == nil {
 				continue
 			}
-			r, err := d.start(ctx, w, t)
-			if ctx.Err() != nil {
-				return running, ctx.Err()
+			events, err := d.board.History(t.ID)
+			if err != nil {
+				return err
 			}
-			if err != nil { // the others go on
-				d.board.Warn(fmt.Sprintf("%s does not start on %s: %v", w.Worker.Name, nameOf(t), err))
+			if !due(t, events) { // judged again under the lock of the board
 				continue
 			}
-			running++
-			fmt.Fprintf(d.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, nameOf(t), cutCommit(r.Commit), r.RunID)
+			q := worker.NewRequest(w.Worker.Name, t.ID, "", t.LastEventID, time.Now())
+			if err := d.startRequest(ctx, w, q, due); err != nil {
+				return err
+			}
 		}
 	}
-	return running, nil
+	return nil
 }
 
-// isDue reports whether a worker should start on a task now, by its trigger or by the policy that names it.
-func (d *dispatcher) isDue(ctx context.Context, w worker.Definition, t *board.Task) (bool, error) {
-	events, err := d.board.History(t.ID)
-	if err != nil {
-		return false, err
+// startPending starts requests of the queue, the oldest first, while fewer than jobs run.
+func (d *dispatcher) startPending(ctx context.Context, jobs int) error {
+	for len(d.active) < jobs && len(d.pending) > 0 {
+		q := d.pending[0]
+		d.pending = d.pending[1:]
+		w, err := worker.Find(d.workers, q.Worker)
+		if err == nil {
+			err = d.startRequest(ctx, w, q, nil)
+		} else {
+			err = d.queue.Advance(ctx, q.ID, worker.Failed, err.Error(), time.Now())
+		}
+		if err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// startRequest starts the worker of a request, if a condition holds for its task; nil always holds. A worker that does not start is
+// reported, and the others go on.
+func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) error {
+	r, err := d.start(ctx, w, q, due)
+	switch refused := fault.As(err); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil && r.EventID == "": // it is not due, or another dispatcher has started it
+		return nil
+	case err == nil:
+		d.active = append(d.active, r)
+		fmt.Fprintf(d.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, d.nameOf(r.TaskID), cutCommit(r.Commit), r.RunID)
+		return nil
+	case refused != nil && refused.Retryable:
+		d.warnOnce(fmt.Sprintf("%s does not start on %s yet: %v", w.Worker.Name, d.nameOf(q.TaskID), err))
+		return nil
+	}
+	d.board.Warn(fmt.Sprintf("%s does not start on %s: %v", w.Worker.Name, d.nameOf(q.TaskID), err))
+	if r.EventID != "" {
+		return d.fail(ctx, r, err.Error())
+	}
+	return d.queue.Advance(ctx, q.ID, worker.Failed, err.Error(), time.Now())
+}
+
+// nameOf returns the short id of a task.
+func (d *dispatcher) nameOf(id string) string {
+	if t, err := d.board.Task(id); err == nil {
+		return nameOf(t)
+	}
+	return id
+}
+
+// findTrigger returns the condition under which a worker starts on a task in its present status, by its own trigger or by the
+// policy that names it, and nil if there is none.
+func (d *dispatcher) findTrigger(ctx context.Context, w worker.Definition, t *board.Task) (func(*board.Task, []board.Event) bool, error) {
 	policy, ok := d.board.Config.WorkerPolicies[t.Status]
 	if !ok || !policy.Names(w.Worker.Name) {
-		due, _ := w.Due(t, events, time.Now())
-		return due, nil
+		if w.Trigger.ManualOnly || w.Trigger.OnStatus != t.Status {
+			return nil, nil
+		}
+		return func(t *board.Task, events []board.Event) bool {
+			due, _ := w.Due(t, events, time.Now())
+			return due
+		}, nil
 	}
 	lines := 0
 	if policy.EscalateWhen.DiffLinesGT > 0 {
+		var err error
 		if lines, err = d.countLines(ctx); err != nil {
-			return false, err
+			return nil, err
 		}
 	}
 	if policy.Choose(t, lines) != w.Worker.Name {
-		return false, nil
+		return nil, nil
 	}
-	due, _ := w.DueBy(t, events, time.Now())
-	return due, nil
+	return func(t *board.Task, events []board.Event) bool {
+		due, _ := w.DueBy(t, events, time.Now())
+		return due
+	}, nil
 }
 
 // countLines returns the number of lines that the change adds and removes.
 func (d *dispatcher) countLines(ctx context.Context) (int, error) {
-	commit, err := d.findCommit(ctx)
+	commit, err := d.findCommit(ctx, d.at.commit)
 	if err != nil {
 		return 0, err
 	}
@@ -127,55 +300,84 @@ func (d *dispatcher) countLines(ctx context.Context) (int, error) {
 	return sum, nil
 }
 
-// findCommit returns the id of the commit that workers see.
-func (d *dispatcher) findCommit(ctx context.Context) (string, error) {
-	commit, err := d.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", d.at.commit+"^{commit}")
+// findCommit returns the id of a commit.
+func (d *dispatcher) findCommit(ctx context.Context, revision string) (string, error) {
+	commit, err := d.git(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	if err != nil {
-		return "", fault.NotFound("commit_not_found", "%s names no commit of %s", d.at.commit, d.board.Root).WithHint("--commit COMMIT")
+		return "", fault.NotFound("commit_not_found", "%s names no commit of %s", revision, d.board.Root).WithHint("--commit COMMIT")
 	}
 	return commit, nil
 }
 
-// start starts the run of a worker and records it.
-func (d *dispatcher) start(ctx context.Context, w worker.Definition, t *board.Task) (board.ProcessRecord, error) {
-	commit, err := d.findCommit(ctx)
+// start records that a worker starts for a request, and starts its run. A second dispatcher that starts the same request gets the
+// same run. The record is empty if another dispatcher has recorded the start, or if the condition does not hold.
+func (d *dispatcher) start(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (board.ProcessRecord, error) {
+	commit, err := d.findCommit(ctx, cmp.Or(q.Commit, d.at.commit))
 	if err != nil {
 		return board.ProcessRecord{}, err
 	}
-	input, err := d.input(ctx, w, t, commit)
+	t, err := d.board.Resolve(q.TaskID)
 	if err != nil {
 		return board.ProcessRecord{}, err
 	}
-	var started board.ProcessRecord
-	// No other dispatcher starts the worker between the look at the task and the event.
-	err = d.board.Exclusive(ctx, "start-"+w.Worker.Name+"-"+t.ID, func() error {
-		t, err := d.board.Resolve(t.ID)
-		if err != nil {
-			return err
+	data := board.ProcessData{Type: w.Worker.Name, Commit: commit, Worktree: "/workspace/repo", TimeoutMinutes: w.Execution.TimeoutMinutes, RunID: q.Run(), RequestID: q.ID}
+	_, events, err := d.board.UpdateKnowing(ctx, t.ID, w.Worker.Actor, func(t *board.Task, past []board.Event) ([]board.Change, error) {
+		if slices.ContainsFunc(board.Processes(past), func(r board.ProcessRecord) bool { return r.RequestID == q.ID }) || due != nil && !due(t, past) {
+			return nil, nil
 		}
 		if slices.ContainsFunc(t.Active, func(p board.Process) bool { return p.Type == w.Worker.Name && p.Commit == commit }) {
-			return fault.Busy("worker_running", "%s is running on %s at this commit", w.Worker.Name, nameOf(t)).WithHint("lattice worker ps")
+			return nil, fault.Busy("worker_running", "%s is running on %s at this commit", w.Worker.Name, nameOf(t)).WithHint("lattice worker ps")
 		}
-		run, err := d.startRun(ctx, w, t, commit, input)
-		if err != nil {
-			return err
-		}
-		data := board.ProcessData{Type: w.Worker.Name, Commit: commit, Worktree: "/workspace/repo", TimeoutMinutes: w.Execution.TimeoutMinutes, RunID: run}
-		_, events, err := d.board.Update(ctx, t.ID, w.Worker.Actor, func(*board.Task) ([]board.Change, error) {
-			return []board.Change{{Type: board.ProcessStarted, Data: data}}, nil
-		})
-		if err != nil {
-			return err
-		}
-		started = board.Processes(events)[0]
-		return d.runHooks(ctx, d.board, events)
+		return []board.Change{{Type: board.ProcessStarted, Data: data}}, nil
 	})
-	return started, err
+	if err != nil || len(events) == 0 {
+		return board.ProcessRecord{}, err
+	}
+	started := board.Processes(events)[0]
+	if err := d.queue.Advance(ctx, q.ID, worker.Claimed, "", time.Now()); err != nil {
+		return started, err
+	}
+	if err := d.runHooks(ctx, d.board, events); err != nil {
+		return started, err
+	}
+	return started, d.launch(ctx, w, t, started)
 }
 
-// startRun starts a run in the background, in a process that inherits nothing from an agent's session, and returns its id.
-func (d *dispatcher) startRun(ctx context.Context, w worker.Definition, t *board.Task, commit string, input []byte) (string, error) {
-	cmd := exec.CommandContext(ctx, d.env.Exe, "run", w.Execution.Flow, "--repo", d.board.Root, "--ref", commit, "--work-item", nameOf(t), "--input-file", "-", "--detach", "--json")
+// launch starts the run of a process, unless it exists.
+func (d *dispatcher) launch(ctx context.Context, w worker.Definition, t *board.Task, r board.ProcessRecord) error {
+	input, err := d.input(ctx, w, t, r.Commit)
+	if err != nil {
+		return err
+	}
+	return d.startRun(ctx, w, t, r, input)
+}
+
+// relaunch starts the run of a process that was claimed by a dispatcher which ended before the run existed. It does nothing if the
+// request is not in the queue, as that of lattice worker run.
+func (d *dispatcher) relaunch(ctx context.Context, r board.ProcessRecord) (ended bool, err error) {
+	found, err := d.queue.Has(r.RequestID)
+	if err != nil || !found {
+		return false, err
+	}
+	w, err := worker.Find(d.workers, r.Type)
+	if err != nil {
+		return true, d.fail(ctx, r, err.Error())
+	}
+	t, err := d.board.Task(r.TaskID)
+	if err != nil {
+		return false, err
+	}
+	err = d.launch(ctx, w, t, r)
+	if refused := fault.As(err); err == nil || ctx.Err() != nil || refused != nil && refused.Retryable {
+		return false, ctx.Err()
+	}
+	return true, d.fail(ctx, r, err.Error())
+}
+
+// startRun starts a run in the background, in a process that inherits nothing from an agent's session. The request is the key of
+// the run.
+func (d *dispatcher) startRun(ctx context.Context, w worker.Definition, t *board.Task, r board.ProcessRecord, input []byte) error {
+	cmd := exec.CommandContext(ctx, d.env.Exe, "run", w.Execution.Flow, "--repo", d.board.Root, "--ref", r.Commit, "--work-item", nameOf(t), "--key", r.RequestID, "--input-file", "-", "--detach", "--json")
 	cmd.Dir, cmd.Env, cmd.Stdin = d.board.Root, scrubEnviron(d.env.Environ), bytes.NewReader(input)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	var out, problem bytes.Buffer
@@ -184,16 +386,17 @@ func (d *dispatcher) startRun(ctx context.Context, w worker.Definition, t *board
 	var said struct {
 		RunID string `json:"run_id"`
 	}
-	lines := bytes.Split(bytes.TrimSpace(out.Bytes()), []byte("\n"))
-	if json.Unmarshal(lines[len(lines)-1], &said) == nil && said.RunID != "" {
-		return said.RunID, nil
+	if json.Unmarshal([]byte(lastLine(out.String())), &said) == nil && said.RunID == r.RunID {
+		return nil
 	}
 	var refused fault.Error
 	line := lastLine(problem.String())
 	if json.Unmarshal([]byte(line), &refused) == nil && refused.Message != "" {
-		return "", fault.Failed("worker_not_started", "the run of %s did not start: %s", w.Worker.Name, refused.Message).WithHint("%s", refused.Fault.Hint)
+		failed := fault.Failed("worker_not_started", "the run of %s did not start: %s", w.Worker.Name, refused.Message).WithHint("%s", refused.Fault.Hint)
+		failed.Retryable = refused.Retryable
+		return failed
 	}
-	return "", fault.Failed("worker_not_started", "the run of %s did not start (%v): %s", w.Worker.Name, err, line).WithHint("lattice run %s --repo . --ref %s --dry-run", w.Execution.Flow, commit)
+	return fault.Failed("worker_not_started", "the run of %s did not start (%v): %s", w.Worker.Name, err, line).WithHint("lattice run %s --repo . --ref %s --dry-run", w.Execution.Flow, r.Commit)
 }
 
 // lastLine returns the last line of a text that is not empty.
@@ -321,49 +524,48 @@ func (d *dispatcher) settle(ctx context.Context, id string) (*board.Task, error)
 		if r.EndedAt != "" {
 			continue
 		}
-		if err := d.settleProcess(ctx, r); err != nil {
+		if _, err := d.settleProcess(ctx, r); err != nil {
 			return nil, err
 		}
 	}
-	return d.board.Resolve(id)
+	return d.board.Task(id)
 }
 
-func (d *dispatcher) settleProcess(ctx context.Context, r board.ProcessRecord) error {
+// settleProcess records the end of a process if it has ended or is beyond its timeout.
+func (d *dispatcher) settleProcess(ctx context.Context, r board.ProcessRecord) (ended bool, err error) {
 	late := worker.Late(r, time.Now())
 	if r.RunID == "" { // another program started it
 		if late {
-			return d.fail(ctx, r, "it is beyond its timeout, and did not end")
+			err = d.fail(ctx, r, "it is beyond its timeout, and did not end")
 		}
-		return nil
+		return late, err
 	}
 	view, err := d.leader.Run(ctx, r.RunID)
-	var gone *fault.Error
+	gone := fault.As(err)
 	switch {
-	case errors.As(err, &gone) && gone.Code == "run_not_found":
-		if late { // it may belong to another machine, which has its state directory
-			return d.fail(ctx, r, "its run "+r.RunID+" does not exist here")
-		}
-		return nil
+	case gone != nil && gone.Code == "run_not_found" && late: // it may belong to another machine, which has its state directory
+		return true, d.fail(ctx, r, "its run "+r.RunID+" does not exist here")
+	case gone != nil && gone.Code == "run_not_found":
+		return d.relaunch(ctx, r)
 	case err != nil:
-		return err
+		return false, err
 	case view.Status == lattice.Succeeded:
-		return d.complete(ctx, r, view)
+		return true, d.complete(ctx, r, view)
 	case view.Status == lattice.Failed, view.Status == lattice.Canceled:
 		reason := "its run was cancelled"
 		if view.Error != nil {
 			reason = view.Error.Message
 		}
-		return d.fail(ctx, r, reason)
+		return true, d.fail(ctx, r, reason)
 	case late:
 		if _, err := d.leader.Cancel(ctx, r.RunID, r.Actor); err != nil {
-			return err
+			return false, err
 		}
-		return d.fail(ctx, r, fmt.Sprintf("it was ended after %d minutes", r.TimeoutMinutes))
+		return true, d.fail(ctx, r, fmt.Sprintf("it was ended after %d minutes", r.TimeoutMinutes))
 	case !view.Driving && (view.Status == lattice.Pending || view.Status == lattice.Running): // its leader ended
-		_, err := d.leader.Drive(ctx, r.RunID, api.DriveRequest{Detach: true})
-		return err
+		_, err = d.leader.Drive(ctx, r.RunID, api.DriveRequest{Detach: true})
 	}
-	return nil
+	return false, err
 }
 
 // end appends the event that ends a process, unless another dispatcher was faster, and the changes that belong to it.
@@ -378,6 +580,13 @@ func (d *dispatcher) end(ctx context.Context, r board.ProcessRecord, kind string
 		return append(more, board.Change{Type: kind, Data: data}), nil
 	})
 	if err != nil {
+		return err
+	}
+	status := worker.Completed
+	if kind == board.ProcessFailed {
+		status = worker.Failed
+	}
+	if err := d.queue.Advance(ctx, r.RequestID, status, data.Error, time.Now()); err != nil {
 		return err
 	}
 	return d.runHooks(ctx, d.board, events)

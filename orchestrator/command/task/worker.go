@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,13 +40,19 @@ worker_policies in .lattice/config.json choose between two workers for a status,
   {"worker_policies": {"review": {"default": "CodeReviewLite", "escalate_to": "CodeReviewHeavy",
     "escalate_when": {"labels": ["security"], "type": ["epic"], "diff_lines_gt": 500}}}}
 
+Hooks and other programs ask for a worker by a file .lattice/queue/ID.json, or with lattice worker run --queue:
+
+  {"id": "wq_01", "created_at": "2026-02-16T14:30:00Z", "task_id": "task_01", "worker": "CodeReviewLite", "status": "pending"}
+
+commit_sha and trigger_event may be added. The status becomes claimed, and then completed or failed.
+
 The run belongs to a leader in the background. A worker whose command was killed goes on; lattice worker watch, or the next
 lattice worker run, records its end.`,
 		Example: `  lattice worker run CodeReviewLite LAT-1
   lattice worker watch
   lattice worker ps`,
 	})
-	cmd.AddCommand(newWorkerListCmd(p), newWorkerRunCmd(p), newWorkerWatchCmd(p), newWorkerPsCmd(p))
+	cmd.AddCommand(newWorkerListCmd(p), newWorkerRunCmd(p), newWorkerWatchCmd(p), newWorkerQueueCmd(p), newWorkerPsCmd(p))
 	return cmd
 }
 
@@ -141,16 +148,24 @@ func (f *commitFlags) add(cmd *cobra.Command) {
 
 func newWorkerRunCmd(p *place) *cobra.Command {
 	var at commitFlags
+	var queue bool
 	cmd := &cobra.Command{
 		Use:   "run WORKER TASK",
 		Short: "Run a worker on a task now, and wait for its report",
 		Long: `Run a worker on a task without regard to its trigger. Uncommitted changes are not part of the work. Ctrl-C stops waiting; the run goes on
-in the background.
+in the background. With --queue, the request is put into the queue for lattice worker watch, and the command ends; hooks, which have
+ten seconds, use it.
 
 Ends with 6 if the worker is running on this commit of the task, and with 1 if it fails.`,
-		Example: "  lattice worker run CodeReviewLite LAT-1\n  lattice worker run CodeReviewLite LAT-1 --commit feature --base develop",
+		Example: "  lattice worker run CodeReviewLite LAT-1\n  lattice worker run CodeReviewLite LAT-1 --commit feature --base develop\n  lattice worker run TestRunner LAT-1 --queue",
 		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, list []string) error {
+			if queue {
+				if cmd.Flags().Changed("base") {
+					return cli.UsageErrorf("--base is a flag of lattice worker watch for requests of the queue")
+				}
+				return p.enqueue(cmd.Context(), at, list[0], list[1])
+			}
 			return p.withDispatcher(cmd.Context(), at, func(ctx context.Context, d *dispatcher) error {
 				w, err := worker.Find(d.workers, list[0])
 				if err != nil {
@@ -163,8 +178,11 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 				if t, err = d.settle(ctx, t.ID); err != nil {
 					return err
 				}
-				started, err := d.start(ctx, w, t)
+				started, err := d.start(ctx, w, worker.NewRequest(w.Worker.Name, t.ID, "", "", time.Now()), nil)
 				if err != nil {
+					if started.EventID != "" && ctx.Err() == nil {
+						err = errors.Join(err, d.fail(ctx, started, err.Error()))
+					}
 					return err
 				}
 				fmt.Fprintf(p.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, nameOf(t), cutCommit(started.Commit), started.RunID)
@@ -197,6 +215,76 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 		},
 	}
 	at.add(cmd)
+	cmd.Flags().BoolVar(&queue, "queue", false, "let lattice worker watch run it, and do not wait")
+	return cmd
+}
+
+// enqueue puts a request into the queue. The commit is resolved now, so that it is the one that the asker sees.
+func (p *place) enqueue(ctx context.Context, at commitFlags, name, task string) error {
+	return p.withBoard(func(b *board.Board, _ string) error {
+		all, err := worker.Load(b.FS())
+		if err != nil {
+			return err
+		}
+		w, err := worker.Find(all, name)
+		if err != nil {
+			return err
+		}
+		t, err := b.Resolve(task)
+		if err != nil {
+			return err
+		}
+		d := &dispatcher{place: p, board: b}
+		commit, err := d.findCommit(ctx, at.commit)
+		if err != nil {
+			return err
+		}
+		q := worker.NewRequest(w.Worker.Name, t.ID, commit, p.env.Getenv("LATTICE_EVENT_ID"), time.Now())
+		if err := (worker.Queue{Board: b}).Add(q); err != nil {
+			return err
+		}
+		if p.env.JSON {
+			return p.env.PrintJSON(q)
+		}
+		_, err = fmt.Fprintln(p.env.Out, q.ID)
+		return err
+	})
+}
+
+func newWorkerQueueCmd(p *place) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "List the requests that wait or run; with --all also those that have ended",
+		Long: `List the requests in .lattice/queue, the oldest first. A request that has ended is removed after a day. One that is pending is
+withdrawn by removing its file.`,
+		Example: "  lattice worker queue --all --json",
+		Args:    cli.Args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			return p.withBoard(func(b *board.Board, _ string) error {
+				list, problems, err := worker.Queue{Board: b}.List()
+				if err != nil {
+					return err
+				}
+				for _, problem := range problems {
+					b.Warn(problem)
+				}
+				names := map[string]string{}
+				tasks, err := b.Tasks()
+				if err != nil {
+					return err
+				}
+				for _, t := range tasks {
+					names[t.ID] = nameOf(t)
+				}
+				list = slices.DeleteFunc(list, func(q worker.Request) bool { return q.Ended() && !all })
+				return cli.PrintTable(p.env.Console, list, "REQUEST\tTASK\tWORKER\tCOMMIT\tCREATED\tSTATUS\tRUN", func(q worker.Request) []any {
+					return []any{q.ID, cmp.Or(names[q.TaskID], q.TaskID), q.Worker, cutCommit(q.Commit), formatTime(q.CreatedAt), appendReason(q.Status, q.Error), orDash(q.RunID)}
+				})
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "also those that have ended")
 	return cmd
 }
 
@@ -208,10 +296,11 @@ func newWorkerWatchCmd(p *place) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "Start workers when tasks need them, and record their ends, until Ctrl-C",
-		Long: `Look at the board again and again: start the workers that are due on the current commit, attach the reports of those that have
-ended, and end those that are beyond their timeout. Several may watch the same board; a worker is started once.
+		Long: `Look at the board and its queue again and again: start the requests of the queue and the workers that are due on the current
+commit, attach the reports of those that have ended, and end those that are beyond their timeout. Several may watch the same
+board; a worker is started once.
 
-With --once it looks once, waits for the workers that it started, and ends.`,
+With --once it starts what is due, works off the queue, and ends.`,
 		Example: "  lattice worker watch\n  lattice worker watch --once --jobs 1",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -219,26 +308,12 @@ With --once it looks once, waits for the workers that it started, and ends.`,
 				return cli.UsageErrorf("--jobs is at least 1, and --every at least 1s")
 			}
 			return p.withDispatcher(cmd.Context(), at, func(ctx context.Context, d *dispatcher) error {
-				for {
-					running, err := d.look(ctx, jobs)
-					if err != nil || once && running == 0 {
-						return err
-					}
-					pause := every
-					if once {
-						pause, jobs = time.Second, 0 // nothing more is started
-					}
-					select {
-					case <-ctx.Done():
-						return ctx.Err()
-					case <-time.After(pause):
-					}
-				}
+				return d.watch(ctx, jobs, every, once)
 			})
 		},
 	}
 	at.add(cmd)
-	cmd.Flags().BoolVar(&once, "once", false, "look once, wait for what was started, and end")
+	cmd.Flags().BoolVar(&once, "once", false, "start what is due, work off the queue, and end")
 	cmd.Flags().DurationVar(&every, "every", 5*time.Second, "`TIME` between two looks")
 	cmd.Flags().IntVar(&jobs, "jobs", 2, "`NUMBER` of workers at once")
 	return cmd
@@ -258,7 +333,7 @@ func (p *place) withDispatcher(ctx context.Context, at commitFlags, do func(cont
 				}
 			}
 		}
-		d := &dispatcher{place: p, board: b, workers: workers, at: at}
+		d := &dispatcher{place: p, board: b, workers: workers, at: at, queue: worker.Queue{Board: b}, warned: map[string]bool{}}
 		if d.leader, err = connect.Dial(ctx, p.env, connect.Options{Detach: true}); err != nil {
 			return err
 		}

@@ -186,7 +186,10 @@ func (rn *Starter) beginRun(ctx context.Context, program *ir.Program, r api.RunR
 	for _, change := range o.Environment {
 		notice = append(notice, "accepted change of the environment: "+change)
 	}
-	if err := rn.recordRun(ctx, id, secret, program, r, o); err != nil {
+	switch err := rn.recordRun(ctx, id, secret, program, r, o); {
+	case errors.Is(err, store.ErrExists): // another request with the same key was faster
+		return rn.Drive(ctx, id, api.DriveRequest{Values: r.Values, Detach: r.Detach})
+	case err != nil:
 		return api.RunView{}, err
 	}
 	// From here on the run exists: a leader that is ending returns a run that is not driven, so that it is not started twice.

@@ -1,0 +1,174 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+)
+
+// QueueDir is the folder of a board that holds the requests.
+const QueueDir = ".lattice/queue"
+
+// keepEnded is how long a request stays in the queue after its end.
+const keepEnded = 24 * time.Hour
+
+// Statuses of requests. A status only goes forward.
+const (
+	Pending   = "pending"
+	Claimed   = "claimed"
+	Completed = "completed"
+	Failed    = "failed"
+)
+
+var statuses = []string{Pending, Claimed, Completed, Failed}
+
+// Request asks for a worker to run on a task. It is a file ID.json of the queue, which hooks and other programs may write (seed
+// workers-design, "Queue File Format").
+type Request struct {
+	ID           string `json:"id"` // wq_ULID
+	CreatedAt    string `json:"created_at"`
+	TaskID       string `json:"task_id"`
+	Worker       string `json:"worker"`
+	TriggerEvent string `json:"trigger_event,omitempty"`
+	Commit       string `json:"commit_sha,omitempty"` // default: the one that the dispatcher sees
+	Status       string `json:"status"`
+	RunID        string `json:"run_id,omitempty"` // of a claimed request
+	EndedAt      string `json:"ended_at,omitempty"`
+	Error        string `json:"error,omitempty"` // why it failed
+}
+
+// NewRequest returns a pending request with a new id.
+func NewRequest(worker, task, commit, event string, now time.Time) Request {
+	return Request{
+		ID: "wq_" + ulid.Make().String(), CreatedAt: now.UTC().Format(time.RFC3339Nano), TaskID: task, Worker: worker, Commit: commit, TriggerEvent: event, Status: Pending,
+	}
+}
+
+// Run returns the id of the run that works on the request. It follows from the request's id: the store creates a run once, so
+// a request has one run, whichever dispatchers start it and however often.
+func (r Request) Run() string { return "run_" + lattice.StartKey(r.ID) }
+
+// Ended reports whether nothing more happens with the request.
+func (r Request) Ended() bool { return r.Status == Completed || r.Status == Failed }
+
+// parseRequest reads the file of a request and checks it.
+func parseRequest(name string, text []byte) (r Request, err error) {
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("is not a request: %w", err)
+	}
+	r.Status = cmp.Or(r.Status, Pending)
+	digits, ok := strings.CutPrefix(r.ID, "wq_")
+	switch {
+	case !ok || digits == "" || len(r.ID) > 64 || strings.Trim(digits, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_-") != "":
+		return r, fmt.Errorf("has the id %q, which is not one such as wq_01", r.ID)
+	case name != r.ID+".json":
+		return r, fmt.Errorf("has the id %s, which is not the name of its file", r.ID)
+	case r.TaskID == "" || r.Worker == "":
+		return r, errors.New("has no task_id or no worker")
+	case !slices.Contains(statuses, r.Status):
+		return r, fmt.Errorf("has the status %q, not one of %s", r.Status, strings.Join(statuses, ", "))
+	}
+	return r, nil
+}
+
+// Queue is the queue of a board. Its methods may be called by several processes at once.
+type Queue struct{ Board *board.Board }
+
+// List returns the requests, the oldest first. Files that hold none are reported as problems.
+func (q Queue) List() (list []Request, problems []string, err error) {
+	entries, err := fs.ReadDir(q.Board.FS(), QueueDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, fmt.Errorf("list the queue: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") {
+			continue
+		}
+		switch r, err := q.read(e.Name()); {
+		case errors.Is(err, fs.ErrNotExist): // removed since
+		case err != nil:
+			problems = append(problems, fmt.Sprintf("%s %v", path.Join(QueueDir, e.Name()), err))
+		default:
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b Request) int { return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	return list, problems, nil
+}
+
+func (q Queue) read(name string) (Request, error) {
+	f, err := q.Board.FS().Open(path.Join(QueueDir, name))
+	if err != nil {
+		return Request{}, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxDefinition))
+	if err != nil {
+		return Request{}, err
+	}
+	return parseRequest(name, text)
+}
+
+// Has reports whether the queue has a request.
+func (q Queue) Has(id string) (bool, error) {
+	_, err := q.read(id + ".json")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Add puts a request into the queue.
+func (q Queue) Add(r Request) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return q.Board.ReplaceFile(path.Join(QueueDir, r.ID+".json"), append(text, '\n'))
+}
+
+// Advance takes a request to a later status. It does nothing if the request is gone or has come as far.
+func (q Queue) Advance(ctx context.Context, id, status, reason string, now time.Time) error {
+	return q.Board.Exclusive(ctx, "queue", func() error {
+		r, err := q.read(id + ".json")
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || r.Ended() || slices.Index(statuses, status) <= slices.Index(statuses, r.Status) {
+			return err
+		}
+		r.Status, r.Error = status, reason
+		switch {
+		case r.Ended():
+			r.EndedAt = now.UTC().Format(time.RFC3339Nano)
+		case status == Claimed:
+			r.RunID = r.Run()
+		}
+		return q.Add(r)
+	})
+}
+
+// RemoveEnded removes the requests that ended long ago.
+func (q Queue) RemoveEnded(list []Request, now time.Time) error {
+	for _, r := range list {
+		if ended, err := time.Parse(time.RFC3339, r.EndedAt); err == nil && r.Ended() && now.After(ended.Add(keepEnded)) {
+			if err := q.Board.RemoveFile(path.Join(QueueDir, r.ID+".json")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
