@@ -175,18 +175,18 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 				if err != nil {
 					return err
 				}
-				if t, err = d.settle(ctx, t.ID); err != nil {
+				if t, err = d.settleTask(ctx, t.ID); err != nil {
 					return err
 				}
-				started, err := d.start(ctx, w, worker.NewRequest(w.Worker.Name, t.ID, "", "", time.Now()), nil)
+				started, err := d.startWorker(ctx, w, worker.NewRequest(w.Worker.Name, t.ID, "", "", time.Now()), nil)
 				if err != nil {
 					if started.EventID != "" && ctx.Err() == nil {
-						err = errors.Join(err, d.fail(ctx, started, err.Error()))
+						err = errors.Join(err, d.failProcess(ctx, started, err.Error()))
 					}
 					return err
 				}
 				fmt.Fprintf(p.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, nameOf(t), cutCommit(started.Commit), started.RunID)
-				ended, err := d.await(ctx, w, started)
+				ended, err := d.awaitEnd(ctx, w, started)
 				if err != nil {
 					return err
 				}
@@ -308,7 +308,7 @@ With --once it starts what is due, works off the queue, and ends.`,
 				return cli.UsageErrorf("--jobs is at least 1, and --every at least 1s")
 			}
 			return p.withDispatcher(cmd.Context(), at, func(ctx context.Context, d *dispatcher) error {
-				return d.watch(ctx, jobs, every, once)
+				return d.watchBoard(ctx, jobs, every, once)
 			})
 		},
 	}
