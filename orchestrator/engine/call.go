@@ -113,6 +113,8 @@ func (t callOp) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 		t.callBlocked(f)
 	case lattice.BoundaryTaken:
 		return t.checkpointTaken(c)
+	case lattice.TimerFired:
+		t.waitedLongEnough()
 	case lattice.Restored:
 		t.sendAgain(c.Sprite)
 	case lattice.ActionDone:

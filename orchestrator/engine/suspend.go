@@ -170,8 +170,11 @@ func (t callOp) requestInputs(f lattice.CallSuspended) {
 	}
 	if f.Action == nil {
 		t.OpenWait(lattice.Wait{
-			Kind: lattice.WaitSkill, Prompt: f.Reason, Reason: f.Reason, Expected: f.Expected, CheckpointID: f.CheckpointID,
+			Kind: lattice.WaitSkill, Prompt: f.Reason, Reason: f.Reason, Expected: f.Expected, CheckpointID: f.CheckpointID, ResumeAt: f.ResumeAt,
 		})
+		if f.ResumeAt != "" {
+			t.Issue(lattice.Command{Kind: lattice.DoTimer, Until: f.ResumeAt})
+		}
 		return
 	}
 	switch f.Verdict {
@@ -212,6 +215,13 @@ func (t callOp) Decided(w lattice.Wait, f lattice.Answered, inputs map[string]an
 	default:
 		return fmt.Errorf("wait %s has an unknown kind %q", w.ID, w.Kind)
 	}
+}
+
+// waitedLongEnough resumes the current call at the time that it waited for.
+func (t callOp) waitedLongEnough() {
+	i := slices.IndexFunc(t.Run.State.Waits, func(w lattice.Wait) bool { return w.Path == t.Path })
+	t.CloseWait(t.Run.State.Waits[i])
+	t.resumeCall(map[string]any{}, "", "")
 }
 
 func (t callOp) actionAnswered(w lattice.Wait, f lattice.Answered, inputs map[string]any) error {

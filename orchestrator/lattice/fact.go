@@ -137,6 +137,7 @@ type CallSuspended struct {
 	Reason       string                  `json:"reason"`
 	CheckpointID string                  `json:"checkpoint_id"`
 	Expected     map[string]string       `json:"expected_inputs,omitempty"`
+	ResumeAt     string                  `json:"resume_at,omitempty"` // RFC 3339; see protocol.Waiting
 	Request      *protocol.ActionRequest `json:"request,omitempty"`
 	Action       *Action                 `json:"action,omitempty"`
 	Verdict      Verdict                 `json:"verdict,omitempty"`

@@ -58,6 +58,7 @@ package lattice
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
@@ -242,6 +243,7 @@ type Wait struct {
 	QuestionID   string            `json:"question_id,omitempty"`
 	Expected     map[string]string `json:"expected_inputs,omitempty"`
 	Optional     []string          `json:"optional_inputs,omitempty"` // expected inputs that may be left out
+	ResumeAt     string            `json:"resume_at,omitempty"`       // RFC 3339; the run goes on then by itself
 	CheckpointID string            `json:"checkpoint_id,omitempty"`
 	Action       *Action           `json:"action,omitempty"`
 	Details      json.RawMessage   `json:"details,omitempty"` // object: what the person should see (a HUMAN node's inputs)
@@ -260,6 +262,20 @@ func (w Wait) Legacy() bool { return w.Kind == WaitQuestion || w.Kind == WaitBlo
 
 // ByHand reports whether w is for an action that a person has to do.
 func (w Wait) ByHand() bool { return w.Action != nil && w.Action.ByHand }
+
+// Until says when the run goes on by itself, "" if a person must answer.
+func (w Wait) Until() string {
+	at, err := time.Parse(time.RFC3339, w.ResumeAt)
+	if err != nil {
+		return ""
+	}
+	return "until " + at.Local().Format(time.DateTime) + ", then goes on by itself"
+}
+
+// AllTimed reports whether a run with these waits goes on by itself, at the first of their times.
+func AllTimed(waits []Wait) bool {
+	return len(waits) > 0 && !slices.ContainsFunc(waits, func(w Wait) bool { return w.ResumeAt == "" })
+}
 
 // YesOrNo reports whether a bare approval or rejection answers w.
 func (w Wait) YesOrNo() bool {

@@ -97,6 +97,7 @@ type Waiting struct {
 	Reason         string            `json:"reason"`
 	CheckpointID   string            `json:"checkpoint_id"`
 	ExpectedInputs map[string]string `json:"expected_inputs,omitempty"` // name → string integer boolean map array<T>
+	ResumeAt       string            `json:"resume_at,omitempty"`       // RFC 3339; the call is resumed then if nothing was answered
 }
 
 // Completed ends the life of a work item.

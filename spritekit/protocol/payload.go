@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Values of the closed lists of v1.
@@ -147,8 +148,20 @@ func openWaiting(f fields) Waiting {
 	if id := f.get("checkpoint_id", optional); isString(id) && isQuoted(id, "") {
 		f.addProblem("checkpoint_id", "must not be empty: a checkpoint is taken before WAITING")
 	}
-	w.ExpectedInputs = openExpected(f)
+	w.ExpectedInputs, w.ResumeAt = openExpected(f), openResumeAt(f)
 	return w
+}
+
+func openResumeAt(f fields) string {
+	quoted := f.quotedString("resume_at", optional)
+	if quoted == nil {
+		return ""
+	}
+	at := unquote(quoted)
+	if _, err := time.Parse(time.RFC3339, at); err != nil {
+		f.addProblem("resume_at", "must be a time as in RFC 3339")
+	}
+	return at
 }
 
 func openExpected(f fields) map[string]string {

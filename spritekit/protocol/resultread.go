@@ -75,7 +75,7 @@ func openResultWaiting(f fields) *Waiting {
 	if !ok {
 		return nil
 	}
-	return &Waiting{in.str("reason", required), in.str("checkpoint_id", optional), openExpected(in)}
+	return &Waiting{in.str("reason", required), in.str("checkpoint_id", optional), openExpected(in), openResumeAt(in)}
 }
 
 func openWarnings(f fields) []Warning {

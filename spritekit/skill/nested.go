@@ -139,6 +139,6 @@ func (w *attempt) suspendNested(ctx context.Context, wait protocol.Waiting, requ
 		return err
 	}
 	// A checkpoint has not been taken yet, and the result must name one.
-	w.suspended = &suspension{id, &protocol.Waiting{Reason: wait.Reason, CheckpointID: checkpoint.Pending, ExpectedInputs: wait.ExpectedInputs}}
+	w.suspended = &suspension{id, &protocol.Waiting{Reason: wait.Reason, CheckpointID: checkpoint.Pending, ExpectedInputs: wait.ExpectedInputs, ResumeAt: wait.ResumeAt}}
 	return nil
 }

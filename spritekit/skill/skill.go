@@ -112,6 +112,11 @@ func (c *Call) Suspend(ctx context.Context, reason string, expected map[string]s
 	return c.suspend(ctx, protocol.Waiting{Reason: reason, ExpectedInputs: expected}, request)
 }
 
+// SuspendUntil is Suspend for a call that waits for a time. It is resumed then without inputs, or earlier by a person's answer.
+func (c *Call) SuspendUntil(ctx context.Context, reason string, at time.Time) error {
+	return c.suspend(ctx, protocol.Waiting{Reason: reason, ResumeAt: at.UTC().Format(time.RFC3339)}, nil)
+}
+
 // Inputs decodes the answers of a resumed call strictly into the struct that v points to.
 func (c *Call) Inputs(v any) error {
 	if c.Resume == nil {

@@ -198,7 +198,7 @@ func (e effect) nameInputs(node string, f *protocol.Fault) *protocol.Fault {
 func (e effect) encodeSuspended(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
 	f := lattice.CallSuspended{CommandID: e.command.ID, CallID: call.ID, Request: o.Request}
 	if w := o.Result.Waiting; w != nil {
-		f.Reason, f.CheckpointID, f.Expected = w.Reason, w.CheckpointID, w.ExpectedInputs
+		f.Reason, f.CheckpointID, f.Expected, f.ResumeAt = w.Reason, w.CheckpointID, w.ExpectedInputs, w.ResumeAt
 	}
 	if f.CheckpointID == "" { // a sprite without a checkpoint socket: the files are as the skill left them
 		pair, err := e.r.deps.Boundary.CheckpointDurable(ctx, call.Sprite)
