@@ -124,6 +124,9 @@ func DescribeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 		how = "is blocked"
 	}
 	fmt.Fprintf(out, "%s %s at %s: %s\n", v.RunID, how, at, PromptText(w.Prompt))
+	if until := w.Until(); until != "" {
+		fmt.Fprintln(out, "  "+until)
+	}
 	if w.Legacy() {
 		fmt.Fprintln(out, "  the answer starts the flow again, in a new run that has it in .lattice/answers.json")
 	}
@@ -213,6 +216,9 @@ func NextCommands(run string, w lattice.Wait) []string {
 			commands = append(commands, "lattice reject "+run)
 		}
 		return commands
+	}
+	if w.ResumeAt != "" {
+		return []string{"lattice approve " + run + "   to go on now", "lattice reject " + run + "   to give up", "lattice resume " + run + "   to follow it"}
 	}
 	return []string{"lattice approve " + run, "lattice reject " + run + " --comment TEXT"}
 }

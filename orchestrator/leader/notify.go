@@ -107,10 +107,12 @@ func (n *notifier) watch(run string, after lattice.Seq, entries []lattice.Entry)
 	key := fmt.Sprint(after)
 	switch status {
 	case lattice.Waiting:
-		note.Level, note.Title = protocol.LevelWarning, run+" waits for you"
+		if !lattice.AllTimed(rest.Waits) {
+			note.Level, note.Title = protocol.LevelWarning, run+" waits for you"
+		}
 		var prompts, ids []string
 		for _, w := range rest.Waits {
-			prompts, ids = append(prompts, w.Prompt), append(ids, w.ID)
+			prompts, ids = append(prompts, strings.TrimSpace(w.Prompt+" "+w.Until())), append(ids, w.ID)
 		}
 		note.Body = strings.Join(append(prompts, "lattice waiting "+run), "\n")
 		key = strings.Join(ids, " ")

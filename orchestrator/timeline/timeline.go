@@ -48,7 +48,7 @@ func (t *Timeline) Add(e lattice.Entry) bool {
 		t.endStep(e.At, stepWaiting, f.Question.Kind+": "+f.Question.Prompt)
 	case lattice.CallSuspended:
 		t.noteQuestion(false)
-		t.setState(stepWaiting, f.Reason)
+		t.setState(stepWaiting, describePause(lattice.Wait{Prompt: f.Reason, ResumeAt: f.ResumeAt}))
 		if f.Verdict == lattice.Deny {
 			t.setState(stepRunning, "refused: "+f.DenyReason)
 		}
@@ -96,11 +96,18 @@ func (t *Timeline) Add(e lattice.Entry) bool {
 
 var decided = map[lattice.Decision]string{lattice.Approve: "approved", lattice.Reject: "rejected", lattice.Answer: "answered"}
 
-// Pause shows that the run waits for a person, which is state and no entry of its own.
+// Pause shows that the run waits for a person or a time, which is state and no entry of its own.
 func (t *Timeline) Pause(waits []lattice.Wait) {
 	if len(waits) > 0 && t.Current != nil && t.Current.State == stepRunning {
-		t.setState(stepWaiting, waits[0].Prompt)
+		t.setState(stepWaiting, describePause(waits[0]))
 	}
+}
+
+func describePause(w lattice.Wait) string {
+	if until := w.Until(); until != "" {
+		return w.Prompt + "; " + until
+	}
+	return w.Prompt
 }
 
 func (t *Timeline) finishCall(at time.Time, f lattice.CallFinished) {
@@ -143,6 +150,8 @@ func (t *Timeline) timerFired(started []string) {
 	dropped := func(name string) bool { return strings.HasSuffix(name, lattice.IterationDropped) }
 	switch {
 	case s == nil:
+	case s.State == stepWaiting && s.skill != "":
+		t.setState(stepRunning, "goes on")
 	case s.State == stepWaiting:
 		t.setState(stepRunning, "not answered in time")
 	case len(s.below) > 0 && slices.ContainsFunc(started, dropped):

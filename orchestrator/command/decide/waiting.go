@@ -15,7 +15,7 @@ import (
 )
 
 func newWaitingCmd(env *setup.Env) *cobra.Command {
-	return connect.NewQueryCmd(env, "waiting", "List what waits for a person", "  lattice waiting --json", cobra.NoArgs,
+	return connect.NewQueryCmd(env, "waiting", "List what waits for a person or a time", "  lattice waiting --json", cobra.NoArgs,
 		func(ctx context.Context, c *connect.Conn, _ []string) error {
 			runs, err := c.Runs(ctx, api.RunList{Open: true})
 			if err != nil {

@@ -133,7 +133,7 @@ func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
 	return nil
 }
 
-// resumeRuns goes on with every interrupted run, and names those that it cannot go on with.
+// resumeRuns goes on with every interrupted run and every run that waits for a time, and names those that it cannot go on with.
 func resumeRuns(ctx context.Context, c *connect.Conn) error {
 	runs, err := c.Runs(ctx, api.RunList{Open: true})
 	if err != nil {
@@ -141,7 +141,8 @@ func resumeRuns(ctx context.Context, c *connect.Conn) error {
 	}
 	var failed error
 	for _, r := range runs {
-		if r.Status == lattice.Running || r.Status == lattice.Pending {
+		timed := r.Status == lattice.Waiting && r.Doing == string(lattice.DoTimer)
+		if r.Status == lattice.Running || r.Status == lattice.Pending || timed {
 			values, err := c.Env.RequiredValues(r)
 			if err == nil {
 				_, err = c.Drive(ctx, r.RunID, api.DriveRequest{Values: values})

@@ -17,7 +17,8 @@ func newResumeCmd(env *setup.Env) *cobra.Command {
 		Use:   "resume [RUN]",
 		Short: "Resume a run that was interrupted",
 		Long: `Resume a run that was interrupted by Ctrl-C, a crash or a host that could not be reached. Finished steps are not repeated;
-a step that was cut off is settled first. Resuming a run that is running, waits or has ended changes nothing.
+a step that was cut off is settled first. Resuming a run that is running, waits or has ended changes nothing; a run that
+waits for a time, such as the end of a usage limit, is followed and goes on then.
 
 The run keeps what it was started with: its network, host ports, limits, isolation, image, tools, skills and models, even if
 the settings have changed since. Values of --agent-env are never stored: if a variable that the run was started with is not

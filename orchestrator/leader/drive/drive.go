@@ -65,6 +65,17 @@ func (d *Drives) IsDriven(id string) (driven bool, stopped error) {
 	return false, nil
 }
 
+// GoesOn reports whether a run is driven, or waits for a time alone and is driven again then.
+func (d *Drives) GoesOn(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r := d.loaded[id]
+	if r == nil || r.done != nil || r.yielded {
+		return r != nil
+	}
+	return r.timed > 0 && lattice.AllTimed(r.Runner.State().Waits)
+}
+
 // CountDriven returns the number of runs that are driven.
 func (d *Drives) CountDriven() int {
 	d.mu.Lock()
@@ -153,6 +164,10 @@ func (d *Drives) finish(id string, r *Loaded, stop driver.Stop, err error) bool 
 	close(r.done)
 	r.done, r.stopped = nil, err
 	again := err == nil && !put && !stop.Due.IsZero() && !d.closing
+	if again {
+		r.timed++ // before the watchers look
+		d.Activity.add(&d.Activity.timed, 1)
+	}
 	var changed <-chan struct{}
 	d.Watchers.Notify(id)
 	if again {
@@ -163,7 +178,6 @@ func (d *Drives) finish(id string, r *Loaded, stop driver.Stop, err error) bool 
 		d.log.Warn().Str("run", id).Err(err).Msg("driving stopped")
 	}
 	if again {
-		d.countTimer(r, 1)
 		d.driveLater(id, r, stop.Left, changed)
 	}
 	if err == nil && !put && stop.Status.Ended() {
@@ -184,7 +198,7 @@ func (d *Drives) driveLater(id string, r *Loaded, left time.Duration, changed <-
 		}
 	})
 	d.group.Go(func() {
-		defer d.countTimer(r, -1)
+		defer d.forgetTimer(r)
 		defer cancel()
 		if bootSleep(ctx, left) != nil {
 			return
@@ -195,12 +209,12 @@ func (d *Drives) driveLater(id string, r *Loaded, left time.Duration, changed <-
 	})
 }
 
-// countTimer counts a wait with a timer.
-func (d *Drives) countTimer(r *Loaded, n int) {
+// forgetTimer ends the count of a wait with a timer.
+func (d *Drives) forgetTimer(r *Loaded) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r.timed += n
-	d.Activity.add(&d.Activity.timed, n)
+	r.timed--
+	d.Activity.add(&d.Activity.timed, -1)
 }
 
 // Detach marks a run, if yes, to continue without a client that follows it, in this process and in the next leader.

@@ -43,6 +43,7 @@ type Views struct {
 // driveStatus tells whether runs are driven.
 type driveStatus interface {
 	IsDriven(id string) (driven bool, stopped error)
+	GoesOn(id string) bool
 	IsClosing() bool
 }
 
@@ -141,7 +142,7 @@ func (vw *Views) Runs(_ context.Context, which api.RunList) ([]api.RunView, erro
 	return views, nil
 }
 
-// Watch yields entries and views until the run is not driven.
+// Watch yields entries and views until the run is not driven, and does not wait for a time at which it is.
 func (vw *Views) Watch(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
 	return vw.watch(ctx, id, after, vw.Records.Entries, false, yield)
 }
@@ -211,8 +212,8 @@ func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read r
 	}
 	for {
 		changed := vw.Watchers.Wait(id) // first: a change after it is not missed
-		driven, _ := vw.Drives.IsDriven(id)
-		closing := vw.Drives.IsClosing() // after isDriven: closing is set before the drives end
+		driven := vw.Drives.GoesOn(id)
+		closing := vw.Drives.IsClosing() // after GoesOn: closing is set before the drives end
 		if err := read(ctx, id, after, func(e lattice.Entry) error {
 			after = e.Seq
 			return yield(api.WatchLine{Entry: &e})
