@@ -167,7 +167,7 @@ func TestARealAgentsModelFails(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				a := newRealAgent(t, agent, agenttest.Script{})
 				a.says(agenttest.Step{Status: test.status})
-				o := a.run(nil)
+				o := a.run(map[string]any{"usage_limit": "fail"})
 				if o.exit != 1 || o.result.Error.Code != test.code || o.result.Error.Retryable != test.retryable {
 					t.Errorf("exit %d, %s\n%s", o.exit, o.stdout, a.transcripts())
 				}

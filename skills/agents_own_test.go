@@ -111,7 +111,7 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"says nothing of its end":      {hello, `{}`, 1, "agent_failed"},
 		"fails by its own word":        {hello + `echo '{"is":"bye","sad":true,"why":"tired"}'`, `{}`, 1, "agent_failed"},
-		"a reason that is known":       {hello + `echo '{"is":"bye","sad":true,"why":"no seeds"}'`, `{}`, 1, "agent_rate_limited"},
+		"a reason that is known":       {hello + `echo '{"is":"bye","sad":true,"why":"no seeds"}'`, `{"usage_limit":"fail"}`, 1, "agent_rate_limited"},
 		"well, then an exit code":      {hello + `echo '{"is":"bye"}'; exit 3`, `{}`, 1, "agent_failed"},
 		"well, and stays":              {hello + `echo '{"is":"bye"}'; exec sleep 600`, `{"timeout_s":60}`, 0, ""},
 		"too many turns":               {hello + `while :; do echo '{"is":"word","word":"w","n":1}'; sleep 0.02; done`, `{"limits":{"max_turns":3}}`, 9, "agent_limit"},

@@ -39,6 +39,7 @@ type input struct {
 	} `json:"session"`
 	TimeoutS    float64 `json:"timeout_s"`
 	IdleS       float64 `json:"idle_s"`
+	UsageLimit  string  `json:"usage_limit"`
 	Limits      limits  `json:"limits"`
 	Prices      *prices `json:"prices"`
 	Permissions struct {
@@ -91,6 +92,11 @@ func (in *input) validate(a adapter.Adapter) error {
 	if a.Output == "text" && (l.MaxTurns > 0 || l.MaxCostUSD > 0 || l.MaxTokens > 0) {
 		return fault.Unsupported("unsupported", "%s does not report how many turns, tokens or dollars it uses", a.Name).
 			WithHint("use limits.wall_s and limits.idle_s, or an adapter with events")
+	}
+	switch in.UsageLimit {
+	case "", "wait", usageLimitFails:
+	default:
+		return skill.BadInput("/usage_limit", "is %q, not wait or fail", in.UsageLimit)
 	}
 	switch in.Session.Mode {
 	case "", modeNew:

@@ -40,6 +40,7 @@ type launch struct {
 	restart string   // the prompt of a new session if this one cannot be resumed, "" if that is an error
 	answers []answer // to requests for permission
 	prior   soFar    // of earlier invocations of the same call
+	pauses  int      // of the call at a usage limit, since the model last answered
 
 	spec    proc.Spec
 	secrets *redact.Secrets
@@ -100,10 +101,11 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		"new_session": newUUID(), "model": l.in.Model, "system_append": l.in.SystemAppend, "mode": l.in.Permissions.Mode,
 		"allow": l.in.Permissions.Allow, "deny": l.in.Permissions.Deny, "extra_args": l.in.ExtraArgs,
 	}
-	if n := l.in.Limits.MaxTurns; n > 0 {
+	left := l.in.Limits.after(l.prior)
+	if n := left.MaxTurns; n > 0 {
 		l.vars["max_turns"] = float64(n)
 	}
-	if usd := l.in.Limits.MaxCostUSD; usd > 0 {
+	if usd := left.MaxCostUSD; usd > 0 {
 		l.vars["max_cost_usd"] = usd
 	}
 	for _, name := range slices.Concat(a.EnvAllow, a.Secrets) {

@@ -186,15 +186,7 @@ func (l *launch) failByExit(r report, o outcome) (json.RawMessage, error) {
 // newAgentError returns an error for words of the agent. The causes of the adapter decide its code and hint.
 func (l *launch) newAgentError(r report, words, code, message string) *skill.Error {
 	e := fault.Failed(code, "%s", message).WithHint("what it printed is in %s", r.TranscriptPath)
-	words += "\n" + strings.Join(r.Errors, "\n")
-	for _, c := range l.adapter.Causes {
-		for _, text := range c.Contains {
-			if strings.Contains(words, text) {
-				return l.applyCause(c.Is, e)
-			}
-		}
-	}
-	return e
+	return l.applyCause(l.adapter.CauseOf(words+"\n"+strings.Join(r.Errors, "\n")), e)
 }
 
 // applyCause sets the code and the hint of an error to those of a cause.
@@ -204,7 +196,7 @@ func (l *launch) applyCause(cause string, e *skill.Error) *skill.Error {
 		e.Code = "agent_auth"
 		return e.WithHint("the model's key is missing or refused: pass it with --agent-env; %s takes %s", l.adapter.Name, strings.Join(l.adapter.Secrets, " or "))
 	case adapter.CauseRate:
-		e.Code, e.Retryable = "agent_rate_limited", true
+		e.Code, e.Retryable = codeLimited, true
 		return e.WithHint("wait, then run it again; with session.mode resume it goes on where it was")
 	case adapter.CauseUnavailable:
 		e.Code, e.Retryable = "agent_model_unavailable", true
@@ -233,7 +225,7 @@ func (l *launch) succeed(r report, last *ending) (json.RawMessage, error) {
 	}
 	if limits := l.in.Limits; limits.MaxCostUSD > 0 && r.Cost.Source == costUnknown {
 		l.call.Warn("cost_unknown", fmt.Sprintf("%s does not report its cost, so that limits.max_cost_usd could not be kept; give prices", l.adapter.Name))
-	} else if name := limits.firstPassed(&tally{turns: 0, total: &r.Usage, paid: &r.Cost.USD}, baseline{}, nil); name != "" {
+	} else if name := limits.firstPassed(&tally{turns: 0, total: &r.Usage, paid: &r.Cost.USD}, baseline{}, nil, soFar{}); name != "" {
 		l.call.Warn("limit_passed", fmt.Sprintf("the agent's last answer passed the limit %s; it was done by then", name))
 	}
 	return l.encodeReport(r)

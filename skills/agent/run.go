@@ -111,9 +111,12 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 		return err
 	}
 	var more string
-	if l.answers = p.Answers; p.Permission != nil {
+	switch l.answers = p.Answers; {
+	case p.Permission != nil:
 		more, err = l.takePermission(*p.Permission)
-	} else {
+	case p.Limit != nil:
+		more, err = l.endPause(*p.Limit)
+	default:
 		more, err = answerPrompt(p.Question, l.call.Resume.Inputs), l.call.Answer(ctx, p.Question)
 	}
 	if err != nil {
@@ -181,6 +184,9 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		if err := p.save(c); err != nil {
 			return nil, err
 		}
+		if until, err := time.Parse(time.RFC3339, o.question.Waiting.ResumeAt); err == nil {
+			return nil, c.SuspendUntil(ctx, o.question.Waiting.Reason, until)
+		}
 		return nil, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
 	}
 	if asked := o.out.asked(); asked != nil && errors.Is(o.cause, errWaiting) {
@@ -190,13 +196,17 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		}
 		return nil, propose.Ask(ctx, c, protocol.ActionUseTool, l.describePermission(*asked))
 	}
-	return l.decideOutcome(r, o)
+	result, err := l.decideOutcome(r, o)
+	if until, ok := l.pauseUntil(err, o, time.Now()); ok {
+		return nil, l.pause(ctx, r, o, until)
+	}
+	return result, err
 }
 
 // runAgent runs the agent until it ends or is stopped.
 func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (outcome, error) {
 	c := l.call
-	limited, cancel := context.WithTimeoutCause(ctx, seconds(l.in.Limits.WallS), errWall)
+	limited, cancel := context.WithTimeoutCause(ctx, seconds(l.in.Limits.after(l.prior).WallS), errWall)
 	defer cancel()
 	alive, silence := watchSilence(limited, seconds(l.in.Limits.IdleS))
 	defer silence.stopTimers()
@@ -258,10 +268,11 @@ func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
 		silence.endAfter(seconds(cmp.Or(l.adapter.LingerS, defaultLinger)), errLingers)
 		return // the work is done; a limit that the last answer exceeds changes nothing
 	}
-	if s.Kind == adapter.KindRetry && s.Number("status") != tooManyRequests && o.out.tally.failedRequests >= maxFailedRequests {
+	slow := s.Number("status") == tooManyRequests || l.adapter.CauseOf(s.Text("message")) == adapter.CauseRate
+	if s.Kind == adapter.KindRetry && !slow && o.out.tally.failedRequests >= maxFailedRequests {
 		silence.cancel(errDead)
 	}
-	if name := l.in.Limits.firstPassed(o.out.tally, l.usageBefore(), l.in.Prices); name != "" {
+	if name := l.in.Limits.firstPassed(o.out.tally, l.usageBefore(), l.in.Prices, l.prior); name != "" {
 		silence.cancel(limitError(name))
 	}
 }

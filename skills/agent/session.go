@@ -83,6 +83,7 @@ type pending struct {
 	Question skill.Question `json:"question,omitzero"`
 	// Permission is the request that a person was asked about, if it was not a skill that asked.
 	Permission *acp.Request `json:"permission,omitempty"`
+	Limit      *usageLimit  `json:"limit,omitempty"`   // that the call waits for, if it asked nothing
 	Answers    []answer     `json:"answers,omitempty"` // to the earlier ones of the call
 	SoFar      soFar        `json:"so_far"`
 }

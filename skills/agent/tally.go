@@ -97,6 +97,7 @@ type tally struct {
 	delta                   bool   // the next text may continue it
 	errors                  []string
 	denials                 []any
+	resetsAt                float64 // seconds since 1970 at which a usage limit ends, 0 if the agent reported none
 	ends                    []ending
 
 	turnIDs map[string]bool
@@ -154,6 +155,8 @@ func (t *tally) addEvent(s adapter.Event) {
 		}
 	case adapter.KindUsage:
 		t.addUsage(s)
+	case adapter.KindLimit:
+		t.resetsAt = s.Number("resets_at")
 	case adapter.KindError:
 		t.addError(s.Text("message"))
 	case adapter.KindEnd:
@@ -272,21 +275,33 @@ type limits struct {
 	MaxTokens  int64   `json:"max_tokens"`
 }
 
-// firstPassed returns the name of a limit that the tally exceeds, or "".
-func (l limits) firstPassed(t *tally, base baseline, p *prices) string {
+// firstPassed returns the name of a limit that the tally and the earlier invocations of the call exceed, or "".
+func (l limits) firstPassed(t *tally, base baseline, p *prices, prior soFar) string {
 	u := t.usageSince(base.Usage)
 	switch {
-	case l.MaxTurns > 0 && t.turns > l.MaxTurns:
+	case l.MaxTurns > 0 && prior.Turns+t.turns > l.MaxTurns:
 		return "max_turns"
-	case l.MaxTokens > 0 && u.total() > l.MaxTokens:
+	case l.MaxTokens > 0 && prior.Usage.total()+u.total() > l.MaxTokens:
 		return "max_tokens"
-	case l.MaxCostUSD > 0 && t.costSince(base.CostUSD, u, p).USD > l.MaxCostUSD:
+	case l.MaxCostUSD > 0 && prior.Cost.USD+t.costSince(base.CostUSD, u, p).USD > l.MaxCostUSD:
 		return "max_cost_usd"
 	}
 	return ""
 }
 
-// soFar is the sum of the earlier invocations of a call, before its questions were answered.
+// after returns the limits of an invocation after those of prior. The agent's own limits cannot be 0.
+func (l limits) after(prior soFar) limits {
+	if l.MaxTurns > 0 {
+		l.MaxTurns = max(1, l.MaxTurns-prior.Turns)
+	}
+	if l.MaxCostUSD > 0 {
+		l.MaxCostUSD = max(0.0001, l.MaxCostUSD-prior.Cost.USD)
+	}
+	l.WallS = max(1, l.WallS-float64(prior.Duration)/1000)
+	return l
+}
+
+// soFar is the sum of the earlier invocations of a call, before each of its pauses.
 type soFar struct {
 	Turns     int       `json:"turns"`
 	ToolCalls toolCalls `json:"tool_calls"`

@@ -279,6 +279,18 @@ const (
 	CauseNoSession   = "no_session"
 )
 
+// CauseOf returns the meaning of an error text, "" if it is not known.
+func (a Adapter) CauseOf(words string) string {
+	for _, c := range a.Causes {
+		for _, text := range c.Contains {
+			if strings.Contains(words, text) {
+				return c.Is
+			}
+		}
+	}
+	return ""
+}
+
 // Uses reports whether the adapter names a variable.
 func (a Adapter) Uses(name string) bool {
 	raw, err := json.Marshal(a)

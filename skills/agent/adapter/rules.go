@@ -21,6 +21,7 @@ const (
 	KindPlan       = "plan"        // entries (list of {content,status})
 	KindTurn       = "turn"        // id: a second event with the same one is not counted
 	KindUsage      = "usage"       // id, input, cached, output, reasoning, cost: of one answer
+	KindLimit      = "limit"       // resets_at: seconds since 1970 at which the provider's usage limit ends
 	KindError      = "error"       // message: the agent continues
 	KindEnd        = "end"         // the verdict, and totals
 )
@@ -45,6 +46,8 @@ func kindFields(kind string) []string {
 		return []string{"id"}
 	case KindUsage:
 		return append(usage, "id")
+	case KindLimit:
+		return []string{"resets_at"}
 	case KindError:
 		return []string{"message"}
 	case KindEnd:

@@ -44,10 +44,14 @@ type Step struct {
 	Status     int `json:"status,omitempty"`        // an HTTP error instead of the answer
 	Fails      int `json:"fails,omitempty"`         // how often Status is given before the answer; 0 for always
 	RetryAfter int `json:"retry_after_s,omitempty"` // header of Status
+	Resets     int `json:"resets_s,omitempty"`      // of Status 429, a usage limit: seconds until it ends
 	DelayMS    int `json:"delay_ms,omitempty"`      // before anything is sent
 	// Truncate cuts the connection in the middle of the answer, as often as Fails says.
 	Truncate bool `json:"truncate,omitempty"`
 }
+
+// resetsAt returns when the usage limit of s ends, in seconds since 1970.
+func (s Step) resetsAt() int64 { return time.Now().Unix() + int64(s.Resets) }
 
 // Call is a use of a tool.
 type Call struct {
@@ -165,7 +169,7 @@ func (c *conversation) countSaid(byModel bool) {
 type dialect struct {
 	read  func(body []byte) (conversation, error)
 	write func(w io.Writer, step Step, id string)
-	fault func(status int) any
+	fault func(step Step) any
 }
 
 func dialectOf(path string) (dialect, bool) {
@@ -201,7 +205,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if bearer, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); key != "" && r.Header.Get("X-Api-Key") != key && r.Header.Get("X-Goog-Api-Key") != key && bearer != key {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
-		_ = json.NewEncoder(w).Encode(d.fault(http.StatusUnauthorized)) // an agent that went away misses nothing
+		_ = json.NewEncoder(w).Encode(d.fault(Step{Status: http.StatusUnauthorized})) // an agent that went away misses nothing
 		return
 	}
 	talk, err := d.read(body)
@@ -217,9 +221,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if step.RetryAfter > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(step.RetryAfter))
 		}
+		if step.Resets > 0 { // Anthropic's form; the others are in the body
+			w.Header().Set("Anthropic-Ratelimit-Unified-Status", "rejected")
+			w.Header().Set("Anthropic-Ratelimit-Unified-Representative-Claim", "five_hour")
+			w.Header().Set("Anthropic-Ratelimit-Unified-Reset", strconv.FormatInt(step.resetsAt(), 10))
+		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(step.Status)
-		_ = json.NewEncoder(w).Encode(d.fault(step.Status)) // an agent that went away misses nothing
+		_ = json.NewEncoder(w).Encode(d.fault(step)) // an agent that went away misses nothing
 		return
 	}
 	step.In = cmp.Or(step.In, 1000)

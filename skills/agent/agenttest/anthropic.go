@@ -80,11 +80,11 @@ func writeMessages(w io.Writer, step Step, id string) {
 	writeEvent(w, "message_stop", object{"type": "message_stop"})
 }
 
-func messagesFault(status int) any {
+func messagesFault(s Step) any {
 	kinds := map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 529: "overloaded_error"}
-	kind, ok := kinds[status]
+	kind, ok := kinds[s.Status]
 	if !ok {
 		kind = "api_error"
 	}
-	return object{"type": "error", "error": object{"type": kind, "message": fmt.Sprintf("scripted fault %d", status)}}
+	return object{"type": "error", "error": object{"type": kind, "message": fmt.Sprintf("scripted fault %d", s.Status)}}
 }

@@ -61,6 +61,9 @@ func writeGemini(w io.Writer, step Step, id string) {
 	})
 }
 
-func geminiFault(status int) any {
-	return object{"error": object{"code": status, "message": fmt.Sprintf("scripted fault %d", status), "status": "SCRIPTED"}}
+func geminiFault(s Step) any {
+	if s.Resets > 0 {
+		return object{"error": object{"code": s.Status, "message": fmt.Sprintf("You exceeded your current quota. Please retry in %ds.", s.Resets), "status": "RESOURCE_EXHAUSTED"}}
+	}
+	return object{"error": object{"code": s.Status, "message": fmt.Sprintf("scripted fault %d", s.Status), "status": "SCRIPTED"}}
 }

@@ -140,6 +140,9 @@ func writeChat(w io.Writer, step Step, id string) {
 	fmt.Fprint(w, "data: [DONE]\n\n")
 }
 
-func openaiFault(status int) any {
-	return object{"error": object{"message": fmt.Sprintf("scripted fault %d", status), "type": "scripted", "code": fmt.Sprint(status)}}
+func openaiFault(s Step) any {
+	if s.Resets > 0 {
+		return object{"error": object{"message": "The usage limit has been reached", "type": "usage_limit_reached", "plan_type": "plus", "resets_at": s.resetsAt()}}
+	}
+	return object{"error": object{"message": fmt.Sprintf("scripted fault %d", s.Status), "type": "scripted", "code": fmt.Sprint(s.Status)}}
 }

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+func TestPauseUntil(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	limited := func(message string) error { return fault.Failed(codeLimited, "%s", message) }
+	for _, tc := range []struct {
+		name          string
+		err           error
+		fail          bool
+		pauses, turns int
+		resetsAt      float64
+		want          time.Duration // 0: no pause
+	}{
+		{name: "no error"},
+		{name: "another error", err: fault.Failed("agent_failed", "try again in 5s")},
+		{name: "another kind of error", err: errors.New("try again in 5s")},
+		{name: "the words say when", err: limited("try again in 5s"), want: 5 * time.Second},
+		{name: "an event says when", err: limited("try again in 5s"), resetsAt: 1_800_007_200, want: 2 * time.Hour},
+		{name: "the input wants none", err: limited("try again in 5s"), fail: true},
+		{name: "it is over", err: limited("try again in 0s"), want: time.Second},
+		{name: "it is over, again and again", err: limited("try again in 0s"), pauses: 5, want: 32 * time.Second},
+		{name: "it is over for ever", err: limited("try again in 0s"), pauses: 1000, want: 65536 * time.Second},
+		{name: "nothing says when", err: limited("slow down"), want: time.Minute},
+		{name: "nothing says when, the third time", err: limited("slow down"), pauses: 2, want: 4 * time.Minute},
+		{name: "nothing says when, too often", err: limited("slow down"), pauses: 6},
+		{name: "the model answered in between", err: limited("slow down"), pauses: 6, turns: 1, want: time.Minute},
+		{name: "in a hundred years", err: limited("try again in 36500 days"), want: time.Minute},
+		{name: "an event says in a hundred years", err: limited("x"), resetsAt: 5e9, want: time.Minute},
+		{name: "an event says nonsense", err: limited("x"), resetsAt: -1, want: time.Minute},
+	} {
+		l := &launch{pauses: tc.pauses}
+		if tc.fail {
+			l.in.UsageLimit = usageLimitFails
+		}
+		o := outcome{out: &output{tally: &tally{turns: tc.turns, resetsAt: tc.resetsAt}}}
+		if at, ok := l.pauseUntil(tc.err, o, now); ok != (tc.want > 0) || ok && at.Sub(now) != tc.want {
+			t.Errorf("%s: pauseUntil = %v from now, %v; want %v", tc.name, at.Sub(now), ok, tc.want)
+		}
+	}
+}
+
+// A call has its limits once, however often it pauses.
+func TestLimitsAfterAPause(t *testing.T) {
+	prior := soFar{Turns: 3, Usage: usage{Input: 100}, Cost: cost{USD: 2}, Duration: 10_000}
+	whole := limits{WallS: 60, MaxTurns: 4, MaxCostUSD: 3, MaxTokens: 150}
+	left := whole.after(prior)
+	if left.WallS != 50 || left.MaxTurns != 1 || left.MaxCostUSD != 1 {
+		t.Errorf("after = %+v", left)
+	}
+	if left := (limits{WallS: 5, MaxTurns: 3, MaxCostUSD: 1}).after(prior); left.WallS != 1 || left.MaxTurns != 1 || left.MaxCostUSD <= 0 {
+		t.Errorf("used up: %+v", left)
+	}
+	for want, now := range map[string]*tally{
+		"":             {turns: 1, total: &usage{Input: 50}},
+		"max_turns":    {turns: 2},
+		"max_tokens":   {total: &usage{Input: 51}},
+		"max_cost_usd": {paid: new(1.5)},
+	} {
+		if got := whole.firstPassed(now, baseline{}, nil, prior); got != want {
+			t.Errorf("firstPassed = %q, want %q", got, want)
+		}
+	}
+}
