@@ -184,11 +184,16 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 		err = checkTexts(a.Parameters)
 	}
 	decision := verdict.Decision
+	var hidden invisible
+	if err == nil {
+		hidden.lookInParameters(a.Parameters)
+		a.Binding, err = bindWarnings(hidden.warnings())
+	}
 	switch {
 	case err != nil:
 	case a.Name == protocol.ActionPushBranch:
-		ask := false
-		if a, err = f.bindPush(ctx, a, review(reviewSecrets(known), rules, &ask)); ask {
+		ask := len(hidden.places) > 0
+		if a, err = f.bindPush(ctx, a, review(reviewSecrets(known, &hidden, &ask), rules, &ask)); ask {
 			decision = lattice.Ask
 		}
 	case a.Name == protocol.ActionFetchCredential:
@@ -201,7 +206,7 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 	}
 	j := Judged{Action: a, Verdict: verdict, Decision: decision}
 	if no, ok := errors.AsType[*lattice.Refusal](err); ok {
-		j.Decision, j.Reason, err = lattice.Deny, formatRefusal(no), nil
+		j.Decision, j.Reason, j.Action.Binding, err = lattice.Deny, formatRefusal(no), nil, nil
 	}
 	return j, err
 }

@@ -114,7 +114,7 @@ func review(next func(context.Context, worktree.Content) ([]string, error), p po
 			return nil, newRefusal("path_denied", "remove the file from the change; lattice policy explain PATH; the rule is "+refused.Rule.String(),
 				"the policy refuses changes that hold %s, which %s", worktree.DisplayName(refused.Path), refused.Why)
 		}
-		*ask = person
+		*ask = *ask || person
 		found, err := next(ctx, c)
 		return append(found, lines...), err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // A kind is an action that sprites may ask for. The JSON schemas of the parameters are manifests/schema/action-*.json.
@@ -239,6 +240,9 @@ func checkBranch(name, value string) error {
 	}
 	if strings.HasPrefix(value, "-") {
 		return fmt.Errorf("the parameter %s is %.64q, not a branch", name, value)
+	}
+	if text.Invisible(value) != nil {
+		return fmt.Errorf("the parameter %s is %.64q, which holds invisible characters", name, text.Visible(value))
 	}
 	return checkLine(name, value, 200)
 }

@@ -18,9 +18,10 @@ import (
 // maxHits is how many places of possible secrets are named.
 const maxHits = 5
 
-// reviewSecrets returns a Request.Review that searches a push for secrets. A known secret is a refusal; text in the form of a
-// credential is a warning, which the approval binds with the rest.
-func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) ([]string, error) {
+// reviewSecrets returns a Request.Review that searches a push for secrets and invisible characters. A known secret is a
+// refusal; text in the form of a credential, or with invisible characters, is a warning, which the approval binds with the
+// rest. The review sets ask if the name of a file or the message of a commit has invisible characters.
+func reviewSecrets(known *secret.Known, hidden *invisible, ask *bool) func(context.Context, worktree.Content) ([]string, error) {
 	return func(ctx context.Context, c worktree.Content) ([]string, error) {
 		err := c.Objects(ctx, func(path string, content io.Reader) error {
 			if path == "" { // a commit, or the tree of one
@@ -32,6 +33,7 @@ func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) 
 					if err := checkClosing(string(head), "a message of a commit"); err != nil {
 						return err
 					}
+					*ask = hidden.lookIn("a message of a commit", string(head)) || *ask
 				}
 				content = io.MultiReader(bytes.NewReader(head), content)
 			}
@@ -50,7 +52,11 @@ func reviewSecrets(known *secret.Known) func(context.Context, worktree.Content) 
 		if err != nil {
 			return nil, err
 		}
-		return possibleSecrets(ctx, c)
+		for _, change := range c.Changes {
+			*ask = hidden.lookInName(change.Path) || *ask
+		}
+		warnings, err := reviewAdded(ctx, c, hidden)
+		return append(hidden.warnings(), warnings...), err
 	}
 }
 
@@ -88,14 +94,15 @@ func secretInChange(name, place string) error {
 		"the change holds the value of %.64s, in %s", name, place)
 }
 
-// possibleSecrets returns the places of text in the form of a credential, without the text.
-func possibleSecrets(ctx context.Context, c worktree.Content) ([]string, error) {
+// reviewAdded returns the places of text in the form of a credential, without the text, and notes invisible characters.
+func reviewAdded(ctx context.Context, c worktree.Content, hidden *invisible) ([]string, error) {
 	added, cut, err := c.Added(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var places, warnings []string
 	for _, a := range added {
+		hidden.lookInAdded(a)
 		hits, err := secret.Scan(a.Path, string(a.Text))
 		if err != nil {
 			return nil, err

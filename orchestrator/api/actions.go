@@ -33,7 +33,7 @@ type NotedAction struct {
 	Key        string          `json:"key"`
 	Action     string          `json:"action"`
 	Parameters json.RawMessage `json:"parameters"`
-	Binding    json.RawMessage `json:"binding,omitempty"` // of a push
+	Binding    json.RawMessage `json:"binding,omitempty"` // of a push, or warnings
 	Status     string          `json:"status"`
 	ByHand     bool            `json:"by_hand,omitempty"` // lattice cannot perform it: a person does, and approves to record that
 	Detail     string          `json:"detail,omitempty"`

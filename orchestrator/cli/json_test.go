@@ -12,7 +12,7 @@ import (
 // JSON on a terminal has the same values as before, and nothing in it that the terminal would act on: neither in what is
 // printed nor in errors.
 func TestJSONIsHarmless(t *testing.T) {
-	const hostile = "a\x7f\u0080\u009b31m\u202e\u2066\u200fé\t\n<&>"
+	const hostile = "a\x7f\u0080\u009b31m\u202e\u2066\u200fé\t\n<&>\u200b\U000e0061"
 	var out bytes.Buffer
 	env := &Console{Out: &out, Err: &out, JSON: true}
 	prints := map[string]func() error{
@@ -31,7 +31,7 @@ func TestJSONIsHarmless(t *testing.T) {
 		if err := print(); err != nil {
 			t.Fatal(err)
 		}
-		if i := bytes.IndexFunc(out.Bytes(), isControl); i >= 0 || !strings.Contains(out.String(), `\u007f\u0080\u009b31m\u202e\u2066\u200f`+"é") {
+		if i := bytes.IndexFunc(out.Bytes(), isControl); i >= 0 || !strings.Contains(out.String(), `\u007f\u0080\u009b31m\u202e\u2066\u200f`+"é") || !strings.Contains(out.String(), `\u200b\udb40\udc61`) {
 			t.Errorf("%s prints %q", name, out.String())
 		}
 		var back struct {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -106,22 +107,24 @@ func FormatBytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, units[unit])
 }
 
-// isControl reports whether a terminal may act on a character; line ends and tabs are wanted.
+// isControl reports whether a terminal may act on a character or show nothing for it; line ends and tabs are wanted.
 func isControl(r rune) bool {
-	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	return r != '\n' && r != '\t' && text.IsHidden(r)
 }
 
-// Harmless writes the characters that control a terminal as escapes of JSON; the JSON value stays the same.
-func Harmless(text string) string {
-	if !strings.ContainsFunc(text, isControl) {
-		return text
+// Harmless writes the characters that control a terminal, and invisible ones, as escapes of JSON; the JSON value stays the same.
+func Harmless(json string) string {
+	if !strings.ContainsFunc(json, isControl) {
+		return json
 	}
 	var b strings.Builder
-	for _, r := range text {
-		if isControl(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
+	for _, r := range json {
+		if !isControl(r) {
 			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
 		}
 	}
 	return b.String()

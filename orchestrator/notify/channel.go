@@ -192,7 +192,7 @@ func (c Channel) Deliver(ctx context.Context, client *http.Client, n Note) error
 	return &Refusal{Status: res.StatusCode, Text: cleanText(strings.Join(strings.Fields(string(said)), " "), 200)}
 }
 
-// cleanText removes hidden characters and invalid UTF-8 and shortens a text to a number of bytes.
+// cleanText removes control characters and invalid UTF-8, writes invisible characters as <U+202E>, and shortens a text to a number of bytes.
 func cleanText(s string, limit int) string {
 	return text.Head(text.Visible(strings.ToValidUTF8(s, "")), limit)
 }

@@ -139,7 +139,7 @@ func TestHostileText(t *testing.T) {
 	n := note
 	n.Title, n.Body = strings.Repeat("é", 300), "a\x1b]0;x\x07\u202eb\n\tc\xff"
 	got, err := n.check()
-	if err != nil || len(got.Title) > maxTitle || !strings.HasSuffix(got.Title, "é…") || got.Body != "a]0;xb\n\tc" {
+	if err != nil || len(got.Title) > maxTitle || !strings.HasSuffix(got.Title, "é…") || got.Body != "a]0;x<U+202E>b\n\tc" {
 		t.Errorf("check = %q %q, %v", got.Title, got.Body, err)
 	}
 	n.ID = "../escape"

@@ -34,7 +34,10 @@ func DescribeBinding(binding json.RawMessage) []string {
 	if json.Unmarshal(binding, &b) != nil {
 		return nil
 	}
-	lines := []string{fmt.Sprintf("push %.12s to branch %s of %s (base %.12s)", b.Head, cli.Clean(b.Branch), cli.Clean(b.Remote), b.Base)}
+	var lines []string
+	if b.Head != "" {
+		lines = append(lines, fmt.Sprintf("push %.12s to branch %s of %s (base %.12s)", b.Head, cli.Clean(b.Branch), cli.Clean(b.Remote), b.Base))
+	}
 	const most = 20
 	for i, c := range b.Commits {
 		if i == most {

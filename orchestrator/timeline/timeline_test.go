@@ -167,7 +167,7 @@ func TestTimelineOfManyIterations(t *testing.T) {
 
 func TestClean(t *testing.T) {
 	for in, want := range map[string]string{
-		"plain": "plain", "a\nb\tc": "a b c", "\x1b]0;title\x07x": "]0;titlex", "a\u202eb": "ab", strings.Repeat("é", 400): strings.Repeat("é", 299) + "…",
+		"plain": "plain", "a\nb\tc": "a b c", "\x1b]0;title\x07x": "]0;titlex", "a\u202eb": "a<U+202E>b", strings.Repeat("é", 400): strings.Repeat("é", 299) + "…",
 	} {
 		if got := cli.Clean(in); got != want {
 			t.Errorf("clean(%q) = %q, want %q", in, got, want)

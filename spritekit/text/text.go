@@ -1,8 +1,11 @@
-// Package text makes foreign text fit to be shown and stored. [Clean], [Visible] and [Line] remove control
-// characters and invisible marks; [Head], [HeadRunes] and [Ends] bound its length. None of them cuts a character in two.
+// Package text makes foreign text fit to be shown and stored. [Clean], [Visible] and [Line] remove control characters; of
+// invisible characters Clean removes those that change the order of writing, and the others write each as <U+202E>.
+// [Invisible] lists them. [Head], [HeadRunes] and [Ends] bound the length. None of them cuts a character in two.
 package text
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -29,7 +32,7 @@ func Clean(s string) string {
 			if !strings.HasPrefix(s[i+1:], "\n") {
 				b.WriteByte('\n')
 			}
-		case r == '\n' || r == '\t' || !isHidden(r):
+		case r == '\n' || r == '\t' || !IsHidden(r):
 			b.WriteRune(r) // U+FFFD for a byte that is not UTF-8
 		}
 		i += size
@@ -37,16 +40,79 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// Visible returns s without control characters except newline and tab, and without format characters except joiners. Unlike
-// Clean it keeps the rest of escape sequences: people who decide about a text must see all of it.
+// Visible returns s without control characters except newline and tab, and with each invisible character written as <U+202E>.
+// Unlike Clean it keeps the rest of escape sequences: people who decide about a text must see all of it.
 func Visible(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	var b strings.Builder
+	eachRune(s, func(r rune, invisible bool) {
+		switch {
+		case invisible:
+			b.WriteString("<" + codePoint(r) + ">")
+		case r == '\n' || r == '\t' || !unicode.IsControl(r):
+			b.WriteRune(r)
+		}
+	})
+	return b.String()
+}
+
+// Bare returns Visible(s) without the invisible characters.
+func Bare(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r != '\n' && r != '\t' && isHidden(r) {
+		if isInvisible(r) || unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return -1
 		}
 		return r
 	}, s)
 }
+
+// Invisible returns the invisible characters of s, each once, such as U+202E: those for which nothing is shown, and those that
+// change the order in which others are shown. Text made of them can instruct a program, or show people another text than
+// programs read. A joiner inside a word or an emoji of another script than ASCII is not one of them.
+func Invisible(s string) (found []string) {
+	if isPlain(s) {
+		return nil
+	}
+	eachRune(s, func(r rune, invisible bool) {
+		if name := codePoint(r); invisible && !slices.Contains(found, name) {
+			found = append(found, name)
+		}
+	})
+	return found
+}
+
+func codePoint(r rune) string { return fmt.Sprintf("U+%04X", r) }
+
+// eachRune calls visit with each character of s, and whether it is invisible.
+func eachRune(s string, visit func(r rune, invisible bool)) {
+	const selector = '\ufe0f' // shows the character before it as an emoji
+	before := rune(0)
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+		after, _ := utf8.DecodeRuneInString(s[i:])
+		invisible := isInvisible(r)
+		switch {
+		case isJoiner(r):
+			invisible = before < utf8.RuneSelf || isInvisible(before) && before != selector || after < utf8.RuneSelf || i == len(s) || isInvisible(after)
+		case r == selector:
+			const keycap = '\u20e3'
+			invisible = before < utf8.RuneSelf && after != keycap || isInvisible(before)
+		}
+		visit(r, invisible)
+		before = r
+	}
+}
+
+// isInvisible reports whether nothing is shown for a character, or it changes how others are shown.
+func isInvisible(r rune) bool {
+	return r >= utf8.RuneSelf && unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
+}
+
+// isJoiner reports whether a character connects or separates those around it, in words and in emoji.
+func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
 // Line returns Visible(s) as one line: each newline and tab becomes a space.
 func Line(s string) string {
@@ -62,10 +128,10 @@ func isPlain(s string) bool {
 	return true
 }
 
-// isHidden reports whether a terminal may act on a character or show nothing for it.
-func isHidden(r rune) bool {
-	const nonJoiner, joiner = '\u200c', '\u200d' // parts of words and of emoji
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != nonJoiner && r != joiner
+// IsHidden reports whether a terminal may act on a character or show nothing for it. Joiners and variation selectors, which
+// are parts of words and of emoji, are not hidden.
+func IsHidden(r rune) bool {
+	return unicode.IsControl(r) || isInvisible(r) && !isJoiner(r) && !unicode.Is(unicode.Variation_Selector, r)
 }
 
 // EscapeSymbol stands for ESC in formats that cannot contain it. Clean removes the sequences that it begins.

@@ -29,6 +29,33 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// Each invisible character is shown by its number, and named; joiners in words and emoji of other scripts are not.
+func TestVisible(t *testing.T) {
+	for in, want := range map[string]string{
+		"fix\n\tit":                 "fix\n\tit",
+		"a\u202etxt.exe":            "a<U+202E>txt.exe",
+		"a\u2066b\u2069":            "a<U+2066>b<U+2069>",
+		"ad\u200bmin":               "ad<U+200B>min",
+		"ad\u200dmin \u200d":        "ad<U+200D>min <U+200D>",
+		"\ufeffa\u00adb\u2060":      "<U+FEFF>a<U+00AD>b<U+2060>",
+		"go\U000e0061\U000e007f":    "go<U+E0061><U+E007F>",
+		"x\ufe0f 😀\ufe01\U000e0101": "x<U+FE0F> 😀<U+FE01><U+E0101>",
+		"a\u2028b\u3164":            "a<U+2028>b<U+3164>",
+		"👩\u200d👧 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3": "👩\u200d👧 ❤\ufe0f\u200d🔥 1\ufe0f\u20e3",
+		"نمی\u200cخواهم":                        "نمی\u200cخواهم",
+		"é\u200d\u200dé":                        "é<U+200D><U+200D>é",
+		"\x1b[31mred\u009b":                     "[31mred",
+	} {
+		got := Visible(in)
+		if got != want || Visible(got) != got {
+			t.Errorf("Visible(%q) = %q, want %q", in, got, want)
+		}
+		if named := Invisible(in); (len(named) > 0) != strings.Contains(want, "<U+") || Invisible(got) != nil {
+			t.Errorf("Invisible(%q) = %v", in, named)
+		}
+	}
+}
+
 func TestLimits(t *testing.T) {
 	const s = "aä€😀z"
 	for limit := range len(s) + 2 {

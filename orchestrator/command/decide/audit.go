@@ -118,8 +118,13 @@ func auditText(e audit.Entry) string {
 			parts = append(parts, cli.Clean(text))
 		}
 	}
-	if bound, ok := b["binding"].(map[string]any); ok {
+	bound, _ := b["binding"].(map[string]any)
+	if bound["head"] != nil {
 		parts = append(parts, cli.Clean(fmt.Sprintf("%v of %v at %.12v", bound["branch"], bound["remote"], bound["head"])))
+	}
+	warnings, _ := bound["warnings"].([]any)
+	for _, w := range warnings {
+		parts = append(parts, cli.Clean(fmt.Sprintf("careful: %v", w)))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Ledger writes and reads the audit log (api.Audit).
@@ -129,20 +130,24 @@ func bindingOf(a lattice.Action) json.RawMessage {
 	if len(a.Binding) == 0 || json.Unmarshal(a.Binding, &b) != nil {
 		return nil
 	}
-	short, err := json.Marshal(map[string]string{"remote": b.RemoteURL, "branch": b.Branch, "base": b.Base, "head": b.Head, "diff_sha256": b.DiffDigest, "bundle_sha256": b.SHA256})
+	if b.Head == "" {
+		return a.Binding // warnings alone
+	}
+	short, err := json.Marshal(map[string]any{"remote": b.RemoteURL, "branch": b.Branch, "base": b.Base, "head": b.Head, "diff_sha256": b.DiffDigest, "bundle_sha256": b.SHA256, "warnings": b.Warnings})
 	if err != nil {
 		return nil
 	}
 	return short
 }
 
-// bindingDigest returns the digest of what an approval of a binds: the values of bindingOf, or the parameters.
+// bindingDigest returns the digest of what an approval of a binds: the values of bindingOf, and of an action that is not a push
+// the parameters.
 func bindingDigest(a lattice.Action) string {
-	bound := bindingOf(a)
-	if bound == nil {
-		bound = a.Parameters
+	bound := string(bindingOf(a))
+	if a.Name != protocol.ActionPushBranch || bound == "" {
+		bound = string(a.Parameters) + bound
 	}
-	sum := sha256.Sum256([]byte(a.Name + "\x00" + string(bound)))
+	sum := sha256.Sum256([]byte(a.Name + "\x00" + bound))
 	return hex.EncodeToString(sum[:])
 }
 

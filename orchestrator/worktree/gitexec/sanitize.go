@@ -26,14 +26,23 @@ var secretPatterns = sync.OnceValue(func() []*regexp.Regexp {
 const MaxText = 4 << 10
 
 // Sanitize makes foreign text fit to be shown: escape sequences and control characters go (newline and tab stay, a
-// carriage return becomes a newline), bad UTF-8 becomes U+FFFD, credentials become "***", and at most 4 KiB remain.
+// carriage return becomes a newline), invisible characters are written as <U+202E>, bad UTF-8 becomes U+FFFD, credentials
+// become "***", and at most 4 KiB remain.
 func Sanitize(s string) string {
-	s = text.Visible(strings.ReplaceAll(dropEscapes(strings.ToValidUTF8(s, "\uFFFD")), "\r", "\n"))
-	// After the control characters, so that none of them can split a credential and hide it.
+	s = strings.ReplaceAll(dropEscapes(strings.ToValidUTF8(s, "\uFFFD")), "\r", "\n")
+	shown, bare := text.Visible(s), text.Bare(s)
+	// In the text without invisible characters, so that none of them can split a credential and hide it.
+	if masked := maskCredentials(bare); masked != bare {
+		shown = masked
+	}
+	return strings.TrimSpace(text.Head(shown, MaxText))
+}
+
+func maskCredentials(s string) string {
 	for _, p := range secretPatterns() {
 		s = p.ReplaceAllString(s, "${1}***${2}")
 	}
-	return strings.TrimSpace(text.Head(s, MaxText))
+	return s
 }
 
 // CleanLine is like Sanitize but joins all lines into one.
