@@ -128,7 +128,7 @@ func (r *repo) refuseUnsafe(files patch.Files) error {
 	}
 	for _, f := range files {
 		for _, name := range f.Names() {
-			if first, _, _ := strings.Cut(name, "/"); r.at.Name == "." && strings.EqualFold(first, protocol.Dir) {
+			if first, _, _ := strings.Cut(name, "/"); r.at.Name == "." && strings.EqualFold(first, protocol.Dir) && (first != protocol.Dir || protocol.IsRuntime(name)) {
 				return unsafe(name, "is the runtime's own")
 			}
 			for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {

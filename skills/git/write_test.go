@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -220,5 +221,54 @@ func TestTheRuntimesFolderIsLeftAlone(t *testing.T) {
 	if b.read("new") != "2" {
 		t.Error("git.stash lost a file")
 	}
+	for _, name := range []string{"mine", "Config.json", "events/../mine", "configXjson"} {
+		b.fails("git.apply", input{"repo": ".", "patch": "--- a/.lattice/" + name + "\n+++ b/.lattice/" + name + "\n@@ -1 +1 @@\n-2\n+3\n"}, 7, "unsafe_path")
+	}
 	b.fails("git.apply", input{"repo": ".", "patch": "--- a/.lattice/mine\n+++ b/.lattice/mine\n@@ -1 +1 @@\n-2\n+3\n"}, 7, "unsafe_path")
+}
+
+// A task board lies in .lattice and belongs to the repository: its files are staged, restored, stashed and patched as any others.
+func TestBoardsAreCommitted(t *testing.T) {
+	for _, repo := range []string{".", "repo"} {
+		b := newBench(t)
+		board := []string{".lattice/.gitignore", ".lattice/config.json", ".lattice/events/task_1.jsonl", ".lattice/tasks/task_1.json", ".lattice/workers/lite.toml"}
+		own := []string{".lattice/agents/homes/h/key", ".lattice/calls/c.jsonl", ".lattice/events.old", ".lattice/outbox.jsonl", ".lattice/queue/wq_1.json", ".lattice/strange [*]"}
+		b.write(repo+"/a", "1")
+		b.git(repo, "init", "-q", "-b", "main")
+		b.git(repo, "add", "a")
+		b.git(repo, "commit", "-q", "-m", "first")
+		for _, name := range append(own, board...) {
+			b.write(repo+"/"+name, "1\n")
+		}
+		for _, in := range []input{{"paths": []string{"."}, "force": true}, {"all": true}} {
+			in["repo"] = repo
+			data := b.must("git.add", in)
+			if got := names(t, data["staged"], "path"); !slices.Equal(got, board) {
+				t.Errorf("git.add %v stages %v", in, got)
+			}
+		}
+		b.must("git.commit", input{"repo": repo, "message": "board"})
+		if status := b.must("git.status", input{"repo": repo, "untracked": "all"}); len(names(t, status["entries"], "path")) > 0 {
+			t.Errorf("git.status = %v", status)
+		}
+		b.must("git.apply", input{"repo": repo, "patch": "--- a/" + board[2] + "\n+++ b/" + board[2] + "\n@@ -1 +1 @@\n-1\n+3\n"})
+		for _, name := range board[:2] {
+			b.write(repo+"/"+name, "2\n")
+		}
+		b.must("git.stash", input{"repo": repo, "include_untracked": true})
+		b.must("git.stash", input{"repo": repo, "action": "pop"})
+		b.must("git.restore", input{"repo": repo, "paths": []string{board[1]}, "source": "HEAD"})
+		if ignored, config, events := b.read(repo+"/"+board[0]), b.read(repo+"/"+board[1]), b.read(repo+"/"+board[2]); ignored != "2\n" || config != "1\n" || events != "3\n" {
+			t.Errorf("the board has %q, %q and %q", ignored, config, events)
+		}
+		for _, name := range own {
+			if b.read(repo+"/"+name) != "1\n" && name != ".lattice/outbox.jsonl" { // the bench's own calls write there
+				t.Errorf("%s was changed", name)
+			}
+		}
+		b.must("git.checkout", input{"repo": repo, "ref": "HEAD", "force": true})
+		if b.read(repo+"/"+board[2]) != "1\n" {
+			t.Error("git.checkout does not bring the board back")
+		}
+	}
 }

@@ -1,6 +1,10 @@
 package protocol
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
 
 // Result is the last stdout line of a skill that is not an event. Exactly one of Data (ok), Error (not ok) and
 // Waiting (ok, suspended) is set.
@@ -86,6 +90,23 @@ type Task struct {
 	Constraints map[string]any `json:"constraints,omitempty"`
 	Acceptance  string         `json:"acceptance,omitempty"`
 	Answers     map[string]any `json:"answers,omitempty"`
+}
+
+// BoardEntries are the entries of Dir that belong to a repository, as its task board does, and can be committed. All others are the
+// runtime's; RuntimeEntries are those of them that are known.
+var (
+	BoardEntries   = []string{".gitignore", "config.json", "events", "policy.toml", "tasks", "workers"}
+	RuntimeEntries = []string{
+		"agents", "answers.json", "calls", "in", "locks", "logs", "loop", "out", "outbox.jsonl", "queue", "resume.json", "resumed", "spill", "task.json", "tmp", "transcripts",
+	}
+)
+
+// IsRuntime reports whether a path of a work tree, with slashes, is the runtime's: Dir itself, or below it and not an entry of a
+// board.
+func IsRuntime(path string) bool {
+	first, rest, _ := strings.Cut(path, "/")
+	entry, _, _ := strings.Cut(rest, "/")
+	return first == Dir && !slices.Contains(BoardEntries, entry)
 }
 
 // Files below the workspace that the protocol names.

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -123,15 +122,21 @@ func Operations() [][2]string {
 	}
 }
 
-// Hidden reports whether an untracked or ignored path belongs to the runtime and is never shown: .lattice in a repository
-// whose work tree is the workspace itself (name "."), and anywhere a temporary file that a killed writer left.
+// Hidden reports whether an untracked or ignored path belongs to the runtime and is never shown: .lattice without the files of a
+// board in a repository whose work tree is the workspace itself (name "."), and anywhere a temporary file that a killed writer left.
 func Hidden(name, path string) bool {
-	return name == "." && (path == protocol.Dir || strings.HasPrefix(path, protocol.Dir+"/")) || workspace.IsTemp(path)
+	return name == "." && protocol.IsRuntime(path) || workspace.IsTemp(path)
 }
 
 // Excludes are the lines that .git/info/exclude of every repository gets: engines that stage by themselves honour them
-// even where the file lacks them.
-func Excludes() []string { return []string{"/" + protocol.Dir + "/", workspace.TempPattern} }
+// even where the file lacks them. The files of a board can be staged.
+func Excludes() []string {
+	lines := []string{"/" + protocol.Dir + "/*"}
+	for _, entry := range protocol.BoardEntries {
+		lines = append(lines, "!/"+protocol.Dir+"/"+entry)
+	}
+	return append(lines, workspace.TempPattern)
+}
 
 // AddSpec selects the files to stage: exactly one of Paths, All (new, changed and removed files) and Update (changed and removed
 // files that are tracked). Excludes() is never staged, not even with Force.

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitcmd"
@@ -42,7 +44,7 @@ func (r *repo) runAdd(ctx context.Context, spec engine.AddSpec, env []string) er
 	}
 	paths := spec.Paths
 	if spec.Force || r.at.Name == "." {
-		paths = excludeOwn(paths)
+		paths = r.excludeOwn(paths)
 		env = append(env, "GIT_LITERAL_PATHSPECS=0")
 	}
 	_, err := r.Run(ctx, gitcmd.Command{Args: append(append(args, "--"), paths...), Env: env})
@@ -59,19 +61,35 @@ func (r *repo) runAdd(ctx context.Context, spec engine.AddSpec, env []string) er
 }
 
 // excludeOwn returns literal pathspecs that exclude the runtime's own files where .git/info/exclude does not: it has no
-// effect on tracked files, nor with --force. The folder is written as a pattern, because git add reports the plain name of
-// an ignored folder, even in an exclusion, as a request to stage it.
-func excludeOwn(paths []string) []string {
-	last := len(protocol.Dir) - 1
-	own := protocol.Dir[:last] + "[" + protocol.Dir[last:] + "]"
-	specs := []string{
-		":(exclude,top,glob)" + own + "/**", ":(exclude,top,glob)**/" + workspace.TempPattern, ":(exclude,top,glob)**/" + workspace.TempPattern + "/**",
-	}
+// effect on tracked files, nor with --force.
+func (r *repo) excludeOwn(paths []string) []string {
+	specs := append(r.excludeRuntime(), ":(exclude,top,glob)**/"+workspace.TempPattern, ":(exclude,top,glob)**/"+workspace.TempPattern+"/**")
 	if len(paths) == 0 {
 		return append(specs, ":(top)")
 	}
 	for _, p := range paths {
 		specs = append(specs, ":(literal)"+p)
+	}
+	return specs
+}
+
+var escapeGlob = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// excludeRuntime returns pathspecs that exclude the runtime's entries of .lattice: those that are known, and those that are there
+// and not a board's. The folder is written as a pattern, because git add and git stash report the plain name of an ignored file,
+// even in an exclusion, as a request to stage it.
+func (r *repo) excludeRuntime() (specs []string) {
+	own := slices.Clone(protocol.RuntimeEntries)
+	entries, _ := os.ReadDir(filepath.Join(r.at.Dir, protocol.Dir)) // an unreadable folder has no entries to stage
+	for _, e := range entries {
+		if name := e.Name(); !slices.Contains(own, name) && protocol.IsRuntime(protocol.Dir+"/"+name) {
+			own = append(own, name)
+		}
+	}
+	last := len(protocol.Dir) - 1
+	for _, name := range own {
+		spec := ":(exclude,top,glob)" + protocol.Dir[:last] + "[" + protocol.Dir[last:] + "]/" + escapeGlob.Replace(name)
+		specs = append(specs, spec, spec+"/**")
 	}
 	return specs
 }

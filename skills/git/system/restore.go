@@ -8,7 +8,6 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitcmd"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Restore puts files back and lists those that it changed.
@@ -109,8 +108,8 @@ func (re restoring) keepUntracked(ctx context.Context) error {
 	return nil
 }
 
-// pathspecs returns pathspecs for paths that exclude the runtime's folder, and the environment that they need. The folder
-// exists only if the work tree is the workspace, and a .gitignore may re-include it. Each path is marked as literal by
+// pathspecs returns pathspecs for paths that exclude the runtime's entries, and the environment that they need. The entries
+// exist only if the work tree is the workspace, and a .gitignore may re-include them. Each path is marked as literal by
 // itself, because with GIT_LITERAL_PATHSPECS git stash takes its own :/ for a name.
 func (r *repo) pathspecs(paths []string) (specs, env []string) {
 	for _, p := range paths {
@@ -120,7 +119,7 @@ func (r *repo) pathspecs(paths []string) (specs, env []string) {
 		if len(paths) == 0 {
 			specs = []string{"."}
 		}
-		specs = append(specs, ":(exclude,literal)"+protocol.Dir)
+		specs = append(specs, r.excludeRuntime()...)
 	}
 	return specs, []string{"GIT_LITERAL_PATHSPECS=0"}
 }
