@@ -126,9 +126,9 @@ var mayImport = map[string][]string{
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
 	// A leader over TCP, for callers with tokens.
-	"orchestrator/web":       {"orchestrator/api", "orchestrator/lattice", "orchestrator/leader/access", "spritekit/fault"},
+	"orchestrator/dashboard": {"orchestrator/api", "orchestrator/audit", "orchestrator/cli", "orchestrator/diagram", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault"},
+	"orchestrator/web":       {"orchestrator/api", "orchestrator/dashboard", "orchestrator/lattice", "orchestrator/leader/access", "spritekit/fault"},
 	"orchestrator/api":       {"orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // sprites: what changed in files
-	"orchestrator/dashboard": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 
 	// Keys of models, kept outside of sprites.
 	"orchestrator/modelroute": {},

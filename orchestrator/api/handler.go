@@ -302,6 +302,9 @@ func stream(w http.ResponseWriter, r *http.Request, produce func(lattice.Seq, fu
 // errLimit ends a stream that has as many lines as were asked for.
 var errLimit = errors.New("limit reached")
 
+// AsFault returns the error that a person sees, with its code and its remedy.
+func AsFault(err error) *fault.Error { return asFault(err) }
+
 // asFault returns the [fault.Error] of err, or an internal one. Its exit code is never 0.
 func asFault(err error) *fault.Error {
 	if p := fault.As(err); p != nil {
@@ -330,11 +333,15 @@ var httpStatus = map[int]int{
 
 func fail(w http.ResponseWriter, err error) {
 	p := asFault(err)
-	status, ok := httpStatus[p.Exit]
-	if !ok {
-		status = http.StatusInternalServerError
+	WriteProblem(w, StatusOf(p), p)
+}
+
+// StatusOf returns the status of HTTP for an error.
+func StatusOf(p *fault.Error) int {
+	if status, ok := httpStatus[p.Exit]; ok {
+		return status
 	}
-	WriteProblem(w, status, p)
+	return http.StatusInternalServerError
 }
 
 // Problem is the body of an answer without a result, as RFC 9457 has it: the error, and the status of HTTP.

@@ -8,6 +8,8 @@ import (
 
 // Access is the part of Service for people and programs that use the leader over HTTP.
 type Access interface {
+	// CreateLogin makes a code with which a browser begins one session, as the person who asks.
+	CreateLogin(ctx context.Context) (Login, error)
 	// CreateToken makes a token. Its text is returned once and stored nowhere.
 	CreateToken(ctx context.Context, r TokenRequest) (NewToken, error)
 	// Tokens lists the tokens, the oldest first.
@@ -38,6 +40,12 @@ type NewToken struct {
 	Text string `json:"token"`
 }
 
+// Login is a code that lets a browser in once.
+type Login struct {
+	Code      string    `json:"code"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
 func accessRoutes(s Access) []Route {
 	revoke := raw[Token](Owner, http.MethodDelete, "/tokens/{id}", "Revoke a token.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
 		out, err := s.RevokeToken(r.Context(), r.PathValue("id"))
@@ -48,7 +56,14 @@ func accessRoutes(s Access) []Route {
 		post(Owner, "/tokens", "Create a token. The answer is the only place of its text.",
 			func(r *http.Request, in TokenRequest) (NewToken, error) { return s.CreateToken(r.Context(), in) }),
 		revoke,
+		post(Owner, "/logins", "Create a code with which a browser begins one session.",
+			func(r *http.Request, _ struct{}) (Login, error) { return s.CreateLogin(r.Context()) }),
 	}
+}
+
+// CreateLogin makes a code with which a browser begins one session.
+func (c AccessCalls) CreateLogin(ctx context.Context) (Login, error) {
+	return call[Login](ctx, c.connection, "POST", Root+"/logins", nil, nil)
 }
 
 // CreateToken makes a token; see Access.

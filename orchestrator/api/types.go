@@ -41,6 +41,8 @@ type Hello struct {
 	// Network and HostPorts are the flags of lattice serve. They apply to commands without flags of their own.
 	Network   string   `json:"network,omitempty"`
 	HostPorts []uint16 `json:"host_ports,omitempty"`
+	// HTTP is the URL of the page and of the interface for callers with tokens, "" if the leader is not served there.
+	HTTP string `json:"http,omitempty"`
 	// Settings are digests of those settings that hold for as long as the process leads, by name.
 	Settings map[string]string `json:"settings,omitempty"`
 }

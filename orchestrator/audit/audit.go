@@ -52,6 +52,7 @@ const (
 	Proposal        Kind = "proposal" // a fact about a change of the environment
 	Schedule        Kind = "schedule" // how far a schedule has come
 	Token           Kind = "token"    // a fact about a token of the HTTP interface, by its digest
+	Session         Kind = "session"  // a session of a browser began or ended, by its digest
 	Secret          Kind = "secret"   // a fact about a secret and its leases, by name
 	Sprite          Kind = "sprite"   // a call of the Sprites API
 	Budget          Kind = "budget"   // a question to a model or a call of an agent, with the amount that it takes

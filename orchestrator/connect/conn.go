@@ -39,9 +39,12 @@ type Options struct {
 	Spritekit string
 	Network   equip.NetworkOptions
 	// HTTP is the address at which the leader is also served to callers with tokens, "" for none; Anywhere allows one that
-	// other machines reach.
-	HTTP     string
-	Anywhere bool
+	// other machines reach although nothing is encrypted. Without HTTPRequired the leader leads although the address is taken.
+	// TLSCert and TLSKey are files in PEM, "" for none.
+	HTTP            string
+	HTTPRequired    bool
+	Anywhere        bool
+	TLSCert, TLSKey string
 }
 
 // Conn is a command's connection to the leader, which may be this process itself: the holder of the lock leads.
@@ -259,9 +262,20 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	}
 	cfg.ReadOnly = readOnly
 	cfg.Told.Network, cfg.Told.HostPorts = o.Network.Preset, o.Network.Ports()
-	l, err := leader.Open(cfg)
+	web, err := listenWeb(o)
+	if err != nil && !o.HTTPRequired {
+		cfg.Warn(err.Error())
+		err = nil
+	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
+	}
+	if web != nil {
+		cfg.Told.HTTP = web.url
+	}
+	l, err := leader.Open(cfg)
+	if err != nil {
+		return nil, errors.Join(err, web.close(), lock.Unlock())
 	}
 	socket := home.Home(env.Home).Socket()
 	if readOnly != "" {
@@ -269,11 +283,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	}
 	listener, err := listen(socket)
 	if err != nil {
-		return nil, errors.Join(err, l.Close(), lock.Unlock())
-	}
-	web, err := listenWeb(l, o)
-	if err != nil {
-		return nil, errors.Join(err, listener.Close(), l.Close(), lock.Unlock())
+		return nil, errors.Join(err, web.close(), l.Close(), lock.Unlock())
 	}
 	unused := &unusedConns{set: map[net.Conn]bool{}}
 	s := &leadership{
@@ -290,6 +300,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 		return nil
 	})
 	if web != nil {
+		web.serveLeader(l, o)
 		s.group.Go(web.run)
 	}
 	go func() { // owned by end

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -14,26 +15,55 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// webServer serves a leader to callers with tokens.
+// webServer serves a leader to callers with tokens and to browsers.
 type webServer struct {
 	listener net.Listener
 	server   *http.Server
+	url      string
 }
 
 // listenWeb listens at the address of the options, if they have one.
-func listenWeb(l *leader.Leader, o Options) (*webServer, error) {
+func listenWeb(o Options) (*webServer, error) {
 	if o.HTTP == "" {
 		return nil, nil
+	}
+	var certificates *tls.Config
+	scheme := "http://"
+	if o.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+		if err != nil {
+			return nil, fault.BadInput("bad_certificate", "read the certificate: %v", err).WithHint("--tls-cert and --tls-key name files in PEM")
+		}
+		scheme, certificates = "https://", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	}
 	listener, err := net.Listen("tcp", o.HTTP)
 	if err != nil {
 		return nil, fault.Busy("address_taken", "%v", err).WithHint("give --http another port; 127.0.0.1:0 takes a free one")
 	}
-	return &webServer{listener, &http.Server{Handler: web.Handler(l, !o.Anywhere), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}}, nil
+	server := &http.Server{TLSConfig: certificates, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	return &webServer{listener, server, scheme + nameListener(listener)}, nil
+}
+
+// nameListener returns the address under which this machine reaches a listener.
+func nameListener(l net.Listener) string {
+	host, port, err := net.SplitHostPort(l.Addr().String())
+	if ip := net.ParseIP(host); err == nil && ip.IsUnspecified() {
+		return net.JoinHostPort("localhost", port)
+	}
+	return l.Addr().String()
+}
+
+// serveLeader sets the leader that is served.
+func (s *webServer) serveLeader(l *leader.Leader, o Options) {
+	s.server.Handler = web.Handler(l, !o.Anywhere && web.CheckAddress(o.HTTP, false, false) == nil)
 }
 
 func (s *webServer) run() error {
-	if err := s.server.Serve(patient.Listener(s.listener)); !errors.Is(err, http.ErrServerClosed) {
+	serve := s.server.Serve
+	if s.server.TLSConfig != nil {
+		serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") }
+	}
+	if err := serve(patient.Listener(s.listener)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve callers with tokens: %w", err)
 	}
 	return nil
@@ -47,10 +77,10 @@ func (s *webServer) shutdown(ctx context.Context) error {
 	return s.server.Close()
 }
 
-// WebAddress returns the URL at which the leader is served to callers with tokens, "" if it is not.
-func (s *leadership) WebAddress() string {
-	if s.web == nil {
-		return ""
+// close ends a server that did not begin.
+func (s *webServer) close() error {
+	if s == nil {
+		return nil
 	}
-	return "http://" + s.web.listener.Addr().String()
+	return s.listener.Close()
 }

@@ -103,10 +103,11 @@ type Config struct {
 	Credentials func() map[string]string
 	// ModelsOf opens the models that a run was started with. key returns the value of a variable that holds a key.
 	ModelsOf func(m lattice.Models, key func(name string) string) (drive.Models, error)
-	// Told holds the network flags of lattice serve.
+	// Told holds the network flags of lattice serve, and the URL at which it serves the page.
 	Told struct {
 		Network   string
 		HostPorts []uint16
+		HTTP      string
 	}
 	// Secrets are the secrets of the settings, by name.
 	Secrets map[string]secret.Source
@@ -420,7 +421,7 @@ func (l *Leader) Hello() api.Hello {
 	h := api.Hello{
 		API: cmp.Or(l.cfg.API, api.Version), Oldest: cmp.Or(l.cfg.Oldest, api.Oldest), Version: l.cfg.Version,
 		Serving: l.cfg.Serving, PID: os.Getpid(), Home: string(l.home), Sandbox: "remote",
-		Network: l.cfg.Told.Network, HostPorts: l.cfg.Told.HostPorts, Settings: l.cfg.Settings(),
+		Network: l.cfg.Told.Network, HostPorts: l.cfg.Told.HostPorts, HTTP: l.cfg.Told.HTTP, Settings: l.cfg.Settings(),
 	}
 	h.Ending, h.Driven = l.drives.IsClosing(), l.drives.CountDriven()
 	if runs, err := l.store.Count(); err == nil {

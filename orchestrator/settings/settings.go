@@ -121,6 +121,8 @@ type Git struct {
 type Serve struct {
 	// Idle is how long a leader in the background waits for something to do before it ends.
 	Idle Duration `json:"idle,omitempty"`
+	// HTTP is the address at which lattice serve serves the page and the interface, such as 127.0.0.1:8080.
+	HTTP string `json:"http,omitempty"`
 }
 
 // Rule is what becomes of an action. One that hands out authority is never done without a person: allow asks.

@@ -29,7 +29,7 @@ func (t *Timeline) setCurrent(fact json.RawMessage) {
 	}
 	t.Current = s
 	if said := t.said[f.CallID]; said != nil {
-		s.skill, s.message = said.skill, said.message
+		s.Skill, s.Message = said.Skill, said.Message
 		delete(t.said, f.CallID)
 	}
 }
@@ -40,7 +40,7 @@ func (t *Timeline) noteQuestion(boundary bool) {
 	if t.Current == nil {
 		return
 	}
-	if boundary && t.Current.State == stepWaiting || !boundary && (t.asking == nil || t.asking.State != stepWaiting) {
+	if boundary && t.Current.State == Waiting || !boundary && (t.asking == nil || t.asking.State != Waiting) {
 		t.asking = t.Current
 	}
 }
@@ -67,7 +67,7 @@ func (t *Timeline) findSpeaker(call string) *Step {
 // goOn takes one name of Entry.Started: a node that began, or the end of an iteration.
 func (t *Timeline) goOn(name string, at time.Time) {
 	for end, state := range map[string]StepState{
-		lattice.IterationDone: stepDone, lattice.IterationFailed: stepFailed, lattice.IterationDropped: stepDropped,
+		lattice.IterationDone: Done, lattice.IterationFailed: Failed, lattice.IterationDropped: Dropped,
 	} {
 		if iteration, ok := strings.CutSuffix(name, end); ok {
 			t.endIteration(iteration, at, state)
@@ -83,21 +83,21 @@ func (t *Timeline) beginStep(iteration, node string, at time.Time) {
 	s := t.lanes[iteration]
 	switch {
 	case iteration == "":
-		if s != nil && s.State == stepRunning {
+		if s != nil && s.State == Running {
 			t.Current = s
-			t.endStep(at, stepDone, s.message)
+			t.endStep(at, Done, s.Message)
 		}
-		s = &Step{started: at}
+		s = &Step{Seq: t.seq, Started: at}
 		t.steps = append(t.steps, s)
 	case s == nil:
-		s = &Step{path: iteration, started: at}
+		s = &Step{Seq: t.seq, path: iteration, Started: at}
 		up := t.lanes[strings.TrimSuffix(path.Dir(iteration), ".")]
 		if up == nil {
 			return
 		}
-		up.below = append(up.below, s)
+		up.Below = append(up.Below, s)
 	}
-	s.node, s.skill, s.State, s.Ended = node, "", stepRunning, time.Time{}
+	s.Node, s.Skill, s.State, s.Ended = node, "", Running, time.Time{}
 	s.answers, s.spent = 0, lattice.ModelUsage{}
 	t.lanes[iteration], t.Current = s, s
 }
@@ -114,7 +114,7 @@ func (t *Timeline) endIteration(iteration string, at time.Time, state StepState)
 		}
 	}
 	if up := t.lanes[strings.TrimSuffix(path.Dir(iteration), ".")]; up != nil {
-		up.message, t.Current = countStates(up.below), up
+		up.Message, t.Current = countStates(up.Below), up
 	}
 }
 
@@ -126,10 +126,10 @@ func (t *Timeline) closeSteps(at time.Time, state StepState, message string) {
 		case iteration == "":
 			s.Ended, s.State = at, state
 			if message != "" {
-				s.message = cli.Clean(message)
+				s.Message = cli.Clean(message)
 			}
 		default:
-			s.Ended, s.State = at, stepDropped
+			s.Ended, s.State = at, Dropped
 		}
 	}
 }
@@ -145,12 +145,12 @@ func (t *Timeline) Lines(now time.Time, colour bool) []string {
 func drawSteps(steps []*Step, indent string, now time.Time, colour bool) (out []string) {
 	hidden := 0
 	for i, s := range steps {
-		if s.path != "" && len(steps) > maxShown && s.State == stepDone && i < len(steps)-3 {
+		if s.path != "" && len(steps) > maxShown && s.State == Done && i < len(steps)-3 {
 			hidden++
 			continue
 		}
 		out = append(out, indent+s.Text(now, colour))
-		out = append(out, drawSteps(s.below, indent+"  ", now, colour)...)
+		out = append(out, drawSteps(s.Below, indent+"  ", now, colour)...)
 	}
 	if hidden > 0 {
 		out = slices.Insert(out, 0, fmt.Sprintf("%s… %d more, done", indent, hidden))

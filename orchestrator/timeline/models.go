@@ -15,7 +15,7 @@ func (t *Timeline) modelAnswered(f lattice.ModelAnswered) {
 		return
 	}
 	s := t.Current
-	s.skill = f.Class
+	s.Skill = f.Class
 	s.answers++
 	s.spent = s.spent.Plus(f.Usage)
 	message := cli.Count(s.answers, "answer", "answers") + ", " + s.spent.String()
@@ -25,7 +25,7 @@ func (t *Timeline) modelAnswered(f lattice.ModelAnswered) {
 	case !ladder.IsJSON(f.Text):
 		message += "; not JSON: " + f.Text
 	}
-	t.setState(stepRunning, message)
+	t.setState(Running, message)
 }
 
 // DescribeModels returns the cost of a run's questions to models as text, "" when it asked none.

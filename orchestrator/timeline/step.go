@@ -15,6 +15,8 @@ import (
 // pure; both lattice show and the live progress of lattice run draw it.
 type Timeline struct {
 	steps   []*Step          // of the flow itself
+	now     time.Time        // of the last entry
+	seq     lattice.Seq      // of the last entry
 	Current *Step            // the step of the last entry
 	asking  *Step            // the call that a person is asked for
 	lanes   map[string]*Step // where the flow (path "") and each iteration stand, by iteration path
@@ -22,71 +24,111 @@ type Timeline struct {
 	said    map[string]*Step // output of calls whose step is not known yet, by call id
 }
 
-// Step is one visit of a node, or one iteration: then node is the one that it has come to.
+// Step is one visit of a node, or one iteration: then Node is the one that it has come to. All text of it is a sprite's.
 type Step struct {
 	path           string // of the iteration, "" for a node of the flow itself
-	node, skill    string
-	started, Ended time.Time
+	Node, Skill    string
+	Seq            lattice.Seq // of the entry that began it
+	Started, Ended time.Time   // Ended is zero while it goes on
 	State          StepState
-	message        string // the last thing it said, or why it failed
-	below          []*Step
-	answers        int // of models
+	Message        string  // the last thing it said, or why it failed
+	Below          []*Step // iterations
+	Phases         []Phase
+	Checkpoints    []time.Time // when boundaries were taken
+	answers        int         // of models
 	spent          lattice.ModelUsage
 }
 
+// Phase is a stretch of a step, up to the next one. A step that failed and runs again tries again.
+type Phase struct {
+	State StepState
+	From  time.Time
+}
+
+// enter notes the state that a step has come to.
+func (s *Step) enter(at time.Time) {
+	if s != nil && (len(s.Phases) == 0 || s.Phases[len(s.Phases)-1].State != s.State) {
+		s.Phases = append(s.Phases, Phase{s.State, at})
+	}
+}
+
+// hasWaited turns the last phase into one of waiting: that a person is asked is state, which the entry of the answer tells.
+func (s *Step) hasWaited() {
+	if s != nil && len(s.Phases) > 0 && s.Phases[len(s.Phases)-1].State == Running {
+		s.Phases[len(s.Phases)-1].State = Waiting
+	}
+}
+
+// Attempts returns how often the step was tried.
+func (s *Step) Attempts() int {
+	n := 1
+	for i, p := range s.Phases {
+		if p.State == Failed && i < len(s.Phases)-1 {
+			n++
+		}
+	}
+	return n
+}
+
+// Path returns the path of the iteration, "" for a node of the flow itself.
+func (s *Step) Path() string { return s.path }
+
+// StepState says how a step stands.
 type StepState string
 
+// The states of a step.
 const (
-	stepRunning StepState = "running"
-	stepDone    StepState = "done"
-	stepFailed  StepState = "failed"
-	stepWaiting StepState = "waiting"
-	stepDropped StepState = "given up" // an iteration that did not matter any more
+	Running StepState = "running"
+	Done    StepState = "done"
+	Failed  StepState = "failed"
+	Waiting StepState = "waiting"
+	Dropped StepState = "given up" // an iteration that did not matter any more
 )
 
+// New returns the timeline of a run without entries.
 func New() *Timeline { return &Timeline{lanes: map[string]*Step{}, said: map[string]*Step{}} }
 
-// labelStep returns the name of the step for people.
-func (s *Step) labelStep() string {
+// Label returns the name of the step for people.
+func (s *Step) Label() string {
 	if s.path == "" {
-		return s.node
+		return s.Node
 	}
-	return strings.TrimSpace(path.Base(s.path) + " " + s.node)
+	return strings.TrimSpace(path.Base(s.path) + " " + s.Node)
 }
 
 // Text draws a step on one line.
 func (s *Step) Text(now time.Time, colour bool) string {
-	mark := map[StepState]string{stepRunning: "▸", stepDone: "✓", stepFailed: "✗", stepWaiting: "⏸", stepDropped: "-"}[s.State]
+	mark := map[StepState]string{Running: "▸", Done: "✓", Failed: "✗", Waiting: "⏸", Dropped: "-"}[s.State]
 	if colour {
-		mark = map[StepState]string{stepRunning: "\x1b[36m", stepDone: "\x1b[32m", stepFailed: "\x1b[31m", stepWaiting: "\x1b[33m", stepDropped: "\x1b[2m"}[s.State] + mark + "\x1b[0m"
+		mark = map[StepState]string{Running: "\x1b[36m", Done: "\x1b[32m", Failed: "\x1b[31m", Waiting: "\x1b[33m", Dropped: "\x1b[2m"}[s.State] + mark + "\x1b[0m"
 	}
 	end := s.Ended
 	if end.IsZero() {
 		end = now
 	}
-	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.labelStep(), s.skill, max(0, end.Sub(s.started).Seconds()), s.message), " ")
+	return strings.TrimRight(fmt.Sprintf("%s %-14s %-10s %6.1fs  %s", mark, s.Label(), s.Skill, max(0, end.Sub(s.Started).Seconds()), s.Message), " ")
 }
 
 // addAside adds a line about an action that no step waits for.
 func (t *Timeline) addAside(at time.Time, action string, state StepState, message string) {
-	t.steps = append(t.steps, &Step{node: action, started: at, Ended: at, State: state, message: cli.Clean(message)})
+	t.steps = append(t.steps, &Step{Node: action, Started: at, Ended: at, State: state, Message: cli.Clean(message)})
 }
 
 func (t *Timeline) setState(state StepState, message string) {
 	if t.Current != nil {
-		t.Current.State, t.Current.message = state, cli.Clean(message)
+		t.Current.State, t.Current.Message = state, cli.Clean(message)
 	}
 }
 
 func (t *Timeline) endStep(at time.Time, state StepState, message string) {
 	if t.Current != nil && t.Current.Ended.IsZero() {
-		t.Current.Ended, t.Current.State, t.Current.message = at, state, cli.Clean(message)
+		t.Current.Ended, t.Current.State, t.Current.Message = at, state, cli.Clean(message)
 	}
 }
 
 // hasIterations reports whether iterations of the step are under way.
 func (s *Step) hasIterations() bool {
-	return slices.ContainsFunc(s.below, func(b *Step) bool { return b.Ended.IsZero() })
+	return slices.ContainsFunc(s.Below, func(b *Step) bool { return b.Ended.IsZero() })
 }
 
 // countStates sums up the iterations of a MAP.
@@ -95,22 +137,25 @@ func countStates(all []*Step) string {
 	for _, s := range all {
 		n[s.State]++
 	}
-	text := fmt.Sprintf("%d done", n[stepDone])
-	if n[stepFailed] > 0 {
-		text += fmt.Sprintf(", %d failed", n[stepFailed])
+	text := fmt.Sprintf("%d done", n[Done])
+	if n[Failed] > 0 {
+		text += fmt.Sprintf(", %d failed", n[Failed])
 	}
-	if n[stepDropped] > 0 {
-		text += fmt.Sprintf(", %d given up", n[stepDropped])
+	if n[Dropped] > 0 {
+		text += fmt.Sprintf(", %d given up", n[Dropped])
 	}
 	return text
 }
+
+// Steps returns the steps of the flow itself.
+func (t *Timeline) Steps() []*Step { return t.steps }
 
 // All returns every step, iterations behind their MAP.
 func (t *Timeline) All() []*Step { return listSteps(t.steps) }
 
 func listSteps(steps []*Step) (out []*Step) {
 	for _, s := range steps {
-		out = append(append(out, s), listSteps(s.below)...)
+		out = append(append(out, s), listSteps(s.Below)...)
 	}
 	return out
 }

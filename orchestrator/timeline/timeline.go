@@ -19,6 +19,15 @@ import (
 
 // Add takes the next entry; it reports whether anything to be seen changed.
 func (t *Timeline) Add(e lattice.Entry) bool {
+	before := t.Current
+	t.now, t.seq = e.At, e.Seq
+	changed := t.add(e)
+	before.enter(e.At)
+	t.Current.enter(e.At)
+	return changed
+}
+
+func (t *Timeline) add(e lattice.Entry) bool {
 	if e.Kind == lattice.EntryEvent {
 		return t.showEvent(e)
 	}
@@ -38,55 +47,60 @@ func (t *Timeline) Add(e lattice.Entry) bool {
 			t.beginStep("", "copy", e.At)
 		}
 	case lattice.Rewound:
-		t.closeSteps(e.At, stepDropped, "left")
+		t.closeSteps(e.At, Dropped, "left")
 		t.beginStep("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Node, f.Moment.Visit), e.At)
 	case lattice.PowerLost:
 		t.powerLost(e.At, f)
 	case lattice.CallFinished:
 		t.finishCall(e.At, f)
 	case lattice.CallBlocked:
-		t.endStep(e.At, stepWaiting, f.Question.Kind+": "+f.Question.Prompt)
+		t.endStep(e.At, Waiting, f.Question.Kind+": "+f.Question.Prompt)
 	case lattice.CallSuspended:
 		t.noteQuestion(false)
-		t.setState(stepWaiting, describePause(lattice.Wait{Prompt: f.Reason, ResumeAt: f.ResumeAt}))
+		t.setState(Waiting, describePause(lattice.Wait{Prompt: f.Reason, ResumeAt: f.ResumeAt}))
 		if f.Verdict == lattice.Deny {
-			t.setState(stepRunning, "refused: "+f.DenyReason)
+			t.setState(Running, "refused: "+f.DenyReason)
 		}
 	case lattice.CallLost:
-		t.setState(stepRunning, "cut off: "+f.Detail)
+		t.setState(Running, "cut off: "+f.Detail)
 	case lattice.BoundaryTaken:
 		t.noteQuestion(true)
+		if t.Current != nil {
+			t.Current.Checkpoints = append(t.Current.Checkpoints, e.At)
+		}
 	case lattice.Restored:
-		t.setState(stepRunning, "files restored to "+f.Pair.CheckpointID)
+		t.setState(Running, "files restored to "+f.Pair.CheckpointID)
 	case lattice.Answered:
 		if t.asking != nil {
 			t.Current, t.asking = t.asking, nil
+		} else {
+			t.Current.hasWaited()
 		}
-		state := stepRunning
+		state := Running
 		if t.Current != nil && !t.Current.Ended.IsZero() { // the answer begins another run
-			state = stepDone
+			state = Done
 		}
 		t.setState(state, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
 	case lattice.ActionDone:
-		t.setState(stepRunning, actionText(f))
+		t.setState(Running, actionText(f))
 	case lattice.ActionDecided:
-		t.addAside(e.At, f.Action, stepDone, decided[f.Decision]+" by "+f.By)
+		t.addAside(e.At, f.Action, Done, decided[f.Decision]+" by "+f.By)
 	case lattice.ActionSettled:
 		if f.OK {
-			t.addAside(e.At, f.Action, stepDone, "done outside")
+			t.addAside(e.At, f.Action, Done, "done outside")
 		} else {
-			t.addAside(e.At, f.Action, stepFailed, actionText(lattice.ActionDone{Fault: f.Fault}))
+			t.addAside(e.At, f.Action, Failed, actionText(lattice.ActionDone{Fault: f.Fault}))
 		}
 	case lattice.TimerFired:
 		t.timerFired(e.Started)
 	case lattice.ModelAnswered:
 		t.modelAnswered(f)
 	case lattice.ModelAskedAgain:
-		t.setState(stepRunning, "asks again")
+		t.setState(Running, "asks again")
 	case lattice.CommandFailed:
-		t.endStep(e.At, stepFailed, f.Fault.Message)
+		t.endStep(e.At, Failed, f.Fault.Message)
 	case lattice.CancelRequested:
-		t.closeSteps(e.At, stepFailed, "canceled by "+f.By)
+		t.closeSteps(e.At, Failed, "canceled by "+f.By)
 	}
 	for _, name := range e.Started {
 		t.goOn(name, e.At)
@@ -98,8 +112,10 @@ var decided = map[lattice.Decision]string{lattice.Approve: "approved", lattice.R
 
 // Pause shows that the run waits for a person or a time, which is state and no entry of its own.
 func (t *Timeline) Pause(waits []lattice.Wait) {
-	if len(waits) > 0 && t.Current != nil && t.Current.State == stepRunning {
-		t.setState(stepWaiting, describePause(waits[0]))
+	if len(waits) > 0 && t.Current != nil && t.Current.State == Running {
+		t.Current.hasWaited()
+		t.setState(Waiting, describePause(waits[0]))
+		t.Current.enter(t.now)
 	}
 }
 
@@ -122,14 +138,14 @@ func (t *Timeline) finishCall(at time.Time, f lattice.CallFinished) {
 		t.Words = agent.Text
 	}
 	if f.OK {
-		t.endStep(at, stepDone, summarizeData(f.Data))
+		t.endStep(at, Done, summarizeData(f.Data))
 		return
 	}
 	message := f.Kind
 	if f.Fault != nil {
 		message = f.Fault.Code + ": " + f.Fault.Message
 	}
-	t.endStep(at, stepFailed, message)
+	t.endStep(at, Failed, message)
 }
 
 // powerLost begins the node again to which a run goes back.
@@ -138,9 +154,9 @@ func (t *Timeline) powerLost(at time.Time, f lattice.PowerLost) {
 	if json.Unmarshal(f.State, &then) != nil {
 		return // the run stays where it is
 	}
-	t.closeSteps(at, stepDropped, "the power was lost")
+	t.closeSteps(at, Dropped, "the power was lost")
 	t.beginStep("", cmp.Or(then.Node, "prepare"), at)
-	t.setState(stepRunning, "again, because the power was lost")
+	t.setState(Running, "again, because the power was lost")
 }
 
 // timerFired tells the ends of pauses apart, which the fact does not: another attempt, a WAIT that is over, a question to
@@ -150,15 +166,15 @@ func (t *Timeline) timerFired(started []string) {
 	dropped := func(name string) bool { return strings.HasSuffix(name, lattice.IterationDropped) }
 	switch {
 	case s == nil:
-	case s.State == stepWaiting && s.skill != "":
-		t.setState(stepRunning, "goes on")
-	case s.State == stepWaiting:
-		t.setState(stepRunning, "not answered in time")
-	case len(s.below) > 0 && slices.ContainsFunc(started, dropped):
-		t.setState(stepRunning, "its time is up")
-	case s.State == stepFailed, s.skill != "", len(s.below) > 0:
+	case s.State == Waiting && s.Skill != "":
+		t.setState(Running, "goes on")
+	case s.State == Waiting:
+		t.setState(Running, "not answered in time")
+	case len(s.Below) > 0 && slices.ContainsFunc(started, dropped):
+		t.setState(Running, "its time is up")
+	case s.State == Failed, s.Skill != "", len(s.Below) > 0:
 		s.Ended = time.Time{} // how the next attempt ends is to be seen
-		t.setState(stepRunning, "tries again")
+		t.setState(Running, "tries again")
 	}
 }
 
@@ -177,25 +193,25 @@ func (t *Timeline) showEvent(e lattice.Entry) bool {
 	}
 	if slices.Contains(e.Flags, "orchestrator") { // the run's own end
 		if p, ok := payload.(protocol.Completed); ok && p.Status == protocol.StatusSuccess {
-			t.closeSteps(e.At, stepDone, "")
+			t.closeSteps(e.At, Done, "")
 		} else {
-			t.closeSteps(e.At, stepFailed, "")
+			t.closeSteps(e.At, Failed, "")
 		}
 		return true
 	}
 	s := t.findSpeaker(e.CallID)
 	switch p := payload.(type) {
 	case protocol.PhaseStarted:
-		if s.skill == "" { // the calls of an agent have phases, too
-			s.skill = cli.Clean(p.Phase)
+		if s.Skill == "" { // the calls of an agent have phases, too
+			s.Skill = cli.Clean(p.Phase)
 		}
 	case protocol.Info:
 		if p.Kind == "result" {
 			return false
 		}
-		s.message = cli.Clean(p.Message)
+		s.Message = cli.Clean(p.Message)
 		if p.Kind == "agent" {
-			s.message = cli.Clean(strings.Join(append(agentSoFar(p.Metadata), p.Message), ", "))
+			s.Message = cli.Clean(strings.Join(append(agentSoFar(p.Metadata), p.Message), ", "))
 		}
 	default:
 		return false

@@ -1,7 +1,8 @@
-// Package web serves a leader's interface over TCP, to callers with tokens. Start with [Handler].
+// Package web serves a leader over TCP: its page to browsers with sessions, and its interface to callers with tokens as well.
+// Start with [Handler].
 //
-// The requests go to the handler that serves the commands. Before that, this package checks the token of each request and
-// its role. It decides nothing about runs.
+// The requests go to the handler that serves the commands, and to package dashboard. Before that, this package checks the token
+// or the session of each request and its role. It decides nothing about runs.
 package web
 
 import (
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/dashboard"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -22,33 +24,43 @@ import (
 
 // Leader is the leader that is served.
 type Leader interface {
+	dashboard.Leader
 	Handler() http.Handler
 	Hello() api.Hello
-	Runs(ctx context.Context, which api.RunList) ([]api.RunView, error)
 	CheckToken(ctx context.Context, text string) (c access.Caller, ok bool, wait time.Duration, err error)
+	BeginSession(ctx context.Context, secret string) (s access.Session, ok bool, wait time.Duration, err error)
+	CheckSession(ctx context.Context, text string) (c access.Caller, ok bool, err error)
+	EndSession(ctx context.Context, text string) error
 }
 
-// CheckAddress refuses addresses that machines elsewhere reach, because nothing is encrypted.
-func CheckAddress(address string, anywhere bool) error {
+// CheckAddress refuses an address that other machines reach if nothing is encrypted.
+func CheckAddress(address string, encrypted, anywhere bool) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fault.BadInput("bad_address", "%q is not an address to serve: %v", address, err).WithHint("lattice serve --http 127.0.0.1:8080")
 	}
-	if ip := net.ParseIP(host); anywhere || host == "localhost" || ip != nil && ip.IsLoopback() {
+	if ip := net.ParseIP(host); encrypted || anywhere || host == "localhost" || ip != nil && ip.IsLoopback() {
 		return nil
 	}
-	return fault.Denied("address_open", "%s can be reached from other machines, and tokens would cross the network unencrypted", address).WithHint("serve 127.0.0.1 behind a proxy with TLS, or add --http-anywhere")
+	return fault.Denied("address_open", "%s can be reached from other machines, and tokens would cross the network unencrypted", address).WithHint("add --tls-cert and --tls-key, serve 127.0.0.1 behind a proxy with TLS, or add --http-anywhere")
 }
 
-// Handler serves l to callers with tokens. With local it refuses requests whose header Host is not a loopback address: a
-// foreign web page could send them.
+// Handler serves l. With local it refuses requests whose header Host is not a loopback address: a foreign web page could send
+// them.
 func Handler(l Leader, local bool) http.Handler {
-	s := &server{leader: l, routes: api.Routes(nil), local: local}
+	s := &server{leader: l, routes: api.Routes(nil), local: local, page: dashboard.New(l)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.reportReady)
 	mux.HandleFunc("GET /metrics", s.requireRole(s.writeMetrics))
-	mux.HandleFunc("/", s.requireRole(l.Handler().ServeHTTP))
+	for _, path := range []string{"/api/", "/v1/"} {
+		mux.HandleFunc(path, s.requireRole(l.Handler().ServeHTTP))
+	}
+	mux.Handle("GET "+dashboard.AssetRoot, dashboard.Assets())
+	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { s.page.ServeLogin(w, r, http.StatusOK, "") })
+	mux.HandleFunc("POST /login", s.login)
+	mux.HandleFunc("POST /logout", s.logout)
+	mux.HandleFunc("/", s.servePage)
 	return s.guardRequests(mux)
 }
 
@@ -56,25 +68,37 @@ type server struct {
 	leader Leader
 	routes []api.Route
 	local  bool
+	page   *dashboard.Dashboard
 }
 
 // guardRequests sets the headers of every answer, and refuses requests that a browser sends for another site.
 func (s *server) guardRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
-			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"} {
+		for name, value := range map[string]string{"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin", "Cache-Control": "no-store",
+			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
 			w.Header().Set(name, value)
 		}
 		if s.local && !isLocal(r.Host) {
 			api.Fail(w, fault.Denied("foreign_host", "this server is not %.100q", r.Host).WithHint("use the address that lattice serve printed"))
 			return
 		}
-		if r.Header.Get("Origin") != "" {
-			api.Fail(w, fault.Denied("foreign_origin", "the interface does not serve web pages"))
+		if !isOwnOrigin(r) {
+			api.Fail(w, fault.Denied("foreign_origin", "the page of another site sent the request"))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isOwnOrigin reports whether a request comes from a page of this server, or from no page. A link of another site may lead here;
+// the browser sends no cookie with it.
+func isOwnOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); (site == "cross-site" || site == "same-site") && (r.Method != http.MethodGet || r.Header.Get("Sec-Fetch-Mode") != "navigate") {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	_, host, ok := strings.Cut(origin, "://")
+	return origin == "" || ok && host == r.Host
 }
 
 // isLocal reports whether a header Host names this machine by itself.
@@ -86,31 +110,51 @@ func isLocal(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// requireRole serves requests whose token allows them, as the caller with that token.
+// requireRole serves requests whose token or session allows them, as the caller with it.
 func (s *server) requireRole(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		if !ok {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			api.WriteProblem(w, http.StatusUnauthorized, fault.Denied("token_missing", "the request has no token").WithHint("lattice token create NAME, then send: Authorization: Bearer TOKEN"))
-			return
-		}
-		c, ok, wait, err := s.leader.CheckToken(r.Context(), text)
+		c, ok := s.findCaller(w, r)
 		switch {
-		case err != nil:
-			api.Fail(w, err)
-		case wait > 0:
-			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			api.WriteProblem(w, http.StatusTooManyRequests, fault.Busy("token_attempts", "there were too many wrong tokens"))
 		case !ok:
-			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-			api.WriteProblem(w, http.StatusUnauthorized, fault.Denied("token_wrong", "the token does not exist, was revoked or has expired").WithHint("lattice token ls"))
 		case !c.Role.Includes(s.findRole(r)):
 			api.Fail(w, fault.Denied("role_missing", "%s %s needs the role %s, and %s has the role %s", r.Method, r.URL.Path, s.findRole(r), c.Who.Name, c.Role))
 		default:
 			next(w, r.WithContext(api.WithCaller(r.Context(), c.Who)))
 		}
 	}
+}
+
+// findCaller returns the caller with the token or the session of a request, or answers why there is none.
+func (s *server) findCaller(w http.ResponseWriter, r *http.Request) (access.Caller, bool) {
+	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok {
+		if c, ok := s.findSession(w, r); ok {
+			return c, true
+		}
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		api.WriteProblem(w, http.StatusUnauthorized, fault.Denied("token_missing", "the request has no token").WithHint("lattice token create NAME, then send: Authorization: Bearer TOKEN"))
+		return access.Caller{}, false
+	}
+	c, ok, wait, err := s.leader.CheckToken(r.Context(), text)
+	if err != nil {
+		api.Fail(w, err)
+		return c, false
+	}
+	if !ok {
+		status, p := explainRefusal(w, wait)
+		api.WriteProblem(w, status, p)
+	}
+	return c, ok
+}
+
+// explainRefusal returns the answer to a wrong token, after which the next one has to wait.
+func explainRefusal(w http.ResponseWriter, wait time.Duration) (int, *fault.Error) {
+	if wait > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		return http.StatusTooManyRequests, fault.Busy("token_attempts", "there were too many wrong tokens")
+	}
+	w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+	return http.StatusUnauthorized, fault.Denied("token_wrong", "the token does not exist, was revoked or has expired").WithHint("lattice token ls")
 }
 
 // findRole returns the role that a request needs. Viewers may list sprites; other requests about sprites need an admin.

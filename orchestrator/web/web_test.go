@@ -13,13 +13,17 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/dashboard"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// leader answers each request with the name of its caller. Its tokens are the names of roles.
-type leader struct{ ending bool }
+// leader answers each request with the name of its caller. Its tokens and sessions are the names of roles.
+type leader struct {
+	dashboard.Leader // nil: the pages are tested where they are
+	ending           bool
+}
 
 func (leader) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,6 +38,26 @@ func (l leader) Hello() api.Hello {
 func (leader) Runs(context.Context, api.RunList) ([]api.RunView, error) {
 	return []api.RunView{{Status: lattice.Waiting, Waits: make([]lattice.Wait, 2)}, {Status: lattice.Running}}, nil
 }
+
+func (leader) Run(context.Context, string) (api.RunView, error) {
+	return api.RunView{}, fault.NotFound("run_not_found", "there is no run")
+}
+
+func (leader) Cancel(_ context.Context, id, by string) (api.RunView, error) {
+	return api.RunView{}, fault.NotFound("run_not_found", "%s asked for %s", by, id)
+}
+
+func (l leader) BeginSession(ctx context.Context, secret string) (access.Session, bool, time.Duration, error) {
+	_, ok, wait, err := l.CheckToken(ctx, secret)
+	return access.Session{Text: secret, Expires: time.Now().Add(time.Hour)}, ok, wait, err
+}
+
+func (l leader) CheckSession(ctx context.Context, text string) (access.Caller, bool, error) {
+	c, ok, _, err := l.CheckToken(ctx, text)
+	return c, ok, err
+}
+
+func (leader) EndSession(context.Context, string) error { return nil }
 
 func (leader) CheckToken(_ context.Context, text string) (access.Caller, bool, time.Duration, error) {
 	if text == "flood" {
@@ -135,11 +159,14 @@ func TestCheckAddress(t *testing.T) {
 		"host.example:80": "address_open", "127.0.0.1": "bad_address", "": "bad_address",
 	} {
 		var p *fault.Error
-		if err := CheckAddress(address, false); (err == nil) != (want == "") || errors.As(err, &p) && p.Fault.Code != want {
+		if err := CheckAddress(address, false, false); (err == nil) != (want == "") || errors.As(err, &p) && p.Fault.Code != want {
 			t.Errorf("CheckAddress(%q) = %v, want %s", address, err, want)
 		}
 	}
-	if err := CheckAddress("0.0.0.0:80", true); err != nil {
+	if err := CheckAddress("0.0.0.0:80", false, true); err != nil {
+		t.Error(err)
+	}
+	if err := CheckAddress("0.0.0.0:443", true, false); err != nil {
 		t.Error(err)
 	}
 }

@@ -42,8 +42,9 @@ to hand over: it finishes the current steps of its runs, and this process contin
 command in the background, where it ends after it has been idle for a while. --stop ends it at once; lattice resume
 continues its runs.
 
---http also serves the interface, /api/v1, at a TCP address, to callers with tokens (lattice help token), with /healthz, /readyz
-and, in the text format of Prometheus, /metrics. /api/v1/openapi.json describes the interface.
+--http also serves a page for browsers at a TCP address, which lattice open opens, and the interface, /api/v1, to callers with
+tokens (lattice help token), with /healthz, /readyz and, in the text format of Prometheus, /metrics. /api/v1/openapi.json describes
+the interface. An address that other machines reach needs a certificate.
 ` + cli.ExitCodes,
 		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop\n  lattice serve --http 127.0.0.1:8080",
 		Args:    cli.Args(cobra.NoArgs),
@@ -51,13 +52,11 @@ and, in the text format of Prometheus, /metrics. /api/v1/openapi.json describes 
 			if o.resume != "all" && o.resume != "none" {
 				return cli.UsageErrorf("--resume must be all or none, not %q", o.resume)
 			}
-			if o.Anywhere && o.HTTP == "" {
-				return cli.UsageErrorf("--http-anywhere needs --http")
+			if o.HTTPRequired = cmd.Flags().Changed("http"); !o.HTTPRequired {
+				o.HTTP = env.Settings.Serve.HTTP
 			}
-			if o.HTTP != "" {
-				if err := web.CheckAddress(o.HTTP, o.Anywhere); err != nil {
-					return err
-				}
+			if err := checkWeb(o.Options); err != nil {
+				return err
 			}
 			if o.stop {
 				return stopServing(cmd.Context(), env)
@@ -69,13 +68,30 @@ and, in the text format of Prometheus, /metrics. /api/v1/openapi.json describes 
 	o.Network.AddFlags(cmd, "sprites reach if no flag says otherwise")
 	f := cmd.Flags()
 	f.DurationVar(&o.idle, "idle", 0, "end after this long without runs and requests (default: never)")
-	f.StringVar(&o.HTTP, "http", "", "also serve /api/v1 at `ADDRESS` to callers with tokens, such as 127.0.0.1:8080")
+	f.StringVar(&o.HTTP, "http", "", "also serve the page and /api/v1 at `ADDRESS`, such as 127.0.0.1:8080 (default: http of [serve] in the settings)")
+	f.StringVar(&o.TLSCert, "tls-cert", "", "encrypt what --http serves, with the certificates in `FILE`, in PEM")
+	f.StringVar(&o.TLSKey, "tls-key", "", "the private key of --tls-cert, a `FILE` in PEM")
 	f.BoolVar(&o.Anywhere, "http-anywhere", false, "let --http be an address that other machines reach; nothing is encrypted")
 	f.StringVar(&o.log, "log", "", "log to `FILE` instead of standard error; its size is limited")
 	f.StringVar(&o.resume, "resume", "all", "which interrupted runs to resume: all or none")
 	f.BoolVar(&o.stop, "stop", false, "end the lattice serve that is the leader; its runs can be resumed")
 	_ = cmd.RegisterFlagCompletionFunc("resume", cobra.FixedCompletions([]string{"all", "none"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// checkWeb checks the options about the address that is served.
+func checkWeb(o connect.Options) error {
+	switch {
+	case o.Anywhere && o.HTTP == "":
+		return cli.UsageErrorf("--http-anywhere needs --http")
+	case o.TLSCert != "" && o.HTTP == "":
+		return cli.UsageErrorf("--tls-cert needs --http")
+	case (o.TLSCert == "") != (o.TLSKey == ""):
+		return cli.UsageErrorf("--tls-cert and --tls-key belong together")
+	case o.HTTP == "":
+		return nil
+	}
+	return web.CheckAddress(o.HTTP, o.TLSCert != "", o.Anywhere)
 }
 
 func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
@@ -112,11 +128,14 @@ func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
 	hello := c.Leading.Hello()
 	env.Log.Info().Str("version", hello.Version).Int("pid", hello.PID).Str("home", hello.Home).Str("sandbox", hello.Sandbox).Msg("leads")
 	line := map[string]any{"socket": c.Socket, "pid": hello.PID, "isolation": hello.Isolation, "sandbox": hello.Sandbox}
-	if address := c.Leading.WebAddress(); address != "" {
-		line["http"] = address
+	if hello.HTTP != "" {
+		line["http"] = hello.HTTP
 	}
 	if err := env.PrintJSON(line); err != nil {
 		return err
+	}
+	if hello.HTTP != "" {
+		fmt.Fprintf(env.Err, "the page is at %s; to log in: lattice open\n", hello.HTTP)
 	}
 	if o.idle > 0 {
 		if err := c.Leading.Retire(ctx, o.idle); err == nil {

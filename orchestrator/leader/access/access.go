@@ -1,6 +1,6 @@
-// Package access decides who may use a leader over HTTP, by tokens. Start with [Gate].
+// Package access decides who may use a leader over HTTP, by tokens and by the sessions of browsers. Start with [Gate].
 //
-// The tokens are the fold of entries of the audit log, which hold the digest of each and never its text. The package knows
+// Tokens and sessions are folds of entries of the audit log, which hold the digest of each and never its text. The package knows
 // nothing of HTTP; package web asks it.
 package access
 
@@ -30,8 +30,9 @@ type Gate struct {
 	Facts audit.Facts
 	Now   func() time.Time
 
-	mu       sync.Mutex
-	failures []time.Time // guarded by mu: when the last requests came with a token that does not exist
+	mu       sync.Mutex       // guards all below
+	failures []time.Time      // when the last requests came with a token that does not exist
+	logins   map[string]login // codes that are not used yet, by their digests
 }
 
 // Within failureLife maxFailures requests may have a wrong token.
@@ -71,6 +72,11 @@ func apply(tokens []entry, at time.Time, f fact) []entry {
 // isValid reports whether the token lets requests in at an instant.
 func (e entry) isValid(now time.Time) bool {
 	return e.RevokedAt == nil && (e.ExpiresAt == nil || now.Before(*e.ExpiresAt))
+}
+
+// hasValid reports whether the token with a digest lets requests in at an instant.
+func hasValid(tokens []entry, digest string, now time.Time) bool {
+	return slices.ContainsFunc(tokens, func(e entry) bool { return e.digest == digest && e.isValid(now) })
 }
 
 // load returns the tokens, and the sequence of the last entry about them.

@@ -16,8 +16,11 @@ import (
 // memory is an audit log in memory.
 type memory []audit.Entry
 
-func (m *memory) AuditEntries(_ context.Context, _ string, after uint64, yield func(audit.Entry) error) error {
+func (m *memory) AuditEntries(_ context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
 	for _, e := range (*m)[after:] {
+		if e.Subject != subject {
+			continue
+		}
 		if err := yield(e); err != nil {
 			return err
 		}

@@ -1,0 +1,291 @@
+package dashboard
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/timeline"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+func (d *Dashboard) runRoutes() []route {
+	return []route{
+		{"GET /{$}", "GET /runs", func(v *visit) error { return v.goTo("/runs") }},
+		{"GET /runs", "GET /runs", d.showRuns},
+		{"GET /runs/{id}", "GET /runs/{id}", d.showTimeline},
+		{"GET /runs/{id}/log", "GET /runs/{id}/log", d.showLog},
+		{"GET /runs/{id}/events", "GET /runs/{id}/entries", d.showEvents},
+		{"GET /runs/{id}/changes", "GET /runs/{id}/patch", d.showChanges},
+		{"POST /runs/{id}/cancel", "POST /runs/{id}/cancel", func(v *visit) error {
+			_, err := d.leader.Cancel(v.ctx, v.runID(), v.Who.Name)
+			return v.afterForm(err)
+		}},
+		{"POST /runs/{id}/stop", "POST /runs/{id}/stop", func(v *visit) error {
+			_, err := d.leader.Stop(v.ctx, v.runID())
+			return v.afterForm(err)
+		}},
+		{"POST /runs/{id}/drive", "POST /runs/{id}/drive", func(v *visit) error {
+			_, err := d.leader.Drive(v.ctx, v.runID(), api.DriveRequest{Detach: true})
+			return v.afterForm(err)
+		}},
+	}
+}
+
+// runID returns the id in the address, "" for the newest.
+func (v *visit) runID() string {
+	if id := v.PathValue("id"); id != "latest" {
+		return id
+	}
+	return ""
+}
+
+// afterForm sends the browser to the page of the run when a form about it was served.
+func (v *visit) afterForm(err error) error {
+	if err != nil {
+		return err
+	}
+	return v.goTo("/runs/" + v.PathValue("id"))
+}
+
+const (
+	runsOnPage = 50
+	maxLooked  = 500 // runs that one page looks at, so that a filter which few match costs no more
+)
+
+// runFilter selects runs; it is the query of the address.
+type runFilter struct{ Status, Flow, Repo string }
+
+func (f runFilter) wantsRun(v api.RunView) bool {
+	return (f.Status == "" || f.Status == string(v.Status) || f.Status == "open" && !v.Status.Ended() || f.Status == "waiting" && len(v.Waits) > 0) &&
+		strings.Contains(v.Flow, f.Flow) && strings.Contains(v.Repo, f.Repo)
+}
+
+func (f runFilter) encodeQuery() url.Values {
+	q := url.Values{}
+	for name, value := range map[string]string{"status": f.Status, "flow": f.Flow, "repo": f.Repo} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	return q
+}
+
+func (d *Dashboard) showRuns(v *visit) error {
+	q := v.URL.Query()
+	f := runFilter{q.Get("status"), q.Get("flow"), q.Get("repo")}
+	page := struct {
+		Filter   runFilter
+		Statuses []string
+		Runs     []api.RunView
+		Older    string
+		First    bool
+	}{Filter: f, Statuses: []string{"open", "waiting", "running", "succeeded", "failed", "canceled"}, First: q.Get("before") == ""}
+	which := api.RunList{Before: q.Get("before"), Limit: runsOnPage, Open: f.Status == "open" || f.Status == "waiting" || f.Status == "running"}
+	for looked := 0; looked < maxLooked && len(page.Runs) < runsOnPage; looked += runsOnPage {
+		runs, err := d.leader.Runs(v.ctx, which)
+		if err != nil {
+			return err
+		}
+		for _, r := range runs {
+			if which.Before = r.RunID; f.wantsRun(r) {
+				page.Runs = append(page.Runs, r)
+			}
+			if len(page.Runs) == runsOnPage {
+				break
+			}
+		}
+		page.Older = ""
+		if len(runs) < runsOnPage && len(page.Runs) < runsOnPage {
+			break
+		}
+		older := f.encodeQuery()
+		older.Set("before", which.Before)
+		page.Older = "/runs?" + older.Encode()
+	}
+	return d.showPage(v, "runs", frame{Title: "Runs", Nav: "runs", Live: api.Root + "/events", Page: page})
+}
+
+// runPage holds the content of all tabs of a run.
+type runPage struct {
+	api.RunView
+	Tab     string
+	Actions []api.NotedAction
+	Waits   []waitForm
+	Lasted  time.Duration
+	Body    any
+}
+
+// loadRun reads a run, which the address may name by the beginning of its id.
+func (d *Dashboard) loadRun(v *visit, tab string) (runPage, error) {
+	view, err := d.leader.Run(v.ctx, v.runID())
+	if err != nil {
+		return runPage{}, err
+	}
+	p := runPage{RunView: view, Tab: tab, Lasted: view.UpdatedAt.Sub(view.CreatedAt)}
+	if !view.Status.Ended() {
+		p.Lasted = time.Since(view.CreatedAt)
+	}
+	return p, nil
+}
+
+// run answers with a tab of a run.
+func (d *Dashboard) run(v *visit, p runPage) error {
+	f := frame{Title: cmp.Or(p.Flow, p.RunID), Nav: "runs", Page: p}
+	if !p.Status.Ended() || p.Driving {
+		f.Live = api.Root + "/runs/" + p.RunID + "/events?after=" + strconv.FormatUint(uint64(p.LastSeq), 10)
+	}
+	return d.showPage(v, "run-"+p.Tab, f)
+}
+
+func (d *Dashboard) showTimeline(v *visit) error {
+	p, err := d.loadRun(v, "timeline")
+	if err != nil {
+		return err
+	}
+	if p.Actions, err = d.leader.Actions(v.ctx, p.RunID); err != nil {
+		return err
+	}
+	if p.Waits, err = d.describeWaits(v, p.RunView); err != nil {
+		return err
+	}
+	t := timeline.New()
+	var last time.Time
+	err = d.leader.Outline(v.ctx, p.RunID, 0, func(e lattice.Entry) error {
+		t.Add(e)
+		last = e.At
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t.Pause(p.RunView.Waits)
+	if !p.Status.Ended() {
+		last = time.Now()
+	}
+	from, err := strconv.Atoi(cmp.Or(v.URL.Query().Get("from"), "-1"))
+	if err != nil {
+		return fault.BadInput("bad_request", "from is the number of a step")
+	}
+	body := struct {
+		waterfall
+		Events []event
+		Moment *api.Moment
+	}{waterfall: drawWaterfall(t, p.CreatedAt, maxTime(last, p.CreatedAt), v.URL.Query().Get("step"), from)}
+	if s := body.Selected; s != nil {
+		if body.Events, err = d.readEvents(v.ctx, p.RunID, lattice.Seq(max(int64(s.Seq)-1, 0)), maxStepEvents, func(e lattice.Entry) bool {
+			return s.Ended.IsZero() || !e.At.After(s.Ended)
+		}); err != nil {
+			return err
+		}
+		if s.Path() == "" {
+			if body.Moment, err = d.findMoment(v.ctx, p.RunID, s.Seq); err != nil {
+				return err
+			}
+		}
+	}
+	p.Body = body
+	return d.run(v, p)
+}
+
+// findMoment returns the moment to which a step can be taken back, nil if there is none.
+func (d *Dashboard) findMoment(ctx context.Context, id string, seq lattice.Seq) (*api.Moment, error) {
+	moments, err := d.leader.Moments(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(moments, func(m api.Moment) bool { return m.Seq == seq }); i >= 0 {
+		return &moments[i], nil
+	}
+	return nil, nil
+}
+
+const (
+	maxStepEvents = 40
+	maxEvents     = 150 // of a page of events
+)
+
+// event is one entry of a journal, in words and as it is.
+type event struct {
+	lattice.Entry
+	Words string
+}
+
+// errEnough ends a read of entries.
+var errEnough = errors.New("enough entries")
+
+// readEvents returns up to most entries of a run behind a position, for as long as they are wanted.
+func (d *Dashboard) readEvents(ctx context.Context, id string, after lattice.Seq, most int, wanted func(lattice.Entry) bool) (events []event, err error) {
+	err = d.leader.Entries(ctx, id, after, func(e lattice.Entry) error {
+		if !wanted(e) {
+			return errEnough
+		}
+		words := timeline.DescribeEvent(e)
+		if e.Kind == lattice.EntryFact {
+			words = strings.Join(e.Started, ", ")
+		}
+		if events = append(events, event{e, words}); len(events) == most {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return events, err
+}
+
+func (d *Dashboard) showEvents(v *visit) error {
+	p, err := d.loadRun(v, "events")
+	if err != nil {
+		return err
+	}
+	after, err := strconv.ParseUint(cmp.Or(v.URL.Query().Get("after"), "0"), 10, 64)
+	if err != nil {
+		return fault.BadInput("bad_request", "after is a sequence number")
+	}
+	body := struct {
+		Events []event
+		Next   lattice.Seq
+		First  bool
+	}{First: after == 0}
+	if body.Events, err = d.readEvents(v.ctx, p.RunID, lattice.Seq(after), maxEvents, func(lattice.Entry) bool { return true }); err != nil {
+		return err
+	}
+	if len(body.Events) == maxEvents {
+		body.Next = body.Events[maxEvents-1].Seq
+	}
+	p.Body = body
+	return d.run(v, p)
+}
+
+func (d *Dashboard) showLog(v *visit) error {
+	p, err := d.loadRun(v, "log")
+	if err != nil {
+		return err
+	}
+	return d.run(v, p)
+}
+
+func (d *Dashboard) showChanges(v *visit) error {
+	p, err := d.loadRun(v, "changes")
+	if err != nil {
+		return err
+	}
+	patch, err := d.leader.Proposed(v.ctx, p.RunID, "")
+	if asked := fault.As(err); asked != nil { // of a run that asked for no push
+		patch, err = api.Patch{Note: asked.Fault.Message}, nil
+	}
+	if err != nil {
+		return err
+	}
+	p.Body = patch
+	return d.run(v, p)
+}
