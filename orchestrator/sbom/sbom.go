@@ -1,8 +1,8 @@
-// Package sbom writes bills of materials of sprites' images: their Debian packages, and the Go modules that are linked into
-// spritekit.
+// Package sbom writes bills of materials: of sprites' images, with their Debian packages, and of releases. Both list the Go
+// modules that are linked into the programs.
 //
-// Start with Read, which takes the files of an image that describe it, and Bill.SPDX, which writes SPDX 2.3 as JSON. Equal
-// inputs give equal bytes. Each package is named by its purl; its licence is given only where the image names it: in
+// Start with Read, which takes the files of an image that describe it, or ReadPrograms, and Bill.SPDX, which writes SPDX 2.3
+// as JSON. Equal inputs give equal bytes. Each package is named by its purl; its licence is given only where the image names it: in
 // Debian's machine-readable copyright files, and for our own module. The package fetches nothing and runs nothing.
 package sbom
 
@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -28,35 +29,41 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Subject is the image that a bill describes.
+// Subject is the image or the archive that a bill describes.
 type Subject struct {
+	Name     string    // of an archive; an image is named after its platform
 	Platform string    // such as linux/amd64
-	Digest   string    // of its manifest
-	Created  time.Time // of image and bill
+	Digest   string    // of an image's manifest, or of the archive
+	Created  time.Time // of the subject and of the bill
 	Tool     string    // version of lattice, which writes the bill
 }
 
-// Bill lists the packages of an image.
+// Bill lists the packages of a subject.
 type Bill struct {
 	Subject
 	Distro   Distro
-	Binary   Package   // spritekit itself
+	Programs []Program // of this module
 	Debian   []Package // in the order of their names
-	Modules  []Package // linked into Binary and its second file, Go's standard library first
 	licences map[string]string
+}
+
+// Program is a program of this module with the modules that are linked into it, Go's standard library first.
+type Program struct {
+	Package
+	Modules []Package
 }
 
 // Distro is the distribution, as its os-release names it.
 type Distro struct{ ID, Version, Name string }
 
-// Package is a package or a module in the image.
+// Package is a package, a program or a module.
 type Package struct {
 	Name, Version string
 	PURL          string
 	Supplier      string // "Name <address>", "" when unknown
 	Homepage      string
 	Licence       string // an SPDX expression, "" when unknown
-	SHA256        string // of the file, for Binary
+	SHA256        string // of the file, for a program
 }
 
 // Read lists the packages of an image. files are those of oci.Contents; spritekit is the path of the binary in /skills.
@@ -75,55 +82,67 @@ func Read(s Subject, files map[string][]byte, spritekit string) (Bill, error) {
 	}
 	slices.SortFunc(b.Debian, func(x, y Package) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.PURL, y.PURL)) })
 	b.Debian = slices.CompactFunc(b.Debian, func(x, y Package) bool { return x.PURL == y.PURL })
-	if err := b.readBinary(spritekit); err != nil {
-		return b, err
-	}
-	return b, b.readExtra(protocol.ExtraOf(spritekit))
+	return b, b.addProgram(spritekit, "spritekit")
 }
 
-// readExtra adds the modules that are linked into the second file, if it exists.
-func (b *Bill) readExtra(file string) error {
-	info, err := buildinfo.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// ReadPrograms lists programs of this module, by the paths of their binaries, whose last elements name the programs.
+func ReadPrograms(s Subject, files ...string) (Bill, error) {
+	b := Bill{Subject: s}
+	for _, file := range files {
+		if err := b.addProgram(file, filepath.Base(file)); err != nil {
+			return b, err
+		}
 	}
+	return b, nil
+}
+
+// addProgram adds a program. The modules of its second file, if it has one, belong to it.
+func (b *Bill) addProgram(file, name string) error {
+	p, err := readProgram(file, name)
 	if err != nil {
-		return fmt.Errorf("read what %s was built from: %w", file, err)
+		return err
 	}
-	b.addModules(info.Deps)
+	info, err := buildinfo.ReadFile(protocol.ExtraOf(file))
+	switch {
+	case err == nil:
+		p.addModules(info.Deps)
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("read what %s was built from: %w", protocol.ExtraOf(file), err)
+	}
+	b.Programs = append(b.Programs, p)
 	return nil
 }
 
 // addModules adds modules that are not listed yet.
-func (b *Bill) addModules(deps []*debug.Module) {
+func (p *Program) addModules(deps []*debug.Module) {
 	for _, m := range deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		b.Modules = append(b.Modules, modulePackage(m))
+		p.Modules = append(p.Modules, modulePackage(m))
 	}
-	slices.SortFunc(b.Modules[1:], func(x, y Package) int { return cmp.Compare(x.PURL, y.PURL) })
-	b.Modules = slices.CompactFunc(b.Modules, func(x, y Package) bool { return x.PURL == y.PURL })
+	slices.SortFunc(p.Modules[1:], func(x, y Package) int { return cmp.Compare(x.PURL, y.PURL) })
+	p.Modules = slices.CompactFunc(p.Modules, func(x, y Package) bool { return x.PURL == y.PURL })
 }
 
-// readBinary reads the modules that are linked into spritekit.
-func (b *Bill) readBinary(file string) error {
+// readProgram reads the build information in a binary.
+func readProgram(file, name string) (p Program, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("read spritekit: %w", err)
+		return p, fmt.Errorf("read %s: %w", name, err)
 	}
 	info, err := buildinfo.Read(bytes.NewReader(data))
 	if err != nil {
-		return fmt.Errorf("read what %s was built from: %w", file, err)
+		return p, fmt.Errorf("read what %s was built from: %w", file, err)
 	}
 	digest := sha256.Sum256(data)
-	b.Binary = modulePackage(&info.Main)
-	b.Binary.Name, b.Binary.SHA256, b.Binary.Licence = "spritekit", hex.EncodeToString(digest[:]), "Apache-2.0"
-	b.Binary.PURL += "#spritekit" // the program of that module
+	p.Package = modulePackage(&info.Main)
+	p.Name, p.SHA256, p.Licence = name, hex.EncodeToString(digest[:]), "Apache-2.0"
+	p.PURL += "#" + escapePURL(name) // the program of that module
 	goVersion := strings.TrimPrefix(strings.Fields(info.GoVersion + " -")[0], "go")
-	b.Modules = []Package{{Name: "stdlib", Version: goVersion, PURL: "pkg:golang/stdlib@" + escapePURL(goVersion), Licence: "BSD-3-Clause", Homepage: "https://go.dev"}}
-	b.addModules(info.Deps)
-	return nil
+	p.Modules = []Package{{Name: "stdlib", Version: goVersion, PURL: "pkg:golang/stdlib@" + escapePURL(goVersion), Licence: "BSD-3-Clause", Homepage: "https://go.dev"}}
+	p.addModules(info.Deps)
+	return p, nil
 }
 
 func modulePackage(m *debug.Module) Package {
@@ -158,11 +177,10 @@ func readDistro(files map[string][]byte) Distro {
 	return Distro{ID: said["ID"], Version: said["VERSION_ID"], Name: said["PRETTY_NAME"]}
 }
 
-// imageName returns the name of the image in a bill.
-func (b Bill) imageName() string { return "sprite-" + strings.ReplaceAll(b.Platform, "/", "-") }
-
-// imagePackages returns the packages that are files of the image, without linked modules.
-func (b Bill) imagePackages() []Package { return append(slices.Clone(b.Debian), b.Binary) }
+// subjectName returns the name of the subject in a bill.
+func (b Bill) subjectName() string {
+	return cmp.Or(b.Name, "sprite-"+strings.ReplaceAll(b.Platform, "/", "-"))
+}
 
 func (b Bill) createdAt() string { return b.Created.UTC().Format(time.RFC3339) }
 

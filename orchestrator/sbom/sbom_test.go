@@ -78,8 +78,8 @@ func TestRead(t *testing.T) {
 	if diff := cmp.Diff(want, b.Debian); diff != "" {
 		t.Errorf("packages (-want +got):\n%s", diff)
 	}
-	if b.Binary.SHA256 == "" || b.Binary.PURL == "" || b.Modules[0].Name != "stdlib" {
-		t.Errorf("binary = %+v, first module %+v", b.Binary, b.Modules[0])
+	if p := b.Programs[0]; p.SHA256 == "" || p.PURL == "" || p.Modules[0].Name != "stdlib" {
+		t.Errorf("program = %+v, first module %+v", p.Package, p.Modules[0])
 	}
 }
 
@@ -167,7 +167,26 @@ func TestBillsAreReproducible(t *testing.T) {
 
 // The members that SPDX 2.3 requires, the forms of its ids, and that all relationships lead to what is there.
 func TestSPDXIsComplete(t *testing.T) {
-	data, err := bill(t).SPDX()
+	t.Run("image", func(t *testing.T) { checkSPDX(t, bill(t)) })
+	t.Run("archive", func(t *testing.T) {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := filepath.Join(t.TempDir(), "second") // a program with the same modules
+		if err := os.Symlink(self, second); err != nil {
+			t.Fatal(err)
+		}
+		b, err := ReadPrograms(Subject{Name: "lattice.tar.gz", Digest: "sha256:" + strings.Repeat("ab", 32), Created: time.Unix(0, 0), Tool: "1.0"}, self, second)
+		if err != nil || len(b.Programs) != 2 || b.Programs[1].Name != "second" {
+			t.Fatalf("programs %+v, error %v", b.Programs, err)
+		}
+		checkSPDX(t, b)
+	})
+}
+
+func checkSPDX(t *testing.T, b Bill) {
+	data, err := b.SPDX()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +224,8 @@ func TestSPDXIsComplete(t *testing.T) {
 			t.Errorf("a relationship leads nowhere: %v", r)
 		}
 	}
-	for _, l := range d["hasExtractedLicensingInfos"].([]any) {
+	licences, _ := d["hasExtractedLicensingInfos"].([]any)
+	for _, l := range licences {
 		l := l.(map[string]any)
 		require("a licence", l, "licenseId", "extractedText")
 		delete(used, l["licenseId"].(string))

@@ -73,29 +73,37 @@ type spdxLicence struct {
 
 // SPDX writes the bill as SPDX 2.3.
 func (b Bill) SPDX() ([]byte, error) {
-	const document, image = "SPDXRef-DOCUMENT", "SPDXRef-image"
+	const document = "SPDXRef-DOCUMENT"
+	subject, purpose := "SPDXRef-image", "CONTAINER"
+	if b.Name != "" {
+		subject, purpose = "SPDXRef-archive", "ARCHIVE"
+	}
 	d := spdxDocument{
-		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: document, Name: b.imageName(),
+		Version: "SPDX-2.3", DataLicense: "CC0-1.0", ID: document, Name: b.subjectName(),
 		// A namespace must be unique; it need not resolve.
 		Namespace: "https://github.com/spritekit/lattice/spdx/" + strings.ReplaceAll(b.Digest, ":", "-"),
 		Creation:  spdxCreation{Created: b.createdAt(), Creators: []string{"Tool: lattice-" + b.Tool}},
 		Packages: []spdxPackage{{
-			ID: image, Name: b.imageName(), Version: b.Digest, Purpose: "CONTAINER", Supplier: unknown, DownloadLocation: unknown,
+			ID: subject, Name: b.subjectName(), Version: b.Digest, Purpose: purpose, Supplier: unknown, DownloadLocation: unknown,
 			Checksums: []spdxChecksum{{"SHA256", strings.TrimPrefix(b.Digest, "sha256:")}}, Concluded: unknown, Declared: unknown, Copyright: unknown,
 		}},
-		Relationships: []spdxRelationship{{document, "DESCRIBES", image}},
+		Relationships: []spdxRelationship{{document, "DESCRIBES", subject}},
 	}
-	for _, p := range b.imagePackages() {
-		purpose := "LIBRARY"
-		if p.PURL == b.Binary.PURL {
-			purpose = "APPLICATION"
+	for _, p := range b.Debian {
+		d.Packages = append(d.Packages, spdxOf(p, "LIBRARY"))
+		d.Relationships = append(d.Relationships, spdxRelationship{subject, "CONTAINS", spdxID(p)})
+	}
+	listed := map[string]bool{}
+	for _, p := range b.Programs {
+		d.Packages = append(d.Packages, spdxOf(p.Package, "APPLICATION"))
+		d.Relationships = append(d.Relationships, spdxRelationship{subject, "CONTAINS", spdxID(p.Package)})
+		for _, m := range p.Modules {
+			if id := spdxID(m); !listed[id] {
+				listed[id] = true
+				d.Packages = append(d.Packages, spdxOf(m, "LIBRARY"))
+			}
+			d.Relationships = append(d.Relationships, spdxRelationship{spdxID(p.Package), "STATIC_LINK", spdxID(m)})
 		}
-		d.Packages = append(d.Packages, spdxOf(p, purpose))
-		d.Relationships = append(d.Relationships, spdxRelationship{image, "CONTAINS", spdxID(p)})
-	}
-	for _, m := range b.Modules {
-		d.Packages = append(d.Packages, spdxOf(m, "LIBRARY"))
-		d.Relationships = append(d.Relationships, spdxRelationship{spdxID(b.Binary), "STATIC_LINK", spdxID(m)})
 	}
 	for _, id := range slices.Sorted(maps.Keys(b.licences)) {
 		d.Licences = append(d.Licences, spdxLicence{ID: id, Name: b.licences[id], Text: "The licence that files /usr/share/doc/*/copyright of the image call " + b.licences[id]})
