@@ -15,7 +15,6 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills"
 	"github.com/spritekit/lattice/spritekit/checkpoint"
-	"github.com/spritekit/lattice/spritekit/cli"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/install"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -215,10 +214,10 @@ func (a app) printVersion(args []string) error {
 	}
 	if asJSON {
 		return a.writeJSON(map[string]string{
-			"version": cli.Version(), "protocol": protocol.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
+			"version": protocol.BuildVersion(), "protocol": protocol.Version, "go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH,
 		})
 	}
-	fmt.Fprintf(a.stdout, "spritekit %s, protocol %s, %s %s/%s\n", cli.Version(), protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(a.stdout, "spritekit %s, protocol %s, %s %s/%s\n", protocol.BuildVersion(), protocol.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
 )
 
@@ -49,7 +49,7 @@ type Env struct {
 
 // New reads the environment that the console has. exe is this binary, "" when it is not known.
 func New(console *cli.Console, exe string) *Env {
-	env := &Env{Console: console, Exe: exe, Home: stateDir(console.Getenv), User: "operator", Version: buildVersion(), API: api.Version, Oldest: api.Oldest, Log: zerolog.Nop()}
+	env := &Env{Console: console, Exe: exe, Home: stateDir(console.Getenv), User: "operator", Version: protocol.BuildVersion(), API: api.Version, Oldest: api.Oldest, Log: zerolog.Nop()}
 	env.Explain = func(err error) error { return explainFullDisk(env.Home, err) }
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		env.User = u.Username
@@ -87,14 +87,6 @@ func stateDir(getenv func(string) string) string {
 		return abs
 	}
 	return dir
-}
-
-func buildVersion() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return "0.1.0-dev"
-	}
-	return strings.TrimPrefix(info.Main.Version, "v")
 }
 
 // explainFullDisk adds a remedy to an error about a full disk, of the state directory or of another place.

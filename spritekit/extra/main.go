@@ -46,7 +46,7 @@ func (a app) runMain(args []string) int {
 	case len(args) == 1 && args[0] == agent.Command:
 		return cli.Exit(a.stderr, agent.Command, a.matchSchema(), false)
 	case len(args) == 1 && args[0] == "version":
-		fmt.Fprintf(a.stdout, "%s %s\n", protocol.Extra, cli.Version())
+		fmt.Fprintf(a.stdout, "%s %s\n", protocol.Extra, protocol.BuildVersion())
 		return protocol.ExitOK
 	}
 	fmt.Fprintf(a.stderr, "%s is run by spritekit, beside which it lies.\nhint: spritekit help\n", protocol.Extra)

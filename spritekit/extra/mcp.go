@@ -23,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/dropin"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/mcp"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -31,7 +32,7 @@ func (a app) serveMCP(args []string) error {
 	if len(args) == 1 && args[0] == guardFlag {
 		return a.guardMCP()
 	}
-	options := mcp.Options{Version: cli.Version(), Env: a.env, Stderr: a.stderr}
+	options := mcp.Options{Version: protocol.BuildVersion(), Env: a.env, Stderr: a.stderr}
 	addr, dir, folder, allow := "", "", "", ""
 	args, options.Verbose = cli.TakeFlag(args, "--verbose")
 	args, _ = cli.TakeFlag(args, "--json") // of errors
