@@ -23,7 +23,7 @@ SYSTEMS    := linux/arm64 darwin/arm64 darwin/amd64
 PACKAGES   ?= ./...
 SKIP       ?=# a regular expression of tests to leave out
 
-.PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo man remote image rootfs oci smoke clean
+.PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo man release release-check remote image rootfs oci smoke clean
 
 build: ## the binaries: spritekit with its second file, and lattice
 	@echo "build $(BIN)/spritekit, $(BIN)/spritekit-extra, $(BIN)/lattice"
@@ -84,5 +84,10 @@ smoke: build remote ## each recipe of images/, and a test of all skill families 
 	images/golden/smoke
 	images/docker/smoke
 	images/lease/smoke
+release: ## archives, Debian packages, bills of materials and checksums of a clean checkout, in bin/release
+	cd scripts/release && $(GO) run . $(RELEASEFLAGS)
+release-check: build ## builds a release twice and compares, installs its package in a sprite and removes it
+	cd scripts/release && $(GO) vet . && $(GO) test -count=1 .
+	scripts/release/smoke
 clean:
 	rm -rf bin .work
