@@ -48,15 +48,17 @@ const (
 	ActionPerformed Kind = "action.performed"
 	ActionFailed    Kind = "action.failed" // it was refused, for good
 	WaitAnswered    Kind = "wait.answered"
-	Intent          Kind = "intent"   // a fact of an intent
-	Proposal        Kind = "proposal" // a fact about a change of the environment
-	Schedule        Kind = "schedule" // how far a schedule has come
-	Token           Kind = "token"    // a fact about a token of the HTTP interface, by its digest
-	Session         Kind = "session"  // a session of a browser began or ended, by its digest
-	Secret          Kind = "secret"   // a fact about a secret and its leases, by name
-	Sprite          Kind = "sprite"   // a call of the Sprites API
-	Budget          Kind = "budget"   // a question to a model or a call of an agent, with the amount that it takes
-	Verified        Kind = "verified" // a statement about a commit was signed
+	Intent          Kind = "intent"         // a fact of an intent
+	Proposal        Kind = "proposal"       // a fact about a change of the environment
+	Schedule        Kind = "schedule"       // how far a schedule has come
+	Token           Kind = "token"          // a fact about a token of the HTTP interface, by its digest
+	Session         Kind = "session"        // a session of a browser began or ended, by its digest
+	Secret          Kind = "secret"         // a fact about a secret and its leases, by name
+	Sprite          Kind = "sprite"         // a call of the Sprites API
+	Budget          Kind = "budget"         // a question to a model or a call of an agent, with the amount that it takes
+	Verified        Kind = "verified"       // a statement about a commit was signed
+	IntentRefused   Kind = "intent.refused" // its creator has created too many
+	IntentNewest    Kind = "intent.newest"  // the newest intent about a subject
 )
 
 // capabilities maps the capabilities of lattice to the kinds of entries about them.

@@ -29,6 +29,8 @@ type Document struct {
 	Paths []Path `toml:"paths" json:"paths,omitempty"`
 	// Budgets limit what questions to models and calls of agents take.
 	Budgets Budgets `toml:"budgets" json:"budgets,omitzero"`
+	// Rate limits how often one person or token may ask.
+	Rate Rate `toml:"rate" json:"rate,omitzero"`
 	// Profiles are rules for some repositories, by a name of your choice. Only the policy of a server has profiles.
 	Profiles map[string]Profile `toml:"profiles" json:"profiles,omitempty"`
 }
@@ -67,6 +69,8 @@ type Intent struct {
 	// Decision is allow, ask or deny; by default safe kinds are allowed and others ask.
 	Decision lattice.Verdict `toml:"decision" json:"decision,omitempty"`
 	Approve  Approve         `toml:"approve" json:"approve,omitzero"`
+	// Older is cancel if a new intent cancels older ones of the kind about the same subject and repository, and keep if not.
+	Older Older `toml:"older" json:"older,omitempty"`
 }
 
 func (i Intent) action() Action {
@@ -198,6 +202,9 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 	}
 	c.rules("", l.Actions, l.Intents, l.Paths)
 	c.checkBudgets("", l.Budgets)
+	if l.Rate.Intents < 0 {
+		c.report(RateName, "%d is not a limit", l.Rate.Intents)
+	}
 	for _, name := range sortedKeys(l.Profiles) {
 		p, at := l.Profiles[name], "profiles."+name
 		if len(p.Repositories) == 0 {
@@ -219,6 +226,14 @@ func CheckRepository(l Layer) (findings []Finding) {
 	}
 	if len(l.World.Allow)+len(l.World.Deny) > 0 {
 		c.report("world", "only the policy of a server has rules about skills")
+	}
+	if l.Rate != (Rate{}) {
+		c.report("rate", "only the policy of a server has it")
+	}
+	for _, kind := range sortedKeys(l.Intents) {
+		if l.Intents[kind].Older != "" {
+			c.report("intents."+kind+".older", "only the policy of a server has it")
+		}
 	}
 	if len(l.Budgets.Raise.By) > 0 {
 		c.report("budgets."+RaiseName, "only the policy of a server has it")
@@ -259,6 +274,7 @@ func (c *checker) rules(at string, actions map[string]Action, intents map[string
 	for _, kind := range sortedKeys(intents) {
 		i := intents[kind]
 		c.approval(at+"intents."+kind, i.Class, i.Decision, i.Approve)
+		c.oneOf(at+"intents."+kind+".older", string(i.Older), []string{string(KeepOlder), string(CancelOlder)}, true)
 	}
 	for n, p := range paths {
 		key := fmt.Sprintf("%spaths[%d]", at, n)

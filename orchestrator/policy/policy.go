@@ -127,6 +127,8 @@ type Verdict struct {
 	// Max is the number of actions of this name that one run may ask for, 0 without a limit.
 	Max     int     `json:"max,omitempty"`
 	Approve Approve `json:"approve,omitzero"`
+	// Older says what becomes of older intents about the same subject.
+	Older Older `json:"older,omitempty"`
 }
 
 // The codes of denials.
@@ -191,6 +193,7 @@ func (p Policy) Action(q Request) Verdict {
 // Intent decides about an intent of a kind.
 func (p Policy) Intent(kind string) Verdict {
 	v, _ := p.effective("intents", kind, func(l Layer) (Action, bool) { i, ok := l.Intents[kind]; return i.action(), ok })
+	v.Older = p.Older(kind)
 	return v
 }
 
@@ -231,7 +234,7 @@ func (a Approve) Admits(who audit.Who, requesters []audit.Who, approvers []audit
 	if a.NotRequester && len(requesters) == 0 {
 		return 0, "the policy requires another person than the one who asked for it, and that person is not known"
 	}
-	same := func(w audit.Who) bool { return identityOf(w) == identityOf(who) }
+	same := func(w audit.Who) bool { return IsSame(w, who) }
 	if a.NotRequester && slices.ContainsFunc(requesters, same) {
 		return 0, fmt.Sprintf("%s asked for it; the policy requires another person's approval", who.Name)
 	}
@@ -241,6 +244,9 @@ func (a Approve) Admits(who audit.Who, requesters []audit.Who, approvers []audit
 	}
 	return max(0, a.People-len(people)), ""
 }
+
+// IsSame reports whether two callers are the same person or token.
+func IsSame(a, b audit.Who) bool { return identityOf(a) == identityOf(b) }
 
 // identityOf tells people apart: users of this machine by their number, tokens by their name.
 func identityOf(w audit.Who) string {

@@ -105,7 +105,7 @@ func newPolicyExplainCmd(env *setup.Env) *cobra.Command {
 		Short: "Print the decision of the policy, and the rule that decided",
 		Long: `Print the decision about each action, kind of intent or file, and the rule that decided: its file, line and key. A name in
 capitals is an action, a kind of intent is an intent, budgets.run or budgets.day is a budget, budgets.raise is the rule about
-who may raise one, anything else is the path of a file in a repository; --as says so.
+who may raise one, rate.intents_per_hour is the limit of intents, anything else is the path of a file in a repository; --as says so.
 
 With --json: one object a line, {"subject","kind","decision","class","rule":{"source","line","name"},"reason",…}; of a path
 the decision is in "path"; of a budget {"subject","kind","limit","rules"}.
@@ -130,7 +130,7 @@ the decision is in "path"; of a budget {"subject","kind","limit","rules"}.
 		},
 	}
 	cmd.Flags().StringVar(&repo, "repo", "", "the repository, whose profiles and policy hold as well")
-	cmd.Flags().StringVar(&as, "as", "", "what the names are: action, intent, skill, path or budget")
+	cmd.Flags().StringVar(&as, "as", "", "what the names are: action, intent, skill, path, budget or rate")
 	return cmd
 }
 
@@ -140,6 +140,8 @@ func explain(p policy.Policy, subject, as string) (explanation, error) {
 		switch {
 		case intent:
 			as = "intent"
+		case subject == policy.RateName:
+			as = "rate"
 		case slices.Contains(append(policy.BudgetNames(), policy.RaiseName), strings.TrimPrefix(subject, budgetsPrefix)) && strings.HasPrefix(subject, budgetsPrefix):
 			as = "budget"
 		case strings.ToUpper(subject) == subject && strings.Trim(subject, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") == "":
@@ -164,6 +166,9 @@ func explain(p policy.Policy, subject, as string) (explanation, error) {
 		if e.Decision == "" {
 			e.Decision = lattice.Allow
 		}
+	case "rate":
+		e.Decision = lattice.Allow
+		e.Max, e.Rule = p.Rate()
 	case "budget":
 		name := strings.TrimPrefix(subject, budgetsPrefix)
 		if name == policy.RaiseName {
@@ -175,7 +180,7 @@ func explain(p policy.Policy, subject, as string) (explanation, error) {
 		}
 		e.Budget = newLimits(p, name)
 	default:
-		return e, fault.BadInput("bad_input", "%q is not one of action, intent, skill, path and budget", as).WithHint("lattice policy explain --as action NAME")
+		return e, fault.BadInput("bad_input", "%q is not one of action, intent, skill, path, budget and rate", as).WithHint("lattice policy explain --as action NAME")
 	}
 	return e, nil
 }
@@ -197,6 +202,9 @@ func printExplanation(console *cli.Console, e explanation) error {
 	}
 	for _, part := range limitTexts(e.Verdict) {
 		text += ", " + part
+	}
+	if e.Kind == "rate" {
+		text = fmt.Sprintf("rate intents_per_hour: %d for each person or token", e.Max)
 	}
 	if e.Kind == "budget" {
 		text = "budget raise: by " + cmp.Or(cli.Clean(strings.Join(e.Approve.By, ", ")), "all users")
@@ -239,6 +247,9 @@ func limitTexts(v policy.Verdict) (parts []string) {
 	}
 	if v.Approve.NotRequester {
 		parts = append(parts, "not approved by the requester")
+	}
+	if v.Older == policy.CancelOlder {
+		parts = append(parts, "cancels older ones about the same subject")
 	}
 	if len(v.Approve.By) > 0 {
 		parts = append(parts, "approved by "+cli.Clean(strings.Join(v.Approve.By, " ")))

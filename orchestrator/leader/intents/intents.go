@@ -64,6 +64,9 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 	if err == nil && before.Run == "" && rules.Intent(r.Kind).Decision == lattice.Allow {
 		err = checkValues(p, r.Values) // its run starts at once
 	}
+	if err == nil && before.ID == "" {
+		err = x.checkRate(ctx, rules, r.Kind, "")
+	}
 	if err != nil {
 		return intent.State{}, err
 	}
@@ -85,6 +88,15 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 			return s, err
 		}
 		return s, fault.Busy("intent_exists", "the key belongs to %s, which asks for something else", id).WithHint("choose another key")
+	}
+	if before.ID == "" {
+		if err := x.checkRate(ctx, rules, r.Kind, id); err != nil {
+			_, canceled := x.add(ctx, s, intent.Fact{Type: intent.FactCanceled, Reason: err.Error()})
+			return s, errors.Join(err, canceled)
+		}
+	}
+	if err := x.supersede(ctx, intent.State{ID: id, Kind: r.Kind, Subject: r.Subject, Plan: p}, rules); err != nil {
+		return s, err
 	}
 	return x.advance(ctx, s, &p, rules, r.Values)
 }
@@ -205,6 +217,9 @@ func (x *Pipeline) start(ctx context.Context, s intent.State, values api.Values)
 	}
 	if s.Status != intent.Executing {
 		return s, nil
+	}
+	if err := x.cancelOlder(ctx, s, func(intent.State) bool { return true }); err != nil {
+		return s, err
 	}
 	r := x.request(s)
 	r.Values = values
@@ -347,7 +362,14 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 		return s, nil // it was approved before
 	}
 	if s.Status != intent.Gated {
-		return s, fault.Busy("intent_state", "%s is %s; there is nothing to approve", s.ID, s.Status).WithHint("lattice intent show %s", s.ID)
+		state := string(s.Status)
+		if s.Reason != "" {
+			state += ", " + s.Reason
+		}
+		return s, fault.Busy("intent_state", "%s is %s; there is nothing to approve", s.ID, state).WithHint("lattice intent show %s", s.ID)
+	}
+	if err := x.refuseSuperseded(ctx, s); err != nil {
+		return s, err
 	}
 	if d.Plan != "" && !strings.HasPrefix(s.Digest, d.Plan) {
 		if _, err := x.add(ctx, s, intent.Fact{Type: intent.FactRefused, Digest: d.Plan, Reason: "the approval names another plan"}); err != nil {
@@ -389,7 +411,7 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactApproved, Digest: s.Digest, Reason: d.Reason}); err != nil {
 			return s, err
 		}
-		if !slices.ContainsFunc(s.Approvals[min(before, len(s.Approvals)):], func(a intent.Approval) bool { return a.Who.UID == govern.PersonOf(ctx).UID }) {
+		if !slices.ContainsFunc(s.Approvals[min(before, len(s.Approvals)):], func(a intent.Approval) bool { return policy.IsSame(a.Who, govern.PersonOf(ctx)) }) {
 			continue // another fact came first
 		}
 		if more > 0 {
