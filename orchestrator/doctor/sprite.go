@@ -143,7 +143,7 @@ func (t trial) isolation(ctx context.Context, wanted settings.Isolation, noRoot 
 	case spec.Level(t.hello.Isolation) == spec.LevelRoot:
 		root = "sudo is the sprite's own root"
 	case spec.Level(t.hello.Isolation) == spec.LevelUser:
-		root = t.loneRoot(ctx)
+		root = t.rootOfUser(ctx)
 	}
 	c := check("isolation", OK, "", "%s (%s; %s)", t.hello.Isolation, t.hello.Sandbox, root)
 	if t.hello.Warning != "" {
@@ -157,23 +157,26 @@ func (t trial) isolation(ctx context.Context, wanted settings.Isolation, noRoot 
 	return c
 }
 
-// loneRoot says what sudo does in a sprite that has a single user.
-func (t trial) loneRoot(ctx context.Context) string {
+// rootOfUser says what sudo does in a sprite of an ordinary user.
+func (t trial) rootOfUser(ctx context.Context) string {
 	var out limitedText
 	err := t.with(ctx, nil, func(name string) error {
 		ctx, cancel := context.WithTimeout(ctx, programLimit)
 		defer cancel()
-		_, err := t.client.Exec(ctx, name, sprites.Exec{Cmd: []string{"sudo", "id", "-u"}, Stdout: &out, Stderr: &out})
+		_, err := t.client.Exec(ctx, name, sprites.Exec{Cmd: []string{"sudo", "-u", "#1", "id", "-u"}, Stdout: &out, Stderr: &out})
 		return err
 	})
 	said := cli.Clean(strings.TrimSpace(out.String()))
 	switch {
 	case err != nil:
 		return "sudo could not be tried: " + err.Error()
-	case said != "0":
-		return "no sudo: " + strings.TrimPrefix(said, "sudo: ")
+	case said == "1":
+		return "sudo is the sprite's own root, and there are all users: sub-ids of /etc/subuid"
 	}
-	return "sudo is root, but there are no other users: lattice runs as an ordinary user"
+	if why, alone := strings.CutPrefix(said, "sudo: this sprite has no users besides root and sprite: "); alone {
+		return "sudo is root, but there are no other users: " + why
+	}
+	return "no sudo: " + strings.TrimPrefix(said, "sudo: ")
 }
 
 // bounds checks the network and the limits of a new sprite.

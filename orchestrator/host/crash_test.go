@@ -206,6 +206,7 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 		t.Fatal(err)
 	}
 	w.write("one")
+	shut := w.shutAway()
 	w.checkpoint()
 	for range history.KeepAutos { // so that a further restore has an automatic checkpoint to drop
 		if name != "restore" {
@@ -245,12 +246,31 @@ func killAtEachStep(t *testing.T, kind layer.Kind, name string, do func(*world) 
 	for _, crash := range crashes {
 		t.Run(filepath.Base(crash), func(t *testing.T) {
 			again := newWorld(t, crash, func(string) {})
-			if got := again.state(); got != before && got != after {
+			got := again.state()
+			if got != before && got != after {
 				t.Errorf("state = %q, want %q or %q", got, before, after)
+			}
+			if shut && got != "none" {
+				if kept, _ := again.sh("s", "sudo cat /srv/shut/f"); kept != "kept" {
+					t.Errorf("the file of another user has %q", kept)
+				}
 			}
 			again.check()
 		})
 	}
+}
+
+// shutAway has sprite s hold a file that root of it gave to another of its users, in a folder that no other may enter. It reports
+// whether sprites have other users.
+func (w *world) shutAway() bool {
+	w.Helper()
+	if _, code := w.sh("s", "sudo -u '#7' true"); code != 0 {
+		return false
+	}
+	if out, code := w.sh("s", "sudo sh -ec 'mkdir -m 700 /srv/shut; echo kept >/srv/shut/f; chown -R 7:7 /srv/shut' 2>&1"); code != 0 {
+		w.Fatal(out)
+	}
+	return true
 }
 
 // copyHost copies the directory of a host as it lies there.

@@ -86,6 +86,8 @@ type Config struct {
 	MinIsolation spec.Level
 	// NoRoot turns off root in sprites of the embedded host.
 	NoRoot bool
+	// OneUser has sprites of the embedded host do without sub-ids.
+	OneUser bool
 	// Box limits each sprite of the embedded host; 0 is the default.
 	Box spec.Limits
 	// WarmAfter is the time after which an idle sprite of the embedded host falls asleep; 0 is the host's default.
@@ -384,7 +386,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	network.Models = l.agents.routes.For
 	if l.host, err = host.Open(core.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: func(dir string) (string, error) { return skillset.KeepSkill(l.home, dir) }, SkillsWith: func(base string, kept []string) (string, error) { return skillset.ComposeSkills(l.home, base, kept) }, InstallSkills: func(spritekit string) (string, error) { return skillset.InstallSkills(l.home, spritekit) }, LetHostPorts: true, BeforeCheckpoint: l.Scrub,
-		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
+		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, OneUser: l.cfg.OneUser, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
 		l.hostless = unopened(err)
 		l.noSkills = l.hostless
 		l.cfg.Log.Error().Err(err).Msg("lead without sprites")

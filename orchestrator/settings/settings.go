@@ -37,6 +37,8 @@ type Settings struct {
 	MinIsolation Isolation `json:"min_isolation,omitempty"`
 	// NoRoot has sprites of the embedded host without a root of their own: sudo refuses in them.
 	NoRoot bool `json:"no_root,omitempty"`
+	// OneUser has sprites of an ordinary user's host with a single user each, although /etc/subuid gives that user more.
+	OneUser bool `json:"one_user,omitempty"`
 	// Network is the network policy of sprites of the embedded host without a policy of their own, like --network.
 	Network Network `json:"network,omitempty"`
 	// Image is the image of new sprites of the embedded host: its name, its digest or a path, like --image.

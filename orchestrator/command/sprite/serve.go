@@ -65,6 +65,8 @@ type serveOptions struct {
 	Quotas core.Limits
 	// NoRoot has sprites without a root of their own.
 	NoRoot bool
+	// OneUser has sprites of an ordinary user without sub-ids.
+	OneUser bool
 	// Control offers control channels.
 	Control bool
 	// WarmAfter and ColdAfter are when idle sprites fall asleep.
@@ -129,6 +131,7 @@ or the port is in use, 7 weaker isolation than requested.`,
 	cmd.Flags().StringVar(&opts.Skills, "skills", "", "directory with installed skills, the /skills of every sprite (default: those of --spritekit); none gives each sprite an empty /skills of its own, like remote services")
 	cmd.Flags().StringVar(&opts.URLs, "urls", anyPort, "loopback address for the URLs of sprites; port 0 takes the previous port or a free one, \"\" turns URLs off")
 	cmd.Flags().StringVar(&opts.Image, "image", "", "`IMAGE` for sprites that are created without one: an image in --dir, a path, which is imported first, or none (default: the setting image, else this machine's own system)")
+	cmd.Flags().BoolVar(&opts.OneUser, "one-user", false, "create sprites with a single user each, although /etc/subuid gives more")
 	cmd.Flags().BoolVar(&opts.NoRoot, "no-root", false, "create sprites without root: sudo is refused in them")
 	cmd.Flags().BoolVar(&opts.Control, "control", false, "offer control channels, over which some clients run many commands")
 	cmd.Flags().IntVar(&opts.Quotas.Running, "max-running", 0, "run at most `N` sprites at a time, like remote services (0: no limit)")
@@ -239,7 +242,7 @@ func runServe(ctx context.Context, log zerolog.Logger, path string, opts serveOp
 	}
 	h, err := host.Open(core.Config{
 		Dir: opts.Dir, Self: self, Skills: opts.Skills, Token: opts.Token, Tools: opts.Tools, AskedTools: opts.AskedTools, AllowHosts: opts.AllowHosts, Shared: opts.Shared, URLs: opts.URLs, Network: opts.Network, Image: opts.Image, Log: log,
-		MinIsolation: spec.Level(opts.Limits.Least), NoRoot: opts.NoRoot, Box: opts.Limits.Limits(),
+		MinIsolation: spec.Level(opts.Limits.Least), NoRoot: opts.NoRoot, OneUser: opts.OneUser, Box: opts.Limits.Limits(),
 		Limits: opts.Quotas, Control: opts.Control, WarmAfter: opts.WarmAfter, ColdAfter: opts.ColdAfter,
 	})
 	if errors.Is(err, records.ErrServed) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/subids"
 
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
@@ -58,10 +59,15 @@ func (cf *Confiner) probe() Confinement {
 	found := Confinement{Netns: true}
 	cfg.AsRoot = !cf.Config.NoRoot
 	cfg.Network = cf.Config.Network.Preset != ""
+	cfg.SubIDs, found.OneUser = cf.findSubIDs()
 	box, err := sandbox.Start(cfg)
 	var refusal *spec.Refusal
+	if errors.As(err, &refusal) && refusal.Step == spec.StepSubIDs {
+		cfg.SubIDs, found.OneUser = subids.Range{}, refusal.Cause+"; "+refusal.Remedy
+		box, err = sandbox.Start(cfg)
+	}
 	if cfg.Network && errors.As(err, &refusal) {
-		found, cfg.Network = Confinement{NoRedirect: refusal.Error()}, false
+		found.Netns, found.NoRedirect, cfg.Network = false, refusal.Error(), false
 		box, err = sandbox.Start(cfg)
 	}
 	switch {
@@ -79,6 +85,7 @@ func (cf *Confiner) probe() Confinement {
 		return Confinement{Netns: true, NoRedirect: err.Error(), Text: "none, sandboxes do not start: " + err.Error()}
 	}
 	found.Text, found.Isolation, found.Limits, found.NoRoot = "namespaces", box.Level(), box.Limits().Enforced(), box.NoRoot()
+	found.SubIDs = cfg.SubIDs
 	if box.Level() == spec.LevelRoot {
 		err := sandbox.TryOwnIDs(cf.Config.Self, filepath.Join(cf.Config.Dir, "tmp"))
 		if found.OwnIDs = err == nil; err != nil {
@@ -93,6 +100,21 @@ func (cf *Confiner) probe() Confinement {
 		found.Text += ", but the first one did not end cleanly: " + err.Error()
 	}
 	return found
+}
+
+// findSubIDs returns the ids that sprites of an ordinary user may have, or why there are none. Only a box tells whether they work.
+func (cf *Confiner) findSubIDs() (ids subids.Range, why string) {
+	switch {
+	case spec.Best() != spec.LevelUser:
+		return subids.Range{}, ""
+	case cf.Config.OneUser:
+		return subids.Range{}, "the settings of this host give sprites one user each (one_user)"
+	}
+	ids, err := subids.Find()
+	if missing := (*subids.Missing)(nil); errors.As(err, &missing) {
+		return ids, missing.Cause + "; " + missing.Remedy
+	}
+	return ids, ""
 }
 
 // tryPlain starts and ends a plain box, and tells how its limits are kept.
@@ -120,10 +142,10 @@ func (cf *Confiner) WhyNoRoot() string {
 
 // WhyOneUser says why the root of sprites is alone, "" when sprites have all users, or no root.
 func (cf *Confiner) WhyOneUser() string {
-	if cf.WhyNoRoot() != "" || cf.Confined().Isolation != spec.LevelUser {
+	if cf.WhyNoRoot() != "" || cf.Confined().OneUser == "" {
 		return ""
 	}
-	return "its host is run by an ordinary user, whose sprites have one user each; run lattice as root, or start the sprite from an image that has what is missing"
+	return "its host is run by an ordinary user, whose sprites have one user each: " + cf.Confined().OneUser + ". Or start the sprite from an image that has what is missing"
 }
 
 // Owner is the host user and group that commands run as, and that own the files that the host writes for them.

@@ -3,6 +3,7 @@ package confine
 import (
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/subids"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -15,6 +16,8 @@ type Confinement struct {
 	Text       string             // for people
 	Warning    string             // for people, before anything runs; "" when all is well
 	OwnIDs     bool               // each box has user ids that no other has
+	SubIDs     subids.Range       // the ids of boxes of an ordinary user; zero when they have one user each
+	OneUser    string             // why they have one, with the remedy; "" when they have more
 	NoRoot     string             // why boxes have no root, although they should; "" when they have one
 	Netns      bool               // boxes can have a network of their own
 	Redirects  bool               // and outgoing connections can be redirected

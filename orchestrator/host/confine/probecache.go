@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/subids"
 
 	"github.com/spritekit/lattice/orchestrator/host/core"
 )
@@ -26,6 +27,8 @@ type probeRecord struct {
 	Limits    []spec.Enforcement `json:"limits"`
 	Redirects bool               `json:"redirects"`
 	OwnIDs    bool               `json:"own_ids"`
+	SubIDs    subids.Range       `json:"sub_ids"`
+	OneUser   string             `json:"one_user,omitempty"`
 }
 
 func (cf *Confiner) probeFile() string { return filepath.Join(cf.Config.Dir, "probe.json") }
@@ -37,7 +40,7 @@ func (cf *Confiner) probeKey() string {
 	if err != nil || core.BootID() == "" {
 		return ""
 	}
-	fmt.Fprintf(sum, "%s %d %d %d %q %q %q\n", core.BootID(), self.Size(), self.ModTime().UnixNano(), os.Getuid(), cf.Config.Network.Preset, cf.Config.Tools, cf.Config.Skills)
+	fmt.Fprintf(sum, "%s %d %d %d %q %q %q %t %s\n", core.BootID(), self.Size(), self.ModTime().UnixNano(), os.Getuid(), cf.Config.Network.Preset, cf.Config.Tools, cf.Config.Skills, cf.Config.OneUser, subids.State())
 	for _, path := range []string{
 		"/proc/self/cgroup", "/proc/self/uid_map", "/proc/sys/user/max_user_namespaces", "/proc/sys/kernel/unprivileged_userns_clone",
 		"/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "/proc/self/attr/current",
@@ -63,7 +66,7 @@ func (cf *Confiner) recallProbe(key string) (Confinement, bool) {
 	if err != nil || key == "" || json.Unmarshal(raw, &kept) != nil || kept.Key != key {
 		return Confinement{}, false
 	}
-	return Confinement{Isolation: kept.Isolation, Limits: kept.Limits, Text: "namespaces", Netns: true, Redirects: kept.Redirects, OwnIDs: kept.OwnIDs}, true
+	return Confinement{Isolation: kept.Isolation, Limits: kept.Limits, Text: "namespaces", Netns: true, Redirects: kept.Redirects, OwnIDs: kept.OwnIDs, SubIDs: kept.SubIDs, OneUser: kept.OneUser}, true
 }
 
 // keepProbe keeps a result that is as good as it can be. Without it the next command probes again.
@@ -76,7 +79,7 @@ func (cf *Confiner) keepProbe(key string, c Confinement) {
 		cf.ForgetProbe()
 		return
 	}
-	raw, err := json.Marshal(probeRecord{Key: key, Isolation: c.Isolation, Limits: c.Limits, Redirects: c.Redirects, OwnIDs: c.OwnIDs})
+	raw, err := json.Marshal(probeRecord{Key: key, Isolation: c.Isolation, Limits: c.Limits, Redirects: c.Redirects, OwnIDs: c.OwnIDs, SubIDs: c.SubIDs, OneUser: c.OneUser})
 	if err == nil {
 		temp := cf.probeFile() + ".new" // a torn file is not valid JSON, and nothing else writes here
 		if err = os.WriteFile(temp, raw, 0o600); err == nil {

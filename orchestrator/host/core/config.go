@@ -43,6 +43,8 @@ type Config struct {
 	MinIsolation spec.Level
 	// NoRoot has sprites without a root of their own: sudo refuses.
 	NoRoot bool
+	// OneUser has sprites of an ordinary user without sub-ids: root of a sprite is then its one user.
+	OneUser bool
 	// Box bounds what each sprite uses, if it asks for no less; 0 members are defaults. Sprite objects tell the effective limits.
 	Box spec.Limits
 	// Storage is how new sprites are kept; "" chooses the best that works here. Those that exist stay as they are.

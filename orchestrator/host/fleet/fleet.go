@@ -162,7 +162,7 @@ func (fl *Fleet) BoxConfig(rec records.Sprite) (spec.Config, []records.Layer, er
 		return spec.Config{}, nil, err
 	}
 	cfg := spec.Config{
-		Self: fl.Config.Self, Root: root, Level: fl.confiner.Confined().Level(), Skills: fl.skills.DirOf(rec), Tools: fl.confiner.Tools(rec), Run: fl.RunDir(rec.ID), Cache: fl.CacheDir(rec.ID), OwnIDs: fl.confiner.Confined().OwnIDs,
+		Self: fl.Config.Self, Root: root, Level: fl.confiner.Confined().Level(), Skills: fl.skills.DirOf(rec), Tools: fl.confiner.Tools(rec), Run: fl.RunDir(rec.ID), Cache: fl.CacheDir(rec.ID), OwnIDs: fl.confiner.Confined().OwnIDs, SubIDs: fl.confiner.Confined().SubIDs,
 		Shared: fl.caches.Share(rec), Network: fl.Config.Network.Preset != "" && fl.confiner.Confined().Netns, Limits: fl.confiner.BoxLimits(rec), Points: points,
 	}
 	why := fl.confiner.WhyNoRoot()

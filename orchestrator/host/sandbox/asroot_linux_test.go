@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,21 +15,42 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/files"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/subids"
 )
 
-// rooted starts a box with a root. Skips where it cannot have one.
+// rooted starts a box with a root and all users: of root, or of a user with sub-ids. Skips where it cannot have them.
 func rooted(t *testing.T) (*sandbox.Box, spec.Config) {
 	t.Helper()
 	s := newScene(t, "")
 	s.cfg.AsRoot = true
+	s.giveSubIDs(t)
 	box := launch(t, s.cfg)
-	if box.Level() != spec.LevelRoot {
-		t.Skip("only root can give a sprite a root of its own")
-	}
 	if _, code := run(t, box, "test -S /run/sudo.sock"); code != 0 {
 		t.Skip("needs CGO_ENABLED=0: the test is linked with C libraries, which change capabilities of one thread only")
 	}
 	return box, s.cfg
+}
+
+// giveSubIDs has a box of an ordinary user have all users. Skips where it cannot.
+func (s *scene) giveSubIDs(t *testing.T) {
+	t.Helper()
+	if os.Getuid() == 0 {
+		return
+	}
+	ids, err := subids.Find()
+	if err != nil {
+		t.Skip(err)
+	}
+	s.cfg.SubIDs = ids
+}
+
+// firstID is user 0 of a box on the disk.
+func firstID(cfg spec.Config) int {
+	if cfg.SubIDs.Valid() {
+		return cfg.SubIDs.UID
+	}
+	owner, _ := spec.Owner()
+	return owner - spec.InsideID
 }
 
 func TestSudo(t *testing.T) {
@@ -55,8 +77,7 @@ func TestSudo(t *testing.T) {
 	}
 	st, err := os.Lstat(filepath.Join(cfg.Root.Dir, "workspace", "f"))
 	must(t, err)
-	owner, _ := spec.Owner()
-	if uid := int(st.Sys().(*syscall.Stat_t).Uid); uid != owner-1000+5 {
+	if uid := int(st.Sys().(*syscall.Stat_t).Uid); uid != firstID(cfg)+5 {
 		t.Errorf("on the disk a file of user 5 belongs to %d", uid)
 	}
 }
@@ -80,14 +101,33 @@ func TestSudoEnds(t *testing.T) {
 	}
 }
 
-// Root of a box can do no more to the host, the kernel and init than its user.
+// Root of a box can do no more to the host, the kernel and init than its user: where it has all users, and where it is one alone.
 func TestAttacksAsRoot(t *testing.T) {
-	probe := newScene(t, "")
-	probe.cfg.AsRoot = true
-	level := launch(t, probe.cfg).Level()
-	if level == spec.LevelRoot {
+	t.Run("all users", func(t *testing.T) {
 		rooted(t)
+		attackAsRoot(t, (*scene).giveSubIDs)
+	})
+	t.Run("one user", func(t *testing.T) {
+		loneRooted(t)
+		attackAsRoot(t, func(*scene, *testing.T) {})
+	})
+}
+
+// attackAsRoot plays the attacks as root of boxes that arrange has made different. Those for which nothing is to be prepared share
+// a box.
+func attackAsRoot(t *testing.T, arrange func(*scene, *testing.T)) {
+	start := func(t *testing.T, a attack) *scene {
+		s := newScene(t, "")
+		s.cfg.AsRoot, s.cfg.Network, s.args = true, a.network, slices.Clone(a.args)
+		arrange(s, t)
+		if a.prepare != nil {
+			a.prepare(t, s)
+		}
+		s.box = launch(t, s.cfg)
+		t.Cleanup(func() { s.stop(t) })
+		return s
 	}
+	common := start(t, attack{})
 	for _, a := range attacks() {
 		if a.name == "list init's descriptors" { // root may: it learns their numbers, and nothing else
 			continue
@@ -96,13 +136,10 @@ func TestAttacksAsRoot(t *testing.T) {
 			continue
 		}
 		t.Run(a.name, func(t *testing.T) {
-			s := newScene(t, level)
-			s.cfg.AsRoot, s.cfg.Network, s.args = true, a.network, append([]string{}, a.args...)
-			if a.prepare != nil {
-				a.prepare(t, s)
+			s := common
+			if s.args = slices.Clone(a.args); a.prepare != nil || a.network {
+				s = start(t, a)
 			}
-			s.box = launch(t, s.cfg)
-			defer s.stop(t)
 			if a.actor != "" {
 				a.script = "exec sudo /skills/attacker " + attackArg + " " + a.actor + ` "$@"`
 				a.actor = ""
@@ -120,7 +157,7 @@ func TestAttacksAsRoot(t *testing.T) {
 // Files as the box's root: it may change what is the box's, whoever owns it there, and nothing of the host's, of the kernel's
 // or of init. The thread that it takes ends, and init is as harmless as before.
 func TestFilesAsRoot(t *testing.T) {
-	box, _ := rooted(t)
+	box, cfg := rooted(t)
 	content, err := os.CreateTemp(t.TempDir(), "")
 	must(t, err)
 	defer content.Close()
@@ -182,13 +219,12 @@ func TestFilesAsRoot(t *testing.T) {
 	if len(status) == 0 {
 		t.Fatal("init has no threads")
 	}
-	owner, _ := spec.Owner()
 	for _, path := range status {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			continue // it has ended
 		}
-		if !strings.Contains(string(text), "CapEff:\t0000000000000000") || strings.Contains(string(text), fmt.Sprintf("Uid:\t%d\t", owner-1000)) {
+		if !strings.Contains(string(text), "CapEff:\t0000000000000000") || strings.Contains(string(text), fmt.Sprintf("Uid:\t%d\t", firstID(cfg))) {
 			t.Errorf("%s: %s", path, text)
 		}
 	}

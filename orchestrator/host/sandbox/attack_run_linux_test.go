@@ -12,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
 	"golang.org/x/sys/unix"
 )
 
@@ -120,6 +121,7 @@ func newScene(t *testing.T, level spec.Level) *scene {
 	t.Helper()
 	dir := t.TempDir()
 	must(t, os.Chmod(dir, 0o700))
+	t.Cleanup(func() { must(t, tree.Remove(filepath.Join(dir, "root"))) }) // files of sub-ids, too
 	cfg, err := config(dir, level == spec.LevelProcess)
 	must(t, err)
 	cfg.Level = level

@@ -77,6 +77,8 @@ func (s *bareInit) makeBox(cfg spec.Config) (*Box, error) {
 		procs: make(map[uint64]*Proc), calls: make(map[uint64]chan channel.Answer), plain: make(map[int]bool),
 	}
 	b.group.Limit(cfg)
+	cfg.FewPids = cfg.Level == spec.LevelUser && cfg.Rooted() && cfg.Defended(spec.DefencePids) && !b.group.Keeps(spec.DefencePids) && spec.PidsPerNamespace()
+	b.cfg = cfg
 	err := prepare(cfg)
 	if err == nil {
 		var p view.Plan

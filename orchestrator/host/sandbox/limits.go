@@ -16,7 +16,7 @@ func (b *Box) Limits() BoxLimits { return BoxLimits{b} }
 
 // Enforced tells of every limit of the box whether it holds. A group of the kernel's (cgroup) bounds all processes together.
 // Where this process may not make groups, the number of processes is bounded by a resource limit of the box's own user
-// namespace, and memory and processors are not bounded: no such limit exists for several processes.
+// namespace, or, where root of the box can be several users, by the process ids of its pid namespace; and memory and processors are not bounded: no such limit exists for several processes.
 func (l BoxLimits) Enforced() []spec.Enforcement {
 	remedy := "this user may not make control groups here; run lattice as root, or with some delegated (systemd-run --user --scope -p Delegate=yes lattice serve)"
 	if os.Getuid() == 0 {
@@ -32,6 +32,10 @@ func (l BoxLimits) Enforced() []spec.Enforcement {
 			all[i].Why = "left out"
 		case l.box.group.Keeps(e.Limit):
 			all[i].By = "cgroup"
+		case e.Limit == spec.DefencePids && l.box.cfg.FewPids:
+			all[i].By = "pidns"
+		case e.Limit == spec.DefencePids && l.box.cfg.Level == spec.LevelUser && l.box.cfg.Rooted():
+			all[i].Why = "root of the sprite can be several users, and each may have so many processes: use Linux 6.14 or later, or set one_user; " + remedy
 		case e.Limit == spec.DefencePids && !l.box.cfg.Plain() && spec.CountsPerNamespace():
 			all[i].By = "rlimit"
 		case e.Limit == spec.DefenceTmpSize && !l.box.cfg.Plain():

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
 )
 
 // prepare makes the folders of the host that the box needs and that are missing, and gives them, not what lies in them, to
@@ -110,7 +111,7 @@ func emptyWork(r spec.Root) error {
 	if err := os.Chmod(left, 0o700); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := os.RemoveAll(left); err != nil {
+	if err := tree.Remove(left); err != nil {
 		return fmt.Errorf("empty the work folder of an overlay: %w", err)
 	}
 	return nil

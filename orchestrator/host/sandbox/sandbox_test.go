@@ -19,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/guest"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
 	"go.uber.org/goleak"
 )
 
@@ -28,6 +29,9 @@ const hostArg = "__test-host"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == spec.InitArg {
 		os.Exit(guest.Main(os.Args[2:], os.Environ()))
+	}
+	if len(os.Args) > 1 && os.Args[1] == tree.HelperArg {
+		os.Exit(tree.Help(os.Stdin, os.Stdout))
 	}
 	if code, ok := playsAttacker(os.Args); ok {
 		os.Exit(code)

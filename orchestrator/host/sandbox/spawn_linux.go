@@ -37,7 +37,7 @@ func spawn(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, std
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		return cmd, start(cmd, g)
 	}
-	if cmd.SysProcAttr, err = namespaces(ids); err != nil {
+	if cmd.SysProcAttr, err = namespaces(k, ids); err != nil {
 		return nil, err
 	}
 	if k.HostPids {
@@ -47,7 +47,15 @@ func spawn(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, std
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
 		cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_NET_ADMIN) // routes and rules
 	}
-	return cmd, start(cmd, g)
+	if err := start(cmd, g); err != nil || !k.SubIDs.Valid() {
+		return cmd, err
+	}
+	if err := k.SubIDs.MapBox(cmd.Process.Pid, spec.InsideID); err != nil {
+		cmd.Process.Kill()
+		cmd.Wait() // says how it was killed
+		return nil, refusal(spec.FailedAt(spec.StepSubIDs, err))
+	}
+	return cmd, nil
 }
 
 // draw returns the plan for init, with the descriptors that go along; the caller closes those.
@@ -76,8 +84,8 @@ func start(cmd *exec.Cmd, g *cgroup.Group) error {
 
 // namespaces asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped
 // nowhere, because the kernel takes files' owners by host id. The capabilities that init needs to build the root are ambient, and lost with
-// the second stage.
-func namespaces(ids *idrange.Range) (*syscall.SysProcAttr, error) {
+// the second stage. With sub-ids init begins without a map, and does nothing that needs one until it is told what to prepare.
+func namespaces(k spec.Kind, ids *idrange.Range) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
@@ -99,6 +107,9 @@ func namespaces(ids *idrange.Range) (*syscall.SysProcAttr, error) {
 			Cause:  fmt.Sprintf("root here has no ids %d to %d to give", spec.OutsideLow, spec.OutsideLow+spec.MapSize-1),
 			Remedy: "run lattice as an ordinary user, or as root outside a user namespace",
 		}
+	}
+	if k.SubIDs.Valid() {
+		return attr, nil
 	}
 	if os.Getuid() != 0 {
 		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: spec.InsideID, HostID: uid, Size: 1}}
@@ -141,6 +152,8 @@ func remedy(step string, err error, knob func(string) string) string {
 		return "run `sysctl kernel.unprivileged_userns_clone=1` as root"
 	case knob("user/max_user_namespaces") == "0":
 		return "raise the limit: `sysctl user.max_user_namespaces=10000` as root"
+	case step == spec.StepSubIDs:
+		return "newuidmap and newgidmap must be setuid root and take the ranges of /etc/subuid and /etc/subgid; `one_user = true` in the settings does without"
 	case errors.Is(err, unix.EACCES) && step == spec.StepNamespaces:
 		return "make the lattice executable readable and executable by all users (chmod 755), on a file system without noexec"
 	case errors.Is(err, unix.ENOSYS):

@@ -19,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/confine"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/records"
+	"github.com/spritekit/lattice/orchestrator/host/tree"
 )
 
 // A shared Go build cache holds the compiled standard library, so that the first test in a fresh sprite does not compile
@@ -93,7 +94,7 @@ func (g *GoCaches) linkGo(id, folder, toolchain string) error {
 	case err != nil && toolchain == "":
 		return nil
 	}
-	if err := cache.RemoveAll("go-build"); err != nil || toolchain == "" {
+	if err := tree.Remove(filepath.Join(g.CacheDir(id), "go-build")); err != nil || toolchain == "" {
 		return err
 	}
 	links, err := g.linkFolder(folder, toolchain)

@@ -95,7 +95,7 @@ func (ls *Store) TryDriver(d layer.Driver) (err error) {
 		return err
 	}
 	cfg := spec.Config{
-		Self: ls.Config.Self, Level: ls.confiner.Confined().Level(), OwnIDs: ls.confiner.Confined().OwnIDs, Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
+		Self: ls.Config.Self, Level: ls.confiner.Confined().Level(), OwnIDs: ls.confiner.Confined().OwnIDs, SubIDs: ls.confiner.Confined().SubIDs, Run: filepath.Join(dir, "run"), Cache: filepath.Join(dir, "cache"),
 		Root: spec.Root{Upper: layer.Data(second), Work: layer.Work(second), Lower: []string{layer.Data(first)}, Host: true},
 	}
 	if err := errors.Join(os.Mkdir(cfg.Run, 0o755), os.Mkdir(cfg.Cache, 0o755)); err != nil {

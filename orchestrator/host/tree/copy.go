@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/spritekit/lattice/orchestrator/host/subids"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
@@ -16,13 +17,18 @@ import (
 const workers = 4
 
 // Copy makes dst a faithful copy of the folder src: bytes (shared where the file system can, with holes), modes, times,
-// links, hard links among the tree's files, attributes, and owners when the caller is root. Pipes are made anew, empty; what
-// an overlay marks its folders with goes along, and so do its whiteouts. Sockets, which mean nothing without their process,
+// links, hard links among the tree's files, attributes, and owners when the caller is root or has sub-ids. Pipes are made
+// again, empty; what an overlay marks its folders with goes along, and so do its whiteouts. Sockets, which mean nothing without their process,
 // and devices are left out. dst must be missing or an empty folder that nobody else changes.
 //
 // src may be in use. What vanishes, shrinks or changes its kind meanwhile is copied as far as it went, without an error;
 // nothing outside src is ever read. Copy does not sync; see Sync. After an error dst holds a part, for the caller to Remove.
 func Copy(ctx context.Context, src, dst string) error {
+	_, err := job{Do: opCopy, From: pathsOf(src), Dst: []byte(dst)}.run(ctx, nil)
+	return err
+}
+
+func copyTree(ctx context.Context, src, dst string) error {
 	from, err := openRoot(src)
 	if err != nil {
 		return fmt.Errorf("copy tree: %w", err)
@@ -45,7 +51,7 @@ func Copy(ctx context.Context, src, dst string) error {
 	defer top.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(workers)
-	c := &copier{ctx: ctx, group: group, top: top, owners: os.Geteuid() == 0, links: make(map[inode]*link)}
+	c := &copier{ctx: ctx, group: group, top: top, owners: privileged(), links: make(map[inode]*link)}
 	group.Go(func() error { return c.copyFolder(from, to, ".", 0) })
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("copy tree %s: %w", src, err)
@@ -171,10 +177,11 @@ func (c *copier) copyFIFO(to folder, name string, st unix.Stat_t) error {
 	case err != nil:
 		return err
 	}
-	if c.owners {
-		if err := unix.Fchownat(to.fd(), name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
+	err := c.giveOwner(st, func(uid, gid int) error {
+		return unix.Fchownat(to.fd(), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if err != nil {
+		return err
 	}
 	// Nobody else changes the copy: the name is still the pipe's.
 	if err := unix.Fchmodat(to.fd(), name, uint32(st.Mode)&0o7777, 0); err != nil {
@@ -195,10 +202,11 @@ func (c *copier) copySymlink(from, to folder, name string, st unix.Stat_t) error
 	if err := unix.Symlinkat(string(buf[:n]), to.fd(), name); err != nil {
 		return err
 	}
-	if c.owners {
-		if err := unix.Fchownat(to.fd(), name, int(st.Uid), int(st.Gid), unix.AT_SYMLINK_NOFOLLOW); err != nil {
-			return err
-		}
+	err = c.giveOwner(st, func(uid, gid int) error {
+		return unix.Fchownat(to.fd(), name, uid, gid, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	if err != nil {
+		return err
 	}
 	return unix.UtimesNanoAt(to.fd(), name, []unix.Timespec{st.Atim, st.Mtim}, unix.AT_SYMLINK_NOFOLLOW)
 }
@@ -267,16 +275,33 @@ func (c *copier) claimLink(st unix.Stat_t, path string) (first *link, release fu
 
 // copyAttributes gives the copy its owner, mode, user attributes and times, in the order in which none undoes another.
 func (c *copier) copyAttributes(from, to int, st unix.Stat_t, mode uint32) error {
-	if c.owners {
-		if err := unix.Fchown(to, int(st.Uid), int(st.Gid)); err != nil {
-			return fmt.Errorf("set owner: %w", err)
-		}
+	if err := c.giveOwner(st, func(uid, gid int) error { return unix.Fchown(to, uid, gid) }); err != nil {
+		return fmt.Errorf("set owner: %w", err)
 	}
 	copyAttributes(from, to, !c.merged)
 	if err := unix.Fchmod(to, mode); err != nil {
 		return fmt.Errorf("set mode: %w", err)
 	}
 	return setTimes(to, st)
+}
+
+// giveOwner gives an entry of the copy the owner of the original, by chown. A user without privileges gives none, and where it could
+// have them given by the helper fails with errForeign instead.
+func (c *copier) giveOwner(st unix.Stat_t, chown func(uid, gid int) error) error {
+	if c.owners {
+		err := chown(int(st.Uid), int(st.Gid))
+		if errors.Is(err, unix.EINVAL) && os.Geteuid() != 0 { // an id that is neither a sub-id nor its own, as of another machine
+			return nil
+		}
+		return err
+	}
+	if int(st.Uid) == os.Geteuid() && int(st.Gid) == os.Getegid() {
+		return nil
+	}
+	if ids, err := subids.Find(); err != nil || !ids.Has(st.Uid, st.Gid) {
+		return nil
+	}
+	return errForeign
 }
 
 // copyBytes copies size bytes by hand from offset off, or fewer when the source has become shorter, and returns how many.

@@ -42,7 +42,8 @@ type Info struct {
 // folder that is added or deleted is told with all that is in it. What both have in common is not walked: it is the same
 // folder of the same layer. A file of the same size and time counts as the same. Links are compared, never followed.
 func Diff(ctx context.Context, from, to []string, emit func(Change) error) error {
-	return compareStacks(ctx, from, to, false, emit)
+	_, err := job{Do: opDiff, From: pathsOf(from...), To: pathsOf(to...)}.run(ctx, emit)
+	return err
 }
 
 func compareStacks(ctx context.Context, from, to []string, exact bool, emit func(Change) error) error {
@@ -75,7 +76,8 @@ func compareStacks(ctx context.Context, from, to []string, exact bool, emit func
 // Same returns an error that names the first difference between two stacks of layers. Unlike Diff it reads every file, and
 // looks at attributes.
 func Same(ctx context.Context, from, to []string) error {
-	return compareStacks(ctx, from, to, true, func(c Change) error { return fmt.Errorf("%s: %s", c.Path, c.Kind) })
+	_, err := job{Do: opSame, From: pathsOf(from...), To: pathsOf(to...)}.run(ctx, nil)
+	return err
 }
 
 type differ struct {

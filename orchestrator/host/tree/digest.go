@@ -26,10 +26,15 @@ type Sum struct {
 // Digest reads a whole tree that nobody changes. The digest of a folder is made of those of its entries, so that equal
 // trees have equal digests on any file system. Holes are not read: blocks of zeros, holes or not, count by where they are.
 // A tree may be as deep as a sprite can make it; few of its folders are held open at a time.
-func Digest(ctx context.Context, dir string) (Sum, error) { return digestTree(ctx, dir, false) }
+func Digest(ctx context.Context, dir string) (Sum, error) { return sumOf(ctx, opDigest, dir) }
 
 // DenseDigest is Digest as it was when zeros were read as all else, for trees of that time.
-func DenseDigest(ctx context.Context, dir string) (Sum, error) { return digestTree(ctx, dir, true) }
+func DenseDigest(ctx context.Context, dir string) (Sum, error) { return sumOf(ctx, opDense, dir) }
+
+func sumOf(ctx context.Context, do operation, dir string) (Sum, error) {
+	a, err := job{Do: do, From: pathsOf(dir)}.run(ctx, nil)
+	return a.Sum, err
+}
 
 func digestTree(ctx context.Context, dir string, dense bool) (Sum, error) {
 	top, err := openRoot(dir)
@@ -286,7 +291,9 @@ func openFile(in folder, name string) (*os.File, error) {
 }
 
 // Size counts the entries and bytes of a tree, which may be in use. Bytes are those that are allocated, each inode's once.
-func Size(ctx context.Context, dir string) (Sum, error) {
+func Size(ctx context.Context, dir string) (Sum, error) { return sumOf(ctx, opSize, dir) }
+
+func measureTree(ctx context.Context, dir string) (Sum, error) {
 	top, err := openRoot(dir)
 	if err != nil {
 		return Sum{}, fmt.Errorf("measure tree: %w", err)
@@ -304,6 +311,11 @@ var errBeyond = errors.New("the tree is larger than was asked")
 
 // Within reports whether a tree, which may be in use, has at most so many entries and bytes. It looks at no more of them.
 func Within(ctx context.Context, dir string, entries, bytes int64) (bool, error) {
+	a, err := job{Do: opWithin, From: pathsOf(dir), Entries: entries, Bytes: bytes}.run(ctx, nil)
+	return a.Within, err
+}
+
+func isWithin(ctx context.Context, dir string, entries, bytes int64) (bool, error) {
 	top, err := openRoot(dir)
 	if err != nil {
 		return false, fmt.Errorf("measure tree: %w", err)

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"strconv"
 	"strings"
@@ -45,7 +44,7 @@ func Relink(ctx context.Context, dst, index string, layers ...string) error {
 		return fmt.Errorf("complete hard links: %w", err)
 	}
 	defer top.Close()
-	r.copier = &copier{ctx: ctx, top: top, owners: os.Geteuid() == 0, merged: true, links: map[inode]*link{}}
+	r.copier = &copier{ctx: ctx, top: top, owners: privileged(), merged: true, links: map[inode]*link{}}
 	// First the names that are there, then those that are missing: they are linked to the former.
 	for _, visit := range []func(string, *entry, string) error{r.noteKnown, r.addMissing} {
 		root, err := r.openRootOf(0)

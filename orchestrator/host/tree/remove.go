@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -16,6 +17,11 @@ const holdDepth = 100
 // Remove deletes path and all below it, folders without permissions included. It follows no link. A missing path is no
 // error.
 func Remove(path string) error {
+	_, err := job{Do: opRemove, Dst: []byte(path)}.run(context.Background(), nil)
+	return err
+}
+
+func removeTree(path string) error {
 	parent, err := openRoot(filepath.Dir(path))
 	if errors.Is(err, unix.ENOENT) {
 		return nil

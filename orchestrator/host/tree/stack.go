@@ -208,6 +208,11 @@ func isWhiteout(st unix.Stat_t) bool { return fileType(st) == unix.S_IFCHR && st
 // topmost first, and nobody changes them meanwhile. It is Copy for a stack, and leaves whiteouts where names below must stay
 // hidden.
 func Merge(ctx context.Context, dst string, layers ...string) error {
+	_, err := job{Do: opMerge, From: pathsOf(layers...), Dst: []byte(dst)}.run(ctx, nil)
+	return err
+}
+
+func mergeLayers(ctx context.Context, dst string, layers []string) error {
 	s, err := openStack(layers)
 	if err != nil {
 		return fmt.Errorf("merge layers: %w", err)
@@ -227,7 +232,7 @@ func Merge(ctx context.Context, dst string, layers ...string) error {
 	}
 	defer top.Close()
 	group, ctx := errgroup.WithContext(ctx)
-	m := merger{s, &copier{ctx: ctx, group: group, top: top, owners: os.Geteuid() == 0, merged: true, links: make(map[inode]*link)}}
+	m := merger{s, &copier{ctx: ctx, group: group, top: top, owners: privileged(), merged: true, links: make(map[inode]*link)}}
 	root, err := s.openRootOf(0)
 	if err != nil {
 		return fmt.Errorf("merge layers: %w", err)

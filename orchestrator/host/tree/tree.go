@@ -58,9 +58,9 @@ func openFolder(at int, name string) (folder, error) {
 	return f, nil
 }
 
-// makeReachable makes sure that an ordinary user can reach what is in a folder of its own. Root always can.
+// makeReachable makes sure that an ordinary user can reach what is in a folder of its own. Root and the helper always can.
 func (f *folder) makeReachable() error {
-	if os.Geteuid() == 0 {
+	if privileged() {
 		return nil
 	}
 	st, err := f.stat()

@@ -36,6 +36,11 @@ func confine(p view.Plan, calls filters, keep func() error) error {
 	if err := keep(); err != nil {
 		return err
 	}
+	if p.AsRoot { // the groups of the user who runs the host, which were of use until here
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, 0, 0, 0); errno != 0 {
+			return spec.FailedAt("leave the host's groups", errno)
+		}
+	}
 	if p.Without.Defended(spec.DefenceSeccomp) {
 		if err := calls.load(); err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/spritekit/lattice/orchestrator/host/subids"
 )
 
 // Config describes one sandbox. Missing directories are made. All paths are absolute.
@@ -23,14 +25,16 @@ type Config struct {
 	Env      []string // KEY=VALUE of programs that Root has itself; see BaseEnv
 	Passwd   string   // the content of /etc/passwd and /etc/group, where Root has programs itself; "" leaves its own
 	Group    string
-	Hostname string    // "sprite" when empty
-	OwnIDs   bool      // its users are none of another box's, for the kernel; see TryOwnIDs
-	AsRoot   bool      // its programs can run commands as the box's root, by sudo; see Rooted and LoneRoot
-	NoRoot   string    // the message of sudo where AsRoot does not help, with the remedy
-	Network  bool      // a network of its own, with nothing in it but sockets from the host
-	Limits   Limits    // of its resources
-	Points   []Point   // checkpoints shown read-only below /.sprite/checkpoints
-	Without  []Defence // defences left out; for tests of attacks only
+	Hostname string       // "sprite" when empty
+	OwnIDs   bool         // its users are none of another box's, for the kernel; see TryOwnIDs
+	SubIDs   subids.Range // at LevelUser: its users besides the sprite's own; the zero value for none
+	FewPids  bool         // its pid namespace bounds its processes, because no control group does and its users are several
+	AsRoot   bool         // its programs can run commands as the box's root, by sudo; see Rooted and LoneRoot
+	NoRoot   string       // the message of sudo where AsRoot does not help, with the remedy
+	Network  bool         // a network of its own, with nothing in it but sockets from the host
+	Limits   Limits       // of its resources
+	Points   []Point      // checkpoints shown read-only below /.sprite/checkpoints
+	Without  []Defence    // defences left out; for tests of attacks only
 }
 
 // SharedDir is where a box shows Config.Shared.
@@ -148,23 +152,32 @@ func (c Config) checkTool(t string) error {
 
 // Kind holds the properties of an init that cannot be changed once its process exists.
 type Kind struct {
-	Self     string `json:"-"`
-	HostPids bool   `json:"-"` // it is in the host's pid namespace
-	Level    Level  `json:"level"`
-	OwnIDs   bool   `json:"-"`                 // its users are none of another init's
-	Network  bool   `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
+	Self     string       `json:"-"`
+	HostPids bool         `json:"-"` // it is in the host's pid namespace
+	Level    Level        `json:"level"`
+	OwnIDs   bool         `json:"-"` // its users are none of another init's
+	SubIDs   subids.Range `json:"-"`
+	Network  bool         `json:"network,omitempty"` // the network namespace is new: to be set up, and its sockets handed over
 }
 
 func (c Config) Kind() Kind {
-	return Kind{Self: c.Self, HostPids: !c.Defended(DefencePidNamespace), Level: c.Level, Network: c.OwnNetwork(), OwnIDs: c.OwnIDs && c.Level == LevelRoot && c.Defended(DefenceOwnIDs)}
+	k := Kind{Self: c.Self, HostPids: !c.Defended(DefencePidNamespace), Level: c.Level, Network: c.OwnNetwork(), OwnIDs: c.OwnIDs && c.Level == LevelRoot && c.Defended(DefenceOwnIDs)}
+	if c.Level == LevelUser {
+		k.SubIDs = c.SubIDs
+	}
+	return k
 }
 
 func (c Config) OwnNetwork() bool { return c.Network && !c.Plain() && c.Defended(DefenceNetns) }
 
-// LoneRoot reports whether the box has a root that commands can be, but no other users: at LevelUser the kernel knows a single
-// one. Root is then the sprite's user under the number 0, in a user namespace of its own, with the capabilities of root over the
+// LoneRoot reports whether the box has a root that commands can be, but no other users: at LevelUser without SubIDs the kernel
+// knows a single one. Root is then the sprite's user under the number 0, in a user namespace of its own, with the capabilities of root over the
 // files and processes of that user.
-func (c Config) LoneRoot() bool { return c.AsRoot && c.Level == LevelUser && len(c.Without) == 0 }
+func (c Config) LoneRoot() bool {
+	return c.AsRoot && c.Level == LevelUser && !c.SubIDs.Valid() && len(c.Without) == 0
+}
 
 // Rooted reports whether the box has a root that commands can be, and with it any other user.
-func (c Config) Rooted() bool { return c.AsRoot && c.Level == LevelRoot && c.Defended(DefenceCaps) }
+func (c Config) Rooted() bool {
+	return c.AsRoot && (c.Level == LevelRoot || c.Level == LevelUser && c.SubIDs.Valid()) && c.Defended(DefenceCaps)
+}

@@ -32,6 +32,9 @@ func NewShortage(err error) *Shortage { return &Shortage{err} }
 // StepNamespaces is the step at which the kernel says ENOSPC of namespaces. Everywhere else it says that of disks.
 const StepNamespaces = "start init in new namespaces"
 
+// StepSubIDs is the step at which sub-ids are refused. A box without them may start.
+const StepSubIDs = "map sub-ids into the sandbox"
+
 // SetupFailure names the step at which the system refused.
 type SetupFailure struct {
 	Step string

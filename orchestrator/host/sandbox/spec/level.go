@@ -13,7 +13,7 @@ const (
 	// LevelRoot needs a host that is root: the sprite's users are none of the host's, and its files may have any owner.
 	LevelRoot Level = "ns-root"
 	// LevelUser needs user namespaces for ordinary users: the sprite is, for the kernel, the user who runs the host, shut
-	// into namespaces. It has one user of its own.
+	// into namespaces. It has one user of its own, or, with Config.SubIDs, all users.
 	LevelUser Level = "ns-user"
 	// LevelProcess is a plain process tree with translated paths. It keeps processes together and is no boundary: do not
 	// run in it what you would not run without it.

@@ -34,7 +34,7 @@ func (l Limits) OrDefaults(machine int64) Limits {
 type Enforcement struct {
 	Limit Defence `json:"limit"`         // pids, memory (bytes), cpu (processors) or tmp-size (bytes)
 	Max   float64 `json:"max,omitempty"` // 0: as much as others leave
-	By    string  `json:"by,omitempty"`  // "cgroup", "rlimit" or "tmpfs"; "" when nothing keeps it here
+	By    string  `json:"by,omitempty"`  // "cgroup", "rlimit", "pidns" or "tmpfs"; "" when nothing keeps it here
 	Why   string  `json:"why,omitempty"` // why nothing does, and the remedy
 }
 

@@ -18,7 +18,13 @@ const SpareThreads = 64
 
 // CountsPerNamespace reports whether RLIMIT_NPROC counts the processes of one user namespace, as it does since Linux 5.14.
 // Before, it counts all of the user's on the machine.
-func CountsPerNamespace() bool {
+func CountsPerNamespace() bool { return kernelIs(5, 14) }
+
+// PidsPerNamespace reports whether a pid namespace has a limit of process ids of its own, as it does since Linux 6.14.
+func PidsPerNamespace() bool { return kernelIs(6, 14) }
+
+// kernelIs reports whether this kernel is of a version, or later.
+func kernelIs(leastMajor, leastMinor int) bool {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return false
@@ -27,7 +33,7 @@ func CountsPerNamespace() bool {
 	if _, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor); err != nil {
 		return false
 	}
-	return major > 5 || major == 5 && minor >= 14
+	return major > leastMajor || major == leastMajor && minor >= leastMinor
 }
 
 // MachineMemory is how much memory the machine has, 0 when that cannot be told.

@@ -8,6 +8,8 @@ import (
 
 func CountsPerNamespace() bool { return false }
 
+func PidsPerNamespace() bool { return false }
+
 // MachineMemory is not asked for here: nothing could keep a limit of it.
 func MachineMemory() int64 { return 0 }
 

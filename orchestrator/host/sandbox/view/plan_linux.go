@@ -73,6 +73,9 @@ func NewPlan(c spec.Config) (Plan, error) {
 	if c.Defended(spec.DefenceShares) {
 		p.shareWatches()
 	}
+	if c.FewPids {
+		p.Steps = append(p.Steps, Step{Kind: stepKnob, Path: "proc/sys/kernel/pid_max", Content: strconv.Itoa(c.Limits.Pids + spec.SpareThreads + reservedPids)})
+	}
 	if c.Defended(spec.DefenceMaskedProc) {
 		p.maskProc()
 	}
@@ -211,6 +214,9 @@ func (p *Plan) tools(paths []string) error {
 func (p *Plan) shown(path string) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return (s.Kind == StepBind || s.Kind == stepText) && spec.Within(path, "/"+s.Path) })
 }
+
+// reservedPids are process ids that the kernel gives only once.
+const reservedPids = 300
 
 const (
 	maxTerminals = 256     // a box's part of the 4096 that the kernel has for all

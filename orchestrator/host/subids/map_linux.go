@@ -1,0 +1,79 @@
+package subids
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+)
+
+// timeout bounds a map: newuidmap may ask a directory service for the user.
+const timeout = 10 * time.Second
+
+// helper finds newuidmap or newgidmap, also for a user whose PATH is unusual.
+func helper(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil || !filepath.IsAbs(path) {
+		return exec.LookPath("/usr/bin/" + name)
+	}
+	return path, nil
+}
+
+// MapBox maps the range into the user namespace of process pid, a child of this process, where the user of this process gets the
+// id me.
+func (r Range) MapBox(pid, me int) error {
+	return write(pid, box(r.UID, os.Getuid(), me), box(r.GID, os.Getgid(), me))
+}
+
+// write has newuidmap and newgidmap write the maps of a process.
+func write(pid int, uids, gids []extent) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	defer cancel()
+	var both errgroup.Group
+	for name, extents := range map[string][]extent{"newuidmap": uids, "newgidmap": gids} {
+		both.Go(func() error {
+			path, err := helper(name)
+			if err != nil {
+				return err
+			}
+			out, err := exec.CommandContext(ctx, path, line(pid, extents)...).CombinedOutput()
+			if err != nil {
+				return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
+			}
+			return nil
+		})
+	}
+	return both.Wait()
+}
+
+// capabilities are those that Start gives, over the files of the range and the user's own.
+var capabilities = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID}
+
+// Start starts cmd in a user namespace in which the range and the user's own id keep their numbers, and in which it may do to their
+// files as root does. The program must not rely on the map before it has read something from the host.
+func (r Range) Start(cmd *exec.Cmd) error {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, AmbientCaps: capabilities}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if err := write(cmd.Process.Pid, same(r.UID, os.Getuid()), same(r.GID, os.Getgid())); err != nil {
+		return errors.Join(fmt.Errorf("map sub-ids: %w", err), cmd.Process.Kill(), ignoreExit(cmd.Wait()))
+	}
+	return nil
+}
+
+// ignoreExit drops the error that says how a process ended.
+func ignoreExit(err error) error {
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package subids
+
+import (
+	"errors"
+	"os/exec"
+)
+
+func helper(string) (string, error) { return "", errors.ErrUnsupported }
+
+// MapBox and Start need Linux.
+func (Range) MapBox(int, int) error { return errors.ErrUnsupported }
+func (Range) Start(*exec.Cmd) error { return errors.ErrUnsupported }
