@@ -212,7 +212,7 @@ var mayImport = map[string][]string{
 	"orchestrator/host/network":  {"orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/egress", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/wire", "orchestrator/sprites"},
 	"orchestrator/host/share":    {"orchestrator/boltfile", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/tree", "orchestrator/host/wire"},
 	"orchestrator/host/storage":  {"orchestrator/boltfile", "orchestrator/host/confine", "orchestrator/host/core", "orchestrator/host/image", "orchestrator/host/layer", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/tree", "orchestrator/host/wire", "orchestrator/sprites"},
-	"orchestrator/host/confine":  {"orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/wire", "orchestrator/sprites"},
+	"orchestrator/host/confine":  {"orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/subids", "orchestrator/host/wire", "orchestrator/sprites"},
 	"orchestrator/host/program":  {"orchestrator/host/sandbox"},
 	"orchestrator/host/core":     {"orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/records", "orchestrator/host/sandbox/spec", "orchestrator/host/wire"},
 	"orchestrator/host/wire":     {"orchestrator/host/records", "orchestrator/host/sandbox/spec", "orchestrator/sprites"},
@@ -221,7 +221,7 @@ var mayImport = map[string][]string{
 	// What file calls do, in a sandbox and, confined to folders, on the host.
 	"orchestrator/host/files": {},
 	// The host's side of a sandbox and its init, which meet over a socket only, then what both need.
-	"orchestrator/host/sandbox":            {"orchestrator/host/files", "orchestrator/host/sandbox/cgroup", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
+	"orchestrator/host/sandbox":            {"orchestrator/host/files", "orchestrator/host/sandbox/cgroup", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view", "orchestrator/host/tree"},
 	"orchestrator/host/sandbox/netns":      {"orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/spec"},
 	"orchestrator/host/sandbox/guest":      {"orchestrator/host/files", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/netns", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
 	"orchestrator/host/sandbox/channel":    {"orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
@@ -229,15 +229,16 @@ var mayImport = map[string][]string{
 	"orchestrator/host/sandbox/view":       {"orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/spec"},
 	"orchestrator/host/sandbox/idrange":    {"orchestrator/host/sandbox/spec"},
 	"orchestrator/host/sandbox/procfs":     {},
-	"orchestrator/host/sandbox/spec":       {},
+	"orchestrator/host/sandbox/spec":       {"orchestrator/host/subids"},
 	"orchestrator/host/sandbox/callfilter": {},
 	// What these two import, every init pays for.
-	"orchestrator/host/sandbox/early":   {"orchestrator/host/sandbox/guest", "orchestrator/host/sandbox/spec"},
+	"orchestrator/host/sandbox/early":   {"orchestrator/host/sandbox/guest", "orchestrator/host/sandbox/spec", "orchestrator/host/tree"},
 	"orchestrator/host/sandbox/boxinit": {"orchestrator/host/sandbox/guest", "orchestrator/host/sandbox/spec"},
 	"orchestrator/host/initfile":        {},
 	"orchestrator/host/egress":          {},
 	"orchestrator/host/layer":           {"orchestrator/host/tree"},
-	"orchestrator/host/tree":            {},
+	"orchestrator/host/tree":            {"orchestrator/host/subids"},
+	"orchestrator/host/subids":          {},
 	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
 	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/attest", "orchestrator/audit", "orchestrator/board", "orchestrator/compile", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/proposal", "orchestrator/secret", "orchestrator/settings", "orchestrator/sprites", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/subids"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -74,6 +75,9 @@ func TestScript(t *testing.T) {
 				return os.Getenv(mountsEnv) != "", nil
 			case "root":
 				return os.Getuid() == 0, nil
+			case "subids":
+				_, err := subids.Find()
+				return err == nil, nil
 			case "rootfs":
 				return os.Getenv(rootfsEnv) != "", nil
 			case "namespaces":

@@ -247,7 +247,7 @@ func openOwnTrial(env *setup.Env) (t trial, err error) {
 	var bounds equip.LimitOptions
 	bounds.WithSettings(env.Settings)
 	token := rand.Text()
-	h, err := host.Open(core.Config{Dir: dir, Self: env.Exe, Token: token, Network: network, Box: bounds.Limits(), Tools: equip.ListHostTools(env, env.Settings.Tools), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console), Log: env.Log})
+	h, err := host.Open(core.Config{Dir: dir, Self: env.Exe, Token: token, Network: network, OneUser: env.Settings.OneUser, Box: bounds.Limits(), Tools: equip.ListHostTools(env, env.Settings.Tools), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console), Log: env.Log})
 	if err != nil {
 		return t, errors.Join(fmt.Errorf("create a temporary sprite: %w", err), remove())
 	}

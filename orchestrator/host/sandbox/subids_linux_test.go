@@ -20,7 +20,7 @@ func withSubIDs(t *testing.T, change func(*spec.Config)) (*sandbox.Box, spec.Con
 	t.Helper()
 	s := newScene(t, "")
 	if s.cfg.AsRoot = true; os.Getuid() == 0 {
-		t.Skip("root needs no sub-ids")
+		t.Skip("only an ordinary user has sub-ids")
 	}
 	s.giveSubIDs(t)
 	change(&s.cfg)
@@ -62,7 +62,7 @@ func TestSubIDsFewPids(t *testing.T) {
 	box, _ := withSubIDs(t, func(c *spec.Config) { c.Limits.Pids = 60 })
 	for _, e := range box.Limits().Enforced() {
 		if e.Limit == spec.DefencePids && e.By != "pidns" {
-			t.Skipf("the limit of processes is kept by %q here: %s", e.By, e.Why)
+			t.Skipf("control groups hold processes here, or the kernel lacks the means: %q, %s", e.By, e.Why)
 		}
 	}
 	// Each user may have 124; three may not have all of theirs.

@@ -59,7 +59,7 @@ const (
 // a namespace can tell.
 func Find() (Range, error) {
 	if os.Getuid() == 0 {
-		return Range{}, &Missing{"root needs none", "nothing is to be done"}
+		return Range{}, &Missing{"only an ordinary user has sub-ids", "root needs none"}
 	}
 	if _, err := helper("newuidmap"); err != nil {
 		return Range{}, &Missing{"newuidmap is not installed", "install the package uidmap (Debian, Ubuntu) or shadow-utils (Fedora)"}

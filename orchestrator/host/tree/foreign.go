@@ -197,20 +197,29 @@ func (e *helperError) Unwrap() error {
 	return e.errno
 }
 
-// Help is the helper: it reads a job from in, does it, and writes what came of it to out. It ends early when in does. The result is
-// the exit status.
+// Help is the helper: it reads a job from in, does it, and writes what came of it to out. It returns early when in ends: the host is
+// gone. The result is the exit status, with which the caller ends the process at once.
 func Help(in io.Reader, out io.Writer) int {
 	var j job
-	read := json.NewDecoder(in)
-	if err := read.Decode(&j); err != nil {
+	if err := json.NewDecoder(in).Decode(&j); err != nil {
 		fmt.Fprintln(os.Stderr, "read a job:", err)
 		return 1
 	}
-	go func() { // ends with the process
+	ended := make(chan error, 2) // both goroutines end with the process
+	go func() {
 		_, _ = io.Copy(io.Discard, in)
-		os.Exit(1)
+		ended <- errors.New("the host is gone")
 	}()
-	say := json.NewEncoder(out)
+	go func() { ended <- j.answer(json.NewEncoder(out)) }()
+	if err := <-ended; err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// answer does the job and says what came of it.
+func (j job) answer(say *json.Encoder) error {
 	a, err := j.perform(context.Background(), func(c Change) error {
 		return say.Encode(answer{Change: &c, Path: []byte(c.Path)})
 	})
@@ -220,9 +229,5 @@ func Help(in io.Reader, out io.Writer) int {
 			a.Errno = int(errno)
 		}
 	}
-	if err := say.Encode(a); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
+	return say.Encode(a)
 }
