@@ -111,7 +111,7 @@ func (j job) run(ctx context.Context, emit func(Change) error) (answer, error) {
 	}
 	ids, missing := subids.Find()
 	if missing != nil {
-		return a, fmt.Errorf("%w; files of sub-ids can be reached only with them: %w", err, missing)
+		return a, fmt.Errorf("%w; if files of sub-ids are in the way: %w", err, missing)
 	}
 	if j.Do == opCopy || j.Do == opMerge { // there is a part of it
 		if err := removeTree(string(j.Dst)); err != nil {
