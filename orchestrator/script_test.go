@@ -76,8 +76,7 @@ func TestScript(t *testing.T) {
 			case "root":
 				return os.Getuid() == 0, nil
 			case "subids":
-				_, err := subids.Find()
-				return err == nil, nil
+				return mapsSubIDs(), nil
 			case "rootfs":
 				return os.Getenv(rootfsEnv) != "", nil
 			case "namespaces":
@@ -105,6 +104,16 @@ func TestScript(t *testing.T) {
 		},
 	})
 }
+
+// mapsSubIDs reports whether sprites of this user have sub-ids.
+var mapsSubIDs = sync.OnceValue(func() bool {
+	ids, err := subids.Find()
+	if err != nil {
+		return false
+	}
+	cmd := exec.Command("/bin/true")
+	return ids.Start(cmd) == nil && cmd.Wait() == nil
+})
 
 // toolFolder returns testdata/tool where sprites can be shown it. A checkout below /tmp, say, which sprites have for
 // themselves, needs a copy elsewhere.

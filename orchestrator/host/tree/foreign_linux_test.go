@@ -39,7 +39,7 @@ func foreignTree(t *testing.T, dir string) subids.Range {
 	cmd.Stdin = strings.NewReader(strconv.Itoa(ids.UID+5) + " " + strconv.Itoa(ids.GID+6) + "\n")
 	cmd.Stderr = os.Stderr
 	if err := ids.Start(cmd); err != nil {
-		t.Skipf("sub-ids do not work here: %v", err)
+		t.Skipf("this system lets nobody map sub-ids: %v", err)
 	}
 	must(t, cmd.Wait())
 	t.Cleanup(func() { // what a failed test leaves, its temporary folder cannot remove
