@@ -108,11 +108,7 @@ func TestScript(t *testing.T) {
 // mapsSubIDs reports whether sprites of this user have sub-ids.
 var mapsSubIDs = sync.OnceValue(func() bool {
 	ids, err := subids.Find()
-	if err != nil {
-		return false
-	}
-	cmd := exec.Command("/bin/true")
-	return ids.Start(cmd) == nil && cmd.Wait() == nil
+	return err == nil && ids.Try() == nil
 })
 
 // toolFolder returns testdata/tool where sprites can be shown it. A checkout below /tmp, say, which sprites have for

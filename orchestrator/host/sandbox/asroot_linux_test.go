@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -43,24 +42,22 @@ func (s *scene) giveSubIDs(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	if err := trySubIDs(); err != nil {
+	if err := trySubIDs(ids); err != nil {
 		t.Skipf("this system lets nobody map sub-ids: %v", err)
 	}
 	s.cfg.SubIDs = ids
 }
 
-// trySubIDs maps the sub-ids of this user for a program that does nothing.
-var trySubIDs = sync.OnceValue(func() error {
-	ids, err := subids.Find()
-	if err != nil {
-		return err
-	}
-	cmd := exec.Command("/bin/true")
-	if err := ids.Start(cmd); err != nil {
-		return err
-	}
-	return cmd.Wait()
-})
+// trySubIDs is Range.Try, done once.
+func trySubIDs(ids subids.Range) error {
+	triedSubIDs.Do(func() { subIDsFailed = ids.Try() })
+	return subIDsFailed
+}
+
+var (
+	triedSubIDs  sync.Once
+	subIDsFailed error
+)
 
 // firstID is user 0 of a box on the disk.
 func firstID(cfg spec.Config) int {

@@ -58,7 +58,7 @@ func write(pid int, uids, gids []extent) error {
 var capabilities = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID}
 
 // Start starts cmd in a user namespace in which the range and the user's own id keep their numbers, and in which it may do to their
-// files as root does. The program must not rely on the map before it has read something from the host.
+// files as root does. The program must not end, nor rely on the map, before it has read something that the caller sends after Start.
 func (r Range) Start(cmd *exec.Cmd) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER, AmbientCaps: capabilities}
 	if err := cmd.Start(); err != nil {
@@ -68,6 +68,19 @@ func (r Range) Start(cmd *exec.Cmd) error {
 		return errors.Join(fmt.Errorf("map sub-ids: %w", err), cmd.Process.Kill(), ignoreExit(cmd.Wait()))
 	}
 	return nil
+}
+
+// Try maps the range for a program that does nothing.
+func (r Range) Try() error {
+	cmd := exec.Command("cat") // which is there until it has read all
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := r.Start(cmd); err != nil {
+		return errors.Join(err, in.Close())
+	}
+	return errors.Join(in.Close(), cmd.Wait())
 }
 
 // ignoreExit drops the error that says how a process ended.

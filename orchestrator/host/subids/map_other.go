@@ -9,6 +9,7 @@ import (
 
 func helper(string) (string, error) { return "", errors.ErrUnsupported }
 
-// MapBox and Start need Linux.
+// MapBox, Start and Try need Linux.
 func (Range) MapBox(int, int) error { return errors.ErrUnsupported }
 func (Range) Start(*exec.Cmd) error { return errors.ErrUnsupported }
+func (Range) Try() error            { return errors.ErrUnsupported }

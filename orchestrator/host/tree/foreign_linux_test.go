@@ -3,11 +3,11 @@ package tree
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -36,12 +36,14 @@ func foreignTree(t *testing.T, dir string) subids.Range {
 		mkdir shut shut/below; echo secret >shut/below/f; ln shut/below/f shut/second; ln -s /none shut/link; mkfifo shut/pipe
 		echo shared >open; chmod 644 open; echo own >own
 		chown -hR "$uid:$gid" shut open; chmod 700 shut; chmod 600 shut/below/f; chmod 4755 shut/below`, "sh", dir)
-	cmd.Stdin = strings.NewReader(strconv.Itoa(ids.UID+5) + " " + strconv.Itoa(ids.GID+6) + "\n")
 	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	must(t, err)
 	if err := ids.Start(cmd); err != nil {
 		t.Skipf("this system lets nobody map sub-ids: %v", err)
 	}
-	must(t, cmd.Wait())
+	_, err = fmt.Fprintln(in, ids.UID+5, ids.GID+6)
+	must(t, errors.Join(err, in.Close(), cmd.Wait()))
 	t.Cleanup(func() { // what a failed test leaves, its temporary folder cannot remove
 		if err := Remove(dir); err != nil {
 			t.Error(err)
