@@ -48,6 +48,7 @@ func TestScript(t *testing.T) {
 				return err
 			}
 			e.Setenv("LATTICE_HOME", home)
+			e.Values["codehost"] = &codeHost{}
 			e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+buildDir)
 			e.Setenv("HOME", e.WorkDir)
 			e.Setenv("TOOL", tool)
@@ -101,6 +102,7 @@ func TestScript(t *testing.T) {
 			"asked":    asked,
 			"tmpfs":    mountDisk,
 			"receiver": serveReceiver,
+			"codehost": driveCodeHost,
 		},
 	})
 }

@@ -5,13 +5,14 @@
 //	parameters  the actions, and what their parameters may be
 //	target      the repository of an action
 //	key       makes doing an action twice the same as doing it once
+//	publish     the actions at a code host
 //	binding   what an approval covers; Do refuses when the world no longer matches it
 //
 // Everything in a request is hostile. Parameters are decoded strictly, the call's own grant is checked, files are
 // fetched from one folder of the sprite with a limit and a digest, and a bundle is verified by package worktree before
 // a person ever sees it. A request that cannot be granted is a Deny with "code: reason", never an error; an error means
-// "could not find out" and leaves the request open. PUSH_BRANCH, NOTIFY_USER, FETCH_CREDENTIAL and USE_TOOL are performed; the
-// others are for a person.
+// "could not find out" and leaves the request open. OPEN_PR, POST_COMMENT and LABEL_ISSUE are performed if lattice is
+// connected to the code host of the repository; else a person performs them.
 package action
 
 import (
@@ -57,6 +58,8 @@ type Options struct {
 	Notify func(a lattice.Action) error
 	// Credentials grants leases of secrets; nil: there are no secrets.
 	Credentials Credentials
+	// Publisher performs actions at code hosts; nil: there are no code hosts.
+	Publisher Publisher
 	// PolicyOf returns the policy that holds for a run; nil: the default. An error means that it could not be read.
 	PolicyOf func(ctx context.Context, runID string) (policy.Policy, error)
 	// Before returns how many other actions of a name a run has asked for that were not denied; nil: none.
@@ -108,6 +111,8 @@ type Fulfiller struct {
 	record   func(context.Context, Judged) error
 	leases   Credentials
 	bundles  bundles
+
+	publisher Publisher
 }
 
 // New makes a Fulfiller.
@@ -139,13 +144,18 @@ func New(o Options) *Fulfiller {
 	if o.Credentials == nil {
 		o.Credentials = noCredentials{}
 	}
-	return &Fulfiller{leases: o.Credentials, git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, planned: o.Planned, record: o.Record, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	if o.Publisher == nil {
+		o.Publisher = noPublisher{}
+	}
+	return &Fulfiller{publisher: o.Publisher, leases: o.Credentials, git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, planned: o.Planned, record: o.Record, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
-// Binding is what an approval of PUSH_BRANCH binds: remote, branch, base, head and diff digest (in Push), by way of one
-// bundle. Old is the destination's value that the push will replace.
+// Binding is what an approval of PUSH_BRANCH or OPEN_PR binds: remote, branch, base, head and diff digest (in Push), by
+// way of one bundle. Old is the destination's value that the push will replace. OPEN_PR has a place as well, and the other
+// actions at a code host have only that.
 type Binding struct {
 	worktree.Push
+	Placed
 	Bundle string `json:"bundle"` // path of the verified copy
 	SHA256 string `json:"sha256"`
 }
@@ -191,15 +201,24 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 	}
 	switch {
 	case err != nil:
-	case a.Name == protocol.ActionPushBranch:
-		ask := len(hidden.places) > 0
-		if a, err = f.bindPush(ctx, a, review(reviewSecrets(known, &hidden, &ask), rules, &ask)); ask {
-			decision = lattice.Ask
-		}
 	case a.Name == protocol.ActionFetchCredential:
 		_, err = f.decodeCredential(a)
-	case ByHand(a.Name):
-		a.ByHand, decision = true, lattice.Ask // lattice cannot perform it, so a person has to, whatever the policy allows
+	case a.Name == protocol.ActionPushBranch, AtForge(a.Name):
+		connected := true
+		if AtForge(a.Name) {
+			a, connected, err = f.bindPlace(ctx, a, hidden.warnings())
+		}
+		ask := len(hidden.places) > 0
+		switch {
+		case err != nil:
+		case !connected:
+			a.ByHand, ask = true, true // lattice cannot perform it, so a person has to, whatever the policy allows
+		case a.Name == protocol.ActionPushBranch, a.Name == protocol.ActionOpenPR:
+			a, err = f.bindPush(ctx, a, review(reviewSecrets(known, &hidden, &ask), rules, &ask))
+		}
+		if ask {
+			decision = lattice.Ask
+		}
 	}
 	if err == nil && verdict.Staged {
 		err = newRefusal("staged", "the rule is "+verdict.Rule.String(), "the policy stages %s: it is shown and not performed", a.Name)
@@ -245,9 +264,10 @@ func (f *Fulfiller) decodeCredential(a lattice.Action) (p protocol.FetchCredenti
 	return p, f.leases.Check(p)
 }
 
-// bindPush fetches and verifies the bundle of a PUSH_BRANCH and describes the effect of pushing it.
+// bindPush fetches and verifies the bundle of an action and describes the effect of pushing it. A place that the action is
+// bound to stays.
 func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(context.Context, worktree.Content) ([]string, error)) (lattice.Action, error) {
-	params, err := decodePush(a.Parameters)
+	params, err := pushOf(a)
 	if err != nil {
 		return a, badParameters(a.Name, err)
 	}
@@ -263,8 +283,13 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(
 	if err != nil {
 		return a, err
 	}
-	a.Key = pushKey(params, push.Base, push.Head)
-	a.Binding, err = json.Marshal(Binding{Push: push, Bundle: bundle, SHA256: params.SHA256})
+	bound := Binding{Push: push, Bundle: bundle, SHA256: params.SHA256}
+	if a.Name == protocol.ActionPushBranch {
+		a.Key = pushKey(params, push.Base, push.Head)
+	} else if err := json.Unmarshal(a.Binding, &bound.Placed); err != nil {
+		return a, fmt.Errorf("read the place of the action: %w", err)
+	}
+	a.Binding, err = json.Marshal(bound)
 	if err != nil {
 		return a, fmt.Errorf("write the binding: %w", err)
 	}
@@ -293,33 +318,42 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 		return f.leases.Grant(ctx, a, params)
 	}
 	if a.Name != protocol.ActionPushBranch {
-		return nil, newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
+		return f.publishAction(ctx, a)
 	}
-	params, err := decodePush(a.Parameters)
+	done, err := f.pushBound(ctx, a)
 	if err != nil {
-		return nil, badParameters(a.Name, err)
+		return nil, err
+	}
+	return json.Marshal(done)
+}
+
+// pushBound pushes the commits that an action is bound to.
+func (f *Fulfiller) pushBound(ctx context.Context, a lattice.Action) (Result, error) {
+	params, err := pushOf(a)
+	if err != nil {
+		return Result{}, badParameters(a.Name, err)
 	}
 	var bound Binding
 	if err := json.Unmarshal(a.Binding, &bound); err != nil {
-		return nil, newRefusal("binding_changed", "ask for the action again", "the action has no binding that can be read")
+		return Result{}, newRefusal("binding_changed", "ask for the action again", "the action has no binding that can be read")
 	}
 	if bound.SHA256 != params.SHA256 || bound.Base != params.Base || (params.Head != "" && bound.Head != params.Head) {
-		return nil, newRefusal("binding_changed", "ask for the action again", "the action's parameters are not those that were approved")
+		return Result{}, newRefusal("binding_changed", "ask for the action again", "the action's parameters are not those that were approved")
 	}
 	spec, run, err := f.targetOf(a)
 	if err != nil {
-		return nil, err
+		return Result{}, err
 	}
 	if err := f.bundles.verifyCopy(params.SHA256); err != nil {
-		return nil, err
+		return Result{}, err
 	}
 	push := bound.Push
 	push.Request = worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.bundlePath(params.SHA256), Branch: params.Branch, Base: params.Base, Head: bound.Head, Hide: f.hidden(a.RunID)}
 	done, err := f.git.Push(ctx, push)
 	if err != nil {
-		return nil, err
+		return Result{}, err
 	}
-	return json.Marshal(Result{Ref: done.Ref, Branch: push.Branch, Head: done.New, Old: done.Old, Status: done.Status, URL: done.URL})
+	return Result{Ref: done.Ref, Branch: push.Branch, Head: done.New, Old: done.Old, Status: done.Status, URL: done.URL}, nil
 }
 
 // targetOf returns the repository that a push is for, and the name under which its branch lands in a local one.
@@ -341,7 +375,7 @@ func (f *Fulfiller) targetOf(a lattice.Action) (spec, run string, err error) {
 // Patch returns the content of the push that a is bound to.
 func (f *Fulfiller) Patch(ctx context.Context, a lattice.Action) (worktree.Patch, error) {
 	var bound Binding
-	if a.Name != protocol.ActionPushBranch || json.Unmarshal(a.Binding, &bound) != nil {
+	if json.Unmarshal(a.Binding, &bound) != nil || bound.SHA256 == "" {
 		return worktree.Patch{}, newRefusal("no_patch", "", "%.64s changes no files", a.Name)
 	}
 	spec, run, err := f.targetOf(a)

@@ -24,20 +24,20 @@ import (
 type kind struct {
 	permission string // that the call needs
 	// check reads the parameters strictly. It returns the repository that they name, "" for the run's.
-	check  func(parameters json.RawMessage) (repo string, err error)
-	byHand bool // lattice cannot perform it
+	check   func(parameters json.RawMessage) (repo string, err error)
+	atForge bool // it is performed at a code host, by a person if lattice is not connected to it
 }
 
 var kinds = map[string]kind{
 	protocol.ActionPushBranch: {permission: "git:read", check: strictly(checkPush)}, // request mode: git:push is for pushing from inside
-	protocol.ActionOpenPR: {permission: "github:write", byHand: true, check: strictly(func(p protocol.OpenPR) (string, error) {
+	protocol.ActionOpenPR: {permission: "github:write", atForge: true, check: strictly(func(p protocol.OpenPR) (string, error) {
 		return p.Repo, errors.Join(checkLine("title", p.Title, protocol.MaxTitle), checkText("body", p.Body, protocol.MaxBody), checkBranch("base", p.Base), checkFilled("head", p.Head), checkBranch("head", p.Head),
 			checkCommit("base_sha", p.BaseSHA), checkCommit("head_sha", p.HeadSHA), checkDigest("sha256", p.SHA256))
 	})},
-	protocol.ActionPostComment: {permission: "github:write", byHand: true, check: strictly(func(p protocol.PostComment) (string, error) {
+	protocol.ActionPostComment: {permission: "github:write", atForge: true, check: strictly(func(p protocol.PostComment) (string, error) {
 		return p.Repo, errors.Join(checkPositive("number", p.Number), checkFilled("body", p.Body), checkText("body", p.Body, protocol.MaxBody))
 	})},
-	protocol.ActionLabelIssue: {permission: "github:write", byHand: true, check: strictly(checkLabels)},
+	protocol.ActionLabelIssue: {permission: "github:write", atForge: true, check: strictly(checkLabels)},
 	protocol.ActionUseTool:    {permission: "agent:run", check: strictly(checkTool)},
 	protocol.ActionNotifyUser: {permission: "user:notify", check: strictly(checkNotice)},
 	protocol.ActionFetchCredential: {permission: "credential:fetch", check: strictly(func(p protocol.FetchCredential) (string, error) {
@@ -45,8 +45,8 @@ var kinds = map[string]kind{
 	})},
 }
 
-// ByHand reports whether a person has to do an action, because lattice cannot.
-func ByHand(name string) bool { return kinds[name].byHand }
+// AtForge reports whether an action is performed at a code host.
+func AtForge(name string) bool { return kinds[name].atForge }
 
 // checkParameters refuses parameters that do not have the form of their action.
 func checkParameters(name string, parameters json.RawMessage) error {

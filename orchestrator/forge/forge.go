@@ -233,3 +233,27 @@ type Delivery struct {
 	OK    bool      `json:"ok"`
 	At    time.Time `json:"at"`
 }
+
+// Place is a repository at a code host of the settings. An approval binds it with its id, so that a repository that takes
+// the name later is not meant.
+type Place struct {
+	Forge        string `json:"forge"` // its name in the settings
+	Path         Path   `json:"path"`
+	RepositoryID int64  `json:"repository_id"`
+	// DefaultBranch is the branch into which a pull request goes that names none.
+	DefaultBranch string `json:"default_branch"`
+}
+
+// The values of Published.Status.
+const (
+	Opened      = "opened"
+	Posted      = "posted"
+	AlreadyOpen = "already_open" // a pull request of the same branches was there; the push updated it
+)
+
+// Published is the outcome of an action at a code host.
+type Published struct {
+	Status string `json:"status"`
+	URL    string `json:"url"`
+	Number int64  `json:"number"`
+}

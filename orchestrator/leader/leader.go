@@ -101,6 +101,10 @@ type Config struct {
 	Notify Notify
 	// Schedules create intents while the process serves.
 	Schedules map[string]intents.Schedule
+	// Publisher performs actions at code hosts; nil: there are none.
+	Publisher action.Publisher
+	// AuthorizeGit returns the header Authorization of git's requests to a repository; see worktree.Options. It may be nil.
+	AuthorizeGit func(ctx context.Context, url string) (string, error)
 	// Credentials returns the credentials of this process, by the names under which they may be reported. It may be nil.
 	Credentials func() map[string]string
 	// ModelsOf opens the models that a run was started with. key returns the value of a variable that holds a key.
@@ -205,7 +209,7 @@ func (l *Leader) open() (err error) {
 	if l.store, err = store.Open(l.home.Store()); err != nil {
 		return problem.StoreProblem(err)
 	}
-	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch(), Mirrors: l.home.Mirrors()}); err != nil {
+	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch(), Mirrors: l.home.Mirrors(), Authorize: l.cfg.AuthorizeGit}); err != nil {
 		return err
 	}
 	l.openAgents()
@@ -260,7 +264,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		return rec.WorkItem, rec.Kept, err
 	}}
 	approvals := &govern.Approvals{Ledger: l.Ledger, PolicyOf: rules.Of, RepoOf: states.FindRepo}
-	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, Credentials: l.Vault, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, Credentials: l.Vault, Publisher: l.cfg.Publisher, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
 	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}

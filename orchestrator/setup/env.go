@@ -45,6 +45,8 @@ type Env struct {
 	LogSecrets atomic.Pointer[func() *redact.Secrets]
 	// WrapLog lets a composition root put its own log between engine and store.
 	WrapLog func(driver.Log) driver.Log
+
+	forges forgeClients
 }
 
 // New reads the environment that the console has. exe is this binary, "" when it is not known.

@@ -117,6 +117,11 @@ func (env *Env) Credentials() map[string]string {
 			out["the key of model "+class] = key
 		}
 	}
+	for name := range env.Settings.Forges {
+		if token, err := env.forgeToken(name); err == nil {
+			out["the token of the code host "+name] = token
+		}
+	}
 	if env.spritesToken != "" {
 		out["the token of the Sprites API"] = env.spritesToken
 	}

@@ -30,11 +30,21 @@ func DescribeBinding(binding json.RawMessage) []string {
 		FilesTotal   int      `json:"files_total"`
 		CommitsTotal int      `json:"commits_total"`
 		Warnings     []string `json:"warnings"`
+		Place        *struct {
+			Forge string `json:"forge"`
+			Path  struct {
+				Owner string `json:"owner"`
+				Name  string `json:"name"`
+			} `json:"path"`
+		} `json:"place"`
 	}
 	if json.Unmarshal(binding, &b) != nil {
 		return nil
 	}
 	var lines []string
+	if b.Place != nil {
+		lines = append(lines, cli.Clean(fmt.Sprintf("at %s/%s of the code host %s", b.Place.Path.Owner, b.Place.Path.Name, b.Place.Forge)))
+	}
 	if b.Head != "" {
 		lines = append(lines, fmt.Sprintf("push %.12s to branch %s of %s (base %.12s)", b.Head, cli.Clean(b.Branch), cli.Clean(b.Remote), b.Base))
 	}

@@ -216,7 +216,7 @@ func (m mirror) pullRefs(ctx context.Context, args ...string) error {
 	c := m.gitCommand(append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"}, args[:len(args)-1]...)...)
 	c.User = true
 	c.Args = append(c.Args, "--end-of-options", m.url, args[len(args)-1])
-	r, err := m.git.proc.Run(ctx, c)
+	r, err := m.git.runRemote(ctx, m.url, c)
 	if err == nil && r.Exit != 0 {
 		err = &remoteError{"fetch " + m.shown, r.Stderr}
 	}

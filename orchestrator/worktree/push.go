@@ -72,7 +72,7 @@ func (p Push) Same(now Push) error {
 // pushBranch runs git push, the only command with an effect outside. The lease makes it a compare-and-swap; Push has
 // checked that the update is a fast-forward, so the lease never forces.
 func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushResult, error) {
-	r, err := g.proc.Run(ctx, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
+	r, err := g.runRemote(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
 		"--recurse-submodules=no", "--force-with-lease=" + res.Ref + ":" + res.Old, "--end-of-options", s.target.url, res.New + ":" + res.Ref}})
 	if err != nil {
 		return PushResult{}, err

@@ -98,7 +98,7 @@ type remoteRefs struct {
 // lsRemote asks a remote for exactly these refs.
 func (g *Git) lsRemote(ctx context.Context, url string, refs ...string) (remoteRefs, error) {
 	out := remoteRefs{values: map[string]string{}}
-	r, err := g.proc.Run(ctx, gitexec.Command{User: true, Args: append([]string{"ls-remote", "--symref", "--end-of-options", url}, refs...)})
+	r, err := g.runRemote(ctx, url, gitexec.Command{User: true, Args: append([]string{"ls-remote", "--symref", "--end-of-options", url}, refs...)})
 	if err != nil {
 		return out, err
 	}

@@ -19,10 +19,12 @@
 package worktree
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
@@ -35,6 +37,10 @@ type Options struct {
 	Scratch   string   // a private directory for temporary repositories; made when missing
 	Mirrors   string   // a private directory for the mirrors of URLs, which may be shared; default: "mirrors" in Scratch
 	Protected []string // further protected branches as path.Match patterns ("release/*"); main and master always are
+
+	// Authorize returns the value of the header Authorization for a URL of http or https, "" where the user's own git
+	// knows it. It may be nil.
+	Authorize func(ctx context.Context, url string) (string, error)
 
 	MaxBundle  int64 // bytes of a sprite's bundle; default 512 MiB
 	MaxObjects int   // objects in a sprite's pack; default 1,000,000
@@ -50,6 +56,22 @@ type Git struct {
 	maxObjects int
 	maxFile    int64 // bytes of one file of a sprite's
 	mirrors    string
+	authorize  func(ctx context.Context, url string) (string, error)
+}
+
+// runRemote runs a command that contacts url, with a credential for it. git gets the credential in its environment, where
+// other users of the machine cannot see it.
+func (g *Git) runRemote(ctx context.Context, url string, c gitexec.Command) (gitexec.Result, error) {
+	if g.authorize != nil && strings.HasPrefix(url, "http") {
+		header, err := g.authorize(ctx, url)
+		if err != nil {
+			return gitexec.Result{}, err
+		}
+		if header != "" {
+			c.Env = append(c.Env, g.proc.ConfigEnv("http."+url+".extraHeader", "Authorization: "+header)...)
+		}
+	}
+	return g.proc.Run(ctx, c)
 }
 
 // New creates the scratch directory and finds git. It removes scratch repositories that a crash left behind.
@@ -88,6 +110,7 @@ func New(o Options) (*Git, error) {
 		maxObjects: o.MaxObjects,
 		maxFile:    512 << 20,
 		mirrors:    mirrors,
+		authorize:  o.Authorize,
 	}
 	if g.maxBundle <= 0 {
 		g.maxBundle = 512 << 20

@@ -131,9 +131,13 @@ func bindingOf(a lattice.Action) json.RawMessage {
 		return nil
 	}
 	if b.Head == "" {
-		return a.Binding // warnings alone
+		return a.Binding // a place or warnings alone
 	}
-	short, err := json.Marshal(map[string]any{"remote": b.RemoteURL, "branch": b.Branch, "base": b.Base, "head": b.Head, "diff_sha256": b.DiffDigest, "bundle_sha256": b.SHA256, "warnings": b.Warnings})
+	bound := map[string]any{"remote": b.RemoteURL, "branch": b.Branch, "base": b.Base, "head": b.Head, "diff_sha256": b.DiffDigest, "bundle_sha256": b.SHA256, "warnings": b.Warnings}
+	if b.Place != nil {
+		bound["place"] = b.Place
+	}
+	short, err := json.Marshal(bound)
 	if err != nil {
 		return nil
 	}

@@ -148,7 +148,7 @@ func (n *Notes) listActions(id string) ([]api.NotedAction, error) {
 
 func newNotedAction(id string, at time.Time, f lattice.ActionNoted) api.NotedAction {
 	a := api.NotedAction{RunID: id, Key: f.Action.Key, Action: f.Action.Name, Parameters: f.Action.Parameters, Binding: f.Action.Binding,
-		ByHand: action.ByHand(f.Action.Name), Sprite: f.Action.Sprite, Detail: f.Detail, At: at, Status: api.ActionForbidden}
+		ByHand: action.ByHand(f.Action), Sprite: f.Action.Sprite, Detail: f.Detail, At: at, Status: api.ActionForbidden}
 	switch {
 	case f.Verdict == lattice.Ask:
 		a.Status, a.Detail = api.ActionOpen, ""

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -164,6 +165,18 @@ func (g *Runner) MustRun(ctx context.Context, c Command) (Result, error) {
 		return r, fmt.Errorf("git %s: more than %d MiB of output", c.Args[0], MaxOutput>>20)
 	}
 	return r, nil
+}
+
+// ConfigEnv returns variables that set one value of git's configuration for a command with the user's environment, which may
+// set others in the same way.
+func (g *Runner) ConfigEnv(key, value string) []string {
+	n := 0
+	for _, kv := range g.Env {
+		if count, ok := strings.CutPrefix(kv, "GIT_CONFIG_COUNT="); ok {
+			n, _ = strconv.Atoi(count) // git refuses a count that is not a number
+		}
+	}
+	return []string{fmt.Sprintf("GIT_CONFIG_COUNT=%d", n+1), fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", n, key), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", n, value)}
 }
 
 // userEnv returns the user's environment without hidden variables and those that select another repository.

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
+)
+
+// codeHost is the code host of a script.
+type codeHost struct {
+	*forgetest.Server
+	held <-chan struct{}
+}
+
+// driveCodeHost starts a code host for a script, and acts on it:
+//
+//	codehost start KIND DIR     serves the bare repository DIR as $REPO (acme/site) at $FORGE; $FORGE_TOKEN is that of lattice
+//	codehost hold METHOD PATH   performs the next such request and gives no answer
+//	codehost await              waits for that request
+//	codehost lose METHOD PATH   performs the next such request and cuts the connection
+//	codehost issue USER TITLE   opens an issue
+//	codehost role USER ROLE     changes a role
+//	codehost dump FILE          writes its state, see forgetest.Server.Dump
+func driveCodeHost(ts *testscript.TestScript, neg bool, args []string) {
+	h := ts.Value("codehost").(*codeHost)
+	if neg || len(args) == 0 || h.Server == nil && args[0] != "start" {
+		ts.Fatalf("usage: codehost VERB…, beginning with start")
+	}
+	const site = "acme/site"
+	switch rest := args[1:]; args[0] + " " + strings.Repeat("x", len(rest)) {
+	case "start xx":
+		dir, err := filepath.Abs(ts.MkAbs(rest[1]))
+		ts.Check(err)
+		h.Server = forgetest.New(forge.Kind(rest[0]))
+		ts.Defer(h.Close)
+		_, token := h.AddUser("lattice", "Bot")
+		h.AddUser("ann", "User")
+		ts.Setenv("REPO", h.AddRepository(site, dir))
+		h.SetRole(site, "lattice", forge.Write)
+		h.SetRole(site, "ann", forge.Maintain)
+		ts.Setenv("FORGE", h.URL)
+		ts.Setenv("FORGE_TOKEN", token)
+	case "hold xx":
+		h.held = h.HoldAnswer(rest[0], rest[1])
+	case "await ":
+		<-h.held
+	case "lose xx":
+		h.LoseAnswer(rest[0], rest[1])
+	case "issue xx":
+		h.OpenIssue(site, rest[0], rest[1], "")
+	case "role xx":
+		h.SetRole(site, rest[0], forge.Role(rest[1]))
+	case "dump x":
+		ts.Check(os.WriteFile(ts.MkAbs(rest[0]), []byte(h.Dump()), 0o600))
+	default:
+		ts.Fatalf("codehost %s: not known, or another number of arguments", strings.Join(args, " "))
+	}
+}

@@ -1,0 +1,105 @@
+package setup
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/gitea"
+	"github.com/spritekit/lattice/orchestrator/forge/github"
+	"github.com/spritekit/lattice/orchestrator/forge/publish"
+	"github.com/spritekit/lattice/orchestrator/forge/rest"
+	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// gitHub is the address of a code host of the kind github that names none.
+const gitHub = "https://github.com"
+
+// WebOf returns the address of the pages of a code host.
+func WebOf(s settings.Forge) string {
+	if s.URL == "" {
+		return gitHub
+	}
+	return s.URL
+}
+
+// forgeClients keeps one connection to each code host, because a connection counts its own requests.
+type forgeClients struct {
+	mu  sync.Mutex
+	all map[string]forge.Client
+}
+
+// ForgeClient returns the connection to a code host of the settings. Its token is read for each call, so that it can be
+// replaced.
+func (env *Env) ForgeClient(name string) (forge.Client, error) {
+	s, ok := env.Settings.Forges[name]
+	if !ok {
+		return nil, fault.NotFound("forge_not_found", "the settings have no code host %q", name).WithHint("add [forges.%s] to the settings; lattice forge ls lists those there are", name)
+	}
+	env.forges.mu.Lock()
+	defer env.forges.mu.Unlock()
+	if c := env.forges.all[name]; c != nil {
+		return c, nil
+	}
+	o := rest.Options{Token: func(context.Context) (string, error) { return env.forgeToken(name) }}
+	var c forge.Client
+	if forge.Kind(s.Kind) == forge.Gitea {
+		c = gitea.New(WebOf(s), o)
+	} else {
+		c = github.New(WebOf(s), o)
+	}
+	if env.forges.all == nil {
+		env.forges.all = map[string]forge.Client{}
+	}
+	env.forges.all[name] = c
+	return c, nil
+}
+
+// forgeToken returns the token of a code host as it is now.
+func (env *Env) forgeToken(name string) (string, error) {
+	s := env.Settings.Forges[name]
+	token, err := env.reference("", s.TokenEnv, s.TokenFile)
+	if err != nil {
+		return "", fault.BadInput("forge_unusable", "the code host %s cannot be used: %v", name, err).WithHint("correct [forges.%s] in the settings", name)
+	}
+	return token, nil
+}
+
+// Publisher returns the publisher of actions at the code hosts of the settings.
+func (env *Env) Publisher() *publish.Publisher {
+	p := &publish.Publisher{Hosts: map[string]publish.Host{}}
+	for name, s := range env.Settings.Forges {
+		p.Hosts[name] = publish.Host{Web: WebOf(s), Repositories: forgePaths(s), Client: func() (publish.Client, error) { return env.ForgeClient(name) }}
+	}
+	return p
+}
+
+// forgePaths returns the repositories that a code host may be used for.
+func forgePaths(s settings.Forge) (paths []forge.Path) {
+	for _, r := range s.Repositories {
+		if p, ok := forge.ParsePath(r); ok {
+			paths = append(paths, p)
+		}
+	}
+	return paths
+}
+
+// AuthorizeGit returns the header Authorization for git's requests to a repository of the settings, "" for any other.
+func (env *Env) AuthorizeGit(_ context.Context, repository string) (string, error) {
+	for name, s := range env.Settings.Forges {
+		path, ok := forge.Locate(WebOf(s), repository)
+		if !ok || !slices.ContainsFunc(forgePaths(s), path.Equal) {
+			continue
+		}
+		token, err := env.forgeToken(name)
+		if err != nil {
+			return "", fmt.Errorf("authorize git at the code host %s: %w", name, err)
+		}
+		return "Basic " + base64.StdEncoding.EncodeToString([]byte("x-access-token:"+token)), nil
+	}
+	return "", nil
+}
