@@ -120,7 +120,7 @@ var mayImport = map[string][]string{
 	"orchestrator/sources":   {"manifests", "manifests/templates", "orchestrator/cli", "orchestrator/compile", "orchestrator/complete", "orchestrator/equip", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/ladder", "orchestrator/setup", "spritekit/fault"},
 	"orchestrator/equip":     {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/dropin", "orchestrator/host/core", "orchestrator/host/egress", "orchestrator/host/sandbox/spec", "orchestrator/lattice", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/complete":  {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "orchestrator/sprites"},
-	"orchestrator/setup":     {"orchestrator/leader/intents", "orchestrator/schedule", "orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/secret/provider", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"}, // driver: the log that a test wraps
+	"orchestrator/setup":     {"orchestrator/forge", "orchestrator/forge/gitea", "orchestrator/forge/github", "orchestrator/forge/publish", "orchestrator/forge/rest", "orchestrator/leader/intents", "orchestrator/schedule", "orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/secret/provider", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"}, // driver: the log that a test wraps
 	"orchestrator/transfer":  {"orchestrator/cli", "orchestrator/sprites"},
 	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/budget", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
@@ -153,7 +153,7 @@ var mayImport = map[string][]string{
 
 	"orchestrator/proposal": {"manifests", "orchestrator/ir", "orchestrator/ir/...", "spritekit/protocol"}, // changes of the environment: pure
 
-	"orchestrator/action":          {"manifests", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/action":          {"manifests", "orchestrator/forge", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":          {"spritekit/fault", "spritekit/protocol"},
 	"orchestrator/forge":           {},                                                     // code hosts: types, and the calls that adapters make
 	"orchestrator/forge/hook":      {"orchestrator/forge", "spritekit/fault"},              // deliveries of webhooks: pure
@@ -162,6 +162,7 @@ var mayImport = map[string][]string{
 	"orchestrator/forge/rest":      {"orchestrator/forge", "spritekit/text"},
 	"orchestrator/forge/github":    {"orchestrator/forge", "orchestrator/forge/rest"},
 	"orchestrator/forge/gitea":     {"orchestrator/forge", "orchestrator/forge/rest"},
+	"orchestrator/forge/publish":   {"orchestrator/forge"},                                                                                   // effects at code hosts, each once
 	"orchestrator/forge/forgetest": {"orchestrator/forge"},                                                                                   // a code host for tests
 	"orchestrator/budget":          {},                                                                                                       // money, tokens and time against limits: pure
 	"orchestrator/policy":          {"manifests", "orchestrator/audit", "orchestrator/budget", "orchestrator/lattice", "spritekit/protocol"}, // decides about actions, intents and files: pure

@@ -6,6 +6,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/command/decide"
 	"github.com/spritekit/lattice/orchestrator/command/flow"
+	"github.com/spritekit/lattice/orchestrator/command/forge"
 	"github.com/spritekit/lattice/orchestrator/command/image"
 	"github.com/spritekit/lattice/orchestrator/command/intent"
 	"github.com/spritekit/lattice/orchestrator/command/keep"
@@ -40,6 +41,7 @@ environment, the environment overrides settings, and settings override defaults:
   [limits] memory cpus pids    what each sprite may use, like the flags of lattice sprite serve
   [models.CLASS]  [llm]        the models that flows ask (lattice run --help)
   [channels.NAME]  [notify]    where to notify people about runs (lattice notify --help)
+  [forges.NAME]                code hosts where lattice acts (lattice forge --help)
   [schedules.NAME]             when to create intents (lattice schedule --help)
   [secrets.NAME]               credentials that sprites may ask for (lattice secret --help)
   [run] allow agent_env keep   like the flags of lattice run
@@ -70,7 +72,7 @@ environment, the environment overrides settings, and settings override defaults:
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageErrorf("%w", err) })
 	addGroup(root, "run", "Run flows:", run.Commands(env)...)
-	addGroup(root, "decide", "Decide:", append(decide.Commands(env), intent.New(env), intent.NewSchedule(env))...)
+	addGroup(root, "decide", "Decide:", append(decide.Commands(env), intent.New(env), intent.NewSchedule(env), forge.New(env))...)
 	addGroup(root, "travel", "Travel in time:", travel.Commands(env)...)
 	addGroup(root, "make", "Make flows and skills:", flow.New(env), skill.New(env))
 	addGroup(root, "board", "Keep tasks:", task.Commands(env)...)

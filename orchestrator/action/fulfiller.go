@@ -372,6 +372,12 @@ func (f *Fulfiller) targetOf(a lattice.Action) (spec, run string, err error) {
 	return spec, run, nil
 }
 
+// Pushes reports whether an action that was inspected pushes commits.
+func Pushes(a lattice.Action) bool {
+	var bound Binding
+	return json.Unmarshal(a.Binding, &bound) == nil && bound.SHA256 != ""
+}
+
 // Patch returns the content of the push that a is bound to.
 func (f *Fulfiller) Patch(ctx context.Context, a lattice.Action) (worktree.Patch, error) {
 	var bound Binding

@@ -132,7 +132,7 @@ func DescribeWait(out io.Writer, v api.RunView, w lattice.Wait) {
 	}
 	DescribeInputs(out, w)
 	if w.Action != nil {
-		for _, line := range timeline.DescribeBinding(w.Action.Binding) {
+		for _, line := range timeline.DescribeRequest(*w.Action) {
 			fmt.Fprintf(out, "  %s\n", line)
 		}
 	}

@@ -1,11 +1,15 @@
 package timeline
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // KeyLength is how much of an action's key people are shown and type.
@@ -21,6 +25,42 @@ func DescribeAction(a api.NotedAction) string {
 		text += " (" + cli.Clean(a.Detail) + ")"
 	}
 	return text
+}
+
+// maxParameter is how much of a parameter is printed, in characters.
+const maxParameter = 4000
+
+// DescribeRequest returns an action as the lines that its approval is about: the texts for a code host, and the binding.
+func DescribeRequest(a lattice.Action) (lines []string) {
+	var p struct {
+		Number int64    `json:"number"`
+		Title  string   `json:"title"`
+		Body   string   `json:"body"`
+		Labels []string `json:"labels"`
+	}
+	atHost := a.Name == protocol.ActionOpenPR || a.Name == protocol.ActionPostComment || a.Name == protocol.ActionLabelIssue
+	if atHost && json.Unmarshal(a.Parameters, &p) == nil {
+		if p.Number > 0 {
+			lines = append(lines, fmt.Sprintf("number: %d", p.Number))
+		}
+		for _, part := range []struct{ name, text string }{{"title", p.Title}, {"labels", strings.Join(p.Labels, ", ")}, {"body", p.Body}} {
+			shown := []rune(strings.TrimSpace(part.text))
+			if len(shown) == 0 {
+				continue
+			}
+			if len(shown) > maxParameter {
+				shown = append(shown[:maxParameter], '…')
+			}
+			for i, line := range strings.Split(string(shown), "\n") {
+				name := part.name + ": "
+				if i > 0 {
+					name = "  "
+				}
+				lines = append(lines, name+cli.CleanLine(line))
+			}
+		}
+	}
+	return append(lines, DescribeBinding(a.Binding)...)
 }
 
 // DescribeActions prints the actions that skills of a run asked for without waiting, and the commands that decide them.

@@ -26,8 +26,8 @@ func newActionCmd(env *setup.Env) *cobra.Command {
 		Short: "See and decide what skills asked for without waiting",
 		Long: `Skills can ask for something outside of their sprite and go on: labels or a comment on GitHub, a message to you, a push.
 lattice logs and lattice show print messages. An action that needs a person stays open: a push or a message is performed by
-approve itself. lattice is not connected to a code host, so a pull request, a comment or labels you make there by hand, and
-record that with approve. No run waits for it. Every decision is recorded in the run's journal before it takes effect.`,
+approve itself, and so is a comment, a label or a pull request if the settings name the code host (lattice help forge). Without
+that you do it there by hand, and record that with approve. No run waits for it. Every decision is recorded in the run's journal before it takes effect.`,
 		Example: "  lattice action ls\n  lattice action approve run_0123 4f2a",
 	})
 	ls := connect.NewQueryCmd(env, "ls [RUN]", "List the open actions of all runs, or all actions of one", "  lattice action ls\n  lattice action ls run_0123 --json", cobra.MaximumNArgs(1),

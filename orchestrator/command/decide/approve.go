@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
@@ -83,7 +84,7 @@ func confirm(ctx context.Context, console *cli.Console, c *connect.Conn, v api.R
 		return nil // the leader reports the error
 	}
 	w := v.Waits[i]
-	if w.Action != nil && w.Action.Name == protocol.ActionPushBranch {
+	if w.Action != nil && action.Pushes(*w.Action) {
 		p, err := c.Proposed(ctx, v.RunID, w.ID)
 		if err == nil {
 			err = timeline.PrintPatch(console, p)
@@ -94,7 +95,7 @@ func confirm(ctx context.Context, console *cli.Console, c *connect.Conn, v api.R
 	}
 	fmt.Fprintf(console.Err, "%s waits at %s: %s\n", v.RunID, w.Node, follow.PromptText(w.Prompt))
 	if w.Action != nil {
-		for _, line := range timeline.DescribeBinding(w.Action.Binding) {
+		for _, line := range timeline.DescribeRequest(*w.Action) {
 			fmt.Fprintf(console.Err, "  %s\n", line)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Bounds of the files that are compared by content.
@@ -64,7 +63,7 @@ func (v *Reviewer) findPush(ctx context.Context, id, wait string) (lattice.Actio
 	}
 	var found []lattice.Action
 	for _, w := range view.Waits {
-		if w.Action != nil && w.Action.Name == protocol.ActionPushBranch && (wait == "" || wait == w.ID) {
+		if w.Action != nil && action.Pushes(*w.Action) && (wait == "" || wait == w.ID) {
 			found = append(found, *w.Action)
 		}
 	}
@@ -78,7 +77,7 @@ func (v *Reviewer) findPush(ctx context.Context, id, wait string) (lattice.Actio
 		}
 		for _, e := range slices.Backward(history.Facts) {
 			f, err := lattice.DecodeFact(e.Type, e.Body)
-			if s, ok := f.(lattice.CallSuspended); err == nil && ok && s.Action != nil && s.Action.Name == protocol.ActionPushBranch && len(s.Action.Binding) > 0 {
+			if s, ok := f.(lattice.CallSuspended); err == nil && ok && s.Action != nil && action.Pushes(*s.Action) {
 				found = append(found, *s.Action)
 				break
 			}
