@@ -158,27 +158,29 @@ func (s *Store) replaceFile(temp string) error {
 }
 
 // CopyTo writes a copy of the store as it is at this moment to a new file at path, and syncs it. Appends go on.
-func (s *Store) CopyTo(path string) (err error) {
+func (s *Store) CopyTo(path string) error {
+	if err := writeCopy(s.viewFile, path); err != nil {
+		return classifyError(fmt.Errorf("copy the store: %w", err))
+	}
+	return nil
+}
+
+// writeCopy writes the database that view reads to a new file at path, whole or not at all, and syncs it.
+func writeCopy(view func(func(*bbolt.Tx) error) error, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return classifyError(fmt.Errorf("copy the store: %w", err))
+		return err
 	}
 	defer func() {
 		if err = errors.Join(err, f.Close()); err != nil {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	err = s.viewFile(func(tx *bbolt.Tx) error {
+	err = view(func(tx *bbolt.Tx) error {
 		_, err := tx.WriteTo(f)
 		return err
 	})
-	if err == nil {
-		err = f.Sync()
-	}
-	if err != nil {
-		return classifyError(fmt.Errorf("copy the store: %w", err))
-	}
-	return nil
+	return errors.Join(err, f.Sync())
 }
 
 func fileSize(path string) (int64, error) {

@@ -1,13 +1,16 @@
 package store_test
 
 import (
+	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,9 +62,9 @@ func TestListsOfRuns(t *testing.T) {
 	}
 }
 
-// TestListsOfFormerStores holds that a store without indexes is listed as it is, and gets them when it is opened for
-// writing.
-func TestListsOfFormerStores(t *testing.T) {
+// unpackFormer returns the path of a store of schema 1.
+func unpackFormer(t *testing.T) string {
+	t.Helper()
 	f, err := os.Open("testdata/schema1.db.gz")
 	if err != nil {
 		t.Fatal(err)
@@ -79,6 +82,13 @@ func TestListsOfFormerStores(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// TestListsOfFormerStores holds that a store without indexes is listed as it is, and gets them when it is opened for
+// writing.
+func TestListsOfFormerStores(t *testing.T) {
+	path := unpackFormer(t)
 	look := func(s *store.Store) {
 		t.Helper()
 		sound(t, s)
@@ -97,6 +107,40 @@ func TestListsOfFormerStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(open(t, path))
+
+	kept, err := os.ReadFile(path + ".schema1")
+	if err != nil {
+		t.Fatalf("the store as it was: %v", err)
+	}
+	former := filepath.Join(t.TempDir(), "former.db")
+	if err := os.WriteFile(former, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, former, func(tx *bbolt.Tx) error {
+		if got := binary.BigEndian.Uint64(tx.Bucket([]byte("meta")).Get([]byte("schema"))); got != 1 {
+			t.Errorf("the copy has schema %d, want 1", got)
+		}
+		return nil
+	})
+	look(open(t, former))
+}
+
+// TestOpenWithoutRoomForACopy holds that a store stays as it is if it cannot be copied before it is brought up to date.
+func TestOpenWithoutRoomForACopy(t *testing.T) {
+	path := unpackFormer(t)
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(path+".schema1", "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Open(path); err == nil || !strings.Contains(err.Error(), "before it is brought up to date") {
+		t.Errorf("Open = %v, want an error about the copy", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the store changed, error %v", err)
+	}
 }
 
 // TestLookups finds the runs of a sprite and of a work item, and the runs with open actions, before and after the file loses

@@ -76,7 +76,7 @@ func openFile(path string, patience time.Duration, readOnly bool) (db *bbolt.DB,
 //	       indexes of runs.
 //	2 → 3  there is an audit log.
 //
-// A file that is open for reading only stays as it is.
+// The file as it was is kept next to it, for the lattice that wrote it. A file that is open for reading only stays as it is.
 func createBuckets(db *bbolt.DB) error {
 	have, err := schemaOf(db)
 	if err != nil {
@@ -88,6 +88,11 @@ func createBuckets(db *bbolt.DB) error {
 	if have == SchemaVersion && hasIndexes(db) || db.IsReadOnly() {
 		return nil
 	}
+	if have < SchemaVersion {
+		if err := keepFormer(db, have); err != nil {
+			return fmt.Errorf("keep the store as it is, before it is brought up to date: %w", classifyError(err))
+		}
+	}
 	err = db.Update(func(tx *bbolt.Tx) error {
 		if err := tx.Bucket(bucketMeta).Put(keySchema, u64(SchemaVersion)); err != nil {
 			return err
@@ -98,6 +103,19 @@ func createBuckets(db *bbolt.DB) error {
 		return fmt.Errorf("bring the store up to date: %w", classifyError(err))
 	}
 	return nil
+}
+
+// keepFormer copies a file with an old layout to path.schemaN. It replaces an earlier copy.
+func keepFormer(db *bbolt.DB, version uint64) error {
+	kept := fmt.Sprintf("%s.schema%d", db.Path(), version)
+	part := kept + ".part"
+	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := writeCopy(db.View, part); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(part, kept), durable.SyncDir(filepath.Dir(kept)))
 }
 
 // schemaOf is the version of the file's layout.
