@@ -114,7 +114,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/home":        {"spritekit/fault"},
 	// One package for each group of commands. They are siblings: what two of them need is in one of the rooms below them.
 	"orchestrator/command/*": {"docs", "manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/doctor":    {"orchestrator/api", "orchestrator/cli", "orchestrator/equip", "orchestrator/host", "orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/share", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/store", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/doctor":    {"orchestrator/api", "orchestrator/cli", "orchestrator/equip", "orchestrator/host", "orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/share", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/leftover", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/store", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/follow":    {"orchestrator/proposal", "orchestrator/action", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/connect", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/session", "orchestrator/setup", "orchestrator/timeline", "orchestrator/worktree", "spritekit/protocol"},
 	"orchestrator/connect":   {"orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/equip", "orchestrator/host/sandbox/spec", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/patient", "orchestrator/setup", "orchestrator/sprites", "orchestrator/web", "orchestrator/worktree", "spritekit/fault", "spritekit/redact", "spritekit/protocol"},
 	"orchestrator/sources":   {"manifests", "manifests/templates", "orchestrator/cli", "orchestrator/compile", "orchestrator/complete", "orchestrator/equip", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/ladder", "orchestrator/setup", "spritekit/fault"},
@@ -180,9 +180,10 @@ var mayImport = map[string][]string{
 	"orchestrator/patient":          {},
 	"orchestrator/lattice":          {"manifests", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/settings":         {"manifests", "orchestrator/schedule"},
-	"orchestrator/schedule":         {},                                                                // times of cron: pure
-	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                         // tasks in files; it knows neither runs nor the leader
-	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "spritekit/fault"}, // definitions and triggers; it starts nothing
+	"orchestrator/schedule":         {},                                                                                                           // times of cron: pure
+	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                                                                    // tasks in files; it knows neither runs nor the leader
+	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "spritekit/fault"},                                            // definitions and triggers; it starts nothing
+	"orchestrator/leftover":         {"orchestrator/api", "orchestrator/board", "orchestrator/lattice", "orchestrator/worker", "spritekit/fault"}, // what killed programs left, and its repair
 	"orchestrator/ir":               {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
 	"orchestrator/ir/finding":       {"manifests"},
 	"orchestrator/ir/expr":          {"orchestrator/ir/finding"},

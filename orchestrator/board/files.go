@@ -445,6 +445,9 @@ func (b *Board) RemoveFile(name string) error {
 	return nil
 }
 
+// RenameFile renames a file of the repository.
+func (b *Board) RenameFile(from, to string) error { return b.root.Rename(from, to) }
+
 // ReplaceFile writes a file of the repository, with the folders above it.
 func (b *Board) ReplaceFile(name string, text []byte) error {
 	if err := b.root.MkdirAll(path.Dir(name), 0o755); err != nil {

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/leftover"
 )
 
 // Status of a check.
@@ -33,8 +35,9 @@ type Check struct {
 
 // Report is all checks, in the order of the probes.
 type Report struct {
-	OK     bool    `json:"ok"` // nothing fails
-	Checks []Check `json:"checks"`
+	OK        bool                `json:"ok"` // nothing fails
+	Checks    []Check             `json:"checks"`
+	Leftovers []leftover.Leftover `json:"leftovers,omitempty"` // of the board of the current folder and of the leader
 }
 
 // Probe looks at one thing. Name is used when it gives no answer of its own.

@@ -172,3 +172,26 @@ func (q Queue) RemoveEnded(list []Request, now time.Time) error {
 	}
 	return nil
 }
+
+// RecordEnd appends the event that ends a process, with the changes that belong to it, and brings its request to its last status.
+// If the process has ended already, it appends nothing.
+func RecordEnd(ctx context.Context, b *board.Board, r board.ProcessRecord, kind string, data board.ProcessData, more ...board.Change) ([]board.Event, error) {
+	now := time.Now()
+	started, _ := time.Parse(time.RFC3339, r.StartedAt)
+	data.Type, data.Commit, data.StartedEventID = r.Type, r.Commit, r.EventID
+	data.DurationSeconds = now.Sub(started).Round(time.Second).Seconds()
+	_, events, err := b.Update(ctx, r.TaskID, r.Actor, func(t *board.Task) ([]board.Change, error) {
+		if !slices.ContainsFunc(t.Active, func(p board.Process) bool { return p.EventID == r.EventID }) {
+			return nil, nil
+		}
+		return append(more, board.Change{Type: kind, Data: data}), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	status := Completed
+	if kind == board.ProcessFailed {
+		status = Failed
+	}
+	return events, Queue{b}.Advance(ctx, r.RequestID, status, data.Error, now)
+}

@@ -5,21 +5,30 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/doctor"
 	"github.com/spritekit/lattice/orchestrator/equip"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/leftover"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 type doctorOptions struct {
 	tools     []string
-	warm      bool
+	warm, fix bool
 	spritekit string
 
 	apparmorProfile bool
@@ -35,12 +44,17 @@ models that they name, the remote API if one is set, and the agents and toolchai
 temporary sprite. Every finding that is not ok comes with a remedy. With --tool, the temporary sprite sees that path, as
 with lattice run --tool.
 
+It also lists what killed programs left behind: workers of the board of the current folder that are beyond their timeout, requests that
+no worker can take, worktrees whose folders are gone, runs that no leader drives, and leases and sprites of runs that have ended.
+With --fix, these are repaired: a worker is ended, a request marked as failed, a run driven on.
+
 "fail" means that something that lattice needs does not work, "warn" that something could be better.
 
-Exit codes: 0 no check failed, 1 a check failed, 2 bad flags, 3 a --tool does not exist, 7 sprites must not see a --tool.`,
+Exit codes: 0 no check failed, 1 a check or a repair failed, 2 bad flags, 3 a --tool does not exist, 7 sprites must not see a --tool.`,
 		Example: `  lattice doctor
   lattice doctor --json
   lattice doctor --tool ~/.local/bin/claude
+  lattice doctor --fix
   lattice doctor --warm
   lattice doctor --apparmor-profile | sudo tee /etc/apparmor.d/lattice`,
 		Args: cli.Args(cobra.NoArgs),
@@ -55,6 +69,7 @@ Exit codes: 0 no check failed, 1 a check failed, 2 bad flags, 3 a --tool does no
 	equip.AddToolFlag(cmd, &o.tools)
 	equip.AddSpritekitFlag(cmd, &o.spritekit, "a sprite")
 	cmd.Flags().BoolVar(&o.warm, "warm", false, "compile Go's standard library once for all sprites, so that the first test in a new sprite is fast (takes a minute or two)")
+	cmd.Flags().BoolVar(&o.fix, "fix", false, "repair what killed programs left behind")
 	cmd.Flags().BoolVar(&o.apparmorProfile, "apparmor-profile", false, "print the AppArmor profile that lets this lattice create sandboxes where ordinary users may not (Ubuntu 23.10 and newer), and check nothing")
 	return cmd
 }
@@ -78,6 +93,9 @@ func runDoctor(ctx context.Context, env *setup.Env, o doctorOptions) error {
 	report := doctor.Run(ctx, doctor.Probes(env, tools, o.spritekit))
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if err := addLeftovers(ctx, env, &report, o.fix); err != nil {
+		return err
 	}
 	if env.JSON {
 		err = env.PrintJSON(report)
@@ -109,5 +127,97 @@ func printReport(out io.Writer, r doctor.Report, colour bool) error {
 			fmt.Fprintf(w, "%s\t\t  try: %s\n", paint(""), cli.Clean(c.Remedy))
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, l := range r.Leftovers {
+		line := fmt.Sprintf("left over: %s %s %s\n  try: %s", l.Kind, l.Name, l.Detail, l.Remedy)
+		switch {
+		case l.Repairable() && !l.Fixed && l.Error == "":
+			line = fmt.Sprintf("left over: %s %s %s\n  try: lattice doctor --fix (%s)", l.Kind, l.Name, l.Detail, l.Remedy)
+		case l.Fixed:
+			line = fmt.Sprintf("repaired: %s %s %s", l.Kind, l.Name, l.Detail)
+		case l.Error != "":
+			line = fmt.Sprintf("not repaired: %s %s %s\n  because: %s\n  try: %s", l.Kind, l.Name, l.Detail, l.Error, l.Remedy)
+		}
+		if _, err := fmt.Fprintln(cli.Sanitize(out), line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addLeftovers adds what killed programs left behind to a report, and repairs it with fix.
+func addLeftovers(ctx context.Context, env *setup.Env, r *doctor.Report, fix bool) error {
+	var all []leftover.Leftover
+	add := func(found []leftover.Leftover, err error) {
+		all = append(all, found...)
+		if err != nil {
+			fmt.Fprintf(cli.Sanitize(env.Err), "lattice: look for leftovers: %v\n", err)
+		}
+	}
+	if root, b := openBoard(env); b != nil {
+		defer b.Close()
+		add(leftover.OfBoard(b, time.Now(), func(ctx context.Context, run string) error { return cancelRun(ctx, env, run) }))
+		if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil {
+			add(leftover.OfRepository(ctx, root))
+		}
+	}
+	leads := !slices.ContainsFunc(r.Checks, func(c doctor.Check) bool { return c.Status == doctor.Fail && (c.Name == "leader" || c.Name == "store") })
+	if _, err := os.Stat(home.Home(env.Home).Store()); err == nil && leads {
+		c, err := connect.Dial(ctx, env, connect.Options{Detach: fix}) // a run that goes on needs a leader that stays
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		add(leftover.OfLeader(ctx, c.Client))
+	}
+	for i, l := range all {
+		if fix {
+			all[i] = l.Fix(ctx)
+		}
+		r.OK = r.OK && all[i].Error == ""
+	}
+	r.Leftovers = all
+	return nil
+}
+
+// cancelRun cancels a run if it exists. One that has ended has an outcome, which a dispatcher records.
+func cancelRun(ctx context.Context, env *setup.Env, run string) error {
+	c, err := connect.Dial(ctx, env, connect.Options{Detach: true})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	view, err := c.Run(ctx, run)
+	switch gone := fault.As(err); {
+	case gone != nil && gone.Code == "run_not_found":
+		return nil
+	case err != nil:
+		return err
+	case view.Status == lattice.Succeeded || view.Status == lattice.Failed || view.Status == lattice.Canceled:
+		return fmt.Errorf("its run %s has ended; lattice worker watch --once records the outcome", run)
+	}
+	_, err = c.Cancel(ctx, run, "lattice doctor")
+	return err
+}
+
+// openBoard opens the board of the current folder, nil if there is none that can be read.
+func openBoard(env *setup.Env) (root string, b *board.Board) {
+	root = env.Getenv("LATTICE_ROOT")
+	if root == "" {
+		here, err := os.Getwd()
+		if err != nil {
+			return "", nil
+		}
+		if root, err = board.Find(here); err != nil {
+			return "", nil
+		}
+	}
+	b, err := board.Open(root)
+	if err != nil {
+		fmt.Fprintf(cli.Sanitize(env.Err), "lattice: look for leftovers: %v\n", err)
+		return "", nil
+	}
+	return root, b
 }

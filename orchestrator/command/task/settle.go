@@ -100,25 +100,10 @@ func (d *dispatcher) settleProcess(ctx context.Context, r board.ProcessRecord) (
 	return false, err
 }
 
-// endProcess appends the event that ends a process, unless another dispatcher was faster, and the changes that belong to it.
+// endProcess records the end of a process, with the changes that belong to it, and runs the hooks.
 func (d *dispatcher) endProcess(ctx context.Context, r board.ProcessRecord, kind string, data board.ProcessData, more ...board.Change) error {
-	started, _ := time.Parse(time.RFC3339, r.StartedAt)
-	data.Type, data.Commit, data.StartedEventID = r.Type, r.Commit, r.EventID
-	data.DurationSeconds = time.Since(started).Round(time.Second).Seconds()
-	_, events, err := d.board.Update(ctx, r.TaskID, r.Actor, func(t *board.Task) ([]board.Change, error) {
-		if !slices.ContainsFunc(t.Active, func(p board.Process) bool { return p.EventID == r.EventID }) {
-			return nil, nil
-		}
-		return append(more, board.Change{Type: kind, Data: data}), nil
-	})
+	events, err := worker.RecordEnd(ctx, d.board, r, kind, data, more...)
 	if err != nil {
-		return err
-	}
-	status := worker.Completed
-	if kind == board.ProcessFailed {
-		status = worker.Failed
-	}
-	if err := d.queue.Advance(ctx, r.RequestID, status, data.Error, time.Now()); err != nil {
 		return err
 	}
 	return d.runHooks(ctx, d.board, events)

@@ -1,0 +1,225 @@
+// Package leftover finds the state that killed or interrupted programs left behind, and repairs it: processes of a board beyond
+// their timeout, requests that no worker can take, worktrees without a folder, runs that no leader drives, leases and sprites of
+// runs that have ended.
+//
+// Start with [OfBoard], [OfRepository] and [OfLeader]. They only look; [Leftover.Fix] repairs.
+package leftover
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/worker"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Leftover is one thing that was left behind.
+type Leftover struct {
+	Kind   string `json:"kind"` // process, request, worktree, run, lease or sprite
+	Name   string `json:"name"`
+	Detail string `json:"detail"`
+	Remedy string `json:"remedy"` // the repair in words, or a command for things that are not repaired here
+	Fixed  bool   `json:"fixed,omitempty"`
+	Error  string `json:"error,omitempty"` // why the repair failed
+
+	repair func(context.Context) error // nil if a person must act
+}
+
+// Repairable reports whether Fix does anything.
+func (l Leftover) Repairable() bool { return l.repair != nil }
+
+// Fix repairs what can be repaired and returns the outcome.
+func (l Leftover) Fix(ctx context.Context) Leftover {
+	if l.repair == nil {
+		return l
+	}
+	if err := l.repair(ctx); err != nil {
+		l.Error = err.Error()
+	} else {
+		l.Fixed = true
+	}
+	return l
+}
+
+// waitLimit is the time after which a pending request suggests that nothing works on the queue.
+const waitLimit = time.Hour
+
+// OfBoard returns the leftovers of a board and its queue. cancel cancels a run; it does nothing if the run does not exist.
+func OfBoard(b *board.Board, now time.Time, cancel func(ctx context.Context, run string) error) ([]Leftover, error) {
+	workers, err := worker.Load(b.FS())
+	if err != nil {
+		return nil, err
+	}
+	tasks, err := b.Tasks()
+	if err != nil {
+		return nil, err
+	}
+	var all []Leftover
+	names, working := map[string]string{}, map[string]bool{}
+	for _, t := range tasks {
+		names[t.ID] = t.ID
+		if t.ShortID != "" {
+			names[t.ID], names[t.ShortID] = t.ShortID, t.ShortID
+		}
+		events, err := b.History(t.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range board.Processes(events) {
+			working[r.RequestID] = working[r.RequestID] || r.EndedAt == ""
+			if r.EndedAt == "" && worker.Late(r, now) {
+				all = append(all, Leftover{
+					Kind: "process", Name: r.Type + " on " + names[t.ID], repair: func(ctx context.Context) error { return endProcess(ctx, b, r, cancel) },
+					Detail: fmt.Sprintf("has run since %s, beyond its timeout of %d minutes", r.StartedAt, r.TimeoutMinutes), Remedy: "cancel its run, and record that it failed",
+				})
+			}
+		}
+	}
+	queue := worker.Queue{Board: b}
+	requests, problems, err := queue.List()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range problems {
+		name, problem, _ := strings.Cut(p, " ")
+		all = append(all, Leftover{
+			Kind: "request", Name: name, Detail: problem, Remedy: "rename it to " + name + ".bad",
+			repair: func(context.Context) error { return b.RenameFile(name, name+".bad") },
+		})
+	}
+	for _, q := range requests {
+		if l, ok := judgeRequest(q, workers, names[q.TaskID] != "", working[q.ID], now); ok {
+			if l.Remedy == markFailed {
+				l.repair = func(ctx context.Context) error { return queue.Advance(ctx, q.ID, worker.Failed, l.Detail, now) }
+			}
+			all = append(all, l)
+		}
+	}
+	return all, nil
+}
+
+// endProcess cancels the run of a process and records that it failed. The hooks of the board do not run.
+func endProcess(ctx context.Context, b *board.Board, r board.ProcessRecord, cancel func(context.Context, string) error) error {
+	if r.RunID != "" {
+		if err := cancel(ctx, r.RunID); err != nil {
+			return err
+		}
+	}
+	_, err := worker.RecordEnd(ctx, b, r, board.ProcessFailed, board.ProcessData{Error: "it was beyond its timeout, and did not end"})
+	return err
+}
+
+const markFailed = "mark it as failed"
+
+// judgeRequest says whether a request is a leftover.
+func judgeRequest(q worker.Request, workers []worker.Definition, hasTask, working bool, now time.Time) (l Leftover, ok bool) {
+	l = Leftover{Kind: "request", Name: q.ID, Remedy: markFailed}
+	created, _ := time.Parse(time.RFC3339, q.CreatedAt)
+	_, err := worker.Find(workers, q.Worker)
+	switch {
+	case q.Ended() || working:
+		return l, false
+	case !hasTask:
+		l.Detail = "names the task " + q.TaskID + ", which the board does not have"
+	case err != nil:
+		l.Detail = err.Error()
+	case q.Status == worker.Claimed:
+		l.Detail = "is claimed, and no process works on it"
+	case now.After(created.Add(waitLimit)):
+		l.Detail, l.Remedy = "waits since "+q.CreatedAt, "lattice worker watch"
+	default:
+		return l, false
+	}
+	return l, true
+}
+
+// OfRepository returns the worktrees of a repository whose folders are gone.
+func OfRepository(ctx context.Context, dir string) ([]Leftover, error) {
+	out, err := exec.CommandContext(ctx, "git", "-C", dir, "worktree", "prune", "--dry-run", "--verbose", "--expire=now").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("list the worktrees of %s: %w", dir, err)
+	}
+	var all []Leftover
+	for line := range strings.Lines(string(out)) {
+		name, reason, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "Removing worktrees/"), ": ")
+		if !ok {
+			continue
+		}
+		all = append(all, Leftover{Kind: "worktree", Name: name, Detail: reason, Remedy: "git worktree prune", repair: func(ctx context.Context) error {
+			return exec.CommandContext(ctx, "git", "-C", dir, "worktree", "prune", "--expire=now").Run()
+		}})
+	}
+	return all, nil
+}
+
+// OfLeader returns the leftovers that a leader knows.
+func OfLeader(ctx context.Context, c *api.Client) ([]Leftover, error) {
+	runs, err := c.Runs(ctx, api.RunList{Open: true})
+	if err != nil {
+		return nil, err
+	}
+	var all []Leftover
+	for _, r := range runs {
+		if l, ok := judgeRun(r); ok {
+			l.repair = func(ctx context.Context) error {
+				_, err := c.Drive(ctx, r.RunID, api.DriveRequest{Detach: true})
+				return err
+			}
+			all = append(all, l)
+		}
+	}
+	secrets, err := c.Secrets(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range secrets {
+		for _, lease := range s.Leases {
+			run, err := c.Run(ctx, lease.Run)
+			if gone := fault.As(err); err != nil && (gone == nil || gone.Code != "run_not_found") {
+				return nil, err
+			}
+			if l, ok := judgeLease(lease, run); ok {
+				l.repair = func(ctx context.Context) error {
+					_, err := c.RevokeSecrets(ctx, lease.ID)
+					return err
+				}
+				all = append(all, l)
+			}
+		}
+	}
+	request := api.PruneRequest{Keep: keepSprites, DryRun: true}
+	pruned, err := c.Prune(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	request.DryRun = false
+	for _, p := range pruned {
+		all = append(all, Leftover{Kind: p.Kind, Name: p.Name, Detail: "is of a run that has ended, or unused for long", Remedy: "lattice sprite prune", repair: func(ctx context.Context) error {
+			_, err := c.Prune(ctx, request)
+			return err
+		}})
+	}
+	return all, nil
+}
+
+// keepSprites is how many of the newest ended runs keep their sprites, as with lattice sprite prune.
+const keepSprites = 10
+
+// judgeRun says whether a run was left behind by a leader that was killed. Its outbox is read when it is driven on.
+func judgeRun(r api.RunView) (Leftover, bool) {
+	l := Leftover{Kind: "run", Name: r.RunID, Detail: "is " + string(r.Status) + ", and no leader drives it or reads its outbox", Remedy: "lattice resume " + r.RunID}
+	return l, !r.Driving && (r.Status == lattice.Running || r.Status == lattice.Pending)
+}
+
+// judgeLease says whether a lease outlived its run.
+func judgeLease(lease api.LeaseView, run api.RunView) (Leftover, bool) {
+	l := Leftover{Kind: "lease", Name: lease.ID, Detail: fmt.Sprintf("hands out the secret %s to %s, which has ended", lease.Name, lease.Run), Remedy: "lattice secret revoke " + lease.ID}
+	ended := run.RunID == "" || run.Status == lattice.Succeeded || run.Status == lattice.Failed || run.Status == lattice.Canceled
+	return l, lease.State == "active" && ended
+}

@@ -1,0 +1,169 @@
+package leftover
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/secret"
+	"github.com/spritekit/lattice/orchestrator/worker"
+)
+
+func TestOfBoard(t *testing.T) {
+	dir := t.TempDir()
+	if err := board.Init(dir, board.DefaultConfig("LAT")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := board.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	now := time.Now()
+	queue := worker.Queue{Board: b}
+	task, _, err := b.Create(t.Context(), "human:ada", "", board.CreatedData{Title: "x", Status: "backlog"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := worker.NewRequest("TestRunner", task.ID, "", "", now)
+	if err := queue.Add(fresh); err != nil {
+		t.Fatal(err)
+	}
+	var canceled []string
+	cancel := func(_ context.Context, run string) error { canceled = append(canceled, run); return nil }
+	if all, err := OfBoard(b, now, cancel); err != nil || len(all) > 0 {
+		t.Fatalf("a sound board has the leftovers %+v, %v", all, err)
+	}
+
+	start := func(timeout int, request, run string) {
+		if _, _, err := b.Update(t.Context(), task.ID, "agent:x", func(*board.Task) ([]board.Change, error) {
+			return []board.Change{{Type: board.ProcessStarted, Data: board.ProcessData{Type: "TestRunner", TimeoutMinutes: timeout, RequestID: request, RunID: run}}}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start(0, "", "run_late")
+	start(1000, "wq_works", "")
+	add := func(id, name, task, status, created string) {
+		text := `{"id":"` + id + `","worker":"` + name + `","task_id":"` + task + `","status":"` + status + `","created_at":"` + created + `"}`
+		if err := b.ReplaceFile(worker.QueueDir+"/"+id+".json", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	long := now.Add(-2 * waitLimit).Format(time.RFC3339)
+	add("wq_works", "TestRunner", "LAT-1", "claimed", long)
+	add("wq_over", "TestRunner", "LAT-1", "completed", long)
+	add("wq_task", "TestRunner", "LAT-9", "pending", long)
+	add("wq_worker", "Nobody", "LAT-1", "pending", long)
+	add("wq_claimed", "TestRunner", "LAT-1", "claimed", long)
+	add("wq_long", "TestRunner", task.ID, "pending", long)
+	if err := b.ReplaceFile(worker.QueueDir+"/wq_torn.json", []byte("{")); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"TestRunner on LAT-1":         "beyond its timeout of 0 minutes",
+		".lattice/queue/wq_torn.json": "is not a request",
+		"wq_task":                     "names the task LAT-9, which the board does not have",
+		"wq_worker":                   "there is no worker Nobody",
+		"wq_claimed":                  "is claimed, and no process works on it",
+		"wq_long":                     "waits since " + long,
+	}
+	all, err := OfBoard(b, now.Add(time.Minute), cancel)
+	if err != nil || len(all) != len(want) {
+		t.Fatalf("OfBoard = %+v, %v", all, err)
+	}
+	for _, l := range all {
+		if w, ok := want[l.Name]; !ok || !strings.Contains(l.Detail, w) || l.Remedy == "" {
+			t.Errorf("leftover %+v, want %q", l, w)
+		}
+		if fixed := l.Fix(t.Context()); fixed.Error != "" || fixed.Fixed == (l.Name == "wq_long") {
+			t.Errorf("Fix = %+v", fixed)
+		}
+	}
+	if all, err = OfBoard(b, now.Add(time.Minute), cancel); err != nil || len(all) != 1 || all[0].Name != "wq_long" || !slices.Equal(canceled, []string{"run_late"}) {
+		t.Errorf("after the repair OfBoard = %+v, %v; canceled %q", all, err, canceled)
+	}
+	if _, err := os.Stat(filepath.Join(dir, worker.QueueDir, "wq_torn.json.bad")); err != nil {
+		t.Error(err)
+	}
+	if l := (Leftover{repair: func(context.Context) error { return errors.New("no") }}).Fix(t.Context()); l.Fixed || l.Error != "no" {
+		t.Errorf("a repair that fails = %+v", l)
+	}
+}
+
+func TestOfRepository(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@localhost"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("commit", "-q", "--allow-empty", "-m", "one")
+	tree := filepath.Join(t.TempDir(), "tree")
+	git("worktree", "add", "-q", "--detach", tree)
+	if all, err := OfRepository(t.Context(), dir); err != nil || len(all) > 0 {
+		t.Fatalf("a worktree in use is a leftover: %+v, %v", all, err)
+	}
+	if err := os.RemoveAll(tree); err != nil {
+		t.Fatal(err)
+	}
+	all, err := OfRepository(t.Context(), dir)
+	if err != nil || len(all) != 1 || all[0].Kind != "worktree" || all[0].Name != "tree" || all[0].Detail == "" {
+		t.Fatalf("OfRepository = %+v, %v", all, err)
+	}
+	if l := all[0].Fix(t.Context()); !l.Fixed {
+		t.Errorf("Fix = %+v", l)
+	}
+	if all, err = OfRepository(t.Context(), dir); err != nil || len(all) > 0 {
+		t.Errorf("after the repair OfRepository = %+v, %v", all, err)
+	}
+	if _, err := OfRepository(t.Context(), t.TempDir()); err == nil {
+		t.Error("a folder without a repository has worktrees")
+	}
+}
+
+func TestJudges(t *testing.T) {
+	for _, c := range []struct {
+		run  api.RunView
+		want bool
+	}{
+		{api.RunView{Status: lattice.Running}, true},
+		{api.RunView{Status: lattice.Pending}, true},
+		{api.RunView{Status: lattice.Running, Driving: true}, false},
+		{api.RunView{Status: lattice.Waiting}, false},
+		{api.RunView{Status: lattice.Failed}, false},
+	} {
+		if _, got := judgeRun(c.run); got != c.want {
+			t.Errorf("judgeRun(%+v) = %v", c.run, got)
+		}
+	}
+	active := api.LeaseView{Lease: secret.Lease{ID: "l", Name: "s"}, State: "active"}
+	expired := active
+	expired.State = "expired"
+	for _, c := range []struct {
+		lease api.LeaseView
+		run   api.RunView
+		want  bool
+	}{
+		{active, api.RunView{RunID: "run_x", Status: lattice.Running}, false},
+		{active, api.RunView{RunID: "run_x", Status: lattice.Waiting}, false},
+		{active, api.RunView{RunID: "run_x", Status: lattice.Succeeded}, true},
+		{active, api.RunView{}, true},
+		{expired, api.RunView{}, false},
+	} {
+		if _, got := judgeLease(c.lease, c.run); got != c.want {
+			t.Errorf("judgeLease(%+v, %+v) = %v", c.lease, c.run, got)
+		}
+	}
+}
