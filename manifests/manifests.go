@@ -49,6 +49,9 @@ type Skill struct {
 	OptionalPermissions []string `json:"optional_permissions,omitempty"`
 	ProducesEvents      bool     `json:"produces_events"`
 	SideEffect          Class    `json:"side_effect,omitempty"` // default world
+	// Continues says that a call of class sprite that was cut off is made again with the files as they are. A skill that cannot
+	// go on then fails with protocol.CodeCutOff.
+	Continues bool `json:"continues,omitempty"`
 	// Destructive says whether the skill may overwrite or delete what was there, as a hint to agents and their users.
 	// Default: true for the classes sprite and world.
 	Destructive *bool             `json:"destructive,omitempty"`

@@ -105,6 +105,7 @@ func (p *parser) parseSkill(data []byte) (s Skill) {
 	s.OptionalPermissions = p.permissionList(m, "", "optional_permissions")
 	p.decodeMember(m, "produces_events", "", "a boolean", &s.ProducesEvents)
 	s.SideEffect = p.parseClass(m, "", ClassWorld)
+	p.decodeMember(m, "continues", "", "a boolean", &s.Continues)
 	p.decodeMember(m, "destructive", "", "a boolean", &s.Destructive)
 	if p.decodeMember(m, "timeout_s", "", "a number", &s.TimeoutS) {
 		switch {

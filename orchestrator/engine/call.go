@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // cacheKey returns the key under which the result of the current call is cached, "" if it is not.
@@ -261,6 +262,10 @@ func (t callOp) callFinished(c lattice.Command, f lattice.CallFinished) error {
 			return fmt.Errorf("data of CallFinished: %w", err)
 		}
 	}
+	if v := t.Visit; f.Fault != nil && f.Fault.Code == protocol.CodeCutOff && v.Losses > 0 && v.Before != nil { // the skill cannot continue
+		t.Issue(machine.Restore(*v.Before))
+		return nil
+	}
 	t.Run.State.LeaveBarrier(t.Path)
 	if f.OK && t.verifies() {
 		t.attest(f)
@@ -316,8 +321,8 @@ func (t callOp) completeCall(data any) {
 	t.CompleteNode(data, ports)
 }
 
-// callLost repeats a call whose stream broke off, on restored files if it is of class sprite. A person settles the outcome
-// of a call of class world (DESIGN 14).
+// callLost repeats a call whose stream broke off, on restored files if it is of class sprite and its skill does not continue. A
+// person settles the outcome of a call of class world (DESIGN 14).
 func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
 	v := t.Visit
 	if v.Call.Class == manifests.ClassWorld {
@@ -325,6 +330,10 @@ func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
 		return
 	}
 	v.Losses++
+	if f.Continues {
+		t.sendAgain(c.Sprite)
+		return
+	}
 	if v.Before != nil && (v.Call.Class == manifests.ClassSprite || v.Call.Resume != nil) {
 		t.Issue(machine.Restore(*v.Before))
 		return

@@ -159,6 +159,30 @@ func TestRules(t *testing.T) {
 			}
 			c.is(lattice.Failed, expr.FailToolUnavailable, `{}`)
 		},
+		"a call that continues is made again on its files, and from the beginning if it cannot go on": func(t *testing.T) {
+			c := begin(t, one("m.write", out))
+			c.prepare()
+			c.boundary("v1")
+			before := c.command(lattice.DoCall).Call
+			c.feed(lattice.CallLost{CommandID: c.command(lattice.DoCall).ID, Detail: "stream lost", Continues: true})
+			if diff := cmp.Diff(before, c.command(lattice.DoCall).Call); diff != "" {
+				t.Errorf("second call (-want +got):\n%s", diff)
+			}
+			c.feed(lattice.CallFinished{CommandID: c.command(lattice.DoCall).ID, Exit: 1, Kind: expr.FailTool, Fault: &protocol.Fault{Code: protocol.CodeCutOff, Message: "no"}})
+			c.restored("v1")
+			if diff := cmp.Diff(before, c.command(lattice.DoCall).Call); diff != "" {
+				t.Errorf("third call (-want +got):\n%s", diff)
+			}
+			c.finish(`{"id":7}`)
+			c.is(lattice.Succeeded, "", `{"r":{"id":7}}`)
+		},
+		"a first call cannot have been cut off": func(t *testing.T) {
+			c := begin(t, one("m.write", out))
+			c.prepare()
+			c.boundary("v1")
+			c.feed(lattice.CallFinished{CommandID: c.command(lattice.DoCall).ID, Exit: 1, Kind: expr.FailTool, Fault: &protocol.Fault{Code: protocol.CodeCutOff, Message: "no"}})
+			c.is(lattice.Failed, expr.FailTool, `{}`)
+		},
 		"a world call is a person's: done": func(t *testing.T) {
 			c := begin(t, one("m.world", out))
 			c.prepare()

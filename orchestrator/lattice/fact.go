@@ -149,6 +149,7 @@ type CallLost struct {
 	CommandID string `json:"command_id"`
 	CallID    string `json:"call_id"`
 	Detail    string `json:"detail"`
+	Continues bool   `json:"continues,omitempty"` // the skill goes on with the files as they are; see manifests.Skill
 }
 
 // BoundaryTaken pairs this journal position with a checkpoint of the sprite.

@@ -40,7 +40,11 @@ type launch struct {
 	restart string   // the prompt of a new session if this one cannot be resumed, "" if that is an error
 	answers []answer // to requests for permission
 	prior   soFar    // of earlier invocations of the same call
-	pauses  int      // of the call at a usage limit, since the model last answered
+	changed []string // files, by those
+	began   time.Time
+	pauses  int  // of the call at a usage limit, since the model last answered
+	crashes int  // of the agent, in this process
+	crashed bool // the agent, which goes on
 
 	spec    proc.Spec
 	secrets *redact.Secrets

@@ -61,12 +61,13 @@ func (l *launch) pauseUntil(err error, o outcome, now time.Time) (time.Time, boo
 // pause has the call wait until the limit has ended.
 func (l *launch) pause(ctx context.Context, r report, o outcome, until time.Time) error {
 	reason := l.adapter.Name + " reached a usage limit"
-	p := pending{Limit: &usageLimit{Message: reason, Pauses: l.pauses + 1}, Answers: l.answers, SoFar: r.soFar}
+	p := l.newPending(r, o)
+	p.Limit = &usageLimit{Message: reason, Pauses: l.pauses + 1}
 	if len(r.Errors) > 0 {
 		reason += ": " + cleanLine(l.secrets.Text(r.Errors[len(r.Errors)-1]))
 	}
-	if r.Turns > 0 {
-		p.Session = l.sessionAfter(o)
+	if r.Turns == 0 {
+		p.Session = session{}
 	}
 	if err := p.save(l.call); err != nil {
 		return err

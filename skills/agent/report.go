@@ -9,6 +9,7 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
@@ -55,17 +56,9 @@ func (r *report) describe(w io.Writer) {
 // newReport returns the report without a status.
 func (l *launch) newReport(o outcome) report {
 	t := o.out.tally
-	base := l.usageBefore()
-	u := t.usageSince(base.Usage)
-	now := soFar{
-		Turns: t.turns, ToolCalls: t.calls, Usage: u, Cost: t.costSince(base.CostUSD, u, l.in.Prices), Duration: o.exit.Duration.Milliseconds(),
-	}
 	r := report{
-		Agent: l.adapter.Name, AgentVersion: t.version, Model: t.model, SessionID: l.sessionAfter(o).ID, soFar: now, Retries: t.retries,
+		Agent: l.adapter.Name, AgentVersion: t.version, Model: t.model, SessionID: l.sessionAfter(o).ID, soFar: l.sumUp(o), Retries: t.retries,
 		Exit: exit{Code: o.exit.Code}, FinalText: o.out.finalText(), PermissionDenials: append([]any{}, t.denials...), Errors: append([]string{}, t.errors...), MCPServers: t.servers,
-	}
-	if l.prior.Cost.Source != "" {
-		r.soFar = l.prior.plus(now)
 	}
 	r.Resumable = r.SessionID != "" && l.adapter.Resumes
 	if o.exit.Signal != 0 {
@@ -75,6 +68,17 @@ func (l *launch) newReport(o outcome) report {
 		l.call.Warn("mcp_not_connected", fmt.Sprintf("the agent was without our skills as tools: its MCP server %s is %q", ownServer, cleanLine(o.noServer)))
 	}
 	return r
+}
+
+// sumUp returns the use of the call up to now.
+func (l *launch) sumUp(o outcome) soFar {
+	t, base := o.out.tally, l.usageBefore()
+	u := t.usageSince(base.Usage)
+	now := soFar{Turns: t.turns, ToolCalls: t.calls, Usage: u, Cost: t.costSince(base.CostUSD, u, l.in.Prices), Duration: time.Since(l.began).Milliseconds()}
+	if l.prior.Cost.Source != "" {
+		return l.prior.plus(now)
+	}
+	return now
 }
 
 // decideOutcome turns the report into the result of the call. Our own reasons to stop the agent come first, then the end that
@@ -94,10 +98,10 @@ func (l *launch) decideOutcome(r report, o outcome) (json.RawMessage, error) {
 		return l.failAtLimit(r, "idle", fault.Timeout("timeout", "%v: %g s", o.cause, l.in.Limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", r.TranscriptPath))
 	case errors.Is(o.cause, errDead):
 		r.Status, r.StopReason = "failed", "error"
-		return l.failWith(r, l.applyCause(adapter.CauseUnavailable, fault.Failed("agent_failed", "%v: %d times in a row", o.cause, o.out.tally.failedRequests)))
+		return l.failWith(r, l.applyCause(adapter.CauseUnavailable, fault.Failed(codeFailed, "%v: %d times in a row", o.cause, o.out.tally.failedRequests)))
 	case errors.Is(o.cause, errDeaf):
 		r.Status, r.StopReason = "failed", "error"
-		return l.failWith(r, fault.Failed("agent_failed", "%v", o.cause).WithHint("what it printed is in %s", r.TranscriptPath))
+		return l.failWith(r, fault.Failed(codeFailed, "%v", o.cause).WithHint("what it printed is in %s", r.TranscriptPath))
 	case errors.As(o.cause, &limit):
 		return l.failAtLimit(r, string(limit), l.newLimitError(limit))
 	case errors.Is(o.cause, errNoTools):
@@ -118,7 +122,7 @@ func (l *launch) decideOutcome(r report, o outcome) (json.RawMessage, error) {
 		return l.failByExit(r, o)
 	case last == nil && l.adapter.Output != "text":
 		r.Status, r.StopReason = "failed", "exit"
-		return l.failWith(r, l.newAgentError(r, o.stderr, "agent_failed", "the agent ended without saying how"))
+		return l.failWith(r, l.newAgentError(r, o.stderr, codeFailed, "the agent ended without saying how"))
 	}
 	if errors.Is(o.cause, errLingers) {
 		l.call.Warn("agent_lingered", "the agent did not end by itself after its last word, and was stopped")
@@ -158,7 +162,7 @@ func (l *launch) failAsReported(r report, last ending) (json.RawMessage, error) 
 	}
 	r.Status, r.StopReason = "failed", "error"
 	what := cmp.Or(last.message, last.reason)
-	e := l.newAgentError(r, what, "agent_failed", "the agent failed: "+cleanLine(what))
+	e := l.newAgentError(r, what, codeFailed, "the agent failed: "+cleanLine(what))
 	switch {
 	case last.reason == acp.ReasonNoSession:
 		e = l.applyCause(adapter.CauseNoSession, e)
@@ -180,7 +184,7 @@ func (l *launch) failByExit(r report, o outcome) (json.RawMessage, error) {
 		r.StopReason = "signal"
 		how = "by signal: " + r.Exit.Signal
 	}
-	return l.failWith(r, l.newAgentError(r, o.stderr, "agent_failed", "the agent ended "+how))
+	return l.failWith(r, l.newAgentError(r, o.stderr, codeFailed, "the agent ended "+how))
 }
 
 // newAgentError returns an error for words of the agent. The causes of the adapter decide its code and hint.

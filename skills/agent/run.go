@@ -19,6 +19,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,10 +89,15 @@ func (l *launch) start(ctx context.Context, watch Watch) (json.RawMessage, error
 	}
 	defer l.pruneHomes()
 	defer l.undoAll()
-	if err := l.prepare(ctx); err != nil {
-		return nil, err
+	for {
+		if err := l.prepare(ctx); err != nil {
+			return nil, err
+		}
+		l.crashed = false
+		if result, err := l.run(ctx, watch); !l.crashed {
+			return result, err
+		}
 	}
-	return l.run(ctx, watch)
 }
 
 // chooseSession sets the session and the prompt: those of the input, or those of the question that was answered.
@@ -103,15 +109,17 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 	if l.mode != modeNew {
 		l.session, err = loadSession(l.call, l.adapter.Name, l.in.Session.ID)
 	}
-	if err != nil || l.call.Resume == nil {
+	if err != nil || l.call.Resume == nil && !l.call.Again {
 		return err
 	}
 	p, err := loadPending(l.call)
-	if err != nil {
-		return err
+	if err != nil || l.call.Resume == nil && !p.Running {
+		return l.startOver(err)
 	}
 	var more string
 	switch l.answers = p.Answers; {
+	case p.Running:
+		more = interruptedPrompt
 	case p.Permission != nil:
 		more, err = l.takePermission(*p.Permission)
 	case p.Limit != nil:
@@ -122,7 +130,7 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l.prior = p.SoFar
+	l.prior, l.changed = p.SoFar, p.Changed
 	if p.Session.ID != "" && l.adapter.Resumes {
 		l.mode, l.session, l.prompt = modeResume, p.Session, more
 		return nil
@@ -176,11 +184,12 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 	if r.FilesChanged, err = changed(after); err != nil {
 		c.Warn("files_changed_unknown", err.Error())
 	}
-	if r.FilesChanged == nil {
-		r.FilesChanged = []string{}
-	}
+	r.FilesChanged = append([]string{}, append(r.FilesChanged, l.changed...)...)
+	slices.Sort(r.FilesChanged)
+	r.FilesChanged = slices.Compact(r.FilesChanged)
 	if o.question != nil && errors.Is(o.cause, errWaiting) {
-		p := pending{Session: l.sessionAfter(o), Question: *o.question, Answers: l.answers, SoFar: r.soFar}
+		p := l.newPending(r, o)
+		p.Question = *o.question
 		if err := p.save(c); err != nil {
 			return nil, err
 		}
@@ -190,7 +199,8 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		return nil, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
 	}
 	if asked := o.out.asked(); asked != nil && errors.Is(o.cause, errWaiting) {
-		p := pending{Session: l.sessionAfter(o), Permission: asked, Answers: l.answers, SoFar: r.soFar}
+		p := l.newPending(r, o)
+		p.Permission = asked
 		if err := p.save(c); err != nil {
 			return nil, err
 		}
@@ -200,7 +210,14 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 	if until, ok := l.pauseUntil(err, o, time.Now()); ok {
 		return nil, l.pause(ctx, r, o, until)
 	}
-	return result, err
+	if ctx.Err() != nil { // the call may be made again
+		return result, errors.Join(err, l.noteProgress(o, r.FilesChanged))
+	}
+	if l.crashed = l.canGoOn(err, o); l.crashed {
+		l.goOnAfterCrash(r, o)
+		return nil, err
+	}
+	return result, errors.Join(err, l.forgetProgress())
 }
 
 // runAgent runs the agent until it ends or is stopped.
@@ -235,6 +252,7 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 			return o, errors.Join(err, nested.finish())
 		}
 	}
+	l.began = time.Now()
 	o.exit, err = l.reaper.Run(alive, l.spec)
 	o.cause = context.Cause(alive)
 	if o.out.talk != nil {
@@ -263,6 +281,10 @@ func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
 			if asked := l.in.MCP.Spritekit; o.noServer != "" && asked != nil && *asked {
 				silence.cancel(errNoTools)
 			}
+		}
+	case adapter.KindTurn, adapter.KindToolCall:
+		if err := l.noteProgress(*o, l.changed); err != nil {
+			l.call.Warn("progress_not_kept", err.Error())
 		}
 	case adapter.KindEnd:
 		silence.endAfter(seconds(cmp.Or(l.adapter.LingerS, defaultLinger)), errLingers)

@@ -77,15 +77,17 @@ func (s session) save(c *skill.Call) error {
 	return saveRecord(c, sessionsDir, sessionFile(s.Agent, s.ID), s)
 }
 
-// pending is the record of a call that waits for an answer.
+// pending is the record of a call that waits for an answer, or that works.
 type pending struct {
 	Session  session        `json:"session"`
 	Question skill.Question `json:"question,omitzero"`
 	// Permission is the request that a person was asked about, if it was not a skill that asked.
 	Permission *acp.Request `json:"permission,omitempty"`
 	Limit      *usageLimit  `json:"limit,omitempty"`   // that the call waits for, if it asked nothing
+	Running    bool         `json:"running,omitempty"` // the agent works; see progress.go
 	Answers    []answer     `json:"answers,omitempty"` // to the earlier ones of the call
 	SoFar      soFar        `json:"so_far"`
+	Changed    []string     `json:"files_changed,omitempty"`
 }
 
 func waitingFile(c *skill.Call) string { return waitingDir + "/" + c.ID + ".json" }

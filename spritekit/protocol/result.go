@@ -30,6 +30,10 @@ type Fault struct {
 	Details   json.RawMessage `json:"details,omitempty"`
 }
 
+// CodeCutOff is the code of the fault of a call that was cut off before, made again, and cannot go on: lattice restores the files
+// and makes it once more, from the beginning.
+const CodeCutOff = "call_cut_off"
+
 // Warning is a message that does not change the outcome.
 type Warning struct {
 	Code    string `json:"code"`

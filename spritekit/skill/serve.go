@@ -273,6 +273,7 @@ const badResumeHint = "the orchestrator writes .lattice/resume.json; resume the 
 
 // runWork runs the skill and returns the exit code.
 func (w *attempt) runWork(ctx context.Context) int {
+	state := w.journal.Last().State
 	if err := w.beginCall(); err != nil {
 		return w.failCall(err)
 	}
@@ -280,7 +281,7 @@ func (w *attempt) runWork(ctx context.Context) int {
 		ID: w.id, RunID: w.env.RunID, SpriteID: w.env.SpriteID, WorkItemID: w.env.WorkItemID,
 		IdempotencyKey: w.env.IdempotencyKey, Manifest: w.manifest, Class: w.class, Input: w.input,
 		Grants: w.env.Grants, Root: w.root, Socket: w.env.Socket, Env: w.env.Child,
-		Stderr: &syncWriter{w: w.streams.Stderr}, out: w.out, suspend: w.suspend,
+		Stderr: &syncWriter{w: w.streams.Stderr}, out: w.out, suspend: w.suspend, Again: state == journal.Started || state == journal.Resumed,
 	}
 	if w.resumed != nil {
 		call.Resume = w.resumed.resume

@@ -65,6 +65,7 @@ type Call struct {
 	Root           *workspace.Root  // the workspace, usually /workspace
 	Socket         string           // the sprite's api socket, "" if there is none
 	Resume         *protocol.Resume // set when this call continues after WAITING
+	Again          bool             // the call was cut off before, and its files were not restored
 	Env            []string         // environment for child processes; without this call's id, key and inputs
 	Stderr         Writer           // for people
 
