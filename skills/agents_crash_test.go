@@ -65,7 +65,7 @@ echo '{"is":"bye"}'`)
 		t.Fatalf("exit %d, %s", o.exit, o.stdout)
 	}
 	s.tee = nil
-	s.fails("agent.run", shell, 1, protocol.CodeCutOff)
+	s.fails("agent.run", shell, 1, "call_cut_off")
 }
 
 // The vendors' programs go on in their own sessions after a crash in the middle of a turn: what they did before is known to the
