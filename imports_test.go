@@ -82,6 +82,9 @@ var mayImport = map[string][]string{
 	"docs":                 {},
 	// Known secrets in text, on both sides of a sprite's wall.
 	"spritekit/redact": {},
+	// The rules of a loop, which are pure; a skill moves them between inputs and files.
+	"spritekit/loop": {},
+	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/workspace"},
 
 	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/agent/scrub", "skills/extra", "skills/proc", "skills/propose", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
 	"skills/agent/adapter": {"skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},

@@ -23,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/skills/git/delegate"
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/github"
+	"github.com/spritekit/lattice/skills/loop"
 	"github.com/spritekit/lattice/skills/notify"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/served"
@@ -63,6 +64,7 @@ func (s *Set) All() []skill.Skill {
 		fs.Skills(),
 		git.Skills(&s.reaper, s.Git),
 		github.Skills(s.pushBranch),
+		loop.Skills(),
 		notify.Skills(),
 		test.Skills(&s.reaper),
 	)

@@ -1,0 +1,129 @@
+package loop
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/spritekit/lattice/spritekit/loop"
+	"github.com/spritekit/lattice/spritekit/skill"
+)
+
+type readInput struct {
+	Answer string          `json:"answer"`
+	Tasks  json.RawMessage `json:"tasks"`
+}
+
+type readData struct {
+	State      loop.State        `json:"state"`
+	Tasks      []loop.Task       `json:"tasks"`
+	Message    string            `json:"message"`
+	Pull       *loop.Pull        `json:"pr,omitempty"`
+	Divergence string            `json:"divergence,omitempty"`
+	Seen       map[string]string `json:"seen"`
+}
+
+// readAnswer is loop.read. It changes no file.
+func readAnswer(_ context.Context, c *skill.Call, in readInput) (*readData, error) {
+	before, err := parseTasks(in.Tasks)
+	if err != nil {
+		return nil, err
+	}
+	out := readData{Seen: map[string]string{}}
+	state, found, err := readFile(c.Root, loop.StateFile, loop.MaxStateBytes)
+	if err != nil {
+		return nil, err
+	}
+	tasks, listed, err := readFile(c.Root, loop.TasksFile, loop.MaxTasksBytes)
+	if err != nil {
+		return nil, err
+	}
+	out.Seen[loop.StateFile], out.Seen[loop.TasksFile] = digest(state, found), digest(tasks, listed)
+	if !found {
+		answer, ok := decodeLast(in.Answer)
+		if !ok {
+			return nil, badFile("the agent wrote no %s and did not end with a JSON object that has a status", loop.StateFile)
+		}
+		state = answer
+		var with struct {
+			Tasks json.RawMessage `json:"tasks"`
+		}
+		if json.Unmarshal(answer, &with) == nil && len(with.Tasks) > 0 {
+			tasks, listed = with.Tasks, true
+		}
+	}
+	if out.State, err = loop.ParseState(state); err != nil {
+		return nil, badFile("%v", err)
+	}
+	if !listed {
+		tasks = []byte("[]")
+	}
+	if out.Tasks, err = loop.ParseTasks(tasks); err != nil {
+		return nil, badFile("%v", err)
+	}
+	out.Message = commitMessage(before, out.Tasks, out.State)
+	return &out, readResults(c, &out)
+}
+
+// readResults reads the files that describe the result.
+func readResults(c *skill.Call, out *readData) error {
+	data, ok, err := readFile(c.Root, loop.PullFile, maxText)
+	if err != nil {
+		return err
+	}
+	if ok {
+		out.Pull = new(loop.Pull)
+		if err := json.Unmarshal(data, out.Pull); err != nil {
+			return badFile("%s is not valid: %v", loop.PullFile, err)
+		}
+	}
+	data, _, err = readFile(c.Root, loop.DivergenceFile, maxText)
+	out.Divergence = string(data)
+	return err
+}
+
+// commitMessage names the task that newly passes, or else the summary.
+func commitMessage(before, after []loop.Task, s loop.State) string {
+	passed := map[string]bool{}
+	for _, name := range loop.Passing(before) {
+		passed[name] = true
+	}
+	subject := ""
+	for _, name := range loop.Passing(after) {
+		if !passed[name] {
+			subject = name
+			break
+		}
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(s.Summary), "\n")
+	subject = cmp.Or(subject, first, "Work on the tasks")
+	if runes := []rune(subject); len(runes) > 72 {
+		subject = string(runes[:71]) + "…"
+	}
+	if summary := strings.TrimSpace(s.Summary); summary != "" && summary != subject {
+		if len(summary) > 4000 {
+			summary = strings.ToValidUTF8(summary[:4000], "")
+		}
+		return subject + "\n\n" + summary
+	}
+	return subject
+}
+
+// decodeLast decodes the last JSON object of a text that has a member status. It may be followed by white space, or by the end
+// of a code block.
+func decodeLast(text string) (json.RawMessage, bool) {
+	for i := len(text) - 1; i >= 0; i-- {
+		if text[i] != '{' || i > 0 && text[i-1] != '\n' {
+			continue
+		}
+		var object struct {
+			Status *string `json:"status"`
+		}
+		var raw json.RawMessage
+		if json.NewDecoder(strings.NewReader(text[i:])).Decode(&raw) == nil && json.Unmarshal(raw, &object) == nil && object.Status != nil {
+			return raw, true
+		}
+	}
+	return nil, false
+}
