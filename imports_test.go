@@ -115,6 +115,11 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/history":     {"manifests", "orchestrator/leader/home", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/store", "spritekit/fault"},
 	"orchestrator/leader/problem":     {"orchestrator/sprites", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/home":        {"spritekit/fault"},
+	// Loops: the commands, the start of a run that they share with lattice run, and where a loop stands, by its journal.
+	"orchestrator/command/loop": {"orchestrator/...", "skills/unified", "spritekit/fault", "spritekit/loop"}, // unified: how a spec changed
+	"orchestrator/launch":       {"orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/connect", "orchestrator/equip", "orchestrator/lattice", "orchestrator/setup", "orchestrator/sources", "orchestrator/sprites", "spritekit/fault"},
+	"orchestrator/loop":         {"orchestrator/lattice", "spritekit/loop", "spritekit/protocol"}, // pure
+
 	// One package for each group of commands. They are siblings: what two of them need is in one of the rooms below them.
 	"orchestrator/command/*": {"docs", "manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/doctor":    {"orchestrator/api", "orchestrator/cli", "orchestrator/equip", "orchestrator/host", "orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/share", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/leftover", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/store", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
@@ -246,8 +251,8 @@ var mayImport = map[string][]string{
 	"orchestrator/host/subids":          {},
 	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
-	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/attest", "orchestrator/audit", "orchestrator/board", "orchestrator/compile", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/proposal", "orchestrator/secret", "orchestrator/settings", "orchestrator/sprites", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                                                                                                                                                                   // a witness that shares code with the accused proves nothing
+	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/attest", "orchestrator/audit", "orchestrator/board", "orchestrator/compile", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/proposal", "orchestrator/secret", "orchestrator/settings", "orchestrator/sprites", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/loop", "spritekit/protocol"}, // the only importer of both halves
+	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                                                                                                                                                                                     // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
 	"scripts/genman":     {}, // it reads the help of the built programs
@@ -268,7 +273,7 @@ var owners = map[string][]string{
 	"github.com/bmatcuk/doublestar":          {"skills/fs"},
 	"github.com/creack/pty":                  {"orchestrator/host/sandbox", "orchestrator/host/sandbox/guest"},
 	"github.com/invopop/jsonschema":          {"scripts/genschema"},
-	"github.com/spf13/cobra":                 {"orchestrator", "orchestrator/cli", "orchestrator/command/...", "orchestrator/complete", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/sources", "spritekit"},
+	"github.com/spf13/cobra":                 {"orchestrator", "orchestrator/cli", "orchestrator/command/...", "orchestrator/complete", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/launch", "orchestrator/sources", "spritekit"},
 	"github.com/BurntSushi/toml":             {"orchestrator/policy", "orchestrator/secret", "orchestrator/settings", "orchestrator/worker"},
 	"github.com/google/go-containerregistry": {"orchestrator/oci", "orchestrator/host/image"},
 	"github.com/google/nftables":             {"orchestrator/host/sandbox/netns"},

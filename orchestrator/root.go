@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/command/image"
 	"github.com/spritekit/lattice/orchestrator/command/intent"
 	"github.com/spritekit/lattice/orchestrator/command/keep"
+	"github.com/spritekit/lattice/orchestrator/command/loop"
 	"github.com/spritekit/lattice/orchestrator/command/run"
 	"github.com/spritekit/lattice/orchestrator/command/service"
 	"github.com/spritekit/lattice/orchestrator/command/skill"
@@ -71,7 +72,7 @@ environment, the environment overrides settings, and settings override defaults:
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.UsageErrorf("%w", err) })
-	addGroup(root, "run", "Run flows:", run.Commands(env)...)
+	addGroup(root, "run", "Run flows:", append(run.Commands(env), loop.New(env))...)
 	addGroup(root, "decide", "Decide:", append(decide.Commands(env), intent.New(env), intent.NewSchedule(env), forge.New(env))...)
 	addGroup(root, "travel", "Travel in time:", travel.Commands(env)...)
 	addGroup(root, "make", "Make flows and skills:", flow.New(env), skill.New(env))

@@ -31,6 +31,7 @@ import (
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/test"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/loop"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -101,6 +102,12 @@ func documents() []document {
 		{"board", "config.json of .lattice, the rules of a board", reflect.TypeFor[board.Config](), nil},
 		{"board-event", "A line of .lattice/events/TASK.jsonl", reflect.TypeFor[board.Event](), nil},
 		{"board-task", "A task of a board, the fold of its events", reflect.TypeFor[board.Task](), nil},
+		{"loop-state", "state.json of a loop, the answer of its agent", reflect.TypeFor[loop.State](), nil},
+		{"loop-tasks", "tasks.json of a loop", reflect.TypeFor[[]loop.Task](), nil},
+		{"loop-history", "history.json of a loop, its last iterations", reflect.TypeFor[[]loop.Entry](), nil},
+		{"loop-session", "session.json of a loop", reflect.TypeFor[loop.Session](), nil},
+		{"loop-response", "response.json of a loop, a person's answer", reflect.TypeFor[loop.Response](), nil},
+		{"loop-pr", "pr.json of a loop, the pull request that its agent proposes", reflect.TypeFor[loop.Pull](), nil},
 		{"run", "The last line of lattice run --json", reflect.TypeFor[api.RunLine](), runError},
 		{"verification", "The predicate of a statement that a commit was verified", reflect.TypeFor[attest.Predicate](), nil},
 		{"findings", "What lattice flow validate --json and skill validate --json print", reflect.TypeFor[compile.Report](), nil},
@@ -237,6 +244,9 @@ func contract() rules {
 				lattice.BlockedWaitingForUser, lattice.Waiting),
 			reflect.TypeFor[lattice.WaitKind](): enum(lattice.WaitAction, lattice.WaitSkill, lattice.WaitHuman, lattice.WaitUnknown,
 				lattice.WaitQuestion, lattice.WaitBlocked),
+			reflect.TypeFor[loop.Status](): enum(loop.Continue, loop.Done, loop.NeedsInput, loop.Blocked),
+			reflect.TypeFor[loop.Decision](): enum(loop.DecideDone, loop.DecideContinue, loop.DecideRefuse, loop.DecideAsk, loop.DecideBlocked, loop.DecideStuck,
+				loop.DecideRepeated, loop.DecideCrashed, loop.DecideMaxIterations, loop.DecideMaxCost, loop.DecideMaxDuration),
 			reflect.TypeFor[settings.Duration]():       pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
 			reflect.TypeFor[policy.Duration]():         pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
 			reflect.TypeFor[policy.Class]():            enum(values(policy.Classes())...),

@@ -40,8 +40,9 @@ const (
 	nextStop = "stop" // a person wants the loop to rest
 )
 
-// begin is loop.begin. It has the same effect if it is repeated.
-func begin(_ context.Context, c *skill.Call, in beginInput) (*beginData, error) {
+// beginIteration is loop.begin. A repetition has the same effect, so that it needs no checkpoint to go back to: files that a
+// person edited survive a crash here.
+func beginIteration(_ context.Context, c *skill.Call, in beginInput) (*beginData, error) {
 	if err := in.Limits.Check(); err != nil {
 		return nil, skill.BadInput("/limits", "%v", err)
 	}
@@ -111,11 +112,13 @@ func writeFiles(c *skill.Call, in beginInput, limits loop.Limits, out *beginData
 		Spec: string(spec), Instructions: in.Instructions, Dir: dir, Iteration: out.Iteration, MaxIterations: limits.MaxIterations,
 		Tasks: out.Tasks, Last: in.Memory.Last(), Failure: in.Failure, Answer: in.Answer,
 	}
-	if _, injection.SpecDiff, err = readFile(c.Root, loop.SpecDiffFile, maxText); err != nil {
-		return err
-	}
-	if _, injection.Feedback, err = readFile(c.Root, loop.FeedbackFile, maxText); err != nil {
-		return err
+	if in.Resumed { // a person has left them
+		if _, injection.SpecDiff, err = readFile(c.Root, loop.SpecDiffFile, maxText); err != nil {
+			return err
+		}
+		if _, injection.Feedback, err = readFile(c.Root, loop.FeedbackFile, maxText); err != nil {
+			return err
+		}
 	}
 	out.Prompt = loop.Prompt(injection)
 	if out.Next == nextWork {

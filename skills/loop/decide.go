@@ -59,8 +59,8 @@ type decideData struct {
 	Memory    loop.Memory   `json:"memory"`
 }
 
-// decide is loop.decide.
-func decide(_ context.Context, c *skill.Call, in decideInput) (*decideData, error) {
+// decideNext is loop.decide.
+func decideNext(_ context.Context, c *skill.Call, in decideInput) (*decideData, error) {
 	if err := in.Limits.Check(); err != nil {
 		return nil, skill.BadInput("/limits", "%v", err)
 	}

@@ -24,13 +24,13 @@ import (
 // Skills lists the family.
 func Skills() []skill.Skill {
 	return []skill.Skill{
-		{Name: "loop.begin", Run: skill.Typed(begin)},
-		{Name: "loop.decide", Run: skill.Typed(decide)},
+		{Name: "loop.begin", Run: skill.Typed(beginIteration)},
+		{Name: "loop.decide", Run: skill.Typed(decideNext)},
 		{Name: "loop.read", Run: skill.Typed(readAnswer)},
 	}
 }
 
-// maxText bounds spec.md, divergence.md and pr.json.
+// maxText bounds the texts of the loop.
 const maxText = 256 << 10
 
 // readFile reads a file of the loop; ok is false if there is none.

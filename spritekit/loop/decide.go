@@ -95,7 +95,7 @@ type Entry struct {
 	Iteration      int      `json:"iteration"`
 	Summary        string   `json:"summary"`
 	TasksCompleted int      `json:"tasks_completed"`
-	Status         Status   `json:"status"` // "" after a crash
+	Status         Status   `json:"status,omitempty"` // none after a crash
 	Decision       Decision `json:"decision"`
 	Reason         string   `json:"reason,omitempty"`
 	Question       string   `json:"question,omitempty"`
@@ -148,29 +148,29 @@ func Decide(m Memory, o Observation, l Limits) Memory {
 	l = l.Complete()
 	passing := Passing(o.Tasks)
 	e := Entry{
-		Iteration: m.Iterations + 1, Summary: cut(o.State.Summary, 2000), TasksCompleted: len(o.Tasks) - Incomplete(o.Tasks), Tasks: len(o.Tasks),
-		Status: o.State.Status, Question: cut(o.State.Question, 4000), Green: o.Green, Commit: o.Commit, Statement: o.Statement,
+		Iteration: m.Iterations + 1, Summary: cutText(o.State.Summary, 2000), TasksCompleted: len(o.Tasks) - Incomplete(o.Tasks), Tasks: len(o.Tasks),
+		Status: o.State.Status, Question: cutText(o.State.Question, 4000), Green: o.Green, Commit: o.Commit, Statement: o.Statement,
 		Resumed: o.Resumed, CostUSD: o.CostUSD, DurationMS: o.DurationMS,
 	}
 	failure := cmp.Or(o.Crash, o.Failure, o.State.Error)
 	e.Error = NormalizeError(failure)
 	e.Fingerprint = Fingerprint(Progress{Tree: o.Tree, Passing: passing, Failing: o.Failing, Error: failure})
-	missing := without(m.Known, Names(o.Tasks))
-	e.Advanced = len(without(passing, m.Passed)) > 0 || len(m.Known) == 0 && len(o.Tasks) > 0
+	missing := removeAll(m.Known, Names(o.Tasks))
+	e.Advanced = len(removeAll(passing, m.Passed)) > 0 || len(m.Known) == 0 && len(o.Tasks) > 0
 
 	m.Iterations++
 	m.CostUSD += o.CostUSD
 	m.DurationMS += o.DurationMS
-	m.Known, m.Passed = union(m.Known, Names(o.Tasks)), union(m.Passed, passing)
+	m.Known, m.Passed = uniteSets(m.Known, Names(o.Tasks)), uniteSets(m.Passed, passing)
 	m.Recent = append(slices.Clone(m.Recent), e)
 	if n := len(m.Recent); n > MostRecent {
 		m.Recent = m.Recent[n-MostRecent:]
 	}
-	m.Last().Decision, m.Last().Reason = m.decide(o, missing, l)
+	m.Last().Decision, m.Last().Reason = m.chooseDecision(o, missing, l)
 	return m
 }
 
-func (m Memory) decide(o Observation, missing []string, l Limits) (Decision, string) {
+func (m Memory) chooseDecision(o Observation, missing []string, l Limits) (Decision, string) {
 	refusal := whyNotDone(o, missing)
 	tooDear := l.MaxCostUSD > 0 && m.CostUSD >= l.MaxCostUSD
 	tooLong := l.MaxDurationS > 0 && float64(m.DurationMS) >= 1000*l.MaxDurationS
@@ -190,14 +190,14 @@ func (m Memory) decide(o Observation, missing []string, l Limits) (Decision, str
 	case m.Iterations >= l.MaxIterations:
 		return DecideMaxIterations, fmt.Sprintf("not done after iteration %d of %d", m.Iterations, l.MaxIterations)
 	}
-	if last := m.window(l.RepeatAfter); len(last) > 0 && last[0].Error != "" && all(last, func(e Entry) bool { return e.Error == last[0].Error }) {
+	if last := m.lastIterations(l.RepeatAfter); len(last) > 0 && last[0].Error != "" && holdForAll(last, func(e Entry) bool { return e.Error == last[0].Error }) {
 		return DecideRepeated, fmt.Sprintf("%d iterations ended with the same error: %s", l.RepeatAfter, last[0].Error)
 	}
-	if last := m.window(l.StuckAfter); len(last) > 0 {
-		if all(last, func(e Entry) bool { return e.Fingerprint == last[0].Fingerprint }) {
+	if last := m.lastIterations(l.StuckAfter); len(last) > 0 {
+		if holdForAll(last, func(e Entry) bool { return e.Fingerprint == last[0].Fingerprint }) {
 			return DecideStuck, fmt.Sprintf("%d iterations left the same files, tasks and failures", l.StuckAfter)
 		}
-		if all(last, func(e Entry) bool { return !e.Advanced }) {
+		if holdForAll(last, func(e Entry) bool { return !e.Advanced }) {
 			return DecideStuck, fmt.Sprintf("no task newly passes in %d iterations", l.StuckAfter)
 		}
 	}
@@ -213,7 +213,7 @@ func whyNotDone(o Observation, missing []string) string {
 	case len(o.Tasks) == 0:
 		return "the list of tasks is empty"
 	case len(missing) > 0:
-		return fmt.Sprintf("the task %q is missing from the list", cut(missing[0], 200))
+		return fmt.Sprintf("the task %q is missing from the list", cutText(missing[0], 200))
 	case Incomplete(o.Tasks) > 0:
 		return fmt.Sprintf("%d of %d tasks do not pass", Incomplete(o.Tasks), len(o.Tasks))
 	case !o.Green || o.Statement == "":
@@ -222,8 +222,8 @@ func whyNotDone(o Observation, missing []string) string {
 	return ""
 }
 
-// window returns the last n iterations, none if fewer have ended since a person had the loop go on.
-func (m Memory) window(n int) []Entry {
+// lastIterations returns the last n iterations, none if fewer have ended since a person had the loop go on.
+func (m Memory) lastIterations(n int) []Entry {
 	if len(m.Recent) < n {
 		return nil
 	}
@@ -234,24 +234,24 @@ func (m Memory) window(n int) []Entry {
 	return last
 }
 
-func all(list []Entry, holds func(Entry) bool) bool {
+func holdForAll(list []Entry, holds func(Entry) bool) bool {
 	return !slices.ContainsFunc(list, func(e Entry) bool { return !holds(e) })
 }
 
-// without returns the elements of list that are not in other.
-func without(list, other []string) []string {
+// removeAll returns the elements of list that are not in other.
+func removeAll(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(other, s) })
 }
 
-// union returns the elements of both lists, sorted and each once.
-func union(a, b []string) []string {
+// uniteSets returns the elements of both lists, sorted and each once.
+func uniteSets(a, b []string) []string {
 	both := append(append([]string{}, a...), b...)
 	slices.Sort(both)
 	return slices.Compact(both)
 }
 
-// cut returns at most n characters of text.
-func cut(text string, n int) string {
+// cutText returns at most n characters of text.
+func cutText(text string, n int) string {
 	if runes := []rune(strings.TrimSpace(text)); len(runes) > n {
 		return string(runes[:n-1]) + "…"
 	}

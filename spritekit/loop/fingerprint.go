@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Progress is the part of an iteration by which it is compared with others: two with equal fingerprints went the same way.
@@ -41,29 +42,34 @@ func sortedSet(list []string) []string {
 // maxError is the length of a normalized error. The beginning of an error tells it from others.
 const maxError = 600
 
-// volatile are the parts of an error that differ between two runs of the same program, in the order in which they are replaced.
-var volatile = []struct {
+// replacement replaces the matches of an expression.
+type replacement struct {
 	re *regexp.Regexp
 	by string
-}{
-	{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`), ""},
-	{regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "ID"},
-	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?`), "TIME"},
-	{regexp.MustCompile(`\b\d\d:\d\d:\d\d([.,]\d+)?\b`), "TIME"},
-	{regexp.MustCompile(`(/private)?(/var)?/tmp/[^\s:"',)]*`), "TMP"},
-	{regexp.MustCompile(`\b0x[0-9a-fA-F]+\b`), "ADDR"},
-	{regexp.MustCompile(`\b[0-9a-f]{7,}\b`), "HEX"}, // see replaceDigest
-	{regexp.MustCompile(`\b\d+(\.\d+)? ?(ns|µs|us|ms|s|sec|seconds|min|minutes|m)\b`), "DURATION"},
-	{regexp.MustCompile(`(?i)\b(pid|port|process|goroutine|thread)([ :=#]+)\d+\b`), "$1${2}N"},
-	{regexp.MustCompile(`\b(localhost|127\.0\.0\.1|\[::1\]):\d+\b`), "$1:N"},
-	{regexp.MustCompile(`(\.[A-Za-z]\w{0,5}):\d+(:\d+)?\b`), "$1:LINE"},
-	{regexp.MustCompile(`(?i)\b(line|lines|column|col)([ :]+)\d+\b`), "${1}${2}N"},
 }
+
+// volatile returns the parts of an error that differ between two runs of the same program, in the order in which they are replaced.
+var volatile = sync.OnceValue(func() []replacement {
+	return []replacement{
+		{regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`), ""},
+		{regexp.MustCompile(`\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b`), "ID"},
+		{regexp.MustCompile(`\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?([.,]\d+)?(Z|[+-]\d\d:?\d\d)?`), "TIME"},
+		{regexp.MustCompile(`\b\d\d:\d\d:\d\d([.,]\d+)?\b`), "TIME"},
+		{regexp.MustCompile(`(/private)?(/var)?/tmp/[^\s:"',)]*`), "TMP"},
+		{regexp.MustCompile(`\b0x[0-9a-fA-F]+\b`), "ADDR"},
+		{regexp.MustCompile(`\b[0-9a-f]{7,}\b`), "HEX"}, // see replaceDigest
+		{regexp.MustCompile(`\b\d+(\.\d+)? ?(ns|µs|us|ms|s|sec|seconds|min|minutes|m)\b`), "DURATION"},
+		{regexp.MustCompile(`(?i)\b(pid|port|process|goroutine|thread)([ :=#]+)\d+\b`), "$1${2}N"},
+		{regexp.MustCompile(`\b(localhost|127\.0\.0\.1|\[::1\]):\d+\b`), "$1:N"},
+		{regexp.MustCompile(`(\.[A-Za-z]\w{0,5}):\d+(:\d+)?\b`), "$1:LINE"},
+		{regexp.MustCompile(`(?i)\b(line|lines|column|col)([ :]+)\d+\b`), "${1}${2}N"},
+	}
+})
 
 // NormalizeError returns an error without the parts that differ between two runs of the same program: times, durations, ids,
 // addresses, temporary paths, numbers of processes, ports and lines, colours and white space. Other numbers count.
 func NormalizeError(text string) string {
-	for _, v := range volatile {
+	for _, v := range volatile() {
 		if v.by == "HEX" {
 			text = v.re.ReplaceAllStringFunc(text, replaceDigest)
 			continue

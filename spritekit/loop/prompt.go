@@ -40,24 +40,28 @@ func Prompt(in Injection) string {
 		if t.Passes {
 			mark = "[x]"
 		}
-		fmt.Fprintf(&b, "- %s %s\n", mark, cut(nameOf(t), 300))
+		fmt.Fprintf(&b, "- %s %s\n", mark, cutText(nameOf(t), 300))
 	}
 	if in.Last != nil {
-		fmt.Fprintf(&b, "Previous summary: %s\n", cut(in.Last.Summary, 200))
+		fmt.Fprintf(&b, "Previous summary: %s\n", cutText(in.Last.Summary, 200))
 		switch {
 		case in.Last.Green:
 			b.WriteString("Last verification: green\n")
 		case in.Failure != "":
-			fmt.Fprintf(&b, "Last verification: red\n%s\n", cut(in.Failure, 4000))
+			fmt.Fprintf(&b, "Last verification: red\n%s\n", cutText(in.Failure, 4000))
 		}
 		if in.Last.Decision == DecideRefuse {
 			fmt.Fprintf(&b, "You said DONE, which does not count: %s.\n", in.Last.Reason)
 		}
 	}
 	if in.Answer != "" {
-		if in.Last != nil && in.Last.Decision == DecideAsk {
+		switch {
+		case in.Last == nil:
+		case in.Last.Decision == DecideAsk:
 			fmt.Fprintf(&b, "You asked: %s\n", in.Last.Reason)
-		} else if in.Last != nil {
+		case in.Last.Decision == DecideDone:
+			b.WriteString("The result was not accepted.\n")
+		case in.Last.Decision.Stops():
 			fmt.Fprintf(&b, "The loop had stopped (%s): %s\n", in.Last.Decision, in.Last.Reason)
 		}
 		fmt.Fprintf(&b, "A person says: %s\n", in.Answer)

@@ -1,4 +1,4 @@
-package run
+package launch
 
 import (
 	"encoding/json"
@@ -66,8 +66,8 @@ func shownBy(shown []string, path string) bool {
 	return slices.ContainsFunc(shown, func(dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") })
 }
 
-// printDryRun prints the values that a run would start with.
-func printDryRun(console *cli.Console, v api.RunView) error {
+// PrintDryRun prints the values that a run would start with.
+func PrintDryRun(console *cli.Console, v api.RunView) error {
 	if console.JSON {
 		return console.PrintJSON(map[string]any{"ok": true, "flow": v.Flow, "repo": v.Repo, "started_with": v.StartedWith, "warnings": append([]string{}, v.Notice...)})
 	}

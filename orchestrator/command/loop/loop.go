@@ -1,0 +1,122 @@
+// Package loop holds the commands about loops: lattice loop and one file for each kind of verb. Begin with New. A loop is a run of
+// the flow loop; the commands start, show and decide such runs, and know nothing that the run's journal does not tell.
+package loop
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/complete"
+	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/loop"
+	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+const exitCodes = `
+Exit codes: 0 done or ok, 10 blocked, 11 max iterations, 12 max cost, 13 stuck, 14 repeated error, 15 crashed, 75 needs input,
+124 max duration, 130 stopped; and 1 failed, 2 bad input, 3 not found, 6 busy, 7 unsafe.`
+
+// New returns lattice loop.
+func New(env *setup.Env) *cobra.Command {
+	cmd := cli.Group(&cobra.Command{
+		Use:   "loop",
+		Short: "Let an agent work on a list of tasks until a verification proves it",
+		Long: `A loop calls an agent again and again. After each call it commits the changes, verifies the commit in a fork with the test files
+of the first commit, and decides how to go on. It is done only if the agent says so, all tasks of the list pass, and the
+verification is green. A loop that stops waits for a person; docs/loop.md has the table of decisions.
+
+LOOP is the name or the run of a loop. Without it, the newest loop counts, or the only one that the command can act on.
+` + exitCodes,
+		Example: `  lattice loop start --repo . --spec spec.md --agent claude --verify 'go test ./...'
+  lattice loop status
+  lattice loop resume --answer 'use the second one'`,
+	})
+	cmd.AddCommand(newStartCmd(env), newStatusCmd(env), newTailCmd(env), newStopCmd(env), newAttachCmd(env), newResumeCmd(env), newRewindCmd(env),
+		newUpdateCmd(env), newReviewCmd(env), newDoneCmd(env), newAbandonCmd(env))
+	return cmd
+}
+
+// isLoop reports whether a run is a loop.
+func isLoop(v api.RunView) bool { return v.Flow == loop.Flow }
+
+// isOpenLoop reports whether a run is a loop that has not ended.
+func isOpenLoop(v api.RunView) bool { return isLoop(v) && !v.Status.Ended() }
+
+// completeLoops completes the runs of loops.
+func completeLoops(env *setup.Env, keep func(api.RunView) bool) cobra.CompletionFunc {
+	return complete.Runs(env, keep)
+}
+
+// nameOf returns the name of a loop: the one that it was started with, or else its run.
+func nameOf(v api.RunView) string {
+	if v.WorkItem != "" {
+		return v.WorkItem
+	}
+	return v.RunID
+}
+
+// findLoop returns the loop that has a name, the newest of several. Without a name it is the newest that keep accepts; a command that
+// changes a loop refuses to choose among several.
+func findLoop(ctx context.Context, c *connect.Conn, name string, changes bool, keep func(api.RunView) bool) (api.RunView, error) {
+	if strings.HasPrefix(name, "run_") {
+		v, err := c.Run(ctx, name)
+		if err == nil && !isLoop(v) {
+			return v, fault.NotFound("loop_not_found", "%s is a run of the flow %s, not a loop", name, v.Flow).WithHint("lattice show %s", name)
+		}
+		return v, err
+	}
+	all, err := c.Runs(ctx, api.RunList{})
+	if err != nil {
+		return api.RunView{}, err
+	}
+	all = slices.DeleteFunc(all, func(v api.RunView) bool { return !isLoop(v) || name != "" && nameOf(v) != name })
+	if len(all) == 0 {
+		if name == "" {
+			return api.RunView{}, fault.NotFound("loop_not_found", "there is no loop").WithHint("lattice loop start --repo . --spec FILE --agent NAME")
+		}
+		return api.RunView{}, fault.NotFound("loop_not_found", "there is no loop %q", name).WithHint("lattice loop status lists the loops")
+	}
+	chosen := slices.DeleteFunc(slices.Clone(all), func(v api.RunView) bool { return !keep(v) })
+	switch {
+	case len(chosen) == 0:
+		chosen = all
+	case changes && name == "" && len(chosen) > 1:
+		var names []string
+		for _, v := range chosen {
+			names = append(names, nameOf(v))
+		}
+		return api.RunView{}, fault.BadInput("bad_input", "there are %d loops: %s", len(chosen), strings.Join(names, ", ")).WithHint("name one of them")
+	}
+	return c.Run(ctx, chosen[0].RunID)
+}
+
+// inspectLoop folds the journal of a loop.
+func inspectLoop(ctx context.Context, c *connect.Conn, v api.RunView) (loop.View, error) {
+	view := loop.View{RunID: v.RunID, Name: nameOf(v), Run: v.Status, Repo: v.Repo, Sprite: v.Sprite, Started: v.CreatedAt}
+	var f loop.Folder
+	if err := c.Outline(ctx, v.RunID, 0, f.Add); err != nil {
+		return view, err
+	}
+	var err error
+	if view.Progress, err = f.Progress(); err != nil {
+		return view, err
+	}
+	failedAt := ""
+	if v.Error != nil {
+		failedAt = v.Error.Node
+	}
+	view.Status, view.Reason = view.Judge(v.Status, v.Driving, v.Waits, failedAt)
+	if view.Reason == "" && v.Error != nil {
+		view.Reason = v.Error.Message
+	}
+	if view.Reason == "" && view.Status == loop.Interrupted {
+		view.Reason = v.Note
+	}
+	return view.Complete(), nil
+}
