@@ -35,6 +35,12 @@ type Forge struct {
 	TokenEnv string `json:"token_env,omitempty"`
 	// TokenFile is the path of a file with that token that only you may read; ~/ is the home directory.
 	TokenFile string `json:"token_file,omitempty"`
+	// AppID is the number of a GitHub App, whose tokens lattice uses instead.
+	AppID int `json:"app_id,omitempty"`
+	// InstallationID is the number of the App's installation for these repositories.
+	InstallationID int `json:"installation_id,omitempty"`
+	// AppKeyFile is the path of a file with the App's private key that only you may read; ~/ is the home directory.
+	AppKeyFile string `json:"app_key_file,omitempty"`
 	// WebhookSecretEnv names the environment variable with the secret that signs webhooks: at least 16 bytes.
 	WebhookSecretEnv string `json:"webhook_secret_env,omitempty"`
 	// WebhookSecretFile is the path of a file with that secret that only you may read; ~/ is the home directory.
@@ -88,7 +94,14 @@ func checkForge(at, name string, f Forge) (found []Finding) {
 	case u.Scheme == "http" && !loopback(u.Hostname()):
 		bad(CodeValue, "url", "the token would travel unencrypted", "use https")
 	}
-	if countSet(f.TokenEnv, f.TokenFile) != 1 {
+	switch app := f.AppID != 0 || f.InstallationID != 0 || f.AppKeyFile != ""; {
+	case app && f.Kind != "github":
+		bad(CodeValue, "app_id", "only GitHub has Apps", "use token_env or token_file")
+	case app && (f.AppID < 1 || f.InstallationID < 1 || f.AppKeyFile == ""):
+		bad(CodeValue, "app_id", "an App needs app_id, installation_id and app_key_file", "GitHub shows the numbers in the settings of the App and in the address of its installation")
+	case app && countSet(f.TokenEnv, f.TokenFile) > 0:
+		bad(CodeValue, "token_env", "an App gets its own tokens", "leave token_env and token_file out, or app_id, installation_id and app_key_file")
+	case !app && countSet(f.TokenEnv, f.TokenFile) != 1:
 		bad(CodeValue, "token_env", "exactly one of token_env and token_file is needed", "token_env names an environment variable, token_file a file that only you may read")
 	}
 	if countSet(f.WebhookSecretEnv, f.WebhookSecretFile) > 1 {
@@ -99,7 +112,7 @@ func checkForge(at, name string, f Forge) (found []Finding) {
 			bad(CodeSecret, key, "it looks like a secret, not like the name of a variable", key+" names an environment variable")
 		}
 	}
-	for key, path := range map[string]string{"token_file": f.TokenFile, "webhook_secret_file": f.WebhookSecretFile} {
+	for key, path := range map[string]string{"token_file": f.TokenFile, "app_key_file": f.AppKeyFile, "webhook_secret_file": f.WebhookSecretFile} {
 		if path != "" && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
 			bad(CodeValue, key, "it is not an absolute path", "begin it with / or ~/")
 		}

@@ -18,9 +18,14 @@ input = { agent = "claude" }
 kind = "gitea"
 url = "http://127.0.0.1:3000"
 token_file = "/etc/lattice/gitea"
+[forges.app]
+kind = "github"
+app_id = 7
+installation_id = 70
+app_key_file = "~/.config/lattice/app.pem"
 `
 	s, found := Parse([]byte(good))
-	if len(found) > 0 || len(s.Forges) != 2 || s.Forges["main"].Input["agent"] != "claude" {
+	if len(found) > 0 || len(s.Forges) != 3 || s.Forges["main"].Input["agent"] != "claude" {
 		t.Errorf("%+v: %+v", s.Forges, found)
 	}
 	bad := `[forges.Main]
@@ -42,6 +47,19 @@ token_env = "A"
 kind = "gitea"
 url = "git.example.org"
 token_env = "A"
+[forges.gitea-app]
+kind = "gitea"
+url = "https://git.example.org"
+app_id = 7
+[forges.half-app]
+kind = "github"
+app_id = 7
+[forges.two]
+kind = "github"
+app_id = 7
+installation_id = 70
+app_key_file = "app.pem"
+token_env = "A"
 `
 	_, found = Parse([]byte(bad))
 	var keys []string
@@ -50,7 +68,7 @@ token_env = "A"
 	}
 	slices.Sort(keys)
 	want := []string{"forges.Main", "forges.Main.kind", "forges.Main.poll", "forges.Main.repositories", "forges.Main.token_env", "forges.Main.token_env", "forges.Main.token_file",
-		"forges.Main.url", "forges.Main.webhook_secret_file", "forges.Main.webhook_secret_file", "forges.odd.url", "forges.open.url", "forges.plain.token_env", "forges.plain.url"}
+		"forges.Main.url", "forges.Main.webhook_secret_file", "forges.Main.webhook_secret_file", "forges.gitea-app.app_id", "forges.half-app.app_id", "forges.odd.url", "forges.open.url", "forges.plain.token_env", "forges.plain.url", "forges.two.app_key_file", "forges.two.token_env"}
 	if !slices.Equal(keys, want) {
 		t.Errorf("got %v\nwant %v", keys, want)
 	}

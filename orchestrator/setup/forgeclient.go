@@ -45,11 +45,22 @@ func (env *Env) ForgeClient(name string) (forge.Client, error) {
 	if c := env.forges.all[name]; c != nil {
 		return c, nil
 	}
-	o := rest.Options{Token: func(context.Context) (string, error) { return env.forgeToken(name) }}
+	o := rest.Options{Token: func(context.Context) (string, error) { return env.readForgeToken(name) }}
 	var c forge.Client
-	if forge.Kind(s.Kind) == forge.Gitea {
+	switch {
+	case forge.Kind(s.Kind) == forge.Gitea:
 		c = gitea.New(WebOf(s), o)
-	} else {
+	case s.AppID != 0:
+		text, err := readPrivate(env.Expand(s.AppKeyFile))
+		if err != nil {
+			return nil, err
+		}
+		key, err := github.ParseKey(text)
+		if err != nil {
+			return nil, fault.BadInput("forge_unusable", "the key of the App of the code host %s cannot be used: %v", name, err).WithHint("download a private key in the settings of the App")
+		}
+		c = github.NewApp(WebOf(s), int64(s.AppID), int64(s.InstallationID), key, rest.Options{})
+	default:
 		c = github.New(WebOf(s), o)
 	}
 	if env.forges.all == nil {
@@ -59,8 +70,36 @@ func (env *Env) ForgeClient(name string) (forge.Client, error) {
 	return c, nil
 }
 
-// forgeToken returns the token of a code host as it is now.
-func (env *Env) forgeToken(name string) (string, error) {
+// forgeToken returns a token for a code host that holds now.
+func (env *Env) forgeToken(ctx context.Context, name string) (string, error) {
+	if env.Settings.Forges[name].AppID == 0 {
+		return env.readForgeToken(name)
+	}
+	c, err := env.ForgeClient(name)
+	if err != nil {
+		return "", err
+	}
+	return c.(*github.Client).App().Token(ctx)
+}
+
+// lastForgeToken returns the token of a code host that was used last, "" if there is none.
+func (env *Env) lastForgeToken(name string) string {
+	if env.Settings.Forges[name].AppID == 0 {
+		token, err := env.readForgeToken(name)
+		if err != nil {
+			return ""
+		}
+		return token
+	}
+	c, err := env.ForgeClient(name)
+	if err != nil {
+		return ""
+	}
+	return c.(*github.Client).App().LastToken()
+}
+
+// readForgeToken returns the token that the settings name.
+func (env *Env) readForgeToken(name string) (string, error) {
 	s := env.Settings.Forges[name]
 	token, err := env.reference("", s.TokenEnv, s.TokenFile)
 	if err != nil {
@@ -89,13 +128,13 @@ func forgePaths(s settings.Forge) (paths []forge.Path) {
 }
 
 // AuthorizeGit returns the header Authorization for git's requests to a repository of the settings, "" for any other.
-func (env *Env) AuthorizeGit(_ context.Context, repository string) (string, error) {
+func (env *Env) AuthorizeGit(ctx context.Context, repository string) (string, error) {
 	for name, s := range env.Settings.Forges {
 		path, ok := forge.Locate(WebOf(s), repository)
 		if !ok || !slices.ContainsFunc(forgePaths(s), path.Equal) {
 			continue
 		}
-		token, err := env.forgeToken(name)
+		token, err := env.forgeToken(ctx, name)
 		if err != nil {
 			return "", fmt.Errorf("authorize git at the code host %s: %w", name, err)
 		}

@@ -118,7 +118,7 @@ func (env *Env) Credentials() map[string]string {
 		}
 	}
 	for name := range env.Settings.Forges {
-		if token, err := env.forgeToken(name); err == nil {
+		if token := env.lastForgeToken(name); token != "" {
 			out["the token of the code host "+name] = token
 		}
 	}

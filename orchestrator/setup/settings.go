@@ -184,35 +184,49 @@ func (env *Env) SpritesAPI() (base, token string, err error) {
 
 // readToken reads a file that contains one token and that no other user can read.
 func readToken(path string) (string, error) {
-	refuse := func(exit int, format string, a ...any) (string, error) {
-		return "", fault.New(exit, "sprites_token", "%s", fmt.Sprintf("read the token file: "+format, a...)).WithHint("put the token into %s and chmod 600 it", path)
+	text, err := readPrivate(path)
+	if err != nil {
+		return "", err
 	}
+	token := strings.TrimSpace(string(text))
+	if token == "" || strings.ContainsAny(token, " \t\r\n\x00") {
+		return "", explainUnreadable(path, protocol.ExitBadInput, "%s does not hold one token", path)
+	}
+	return token, nil
+}
+
+// explainUnreadable returns the error of a file with a secret that cannot be used.
+func explainUnreadable(path string, exit int, format string, a ...any) error {
+	return fault.New(exit, "sprites_token", "%s", fmt.Sprintf("read the token file: "+format, a...)).WithHint("put the token into %s and chmod 600 it", path)
+}
+
+// readPrivate reads a file with a secret that only this user may read.
+func readPrivate(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return refuse(protocol.ExitBadInput, "%v", err)
+		return nil, explainUnreadable(path, protocol.ExitBadInput, "%v", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return refuse(protocol.ExitBadInput, "%v", err)
+		return nil, explainUnreadable(path, protocol.ExitBadInput, "%v", err)
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.Mode().IsRegular():
-		return refuse(protocol.ExitBadInput, "%s is no file", path)
+		return nil, explainUnreadable(path, protocol.ExitBadInput, "%s is no file", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return refuse(protocol.ExitUnsafe, "%s is open to others (mode %04o)", path, info.Mode().Perm())
+		return nil, explainUnreadable(path, protocol.ExitUnsafe, "%s is open to others (mode %04o)", path, info.Mode().Perm())
 	case ok && int(st.Uid) != os.Getuid():
-		return refuse(protocol.ExitUnsafe, "%s belongs to somebody else", path)
+		return nil, explainUnreadable(path, protocol.ExitUnsafe, "%s belongs to somebody else", path)
 	}
 	const most = 16 << 10
 	text := make([]byte, most)
 	n, _ := f.Read(text)
-	token := strings.TrimSpace(string(text[:n]))
-	if token == "" || n == most || strings.ContainsAny(token, " \t\r\n\x00") {
-		return refuse(protocol.ExitBadInput, "%s does not hold one token", path)
+	if n == most {
+		return nil, explainUnreadable(path, protocol.ExitBadInput, "%s does not hold one token", path)
 	}
-	return token, nil
+	return text[:n], nil
 }
 
 // RemoteSprites is the client of the remote Sprites API, or nil when none is set.

@@ -427,3 +427,46 @@ func TestETag(t *testing.T) {
 		}
 	})
 }
+
+// An App proves who it is with its key, and gets tokens of its installation, each for an hour. It may write check runs.
+func TestApp(t *testing.T) {
+	eachKind(t, func(w *world) {
+		if w.kind != forge.GitHub {
+			return
+		}
+		ctx := t.Context()
+		text := w.AddApp(7, 70, "lattice-app", "acme/site", w.clock.Now)
+		key, err := github.ParseKey(text)
+		w.check(err)
+		o := rest.Options{Now: w.clock.Now, Sleep: w.clock.Sleep}
+		c := github.NewApp(w.URL, 7, 70, key, o)
+		self, err := c.Self(ctx)
+		w.check(err)
+		if self.Login != "lattice-app[bot]" || !self.Bot {
+			w.Errorf("self is %+v", self)
+		}
+		for range 3 {
+			_, err := c.Repository(ctx, site)
+			w.check(err)
+		}
+		if n := w.Minted(); n != 1 {
+			w.Errorf("%d tokens were minted", n)
+		}
+		w.check(w.clock.Sleep(ctx, 58*time.Minute))
+		w.check(c.SetCheck(ctx, site, "0123", forge.Check{Name: "lattice/run", State: forge.CheckFailure, Summary: "red"}))
+		w.check(c.SetCheck(ctx, site, "0123", forge.Check{Name: "lattice/next", State: forge.CheckPending}))
+		if n, dump := w.Minted(), w.Dump(); n != 2 || !strings.Contains(dump, "check 0123 lattice/run completedfailure run=true") || !strings.Contains(dump, "lattice/next in_progress run=true") {
+			w.Errorf("%d tokens\n%s", n, dump)
+		}
+		for name, wrong := range map[string]*github.Client{"another App": github.NewApp(w.URL, 8, 70, key, o), "another installation": github.NewApp(w.URL, 7, 71, key, o)} {
+			if _, err := wrong.Repository(ctx, site); err == nil {
+				w.Errorf("%s got a token", name)
+			}
+		}
+		for _, bad := range []string{"", "no key", "-----BEGIN RSA PRIVATE KEY-----\nAAAA\n-----END RSA PRIVATE KEY-----\n"} {
+			if _, err := github.ParseKey([]byte(bad)); err == nil {
+				w.Errorf("%q is a key", bad)
+			}
+		}
+	})
+}

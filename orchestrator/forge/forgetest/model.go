@@ -5,6 +5,7 @@
 //	server  the requests: credentials, faults, ETags
 //	routes  the REST interface; pulls has the requests about pull requests, answers the JSON of all of them
 //	git     clones and pushes; GitHub's reviews move with a force-push
+//	app     a GitHub App, which mints its tokens
 //	hooks   deliveries of webhooks, which the test sends, repeats, drops or reorders itself
 //
 // The server is as strict as the real one: it refuses unknown members, missing headers and calls without permission.
@@ -37,6 +38,7 @@ type Server struct {
 	deliveries []Delivery
 	requests   int
 	unchanged  int
+	app        *app // nil: there is none
 }
 
 type user struct {

@@ -55,6 +55,16 @@ func (s *Server) routes() http.Handler {
 	api("POST", at+"/hooks", s.inRepo(forge.Admin, s.createHook))
 	if s.kind == forge.GitHub {
 		api("GET", "/user/{id}", s.asUser(s.getUserByID))
+		api("GET", "/users/{login}", s.asUser(func(q request) {
+			if u := s.findUser(q.PathValue("login")); u != nil {
+				q.writeJSON(http.StatusOK, u)
+				return
+			}
+			writeProblem(q.w, http.StatusNotFound, "Not Found")
+		}))
+		api("GET", "/app", s.asApp(func(q request) { q.writeJSON(http.StatusOK, map[string]any{"id": s.app.id, "slug": s.app.slug}) }))
+		api("POST", "/app/installations/{id}/access_tokens", s.asApp(s.mintToken))
+		api("POST", at+"/check-runs", s.inRepo(forge.Write, s.createCheckRun))
 		api("GET", at+"/pulls/{number}/comments", s.inRepo(forge.Read, s.listReviewComments))
 		api("POST", at+"/pulls/{number}/comments/{id}/replies", s.inRepo(forge.Read, s.replyToComment))
 		api("GET", at+"/hooks/{id}/deliveries", s.inRepo(forge.Admin, s.listDeliveries))

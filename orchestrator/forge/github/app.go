@@ -28,7 +28,9 @@ type App struct {
 	as               *rest.Client // with the authority of the App itself
 	now              func() time.Time
 
-	minting sync.Mutex // owned while a token is asked for; the others wait for the same answer
+	minting chan struct{} // holds a value while a token is asked for; the others wait for the same answer
+
+	mu      sync.Mutex
 	token   string
 	expires time.Time
 }
@@ -55,7 +57,7 @@ func ParseKey(text []byte) (*rsa.PrivateKey, error) {
 
 // NewApp returns a client for an installation of an App.
 func NewApp(web string, id, installation int64, key *rsa.PrivateKey, o rest.Options) *Client {
-	a := &App{id: id, installation: installation, key: key, now: o.Now}
+	a := &App{id: id, installation: installation, key: key, now: o.Now, minting: make(chan struct{}, 1)}
 	if a.now == nil {
 		a.now = time.Now
 	}
@@ -69,10 +71,17 @@ func NewApp(web string, id, installation int64, key *rsa.PrivateKey, o rest.Opti
 
 // Token returns a token of the installation that holds for some minutes at least.
 func (a *App) Token(ctx context.Context) (string, error) {
-	a.minting.Lock()
-	defer a.minting.Unlock()
-	if a.token != "" && a.now().Before(a.expires.Add(-early)) {
-		return a.token, nil
+	select {
+	case a.minting <- struct{}{}:
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	defer func() { <-a.minting }()
+	a.mu.Lock()
+	token, expires := a.token, a.expires
+	a.mu.Unlock()
+	if token != "" && a.now().Before(expires.Add(-early)) {
+		return token, nil
 	}
 	var answer struct {
 		Token     string    `json:"token"`
@@ -82,8 +91,17 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if err := a.as.Do(ctx, http.MethodPost, path, nil, &answer); err != nil {
 		return "", fmt.Errorf("get a token for the installation %d of the App %d: %w", a.installation, a.id, err)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.token, a.expires = answer.Token, answer.ExpiresAt
-	return a.token, nil
+	return answer.Token, nil
+}
+
+// LastToken returns the token that was minted last, "" if there is none yet.
+func (a *App) LastToken() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.token
 }
 
 // fetchSlug returns the name of the App in URLs.

@@ -58,6 +58,9 @@ func New(web string, o rest.Options) *Client {
 	return &Client{Calls: rest.Calls{Client: rest.New(o)}, graphql: graphql}
 }
 
+// App returns the App of the client, nil if it has the token of a person.
+func (c *Client) App() *App { return c.app }
+
 // Kind implements [forge.Client].
 func (c *Client) Kind() forge.Kind { return forge.GitHub }
 
