@@ -25,6 +25,7 @@ func Skills(r *proc.Reaper, native engine.Engine) []skill.Skill {
 		{Name: "git.commit", Run: skill.Typed(f.Commit)},
 		{Name: "git.diff", Run: skill.Typed(f.Diff)},
 		{Name: "git.fetch", Run: skill.Typed(f.Fetch)},
+		{Name: "git.handoff", Run: skill.Typed(f.Handoff)},
 		{Name: "git.log", Run: skill.Typed(f.Log)},
 		{Name: "git.merge_base", Run: skill.Typed(f.MergeBase)},
 		{Name: "git.push", Run: skill.Typed(f.Push)},
