@@ -25,11 +25,13 @@ type stillness struct {
 type snapshot map[int]procfs.Posture
 
 // Between looks init pauses: nothing tells when a process that is not one's child stops. For a moment it is gentle and stops
-// parents before their children, so that no shell sees a job of its own stopped; then it stops all at once.
+// parents before their children, so that no shell sees a job of its own stopped; then it stops all at once. The moment is longer
+// where processes that were told to stop only wait for a processor: on a busy machine they all do.
 const (
 	firstPause = 100 * time.Microsecond
 	lastPause  = 5 * time.Millisecond
 	gentle     = 20 * time.Millisecond
+	mostGentle = time.Second
 )
 
 // hold stops everything and returns when nothing has run between two looks. When ctx ends first, all go on.
@@ -42,9 +44,16 @@ func (st *stillness) hold(ctx context.Context, s *server) error {
 	began := time.Now()
 	before := s.look()
 	last := before
+	told := snapshot{} // those told to stop, as they stood then
 	for pause := firstPause; ; {
-		if time.Since(began) < gentle {
-			s.stop(last.next())
+		if took := time.Since(began); took < gentle || took < mostGentle && last.waits(told) {
+			next := last.next()
+			for _, pid := range next {
+				if _, again := told[pid]; !again {
+					told[pid] = last[pid]
+				}
+			}
+			s.stop(next)
 		} else {
 			s.stopAll()
 			pause = min(2*pause, lastPause)
@@ -147,6 +156,20 @@ func (all snapshot) next() (pids []int) {
 		}
 	}
 	return pids
+}
+
+// chances is how often a process that was told to stop may be scheduled before it is taken for one that others wake: it is
+// preempted on its way out of the kernel once or twice.
+const chances = 3
+
+// waits reports whether a process that was told to stop is ready to run and has hardly been scheduled since.
+func (all snapshot) waits(told snapshot) bool {
+	for pid, was := range told {
+		if now, there := all[pid]; there && now.State == 'R' && now.Switches-was.Switches < chances {
+			return true
+		}
+	}
+	return false
 }
 
 func (all snapshot) still() bool { return all.restless() == 0 }

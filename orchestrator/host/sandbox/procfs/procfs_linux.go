@@ -70,7 +70,7 @@ func Processes() (all []process) {
 type Posture struct {
 	Process, Parent int
 	State           byte   // as in /proc: R S D T t Z X
-	switches        uint64 // how often it was scheduled
+	Switches        uint64 // how often it was scheduled
 }
 
 func Stands(pid, tid int) (p Posture, err error) {
@@ -90,7 +90,7 @@ func Stands(pid, tid int) (p Posture, err error) {
 		case "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches":
 			var n uint64
 			n, err = strconv.ParseUint(string(value), 10, 64)
-			p.switches += n
+			p.Switches += n
 		}
 		if err != nil {
 			return p, fmt.Errorf("read how thread %d stands: %w", tid, err)
