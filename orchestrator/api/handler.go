@@ -38,6 +38,8 @@ type Service interface {
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
 	Run(ctx context.Context, id string) (RunView, error)
+	// Program returns the ExecIR document that a run executes.
+	Program(ctx context.Context, id string) (json.RawMessage, error)
 	// Entries calls yield for the run's facts and events after a position, oldest first, until yield fails.
 	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 	// Outline is Entries with a bounded number of events between two facts.
@@ -143,6 +145,7 @@ func runRoutes(s Service) []Route {
 			reply(w, out, err)
 		}, runListParams...),
 		get("/runs/{id}", "Return a run. The id may be the beginning of one, or latest.", func(r *http.Request) (RunView, error) { return s.Run(r.Context(), idOf(r)) }),
+		get("/runs/{id}/program", "Return the ExecIR document that a run executes.", func(r *http.Request) (json.RawMessage, error) { return s.Program(r.Context(), idOf(r)) }),
 		post(Operator, "/runs/{id}/drive", "Go on with an interrupted run.", func(r *http.Request, in DriveRequest) (RunView, error) { return s.Drive(r.Context(), idOf(r), in) }),
 		post(Operator, "/runs/{id}/stop", "Stop driving a run; it stays resumable.", func(r *http.Request, _ struct{}) (RunView, error) { return s.Stop(r.Context(), idOf(r)) }),
 		post(Operator, "/runs/{id}/cancel", "End a run for good.", func(r *http.Request, in CancelRequest) (RunView, error) {

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"io"
 	"net/url"
 	"strconv"
@@ -30,6 +31,11 @@ func (c RunCalls) Runs(ctx context.Context, which RunList) ([]RunView, error) {
 // Run shows one run.
 func (c RunCalls) Run(ctx context.Context, id string) (RunView, error) {
 	return call[RunView](ctx, c.connection, "GET", runPath(id), nil, nil)
+}
+
+// Program returns the ExecIR document that a run executes.
+func (c RunCalls) Program(ctx context.Context, id string) (json.RawMessage, error) {
+	return call[json.RawMessage](ctx, c.connection, "GET", runPath(id, "program"), nil, nil)
 }
 
 // Drive goes on with an interrupted run.

@@ -7,6 +7,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
+// OwnerLabel is the beginning of the label of a sprite that was created for a run; the id of the run follows.
+const OwnerLabel = "lattice-run:"
+
 // RunList says which runs are listed; the zero value lists all. A list costs what it holds, however many runs there are.
 type RunList struct {
 	Open     bool   // only those that have not ended

@@ -2,6 +2,7 @@
 //
 //	dashboard  who may see and do which page; templates
 //	runs       the list of runs, and the tabs of one
+//	graph      the flow of a run as a picture, with its state
 //	waterfall  the steps of a run as bars: a pure fold of the timeline
 //	waits      questions to a person, and forms for the answer
 //	lists      sprites, artifacts, proposals, intents, cost and the audit log
@@ -16,6 +17,7 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -31,6 +33,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -46,6 +49,8 @@ type Leader interface {
 	api.Intents
 	Runs(ctx context.Context, which api.RunList) ([]api.RunView, error)
 	Run(ctx context.Context, id string) (api.RunView, error)
+	Program(ctx context.Context, id string) (json.RawMessage, error)
+	Sprites(ctx context.Context) ([]sprites.Sprite, error)
 	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 	Drive(ctx context.Context, id string, r api.DriveRequest) (api.RunView, error)

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/proposal"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -19,6 +21,7 @@ func (d *Dashboard) listRoutes() []route {
 		{"GET /proposals", "GET /proposals", d.showProposals},
 		{"GET /intents", "GET /intents", d.showIntents},
 		{"GET /cost", "GET /budgets", d.showCost},
+		{"GET /sprites", "GET /runs", d.showSprites},
 		{"GET /audit", "GET /audit", d.showAudit},
 	}
 }
@@ -32,6 +35,34 @@ func (d *Dashboard) showArtifacts(v *visit) error {
 		return err
 	}
 	return d.showPage(v, "artifacts", frame{Title: "Artifacts", Nav: "artifacts", Page: list})
+}
+
+func (d *Dashboard) showSprites(v *visit) error {
+	list, err := d.leader.Sprites(v.ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(list, func(a, b sprites.Sprite) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	page := struct {
+		Sprites []fleetSprite
+		Total   int
+	}{Total: len(list)}
+	for _, s := range list[:min(len(list), maxListed)] {
+		row := fleetSprite{Sprite: s}
+		for _, label := range s.Labels {
+			if id, ok := strings.CutPrefix(label, api.OwnerLabel); ok {
+				row.Run = id
+			}
+		}
+		page.Sprites = append(page.Sprites, row)
+	}
+	return d.showPage(v, "sprites", frame{Title: "Sprites", Nav: "sprites", Live: api.Root + "/events", Page: page})
+}
+
+// fleetSprite is a sprite with the run that it was created for.
+type fleetSprite struct {
+	sprites.Sprite
+	Run string
 }
 
 func (d *Dashboard) showProposals(v *visit) error {

@@ -21,6 +21,7 @@ func (d *Dashboard) runRoutes() []route {
 		{"GET /{$}", "GET /runs", func(v *visit) error { return v.goTo("/runs") }},
 		{"GET /runs", "GET /runs", d.showRuns},
 		{"GET /runs/{id}", "GET /runs/{id}", d.showTimeline},
+		{"GET /runs/{id}/graph", "GET /runs/{id}/program", d.showGraph},
 		{"GET /runs/{id}/log", "GET /runs/{id}/log", d.showLog},
 		{"GET /runs/{id}/events", "GET /runs/{id}/entries", d.showEvents},
 		{"GET /runs/{id}/changes", "GET /runs/{id}/patch", d.showChanges},
@@ -136,8 +137,8 @@ func (d *Dashboard) loadRun(v *visit, tab string) (runPage, error) {
 	return p, nil
 }
 
-// run answers with a tab of a run.
-func (d *Dashboard) run(v *visit, p runPage) error {
+// showRun answers with a tab of a run.
+func (d *Dashboard) showRun(v *visit, p runPage) error {
 	f := frame{Title: cmp.Or(p.Flow, p.RunID), Nav: "runs", Page: p}
 	if !p.Status.Ended() || p.Driving {
 		f.Live = api.Root + "/runs/" + p.RunID + "/events?after=" + strconv.FormatUint(uint64(p.LastSeq), 10)
@@ -156,17 +157,10 @@ func (d *Dashboard) showTimeline(v *visit) error {
 	if p.Waits, err = d.describeWaits(v, p.RunView); err != nil {
 		return err
 	}
-	t := timeline.New()
-	var last time.Time
-	err = d.leader.Outline(v.ctx, p.RunID, 0, func(e lattice.Entry) error {
-		t.Add(e)
-		last = e.At
-		return nil
-	})
+	t, last, err := d.readTimeline(v.ctx, p.RunView)
 	if err != nil {
 		return err
 	}
-	t.Pause(p.RunView.Waits)
 	if !p.Status.Ended() {
 		last = time.Now()
 	}
@@ -192,7 +186,19 @@ func (d *Dashboard) showTimeline(v *visit) error {
 		}
 	}
 	p.Body = body
-	return d.run(v, p)
+	return d.showRun(v, p)
+}
+
+// readTimeline returns the steps of a run, and the time of its last entry.
+func (d *Dashboard) readTimeline(ctx context.Context, r api.RunView) (t *timeline.Timeline, last time.Time, err error) {
+	t = timeline.New()
+	err = d.leader.Outline(ctx, r.RunID, 0, func(e lattice.Entry) error {
+		t.Add(e)
+		last = e.At
+		return nil
+	})
+	t.Pause(r.Waits)
+	return t, last, err
 }
 
 // findMoment returns the moment to which a step can be taken back, nil if there is none.
@@ -263,7 +269,7 @@ func (d *Dashboard) showEvents(v *visit) error {
 		body.Next = body.Events[maxEvents-1].Seq
 	}
 	p.Body = body
-	return d.run(v, p)
+	return d.showRun(v, p)
 }
 
 func (d *Dashboard) showLog(v *visit) error {
@@ -271,7 +277,7 @@ func (d *Dashboard) showLog(v *visit) error {
 	if err != nil {
 		return err
 	}
-	return d.run(v, p)
+	return d.showRun(v, p)
 }
 
 func (d *Dashboard) showChanges(v *visit) error {
@@ -287,5 +293,5 @@ func (d *Dashboard) showChanges(v *visit) error {
 		return err
 	}
 	p.Body = patch
-	return d.run(v, p)
+	return d.showRun(v, p)
 }

@@ -85,5 +85,5 @@ func (d *Dashboard) showComparison(v *visit) error {
 		}
 	}
 	p.Body = body
-	return d.run(v, p)
+	return d.showRun(v, p)
 }

@@ -36,7 +36,9 @@ type Graph struct {
 
 // Node is one box.
 type Node struct {
+	ID    string // in the document, "" for a branch
 	Op    ir.Op
+	Class string // of the box in an SVG, for a style sheet; see Mark
 	Lines []string // text of the box, the name first
 	Body  *Graph   // graph inside the box
 }
@@ -86,7 +88,20 @@ func (b *builder) addNode(n *ir.Node, labels map[string]string) {
 		lines = []string{plainLine(label), plainLine(name)}
 	}
 	b.index[n.ID] = len(b.graph.Nodes)
-	b.graph.Nodes = append(b.graph.Nodes, Node{Op: n.Op, Lines: append(lines, describeNode(n)...), Body: bodyGraph(n, labels)})
+	b.graph.Nodes = append(b.graph.Nodes, Node{ID: n.ID, Op: n.Op, Lines: append(lines, describeNode(n)...), Body: bodyGraph(n, labels)})
+}
+
+// Mark shows how nodes stand, by their ids: a sign before the name, and a class for a style sheet.
+func (g *Graph) Mark(find func(id string) (sign, class string)) {
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if sign, class := find(n.ID); n.ID != "" && sign != "" {
+			n.Lines[0], n.Class = sign+" "+n.Lines[0], class
+		}
+		if n.Body != nil {
+			n.Body.Mark(find)
+		}
+	}
 }
 
 // bodyGraph is the graph that a node runs, nil for most.

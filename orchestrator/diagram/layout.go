@@ -17,6 +17,7 @@ type picture struct {
 type box struct {
 	x, y, w, h int
 	lines      []string
+	class      string
 	inner      *picture // drawn below the lines
 }
 

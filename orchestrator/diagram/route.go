@@ -93,7 +93,7 @@ func routeWire(v, to *vertex, track int) wire {
 func (l *layered) drawVertex(p *picture, v *vertex) {
 	switch {
 	case v.node >= 0:
-		p.boxes = append(p.boxes, box{x: v.x - v.w/2, y: v.y, w: v.w, h: v.h, lines: l.graph.Nodes[v.node].Lines, inner: l.inner[v.node]})
+		p.boxes = append(p.boxes, box{x: v.x - v.w/2, y: v.y, w: v.w, h: v.h, lines: l.graph.Nodes[v.node].Lines, class: l.graph.Nodes[v.node].Class, inner: l.inner[v.node]})
 	case v.text != "":
 		p.labels = append(p.labels, label{v.x - v.w/2, v.y, v.text})
 	default:

@@ -16,7 +16,7 @@ func OwnBranch(branch, run string) string {
 }
 
 // OwnerLabel and a run's id mark the sprite that was made for that run, so that it can be told from a user's own.
-const OwnerLabel = "lattice-run:"
+const OwnerLabel = api.OwnerLabel
 
 func LabelOf(run string) string { return OwnerLabel + run }
 

@@ -1,9 +1,10 @@
-// Package views describes runs to clients: lists, single runs, and runs as they change. Start with Views. It changes no run.
+// Package views describes runs to clients: lists, single runs, and runs as they change; and it lists sprites. Start with Views. It changes no run.
 package views
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -35,6 +36,9 @@ type Views struct {
 	}
 	Registry interface {
 		Products(ctx context.Context, q api.ProductQuery) ([]api.Product, error)
+	}
+	Fleet interface {
+		List(ctx context.Context, prefix string) ([]sprites.Sprite, error)
 	}
 	// BudgetsOf lists the budgets from which a run takes.
 	BudgetsOf func(ctx context.Context, run string) ([]api.BudgetView, error)
@@ -111,6 +115,25 @@ func (vw *Views) Run(ctx context.Context, id string) (api.RunView, error) {
 	at := api.Root + "/runs/" + id
 	v.Record = &api.Record{SpriteName: v.Sprite, Mode: "exec_ws", StreamRefs: []string{at + "/watch", at + "/entries", at + "/log"}, Artifacts: products}
 	return v, err
+}
+
+// Program returns the ExecIR document that a run executes.
+func (vw *Views) Program(_ context.Context, id string) (json.RawMessage, error) {
+	id, err := vw.Records.Resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := vw.Records.Load(id)
+	return rec.Program, err
+}
+
+// Sprites lists the sprites.
+func (vw *Views) Sprites(ctx context.Context) ([]sprites.Sprite, error) {
+	list, err := vw.Fleet.List(ctx, "")
+	if err != nil {
+		return nil, problem.SpriteProblem(err)
+	}
+	return list, nil
 }
 
 // Runs lists runs, newest first.
