@@ -1,6 +1,10 @@
 package history
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+)
 
 // BranchPrefix begins the names of branches that runs choose themselves. The run id follows, and a number after the run was
 // rewound across a push.
