@@ -3,6 +3,8 @@ package dashboard
 import (
 	"cmp"
 	"errors"
+	"math"
+	"net/url"
 	"slices"
 	"sort"
 	"strconv"
@@ -103,58 +105,68 @@ func (d *Dashboard) showCost(v *visit) error {
 	return d.showPage(v, "cost", frame{Title: "Cost", Nav: "cost", Page: page})
 }
 
-// showAudit shows the newest entries, or those before one.
+// auditPage is the newest entries of the audit log, or those before one.
+type auditPage struct {
+	Subject string
+	All     bool // with the calls of the Sprites API
+	Entries []audit.Entry
+	Older   string // the address of earlier entries, "" if there are none
+}
+
 func (d *Dashboard) showAudit(v *visit) error {
 	q := v.URL.Query()
-	page := struct {
-		Subject string
-		Entries []audit.Entry
-		Older   uint64
-	}{Subject: q.Get("subject")}
-	if page.Subject != "" {
-		err := d.leader.AuditEntries(v.ctx, page.Subject, 0, func(e audit.Entry) error {
-			page.Entries = append(page.Entries, e)
-			if len(page.Entries) > maxListed {
-				page.Entries = page.Entries[1:]
-			}
-			return nil
-		})
-		if err != nil {
-			return err
+	page := auditPage{Subject: q.Get("subject"), All: q.Get("all") != ""}
+	before, err := strconv.ParseUint(cmp.Or(q.Get("before"), "0"), 10, 64)
+	switch {
+	case err != nil:
+		return fault.BadInput("bad_request", "before is the number of an entry")
+	case page.Subject != "":
+		page.Entries, err = d.readAudit(v, page.Subject, 0, math.MaxUint64)
+	default:
+		if before == 0 {
+			before, err = d.countAudit(v)
+			before++
 		}
-	} else if err := d.readAudit(v, q.Get("before"), &page.Entries); err != nil {
+		for windows := 0; err == nil && before > 1 && len(page.Entries) < maxListed && windows < maxWindows; windows++ {
+			from := max(before, maxListed+1) - maxListed
+			var entries []audit.Entry
+			entries, err = d.readAudit(v, "", from-1, before)
+			entries = slices.DeleteFunc(entries, func(e audit.Entry) bool { return e.Kind == audit.Sprite && !page.All })
+			page.Entries, before = slices.Concat(entries, page.Entries), from
+		}
+		if before > 1 {
+			older := url.Values{"before": {strconv.FormatUint(before, 10)}}
+			if page.All {
+				older.Set("all", "yes")
+			}
+			page.Older = "/audit?" + older.Encode()
+		}
+	}
+	if err != nil {
 		return err
 	}
 	slices.Reverse(page.Entries)
-	if n := len(page.Entries); page.Subject == "" && n > 0 && page.Entries[n-1].Seq > 1 {
-		page.Older = page.Entries[n-1].Seq
-	}
 	return d.showPage(v, "audit", frame{Title: "Audit", Nav: "audit", Page: page})
 }
 
-// readAudit reads the entries before the number in text, by default the newest.
-func (d *Dashboard) readAudit(v *visit, text string, entries *[]audit.Entry) error {
-	before, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 64)
-	if err != nil {
-		return fault.BadInput("bad_request", "before is the number of an entry")
-	}
-	if before == 0 {
-		if before, err = d.countAudit(v); err != nil {
-			return err
-		}
-		before++
-	}
-	err = d.leader.AuditEntries(v.ctx, "", max(before, maxListed+1)-maxListed-1, func(e audit.Entry) error {
+// maxWindows bounds how many stretches of maxListed entries one page looks at.
+const maxWindows = 20
+
+// readAudit returns the last entries of a subject between two numbers.
+func (d *Dashboard) readAudit(v *visit, subject string, after, before uint64) (entries []audit.Entry, err error) {
+	err = d.leader.AuditEntries(v.ctx, subject, after, func(e audit.Entry) error {
 		if e.Seq >= before {
 			return errEnough
 		}
-		*entries = append(*entries, e)
+		if entries = append(entries, e); len(entries) > maxListed {
+			entries = entries[1:]
+		}
 		return nil
 	})
 	if errors.Is(err, errEnough) {
-		return nil
+		err = nil
 	}
-	return err
+	return entries, err
 }
 
 // countAudit returns the number of the newest entry. Numbers have no gaps, so it is found by bisection.

@@ -38,7 +38,7 @@ type Graph struct {
 type Node struct {
 	ID    string // in the document, "" for a branch
 	Op    ir.Op
-	Class string // of the box in an SVG, for a style sheet; see Mark
+	Class string   // of the box in an SVG, for a style sheet; see Mark
 	Lines []string // text of the box, the name first
 	Body  *Graph   // graph inside the box
 }

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// visitedFlow asks a person twice, with a change of files between.
+const visitedFlow = `{"execir_version":"1.0","id":"visit","entry_node":"note","nodes":[
+	{"id":"note","op":"TOOL_CALL","tool":"fs.write","args":{"path":"notes","content":"one\n"}},
+	{"id":"ask","op":"HUMAN","prompt":"<img src=x onerror=pwned=1><script>pwned=1</script> How many?","expected_inputs":{"count":"integer"},"outputs":{"count":"$vars.count"}},
+	{"id":"more","op":"TOOL_CALL","tool":"fs.append","args":{"path":"notes","content":"two\n"}},
+	{"id":"sign","op":"HUMAN","prompt":"Approve the change?"}],
+	"edges":[{"from":"note","to":"ask"},{"from":"ask","to":"more"},{"from":"more","to":"sign"}],"output":{"count":"$vars.count"}}`
+
+// hostileOutput is output of a skill that attacks a page or a terminal, and a line in colour.
+var hostileOutput = strings.Join([]string{
+	"\x1b[31mred\x1b[0m plain \x1b[1;38;5;46mbright\x1b[0m", `<script>pwned=1</script><img src=x onerror=pwned=1>`, `<iframe srcdoc="<script>parent.pwned=1</script>">`,
+	"\x1b]8;;javascript:pwned=1\x07link\x1b]8;;\x07", "\x1b]52;c;cHduZWQ=\x07clip", "\x1b]1337;File=inline=1:aGk=\x07image", "\x1bPq#0\x1b\\six", "\x9b31mC1", "up\x1b[2J\x1b[1;1Hdown\x07",
+	"\u202etxt.exe", "half \xf0\x9f\x98", "{{.}} ${pwned=1} javascript:pwned=1", "\x1b[", "\x1b]8;;http://evil.example/never ends",
+}, "\n") + "\n"
+
+// page is a leader that serves the page, and a browser.
+type page struct {
+	*browser
+	t    *testing.T
+	job  *job
+	url  string
+	stop func()
+}
+
+// freePort returns a port that no other program gets by chance: it lies below those that systems give out.
+func freePort(t *testing.T) int {
+	t.Helper()
+	for port := 20000 + os.Getpid()%10000; port < 32000; port++ {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			l.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}
+
+// serve starts lattice serve, and waits until it leads.
+func (p *page) serve() {
+	p.t.Helper()
+	cmd := exec.Command(p.job.bin, "serve", "--json", "--http", strings.TrimPrefix(p.url, "http://"))
+	cmd.Dir, cmd.Env = p.job.dir, p.job.env
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.stop = func() {
+		p.stop = func() {}
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, out)
+		_ = cmd.Wait() // it was told to end
+	}
+	var led struct{ HTTP string }
+	if err := json.NewDecoder(out).Decode(&led); err != nil || led.HTTP != p.url {
+		p.stop()
+		p.t.Fatalf("lattice serve says %q: %v", led.HTTP, err)
+	}
+}
+
+// TestPage has a person work with the page in a real browser: watch a live run, answer, approve, reject, rewind, fork and compare,
+// while the server is restarted. Output of sprites executes nothing, and axe-core finds no serious fault.
+func TestPage(t *testing.T) {
+	began := time.Now()
+	p := &page{browser: startBrowser(t), t: t, job: newJob(t), url: fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), stop: func() {}}
+	t.Cleanup(p.job.remove)
+	t.Cleanup(func() { p.stop() })
+	if err := os.WriteFile(filepath.Join(p.job.dir, "visit.json"), []byte(visitedFlow), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.serve()
+	p.look(1280, 860, "light")
+	_, link := p.job.lattice(t, 0, "", "open")
+	p.open(strings.TrimSpace(link))
+	p.wait("location.pathname === '/runs' && document.querySelector('#live-runs')")
+	for _, do := range []func(){p.answerAndApprove, p.goBack, p.readLog, p.checkLooks} {
+		do()
+		t.Log(time.Since(began).Round(10*time.Millisecond))
+	}
+	if pwned := p.eval("typeof pwned"); pwned != "undefined" {
+		t.Error("a script of a sprite ran in the page")
+	}
+	p.check(p.url)
+}
+
+// status waits until the run of the page has a status.
+func (p *page) status(name string) {
+	p.t.Helper()
+	p.wait(fmt.Sprintf("document.querySelector('.head .chip')?.innerText.includes(%q)", name))
+}
+
+// answerAndApprove starts a run while its list is open, answers its question, and approves it after a restart of the server.
+func (p *page) answerAndApprove() {
+	p.t.Helper()
+	_, out := p.job.lattice(p.t, 0, "", "run", "visit.json", "--keep", "--detach")
+	run := strings.TrimSpace(out)
+	p.wait("document.querySelector('#live-runs a[href=\"/runs/" + run + "\"]')")
+	p.press("j")
+	p.leave("document.activeElement.click()")
+	p.wait("document.querySelector('[name=\"in.count\"]')")
+	p.leave("document.querySelector('[name=\"in.count\"]').value = '3'; document.querySelector('button[value=answer]').click()")
+	p.wait("document.querySelector('button[value=approve]') && document.querySelector('.steps').innerText.includes('sign')")
+	p.eval("window.stays = true")
+	p.stop()
+	p.wait("!document.getElementById('offline').hidden")
+	p.serve()
+	p.job.lattice(p.t, 0, "", "approve", run)
+	p.status("succeeded") // although the page was not there when it happened
+	p.wait("document.getElementById('offline').hidden && window.stays")
+	if steps := p.eval("[...document.querySelectorAll('.steps .name')].map((n) => n.innerText).join(' ')"); steps != "prepare note ask more sign" {
+		p.t.Errorf("the steps are %s", steps)
+	}
+}
+
+// goBack rewinds the run, rejects it then, forks it with a value changed, and compares.
+func (p *page) goBack() {
+	p.t.Helper()
+	step := func(name string) {
+		p.leave(fmt.Sprintf("[...document.querySelectorAll('.steps a')].findLast((a) => a.innerText.includes(%q)).click()", name))
+	}
+	step("more")
+	p.leave("document.querySelector('form[action$=\"/rewind\"] button').click()")
+	p.wait("document.querySelector('button[value=reject]')")
+	if steps := p.eval("document.querySelector('.steps').innerText"); !strings.Contains(steps, "back to more#1") {
+		p.t.Errorf("the steps after a rewind are %s", steps)
+	}
+	p.leave("document.querySelector('[name=comments]').value = 'not like this'; document.querySelector('button[value=reject]').click()")
+	p.status("failed")
+	run := p.eval("location.pathname")
+	step("more")
+	p.leave("const f = document.querySelector('form[action$=\"/fork\"]'); f.path.value = '$vars.count'; f.value.value = '7'; f.querySelector('button').click()")
+	p.wait("document.querySelector('button[value=approve]')")
+	if p.eval("location.pathname") == run || !strings.Contains(p.eval("document.querySelector('.facts').innerText"), "Forked from") {
+		p.t.Error("the fork has no page of its own")
+	}
+	p.leave("document.querySelector('button[value=approve]').click()")
+	p.status("succeeded")
+	p.wait("document.querySelector('main').innerText.includes('\"count\": 7')")
+	p.open(p.url + run + "/compare?from=more%231")
+	p.wait("document.querySelector('main').innerText.includes('notes') && document.querySelector('.patch .plus').innerText.includes('+two')")
+}
+
+// readLog reads a log that is hostile and then long.
+func (p *page) readLog() {
+	p.t.Helper()
+	p.open(p.url + "/runs")
+	p.leave("document.querySelector('#live-runs a').click()")
+	id := strings.TrimPrefix(p.eval("location.pathname"), "/runs/")
+	file := filepath.Join(p.job.dir, "home", "runs", id, "output.log")
+	p.writeLog(file, hostileOutput)
+	p.open(p.url + "/runs/" + id + "/log")
+	p.wait("document.querySelectorAll('#lines .ln').length >= 13")
+	if red := p.eval("document.querySelector('#lines .f1')?.textContent"); red != "red" {
+		p.t.Errorf("red is %s", red)
+	}
+	if made := p.eval("document.querySelectorAll('#lines :not(div, span, mark)').length"); made != "0" {
+		p.t.Errorf("output made %s elements", made)
+	}
+	shown := p.eval("document.querySelector('#lines').innerText")
+	for _, r := range shown {
+		if r != '\n' && r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' {
+			p.t.Errorf("the log shows %U", r)
+		}
+	}
+	if strings.Contains(shown, "evil.example") || !strings.Contains(shown, "<script>pwned=1</script>") {
+		p.t.Errorf("the log is %q", shown)
+	}
+	var long strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&long, "\x1b[32mline %d\x1b[0m of a long log\n", i)
+	}
+	p.writeLog(file, long.String())
+	p.open(p.url + "/runs/" + id + "/log")
+	p.wait("document.querySelector('#size').innerText === '100000 lines' && document.querySelector('#lines').innerText.includes('line 99999')")
+	if nodes := p.eval("String(document.querySelectorAll('*').length < 2000)"); nodes != "true" {
+		p.t.Errorf("the page of a long log has %s elements", p.eval("String(document.querySelectorAll('*').length)"))
+	}
+	p.press("/")
+	p.eval("search.value = 'line 4321 '; search.dispatchEvent(new Event('input'))")
+	p.wait("found.innerText === '1 found' && document.querySelector('#lines .hit').innerText.includes('line 4321')")
+}
+
+// writeLog has the log of a run hold a text.
+func (p *page) writeLog(file, text string) {
+	p.t.Helper()
+	err := os.MkdirAll(filepath.Dir(file), 0o700)
+	if err == nil {
+		err = os.WriteFile(file, []byte(text), 0o600)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// checkLooks has axe-core judge the pages, in both themes and at two widths, and keeps a picture of each if it is told where.
+func (p *page) checkLooks() {
+	p.t.Helper()
+	axe, err := os.ReadFile(filepath.Join(os.Getenv("LATTICE_NPM_CACHE"), "node_modules/axe-core/axe.min.js"))
+	if err != nil {
+		p.t.Skip("axe-core is not installed")
+	}
+	p.call("Page.setBypassCSP", map[string]any{"enabled": true}) // axe-core makes styles
+	p.job.lattice(p.t, 0, "", "run", "visit.json", "--keep", "--detach")
+	p.open(p.url + "/runs/latest")
+	p.wait("document.querySelector('[name=\"in.count\"]')")
+	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/compare", "waiting", "audit"} {
+		p.look(1280, 860, "light")
+		p.open(p.url + "/" + path)
+		for _, look := range []struct {
+			width, height int
+			theme         string
+		}{{1280, 860, "light"}, {1280, 860, "dark"}, {390, 844, "light"}, {390, 844, "dark"}} {
+			p.look(look.width, look.height, look.theme)
+			name := fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(path, "/", "-"), look.width, look.theme)
+			p.screenshot(os.Getenv("LATTICE_SCREENSHOTS"), name)
+			if wide := p.eval("String(document.documentElement.scrollWidth > innerWidth)"); wide == "true" {
+				p.t.Errorf("%s is wider than its window", name)
+			}
+			if (look.width == 390) != (look.theme == "dark") {
+				continue // as wide as one and as light as another
+			}
+			if p.eval("typeof axe") == "undefined" {
+				p.eval(string(axe) + ";0")
+			}
+			found := p.eval(`(async () => {
+				const r = await axe.run(document, { resultTypes: ["violations"] });
+				return r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => v.id + ": " + v.nodes.map((n) => n.html + " " + n.failureSummary).join("; ")).join("\n") })()`)
+			if found != "" {
+				p.t.Errorf("%s: %s", name, found)
+			}
+		}
+	}
+}
