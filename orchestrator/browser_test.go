@@ -158,7 +158,7 @@ func (b *browser) try(method string, params any) (json.RawMessage, error) {
 }
 
 // browserPatience bounds how long the test waits for anything.
-const browserPatience = 30 * time.Second
+const browserPatience = 60 * time.Second
 
 func (b *browser) call(method string, params any) json.RawMessage {
 	b.t.Helper()

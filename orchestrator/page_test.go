@@ -93,7 +93,7 @@ func TestPage(t *testing.T) {
 	p.wait("location.pathname === '/runs' && document.querySelector('#live-runs')")
 	for _, do := range []func(){p.answerAndApprove, p.goBack, p.readLog, p.checkLooks} {
 		do()
-		t.Log(time.Since(began).Round(10*time.Millisecond))
+		t.Log(time.Since(began).Round(10 * time.Millisecond))
 	}
 	if pwned := p.eval("typeof pwned"); pwned != "undefined" {
 		t.Error("a script of a sprite ran in the page")

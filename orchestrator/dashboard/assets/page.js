@@ -63,6 +63,10 @@ function read(url) {
 }
 
 function refresh(page) {
+  if (page.querySelector(".login")) { // the session has ended
+    location.reload();
+    return;
+  }
   for (const old of document.querySelectorAll("[data-part]")) {
     const now = page.getElementById(old.id);
     if (!now || now.isEqualNode(old)) continue;
@@ -102,9 +106,9 @@ async function update() {
 }
 
 const offline = document.getElementById("offline");
-if (body.dataset.live) {
+let lost = false;
+function listen() {
   const source = new EventSource(body.dataset.live);
-  let lost = false;
   source.addEventListener("open", () => {
     offline.hidden = true;
     if (lost) changed();
@@ -113,10 +117,14 @@ if (body.dataset.live) {
   source.addEventListener("error", () => {
     lost = true;
     offline.hidden = false;
-    if (source.readyState === EventSource.CLOSED) setTimeout(() => location.reload(), 3000);
+    if (source.readyState === EventSource.CLOSED) { // refused: the browser itself tries again only without an answer
+      changed();
+      setTimeout(listen, 3000);
+    }
   });
   for (const type of ["run.output", "run.updated", "system.alert"]) source.addEventListener(type, changed);
 }
+if (body.dataset.live) listen();
 function changed() {
   update();
   if (log) log.more();
