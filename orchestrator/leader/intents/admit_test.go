@@ -233,3 +233,35 @@ func TestSupersedeAfterCrash(t *testing.T) {
 		t.Errorf("the older one is %s with the run %q, %v", s.Status, s.Run, err)
 	}
 }
+
+// An intent waits for weeks. The approval by which its run starts is judged when it is given: the first of two approvals has
+// expired by then, and the next process starts one run.
+func TestThreeWeeksOfWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipeline := newPipelines(t, "intents.sprite_task_exec.approve = { people = 2, expires = '72h' }")
+		approve := func(token, id string) (intent.State, error) {
+			return pipeline().DecideIntent(as(t.Context(), token), id, api.IntentDecision{Decision: "approve"})
+		}
+		s, err := pipeline().CreateIntent(as(t.Context(), "bot"), api.IntentRequest{Kind: "sprite_task_exec", Key: "k"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		incomplete := func(err error) bool { return fault.As(err) != nil && fault.As(err).Code == "approval_incomplete" }
+		if _, err := approve("ada", s.ID); !incomplete(err) {
+			t.Fatalf("the first approval: %v", err)
+		}
+		time.Sleep(21 * 24 * time.Hour)
+		if _, err := approve("ben", s.ID); !incomplete(err) {
+			t.Fatalf("an approval after three weeks: %v, and the first one has expired", err)
+		}
+		for range 3 { // the same approval again changes nothing
+			if s, err = approve("ada", s.ID); err != nil || s.Status != intent.Executing {
+				t.Fatalf("the second approval: %s, %v", s.Status, err)
+			}
+		}
+		x := pipeline()
+		if runs := x.Executor.(*canceler).runs; len(runs) != 1 || runs[s.Run] != "running" {
+			t.Errorf("runs %v, want the one of the intent", runs)
+		}
+	})
+}
