@@ -12,6 +12,7 @@ const (
 	Redelivery       Capability = "webhook-redelivery"
 	LabelCreation    Capability = "label-creation"
 	AppTokens        Capability = "app-tokens"
+	RoleLookup       Capability = "role-lookup"
 	Projects         Capability = "projects"
 )
 
@@ -32,6 +33,7 @@ var support = map[Kind][]Support{
 		{Redelivery, true, ""},
 		{LabelCreation, true, ""},
 		{AppTokens, true, ""},
+		{RoleLookup, true, "the account needs the role write"},
 		{Projects, false, "issues and labels take their place"},
 	},
 	Gitea: {
@@ -42,6 +44,7 @@ var support = map[Kind][]Support{
 		{Redelivery, false, "lattice asks for what changed since the last delivery"},
 		{LabelCreation, false, "lattice creates a missing label before it adds it"},
 		{AppTokens, false, "a token of an account"},
+		{RoleLookup, true, "the account needs the role admin to read the roles of others, and so to obey commands in comments"},
 		{Projects, false, "issues and labels take their place"},
 	},
 }

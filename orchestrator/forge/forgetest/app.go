@@ -9,7 +9,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -60,25 +59,25 @@ func (s *Server) asApp(handle func(q request)) http.HandlerFunc {
 		defer s.mu.Unlock()
 		if s.app == nil {
 			writeProblem(w, http.StatusNotFound, "Not Found")
-		} else if err := s.app.checkClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); err != nil {
-			writeProblem(w, http.StatusUnauthorized, err.Error())
+		} else if problem := s.app.checkClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); problem != "" {
+			writeProblem(w, http.StatusUnauthorized, problem)
 		} else {
 			handle(request{Request: r, w: w})
 		}
 	}
 }
 
-// checkClaims checks a JSON Web Token as GitHub does.
-func (a *app) checkClaims(token string) error {
+// checkClaims returns the problem of a JSON Web Token in the words of GitHub, "" if there is none.
+func (a *app) checkClaims(token string) string {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return errors.New("A JSON web token could not be decoded")
+		return "A JSON web token could not be decoded"
 	}
 	var raw [3][]byte
 	for i, part := range parts {
 		var err error
 		if raw[i], err = base64.RawURLEncoding.DecodeString(part); err != nil {
-			return errors.New("A JSON web token could not be decoded")
+			return "A JSON web token could not be decoded"
 		}
 	}
 	var head struct{ Alg, Typ string }
@@ -87,19 +86,19 @@ func (a *app) checkClaims(token string) error {
 		Iss      string
 	}
 	if json.Unmarshal(raw[0], &head) != nil || head.Alg != "RS256" || json.Unmarshal(raw[1], &claims) != nil {
-		return errors.New("A JSON web token could not be decoded")
+		return "A JSON web token could not be decoded"
 	}
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
 	now := a.now().Unix()
 	switch {
 	case rsa.VerifyPKCS1v15(a.key, crypto.SHA256, sum[:], raw[2]) != nil:
-		return errors.New("A JSON web token could not be decoded")
+		return "A JSON web token could not be decoded"
 	case claims.Iss != strconv.FormatInt(a.id, 10):
-		return errors.New("Integration not found")
+		return "Integration not found"
 	case claims.Exp > now+600 || claims.Exp <= now || claims.Iat > now:
-		return errors.New("'Expiration time' claim ('exp') is too far in the future")
+		return "'Expiration time' claim ('exp') is too far in the future"
 	}
-	return nil
+	return ""
 }
 
 // mintToken gives the App a token for an hour. The one before it stops to work.
