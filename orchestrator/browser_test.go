@@ -53,12 +53,16 @@ func startBrowser(t *testing.T) *browser {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dir, err := os.MkdirTemp("", "chromium-")
+	if err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(program, "--headless=new", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--no-default-browser-check",
 		"--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--mute-audio", "--hide-scrollbars", "--force-color-profile=srgb",
-		"--user-data-dir="+t.TempDir(), "about:blank")
+		"--user-data-dir="+dir, "about:blank")
 	cmd.ExtraFiles = []*os.File{read, write}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
+	cmd.Env = append(os.Environ(), "HOME="+dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +80,7 @@ func startBrowser(t *testing.T) *browser {
 		in.Close()
 		<-listened
 		out.Close()
+		_ = os.RemoveAll(dir) // a process of its may write once more
 	})
 	var target struct {
 		TargetID string `json:"targetId"`

@@ -301,6 +301,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	})
 	if web != nil {
 		web.serveLeader(l, o)
+		web.server.ConnState = unused.note // browsers connect ahead of requests
 		s.group.Go(web.run)
 	}
 	go func() { // owned by end
