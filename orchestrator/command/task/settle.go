@@ -1,17 +1,10 @@
 package task
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"path"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-
-	"github.com/oklog/ulid/v2"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/board"
@@ -111,62 +104,4 @@ func (d *dispatcher) endProcess(ctx context.Context, r board.ProcessRecord, kind
 
 func (d *dispatcher) failProcess(ctx context.Context, r board.ProcessRecord, reason string) error {
 	return d.endProcess(ctx, r, board.ProcessFailed, board.ProcessData{Error: reason})
-}
-
-// completeProcess writes the report of a run into the repository and attaches it.
-func (d *dispatcher) completeProcess(ctx context.Context, r board.ProcessRecord, view api.RunView) error {
-	i := slices.IndexFunc(d.workers, func(w worker.Definition) bool { return w.Worker.Name == r.Type })
-	if i < 0 {
-		return d.failProcess(ctx, r, "its definition is gone")
-	}
-	w := d.workers[i]
-	t, err := d.board.Resolve(r.TaskID)
-	if err != nil {
-		return err
-	}
-	// The name holds the id of the start: two dispatchers that settle at once write one report.
-	name := path.Join(w.Output.ReportDir, fmt.Sprintf("%s-%s-%s-%s.md", w.Output.ReportPrefix, nameOf(t), lastWord(w.Worker.Name), reportTime(r)))
-	if err := d.board.ReplaceFile(name, formatReport(w, t, r, view)); err != nil {
-		return fmt.Errorf("write the report: %w", err)
-	}
-	head, _ := d.runGit(ctx, "rev-parse", "--verify", "--quiet", "HEAD") // "" where it is gone
-	artifact := "art_" + ulid.Make().String()
-	return d.endProcess(ctx, r, board.ProcessCompleted, board.ProcessData{Result: "success", ArtifactID: artifact, Head: head},
-		board.Change{Type: board.ArtifactAttached, Data: board.ArtifactData{ArtifactID: artifact, Role: w.Output.ArtifactRole, Path: name, Commit: r.Commit}})
-}
-
-// reportTime is when the worker started, for the name of a file.
-func reportTime(r board.ProcessRecord) string {
-	at, _ := time.Parse(time.RFC3339, r.StartedAt)
-	return at.UTC().Format("20060102T150405.000Z")
-}
-
-// lastWord returns the last capitalised word of a name in small letters: lite of CodeReviewLite.
-func lastWord(name string) string {
-	i := strings.LastIndexFunc(name, unicode.IsUpper)
-	return strings.ToLower(name[max(i, 0):])
-}
-
-// formatReport returns the report of a run: the text of its output report, or all outputs as JSON.
-func formatReport(w worker.Definition, t *board.Task, r board.ProcessRecord, view api.RunView) []byte {
-	var out struct {
-		Report json.RawMessage `json:"report"`
-		Tests  struct {
-			Status string `json:"status"`
-		} `json:"tests"`
-	}
-	_ = json.Unmarshal(view.Outputs, &out) // other outputs are shown as they are
-	var text string
-	if json.Unmarshal(out.Report, &text) != nil {
-		var pretty bytes.Buffer
-		_ = json.Indent(&pretty, view.Outputs, "", "  ") // they are JSON
-		text = "```json\n" + pretty.String() + "\n```"
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "# %s of %s at %s\n\n%s\n\nRun %s by %s, from %s to %s.", w.Worker.Name, nameOf(t), cutCommit(r.Commit), t.Title, r.RunID, r.Actor, r.StartedAt, view.UpdatedAt.UTC().Format(time.RFC3339))
-	if out.Tests.Status != "" {
-		fmt.Fprintf(&b, " Tests: %s.", out.Tests.Status)
-	}
-	fmt.Fprintf(&b, "\n\n%s\n", strings.TrimSpace(text))
-	return []byte(b.String())
 }

@@ -205,7 +205,7 @@ func (d *dispatcher) buildInput(ctx context.Context, w worker.Definition, t *boa
 	}
 	all := map[string]any{"base": base, "agent_timeout_s": min(w.Execution.TimeoutMinutes*60, 7200), "test_timeout_s": min(w.Execution.TimeoutMinutes*60, 3600)}
 	if w.Execution.Engine == "script" {
-		all["agent_command"] = []string{"sh", "-c", w.Execution.Command}
+		all["agent"], all["agent_command"] = "command", []string{"sh", "-c", w.Execution.Command}
 	} else if w.Execution.Engine != "" {
 		all["agent"] = w.Execution.Engine
 	}

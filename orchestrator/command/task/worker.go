@@ -25,7 +25,7 @@ func newWorkerCmd(p *place) *cobra.Command {
 		Long: `A worker is a flow that runs on the commit of a task, in a sprite of its own, and leaves a report: a file of the repository
 that is attached to the task. The task's events say that it started, and that it completed or failed.
 
-Workers are defined in .lattice/workers/*.toml; CodeReviewLite and TestRunner are built in, and a file with the same name
+Workers are defined in .lattice/workers/*.toml; CodeReviewLite, CodeReviewHeavy and TestRunner are built in, and a file with the same name
 replaces one:
 
   [worker]     name, description, actor (default: worker:NAME)
