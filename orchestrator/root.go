@@ -42,7 +42,7 @@ environment, the environment overrides settings, and settings override defaults:
   [limits] memory cpus pids    what each sprite may use, like the flags of lattice sprite serve
   [models.CLASS]  [llm]        the models that flows ask (lattice run --help)
   [channels.NAME]  [notify]    where to notify people about runs (lattice notify --help)
-  [forges.NAME]                code hosts where lattice acts (lattice forge --help)
+  [forges.NAME]                code hosts where lattice acts and people decide (lattice forge --help)
   [schedules.NAME]             when to create intents (lattice schedule --help)
   [secrets.NAME]               credentials that sprites may ask for (lattice secret --help)
   [run] allow agent_env keep   like the flags of lattice run

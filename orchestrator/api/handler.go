@@ -34,6 +34,7 @@ type Service interface {
 	Schedules
 	Secrets
 	Access
+	Deliveries
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)

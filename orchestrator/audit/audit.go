@@ -59,6 +59,9 @@ const (
 	Verified        Kind = "verified"       // a statement about a commit was signed
 	IntentRefused   Kind = "intent.refused" // its creator has created too many
 	IntentNewest    Kind = "intent.newest"  // the newest intent about a subject
+	Delivery        Kind = "delivery"       // a webhook of a code host, or its outcome
+	Command         Kind = "command"        // a command in a comment at a code host
+	Post            Kind = "post"           // a comment of lattice at a code host
 )
 
 // capabilities maps the capabilities of lattice to the kinds of entries about them.

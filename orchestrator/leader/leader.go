@@ -22,6 +22,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 
 	"github.com/spritekit/lattice/orchestrator/leader/access"
+	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
+	"github.com/spritekit/lattice/orchestrator/leader/inbox"
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
 
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
@@ -101,6 +103,8 @@ type Config struct {
 	Notify Notify
 	// Schedules create intents while the process serves.
 	Schedules map[string]intents.Schedule
+	// Forges are the code hosts where people decide.
+	Forges map[string]Forge
 	// Publisher performs actions at code hosts; nil: there are none.
 	Publisher action.Publisher
 	// AuthorizeGit returns the header Authorization of git's requests to a repository; see worktree.Options. It may be nil.
@@ -155,6 +159,7 @@ type Leader struct {
 	*intents.Scheduler
 	*credentials.Vault
 	*access.Gate
+	*inbox.Inbox
 	*spending.Keeper
 	*drive.Succession
 
@@ -169,6 +174,7 @@ type Leader struct {
 	agents   *agents
 	drives   *drive.Drives
 	notifier *notifier
+	scribe   *dialogue.Scribe
 	handler  http.Handler
 	// hostless is the reason why the embedded host could not be opened. Runs can then only be read and backed up.
 	hostless error
@@ -178,6 +184,7 @@ type Leader struct {
 
 	quiesced      func() error // quiesce, once
 	stopSchedules func()       // nil if schedules are not followed
+	stopForges    func()       // nil if code hosts are not served
 }
 
 // Open opens the home. The caller holds its lock.
@@ -223,6 +230,7 @@ func (l *Leader) open() (err error) {
 	l.notifier.start()
 	if l.cfg.Serving {
 		l.stopSchedules = l.Scheduler.FollowInBackground()
+		l.stopForges = l.followForges()
 	}
 	return nil
 }
@@ -283,6 +291,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Pipeline = &intents.Pipeline{Facts: l.Ledger, Executor: l, BaseOf: rules.Base}
 	l.Gate = &access.Gate{Facts: l.Ledger, Now: time.Now}
 	l.Scheduler = &intents.Scheduler{All: l.cfg.Schedules, Facts: l.Ledger, Create: l.Pipeline.CreateIntent, Logger: l.cfg.Log}
+	l.composeForges()
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
 	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil
 
@@ -450,6 +459,9 @@ func (l *Leader) quiesce() error {
 	close(l.Succession.Ending)
 	if l.stopSchedules != nil {
 		l.stopSchedules()
+	}
+	if l.stopForges != nil {
+		l.stopForges()
 	}
 	l.drives.StopAll()
 	l.notifier.close()

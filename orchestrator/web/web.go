@@ -31,6 +31,8 @@ type Leader interface {
 	BeginSession(ctx context.Context, secret string) (s access.Session, ok bool, wait time.Duration, err error)
 	CheckSession(ctx context.Context, text string) (c access.Caller, ok bool, err error)
 	EndSession(ctx context.Context, text string) error
+	// ReceiveHook takes the delivery of a code host in a request. It checks its signature.
+	ReceiveHook(w http.ResponseWriter, r *http.Request, forge string) error
 }
 
 // CheckAddress refuses an address that other machines reach if nothing is encrypted.
@@ -53,6 +55,7 @@ func Handler(l Leader, local bool) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.reportReady)
 	mux.HandleFunc("GET /metrics", s.requireRole(s.writeMetrics))
+	mux.HandleFunc("POST "+hooks+"{forge}", s.receiveHook)
 	for _, path := range []string{"/api/", "/v1/"} {
 		mux.HandleFunc(path, s.requireRole(l.Handler().ServeHTTP))
 	}
@@ -78,7 +81,7 @@ func (s *server) guardRequests(next http.Handler) http.Handler {
 			"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
 			w.Header().Set(name, value)
 		}
-		if s.local && !isLocal(r.Host) {
+		if s.local && !isLocal(r.Host) && !(r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, hooks)) { // a web page cannot sign a delivery
 			api.Fail(w, fault.Denied("foreign_host", "this server is not %.100q", r.Host).WithHint("use the address that lattice serve printed"))
 			return
 		}
@@ -99,6 +102,18 @@ func isOwnOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	_, host, ok := strings.Cut(origin, "://")
 	return origin == "" || ok && host == r.Host
+}
+
+// hooks is the path below which code hosts deliver events, each under its name in the settings.
+const hooks = "/hooks/"
+
+// receiveHook answers a delivery when it is kept, before it is handled. It has a signature in place of a token.
+func (s *server) receiveHook(w http.ResponseWriter, r *http.Request) {
+	if err := s.leader.ReceiveHook(w, r, r.PathValue("forge")); err != nil {
+		api.Fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // isLocal reports whether a header Host names this machine by itself.

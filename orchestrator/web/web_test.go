@@ -67,6 +67,13 @@ func (leader) CheckToken(_ context.Context, text string) (access.Caller, bool, t
 	return access.Caller{Who: audit.Who{Name: "token:" + text, UID: -1}, Role: role}, role.Includes(api.Viewer), 0, nil
 }
 
+func (leader) ReceiveHook(_ http.ResponseWriter, _ *http.Request, forge string) error {
+	if forge != "main" {
+		return fault.NotFound("forge_not_found", "there is no code host %s", forge)
+	}
+	return nil
+}
+
 // TestHandler: a request is served as the caller with its token if the role allows it, and else says why not.
 func TestHandler(t *testing.T) {
 	for _, tt := range []struct {
@@ -101,6 +108,10 @@ func TestHandler(t *testing.T) {
 		{"GET", "/api/v1/runs", "admin", [2]string{"Origin", "http://evil.example"}, 403, "foreign_origin"},
 		{"GET", "/api/v1/runs", "admin", [2]string{"Host", "evil.example"}, 403, "foreign_host"},
 		{"GET", "/healthz", "", [2]string{"Host", "evil.example:80"}, 403, "foreign_host"},
+		{"POST", "/hooks/main", "", [2]string{"Host", "lattice.example"}, 202, ""}, // through a proxy
+		{"POST", "/hooks/other", "", [2]string{}, 404, "forge_not_found"},
+		{"GET", "/hooks/main", "admin", [2]string{}, 403, "role_missing"},
+		{"POST", "/hooks/main", "", [2]string{"Origin", "https://evil.example"}, 403, "foreign_origin"},
 		{"GET", "/healthz", "", [2]string{"Host", "[::1]:80"}, 200, ""},
 		{"GET", "/readyz", "", [2]string{"Host", "localhost"}, 200, ""},
 	} {

@@ -1,5 +1,5 @@
-// Package forge holds the commands about code hosts, one file each. Begin with New. The commands ask the code host and print; they
-// never write there.
+// Package forge holds the commands about code hosts, one file each. Begin with New. The commands ask the code host, or
+// the leader, and print; they never write there.
 package forge
 
 import (
@@ -27,10 +27,27 @@ func New(env *setup.Env) *cobra.Command {
 When a skill asks for a pull request, a comment or labels in one of these repositories, lattice performs that itself after you
 approve it, or when the policy allows it, and records it in the audit log. It happens once, also if lattice is killed or the
 answer is lost. Pull requests are drafts. git reads and pushes these repositories with the same account. In any other
-repository the requests are kept for you to perform.`,
-		Example: "  lattice forge ls\n  lattice forge check main",
+repository the requests are kept for you to perform.
+
+lattice serve --http takes webhooks of issue comments at /hooks/NAME, with the content type application/json and the secret that
+the settings name (webhook_secret_env or webhook_secret_file). Each is kept before it is answered, and handled once. People then
+give commands in comments on issues and pull requests, each at the start of a line:
+
+  /lattice plan              let an agent answer the issue with questions or a plan
+  /lattice approve DIGEST    approve the request with this digest
+  /lattice reject [REASON]   reject the open request
+  /lattice answer TEXT       answer the open question
+  /lattice status            show the state of the run
+  /lattice cancel            cancel the run
+  /lattice hold              stop the run at its next step
+  /lattice rerun             continue a run that stopped
+  /lattice help              list the commands
+
+The role of the person is read from the code host when the command is carried out; commands that change anything need write. A
+command in code or in a quotation, or in a comment that was edited, is not carried out.`,
+		Example: "  lattice forge ls\n  lattice forge check main\n  lattice forge deliveries",
 	})
-	cmd.AddCommand(newLsCmd(env), newCheckCmd(env))
+	cmd.AddCommand(newLsCmd(env), newCheckCmd(env), newDeliveriesCmd(env))
 	return cmd
 }
 

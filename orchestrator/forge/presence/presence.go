@@ -34,7 +34,6 @@ type Run struct {
 	Steps    []Step
 	Latest   string // the last message
 	Failure  string
-	Answer   string // the text that the run results in
 }
 
 // Step is a step of a run. Took is 0 while it goes on.
@@ -67,9 +66,6 @@ func Status(r Run) string {
 	}
 	if r.Failure != "" {
 		b.WriteString("\nIt failed:\n\n" + Block(r.Failure))
-	}
-	if r.Answer != "" {
-		b.WriteString("\nIts answer:\n\n" + Block(r.Answer))
 	}
 	return b.String()
 }
@@ -147,12 +143,17 @@ func howToAnswer(run string, w lattice.Wait) string {
 }
 
 // Settled returns the comment that takes the place of a question when it needs no answer any more.
-func Settled(run string, w lattice.Wait) string {
+func Settled(run, prompt string) string {
 	s := fmt.Sprintf("**lattice**: the run %s does not wait for this any more.\n", Inline(run))
-	if w.Prompt != "" {
-		s += "\n" + Block(w.Prompt)
+	if prompt != "" {
+		s += "\n" + Block(prompt)
 	}
 	return s
+}
+
+// Answer returns the comment with the answer of a run to an issue.
+func Answer(run, answer string) string {
+	return fmt.Sprintf("**lattice**: the run %s answers:\n\n%s", Inline(run), Block(answer))
 }
 
 // Inline returns hostile text as code within a line.

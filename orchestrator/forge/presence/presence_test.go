@@ -39,8 +39,8 @@ func TestHostile(t *testing.T) {
 	w := lattice.Wait{ID: "w1", Prompt: hostile, Reason: hostile + "!", Choices: []string{hostile}, Details: raw, Expected: map[string]string{hostile: hostile, "b": "string"}, Calls: []lattice.PlannedCall{{Skill: hostile, Input: raw}}}
 	action := lattice.Wait{Kind: lattice.WaitAction, Action: &lattice.Action{Name: hostile, Parameters: raw, Binding: raw}}
 	for name, body := range map[string]string{
-		"status":   Status(Run{ID: hostile, Flow: hostile, Steps: []Step{{hostile, "done", 0}}, Latest: hostile, Failure: hostile, Answer: hostile}),
-		"question": Question(hostile, w), "action": Question("run_1", action), "settled": Settled(hostile, w),
+		"status":   Status(Run{ID: hostile, Flow: hostile, Steps: []Step{{hostile, "done", 0}}, Latest: hostile, Failure: hostile}),
+		"question": Question(hostile, w), "action": Question("run_1", action), "settled": Settled(hostile, hostile), "answer": Answer(hostile, hostile),
 	} {
 		if got := comment.Parse(body); len(got) > 0 {
 			t.Errorf("%s: the text commands %+v", name, got)

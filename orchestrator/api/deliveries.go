@@ -1,0 +1,51 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Deliveries is what a leader knows of the webhooks of code hosts.
+type Deliveries interface {
+	// Deliveries lists the deliveries of a code host, the newest first; of all code hosts if forge is "". 0 is no limit.
+	Deliveries(ctx context.Context, forge string, limit int) ([]DeliveryView, error)
+}
+
+// DeliveryView is a delivery of a webhook, and what became of it.
+type DeliveryView struct {
+	Forge      string    `json:"forge"`
+	ID         string    `json:"delivery_id"`
+	At         time.Time `json:"at"`
+	Event      string    `json:"event"`
+	Action     string    `json:"action,omitempty"`
+	Repository string    `json:"repository,omitempty"`
+	Number     int64     `json:"number,omitempty"` // of the issue or pull request
+	Sender     string    `json:"sender,omitempty"`
+	Handled    bool      `json:"handled"`
+	Outcome    string    `json:"outcome,omitempty"`
+}
+
+func deliveryRoutes(s Deliveries) []Route {
+	return []Route{
+		get("/deliveries", "List the deliveries of code hosts, the newest first.", func(r *http.Request) ([]DeliveryView, error) {
+			limit := 0
+			if text := r.URL.Query().Get("limit"); text != "" {
+				var err error
+				if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
+					return nil, fault.BadInput("bad_request", "the limit of a list is a number, not %q", text)
+				}
+			}
+			return s.Deliveries(r.Context(), r.URL.Query().Get("forge"), limit)
+		}, Param{"forge", "string", "only those of this code host"}, Param{"limit", "integer", "at most so many; 0 is all"}),
+	}
+}
+
+// Deliveries lists the deliveries of a code host.
+func (c DecisionCalls) Deliveries(ctx context.Context, forge string, limit int) ([]DeliveryView, error) {
+	return call[[]DeliveryView](ctx, c.connection, "GET", Root+"/deliveries", url.Values{"forge": {forge}, "limit": {strconv.Itoa(limit)}}, nil)
+}

@@ -1,0 +1,345 @@
+// Package dialogue carries out what people ask in comments at a code host. Start with [Dialogue.Handle], which handles a
+// delivery. What a command is, is decided by package comment; whether the person may give it, by the person's role, which is
+// read from the code host at that moment, and by the policy; what it does, by the leader.
+//
+// An issue or pull request is a thread, named FORGE:OWNER/NAME#NUMBER. Runs and intents with the name of a thread as their
+// work item or subject belong to it.
+//
+// A delivery can be handled twice. Decisions and intents are idempotent by themselves; an entry of the audit log with the
+// comment and its line as key says that a command was carried out.
+package dialogue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/comment"
+	"github.com/spritekit/lattice/orchestrator/forge/hook"
+	"github.com/spritekit/lattice/orchestrator/forge/presence"
+	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Client is the part of forge.Client that is used.
+type Client interface {
+	Self(ctx context.Context) (forge.User, error)
+	Role(ctx context.Context, p forge.Path, user int64) (forge.Role, error)
+	Issue(ctx context.Context, p forge.Path, number int64) (forge.Issue, error)
+	Comment(ctx context.Context, p forge.Path, id int64) (forge.Comment, error)
+	Comments(ctx context.Context, p forge.Path, number int64) ([]forge.Comment, error)
+	CreateComment(ctx context.Context, p forge.Path, number int64, body string) (forge.Comment, error)
+	EditComment(ctx context.Context, p forge.Path, id int64, body string) (forge.Comment, error)
+	React(ctx context.Context, p forge.Path, comment int64, r forge.Reaction) error
+}
+
+// Runs is the part of the leader that decides about runs and intents.
+type Runs interface {
+	Runs(ctx context.Context, which api.RunList) ([]api.RunView, error)
+	Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error)
+	Drive(ctx context.Context, id string, r api.DriveRequest) (api.RunView, error)
+	Stop(ctx context.Context, id string) (api.RunView, error)
+	Cancel(ctx context.Context, id, by string) (api.RunView, error)
+	CreateIntent(ctx context.Context, r api.IntentRequest) (intent.State, error)
+	Updates(ctx context.Context, after lattice.Seq, yield func(api.RunView) error) error
+	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
+}
+
+// Host is a code host.
+type Host struct {
+	// Client returns the connection to the code host.
+	Client func() (Client, error)
+	// Plan is the request for the intent of the command plan; its input lacks the issue.
+	Plan api.IntentRequest
+}
+
+// Dialogue answers people.
+type Dialogue struct {
+	Hosts  map[string]Host
+	Facts  *govern.Ledger
+	Runs   Runs
+	Logger zerolog.Logger
+}
+
+// Thread is an issue or a pull request of a code host.
+type Thread struct {
+	Host   string
+	Repo   forge.Path
+	Number int64
+}
+
+// String returns the name of the thread.
+func (t Thread) String() string { return fmt.Sprintf("%s:%s#%d", t.Host, t.Repo, t.Number) }
+
+// ParseThread reads the name of a thread.
+func ParseThread(s string) (Thread, bool) {
+	var t Thread
+	host, rest, ok := strings.Cut(s, ":")
+	at := strings.LastIndexByte(rest, '#')
+	if !ok || at < 0 {
+		return t, false
+	}
+	t.Host = host
+	if t.Repo, ok = forge.ParsePath(rest[:at]); !ok {
+		return t, false
+	}
+	if _, err := fmt.Sscanf(rest[at:], "#%d", &t.Number); err != nil || t.String() != s {
+		return t, false
+	}
+	return t, true
+}
+
+// Handle carries out a delivery of a code host, and says what became of it. An error is a reason to try again.
+func (d *Dialogue) Handle(ctx context.Context, host string, e hook.Delivery) (string, error) {
+	switch {
+	case e.Kind == hook.Ping:
+		return "the webhook works", nil
+	case e.Kind == hook.Comment && e.Action == hook.Created:
+		return d.handleComment(ctx, host, e)
+	}
+	return "nothing to do", nil
+}
+
+// asked is a command of a person, on its way.
+type asked struct {
+	comment.Command
+	Thread
+	client Client
+	person forge.User
+	item   int64 // the comment
+}
+
+// handleComment carries out the commands in a comment.
+func (d *Dialogue) handleComment(ctx context.Context, host string, e hook.Delivery) (string, error) {
+	commands := comment.Parse(e.Text)
+	switch {
+	case len(commands) == 0:
+		return "no command", nil
+	case e.Sender.ID != e.Author.ID || e.Sender.ID == 0:
+		return "refused: the sender is not the author", nil
+	case e.Sender.Bot:
+		return "refused: the author is a bot", nil
+	}
+	client, err := d.Hosts[host].Client()
+	if err != nil {
+		return "", err
+	}
+	self, err := client.Self(ctx)
+	if err != nil {
+		return settle(err)
+	}
+	if self.ID == e.Author.ID {
+		return "no command: lattice wrote it", nil
+	}
+	// The delivery may be late: a command that its author took back, or that was changed, is not carried out.
+	now, err := client.Comment(ctx, e.Repo, e.Item)
+	switch {
+	case forge.IsNotFound(err):
+		return "refused: the comment was deleted", nil
+	case err != nil:
+		return settle(err)
+	case now.Edited() || now.Author.ID != e.Author.ID || now.Body != e.Text && !(e.Cut && strings.HasPrefix(now.Body, e.Text)):
+		return "refused: the comment was edited", nil
+	}
+	var all []string
+	for _, c := range commands {
+		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item})
+		if err != nil {
+			return settle(err)
+		}
+		all = append(all, outcome)
+	}
+	return strings.Join(all, "; "), nil
+}
+
+// settle turns an error that asking again does not change into the outcome of a delivery.
+func settle(err error) (string, error) {
+	if p, ok := errors.AsType[*forge.Problem](err); ok && p.Final() {
+		return "failed: " + p.Error(), nil
+	}
+	return "", err
+}
+
+// carried is the body of an entry about a command.
+type carried struct {
+	Thread  string       `json:"thread"`
+	Comment int64        `json:"comment_id"`
+	Verb    comment.Verb `json:"command"`
+	Role    forge.Role   `json:"role"`
+	Outcome string       `json:"outcome"`
+}
+
+// carryOut carries out a command once.
+func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
+	key := fmt.Sprintf("command:%s:%d:%d", a.Host, a.item, a.Line)
+	if done, err := d.wasCarriedOut(a, key); err != nil || done {
+		return "done before", err
+	}
+	role, err := a.client.Role(ctx, a.Repo, a.person.ID)
+	if err != nil {
+		return "", err
+	}
+	// The person is known by number: another one may take over the login.
+	ctx = api.WithCaller(ctx, audit.Who{Name: fmt.Sprintf("%s:%d", a.Host, a.person.ID), UID: -1})
+	c := carried{Thread: a.Thread.String(), Comment: a.item, Verb: a.Verb, Role: role}
+	reaction := forge.Seen
+	switch least := comment.Least(a.Verb); {
+	case a.Problem == "" && !role.AtLeast(least):
+		c.Outcome, reaction = fmt.Sprintf("refused: %s needs the role %s", a.Verb, least), forge.No
+	case a.Problem != "":
+		c.Outcome, reaction = "refused: "+a.Problem, forge.Confused
+	default:
+		var reply string
+		switch c.Outcome, reply, err = d.do(ctx, a); {
+		case err == nil && reply != "":
+			err = postOnce(ctx, a.client, a.Thread, forge.MarkerOf("reply", key), reply)
+		case err != nil:
+			p := fault.As(err)
+			if p == nil || p.Retryable {
+				return "", err
+			}
+			c.Outcome, reaction, err = "refused: "+p.Message, forge.Confused, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	// The person has to act, if the command came from one who may give commands.
+	if text, refused := strings.CutPrefix(c.Outcome, "refused: "); refused && role.AtLeast(forge.Write) {
+		text = fmt.Sprintf("**lattice** did not carry out %s: %s\n", presence.Inline("/lattice "+string(a.Verb)), presence.Inline(text))
+		if err := postOnce(ctx, a.client, a.Thread, forge.MarkerOf("reply", key), text); err != nil {
+			return "", err
+		}
+	}
+	if err := a.client.React(ctx, a.Repo, a.item, reaction); err != nil {
+		d.Logger.Warn().Err(err).Str("thread", c.Thread).Msg("react to a comment") // the command was carried out
+	}
+	_, err = d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Command, Subject: subjectOf(a.Thread), Key: key}, c, store.Any)
+	return c.Outcome, err
+}
+
+func subjectOf(t Thread) string { return "thread:" + t.String() }
+
+// wasCarriedOut reports whether there is an entry about a command.
+func (d *Dialogue) wasCarriedOut(a asked, key string) (found bool, err error) {
+	err = d.Facts.Store.Audit(subjectOf(a.Thread), 0, func(e audit.Entry) error {
+		found = found || e.Key == key
+		return nil
+	})
+	return found, err
+}
+
+// do does what a command asks for. It returns what became of it, and the text of a reply, if it has one.
+func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err error) {
+	by := fmt.Sprintf("%s (%s:%d)", a.person.Login, a.Host, a.person.ID)
+	if a.Verb == comment.Help {
+		return "help", comment.HelpText(), nil
+	}
+	if a.Verb == comment.Plan {
+		s, err := d.plan(ctx, a)
+		if p := fault.As(err); p != nil && p.Code == "intent_exists" {
+			return "created before", "", nil // the issue changed since
+		}
+		return "created " + s.ID, "", err
+	}
+	all, err := d.Runs.Runs(ctx, api.RunList{WorkItem: a.Thread.String()})
+	if err != nil {
+		return "", "", err
+	}
+	open := slices.DeleteFunc(slices.Clone(all), func(r api.RunView) bool { return r.Status.Ended() })
+	switch a.Verb {
+	case comment.Status:
+		if len(all) == 0 {
+			return "status", "**lattice**: no run belongs to this thread.\n", nil
+		}
+		shown, err := describe(ctx, d.Runs, all[0])
+		return "status", presence.Status(shown), err
+	case comment.Approve, comment.Reject, comment.Answer:
+		outcome, err := d.decide(ctx, a, open, by)
+		return outcome, "", err
+	}
+	if len(open) == 0 {
+		return "", "", fault.NotFound("run_not_found", "no run of this thread is open")
+	}
+	id := open[0].RunID
+	switch a.Verb {
+	case comment.Cancel:
+		_, err = d.Runs.Cancel(ctx, id, by)
+	case comment.Hold:
+		_, err = d.Runs.Stop(ctx, id)
+	case comment.Rerun:
+		_, err = d.Runs.Drive(ctx, id, api.DriveRequest{Detach: true, Values: d.Hosts[a.Host].Plan.Values})
+	default:
+		return "", "", fmt.Errorf("the command %q is not known here", a.Verb)
+	}
+	return fmt.Sprintf("%s %s", a.Verb, id), "", err
+}
+
+// decide takes a person's decision about a wait of a run. An approval names the digest of all that the wait shows.
+func (d *Dialogue) decide(ctx context.Context, a asked, open []api.RunView, by string) (string, error) {
+	type openWait struct {
+		run string
+		lattice.Wait
+	}
+	var waits []openWait
+	for _, r := range open {
+		for _, w := range r.Waits {
+			if a.Verb != comment.Approve || len(a.Text) >= 7 && strings.HasPrefix(presence.Digest(r.RunID, w), a.Text) {
+				waits = append(waits, openWait{r.RunID, w})
+			}
+		}
+	}
+	switch {
+	case len(waits) == 0 && a.Verb == comment.Approve:
+		return "", fault.Failed("not_waiting", "nothing waits for an approval with the digest %s; it may have changed, or was decided", a.Text)
+	case len(waits) == 0:
+		return "", fault.Failed("not_waiting", "nothing waits for a decision")
+	case len(waits) > 1:
+		return "", fault.BadInput("several_waits", "%d questions wait; lattice waiting lists them, and lattice answer RUN --wait ID answers one", len(waits))
+	}
+	w := waits[0]
+	request := api.DecideRequest{WaitID: w.ID, By: by, Detach: true, Values: d.Hosts[a.Host].Plan.Values}
+	switch a.Verb {
+	case comment.Approve:
+		request.Decision = lattice.Approve
+	case comment.Reject:
+		request.Decision, request.Comments = lattice.Reject, a.Text
+	default:
+		inputs, err := comment.Fill(a.Text, w.Expected, w.Optional)
+		if err != nil {
+			return "", fault.BadInput("bad_answer", "%v", err)
+		}
+		request.Decision, request.Inputs = lattice.Answer, inputs
+	}
+	if _, err := d.Runs.Decide(ctx, w.run, request); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %s", a.Verb, w.run), nil
+}
+
+// postOnce writes a comment, unless one with the marker is there.
+func postOnce(ctx context.Context, client Client, t Thread, m forge.Marker, body string) error {
+	self, err := client.Self(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := client.Comments(ctx, t.Repo, t.Number)
+	if err != nil {
+		return err
+	}
+	if _, found := forge.FindComment(all, self.ID, m); found {
+		return nil
+	}
+	_, err = client.CreateComment(ctx, t.Repo, t.Number, m.Add(body))
+	return err
+}

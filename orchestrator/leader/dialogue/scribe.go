@@ -1,0 +1,334 @@
+package dialogue
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/presence"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/orchestrator/timeline"
+)
+
+const (
+	// statusPause is the least time between two edits of the status of a run that works: code hosts limit writes.
+	statusPause = 15 * time.Second
+	retryPause  = 10 * time.Second
+	// shownRuns bounds the runs of a thread that are looked at.
+	shownRuns = 20
+)
+
+// Scribe shows the runs of a thread in comments: one with the state of the newest run, which it edits, one for each question,
+// and one with the answer to an issue. It compares the comments that should be there with those that it wrote, so that
+// nothing is lost if the process ends or the code host fails in between.
+type Scribe struct {
+	Hosts  map[string]Host
+	Facts  *govern.Ledger
+	Runs   Runs
+	Logger zerolog.Logger
+
+	shown map[string]string // by thread and key, the digest of the text of a comment that was last written
+}
+
+// The keys of comments: that of the status, and the beginnings of others. A question has the digest of its wait in its key, so
+// that a wait that changes gets another comment.
+const (
+	statusPost  = "status"
+	waitPosts   = "wait:"
+	answerPosts = "answer:"
+)
+
+// post is the body of an entry about a comment: first that it is about to be written, then its number.
+type post struct {
+	Post    string `json:"post"` // its key
+	Comment int64  `json:"comment_id,omitempty"`
+	// Prompt is the text of a question, which its comment keeps when it is settled. Settled says that this was done.
+	Prompt  string `json:"prompt,omitempty"`
+	Settled bool   `json:"settled,omitempty"`
+	// Final is the state of the run in the last edit of a status comment.
+	Final string `json:"final,omitempty"`
+}
+
+func postsOf(t Thread) string { return "posts:" + t.String() }
+
+// FollowInBackground shows runs as they change, and returns a function that ends that and waits for the end.
+func (s *Scribe) FollowInBackground() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.follow(ctx)
+	}()
+	return func() { cancel(); <-done }
+}
+
+// follow shows runs as they change, until ctx ends. A thread is due at once when its run rests, else after a pause.
+func (s *Scribe) follow(ctx context.Context) {
+	if len(s.Hosts) == 0 {
+		return
+	}
+	changed, ended := make(chan api.RunView), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			err := s.Runs.Updates(ctx, 0, func(v api.RunView) error {
+				select {
+				case changed <- v:
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			})
+			if err == nil { // the leader ends
+				return
+			}
+			if ctx.Err() == nil {
+				s.Logger.Error().Err(err).Msg("look at the runs of threads")
+			}
+			sleep(ctx, retryPause)
+		}
+	}()
+	defer func() { <-ended }()
+	due, last := map[Thread]time.Time{}, map[Thread]time.Time{}
+	for {
+		pause := time.Hour
+		for t, at := range due {
+			if wait := time.Until(at); wait > 0 {
+				pause = min(pause, wait)
+				continue
+			}
+			delete(due, t)
+			last[t] = time.Now()
+			if err := s.Show(ctx, t); err != nil && ctx.Err() == nil {
+				s.Logger.Warn().Err(err).Stringer("thread", t).Msg("show the runs of a thread")
+				due[t] = time.Now().Add(retryPause)
+				pause = min(pause, retryPause)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case v := <-changed:
+			t, ok := ParseThread(v.WorkItem)
+			if _, known := s.Hosts[t.Host]; !ok || !known {
+				continue
+			}
+			at := last[t].Add(statusPause)
+			if v.Status.Ended() || len(v.Waits) > 0 {
+				at = time.Now()
+			}
+			if before, waits := due[t]; !waits || at.Before(before) {
+				due[t] = at
+			}
+		case <-time.After(pause):
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// Show writes and edits the comments of a thread so that they show its runs.
+func (s *Scribe) Show(ctx context.Context, t Thread) error {
+	runs, err := s.Runs.Runs(ctx, api.RunList{WorkItem: t.String(), Limit: shownRuns})
+	if err != nil || len(runs) == 0 {
+		return err
+	}
+	client, err := s.Hosts[t.Host].Client()
+	if err != nil {
+		return err
+	}
+	posts, err := s.load(t)
+	if err != nil {
+		return err
+	}
+	w := &writer{Scribe: s, Thread: t, client: client, posts: posts}
+	newest := runs[0]
+	final := ""
+	if newest.Status.Ended() {
+		final = newest.RunID + " " + string(newest.Status)
+	}
+	if posts[statusPost].Final == "" || posts[statusPost].Final != final {
+		shown, err := describe(ctx, s.Runs, newest)
+		if err != nil {
+			return err
+		}
+		if err := w.put(ctx, post{Post: statusPost, Final: final}, presence.Status(shown)); err != nil {
+			return err
+		}
+	}
+	open := map[string]bool{}
+	for _, r := range runs {
+		for _, wait := range r.Waits {
+			key := waitPosts + r.RunID + ":" + wait.ID + ":" + presence.Digest(r.RunID, wait)
+			open[key] = true
+			if err := w.put(ctx, post{Post: key, Prompt: wait.Prompt}, presence.Question(r.RunID, wait)); err != nil {
+				return err
+			}
+		}
+	}
+	if answer := answerOf(newest); answer != "" {
+		if err := w.put(ctx, post{Post: answerPosts + newest.RunID}, presence.Answer(newest.RunID, answer)); err != nil {
+			return err
+		}
+	}
+	return w.settleQuestions(ctx, open)
+}
+
+// answerOf returns the text that a run results in for an issue.
+func answerOf(v api.RunView) string {
+	var out struct {
+		Answer string `json:"answer"`
+	}
+	if v.Status != lattice.Succeeded || json.Unmarshal(v.Outputs, &out) != nil {
+		return ""
+	}
+	return out.Answer
+}
+
+// load returns what is known of the comments of a thread, by their keys.
+func (s *Scribe) load(t Thread) (map[string]post, error) {
+	posts := map[string]post{}
+	err := s.Facts.Store.Audit(postsOf(t), 0, func(e audit.Entry) error {
+		var p post
+		if err := json.Unmarshal(e.Body, &p); err != nil {
+			return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+		}
+		if p.Prompt == "" {
+			p.Prompt = posts[p.Post].Prompt
+		}
+		posts[p.Post] = p
+		return nil
+	})
+	return posts, err
+}
+
+// writer writes the comments of one thread.
+type writer struct {
+	*Scribe
+	Thread
+	client Client
+	posts  map[string]post
+}
+
+func (w *writer) record(ctx context.Context, p post) error {
+	_, err := w.Facts.AddFact(ctx, audit.Entry{Kind: audit.Post, Subject: postsOf(w.Thread)}, p, store.Any)
+	w.posts[p.Post] = p
+	return err
+}
+
+// put writes a comment, or edits it if it shows another text.
+func (w *writer) put(ctx context.Context, p post, body string) error {
+	key := w.Thread.String() + " " + p.Post
+	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(body)))
+	known, begun := w.posts[p.Post]
+	if known.Settled || known.Comment != 0 && w.shown[key] == sum && p.Final == known.Final {
+		return nil
+	}
+	marker := forge.MarkerOf("post", key)
+	if known.Comment == 0 {
+		found, err := w.create(ctx, p, begun, marker, body)
+		if err != nil {
+			return err
+		}
+		p.Comment = found
+	} else {
+		p.Comment = known.Comment
+		if p.Post == statusPost { // a question and an answer do not change
+			_, err := w.client.EditComment(ctx, w.Repo, p.Comment, marker.Add(body))
+			if err != nil && !forge.IsNotFound(err) { // a person deleted it: it stays away
+				return err
+			}
+		}
+	}
+	if w.shown == nil {
+		w.shown = map[string]string{}
+	}
+	w.shown[key] = sum
+	if known.Comment == p.Comment && known.Final == p.Final {
+		return nil
+	}
+	return w.record(ctx, p)
+}
+
+// create writes a new comment. If that was begun before, it looks for it first.
+func (w *writer) create(ctx context.Context, p post, begun bool, marker forge.Marker, body string) (int64, error) {
+	if begun {
+		self, err := w.client.Self(ctx)
+		if err != nil {
+			return 0, err
+		}
+		all, err := w.client.Comments(ctx, w.Repo, w.Number)
+		if err != nil {
+			return 0, err
+		}
+		if c, found := forge.FindComment(all, self.ID, marker); found {
+			return c.ID, nil
+		}
+	} else if err := w.record(ctx, post{Post: p.Post, Prompt: p.Prompt}); err != nil {
+		return 0, err
+	}
+	c, err := w.client.CreateComment(ctx, w.Repo, w.Number, marker.Add(body))
+	return c.ID, err
+}
+
+// settleQuestions edits the comments of questions that are not open any more.
+func (w *writer) settleQuestions(ctx context.Context, open map[string]bool) error {
+	for key, p := range w.posts {
+		rest, isQuestion := strings.CutPrefix(key, waitPosts)
+		if !isQuestion || open[key] || p.Settled || p.Comment == 0 {
+			continue
+		}
+		run, _, _ := strings.Cut(rest, ":")
+		marker := forge.MarkerOf("post", w.Thread.String()+" "+key)
+		if _, err := w.client.EditComment(ctx, w.Repo, p.Comment, marker.Add(presence.Settled(run, p.Prompt))); err != nil && !forge.IsNotFound(err) {
+			return err
+		}
+		p.Settled = true
+		if err := w.record(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe returns what a status comment shows of a run.
+func describe(ctx context.Context, runs Runs, v api.RunView) (presence.Run, error) {
+	r := presence.Run{ID: v.RunID, Flow: v.Flow, Status: v.Status}
+	if v.Error != nil {
+		r.Failure = v.Error.Message
+	}
+	line := timeline.New()
+	err := runs.Outline(ctx, v.RunID, 0, func(e lattice.Entry) error {
+		line.Add(e)
+		return nil
+	})
+	if err != nil {
+		return r, errors.Join(errors.New("read the steps of a run"), err)
+	}
+	for _, s := range line.All() {
+		step := presence.Step{Name: s.Node, State: string(s.State)}
+		if !s.Ended.IsZero() {
+			step.Took = s.Ended.Sub(s.Started)
+		}
+		r.Steps = append(r.Steps, step)
+		r.Latest = cmp.Or(s.Message, r.Latest)
+	}
+	return r, nil
+}

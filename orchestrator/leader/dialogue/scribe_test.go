@@ -1,0 +1,136 @@
+package dialogue_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
+)
+
+// newScribe returns a scribe that knows only the audit log, as after a restart.
+func (w *world) newScribe() *dialogue.Scribe {
+	hosts := map[string]dialogue.Host{"main": {Client: func() (dialogue.Client, error) { return w.bot, nil }}}
+	return &dialogue.Scribe{Hosts: hosts, Facts: w.Ledger, Runs: w.leader, Logger: zerolog.Nop()}
+}
+
+// show has the scribe show the thread, and requires the beginnings of the comments that are there then.
+func (w *world) show(s *dialogue.Scribe, want ...string) {
+	w.Helper()
+	name, _ := dialogue.ParseThread(thread)
+	if err := s.Show(w.Context(), name); err != nil {
+		w.Fatal(err)
+	}
+	got := w.replies()
+	if len(got) != len(want) {
+		w.Fatalf("there are %d comments, not %d: %q", len(got), len(want), got)
+	}
+	for i := range got {
+		if !strings.Contains(got[i], want[i]) {
+			w.Errorf("comment %d does not say %q:\n%s", i, want[i], got[i])
+		}
+	}
+}
+
+// TestScribe follows a run that asks, is answered and ends. The scribe is restarted at each step, and writes no comment twice.
+func TestScribe(t *testing.T) {
+	eachKind(t, func(w *world) {
+		w.show(w.newScribe())
+		run := api.RunView{RunID: "run_1", WorkItem: thread, Flow: "issue-triage", Status: lattice.Running}
+		w.runs = []api.RunView{run}
+		w.show(w.newScribe(), "works")
+
+		run.Status, run.Waits = lattice.Waiting, []lattice.Wait{{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Which colour?", Expected: map[string]string{"answer": "string"}}}
+		w.runs[0] = run
+		for range 2 {
+			w.show(w.newScribe(), "waits for a person", "Which colour?")
+		}
+		run.Status, run.Waits = lattice.Running, nil
+		w.runs[0] = run
+		w.show(w.newScribe(), "works", "does not wait for this any more.")
+
+		run.Status, run.Outputs = lattice.Succeeded, []byte(`{"answer":"1. Paint it."}`)
+		w.runs[0] = run
+		for range 2 {
+			w.show(w.newScribe(), "has succeeded", "does not wait", "1. Paint it.")
+		}
+		before, _ := w.Requests()
+		s := w.newScribe()
+		name, _ := dialogue.ParseThread(thread)
+		if err := s.Show(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		if after, _ := w.Requests(); after != before {
+			t.Errorf("%d requests show a run that ended and was shown", after-before)
+		}
+
+		second := api.RunView{RunID: "run_2", WorkItem: thread, Flow: "loop", Status: lattice.Failed, Error: &api.RunError{Message: "no @disk"}}
+		w.runs = []api.RunView{second, run}
+		w.show(s, "has failed.\n\nIt failed:\n\n```text\nno @disk\n```", "does not wait", "1. Paint it.")
+	})
+}
+
+// TestLostAnswer loses the answer to the request that creates a comment: the comment is found again.
+func TestLostAnswer(t *testing.T) {
+	eachKind(t, func(w *world) {
+		w.runs = []api.RunView{{RunID: "run_1", WorkItem: thread, Status: lattice.Waiting, Waits: []lattice.Wait{{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"}}}}
+		name, _ := dialogue.ParseThread(thread)
+		for range 2 { // the status, then the question
+			w.LoseAnswer("POST", "1/comments")
+			if err := w.newScribe().Show(t.Context(), name); err == nil {
+				t.Error("a lost answer is no error")
+			}
+		}
+		w.show(w.newScribe(), "waits for a person", "Go on?")
+	})
+}
+
+// TestChangedWait changes a wait under the same id: the comment with the old digest is settled, another one is written.
+func TestChangedWait(t *testing.T) {
+	eachKind(t, func(w *world) {
+		wait := lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Push a?"}
+		old := w.waiting(wait)
+		s := w.newScribe()
+		w.show(s, "waits for a person", "Push a?")
+		wait.Prompt = "Push b?"
+		w.waiting(wait)
+		w.show(s, "waits for a person", "does not wait", "Push b?")
+		if got := w.say("wilma", "/lattice approve "+old); !strings.HasPrefix(got, "refused: nothing waits for an approval") {
+			t.Errorf("the old digest became %q", got)
+		}
+	})
+}
+
+// TestFollowRuns waits for the goroutine to show a run.
+func TestFollowRuns(t *testing.T) {
+	w := newWorld(t, "gitea")
+	w.waiting(lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"})
+	written := make(chan struct{}, 10)
+	hosts := map[string]dialogue.Host{"main": {Client: func() (dialogue.Client, error) { return noting{w.bot, written}, nil }}}
+	s := &dialogue.Scribe{Hosts: hosts, Facts: w.Ledger, Runs: w.leader, Logger: zerolog.Nop()}
+	stop := s.FollowInBackground()
+	defer stop()
+	w.updates <- api.RunView{RunID: "run_0", WorkItem: "another work item"}
+	w.updates <- w.runs[0]
+	<-written
+	<-written
+	stop()
+	w.show(s, "waits for a person", "Go on?")
+}
+
+// noting is a client that tells of each comment that it wrote.
+type noting struct {
+	dialogue.Client
+	written chan struct{}
+}
+
+func (n noting) CreateComment(ctx context.Context, p forge.Path, number int64, body string) (forge.Comment, error) {
+	c, err := n.Client.CreateComment(ctx, p, number, body)
+	n.written <- struct{}{}
+	return c, err
+}

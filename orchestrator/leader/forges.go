@@ -1,0 +1,39 @@
+package leader
+
+import (
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
+	"github.com/spritekit/lattice/orchestrator/leader/inbox"
+)
+
+// Forge is a code host of the settings.
+type Forge struct {
+	Client func() (forge.Client, error)
+	// Secret returns the secret that signs its webhooks, "" if there is none.
+	Secret       func() (string, error)
+	Repositories []forge.Path
+	// Plan is the request for the intent with which the command plan begins.
+	Plan api.IntentRequest
+}
+
+// composeForges connects the parts that speak with people at code hosts.
+func (l *Leader) composeForges() {
+	talk := &dialogue.Dialogue{Hosts: map[string]dialogue.Host{}, Facts: l.Ledger, Runs: l, Logger: l.cfg.Log}
+	hosts := map[string]inbox.Host{}
+	for name, f := range l.cfg.Forges {
+		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories}
+		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan}
+	}
+	l.Inbox = inbox.New(hosts, l.Ledger, talk.Handle, l.cfg.Log)
+	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Logger: l.cfg.Log}
+}
+
+// followForges handles deliveries and shows runs. The function that it returns ends both.
+func (l *Leader) followForges() (stop func()) {
+	stopInbox, stopScribe := l.Inbox.FollowInBackground(), l.scribe.FollowInBackground()
+	return func() {
+		stopInbox()
+		stopScribe()
+	}
+}
