@@ -1,9 +1,11 @@
 package main
 
 import (
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -16,6 +18,9 @@ import (
 type codeHost struct {
 	*forgetest.Server
 	held <-chan struct{}
+	sent int // deliveries
+	// target is the address to which the webhook leads.
+	target atomic.Pointer[url.URL]
 }
 
 // driveCodeHost starts a code host for a script, and acts on it:
@@ -62,6 +67,9 @@ func driveCodeHost(ts *testscript.TestScript, neg bool, args []string) {
 	case "dump x":
 		ts.Check(os.WriteFile(ts.MkAbs(rest[0]), []byte(h.Dump()), 0o600))
 	default:
+		if h.talk(ts, args) {
+			return
+		}
 		ts.Fatalf("codehost %s: not known, or another number of arguments", strings.Join(args, " "))
 	}
 }

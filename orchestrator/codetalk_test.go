@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// talk has people and webhooks of a code host act in a script. It reports whether it knows the verb:
+//
+//	codehost comment USER NUMBER TEXT   comments on an issue; DIGEST stands for that of the last question
+//	codehost user NAME                  adds a user
+//	codehost hook FILE                  adds a webhook, or moves it, to the lattice serve that printed FILE
+//	codehost deliver [again]            sends the deliveries that were not sent, or all
+//	codehost expect NUMBER PATTERN      waits for a comment by lattice
+func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
+	const site = "acme/site"
+	switch rest := args[1:]; args[0] + " " + strings.Repeat("x", len(rest)) {
+	case "comment xxx":
+		digests := regexp.MustCompile(`/lattice approve ([0-9a-f]{24}) -->`).FindAllStringSubmatch(h.Dump(), -1)
+		text := rest[2]
+		if len(digests) > 0 {
+			text = strings.ReplaceAll(text, "DIGEST", digests[len(digests)-1][1])
+		}
+		number, err := strconv.Atoi(rest[1])
+		ts.Check(err)
+		h.Comment(site, rest[0], number, text)
+	case "user x":
+		h.AddUser(rest[0], "User")
+	case "hook x":
+		var line struct{ HTTP string }
+		ts.Check(json.Unmarshal([]byte(ts.ReadFile(rest[0])), &line))
+		target, err := url.Parse(line.HTTP)
+		ts.Check(err)
+		if h.target.Swap(target) == nil { // a proxy, as a machine has that the code host reaches
+			proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(h.target.Load()); r.Out.Host = r.In.Host }})
+			ts.Defer(proxy.Close)
+			h.AddHook(site, proxy.URL+"/hooks/main", "0123456789abcdef")
+		}
+	case "deliver ", "deliver x":
+		if len(rest) > 0 {
+			h.sent = 0
+		}
+		all := h.Deliveries()
+		for ; h.sent < len(all); h.sent++ {
+			if status, err := h.Send(context.Background(), all[h.sent]); err != nil || status != http.StatusAccepted {
+				ts.Fatalf("a delivery was answered with %d, %v", status, err)
+			}
+		}
+	case "expect xx":
+		pattern := regexp.MustCompile(`(?m)^comment ` + site + `#` + rest[0] + ` by lattice: .*` + rest[1])
+		for end := time.Now().Add(time.Minute); !pattern.MatchString(h.Dump()); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(end) {
+				ts.Fatalf("no comment of lattice matches %s:\n%s", rest[1], h.Dump())
+			}
+		}
+	default:
+		return false
+	}
+	return true
+}
