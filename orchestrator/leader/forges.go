@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"time"
+
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
@@ -13,6 +15,8 @@ type Forge struct {
 	// Secret returns the secret that signs its webhooks, "" if there is none.
 	Secret       func() (string, error)
 	Repositories []forge.Path
+	// Poll is how often it is asked for comments; 0 is never.
+	Poll time.Duration
 	// Plan is the request for the intent with which the command plan begins.
 	Plan api.IntentRequest
 }
@@ -22,7 +26,7 @@ func (l *Leader) composeForges() {
 	talk := &dialogue.Dialogue{Hosts: map[string]dialogue.Host{}, Facts: l.Ledger, Runs: l, Logger: l.cfg.Log}
 	hosts := map[string]inbox.Host{}
 	for name, f := range l.cfg.Forges {
-		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories}
+		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories, Poll: f.Poll, Client: func() (inbox.Client, error) { return f.Client() }}
 		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan}
 	}
 	l.Inbox = inbox.New(hosts, l.Ledger, talk.Handle, l.cfg.Log)

@@ -3,6 +3,7 @@ package setup
 import (
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/forge"
@@ -15,7 +16,7 @@ func (env *Env) Forges() map[string]leader.Forge {
 	all := map[string]leader.Forge{}
 	for name, s := range env.Settings.Forges {
 		all[name] = leader.Forge{
-			Client: func() (forge.Client, error) { return env.ForgeClient(name) }, Repositories: forgePaths(s),
+			Client: func() (forge.Client, error) { return env.ForgeClient(name) }, Repositories: forgePaths(s), Poll: time.Duration(s.Poll),
 			Secret: func() (string, error) { return env.reference("", s.WebhookSecretEnv, s.WebhookSecretFile) },
 			Plan:   env.planRequest(s),
 		}

@@ -30,8 +30,8 @@ answer is lost. Pull requests are drafts. git reads and pushes these repositorie
 repository the requests are kept for you to perform.
 
 lattice serve --http takes webhooks of issue comments at /hooks/NAME, with the content type application/json and the secret that
-the settings name (webhook_secret_env or webhook_secret_file). Each is kept before it is answered, and handled once. People then
-give commands in comments on issues and pull requests, each at the start of a line:
+the settings name (webhook_secret_env or webhook_secret_file). Each is kept before it is answered, and handled once. A lattice
+serve that webhooks do not reach asks for comments instead, as often as poll says. People then give commands in comments on issues and pull requests, each at the start of a line:
 
   /lattice plan              let an agent answer the issue with questions or a plan
   /lattice approve DIGEST    approve the request with this digest

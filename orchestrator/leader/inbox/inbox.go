@@ -47,6 +47,9 @@ type Host struct {
 	Secret func() (string, error)
 	// Repositories are those that are served. Deliveries about others are ignored.
 	Repositories []forge.Path
+	// Client returns the connection to the code host, which is asked for comments at intervals of Poll; 0 asks never.
+	Client func() (Client, error)
+	Poll   time.Duration
 }
 
 // Inbox takes deliveries, and has them handled. Make it with New.
@@ -133,10 +136,11 @@ func (in *Inbox) FollowInBackground() (stop func()) {
 // followHosts handles deliveries until ctx ends.
 func (in *Inbox) followHosts(ctx context.Context) {
 	failures := map[string]int{} // of the oldest delivery of each code host, in a row
-	next := map[string]time.Time{}
+	next, polls := map[string]time.Time{}, map[string]time.Time{}
 	for ctx.Err() == nil {
 		pause := maxDelay
 		for _, name := range slices.Sorted(maps.Keys(in.hosts)) {
+			pause = min(pause, in.pollDue(ctx, name, polls))
 			if wait := time.Until(next[name]); wait > 0 {
 				pause = min(pause, wait)
 				continue
