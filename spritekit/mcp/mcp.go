@@ -96,10 +96,10 @@ func New(list []Skill, o Options) (*Server, error) {
 	return s, nil
 }
 
-// chooseSkills keeps the skills that one of the patterns names, in their order.
+// chooseSkills keeps the skills that one of the patterns names, in their order; without patterns, those that are tools.
 func chooseSkills(list []Skill, patterns []string) ([]Skill, error) {
 	if patterns == nil {
-		return list, nil
+		return slices.DeleteFunc(slices.Clone(list), func(k Skill) bool { return isStep(k.Manifest.Name) }), nil
 	}
 	wanted := map[string]bool{}
 	for _, pattern := range patterns {

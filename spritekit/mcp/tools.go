@@ -33,6 +33,15 @@ func isCore(name string) bool {
 	return false
 }
 
+// isStep reports whether a skill is a step of a flow that decides about agents, so that it is not offered to them.
+func isStep(name string) bool {
+	switch name {
+	case "loop.begin", "loop.decide", "loop.read":
+		return true
+	}
+	return false
+}
+
 // toolName is the name of a skill's tool. Several clients and model services refuse names with a dot.
 func toolName(skill string) string { return strings.ReplaceAll(skill, ".", "_") }
 
