@@ -27,7 +27,7 @@ func TestCloneOfASeedIsIdempotent(t *testing.T) {
 	if got := s.read("repo/README.md"); got != "hello\n" {
 		t.Errorf("README.md = %q", got)
 	}
-	if !strings.Contains(s.read("repo/.git/info/exclude"), "/.lattice/\n") {
+	if !strings.Contains(s.read("repo/.git/info/exclude"), "/.lattice/*\n") {
 		t.Error("the runtime's folder is not excluded")
 	}
 	if data = s.must("git.clone", input); data["already"] != true {
