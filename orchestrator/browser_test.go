@@ -280,6 +280,9 @@ func (b *browser) screenshot(dir, name string) {
 	b.into(&shot, "Page.captureScreenshot", map[string]any{"format": "png"})
 	data, err := base64.StdEncoding.DecodeString(shot.Data)
 	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, name+".png"), data, 0o644)
 	}
 	if err != nil {
