@@ -20,7 +20,7 @@ import (
 // here, and when a file of another user is in the way, again by a helper. The helper is this program, started once more in a
 // user namespace in which it may do to files of sub-ids as root does. Most trees have none, and need no helper.
 
-// HelperArg is argv[1] of the helper. Who calls this package has its program call [Help] when it is started so; see package early
+// HelperArg is argv[1] of the helper. A program that uses this package must call [Help] when it is started with it; see package early
 // of sandboxes.
 const HelperArg = "__tree-helper"
 
