@@ -202,15 +202,22 @@ func (s *Server) Comment(path, login string, number int, body string) int64 {
 	return s.addComment(r, r.items[number-1], s.mustUser(login), body).id
 }
 
-// EditComment changes a comment.
-func (s *Server) EditComment(path string, id int64, body string) {
+// EditComment changes a comment as a user.
+func (s *Server) EditComment(path, login string, id int64, body string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.mustRepo(path)
 	if i, c := r.findComment(id); c != nil {
-		c.body, c.updated = body, s.advanceClock()
-		s.emitItem(r, "issue_comment", "edited", i, map[string]any{"comment": s.commentJSON(r, i, c)})
+		s.changeComment(r, s.mustUser(login), i, c, body)
 	}
+}
+
+func (s *Server) changeComment(r *repo, by *user, i *item, c *comment, body string) {
+	was := c.body
+	c.body, c.updated = body, s.advanceClock()
+	s.emitAs(r, by, "issue_comment", "edited", i, map[string]any{
+		"comment": s.commentJSON(r, i, c), "changes": map[string]any{"body": map[string]any{"from": was}},
+	})
 }
 
 // Review reviews the head of a pull request as a user: APPROVED, CHANGES_REQUESTED or COMMENTED.

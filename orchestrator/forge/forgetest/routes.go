@@ -231,7 +231,7 @@ func (s *Server) editComment(q request) {
 		writeProblem(q.w, http.StatusForbidden, "Resource not accessible by personal access token")
 		return
 	}
-	c.body, c.updated = in.Body, s.advanceClock()
+	s.changeComment(q.repo, q.by, i, c, in.Body)
 	q.writeJSON(http.StatusOK, s.commentJSON(q.repo, i, c))
 }
 

@@ -52,6 +52,7 @@ type Event struct {
 	Title        string     `json:"title,omitempty"`
 	Text         string     `json:"text,omitempty"`
 	Cut          bool       `json:"cut,omitempty"`   // the text was longer
+	Was          string     `json:"was,omitempty"`   // the text of a comment before it was edited, unless it was longer than maxText
 	State        string     `json:"state,omitempty"` // of a check, an issue or a review, which has one of forge.ReviewState
 	Label        string     `json:"label,omitempty"` // that was added or removed
 	// Item is the number of the comment, review or check, 0 for a review of Gitea, which has none.
@@ -120,6 +121,9 @@ func Parse(name string, body []byte) Event {
 	switch e.Kind {
 	case Comment, ReviewComment:
 		e.addComment(p.Comment)
+		if e.Action == Edited && len(p.Changes.Body.From) <= maxText {
+			e.Was = p.Changes.Body.From
+		}
 	case Review:
 		e.addReview(p)
 	case Push:
@@ -192,14 +196,19 @@ func cutText(s string, n int) string {
 
 // payload has the members of all payloads that are used.
 type payload struct {
-	Action       string  `json:"action"`
-	Number       int64   `json:"number"`
-	Repository   repo    `json:"repository"`
-	Sender       account `json:"sender"`
-	Issue        *thread `json:"issue"`
-	PullRequest  *thread `json:"pull_request"`
-	Comment      remark  `json:"comment"`
-	Review       *remark `json:"review"`
+	Action      string  `json:"action"`
+	Number      int64   `json:"number"`
+	Repository  repo    `json:"repository"`
+	Sender      account `json:"sender"`
+	Issue       *thread `json:"issue"`
+	PullRequest *thread `json:"pull_request"`
+	Comment     remark  `json:"comment"`
+	Review      *remark `json:"review"`
+	Changes     struct {
+		Body struct {
+			From string `json:"from"`
+		} `json:"body"`
+	} `json:"changes"`
 	Installation struct {
 		ID int64 `json:"id"`
 	} `json:"installation"`

@@ -106,6 +106,8 @@ func (d *Dialogue) Handle(ctx context.Context, host string, e hook.Delivery) (st
 		return "the webhook works", nil
 	case e.Kind == hook.Comment && e.Action == hook.Created:
 		return d.handleComment(ctx, host, e)
+	case e.Kind == hook.Comment && e.Action == hook.Edited:
+		return d.handleTick(ctx, host, e)
 	}
 	return "nothing to do", nil
 }

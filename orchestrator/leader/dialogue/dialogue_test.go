@@ -319,7 +319,7 @@ func TestRepeated(t *testing.T) {
 func TestTakenBack(t *testing.T) {
 	eachKind(t, func(w *world) {
 		id := w.Comment(repository, "wilma", w.issue, "/lattice cancel")
-		w.EditComment(repository, id, "/lattice status")
+		w.EditComment(repository, "wilma", id, "/lattice status")
 		w.waiting(lattice.Wait{ID: "w1"})
 		w.handle()
 		all, err := w.in.Deliveries(w.Context(), "main", 0)
@@ -328,6 +328,65 @@ func TestTakenBack(t *testing.T) {
 		}
 		if !slices.ContainsFunc(all, func(d api.DeliveryView) bool { return d.Outcome == "refused: the comment was edited" }) || w.done() != "" {
 			t.Errorf("the deliveries became %+v", all)
+		}
+	})
+}
+
+// TestTick has people edit the comment about a wait.
+func TestTick(t *testing.T) {
+	eachKind(t, func(w *world) {
+		wait := lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"}
+		digest := w.waiting(wait)
+		question := forge.MarkerOf("post", thread+" wait:run_1:w1:"+digest).Add(presence.Question("run_1", wait))
+		other := strings.ReplaceAll(question, "Go on?", "Really?")
+		tick := func(body, command string) string {
+			out := strings.Replace(body, "- [ ] "+command, "- [x] "+command, 1)
+			if out == body {
+				t.Fatalf("there is no box %s in %s", command, body)
+			}
+			return out
+		}
+		windows := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
+		for name, c := range map[string]struct{ author, was, who, now, then, outcome, did string }{
+			"approve":            {"bot", question, "wilma", tick(question, "approve"), "", "approve run_1", "approve run_1 w1"},
+			"reject":             {"bot", question, "wilma", tick(question, "reject"), "", "reject run_1", "reject run_1 w1"},
+			"lines of Windows":   {"bot", question, "wilma", windows(tick(question, "approve")), "", "approve run_1", "approve run_1 w1"},
+			"without the role":   {"bot", question, "rob", tick(question, "approve"), "", "refused: approve needs the role write", ""},
+			"both boxes":         {"bot", question, "wilma", tick(tick(question, "approve"), "reject"), "", "refused: the edit did more", ""},
+			"and a word":         {"bot", question, "wilma", tick(other, "approve"), "", "refused: the edit did more", ""},
+			"another question":   {"bot", other, "wilma", tick(other, "approve"), "", "refused: the edited text is not an open question", ""},
+			"of another author":  {"sue", question, "sue", tick(question, "approve"), "", "nothing to do", ""},
+			"by lattice":         {"bot", question, "bot", tick(question, "approve"), "", "nothing to do", ""},
+			"and taken back":     {"bot", question, "wilma", tick(question, "approve"), question, "refused: the comment was edited", ""},
+			"then another edit":  {"bot", question, "wilma", tick(question, "approve"), other, "refused: the comment was edited", ""},
+			"a box is unticked":  {"bot", tick(question, "approve"), "wilma", question, "", "refused: the edited text is not an open question", ""},
+			"the command itself": {"bot", strings.Replace(question, "lattice reject", "lattice cancel", 1), "wilma", tick(strings.Replace(question, "lattice reject", "lattice cancel", 1), "reject"), "", "refused: the edited text is not an open question", ""},
+		} {
+			id := w.Comment(repository, c.author, w.issue, c.was)
+			w.handle()
+			w.done()
+			w.EditComment(repository, c.who, id, c.now)
+			w.deliver()
+			if c.then != "" { // the delivery of the first edit is handled after the second edit
+				w.EditComment(repository, c.who, id, c.then)
+			}
+			if err := w.in.HandleAll(w.Context(), "main"); err != nil {
+				t.Fatal(err)
+			}
+			all, err := w.in.Deliveries(w.Context(), "main", 1)
+			if err != nil || len(all) != 1 {
+				t.Fatal(all, err)
+			}
+			w.handle()
+			if got := w.done(); !strings.HasPrefix(got, c.did) || (got == "") != (c.did == "") || !strings.HasPrefix(all[0].Outcome, c.outcome) {
+				t.Errorf("%s: the outcome is %q, and the leader did %q", name, all[0].Outcome, got)
+			}
+		}
+		w.leader.runs = nil // the wait is over
+		id := w.Comment(repository, "bot", w.issue, question)
+		w.EditComment(repository, "wilma", id, tick(question, "approve"))
+		if got := w.handle(); !strings.HasPrefix(got, "refused: the edited text is not an open question") || w.done() != "" {
+			t.Errorf("after the wait, the outcome is %q", got)
 		}
 	})
 }

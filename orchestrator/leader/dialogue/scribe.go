@@ -50,6 +50,11 @@ const (
 	answerPosts = "answer:"
 )
 
+// questionKey returns the key of the comment about a wait.
+func questionKey(run string, w lattice.Wait) string {
+	return waitPosts + run + ":" + w.ID + ":" + presence.Digest(run, w)
+}
+
 // post is the body of an entry about a comment: first that it is about to be written, then its number.
 type post struct {
 	Post    string `json:"post"` // its key
@@ -176,7 +181,7 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 	open := map[string]bool{}
 	for _, r := range runs {
 		for _, wait := range r.Waits {
-			key := waitPosts + r.RunID + ":" + wait.ID + ":" + presence.Digest(r.RunID, wait)
+			key := questionKey(r.RunID, wait)
 			open[key] = true
 			if err := w.put(ctx, post{Post: key, Prompt: wait.Prompt}, presence.Question(r.RunID, wait)); err != nil {
 				return err

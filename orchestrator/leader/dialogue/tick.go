@@ -1,0 +1,78 @@
+package dialogue
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/comment"
+	"github.com/spritekit/lattice/orchestrator/forge/hook"
+	"github.com/spritekit/lattice/orchestrator/forge/presence"
+)
+
+// handleTick carries out the command of a box that a person ticked in a question. Code hosts let many people edit a comment.
+// So the text before must be exactly the question that lattice asks about an open wait, and the edit must tick one box and
+// change nothing else.
+func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery) (string, error) {
+	client, err := d.Hosts[host].Client()
+	if err != nil {
+		return "", err
+	}
+	self, err := client.Self(ctx)
+	if err != nil {
+		return settle(err)
+	}
+	switch {
+	case e.Author.ID != self.ID || e.Sender.ID == self.ID:
+		return "nothing to do", nil
+	case e.Sender.ID == 0 || e.Sender.Bot:
+		return "refused: the editor is a bot", nil
+	}
+	thread := Thread{host, e.Repo, e.Number}
+	asks, err := d.isQuestion(ctx, thread, e.Was)
+	if err != nil {
+		return "", err
+	}
+	c, ticked := comment.Ticked(e.Was, e.Text)
+	switch {
+	case !asks:
+		return "refused: the edited text is not an open question of lattice", nil
+	case !ticked:
+		return "refused: the edit did more than tick a box", nil
+	}
+	now, err := client.Comment(ctx, e.Repo, e.Item) // the delivery may be late, and the tick taken back
+	switch {
+	case forge.IsNotFound(err):
+		return "refused: the comment was deleted", nil
+	case err != nil:
+		return settle(err)
+	case unixLines(now.Body) != unixLines(e.Text):
+		return "refused: the comment was edited", nil
+	}
+	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item})
+	if err != nil {
+		return settle(err)
+	}
+	return outcome, nil
+}
+
+// isQuestion reports whether text is that of the comment about an open wait of the thread.
+func (d *Dialogue) isQuestion(ctx context.Context, t Thread, text string) (bool, error) {
+	runs, err := d.Runs.Runs(ctx, api.RunList{WorkItem: t.String(), Limit: shownRuns})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range runs {
+		for _, w := range r.Waits {
+			marker := forge.MarkerOf("post", t.String()+" "+questionKey(r.RunID, w))
+			if unixLines(marker.Add(presence.Question(r.RunID, w))) == unixLines(text) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// unixLines returns a text with the ends of lines of Unix; the editors of code hosts write those of Windows.
+func unixLines(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
