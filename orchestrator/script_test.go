@@ -215,9 +215,17 @@ func endAll(home string) {
 	}
 }
 
-// leftovers fails when a process or mount of this state directory is still there, or a temporary file, and removes it.
+// leftovers fails when a process or mount of this state directory stays, or a temporary file, and removes it. A leader that
+// was told to stop answers before its process has ended.
 func leftovers(t *testing.T, home, tmp string) {
-	out, err := exec.Command("pgrep", "-f", home).CombinedOutput()
+	var out []byte
+	var err error
+	for range 300 {
+		if out, err = exec.Command("pgrep", "-f", home).CombinedOutput(); err != nil { // none
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 	if err == nil {
 		t.Errorf("processes of %s are left: %s", home, out)
 		for _, pid := range strings.Fields(string(out)) {
