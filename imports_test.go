@@ -86,9 +86,10 @@ var mayImport = map[string][]string{
 	"spritekit/loop": {},
 	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/workspace"},
 
-	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/agent/scrub", "skills/extra", "skills/proc", "skills/propose", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
+	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/agent/reset", "skills/agent/scrub", "skills/extra", "skills/proc", "skills/propose", "skills/relay", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
 	"skills/agent/adapter": {"skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/agent/acp":     {"skills/agent/adapter", "spritekit/protocol"},
+	"skills/agent/reset":   {},
 	"skills/agent/schema":  {},
 	"skills/agent/scrub":   {"spritekit/redact", "spritekit/workspace"},
 	// A model server, for tests.

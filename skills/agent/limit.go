@@ -6,13 +6,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/skills/agent/reset"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // At a usage limit of the model's provider the call pauses (WAITING with resume_at) and goes on by itself:
 //
-//	agent fails with agent_rate_limited ─► findReset: until when? ─► pending record ─► checkpoint, WAITING
+//	agent fails with agent_rate_limited ─► reset.Find: until when? ─► pending record ─► checkpoint, WAITING
 //	that time, or a person's approval   ─► the agent's session goes on; without an answer of the model it starts again
 //
 // A person's rejection fails the call at once.
@@ -47,7 +48,7 @@ func (l *launch) pauseUntil(err error, o outcome, now time.Time) (time.Time, boo
 	at, known := time.Unix(int64(t.resetsAt), 0), t.resetsAt > 0
 	if !known {
 		words := append([]string{failed.Message}, t.errors...)
-		at, known = findReset(strings.Join(append(words, o.stderr), "\n"), now)
+		at, known = reset.Find(strings.Join(append(words, o.stderr), "\n"), now)
 	}
 	if !known || at.After(now.Add(longestPause)) {
 		return now.Add(firstGuess << l.pauses), l.pauses < maxGuessed

@@ -26,6 +26,7 @@ import (
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/propose"
+	"github.com/spritekit/lattice/skills/relay"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -238,7 +239,7 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 		l.spec.Stderr = stderr
 	}
 	var once sync.Once
-	nested, err := followOutbox(c, func(q skill.Question) {
+	nested, err := relay.Follow(c, func(q skill.Question) {
 		once.Do(func() {
 			o.question = &q // read after the relay has ended
 			silence.cancel(errWaiting)
@@ -249,7 +250,7 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 	}
 	if l.adapter.Output == adapter.OutputACP {
 		if o.out.talk, err = l.newTalk(o.out, silence); err != nil {
-			return o, errors.Join(err, nested.finish())
+			return o, errors.Join(err, nested.Finish())
 		}
 	}
 	l.began = time.Now()
@@ -258,7 +259,7 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 	if o.out.talk != nil {
 		o.out.talk.feed.finish()
 	}
-	shown := nested.finish()
+	shown := nested.Finish()
 	if err != nil {
 		return o, fmt.Errorf("run the agent: %w", err)
 	}

@@ -1,4 +1,6 @@
-package agent
+// Package reset reads from the words of an agent when a usage limit of its model ends. See [Find]. It never asks anybody, and
+// knows only the forms that the vendors' programs print.
+package reset
 
 import (
 	"regexp"
@@ -7,13 +9,13 @@ import (
 	"time"
 )
 
-// resetForm is a form in which agents report when a usage limit ends.
-type resetForm struct {
-	form string // a regular expression
-	read func(m []string, now time.Time) (time.Time, bool)
+// form is a form in which agents report when a usage limit ends.
+type form struct {
+	pattern string // a regular expression
+	read    func(m []string, now time.Time) (time.Time, bool)
 }
 
-// resetForms lists the forms that the vendors' programs print:
+// forms lists the forms that the vendors' programs print:
 //
 //	Claude Code   You've hit your 5-hour limit · resets 10:20am (UTC)
 //	Codex         You’ve hit your usage limit. … try again at Nov 25th, 2026 8:21 AM.
@@ -21,8 +23,8 @@ type resetForm struct {
 //	Gemini        Your quota will reset after 11h59m41s.
 //	opencode      5-hour usage limit reached. It will reset in 2 hours 5 minutes.
 //	HTTP          retry-after: 3600    "resets_at":1795429206    "resets_in_seconds":7200
-func resetForms() []resetForm {
-	return []resetForm{
+func forms() []form {
+	return []form{
 		{`(?:resets?_?at["':=\s]+|limit reached\|)(\d{10})(?:\d{3})?\b`, readEpoch},
 		{`(?:retry[-_]?(?:after|delay)|resets_in_seconds)["':=\s]+(\d{1,8}(?:\.\d+)?)\s*s?\b`, readSeconds},
 		{`(?:retry|again|resets?|available)\s+(?:in|after)\s+((?:\d{1,8}(?:\.\d+)?\s*(?:ms|milliseconds?|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)[\s,]*(?:and\s+)?)+)`, readDuration},
@@ -31,10 +33,10 @@ func resetForms() []resetForm {
 	}
 }
 
-// findReset returns the time at which a usage limit ends, according to the words of the agent.
-func findReset(words string, now time.Time) (time.Time, bool) {
-	for _, f := range resetForms() {
-		if m := regexp.MustCompile("(?i)" + f.form).FindStringSubmatch(words); m != nil {
+// Find returns the time at which a usage limit ends, according to the words of the agent.
+func Find(words string, now time.Time) (time.Time, bool) {
+	for _, f := range forms() {
+		if m := regexp.MustCompile("(?i)" + f.pattern).FindStringSubmatch(words); m != nil {
 			if at, ok := f.read(m, now); ok {
 				return at, true
 			}
@@ -50,7 +52,7 @@ func readEpoch(m []string, _ time.Time) (time.Time, bool) {
 
 func readSeconds(m []string, now time.Time) (time.Time, bool) {
 	s, err := strconv.ParseFloat(m[1], 64)
-	return now.Add(seconds(s)), err == nil
+	return now.Add(time.Duration(s * float64(time.Second))), err == nil
 }
 
 func readTimestamp(m []string, _ time.Time) (time.Time, bool) {

@@ -1,4 +1,11 @@
-package agent
+// Package relay shows the events of skills that the program of a call runs, such as an agent, as they happen. Start with [Follow].
+//
+// It follows the outbox and writes each new event to stdout, once and in order. Events that it misses are still in the outbox. A
+// request of such a skill for an action that it does not wait for becomes a request of the call, so that the orchestrator judges
+// it under the permissions of the call that it knows. The package never changes the outbox and never believes a line of it: the
+// program can write there, too. A line is relayed only if it is a valid event with a time and an id. By its id a reader of both
+// stream and outbox knows that it is the same event.
+package relay
 
 import (
 	"bytes"
@@ -13,27 +20,20 @@ import (
 )
 
 const (
-	maxShown      = 10_000   // events of one agent's skills
+	maxShown      = 10_000   // events of one call
 	maxShownBytes = 16 << 20 // and their size
 	shownPerLook  = 100
 	lookPause     = 100 * time.Millisecond // between two reads; together with shownPerLook it sets the rate
 	lookAnyway    = time.Second            // even if inotify reports nothing
-	maxRequests   = 100                    // of one agent's skills, passed on
+	maxRequests   = 100                    // of one call, passed on
 	maxAhead      = 24 * time.Hour         // of the clock: a later event was forged to hide those after it
 	resultKind    = "result"               // kind of the record of a result, which the caller of the skill has
 )
 
-// relay shows the events of skills that the agent calls as they happen: it follows the outbox and writes each new event to
-// stdout, once and in order. Events that it misses are still in the outbox.
-//
-// A request of such a skill for an action that it does not wait for becomes a request of this call, so that the orchestrator judges
-// it under the permissions of the call that it knows.
-//
-// The agent can write to the outbox as well. A line is relayed only if it is a valid event with a time and an id. By its id a
-// reader of both stream and outbox knows that it is the same event.
-type relay struct {
+// Relay follows the outbox for one call.
+type Relay struct {
 	call       *skill.Call
-	onQuestion func(skill.Question) // called for each question of a skill that the agent called
+	onQuestion func(skill.Question) // called for each question of a skill
 	began      time.Time
 	stop       chan struct{}
 	ended      chan struct{}
@@ -50,13 +50,14 @@ type relay struct {
 	err    error
 }
 
-// followOutbox starts a relay at the current end of the outbox. The caller must call finish.
-func followOutbox(c *skill.Call, asked func(skill.Question)) (*relay, error) {
+// Follow starts a relay at the current end of the outbox. It calls asked for each question of a skill. The caller must
+// call Finish.
+func Follow(c *skill.Call, asked func(skill.Question)) (*Relay, error) {
 	info, err := c.Root.Stat(protocol.OutboxFile)
 	if err != nil {
 		return nil, fmt.Errorf("follow the outbox: %w", err)
 	}
-	r := &relay{
+	r := &Relay{
 		call: c, onQuestion: asked, began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
 		file: info, offset: info.Size(), buf: make([]byte, protocol.MaxLine+1),
 	}
@@ -64,8 +65,8 @@ func followOutbox(c *skill.Call, asked func(skill.Question)) (*relay, error) {
 	return r, nil
 }
 
-// run relays events until finish is called.
-func (r *relay) run() {
+// run relays events until Finish is called.
+func (r *Relay) run() {
 	defer close(r.ended)
 	changed, unwatch := watchFolder(r.call.Root.Own(protocol.Dir))
 	defer unwatch()
@@ -92,8 +93,8 @@ func (r *relay) run() {
 	}
 }
 
-// finish stops the relay after the agent has ended, and shows the remaining events.
-func (r *relay) finish() error {
+// Finish stops the relay after the program has ended, and shows the remaining events.
+func (r *Relay) Finish() error {
 	close(r.stop)
 	<-r.ended
 	for r.readLines() {
@@ -110,7 +111,7 @@ func (r *relay) finish() error {
 
 // readLines relays some of the new lines, and reports whether there may be more. There are none if the outbox was removed or is
 // not a file.
-func (r *relay) readLines() (more bool) {
+func (r *Relay) readLines() (more bool) {
 	if r.over || r.err != nil {
 		return false
 	}
@@ -151,7 +152,7 @@ func (r *relay) readLines() (more bool) {
 }
 
 // relayLine relays a line of the outbox if it is an event of another call.
-func (r *relay) relayLine(line []byte) {
+func (r *Relay) relayLine(line []byte) {
 	e, problems, ok := protocol.Decode(line)
 	if !ok || len(problems) > 0 || e.Legacy || e.EventID == "" || e.CallID == r.call.ID || isResult(e) {
 		return
@@ -179,7 +180,7 @@ func (r *relay) relayLine(line []byte) {
 }
 
 // passOn requests an action for a skill that requested it without waiting.
-func (r *relay) passOn(e protocol.Event) error {
+func (r *Relay) passOn(e protocol.Event) error {
 	payload, err := e.Open()
 	request, ok := payload.(protocol.ActionRequest)
 	if err != nil || !ok || request.Blocking {

@@ -1,11 +1,11 @@
-package agent
+package reset
 
 import (
 	"testing"
 	"time"
 )
 
-func TestFindReset(t *testing.T) {
+func TestFind(t *testing.T) {
 	zone := time.FixedZone("CET", 3600)
 	now := time.Date(2026, 11, 23, 10, 20, 30, 0, zone)
 	in := func(d time.Duration) time.Time { return now.Add(d) }
@@ -42,14 +42,14 @@ func TestFindReset(t *testing.T) {
 		"retry-after: 99999999999999999":  {},
 		"":                                {},
 	} {
-		if got, ok := findReset(words, now); ok != !want.IsZero() || ok && !got.Equal(want) {
-			t.Errorf("findReset(%q) = %v, %v, want %v", words, got, ok, want)
+		if got, ok := Find(words, now); ok != !want.IsZero() || ok && !got.Equal(want) {
+			t.Errorf("Find(%q) = %v, %v, want %v", words, got, ok, want)
 		}
 	}
 }
 
-func FuzzFindReset(f *testing.F) {
+func FuzzFind(f *testing.F) {
 	f.Add("try again at Nov 25th, 2026 8:21 AM")
 	f.Add("reset in 99999999 days 99999999 hours")
-	f.Fuzz(func(_ *testing.T, words string) { findReset(words, time.Unix(1_795_429_206, 0)) })
+	f.Fuzz(func(_ *testing.T, words string) { Find(words, time.Unix(1_795_429_206, 0)) })
 }

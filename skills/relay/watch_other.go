@@ -1,6 +1,6 @@
 //go:build !linux
 
-package agent
+package relay
 
 // watchFolder returns no channel: there is no inotify here.
 func watchFolder(string) (changed <-chan struct{}, end func()) { return nil, func() {} }
