@@ -41,6 +41,9 @@ func (c *Console) Report(ctx context.Context, err error) int {
 	if c.Explain != nil {
 		err = c.Explain(err)
 	}
+	if err == context.Canceled && ctx.Err() != nil { // by Ctrl-C; one with more words says what was interrupted
+		err = errors.New("interrupted")
+	}
 	var p *fault.Error
 	if errors.As(err, &p) && c.JSON {
 		_ = NewEncoder(c.Err).Encode(p) // nowhere left to report to

@@ -74,7 +74,8 @@ func newStartCmd(env *setup.Env) *cobra.Command {
 on each commit; by default the project's own tests are found. --template is a folder with iterate.md, which comes in front of the
 spec, and context.md, which is added to the agent's system prompt; one of the two may be missing.
 
---import takes spec, tasks and template from a session folder of wisp, such as .wisp/sessions/feature-x; --spec and --tasks override.
+--import takes spec and tasks from a session folder of wisp, such as .wisp/sessions/feature-x; --spec and --tasks override. Its
+templates can be named, too: --template .wisp/templates/default.
 
 The first Ctrl-C pauses the loop, and lattice loop resume continues it. With --headless, a loop that stops fails instead of
 waiting for a person; a question waits all the same, and the command ends with 75.
@@ -101,7 +102,7 @@ waiting for a person; a question waits all the same, and the command ends with 7
 	f.StringVar(&o.spec, "spec", "", "`FILE` with the work, in Markdown; - is standard input")
 	f.StringVar(&o.tasks, "tasks", "", "JSON `FILE` with the tasks to begin with (default: the agent makes the list)")
 	f.StringVar(&o.template, "template", "", "`FOLDER` with iterate.md and context.md")
-	f.StringVar(&o.wisp, "import", "", "session `FOLDER` of wisp to take spec, tasks and template from")
+	f.StringVar(&o.wisp, "import", "", "session `FOLDER` of wisp to take spec and tasks from")
 	f.StringVar(&o.agent, "agent", "", "`NAME` of the agent: claude, codex, gemini, opencode, openclaw, acp …")
 	f.StringVar(&o.shell, "agent-command", "", "`LINE` for the shell that starts a program in the agent's place")
 	f.StringVar(&o.model, "agent-model", "", "`MODEL`, by the agent's own name for it")
