@@ -39,6 +39,7 @@ environment, the environment overrides settings, and settings override defaults:
   network host_ports image     like --network, --host-port and --image
   log_level                    of lattice serve; LATTICE_LOG overrides it
   min_isolation                "ns-user" or "ns-root": refuse to run anything in sprites with weaker isolation
+  one_user                     true: sprites of an ordinary user have one user each, even where sub-ids allow others
   [limits] memory cpus pids    what each sprite may use, like the flags of lattice sprite serve
   [models.CLASS]  [llm]        the models that flows ask (lattice run --help)
   [channels.NAME]  [notify]    where to notify people about runs (lattice notify --help)
@@ -53,6 +54,7 @@ environment, the environment overrides settings, and settings override defaults:
                                LABEL_ISSUE, NOTIFY_USER, USE_TOOL, FETCH_CREDENTIAL (denied unless set; allow asks a person)
   [git] name email             the committer when git is not configured
   [serve] idle                 after how long an idle leader in the background ends, such as "5m"
+          http                 the address of the page and of /api/v1, like lattice serve --http
 ` + cli.ExitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input-file task.json
   lattice waiting
