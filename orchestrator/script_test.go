@@ -65,7 +65,7 @@ func TestScript(t *testing.T) {
 			}
 			over := time.AfterFunc(tooLong, func() { endAll(home) })
 			e.Defer(func() {
-				over.Stop()
+				over.Reset(afterEnd) // a shell that failed may have left a program in the background, for which testscript waits
 				leftovers(t, home, e.Getenv("TMPDIR"))
 			})
 			return nil
@@ -197,6 +197,9 @@ func filled(ts *testscript.TestScript, neg bool, args []string) {
 
 // tooLong is the time after which a script counts as hung. It is many times what the slowest one takes.
 const tooLong = 4 * time.Minute
+
+// afterEnd is the time that is left to the background programs of a script that has ended.
+const afterEnd = 30 * time.Second
 
 // endAll ends the processes of a script that hangs, so that it fails by itself and shows what it printed: those whose
 // environment names its state directory. A program in Go prints its goroutines first.
