@@ -1,7 +1,7 @@
 package manifests
 
-// Distance is how far two names are apart: the least number of bytes to insert, remove or change (Levenshtein). Whoever
-// refuses a name looks with it for the one that was meant. Names above 64 bytes are as far apart as can be.
+// Distance returns the Levenshtein distance of two names: the least number of bytes to insert, remove or change. It serves to
+// suggest a name in place of an unknown one. The distance to a name of more than 64 bytes is the maximum.
 func Distance(a, b string) int {
 	const far = 1 << 10
 	if len(a) > 64 || len(b) > 64 {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A drop-in skill is a folder that bears the skill's name and holds these two (DESIGN 15).
+// A drop-in skill is a folder with the skill's name that holds these two files (DESIGN 15).
 const (
 	ManifestFile = "skill.json"
 	RunFile      = "run"
 )
 
-// Command is the command line of a drop-in skill that lies in the folder dir: the program run, or what its manifest says
-// in exec, where a word that begins with ./ stands for a file of the folder, as does a first word with a slash in it. A
-// first word without one is looked up on PATH by whoever starts it.
+// Command returns the command line of a drop-in skill in the folder dir: the program run, or the exec of its manifest, where
+// a word that begins with ./ stands for a file of the folder, as does a first word with a slash in it. The caller looks up
+// a first word without a slash on PATH.
 func (s Skill) Command(dir string) []string {
 	if len(s.Exec) == 0 {
 		return []string{path.Join(dir, RunFile)}

@@ -16,7 +16,7 @@ const TypeAny = "any"
 // ValidType reports whether t is of the type vocabulary: any ("" is the same), string, integer, number, boolean, map,
 // array, or array<T> of such a T.
 func ValidType(t string) bool {
-	for range 8 { // nobody nests deeper, and a hostile manifest shall not try
+	for range 8 { // deeper nesting comes only from a hostile manifest
 		switch t {
 		case "", TypeAny, "string", "integer", "number", "boolean", "map", "array":
 			return true

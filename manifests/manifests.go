@@ -1,7 +1,7 @@
 // Package manifests is the contract data that both binaries embed: one skill.json per built-in skill, ready-made
-// flows and JSON schemas. Skill is the type to look at first: ParseSkill reads one from anybody, Lookup finds one of
-// ours, CheckInput judges an input against it and Effective says what a call with that input may touch. The package
-// reads nothing at run time but its own embedded files, and knows nothing of how a skill runs.
+// flows and JSON schemas. Skill is the type to look at first: ParseSkill reads an untrusted one, Lookup finds a
+// built-in one, CheckInput checks an input against it, and Effective returns the permissions of a call with that input. At
+// run time the package reads only its embedded files. It does not know how a skill runs.
 //
 // There is no general dry_run input. A skill has one where the answer differs from the input (fs.edit, fs.patch, git.add,
 // git.push); elsewhere a sprite is forked or rewound instead, which also covers programs that have no dry run.
@@ -18,7 +18,7 @@ import (
 	"sync"
 )
 
-// Class says how far the effects of a skill reach (DESIGN 14); it decides what may be done after a cut-off.
+// Class says how far the effects of a skill reach (DESIGN 14); it decides how a call that was cut off continues.
 type Class string
 
 const (
@@ -52,7 +52,7 @@ type Skill struct {
 	// Continues says that a call of class sprite that was cut off is made again with the files as they are. A skill that cannot
 	// go on then fails with protocol.CodeCutOff.
 	Continues bool `json:"continues,omitempty"`
-	// Destructive says whether the skill may overwrite or delete what was there, as a hint to agents and their users.
+	// Destructive says whether the skill may overwrite or delete existing data, as a hint to agents and their users.
 	// Default: true for the classes sprite and world.
 	Destructive *bool             `json:"destructive,omitempty"`
 	TimeoutS    float64           `json:"timeout_s,omitempty"`
@@ -126,7 +126,7 @@ func mustRead(name string) Skill {
 	return s
 }
 
-// Skills returns the manifests of the built-in skills, sorted by name. What they point to is shared and read-only.
+// Skills returns the manifests of the built-in skills, sorted by name. The values that they point to are shared and read-only.
 func Skills() []Skill {
 	var all []Skill
 	for _, name := range slices.Sorted(maps.Keys(builtin())) {
@@ -167,7 +167,7 @@ func (s Skill) Digest() string {
 }
 
 // Effective returns the class and the permissions of a call with this input, variants applied. An input that chooses
-// no known variant gets the widest of all: who does not say what they will do is asked for everything.
+// no known variant gets the widest class and the permissions of all variants.
 func (s Skill) Effective(input map[string]json.RawMessage) (Class, []string) {
 	if s.Variants == nil {
 		return s.effectiveClass(), s.Permissions
@@ -192,7 +192,7 @@ func (s Skill) Effective(input map[string]json.RawMessage) (Class, []string) {
 	return class, slices.Compact(permissions)
 }
 
-// AllPermissions lists what a call may need, whatever its input: those of all variants and the optional ones, too.
+// AllPermissions lists the permissions that calls with any input may need: those of all variants and the optional ones, too.
 func (s Skill) AllPermissions() []string {
 	all := slices.Concat(s.Permissions, s.OptionalPermissions)
 	if s.Variants != nil {
@@ -204,7 +204,7 @@ func (s Skill) AllPermissions() []string {
 	return slices.Compact(all)
 }
 
-// Destroys reports whether a call may overwrite or delete what was there before it.
+// Destroys reports whether a call may overwrite or delete existing data.
 func (s Skill) Destroys() bool {
 	if s.Destructive != nil {
 		return *s.Destructive

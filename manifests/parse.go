@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// maxManifest bounds what ParseSkill reads, in bytes; a manifest is a page, not a book.
+// maxManifest bounds the manifests that ParseSkill accepts, in bytes.
 const maxManifest = 256 << 10
 
 // MaxTimeoutS bounds every timeout, in seconds: a year, so that a wrong unit is found.
@@ -22,7 +22,7 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// InvalidError is what ParseSkill returns: every problem of the manifest, in the order of the file's members.
+// InvalidError is the error of ParseSkill: all problems of the manifest, in the order of the file's members.
 type InvalidError struct{ Problems []Problem }
 
 func (e *InvalidError) Error() string {
@@ -127,7 +127,7 @@ func (p *parser) parseSkill(data []byte) (s Skill) {
 	return s
 }
 
-// parseFields reads inputs or outputs. required is what an object says that does not say it.
+// parseFields reads inputs or outputs. required is the default for objects that do not state it.
 func (p *parser) parseFields(m map[string]json.RawMessage, key string, required bool) []Field {
 	var raws []json.RawMessage
 	if !p.decodeMember(m, key, "", "an array", &raws) {

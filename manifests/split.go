@@ -48,7 +48,7 @@ func splitArray(raw []byte) (list []json.RawMessage, ok bool) {
 	return list, true
 }
 
-// decodeValue is json.Unmarshal of a valid value, with a short way for what manifests consist of. null leaves v as it is.
+// decodeValue is json.Unmarshal of a valid value, with a fast path for the types of manifests. null leaves v unchanged.
 func decodeValue(raw json.RawMessage, v any) bool {
 	switch v := v.(type) {
 	case *bool:

@@ -9,8 +9,8 @@ import (
 // Fact is something that happened and that a run believes: the input of engine.Step. Bodies are pure; sequence and
 // time are set by the driver and lie outside any comparison.
 //
-// CommandID ties a fact to the pending command that it answers; it alone is matched. CallID is what the driver derived
-// from the run's secret and Step only carries it along, so that Step never needs the secret.
+// CommandID ties a fact to the pending command that it answers; only it is matched. The driver derives CallID
+// from the run's secret; Step only passes it on, so that Step never needs the secret.
 type Fact interface{ FactType() string }
 
 // RunStarted opens a run. Ctx becomes $ctx, Input becomes $in. Both are frozen.
@@ -30,8 +30,8 @@ type RunStarted struct {
 	ApproveWorld []string `json:"approve_world,omitempty"`
 }
 
-// RunForked opens a run that goes on from a moment of another one, with a copy of its sprite's files. State is the other
-// run's state at that moment, Set what is written into it first.
+// RunForked opens a run that continues from a moment of another one, with a copy of its sprite's files. State is the other
+// run's state at that moment, Set the changes to it.
 type RunForked struct {
 	RunID    string          `json:"run_id"`
 	WorkItem string          `json:"work_item_id"`
@@ -52,11 +52,11 @@ type Assignment struct {
 	Value json.RawMessage `json:"value"`
 }
 
-// Rewound takes a run back to a moment of its own. Nothing is deleted: what lies between no longer counts, and the epoch
-// rises. State is the run's state at that moment, as the journal tells it.
+// Rewound takes a run back to an earlier moment of its own. No fact is deleted: those in between no longer count, and the epoch
+// rises. State is the run's state at that moment, according to the journal.
 type Rewound struct {
 	Moment Moment          `json:"moment"`
-	Pair   *Pair           `json:"pair,omitempty"` // what the sprite's files go back to; nil when they are as they were
+	Pair   *Pair           `json:"pair,omitempty"` // the checkpoint to restore; nil if the files have not changed
 	State  json.RawMessage `json:"state"`
 	By     string          `json:"by"`
 	Disk   string          `json:"disk,omitempty"`
@@ -65,8 +65,8 @@ type Rewound struct {
 }
 
 // PowerLost says that the machine or the disk of the sprites was restarted, so that files which were not synced may be
-// torn. The run goes back to its newest durable pair: to State, which is that before the fact Seq, taken once more when
-// the files are restored. What the journal holds behind that fact no longer counts. Without State nothing is lost but files.
+// torn. The run goes back to its newest durable pair: to State, the state before the fact Seq, which is applied again when
+// the files are restored. Facts after that one no longer count. Without State only files are lost.
 type PowerLost struct {
 	Disk     string          `json:"disk"`
 	Seq      Seq             `json:"seq"`
@@ -86,8 +86,8 @@ type Attempt struct {
 	Number int    `json:"attempt"`
 }
 
-// Record is what became of an effect on the world: of a call, how it finished or that it was lost; of an action, what the
-// call that asked for it was resumed with, or the action itself where it was under way: doing it twice is doing it once.
+// Record is the outcome of an effect on the world: for a call, its result or that it was lost; for an action, the answer with
+// which the call that requested it was resumed, or the action itself if it had begun: actions are idempotent.
 type Record struct {
 	Of       Attempt          `json:"of"`
 	Action   string           `json:"action,omitempty"`
@@ -95,7 +95,7 @@ type Record struct {
 	Lost     string           `json:"lost,omitempty"`
 	Resume   *protocol.Resume `json:"resume,omitempty"`
 	Do       *Action          `json:"do,omitempty"`
-	Noted    *ActionNoted     `json:"noted,omitempty"` // what the call asked for without waiting
+	Noted    *ActionNoted     `json:"noted,omitempty"` // the action that the call requested without waiting
 }
 
 // Moment is where a node of the flow itself is about to begin.
@@ -122,7 +122,7 @@ type CallFinished struct {
 	Kind      string          `json:"kind,omitempty"` // failure kind for retry and catch (expr.FailTimeout, …), "" when OK
 }
 
-// CallBlocked says that a call ended, whatever its exit code, after a legacy question or blocked.
+// CallBlocked says that a call ended, with any exit code, after a legacy question or blocked.
 type CallBlocked struct {
 	CommandID string            `json:"command_id"`
 	CallID    string            `json:"call_id"`
@@ -183,7 +183,7 @@ type ActionDone struct {
 	Fault     *protocol.Fault `json:"fault,omitempty"`
 }
 
-// ActionNoted records a non-blocking ACTION_REQUEST and what became of it; it never changes the course of the run. An action
+// ActionNoted records a non-blocking ACTION_REQUEST and its outcome; it never changes the course of the run. An action
 // that is performed is noted twice: as begun before its effect, and with its outcome.
 type ActionNoted struct {
 	Action  Action   `json:"action"`

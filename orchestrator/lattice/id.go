@@ -49,8 +49,8 @@ func StateSum(state []byte) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Chain is the digest of a fact and of all that the run had before it, whose digest is before. What a fact says and the
-// nodes that it began are in it, the driver's clock is not. A change is found by it that leads to the same state.
+// Chain returns the digest of a fact and of all earlier facts of the run, whose digest is before. It covers the fact's content
+// and the nodes that it began, but not the driver's clock. It reveals even a change that leads to the same state.
 func Chain(before string, fact Entry) string {
 	return DerivedKey(before, fact.Type, string(fact.Body), strings.Join(fact.Started, "\n"))
 }

@@ -29,10 +29,10 @@
 //	       journal ◀── CallFinished, TimerFired, … ◀── driver ──▶ sprite, model, clock
 //
 // A [Call] is one attempt at a skill. Its id is an HMAC, so that a sprite cannot guess the id of a call and plant its
-// result. Its class (package manifests) says what may be done if it is cut off: call it again, restore the files first,
-// or ask a person. An [Outcome] is what the driver found out about a call; [Lost] is never success.
+// result. Its class (package manifests) decides how a call that was cut off goes on: call it again, restore the files first,
+// or ask a person. An [Outcome] is the driver's finding about a call; [Lost] is never success.
 //
-// A [Wait] is an open question to a person: an approval, a value, or what became of a call that was cut off. A
+// A [Wait] is an open question to a person: for an approval, a value, or the outcome of a call that was cut off. A
 // [Decision] answers it. An [Action] is an effect outside of the sprite that a skill asks for, such as a push; the
 // policy's [Verdict] allows it, denies it or asks a person.
 //
@@ -68,7 +68,7 @@ import (
 // Seq is a position in the store's one sequence. 0 is before everything.
 type Seq uint64
 
-// EntryKind says what an Entry holds.
+// EntryKind is the kind of an Entry's content.
 type EntryKind string
 
 const (
@@ -163,7 +163,7 @@ const (
 	Lost      OutcomeKind = "lost" // the outcome is unknown
 )
 
-// Outcome is what a Caller found out about a call.
+// Outcome is a Caller's finding about a call.
 type Outcome struct {
 	Kind   OutcomeKind
 	Result protocol.Result // Finished; also Suspended (its Waiting)
@@ -172,7 +172,7 @@ type Outcome struct {
 	Failure string
 	Request *protocol.ActionRequest // Suspended: the blocking request of this call, if it made one
 	Asked   *protocol.Question      // Finished: the legacy question, or blocked, that this call emitted
-	Detail  string                  // Lost: what is known
+	Detail  string                  // Lost: the known circumstances
 }
 
 // Pair is a boundary: a journal position and the sprite checkpoint that belongs to it.
@@ -216,7 +216,7 @@ const (
 	Answer  Decision = "answer"
 )
 
-// WaitKind says what a wait is about.
+// WaitKind is the subject of a wait.
 type WaitKind string
 
 const (
@@ -239,14 +239,14 @@ type Wait struct {
 	Prompt       string            `json:"prompt"`
 	Reason       string            `json:"reason,omitempty"`
 	Choices      []string          `json:"choices,omitempty"`
-	Default      string            `json:"default,omitempty"` // of a legacy question: what an empty answer stands for
+	Default      string            `json:"default,omitempty"` // of a legacy question: the value of an empty answer
 	QuestionID   string            `json:"question_id,omitempty"`
 	Expected     map[string]string `json:"expected_inputs,omitempty"`
 	Optional     []string          `json:"optional_inputs,omitempty"` // expected inputs that may be left out
 	ResumeAt     string            `json:"resume_at,omitempty"`       // RFC 3339; the run goes on then by itself
 	CheckpointID string            `json:"checkpoint_id,omitempty"`
 	Action       *Action           `json:"action,omitempty"`
-	Details      json.RawMessage   `json:"details,omitempty"` // object: what the person should see (a HUMAN node's inputs)
+	Details      json.RawMessage   `json:"details,omitempty"` // object: shown to the person (a HUMAN node's inputs)
 	Calls        []PlannedCall     `json:"calls,omitempty"`   // that an approval allows besides
 }
 
@@ -288,10 +288,10 @@ func (w Wait) YesOrNo() bool {
 	return len(w.Expected) == 0 || w.Expected["approved"] == "boolean"
 }
 
-// CanReject reports whether a person may reject w. A question may be rejected, whatever it expects.
+// CanReject reports whether a person may reject w. A question may be rejected regardless of its expected inputs.
 func (w Wait) CanReject() bool { return w.YesOrNo() || w.Kind == WaitHuman || w.Kind == WaitSkill }
 
-// CommandKind says what a Command asks for.
+// CommandKind is the kind of a Command.
 type CommandKind string
 
 const (
@@ -322,7 +322,7 @@ type Command struct {
 	// Model is the request of DoModel, Again how many times it was repeated.
 	Model *ModelRequest `json:"model,omitempty"`
 	Again int           `json:"again,omitempty"`
-	// Verification is what DoAttest signs.
+	// Verification is the content that DoAttest signs.
 	Verification *Verification `json:"verification,omitempty"`
 }
 

@@ -28,9 +28,9 @@ type ModelRequest struct {
 	Temperature     float64 `json:"temperature"`
 	Seed            *int    `json:"seed,omitempty"`
 	TimeoutS        float64 `json:"timeout_s,omitempty"` // of the whole question; 0 = the class's
-	// Trimmed lists what of the node's inputs was shortened, [{path, unit, before, after}].
+	// Trimmed lists the shortened inputs of the node, [{path, unit, before, after}].
 	Trimmed json.RawMessage `json:"trimmed,omitempty"`
-	// BudgetUSD is what the question may cost at most, nil for any price: one that could cost more is not asked.
+	// BudgetUSD is the maximum cost of the question, nil for any price: a question that could cost more is not asked.
 	BudgetUSD *float64 `json:"budget_usd,omitempty"`
 
 	// Command and Again say which question of the run it is; set by the driver.
@@ -70,7 +70,7 @@ func (c ModelClass) Digest() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// Models are the models that flows may ask, by class, with what counts for all of them.
+// Models are the models that flows may ask, by class, with the settings for all of them.
 type Models struct {
 	Classes   map[string]ModelClass `json:"classes,omitempty"`
 	Order     []string              `json:"order,omitempty"`      // from the weakest to the strongest
@@ -121,7 +121,7 @@ func (r ModelRequest) Digest() string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// ModelUsage is what answers took.
+// ModelUsage is the usage of answers.
 type ModelUsage struct {
 	InputTokens  int     `json:"input_tokens"`
 	OutputTokens int     `json:"output_tokens"`
@@ -141,16 +141,16 @@ func (u ModelUsage) Plus(v ModelUsage) ModelUsage {
 	}
 }
 
-// ModelReply is what came of a question: Text, or a failure of one of the kinds of ir (refusal, truncated, rate_limited,
+// ModelReply is the outcome of a question: Text, or a failure of one of the kinds of ir (refusal, truncated, rate_limited,
 // provider_error, timeout, limit_exceeded). A failed reply may have text and usage, too.
 type ModelReply struct {
 	Provider string     `json:"provider"`
-	Model    string     `json:"model"` // as the provider names what answered, else as it was asked for
+	Model    string     `json:"model"` // the provider's name of the model that answered, else the requested one
 	Text     string     `json:"text"`
 	Usage    ModelUsage `json:"usage"`
 	Kind     string     `json:"kind,omitempty"`    // failure kind, "" for an answer
 	Message  string     `json:"message,omitempty"` // why, for people
-	Code     string     `json:"code,omitempty"`    // what stood in the way of a failed question, one of the Model… codes
+	Code     string     `json:"code,omitempty"`    // the cause of a failed question, one of the Model… codes
 	Hint     string     `json:"hint,omitempty"`    // the remedy, for people
 }
 
@@ -162,11 +162,11 @@ const (
 	ModelRateLimited = "model_rate_limited" // 429, however often it was asked
 	ModelTimeout     = "model_timeout"      // no answer in the time that it may take
 	ModelRefused     = "model_bad_request"  // any other 3xx or 4xx: asked again it would say the same
-	ModelGarbage     = "model_bad_answer"   // what came is no answer in the provider's dialect, or is without end
+	ModelGarbage     = "model_bad_answer"   // the answer is malformed or endless
 )
 
-// ModelAnswered is the outcome of a question. The journal holds the answer as it came, and of what was asked the digest,
-// whom it went to and how; the prompt follows from the state before.
+// ModelAnswered is the outcome of a question. The journal holds the unchanged answer, and the digest, provider and
+// parameters of the question; the prompt follows from the state before.
 type ModelAnswered struct {
 	CommandID       string          `json:"command_id"`
 	Request         string          `json:"request"` // digest

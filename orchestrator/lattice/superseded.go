@@ -3,9 +3,9 @@ package lattice
 import "strings"
 
 // Superseded returns the events of calls that were cut off and repeated from an earlier checkpoint: their events
-// since that checkpoint is no longer true of the sprite's files. A call that waited goes back to where it waited; one
-// that only reads is done again where it stands, and everything it said stays. What was said behind the moment to which a
-// run was rewound, or went back after a loss of power, belongs to a course that it left.
+// since that checkpoint are no longer true of the sprite's files. A call that waited goes back to its wait; one
+// that only reads is repeated, and all its events stay. Events after the moment to which a run was rewound, or went back
+// after a loss of power, belong to a course that it left.
 func Superseded(entries []Entry) map[Seq]bool {
 	gone := map[Seq]bool{}
 	since := map[string][]Seq{} // events of a call since its checkpoint

@@ -73,7 +73,7 @@ type existing struct {
 	images      []v1.Descriptor
 }
 
-// listImages lists the images of an index and of those in it. name is what an index around them is called.
+// listImages lists the images of an index and of the indexes in it. name is the name of the index that contains them.
 func (l *existing) listImages(index *v1.IndexManifest, name string, depth int) error {
 	if depth == 0 {
 		return inputError("", "its indexes lie in each other more than %d deep", maxNested)
@@ -109,7 +109,7 @@ func (l *existing) listImages(index *v1.IndexManifest, name string, depth int) e
 	return nil
 }
 
-// isArtifact tells what is no image. Some tools repeat an image's config type here.
+// isArtifact reports whether kind is not an image. Some tools repeat an image's config type here.
 func isArtifact(kind string) bool { return kind != "" && !types.MediaType(kind).IsConfig() }
 
 // readDocument reads a small blob.
@@ -174,7 +174,7 @@ func (b *builder) importImage(l existing, d v1.Descriptor) (*image, error) {
 		return nil, inputError("", "the image %s has %d layers, and its config tells of %d", d.Digest, len(manifest.Layers), len(config.RootFS.DiffIDs))
 	}
 	if len(b.Architectures) > 0 && !slices.Contains(b.Architectures, config.Architecture) {
-		return &image{arch: config.Architecture}, nil // nobody asks for it: its layers are not read
+		return &image{arch: config.Architecture}, nil // not wanted: its layers are not read
 	}
 	b.Tell("read the base for linux/" + config.Architecture)
 	img := &image{arch: config.Architecture, config: *config, based: d.Digest}
@@ -231,7 +231,7 @@ func (b *builder) copyLayer(l existing, d v1.Descriptor, diff v1.Hash, seen *inv
 			err = errors.Join(err, tarball.Close())
 		}
 		unread = err
-		_, err = io.Copy(io.Discard, blob) // what follows the compressed stream belongs to the blob
+		_, err = io.Copy(io.Discard, blob) // the bytes after the compressed stream belong to the blob
 		return err
 	})
 	switch {

@@ -16,11 +16,11 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Contents is what a Document may be written about.
+// Contents is the subject of a Document.
 type Contents struct {
 	Platform string // such as linux/amd64
 	Digest   string // of the image's manifest
-	// Files of the base that say what is in it, by path without a leading slash: dpkg's records, os-release and Debian's
+	// Files of the base that describe its contents, by path without a leading slash: dpkg's records, os-release and Debian's
 	// copyright files.
 	Files     map[string][]byte
 	Spritekit string // path of the binary that lies in /skills
@@ -32,7 +32,7 @@ const (
 	maxAllNoted = 256 << 20 // of all of them
 )
 
-// inventory is what is noted of a base while its layers pass by, lowest first.
+// inventory collects facts about a base while its layers are read, lowest first.
 type inventory struct {
 	files   map[string][]byte
 	links   map[string]string // of /usr/share/doc
@@ -43,7 +43,7 @@ type inventory struct {
 
 const docs = "usr/share/doc/"
 
-// isInventoryFile reports whether a file says what is in an image.
+// isInventoryFile reports whether a file describes the contents of an image.
 func isInventoryFile(name string) bool {
 	switch name {
 	case "var/lib/dpkg/status", "etc/os-release", "usr/lib/os-release":
@@ -67,7 +67,7 @@ func (inv *inventory) scanLayer(r io.Reader) error {
 		switch {
 		case err == io.EOF:
 			inv.resolveLinks()
-			_, err = io.Copy(io.Discard, r) // what pads the archive belongs to its digest
+			_, err = io.Copy(io.Discard, r) // the digest covers the archive's padding
 			return err
 		case errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF):
 			return inputError("a root filesystem is a folder or a tar, plain or by gzip or zstd", "it is no tar, or damaged: %v", err)
@@ -107,7 +107,7 @@ func (inv *inventory) scanEntry(name string, h *tar.Header, content io.Reader) e
 	return nil
 }
 
-// applyWhiteout removes what a whiteout covers: one name, or with ".wh..opq" all of a folder.
+// applyWhiteout removes the entries that a whiteout covers: one name, or with ".wh..opq" all of a folder.
 func (inv *inventory) applyWhiteout(dir, name string) {
 	if name == ".wh..opq" || name == ".opq" {
 		inv.dropFiles(func(have string) bool { return isBelow(have, dir) || dir == "" })

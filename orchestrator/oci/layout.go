@@ -21,14 +21,14 @@ const (
 	layoutFile = "oci-layout"
 	indexFile  = "index.json"
 
-	// annotationName is where an index says what an image is called.
+	// annotationName is the annotation of an index that holds an image's name.
 	annotationName = "org.opencontainers.image.ref.name"
 )
 
 // layout is an OCI layout that is being written. Modes are set, not left to the umask.
 type layout struct{ dir string }
 
-// newLayout begins a layout in a folder beside the one where it will be.
+// newLayout begins a layout in a folder next to its final one.
 func newLayout(out string) (*layout, error) {
 	parent := filepath.Dir(out)
 	if err := os.MkdirAll(parent, 0o755); err != nil {
@@ -48,7 +48,7 @@ func newLayout(out string) (*layout, error) {
 	return l, nil
 }
 
-// removeUnpublished removes what was not published.
+// removeUnpublished removes a layout that was not published.
 func (l *layout) removeUnpublished() error {
 	if l.dir == "" {
 		return nil
@@ -79,7 +79,7 @@ func (l *layout) publishTo(out string) error {
 	return nil
 }
 
-// writeIndex writes what makes the folder a layout.
+// writeIndex writes the files that make the folder a layout.
 func (l *layout) writeIndex(manifests []v1.Descriptor) error {
 	data, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: manifests})
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *layout) writeLayer(ctx context.Context, tar func(io.Writer) error) (v1.
 	return d, digestOf(plain), err
 }
 
-// writeBlob writes what write writes under its digest.
+// writeBlob stores the output of write under its digest.
 func (l *layout) writeBlob(media types.MediaType, write func(io.Writer) error) (v1.Descriptor, error) {
 	f, err := os.CreateTemp(l.dir, "blob-")
 	if err != nil {
@@ -162,7 +162,7 @@ func (b *bound) Write(p []byte) (int, error) {
 	return b.w.Write(p)
 }
 
-// artifactConfig is the config of what is no image: an empty object.
+// artifactConfig is the config of an artifact that is not an image: an empty object.
 var artifactConfig = []byte("{}")
 
 const emptyJSON types.MediaType = "application/vnd.oci.empty.v1+json"

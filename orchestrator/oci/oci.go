@@ -1,8 +1,8 @@
 // Package oci builds images for sprites as OCI layouts: a base, which is a root filesystem, another layout or nothing,
 // and on top of it one layer with /skills. No daemon is asked and nothing is fetched.
 //
-// Start with Build. A layout holds one image per architecture and, where there are several, an index of them; what
-// Describe writes about an image, such as its bill of materials, lies beside it as an artifact that names it as its
+// Start with Build. A layout holds one image per architecture and, where there are several, an index of them. The
+// documents that Describe writes about an image, such as its bill of materials, are artifacts that name it as their
 // subject.
 //
 //	oci-layout
@@ -13,13 +13,13 @@
 //
 // # Equal inputs, equal bytes
 //
-// A layout depends on the bytes of what goes into it and on Recipe.Time, on nothing else: not on the clock, the user, the
-// umask, names of folders, or the order in which a filesystem lists them. A tar is taken as it is. Of a folder names,
-// contents, modes, links and hard links count; everything in it becomes root's and bears Recipe.Time, and devices,
+// A layout depends only on the bytes of its inputs and on Recipe.Time: not on the clock, the user, the umask, names of
+// folders, or the order in which a filesystem lists them. A tar is taken unchanged. Of a folder the layout takes names,
+// contents, modes, links and hard links; all files get root as owner and Recipe.Time, and devices,
 // sockets and extended attributes are left out. A tar keeps owners, so recipes make tars.
 //
-// What a layout is made of is the caller's own; it is checked against its digests, and bounded, but not fenced in. Whoever
-// unpacks an image does that.
+// The inputs of a layout are trusted: they are checked against their digests, and bounded, but not confined. The program that
+// unpacks an image must confine it.
 package oci
 
 import (
@@ -40,7 +40,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Recipe says what an image is made of.
+// Recipe lists the inputs of an image.
 type Recipe struct {
 	Rootfs []Rootfs // root filesystems, one an architecture; or
 	Base   string   // the path of an OCI layout, PATH#NAME for one of several images in it; or neither
@@ -49,12 +49,12 @@ type Recipe struct {
 	Architectures []string
 	Skills        Skills
 
-	Tag  string    // what the image is called in the layout
-	Time time.Time // of all that bears a time, in whole seconds and UTC; the zero value is 1970
+	Tag  string    // the image's name in the layout
+	Time time.Time // the time of all files and records, in whole seconds and UTC; the zero value is 1970
 
 	// Describe, which may be nil, writes documents about an image; they are attached to it.
 	Describe func(Contents) ([]Document, error)
-	// Tell, which may be nil, hears what is being done, for people.
+	// Tell, which may be nil, is called with the current step, for people.
 	Tell func(step string)
 }
 
@@ -71,7 +71,7 @@ type Document struct {
 	Data      []byte
 }
 
-// Built is what Build made.
+// Built is the result of Build.
 type Built struct {
 	Layout string  `json:"layout"`
 	Tag    string  `json:"tag"`
@@ -116,8 +116,8 @@ func refuseMissing(hint, format string, args ...any) error {
 	return fault.NotFound(codeRefused, format, args...).WithHint("%s", hint)
 }
 
-// Build makes a layout in the folder out, which must not be there, be empty or, with replace, be a layout. It is there
-// whole or not at all. What cannot be built is a [fault.Error].
+// Build makes a layout in the folder out, which must not be there, be empty or, with replace, be a layout. The layout
+// appears whole or not at all. Inputs that cannot be used are a [fault.Error].
 func Build(ctx context.Context, r Recipe, out string, replace bool) (built Built, err error) {
 	if r.Tell == nil {
 		r.Tell = func(string) {}
@@ -173,7 +173,7 @@ type builder struct {
 	layout *layout
 }
 
-// image is one image on its way: what of the base is known, and later all of it.
+// image is one image during the build: first its base, at the end the whole.
 type image struct {
 	arch   string
 	config v1.ConfigFile
@@ -213,7 +213,7 @@ func (b *builder) buildImages() (Built, error) {
 	return built, b.layout.writeIndex(append([]v1.Descriptor{top}, artifacts...))
 }
 
-// loadBases finds what images are built on, one an architecture, in the order of their names.
+// loadBases finds the bases of the images, one for each architecture, ordered by name.
 func (b *builder) loadBases() (images []*image, err error) {
 	switch {
 	case len(b.Rootfs) > 0:

@@ -50,7 +50,7 @@ func (b *builder) fromRootfs() ([]*image, error) {
 	return images, nil
 }
 
-// prefixPath says which input is meant, and keeps what decides the exit code.
+// prefixPath adds the input's path to err, and keeps its exit code.
 func prefixPath(path string, err error) error {
 	if e := fault.As(err); e != nil {
 		return fault.New(e.Exit, e.Code, "%s: %s", path, e.Message).WithHint("%s", e.Hint)
@@ -91,7 +91,7 @@ func copyTar(to io.Writer, from string) (err error) {
 	return err
 }
 
-// openCompressed reads what is plain or compressed by gzip or zstd, as its first bytes say.
+// openCompressed reads a stream that is plain, or compressed by gzip or zstd, as its first bytes show.
 func openCompressed(r io.Reader) (io.ReadCloser, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
 	head, err := b.Peek(4)

@@ -21,8 +21,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Skills is what lies in /skills: what "spritekit install /skills" puts there, for any architecture and without running
-// anything, and the skills of others.
+// Skills is the contents of /skills: the files that "spritekit install /skills" writes, for any architecture and without
+// running a program, and third-party skills.
 type Skills struct {
 	Architectures []string
 	// Spritekit finds the binary for an architecture of Linux.
@@ -38,7 +38,7 @@ const maxSpritekit = 256 << 20
 type kit struct {
 	Skills
 	binary []byte
-	extra  []byte               // the second file, nil where it is not beside the binary
+	extra  []byte               // the second file, nil if it is not next to the binary
 	info   *buildinfo.BuildInfo // nil when the binary does not say
 }
 
@@ -50,7 +50,7 @@ func (s Skills) findSpritekit(arch string) (string, error) {
 	return path, nil
 }
 
-// loadKit takes a spritekit in that is a static program for arch, and holds the manifests that will stand beside it.
+// loadKit loads a spritekit. It must be a static program for arch and hold the manifests that are written next to it.
 func (s Skills) loadKit(arch string) (*kit, error) {
 	file, err := s.findSpritekit(arch)
 	if err != nil {
@@ -74,8 +74,8 @@ func (s Skills) loadKit(arch string) (*kit, error) {
 	if slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return nil, inputError("build it with CGO_ENABLED=0; make remote does", "%s needs a dynamic loader, which an image need not have", file)
 	}
-	// A Go binary holds what it embeds byte for byte, so what is not in it is of another version. Looking needs no
-	// machine of that architecture.
+	// A Go binary holds embedded files byte for byte, so a manifest that is not in it is of another version. This check
+	// needs no machine of that architecture.
 	for _, name := range slices.Sorted(maps.Keys(s.Manifests)) {
 		if !bytes.Contains(k.binary, s.Manifests[name]) {
 			return nil, inputError("build both together: make build remote", "%s is of another version than this lattice: its %s is another one", file, name)
@@ -102,7 +102,7 @@ func isStatic(data []byte, arch string) bool {
 		!slices.ContainsFunc(program.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
-// makeLabels are what the OCI has names for. They follow from the spritekit alone.
+// makeLabels returns the labels that the OCI defines. They follow from the spritekit alone.
 func (k *kit) makeLabels(at time.Time) map[string]string {
 	l := map[string]string{
 		"org.opencontainers.image.created":     formatTime(at),
@@ -155,7 +155,7 @@ func (k *kit) writeTar(at time.Time) func(io.Writer) error {
 	}
 }
 
-// listEntries lists what an install of this spritekit makes, its record included.
+// listEntries lists the files that an install of this spritekit makes, its record included.
 func (k *kit) listEntries() []entry {
 	all := []entry{
 		{Header: tar.Header{Typeflag: tar.TypeDir, Name: "skills/", Mode: 0o755}},
@@ -187,7 +187,7 @@ func (k *kit) listEntries() []entry {
 	return all
 }
 
-// goArch is what Go calls a machine of Linux; "" for one that spritekit is not built for.
+// goArch returns Go's name for a machine of Linux; "" for one that spritekit is not built for.
 func goArch(m elf.Machine) string {
 	switch m {
 	case elf.EM_X86_64:
@@ -198,7 +198,7 @@ func goArch(m elf.Machine) string {
 	return ""
 }
 
-// errChanged says that somebody writes to what is read.
+// errChanged means that another process writes to a file that is read.
 var errChanged = errors.New("it changed while it was read")
 
 // isBelow reports whether name is dir or lies in it.

@@ -75,8 +75,8 @@ func (c *Client) DeleteCheckpoint(ctx context.Context, name, id string) error {
 	return describe(c.remove(ctx, spritePath(name, "checkpoints", id), nil), "delete checkpoint %s of %s", id, name)
 }
 
-// Restore puts the sprite's files back to checkpoint id. It ends every process in the sprite. It is done again when it is
-// not known whether it was done: the files are the same after the second time. The caller runs nothing meanwhile.
+// Restore puts the sprite's files back to checkpoint id. It ends every process in the sprite. It is repeated when the outcome
+// is unknown: the files are the same after the second time. The caller must not run anything in the sprite until it returns.
 func (c *Client) Restore(ctx context.Context, name, id string) error {
 	_ = c.o.BeforeCheckpoint(ctx, name) // a restore may be the remedy
 	err := c.retry(ctx, false, func() error {
@@ -113,8 +113,8 @@ func (c *Client) Fork(ctx context.Context, name, id, to string, labels ...string
 	return out, describe(err, "fork %s at %s into %s", name, id, to)
 }
 
-// Diff returns what differs between two checkpoints of a sprite, in the order of paths. An empty `to` is the present
-// state, an empty `from` what `to` descends from.
+// Diff returns the changes between two checkpoints of a sprite, ordered by path. An empty to is the present state, an empty
+// from the checkpoint that to descends from.
 func (c *Client) Diff(ctx context.Context, name, from, to string) ([]Change, error) {
 	query := url.Values{}
 	for key, id := range map[string]string{"from": from, "to": to} {
@@ -127,7 +127,7 @@ func (c *Client) Diff(ctx context.Context, name, from, to string) ([]Change, err
 	return out, describe(err, "compare checkpoints of %s", name)
 }
 
-// Usage returns what a sprite takes of its host's disk.
+// Usage returns the space that a sprite takes on its host's disk.
 func (c *Client) Usage(ctx context.Context, name string) (Usage, error) {
 	var out Usage
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "usage")}, &out)

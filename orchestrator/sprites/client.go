@@ -6,8 +6,8 @@
 //
 // The client never guesses an outcome: a command whose exit did not arrive is a [*LostError], a progress stream that
 // reports a failure under status 200 is an [*APIError], and an answer that a proxy gave in the API's place is a
-// [*ForeignError]. What is sent again, and when, is said in retry.go: nothing that could be done twice. It reads no
-// environment and starts nothing that outlives a call, or what a call returned to be closed.
+// [*ForeignError]. A request that could take effect twice is never repeated; retry.go lists the rules. The client reads no
+// environment variables and starts no goroutine that outlives a call, or the value that a call returned to be closed.
 package sprites
 
 import (
@@ -33,7 +33,7 @@ type Client struct {
 	*transport
 
 	mu  sync.Mutex
-	env map[string][]string // what Environment found, by sprite; guarded by mu
+	env map[string][]string // results of Environment, by sprite; guarded by mu
 }
 
 // Services returns the calls about services.
@@ -42,7 +42,7 @@ func (c *Client) Services() Services { return Services{c.transport} }
 // Images returns the calls about images.
 func (c *Client) Images() Images { return Images{c.transport} }
 
-// Policies returns the calls about what sprites may reach.
+// Policies returns the calls about the hosts and ports that sprites may reach.
 func (c *Client) Policies() Policies { return Policies{c.transport} }
 
 // Tasks returns the calls about tasks, which keep sprites awake.
@@ -65,13 +65,13 @@ type transport struct {
 	o     Options
 
 	mu     sync.Mutex // guards offers
-	offers string     // what the host can do, as it said at the last exec
+	offers string     // the host's capabilities, as of the last exec
 }
 
 // Options of NewWith; the zero value is a client of the embedded host.
 type Options struct {
 	// Remote says that the variables of an exec replace the sprite's own instead of being added to them, as remote
-	// services do. The client then sends what a command cannot do without (PATH, HOME …) along with every exec.
+	// services do. The client then sends the variables that every command needs (PATH, HOME …) with each exec.
 	Remote bool
 	// Jitter draws from [0,1) and spreads the retries of many clients; nil spreads nothing. Safe for concurrent use.
 	Jitter func() float64
@@ -200,7 +200,7 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 	return describe(c.remove(ctx, spritePath(name), nil), "delete sprite %s", name)
 }
 
-// remove deletes what path names. When a first try may have come through, a second one that finds nothing has
+// remove deletes the resource at path. If the first attempt may have taken effect, a second one that finds nothing has
 // succeeded.
 func (c *transport) remove(ctx context.Context, path string, query url.Values) error {
 	uncertain := false
@@ -235,7 +235,7 @@ func spritePath(name string, more ...string) string {
 	return p
 }
 
-// describe says what was being done when err came up.
+// describe adds the operation that failed to err.
 func describe(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
@@ -251,7 +251,7 @@ type request struct {
 	body         io.Reader
 	size         int64  // of body; -1 = not known
 	accept       string // the kind of answer that is wanted, "" for any
-	again        bool   // a POST that may be sent twice: it says how something is to be, not what is to be done
+	again        bool   // a POST that may be sent twice: it sets a state and does not start an action
 }
 
 // idempotent says that sending the request twice has the effect of sending it once.
@@ -302,7 +302,7 @@ func (c *transport) attempt(ctx context.Context, r request, out any) error {
 	return nil
 }
 
-// unreadable says what an answer is that should have been JSON.
+// unreadable returns an error that describes an answer that should have been JSON.
 func unreadable(res *http.Response, data []byte, err error) error {
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok && looksForeign(res.Header, data) {
 		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(data)}
@@ -331,7 +331,7 @@ func (c *transport) once(ctx context.Context, r request) (*http.Response, error)
 		body, size = bytes.NewReader(data), int64(len(data))
 	}
 	if body != nil {
-		body = io.NopCloser(body) // the caller closes what is his
+		body = io.NopCloser(body) // the caller closes its own body
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, target, body)
 	if err != nil {

@@ -80,7 +80,7 @@ func (e *ConnError) Error() string {
 
 func (e *ConnError) Unwrap() error { return e.Err }
 
-// ForeignError is an answer that somebody else gave: a proxy's page, a login form, another server.
+// ForeignError is an answer that did not come from the API: a proxy's page, a login form, another server.
 type ForeignError struct {
 	Status int
 	Kind   string // Content-Type
@@ -145,7 +145,7 @@ const (
 	CodeUnavailable = "sprites_unavailable"
 )
 
-// Remedy says what a person can do about an error of the API, "" when there is nothing that would help.
+// Remedy returns advice for a person about an error of the API, "" if there is none.
 func Remedy(err error) string {
 	var api *APIError
 	var conn *ConnError
@@ -194,7 +194,7 @@ func Remedy(err error) string {
 	return ""
 }
 
-// maxErrorBody bounds what is read of a refusal.
+// maxErrorBody bounds the bytes read of an error's body.
 const maxErrorBody = 64 << 10
 
 func readAPIError(res *http.Response) error {

@@ -40,7 +40,7 @@ func (c *Client) Exec(ctx context.Context, name string, e Exec) (int, error) {
 	return code, describe(err, "exec %s in %s", e.Cmd[0], name)
 }
 
-// failedByItself tells a server's own failure to start a command from a proxy's to see what became of it.
+// failedByItself reports whether the server itself failed to start a command, as opposed to a proxy that lost the answer.
 func failedByItself(err error) bool {
 	var api *APIError
 	return errors.As(err, &api) && api.Status == http.StatusInternalServerError
@@ -67,8 +67,8 @@ func (e Exec) query(env []string) url.Values {
 	return q
 }
 
-// Attach joins a running session: its recent output, then what follows. Cmd, Env and Dir of e are not used, TTY is taken
-// from the session. A session that is gone is [ErrNotFound].
+// Attach joins a running session: its recent output, then the output that follows. Cmd, Env and Dir of e are not used, TTY is
+// taken from the session. A session that is gone is [ErrNotFound].
 func (c *Client) Attach(ctx context.Context, name, session string, e Exec) (int, error) {
 	var conn *websocket.Conn
 	err := c.retry(ctx, true, func() (err error) { // joining twice is joining once
@@ -183,7 +183,7 @@ func (c *transport) dialOnce(ctx context.Context, target string) (*websocket.Con
 	return conn, nil
 }
 
-// capabilities is the header in which a host says what it can do beyond the API.
+// capabilities is the header in which a host lists its extensions of the API.
 const capabilities = "X-Sprite-Capabilities"
 
 // LiveCheckpoints is the capability of hosts whose checkpoints leave commands that run undisturbed, and take nothing of
@@ -217,7 +217,7 @@ var standardEnv = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG"}
 // defaultEnv is for sprites that do not say.
 var defaultEnv = map[string]string{"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/home/sprite"}
 
-// maxEnvironment bounds what a sprite may answer; whatever it calls env may print what it likes.
+// maxEnvironment bounds the sprite's answer: a program named env in it may print anything.
 const maxEnvironment = 1 << 20
 
 // environment is the answer as far as it came.
@@ -268,7 +268,7 @@ func (c *Client) Environment(ctx context.Context, name string) ([]string, error)
 	return env, nil
 }
 
-// completeEnv adds to the variables of an exec what replacing the sprite's own would take away.
+// completeEnv adds the sprite's own variables to those of an exec, which would replace them.
 func (c *Client) completeEnv(ctx context.Context, name string, env []string) ([]string, error) {
 	if !c.o.Remote || len(env) == 0 {
 		return env, nil

@@ -82,7 +82,7 @@ func (f *fileReader) open() error {
 			}
 		}
 	}
-	// A server that ignored the range sends what was not asked for, too.
+	// A server that ignored the range also sends the bytes before it.
 	if _, err := io.CopyN(io.Discard, res.Body, skip); err != nil && err != io.EOF {
 		res.Body.Close()
 		return f.c.broken(err)
@@ -134,7 +134,7 @@ func (f *fileReader) Read(p []byte) (int, error) {
 
 func (f *fileReader) Close() error { return f.body.Close() }
 
-// WriteFile replaces a file with what r holds and makes its parent directories. mode holds permission bits. A connection
+// WriteFile replaces a file with the contents of r and makes its parent directories. mode holds permission bits. A connection
 // that breaks is tried again when r is also an io.ReaderAt and io.Seeker, as files and byte readers are.
 func (c *transport) WriteFile(ctx context.Context, name, path string, r io.Reader, mode uint32) error {
 	ctx, cancel := bounded(ctx)
@@ -165,7 +165,7 @@ func (c *transport) WriteFile(ctx context.Context, name, path string, r io.Reade
 	return describe(err, "write %s in %s", path, name)
 }
 
-// section is what remains of a reader that can be read again.
+// section is the rest of a reader that can be read again.
 type section struct {
 	io.ReaderAt
 	from, size int64

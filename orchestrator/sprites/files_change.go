@@ -39,7 +39,7 @@ func (c Files) Stat(ctx context.Context, name, file string) (FileInfo, error) {
 	return FileInfo{Name: path.Base(file), Path: file, Type: "directory", IsDir: true}, nil // a link to it, or the root
 }
 
-// globQuoter takes away what means more than itself in a pattern.
+// globQuoter escapes the special characters of a pattern.
 var globQuoter = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
 // CopyOptions say how Copy copies.
@@ -48,7 +48,7 @@ type CopyOptions struct {
 	PreserveAttrs bool // times, besides the permissions that are always kept
 }
 
-// Copied is what Copy did.
+// Copied is the result of Copy.
 type Copied struct {
 	Files      []CopiedFile `json:"copied"` // the first of them, when there are very many
 	Count      int          `json:"count"`
@@ -61,8 +61,8 @@ type CopiedFile struct {
 	Dest   string `json:"dest"`
 }
 
-// Copy copies a file, or with Recursive a tree, within a sprite. Folders above dest are made; a file there is replaced, and
-// a folder gets what is in the source's.
+// Copy copies a file, or with Recursive a tree, within a sprite. It makes the folders above dest. It replaces a file at dest,
+// and merges into a folder there.
 func (c Files) Copy(ctx context.Context, name, source, dest string, o CopyOptions) (Copied, error) {
 	var out Copied
 	err := c.change(ctx, name, "copy", fileChange{Source: source, Dest: dest, Recursive: o.Recursive, PreserveAttrs: o.PreserveAttrs}, &out)
@@ -81,7 +81,7 @@ func (c Files) Chmod(ctx context.Context, name, file string, mode uint32, recurs
 }
 
 // Chown gives a file, or with recursive a tree, to a user and a group: numbers or names, "" to leave one as it is. A sprite
-// without rights of root can give only what is its own, to itself.
+// without rights of root can only give its own files to itself.
 func (c Files) Chown(ctx context.Context, name, file, user, group string, recursive bool) error {
 	in := fileChange{Path: file, UID: accountOf(user), GID: accountOf(group), Recursive: recursive}
 	return describe(c.change(ctx, name, "chown", in, nil), "change the owner of %s in %s", file, name)

@@ -23,8 +23,8 @@ type FileWatch struct {
 // ErrWatchOver says that the server ended a watch: the sprite was stopped, restored or deleted. A new watch can be asked for.
 var ErrWatchOver = errors.New("the watch is over: the sprite was stopped, restored or deleted")
 
-// Watch asks to be told of what happens to files, to what is in folders and, recursively, below them, new folders included.
-// Take the events with Next; the first one is of type "subscribed". A path that cannot be watched is told as an event of
+// Watch watches files and the entries of folders, with recursive also everything below them, new folders included.
+// Next returns the events; the first one is of type "subscribed". A path that cannot be watched yields an event of
 // type "error". A watch does not keep a sprite awake.
 func (c Files) Watch(ctx context.Context, name string, paths []string, recursive bool) (*FileWatch, error) {
 	conn, err := c.dial(ctx, spritePath(name, "fs", "watch"))

@@ -27,13 +27,13 @@ type Image struct {
 	ImportedAt   time.Time    `json:"imported_at"`
 	Entries      int          `json:"entries"`
 	Size         int64        `json:"size"`     // bytes of its files
-	LeftOut      ImageLeftOut `json:"left_out"` // what of it was not unpacked
+	LeftOut      ImageLeftOut `json:"left_out"` // entries that were not unpacked
 	Config       ImageConfig  `json:"config"`
 }
 
-// ImageConfig is what an image says of the programs in it. Sprites take Env, but for who and where
-// they are (HOME, USER, TMPDIR …), with PATH behind /skills. WorkingDir and User are noted only: commands start in
-// /home/sprite, or where they say, as the user sprite. What the image would run by itself is not run.
+// ImageConfig holds an image's settings for its programs. Sprites take Env except the variables that depend on user and place
+// (HOME, USER, TMPDIR …), with PATH behind /skills. WorkingDir and User are only recorded: commands run as the user sprite,
+// in /home/sprite or the folder that they name. The image's entry point is not run.
 type ImageConfig struct {
 	Env        []string          `json:"env,omitempty"`
 	WorkingDir string            `json:"working_dir,omitempty"`
@@ -41,7 +41,7 @@ type ImageConfig struct {
 	Labels     map[string]string `json:"labels,omitempty"`
 }
 
-// ImageLeftOut counts what of an archive is not in the image.
+// ImageLeftOut counts the entries of an archive that are not in the image.
 type ImageLeftOut struct {
 	Devices    int `json:"devices,omitempty"`
 	Attributes int `json:"attributes,omitempty"`

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Update is what Client.Update changes; what is nil stays as it is.
+// Update holds the changes for Client.Update; a nil member changes nothing.
 type Update struct {
 	Labels      *[]string // all that the sprite has from then on
 	URLSettings *URLSettings
@@ -38,16 +38,16 @@ func (c *Client) Update(ctx context.Context, name string, u Update) (Sprite, err
 	return out, describe(err, "update sprite %s", name)
 }
 
-// Restart ends everything that runs in a sprite and starts it anew; its files stay. It helps when a sprite answers no more.
-// A connection that breaks is not tried again: what was started since would end, too.
+// Restart ends all processes of a sprite and starts the sprite again; its files stay. It helps if a sprite no longer answers.
+// After a broken connection the request is not repeated, because that would end processes started since.
 func (c *Client) Restart(ctx context.Context, name string) error {
 	return describe(c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "restart")}, nil), "restart sprite %s", name)
 }
 
-// Health is what came of trying a sprite out.
+// Health is the result of a sprite's self-test.
 type Health struct {
 	Name      string          `json:"sprite_name"`
-	Status    string          `json:"status"` // healthy, or what is wrong
+	Status    string          `json:"status"` // healthy, or the fault
 	Reason    string          `json:"reason,omitempty"`
 	CheckedAt time.Time       `json:"checked_at"`
 	Elapsed   json.RawMessage `json:"elapsed,omitempty"` // milliseconds, or a text

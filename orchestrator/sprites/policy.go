@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Policies are the calls about what sprites may reach; see [Client.Policies].
+// Policies are the calls about the hosts and ports that sprites may reach; see [Client.Policies].
 type Policies struct{ *transport }
 
 // NetworkRule is one rule of a sprite's network policy: Domain with Action ("allow" or "deny"), or Include ("defaults").
@@ -55,7 +55,7 @@ func (c Policies) ResetNetwork(ctx context.Context, name string) error {
 	return describe(err, "reset network policy of sprite %s", name)
 }
 
-// NetworkDenials lists what a sprite was denied, the last first; of the embedded host only.
+// Denials lists the connections that a sprite was denied, the newest first. Only the embedded host offers it.
 func (c Policies) Denials(ctx context.Context, name string) ([]Denial, error) {
 	var out struct {
 		Denials []Denial `json:"denials"`

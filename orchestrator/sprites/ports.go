@@ -30,7 +30,7 @@ type PortList struct {
 // errEnough ends a watch from within.
 var errEnough = errors.New("enough")
 
-// Ports lists what the sprite listens on.
+// List lists the ports that the sprite listens on.
 func (c Ports) List(ctx context.Context, name string) ([]PortEvent, error) {
 	var all []PortEvent
 	err := c.Watch(ctx, name, func(list []PortEvent) error { all = list; return errEnough }, nil)
@@ -40,8 +40,8 @@ func (c Ports) List(ctx context.Context, name string) ([]PortEvent, error) {
 	return all, err
 }
 
-// WatchPorts calls first with what the sprite listens on, then each with every change, until one of them fails, ctx ends or
-// the connection breaks. It never returns nil.
+// Watch calls first with the ports that the sprite listens on, then each with every change, until one of them fails, ctx ends
+// or the connection breaks. It never returns nil.
 func (c Ports) Watch(ctx context.Context, name string, first func([]PortEvent) error, each func(PortEvent) error) error {
 	var ws *websocket.Conn
 	err := c.retry(ctx, true, func() (err error) {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// What is sent again, and when:
+// Requests that are sent again:
 //
-//	no connection was made          anything: nobody has seen the request
-//	429                             anything: refused before it was looked at
-//	502, 503, 504, a broken         GET, PUT and DELETE, whose repetition changes nothing, and the few POSTs that say how
-//	connection, an odd answer       something is to be (request.again); never another POST, and never an exec, which may
-//	                                have been done
-//	all other answers               nothing: they would be the same again
+//	no connection was made          all: no server has seen the request
+//	429                             all: refused before it took effect
+//	502, 503, 504, a broken         GET, PUT and DELETE, whose repetition changes nothing, and the few POSTs that set a
+//	connection, an odd answer       state (request.again); never another POST, and never an exec, which may have taken
+//	                                effect
+//	all other answers               none: the answer would be the same
 //
 // A server that names a time (Retry-After) is obeyed as far as the context allows; else pauses double.
 const (
@@ -57,13 +57,13 @@ func repeatable(idempotent bool, err error) bool {
 	return idempotent && (conn != nil || errors.Is(err, errOdd))
 }
 
-// gateway tells a status that a proxy gives when it does not know what became of a request.
+// gateway reports whether a proxy answers with status if it does not know the outcome of a request.
 func gateway(status int) bool {
 	return status == http.StatusBadGateway || status == http.StatusGatewayTimeout
 }
 
-// pause is how long to wait after the attempt that failed with err: what the server asks for, else twice as long as
-// before, of which jitter takes away up to a half.
+// pause returns the time to wait after the attempt that failed with err: the time that the server asks for, else exponential
+// backoff with jitter of up to a half.
 func (c *transport) pause(attempt int, err error) time.Duration {
 	if api, ok := errors.AsType[*APIError](err); ok && api.RetryAfter > 0 {
 		return api.RetryAfter
@@ -98,7 +98,7 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// broken makes a *ConnError of what the HTTP client says. The URL is left out: that of an exec holds its environment.
+// broken makes a *ConnError of an error of the HTTP client. It leaves out the URL: that of an exec holds its environment.
 func (c *transport) broken(err error) error {
 	if with, ok := errors.AsType[*url.Error](err); ok {
 		err = with.Err

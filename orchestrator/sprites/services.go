@@ -37,7 +37,7 @@ type ServiceState struct {
 	Status        string     `json:"status"` // stopped | starting | running | stopping | failed
 	PID           int        `json:"pid,omitempty"`
 	StartedAt     *time.Time `json:"started_at,omitempty"`
-	Error         string     `json:"error,omitempty"` // why it failed, or what it waits for
+	Error         string     `json:"error,omitempty"` // why it failed, or the service that it waits for
 	RestartCount  int        `json:"restart_count,omitempty"`
 	NextRestartAt *time.Time `json:"next_restart_at,omitempty"`
 }
@@ -124,7 +124,7 @@ func (c Services) Stop(ctx context.Context, name, service string, timeout time.D
 	return describe(err, "stop service %s of %s", service, name)
 }
 
-// ServiceLogs reads the last lines of a service's log, and what follows.
+// Logs reads the last lines of a service's log, and the lines that follow.
 func (c Services) Logs(ctx context.Context, name, service string, lines int, f ServiceCall) error {
 	query := f.query()
 	query.Set("lines", strconv.Itoa(lines))

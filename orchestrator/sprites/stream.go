@@ -51,7 +51,7 @@ type execStream struct {
 	session  string
 }
 
-// exits is what a server has said of the exit: as text, and without TTY as a binary frame. Output is complete only when
+// exits holds the exit codes that a server sent: as text, and without TTY also as a binary frame. Output is complete only when
 // both have been seen or the socket is closed.
 type exits struct {
 	text, frame *int
@@ -96,7 +96,7 @@ func (s *execStream) receive(ctx context.Context) (int, error) {
 		if typ == websocket.MessageText {
 			s.control(data, &said, informed)
 		} else {
-			informed() // a server that sends no session_info means what was asked for
+			informed() // a server that sends no session_info agrees to the request
 			if err := s.output(data, &said); err != nil {
 				return 0, err
 			}
@@ -127,7 +127,7 @@ func (s *execStream) control(data []byte, said *exits, informed func()) {
 	switch {
 	case m.Type == "session_info" && s.session == "":
 		s.session = m.SessionID
-		if !s.settled { // what was taken for granted when output came first stays as it is
+		if !s.settled { // output that came first has settled it already
 			s.tty = m.TTY
 		}
 		informed()
@@ -165,7 +165,7 @@ func (s *execStream) output(data []byte, said *exits) error {
 	if w == nil {
 		return nil
 	}
-	err := s.pulse.During(func() error { // whoever takes the output may take his time
+	err := s.pulse.During(func() error { // the reader of the output may be slow
 		_, err := w.Write(data)
 		return err
 	})

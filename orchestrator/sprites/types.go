@@ -24,11 +24,11 @@ type Sprite struct {
 	// Of the embedded host only.
 	Network   *Network `json:"network,omitempty"`
 	Isolation string   `json:"isolation,omitempty"` // how firmly it is kept apart: ns-root, ns-user or process
-	// Downgrade says why Isolation is not firmer than a plain process tree, where it is not; MinIsolation is what it needs.
+	// Downgrade says why Isolation is no stronger than a plain process tree; MinIsolation is the level that the sprite needs.
 	Downgrade     *Downgrade `json:"isolation_downgrade,omitempty"`
 	MinIsolation  string     `json:"min_isolation,omitempty"`
 	Limits        []Limit    `json:"limits,omitempty"`
-	WorkspacePath string     `json:"workspace_path,omitempty"` // host path of /workspace for "look into it" hints; in overlays, of what the last checkpoint has not
+	WorkspacePath string     `json:"workspace_path,omitempty"` // host path of /workspace, for hints; in overlays it holds the changes since the last checkpoint
 	Storage       *Storage   `json:"storage,omitempty"`
 	Degraded      string     `json:"degraded,omitempty"` // why the sprite's files cannot be used, "" when they can
 	Image         string     `json:"image,omitempty"`    // digest of the image that it started from
@@ -37,7 +37,7 @@ type Sprite struct {
 	Skills []string `json:"skills,omitempty"`
 }
 
-// Downgrade says why sprites are kept apart by less than namespaces, and what a person can do about it.
+// Downgrade says why sprites are isolated by less than namespaces, and names the remedy.
 type Downgrade struct {
 	Reason string `json:"reason"`
 	Remedy string `json:"remedy"`
@@ -47,12 +47,12 @@ type Downgrade struct {
 type Limit struct {
 	Limit string  `json:"limit"`
 	Max   float64 `json:"max,omitempty"` // 0: as much as others leave
-	By    string  `json:"by,omitempty"`  // what keeps it; "" when nothing does
-	Why   string  `json:"why,omitempty"` // why nothing does, and what helps
+	By    string  `json:"by,omitempty"`  // the mechanism that keeps it; "" if none does
+	Why   string  `json:"why,omitempty"` // why none does, and the remedy
 }
 
-// Network says by what a sprite's network policy is kept: "enforced" when nothing gets around it, "advisory" when it binds
-// programs that use the proxy which their environment names, "none". Preset is the policy's name, or "custom".
+// Network says how firmly a sprite's network policy is kept: "enforced" if no program can bypass it, "advisory" if it binds
+// only programs that use the proxy of their environment, "none". Preset is the policy's name, or "custom".
 type Network struct {
 	Enforcement string `json:"enforcement"`
 	Preset      string `json:"preset"`
@@ -76,7 +76,7 @@ type Config struct {
 	Pids      int    `json:"pids,omitempty"` // processes and threads; of the embedded host only
 }
 
-// NoImage is the Create.Image of a sprite that sees this machine's own system, whatever the host's default.
+// NoImage is the Create.Image of a sprite that sees this machine's own system, regardless of the host's default.
 const NoImage = "none"
 
 // Create is the body of POST /v1/sprites.
@@ -104,8 +104,8 @@ type Create struct {
 	Tools []string `json:"tools,omitempty"`
 	// Skills are folders of the host's machine that the sprite has in /skills, under their own names; as Tools.
 	Skills []string `json:"skills,omitempty"`
-	// Image is what the sprite starts from: a name or digest of an image that the host has, an absolute path to import one
-	// from, or NoImage for this machine's own system; "" is the host's default. Of the embedded host only.
+	// Image is the sprite's image: the name or digest of an image of the host, an absolute path to import one from, or NoImage
+	// for this machine's own system; "" is the host's default. Only the embedded host knows it.
 	Image string `json:"image,omitempty"`
 }
 
@@ -151,11 +151,11 @@ type Checkpoint struct {
 	Comment    string    `json:"comment,omitempty"`
 	IsAuto     bool      `json:"is_auto,omitempty"`
 	Durable    bool      `json:"durable,omitempty"`
-	// Of the embedded host only: the system went down before the checkpoint was durable, and its files were not compared
-	// since with what they were; and how much it holds beyond the one that it descends from.
+	// Only of the embedded host: the system went down before the checkpoint was durable, and its files have not been verified
+	// since; and the bytes that it holds beyond the checkpoint that it descends from.
 	Unverified bool   `json:"unverified,omitempty"`
 	Bytes      int64  `json:"bytes,omitempty"`
-	Health     string `json:"health"` // "" when it can be restored, else what is wrong
+	Health     string `json:"health"` // "" if it can be restored, else the fault
 }
 
 // FileInfo is one entry of a directory listing.
@@ -180,7 +180,7 @@ type FileEvent struct {
 	Timestamp time.Time `json:"timestamp"`
 	Size      int64     `json:"size"`
 	IsDir     bool      `json:"isDir"`
-	Message   string    `json:"message,omitempty"` // of error: what is not watched, or was missed
+	Message   string    `json:"message,omitempty"` // of error: the path that is not watched, or the events that were missed
 }
 
 // Progress is one line of the NDJSON streams that checkpoint and restore answer with. The line of type "complete" names
@@ -221,8 +221,8 @@ type Control struct {
 	Msg       string `json:"msg,omitempty"`
 }
 
-// Change is one path that differs between two checkpoints. The old members are missing of what was added, the others of
-// what was deleted.
+// Change is one path that differs between two checkpoints. An added path lacks the old members, a deleted one the new
+// members.
 type Change struct {
 	Path    string `json:"path"`
 	Change  string `json:"change"` // added | modified | deleted | type
@@ -234,7 +234,7 @@ type Change struct {
 	OldMode string `json:"old_mode,omitempty"`
 }
 
-// Usage is what a sprite takes of its host's disk.
+// Usage is the space that a sprite takes on its host's disk.
 type Usage struct {
 	Driver          string `json:"driver"`  // overlay | btrfs | cas
 	Depth           int    `json:"depth"`   // layers that its files are read through

@@ -13,11 +13,11 @@ import (
 // The numbers of files in the repositories in which git's skills are measured.
 const (
 	gitFiles     = 1000
-	gitManyFiles = 30_000 // for git.add, which reads the index twice: once to stage and once to list what is staged
+	gitManyFiles = 30_000 // for git.add, which reads the index twice: once to stage and once to list the staged files
 )
 
-// gitCalls compares git.* with what people would type. A skill is a process that starts git: it may cost what git costs,
-// what a skill costs that does next to nothing, and 2 ms. A skill that writes also makes its result durable, and so does
+// gitCalls compares git.* with the commands that people would type. A skill is a process that starts git: it may take as long
+// as git, a skill with very little work, and 2 ms. A skill that writes also makes its result durable, and so does
 // the one that it is compared with.
 func gitCalls(ctx context.Context, dir string, rounds int) ([]figure, error) {
 	if _, err := exec.LookPath("git"); err != nil {

@@ -139,9 +139,9 @@ func flows(ctx context.Context, dir string, count int) ([]figure, error) {
 	return figures, nil
 }
 
-// sessionCall compares a call in a session with an echo over an exec's socket in the same sprite: what it takes beyond that
-// is the orchestrator's, the protocol's and the skill's own. The time that passes says how busy the machine was as well, so
-// the processor time of all who take part, in and outside the sprite, stands beside it.
+// sessionCall compares a call in a session with an echo over an exec's socket in the same sprite: the difference is
+// the cost of orchestrator, protocol and skill. Elapsed time depends on the load of the machine, so the processor time of all
+// processes, in and outside the sprite, is reported next to it.
 func sessionCall(ctx context.Context, dir string, count int) ([]figure, error) {
 	got, err := goBench(ctx, dir, "./orchestrator/session", "^BenchmarkCall$", count, "-benchtime", "1000x")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// machine is what the figures depend on.
+// machine describes the machine, on which the figures depend.
 type machine struct {
 	Time             string   `json:"time"`
 	CPU              string   `json:"cpu"`
@@ -78,7 +78,7 @@ func load() string {
 	return one
 }
 
-// commitRate is how often a second the disk takes 4 KiB for good: what no store on it can exceed with one writer.
+// commitRate measures the durable writes of 4 KiB per second: no store on the disk can exceed it with one writer.
 func commitRate(ctx context.Context, dir string, n int) (float64, error) {
 	f, err := os.Create(filepath.Join(dir, "commits"))
 	if err != nil {

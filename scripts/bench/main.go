@@ -1,14 +1,14 @@
-// Command bench measures what the project promises about its speed, beside what anybody can compare it with, and prints a
-// table. BENCH.md says what each figure means and why it is measured so. Run it in the repository's root:
+// Command bench measures the project's targets for speed, compared with other programs, and prints a table. BENCH.md explains
+// each figure and its method. Run it in the repository's root:
 //
 //	go run ./scripts/bench [--quick] [--json] [--only NAME,…] [--peers]
 //
 // --only measures some groups of figures, such as --only git,session: a wrong name is answered with all of them.
 //
 // Whole processes are run in turn, one of each kind a round, so that a machine whose speed drifts is fair to all; a
-// figure is the median over the rounds, a ratio the median of the rounds' ratios. What happens inside a process is
-// measured by the packages' own Go benchmarks, which interleave in the same way. A target that is missed is shown and
-// fails nothing: speed depends on the machine, and what must never get worse is counted in tests instead.
+// figure is the median over the rounds, a ratio the median of the rounds' ratios. Code inside a process is
+// measured by the packages' own Go benchmarks, which interleave in the same way. A missed target is shown and fails
+// nothing: speed depends on the machine, and tests check counts that must never get worse.
 package main
 
 import (
@@ -112,7 +112,7 @@ func bench(ctx context.Context, quick, asJSON bool, only string, out, progress i
 	}, groups...))
 }
 
-// stage is a group of figures, by the name that --only knows it by, and what is measured meanwhile.
+// stage is a group of figures: its name for --only, its subject for the progress line, and its function.
 type stage struct {
 	name, what string
 	run        func() error
@@ -141,7 +141,7 @@ func choose(only string, all []stage) (chosen []stage, err error) {
 	return chosen, nil
 }
 
-// write runs the stages and prints what they found. The first that fails is the last; what was found until then is printed.
+// write runs the stages and prints their figures. It stops at the first failure and prints the figures until then.
 func (r *report) write(out io.Writer, asJSON bool, progress io.Writer, stages []stage) (failed error) {
 	for i, stage := range stages {
 		fmt.Fprintf(progress, "bench: %d of %d: %s …\n", i+1, len(stages), stage.what)

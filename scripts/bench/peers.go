@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// benchPeers measures the engine beside other engines, which are in a module of their own.
+// benchPeers compares the engine with other engines, which are in a module of their own.
 func benchPeers(ctx context.Context, quick, asJSON bool, out, progress io.Writer) (err error) {
 	dir, err := os.MkdirTemp("", "lattice-bench-")
 	if err != nil {
@@ -41,7 +41,7 @@ func benchPeers(ctx context.Context, quick, asJSON bool, out, progress io.Writer
 			}
 			var found bytes.Buffer
 			cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), "TMPDIR="+dir), &found, progress
-			// It is told once, and ends what it started.
+			// It gets one signal, and ends the processes that it started.
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 			if err := cmd.Run(); err != nil {

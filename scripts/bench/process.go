@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// build makes what is measured: both binaries as they are released, /skills, and a program that does nothing.
+// build builds the measured programs: both binaries as they are released, /skills, and an empty program.
 func build(ctx context.Context, dir string) error {
 	empty := filepath.Join(dir, "empty.go")
 	if err := os.WriteFile(empty, []byte("package main\n\nfunc main() {}\n"), 0o600); err != nil {
@@ -42,7 +42,7 @@ type contender struct {
 	argv  []string
 	stdin string // file
 	env   []string
-	seen  string // what its output must hold, so that nobody is fast by failing
+	seen  string // text that its output must hold, so that a failure does not count as fast
 
 	before func() error // makes ready for a round, when it is not nil; does not count
 
@@ -113,7 +113,7 @@ func (c *contender) run(ctx context.Context, dir string, check bool) (time.Durat
 	return took, nil
 }
 
-// head keeps the beginning of what is written. The system counts the peak memory of a process from that of the one that
+// head keeps the beginning of an output. The system counts the peak memory of a process from that of the one that
 // starts it, so this one has to stay small.
 type head []byte
 
@@ -139,7 +139,7 @@ func median(of []float64) float64 {
 	return (s[len(s)/2-1] + s[len(s)/2]) / 2
 }
 
-// python and jq programs that do as much of what a skill does as one would write by hand.
+// python and jq programs that do the same as a skill, as a person would write them.
 const (
 	pythonRead = `import json,sys
 i=json.load(sys.stdin)
@@ -222,7 +222,7 @@ func parseProcess(ctx context.Context, dir string, rounds int) ([]figure, error)
 	return others("stream of output, to JSON: ", "MB/s", parse, all, func(seconds float64) float64 { return float64(size) / 1e6 / seconds }), nil
 }
 
-// writeStream writes what a run of tests may print: lines of 40 to 120 bytes, one in 50 an event.
+// writeStream writes a plausible output of a test run: lines of 40 to 120 bytes, one in 50 an event.
 func writeStream(path string) (size int, err error) {
 	const text = "=== RUN   TestSomething/with_a_name_of_usual_length --- PASS: TestSomething (0.03s) ok github.com/example/project/internal/thing"
 	const event = `LATTICE_EVENT {"protocol_version":"v1","event_type":"INFO","event_id":"01KE0000000000000000000001","call_id":"call_abcdefghijklmnop",` +

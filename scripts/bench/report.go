@@ -13,12 +13,12 @@ type report struct {
 	Figures []figure `json:"figures"`
 }
 
-// figure is one measured value and, beside it, what it is compared with.
+// figure is one measured value, with the program that it is compared with.
 type figure struct {
 	Name    string  `json:"name"`
 	Value   float64 `json:"value"`
 	Unit    string  `json:"unit"`
-	Beside  string  `json:"beside,omitempty"`  // what it is compared with
+	Beside  string  `json:"beside,omitempty"`  // the program or value that it is compared with
 	Ratio   float64 `json:"ratio,omitempty"`   // to that, in the sense that the target has
 	Target  string  `json:"target,omitempty"`  // such as "≤ 1.8"
 	Met     *bool   `json:"met,omitempty"`     // absent without a target

@@ -8,10 +8,9 @@ import (
 	"strconv"
 )
 
-// sandboxes measures what keeping a sprite apart costs: the start of its sandbox, a command through the API, and a sprite
-// that idles.
+// sandboxes measures the cost of isolation: the start of a sandbox, a command through the API, and an idle sprite.
 func sandboxes(ctx context.Context, dir string, rounds int) ([]figure, error) {
-	self, err := filepath.Abs("orchestrator/host/initfile/boxinit") // what lattice executes; make has just built it
+	self, err := filepath.Abs("orchestrator/host/initfile/boxinit") // the init that lattice executes; make has just built it
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func searching(ctx context.Context, dir string, rounds int) ([]figure, error) {
 	if err := plant(tree); err != nil {
 		return nil, err
 	}
-	if _, err := exec.LookPath("git"); err == nil { // git grep reads what is in its index
+	if _, err := exec.LookPath("git"); err == nil { // git grep reads the files in its index
 		for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}} {
 			if err := runGit(ctx, tree, args...); err != nil {
 				return nil, err

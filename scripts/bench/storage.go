@@ -10,8 +10,8 @@ import (
 	"strconv"
 )
 
-// checkpoints measures through the API what checkpoints, restores and forks cost on sprites of the given numbers of files,
-// in overlays and on a btrfs made for the occasion. What is promised of 100,000 files is flat: it holds of fewer, too.
+// checkpoints measures checkpoints, restores and forks through the API on sprites of the given numbers of files, in overlays
+// and on a temporary btrfs. The targets do not depend on the number of files.
 func checkpoints(ctx context.Context, dir string, rounds int, sizes []int) (figures []figure, err error) {
 	btrfs, unmount, why := mountBtrfs(ctx, dir)
 	if why == nil {

@@ -14,7 +14,7 @@ import (
 
 const modulePath = "github.com/spritekit/lattice"
 
-// comments holds what the source says of types ("package/path.Type") and their fields ("package/path.Type.Field").
+// comments holds the comments of types ("package/path.Type") and their fields ("package/path.Type.Field").
 type comments map[string]string
 
 // readComments reads the comments of the packages that types come from, below the root of the module.

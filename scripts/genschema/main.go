@@ -2,9 +2,10 @@
 //
 //	go run ./scripts/genschema manifests/schema
 //
-// and the OpenAPI description of the leader's interface next to its handler. Start with documents, the list of what is written, and describe; reflect.go turns types into schemas, comments.go their comments into
-// descriptions, and contract holds what types do not say. A schema describes what our writers write; readers of events and results take more (DESIGN 9). The test
-// of this package fails when a checked-in schema is not what would be written.
+// and the OpenAPI description of the leader's interface next to its handler. Start with documents, the list of
+// the files, and describe; reflect.go turns types into schemas, comments.go their comments into descriptions, and contract
+// holds the rules that types cannot express. A schema describes the output of our writers; readers of events and results
+// accept more (DESIGN 9). The test of this package fails if a checked-in schema is out of date.
 package main
 
 import (
@@ -177,7 +178,7 @@ func payloadTypes() []protocol.Payload {
 	}
 }
 
-// payloads binds each event_type to its payload. Types that nobody knows are allowed; nothing acts on them.
+// payloads binds each event_type to its payload. Unknown types are allowed; they have no effect.
 func payloads(g *generator) schema {
 	var all []any
 	for _, p := range payloadTypes() {
@@ -189,20 +190,20 @@ func payloads(g *generator) schema {
 	return schema{"allOf": all}
 }
 
-// fieldForm defines the long form of an input or output; contract allows the short one beside it.
+// fieldForm defines the long form of an input or output; contract also allows the short one.
 func fieldForm(g *generator) schema {
 	g.of(reflect.TypeFor[manifests.Field]())
 	return nil
 }
 
-// adapterParts defines the long form of a part of a command line; contract allows the short one, a word, beside it.
+// adapterParts defines the long form of a part of a command line; contract also allows the short one, a word.
 func adapterParts(g *generator) schema {
 	argv, _ := adapter.Type().FieldByName("Argv")
 	g.of(argv.Type.Elem())
 	return nil
 }
 
-// runError defines why a run failed; contract allows null beside it.
+// runError defines the reason of a failed run; contract also allows null.
 func runError(g *generator) schema {
 	g.of(reflect.TypeFor[api.RunError]())
 	return nil
@@ -216,7 +217,7 @@ func outcomes(*generator) schema {
 	return schema{"anyOf": []any{form(true, "data"), form(true, "waiting"), form(false, "error")}}
 }
 
-// contract is what the readers of these types demand beyond their Go types.
+// contract returns the rules of these types' readers that the Go types cannot express.
 func contract() rules {
 	enum := func(values ...any) schema { return schema{"enum": values} }
 	pattern := func(p string) schema { return schema{"type": "string", "pattern": p} }
@@ -363,7 +364,7 @@ func contract() rules {
 	}
 }
 
-// condition is a condition of an edge or a case, one level of it: what stands inside is checked by ir.
+// condition is a condition of an edge or a case, one level of it: package ir checks the nested ones.
 func condition() schema {
 	properties := schema{"op": schema{"enum": values(expr.CondOps())}, "left": schema{}, "right": schema{}, "items": schema{}}
 	for _, name := range []string{"is", "ref", "key", "pattern", "as", "type"} {
@@ -384,7 +385,7 @@ func escalations() schema {
 	return schema{"anyOf": []any{one, schema{"type": "array", "items": one}}}
 }
 
-// escalation defines what escalations names.
+// escalation defines an element of escalations.
 func escalation(g *generator) schema {
 	g.of(reflect.TypeFor[ir.Escalation]())
 	return nil

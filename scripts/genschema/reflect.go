@@ -21,9 +21,9 @@ type generator struct {
 	null     bool                      // members that are always written may be null where Go has nil
 }
 
-// rules say what types alone do not.
+// rules add to the types.
 type rules struct {
-	types    map[reflect.Type]schema // instead of what reflection would say
+	types    map[reflect.Type]schema // in place of the result of reflection
 	fields   map[string]schema       // the same for one member, "Type.member"
 	optional map[string]bool         // members that may be left out, though they are always written
 	closed   map[string]bool         // packages whose objects have no other members
@@ -123,7 +123,7 @@ func (g *generator) object(t reflect.Type) schema {
 	return s
 }
 
-// document is the whole schema of one type. With more, which may add definitions, it says what no member says alone.
+// document returns the whole schema of one type. more, which may add definitions, returns rules about several members.
 func (g generator) document(name, title string, t reflect.Type, more func(*generator) schema) schema {
 	g.defs = schema{}
 	s := schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": manifests.SchemaURL(name), "title": title}

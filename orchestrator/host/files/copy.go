@@ -44,7 +44,7 @@ func ignoreNotExist(err error) error {
 	return err
 }
 
-// copier copies a tree, links as links. What is neither file, folder, link nor FIFO is left out.
+// copier copies a tree, links as links. Entries other than files, folders, links and FIFOs are left out.
 type copier struct {
 	walker
 	preserve bool
@@ -52,7 +52,7 @@ type copier struct {
 }
 
 func copyTo(ctx context.Context, t Tree, from, to string, op Op, emit Emit) error {
-	from, err := t.Real(from) // a link is copied as what it means, as cp does
+	from, err := t.Real(from) // the target of a link is copied, as cp does
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func copyTo(ctx context.Context, t Tree, from, to string, op Op, emit Emit) erro
 	return c.copy(from, to, "")
 }
 
-// copy makes to what from is. rel is where that is below the copy's top.
+// copy makes to a copy of from. rel is the path of from below the copy's top.
 func (c *copier) copy(from, to, rel string) error {
 	st, err := c.t.Lstat(from)
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *copier) copy(from, to, rel string) error {
 
 func (c *copier) folder(from, to, rel string, st fs.FileInfo) error {
 	if c.made != nil && os.SameFile(st, c.made) {
-		return syscall.EINVAL // the copy, which was moved below what is copied
+		return syscall.EINVAL // the copy itself, which was moved below the original
 	}
 	made := c.t.Mkdir(to, 0o700) == nil
 	if !made { // there is one already, into which the rest goes
@@ -221,7 +221,7 @@ func (c *copier) content(out, in *os.File) error {
 			n, err := io.CopyN(out, in, min(piece, end-at))
 			at += n
 			if err == io.EOF {
-				return out.Truncate(at) // it became shorter meanwhile
+				return out.Truncate(at) // it became shorter during the copy
 			}
 			if err == nil {
 				err = c.ctx.Err()
@@ -238,5 +238,5 @@ func (c *copier) content(out, in *os.File) error {
 	return out.Truncate(st.Size())
 }
 
-// permissions is what a copy keeps of a mode: the bits that give a program somebody's rights are not handed on.
+// permissions returns the mode bits that a copy keeps: all but setuid and setgid.
 func permissions(mode fs.FileMode) fs.FileMode { return mode & (fs.ModePerm | fs.ModeSticky) }

@@ -1,11 +1,11 @@
-// Package files is what the file calls of the Sprites API do, written once for both places in which they run: inside a
-// sandbox, by its init, where names mean what they mean to a process of the sprite; and, where there are no namespaces, on
-// the host, confined to the sprite's folders.
+// Package files implements the file calls of the Sprites API for both places in which they run: inside a sandbox, by its
+// init, where names are resolved as for a process of the sprite; and, where there are no namespaces, on the host,
+// confined to the sprite's folders.
 //
-// Start at [Tree], through which everything happens, and [Do]. Operations work on names, which are absolute and clean. They
-// hold no lock: the sprite's own processes may change everything at any time, and what comes of such a race is what would
-// come of it if a process of the sprite had done the operation. Memory is bounded whatever the size of a tree: what an
-// operation has to say of many files it emits one by one ([Entry], [Encoder], [Decode]).
+// Start at [Tree], through which all accesses go, and [Do]. Operations work on names, which are absolute and clean. They
+// hold no lock: the sprite's own processes may change files at any time, and such a race has the same outcome as if a
+// process of the sprite had done the operation. Memory is bounded regardless of the size of a tree: an operation on many
+// files emits their entries one by one ([Entry], [Encoder], [Decode]).
 package files
 
 import (
@@ -28,7 +28,7 @@ type Tree interface {
 	Open(name string, flag int, perm fs.FileMode) (*os.File, error)
 	Stat(name string) (fs.FileInfo, error)
 	Lstat(name string) (fs.FileInfo, error)
-	// Real resolves all links of a name. What does not exist at its end stays as it is.
+	// Real resolves all links of a name. Missing elements at its end stay unchanged.
 	Real(name string) (string, error)
 	Readlink(name string) (string, error)
 	Mkdir(name string, perm fs.FileMode) error
@@ -36,7 +36,7 @@ type Tree interface {
 	Symlink(target, name string) error
 	Rename(from, to string) error
 	Remove(name string) error    // a file, a link or an empty folder
-	RemoveAll(name string) error // whatever the depth
+	RemoveAll(name string) error // at any depth
 	// Writable tells why a file that exists may not be written, or a folder not be changed.
 	Writable(name string) error
 	Chmod(name string, mode fs.FileMode) error // a link is followed
@@ -47,7 +47,7 @@ type Tree interface {
 	Group(name string) (int, error)
 }
 
-// Entry is what an operation says of one file: of the files it lists, and of those that it changed as they are then.
+// Entry describes one file that an operation listed or changed, in its new state.
 type Entry struct {
 	Rel     string // below the operation's path; "" for that itself
 	Mode    fs.FileMode
@@ -68,11 +68,11 @@ type Kind string
 // The operations that Do does.
 const (
 	List   Kind = "list"   // emits the entries of a folder, in order of their names; of anything else the one entry
-	Remove Kind = "remove" // emits what it removed
+	Remove Kind = "remove" // emits the removed files
 	Rename Kind = "rename" // Path to Dest, as mv: across file systems, too
 	Copy   Kind = "copy"   // emits the files it made
-	Chmod  Kind = "chmod"  // emits what it changed
-	Chown  Kind = "chown"  // emits what it changed
+	Chmod  Kind = "chmod"  // emits the changed files
+	Chown  Kind = "chown"  // emits the changed files
 )
 
 // Op is one operation. Names travel as bytes: they need not be UTF-8.
@@ -88,7 +88,7 @@ type Op struct {
 	Group     string      `json:"group,omitempty"`
 }
 
-// Do does one operation. What it did before an error stays done.
+// Do performs one operation. Changes made before an error stay.
 func Do(ctx context.Context, t Tree, op Op, emit Emit) error {
 	name, dest := string(op.Path), string(op.Dest)
 	if err := checkNames(op); err != nil {
@@ -170,10 +170,10 @@ func MkdirAll(t Tree, name string) error {
 	return nil
 }
 
-// Write puts size bytes of content in the place of a file, at once: who reads it finds the old or the new content, whole. When
-// it returns, content and name are on the disk. The
-// folders that are missing are made. A nil mode keeps the file's own, else gives 0644. What a process of the sprite could
-// not write to is refused. Only where the folder takes no new file is the file itself overwritten, as a shell would.
+// Write replaces a file atomically with size bytes of content: a reader finds the whole old or the whole new content. When
+// it returns, content and name are on disk. It makes missing folders. A nil mode keeps the file's own, or gives 0644 to a new
+// file. Files that a process of the sprite could not write to are refused. If the folder permits no new file, Write
+// overwrites the file in place, as a shell would.
 func Write(t Tree, name string, content io.Reader, size int64, mode *fs.FileMode) (given fs.FileMode, err error) {
 	name, err = t.Real(name)
 	if err != nil {

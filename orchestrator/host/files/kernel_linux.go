@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel is the tree that this process sees. It is meant for a sandbox's init, which is asked for names that hostile company
-// has chosen: links that /proc makes up are not followed to a file, because they stand for what init itself has open, its own
-// executable among it.
+// Kernel is the tree that this process sees. It is meant for a sandbox's init, which receives names that hostile processes
+// chose: it does not follow magic links of /proc to a file, because they lead to files that init itself has open, such as its
+// own executable.
 type Kernel struct{}
 
 // maxLinks bounds the links on the way to a file, as the kernel does.
@@ -37,14 +37,14 @@ func (Kernel) Open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 		case err == nil:
 			return os.NewFile(uintptr(fd), name), nil
 		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EAGAIN) && try < maxTries: // somebody renamed something meanwhile, or holds a lease on the file
+		case errors.Is(err, unix.EAGAIN) && try < maxTries: // a rename came between, or a process holds a lease on the file
 		default:
 			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 		}
 	}
 }
 
-// at calls do with a name for the file that name leads to, which stays what it is.
+// at calls do with a name for the file that name leads to; the new name keeps leading to the same file.
 func (k Kernel) at(name string, do func(held string) error) error {
 	f, err := k.Open(name, unix.O_PATH, 0)
 	if err != nil {
@@ -111,7 +111,7 @@ func nameOf(held string) (string, error) {
 			return n, nil
 		}
 	}
-	return "", syscall.ENOENT // it went away meanwhile
+	return "", syscall.ENOENT // it was removed since
 }
 
 // Readlink implements Tree.
@@ -157,10 +157,10 @@ func (k Kernel) User(name string) (int, error) { return lookUp(k, "/etc/passwd",
 // Group implements Tree.
 func (k Kernel) Group(name string) (int, error) { return lookUp(k, "/etc/group", name) }
 
-// maxAccounts bounds what is read of an account file.
+// maxAccounts bounds the bytes read of an account file.
 const maxAccounts = 1 << 20
 
-// lookUp finds a name's number in a file of accounts. The system's own look-up would load what the sprite's image says.
+// lookUp finds a name's number in a file of accounts. The system's own look-up would load libraries that the sprite's image names.
 func lookUp(t Tree, file, name string) (int, error) {
 	f, st, err := OpenRegular(t, file)
 	if err != nil {

@@ -54,8 +54,8 @@ func (e *Encoder) End() error { return errors.Join(e.w.WriteByte(recordEnd), e.w
 // ErrCut says that a stream of entries ended before its end.
 var ErrCut = errors.New("the list of files was cut off")
 
-// Decode hands the entries of a stream to emit until its end. Whoever writes the stream is not trusted: nothing is larger
-// than its form allows, and emit decides how many are enough.
+// Decode passes the entries of a stream to emit until its end. The writer of the stream is not trusted: each entry is bounded
+// in size, and emit can limit their number.
 func Decode(r io.Reader, emit Emit) error {
 	in := bufio.NewReaderSize(r, 32<<10)
 	for {

@@ -64,7 +64,7 @@ func (w *walker) each(dir string, do func(name string) error) error {
 	}
 }
 
-// tell emits what is known of name.
+// tell emits the entry of name.
 func (w *walker) tell(name string, st fs.FileInfo) error {
 	return w.emit(Entry{Rel: strings.TrimPrefix(strings.TrimPrefix(name, w.top), "/"), Mode: st.Mode(), Size: st.Size(), ModTime: st.ModTime()})
 }
@@ -84,7 +84,7 @@ func (w *walker) listIn(dir, pattern string, recursive bool) error {
 	return w.each(dir, func(name string) error {
 		st, err := w.t.Lstat(name)
 		if err != nil {
-			return nil // went away meanwhile
+			return nil // was removed since
 		}
 		if w.matches(pattern, name) {
 			if err := w.tell(name, st); err != nil {
@@ -126,7 +126,7 @@ func (w *walker) remove(recursive bool) error {
 	if w.top == "/" {
 		return syscall.EPERM
 	}
-	// Asked first: a folder that must stay is not to lose what is in it.
+	// Checked first, so that a folder that cannot be removed does not lose its entries.
 	if err := w.t.Writable(path.Dir(w.top)); err != nil {
 		return err
 	}
@@ -159,14 +159,14 @@ func (w *walker) removeIn(dir string) error {
 			err = w.removeOne(name, st, true)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // somebody else was faster
+			return nil // another process removed it first
 		}
 		return err
 	})
 }
 
-// change does something to a file and, when it is a folder, recursively to what is in it. Links in it are left alone, the
-// last one of the path itself is followed.
+// change calls do for a file and, with recursive, for all entries below a folder. It skips links below the folder, and follows
+// a link at the end of the path itself.
 func (w *walker) change(recursive bool, do func(name string) error) error {
 	real, err := w.t.Real(w.top)
 	if err != nil {

@@ -25,7 +25,7 @@ type Event struct {
 	Text  string    `json:"text,omitempty"` // of an error
 }
 
-// EventType says what an Event is.
+// EventType is the type of an Event.
 type EventType string
 
 // The types of events.

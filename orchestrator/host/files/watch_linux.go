@@ -38,7 +38,7 @@ type watcher struct {
 	in  *os.File // the inotify descriptor
 	out *json.Encoder
 
-	mu      sync.Mutex // guards what follows, and out
+	mu      sync.Mutex // guards the fields below, and out
 	targets map[int32][]target
 	told    map[string]bool // names in new folders that were told before their events came
 	full    bool            // maxWatched has been reached, and that was told
@@ -61,8 +61,8 @@ func watch(t Tree, conn io.Reader, out *json.Encoder) error {
 // errNoWatchers says that the kernel gives no more watchers, or folders to watch.
 var errNoWatchers = errors.New("no more watchers")
 
-// notify serves the conversation until it ends, or until errNoWatchers; then asked is what was asked for, of which all but the
-// last is confirmed.
+// notify serves the conversation until it ends, or until errNoWatchers; asked then holds the subscriptions, of which all but
+// the last are confirmed.
 func notify(t Tree, from *bufio.Scanner, out *json.Encoder) (asked []Subscription, err error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -88,7 +88,7 @@ func notify(t Tree, from *bufio.Scanner, out *json.Encoder) (asked []Subscriptio
 	return nil, from.Err()
 }
 
-// subscribe starts to watch what s names, and says so once that is done.
+// subscribe starts to watch the path of s, and then confirms it.
 func (w *watcher) subscribe(s Subscription) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,7 +181,7 @@ func (w *watcher) within(name string, found func(string, fs.FileInfo) error) err
 	return ignoreFolder(w.add(target{dir: name, recursive: true}, found))
 }
 
-// read tells what happens until the inotify descriptor is closed.
+// read emits events until the inotify descriptor is closed.
 func (w *watcher) read() {
 	buf := make([]byte, 64<<10)
 	for {
@@ -196,7 +196,7 @@ func (w *watcher) read() {
 	}
 }
 
-// caughtUp forgets what was told ahead once no event of the past can follow.
+// caughtUp forgets the entries that were reported ahead once no earlier event can follow.
 func (w *watcher) caughtUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -222,7 +222,7 @@ func (w *watcher) control(do func(fd int) error) error {
 	return errors.Join(raw.Control(func(fd uintptr) { err = do(int(fd)) }), err)
 }
 
-// digest takes what the kernel says: events of sixteen bytes, each with a name of the length it tells.
+// digest decodes the kernel's events: sixteen bytes each, followed by a name of the length that they state.
 func (w *watcher) digest(raw []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -257,7 +257,7 @@ func (w *watcher) event(wd int32, mask uint32, name string) error {
 	return nil
 }
 
-// tell says what an event means for one target.
+// tell emits the event that a kernel event means for one target.
 func (w *watcher) tell(g target, mask uint32, name string) error {
 	if name == "" { // the folder itself
 		if !g.top || g.only != "" {
@@ -299,7 +299,7 @@ func (w *watcher) tell(g target, mask uint32, name string) error {
 	if mask&(unix.IN_CREATE|unix.IN_MOVED_TO) == 0 || !isDir || !g.recursive {
 		return nil
 	}
-	// What came into the new folder before it was watched is told now.
+	// Report the entries that were made in the new folder before the watch began.
 	err := w.add(target{dir: name, recursive: true}, func(name string, st fs.FileInfo) error {
 		if w.told[name] {
 			return nil

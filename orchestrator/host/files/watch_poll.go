@@ -22,14 +22,13 @@ const pollEvery = time.Second
 // maxPolled bounds the files that one poller remembers.
 const maxPolled = 64 << 10
 
-// poller tells of changes where the system tells of none: it has no way to, or gives no more watchers, because somebody has
-// taken them all. It looks again and again, so it tells late, a rename as an end and a beginning, and of what came and went
-// between two looks nothing.
+// poller reports changes by polling, for systems that cannot notify or whose watchers are exhausted. So it reports late, shows
+// a rename as a removal and a creation, and misses files that existed only between two polls.
 type poller struct {
 	t   Tree
 	out *json.Encoder
 
-	mu    sync.Mutex // guards what follows, and out
+	mu    sync.Mutex // guards the fields below, and out
 	asked []polled
 	seen  map[string]look
 	full  bool // maxPolled has been reached, and that was told
@@ -48,15 +47,15 @@ type look struct {
 	time time.Time
 }
 
-// lines reads what the asker says.
+// lines reads the client's requests.
 func lines(conn io.Reader) *bufio.Scanner {
 	l := bufio.NewScanner(conn)
 	l.Buffer(nil, 1<<20)
 	return l
 }
 
-// poll serves a conversation that begins with, or goes on after, what begun asks for; of these all but the last have been
-// confirmed. It looks whenever tick says so.
+// poll serves a conversation that begins with, or continues after, the subscriptions of begun, of which all but the last have
+// been confirmed. It polls at each tick.
 func poll(t Tree, from *bufio.Scanner, out *json.Encoder, tick <-chan time.Time, begun ...Subscription) error {
 	p := &poller{t: t, out: out, seen: map[string]look{}}
 	done := make(chan struct{})
@@ -89,7 +88,7 @@ func poll(t Tree, from *bufio.Scanner, out *json.Encoder, tick <-chan time.Time,
 	return from.Err()
 }
 
-// subscribe takes note of what there is now, so that only what comes later is told.
+// subscribe records the present state, so that only later changes are reported.
 func (p *poller) subscribe(s Subscription, confirm bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,13 +111,13 @@ func (p *poller) subscribe(s Subscription, confirm bool) error {
 	return p.out.Encode(Event{Type: Subscribed, Time: time.Now()})
 }
 
-// tell says how what there is now differs from the last look.
+// tell emits the changes since the last poll.
 func (p *poller) tell() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := map[string]look{}
 	for _, one := range p.asked {
-		// What cannot be looked at is gone; why, the asker can find out by asking anew.
+		// A path that cannot be read counts as removed; a new subscription will report the reason.
 		if err := p.walk(one, now); errors.Is(err, errTold) {
 			return err
 		}
@@ -144,7 +143,7 @@ func (p *poller) tell() error {
 	return nil
 }
 
-// changes are what became of a file between two looks.
+// changes returns the events that lead from one state of a file to another.
 func changes(was look, before bool, is look, after bool) []string {
 	switch {
 	case !before && after:
@@ -176,7 +175,7 @@ func (p *poller) walk(one polled, to map[string]look) error {
 	return p.folder(one.name, one.recursive, to)
 }
 
-// folder notes what lies in a folder.
+// folder records the entries of a folder.
 func (p *poller) folder(name string, recursive bool, to map[string]look) error {
 	dir, err := p.t.Open(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENOTDIR) {

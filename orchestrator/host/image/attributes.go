@@ -57,7 +57,7 @@ func (x *extraction) mapID(n int) int {
 	return x.shift + n
 }
 
-// mapMode is what an entry's mode becomes; see the package comment.
+// mapMode returns the mode that an entry gets; see the package comment.
 func (x *extraction) mapMode(h *tar.Header) fs.FileMode {
 	mode := fs.FileMode(h.Mode & 0o777)
 	if h.Mode&0o1000 != 0 {

@@ -26,7 +26,7 @@ const (
 	idRange  = 65536 // ids that a sprite can have
 )
 
-// extraction unpacks layers, the lowest first, into one folder that nobody else changes meanwhile.
+// extraction unpacks layers, the lowest first, into one folder. No other process may change the folder until it ends.
 type extraction struct {
 	root     *os.Root
 	shift    int // 0 = everything is the caller's
@@ -40,7 +40,7 @@ type extraction struct {
 
 	at    *folder              // the folder of the last entry; most entries follow others of the same one
 	times map[string]time.Time // of folders, set by finish: work in them changes them
-	made  map[string]bool      // what the layer at hand has put there; nil when whiteouts mean nothing
+	made  map[string]bool      // paths made by the current layer; nil if whiteouts have no meaning
 	buf   []byte
 }
 
@@ -67,8 +67,8 @@ func (x *extraction) close() error {
 	return x.root.Close()
 }
 
-// unpackLayer unpacks one uncompressed tar, and reads it to its end. With whiteouts, .wh. files remove what lower layers
-// brought; without, they are files like others.
+// unpackLayer unpacks one uncompressed tar, and reads it to its end. With whiteouts, .wh. files remove entries of
+// lower layers; without, they are ordinary files.
 func (x *extraction) unpackLayer(ctx context.Context, r io.Reader, whiteouts bool) error {
 	x.made = nil
 	if whiteouts {
@@ -91,11 +91,11 @@ func (x *extraction) unpackLayer(ctx context.Context, r io.Reader, whiteouts boo
 			return fmt.Errorf("entry %q: %w", h.Name, err)
 		}
 	}
-	_, err := io.Copy(io.Discard, r) // what follows the tar's end belongs to its digest
+	_, err := io.Copy(io.Discard, r) // the digest covers the bytes after the tar's end
 	return err
 }
 
-// meter bounds and reports what is read, and ends with ctx.
+// meter is a reader that limits and reports the bytes read, and ends with ctx.
 type meter struct {
 	ctx  context.Context
 	r    io.Reader
@@ -307,7 +307,7 @@ func (x *extraction) resolvePath(name string, create bool) (string, error) {
 	return real, nil
 }
 
-// clearEntry removes what is in the way of a new entry: of two entries with one name the later one counts.
+// clearEntry removes an older entry of the same name: of two entries with one name the later one counts.
 func (x *extraction) clearEntry(in *folder, base string) error {
 	_, err := in.Lstat(base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -322,7 +322,7 @@ func (x *extraction) clearEntry(in *folder, base string) error {
 func (x *extraction) makeFolder(in *folder, base string) error {
 	info, err := in.Lstat(base)
 	if err == nil && info.IsDir() {
-		return nil // what is in it stays
+		return nil // its entries stay
 	}
 	if err == nil {
 		err = in.RemoveAll(base)
@@ -385,7 +385,7 @@ func isZero(p []byte) bool {
 	return true
 }
 
-// hardLink links to what was unpacked before, and to nothing else.
+// hardLink links to a file that was unpacked before. It refuses all other targets.
 func (x *extraction) hardLink(in *folder, base, target string) error {
 	clean, err := cleanName(target)
 	if err != nil {
@@ -415,7 +415,7 @@ func (x *extraction) hardLink(in *folder, base, target string) error {
 	return x.root.Link(old, in.joinReal(base))
 }
 
-// setDeferred sets what was put off. It is called once, after the last layer.
+// setDeferred sets the deferred attributes. It is called once, after the last layer.
 func (x *extraction) setDeferred() error {
 	x.leaveFolder()
 	for name, at := range x.times {

@@ -47,8 +47,8 @@ func (p *pipedFolder) Close() error {
 	return err
 }
 
-// writeFolder writes a folder as a tar: names in order, times in whole seconds, hard links to what came first. Equal
-// folders give equal bytes. What lies on other devices (a mounted /proc) is left out, and so are sockets.
+// writeFolder writes a folder as a tar: names in order, times in whole seconds, hard links to the first of their names.
+// Equal folders give equal bytes. Files on other devices (a mounted /proc) and sockets are left out.
 func writeFolder(ctx context.Context, to io.Writer, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *folderWriter) writeEntry(name string) error {
 	if err != nil {
 		return err
 	}
-	// Names of users are this machine's; only what the sprite will see counts.
+	// Names of users are those of this machine, so only the numbers that the sprite will see are written.
 	*h = tar.Header{
 		Typeflag: h.Typeflag, Name: name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode, Uid: h.Uid, Gid: h.Gid,
 		ModTime: h.ModTime.Truncate(time.Second), Devmajor: h.Devmajor, Devminor: h.Devminor, Format: tar.FormatPAX,

@@ -3,20 +3,20 @@
 // Start with Open and Store.Import. An image comes as an OCI layout (a folder or a tar of one), as a docker-archive, as
 // a tar of a root filesystem (plain, gzip, zstd) or as a folder that holds one. It is unpacked once into
 //
-//	<dir>/<digest>/rootfs       what sprites see, and nobody changes
+//	<dir>/<digest>/rootfs       the files that sprites see; never changed
 //	<dir>/<digest>/image.json   the record: an [Image]
 //	<dir>/names.json            name → digest
-//	<dir>/tmp/                  what is being unpacked or removed; emptied by Open
+//	<dir>/tmp/                  images that are being unpacked or removed; emptied by Open
 //
 // The digest of an image with a manifest is the manifest's; that of a docker-archive its config's; that of a root
 // filesystem is the sha256 of its uncompressed tar, for which a folder counts as a tar in the order of its names.
 //
-// # What an archive may do
+// # Limits of an archive
 //
-// It is hostile until proven otherwise. Every blob and every layer is checked against its digest. Names with ".." are
-// refused. Links inside the image lead, as they will in a sprite, to what lies inside the image, absolute ones too; an
-// entry behind a link that leads nowhere is refused. Hard links reach only what was unpacked before. Devices are left
-// out and counted, so are extended attributes other than user.*, and those of overlay filesystems. The number of
+// An archive is hostile until proven otherwise. Every blob and every layer is checked against its digest. Names with ".." are
+// refused. Links, absolute ones too, are resolved inside the image, as in a sprite; an entry behind a broken link is
+// refused. Hard links reach only files unpacked before. Devices are left out and counted, and so are extended attributes
+// other than user.*, and those of overlay filesystems. The number of
 // entries, their bytes and the length of names are bounded, and an image is there whole or not at all.
 //
 // # Whose the files are
@@ -38,13 +38,13 @@ import (
 	"time"
 )
 
-// Kind is what an image was imported from.
+// Kind is the kind of source that an image was imported from.
 type Kind string
 
 // The kinds of images.
 const (
 	KindOCI    Kind = "oci"            // an OCI layout
-	KindDocker Kind = "docker-archive" // what docker save writes
+	KindDocker Kind = "docker-archive" // the output of docker save
 	KindRootfs Kind = "rootfs"         // a root filesystem, as a tar or a folder
 )
 
@@ -61,13 +61,13 @@ type Image struct {
 	LeftOut      LeftOut   `json:"left_out"`
 	Config       Config    `json:"config"`
 
-	// Shift is what was added to ids; an image serves only hosts with the same one.
+	// Shift was added to the ids; an image serves only hosts with the same shift.
 	Shift int `json:"shift"`
 	// Stamp tells whether the file at Source is still the same, so that it need not be read again; of single files only.
 	Stamp *stamp `json:"stamp,omitempty"`
 }
 
-// Config is what an image says of the programs in it.
+// Config holds an image's settings for its programs.
 type Config struct {
 	Env        []string          `json:"env,omitempty"`         // KEY=VALUE
 	WorkingDir string            `json:"working_dir,omitempty"` // noted only: commands start where the API says
@@ -75,17 +75,17 @@ type Config struct {
 	Labels     map[string]string `json:"labels,omitempty"`
 }
 
-// LeftOut counts what of an archive is not in the image.
+// LeftOut counts the entries of an archive that are not in the image.
 type LeftOut struct {
 	Devices    int `json:"devices,omitempty"`    // block and character devices, and sockets
 	Attributes int `json:"attributes,omitempty"` // extended attributes
 	Setid      int `json:"setid,omitempty"`      // setuid and setgid bits that were cleared
-	Owners     int `json:"owners,omitempty"`     // ids of 65536 and more, now nobody's
+	Owners     int `json:"owners,omitempty"`     // ids of 65536 and more, now "nobody"
 }
 
 // Progress is told while an image is imported.
 type Progress struct {
-	Step    string `json:"step"`            // what is being done, for people
+	Step    string `json:"step"`            // the current step, for people
 	Layer   int    `json:"layer,omitempty"` // from 1
 	Layers  int    `json:"layers,omitempty"`
 	Entries int    `json:"entries,omitempty"` // unpacked so far
@@ -105,13 +105,13 @@ func (l Limits) withDefaults() Limits {
 }
 
 var (
-	// ErrNotFound is what Get and Remove say of an image that was never imported.
+	// ErrNotFound is returned by Get and Remove for an image that was never imported.
 	ErrNotFound = errors.New("image not found")
-	// errChanged says that a source is written to by somebody while it is read.
+	// errChanged means that another process wrote to a source while it was read.
 	errChanged = errors.New("it changed while it was read")
 )
 
-// Refusal says why a source is no image that can be used, and what helps.
+// Refusal says why a source is not a usable image, and names the remedy.
 type Refusal struct {
 	Reason string
 	Remedy string // may be ""

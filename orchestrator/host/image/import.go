@@ -15,17 +15,17 @@ import (
 	"github.com/spritekit/lattice/spritekit/durable"
 )
 
-// Request says what is to be imported.
+// Request describes an import.
 type Request struct {
 	// Ref is an absolute path of an OCI layout, a docker-archive, a root filesystem's tar or folder; PATH#NAME chooses one
 	// of several images there. Anything else means an image that is imported already.
 	Ref string
-	// Name is what the image is called from then on; "" calls it after the file or folder, if that can be a name.
+	// Name is the image's name from then on; "" takes the name of the file or folder, if that is a valid name.
 	Name string
 }
 
 // Import brings an image in, unless it is there already. Imports of the same image at the same time do the work once.
-// What cannot be used is a *Refusal. progress, which may be nil, is called by the caller's goroutine.
+// It returns a *Refusal for a source that cannot be used. progress, which may be nil, is called by the caller's goroutine.
 func (s *Store) Import(ctx context.Context, req Request, progress func(Progress)) (Image, error) {
 	if progress == nil {
 		progress = func(Progress) {}
@@ -85,7 +85,7 @@ func (s *Store) findUnchanged(path, choice string) (Image, bool) {
 	return img, true
 }
 
-// importFrom finds out what lies at path and unpacks it below work.
+// importFrom finds the kind of the source at path and unpacks it below work.
 func (s *Store) importFrom(ctx context.Context, path, choice, name, source, work string, progress func(Progress)) (Image, error) {
 	f, err := s.findSource(ctx, path, choice, filepath.Join(work, "archive"), progress)
 	if err != nil {
@@ -177,7 +177,7 @@ func (s *Store) nameImage(digest, name string) error {
 	return err
 }
 
-// unpackLayers unpacks all layers into a new folder and returns what there is to say of it.
+// unpackLayers unpacks all layers into a new folder and returns the image's record.
 func (s *Store) unpackLayers(ctx context.Context, f *found, to string, progress func(Progress)) (img Image, err error) {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return img, err

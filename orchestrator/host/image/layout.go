@@ -28,7 +28,7 @@ const (
 	maxNested   = 4 // indexes in each other
 )
 
-// annotationName is where an index says what an image is called.
+// annotationName is the annotation of an index that holds an image's name.
 const annotationName = "org.opencontainers.image.ref.name"
 
 // findLayout reads an OCI layout.
@@ -94,7 +94,7 @@ func (s *Store) readLayout(root *os.Root, choice string) (*found, error) {
 	return f, nil
 }
 
-// gatherManifests lists the images of an index and of those in it. name is what an index around them is called.
+// gatherManifests lists the images of an index and of those in it. name is the name of the index that contains them.
 // indexes counts them: each may name the same one many times.
 func gatherManifests(root *os.Root, index *v1.IndexManifest, name string, depth int, indexes *int, all *[]v1.Descriptor) error {
 	if depth == 0 {
@@ -132,7 +132,7 @@ func gatherManifests(root *os.Root, index *v1.IndexManifest, name string, depth 
 	return nil
 }
 
-// isArtifact tells what is no image. Some tools repeat an image's config type here.
+// isArtifact reports whether kind is not an image. Some tools repeat an image's config type here.
 func isArtifact(kind string) bool { return kind != "" && !types.MediaType(kind).IsConfig() }
 
 // chooseManifest finds the one image for the architecture of sprites.
@@ -169,7 +169,7 @@ func (s *Store) chooseManifest(all []v1.Descriptor, choice string) (v1.Descripto
 	return v1.Descriptor{}, refuseImage("it holds no image")
 }
 
-// readConfig takes from an image's config what concerns us.
+// readConfig takes the layers and the settings from an image's config.
 func (s *Store) readConfig(data []byte) (*found, error) {
 	c, err := v1.ParseConfigFile(bytes.NewReader(data))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Sprites start from images on Linux only. Elsewhere images can be built and looked into, so what is unpacked need not be
+// Sprites start from images on Linux only. Elsewhere images can be built and listed, so the unpacked tree need not be
 // complete.
 
 func makeFIFO(*os.Root, string) error {

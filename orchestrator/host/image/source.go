@@ -16,7 +16,7 @@ import (
 	"syscall"
 )
 
-// found is what lies at a path: an image that can be unpacked.
+// found is an image at a path that can be unpacked.
 type found struct {
 	kind   Kind
 	digest string
@@ -30,9 +30,9 @@ type found struct {
 // layer is one tar of an image.
 type layer struct {
 	open      func() (io.ReadCloser, error)
-	digest    string // of what open returns, "" when nobody says
+	digest    string // of the bytes that open returns; "" if unknown
 	diffID    string // of the uncompressed tar
-	claimed   bool   // the diffID is the image's word; else it is what was read a moment ago
+	claimed   bool   // the diffID comes from the image; else it was computed a moment ago
 	whiteouts bool
 }
 
@@ -61,7 +61,7 @@ func splitChoice(ref string) (path, choice string) {
 	return ref, ""
 }
 
-// findSource looks at what lies at a path. scratch is an empty folder for what has to be unpacked to be looked at.
+// findSource examines the file or folder at a path. scratch is an empty folder for archives that must be unpacked for that.
 func (s *Store) findSource(ctx context.Context, path, choice, scratch string, tell func(Progress)) (*found, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -101,13 +101,13 @@ func (s *Store) findSource(ctx context.Context, path, choice, scratch string, te
 	return s.findLayout(scratch, choice)
 }
 
-// surveyed is what one pass over a tar says.
+// surveyed is the result of one pass over a tar.
 type surveyed struct {
 	kind   Kind
 	digest string
 }
 
-// surveyTar reads a tar through and says what it holds.
+// surveyTar reads a whole tar and summarises its contents.
 func (s *Store) surveyTar(ctx context.Context, path string) (surveyed, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Store) surveyTar(ctx context.Context, path string) (surveyed, error) {
 	return look, nil
 }
 
-// unpackArchive unpacks a tar of blobs, the caller's own whatever it says.
+// unpackArchive unpacks a tar of blobs. The files belong to the caller, regardless of the owners in the tar.
 func (s *Store) unpackArchive(ctx context.Context, open func() (io.ReadCloser, error), digest, to string, tell func(Progress)) error {
 	x, err := newExtraction(to, 0, s.o.Limits, func(entries int, bytes int64) {
 		tell(Progress{Step: "unpack the archive", Entries: entries, Bytes: bytes})
@@ -187,7 +187,7 @@ func (x *extraction) unpackVerified(ctx context.Context, l layer) error {
 	if refused := (*Refusal)(nil); err != nil && !errors.As(err, &refused) {
 		return err
 	}
-	// A blob that is not what it should be is the better reason.
+	// A wrong digest is the better reason.
 	if l.digest != "" {
 		if _, drained := io.Copy(io.Discard, blob); drained != nil {
 			return errors.Join(err, drained)
@@ -207,7 +207,7 @@ func (x *extraction) unpackVerified(ctx context.Context, l layer) error {
 
 func digestName(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
 
-// nameOf is what an image at a path is called when nobody says.
+// nameOf returns the default name of an image at a path.
 func nameOf(path string) string {
 	name := filepath.Base(path)
 	for _, end := range []string{".gz", ".zst", ".tgz", ".tar", ".oci"} {

@@ -23,7 +23,7 @@ import (
 
 // Options of a store.
 type Options struct {
-	// Shift is added to the ids of what is unpacked from then on; 0 gives everything to the caller. Nil is 0.
+	// Shift is added to the ids of files unpacked from then on; 0 gives all files to the caller. Nil is 0.
 	Shift func() int
 	// Architecture is that of sprites, as Go calls it; "" is this machine's.
 	Architecture string
@@ -38,12 +38,12 @@ type Store struct {
 
 	busy keyed // imports of one source, and of one digest, go one at a time
 
-	step func(string) // called after what a crash could separate, for tests that end there
+	step func(string) // called between steps that a crash could separate; tests end there
 
 	mu sync.RWMutex // guards the records; held alone while images come and go, together while a sprite takes one
 }
 
-// rootfs and record are what lies in an image's folder.
+// rootfs and record are the entries of an image's folder.
 const (
 	rootfs    = "rootfs"
 	record    = "image.json"
@@ -51,7 +51,7 @@ const (
 	staging   = "tmp"
 )
 
-// Open opens or makes a store and removes what a crash left in it.
+// Open opens or makes a store and removes the remains of a crash.
 func Open(dir string, o Options) (*Store, error) {
 	if o.Shift == nil {
 		o.Shift = func() int { return 0 }
@@ -79,7 +79,7 @@ func (s *Store) folderOf(digest string) string {
 	return s.pathOf(strings.TrimPrefix(digest, "sha256:"))
 }
 
-// Dir is the root filesystem of an image, which nobody may write to.
+// Dir is the root filesystem of an image. It must not be written to.
 func (s *Store) Dir(digest string) string { return filepath.Join(s.folderOf(digest), rootfs) }
 
 var (
@@ -88,7 +88,7 @@ var (
 	validName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`) })
 )
 
-// None is what stands for no image, and no image's name.
+// None stands for no image. No image can have this name.
 const None = "none"
 
 // ValidName reports whether an image can be called that: letters, digits, dots, dashes, underscores and colons, and

@@ -13,8 +13,8 @@ import (
 // maxUsers bounds an image's list of users, and that of its groups, in bytes.
 const maxUsers = 64 << 10
 
-// Users says what /etc/passwd and /etc/group are for sprites of an image: its own lists, and in them the user sprite, of
-// 1000, before others of that number. An image without usable lists gets the least.
+// Users returns /etc/passwd and /etc/group for sprites of an image: the image's own lists, with the user sprite, number
+// 1000, before others of that number. An image without usable lists gets minimal ones.
 func (s *Store) Users(digest string) (passwd, group string, err error) {
 	root, err := os.OpenRoot(s.Dir(digest))
 	if err != nil {
@@ -33,8 +33,8 @@ func (s *Store) Users(digest string) (passwd, group string, err error) {
 		withUsers(groups, 4, "root:x:0:", "sprite:x:1000:", "nogroup:x:65534:"), nil
 }
 
-// readUsers reads a list of users. Links are followed inside the image; what is no file, or too large to be a list, is
-// taken for an empty one.
+// readUsers reads a list of users. Links are followed inside the image. A list that is not a file, or is too large,
+// counts as empty.
 func readUsers(root *os.Root, name string) (string, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -52,8 +52,8 @@ func readUsers(root *os.Root, name string) (string, error) {
 	return string(data), err
 }
 
-// withUsers adds to a list, of so many fields a line, those that must be in it: a name that is needed means what is said
-// here, and what is said of a number first counts. Lines that are none are left out.
+// withUsers adds the needed lines to a list whose lines have the given number of fields. A needed line replaces lines of the
+// same name, and precedes lines of the same number. Malformed lines are left out.
 func withUsers(list string, fields int, needed ...string) string {
 	var out []string
 	for line := range strings.Lines(list) {

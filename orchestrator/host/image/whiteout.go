@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Whiteouts of layers: .wh.NAME says that NAME of the layers below is gone, .wh..wh..opq that all of them is that lies in
-// the folder. What the layer brings itself stays, in whatever order its entries come.
+// Whiteouts of layers: .wh.NAME deletes NAME of the layers below, .wh..wh..opq deletes all their entries in the folder.
+// The layer's own entries stay, regardless of the order of entries.
 const (
 	whiteoutPrefix = ".wh."
 	whiteoutOpaque = ".wh..opq"
@@ -29,7 +29,7 @@ func (x *extraction) applyWhiteout(in *folder, rest string) error {
 	return x.hidePath(in.joinReal(rest))
 }
 
-// hidePath removes what lower layers have at a path.
+// hidePath removes the entry of lower layers at a path.
 func (x *extraction) hidePath(name string) error {
 	info, err := x.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,7 +48,7 @@ func (x *extraction) hidePath(name string) error {
 	return x.root.RemoveAll(name)
 }
 
-// hideBelow removes what lower layers have in a folder.
+// hideBelow removes the entries of lower layers in a folder.
 func (x *extraction) hideBelow(name string) error {
 	dir, err := x.root.Open(cmp.Or(name, "."))
 	if err != nil {

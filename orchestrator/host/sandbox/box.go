@@ -9,24 +9,24 @@
 //
 //	host process ── control socket (inherited, never a path) ── init ── commands, each in a session of its own
 //
-// Init is pid 1 of a pid namespace. The host trusts nothing that init says beyond what a sprite may do anyway; init trusts
-// the host. When the socket ends, init ends, and the kernel ends all that lives in its pid namespace: a host killed
-// outright leaves nothing behind, neither processes nor mounts.
+// Init is pid 1 of a pid namespace. The host does not trust init: it grants init's messages no more than a sprite may do
+// itself; init trusts the host. When the socket ends, init ends, and the kernel ends all processes of its pid namespace: a
+// killed host leaves neither processes nor mounts.
 //
 // A box is made of user, mount, pid, ipc, uts and control group namespaces, and with spec.Config.Network of a network namespace;
 // without it the network is the host's. Commands run as user "sprite" (1000) without capabilities and without the power to
 // gain any; on the host they are the user that Config.Owner names, never root. They see a read-only view of the host's system
-// folders, and of everything else only what Config shows. Some commands of a box may be its root: see Config.Rooted and
-// Config.LoneRoot. Control groups bound what a box uses and hold it still
+// folders, and otherwise only the folders of Config. Some commands of a box may be its root: see Config.Rooted and
+// Config.LoneRoot. Control groups limit the resources of a box and freeze it
 // (Box.Freeze) where this process may make them; BoxLimits.Enforced tells which limits hold. Sweep removes, at the start of a
 // host, the groups of one that was killed.
 //
-// Where the system refuses namespaces, Start returns a *Refusal that says why and what to do. It never lowers the level by
+// Where the system refuses namespaces, Start returns a *Refusal with the reason and the remedy. It never lowers the level by
 // itself: the caller decides to ask for spec.LevelProcess, and gets a plain process tree whose paths are translated. A plain box
 // keeps processes together; it is not a boundary against the programs in it.
 //
 // The parts are packages, top to bottom: this one is the host's side of a box, guest is its init, channel the socket between
-// them, view what a box shows, cgroup and idrange what the host makes for it, and spec the words that all of them use.
+// them, view the file system of a box, cgroup and idrange its groups and ids, and spec the types that all of them use.
 package sandbox
 
 import (
@@ -237,7 +237,7 @@ func (b *Box) ExecContext(ctx context.Context, p spec.Process) (*Proc, error) {
 			b.giveUp(proc)
 			return nil, fmt.Errorf("start %s: %w", c.Program, ctx.Err())
 		case <-silent.C:
-			if b.frozen() { // by somebody who came after us
+			if b.frozen() { // by a later call
 				silent.Reset(startTimeout)
 				continue
 			}
@@ -330,7 +330,7 @@ func (b *Box) end(cause error) {
 	b.group.Thaw() // who is held by an older kind of group does not even die
 }
 
-// Done is closed when the box is gone, for whatever reason.
+// Done is closed when the box has ended, for any reason.
 func (b *Box) Done() <-chan struct{} { return b.done }
 
 // Config returns the configuration of the box, with its defaults. A plain box is a process tree in which /workspace and the

@@ -30,8 +30,8 @@ type Files struct {
 // Files returns the access to the box's files. It is for boxes with namespaces: a plain one has no view of its own.
 func (b *Box) Files() Files { return Files{box: b} }
 
-// AsRoot is f as the box's root sees and changes files: it may do what sudo may, to the files that it can name. A box that
-// has no root answers EPERM.
+// AsRoot returns f with the rights of the box's root: it may change any file that it can name, as sudo may. A box without
+// root answers EPERM.
 func (f Files) AsRoot() Files { return Files{f.box, true} }
 
 // Open opens a regular file for reading; anything else is EISDIR or EINVAL. The caller closes it, soon: while it is open the
@@ -58,8 +58,8 @@ func (f Files) Write(ctx context.Context, name string, content *os.File, size in
 	return given & fs.ModePerm, err
 }
 
-// Do does an operation and hands what it emits to emit, whose error ends it. Entries come from init and are not trusted: names may be
-// anything, and there may be any number of them.
+// Do performs an operation and passes its entries to emit, whose error ends it. Entries come from init and are not trusted:
+// there may be any number of them, with any names.
 func (f Files) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 	r, w, err := os.Pipe()
 	if err != nil {

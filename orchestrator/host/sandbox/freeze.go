@@ -56,7 +56,7 @@ func freezeBox(ctx context.Context, b *Box) error {
 	}
 	_, err := b.ask(ctx, "box.freeze", nil, nil, nil)
 	if err != nil {
-		_ = thawBox(b) // init may have done it all the same; what matters is why it was not known to
+		_ = thawBox(b) // init may have frozen the box all the same; the first error is the better reason
 	}
 	return err
 }

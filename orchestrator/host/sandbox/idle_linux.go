@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Idle reports whether nothing but init, and what it keeps for root, runs in the box, so that nothing can be writing to its files.
-// Processes that a command left behind are init's children then. It is false where that cannot be told, and of a plain box. New
-// commands are the caller's to keep out.
+// Idle reports whether only init and its keeper run in the box, so that no process can be writing to its files. Processes that
+// a command left behind are children of init. Idle is false for a plain box, and where this cannot be determined. The caller
+// must keep out new commands.
 func (p Processes) Idle() bool {
 	if p.plain {
 		return false

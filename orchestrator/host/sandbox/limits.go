@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// BoxLimits are the limits of a running box, and what keeps it to them.
+// BoxLimits are the limits of a running box, and the mechanism that enforces them.
 type BoxLimits struct{ box *Box }
 
 // Limits returns the limits of the box.
@@ -16,7 +16,8 @@ func (b *Box) Limits() BoxLimits { return BoxLimits{b} }
 
 // Enforced tells of every limit of the box whether it holds. A group of the kernel's (cgroup) bounds all processes together.
 // Where this process may not make groups, the number of processes is bounded by a resource limit of the box's own user
-// namespace, or, where root of the box can be several users, by the process ids of its pid namespace; and memory and processors are not bounded: no such limit exists for several processes.
+// namespace, or, where root of the box can be several users, by the process ids of its pid namespace; and memory and processors
+// are not bounded: no such limit exists for several processes.
 func (l BoxLimits) Enforced() []spec.Enforcement {
 	remedy := "this user may not make control groups here; run lattice as root, or with some delegated (systemd-run --user --scope -p Delegate=yes lattice serve)"
 	if os.Getuid() == 0 {

@@ -13,7 +13,7 @@ type Network struct {
 	// TCP accepts every connection that is to leave the box. Without Redirected it accepts those that programs make to
 	// 127.0.0.1:ProxyPort, as to a proxy.
 	TCP *net.TCPListener
-	// DNS gets the packets that programs send to port 53 of any address, whatever the box's loopback interface aside; nil without
+	// DNS gets the packets that programs send to port 53 of any address except those of the box's loopback interface; nil without
 	// Redirected.
 	DNS *net.UDPConn
 	// Redirected says that no program needs to know of TCP, and that SO_ORIGINAL_DST tells the original destination.

@@ -14,7 +14,7 @@ import (
 )
 
 // Show shows one more checkpoint in the running box, as Config.Points does from its start, and Hide takes one away. Only a
-// host that is root can: an ordinary user's box is changed by nobody once init has given up its capabilities, and both then
+// host that is root can: an ordinary user's box cannot be changed once init has given up its capabilities, and both then
 // return [errors.ErrUnsupported]. A process can still read the files of a hidden one that it has open.
 func (b *Box) Show(p spec.Point) error {
 	if b.cfg.Level != spec.LevelRoot {
@@ -74,7 +74,7 @@ func enterMounts(init int, do func() error) error {
 	var visit func(begun chan<- struct{})
 	visit = func(begun chan<- struct{}) {
 		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() { // the first thread cannot end, and what it sees counts as what the process sees
+		if unix.Gettid() == unix.Getpid() { // the first thread cannot end, and its view counts as that of the process
 			other := make(chan struct{})
 			go visit(other)
 			<-other // on another thread, because this one is taken until then

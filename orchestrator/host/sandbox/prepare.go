@@ -13,8 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 )
 
-// prepare makes the folders of the host that the box needs and that are missing, and gives them, not what lies in them, to
-// their owners.
+// prepare makes missing folders of the host that the box needs, and gives the folders, but not their entries, to their owners.
 func prepare(c spec.Config) error {
 	uid, gid := c.Owner()
 	if err := os.MkdirAll(c.Cache, 0o755); err != nil {
@@ -84,7 +83,7 @@ func placeSudo(c spec.Config) error {
 			if is, readErr := os.ReadFile(path); readErr == nil && string(is) == text {
 				continue
 			}
-			err = errors.Join(os.WriteFile(path, []byte(text), 0o755), os.Chmod(path, 0o755)) // whatever the umask
+			err = errors.Join(os.WriteFile(path, []byte(text), 0o755), os.Chmod(path, 0o755)) // regardless of the umask
 		}
 	}
 	if err != nil {

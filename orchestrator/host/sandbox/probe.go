@@ -10,8 +10,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// Report says what kind of box this host can make, and if only a plain one, at which step the other was refused, why, and
-// what a person can do about it.
+// Report says which kind of box this host can make, and if only a plain one, at which step the other was refused, why, and
+// names the remedy.
 type Report struct {
 	Level      spec.Level // the firmest that works; LevelProcess always does
 	Landlock   int        // version of Landlock, a further layer; 0 for none

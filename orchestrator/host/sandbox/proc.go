@@ -21,7 +21,7 @@ type Proc struct {
 	box *Box
 	id  uint64
 	tty bool
-	// unwanted says that nobody waits for the start any more, prevented that it was held up and given up (freeStart). Both
+	// unwanted says that no caller waits for the start any more, prevented that the start hung and was killed (freeStart). Both
 	// are guarded by box.mu.
 	unwanted, prevented bool
 

@@ -82,9 +82,9 @@ func start(cmd *exec.Cmd, g *cgroup.Group) error {
 	return nil
 }
 
-// namespaces asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped
-// nowhere, because the kernel takes files' owners by host id. The capabilities that init needs to build the root are ambient, and lost with
-// the second stage. With sub-ids init begins without a map, and does nothing that needs one until it is told what to prepare.
+// namespaces asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped nowhere,
+// because the kernel takes files' owners by host id. The capabilities that init needs to build the root are ambient, and lost
+// with the second stage. With sub-ids init begins without a map, and does nothing that needs one until it gets its plan.
 func namespaces(k spec.Kind, ids *idrange.Range) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{
 		Setsid:     true,

@@ -8,8 +8,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// Starter starts one box after the other for a host, and after the first keeps one init ahead: most of what a start takes is
-// done before anybody asks for the next. The zero value is ready; Close ends it.
+// Starter starts the boxes of a host. After the first it keeps one init ready, so that most of the work of a start is done
+// before the next request. The zero value is ready; Close ends it.
 //
 // The spare init is a process of its own, in namespaces and control groups that become the next box's. It has heard nothing
 // of any sprite, and nothing of a sprite ever ran where it is: it is no more than a start that has paused. A box of another
@@ -29,7 +29,7 @@ const spareFor = 5 * time.Minute
 // spareLook is how often it is seen to whether mounts have changed.
 const spareLook = time.Second
 
-// spareAfter is how long after the last start the next init is made: what the box was started for goes first.
+// spareAfter is the time between a start and the making of the next init: the command of the box goes first.
 const spareAfter = 100 * time.Millisecond
 
 // spare is one init being made, kept and handed over by a goroutine of its own.
@@ -41,7 +41,7 @@ type spare struct {
 	gone   chan struct{} // closed with offer
 }
 
-// kept is an init that waits for its box, and what tells whether this machine is still as it was.
+// kept is an init that waits for its box, with a record of the machine's mounts, which may change while it waits.
 type kept struct {
 	*bareInit
 	mounts mountWatch
@@ -99,7 +99,7 @@ func (s *Starter) take(k spec.Kind) *bareInit {
 		return nil
 	}
 	defer ready.mounts.Close()
-	if ready.mounts.changed() { // it may see folders as they were, and keep what was unmounted from being let go
+	if ready.mounts.changed() { // it may see old mounts, and keep unmounted file systems busy
 		_ = ready.discard()
 		return nil
 	}
@@ -159,7 +159,7 @@ func (s *Starter) keep(ctx context.Context, next *spare) {
 	next.hold(ctx, &kept{init, mounts})
 }
 
-// hold offers an init until somebody takes it, or it is time to let it go.
+// hold offers an init until it is taken or its time is over.
 func (next *spare) hold(ctx context.Context, k *kept) {
 	idle, look := time.NewTimer(spareFor), time.NewTicker(spareLook)
 	defer idle.Stop()

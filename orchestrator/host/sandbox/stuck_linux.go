@@ -11,10 +11,10 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/procfs"
 )
 
-// freeStart kills the child that init is about to make a command of, if somebody has stopped it: init waits until the child
-// has become another program, and does little else until then. A process of the sprite that guesses its number can send it
-// SIGSTOP, which cannot be blocked. The child is told from commands by its arguments, which are still init's own; a command
-// that pretends to the same is its sprite's loss.
+// freeStart kills the child of init that is about to execute a command, if a process has stopped it: init waits for the exec,
+// and does little else until then. A process of the sprite that guesses the child's number can send it SIGSTOP, which cannot
+// be blocked. The child is recognised by its arguments, which are still those of init; a command that imitates them harms
+// only its own sprite.
 func freeStart(init int) (killed bool) {
 	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", init))
 	if err != nil || !bytes.HasPrefix(own, []byte("sprite-init\x00")) {

@@ -2,4 +2,4 @@
 
 package sandbox
 
-func freeStart(int) bool { return false } // it is told by what only Linux tells
+func freeStart(int) bool { return false } // needs Linux's /proc

@@ -18,11 +18,12 @@ const workers = 4
 
 // Copy makes dst a faithful copy of the folder src: bytes (shared where the file system can, with holes), modes, times,
 // links, hard links among the tree's files, attributes, and owners when the caller is root or has sub-ids. Pipes are made
-// again, empty; what an overlay marks its folders with goes along, and so do its whiteouts. Sockets, which mean nothing without their process,
-// and devices are left out. dst must be missing or an empty folder that nobody else changes.
+// again, empty. The marks of an overlay's folders and its whiteouts are copied. Sockets, which are useless without their
+// process, and devices are left out. dst must be missing, or an empty folder that no other process changes.
 //
-// src may be in use. What vanishes, shrinks or changes its kind meanwhile is copied as far as it went, without an error;
-// nothing outside src is ever read. Copy does not sync; see Sync. After an error dst holds a part, for the caller to Remove.
+// src may be in use. A file that disappears, shrinks or changes its type during the copy is copied as far as possible, without
+// an error. Copy never reads outside src. It does not sync; see Sync. After an error dst is incomplete, and the caller must
+// Remove it.
 func Copy(ctx context.Context, src, dst string) error {
 	_, err := job{Do: opCopy, From: pathsOf(src), Dst: []byte(dst)}.run(ctx, nil)
 	return err
@@ -79,8 +80,8 @@ type link struct {
 	made  bool
 }
 
-// copyFolder copies what is in from to to, and at last to's own attributes: entries made later would change its times. It
-// closes both.
+// copyFolder copies the entries of from to to, and then the folder's own attributes: entries made later would change its
+// times. It closes both.
 func (c *copier) copyFolder(from, to folder, path string, depth int) error {
 	defer from.Close()
 	defer to.Close()
@@ -169,7 +170,7 @@ func (c *copier) copySubfolder(from, to folder, name, path string, depth int) er
 	return work()
 }
 
-// copyFIFO makes a pipe like the one that st describes; what it holds is not copied.
+// copyFIFO makes a pipe like the one that st describes, without its contents.
 func (c *copier) copyFIFO(to folder, name string, st unix.Stat_t) error {
 	switch err := makeFIFO(to.fd(), name); {
 	case errors.Is(err, errors.ErrUnsupported):
@@ -183,7 +184,7 @@ func (c *copier) copyFIFO(to folder, name string, st unix.Stat_t) error {
 	if err != nil {
 		return err
 	}
-	// Nobody else changes the copy: the name is still the pipe's.
+	// No other process changes the copy, so the name still belongs to the pipe.
 	if err := unix.Fchmodat(to.fd(), name, uint32(st.Mode)&0o7777, 0); err != nil {
 		return err
 	}
@@ -285,8 +286,8 @@ func (c *copier) copyAttributes(from, to int, st unix.Stat_t, mode uint32) error
 	return setTimes(to, st)
 }
 
-// giveOwner gives an entry of the copy the owner of the original, by chown. A user without privileges gives none, and where it could
-// have them given by the helper fails with errForeign instead.
+// giveOwner gives an entry of the copy the owner of the original, by chown. A user without privileges gives none, and where it
+// could have them given by the helper fails with errForeign instead.
 func (c *copier) giveOwner(st unix.Stat_t, chown func(uid, gid int) error) error {
 	if c.owners {
 		err := chown(int(st.Uid), int(st.Gid))

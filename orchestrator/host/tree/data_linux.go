@@ -27,7 +27,7 @@ var privileged = sync.OnceValue(func() bool {
 func makeFIFO(at int, name string) error { return unix.Mkfifoat(at, name, 0o600) }
 
 // copyData fills the copy of a file of size bytes: shared with the original where the file system can, otherwise region by
-// region, leaving out holes. A file that grows meanwhile is cut at size; one that shrinks is copied as far as it goes.
+// region, leaving out holes. A file that grows during the copy is cut at size; one that shrinks is copied to its end.
 func (c *copier) copyData(from, to int, size int64) error {
 	if size == 0 {
 		return nil
@@ -115,8 +115,8 @@ func copyAttributes(from, to int, marked bool) {
 	}
 }
 
-// openLocked opens an entry whose mode shuts its own user out, by opening it up for a moment. The entry is held by a
-// descriptor meanwhile, so that nothing else can be put in its place.
+// openLocked opens an entry whose mode denies access to its own user: it changes the mode for a moment. A descriptor holds
+// the entry during that time, so no other file can take its place.
 func openLocked(at int, name string, flags int) (int, error) {
 	held, err := openAt(at, name, unix.O_PATH, 0)
 	if err != nil {

@@ -18,7 +18,7 @@ func privileged() bool { return os.Geteuid() == 0 }
 // makeFIFO has no form that works below a folder here; pipes are left out of copies.
 func makeFIFO(int, string) error { return errors.ErrUnsupported }
 
-// copyData fills the copy of a file of size bytes, or fewer when it shrinks meanwhile.
+// copyData fills the copy of a file of size bytes, or fewer if it shrinks during the copy.
 func (c *copier) copyData(from, to int, size int64) error {
 	_, err := c.copyBytes(from, to, 0, size)
 	return err

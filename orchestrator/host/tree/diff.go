@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ChangeKind says what became of a name between two trees.
+// ChangeKind is the kind of a difference between two trees.
 type ChangeKind string
 
 // The kinds of changes.
@@ -24,23 +24,23 @@ const (
 	Retyped  ChangeKind = "type" // such as a file where a folder was
 )
 
-// Change is one difference. From is zero of what was added, To of what was deleted.
+// Change is one difference. From is zero for an addition, To for a deletion.
 type Change struct {
 	Path     string // below the top, without a leading slash
 	Kind     ChangeKind
 	From, To Info
 }
 
-// Info is what a change tells of one side.
+// Info describes one side of a change.
 type Info struct {
 	Type string // file, directory, symlink, fifo, socket or device
 	Size int64  // of files
 	Mode uint32 // the twelve bits
 }
 
-// Diff calls emit with what differs between two stacks of layers, each named topmost first, in the order of their paths. A
-// folder that is added or deleted is told with all that is in it. What both have in common is not walked: it is the same
-// folder of the same layer. A file of the same size and time counts as the same. Links are compared, never followed.
+// Diff calls emit with each difference between two stacks of layers, each named topmost first, ordered by path. It reports an
+// added or deleted folder together with all its entries. It does not walk common parts: the same folder of the same layer.
+// Files of the same size and time count as equal. Links are compared, never followed.
 func Diff(ctx context.Context, from, to []string, emit func(Change) error) error {
 	_, err := job{Do: opDiff, From: pathsOf(from...), To: pathsOf(to...)}.run(ctx, emit)
 	return err
@@ -235,7 +235,7 @@ func readTarget(in folder, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// sameAttributes compares what copies keep of two files' attributes.
+// sameAttributes compares those attributes of two files that copies keep.
 func sameAttributes(a, b folder, name string) bool {
 	var sums [2][]byte
 	for i, in := range []folder{a, b} {

@@ -16,16 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Sum is what Digest found.
+// Sum is the result of Digest.
 type Sum struct {
 	Digest  string // hex, of every name, type, mode, owner, target, kept attribute and byte; not of times
 	Entries int64
 	Bytes   int64 // of files, each inode once
 }
 
-// Digest reads a whole tree that nobody changes. The digest of a folder is made of those of its entries, so that equal
-// trees have equal digests on any file system. Holes are not read: blocks of zeros, holes or not, count by where they are.
-// A tree may be as deep as a sprite can make it; few of its folders are held open at a time.
+// Digest reads a whole tree, which must not change. The digest of a folder is made from those of its entries, so that equal
+// trees have equal digests on any file system. Holes are not read: a block of zeros, hole or not, counts by its position.
+// A tree may be as deep as a sprite can make it; Digest holds few of its folders open at a time.
 func Digest(ctx context.Context, dir string) (Sum, error) { return sumOf(ctx, opDigest, dir) }
 
 // DenseDigest is Digest as it was when zeros were read as all else, for trees of that time.
@@ -66,7 +66,7 @@ type digester struct {
 
 const (
 	heldOpen    = 100     // levels of folders that a digest holds open; deeper ones are opened again from below
-	digestDepth = 100_000 // bounds the memory for trees that nobody made by accident
+	digestDepth = 100_000 // bounds the memory for trees that were made to exhaust it
 	namedDepth  = 20      // levels that an error names
 )
 
@@ -131,13 +131,13 @@ func (d *digester) hashEntry(in *folder, name string, depth int) ([]byte, error)
 	return h.Sum(nil), nil
 }
 
-// hashSubfolder is hashFolder for sub, with the one that it lies in closed meanwhile.
+// hashSubfolder is hashFolder for sub. It closes the parent folder while it works.
 func (d *digester) hashSubfolder(in, sub *folder, st unix.Stat_t, depth int) ([]byte, error) {
 	before, err := in.stat()
 	if err != nil {
 		return nil, err
 	}
-	in.File.Close() // what it was opened up by stays
+	in.File.Close() // its changed mode stays
 	sum, err := d.hashFolder(sub, st, depth+1)
 	if err != nil {
 		return nil, err
@@ -178,12 +178,12 @@ func (d *digester) hashFile(in folder, name string, st unix.Stat_t) ([]byte, err
 	return h.Sum(nil), err
 }
 
-// zeroBlock is the size of blocks that, all zeros, are not hashed but counted. It is larger than what most files hold.
+// zeroBlock is the size of blocks that are counted instead of hashed if they hold only zeros. Most files are smaller.
 const zeroBlock = 1 << 20
 
 // hashBlocks hashes a file of size bytes: its bytes without the whole blocks that are zeros, then, if there are any, the first
 // and the number of each run of those, and how many runs. A file without such blocks thus has the digest of its bytes. No
-// two files of one size give the same: what is added has never the length of what was left out.
+// two files of one size give the same: the addition never has the length of the blocks that were left out.
 func (d *digester) hashBlocks(h hash.Hash, f *os.File, size int64) error {
 	var runs []byte
 	var run [2]int64 // of zero blocks: the first, and how many

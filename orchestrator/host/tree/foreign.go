@@ -20,16 +20,16 @@ import (
 // here, and when a file of another user is in the way, again by a helper. The helper is this program, started once more in a
 // user namespace in which it may do to files of sub-ids as root does. Most trees have none, and need no helper.
 
-// HelperArg is argv[1] of the helper. A program that uses this package must call [Help] when it is started with it; see package early
-// of sandboxes.
+// HelperArg is argv[1] of the helper. A program that uses this package must call [Help] when it is started with it; see package
+// early of sandboxes.
 const HelperArg = "__tree-helper"
 
 // job is a call of this package. Paths are bytes, because names of files need not be text.
 type job struct {
 	Do      operation `json:"do"`
-	Dst     []byte    `json:"dst,omitempty"`  // what is made or removed
-	From    [][]byte  `json:"from,omitempty"` // what is read, topmost first
-	To      [][]byte  `json:"to,omitempty"`   // and what it is compared with
+	Dst     []byte    `json:"dst,omitempty"`  // the tree to make or remove
+	From    [][]byte  `json:"from,omitempty"` // the layers to read, topmost first
+	To      [][]byte  `json:"to,omitempty"`   // and those to compare them with
 	Entries int64     `json:"entries,omitempty"`
 	Bytes   int64     `json:"bytes,omitempty"`
 }
@@ -162,7 +162,7 @@ func (j job) delegate(ctx context.Context, ids subids.Range, emit func(Change) e
 	return a, err
 }
 
-// ask gives the helper its job and reads what it says.
+// ask gives the helper its job and reads its answer.
 func (j job) ask(in io.Writer, out io.Reader, emit func(Change) error) (a answer, err error) {
 	if err := json.NewEncoder(in).Encode(j); err != nil {
 		return a, fmt.Errorf("start the helper for files of sub-ids: %w", err)
@@ -197,8 +197,8 @@ func (e *helperError) Unwrap() error {
 	return e.errno
 }
 
-// Help is the helper: it reads a job from in, does it, and writes what came of it to out. It returns early when in ends: the host is
-// gone. The result is the exit status, with which the caller ends the process at once.
+// Help is the helper: it reads a job from in, does it, and writes the outcome to out. It returns early when in ends, since the
+// host has then ended. The result is the exit status, with which the caller ends the process at once.
 func Help(in io.Reader, out io.Writer) int {
 	var j job
 	if err := json.NewDecoder(in).Decode(&j); err != nil {
@@ -218,7 +218,7 @@ func Help(in io.Reader, out io.Writer) int {
 	return 0
 }
 
-// answer does the job and says what came of it.
+// answer does the job and writes its outcome.
 func (j job) answer(say *json.Encoder) error {
 	a, err := j.perform(context.Background(), func(c Change) error {
 		return say.Encode(answer{Change: &c, Path: []byte(c.Path)})

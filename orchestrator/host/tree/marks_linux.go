@@ -30,7 +30,8 @@ func (m marks) getMark(f folder, name string) string {
 
 func (m marks) isOpaque(f folder) bool { return m.getMark(f, "opaque") == "y" }
 
-// findRedirect is where a folder continues below, "" for one that continues under its own name or that says what can be no name.
+// findRedirect returns the path under which a folder continues below, "" if it continues under its own name or the mark is not
+// a valid name.
 func (m marks) findRedirect(f folder) string {
 	to := m.getMark(f, "redirect")
 	for part := range strings.SplitSeq(to, "/") {
@@ -49,8 +50,8 @@ func (m marks) setRedirect(f folder, to string) error {
 	return unix.Fsetxattr(f.fd(), m.prefix+"redirect", []byte(to), 0)
 }
 
-// isKept reports whether an attribute goes along into a copy. Of an overlay's own ones only those that say what shows: the
-// others are about the original's inodes.
+// isKept reports whether an attribute is copied. Of the overlay's own attributes only the marks are: the others concern the
+// original's inodes.
 func isKept(name string) bool {
 	for _, overlay := range []string{"trusted.overlay.", "user.overlay."} {
 		if own, is := strings.CutPrefix(name, overlay); is {
@@ -60,12 +61,12 @@ func isKept(name string) bool {
 	return strings.HasPrefix(name, "user.") || name == "security.capability" || strings.HasPrefix(name, "system.posix_acl_")
 }
 
-// isMark reports whether an attribute says what shows in an overlay.
+// isMark reports whether an attribute decides which names an overlay shows.
 func isMark(name string) bool {
 	return strings.HasPrefix(name, "trusted.overlay.") || strings.HasPrefix(name, "user.overlay.")
 }
 
-// makeWhiteout makes what hides a name of the layers below.
+// makeWhiteout makes a whiteout, which hides a name of the layers below.
 func makeWhiteout(at int, name string) error { return unix.Mknodat(at, name, unix.S_IFCHR, 0) }
 
 // attributesOf adds to a digest the attributes that copies keep.

@@ -17,8 +17,8 @@ import (
 // then on, too, is written in the index of the overlay's work folder alone. A layer without its index would show them as
 // they were.
 //
-// layers are those of the overlay, which nobody changes meanwhile, topmost first; dst is the topmost or a copy of it. Nothing
-// is read but the index while no name is missing, which is nearly always.
+// layers are those of the overlay, topmost first; they must not change until Relink returns. dst is the topmost or a copy of
+// it. Relink reads only the index unless a name is missing, which is rare.
 func Relink(ctx context.Context, dst, index string, layers ...string) error {
 	idx, err := openRoot(index)
 	if errors.Is(err, unix.ENOENT) {
@@ -64,7 +64,7 @@ type relinker struct {
 	ctx    context.Context
 	index  folder
 	files  map[string]*indexed // by the file handle of the original below
-	inodes map[inode]*indexed  // by what the topmost layer has
+	inodes map[inode]*indexed  // by the inode in the topmost layer
 }
 
 // indexed is a file of the index.
@@ -130,7 +130,7 @@ func originOf(name string) (handle string, ok bool) {
 	return string(raw[head-1]) + string(raw[head+uuid:]), true
 }
 
-// handleOf is what originOf gives for a file that has been changed since.
+// handleOf returns the same as originOf does for a file that has changed since.
 func handleOf(in folder, name string) (string, bool) {
 	handle, _, err := unix.NameToHandleAt(in.fd(), name, 0)
 	if err != nil {
@@ -139,7 +139,7 @@ func handleOf(in folder, name string) (string, bool) {
 	return string(byte(handle.Type())) + string(handle.Bytes()), true
 }
 
-// walkLinked calls visit for each file with several names, of what shows in n; it closes n.
+// walkLinked calls visit for each visible file in n that has several names; it closes n.
 func (r *relinker) walkLinked(n node, at string, visit func(name string, e *entry, at string) error) error {
 	defer n.close()
 	names, err := n.listNames()
@@ -211,7 +211,7 @@ func (r *relinker) addMissing(name string, e *entry, at string) error {
 	return nil
 }
 
-// openFolderOf opens a folder of the copy. What is missing of it is made like what shows in its place.
+// openFolderOf opens a folder of the copy. It makes missing folders like the visible ones of the overlay.
 func (r *relinker) openFolderOf(at string) (folder, error) {
 	f, err := openFolder(r.copier.top.fd(), ".")
 	if err != nil {

@@ -62,8 +62,8 @@ func (r *remover) removeEntry(in folder, name string, depth int) error {
 		}
 	}
 	if depth > holdDepth {
-		// A tree can be deeper than there are descriptors. Brought to the top, its rest is met there, under a name that
-		// nobody can have taken before.
+		// A tree can be deeper than there are descriptors. Its rest moves to the top and is found there, under a name that
+		// cannot be taken.
 		return unix.Renameat(in.fd(), name, r.top.fd(), rand.Text())
 	}
 	if depth == 0 {
@@ -80,7 +80,7 @@ func (r *remover) removeEntry(in folder, name string, depth int) error {
 		if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
 			return &os.PathError{Op: "remove", Path: name, Err: err}
 		}
-		// Names were skipped because others went meanwhile, or folders were brought here: again.
+		// Names were skipped because others were removed, or folders were moved here: read again.
 		if _, err := f.Seek(0, 0); err != nil {
 			return err
 		}

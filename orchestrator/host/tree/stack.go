@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stack is an overlay seen without mounting it: folders of which each hides what those below it have under the same
-// names. This file reads one as the kernel does: a character device 0:0 hides a name (a whiteout), an opaque folder hides
-// all of the folder below it, and a redirected one continues under another name there.
+// A stack is an overlay that is not mounted: folders, each of which hides the entries of the same names in those below it.
+// This file reads one as the kernel does: a character device 0:0 hides a name (a whiteout), an opaque folder hides all of the
+// folder below it, and a redirected one continues under another name there.
 
 // stack is the layers of one view, topmost first.
 type stack struct {
@@ -30,7 +30,7 @@ const maxHeld = 4096
 type node struct {
 	depth int // below the root
 	parts []part
-	below string // what it is called in the view of whatever lies below the stack; "" when nothing of that shows
+	below string // its path in the layers below the stack; "" if none of them shows
 }
 
 type part struct {
@@ -38,7 +38,7 @@ type part struct {
 	layer int
 }
 
-// entry is what a name in a node stands for.
+// entry is the file that a name in a node stands for.
 type entry struct {
 	st     unix.Stat_t
 	in     folder // the part that has it
@@ -65,7 +65,7 @@ func (s *stack) close() {
 	}
 }
 
-// openRootOf returns the top of what layer from and those below it show.
+// openRootOf returns the root of the view of layer from and those below it.
 func (s *stack) openRootOf(from int) (n node, err error) {
 	n.below = "/"
 	for i := from; i < len(s.layers); i++ {
@@ -117,7 +117,7 @@ func (n node) listNames() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// lookupName finds out what a name stands for; nil when nothing has it. The caller closes the entry's node.
+// lookupName finds the entry of a name, nil if there is none. The caller closes the entry's node.
 func (s *stack) lookupName(n node, name string) (*entry, error) {
 	var e *entry
 	below := n.below // of the folder that the name is looked up in
@@ -168,7 +168,7 @@ func (s *stack) lookupName(n node, name string) (*entry, error) {
 	return e, nil
 }
 
-// continueAt adds to a folder's entry what the layers from below on have at an absolute path.
+// continueAt adds to a folder's entry the entries that the layers from below on have at an absolute path.
 func (s *stack) continueAt(e *entry, to string, below int) (*entry, error) {
 	n, err := s.openRootOf(below)
 	if err != nil {
@@ -182,7 +182,7 @@ func (s *stack) continueAt(e *entry, to string, below int) (*entry, error) {
 		case err != nil:
 			return e.closeFailed(err)
 		case next == nil && under != "":
-			n = node{below: path.Join(under, name)} // only what lies below the stack can have it
+			n = node{below: path.Join(under, name)} // only a layer below the stack can have it
 		case next == nil, next.hidden, fileType(next.st) != unix.S_IFDIR:
 			e.node.below = ""
 			return e, nil
@@ -204,8 +204,8 @@ func (e *entry) closeFailed(err error) (*entry, error) {
 
 func isWhiteout(st unix.Stat_t) bool { return fileType(st) == unix.S_IFCHR && st.Rdev == 0 }
 
-// Merge makes dst one layer that shows, on top of whatever lies below the given ones, the same as they do; they are named
-// topmost first, and nobody changes them meanwhile. It is Copy for a stack, and leaves whiteouts where names below must stay
+// Merge makes dst one layer that shows the same as the given ones on top of any layers below. They are named topmost first,
+// and must not change until Merge returns. It is Copy for a stack, and keeps whiteouts where names below must stay
 // hidden.
 func Merge(ctx context.Context, dst string, layers ...string) error {
 	_, err := job{Do: opMerge, From: pathsOf(layers...), Dst: []byte(dst)}.run(ctx, nil)
@@ -248,7 +248,8 @@ type merger struct {
 	*copier
 }
 
-// mergeFolder copies what shows in n to to, and closes n. expected is where a plain folder in to's place would continue below.
+// mergeFolder copies the visible entries of n to to, and closes n. expected is the path below that a plain folder in to's place
+// would continue.
 func (m merger) mergeFolder(n node, to folder, expected, at string) error {
 	defer n.close()
 	names, err := n.listNames()

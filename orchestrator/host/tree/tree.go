@@ -1,9 +1,9 @@
 // Package tree copies, removes, syncs and chowns the file trees that sprites live in and checkpoints are made of.
 //
-// Start with Copy. What runs in a sprite may change its tree while the host works on it, on purpose: it swaps a folder for a
-// link to the host's files, or puts a pipe where a file was. So nothing here walks a path inside a tree. Every entry is
-// opened relative to the descriptor of its folder, without following links, and judged by what the descriptor turned out
-// to be. Paths given to the functions are the host's own and must have no hostile folder on the way.
+// Start with Copy. A hostile program in a sprite may change its tree while the host works on it: it swaps a folder for a
+// link to the host's files, or puts a pipe in a file's place. So nothing here walks a path inside a tree. Every entry is
+// opened relative to the descriptor of its folder, without following links, and judged by the status of its own
+// descriptor. Paths given to the functions are the host's own and must have no hostile folder on the way.
 package tree
 
 import (
@@ -28,7 +28,7 @@ type folder struct {
 
 func (f folder) fd() int { return int(f.Fd()) }
 
-// Close undoes what openFolder did.
+// Close undoes openFolder.
 func (f folder) Close() error {
 	if f.shut != nil {
 		return errors.Join(unix.Fchmod(f.fd(), *f.shut), f.File.Close())
@@ -58,7 +58,7 @@ func openFolder(at int, name string) (folder, error) {
 	return f, nil
 }
 
-// makeReachable makes sure that an ordinary user can reach what is in a folder of its own. Root and the helper always can.
+// makeReachable makes sure that an ordinary user can reach the entries of its own folder. Root and the helper always can.
 func (f *folder) makeReachable() error {
 	if privileged() {
 		return nil
@@ -78,8 +78,8 @@ func (f *folder) makeReachable() error {
 	return nil
 }
 
-// openAt never follows a link at the end, never waits for the other end of a pipe, and is retried when interrupted. What is
-// only read does not count as used, where the system can leave that out: reading a large tree would write all over it.
+// openAt never follows a link at the end, never waits for the other end of a pipe, and is retried after an interrupt. Where the
+// system can, it does not update the access time of files that are only read: that would write to the whole tree.
 func openAt(at int, name string, flags int, mode uint32) (fd int, err error) {
 	flags |= unix.O_NOFOLLOW | unix.O_CLOEXEC | unix.O_NONBLOCK
 	if flags&(unix.O_WRONLY|unix.O_RDWR) == 0 {
@@ -89,7 +89,7 @@ func openAt(at int, name string, flags int, mode uint32) (fd int, err error) {
 		fd, err = unix.Openat(at, name, flags, mode)
 		switch {
 		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EPERM) && noAccessTime != 0 && flags&noAccessTime != 0: // it belongs to somebody else
+		case errors.Is(err, unix.EPERM) && noAccessTime != 0 && flags&noAccessTime != 0: // it belongs to another user
 			flags &^= noAccessTime
 		default:
 			return fd, err

@@ -211,7 +211,7 @@ func (c controlChannel) envelope() (m controlMessage, other string) {
 	return m, ""
 }
 
-// operation reads to the end of an operation: what began with stream, and the exit code that both ends agree on.
+// operation reads to the end of an operation. It returns the data of the given stream, and the exit code of both end frames.
 func (c controlChannel) operation(stream string) (out, code string) {
 	c.Helper()
 	var text strings.Builder
@@ -240,7 +240,7 @@ func (c controlChannel) operation(stream string) (out, code string) {
 	}
 }
 
-// refusal reads up to the next op.error, past what an operation under way says.
+// refusal reads up to the next op.error, past the frames of an operation that runs.
 func (c controlChannel) refusal() (code string) {
 	c.Helper()
 	for {

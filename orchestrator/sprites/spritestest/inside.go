@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// insideTests hold what a sprite finds in /.sprite, and what its own socket does for it.
+// insideTests check the contents of /.sprite in a sprite, and the calls of its own socket.
 var insideTests = map[string]func(env){
 	"inside: a sprite keeps tasks": func(e env) {
 		for _, step := range []struct{ method, path, body, status, holds string }{

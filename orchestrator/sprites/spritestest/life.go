@@ -9,7 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// lifeTests hold what a server says of a sprite's settings and life.
+// lifeTests check a server's answers about a sprite's settings and life.
 var lifeTests = map[string]func(env){
 	"life: what was asked for is told": func(e env) {
 		name := e.name + "-made"

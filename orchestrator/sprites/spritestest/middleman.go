@@ -17,10 +17,10 @@ import (
 	"testing"
 )
 
-// Middleman stands between a client and a host and passes everything on, but for the requests that a test has him
-// tamper with. He notes what comes by.
+// Middleman is a proxy between a client and a host. It passes on all requests except those that a test tampers with, and
+// records them.
 type Middleman struct {
-	URL string // what the client is told
+	URL string // for the client
 
 	host    *url.URL
 	forward *httputil.ReverseProxy
@@ -35,22 +35,22 @@ type Middleman struct {
 	open   []net.Conn
 }
 
-// Fault is what becomes of one request. The first fault whose On matches is used, Times times (0 = once, negative =
+// Fault is the treatment of one request. The first fault whose On matches is used, Times times (0 = once, negative =
 // always). One of the other members is set.
 type Fault struct {
 	On    func(*http.Request) bool
 	Times int
 	// Instead answers in the host's place, which never sees the request.
 	Instead func(w http.ResponseWriter, r *http.Request)
-	// After answers when the host has done what was asked; whole is the host's answer.
+	// After answers when the host has carried out the request; whole is the host's answer.
 	After func(w http.ResponseWriter, whole *http.Response, body []byte)
 	// Down and Up change the messages of a socket: from the host, to the host. Down is first asked about the answer to
 	// the handshake, which it cannot change.
 	Down, Up Tampering
 }
 
-// Tampering changes the messages of a socket: it sends what is to arrive in place of f, and says whether to go on. False
-// cuts the connection on both sides.
+// Tampering changes the messages of a socket: it sends the replacement of f, and reports whether to go on. False cuts the
+// connection on both sides.
 type Tampering func(f Frame, send func(Frame)) bool
 
 // Frame is one message of a socket; neither side fragments.
@@ -67,7 +67,7 @@ const (
 	OpHandshake = 255
 )
 
-// Stdout is what a frame carries of the command's output.
+// Stdout returns the part of the command's output in a frame.
 func (f Frame) Stdout() string {
 	if f.Op == OpBinary && len(f.Data) > 0 && f.Data[0] == 1 {
 		return string(f.Data[1:])
@@ -222,7 +222,7 @@ func (m *Middleman) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fault notes the request and finds what is to become of it.
+// fault records the request and finds its treatment.
 func (m *Middleman) fault(r *http.Request) Fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// refusalTests hold what a server answers to requests that are odd or wrong.
+// refusalTests check a server's answers to requests that are odd or wrong.
 var refusalTests = map[string]func(env){
 	"odd file requests are answered, not served": func(e env) {
 		e.must(`mkdir -p /workspace/x; cd /workspace/x; mkfifo fifo; ln -s b a; ln -s a b; ln -s none dangling`)
@@ -54,7 +54,7 @@ var refusalTests = map[string]func(env){
 				e.Errorf("create %s = %d, %v, want 400", body, status, out)
 			}
 		}
-		// What a client reads names its own words, and nothing of the server's inside.
+		// An error names the client's own words, and no internals of the server.
 		if _, out := e.sendTo(http.MethodPost, "/v1/sprites", `{"name":"left-over","labels":"x"}`); strings.Contains(fmt.Sprint(out), "Go ") {
 			e.Errorf("the answer speaks of the server's program: %v", out)
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// serviceTests are the promises about services, and about the ways to what listens in a sprite.
+// serviceTests check services, and the ways to the ports of a sprite.
 var serviceTests = map[string]func(env){
 	"services run, tell, and stop for good": func(e env) {
 		said := e.put(sprites.Service{Name: "talk", Cmd: "sh", Args: []string{"-c", "echo out; echo err >&2; exec sleep 1000"}, Env: map[string]string{"A": "b"}}, 2)

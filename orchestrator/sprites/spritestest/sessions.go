@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// sessionTests hold what is said of sessions, of their ends, and to who joins one.
+// sessionTests check lists and ends of sessions, and joining one.
 var sessionTests = map[string]func(env){
 	"sessions: a session is described": func(e env) {
 		id, _ := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo ready; sleep 600"}, Dir: "/tmp", MaxRunAfterDisconnect: -1})

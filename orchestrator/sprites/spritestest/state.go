@@ -26,7 +26,7 @@ var checkpointTests = map[string]func(env){
 		if got := e.must(describe); got != want {
 			e.Errorf("after restore:\n%s\nwant:\n%s", got, want)
 		}
-		// Once more: a checkpoint is not used up, nor changed by what was written after the first restore.
+		// Once more: a restore does not use up a checkpoint, and later writes do not change it.
 		e.must(`rm -rf /workspace/d`)
 		if err := e.client.Restore(e.ctx, e.name, point.ID); err != nil {
 			e.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// Target is the server to try. Capabilities name what it offers beyond the common ground: "structured-id" (the complete
+// Target is the server under test. Capabilities name its extensions: "structured-id" (the complete
 // line of a checkpoint carries checkpoint_id), "auto-checkpoint" (a restore keeps the state before it), "guard" (foreign
 // Host headers and web origins are refused), "inside" (/.sprite/api.sock answers), "bytes-names" (names that are no UTF-8 are told
 // as bytes, too), "translated" (commands
@@ -32,7 +32,7 @@ type Target struct {
 // patience bounds each subtest; no result depends on it.
 const patience = 2 * time.Minute
 
-// env is what one subtest works with.
+// env is the environment of one subtest.
 type env struct {
 	*testing.T
 	ctx    context.Context
@@ -91,7 +91,7 @@ func (e env) can(capability string) {
 	}
 }
 
-// sh runs a script and returns what it said.
+// sh runs a script and returns its output.
 func (e env) sh(script string, stdin io.Reader) (code int, stdout, stderr string) {
 	e.Helper()
 	if slices.Contains(e.target.Capabilities, "translated") {

@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// wireTests speak the frames by hand: what other clients rely on must not depend on how ours reads it.
+// wireTests write and read frames by hand, because other clients must not depend on the behaviour of ours.
 var wireTests = map[string]func(env){
 	"wire: the order of an exec": func(e env) {
 		got := e.raw(url.Values{"cmd": {"sh", "-c", "echo /a/b; exit 3"}}).rest()

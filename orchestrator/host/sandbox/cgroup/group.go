@@ -1,5 +1,5 @@
-// Package cgroup bounds what a box uses and holds its processes still by control groups, of version 1 or 2. Where this process
-// may make no groups, a [Group] does nothing and says so.
+// Package cgroup limits the resources of a box and freezes its processes by control groups, of version 1 or 2. Where this
+// process may not make groups, a [Group] does nothing and reports that.
 package cgroup
 
 import (

@@ -20,8 +20,8 @@ import (
 )
 
 // Group is the control groups of one box: one in each hierarchy in which this process may make groups and whose controllers
-// are of use. Together they bound what the box uses, hold it still, and kill it. Init is in them from its first moment, and
-// all else comes of init. A group without dirs does nothing.
+// are of use. Together they limit the box, freeze it and kill it. Init is in them from its first moment, and all
+// other processes descend from init. A group without dirs does nothing.
 type Group struct {
 	dirs []groupDir
 	kept map[spec.Defence]bool // limits that the kernel has taken over
@@ -33,7 +33,7 @@ type groupDir struct {
 	path string
 }
 
-// New makes the groups of a box, without limits. What cannot be made is left out: Enforced tells.
+// New makes the groups of a box, without limits. Groups that cannot be made are left out; see Enforced.
 func New() *Group {
 	g := &Group{kept: map[spec.Defence]bool{}}
 	name := groupName()
@@ -47,7 +47,7 @@ func New() *Group {
 	return g
 }
 
-// Limit bounds what a box may use, before anything of it runs.
+// Limit sets the limits of a box before its first process runs.
 func (g *Group) Limit(c spec.Config) {
 	limits := c.Limits
 	if !c.Plain() && spec.CountsPerNamespace() {
@@ -92,8 +92,8 @@ func (d groupDir) limitMemory(l spec.Limits) error {
 	return spec.Ignoring(unix.ENOENT, d.set("memory.swap.max", "0"))
 }
 
-// Resize changes the limit of memory of a box that runs. The older kind of group refuses what its processes exceed; the
-// unified one would kill some of them, so their memory is looked at first.
+// Resize changes the limit of memory of a box that runs. Version 1 refuses a limit below the memory in
+// use; version 2 would kill processes, so Resize checks the memory in use first.
 func (g *Group) Resize(l spec.Limits) error {
 	for _, d := range g.dirs {
 		if !d.has(spec.DefenceMemory) {
@@ -160,8 +160,8 @@ func (g *Group) Start(cmd *exec.Cmd) error {
 	return aside(func() error { return g.visit(cmd.Start) })
 }
 
-// aside does something on a thread that is not the process's first: by that one's groups the kernel tells those of the
-// process, and another box that is made meanwhile would be put below this one.
+// aside calls do on a thread other than the first of the process: the kernel reports the groups of the first thread as those of
+// the process, and a box that is made at the same time would be put below this one.
 func aside(do func() error) error {
 	done := make(chan error)
 	go func() {
@@ -206,10 +206,10 @@ func (g *Group) Freezer() (best groupDir, ok bool) {
 	return best, ok
 }
 
-// Thaw lets go on what is held.
+// Thaw lets frozen processes go on.
 func (g *Group) Thaw() {
 	if d, ok := g.Freezer(); ok {
-		_ = d.Thaw() // nothing else can be tried, and remove tells what is left
+		_ = d.Thaw() // there is no other way, and remove reports the remaining processes
 	}
 }
 
@@ -242,7 +242,7 @@ func (d groupDir) Thaw() error {
 	if !d.unified {
 		file, value = "freezer.state", "THAWED"
 	}
-	return spec.Ignoring(unix.ENOENT, d.set(file, value)) // a group that is gone holds nobody
+	return spec.Ignoring(unix.ENOENT, d.set(file, value)) // a removed group has no processes
 }
 
 // reads reports whether a file of the group has a certain line.
@@ -254,7 +254,7 @@ func (d groupDir) reads(file, line string) bool {
 // killTimeout bounds how long killed processes may take to be gone.
 const killTimeout = 5 * time.Second
 
-// Remove kills what is left in the groups and removes them.
+// Remove kills the processes in the groups and removes the groups.
 func (g *Group) Remove() error {
 	var failed error
 	for _, d := range g.dirs {
@@ -276,7 +276,7 @@ func (d groupDir) remove() error {
 		if err := d.removeInner(); err != nil {
 			return err
 		}
-		time.Sleep(pause) // nobody tells when they are gone
+		time.Sleep(pause) // the kernel does not notify
 	}
 }
 
@@ -284,7 +284,7 @@ func (d groupDir) remove() error {
 func (d groupDir) removeInner() error {
 	entries, err := os.ReadDir(d.path)
 	if err != nil {
-		return nil // gone meanwhile
+		return nil // removed since
 	}
 	for _, e := range entries {
 		if e.IsDir() {
@@ -296,12 +296,12 @@ func (d groupDir) removeInner() error {
 	return nil
 }
 
-// kill ends what is in the group.
+// kill ends the processes of the group.
 func (d groupDir) kill() {
 	if d.unified && d.set("cgroup.kill", "1") == nil {
 		return
 	}
-	b, _ := os.ReadFile(filepath.Join(d.path, "cgroup.procs")) // without it there is nobody to kill
+	b, _ := os.ReadFile(filepath.Join(d.path, "cgroup.procs")) // without it there is no process to kill
 	for line := range strings.FieldsSeq(string(b)) {
 		if pid, err := strconv.Atoi(line); err == nil && pid > 0 && pid != os.Getpid() {
 			unix.Kill(pid, unix.SIGKILL)
@@ -312,7 +312,7 @@ func (d groupDir) kill() {
 	}
 }
 
-// groupPrefix begins the names of all groups that this program makes. What follows says who made them.
+// groupPrefix begins the names of all groups that this program makes. The rest names their maker.
 const groupPrefix = "lattice-"
 
 // groupName names a box's groups so that those of a host that was killed can be told: by the host's pid namespace, its
@@ -333,7 +333,7 @@ func owner(pid int) string {
 	return fmt.Sprintf("%s-%d-%s", strings.Trim(namespace, "pid:[]"), pid, began)
 }
 
-// Sweep removes the control groups of boxes whose host was killed, with what might still run in them.
+// Sweep removes the control groups of boxes whose host was killed, with any processes in them.
 func Sweep() error {
 	var failed error
 	for _, h := range hierarchies() {
@@ -341,7 +341,7 @@ func Sweep() error {
 		err := filepath.WalkDir(h.top, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return nil // gone meanwhile, or not ours to see
+				return nil // removed since, or not visible to us
 			case !d.IsDir():
 				return nil
 			case !strings.HasPrefix(d.Name(), groupPrefix):

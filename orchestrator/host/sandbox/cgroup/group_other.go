@@ -22,7 +22,7 @@ func (g *Group) Keeps(spec.Defence) bool { return false }
 
 func (g *Group) Thaw() {}
 
-// groupDir is what group.freezer never gives.
+// groupDir is never made here.
 type groupDir struct{}
 
 func (g *Group) Freezer() (d groupDir, ok bool) { return d, false }

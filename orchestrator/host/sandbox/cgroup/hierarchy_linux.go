@@ -42,7 +42,7 @@ func hierarchies() []hierarchy {
 	return all
 }
 
-// parseHierarchies reads what the kernel says of a process's mounts and of its control groups.
+// parseHierarchies reads the kernel's lists of a process's mounts and control groups.
 func parseHierarchies(mountinfo, membership string) (all []hierarchy) {
 	groups := map[string]string{} // path of the process's group by controllers, "" for the unified one
 	for line := range strings.Lines(membership) {
@@ -109,6 +109,6 @@ func (h hierarchy) delegated() hierarchy {
 }
 
 func words(path string) []string {
-	b, _ := os.ReadFile(path) // what cannot be read offers nothing
+	b, _ := os.ReadFile(path) // an unreadable file offers nothing
 	return strings.Fields(string(b))
 }

@@ -24,8 +24,8 @@ import (
 // on a thread that is user 0 and ends with the call. All else it does as the sprite's user.
 // Other commands get none of them: they are not root, and no_new_privs holds.
 
-// rootCapabilities are what user 0 of a box has. They are enough for package managers, and concern the box's own files and
-// processes. Never among them: CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_MKNOD, CAP_BPF, CAP_SYS_MODULE.
+// rootCapabilities are the capabilities of user 0 in a box. They suffice for package managers, and concern the box's own files
+// and processes. Never among them: CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_MKNOD, CAP_BPF, CAP_SYS_MODULE.
 var rootCapabilities = []uintptr{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID, unix.CAP_SETUID, unix.CAP_NET_BIND_SERVICE,
 }
@@ -47,7 +47,7 @@ const (
 	rootWait       = 10 * time.Second // for the request of a connection
 )
 
-// rootCommand is what sudo asks for.
+// rootCommand is a request of sudo.
 type rootCommand struct {
 	Command channel.Command `json:"command"`
 	UID     uint32          `json:"uid"`
@@ -111,8 +111,8 @@ func (s *server) privileged(do func()) {
 	do()
 }
 
-// asRoot does something as the box's user 0, on a thread that ends with it. do starts no goroutine: that would be nobody but
-// the sprite's user.
+// asRoot calls do as the box's user 0, on a thread that ends with it. do must not start a goroutine: that would run as the
+// sprite's user.
 func (s *server) asRoot(do func()) error {
 	if !s.root.own {
 		return syscall.EPERM
@@ -122,7 +122,7 @@ func (s *server) asRoot(do func()) error {
 	return <-done
 }
 
-// onOwnThread has the thread of the calling goroutine become somebody, and do something as that. The thread ends with the
+// onOwnThread changes the user of the calling goroutine's thread by become, and then calls do. The thread ends with the
 // goroutine.
 func onOwnThread(become func() error, do func()) error {
 	runtime.LockOSThread()
@@ -155,7 +155,7 @@ func becomeRoot() error {
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // fs.suid_dumpable may have changed it
 }
 
-// kill sends a signal to a process or, negative, a group, whoever its user is.
+// kill sends a signal to a process or, if pid is negative, a group, of any user.
 func (s *server) kill(pid int, signal syscall.Signal) {
 	s.privileged(func() { syscall.Kill(pid, signal) }) // gone already is as good
 }

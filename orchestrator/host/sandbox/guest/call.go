@@ -13,7 +13,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 )
 
-// call is init's side: it works in a goroutine that serve waits for. The host keeps to channel.MaxCalls; one that did not would wait.
+// call is init's side: it works in a goroutine that serve waits for. The host keeps to channel.MaxCalls; one that did not would
+// wait.
 func (s *server) call(id uint64, c channel.Call, files []*os.File) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.mu.Lock()
@@ -30,8 +31,8 @@ func (s *server) call(id uint64, c channel.Call, files []*os.File) {
 	})
 }
 
-// answer sends what came of a call, and closes the descriptors in send. A failure to send means that the host is gone; next
-// sees it too.
+// answer sends the outcome of a call, and closes the descriptors in send. A failure to send means that the host has ended;
+// next notices it too.
 func (s *server) answer(id uint64, name string, answer any, send []*os.File, err error) error {
 	r := channel.Reply{Op: channel.OpAnswer, ID: id}
 	if err == nil && answer != nil {
@@ -104,14 +105,14 @@ func errnoOf(err error) int {
 	}
 }
 
-// hold keeps files until the host has taken what it was told of under id.
+// hold keeps files until the host has taken those of id.
 func (s *server) hold(id uint64, files []*os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[id] = files
 }
 
-// release closes what was held under id.
+// release closes the files that are held for id.
 func (s *server) release(id uint64) {
 	s.mu.Lock()
 	files := s.held[id]
@@ -120,7 +121,7 @@ func (s *server) release(id uint64) {
 	channel.CloseAll(files)
 }
 
-// boxCall is what init does to the whole box.
+// boxCall performs the calls that concern the whole box.
 func (s *server) boxCall(ctx context.Context, name string, _ json.RawMessage) (answer any, err error) {
 	switch name {
 	case "box.freeze":

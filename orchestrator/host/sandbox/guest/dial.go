@@ -22,7 +22,7 @@ const dialTimeout = 10 * time.Second
 // netCall serves the calls whose names begin with "net.": work on the box's network from inside it.
 //
 //	net.dial   NetTarget → a connected TCP socket as descriptor, and the address it is connected to
-//	net.ports  → what listens
+//	net.ports  → the listening sockets
 func (s *server) netCall(ctx context.Context, name string, body json.RawMessage, _ []*os.File) (answer any, send []*os.File, err error) {
 	switch name {
 	case "net.dial":

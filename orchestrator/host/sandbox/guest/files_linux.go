@@ -84,11 +84,11 @@ func (s *server) watch(ctx context.Context, f *os.File) error {
 	return files.Watch(files.Kernel{}, conn)
 }
 
-// maxPseudo bounds what is handed out of a file whose content the kernel makes up.
+// maxPseudo bounds the bytes returned of a file whose content the kernel generates.
 const maxPseudo = 1 << 20
 
-// settled returns f, or of a file that only the reading brings into being a copy: its size is not known before, and the host
-// shall never read what a file system of the box's makes up for it.
+// settled returns f, or a copy of a file whose content is generated while it is read: its size is not known before, and the
+// host must never read from a file system that the box controls.
 func settled(f *os.File) (*os.File, error) {
 	if !procfs.IsPseudo(f) {
 		return f, nil

@@ -191,7 +191,7 @@ type server struct {
 	whole   map[int]bool                  // commands whose process group ends with them
 	cancels map[uint64]context.CancelFunc // calls at work
 	watches int                           // conversations about changes of files
-	held    map[uint64][]*os.File         // what the host is still to take; see hand.go of package channel
+	held    map[uint64][]*os.File         // files that the host has not taken yet; see hand.go of package channel
 }
 
 // serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
@@ -248,7 +248,7 @@ func serve(control *channel.Socket, plain bool, root rooting) error {
 	if plain {
 		s.endDescendants()
 	}
-	return nil // whatever it was, the conversation is over
+	return nil // after any error the conversation is over
 }
 
 // trimAfter is how long init is asked nothing before it is taken for idle.

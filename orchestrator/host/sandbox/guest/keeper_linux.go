@@ -23,8 +23,8 @@ import (
 // for sudo and does the file calls of init.
 //
 // The kernel gives the owner of a namespace all capabilities over it, and every command of the box is the owner's. So a command
-// may trace the keeper as it may trace any command of root. It gains what sudo would give it: the keeper is
-// confined before the first command starts, has no descriptor of the host and knows nothing.
+// may trace the keeper as it may trace any command of root. It gains no more than by sudo: the keeper is
+// confined before the first command starts, and has no descriptor or secret of the host.
 
 // keeperPatience is how long init waits for its keeper to be confined; less than the host waits for init.
 const keeperPatience = 20 * time.Second
@@ -91,7 +91,7 @@ func mapLoneRoot(pid int) error {
 	return nil
 }
 
-// systemCall is a call that a forked process makes. Addresses among the arguments are of what holds has.
+// systemCall is a call that a forked process makes. Addresses among the arguments point into holds.
 type systemCall struct {
 	number uintptr
 	args   [6]uintptr
@@ -110,7 +110,7 @@ func (b builder) keeperSteps(socket, mapped int) (steps []systemCall, err error)
 	do(unix.SYS_READ, uintptr(mapped), address(buffer), 1)
 	steps[0].holds = buffer
 	do(unix.SYS_SETSID)
-	do(unix.SYS_DUP3, 1, 2, 0) // what it says is not for the host
+	do(unix.SYS_DUP3, 1, 2, 0) // its output is not for the host
 	do(unix.SYS_DUP3, uintptr(socket), spec.ControlFD, 0)
 	do(unix.SYS_CLOSE, spec.KeeperFD) // the host's file that init was started from
 	for c := uintptr(0); ; c++ {
@@ -147,8 +147,8 @@ func (b builder) keeperSteps(socket, mapped int) (steps []systemCall, err error)
 // address is where the first element of a slice lies, which the caller keeps alive and on the heap, as an interface does.
 func address[T any](s []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
 
-// fork makes a child process that makes the calls, the last of which becomes another program, and ends at the first that fails. Nothing
-// else of Go runs in it: it has no thread but this one.
+// fork makes a child process that makes the calls, the last of which becomes another program, and ends at the first that fails.
+// Nothing else of Go runs in it: it has no thread but this one.
 //
 //go:norace
 //go:nosplit

@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 )
 
-// keeper is what no init here has.
+// keeper is not used on this system.
 type keeper struct{ socket *channel.Socket }
 
 func keep(*channel.Socket) error   { return errors.ErrUnsupported }

@@ -8,17 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rights over files, by what they allow.
+// Rights over files, by the operations that they allow.
 const (
 	readFiles  = ll.AccessFSExecute | ll.AccessFSReadFile
 	firstKnown = ll.AccessFSRefer - 1 // all that the first version knows
 	changeAll  = firstKnown | ll.AccessFSRefer | ll.AccessFSTruncate
 )
 
-// fence restricts this thread, and all that comes of it, once more: nothing is mounted, no device outside of /dev is spoken
-// to, no signal and no abstract socket reaches out of the box. A kernel without Landlock, or with less of it, does what it can;
-// the first version would forbid to move files between folders. What is only read it cannot say: sprites make folders in /, and
-// a right to what is in a folder is one to all below it.
+// fence restricts this thread and its descendants further by Landlock: they cannot mount, use a device outside of /dev, or
+// reach out of the box by a signal or an abstract socket. A kernel without Landlock, or with an older version, applies the
+// rules that it knows, but not its first version, which would forbid moves between folders. Landlock cannot make single folders
+// read-only: sprites make folders in /, and a right to a folder is one to all below it.
 //
 // It must come before the second stage: each thread that is restricted gets a domain of its own, and domains keep from one
 // another, so that init could not even signal its commands. Of this process only the calling thread lives on.

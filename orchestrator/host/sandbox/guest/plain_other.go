@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 )
 
-// builder is what no init here becomes.
+// builder is not used on this system.
 type builder struct{}
 
 func ready(spec.Kind, *channel.Socket) (b builder, err error) {
@@ -21,7 +21,7 @@ func ready(spec.Kind, *channel.Socket) (b builder, err error) {
 
 func (builder) enter(view.Plan, []*os.File) error { return errors.ErrUnsupported }
 
-func limitCommand(int, bool) {} // what it is for is counted on Linux
+func limitCommand(int, bool) {} // only Linux counts these limits
 
 func harden(spec.Without) error { syscall.CloseOnExec(spec.ControlFD); return nil }
 

@@ -19,7 +19,7 @@ import (
 )
 
 // ports matches the listening sockets of the network that init lives in with the processes of the box, by the inodes of
-// their descriptors. Of what init cannot look into, nothing is known and nothing told.
+// their descriptors. Sockets of processes that init cannot inspect are left out.
 func (s *server) ports() ([]channel.Port, error) {
 	sockets := map[uint64]channel.Port{}
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
@@ -55,8 +55,8 @@ func (s *server) ports() ([]channel.Port, error) {
 	return all[:min(len(all), channel.MaxPorts)], nil
 }
 
-// inhabitants lists the processes of the box besides init: all that there are in its pid namespace, and what descends from
-// init where it has none.
+// inhabitants lists the processes of the box besides init: all processes of its pid namespace, or init's descendants where it
+// has none.
 func (s *server) inhabitants() []int {
 	self := os.Getpid()
 	if s.plain {

@@ -21,8 +21,8 @@ func childAttr(tty, plain bool) *syscall.SysProcAttr {
 	return attr
 }
 
-// endDescendants kills until this process has no descendants. Killing a parent makes its children ours, and what was
-// started meanwhile is found in the next round.
+// endDescendants kills until this process has no descendants. Killing a parent makes its children ours, and the
+// next round finds processes started since.
 func (s *server) endDescendants() {
 	self := os.Getpid()
 	for {

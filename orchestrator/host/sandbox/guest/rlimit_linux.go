@@ -36,10 +36,10 @@ func limitSelf(l spec.Limits, left spec.Without) error {
 	return nil
 }
 
-// limitDescriptors gives each process in the box half of the descriptors that the host may have, or less; see MostFiles. By the same limit the kernel measures
-// how many all processes of the user, in whatever box, have on their way in sockets before it lets one send more: whatever
-// is done in boxes, the host can still hand over its own. It holds from the first instruction of a command, because init
-// itself has no more.
+// limitDescriptors gives each process in the box at most half of the descriptors that the host may have; see MostFiles. The
+// kernel applies the same limit to the descriptors in transit over sockets, which it counts for all processes of the user,
+// in all boxes: so boxes cannot keep the host from passing its own. The limit holds from the first instruction of a
+// command, because init itself has no more.
 func limitDescriptors(pids int) error {
 	own, err := descriptorsAtStart()
 	if err != nil {
@@ -47,17 +47,17 @@ func limitDescriptors(pids int) error {
 	}
 	own.Max = MostFiles(own.Max, pids)
 	own.Cur = min(own.Cur, own.Max)
-	// Who lowers the machine's own limit (fs.nr_open) far below what hosts have already is told no by the kernel, and loses
-	// the reserve, not the box.
+	// If the machine's own limit (fs.nr_open) was lowered far below that of running hosts, the kernel refuses, and the box
+	// starts without the reserve.
 	return spec.Ignoring(unix.EPERM, unix.Setrlimit(unix.RLIMIT_NOFILE, &own))
 }
 
 // fewestFiles is how many descriptors each process of a box may have, however many these are.
 const fewestFiles = 4096
 
-// MostFiles bounds the descriptors of each process of a box that may have so many processes, by those that the host may have and
-// by what the machine has: open files of a quarter of its table, and of a quarter of its memory at a KiB each, for all processes
-// together, but no fewer than programs are used to.
+// MostFiles returns the limit of descriptors for each process of a box that may have so many processes. It is bounded by the
+// limit of the host and by the machine: all processes together may open a quarter of its file table, and use a quarter of its
+// memory at a KiB each. It is never below the usual limit of programs.
 func MostFiles(own uint64, pids int) uint64 {
 	share := uint64(spec.MachineMemory()) >> 10
 	if all, err := strconv.ParseUint(spec.ReadKnob("fs/file-max"), 10, 64); err == nil {
@@ -66,9 +66,9 @@ func MostFiles(own uint64, pids int) uint64 {
 	return max(1, min(own/2, max(fewestFiles, share/4/uint64(max(pids, 1)))))
 }
 
-// descriptorsAtStart is the limit of descriptors that this process was started with, and what it starts shall have again.
-// Go raises its own at once, keeps the old one to itself, and restores it before it becomes another program: so it is asked
-// to become one that there is not.
+// descriptorsAtStart returns the limit of descriptors with which this process was started; its commands get it again.
+// Go's runtime raises the limit at the start, hides the old one, and restores it before an exec: so the function tries to
+// execute a missing program.
 func descriptorsAtStart() (own unix.Rlimit, err error) {
 	if err := syscall.Exec("", []string{""}, nil); !errors.Is(err, syscall.ENOENT) {
 		return own, err
@@ -77,9 +77,9 @@ func descriptorsAtStart() (own unix.Rlimit, err error) {
 	return own, err
 }
 
-// limitCommand lowers limits of a command that has just started below init's: it leaves init some threads. What a command
-// does in the moment before this it does with init's limits. In a plain box, which has no others, it halves the descriptors;
-// see limitDescriptors.
+// limitCommand lowers the limits of a command that has just started below those of init, which leaves init some threads. Until
+// then the command has init's limits. In a plain box, which has no other limits, it halves the descriptors; see
+// limitDescriptors.
 func limitCommand(pid int, plain bool) {
 	if plain {
 		lower(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })

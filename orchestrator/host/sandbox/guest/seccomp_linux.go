@@ -18,8 +18,8 @@ type rule struct {
 	errno    unix.Errno // EPERM when 0
 }
 
-// rules are apart from package callfilter, whose comparisons look at the whole of an argument: C libraries differ in what they
-// put into the upper half, and attackers put there what they like.
+// rules are separate from package callfilter, which compares whole arguments: these rules must ignore the upper half, which C
+// libraries fill differently and attackers choose freely.
 var rules = []rule{
 	{call: unix.SYS_IOCTL, argument: 1, values: []uint32{
 		// Typing into terminals: of others, or of who looks at this one.
@@ -27,7 +27,7 @@ var rules = []rule{
 		// Trees in the tree, which snapshots leave out and which cannot be removed like folders: BTRFS_IOC_SNAP_CREATE,
 		// SUBVOL_CREATE, SNAP_DESTROY, SNAP_CREATE_V2, SUBVOL_CREATE_V2, SUBVOL_SETFLAGS, SNAP_DESTROY_V2.
 		0x50009401, 0x5000940e, 0x5000940f, 0x50009417, 0x50009418, 0x4008941a, 0x5000943f,
-		// Files that only who has their key can read, and nobody copy.
+		// Encrypted files, which the host could not copy.
 		unix.FS_IOC_SET_ENCRYPTION_POLICY, unix.FS_IOC_ADD_ENCRYPTION_KEY,
 	}},
 	// Leases on files that other sprites open, too, let their holder stall each open for up to fs.lease-break-time, through
@@ -42,7 +42,8 @@ var rules = []rule{
 // setDelegation is F_SETDELEG, a lease on a folder.
 const setDelegation = 1024 + 16
 
-// filters refuse what package callfilter and the rules name. Where two refuse the same call, the one loaded last names the error.
+// filters refuse the calls of package callfilter and of the rules. If two refuse the same call, the error of the one loaded
+// last counts.
 type filters [][]unix.SockFilter
 
 // newFilters has all of them at hand.
@@ -100,7 +101,7 @@ func onlyOwnLimits() []unix.SockFilter {
 	}
 }
 
-// program refuses what a rule names.
+// program returns the filter that refuses the calls of a rule.
 func (r rule) program() []unix.SockFilter {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callNumber},
@@ -117,7 +118,7 @@ func (r rule) program() []unix.SockFilter {
 	)
 }
 
-// Where struct seccomp_data has what filters look at.
+// Offsets of the members of struct seccomp_data that filters use.
 const (
 	callNumber    = 0
 	callArch      = 4

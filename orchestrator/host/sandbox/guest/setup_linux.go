@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// builder is an init that has done what can be done before it knows what to build.
+// builder is an init that has done all work that does not depend on the plan.
 type builder struct {
-	self    string // names init's executable, in whatever root
+	self    string // names init's executable in any root
 	filters filters
 }
 
@@ -37,7 +37,7 @@ func ready(k spec.Kind, control *channel.Socket) (b builder, err error) {
 	return b, err
 }
 
-// enter builds what p says and replaces this process by the second stage, which has no privilege. It returns only to
+// enter builds the box of plan p and replaces this process by the second stage, which has no privilege. It returns only to
 // report a failure. The caller's thread must be locked: credentials belong to threads, and exec keeps those of its caller.
 func (b builder) enter(p view.Plan, received []*os.File) error {
 	p.AsRoot = p.AsRoot && allThreads()
@@ -70,8 +70,8 @@ func (b builder) enter(p view.Plan, received []*os.File) error {
 }
 
 // ownExecutable names init's executable on a read-only mount. A command can have itself started as /proc/self/exe, which
-// init finds to be its own: at LevelUser that file belongs to whom the kernel takes the command for, and through a writable
-// mount could have its mode and attributes changed. Where the host is root it belongs to nobody in the box.
+// init recognises as its own: at LevelUser the kernel takes the command for the owner of that file, which could change its
+// mode and attributes through a writable mount. Where the host is root, the file belongs to no user of the box.
 func ownExecutable(level spec.Level) (string, error) {
 	const running = "/proc/self/exe"
 	if level == spec.LevelRoot {

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ignoreReserved has init outlive the signals 32 to 34, which Go's runtime leaves to C libraries and [signal.Notify] does
-// not catch. The kernel spares a namespace's first process what it has no handler for, but not always: what comes while
-// Go's first thread blocks signals, as it does around each fork, ends the box. Commands inherit that they are ignored; the C
-// libraries, whom they belong to, set their own handlers.
+// ignoreReserved makes init survive the signals 32 to 34, which Go's runtime leaves to C libraries and [signal.Notify] does
+// not catch. The kernel drops signals without a handler for the first process of a namespace, but not always: one that arrives
+// while Go's first thread blocks signals, as around each fork, would end the box. Commands inherit the ignored signals; the C
+// libraries that use them set their own handlers.
 func ignoreReserved() error {
 	var action [4]uint64 // the kernel's struct sigaction: handler, flags, restorer, mask
 	action[0] = 1        // SIG_IGN

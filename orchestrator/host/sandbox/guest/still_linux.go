@@ -85,7 +85,7 @@ func (st *stillness) note(now, before snapshot) {
 	}
 }
 
-// release lets go on what was stopped, and reports whether any of it has run meanwhile.
+// release continues the stopped processes, and reports whether any of them has run since the stop.
 func (st *stillness) release(s *server) (ran bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *server) stopAll() {
 	}
 	s.mu.Lock() // see stop
 	defer s.mu.Unlock()
-	s.kill(-1, syscall.SIGSTOP) // there may be nobody
+	s.kill(-1, syscall.SIGSTOP) // fails if no process is left
 }
 
 // stop sends SIGSTOP to some, while no command is being started: init waits for one until that has become another program,
@@ -126,7 +126,7 @@ func (s *server) stop(pids []int) {
 	}
 }
 
-// look sees how all threads stand. Threads that end meanwhile are left out.
+// look reads the states of all threads. Threads that end during the look are left out.
 func (s *server) look() snapshot {
 	all := snapshot{}
 	for _, pid := range s.inhabitants() {

@@ -19,8 +19,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// This file is sudo as a box has it: it asks init to start the command, hands over its descriptors, and ends as it does. There
-// is no password, and no list of who may: the box is what keeps its root.
+// This file is the sudo of a box: it asks init to start the command, passes on its descriptors, and exits as the command does.
+// It needs no password and no sudoers file: the box confines its root.
 
 const sudoUsage = `usage: sudo [-EHins] [-u user] [-g group] [--] [VAR=value] command
 
@@ -28,7 +28,7 @@ Runs a command in this sprite as root, or another user of the sprite. Root may c
 files, be any user, and signal any process; it can neither mount, nor trace, nor change the network or the kernel.
 `
 
-// sudoCall is what a command line of sudo asks for.
+// sudoCall is a parsed command line of sudo.
 type sudoCall struct {
 	user, group string
 	shell       bool // -s, -i
@@ -233,7 +233,7 @@ func sudo(args, environ []string) int {
 	return code
 }
 
-// request is what c asks of init.
+// request returns the request to init for c.
 func (c sudoCall) request(environ []string) (*rootCommand, error) {
 	as, err := findAccount(c.user)
 	if err != nil {

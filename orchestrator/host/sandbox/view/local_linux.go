@@ -14,7 +14,7 @@ import (
 const maxLocal = 64
 
 // local shows a /usr/local that the sprite installs to, with the host's own below it: as an overlay, or, where the root is one
-// tree, as the tree's folder with mounts of what the host has.
+// tree, as the tree's folder with mounts of the host's entries.
 func (p *Plan) local(c spec.Config) {
 	if tree, ok := c.Local(); ok {
 		p.Steps = append(p.Steps, Step{Kind: StepOverlay, Path: spec.LocalPath, Tree: tree, Own: true, Local: true})

@@ -157,7 +157,7 @@ func newMount(kind string, options []string, attr int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), kind), nil
 }
 
-// explained adds what the kernel has to say about a failed step of making a mount.
+// explained adds the kernel's message about a failed step of making a mount.
 func explained(ctx int, what string, err error) error {
 	text := make([]byte, 512)
 	n, readErr := unix.Read(ctx, text)
@@ -167,8 +167,8 @@ func explained(ctx int, what string, err error) error {
 	return fmt.Errorf("fsconfig %s: %w: %s", what, err, strings.TrimSpace(string(text[2:n]))) // after "e "
 }
 
-// busyFor is how long a layer may still be held by a box that has just ended: the kernel lets go of a dead namespace's
-// mounts a little later than of its processes, and tells nobody when.
+// busyFor is the longest time for which a box that has just ended may still hold a layer: the kernel releases the mounts of a
+// dead namespace a little later than its processes, without notice.
 const busyFor = 2 * time.Second
 
 // openOverlay mounts the step's layers. Root of the host keeps its notes in attributes that the sprite can neither read nor
@@ -301,7 +301,7 @@ func tryOverlay(s Step, user bool, ids *idrange.Range) (*os.File, error) {
 	return f, nil
 }
 
-// checkWork says why the kernel could not use an overlay's work folder, by doing what it did.
+// checkWork finds out why the kernel could not use an overlay's work folder, by repeating its steps.
 func checkWork(r spec.Root) error {
 	probe := filepath.Join(r.Work, "probe")
 	if err := os.Mkdir(probe, 0); err != nil {

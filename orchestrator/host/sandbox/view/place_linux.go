@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file puts things into the new root, which is the working directory. The tree there may be one that a sprite has
-// filled: paths are walked folder by folder, no link is followed, and what stands where the box needs a place goes.
+// This file puts things into the new root, which is the working directory. A sprite may have
+// filled the tree: paths are walked folder by folder, no link is followed, and files in the way of the box's own are removed.
 
 // Site is the new root while things are put into it. It keeps the folder open in which the last one was: most come to where
 // another has come before.
@@ -275,8 +275,8 @@ func file(dir int, name string, level spec.Level) (int, error) {
 	return unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// giveToRoot gives what init has made to the box's root, so that the sprite cannot change it. A file system that cannot take
-// it, such as the box's /dev, is init's and sealed later. With one user in the box there is nobody to give it to.
+// giveToRoot gives a file that init made to the box's root, so that the sprite cannot change it. A file system that cannot
+// change owners, such as the box's /dev, belongs to init and is sealed later. A box with one user has no root to give it to.
 func giveToRoot(dir int, name string, level spec.Level) error {
 	if level != spec.LevelRoot {
 		return nil

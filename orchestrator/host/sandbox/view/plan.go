@@ -1,5 +1,5 @@
-// Package view makes what a box sees. A [Plan] lists the mounts, links and texts; the host opens the mounts that it has to, and
-// init carries out the rest. It never follows a link of the sprite.
+// Package view makes the file system of a box. A [Plan] lists the mounts, links and texts; the host opens the mounts that it
+// has to, and init carries out the rest. It never follows a link of the sprite.
 package view
 
 import (
@@ -12,7 +12,7 @@ type Plan struct {
 	Level    spec.Level   `json:"level,omitempty"`
 	Hostname string       `json:"hostname,omitempty"`
 	Received bool         `json:"received,omitempty"` // the mounts of the host's files came along as descriptors, in order
-	Root     Step         `json:"root"`               // what becomes /
+	Root     Step         `json:"root"`               // the step that makes /
 	Steps    []Step       `json:"steps,omitempty"`
 	AsRoot   bool         `json:"as_root,omitempty"`   // commands can be started as root, and as any user
 	LoneRoot bool         `json:"lone_root,omitempty"` // commands can be started as root alone
@@ -25,7 +25,7 @@ type Step struct {
 	Kind     stepKind   `json:"kind"`
 	Path     string     `json:"path,omitempty"`
 	Source   string     `json:"source,omitempty"`    // bind: host path; link: target; mount: options
-	Tree     *spec.Root `json:"tree,omitempty"`      // overlay: what it is made of
+	Tree     *spec.Root `json:"tree,omitempty"`      // overlay: its layers
 	Content  string     `json:"content,omitempty"`   // text, knob
 	Mode     uint32     `json:"mode,omitempty"`      // dir
 	File     bool       `json:"file,omitempty"`      // bind: the source is no directory
@@ -49,7 +49,7 @@ const (
 	stepProc    stepKind = "proc"
 	stepTmp     stepKind = "tmpfs"
 	stepPts     stepKind = "devpts"
-	stepAgain   stepKind = "again" // what the box already has at Source, a second time
+	stepAgain   stepKind = "again" // mounts the box's own Source a second time
 	stepKnob    stepKind = "knob"  // write Content to a file that the kernel has, below /proc/sys; without it all is as well as it can be
 	stepSeal    stepKind = "seal"  // from here on the mount at Path is read-only
 )
@@ -67,7 +67,7 @@ func (p Plan) Mounts(those func(Step) bool) (found []Step) {
 	return found
 }
 
-// etc lists what of the host's /etc a box sees: what name lookup, TLS, the loader and time zones need, nothing else.
+// etc lists the files of the host's /etc that a box sees: those for name lookup, TLS, the loader and time zones only.
 var etc = []string{
 	"ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "pki/tls/certs", "pki/tls/cert.pem",
 	"pki/ca-trust/extracted", "ca-certificates", "ca-certificates.conf", "alternatives", "localtime", "timezone", "resolv.conf", "hosts",

@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// NewPlan draws the box of c from what this host has.
+// NewPlan plans the box of c from this host's folders.
 func NewPlan(c spec.Config) (Plan, error) {
 	p := Plan{Level: c.Level, Hostname: c.Hostname, Limits: c.Limits, Without: c.Without}
 	p.Root = p.Tree("", c.Root, false)
@@ -133,7 +133,7 @@ func (p *Plan) texts(c spec.Config) {
 	}
 }
 
-// system shows the host's programs and libraries read-only, and of /etc what the list names. Where the host has a link, such
+// system shows the host's programs and libraries read-only, and the listed files of /etc. Where the host has a link, such
 // as /bin, the box has a mount: its owner cannot take that away.
 func (p *Plan) system(c spec.Config) error {
 	entries, err := os.ReadDir("/")
@@ -184,7 +184,7 @@ func (p *Plan) ownSystem(c spec.Config) error {
 	return nil
 }
 
-// show binds a host file or folder read-only at its own path. A link is followed: the box sees what it points to.
+// show binds a host file or folder read-only at its own path. A link is followed: the box sees its target.
 func (p *Plan) show(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -197,7 +197,7 @@ func (p *Plan) show(path string) error {
 	return nil
 }
 
-// tools shows what the system folders do not show already.
+// tools shows the tools outside of the system folders.
 func (p *Plan) tools(paths []string) error {
 	for _, path := range paths {
 		path = filepath.Clean(path)
@@ -223,7 +223,7 @@ const (
 	perFile      = 4 << 10 // bytes of a memory file system for which it may have one file
 )
 
-// devices fills /dev with what programs expect and a terminal multiplexer of its own.
+// devices fills /dev with the usual devices and a terminal multiplexer of its own.
 func (p *Plan) devices(shm, terminals string) {
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: "dev/" + name, Source: "/dev/" + name, File: true, Device: true})
@@ -239,8 +239,8 @@ func (p *Plan) devices(shm, terminals string) {
 		Step{Kind: stepSeal, Path: "dev"})
 }
 
-// shareWatches leaves the box a quarter of what inotify has for one user: for the kernel, all boxes and the user who made
-// them are one.
+// shareWatches leaves the box a quarter of a user's inotify watches: for the kernel, all boxes and the user who made them are
+// one user.
 func (p *Plan) shareWatches() {
 	for _, name := range []string{"max_inotify_instances", "max_inotify_watches"} {
 		if all, err := strconv.Atoi(spec.ReadKnob("user/" + name)); err == nil {
@@ -259,7 +259,7 @@ var (
 	sealedProc     = []string{"sys", "irq", "bus", "fs", "driver", "tty", "dynamic_debug", "mtrr"}
 )
 
-// maskProc hides and seals what this host's /proc has of the lists.
+// maskProc hides and seals the listed files that exist in this host's /proc.
 func (p *Plan) maskProc() {
 	has := func(name string) bool { _, err := os.Lstat("/proc/" + name); return err == nil }
 	for _, name := range hiddenProc {
