@@ -20,6 +20,8 @@ type Config struct {
 	TaskTypes     []string `json:"task_types,omitempty"`
 	Workflow      Workflow `json:"workflow"`
 	Hooks         Hooks    `json:"hooks,omitzero"`
+	// Workers names workers whose trigger counts only if it is asked for (opt_in).
+	Workers []string `json:"workers,omitempty"`
 	// WorkerPolicies chooses between two workers for tasks that are in a status.
 	WorkerPolicies map[string]WorkerPolicy `json:"worker_policies,omitempty"`
 }
@@ -177,21 +179,21 @@ func (c Config) CheckMove(t *Task, to string) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fault.Denied("move_needs_artifact", "%s needs an artifact of the role %s before it is moved to %s", t.name(), strings.Join(missing, " and "), to).
-			WithHint("lattice task attach %s FILE --role %s", t.name(), missing[0])
+		return fault.Denied("move_needs_artifact", "%s needs an artifact of the role %s before it is moved to %s", t.Name(), strings.Join(missing, " and "), to).
+			WithHint("lattice task attach %s FILE --role %s", t.Name(), missing[0])
 	}
 	if p.RequireAssigned && t.AssignedTo == "" {
-		return fault.Denied("move_needs_assignee", "%s must be assigned before it is moved to %s", t.name(), to).WithHint("lattice task assign %s human:NAME", t.name())
+		return fault.Denied("move_needs_assignee", "%s must be assigned before it is moved to %s", t.Name(), to).WithHint("lattice task assign %s human:NAME", t.Name())
 	}
 	if back := slices.Index(w.Statuses, to) < slices.Index(w.Statuses, t.Status); back && t.Status == "review" && w.ReviewCycleLimit > 0 && t.ReviewCycles >= w.ReviewCycleLimit {
-		return fault.Denied("review_cycles", "%s went back from review %d times, which is the limit", t.name(), t.ReviewCycles).
-			WithHint("lattice task move %s %s; the limit is workflow.review_cycle_limit in .lattice/config.json", t.name(), NeedsHuman)
+		return fault.Denied("review_cycles", "%s went back from review %d times, which is the limit", t.Name(), t.ReviewCycles).
+			WithHint("lattice task move %s %s; the limit is workflow.review_cycle_limit in .lattice/config.json", t.Name(), NeedsHuman)
 	}
 	return nil
 }
 
-// name is how people call the task.
-func (t *Task) name() string { return cmp.Or(t.ShortID, t.ID) }
+// Name is how people call the task: its short id, or its id.
+func (t *Task) Name() string { return cmp.Or(t.ShortID, t.ID) }
 
 // ChooseNext returns the task that the actor should work on: one that is assigned to the actor and in progress, else the
 // most urgent and then oldest one of the statuses that is not assigned to another actor. It returns nil if none is left.
@@ -202,7 +204,7 @@ func (c Config) ChooseNext(tasks []*Task, actor string, statuses []string) *Task
 		if t.AssignedTo == actor && t.Status == "in_progress" {
 			resumed = 0
 		}
-		priority := slices.Index(Priorities, cmp.Or(t.Priority, "medium"))
+		priority := slices.Index(Priorities, cmp.Or(t.Priority, defaultPriority))
 		return []int{resumed, priority}
 	}
 	for _, t := range tasks {

@@ -205,6 +205,11 @@ func (b *Board) History(id string) (events []Event, err error) {
 
 // Resolve returns the task of a short id, an id, or the beginning of an id that only one task has.
 func (b *Board) Resolve(name string) (*Task, error) {
+	if id := strings.TrimPrefix(name, "task_"); id != name && consistsOf(id, letters+digits) {
+		if t, err := b.fold(name, nil); !errors.Is(err, fs.ErrNotExist) {
+			return t, err
+		}
+	}
 	tasks, err := b.Tasks()
 	if err != nil {
 		return nil, err
@@ -234,7 +239,7 @@ type Change struct {
 }
 
 // Create appends the first events of a new task. With an id of a task that exists it changes nothing and returns that task,
-// so that a caller can repeat a creation whose outcome was lost.
+// so that a caller can repeat a creation whose outcome was lost. It refuses a task that the rules of the board forbid.
 func (b *Board) Create(ctx context.Context, actor, id string, d CreatedData) (*Task, []Event, error) {
 	var t *Task
 	var events []Event
@@ -246,6 +251,9 @@ func (b *Board) Create(ctx context.Context, actor, id string, d CreatedData) (*T
 		if i := slices.IndexFunc(tasks, func(t *Task) bool { return t.ID == id }); i >= 0 {
 			t = tasks[i]
 			return nil
+		}
+		if err := b.Config.completeNew(&d, id); err != nil {
+			return err
 		}
 		if code := b.Config.ProjectCode; code != "" {
 			d.ShortID = fmt.Sprintf("%s-%d", code, lastNumber(tasks, code)+1)

@@ -6,11 +6,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // hookTime is the time after which a hook is killed (seed workers-design, "Workers vs Hooks vs Agents").
@@ -29,6 +37,56 @@ func (c Config) HooksDigest() string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
+}
+
+// trustFile is the file of a state directory that lists the digests of hooks which the user trusts, one in a line.
+const trustFile = "trusted-hooks"
+
+// trusts reports whether the user of a state directory trusts a digest.
+func trusts(home, digest string) (bool, error) {
+	text, err := os.ReadFile(filepath.Join(home, trustFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err
+	}
+	return slices.Contains(strings.Split(string(text), "\n"), digest), nil
+}
+
+// TrustHooks records in a state directory that the hooks may run as they are now.
+func (b *Board) TrustHooks(home string) error {
+	digest := b.Config.HooksDigest()
+	if digest == "" {
+		return fault.NotFound("no_hooks", "the board has no hooks").WithHint("lattice task --help")
+	}
+	if trusted, err := trusts(home, digest); err != nil || trusted {
+		return err
+	}
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(home, trustFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(digest + "\n")
+	return errors.Join(err, f.Close())
+}
+
+// RunTrustedHooks runs the hooks of events if the user of a state directory trusts them, and otherwise tells Warn how to trust them.
+func (b *Board) RunTrustedHooks(ctx context.Context, home string, events []Event, environ []string, out io.Writer) error {
+	digest := b.Config.HooksDigest()
+	if digest == "" || len(events) == 0 {
+		return nil
+	}
+	trusted, err := trusts(home, digest)
+	if err != nil {
+		return err
+	}
+	if trusted {
+		b.RunHooks(ctx, events, environ, out)
+	} else {
+		b.Warn("the hooks of this board do not run until you trust them: read them in .lattice/config.json, then lattice task trust")
+	}
+	return nil
 }
 
 // hooksOf returns the commands for an event: post_event, the type's, and the move's from the most exact to * -> *.

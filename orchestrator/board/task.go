@@ -60,6 +60,8 @@ type Process struct {
 // Priorities are the priorities of tasks, the most urgent first.
 var Priorities = []string{"critical", "high", "medium", "low"}
 
+const defaultPriority = "medium"
+
 // NewTask returns the task before its first event.
 func NewTask(id string) *Task { return &Task{ID: id, Active: []Process{}} }
 
@@ -172,6 +174,9 @@ func applyField(t *Task, e Event) error {
 	d, err := decode[ChangeData](e)
 	if err != nil {
 		return err
+	}
+	if d.Field == "labels" {
+		return t.applyLabels(e)
 	}
 	field, ok := t.fields()[d.Field]
 	if !ok {

@@ -29,15 +29,12 @@ Statuses and types are those of .lattice/config.json; a priority is critical, hi
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, list []string) error {
 			return p.withBoard(func(b *board.Board, actor string) error {
-				d.Title = strings.TrimSpace(list[0])
-				if err := checkNew(b.Config, &d, id); err != nil {
-					return err
-				}
+				d.Title = list[0]
 				t, events, err := b.Create(cmd.Context(), actor, id, d)
 				if err != nil {
 					return err
 				}
-				return p.printChanged(cmd.Context(), b, t, events, fmt.Sprintf("%s %s (%s)", nameOf(t), t.Title, t.ID))
+				return p.printChanged(cmd.Context(), b, t, events, fmt.Sprintf("%s %s (%s)", t.Name(), t.Title, t.ID))
 			})
 		},
 	}
@@ -49,46 +46,6 @@ Statuses and types are those of .lattice/config.json; a priority is critical, hi
 	cmd.Flags().StringVar(&d.AssignedTo, "assign", "", "`ACTOR` who works on it, such as agent:claude")
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the task, task_ and a ULID")
 	return cmd
-}
-
-// checkNew completes the data of a new task and refuses what the board does not know.
-func checkNew(c board.Config, d *board.CreatedData, id string) error {
-	if d.Status == "" {
-		d.Status = c.DefaultStatus
-	}
-	if d.Type == "" && len(c.TaskTypes) > 0 {
-		d.Type = c.TaskTypes[0]
-	}
-	switch {
-	case d.Title == "":
-		return cli.UsageErrorf("a task needs a title")
-	case strings.ContainsAny(d.Title, "\r\n"):
-		return cli.UsageErrorf("a title is one line; use --description for more")
-	case !slices.Contains(board.Priorities, d.Priority):
-		return cli.UsageErrorf("--priority is %q, not one of %s", d.Priority, strings.Join(board.Priorities, ", "))
-	case len(c.TaskTypes) > 0 && !slices.Contains(c.TaskTypes, d.Type):
-		return cli.UsageErrorf("--type is %q, not one of %s", d.Type, strings.Join(c.TaskTypes, ", "))
-	}
-	if id != "" {
-		if _, err := ulid.ParseStrict(strings.TrimPrefix(id, "task_")); err != nil || !strings.HasPrefix(id, "task_") {
-			return cli.UsageErrorf("--id is %q, not task_ and a ULID", id)
-		}
-	}
-	if d.AssignedTo != "" {
-		if err := board.CheckActor(d.AssignedTo); err != nil {
-			return cli.UsageErrorf("--assign: %w", err)
-		}
-	}
-	policy := c.Workflow.CompletionPolicies[d.Status]
-	switch {
-	case !slices.Contains(c.Workflow.Statuses, d.Status):
-		return cli.UsageErrorf("--status is %q, not one of %s", d.Status, strings.Join(c.Workflow.Statuses, ", "))
-	case len(policy.RequireRoles) > 0:
-		return cli.UsageErrorf("a task in %s needs an artifact of the role %s, which a new one cannot have", d.Status, policy.RequireRoles[0])
-	case policy.RequireAssigned && d.AssignedTo == "":
-		return cli.UsageErrorf("a task in %s must be assigned: add --assign", d.Status)
-	}
-	return nil
 }
 
 // newUpdateCmd returns a command that changes the task of its first argument.
@@ -112,18 +69,22 @@ func newUpdateCmd(p *place, cmd *cobra.Command, args int, decide func(b *board.B
 
 func newMoveCmd(p *place) *cobra.Command {
 	var reason string
-	cmd := newUpdateCmd(p, &cobra.Command{
+	cmd := &cobra.Command{
 		Use:     "move TASK STATUS",
 		Short:   "Move a task to another status",
 		Long:    "Move a task to another status. A move that the rules of the board refuse ends with 4, and says what is missing.",
 		Example: "  lattice task move LAT-1 review\n  lattice task move LAT-1 needs_human --reason \"which of the two APIs?\"",
-	}, 2, func(b *board.Board, t *board.Task, list []string) ([]board.Change, error) {
-		from, to := t.Status, list[1]
-		if err := b.Config.CheckMove(t, to); err != nil || from == to {
-			return nil, err
-		}
-		return []board.Change{{Type: board.StatusChanged, Data: board.ChangeData{From: &from, To: to, Reason: reason}}}, nil
-	}, func(t *board.Task) string { return nameOf(t) + " is in " + t.Status })
+		Args:    cli.Args(cobra.ExactArgs(2)),
+		RunE: func(cmd *cobra.Command, list []string) error {
+			return p.withBoard(func(b *board.Board, actor string) error {
+				t, events, err := b.Move(cmd.Context(), list[0], actor, list[1], reason)
+				if err != nil {
+					return err
+				}
+				return p.printChanged(cmd.Context(), b, t, events, t.Name()+" is in "+t.Status)
+			})
+		},
+	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the record")
 	return cmd
 }
@@ -146,9 +107,9 @@ func newAssignCmd(p *place) *cobra.Command {
 		return []board.Change{{Type: board.AssignmentChanged, Data: board.ChangeData{From: &from, To: to}}}, nil
 	}, func(t *board.Task) string {
 		if t.AssignedTo == "" {
-			return nameOf(t) + " is not assigned"
+			return t.Name() + " is not assigned"
 		}
-		return nameOf(t) + " is assigned to " + t.AssignedTo
+		return t.Name() + " is assigned to " + t.AssignedTo
 	})
 }
 
@@ -163,7 +124,7 @@ func newCommentCmd(p *place) *cobra.Command {
 		}
 		return []board.Change{{Type: board.CommentAdded, Data: board.Comment{Body: list[1]}}}, nil
 	}, func(t *board.Task) string {
-		return fmt.Sprintf("%s has %s", nameOf(t), cli.Count(len(t.Comments), "comment", "comments"))
+		return fmt.Sprintf("%s has %s", t.Name(), cli.Count(len(t.Comments), "comment", "comments"))
 	})
 }
 
@@ -193,7 +154,7 @@ policies ask for. --commit names the commit that the artifact is about.`,
 		}
 		return []board.Change{{Type: board.ArtifactAttached, Data: d}}, nil
 	}, func(t *board.Task) string {
-		return fmt.Sprintf("%s has %s", nameOf(t), cli.Count(len(t.Artifacts), "artifact", "artifacts"))
+		return fmt.Sprintf("%s has %s", t.Name(), cli.Count(len(t.Artifacts), "artifact", "artifacts"))
 	})
 	cmd.Flags().StringVar(&d.Role, "role", "", "`ROLE` of the artifact, such as review")
 	cmd.Flags().StringVar(&d.Commit, "commit", "", "`SHA` of the commit that it is about")

@@ -7,10 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,7 +15,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/setup"
-	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // place holds the flags that say where the board is and who acts.
@@ -99,20 +95,7 @@ func (p *place) withBoard(do func(b *board.Board, actor string) error) (err erro
 
 // runHooks runs the hooks of events if the user trusts them.
 func (p *place) runHooks(ctx context.Context, b *board.Board, events []board.Event) error {
-	digest := b.Config.HooksDigest()
-	if digest == "" || len(events) == 0 {
-		return nil
-	}
-	trusted, err := p.trusts(digest)
-	if err != nil {
-		return err
-	}
-	if trusted {
-		b.RunHooks(ctx, events, p.env.Environ, cli.Sanitize(p.env.Err))
-	} else {
-		b.Warn("the hooks of this board do not run until you trust them: read them in .lattice/config.json, then lattice task trust")
-	}
-	return nil
+	return b.RunTrustedHooks(ctx, p.env.Home, events, p.env.Environ, cli.Sanitize(p.env.Err))
 }
 
 // printChanged runs the hooks of events that were written, and prints the task.
@@ -127,19 +110,6 @@ func (p *place) printChanged(ctx context.Context, b *board.Board, t *board.Task,
 	return err
 }
 
-func nameOf(t *board.Task) string { return cmp.Or(t.ShortID, t.ID) }
-
-// trustFile lists the digests of hooks that the user trusts, one in a line.
-func (p *place) trustFile() string { return filepath.Join(p.env.Home, "trusted-hooks") }
-
-func (p *place) trusts(digest string) (bool, error) {
-	text, err := os.ReadFile(p.trustFile())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	return slices.Contains(strings.Split(string(text), "\n"), digest), nil
-}
-
 func newTrustCmd(p *place) *cobra.Command {
 	return &cobra.Command{
 		Use:     "trust",
@@ -148,24 +118,7 @@ func newTrustCmd(p *place) *cobra.Command {
 		Example: "  lattice task trust",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			return p.withBoard(func(b *board.Board, _ string) error {
-				digest := b.Config.HooksDigest()
-				if digest == "" {
-					return fault.NotFound("no_hooks", "the board has no hooks").WithHint("lattice task --help")
-				}
-				if trusted, err := p.trusts(digest); err != nil || trusted {
-					return err
-				}
-				if err := os.MkdirAll(p.env.Home, 0o700); err != nil {
-					return err
-				}
-				f, err := os.OpenFile(p.trustFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-				if err != nil {
-					return err
-				}
-				_, err = f.WriteString(digest + "\n")
-				return errors.Join(err, f.Close())
-			})
+			return p.withBoard(func(b *board.Board, _ string) error { return b.TrustHooks(p.env.Home) })
 		},
 	}
 }
