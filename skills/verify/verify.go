@@ -1,7 +1,8 @@
 // Package verify holds test.verify: it runs the tests of a commit where the author of the commit cannot influence them. Start
 // with verifier.Verify. It clones the commit into a folder of its own, so that untracked files and the settings of the
 // repository do not count, and puts the protected files back as they are in the base commit. Package git clones, compares and
-// restores, package test runs and reports; this package calls their skills by name.
+// restores, package test runs and reports; this package calls their skills by name. confirm.go holds test.confirm, which runs the
+// reproductions that a review names on such clones.
 package verify
 
 import (
@@ -62,7 +63,7 @@ func Skills(siblings []skill.Skill) []skill.Skill {
 		}
 		return nil
 	})
-	return []skill.Skill{{Name: "test.verify", Run: skill.Typed(v.Verify)}}
+	return []skill.Skill{{Name: "test.verify", Run: skill.Typed(v.Verify)}, {Name: "test.confirm", Run: skill.Typed(v.Confirm)}}
 }
 
 // verifier returns the skill of a name, nil if there is none.

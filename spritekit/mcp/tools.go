@@ -36,7 +36,7 @@ func isCore(name string) bool {
 // isStep reports whether a skill is a step of a flow that decides about agents, so that it is not offered to them.
 func isStep(name string) bool {
 	switch name {
-	case "loop.begin", "loop.decide", "loop.read":
+	case "loop.begin", "loop.decide", "loop.read", "test.confirm":
 		return true
 	}
 	return false
