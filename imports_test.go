@@ -193,7 +193,7 @@ var mayImport = map[string][]string{
 	"orchestrator/settings":         {"manifests", "orchestrator/schedule"},
 	"orchestrator/schedule":         {},                                                                                                           // times of cron: pure
 	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                                                                    // tasks in files; it knows neither runs nor the leader
-	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "spritekit/fault"},                                            // definitions and triggers; it starts nothing
+	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "orchestrator/schedule", "spritekit/fault"},                   // definitions and triggers; it starts nothing
 	"orchestrator/leftover":         {"orchestrator/api", "orchestrator/board", "orchestrator/lattice", "orchestrator/worker", "spritekit/fault"}, // what killed programs left, and its repair
 	"orchestrator/ir":               {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
 	"orchestrator/ir/finding":       {"manifests"},

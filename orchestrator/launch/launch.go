@@ -28,16 +28,16 @@ import (
 // Options are the flags of a command that starts a run. AddFlags adds those that every such command has.
 type Options struct {
 	connect.Options
-	Repo, Sprite, WorkItem, Goal, Acceptance string
-	ApproveWorld                             []string // skills
-	Constraints                              []string
-	From                                     sources.Options
-	DryRun                                   bool
-	Key                                      string // starts the run once
+	Repo, Ref, Sprite, WorkItem, Goal, Acceptance string
+	ApproveWorld                                  []string // skills
+	Constraints                                   []string
+	From                                          sources.Options
+	DryRun                                        bool
+	Key                                           string // starts the run once
 
 	fresh                       equip.Options
 	limits                      equip.LimitOptions
-	ref, image                  string
+	image                       string
 	allow, agentEnv, tools      []string
 	uncommitted, keep, keepSaid bool
 }
@@ -49,7 +49,7 @@ func (o *Options) AddFlags(env *setup.Env, cmd *cobra.Command) {
 	o.AddWaitFlag(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.Repo, "repo", "", "repository `URL|PATH` to copy into the sprite; it receives approved pushes")
-	f.StringVar(&o.ref, "ref", "", "branch, tag or commit of the repository (default: what is checked out there)")
+	f.StringVar(&o.Ref, "ref", "", "branch, tag or commit of the repository (default: what is checked out there)")
 	f.BoolVar(&o.uncommitted, "include-uncommitted", false, "include uncommitted changes of a local repository")
 	f.StringVar(&o.Sprite, "sprite", "", "use this sprite instead of a fresh one")
 	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the run's calls may have (default: all but git:push, credential:fetch, net)")
@@ -167,7 +167,7 @@ func (s *Started) sendRequest(ctx context.Context, o Options, req api.RunRequest
 	if err != nil {
 		return err
 	}
-	req.Repo, req.Ref, req.IncludeUncommitted, req.Sprite, req.Image = o.Repo, o.ref, o.uncommitted, o.Sprite, image
+	req.Repo, req.Ref, req.IncludeUncommitted, req.Sprite, req.Image = o.Repo, o.Ref, o.uncommitted, o.Sprite, image
 	req.Limits, req.MinIsolation, req.Spritekit = o.limits.Config(), o.limits.Least.String(), o.fresh.Path()
 	req.Grants, req.ApproveWorld, req.AgentEnv, req.Keep = o.allow, o.ApproveWorld, o.agentEnv, o.keep
 	req.WorkItem, req.Goal, req.Constraints, req.Acceptance = o.WorkItem, o.Goal, constraints, o.Acceptance

@@ -1,7 +1,8 @@
 // Package worker decides which workers react to the tasks of a board. A worker is a flow that runs on the commit of a task and
 // leaves a report; its definition is a TOML file in .lattice/workers (seed workers-design, "Worker Definitions").
 //
-// Start with [Load] and [Definition.Due]. The package starts nothing: lattice worker does.
+// Start with [Load] and [Definition.Due]. The package starts nothing: lattice worker does. trigger.go decides when a worker starts,
+// queue.go keeps the requests for workers, and report.go writes the report of one that has ended.
 package worker
 
 import (
@@ -44,15 +45,6 @@ type Identity struct {
 	Actor       string `toml:"actor"` // of the events that it causes
 }
 
-// Trigger is the condition under which lattice worker watch starts a worker.
-type Trigger struct {
-	OnStatus        string `toml:"on_status"`
-	MissingRole     string `toml:"missing_role"` // the task has no artifact of the role
-	CooldownMinutes int    `toml:"cooldown_minutes"`
-	Retrigger       bool   `toml:"retrigger"`   // start again after a failure
-	ManualOnly      bool   `toml:"manual_only"` // only lattice worker run starts it
-}
-
 // Execution is the work.
 type Execution struct {
 	Flow    string `toml:"flow"` // default: code-review
@@ -70,7 +62,13 @@ type Output struct {
 	ArtifactRole string `toml:"artifact_role"`
 	ReportPrefix string `toml:"report_prefix"`
 	ReportDir    string `toml:"report_dir"`
+	// Apply says that the outputs comment, priority, type and labels of the flow change the task. Without artifact_role there is then no
+	// report.
+	Apply bool `toml:"apply"`
 }
+
+// HasReport reports whether the worker leaves a report.
+func (o Output) HasReport() bool { return o.ArtifactRole != "" || !o.Apply }
 
 //go:embed builtin/*.toml
 var builtin embed.FS
@@ -183,12 +181,6 @@ func parseDefinition(file, text string) (d Definition, err error) {
 		return d, badDefinition(file, "execution.worktree must be true: a worker runs on a frozen checkout")
 	case x.TimeoutMinutes <= 0 || x.TimeoutMinutes > 24*60:
 		return d, badDefinition(file, "execution.timeout_minutes is %d, not 1 to 1440", x.TimeoutMinutes)
-	case d.Trigger.CooldownMinutes < 0:
-		return d, badDefinition(file, "trigger.cooldown_minutes is %d", d.Trigger.CooldownMinutes)
-	case d.Trigger.ManualOnly && (d.Trigger.OnStatus != "" || d.Trigger.MissingRole != ""):
-		return d, badDefinition(file, "trigger.manual_only excludes on_status and missing_role")
-	case !d.Trigger.ManualOnly && d.Trigger.OnStatus == "":
-		return d, badDefinition(file, "trigger.on_status is missing; a worker without one needs manual_only = true")
 	case !fs.ValidPath(d.Output.ReportDir) || strings.HasPrefix(d.Output.ReportDir, ".git"):
 		return d, badDefinition(file, "output.report_dir is %q, not a folder of the repository", d.Output.ReportDir)
 	case strings.ContainsAny(d.Output.ReportPrefix, "/\\"):
@@ -196,51 +188,10 @@ func parseDefinition(file, text string) (d Definition, err error) {
 	case x.PromptFile != "" && !fs.ValidPath(x.PromptFile):
 		return d, badDefinition(file, "execution.prompt_file is %q, not a file of the repository", x.PromptFile)
 	}
+	if problem := d.Trigger.findProblem(); problem != "" {
+		return d, badDefinition(file, "%s", problem)
+	}
 	return d, nil
-}
-
-// Due reports whether the worker should start on a task now, and why not. The events are those of the task.
-func (d Definition) Due(t *board.Task, events []board.Event, now time.Time) (bool, string) {
-	switch {
-	case d.Trigger.ManualOnly:
-		return false, "it is started by hand"
-	case t.Status != d.Trigger.OnStatus:
-		return false, "the task is in " + cmp.Or(t.Status, "no status")
-	case slices.ContainsFunc(t.Active, func(p board.Process) bool { return p.Type == d.Worker.Name }):
-		return false, "it is running"
-	case d.Trigger.MissingRole != "" && slices.ContainsFunc(t.Artifacts, func(a board.Artifact) bool { return a.Role == d.Trigger.MissingRole }):
-		return false, "the task has an artifact of the role " + d.Trigger.MissingRole
-	}
-	entered, _ := time.Parse(time.RFC3339, t.StatusChangedAt)
-	ended, failed := lastEnd(events, d.Worker.Name)
-	switch {
-	case ended.IsZero():
-		return true, ""
-	case !ended.Before(entered) && !failed && d.Trigger.MissingRole == "":
-		return false, "it has run since the task came here"
-	case !ended.Before(entered) && failed && !d.Trigger.Retrigger:
-		return false, "it failed; retrigger is not set"
-	case now.Before(ended.Add(time.Duration(d.Trigger.CooldownMinutes) * time.Minute)):
-		return false, "it waits for its cooldown"
-	}
-	return true, ""
-}
-
-// DueBy is Due for the worker that a policy has chosen for the task's status: its own status and manual_only do not count.
-func (d Definition) DueBy(t *board.Task, events []board.Event, now time.Time) (bool, string) {
-	d.Trigger.ManualOnly, d.Trigger.OnStatus = false, t.Status
-	d.Trigger.MissingRole = cmp.Or(d.Trigger.MissingRole, d.Output.ArtifactRole)
-	return d.Due(t, events, now)
-}
-
-// lastEnd returns when a worker last ended on a task, and whether it failed.
-func lastEnd(events []board.Event, name string) (at time.Time, failed bool) {
-	for _, r := range board.Processes(events) {
-		if ended, err := time.Parse(time.RFC3339, r.EndedAt); err == nil && r.Type == name && !ended.Before(at) {
-			at, failed = ended, r.Result == "failed"
-		}
-	}
-	return at, failed
 }
 
 // Late reports whether a process has run for longer than its timeout.

@@ -66,14 +66,14 @@ func TestDefinitionsOfTheSeed(t *testing.T) {
 	for _, d := range all {
 		names = append(names, d.Worker.Name+" "+d.File)
 	}
-	if want := []string{"CodeReviewHeavy .lattice/workers/code-review-heavy.toml", "CodeReviewLite .lattice/workers/code-review-lite.toml", "TestRunner "}; !cmp.Equal(names, want) {
+	if want := []string{"AutoTriage ", "CodeReviewHeavy .lattice/workers/code-review-heavy.toml", "CodeReviewLite .lattice/workers/code-review-lite.toml", "PlanReviewHeavy ", "PlanReviewLite ", "StaleDetector ", "TestRunner "}; !cmp.Equal(names, want) {
 		t.Errorf("workers %q, want %q", names, want)
 	}
 	want := Definition{
 		Worker:    Identity{"CodeReviewLite", "Fast single-agent code review", "agent:review-bot"},
 		Trigger:   Trigger{OnStatus: "review", MissingRole: "review", CooldownMinutes: 5},
 		Execution: Execution{Flow: "code-review", Engine: "claude", Command: "claude -p", PromptFile: "prompts/workers/code-review-lite.md", Worktree: true, TimeoutMinutes: 10},
-		Output:    Output{"review", "CR", "notes"},
+		Output:    Output{ArtifactRole: "review", ReportPrefix: "CR", ReportDir: "notes"},
 		File:      ".lattice/workers/code-review-lite.toml",
 	}
 	if got, err := Find(all, "codereviewlite"); err != nil || got != want {
@@ -87,22 +87,25 @@ func TestDefinitionsOfTheSeed(t *testing.T) {
 func TestBadDefinitions(t *testing.T) {
 	replace := func(old, new string) string { return strings.Replace(seedLite, old, new, 1) }
 	for text, want := range map[string]string{
-		"x":                                                   "expected",
-		replace(`on_status`, `on_statsu`):                     "unknown member trigger.on_statsu",
-		replace(`"claude"`, `"gpt"`):                          `engine is "gpt"`,
-		replace(`"claude -p"`, `"sh x"`):                      "does not call the engine",
-		replace(`= true`, `= false`):                          "worktree must be true",
-		replace(`= 10`, `= 0`):                                "timeout_minutes is 0",
-		replace(`"notes"`, `"../x"`):                          "report_dir",
-		replace(`"notes"`, `".git/hooks"`):                    "report_dir",
-		replace(`"CR"`, `"../CR"`):                            "report_prefix",
-		replace(`"agent:review-bot"`, `"me"`):                 "not an actor",
-		replace(`"CodeReviewLite"`, `"a b"`):                  "worker.name",
-		replace(`"prompts/`, `"/etc/`):                        "prompt_file",
-		replace(`on_status = "review"`, `manual_only = true`): "manual_only excludes",
-		strings.Replace(seedHeavy, `"./workers/code-review-heavy.sh"`, `""`, 1):                                        "command is missing",
-		strings.Replace(seedHeavy, `manual_only = true`, ``, 1):                                                        "on_status is missing",
-		strings.Replace(seedHeavy, `engine = "script"`, ``, 1):                                                         "does not call the engine",
+		"x":                                                                     "expected",
+		replace(`on_status`, `on_statsu`):                                       "unknown member trigger.on_statsu",
+		replace(`"claude"`, `"gpt"`):                                            `engine is "gpt"`,
+		replace(`"claude -p"`, `"sh x"`):                                        "does not call the engine",
+		replace(`= true`, `= false`):                                            "worktree must be true",
+		replace(`= 10`, `= 0`):                                                  "timeout_minutes is 0",
+		replace(`"notes"`, `"../x"`):                                            "report_dir",
+		replace(`"notes"`, `".git/hooks"`):                                      "report_dir",
+		replace(`"CR"`, `"../CR"`):                                              "report_prefix",
+		replace(`"agent:review-bot"`, `"me"`):                                   "not an actor",
+		replace(`"CodeReviewLite"`, `"a b"`):                                    "worker.name",
+		replace(`"prompts/`, `"/etc/`):                                          "prompt_file",
+		replace(`on_status = "review"`, `manual_only = true`):                   "manual_only excludes",
+		replace(`on_status = "review"`, `schedule = "0 9"`):                     "has 2 fields",
+		replace(`on_status = "review"`, `on_event = "shouted"`):                 `on_event is "shouted"`,
+		replace(`on_status = "review"`, `stale_hours = -1`):                     "stale_hours is -1",
+		strings.Replace(seedHeavy, `"./workers/code-review-heavy.sh"`, `""`, 1): "command is missing",
+		strings.Replace(seedHeavy, `manual_only = true`, ``, 1):                 "on_status is missing",
+		strings.Replace(seedHeavy, `engine = "script"`, ``, 1):                  "does not call the engine",
 		replace("engine = \"claude\"                # claude | codex | gemini | script\ncommand = \"claude -p\"", "#"): "engine is missing",
 		seedLite + strings.Repeat("#", maxDefinition):                                                                  "more than",
 	} {
@@ -169,7 +172,7 @@ func TestDue(t *testing.T) {
 	} {
 		due, why := tt.d.Due(&tt.task, tt.events, time.Date(2026, 1, 1, 12, tt.minute, 0, 0, time.UTC))
 		if tt.d == heavy {
-			if due, _ := tt.d.DueBy(&tt.task, tt.events, time.Time{}); !due {
+			if due, _ := tt.d.DueBy(board.WorkerPolicy{Default: "CodeReviewLite", EscalateTo: tt.d.Worker.Name}, &tt.task, tt.events, time.Time{}); !due {
 				t.Errorf("%s: a policy does not start it", tt.name)
 			}
 		}

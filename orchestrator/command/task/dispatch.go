@@ -30,8 +30,11 @@ type dispatcher struct {
 // maxPrompt bounds a prompt file, in bytes: a prompt is one argument of a program.
 const maxPrompt = 64 << 10
 
-// lookPause is the time between two looks at the runs of active workers.
-const lookPause = 100 * time.Millisecond
+// The time between two looks at the runs of active workers: the first after a worker has started or ended, and the longest.
+const (
+	firstPause = 5 * time.Millisecond
+	lastPause  = 100 * time.Millisecond
+)
 
 // watchBoard scans the board at an interval and starts requests whenever a worker has ended. With once it starts what is due at the
 // first scan, and ends when nothing runs or waits.
@@ -40,13 +43,18 @@ func (d *dispatcher) watchBoard(ctx context.Context, jobs int, every time.Durati
 		if err := d.scanBoard(ctx, jobs, first || !once); err != nil {
 			return err
 		}
+		look := firstPause
 		for next := time.Now().Add(every); time.Now().Before(next); {
+			waiting := len(d.pending)
 			if err := d.startPending(ctx, jobs); err != nil {
 				return err
 			}
+			if len(d.pending) < waiting {
+				look = firstPause
+			}
 			pause := time.Until(next)
 			if len(d.active) > 0 {
-				pause = lookPause
+				pause = look
 			} else if once && len(d.pending) == 0 {
 				return nil
 			}
@@ -55,8 +63,12 @@ func (d *dispatcher) watchBoard(ctx context.Context, jobs int, every time.Durati
 				return ctx.Err()
 			case <-time.After(pause):
 			}
+			running := len(d.active)
 			if err := d.settleActive(ctx); err != nil {
 				return err
+			}
+			if look = min(2*look, lastPause); len(d.active) < running {
+				look = firstPause
 			}
 		}
 	}
@@ -227,7 +239,7 @@ func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q wo
 // nameOf returns the short id of a task.
 func (d *dispatcher) nameOf(id string) string {
 	if t, err := d.board.Task(id); err == nil {
-		return nameOf(t)
+		return t.Name()
 	}
 	return id
 }

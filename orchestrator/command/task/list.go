@@ -37,7 +37,7 @@ func newListCmd(p *place) *cobra.Command {
 						assigned != "" && t.AssignedTo != assigned || kind != "" && t.Type != kind
 				})
 				return cli.PrintTable(p.env.Console, tasks, "TASK\tSTATUS\tPRIORITY\tTYPE\tASSIGNED\tRUNNING\tTITLE", func(t *board.Task) []any {
-					return []any{nameOf(t), t.Status, orDash(t.Priority), orDash(t.Type), orDash(t.AssignedTo), orDash(listRunning(t)), t.Title}
+					return []any{t.Name(), t.Status, orDash(t.Priority), orDash(t.Type), orDash(t.AssignedTo), orDash(listRunning(t)), t.Title}
 				})
 			})
 		},
@@ -94,7 +94,7 @@ func newShowCmd(p *place) *cobra.Command {
 // printTask shows a task to people. Agents choose most of the text.
 func (p *place) printTask(t *board.Task, events []board.Event) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s  %s\n", nameOf(t), t.Title)
+	fmt.Fprintf(&text, "%s  %s\n", t.Name(), t.Title)
 	fmt.Fprintf(&text, "status    %s\n", t.Status)
 	for _, line := range [][2]string{{"type", t.Type}, {"priority", t.Priority}, {"labels", strings.Join(t.Labels, ", ")}, {"assigned", t.AssignedTo}, {"id", t.ID}} {
 		if line[1] != "" {
@@ -213,7 +213,7 @@ func (p *place) showNext(cmd *cobra.Command, b *board.Board, actor string, statu
 		if t == nil {
 			return noneLeft(statuses)
 		}
-		return p.printChanged(cmd.Context(), b, t, events, fmt.Sprintf("%s is yours: %s", nameOf(t), t.Title))
+		return p.printChanged(cmd.Context(), b, t, events, fmt.Sprintf("%s is yours: %s", t.Name(), t.Title))
 	}
 	tasks, err := b.Tasks()
 	if err != nil {
@@ -223,7 +223,7 @@ func (p *place) showNext(cmd *cobra.Command, b *board.Board, actor string, statu
 	if t == nil {
 		return noneLeft(statuses)
 	}
-	return p.printChanged(cmd.Context(), b, t, nil, fmt.Sprintf("%s %s; next: lattice next --claim", nameOf(t), t.Title))
+	return p.printChanged(cmd.Context(), b, t, nil, fmt.Sprintf("%s %s; next: lattice next --claim", t.Name(), t.Title))
 }
 
 func noneLeft(statuses []string) error {

@@ -25,15 +25,25 @@ func newWorkerCmd(p *place) *cobra.Command {
 		Long: `A worker is a flow that runs on the commit of a task, in a sprite of its own, and leaves a report: a file of the repository
 that is attached to the task. The task's events say that it started, and that it completed or failed.
 
-Workers are defined in .lattice/workers/*.toml; CodeReviewLite, CodeReviewHeavy and TestRunner are built in, and a file with the same name
-replaces one:
+Workers are defined in .lattice/workers/*.toml; a file replaces the built-in worker of the same name. Built in are:
+
+  CodeReviewLite    reviews a task that is in review          CodeReviewHeavy   the same by three agents, by hand or policy
+  TestRunner        runs its tests                            PlanReviewLite    reviews the plan of a task in in_planning
+  PlanReviewHeavy   the same by three agents, by hand         AutoTriage        chooses type, priority and labels in backlog
+  StaleDetector     comments on tasks that have not moved for three days
+
+PlanReviewLite, AutoTriage and StaleDetector start by themselves only on boards that enable them, by {"workers": ["AutoTriage"]} in
+.lattice/config.json. A plan is the description of a task and the newest artifact of the role plan.
 
   [worker]     name, description, actor (default: worker:NAME)
   [trigger]    on_status, missing_role: start when a task is in the status and has no artifact of the role;
-               cooldown_minutes since its last end; retrigger = true also after a failure; manual_only = true
+               on_event = "comment_added": when such an event followed the last start; schedule = "0 9 * * 1-5": at these
+               times; stale_hours: when the task has kept its status for so long; cooldown_minutes since its last end;
+               retrigger = true also after a failure; manual_only = true; opt_in = true: only if config.json names it
   [execution]  engine: claude, codex, gemini, opencode, or script with command; flow (default: code-review); prompt_file, which
                is read from the base commit; worktree = true; timeout_minutes
-  [output]     artifact_role, report_prefix, report_dir
+  [output]     artifact_role, report_prefix, report_dir; apply = true: the outputs comment, priority, type and labels of the
+               flow change the task
 
 worker_policies in .lattice/config.json choose between two workers for a status, by labels, type and size of the change:
 
@@ -74,21 +84,19 @@ func newWorkerListCmd(p *place) *cobra.Command {
 					if d.File != "" {
 						from = d.File
 					}
-					return []any{d.Worker.Name, describeTrigger(d.Trigger), d.Execution.Flow, orDash(d.Execution.Engine), from, orDash(d.Worker.Description)}
+					return []any{d.Worker.Name, describeTrigger(b.Config, d), d.Execution.Flow, orDash(d.Execution.Engine), from, orDash(d.Worker.Description)}
 				})
 			})
 		},
 	}
 }
 
-func describeTrigger(t worker.Trigger) string {
-	switch {
-	case t.ManualOnly:
-		return "by hand"
-	case t.MissingRole != "":
-		return t.OnStatus + " without " + t.MissingRole
+// describeTrigger describes when a worker starts on a board.
+func describeTrigger(c board.Config, d worker.Definition) string {
+	if d.Trigger.OptIn && !slices.Contains(c.Workers, d.Worker.Name) {
+		return d.Trigger.String() + " (not enabled)"
 	}
-	return t.OnStatus
+	return d.Trigger.String()
 }
 
 func newWorkerPsCmd(p *place) *cobra.Command {
@@ -107,7 +115,7 @@ func newWorkerPsCmd(p *place) *cobra.Command {
 				var records []board.ProcessRecord
 				names := map[string]string{}
 				for _, t := range tasks {
-					names[t.ID] = nameOf(t)
+					names[t.ID] = t.Name()
 					events, err := b.History(t.ID)
 					if err != nil {
 						return err
@@ -185,7 +193,7 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 					}
 					return err
 				}
-				fmt.Fprintf(p.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, nameOf(t), cutCommit(started.Commit), started.RunID)
+				fmt.Fprintf(p.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, t.Name(), cutCommit(started.Commit), started.RunID)
 				ended, err := d.awaitEnd(ctx, w, started)
 				if err != nil {
 					return err
@@ -201,8 +209,11 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 				if p.env.JSON {
 					return nil
 				}
-				t, err = d.board.Resolve(t.ID)
-				if err != nil {
+				if t, err = d.board.Resolve(t.ID); err != nil {
+					return err
+				}
+				if !w.Output.HasReport() {
+					_, err = fmt.Fprintf(cli.Sanitize(p.env.Out), "%s completed\n", w.Worker.Name)
 					return err
 				}
 				i := slices.IndexFunc(t.Artifacts, func(a board.Artifact) bool { return a.ID == ended.ArtifactID })
@@ -275,7 +286,7 @@ withdrawn by removing its file.`,
 					return err
 				}
 				for _, t := range tasks {
-					names[t.ID] = nameOf(t)
+					names[t.ID] = t.Name()
 				}
 				list = slices.DeleteFunc(list, func(q worker.Request) bool { return q.Ended() && !all })
 				return cli.PrintTable(p.env.Console, list, "REQUEST\tTASK\tWORKER\tCOMMIT\tCREATED\tSTATUS\tRUN", func(q worker.Request) []any {
