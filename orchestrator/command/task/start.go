@@ -163,7 +163,7 @@ func (d *dispatcher) startRun(ctx context.Context, w worker.Definition, t *board
 	if err == nil {
 		defer run.Close()
 		if run.View.RunID != r.RunID {
-			return fault.Internal("worker_not_started", "the run of %s is %s, not %s", w.Worker.Name, run.View.RunID, r.RunID)
+			return fault.Failed("worker_not_started", "the run of %s is %s, not %s", w.Worker.Name, run.View.RunID, r.RunID)
 		}
 		return nil
 	}
