@@ -64,6 +64,9 @@ func NewClient(path string) *Client {
 	return &Client{c, RunCalls{c}, TravelCalls{c}, DecisionCalls{c}, AccessCalls{c}, StoreCalls{c}}
 }
 
+// Via has the client's requests name the program that makes them; see [Via].
+func (c *Client) Via(program string) { c.hc = Via(c.hc, program) }
+
 // HTTPClient dials the unix socket at path, whatever the URL's host.
 func HTTPClient(path string) *http.Client {
 	return &http.Client{Transport: &http.Transport{

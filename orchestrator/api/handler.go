@@ -97,7 +97,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		_, _ = io.WriteString(w, Description()) // the client sees a cut body
 	})
 	mux.HandleFunc("/api/", unknownRoute(routes))
-	return mux
+	return recordProgram(mux)
 }
 
 func leaderRoutes(s Service) []Route {

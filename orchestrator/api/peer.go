@@ -3,10 +3,12 @@ package api
 import (
 	"context"
 	"net"
+	"net/http"
 	"os/user"
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 type peerKey struct{}
@@ -40,7 +42,50 @@ func WithCaller(ctx context.Context, who audit.Who) context.Context {
 // tell who it is.
 func requester(ctx context.Context, body string) string {
 	if who := PeerOf(ctx); who != nil {
-		return who.Name
+		return who.String()
 	}
 	return body
+}
+
+// headerVia is the header in which a program says that it makes the requests of a person.
+const headerVia = "Lattice-Via"
+
+// maxVia bounds the name of a program, in characters.
+const maxVia = 64
+
+// Via returns a client whose requests name the program that makes them.
+func Via(hc *http.Client, program string) *http.Client {
+	next := hc.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return &http.Client{Transport: viaTransport{next, text.HeadRunes(text.Line(program), maxVia)}}
+}
+
+type viaTransport struct {
+	http.RoundTripper
+	program string
+}
+
+func (t viaTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set(headerVia, t.program)
+	return t.RoundTripper.RoundTrip(r)
+}
+
+// CloseIdleConnections lets [http.Client.CloseIdleConnections] reach the connections.
+func (t viaTransport) CloseIdleConnections() {
+	(&http.Client{Transport: t.RoundTripper}).CloseIdleConnections()
+}
+
+// recordProgram adds the program that a request names to the user who made it.
+func recordProgram(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if who, program := PeerOf(r.Context()), r.Header.Get(headerVia); who != nil && program != "" {
+			named := *who
+			named.Via = text.HeadRunes(text.Line(program), maxVia)
+			r = r.WithContext(WithCaller(r.Context(), named))
+		}
+		next.ServeHTTP(w, r)
+	})
 }

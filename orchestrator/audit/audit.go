@@ -82,12 +82,18 @@ func (e Entry) Uses(capability string) bool { return slices.Contains(capabilitie
 type Who struct {
 	Name string `json:"name"`
 	UID  int    `json:"uid"`
+	// Via is the program that made the request for the person, such as an agent over MCP, by its own account; "" for lattice
+	// itself. No rule of a policy looks at it.
+	Via string `json:"via,omitempty"`
 }
 
-// String returns the name of the person.
+// String returns the name of the person, and of the program.
 func (w *Who) String() string {
-	if w == nil {
+	switch {
+	case w == nil:
 		return ""
+	case w.Via != "":
+		return w.Name + " via " + w.Via
 	}
 	return w.Name
 }

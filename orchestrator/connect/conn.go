@@ -35,6 +35,8 @@ import (
 type Options struct {
 	Serve  bool // this process does nothing but lead
 	Detach bool // this process never leads: a background one does
+	// Via is the program for which this process makes requests, "" for a person; see audit.Who.
+	Via string
 	// Of lattice serve alone: flags in place of the settings.
 	Spritekit string
 	Network   equip.NetworkOptions
@@ -81,6 +83,9 @@ func Dial(ctx context.Context, env *setup.Env, o Options) (*Conn, error) {
 	home := home.Home(env.Home)
 	c := &Conn{Env: env, o: o, Socket: home.Socket()}
 	c.Client = api.NewClient(c.Socket)
+	if o.Via != "" {
+		c.Client.Via(o.Via)
+	}
 	if err := c.Establish(ctx); err != nil {
 		return nil, err
 	}

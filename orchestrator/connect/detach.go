@@ -137,15 +137,12 @@ func (o *Options) AddWaitFlag(cmd *cobra.Command) {
 	}
 }
 
-// Detached ends a command whose run goes on in the background: it prints the run's id. A leader that ended just when the
-// run was recorded has left it to the next.
+// Detached ends a command whose run goes on in the background: it prints the run's id.
 func (c *Conn) Detached(ctx context.Context, v api.RunView, values api.Values) error {
 	console := c.Env.Console
-	if !v.Driving && (v.Status == lattice.Pending || v.Status == lattice.Running) {
-		var err error
-		if v, err = c.Drive(ctx, v.RunID, api.DriveRequest{Values: values, Detach: true}); err != nil {
-			return err
-		}
+	v, err := c.KeepDriving(ctx, v, values)
+	if err != nil {
+		return err
 	}
 	if console.JSON {
 		return console.PrintJSON(map[string]any{"run_id": v.RunID, "status": v.Status})
@@ -153,6 +150,15 @@ func (c *Conn) Detached(ctx context.Context, v api.RunView, values api.Values) e
 	if _, err := fmt.Fprintln(console.Out, v.RunID); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(console.Err, "runs in the background; look: lattice show %s\n   or: lattice logs -f %s\n", v.RunID, v.RunID)
+	_, err = fmt.Fprintf(console.Err, "runs in the background; look: lattice show %s\n   or: lattice logs -f %s\n", v.RunID, v.RunID)
 	return err
+}
+
+// KeepDriving has a run go on in the background if no leader drives it: a leader that ended just when the run was recorded has
+// left it to the next.
+func (c *Conn) KeepDriving(ctx context.Context, v api.RunView, values api.Values) (api.RunView, error) {
+	if v.Driving || v.Status != lattice.Pending && v.Status != lattice.Running {
+		return v, nil
+	}
+	return c.Drive(ctx, v.RunID, api.DriveRequest{Values: values, Detach: true})
 }
