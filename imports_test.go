@@ -136,6 +136,9 @@ var mayImport = map[string][]string{
 	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/budget", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
+	// An agent outside, as a client of the leader.
+	"orchestrator/mcp": {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/lattice", "orchestrator/launch", "orchestrator/setup", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault", "spritekit/mcp", "spritekit/protocol"},
+
 	// A leader over TCP, for callers with tokens.
 	"orchestrator/dashboard": {"orchestrator/api", "orchestrator/audit", "orchestrator/cli", "orchestrator/diagram", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault"},
 	"orchestrator/web":       {"orchestrator/api", "orchestrator/dashboard", "orchestrator/lattice", "orchestrator/leader/access", "spritekit/fault"},
@@ -271,7 +274,7 @@ var owners = map[string][]string{
 	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/host/records"},
 	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/sprites/socket", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/reach", "orchestrator/host/wire", "orchestrator/sprites/spritestest"},
 	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/gitdir", "skills/git/native/wire", "orchestrator/worktree"},
-	"github.com/modelcontextprotocol/go-sdk": {"spritekit/mcp"},
+	"github.com/modelcontextprotocol/go-sdk": {"orchestrator/mcp", "spritekit/mcp"},
 	"github.com/google/jsonschema-go":        {"skills/agent/schema", "spritekit/mcp"},
 	"github.com/bmatcuk/doublestar":          {"skills/fs"},
 	"github.com/creack/pty":                  {"orchestrator/host/sandbox", "orchestrator/host/sandbox/guest"},

@@ -18,7 +18,7 @@ const elicitation = "question"
 // askPerson lets the client ask its user the question of ask.user if the client can do that; done is false if the skill itself
 // must ask. An agent in a sprite has no user there: its questions are for people outside.
 func (s *Server) askPerson(m manifests.Skill, req *sdk.CallToolRequest) (result *sdk.CallToolResult, done bool) {
-	if m.Name != askUser || s.options.Env.AgentCallID != "" || missingGrants(m, s.options.Env.Grants) != nil || !canElicit(req) {
+	if m.Name != askUser || s.options.Env.AgentCallID != "" || missingGrants(m, s.options.Env.Grants) != nil || !CanElicit(req.Session) {
 		return nil, false
 	}
 	var q struct {
@@ -93,9 +93,9 @@ func (s *Server) askPerson(m manifests.Skill, req *sdk.CallToolRequest) (result 
 	return newAnswer(line, false), true
 }
 
-// canElicit reports whether the client shows forms to a user.
-func canElicit(req *sdk.CallToolRequest) bool {
-	p := req.Session.InitializeParams()
+// CanElicit reports whether the client of a session shows forms to a user.
+func CanElicit(session *sdk.ServerSession) bool {
+	p := session.InitializeParams()
 	if p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
 		return false
 	}

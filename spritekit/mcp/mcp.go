@@ -167,17 +167,23 @@ func (s *Server) addTool(k Skill, always bool) (err error) {
 func (s *Server) Stdio(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	defer context.AfterFunc(ctx, s.end)()
 	defer s.end()
-	shared := &lockedWriter{w: out}
-	err := s.server.Run(ctx, &sdk.IOTransport{
-		Reader: newLines(in, shared), Writer: struct {
-			io.Writer
-			io.Closer
-		}{shared, out}, MaxLineLength: maxMessage,
-	})
+	err := s.server.Run(ctx, Lines(in, out))
 	if err != nil && ctx.Err() == nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("serve MCP on stdin and stdout: %w", err)
 	}
 	return nil
+}
+
+// Lines is the transport of one client that writes a message a line to in and reads from out. A line that is not a message is
+// answered, and does not end the session.
+func Lines(in io.ReadCloser, out io.WriteCloser) sdk.Transport {
+	shared := &lockedWriter{w: out}
+	return &sdk.IOTransport{
+		Reader: newLines(in, shared), Writer: struct {
+			io.Writer
+			io.Closer
+		}{shared, out}, MaxLineLength: maxMessage,
+	}
 }
 
 func newInstructions(workspace string) string {

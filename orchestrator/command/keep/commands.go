@@ -12,6 +12,7 @@ import (
 func Commands(env *setup.Env) []*cobra.Command {
 	return []*cobra.Command{
 		newServeCmd(env),
+		newMCPCmd(env),
 		newOpenCmd(env),
 		newTokenCmd(env),
 		newStoreCmd(env),
