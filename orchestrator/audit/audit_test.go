@@ -11,7 +11,7 @@ func TestChain(t *testing.T) {
 	var all []Entry
 	prev := ""
 	for n := uint64(1); n <= 3; n++ {
-		e, err := Entry{At: time.Unix(int64(n), 0), Kind: ActionPerformed, Subject: Run("r"), Who: &Who{"ada", 1000}, Body: json.RawMessage(`{"a":"<b>"}`)}.Chain(n, prev)
+		e, err := Entry{At: time.Unix(int64(n), 0), Kind: ActionPerformed, Subject: Run("r"), Who: &Who{Name: "ada", UID: 1000}, Body: json.RawMessage(`{"a":"<b>"}`)}.Chain(n, prev)
 		if err != nil {
 			t.Fatal(err)
 		}
