@@ -137,7 +137,6 @@ func TestReadResponse(t *testing.T) {
 		"declined":       {push, &sdk.ElicitResult{Action: "decline", Content: map[string]any{"decision": "approve"}}, ""},
 		"canceled":       {ask, &sdk.ElicitResult{Action: "cancel"}, ""},
 		"absent":         {ask, nil, ""},
-		"of another":     {ask, &sdk.ListRootsResult{}, ""},
 	} {
 		in, ok := readResponse(tt.wait, tt.response)
 		if ok != (tt.decision != "") || ok && (in.Decision != tt.decision || in.Wait != tt.wait.ID) {
