@@ -30,7 +30,7 @@ func (l *Leader) composeForges() {
 		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan}
 	}
 	l.Inbox = inbox.New(hosts, l.Ledger, talk.Handle, l.cfg.Log)
-	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Logger: l.cfg.Log}
+	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Settle: talk.Settle, Logger: l.cfg.Log}
 }
 
 // followForges handles deliveries and shows runs. The function that it returns ends both.

@@ -61,12 +61,19 @@ func (s *Server) commentJSON(r *repo, i *item, c *comment) map[string]any {
 
 func (s *Server) reviewJSON(i *item, v *review) map[string]any {
 	state := v.state
+	if v.dismissed && s.kind == forge.GitHub {
+		state = "DISMISSED"
+	}
 	if s.kind == forge.Gitea {
 		if name, other := map[string]string{"CHANGES_REQUESTED": "REQUEST_CHANGES", "COMMENTED": "COMMENT"}[state]; other {
 			state = name
 		}
 	}
-	return map[string]any{"id": v.id, "user": v.author, "state": state, "body": v.body, "commit_id": v.commit, "submitted_at": v.submitted, "html_url": fmt.Sprintf("%s/#%d-review-%d", s.URL, i.number, v.id)}
+	m := map[string]any{"id": v.id, "user": v.author, "state": state, "body": v.body, "commit_id": v.commit, "submitted_at": v.submitted, "html_url": fmt.Sprintf("%s/#%d-review-%d", s.URL, i.number, v.id)}
+	if s.kind == forge.Gitea {
+		m["dismissed"] = v.dismissed
+	}
+	return m
 }
 
 func (s *Server) reviewCommentJSON(r *repo, i *item, c *reviewComment) map[string]any {

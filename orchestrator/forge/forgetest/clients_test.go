@@ -264,8 +264,8 @@ func TestPullRequests(t *testing.T) {
 		}
 
 		w.AddUser("ann", "User")
-		w.Review("acme/site", "ann", int(opened.Number), "APPROVED", "good")
-		w.ReviewComment("acme/site", "ann", int(opened.Number), "second", 1, "why?")
+		w.Review("acme/site", "ann", int(opened.Number), forgetest.Review{State: "APPROVED", Body: "good"})
+		w.Review("acme/site", "ann", int(opened.Number), forgetest.Review{State: "COMMENTED", Comments: []forgetest.LineComment{{Path: "second", Line: 1, Body: "why?"}}})
 		reviews, err := w.bot.Reviews(ctx, site, opened.Number)
 		w.check(err)
 		if len(reviews) != 2 || reviews[0].State != forge.Approved || reviews[0].CommitID != opened.Head.SHA || reviews[1].State != forge.Commented {

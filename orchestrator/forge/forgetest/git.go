@@ -83,6 +83,14 @@ func defaultBranch(dir string) string {
 	return strings.TrimPrefix(strings.TrimSpace(string(head)), "ref: refs/heads/")
 }
 
+// Pushed has the server notice what a test changed in the bare repository itself, as a push of a user.
+func (s *Server) Pushed(path, login string) {
+	s.mu.Lock()
+	r, by := s.mustRepo(path), s.mustUser(login)
+	s.mu.Unlock()
+	s.noticePush(r, by)
+}
+
 // noticePush moves the heads of pull requests to the present commits of their branches. After a push that is no
 // fast-forward GitHub moves the commits of their reviews as well.
 func (s *Server) noticePush(r *repo, by *user) {

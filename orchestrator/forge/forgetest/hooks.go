@@ -27,6 +27,7 @@ type Delivery struct {
 	ID     int64
 	GUID   string
 	Event  string
+	Type   string // the kind of a review, which Gitea tells in a header
 	Action string
 	Body   []byte
 	Status int // of the last answer, 0 before the first
@@ -43,6 +44,26 @@ func (s *Server) emitItem(r *repo, event, action string, i *item, more map[strin
 		}
 	}
 	s.emitAs(r, by, event, action, i, more)
+}
+
+// giteaReviews are the names that Gitea gives to reviews, by their state: in the header of the event and in that of its type.
+var giteaReviews = map[string][2]string{
+	"APPROVED":          {"pull_request_approved", "pull_request_review_approved"},
+	"CHANGES_REQUESTED": {"pull_request_rejected", "pull_request_review_rejected"},
+	"COMMENTED":         {"pull_request_comment", "pull_request_review_comment"},
+}
+
+// emitReview queues the event of a review. Gitea's has neither its number nor its author.
+func (s *Server) emitReview(r *repo, action string, i *item, v *review) {
+	if s.kind == forge.GitHub {
+		s.emitItem(r, "pull_request_review", action, i, map[string]any{"review": s.reviewJSON(i, v)})
+		return
+	}
+	names, before := giteaReviews[v.state], len(s.deliveries)
+	s.emitAs(r, v.author, names[0], "reviewed", i, map[string]any{"review": map[string]any{"type": names[1], "content": v.body}})
+	for n := before; n < len(s.deliveries); n++ {
+		s.deliveries[n].Type = names[1]
+	}
 }
 
 func (s *Server) emitAs(r *repo, by *user, event, action string, i *item, more map[string]any) {
@@ -100,6 +121,9 @@ func (s *Server) Send(ctx context.Context, d Delivery) (int, error) {
 	r.Header.Set("X-Hub-Signature-256", "sha256="+sum)
 	if s.kind == forge.Gitea {
 		r.Header.Set("X-Gitea-Event", d.Event)
+		if d.Type != "" {
+			r.Header.Set("X-Gitea-Event-Type", d.Type)
+		}
 		r.Header.Set("X-Gitea-Delivery", d.GUID)
 		r.Header.Set("X-Gitea-Signature", sum)
 	}

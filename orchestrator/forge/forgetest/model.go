@@ -13,6 +13,7 @@
 package forgetest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -107,6 +108,7 @@ type review struct {
 	body      string
 	commit    string
 	submitted time.Time
+	dismissed bool
 }
 
 type reviewComment struct {
@@ -170,6 +172,13 @@ func (s *Server) AddRepository(path, dir string) (cloneURL string) {
 	return s.URL + "/" + path + ".git"
 }
 
+// SetDir has a repository hold the commits of another bare repository.
+func (s *Server) SetDir(path, dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(path).dir = dir
+}
+
 // SetPrivate hides a repository from users without a role.
 func (s *Server) SetPrivate(path string) {
 	s.mu.Lock()
@@ -220,29 +229,64 @@ func (s *Server) changeComment(r *repo, by *user, i *item, c *comment, body stri
 	})
 }
 
-// Review reviews the head of a pull request as a user: APPROVED, CHANGES_REQUESTED or COMMENTED.
-func (s *Server) Review(path, login string, number int, state, body string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.mustRepo(path)
-	i := r.items[number-1]
-	v := &review{id: s.nextID(), author: s.mustUser(login), state: state, body: body, commit: i.pull.headSHA, submitted: s.advanceClock()}
-	i.pull.reviews = append(i.pull.reviews, v)
-	s.emitItem(r, "pull_request_review", "submitted", i, map[string]any{"review": s.reviewJSON(i, v)})
+// Review is a review that a person submits: APPROVED, CHANGES_REQUESTED or COMMENTED. Saw is the commit that the person looked
+// at; by default the head.
+type Review struct {
+	State, Body, Saw string
+	Comments         []LineComment
 }
 
-// ReviewComment writes a comment on a line as a user, and returns its id.
-func (s *Server) ReviewComment(path, login string, number int, file string, line int, body string) int64 {
+// LineComment is a comment of a review on a line of a file.
+type LineComment struct {
+	Path string
+	Line int
+	Body string
+}
+
+// Review reviews the head of a pull request as a user. It returns the number of the review.
+func (s *Server) Review(path, login string, number int, w Review) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.mustRepo(path)
 	i := r.items[number-1]
-	now := s.advanceClock()
-	v := &review{id: s.nextID(), author: s.mustUser(login), state: "COMMENTED", commit: i.pull.headSHA, submitted: now}
-	c := &reviewComment{comment: comment{id: s.nextID(), author: v.author, body: body, created: now, updated: now}, review: v.id, path: file, line: line, commit: i.pull.headSHA}
-	i.pull.reviews, i.pull.reviewComments = append(i.pull.reviews, v), append(i.pull.reviewComments, c)
-	s.emitItem(r, "pull_request_review_comment", "created", i, map[string]any{"comment": s.reviewCommentJSON(r, i, c)})
-	return c.id
+	v := &review{id: s.nextID(), author: s.mustUser(login), state: w.State, body: w.Body, commit: cmp.Or(w.Saw, i.pull.headSHA), submitted: s.advanceClock()}
+	i.pull.reviews = append(i.pull.reviews, v)
+	for _, l := range w.Comments {
+		c := &reviewComment{comment: comment{id: s.nextID(), author: v.author, body: l.Body, created: v.submitted, updated: v.submitted}, review: v.id, path: l.Path, line: l.Line, commit: v.commit}
+		i.pull.reviewComments = append(i.pull.reviewComments, c)
+		if s.kind == forge.GitHub {
+			s.emitItem(r, "pull_request_review_comment", "created", i, map[string]any{"comment": s.reviewCommentJSON(r, i, c)})
+		}
+	}
+	s.emitReview(r, "submitted", i, v)
+	return v.id
+}
+
+// Dismiss dismisses a review.
+func (s *Server) Dismiss(path, login string, number int, id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	for _, v := range i.pull.reviews {
+		if v.id != id {
+			continue
+		}
+		v.dismissed = true
+		if s.kind == forge.GitHub { // Gitea does not tell
+			s.emitAs(r, s.mustUser(login), "pull_request_review", "dismissed", i, map[string]any{"review": s.reviewJSON(i, v)})
+		}
+	}
+}
+
+// ClosePull closes a pull request as a user.
+func (s *Server) ClosePull(path, login string, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	i.open, i.updated = false, s.advanceClock()
+	s.emitAs(r, s.mustUser(login), "pull_request", "closed", i, nil)
 }
 
 func (s *Server) addItem(r *repo, author *user, title, body string) *item {
@@ -340,6 +384,12 @@ func (s *Server) Dump() string {
 			}
 			for _, c := range i.comments {
 				fmt.Fprintf(&b, "comment %s#%d by %s: %q\n", r.path(), i.number, c.author.Login, c.body)
+			}
+			if i.pull == nil {
+				continue
+			}
+			for _, c := range i.pull.reviewComments {
+				fmt.Fprintf(&b, "review-comment %s#%d by %s at %s:%d reply=%t: %q\n", r.path(), i.number, c.author.Login, c.path, c.line, c.replyTo != 0, c.body)
 			}
 		}
 		for _, c := range r.checks {

@@ -23,6 +23,7 @@ import (
 // Texts of a run are cut to so many bytes; a comment of GitHub has at most 65,536 characters.
 const (
 	maxText = 24 << 10
+	maxSaid = 2 << 10
 	maxLine = 300
 	maxRows = 40
 )
@@ -154,6 +155,19 @@ func Settled(run, prompt string) string {
 // Answer returns the comment with the answer of a run to an issue.
 func Answer(run, answer string) string {
 	return fmt.Sprintf("**lattice**: the run %s answers:\n\n%s", Inline(run), Block(answer))
+}
+
+// Reply returns the answer to a comment of a review that a run has worked on. It does not say that the comment is settled: the
+// agent's word proves nothing, and people resolve the thread.
+func Reply(head string, changed bool, said string) string {
+	s := "**lattice** changed nothing.\n"
+	if changed {
+		s = fmt.Sprintf("**lattice** pushed %s.\n", Inline(fmt.Sprintf("%.12s", head)))
+	}
+	if said != "" {
+		s += "\nThe agent says:\n\n" + Block(text.Head(said, maxSaid))
+	}
+	return s + "\nThe thread stays open. Resolve it if this is enough, or review again.\n"
 }
 
 // Inline returns hostile text as code within a line.

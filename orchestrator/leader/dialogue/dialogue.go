@@ -41,11 +41,16 @@ type Client interface {
 	CreateComment(ctx context.Context, p forge.Path, number int64, body string) (forge.Comment, error)
 	EditComment(ctx context.Context, p forge.Path, id int64, body string) (forge.Comment, error)
 	React(ctx context.Context, p forge.Path, comment int64, r forge.Reaction) error
+	Pull(ctx context.Context, p forge.Path, number int64) (forge.PullRequest, error)
+	Reviews(ctx context.Context, p forge.Path, number int64) ([]forge.Review, error)
+	ReviewComments(ctx context.Context, p forge.Path, number int64) ([]forge.ReviewComment, error)
+	Reply(ctx context.Context, p forge.Path, number int64, to forge.ReviewComment, body string) (forge.Comment, error)
 }
 
 // Runs is the part of the leader that decides about runs and intents.
 type Runs interface {
 	Runs(ctx context.Context, which api.RunList) ([]api.RunView, error)
+	Run(ctx context.Context, id string) (api.RunView, error)
 	Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error)
 	Drive(ctx context.Context, id string, r api.DriveRequest) (api.RunView, error)
 	Stop(ctx context.Context, id string) (api.RunView, error)
@@ -71,34 +76,6 @@ type Dialogue struct {
 	Logger zerolog.Logger
 }
 
-// Thread is an issue or a pull request of a code host.
-type Thread struct {
-	Host   string
-	Repo   forge.Path
-	Number int64
-}
-
-// String returns the name of the thread.
-func (t Thread) String() string { return fmt.Sprintf("%s:%s#%d", t.Host, t.Repo, t.Number) }
-
-// ParseThread reads the name of a thread.
-func ParseThread(s string) (Thread, bool) {
-	var t Thread
-	host, rest, ok := strings.Cut(s, ":")
-	at := strings.LastIndexByte(rest, '#')
-	if !ok || at < 0 {
-		return t, false
-	}
-	t.Host = host
-	if t.Repo, ok = forge.ParsePath(rest[:at]); !ok {
-		return t, false
-	}
-	if _, err := fmt.Sscanf(rest[at:], "#%d", &t.Number); err != nil || t.String() != s {
-		return t, false
-	}
-	return t, true
-}
-
 // Handle carries out a delivery of a code host, and says what became of it. An error is a reason to try again.
 func (d *Dialogue) Handle(ctx context.Context, host string, e hook.Delivery) (string, error) {
 	switch {
@@ -108,6 +85,10 @@ func (d *Dialogue) Handle(ctx context.Context, host string, e hook.Delivery) (st
 		return d.handleComment(ctx, host, e)
 	case e.Kind == hook.Comment && e.Action == hook.Edited:
 		return d.handleTick(ctx, host, e)
+	case e.Kind == hook.Review && e.Action == hook.Submitted:
+		return d.handleReview(ctx, host, e)
+	case e.Kind == hook.PullRequest && (e.Action == hook.Synchronized || e.Action == hook.Closed):
+		return d.handlePull(ctx, host, e)
 	}
 	return "nothing to do", nil
 }
@@ -243,7 +224,7 @@ func (d *Dialogue) wasCarriedOut(a asked, key string) (found bool, err error) {
 
 // do does what a command asks for. It returns what became of it, and the text of a reply, if it has one.
 func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err error) {
-	by := fmt.Sprintf("%s (%s:%d)", a.person.Login, a.Host, a.person.ID)
+	by := nameUser(a.Host, a.person)
 	if a.Verb == comment.Help {
 		return "help", comment.HelpText(), nil
 	}
@@ -254,7 +235,7 @@ func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err 
 		}
 		return "created " + s.ID, "", err
 	}
-	all, err := d.Runs.Runs(ctx, api.RunList{WorkItem: a.Thread.String()})
+	all, err := runsOf(ctx, d.Runs, d.Facts, a.Thread, 0)
 	if err != nil {
 		return "", "", err
 	}

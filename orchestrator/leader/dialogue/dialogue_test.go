@@ -63,8 +63,21 @@ func (l *leader) Runs(_ context.Context, which api.RunList) ([]api.RunView, erro
 	return slices.DeleteFunc(slices.Clone(l.runs), func(r api.RunView) bool { return r.WorkItem != which.WorkItem }), nil
 }
 
+func (l *leader) Run(_ context.Context, id string) (api.RunView, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	i := slices.IndexFunc(l.runs, func(r api.RunView) bool { return r.RunID == id })
+	if i < 0 {
+		return api.RunView{}, fault.NotFound("run_not_found", "there is no run %s", id)
+	}
+	return l.runs[i], nil
+}
+
 func (l *leader) Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error) {
 	what := []string{string(d.Decision), id, d.WaitID, d.Comments, "by", api.PeerOf(ctx).Name}
+	if d.Typed != nil {
+		what = append(what, string(d.Typed))
+	}
 	for _, name := range []string{"answer", "colour"} {
 		if v, ok := d.Inputs[name]; ok {
 			what = append(what, name+"="+v)
@@ -109,6 +122,7 @@ type world struct {
 	*forgetest.Server
 	*leader
 	in    *inbox.Inbox
+	talk  *dialogue.Dialogue
 	bot   forge.Client
 	issue int
 	sent  int
@@ -152,6 +166,7 @@ func newWorld(t *testing.T, kind forge.Kind) *world {
 	ledger := &govern.Ledger{Store: s}
 	w.Ledger = ledger
 	talk := &dialogue.Dialogue{Hosts: map[string]dialogue.Host{"main": {Client: func() (dialogue.Client, error) { return w.bot, nil }}}, Facts: ledger, Runs: w.leader, Logger: zerolog.Nop()}
+	w.talk = talk
 	path, _ := forge.ParsePath(repository)
 	w.in = inbox.New(map[string]inbox.Host{"main": {Secret: func() (string, error) { return secret, nil }, Repositories: []forge.Path{path}}}, ledger,
 		func(ctx context.Context, host string, d hook.Delivery) (string, error) {

@@ -34,9 +34,11 @@ const (
 // and one with the answer to an issue. It compares the comments that should be there with those that it wrote, so that
 // nothing is lost if the process ends or the code host fails in between.
 type Scribe struct {
-	Hosts  map[string]Host
-	Facts  *govern.Ledger
-	Runs   Runs
+	Hosts map[string]Host
+	Facts *govern.Ledger
+	Runs  Runs
+	// Settle decides with the reviews that came before the run waited for one.
+	Settle func(ctx context.Context, t Thread) error
 	Logger zerolog.Logger
 
 	shown map[string]string // by thread and key, the digest of the text of a comment that was last written
@@ -126,16 +128,21 @@ func (s *Scribe) follow(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case v := <-changed:
-			t, ok := ParseThread(v.WorkItem)
-			if _, known := s.Hosts[t.Host]; !ok || !known {
-				continue
+			threads, _, err := threadsOf(s.Facts, v)
+			if err != nil {
+				s.Logger.Error().Err(err).Str("run_id", v.RunID).Msg("look for the threads of a run")
 			}
-			at := last[t].Add(statusPause)
-			if v.Status.Ended() || len(v.Waits) > 0 {
-				at = time.Now()
-			}
-			if before, waits := due[t]; !waits || at.Before(before) {
-				due[t] = at
+			for _, t := range threads {
+				if _, known := s.Hosts[t.Host]; !known {
+					continue
+				}
+				at := last[t].Add(statusPause)
+				if v.Status.Ended() || len(v.Waits) > 0 {
+					at = time.Now()
+				}
+				if before, waits := due[t]; !waits || at.Before(before) {
+					due[t] = at
+				}
 			}
 		case <-time.After(pause):
 		}
@@ -151,7 +158,7 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // Show writes and edits the comments of a thread so that they show its runs.
 func (s *Scribe) Show(ctx context.Context, t Thread) error {
-	runs, err := s.Runs.Runs(ctx, api.RunList{WorkItem: t.String(), Limit: shownRuns})
+	runs, err := runsOf(ctx, s.Runs, s.Facts, t, shownRuns)
 	if err != nil || len(runs) == 0 {
 		return err
 	}
@@ -180,12 +187,8 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 	}
 	open := map[string]bool{}
 	for _, r := range runs {
-		for _, wait := range r.Waits {
-			key := questionKey(r.RunID, wait)
-			open[key] = true
-			if err := w.put(ctx, post{Post: key, Prompt: wait.Prompt}, presence.Question(r.RunID, wait)); err != nil {
-				return err
-			}
+		if err := w.ask(ctx, r, open); err != nil {
+			return err
 		}
 	}
 	if answer := answerOf(newest); answer != "" {
@@ -194,6 +197,32 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 		}
 	}
 	return w.settleQuestions(ctx, open)
+}
+
+// ask writes the questions of a run, unless it asks them in another thread, and adds their keys to open. A wait for a review
+// has no comment: the pull request asks for it. The comments of the review before it are answered.
+func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) error {
+	_, asks, err := threadsOf(w.Facts, r)
+	if err != nil || !asks.same(w.Thread) {
+		return err
+	}
+	for _, wait := range r.Waits {
+		if asked, ok := awaitsReview(wait); ok && asked.Number == w.Number {
+			if err := w.reply(ctx, r.RunID, wait, asked); err != nil {
+				return err
+			}
+			if err := w.Settle(ctx, w.Thread); err != nil {
+				return err
+			}
+			continue
+		}
+		key := questionKey(r.RunID, wait)
+		open[key] = true
+		if err := w.put(ctx, post{Post: key, Prompt: wait.Prompt}, presence.Question(r.RunID, wait)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // answerOf returns the text that a run results in for an issue.

@@ -16,7 +16,7 @@ import (
 // newScribe returns a scribe that knows only the audit log, as after a restart.
 func (w *world) newScribe() *dialogue.Scribe {
 	hosts := map[string]dialogue.Host{"main": {Client: func() (dialogue.Client, error) { return w.bot, nil }}}
-	return &dialogue.Scribe{Hosts: hosts, Facts: w.Ledger, Runs: w.leader, Logger: zerolog.Nop()}
+	return &dialogue.Scribe{Hosts: hosts, Facts: w.Ledger, Runs: w.leader, Settle: w.talk.Settle, Logger: zerolog.Nop()}
 }
 
 // show has the scribe show the thread, and requires the beginnings of the comments that are there then.
@@ -112,7 +112,7 @@ func TestFollowRuns(t *testing.T) {
 	w.waiting(lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"})
 	written := make(chan struct{}, 10)
 	hosts := map[string]dialogue.Host{"main": {Client: func() (dialogue.Client, error) { return noting{w.bot, written}, nil }}}
-	s := &dialogue.Scribe{Hosts: hosts, Facts: w.Ledger, Runs: w.leader, Logger: zerolog.Nop()}
+	s := &dialogue.Scribe{Hosts: hosts, Facts: w.Ledger, Runs: w.leader, Settle: w.talk.Settle, Logger: zerolog.Nop()}
 	stop := s.FollowInBackground()
 	defer stop()
 	w.updates <- api.RunView{RunID: "run_0", WorkItem: "another work item"}

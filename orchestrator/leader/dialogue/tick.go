@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
@@ -59,7 +58,7 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 
 // isQuestion reports whether text is that of the comment about an open wait of the thread.
 func (d *Dialogue) isQuestion(ctx context.Context, t Thread, text string) (bool, error) {
-	runs, err := d.Runs.Runs(ctx, api.RunList{WorkItem: t.String(), Limit: shownRuns})
+	runs, err := runsOf(ctx, d.Runs, d.Facts, t, shownRuns)
 	if err != nil {
 		return false, err
 	}

@@ -181,5 +181,10 @@ func (w Witness) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	if recordErr := w.Ledger.Record(ctx, kind, audit.Run(a.RunID), key, body); recordErr != nil {
 		return nil, recordErr // it is performed again, which finds it done
 	}
+	if err == nil && a.Name == protocol.ActionOpenPR {
+		if err := w.Ledger.linkPull(ctx, a, out); err != nil {
+			return nil, err
+		}
+	}
 	return out, err
 }

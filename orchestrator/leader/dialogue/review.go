@@ -1,0 +1,360 @@
+package dialogue
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/hook"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/text"
+)
+
+// A review of a pull request answers the wait of the run that opened it. The review is kept first, as its signed delivery
+// tells it, because people also review while the run works. When a run waits for a review, Settle decides with what was
+// kept: requests for changes go to the run all at once, and an approval counts only for the commit that lattice pushed last.
+//
+// An approval binds the head of the delivery. What the code host says later can only refuse it: the reviewer has lost the
+// role, the review was dismissed, or the branch is at another commit. The commit that it lists for a review is not read,
+// because GitHub moves it to the new head after a force-push.
+
+// The answers to a wait for a review. A HUMAN node that waits for one expects verdict and feedback, and its inputs have a
+// review with number and head.
+const (
+	verdictApproved = "approved"
+	verdictChanges  = "changes"
+)
+
+// reviewLag is how long a review may be missing at the code host before it counts as gone.
+const reviewLag = 2 * time.Minute
+
+// awaited is the pull request that a wait for a review names. It comes from the sprite and is checked against the audit log.
+type awaited struct {
+	Number int64  `json:"number"`
+	Head   string `json:"head"`
+	Said   string `json:"said"` // the agent's last words
+}
+
+// awaitsReview returns the pull request whose review answers a wait.
+func awaitsReview(w lattice.Wait) (awaited, bool) {
+	var details struct {
+		Review *awaited `json:"review"`
+	}
+	_, verdict := w.Expected["verdict"]
+	_, feedback := w.Expected["feedback"]
+	if w.Kind != lattice.WaitHuman || !verdict || !feedback || len(w.Expected) != 2 || json.Unmarshal(w.Details, &details) != nil || details.Review == nil {
+		return awaited{}, false
+	}
+	return *details.Review, true
+}
+
+// review is the body of an entry about a review, as its delivery tells it.
+type review struct {
+	ID       string            `json:"delivery_id"`
+	Item     int64             `json:"review_id,omitempty"` // Gitea tells none
+	Who      forge.User        `json:"author"`
+	State    forge.ReviewState `json:"state"`
+	Text     string            `json:"text,omitempty"`
+	Head     string            `json:"head"`
+	Reviewed string            `json:"reviewed,omitempty"`
+	At       time.Time         `json:"submitted_at,omitzero"`
+}
+
+// settled is the body of an entry that says what came of reviews.
+type settled struct {
+	IDs      []string        `json:"delivery_ids"`
+	Run      string          `json:"run_id,omitempty"`
+	Wait     string          `json:"wait_id,omitempty"`
+	Outcome  string          `json:"outcome"`
+	By       string          `json:"by,omitempty"`
+	Head     string          `json:"head,omitempty"` // of the branch at that time
+	Verdict  string          `json:"verdict,omitempty"`
+	Answer   json.RawMessage `json:"answer,omitempty"`
+	Comments []int64         `json:"comment_ids,omitempty"` // that ask for changes
+}
+
+func reviewsOf(t Thread) string  { return strings.ToLower("reviews:" + t.String()) }
+func outcomesOf(t Thread) string { return strings.ToLower("reviews-settled:" + t.String()) }
+
+// handleReview keeps a review of a pull request that lattice opened, and decides with it if the run waits for one.
+func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Delivery) (string, error) {
+	t := Thread{host, e.Repo, e.Number}
+	runs, err := d.Facts.RunsOfPull(host, e.Repo, e.Number)
+	if err != nil {
+		return "", err
+	}
+	client, err := d.Hosts[host].Client()
+	if err != nil {
+		return "", err
+	}
+	self, err := client.Self(ctx)
+	if err != nil {
+		return settle(err)
+	}
+	switch {
+	case len(runs) == 0:
+		return "nothing to do: lattice did not open the pull request", nil
+	case e.Author.ID == self.ID:
+		return "nothing to do: lattice wrote it", nil
+	case e.Sender.ID == 0 || e.Sender.ID != e.Author.ID:
+		return "refused: the sender is not the author", nil
+	case e.Sender.Bot:
+		return "refused: the author is a bot", nil
+	case e.Fork:
+		return "refused: the pull request comes from a fork", nil
+	}
+	r := review{ID: e.ID, Item: e.Item, Who: e.Author, State: forge.ReviewState(e.State), Text: e.Text, Head: e.Head, Reviewed: e.Reviewed, At: e.Created}
+	if _, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: reviewsOf(t), Key: "review:" + host + ":" + e.ID}, r, store.Any); err != nil {
+		return "", err
+	}
+	if err := d.Settle(ctx, t); err != nil {
+		return settle(err)
+	}
+	_, outcomes, err := d.loadReviews(t)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range outcomes {
+		if slices.Contains(s.IDs, e.ID) {
+			return s.Outcome, nil
+		}
+	}
+	return "kept until the run waits for a review", nil
+}
+
+// loadReviews returns the reviews of a pull request, and what came of them.
+func (d *Dialogue) loadReviews(t Thread) (all []review, outcomes []settled, err error) {
+	if err := readAll(d.Facts, reviewsOf(t), &all); err != nil {
+		return nil, nil, err
+	}
+	return all, outcomes, readAll(d.Facts, outcomesOf(t), &outcomes)
+}
+
+// readAll appends the bodies of the entries of a subject to a list.
+func readAll[T any](facts *govern.Ledger, subject string, list *[]T) error {
+	return facts.AuditEntries(context.Background(), subject, 0, func(e audit.Entry) error {
+		var body T
+		if err := json.Unmarshal(e.Body, &body); err != nil {
+			return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+		}
+		*list = append(*list, body)
+		return nil
+	})
+}
+
+// reviewed is a run that waits for a review of its pull request.
+type reviewed struct {
+	Thread
+	run  api.RunView
+	wait lattice.Wait
+	pull govern.Pull
+}
+
+// findReviewed returns the run that waits for a review of a pull request. Its wait must name the commit that lattice pushed.
+func (d *Dialogue) findReviewed(ctx context.Context, t Thread) (found reviewed, ok bool, err error) {
+	runs, err := runsOf(ctx, d.Runs, d.Facts, t, 0)
+	if err != nil {
+		return found, false, err
+	}
+	for _, r := range runs {
+		for _, w := range r.Waits {
+			asked, is := awaitsReview(w)
+			if !is || asked.Number != t.Number {
+				continue
+			}
+			pulls, err := d.Facts.Pulls(r.RunID)
+			if err != nil {
+				return found, false, err
+			}
+			for _, p := range pulls {
+				if p.Number == t.Number && p.Head == asked.Head && (Thread{p.Forge, p.Repo, p.Number}).same(t) {
+					return reviewed{t, r, w, p}, true, nil
+				}
+			}
+			d.Logger.Warn().Str("run_id", r.RunID).Stringer("thread", t).Msg("a run waits for a review of a commit that lattice did not push last")
+		}
+	}
+	return found, false, nil
+}
+
+// Settle decides with the reviews of a pull request that were kept, if a run waits for one. One decision is made about a wait:
+// it is on disk before the run gets it, and the run gets it again after a crash in between.
+func (d *Dialogue) Settle(ctx context.Context, t Thread) error {
+	all, outcomes, err := d.loadReviews(t)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	at, waits, err := d.findReviewed(ctx, t)
+	if err != nil || !waits {
+		return err
+	}
+	done := map[string]bool{}
+	for _, s := range outcomes {
+		if s.Run == at.run.RunID && s.Wait == at.wait.ID && s.Verdict != "" {
+			return d.answerReview(ctx, at, s)
+		}
+		for _, id := range s.IDs {
+			done[id] = true
+		}
+	}
+	all = slices.DeleteFunc(all, func(r review) bool { return done[r.ID] })
+	if len(all) == 0 {
+		return nil
+	}
+	decision, err := d.weigh(ctx, at, all)
+	if err != nil || decision.Verdict == "" {
+		return err
+	}
+	decision.Run, decision.Wait, decision.Head = at.run.RunID, at.wait.ID, at.pull.Head
+	decision.Outcome = decision.Verdict + " " + at.run.RunID
+	key := "review-settled:" + questionKey(at.run.RunID, at.wait)
+	entry, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: outcomesOf(t), Key: key}, decision, store.Any)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(entry.Body, &decision); err != nil { // that of another attempt, if it was first
+		return fmt.Errorf("read audit entry %d: %w", entry.Seq, err)
+	}
+	return d.answerReview(ctx, at, decision)
+}
+
+// weigh returns the decision that reviews make about a wait. Those that do not count are refused, each with an entry. Requests
+// for changes go before approvals, which are kept for the next wait.
+func (d *Dialogue) weigh(ctx context.Context, at reviewed, all []review) (out settled, err error) {
+	client, err := d.Hosts[at.Host].Client()
+	if err != nil {
+		return out, err
+	}
+	pull, err := client.Pull(ctx, at.Repo, at.Number)
+	if err != nil {
+		return out, err
+	}
+	listed, err := client.Reviews(ctx, at.Repo, at.Number)
+	if err != nil {
+		return out, err
+	}
+	comments, err := client.ReviewComments(ctx, at.Repo, at.Number)
+	if err != nil {
+		return out, err
+	}
+	var approvals []review
+	var feedback strings.Builder
+	for _, r := range all {
+		now, found := findListed(listed, r)
+		if !found && time.Since(r.At) < reviewLag {
+			return settled{}, fmt.Errorf("the code host does not list the review %d of %s yet", r.Item, at)
+		}
+		role, err := client.Role(ctx, at.Repo, r.Who.ID)
+		if err != nil {
+			return settled{}, err
+		}
+		if why := refuseReview(r, now, found, role, at.pull, pull); why != "" {
+			refused := settled{IDs: []string{r.ID}, Run: at.run.RunID, Outcome: "refused: " + why}
+			if _, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: outcomesOf(at.Thread), Key: "review-refused:" + at.Host + ":" + r.ID}, refused, store.Any); err != nil {
+				return settled{}, err
+			}
+			continue
+		}
+		if r.State == forge.Approved {
+			approvals = append(approvals, r)
+			continue
+		}
+		out.IDs = append(out.IDs, r.ID)
+		out.Comments = append(out.Comments, describeReview(&feedback, r, now.ID, comments)...)
+		out.By = cmp.Or(out.By, nameUser(at.Host, r.Who))
+	}
+	switch {
+	case feedback.Len() > 0:
+		out.Verdict = verdictChanges
+	case len(approvals) > 0:
+		out.Verdict = verdictApproved
+		for _, r := range approvals {
+			out.IDs, out.By = append(out.IDs, r.ID), cmp.Or(out.By, nameUser(at.Host, r.Who))
+		}
+	default:
+		return settled{}, nil
+	}
+	out.Answer, err = json.Marshal(map[string]string{"verdict": out.Verdict, "feedback": text.Head(feedback.String(), maxIssue)})
+	return out, err
+}
+
+// refuseReview says why a review does not count, "" if it does. now is the review as the code host lists it.
+func refuseReview(r review, now forge.Review, found bool, role forge.Role, pushed govern.Pull, pull forge.PullRequest) string {
+	switch {
+	case !found || now.Author.ID != r.Who.ID:
+		return "the review is not there any more"
+	case now.State == forge.Dismissed:
+		return "the review was dismissed"
+	case !role.AtLeast(forge.Write):
+		return "a review needs the role write"
+	case !pull.Open:
+		return "the pull request is closed"
+	case r.State == forge.ChangesRequested || r.State == forge.Commented:
+		return ""
+	case r.State != forge.Approved:
+		return fmt.Sprintf("the state %.32q of the review is not known", r.State)
+	case r.Head != pushed.Head:
+		return fmt.Sprintf("it approves %.12s, and lattice pushed %.12s last", r.Head, pushed.Head)
+	case r.Reviewed != "" && r.Reviewed != pushed.Head:
+		return fmt.Sprintf("its author saw %.12s, and lattice pushed %.12s last", r.Reviewed, pushed.Head)
+	case pull.Head.SHA != pushed.Head:
+		return fmt.Sprintf("the branch is at %.12s, and lattice pushed %.12s last", pull.Head.SHA, pushed.Head)
+	}
+	return ""
+}
+
+// findListed returns a review as the code host lists it. One of Gitea is known by its author, state and text.
+func findListed(listed []forge.Review, r review) (forge.Review, bool) {
+	for _, l := range slices.Backward(listed) {
+		same := l.Author.ID == r.Who.ID && l.Body == r.Text && (l.State == r.State || l.State == forge.Dismissed)
+		if r.Item != 0 && l.ID == r.Item || r.Item == 0 && same {
+			return l, true
+		}
+	}
+	return forge.Review{}, false
+}
+
+// describeReview writes the text of a review with its comments, and returns the numbers of these. Replies and comments that
+// were edited are left out.
+func describeReview(b *strings.Builder, r review, id int64, comments []forge.ReviewComment) (numbers []int64) {
+	var parts []string
+	if said := strings.TrimSpace(text.Visible(r.Text)); said != "" {
+		parts = append(parts, said)
+	}
+	for _, c := range comments {
+		if c.ReviewID != id || c.Author.ID != r.Who.ID || c.ReplyTo != 0 || c.Edited() {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("At %s:%d:\n\n%s", text.Line(c.Path), c.Line, text.Visible(c.Body)))
+		numbers = append(numbers, c.ID)
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(b, "%s wrote:\n\n%s\n\n", text.Line(r.Who.Login), strings.Join(parts, "\n\n"))
+	}
+	return numbers
+}
+
+// answerReview gives a run the decision about its wait. If people decided otherwise in between, theirs holds.
+func (d *Dialogue) answerReview(ctx context.Context, at reviewed, s settled) error {
+	ctx = api.WithCaller(ctx, audit.Who{Name: s.By, UID: -1})
+	_, err := d.Runs.Decide(ctx, at.run.RunID, api.DecideRequest{WaitID: s.Wait, Decision: lattice.Answer, Typed: s.Answer, By: s.By, Detach: true, Values: d.Hosts[at.Host].Plan.Values})
+	if p := fault.As(err); p != nil && !p.Retryable {
+		d.Logger.Warn().Err(err).Str("run_id", at.run.RunID).Msg("a review came too late")
+		return nil
+	}
+	return err
+}
+
+func nameUser(host string, u forge.User) string {
+	return fmt.Sprintf("%s (%s:%d)", text.Line(u.Login), host, u.ID)
+}

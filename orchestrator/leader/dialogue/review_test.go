@@ -1,0 +1,282 @@
+package dialogue_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
+)
+
+// pullWorld is a world with a pull request of lattice, number 2, whose run waits for a review.
+type pullWorld struct {
+	*world
+	dir   string // of the bare repository
+	wait  int
+	first string // the commit that lattice pushed first
+}
+
+// newPullWorld adds a pull request to a world.
+func newPullWorld(w *world) *pullWorld {
+	p := &pullWorld{world: w, dir: filepath.Join(w.TempDir(), "code.git")}
+	p.git("init", "-q", "--bare", "-b", "main", p.dir)
+	w.SetDir(repository, p.dir)
+	p.git("-C", p.dir, "update-ref", "refs/heads/main", p.commit("begin", ""))
+	path, _ := forge.ParsePath(repository)
+	p.first = p.commit("fix", "main")
+	p.git("-C", p.dir, "update-ref", "refs/heads/fix", p.first)
+	opened, err := w.bot.OpenPull(w.Context(), path, forge.NewPull{Title: "Fix", Head: "fix", Base: "main"})
+	if err != nil || opened.Number != 2 {
+		w.Fatalf("opened %+v, %v", opened, err)
+	}
+	p.record(audit.Pull, "pull:main:acme/site#2", map[string]any{"run_id": "run_1"})
+	p.performed("OPEN_PR", p.first, 2)
+	p.waits(p.first)
+	return p
+}
+
+func (p *pullWorld) git(args ...string) string {
+	p.Helper()
+	out, err := exec.Command("git", append([]string{"-c", "user.name=A", "-c", "user.email=a@example.com"}, args...)...).Output()
+	if err != nil {
+		p.Fatalf("git %v: %v", args, err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// commit makes an empty commit on a branch, "" for none, and returns it.
+func (p *pullWorld) commit(subject, on string) string {
+	tree := p.git("-C", p.dir, "hash-object", "-w", "-t", "tree", "/dev/null")
+	args := []string{"-C", p.dir, "commit-tree", tree, "-m", subject}
+	if on != "" {
+		args = append(args, "-p", p.git("-C", p.dir, "rev-parse", on))
+	}
+	return p.git(args...)
+}
+
+func (p *pullWorld) record(kind audit.Kind, subject string, body any) {
+	p.Helper()
+	if err := p.Record(p.Context(), kind, subject, "", body); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// performed records an action of the run that pushed a commit.
+func (p *pullWorld) performed(action, head string, number int) {
+	place := map[string]any{"forge": "main", "path": map[string]string{"owner": "acme", "name": "site"}, "repository_id": 1, "default_branch": "main"}
+	p.record(audit.ActionPerformed, audit.Run("run_1"), map[string]any{
+		"action": action, "of": head, "binding": map[string]any{"remote": "r", "branch": "fix", "place": place},
+		"result": map[string]any{"status": "opened", "number": number, "branch": "fix", "head": head},
+	})
+}
+
+// push pushes a commit to the branch as a user; lattice records its own.
+func (p *pullWorld) push(login, subject, on string) string {
+	head := p.commit(subject, on)
+	p.git("-C", p.dir, "update-ref", "refs/heads/fix", head)
+	if login == "bot" {
+		p.performed("PUSH_BRANCH", head, 0)
+	}
+	p.Pushed(repository, login)
+	return head
+}
+
+// waits has the run wait for the review of a commit.
+func (p *pullWorld) waits(head string) {
+	p.wait++
+	details, _ := json.Marshal(map[string]any{"review": map[string]any{"number": 2, "head": head, "said": "I did it."}})
+	p.mu().Lock()
+	defer p.mu().Unlock()
+	p.leader.runs = []api.RunView{{RunID: "run_1", WorkItem: "w", Status: lattice.Waiting, Waits: []lattice.Wait{
+		{ID: "w" + string(rune('0'+p.wait)), Kind: lattice.WaitHuman, Details: details, Expected: map[string]string{"verdict": "string", "feedback": "string"}}}}}
+}
+
+// works has the run work.
+func (p *pullWorld) works() {
+	p.mu().Lock()
+	defer p.mu().Unlock()
+	p.leader.runs = []api.RunView{{RunID: "run_1", WorkItem: "w", Status: lattice.Running}}
+}
+
+func (p *pullWorld) review(login, state, body string, comments ...forgetest.LineComment) {
+	p.Review(repository, login, 2, forgetest.Review{State: state, Body: body, Comments: comments})
+}
+
+// expect requires the outcome of the last delivery, and what the leader was told to do.
+func (p *pullWorld) expect(outcome string, did ...string) {
+	p.Helper()
+	if got := p.handle(); !strings.Contains(got, outcome) {
+		p.Errorf("the outcome is %q, not %q", got, outcome)
+	}
+	p.expectDone(did...)
+}
+
+func (p *pullWorld) expectDone(did ...string) {
+	p.Helper()
+	got := p.done()
+	if len(did) == 0 && got != "" {
+		p.Errorf("the leader was told: %s", got)
+	}
+	for _, want := range did {
+		if !strings.Contains(got, want) {
+			p.Errorf("the leader was not told %q but: %s", want, got)
+		}
+	}
+}
+
+func eachPull(t *testing.T, test func(p *pullWorld)) {
+	eachKind(t, func(w *world) { test(newPullWorld(w)) })
+}
+
+// TestReviews follows a pull request through two rounds: requests of two people for changes, a fixup, and an approval.
+func TestReviews(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.AddUser("walt", "User")
+		p.SetRole(repository, "walt", forge.Write)
+		p.handle()
+		p.works()
+		p.review("walt", "CHANGES_REQUESTED", "Too long.")
+		p.expect("kept until the run waits")
+		p.review("wilma", "COMMENTED", "", forgetest.LineComment{Path: "a.go", Line: 3, Body: "Why?"})
+		p.expect("kept until the run waits")
+		p.waits(p.first)
+		s := p.newScribe()
+		pull, _ := dialogue.ParseThread("main:acme/site#2")
+		for range 2 {
+			if err := s.Show(p.Context(), pull); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.expectDone(`"verdict":"changes"`, "walt wrote:\\n\\nToo long.", "wilma wrote:\\n\\nAt a.go:3:\\n\\nWhy?")
+		p.works()
+		second := p.push("bot", "better", "fix")
+		p.waits(second)
+		for range 2 {
+			if err := p.newScribe().Show(p.Context(), pull); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if dump := p.Dump(); strings.Count(dump, "pushed ` "+second[:12]) != 1 || !strings.Contains(dump, "The thread stays open") || strings.Count(dump, " by bot") != 3 {
+			t.Errorf("the replies are wrong:\n%s", dump)
+		}
+		p.review("wilma", "APPROVED", "")
+		p.expect("approved run_1", `answer run_1 w3`, `"verdict":"approved"`)
+		p.sent = 0
+		p.expect("approved run_1") // once more
+		p.works()
+		p.review("wilma", "APPROVED", "")
+		p.expect("kept")
+	})
+}
+
+// TestForcePush has people overwrite the branch around an approval. GitHub moves the commit of the review to the new head.
+func TestForcePush(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.review("wilma", "APPROVED", "") // the delivery is late
+		p.git("-C", p.dir, "update-ref", "refs/heads/fix", p.commit("evil", "main"))
+		p.Pushed(repository, "wilma")
+		p.deliver()
+		if err := p.in.HandleAll(p.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		all, err := p.in.Deliveries(p.Context(), "main", 2)
+		if err != nil || !strings.HasPrefix(all[0].Outcome, "canceled run_1: wilma pushed") || !strings.HasPrefix(all[1].Outcome, "refused: the branch is at") {
+			t.Errorf("the outcomes are %+v, %v", all, err)
+		}
+		p.expectDone("cancel run_1 wilma (main:")
+	})
+	eachPull(t, func(p *pullWorld) {
+		p.review("wilma", "APPROVED", "") // of the first commit, and lattice overwrites it
+		second := p.push("bot", "better", "main")
+		p.waits(second)
+		path, _ := forge.ParsePath(repository)
+		listed, err := p.bot.Reviews(p.Context(), path, 2)
+		if err != nil || (listed[0].CommitID == second) != (p.bot.Kind() == forge.GitHub) {
+			t.Fatalf("the review is now of %+v, %v", listed, err)
+		}
+		p.handle()
+		all, err := p.in.Deliveries(p.Context(), "main", 2)
+		if err != nil || all[0].Outcome != "nothing to do: lattice did it" || !strings.HasPrefix(all[1].Outcome, "refused: it approves "+p.first[:12]) {
+			t.Errorf("the outcomes are %+v, %v", all, err)
+		}
+		p.expectDone()
+		p.review("wilma", "APPROVED", "")
+		p.expect("approved run_1", "answer run_1 w2")
+	})
+}
+
+// TestReviewsRefused holds reviews that do not count.
+func TestReviewsRefused(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.handle()
+		for _, c := range []struct{ who, state, outcome string }{
+			{"rob", "APPROVED", "refused: a review needs the role write"},
+			{"sue", "CHANGES_REQUESTED", "refused: a review needs the role write"},
+			{"lattice", "APPROVED", "refused: "}, // a bot
+			{"bot", "COMMENTED", "nothing to do: lattice wrote it"},
+			{"wilma", "COMMENTED", "kept"}, // without a word
+		} {
+			p.review(c.who, c.state, map[bool]string{true: "do it"}[c.who != "wilma"])
+			p.expect(c.outcome)
+		}
+		p.review("wilma", "APPROVED", "then dismissed")
+		p.deliver()
+		p.SetRole(repository, "wilma", forge.Triage) // between the review and its handling
+		p.expect("refused: a review needs the role write")
+		p.SetRole(repository, "wilma", forge.Write)
+		id := p.Review(repository, "wilma", 2, forgetest.Review{State: "APPROVED", Body: "hasty"})
+		p.deliver()
+		p.Dismiss(repository, "wilma", 2, id)
+		if err := p.in.HandleAll(p.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		all, err := p.in.Deliveries(p.Context(), "main", 1)
+		if err != nil || all[0].Outcome != "refused: the review was dismissed" {
+			t.Errorf("the outcome is %+v, %v", all, err)
+		}
+		p.handle()
+		if p.bot.Kind() == forge.GitHub { // its deliveries name the commit that the reviewer saw
+			p.Review(repository, "wilma", 2, forgetest.Review{State: "APPROVED", Saw: p.commit("old", "main")})
+			p.expect("refused: its author saw")
+		}
+		p.waits(p.commit("a lie of the sprite", "main"))
+		p.review("wilma", "APPROVED", "good")
+		p.expect("kept")
+		p.expectDone()
+	})
+}
+
+// TestReviewOnce has the leader fail after the decision was recorded: the run gets the same decision later, and no other.
+func TestReviewOnce(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.handle()
+		p.review("wilma", "CHANGES_REQUESTED", "Shorter.")
+		p.deliver()
+		p.fail = errors.New("the disk is full")
+		if err := p.in.HandleAll(p.Context(), "main"); err == nil {
+			t.Error("a failure of the leader counts as an outcome")
+		}
+		p.review("wilma", "CHANGES_REQUESTED", "Longer.")
+		p.expect("kept", "Shorter.")
+		if got := p.done(); strings.Contains(got, "Longer") {
+			t.Errorf("the leader was told %s", got)
+		}
+	})
+}
+
+// TestClosed closes a pull request whose run waits.
+func TestClosed(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.handle()
+		p.ClosePull(repository, "wilma", 2)
+		p.expect("canceled run_1: wilma closed the pull request", "cancel run_1")
+	})
+}
