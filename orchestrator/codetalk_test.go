@@ -13,11 +13,14 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
 )
 
 // talk has people and webhooks of a code host act in a script. It reports whether it knows the verb:
 //
 //	codehost comment USER NUMBER TEXT   comments on an issue; DIGEST stands for that of the last question
+//	codehost review USER NUMBER STATE TEXT FILE:LINE   reviews a pull request: the text belongs to the line, or to the review if it is -
 //	codehost user NAME                  adds a user
 //	codehost hook FILE                  adds a webhook, or moves it, to the lattice serve that printed FILE
 //	codehost deliver [again]            sends the deliveries that were not sent, or all
@@ -34,6 +37,16 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 		number, err := strconv.Atoi(rest[1])
 		ts.Check(err)
 		h.Comment(site, rest[0], number, text)
+	case "review xxxxx":
+		number, err := strconv.Atoi(rest[1])
+		ts.Check(err)
+		w := forgetest.Review{State: rest[2], Body: rest[3]}
+		if file, line, ok := strings.Cut(rest[4], ":"); ok {
+			n, err := strconv.Atoi(line)
+			ts.Check(err)
+			w.Body, w.Comments = "", []forgetest.LineComment{{Path: file, Line: n, Body: rest[3]}}
+		}
+		h.Review(site, rest[0], number, w)
 	case "user x":
 		h.AddUser(rest[0], "User")
 	case "hook x":
@@ -57,7 +70,7 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 			}
 		}
 	case "expect xx":
-		pattern := regexp.MustCompile(`(?m)^comment ` + site + `#` + rest[0] + ` by lattice: .*` + rest[1])
+		pattern := regexp.MustCompile(`(?m)^(review-)?comment ` + site + `#` + rest[0] + ` by lattice.*: .*` + rest[1])
 		for end := time.Now().Add(time.Minute); !pattern.MatchString(h.Dump()); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(end) {
 				ts.Fatalf("no comment of lattice matches %s:\n%s", rest[1], h.Dump())

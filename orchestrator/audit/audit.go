@@ -63,7 +63,7 @@ const (
 	Command         Kind = "command"        // a command in a comment at a code host
 	Post            Kind = "post"           // a comment of lattice at a code host
 	Pull            Kind = "pull"           // lattice opened a pull request for a run
-	Review          Kind = "review"         // a review of such a pull request, or what came of it
+	Review          Kind = "review"         // a review of such a pull request, or its outcome
 )
 
 // capabilities maps the capabilities of lattice to the kinds of entries about them.

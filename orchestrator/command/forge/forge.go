@@ -43,6 +43,10 @@ serve that webhooks do not reach asks for comments instead, as often as poll say
   /lattice rerun             continue a run that stopped
   /lattice help              list the commands
 
+A run of the flow pull-request opens a draft pull request and waits for reviews of it. A review that asks for changes continues the
+agent, and lattice answers the comments after it has pushed; an approval ends the run. An approval counts for the commit that
+lattice pushed last and for no other. Reviews need webhooks. A push by another account, or closing the pull request, cancels the run.
+
 The role of the person is read from the code host when the command is carried out; commands that change anything need write. A
 command in code or in a quotation, or in a comment that was edited, is not carried out.`,
 		Example: "  lattice forge ls\n  lattice forge check main\n  lattice forge deliveries",

@@ -34,6 +34,7 @@ type Run struct {
 	Status   lattice.RunStatus
 	Steps    []Step
 	Latest   string // the last message
+	Review   string // the commit whose review it waits for
 	Failure  string
 }
 
@@ -61,6 +62,9 @@ func Status(r Run) string {
 			took = s.Took.Round(time.Second).String()
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", formatCell(s.Name), s.State, took)
+	}
+	if r.Review != "" {
+		fmt.Fprintf(&b, "\nIt waits for a review of %s: approve the pull request, or ask for changes.\n", Inline(fmt.Sprintf("%.12s", r.Review)))
 	}
 	if r.Latest != "" {
 		fmt.Fprintf(&b, "\nLatest: %s\n", Inline(r.Latest))

@@ -29,6 +29,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Client is the part of forge.Client that is used.
@@ -172,8 +173,7 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The person is known by number: another one may take over the login.
-	ctx = api.WithCaller(ctx, audit.Who{Name: fmt.Sprintf("%s:%d", a.Host, a.person.ID), UID: -1})
+	ctx = api.WithCaller(ctx, personOf(a.Host, a.person))
 	c := carried{Thread: a.Thread.String(), Comment: a.item, Verb: a.Verb, Role: role}
 	reaction := forge.Seen
 	switch least := comment.Least(a.Verb); {
@@ -209,6 +209,16 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 	}
 	_, err = d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Command, Subject: subjectOf(a.Thread), Key: key}, c, store.Any)
 	return c.Outcome, err
+}
+
+// personOf returns a user as the audit log names people: by number, because another one may take over the login.
+func personOf(host string, u forge.User) audit.Who {
+	return audit.Who{Name: fmt.Sprintf("%s:%d", host, u.ID), UID: -1}
+}
+
+// nameUser names a user for people.
+func nameUser(host string, u forge.User) string {
+	return fmt.Sprintf("%s (%s:%d)", text.Line(u.Login), host, u.ID)
 }
 
 func subjectOf(t Thread) string { return "thread:" + t.String() }

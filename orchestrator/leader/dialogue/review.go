@@ -76,7 +76,7 @@ type settled struct {
 	Run      string          `json:"run_id,omitempty"`
 	Wait     string          `json:"wait_id,omitempty"`
 	Outcome  string          `json:"outcome"`
-	By       string          `json:"by,omitempty"`
+	Who      forge.User      `json:"reviewer,omitzero"`
 	Head     string          `json:"head,omitempty"` // of the branch at that time
 	Verdict  string          `json:"verdict,omitempty"`
 	Answer   json.RawMessage `json:"answer,omitempty"`
@@ -114,7 +114,8 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 		return "refused: the pull request comes from a fork", nil
 	}
 	r := review{ID: e.ID, Item: e.Item, Who: e.Author, State: forge.ReviewState(e.State), Text: e.Text, Head: e.Head, Reviewed: e.Reviewed, At: e.Created}
-	if _, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: reviewsOf(t), Key: "review:" + host + ":" + e.ID}, r, store.Any); err != nil {
+	by := api.WithCaller(ctx, personOf(host, e.Author))
+	if _, err := d.Facts.AddFact(by, audit.Entry{Kind: audit.Review, Subject: reviewsOf(t), Key: "review:" + host + ":" + e.ID}, r, store.Any); err != nil {
 		return "", err
 	}
 	if err := d.Settle(ctx, t); err != nil {
@@ -271,7 +272,7 @@ func (d *Dialogue) weigh(ctx context.Context, at reviewed, all []review) (out se
 		}
 		out.IDs = append(out.IDs, r.ID)
 		out.Comments = append(out.Comments, describeReview(&feedback, r, now.ID, comments)...)
-		out.By = cmp.Or(out.By, nameUser(at.Host, r.Who))
+		out.Who = cmp.Or(out.Who, r.Who)
 	}
 	switch {
 	case feedback.Len() > 0:
@@ -279,7 +280,7 @@ func (d *Dialogue) weigh(ctx context.Context, at reviewed, all []review) (out se
 	case len(approvals) > 0:
 		out.Verdict = verdictApproved
 		for _, r := range approvals {
-			out.IDs, out.By = append(out.IDs, r.ID), cmp.Or(out.By, nameUser(at.Host, r.Who))
+			out.IDs, out.Who = append(out.IDs, r.ID), cmp.Or(out.Who, r.Who)
 		}
 	default:
 		return settled{}, nil
@@ -346,15 +347,11 @@ func describeReview(b *strings.Builder, r review, id int64, comments []forge.Rev
 
 // answerReview gives a run the decision about its wait. If people decided otherwise in between, theirs holds.
 func (d *Dialogue) answerReview(ctx context.Context, at reviewed, s settled) error {
-	ctx = api.WithCaller(ctx, audit.Who{Name: s.By, UID: -1})
-	_, err := d.Runs.Decide(ctx, at.run.RunID, api.DecideRequest{WaitID: s.Wait, Decision: lattice.Answer, Typed: s.Answer, By: s.By, Detach: true, Values: d.Hosts[at.Host].Plan.Values})
+	ctx = api.WithCaller(ctx, personOf(at.Host, s.Who))
+	_, err := d.Runs.Decide(ctx, at.run.RunID, api.DecideRequest{WaitID: s.Wait, Decision: lattice.Answer, Typed: s.Answer, By: nameUser(at.Host, s.Who), Detach: true, Values: d.Hosts[at.Host].Plan.Values})
 	if p := fault.As(err); p != nil && !p.Retryable {
 		d.Logger.Warn().Err(err).Str("run_id", at.run.RunID).Msg("a review came too late")
 		return nil
 	}
 	return err
-}
-
-func nameUser(host string, u forge.User) string {
-	return fmt.Sprintf("%s (%s:%d)", text.Line(u.Login), host, u.ID)
 }

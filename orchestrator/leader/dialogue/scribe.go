@@ -348,6 +348,11 @@ func describe(ctx context.Context, runs Runs, v api.RunView) (presence.Run, erro
 	if v.Error != nil {
 		r.Failure = v.Error.Message
 	}
+	for _, w := range v.Waits {
+		if asked, ok := awaitsReview(w); ok {
+			r.Review = asked.Head
+		}
+	}
 	line := timeline.New()
 	err := runs.Outline(ctx, v.RunID, 0, func(e lattice.Entry) error {
 		line.Add(e)
