@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -165,6 +166,54 @@ X`)
 	_ = cmd.Process.Kill()
 	j.lattice(t, 0, "", "serve", "--stop")
 	j.lattice(t, 0, "", "store", "check")
+}
+
+var drain = flag.Int("queue", 24, "requests that TestQueueDrains works off")
+
+// A dispatcher works off a queue without loss: every request is completed once, by a run of its own. How many it works off in a second
+// is logged.
+func TestQueueDrains(t *testing.T) {
+	j := newJob(t)
+	defer j.remove()
+	root := filepath.Join(j.dir, "src")
+	j.env = append(j.env, "LATTICE_ROOT="+root, "LATTICE_ACTOR=human:ada")
+	j.lattice(t, 0, "", "task", "init", "--code", "LAT")
+	b, err := board.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	queue := worker.Queue{Board: b}
+	for n := range *drain {
+		id := fmt.Sprintf("task_%026d", n)
+		created := fmt.Sprintf(`{"id":"ev_%d","ts":"2026-01-01T00:00:00Z","type":"task_created","task_id":"%s","data":{"title":"x","status":"backlog"}}`, n, id)
+		if err := b.ReplaceFile(".lattice/events/"+id+".jsonl", []byte(created+"\n")); err != nil {
+			t.Fatal(err)
+		}
+		if err := queue.Add(worker.NewRequest("StaleDetector", id, "", "", time.Now())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start := time.Now()
+	j.lattice(t, 0, "", "worker", "watch", "--once", "--jobs", "8")
+	t.Logf("%d requests in %s", *drain, time.Since(start).Round(time.Millisecond))
+	list, problems, err := queue.List()
+	if err != nil || len(problems) > 0 || len(list) != *drain {
+		t.Fatalf("%d requests are left of %d: %v %v", len(list), *drain, problems, err)
+	}
+	runs := map[string]bool{}
+	for _, q := range list {
+		events, err := b.History(q.TaskID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records := board.Processes(events)
+		if runs[q.RunID] || q.Status != worker.Completed || len(records) != 1 || records[0].Result != "success" || records[0].RunID != q.RunID {
+			t.Errorf("the request ended as %+v, with the processes %+v", q, records)
+		}
+		runs[q.RunID] = true
+	}
+	j.lattice(t, 0, "", "serve", "--stop")
 }
 
 // startDispatcher starts lattice worker watch.

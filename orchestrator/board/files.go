@@ -31,6 +31,7 @@ const (
 	eventsDir  = protocol.Dir + "/events"
 	tasksDir   = protocol.Dir + "/tasks" // folds, for readers that do not fold
 	locksDir   = protocol.Dir + "/locks"
+	logsDir    = protocol.Dir + "/logs/workers"
 	ignoreFile = protocol.Dir + "/.gitignore"
 )
 
@@ -119,10 +120,11 @@ func Init(dir string, c Config) error {
 	if err := root.WriteFile(ignoreFile, []byte("# Events, tasks, workers and config.json belong to the repository.\n/locks/\n/logs/\n/queue/\n"), 0o644); err != nil {
 		return err
 	}
-	return replaceFile(root, configFile, append(text, '\n'))
+	return errors.Join(replaceFile(root, configFile, append(text, '\n')), syncDir(root, protocol.Dir))
 }
 
-// replaceFile replaces a file by a synced one.
+// replaceFile replaces a file by a synced one. After a loss of power it is the old or the new one; of a file that did not exist, the
+// caller syncs the folder.
 func replaceFile(root *os.Root, name string, text []byte) error {
 	temp := name + ".tmp"
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -133,10 +135,7 @@ func replaceFile(root *os.Root, name string, text []byte) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = root.Rename(temp, name)
 	}
-	if err != nil {
-		return err
-	}
-	return syncDir(root, path.Dir(name))
+	return err
 }
 
 func syncDir(root *os.Root, name string) error {
@@ -461,7 +460,39 @@ func (b *Board) ReplaceFile(name string, text []byte) error {
 	if err := b.root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}
-	return replaceFile(b.root, name, text)
+	_, err := b.root.Lstat(name)
+	if err := replaceFile(b.root, name, text); err != nil {
+		return err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return syncDir(b.root, path.Dir(name))
+	}
+	return nil
+}
+
+// LogPath returns the file of the log of a process, "" if the event that started it has an id that cannot name a file.
+func LogPath(event string) string {
+	if !consistsOf(event, letters+digits+"_-") {
+		return ""
+	}
+	return path.Join(logsDir, event+".log")
+}
+
+// AppendLog appends to the log of a process. Logs are not synced.
+func (b *Board) AppendLog(event string, text io.Reader) error {
+	name := LogPath(event)
+	if name == "" {
+		return fmt.Errorf("%q cannot name a log", event)
+	}
+	if err := b.root.MkdirAll(logsDir, 0o755); err != nil {
+		return err
+	}
+	f, err := b.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, text)
+	return errors.Join(err, f.Close())
 }
 
 // FS returns the files of the repository. Links that lead out of it are not followed.

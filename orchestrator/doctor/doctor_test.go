@@ -72,6 +72,9 @@ func TestJudges(t *testing.T) {
 		"just so":        {Kernel("Linux", "5.12-rc1", "x86_64"), OK},
 		"odd kernel":     {Kernel("Linux", "custom", "x86_64"), Warn},
 		"other system":   {Kernel("Darwin", "24.1.0", "arm64"), Warn},
+		"limits":         {KernelLimits(map[string]uint64{"user/max_user_namespaces": 256, "nofile": 1 << 20}), OK},
+		"low limit":      {KernelLimits(map[string]uint64{"user/max_user_namespaces": 0, "nofile": 1 << 20}), Warn},
+		"few open files": {KernelLimits(map[string]uint64{"nofile": 256}), Warn},
 		"visible":        {Program{Kind: "tool", Name: "go", Path: "/usr/local/go/bin/go", Inside: "/usr/local/go/bin/go", Said: "go version go1.26"}.Judge(), OK},
 		"broken inside":  {Program{Kind: "tool", Name: "x", Path: "/x", Inside: "/x", Exit: 126, Said: "Permission denied"}.Judge(), Warn},
 		"invisible":      {Program{Kind: "agent", Name: "claude", Path: "/home/a/claude", Show: []string{"/home/a/claude"}}.Judge(), Warn},
@@ -86,6 +89,9 @@ func TestJudges(t *testing.T) {
 		}
 	}
 	if remedy := (Program{Name: "codex", Path: "/p", Show: []string{"/a", "/b"}}).Judge().Remedy; !strings.HasPrefix(remedy, "--tool /a --tool /b (") {
+		t.Errorf("remedy = %q", remedy)
+	}
+	if remedy := KernelLimits(map[string]uint64{"user/max_user_namespaces": 0, "nofile": 256}).Remedy; remedy != "ulimit -n 4096; sysctl -w user.max_user_namespaces=256" {
 		t.Errorf("remedy = %q", remedy)
 	}
 	for kind, want := range map[string]Status{"ext4": OK, "btrfs": OK, "nfs": Warn, "tmpfs": Warn, "overlay": OK} {

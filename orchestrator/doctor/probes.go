@@ -15,6 +15,7 @@ func Probes(env *setup.Env, tools []string, spritekit string) []Probe {
 		{Name: "leader", Limit: storeLimit, Look: with(lookAtLeader)},
 		{Name: "state", Look: with(lookAtState)},
 		{Name: "kernel", Look: lookAtKernel},
+		{Name: "kernel limits", Look: lookAtKernelLimits},
 		{Name: "storage", Look: with(lookAtStorage)},
 		{Name: "git", Look: lookAtGit},
 		{Name: "urls", Look: lookAtURLs},

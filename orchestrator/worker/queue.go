@@ -173,6 +173,14 @@ func (q Queue) RemoveEnded(list []Request, now time.Time) error {
 	return nil
 }
 
+// AppendLog appends a line with the time to the log of a process. A log that cannot be written is reported to Warn.
+func AppendLog(b *board.Board, r board.ProcessRecord, format string, args ...any) {
+	line := time.Now().UTC().Format(time.RFC3339Nano) + " " + fmt.Sprintf(format, args...) + "\n"
+	if err := b.AppendLog(r.EventID, strings.NewReader(line)); err != nil {
+		b.Warn(fmt.Sprintf("write the log of %s: %v", r.Type, err))
+	}
+}
+
 // RecordEnd appends the event that ends a process, with the changes that belong to it, and brings its request to its last status.
 // If the process has ended already, it appends nothing.
 func RecordEnd(ctx context.Context, b *board.Board, r board.ProcessRecord, kind string, data board.ProcessData, more ...board.Change) ([]board.Event, error) {
@@ -188,6 +196,9 @@ func RecordEnd(ctx context.Context, b *board.Board, r board.ProcessRecord, kind 
 	})
 	if err != nil {
 		return nil, err
+	}
+	if len(events) > 0 {
+		AppendLog(b, r, "%s: %s", kind, cmp.Or(data.Error, data.Result))
 	}
 	status := Completed
 	if kind == board.ProcessFailed {

@@ -25,6 +25,8 @@ type dispatcher struct {
 	active  []board.ProcessRecord
 	pending []worker.Request
 	warned  map[string]bool // problems that were reported
+
+	commits map[string]string // ids by revision, of the present look; nil keeps none
 }
 
 // maxPrompt bounds a prompt file, in bytes: a prompt is one argument of a program.
@@ -45,6 +47,7 @@ func (d *dispatcher) watchBoard(ctx context.Context, jobs int, every time.Durati
 		}
 		look := firstPause
 		for next := time.Now().Add(every); time.Now().Before(next); {
+			d.commits = map[string]string{}
 			waiting := len(d.pending)
 			if err := d.startPending(ctx, jobs); err != nil {
 				return err
@@ -77,6 +80,7 @@ func (d *dispatcher) watchBoard(ctx context.Context, jobs int, every time.Durati
 // scanBoard reads the board and the queue: it settles the workers that have ended, and finds those that run and the requests that
 // wait. With start it also starts the workers that are due, while fewer than jobs run.
 func (d *dispatcher) scanBoard(ctx context.Context, jobs int, start bool) error {
+	d.commits = map[string]string{}
 	tasks, err := d.board.Tasks()
 	if err != nil {
 		return err

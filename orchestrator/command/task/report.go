@@ -26,7 +26,7 @@ func (d *dispatcher) completeProcess(ctx context.Context, r board.ProcessRecord,
 	}
 	out := worker.ReadOutputs(view.Outputs)
 	data := board.ProcessData{Result: "success"}
-	data.Head, _ = d.runGit(ctx, "rev-parse", "--verify", "--quiet", "HEAD") // "" where it is gone
+	data.Head, _ = d.findCommit(ctx, "HEAD") // "" where it is gone
 	var changes []board.Change
 	for _, f := range w.Files(t, r, out, view.UpdatedAt) {
 		if err := d.board.ReplaceFile(f.Path, f.Text); err != nil {

@@ -76,9 +76,15 @@ func (d *dispatcher) countLines(ctx context.Context) (int, error) {
 
 // findCommit returns the id of a commit.
 func (d *dispatcher) findCommit(ctx context.Context, revision string) (string, error) {
+	if commit, ok := d.commits[revision]; ok {
+		return commit, nil
+	}
 	commit, err := d.runGit(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	if err != nil {
 		return "", fault.NotFound("commit_not_found", "%s names no commit of %s", revision, d.board.Root).WithHint("--commit COMMIT")
+	}
+	if d.commits != nil {
+		d.commits[revision] = commit
 	}
 	return commit, nil
 }
@@ -108,6 +114,7 @@ func (d *dispatcher) startWorker(ctx context.Context, w worker.Definition, q wor
 		return board.ProcessRecord{}, err
 	}
 	started := board.Processes(events)[0]
+	worker.AppendLog(d.board, started, "%s starts on %s at %s in %s", w.Worker.Name, t.Name(), commit, q.Run())
 	if err := d.queue.Advance(ctx, q.ID, worker.Claimed, "", time.Now()); err != nil {
 		return started, err
 	}

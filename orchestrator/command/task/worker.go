@@ -56,6 +56,9 @@ Hooks and other programs ask for a worker by a file .lattice/queue/ID.json, or w
 
 commit_sha and trigger_event may be added. The status becomes claimed, and then completed or failed.
 
+.lattice/logs/workers/EVENT.log is the log of the process that the event EVENT started, with the output of its run; lattice worker
+ps --json lists it as log_path.
+
 The run belongs to a leader in the background. A worker whose command was killed goes on; lattice worker watch, or the next
 lattice worker run, records its end.`,
 		Example: `  lattice worker run CodeReviewLite LAT-1
