@@ -96,7 +96,21 @@ func (t callOp) Begin(node *ir.Node) {
 		t.makeCopy()
 		return
 	}
+	if node.Restore != "" {
+		t.restoreMark(node.Restore)
+		return
+	}
 	t.Send()
+}
+
+// restoreMark puts the files back to those before the last call of a node. The visit's call is sent when they are there.
+func (t callOp) restoreMark(node string) {
+	pair, ok := t.Run.State.Marks[node]
+	if !ok {
+		t.FailVisit(machine.Failf(expr.FailInvariant, "there are no files to go back to: the run has no checkpoint from before %s", node))
+		return
+	}
+	t.Issue(machine.Restore(pair))
 }
 
 // Answered goes on with a call after the fact that answers one of its commands.
@@ -160,6 +174,12 @@ func (t callOp) Dispatch() {
 	v.Before = nil
 	if pair, ok := m.State.Pairs[v.Call.Sprite]; ok {
 		v.Before = &pair
+		if m.Program.Marked(t.Node) {
+			if m.State.Marks == nil {
+				m.State.Marks = map[string]lattice.Pair{}
+			}
+			m.State.Marks[t.Node] = pair
+		}
 	}
 	// A call of any class but read may write files, which a later restore must not remove unnoticed.
 	if v.Call.Class != manifests.ClassRead {

@@ -90,6 +90,9 @@ func renameNodes(b *Body, prefix string) *Body {
 		for j := range n.Approves {
 			n.Approves[j] = prefix + n.Approves[j]
 		}
+		if n.Restore != "" {
+			n.Restore = prefix + n.Restore
+		}
 		n.Catch = slices.Clone(n.Catch)
 		for j := range n.Catch {
 			n.Catch[j].To = prefix + n.Catch[j].To

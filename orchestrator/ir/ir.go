@@ -88,7 +88,11 @@ type Program struct {
 	wide   map[string]int // iterations at once, by id of a MAP or PARALLEL
 	subs   map[string]Inner
 	homes  map[string]*Document // documents of the nodes of subgraphs, by id of the node
+	marked map[string]bool      // nodes that others name in restore
 }
+
+// Marked reports whether a node is named in the restore of another one, so that the files before its last call are kept.
+func (p *Program) Marked(id string) bool { return p.marked[id] }
 
 // Node returns the node with this id, in whatever body it is, or nil. A node of a subgraph has an id "name:id".
 func (p *Program) Node(id string) *Node { return p.nodes[id] }

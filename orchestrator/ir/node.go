@@ -32,6 +32,9 @@ type Node struct {
 	Sprite         string          `json:"sprite,omitempty"`      // TOOL_CALL, MAP, PARALLEL: default "main"; "fork": each attempt, item or branch has a copy
 	KeepSprite     bool            `json:"keep_sprite,omitempty"` // with "fork": the copies stay as long as the run's sprite does
 	Compensate     *Compensate     `json:"compensate,omitempty"`
+	// Restore names a TOOL_CALL of the same graph. Before the call the files of the sprite go back to those before the last
+	// call of that node.
+	Restore string `json:"restore,omitempty"`
 
 	// SWITCH
 	Cases   []Case `json:"cases,omitempty"`
@@ -214,7 +217,7 @@ var NodeFields = map[string][]Op{
 	"branches": {OpParallel}, "join": {OpParallel},
 	"until": {OpLoop}, "while": {OpLoop}, "init": {OpLoop}, "max_iterations": {OpLoop},
 	"ref": {OpSubgraph}, "set": {OpSet}, "seconds": {OpWait}, "at": {OpWait}, "kind": {OpFail}, "message": {OpFail},
-	"output": {OpEnd}, "event": {OpEmit}, "compensate": {OpToolCall}, "answer_schema": {OpHuman},
+	"output": {OpEnd}, "event": {OpEmit}, "compensate": {OpToolCall}, "restore": {OpToolCall}, "answer_schema": {OpHuman},
 	"model_class": llmOps, "prompt_template": llmOps, "output_schema": llmOps, "validators": llmOps, "retry_policy": llmOps,
 	"escalation": llmOps, "max_output_tokens": llmOps, "temperature": llmOps, "seed": llmOps, "cache": {OpToolCall, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
 	"labels": {OpLLMClassify}, "allow_unknown": {OpLLMClassify}, "candidates": {OpLLMChoose}, "id_field": {OpLLMChoose},

@@ -85,7 +85,7 @@ func DigestOf(data []byte) (string, error) {
 
 // NewProgram returns the program of a checked document with the manifests of its tools and its subgraphs.
 func NewProgram(doc Document, digest string, tools map[string]manifests.Skill, subs map[string]Document) *Program {
-	p := &Program{Doc: doc, Digest: digest, Tools: tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}, homes: map[string]*Document{}}
+	p := &Program{Doc: doc, Digest: digest, Tools: tools, nodes: map[string]*Node{}, out: map[string][]Edge{}, wide: map[string]int{}, subs: map[string]Inner{}, homes: map[string]*Document{}, marked: map[string]bool{}}
 	for name, sub := range subs {
 		inner := sub.prefixIDs(name)
 		p.subs[name] = inner
@@ -101,6 +101,9 @@ func (p *Program) addGraph(b *Body) {
 	p.addEdges(b.Edges)
 	WalkNodes(b.Nodes, "", func(n *Node, _ string) {
 		p.nodes[n.ID] = n
+		if n.Restore != "" {
+			p.marked[n.Restore] = true
+		}
 		for _, inner := range n.InnerGraphs() {
 			p.addEdges(inner.Edges)
 		}

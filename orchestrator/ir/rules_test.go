@@ -24,6 +24,9 @@ func findingsOf(t *testing.T, doc string) []string {
 // TestCopiesAndCaches holds which calls may run in a copy of the sprite, and which may be answered from what is kept.
 func TestCopiesAndCaches(t *testing.T) {
 	put := func(more string) string { return doc(`{"id":"a","op":"TOOL_CALL","tool":"put",`+more+`}`, ``) }
+	back := func(more string) string {
+		return doc(`{"id":"a","op":"TOOL_CALL","tool":"put"},{"id":"s","op":"SET","set":{"$vars.x":1}},{"id":"b","op":"TOOL_CALL","tool":"put",`+more+`}`, `{"from":"a","to":"s"},{"from":"s","to":"b"}`)
+	}
 	for name, c := range map[string]struct {
 		doc  string
 		want []string
@@ -45,6 +48,11 @@ func TestCopiesAndCaches(t *testing.T) {
 		"a cache of what asks nobody":      {doc(`{"id":"a","op":"PACK","inputs":{"x":1},"cache":"run"}`, ``), []string{"field_not_allowed /nodes/0/cache"}},
 		"a timeout of what takes no time":  {doc(`{"id":"a","op":"PACK","inputs":{"x":1},"timeout_s":1}`, ``), []string{"field_not_allowed /nodes/0/timeout_s"}},
 		"a timeout of a MAP":               {over(`"timeout_s":3`, inBody(``)), nil},
+		"files of another call":            {back(`"restore":"a"`), nil},
+		"files of a node that calls none":  {back(`"restore":"s"`), []string{"restore_invalid /nodes/2/restore"}},
+		"files of no node":                 {back(`"restore":"x"`), []string{"node_unknown /nodes/2/restore"}},
+		"old files in a new copy":          {back(`"restore":"a","sprite":"fork"`), []string{"restore_invalid /nodes/2/restore"}},
+		"old files in a body":              {over(`"sprite":"fork"`, `{"entry_node":"b","nodes":[{"id":"b","op":"TOOL_CALL","tool":"put"},{"id":"c","op":"TOOL_CALL","tool":"put","restore":"b"}],"edges":[{"from":"b","to":"c"}]}`), []string{"restore_invalid /nodes/0/body/nodes/1/restore"}},
 	} {
 		if diff := cmp.Diff(c.want, findingsOf(t, c.doc)); diff != "" {
 			t.Errorf("%s: findings (-want +got):\n%s", name, diff)

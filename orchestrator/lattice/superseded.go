@@ -43,10 +43,14 @@ func Superseded(entries []Entry) map[Seq]bool {
 			lost[IterationPath(f.CommandID)] = f.CallID
 		case Restored:
 			at := IterationPath(f.CommandID)
-			for _, seq := range since[lost[at]] {
+			call, ok := lost[at]
+			if !ok { // the flow itself went back, after calls that count
+				continue
+			}
+			for _, seq := range since[call] {
 				gone[seq] = true
 			}
-			delete(since, lost[at])
+			delete(since, call)
 			delete(lost, at)
 		}
 	}

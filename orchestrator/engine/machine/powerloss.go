@@ -3,6 +3,7 @@ package machine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
@@ -44,6 +45,7 @@ func (m *Machine) powerLost(f lattice.PowerLost) error {
 		then.Models, then.ModelsBy = m.State.Models, m.State.ModelsBy
 		then.Records = slices.Concat(then.Records, f.Records)
 		then.Started, then.Emitted = nil, nil
+		maps.DeleteFunc(then.Marks, func(_ string, p lattice.Pair) bool { return !p.Durable })
 		m.State = then
 		for _, t := range m.threads() {
 			renewCall(t.Visit, m.State.Epoch)

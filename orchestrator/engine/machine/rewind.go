@@ -75,7 +75,7 @@ func (m *Machine) startFork(f lattice.RunForked) error {
 	}
 	then.RunID, then.WorkItem, then.Sprite, then.Epoch = f.RunID, f.WorkItem, f.Sprite, 0
 	then.Pairs, then.Dirty = map[string]lattice.Pair{}, map[string]bool{}
-	then.Cache, then.Kept = nil, nil                                            // they belong to the other run
+	then.Cache, then.Kept, then.Marks = nil, nil, nil                           // they belong to the other run
 	then.Disk, then.Losses, then.Records, then.Recovering = f.Disk, 0, nil, nil // so do its losses
 	then.Ctx = mergeMaps(then.Ctx, own)
 	for _, set := range f.Set {

@@ -72,6 +72,8 @@ type State struct {
 	Serial int                     `json:"serial"`          // number of the last command
 	Pairs  map[string]lattice.Pair `json:"pairs"`           // newest boundary by sprite
 	Dirty  map[string]bool         `json:"dirty"`           // sprites whose files may have changed since their pair
+	// Marks are the boundaries before the last calls of nodes that others name in restore, by node.
+	Marks map[string]lattice.Pair `json:"marks,omitempty"`
 
 	// The usage of models so far, in all and by node.
 	Models   Spent            `json:"models,omitzero"`
@@ -235,7 +237,7 @@ func Decode(raw json.RawMessage) (State, error) {
 // Clone copies everything that Step changes in place. Calls, waits and JSON values are replaced, never changed.
 func (s State) Clone() State {
 	s.Lane = s.Lane.clone()
-	s.Pairs, s.Dirty = maps.Clone(s.Pairs), maps.Clone(s.Dirty)
+	s.Pairs, s.Dirty, s.Marks = maps.Clone(s.Pairs), maps.Clone(s.Dirty), maps.Clone(s.Marks)
 	s.ModelsBy = maps.Clone(s.ModelsBy)
 	s.Pending, s.Waits = slices.Clone(s.Pending), slices.Clone(s.Waits)
 	s.Held, s.Settling, s.Overdue = slices.Clone(s.Held), slices.Clone(s.Settling), slices.Clone(s.Overdue)

@@ -23,6 +23,7 @@ func (g callCheck) checkToolCall(n *ir.Node, ptr string) {
 		g.AddWarning("key_shared", ptr+"/idempotency_key", `{"concat": ["$in.order", "-", "$index"]}`, "every iteration has this key, so that only one of their calls counts")
 	}
 	g.checkFork(n, ptr)
+	g.checkRestore(n, ptr)
 	g.checkCache(n, ptr)
 	if n.SideEffect != "" && !slices.Contains(ir.Classes, n.SideEffect) {
 		g.AddError("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)
@@ -47,6 +48,24 @@ func (g callCheck) checkToolCall(n *ir.Node, ptr string) {
 		g.AddError("class_weakened", ptr+"/side_effect", "leave it out, or name "+string(class)+" or more", "%s is of class %s; a node may only be stricter", n.Tool, class)
 	}
 	g.checkCallCache(n, skill, ptr)
+}
+
+// checkRestore checks the node to whose files a call goes back. Nothing else may be at work in the sprite then.
+func (g callCheck) checkRestore(n *ir.Node, ptr string) {
+	if n.Restore == "" {
+		return
+	}
+	ptr += "/restore"
+	g.checkTarget(n.Restore, ptr)
+	i, ok := g.index[n.Restore]
+	switch {
+	case g.owner != nil:
+		g.AddError("restore_invalid", ptr, "move the call out of "+g.owner.ID, "files go back only in the document's own graph")
+	case n.ForksSprites():
+		g.AddError("restore_invalid", ptr, "remove one of the two", "%s runs in a fork of the sprite, whose files are new", n.ID)
+	case ok && (n.Restore == n.ID || g.Nodes[i].Op != ir.OpToolCall || g.Nodes[i].ForksSprites()):
+		g.AddError("restore_invalid", ptr, "name a TOOL_CALL without a fork", "there are no files before %s to go back to", n.Restore)
+	}
 }
 
 // checkArgs checks the arguments that are known before the run: names, required ones, and the types of literals.
