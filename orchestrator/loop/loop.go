@@ -211,10 +211,16 @@ func (p *Progress) addBegin(seq lattice.Seq, raw json.RawMessage) error {
 
 func (p *Progress) addDecision(raw json.RawMessage) error {
 	var data struct {
-		Memory loop.Memory `json:"memory"`
+		Memory     loop.Memory  `json:"memory"`
+		Tasks      *[]loop.Task `json:"tasks"`
+		Pull       *loop.Pull   `json:"pr"`
+		Divergence string       `json:"divergence"`
 	}
 	if err := json.Unmarshal(raw, &data); err != nil {
 		return err
+	}
+	if data.Tasks != nil {
+		p.Tasks, p.Pull, p.Divergence = *data.Tasks, data.Pull, data.Divergence
 	}
 	p.Memory, p.Working, p.resting = data.Memory, 0, false
 	recent := data.Memory.Recent

@@ -20,6 +20,7 @@ type beginInput struct {
 	AgentLimits  map[string]float64 `json:"agent_limits"`
 	Memory       loop.Memory        `json:"memory"`
 	Failure      string             `json:"failure"`
+	BestOf       int                `json:"best_of"`
 	Answer       string             `json:"answer"`
 	Resumed      bool               `json:"resumed"`
 	Seen         map[string]string  `json:"seen"`
@@ -31,6 +32,7 @@ type beginData struct {
 	Tasks       []loop.Task        `json:"tasks"`
 	Prompt      string             `json:"prompt"`
 	AgentLimits map[string]float64 `json:"agent_limits"`
+	Tries       []int              `json:"tries"` // one element for each agent
 }
 
 // Values of beginData.Next.
@@ -51,7 +53,10 @@ func beginIteration(_ context.Context, c *skill.Call, in beginInput) (*beginData
 	if err != nil {
 		return nil, err
 	}
-	out := beginData{Next: nextWork, Iteration: in.Memory.Iterations + 1, Tasks: tasks, AgentLimits: limitAgent(in.AgentLimits, limits, in.Memory)}
+	out := beginData{Next: nextWork, Iteration: in.Memory.Iterations + 1, Tasks: tasks, AgentLimits: limitAgent(in.AgentLimits, limits, in.Memory, max(1, in.BestOf))}
+	for i := range max(1, in.BestOf) {
+		out.Tries = append(out.Tries, i+1)
+	}
 	_, stop, err := readFile(c.Root, stopFile, 1<<10)
 	if stop && err == nil && !in.Resumed {
 		out.Next = nextStop
@@ -157,8 +162,9 @@ func parseTasks(raw json.RawMessage) ([]loop.Task, error) {
 	return tasks, nil
 }
 
-// limitAgent returns the limits of the next call of the agent: those given, and the rest of the loop's.
-func limitAgent(given map[string]float64, l loop.Limits, m loop.Memory) map[string]float64 {
+// limitAgent returns the limits of the next call of the agent: those given, and the rest of the loop's. Several agents share
+// the rest of the cost.
+func limitAgent(given map[string]float64, l loop.Limits, m loop.Memory, agents int) map[string]float64 {
 	limits := map[string]float64{}
 	maps.Copy(limits, given)
 	lower := func(name string, rest float64) {
@@ -167,7 +173,7 @@ func limitAgent(given map[string]float64, l loop.Limits, m loop.Memory) map[stri
 		}
 	}
 	if l.MaxCostUSD > 0 {
-		lower("max_cost_usd", max(l.MaxCostUSD-m.CostUSD, 0.01))
+		lower("max_cost_usd", max(l.MaxCostUSD-m.CostUSD, 0.01)/float64(agents))
 	}
 	if l.MaxDurationS > 0 {
 		lower("wall_s", max(l.MaxDurationS-float64(m.DurationMS)/1000, 1))

@@ -5,26 +5,61 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/spritekit/loop"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 type decideInput struct {
-	Memory  loop.Memory `json:"memory"`
-	Limits  loop.Limits `json:"limits"`
-	Crash   string      `json:"crash"`
-	State   *loop.State `json:"state"`
-	Tasks   []loop.Task `json:"tasks"`
-	Resumed bool        `json:"resumed"`
-	Green   bool        `json:"green"`
-	Commit  string      `json:"commit"`
+	Memory loop.Memory `json:"memory"`
+	Limits loop.Limits `json:"limits"`
+	Crash  string      `json:"crash"`
+	State  *loop.State `json:"state"`
+	Tasks  []loop.Task `json:"tasks"`
+	// Before are the tasks at the beginning of the iteration. They count if its work was undone.
+	Before     []loop.Task `json:"before"`
+	Undone     bool        `json:"undone"`
+	Pull       *loop.Pull  `json:"pr"`
+	Divergence string      `json:"divergence"`
+	Resumed    bool        `json:"resumed"`
+	Green      bool        `json:"green"`
+	Commit     string      `json:"commit"`
 	// Report is the result of test.verify, which ran in a fork.
 	Report  json.RawMessage `json:"report"`
 	Red     string          `json:"red"`
 	Cost    agentCost       `json:"cost"`
 	AgentMS int64           `json:"agent_ms"`
+	// Tries and FailedTries are the agents that worked side by side, instead of Cost and AgentMS. An element may be null.
+	Tries       []json.RawMessage `json:"tries"`
+	FailedTries []json.RawMessage `json:"failed_tries"`
+}
+
+// try is the part of a result or a failure of one of several agents that counts.
+type try struct {
+	Cost agentCost `json:"cost"`
+	MS   int64     `json:"ms"`
+	Data struct {
+		Details struct {
+			Cost agentCost `json:"cost"`
+			MS   int64     `json:"duration_ms"`
+		} `json:"details"`
+	} `json:"data"`
+}
+
+// sumTook returns the cost and the duration of all agents of an iteration.
+func (in decideInput) sumTook() (usd float64, ms int64, err error) {
+	usd, ms = in.Cost.USD, in.AgentMS
+	for _, raw := range slices.Concat(in.Tries, in.FailedTries) {
+		var t try
+		if err := json.Unmarshal(raw, &t); err != nil {
+			return 0, 0, skill.BadInput("/tries", "%v", err)
+		}
+		usd, ms = usd+t.Cost.USD+t.Data.Details.Cost.USD, max(ms, t.MS, t.Data.Details.MS)
+	}
+	return usd, ms, nil
 }
 
 // agentCost is the cost of agent.run.
@@ -57,6 +92,11 @@ type decideData struct {
 	Limit     bool          `json:"limit"` // a person has to raise a limit
 	Failure   string        `json:"failure"`
 	Memory    loop.Memory   `json:"memory"`
+	// Seen are digests of the files as they are now. Those that differ later were edited by a person.
+	Seen       map[string]string `json:"seen"`
+	Tasks      []loop.Task       `json:"tasks"`
+	Pull       *loop.Pull        `json:"pr,omitempty"`
+	Divergence string            `json:"divergence"`
 }
 
 // decideNext is loop.decide.
@@ -70,9 +110,16 @@ func decideNext(_ context.Context, c *skill.Call, in decideInput) (*decideData, 
 			return nil, skill.BadInput("/report", "%v", err)
 		}
 	}
+	if in.Undone {
+		in.Tasks = loop.Undo(in.Tasks, in.Before)
+	}
+	usd, ms, err := in.sumTook()
+	if err != nil {
+		return nil, err
+	}
 	o := loop.Observation{
 		Crash: in.Crash, Tasks: in.Tasks, Resumed: in.Resumed, Green: in.Green, Commit: in.Commit, Tree: r.Tree, Statement: r.Statement,
-		Failure: in.Red, CostUSD: in.Cost.USD, DurationMS: in.AgentMS + r.DurationMS,
+		Failure: in.Red, CostUSD: usd, DurationMS: ms + r.DurationMS,
 	}
 	if in.State != nil {
 		o.State = *in.State
@@ -96,13 +143,32 @@ func decideNext(_ context.Context, c *skill.Call, in decideInput) (*decideData, 
 	case last.Decision.Stops():
 		session.Status = "stopped"
 	}
-	if err := writeJSON(c.Root, loop.HistoryFile, m.Recent); err != nil {
-		return nil, err
+	out := decideData{
+		Decision: last.Decision, Reason: last.Reason, Iteration: last.Iteration, Limit: last.Decision.ByLimit(), Failure: failure, Memory: m,
+		Seen: map[string]string{}, Tasks: append([]loop.Task{}, in.Tasks...), Pull: in.Pull, Divergence: in.Divergence,
 	}
-	if err := writeJSON(c.Root, loop.SessionFile, session); err != nil {
-		return nil, err
+	return &out, writeDecision(c.Root, session, &out)
+}
+
+// writeDecision writes the files that people read while the loop rests, and notes what they are like.
+func writeDecision(root *workspace.Root, session loop.Session, out *decideData) error {
+	files := map[string]any{loop.HistoryFile: out.Memory.Recent, loop.SessionFile: session}
+	if out.Decision != loop.DecideCrashed { // else the agent's own list stays for a look
+		files[loop.TasksFile] = out.Tasks
 	}
-	return &decideData{Decision: last.Decision, Reason: last.Reason, Iteration: last.Iteration, Limit: last.Decision.ByLimit(), Failure: failure, Memory: m}, nil
+	for name, v := range files {
+		if err := writeJSON(root, name, v); err != nil {
+			return err
+		}
+	}
+	for name, limit := range map[string]int64{loop.TasksFile: loop.MaxTasksBytes, loop.StateFile: loop.MaxStateBytes} {
+		data, ok, err := readFile(root, name, limit)
+		if err != nil {
+			continue // a file that cannot be read is refused when it is needed
+		}
+		out.Seen[name] = digest(data, ok)
+	}
+	return nil
 }
 
 // describeFailures returns the failed tests of a report, and a text about them.

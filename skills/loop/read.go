@@ -16,12 +16,13 @@ type readInput struct {
 }
 
 type readData struct {
-	State      loop.State        `json:"state"`
-	Tasks      []loop.Task       `json:"tasks"`
-	Message    string            `json:"message"`
-	Pull       *loop.Pull        `json:"pr,omitempty"`
-	Divergence string            `json:"divergence,omitempty"`
-	Seen       map[string]string `json:"seen"`
+	State      loop.State  `json:"state"`
+	Tasks      []loop.Task `json:"tasks"`
+	Message    string      `json:"message"`
+	Pull       *loop.Pull  `json:"pr,omitempty"`
+	Divergence string      `json:"divergence,omitempty"`
+	Passing    int         `json:"passing"` // tasks
+	Rests      int         `json:"rests"`   // 1 if the state has the loop wait for a person
 }
 
 // readAnswer is loop.read. It changes no file.
@@ -30,7 +31,7 @@ func readAnswer(_ context.Context, c *skill.Call, in readInput) (*readData, erro
 	if err != nil {
 		return nil, err
 	}
-	out := readData{Seen: map[string]string{}}
+	var out readData
 	state, found, err := readFile(c.Root, loop.StateFile, loop.MaxStateBytes)
 	if err != nil {
 		return nil, err
@@ -39,7 +40,6 @@ func readAnswer(_ context.Context, c *skill.Call, in readInput) (*readData, erro
 	if err != nil {
 		return nil, err
 	}
-	out.Seen[loop.StateFile], out.Seen[loop.TasksFile] = digest(state, found), digest(tasks, listed)
 	if !found {
 		answer, ok := decodeLast(in.Answer)
 		if !ok {
@@ -62,7 +62,10 @@ func readAnswer(_ context.Context, c *skill.Call, in readInput) (*readData, erro
 	if out.Tasks, err = loop.ParseTasks(tasks); err != nil {
 		return nil, badFile("%v", err)
 	}
-	out.Message = commitMessage(before, out.Tasks, out.State)
+	out.Message, out.Passing = commitMessage(before, out.Tasks, out.State), len(out.Tasks)-loop.Incomplete(out.Tasks)
+	if out.State.Status == loop.NeedsInput || out.State.Status == loop.Blocked {
+		out.Rests = 1
+	}
 	return &out, readResults(c, &out)
 }
 

@@ -160,6 +160,16 @@ func Passing(tasks []Task) []string {
 	return slices.DeleteFunc(Names(tasks), func(name string) bool { return failing[name] })
 }
 
+// Undo returns tasks as they are when the work of an iteration was undone: none passes that did not pass before.
+func Undo(tasks, before []Task) []Task {
+	passed := Passing(before)
+	undone := slices.Clone(tasks)
+	for i, t := range undone {
+		undone[i].Passes = t.Passes && slices.Contains(passed, nameOf(t))
+	}
+	return undone
+}
+
 // Incomplete returns the number of tasks that do not pass.
 func Incomplete(tasks []Task) int {
 	n := 0

@@ -83,20 +83,18 @@ were made in between.
 // awaitRest asks a loop to rest, as soon as it has a sprite, and waits until it does.
 func awaitRest(ctx context.Context, env *setup.Env, c *connect.Conn, v api.RunView) (api.RunView, error) {
 	fmt.Fprintf(env.Err, "lattice: %s stops after this iteration; Ctrl-C ends waiting\n", cli.Clean(nameOf(v)))
-	asked := false
 	err := c.WatchOutline(ctx, v.RunID, 0, func(l api.WatchLine) error {
 		if l.View == nil {
 			return nil
 		}
 		v = *l.View
-		if asked || !v.Driving {
+		if !v.Driving {
 			return nil
 		}
-		err := writeFile(ctx, c, v, "stop", "")
+		err := writeFile(ctx, c, v, "stop", "") // each time: files that go back take the request away
 		if p := fault.As(err); err != nil && p != nil && p.Code == "not_found" {
 			return nil // it has no sprite yet
 		}
-		asked = err == nil
 		return err
 	})
 	return v, err

@@ -29,6 +29,8 @@ type startOptions struct {
 	spec, tasks, template, wisp string
 	agent, model, shell, branch string
 	verify, protect, agentTools []string
+	restore                     string
+	bestOf                      int
 	headless                    bool
 	agentTimeout                time.Duration
 }
@@ -77,6 +79,11 @@ spec, and context.md, which is added to the agent's system prompt; one of the tw
 --import takes spec and tasks from a session folder of wisp, such as .wisp/sessions/feature-x; --spec and --tasks override. Its
 templates can be named, too: --template .wisp/templates/default.
 
+--restore says when the files of the sprite go back to those before the agent's call: each, after every call, so that only the
+change of the repository stays; on_failure, after a crash or a red verification, with that change undone; or never. With --best-of,
+each iteration lets N agents work side by side, each in a copy of the sprite, and keeps the best change: a green one, then the one
+with most tasks that pass, then the smallest.
+
 The first Ctrl-C pauses the loop, and lattice loop resume continues it. With --headless, a loop that stops fails instead of
 waiting for a person; a question waits all the same, and the command ends with 75.
 ` + exitCodes,
@@ -111,9 +118,31 @@ waiting for a person; a question waits all the same, and the command ends with 7
 	f.StringArrayVar(&o.verify, "verify", nil, "`LINE` for the shell that must succeed on each commit; repeatable")
 	f.StringArrayVar(&o.protect, "protect", nil, "`PATTERN` of files that are verified as they are in the first commit; repeatable (default: the usual test files)")
 	f.StringVar(&o.branch, "branch", "", "`BRANCH` that the result is pushed to (default: lattice/RUN)")
+	f.StringVar(&o.restore, "restore", "never", "take the files back to before the agent's call: never, each or on_failure")
+	f.IntVar(&o.bestOf, "best-of", 1, "let `N` agents work on each iteration, each in a copy of the sprite, and keep the best change")
 	f.BoolVar(&o.headless, "headless", false, "fail when the loop stops, instead of waiting for a person")
+	_ = cmd.RegisterFlagCompletionFunc("restore", cobra.FixedCompletions(restoreModes(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("agent", cobra.FixedCompletions(append(slices.Clone(setup.AgentNames), "acp"), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// restoreModes are the values of --restore.
+func restoreModes() []string { return []string{"never", "each", "on_failure"} }
+
+// maxBestOf bounds --best-of, as the flow does.
+const maxBestOf = 8
+
+// checkFiles refuses values of --restore and --best-of that have no effect.
+func (o *startOptions) checkFiles() error {
+	switch {
+	case !slices.Contains(restoreModes(), o.restore):
+		return cli.UsageErrorf("--restore is %q, not never, each or on_failure", o.restore)
+	case o.bestOf < 1 || o.bestOf > maxBestOf:
+		return cli.UsageErrorf("--best-of is %d, not between 1 and %d", o.bestOf, maxBestOf)
+	case o.bestOf > 1 && o.restore != "never":
+		return cli.UsageErrorf("--restore has no effect with --best-of, whose agents work in copies")
+	}
+	return nil
 }
 
 func runStart(ctx context.Context, env *setup.Env, o startOptions, limits loops.Limits) error {
@@ -169,6 +198,9 @@ func (o *startOptions) buildInput(ctx context.Context, env *setup.Env, limits lo
 	if o.shell != "" && (o.model != "" || limits.MaxCostUSD > 0 || len(o.agentTools) > 0) {
 		return nil, cli.UsageErrorf("--agent-model, --agent-tool and --max-cost have no effect with --agent-command, whose program reports no cost")
 	}
+	if err := o.checkFiles(); err != nil {
+		return nil, err
+	}
 	in := map[string]any{"headless": o.headless}
 	set := func(name string, value any, given bool) {
 		if given {
@@ -190,6 +222,8 @@ func (o *startOptions) buildInput(ctx context.Context, env *setup.Env, limits lo
 	set("agent_tools", o.agentTools, len(o.agentTools) > 0)
 	set("agent_timeout_s", o.agentTimeout.Seconds(), o.agentTimeout > 0)
 	set("branch", o.branch, o.branch != "")
+	set("restore", o.restore, o.restore != "never")
+	set("best_of", o.bestOf, o.bestOf > 1)
 	set("max_iterations", limits.MaxIterations, limits.MaxIterations > 0)
 	set("max_cost_usd", limits.MaxCostUSD, limits.MaxCostUSD > 0)
 	set("max_duration_s", limits.MaxDurationS, limits.MaxDurationS > 0)
