@@ -63,7 +63,7 @@ func writeJSON(root *workspace.Root, name string, v any) error {
 	return writeFile(root, name, append(data, '\n'))
 }
 
-// removeFile removes a file of the loop, or whatever is there by its name.
+// removeFile removes a file of the loop, or a folder of its name.
 func removeFile(root *workspace.Root, name string) error {
 	return root.RemoveAll(path.Join(loop.Dir, name))
 }

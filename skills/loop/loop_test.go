@@ -67,8 +67,8 @@ const (
 	oneTask   = `[{"description":"a","passes":true}]`
 )
 
-// TestFilesOfAnAgent: a file that is not as it has to be is an error that names it, and the iteration a crash, whatever the other
-// files say.
+// TestFilesOfAnAgent: a file that is not as it has to be is an error that names it, and the iteration a crash, even if the other
+// files are sound.
 func TestFilesOfAnAgent(t *testing.T) {
 	link := func(path string) error { return os.Symlink("/etc/passwd", path) }
 	fifo := func(path string) error { return syscall.Mkfifo(path, 0o600) }
