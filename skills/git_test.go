@@ -278,6 +278,38 @@ func TestPushAsksWithABundle(t *testing.T) {
 	s.fails("git.push", `{"mode":"direct"}`, 4, "permission_denied")
 }
 
+// Further repositories of the workspace are pushed with the first: one request, a bundle of each.
+func TestPushAsksForSeveralRepositories(t *testing.T) {
+	s := newSprite(t)
+	base := s.origin()
+	for _, dest := range []string{"repo", "lib"} {
+		s.must("git.clone", `{"url":"origin","dest":"`+dest+`"}`)
+		s.write(dest+"/new", dest)
+		s.must("git.commit", `{"repo":"`+dest+`","message":"new file","all":true}`)
+	}
+	s.fails("git.push", `{"branch":"work","also":[{}]}`, 2, "bad_input")
+	s.fails("git.push", `{"branch":"work","also":[{"repo":"lib"}]}`, 2, "bad_input") // it was cloned from a folder here
+	s.env.CallID = "c1"
+	s.git("lib", "remote", "set-url", "origin", "https://example.com/acme/lib.git")
+	const input = `{"branch":"work","also":[{"repo":"lib","branch":"work2"}]}`
+	o := s.call("git.push", input)
+	if o.exit != protocol.ExitWaiting {
+		t.Fatalf("git.push = exit %d, %s, want 75", o.exit, o.stdout)
+	}
+	also := asked(t, o).Also
+	if len(also) != 1 || also[0].Repo != "https://example.com/acme/lib.git" || also[0].Branch != "work2" || also[0].Base != base || also[0].Head != s.git("lib", "rev-parse", "HEAD") {
+		t.Fatalf("asked for %+v", also)
+	}
+	s.git("origin", "bundle", "verify", "-q", also[0].Bundle)
+	s.write(protocol.ResumeFile, quote(protocol.Resume{
+		WorkItemID: "w1", CheckpointID: o.result.Waiting.CheckpointID, Context: protocol.ResumeContext{RunID: "r1", CallID: "c1"},
+		Inputs: json.RawMessage(`{"ok":true,"action":"PUSH_BRANCH","result":{"url":"https://example.com/acme/site","also":[{"url":"https://example.com/acme/lib","branch":"work2","head":"x"}]}}`),
+	}))
+	if pushed := s.must("git.push", input)["pushed"].([]any); len(pushed) != 2 || pushed[1].(map[string]any)["ref"] != "refs/heads/work2" {
+		t.Errorf("pushed %v", pushed)
+	}
+}
+
 func TestPushEndsWithTheAnswer(t *testing.T) {
 	tests := map[string]struct {
 		answer string

@@ -152,6 +152,30 @@ func TestAPullRequestIsProposedWithABundle(t *testing.T) {
 	}
 }
 
+// The pull requests of several repositories are one request, and each is an artifact.
+func TestPullRequestsOfSeveralRepositories(t *testing.T) {
+	s := newSprite(t)
+	s.origin()
+	for _, dest := range []string{"repo", "lib"} {
+		s.must("git.clone", `{"url":"origin","dest":"`+dest+`"}`)
+		s.write(dest+"/new", dest)
+		s.must("git.commit", `{"repo":"`+dest+`","message":"new file","all":true}`)
+	}
+	s.env.Grants.Except = nil
+	s.fails("github.open_pr", `{"title":"t","also":[{"repo":"lib"}]}`, 2, "bad_input")
+	s.env.CallID = "c1"
+	const input = `{"title":"t","also":[{"repo":"lib","base":"main","target":"https://example.com/acme/lib"}]}`
+	o := s.call("github.open_pr", input)
+	var p protocol.OpenPR
+	if err := json.Unmarshal(o.request(t).Parameters, &p); err != nil || len(p.Also) != 1 || p.Also[0].Into != "main" || p.Also[0].Repo != "https://example.com/acme/lib" || p.Also[0].Head == p.HeadSHA {
+		t.Fatalf("asked for %+v, %v", p, err)
+	}
+	o = s.resumed("github.open_pr", input, `{"ok":true,"action":"OPEN_PR","result":{"url":"https://example.com/pull/3","also":[{"url":"https://example.com/pull/4","branch":"main"}]}}`)
+	if says := o.says(); o.exit != 0 || !slices.Equal(says, []string{"INFO", "ARTIFACT", "ARTIFACT"}) {
+		t.Errorf("resumed: exit %d, %v, %s", o.exit, says, o.stdout)
+	}
+}
+
 func TestAPersonIsAsked(t *testing.T) {
 	tests := []struct {
 		name, input, reason, answers string

@@ -82,7 +82,7 @@ func KillMarked(mark string) { proc.KillMarked(mark) }
 // pushBranch hands the commits of a pull request from one family to the other; neither knows of its siblings.
 func (s *Set) pushBranch(ctx context.Context, c *skill.Call, repo, branch, base string) (github.Branch, error) {
 	b, err := git.Bundle(&s.reaper, s.Git)(ctx, c, repo, branch, base)
-	return github.Branch{Name: b.Branch, BaseSHA: b.Base, HeadSHA: b.Head, Bundle: b.Path, SHA256: b.SHA256}, err
+	return github.Branch{Name: b.Branch, BaseSHA: b.Base, HeadSHA: b.Head, Bundle: b.Path, SHA256: b.SHA256, Origin: b.Origin}, err
 }
 
 // Foreign calls a third-party skill, whose manifest is m and whose command line is argv, as skill.Serve calls

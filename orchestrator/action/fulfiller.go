@@ -5,6 +5,7 @@
 //	parameters  the actions, and what their parameters may be
 //	target      the repository of an action
 //	key       makes doing an action twice the same as doing it once
+//	parts     actions of several repositories
 //	publish     the actions at a code host
 //	binding   what an approval covers; Do refuses when the world no longer matches it
 //
@@ -152,7 +153,7 @@ func New(o Options) *Fulfiller {
 
 // Binding is what an approval of PUSH_BRANCH or OPEN_PR binds: remote, branch, base, head and diff digest (in Push), by
 // way of one bundle. Old is the destination's value that the push will replace. OPEN_PR has a place as well, and the other
-// actions at a code host have only that.
+// actions at a code host have only that. For the further repositories of an action see [Parts].
 type Binding struct {
 	worktree.Push
 	Placed
@@ -183,10 +184,11 @@ func (f *Fulfiller) Inspect(ctx context.Context, c lattice.Call, a lattice.Actio
 	return j.Action, j.Decision, j.Reason, nil
 }
 
-func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action) (Judged, error) {
+// judgePart judges an action of one repository, before which the request has others of its name.
+func (f *Fulfiller) judgePart(ctx context.Context, c lattice.Call, a lattice.Action, before int) (Judged, error) {
 	a.Key = Key(a.CallID, a.Name, a.Parameters)
 	known := secret.NewKnown(f.secrets(a.RunID))
-	rules, verdict, err := f.checkRequest(ctx, c, a)
+	rules, verdict, err := f.checkRequest(ctx, c, a, before)
 	if name := known.FindIn(string(a.Parameters)); err == nil && name != "" {
 		err = secretInChange(name, "its parameters")
 	}
@@ -231,7 +233,7 @@ func (f *Fulfiller) judge(ctx context.Context, c lattice.Call, a lattice.Action)
 }
 
 // checkRequest is the part of Inspect that needs only the request.
-func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.Action) (policy.Policy, policy.Verdict, error) {
+func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.Action, before int) (policy.Policy, policy.Verdict, error) {
 	// A request of a skill that an agent calls counts as the agent's, and is checked against the grants of its skills.
 	kind, known := kinds[a.Name]
 	needed := kind.permission
@@ -246,7 +248,7 @@ func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.
 	if known {
 		invalid = checkParameters(a.Name, a.Parameters)
 	}
-	rules, v, err := f.askPolicy(ctx, a)
+	rules, v, err := f.askPolicy(ctx, a, before)
 	switch {
 	case err == nil && !known:
 		err = newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
@@ -300,6 +302,11 @@ func (f *Fulfiller) bindPush(ctx context.Context, a lattice.Action, review func(
 // the code binding_changed. Doing it again after a crash finds the work done. The result is a Result as JSON; a
 // *lattice.Refusal is the action's failure, any other error means that it could not be found out and may be repeated.
 func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
+	return f.DoParts(ctx, a, f.doPart)
+}
+
+// doPart performs an action of one repository.
+func (f *Fulfiller) doPart(ctx context.Context, a lattice.Action) ([]byte, error) {
 	if a.Name == protocol.ActionNotifyUser {
 		return []byte(`{"shown":true}`), f.notify(a) // the leader notes it with the run, where people see it
 	}
@@ -327,28 +334,37 @@ func (f *Fulfiller) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 	return json.Marshal(done)
 }
 
-// pushBound pushes the commits that an action is bound to.
-func (f *Fulfiller) pushBound(ctx context.Context, a lattice.Action) (Result, error) {
+// boundPush returns the push that an action of one repository is bound to.
+func (f *Fulfiller) boundPush(a lattice.Action) (worktree.Push, error) {
 	params, err := pushOf(a)
 	if err != nil {
-		return Result{}, badParameters(a.Name, err)
+		return worktree.Push{}, badParameters(a.Name, err)
 	}
 	var bound Binding
 	if err := json.Unmarshal(a.Binding, &bound); err != nil {
-		return Result{}, newRefusal("binding_changed", "ask for the action again", "the action has no binding that can be read")
+		return worktree.Push{}, newRefusal("binding_changed", "ask for the action again", "the action has no binding that can be read")
 	}
 	if bound.SHA256 != params.SHA256 || bound.Base != params.Base || (params.Head != "" && bound.Head != params.Head) {
-		return Result{}, newRefusal("binding_changed", "ask for the action again", "the action's parameters are not those that were approved")
+		return worktree.Push{}, newRefusal("binding_changed", "ask for the action again", "the action's parameters are not those that were approved")
 	}
 	spec, run, err := f.targetOf(a)
 	if err != nil {
-		return Result{}, err
+		return worktree.Push{}, err
 	}
 	if err := f.bundles.verifyCopy(params.SHA256); err != nil {
-		return Result{}, err
+		return worktree.Push{}, err
 	}
 	push := bound.Push
 	push.Request = worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.bundlePath(params.SHA256), Branch: params.Branch, Base: params.Base, Head: bound.Head, Hide: f.hidden(a.RunID)}
+	return push, nil
+}
+
+// pushBound pushes the commits that an action is bound to.
+func (f *Fulfiller) pushBound(ctx context.Context, a lattice.Action) (Result, error) {
+	push, err := f.boundPush(a)
+	if err != nil {
+		return Result{}, err
+	}
 	done, err := f.git.Push(ctx, push)
 	if err != nil {
 		return Result{}, err
@@ -378,8 +394,25 @@ func Pushes(a lattice.Action) bool {
 	return json.Unmarshal(a.Binding, &bound) == nil && bound.SHA256 != ""
 }
 
-// Patch returns the content of the push that a is bound to.
+// Patch returns the content of the push that a is bound to, of several repositories each behind a line that names it.
 func (f *Fulfiller) Patch(ctx context.Context, a lattice.Action) (worktree.Patch, error) {
+	parts := Parts(a)
+	if len(parts) == 1 {
+		return f.patchPart(ctx, a)
+	}
+	var whole worktree.Patch
+	for i, part := range parts {
+		p, err := f.patchPart(ctx, part)
+		if err != nil {
+			return worktree.Patch{}, err
+		}
+		whole.Text += fmt.Sprintf("# %d of %d: %s\n%s", i+1, len(parts), worktree.DisplayName(destinationOf(part)), p.Text)
+		whole.Cut = whole.Cut || p.Cut
+	}
+	return whole, nil
+}
+
+func (f *Fulfiller) patchPart(ctx context.Context, a lattice.Action) (worktree.Patch, error) {
 	var bound Binding
 	if json.Unmarshal(a.Binding, &bound) != nil || bound.SHA256 == "" {
 		return worktree.Patch{}, newRefusal("no_patch", "", "%.64s changes no files", a.Name)

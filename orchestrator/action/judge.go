@@ -18,8 +18,8 @@ func isGranted(permissions []string, p string) bool {
 	return slices.Contains(permissions, p) || slices.Contains(permissions, "*")
 }
 
-// askPolicy asks the policy of a run about an action.
-func (f *Fulfiller) askPolicy(ctx context.Context, a lattice.Action) (policy.Policy, policy.Verdict, error) {
+// askPolicy asks the policy of a run about an action, before which the same request has more of its name.
+func (f *Fulfiller) askPolicy(ctx context.Context, a lattice.Action, more int) (policy.Policy, policy.Verdict, error) {
 	p, err := f.policyOf(ctx, a.RunID)
 	if err != nil {
 		return p, policy.Verdict{}, err
@@ -37,7 +37,7 @@ func (f *Fulfiller) askPolicy(ctx context.Context, a lattice.Action) (policy.Pol
 		own = ""
 	}
 	q := RequestOf(a, own)
-	q.Before, q.Planned = before, planned
+	q.Before, q.Planned = before+more, planned && !q.Foreign // a plan is about the repository of the run
 	v := p.Action(q)
 	return p, v, refusalOf(a.Name, v)
 }

@@ -31,6 +31,9 @@ func pushKey(p protocol.PushBranch, base, head string) string {
 	if p.Repo != "" {
 		parts = append(parts, p.Repo)
 	}
+	for _, more := range p.Also {
+		parts = append(parts, more.Repo, more.Branch, more.Base, more.Head)
+	}
 	return lattice.DerivedKey(parts...)
 }
 

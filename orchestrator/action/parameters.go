@@ -32,7 +32,7 @@ var kinds = map[string]kind{
 	protocol.ActionPushBranch: {permission: "git:read", check: strictly(checkPush)}, // request mode: git:push is for pushing from inside
 	protocol.ActionOpenPR: {permission: "github:write", atForge: true, check: strictly(func(p protocol.OpenPR) (string, error) {
 		return p.Repo, errors.Join(checkLine("title", p.Title, protocol.MaxTitle), checkText("body", p.Body, protocol.MaxBody), checkBranch("base", p.Base), checkFilled("head", p.Head), checkBranch("head", p.Head),
-			checkCommit("base_sha", p.BaseSHA), checkCommit("head_sha", p.HeadSHA), checkDigest("sha256", p.SHA256))
+			checkCommit("base_sha", p.BaseSHA), checkCommit("head_sha", p.HeadSHA), checkDigest("sha256", p.SHA256), checkAlso(p.Also))
 	})},
 	protocol.ActionPostComment: {permission: "github:write", atForge: true, check: strictly(func(p protocol.PostComment) (string, error) {
 		return p.Repo, errors.Join(checkPositive("number", p.Number), checkFilled("body", p.Body), checkText("body", p.Body, protocol.MaxBody))
@@ -82,35 +82,59 @@ func strictly[T any](check func(T) (string, error)) func(json.RawMessage) (strin
 }
 
 func decodeParameters[T any](raw json.RawMessage) (p T, err error) {
-	t := reflect.TypeFor[T]()
-	given, err := memberNames(raw)
-	if err != nil {
+	if err := checkMembers(reflect.TypeFor[T](), "", raw); err != nil {
 		return p, err
-	}
-	var known, missing []string
-	for field := range t.Fields() {
-		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-		known = append(known, name)
-		if options == "" && !optional[name] && !optional[t.Name()+"."+name] && !slices.Contains(given, name) {
-			missing = append(missing, name)
-		}
-	}
-	for i, name := range given {
-		switch {
-		case !slices.Contains(known, name):
-			return p, fmt.Errorf("there is no parameter %.64q, only %s", name, strings.Join(known, ", "))
-		case slices.Contains(given[:i], name):
-			return p, fmt.Errorf("the parameter %s is given twice", name)
-		}
-	}
-	if len(missing) > 0 {
-		return p, fmt.Errorf("the parameter %s is missing", strings.Join(missing, ", "))
 	}
 	err = json.Unmarshal(raw, &p)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		err = fmt.Errorf("the parameter %s must be of the type %s, not %s", wrong.Field, typeName(wrong.Type), wrong.Value)
 	}
 	return p, err
+}
+
+// checkMembers returns an error unless the JSON object raw has the members of the struct t, each once. The objects in its lists
+// are checked likewise; at is the path of raw, such as "also/0/".
+func checkMembers(t reflect.Type, at string, raw json.RawMessage) error {
+	given, err := memberNames(raw)
+	if err != nil {
+		return err
+	}
+	var known, missing []string
+	for field := range t.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		known = append(known, name)
+		if options == "" && !optional[name] && !optional[t.Name()+"."+name] && !slices.Contains(given, name) {
+			missing = append(missing, at+name)
+		}
+	}
+	for i, name := range given {
+		switch {
+		case !slices.Contains(known, name):
+			return fmt.Errorf("there is no parameter %.64q, only %s", at+name, strings.Join(known, ", "))
+		case slices.Contains(given[:i], name):
+			return fmt.Errorf("the parameter %s is given twice", at+name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the parameter %s is missing", strings.Join(missing, ", "))
+	}
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if field.Type.Kind() != reflect.Slice || field.Type.Elem().Kind() != reflect.Struct || !slices.Contains(given, name) {
+			continue
+		}
+		var members map[string]json.RawMessage
+		var items []json.RawMessage
+		if json.Unmarshal(raw, &members) != nil || json.Unmarshal(members[name], &items) != nil {
+			return fmt.Errorf("the parameter %s%s must be a list", at, name)
+		}
+		for i, item := range items {
+			if err := checkMembers(field.Type.Elem(), fmt.Sprintf("%s%s/%d/", at, name, i), item); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // memberNames returns the names of the members of a JSON object, in order.
@@ -157,9 +181,32 @@ func typeName(t reflect.Type) string {
 func checkPush(p protocol.PushBranch) (string, error) {
 	err := errors.Join(checkFilled("branch", p.Branch), checkFilled("base", p.Base), checkFilled("bundle", p.Bundle), checkFilled("sha256", p.SHA256))
 	if err == nil {
-		err = errors.Join(checkDigest("sha256", p.SHA256), checkText("title", p.Title, protocol.MaxTitle))
+		err = errors.Join(checkDigest("sha256", p.SHA256), checkText("title", p.Title, protocol.MaxTitle), checkAlso(p.Also))
 	}
 	return p.Repo, err
+}
+
+// checkAlso checks the pushes to further repositories, which are named in full.
+func checkAlso(also []protocol.AlsoPush) error {
+	if len(also) > protocol.MaxAlso {
+		return fmt.Errorf("the parameter also has %d entries; at most %d are allowed", len(also), protocol.MaxAlso)
+	}
+	for i, p := range also {
+		at := fmt.Sprintf("also/%d/", i)
+		for _, m := range []struct{ name, value string }{{"repo", p.Repo}, {"branch", p.Branch}, {"base", p.Base}, {"head", p.Head}, {"bundle", p.Bundle}, {"sha256", p.SHA256}} {
+			if err := checkFilled(at+m.name, m.value); err != nil {
+				return err
+			}
+		}
+		err := errors.Join(checkBranch(at+"branch", p.Branch), checkBranch(at+"into", p.Into), checkCommit(at+"base", p.Base), checkCommit(at+"head", p.Head), checkDigest(at+"sha256", p.SHA256))
+		if err == nil {
+			err = checkTarget(p.Repo)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkLabels(p protocol.LabelIssue) (string, error) {

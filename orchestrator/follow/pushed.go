@@ -21,19 +21,33 @@ func printPushed(ctx context.Context, console *cli.Console, c *connect.Conn, v a
 	if v.Repo == "" {
 		return
 	}
-	branch := ""
+	var last pushResult
 	err := c.Outline(ctx, v.RunID, 0, func(e lattice.Entry) error {
 		var done lattice.ActionSettled // ActionDone has its members
-		var r action.Result
+		var r pushResult
 		if e.Kind == lattice.EntryFact && (e.Type == (lattice.ActionDone{}).FactType() || e.Type == done.FactType()) && json.Unmarshal(e.Body, &done) == nil && done.OK && json.Unmarshal(done.Result, &r) == nil && r.Branch != "" {
-			branch = r.Branch
+			last = r
 		}
 		return nil
 	})
-	if err != nil || branch == "" {
+	if err != nil || last.Branch == "" {
 		return // lattice artifacts says why
 	}
-	repo := worktree.StripCredentials(v.Repo)
+	printMerge(console, worktree.StripCredentials(v.Repo), last.Branch)
+	for _, also := range last.Also {
+		if also.Ref != "" { // of a pull request the URL is not that of the repository
+			printMerge(console, worktree.StripCredentials(also.URL), also.Branch)
+		}
+	}
+}
+
+// pushResult is the result of a push, also to further repositories.
+type pushResult struct {
+	action.Result
+	Also []action.Result `json:"also"`
+}
+
+func printMerge(console *cli.Console, repo, branch string) {
 	merge := fmt.Sprintf("git fetch %s %s && git merge FETCH_HEAD", word(repo), word(branch))
 	if strings.HasPrefix(repo, "/") {
 		merge = fmt.Sprintf("git -C %s merge %s", word(repo), word(branch))

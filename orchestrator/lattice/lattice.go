@@ -329,6 +329,9 @@ type Command struct {
 // ErrConflict says that another driver has appended to the journal of the run, so this one no longer owns it.
 var ErrConflict = errors.New("the run's log has moved on")
 
+// CodePartlyDone is the code of the refusal of an action of which a part was performed before.
+const CodePartlyDone = "partly_done"
+
 // Refusal is a final error: a second try would give the same answer. Any other error of an effect means that its outcome
 // is not known.
 type Refusal struct{ Fault protocol.Fault }

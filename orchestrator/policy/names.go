@@ -25,7 +25,7 @@ func listParameters(action string) []string {
 	}
 	names := []string{repoValue}
 	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && !slices.Contains(names, name) {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "also" && !slices.Contains(names, name) { // the items of also are judged one by one
 			names = append(names, name)
 		}
 	}

@@ -37,6 +37,8 @@ func DescribeBinding(binding json.RawMessage) []string {
 				Name  string `json:"name"`
 			} `json:"path"`
 		} `json:"place"`
+		Digest string            `json:"diff_digest"`
+		Also   []json.RawMessage `json:"also"`
 	}
 	if json.Unmarshal(binding, &b) != nil {
 		return nil
@@ -70,7 +72,22 @@ func DescribeBinding(binding json.RawMessage) []string {
 	for _, w := range b.Warnings {
 		lines = append(lines, "careful: "+cli.CleanLine(w))
 	}
-	return lines
+	if len(b.Also) == 0 {
+		return lines
+	}
+	whole := []string{fmt.Sprintf("in %d repositories, one after the other:", 1+len(b.Also)), fmt.Sprintf("1. with the digest %.12s", cli.Clean(b.Digest))}
+	whole = append(whole, lines...)
+	for i, part := range b.Also {
+		var of struct {
+			Digest string `json:"diff_digest"`
+		}
+		if json.Unmarshal(part, &of) != nil {
+			continue
+		}
+		whole = append(whole, fmt.Sprintf("%d. with the digest %.12s", i+2, cli.Clean(of.Digest)))
+		whole = append(whole, DescribeBinding(part)...)
+	}
+	return whole
 }
 
 // DescribeEvent is one event on one line.

@@ -34,22 +34,31 @@ func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
 		return PushResult{}, err
 	}
 	defer remove()
-	if err := p.Same(s.Push); err != nil {
+	res := PushResult{Ref: "refs/heads/" + p.Branch, Old: p.Old, New: p.Head, Status: Pushed, URL: s.RemoteURL}
+	there, err := p.Compare(s.Push)
+	if err != nil {
 		return PushResult{}, err
 	}
-	res := PushResult{Ref: "refs/heads/" + p.Branch, Old: p.Old, New: p.Head, Status: Pushed, URL: s.RemoteURL}
-	switch s.Old {
-	case p.Head:
+	if there {
 		res.Status = AlreadyThere
 		return res, nil
-	case p.Old:
-	default:
-		return PushResult{}, staleRefusal(p.Branch, s.RemoteURL)
 	}
 	if err := s.checkForward(ctx); err != nil {
 		return PushResult{}, err
 	}
 	return g.pushBranch(ctx, s, res)
+}
+
+// Compare compares p with the same push as it is now. It reports whether the destination has the commits already, and refuses a
+// push that is not the one that was approved.
+func (p Push) Compare(now Push) (there bool, err error) {
+	if err := p.Same(now); err != nil {
+		return false, err
+	}
+	if now.Old != p.Head && now.Old != p.Old {
+		return false, staleRefusal(p.Branch, now.RemoteURL)
+	}
+	return now.Old == p.Head, nil
 }
 
 // Same returns a refusal if now differs from p in a part that an approval binds. It does not compare the current commit of

@@ -139,7 +139,12 @@ func actionTypes() []actionType {
 }
 
 // closeObject refuses members that no definition has: requests are read strictly, unlike events.
-func closeObject(*generator) schema { return schema{"unevaluatedProperties": false} }
+func closeObject(g *generator) schema {
+	if also, ok := g.defs[reflect.TypeFor[protocol.AlsoPush]().Name()].(schema); ok {
+		also["additionalProperties"] = false
+	}
+	return schema{"unevaluatedProperties": false}
+}
 
 // schemas returns the text of every schema by the name of its file.
 func schemas() (map[string][]byte, error) {
@@ -270,6 +275,7 @@ func contract() rules {
 			"Event.timestamp":        pattern(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z$`),
 			"Event.payload":          object,
 			"Info.metadata":          object, "Artifact.metadata": object, "ActionRequest.parameters": object, "SuggestedAdjustment.details": object,
+			"AlsoPush.base": oid, "AlsoPush.head": oid, "AlsoPush.sha256": digest,
 			"PushBranch.sha256": digest, "PushBranch.title": {"type": "string", "maxLength": protocol.MaxTitle},
 			"OpenPR.title": line(protocol.MaxTitle), "OpenPR.body": {"type": "string", "maxLength": protocol.MaxBody}, "OpenPR.base": {"type": "string", "maxLength": 200}, "OpenPR.head": line(200),
 			"OpenPR.base_sha": oid, "OpenPR.head_sha": oid, "OpenPR.sha256": pattern(`^([0-9a-f]{64})?$`),

@@ -44,6 +44,7 @@ type pushInput struct {
 	Title        string             `json:"title"`
 	Remote       string             `json:"remote"`
 	ExpectRemote string             `json:"expect_remote"`
+	Also         []alsoInput        `json:"also"`
 }
 
 type pushData struct {
@@ -86,14 +87,24 @@ func (f family) Push(ctx context.Context, c *skill.Call, in pushInput) (*pushDat
 	if c.Resume != nil {
 		return readAnswer(c, p)
 	}
-	return r.requestPush(ctx, c, in, p)
+	also, err := f.bundleAlso(ctx, c, in.Also)
+	if err != nil {
+		return nil, err
+	}
+	return r.requestPush(ctx, c, in, p, also)
 }
 
 // checkInput validates the input alone.
 func (in *pushInput) checkInput() error {
 	switch in.Mode = cmp.Or(in.Mode, modeRequest); in.Mode {
 	case modeDirect:
+		if len(in.Also) > 0 {
+			return skill.BadInput("/also", `is for the mode "request"`)
+		}
 	case modeRequest:
+		if err := checkAlso(in.Also); err != nil {
+			return err
+		}
 		if len(in.Refspecs) > 0 || in.SetUpstream || in.DryRun || in.Credential != nil || in.Force != "" {
 			return skill.BadInput("/mode", `is request: refspecs, force, set_upstream, dry_run and credential are for "direct"`)
 		}
@@ -194,7 +205,7 @@ func isRefNotFound(err error) bool {
 }
 
 // requestPush writes the bundle, requests the push, and waits.
-func (r *repo) requestPush(ctx context.Context, c *skill.Call, in pushInput, p pushData) (*pushData, error) {
+func (r *repo) requestPush(ctx context.Context, c *skill.Call, in pushInput, p pushData, also []protocol.AlsoPush) (*pushData, error) {
 	name := outDir + "/" + p.Head + ".bundle"
 	digest, err := r.writeBundle(ctx, c, name, engine.BundleSpec{Base: p.Base, Ref: in.Ref})
 	if err != nil {
@@ -210,7 +221,7 @@ func (r *repo) requestPush(ctx context.Context, c *skill.Call, in pushInput, p p
 		}
 	}
 	parameters, err := json.Marshal(protocol.PushBranch{
-		Branch: p.Branch, Base: p.Base, Head: p.Head, Bundle: c.Root.Own(name), SHA256: digest, Title: in.Title,
+		Branch: p.Branch, Base: p.Base, Head: p.Head, Bundle: c.Root.Own(name), SHA256: digest, Title: in.Title, Also: also,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("describe the push: %w", err)
@@ -257,9 +268,8 @@ func readAnswer(c *skill.Call, p pushData) (*pushData, error) {
 		return nil, refusalOf(a)
 	}
 	var result struct {
-		URL    string `json:"url"`
-		Old    string `json:"old"`
-		Status string `json:"status"`
+		pushed
+		Also []pushed `json:"also"`
 	}
 	if len(a.Result) > 0 {
 		if err := json.Unmarshal(a.Result, &result); err != nil {
@@ -268,7 +278,22 @@ func readAnswer(c *skill.Call, p pushData) (*pushData, error) {
 	}
 	p.Result, p.URL = a.Result, remote.WithoutUser(result.URL)
 	p.Pushed = []engine.PushedRef{{Ref: "refs/heads/" + p.Branch, Old: result.Old, New: p.Head, Status: cmp.Or(result.Status, "ok")}}
+	for _, one := range result.Also {
+		p.Pushed = append(p.Pushed, engine.PushedRef{Ref: "refs/heads/" + one.Branch, Old: one.Old, New: one.Head, Status: cmp.Or(one.Status, "ok")})
+		if err := c.Emit(protocol.Artifact{Kind: "branch", Ref: one.Branch, URL: remote.WithoutUser(one.URL)}); err != nil {
+			return nil, err
+		}
+	}
 	return p.emitBranch(c)
+}
+
+// pushed is the result of the push to one repository.
+type pushed struct {
+	Branch string `json:"branch"`
+	Head   string `json:"head"`
+	Old    string `json:"old"`
+	Status string `json:"status"`
+	URL    string `json:"url"`
 }
 
 // refusalOf returns the error for a push that failed or was not approved.

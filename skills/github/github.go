@@ -4,6 +4,7 @@
 package github
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,6 +20,7 @@ type Branch struct {
 	Name             string
 	BaseSHA, HeadSHA string
 	Bundle, SHA256   string
+	Origin           string // the URL that the repository was cloned from, "" if it is not known
 }
 
 // Bundle writes the commits of a branch, "" for the current one, that base lacks.
@@ -42,6 +44,13 @@ type openInput struct {
 	Branch string `json:"branch"`
 	Base   string `json:"base"`
 	Repo   string `json:"repo"`
+	// Also has further repositories of the workspace, with a pull request each.
+	Also []struct {
+		Repo   string `json:"repo"`
+		Branch string `json:"branch"`
+		Base   string `json:"base"`
+		Target string `json:"target"`
+	} `json:"also"`
 }
 
 type openData struct {
@@ -66,9 +75,35 @@ func (f family) openPR(ctx context.Context, c *skill.Call, in openInput) (*openD
 	if err != nil {
 		return nil, err
 	}
+	also, err := f.bundleAlso(ctx, c, in)
+	if err != nil {
+		return nil, err
+	}
 	return nil, propose.Ask(ctx, c, protocol.ActionOpenPR, protocol.OpenPR{
-		Title: in.Title, Body: in.Body, Base: in.Base, Head: b.Name, BaseSHA: b.BaseSHA, HeadSHA: b.HeadSHA, Bundle: b.Bundle, SHA256: b.SHA256,
+		Title: in.Title, Body: in.Body, Base: in.Base, Head: b.Name, BaseSHA: b.BaseSHA, HeadSHA: b.HeadSHA, Bundle: b.Bundle, SHA256: b.SHA256, Also: also,
 	})
+}
+
+// bundleAlso writes the bundles of further repositories.
+func (f family) bundleAlso(ctx context.Context, c *skill.Call, in openInput) (also []protocol.AlsoPush, err error) {
+	if len(in.Also) > protocol.MaxAlso {
+		return nil, skill.BadInput("/also", "has %d entries, at most %d are allowed", len(in.Also), protocol.MaxAlso)
+	}
+	for i, a := range in.Also {
+		if a.Repo == "" {
+			return nil, skill.BadInput(fmt.Sprintf("/also/%d/repo", i), "is missing: the folder of the repository")
+		}
+		b, err := f.bundle(ctx, c, a.Repo, a.Branch, a.Base)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", a.Repo, err)
+		}
+		to := cmp.Or(a.Target, b.Origin)
+		if to == "" {
+			return nil, skill.BadInput(fmt.Sprintf("/also/%d/target", i), "is missing: %s was not cloned from the URL that the commits are for", a.Repo)
+		}
+		also = append(also, protocol.AlsoPush{Repo: to, Branch: b.Name, Base: b.BaseSHA, Head: b.HeadSHA, Bundle: b.Bundle, SHA256: b.SHA256, Into: a.Base})
+	}
+	return also, nil
 }
 
 // readOpened ends a call whose pull request was opened. A person who said no more than yes opened it by hand.
@@ -82,6 +117,10 @@ func readOpened(c *skill.Call, in openInput) (*openData, error) {
 		URL    string `json:"url"`
 		PRURL  string `json:"pr_url"`
 		Number int64  `json:"number"`
+		Also   []struct {
+			URL    string `json:"url"`
+			Branch string `json:"branch"`
+		} `json:"also"`
 	}
 	if len(a.Result) > 0 {
 		if err := json.Unmarshal(a.Result, &result); err != nil {
@@ -96,6 +135,14 @@ func readOpened(c *skill.Call, in openInput) (*openData, error) {
 	}
 	if err := propose.Link("/result/url", d.PRURL); err != nil {
 		return nil, err
+	}
+	for i, one := range result.Also {
+		if err := propose.Link(fmt.Sprintf("/result/also/%d/url", i), one.URL); err != nil {
+			return nil, err
+		}
+		if err := c.Emit(protocol.Artifact{Kind: "pr_url", Ref: one.Branch, URL: one.URL}); err != nil {
+			return nil, err
+		}
 	}
 	return &d, c.Emit(protocol.Artifact{Kind: "pr_url", Ref: in.Branch, URL: d.PRURL})
 }

@@ -3,7 +3,8 @@ package protocol
 // Parameters of the actions of v1 (DESIGN 20). PushBranch is in event.go, with the names of the actions.
 
 // OpenPR holds the parameters of OPEN_PR: the four of the seed, and the location of the commits. Base and Head are branches, BaseSHA and
-// HeadSHA full commit ids, Bundle is a path in the sprite. Repo is the repository of an action; by default it is the run's.
+// HeadSHA full commit ids, Bundle is a path in the sprite. Repo is the repository of an action; by default it is the run's. The pull
+// requests of Also, with the same title and body, are opened after this one.
 type OpenPR struct {
 	Title   string `json:"title"`
 	Body    string `json:"body"`
@@ -14,7 +15,24 @@ type OpenPR struct {
 	Bundle  string `json:"bundle,omitempty"`
 	SHA256  string `json:"sha256,omitempty"`
 	Repo    string `json:"repo,omitempty"`
+
+	Also []AlsoPush `json:"also,omitempty"`
 }
+
+// AlsoPush is a push to a further repository, as part of a PUSH_BRANCH or an OPEN_PR. Base and Head are full commit ids, Bundle
+// is a path in the sprite. Into is the branch to merge into, of an OPEN_PR; by default it is the default branch.
+type AlsoPush struct {
+	Repo   string `json:"repo"`
+	Branch string `json:"branch"`
+	Base   string `json:"base"`
+	Head   string `json:"head"`
+	Bundle string `json:"bundle"`
+	SHA256 string `json:"sha256"`
+	Into   string `json:"into,omitempty"`
+}
+
+// MaxAlso is how many further repositories one action may push to.
+const MaxAlso = 15
 
 // PostComment holds the parameters of POST_COMMENT. Number identifies an issue or a pull request.
 type PostComment struct {

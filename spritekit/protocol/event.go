@@ -73,7 +73,8 @@ const (
 	ActionUseTool         = "USE_TOOL"
 )
 
-// PushBranch holds the parameters of PUSH_BRANCH. Base and Head are full commit ids; Bundle is a path in the sprite.
+// PushBranch holds the parameters of PUSH_BRANCH. Base and Head are full commit ids; Bundle is a path in the sprite. The pushes of
+// Also are performed after this one, in their order, and one approval covers all of them.
 type PushBranch struct {
 	Branch string `json:"branch"`
 	Base   string `json:"base"`
@@ -82,6 +83,8 @@ type PushBranch struct {
 	SHA256 string `json:"sha256"`
 	Title  string `json:"title,omitempty"`
 	Repo   string `json:"repo,omitempty"`
+
+	Also []AlsoPush `json:"also,omitempty"`
 }
 
 // Artifact declares a work product; it requests nothing.

@@ -43,6 +43,12 @@ func actionKey(a lattice.Action) (string, error) {
 		return "", err
 	}
 	delete(parameters, "sha256")
+	also, _ := parameters["also"].([]any)
+	for _, item := range also {
+		if members, ok := item.(map[string]any); ok {
+			delete(members, "sha256")
+		}
+	}
 	raw, err := expr.Marshal(parameters)
 	if err != nil {
 		return "", err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // WorldEffect is an effect of a run outside of its sprites, or a possible one. A rewind does not undo it.
@@ -40,9 +41,8 @@ func worldEffects(before, after runstate.State, fact lattice.Fact) []WorldEffect
 	ended := "" // the command whose end the fact is
 	switch f := fact.(type) {
 	case lattice.ActionDone:
-		if c, ok := before.FindCommand(f.CommandID); ok && f.OK && c.Action != nil {
-			branch, url := readPlace(f.Result)
-			out = append(out, WorldEffect{Name: c.Action.Name, Node: c.Node, Where: formatPlace(branch, url), Branch: branch})
+		if c, ok := before.FindCommand(f.CommandID); ok && c.Action != nil {
+			out = append(out, actionEffects(WorldEffect{Name: c.Action.Name, Node: c.Node}, f.OK, f.Result, f.Fault)...)
 		}
 		ended = f.CommandID
 	case lattice.ActionNoted:
@@ -54,10 +54,7 @@ func worldEffects(before, after runstate.State, fact lattice.Fact) []WorldEffect
 			out = append(out, WorldEffect{Name: f.Action})
 		}
 	case lattice.ActionSettled:
-		if f.OK {
-			branch, url := readPlace(f.Result)
-			out = append(out, WorldEffect{Name: f.Action, Where: formatPlace(branch, url), Branch: branch})
-		}
+		out = append(out, actionEffects(WorldEffect{Name: f.Action}, f.OK, f.Result, f.Fault)...)
 	case lattice.CallFinished:
 		if c, ok := before.FindCommand(f.CommandID); ok && f.OK && runstate.OnWorld(c) {
 			out = append(out, WorldEffect{Name: c.Call.Skill, Node: c.Node})
@@ -80,6 +77,31 @@ func worldEffects(before, after runstate.State, fact lattice.Fact) []WorldEffect
 		}
 	}
 	return out
+}
+
+// actionEffects returns the effects of an action: one in each repository of its result, or the parts of one that was refused
+// after others were performed.
+func actionEffects(of WorldEffect, ok bool, result json.RawMessage, refused *protocol.Fault) []WorldEffect {
+	switch {
+	case ok:
+		var r struct {
+			Also []json.RawMessage `json:"also"`
+		}
+		if json.Unmarshal(result, &r) != nil {
+			r.Also = nil
+		}
+		var out []WorldEffect
+		for _, part := range append([]json.RawMessage{result}, r.Also...) {
+			branch, url := readPlace(part)
+			of.Where, of.Branch = formatPlace(branch, url), branch
+			out = append(out, of)
+		}
+		return out
+	case refused != nil && refused.Code == lattice.CodePartlyDone:
+		of.Where = refused.Message
+		return []WorldEffect{of}
+	}
+	return nil
 }
 
 // pendingEffects are the effects that a run which was cut off may have had, so far without a fact.

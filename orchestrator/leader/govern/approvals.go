@@ -53,8 +53,8 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 		return err
 	}
 	own, _, _ := p.RepoOf(a.RunID)
-	rule := current.Action(action.RequestOf(a, own))
-	var requesters, approvers []audit.Who
+	var requesters []audit.Who
+	var approvers []audit.Entry
 	if err := p.Ledger.Store.Audit(subject, 0, func(e audit.Entry) error {
 		if e.Kind == audit.RunStarted && e.Who != nil {
 			requesters = append(requesters, *e.Who)
@@ -63,19 +63,24 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 	}); err != nil {
 		return problem.StoreProblem(err)
 	}
-	if err := p.Ledger.eachAction(a.RunID, audit.ActionApproved, func(e audit.Entry, b actionBody) {
-		if b.Of == a.Key && b.Digest == body.Digest && e.Who != nil && Holds(e.At, rule.Approve.Expires) {
-			approvers = append(approvers, *e.Who)
+	if err := p.Ledger.eachAction(a.RunID, func(e audit.Entry, b actionBody) {
+		if b.Of == a.Key && b.Digest == body.Digest && e.Who != nil {
+			approvers = append(approvers, e)
 		}
-	}); err != nil {
+	}, audit.ActionApproved); err != nil {
 		return problem.StoreProblem(err)
 	}
-	if rule.Decision == lattice.Deny {
-		return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", rule.Reason, rule.Rule))
-	}
-	more, reason := rule.Approve.Admits(who, requesters, approvers)
-	if reason != "" {
-		return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", reason, rule.Rule))
+	more := 0 // people who must approve as well
+	for _, part := range action.Parts(a) {
+		rule := current.Action(action.RequestOf(part, own))
+		if rule.Decision == lattice.Deny {
+			return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", rule.Reason, rule.Rule))
+		}
+		missing, reason := rule.Approve.Admits(who, requesters, whoHolds(approvers, rule.Approve.Expires))
+		if reason != "" {
+			return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", reason, rule.Rule))
+		}
+		more = max(more, missing)
 	}
 	if err := p.Ledger.Record(ctx, audit.ActionApproved, subject, "", body); err != nil {
 		return err
@@ -93,6 +98,16 @@ func (p *Approvals) refuse(ctx context.Context, subject string, body actionBody,
 		return err
 	}
 	return fault.Denied("approval_denied", "%s", reason).WithHint("lattice policy explain %s", body.Action)
+}
+
+// whoHolds returns the people whose approvals have not expired.
+func whoHolds(approvals []audit.Entry, expires policy.Duration) (people []audit.Who) {
+	for _, e := range approvals {
+		if Holds(e.At, expires) {
+			people = append(people, *e.Who)
+		}
+	}
+	return people
 }
 
 // Holds reports whether an approval of an instant has not expired.

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/action"
@@ -92,27 +93,30 @@ type actionBody struct {
 // RecordJudged records the verdict about an action that a sprite asked for.
 func (l *Ledger) RecordJudged(ctx context.Context, j action.Judged) error {
 	a := j.Action
-	return l.Record(ctx, audit.ActionRequested, audit.Run(a.RunID), "requested:"+a.RunID+":"+a.CallID+":"+a.Key, actionBody{
+	body := actionBody{
 		Action: a.Name, Of: a.Key, Parameters: a.Parameters, Binding: bindingOf(a), Digest: bindingDigest(a), Decision: j.Decision,
 		Class: string(j.Verdict.Class), Rule: j.Verdict.Rule.String(), Reason: j.Reason,
-	})
+	}
+	_, err := l.Add(ctx, audit.Entry{Kind: audit.ActionRequested, Subject: audit.Run(a.RunID), Key: "requested:" + a.RunID + ":" + a.CallID + ":" + a.Key}, body, store.Any)
+	return err
 }
 
-// CountRequests counts the other actions of a name that a run asked for and that were not denied.
+// CountRequests counts the other actions of a name that a run asked for and that were not denied, each of their parts.
 func (l *Ledger) CountRequests(run, name, key string) (int, error) {
-	seen := map[string]bool{}
-	err := l.eachAction(run, audit.ActionRequested, func(_ audit.Entry, b actionBody) {
-		if b.Action == name && b.Of != key && b.Decision != lattice.Deny {
+	n, seen := 0, map[string]bool{}
+	err := l.eachAction(run, func(_ audit.Entry, b actionBody) {
+		if b.Action == name && b.Of != key && b.Decision != lattice.Deny && !seen[b.Of] {
 			seen[b.Of] = true
+			n += len(action.Parts(lattice.Action{Name: name, Parameters: b.Parameters}))
 		}
-	})
-	return len(seen), err
+	}, audit.ActionRequested)
+	return n, err
 }
 
-// eachAction calls visit for the entries of a kind about actions of a run.
-func (l *Ledger) eachAction(run string, kind audit.Kind, visit func(audit.Entry, actionBody)) error {
+// eachAction calls visit for the entries of some kinds about actions of a run.
+func (l *Ledger) eachAction(run string, visit func(audit.Entry, actionBody), kinds ...audit.Kind) error {
 	return l.Store.Audit(audit.Run(run), 0, func(e audit.Entry) error {
-		if e.Kind != kind {
+		if !slices.Contains(kinds, e.Kind) {
 			return nil
 		}
 		var b actionBody
@@ -124,8 +128,24 @@ func (l *Ledger) eachAction(run string, kind audit.Kind, visit func(audit.Entry,
 	})
 }
 
-// bindingOf returns what an approval of a binds, without the lists for people.
+// bindingOf returns what an approval of a binds, without the lists for people: of several repositories a list.
 func bindingOf(a lattice.Action) json.RawMessage {
+	parts := action.Parts(a)
+	if len(parts) == 1 {
+		return partBinding(a)
+	}
+	var all []json.RawMessage
+	for _, part := range parts {
+		all = append(all, partBinding(part))
+	}
+	list, err := json.Marshal(all)
+	if err != nil {
+		return nil
+	}
+	return list
+}
+
+func partBinding(a lattice.Action) json.RawMessage {
 	var b action.Binding
 	if len(a.Binding) == 0 || json.Unmarshal(a.Binding, &b) != nil {
 		return nil
@@ -155,7 +175,7 @@ func bindingDigest(a lattice.Action) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Witness is an actor that records what it performs, before and after.
+// Witness is an actor that records what it performs, before and after, each repository of an action by itself.
 type Witness struct {
 	*action.Fulfiller
 	Ledger *Ledger
@@ -163,6 +183,10 @@ type Witness struct {
 
 // Do implements the engine's Actor.
 func (w Witness) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
+	return w.DoParts(ctx, a, w.doPart)
+}
+
+func (w Witness) doPart(ctx context.Context, a lattice.Action) ([]byte, error) {
 	body := actionBody{Action: a.Name, Of: a.Key, Binding: bindingOf(a), Digest: bindingDigest(a)}
 	if err := w.Ledger.Record(ctx, audit.ActionBegun, audit.Run(a.RunID), "begun:"+a.RunID+":"+a.Key+":"+body.Digest, body); err != nil {
 		return nil, err
