@@ -19,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/runs"
 	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -248,6 +249,35 @@ func TestRefusedActionIsOpenAgain(t *testing.T) {
 	}
 	if a, err := l.DecideAction(t.Context(), run, api.ActionDecision{Key: "push1", Decision: lattice.Reject, By: "ada"}); err != nil || a.Status != api.ActionRejected {
 		t.Errorf("reject = %+v, %v", a, err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNewerPushReplacesOpenOne holds that a push is rejected when its run asks for a newer one to the same branch, and that it
+// cannot be approved any more.
+func TestNewerPushReplacesOpenOne(t *testing.T) {
+	home := home.Home(t.TempDir())
+	note := func(key, branch string) lattice.ActionNoted {
+		return lattice.ActionNoted{Action: lattice.Action{Key: key, Name: protocol.ActionPushBranch, Parameters: json.RawMessage(`{}`), Binding: json.RawMessage(`{"remote":"/r","branch":"` + branch + `"}`)}, Verdict: lattice.Ask}
+	}
+	run := runWithNotes(t, home, note("push1", "fix"), note("push2", "docs"), note("push3", "fix"))
+	actor := &performed{done: map[string]bool{}}
+	l := openLeader(t, home, actor, nil)
+	open, err := l.Actions(t.Context(), "*")
+	if err != nil || len(open) != 2 || open[0].Key != "push2" || open[1].Key != "push3" {
+		t.Errorf("open actions = %+v, %v", open, err)
+	}
+	_, err = l.DecideAction(t.Context(), run, api.ActionDecision{Key: "push1", Decision: lattice.Approve, By: "ada"})
+	if refused, ok := errors.AsType[*fault.Error](err); !ok || refused.Code != "superseded" || actor.calls != 0 {
+		t.Errorf("approve the older push: %v, %d calls; want superseded", err, actor.calls)
+	}
+	if a, err := l.DecideAction(t.Context(), run, api.ActionDecision{Key: "push1", Decision: lattice.Reject, By: "ada"}); err != nil || a.Status != api.ActionRejected || a.Detail != "superseded by push3" {
+		t.Errorf("reject the older push: %+v, %v", a, err)
+	}
+	if a, err := l.DecideAction(t.Context(), run, api.ActionDecision{Key: "push3", Decision: lattice.Approve, By: "ada"}); err != nil || a.Status != api.ActionFulfilled {
+		t.Errorf("approve the newer push: %+v, %v", a, err)
 	}
 	if err := l.Close(); err != nil {
 		t.Error(err)

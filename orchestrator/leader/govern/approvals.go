@@ -48,6 +48,11 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 	if d == lattice.Reject {
 		return p.Ledger.Record(ctx, audit.ActionRejected, subject, "", body)
 	}
+	if old, err := p.Ledger.isSuperseded(a); err != nil {
+		return problem.StoreProblem(err)
+	} else if old {
+		return p.RefuseSuperseded(ctx, a)
+	}
 	current, err := p.PolicyOf(ctx, a.RunID)
 	if err != nil {
 		return err
@@ -98,6 +103,15 @@ func (p *Approvals) refuse(ctx context.Context, subject string, body actionBody,
 		return err
 	}
 	return fault.Denied("approval_denied", "%s", reason).WithHint("lattice policy explain %s", body.Action)
+}
+
+// RefuseSuperseded records the approval of a push that a newer one has replaced, and returns the error that says so.
+func (p *Approvals) RefuseSuperseded(ctx context.Context, a lattice.Action) error {
+	body := actionBody{Action: a.Name, Of: a.Key, Binding: bindingOf(a), Digest: bindingDigest(a), Reason: "superseded"}
+	if err := p.Ledger.Record(ctx, audit.ApprovalRefused, audit.Run(a.RunID), "", body); err != nil {
+		return err
+	}
+	return fault.Busy("superseded", "the run has asked for a newer push to the same branch, so this one is rejected").WithHint("lattice waiting lists the newer one; lattice reject lets the skill that waits for this one go on")
 }
 
 // whoHolds returns the people whose approvals have not expired.

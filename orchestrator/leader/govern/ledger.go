@@ -88,17 +88,22 @@ type actionBody struct {
 	Comments   string          `json:"comments,omitempty"`
 	Wait       string          `json:"wait_id,omitempty"`
 	Result     json.RawMessage `json:"result,omitempty"`
+	// SupersededBy is the key of the newer push that rejected this one.
+	SupersededBy string `json:"superseded_by,omitempty"`
 }
 
-// RecordJudged records the verdict about an action that a sprite asked for.
+// RecordJudged records the verdict about an action that a sprite asked for, and that a push supersedes older ones.
 func (l *Ledger) RecordJudged(ctx context.Context, j action.Judged) error {
 	a := j.Action
 	body := actionBody{
 		Action: a.Name, Of: a.Key, Parameters: a.Parameters, Binding: bindingOf(a), Digest: bindingDigest(a), Decision: j.Decision,
 		Class: string(j.Verdict.Class), Rule: j.Verdict.Rule.String(), Reason: j.Reason,
 	}
-	_, err := l.Add(ctx, audit.Entry{Kind: audit.ActionRequested, Subject: audit.Run(a.RunID), Key: "requested:" + a.RunID + ":" + a.CallID + ":" + a.Key}, body, store.Any)
-	return err
+	e, err := l.Add(ctx, audit.Entry{Kind: audit.ActionRequested, Subject: audit.Run(a.RunID), Key: "requested:" + a.RunID + ":" + a.CallID + ":" + a.Key}, body, store.Any)
+	if err != nil || j.Decision == lattice.Deny {
+		return err
+	}
+	return l.supersede(ctx, a, e.Seq)
 }
 
 // CountRequests counts the other actions of a name that a run asked for and that were not denied, each of their parts.

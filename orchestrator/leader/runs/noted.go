@@ -121,7 +121,9 @@ func (n *Notes) listActions(id string) ([]api.NotedAction, error) {
 	}
 	all := []api.NotedAction{}
 	at := map[string]int{}
+	newest := newestPushes{}
 	for _, e := range history.Facts {
+		newest.applyFact(e)
 		change, ok, err := lattice.ChangeAction(e)
 		if err != nil {
 			return nil, err
@@ -143,7 +145,50 @@ func (n *Notes) listActions(id string) ([]api.NotedAction, error) {
 			applyFact(&all[i], e.At, fact)
 		}
 	}
+	for i := range all {
+		if by := newest.supersede(all[i]); all[i].Status == api.ActionOpen && by != "" {
+			all[i].Status, all[i].Detail = api.ActionRejected, superseded+by[:min(10, len(by))]
+		}
+	}
 	return all, nil
+}
+
+// superseded begins the detail of a push that a newer one has replaced.
+const superseded = "superseded by "
+
+// newestPushes holds the key of the newest push that was asked for, by its branch.
+type newestPushes map[string]string
+
+func (n newestPushes) applyFact(e lattice.Entry) {
+	if e.Type != (lattice.ActionNoted{}).FactType() && e.Type != (lattice.CallSuspended{}).FactType() {
+		return
+	}
+	fact, err := lattice.DecodeFact(e.Type, e.Body)
+	if err != nil {
+		return // listActions reports it
+	}
+	var asked lattice.Action
+	switch f := fact.(type) {
+	case lattice.ActionNoted:
+		asked = f.Action
+	case lattice.CallSuspended:
+		if f.Action != nil {
+			asked = *f.Action
+		}
+	}
+	for _, to := range action.Destinations(asked) {
+		n[to] = asked.Key
+	}
+}
+
+// supersede returns the key of a newer push to a branch of a, "" if there is none.
+func (n newestPushes) supersede(a api.NotedAction) string {
+	for _, to := range action.Destinations(lattice.Action{Name: a.Action, Parameters: a.Parameters, Binding: a.Binding}) {
+		if n[to] != a.Key {
+			return n[to]
+		}
+	}
+	return ""
 }
 
 func newNotedAction(id string, at time.Time, f lattice.ActionNoted) api.NotedAction {
@@ -204,6 +249,8 @@ func (n *Notes) DecideAction(ctx context.Context, id string, d api.ActionDecisio
 		return a, fault.BadInput("bad_request", "an action is approved or rejected")
 	case a.Status == want:
 		return a, nil
+	case strings.HasPrefix(a.Detail, superseded):
+		return a, n.Approvals.RefuseSuperseded(ctx, lattice.Action{Key: a.Key, RunID: id, Name: a.Action, Parameters: a.Parameters, Binding: a.Binding})
 	case a.Status != api.ActionOpen && !resumed:
 		return a, fault.Busy("already_decided", "%s is %s; nothing changed", a.Action, strings.TrimSpace(a.Status+" "+a.Detail)).WithHint("lattice action ls %s", id)
 	}
