@@ -332,6 +332,14 @@ var ErrConflict = errors.New("the run's log has moved on")
 // CodePartlyDone is the code of the refusal of an action of which a part was performed before.
 const CodePartlyDone = "partly_done"
 
+// DoneInPart returns the message of a fault with the code CodePartlyDone, "" of any other.
+func DoneInPart(f *protocol.Fault) string {
+	if f == nil || f.Code != CodePartlyDone {
+		return ""
+	}
+	return f.Message
+}
+
 // Refusal is a final error: a second try would give the same answer. Any other error of an effect means that its outcome
 // is not known.
 type Refusal struct{ Fault protocol.Fault }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // WorldEffect is an effect of a run outside of its sprites, or a possible one. A rewind does not undo it.
@@ -42,7 +41,7 @@ func worldEffects(before, after runstate.State, fact lattice.Fact) []WorldEffect
 	switch f := fact.(type) {
 	case lattice.ActionDone:
 		if c, ok := before.FindCommand(f.CommandID); ok && c.Action != nil {
-			out = append(out, actionEffects(WorldEffect{Name: c.Action.Name, Node: c.Node}, f.OK, f.Result, f.Fault)...)
+			out = append(out, actionEffects(WorldEffect{Name: c.Action.Name, Node: c.Node}, f.OK, f.Result, lattice.DoneInPart(f.Fault))...)
 		}
 		ended = f.CommandID
 	case lattice.ActionNoted:
@@ -54,7 +53,7 @@ func worldEffects(before, after runstate.State, fact lattice.Fact) []WorldEffect
 			out = append(out, WorldEffect{Name: f.Action})
 		}
 	case lattice.ActionSettled:
-		out = append(out, actionEffects(WorldEffect{Name: f.Action}, f.OK, f.Result, f.Fault)...)
+		out = append(out, actionEffects(WorldEffect{Name: f.Action}, f.OK, f.Result, lattice.DoneInPart(f.Fault))...)
 	case lattice.CallFinished:
 		if c, ok := before.FindCommand(f.CommandID); ok && f.OK && runstate.OnWorld(c) {
 			out = append(out, WorldEffect{Name: c.Call.Skill, Node: c.Node})
@@ -79,9 +78,9 @@ func worldEffects(before, after runstate.State, fact lattice.Fact) []WorldEffect
 	return out
 }
 
-// actionEffects returns the effects of an action: one in each repository of its result, or the parts of one that was refused
-// after others were performed.
-func actionEffects(of WorldEffect, ok bool, result json.RawMessage, refused *protocol.Fault) []WorldEffect {
+// actionEffects returns the effects of an action: one in each repository of its result. inPart tells those of an action that was
+// refused after a part of it was performed.
+func actionEffects(of WorldEffect, ok bool, result json.RawMessage, inPart string) []WorldEffect {
 	switch {
 	case ok:
 		var r struct {
@@ -97,8 +96,8 @@ func actionEffects(of WorldEffect, ok bool, result json.RawMessage, refused *pro
 			out = append(out, of)
 		}
 		return out
-	case refused != nil && refused.Code == lattice.CodePartlyDone:
-		of.Where = refused.Message
+	case inPart != "":
+		of.Where = inPart
 		return []WorldEffect{of}
 	}
 	return nil
