@@ -71,7 +71,7 @@ type boundPull struct {
 
 // Pulls returns the pull requests that lattice opened for a run, the oldest first.
 func (l *Ledger) Pulls(run string) (all []Pull, err error) {
-	err = l.eachAction(run, audit.ActionPerformed, func(_ audit.Entry, b actionBody) {
+	err = l.eachAction(run, func(_ audit.Entry, b actionBody) {
 		var bound, done boundPull
 		if json.Unmarshal(b.Binding, &bound) != nil || json.Unmarshal(b.Result, &done) != nil || done.Head == "" {
 			return
@@ -86,7 +86,7 @@ func (l *Ledger) Pulls(run string) (all []Pull, err error) {
 		if b.Action == protocol.ActionOpenPR && !known && bound.Place != nil && done.Number > 0 {
 			all = append(all, Pull{Forge: bound.Place.Forge, Repo: bound.Place.Path, Number: done.Number, Branch: done.Branch, Head: done.Head, remote: bound.Remote})
 		}
-	})
+	}, audit.ActionPerformed)
 	if err != nil {
 		return nil, problem.StoreProblem(err)
 	}
