@@ -261,9 +261,9 @@ func (f *Fulfiller) stop(no *lattice.Refusal, parts []lattice.Action, states []s
 	if err != nil {
 		return err
 	}
-	text, code := "nothing was performed: ", no.Fault.Code
+	text := strings.Join(lines, "; ")
 	if slices.Contains(states, partDone) {
-		text, code = "performed in part: ", lattice.CodePartlyDone
+		return &lattice.Refusal{Fault: protocol.Fault{Code: lattice.CodePartlyDone, Message: "performed in part: " + text, Hint: no.Fault.Hint, Details: details}}
 	}
-	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: text + strings.Join(lines, "; "), Hint: no.Fault.Hint, Details: details}}
+	return &lattice.Refusal{Fault: protocol.Fault{Code: no.Fault.Code, Message: "nothing was performed: " + text, Hint: no.Fault.Hint, Details: details}}
 }
