@@ -17,6 +17,8 @@ type Forge struct {
 	Repositories []forge.Path
 	// Poll is how often it is asked for comments; 0 is never.
 	Poll time.Duration
+	// Forks takes commands in pull requests from forks.
+	Forks bool
 	// Plan is the request for the intent with which the command plan begins.
 	Plan api.IntentRequest
 }
@@ -27,7 +29,7 @@ func (l *Leader) composeForges() {
 	hosts := map[string]inbox.Host{}
 	for name, f := range l.cfg.Forges {
 		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories, Poll: f.Poll, Client: func() (inbox.Client, error) { return f.Client() }}
-		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan}
+		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Forks: f.Forks}
 	}
 	l.Inbox = inbox.New(hosts, l.Ledger, talk.Handle, l.cfg.Log)
 	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Settle: talk.Settle, Logger: l.cfg.Log}

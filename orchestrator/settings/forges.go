@@ -47,6 +47,8 @@ type Forge struct {
 	WebhookSecretFile string `json:"webhook_secret_file,omitempty"`
 	// Repositories are those that are served, as OWNER/NAME. Events of others are ignored.
 	Repositories []string `json:"repositories,omitempty"`
+	// Forks takes commands in pull requests from forks, whose authors need no permission here.
+	Forks bool `json:"forks,omitempty"`
 	// Poll asks for comments this often, for a machine that webhooks do not reach.
 	Poll Duration `json:"poll,omitempty"`
 	// Input is the input of the flows that commands in comments start, such as the agent.

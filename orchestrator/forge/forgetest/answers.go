@@ -41,6 +41,9 @@ func (s *Server) pullJSON(r *repo, i *item) map[string]any {
 		return map[string]any{"ref": ref, "sha": sha, "repo": s.repoJSON(r)}
 	}
 	m["head"], m["base"] = side(i.pull.head, i.pull.headSHA), side(i.pull.base, revParse(r.dir, i.pull.base))
+	if i.pull.fork {
+		m["head"].(map[string]any)["repo"] = map[string]any{"id": r.id + 1_000_000}
+	}
 	m["draft"], m["merged_at"], m["node_id"] = i.pull.draft, nil, "PR_"+strconv.FormatInt(i.id, 10)
 	return m
 }

@@ -107,7 +107,12 @@ func (s *Server) Deliveries() []Delivery {
 
 // Send sends a delivery to its webhook and returns the status of the answer.
 func (s *Server) Send(ctx context.Context, d Delivery) (int, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.hook.url, bytes.NewReader(d.Body))
+	return s.SendTo(ctx, d.hook.url, d)
+}
+
+// SendTo sends a delivery to another server in place of its webhook.
+func (s *Server) SendTo(ctx context.Context, url string, d Delivery) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(d.Body))
 	if err != nil {
 		return 0, err
 	}

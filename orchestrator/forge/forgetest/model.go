@@ -84,6 +84,7 @@ type pull struct {
 	head, base     string
 	headSHA        string
 	draft          bool
+	fork           bool // it comes from another repository
 	reviews        []*review
 	reviewComments []*reviewComment
 }
@@ -277,6 +278,13 @@ func (s *Server) Dismiss(path, login string, number int, id int64) {
 			s.emitAs(r, s.mustUser(login), "pull_request_review", "dismissed", i, map[string]any{"review": s.reviewJSON(i, v)})
 		}
 	}
+}
+
+// MoveToFork has a pull request come from another repository.
+func (s *Server) MoveToFork(path string, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(path).items[number-1].pull.fork = true
 }
 
 // ClosePull closes a pull request as a user.

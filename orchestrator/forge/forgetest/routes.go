@@ -68,6 +68,7 @@ func (s *Server) routes() http.Handler {
 		api("GET", at+"/pulls/{number}/comments", s.inRepo(forge.Read, s.listReviewComments))
 		api("POST", at+"/pulls/{number}/comments/{id}/replies", s.inRepo(forge.Read, s.replyToComment))
 		api("GET", at+"/hooks/{id}/deliveries", s.inRepo(forge.Admin, s.listDeliveries))
+		api("POST", at+"/hooks/{id}/deliveries/{delivery}/attempts", s.inRepo(forge.Admin, s.redeliver))
 		mux.HandleFunc("POST /api/graphql", s.asUser(s.graphql))
 	} else {
 		api("GET", "/users/search", s.asUser(s.searchUsers))
@@ -388,4 +389,17 @@ func (s *Server) listDeliveries(q request) {
 		}
 	}
 	q.writePage(s, out)
+}
+
+// redeliver queues another attempt of a delivery, which keeps its GUID.
+func (s *Server) redeliver(q request) {
+	for _, d := range s.deliveries {
+		if strconv.FormatInt(d.ID, 10) == q.PathValue("delivery") && strconv.FormatInt(d.hook.id, 10) == q.PathValue("id") {
+			d.ID, d.Status = s.nextID(), 0
+			s.deliveries = append(s.deliveries, d)
+			q.writeJSON(http.StatusAccepted, map[string]any{})
+			return
+		}
+	}
+	writeProblem(q.w, http.StatusNotFound, "Not Found")
 }

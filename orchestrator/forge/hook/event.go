@@ -36,6 +36,9 @@ const (
 	Submitted    = "submitted"   // a review
 )
 
+// Polled is the name of an event that was asked for, not delivered.
+const Polled = "poll"
+
 // Event is the content of a delivery. Members that its kind lacks are empty.
 type Event struct {
 	Kind   Kind   `json:"kind"`

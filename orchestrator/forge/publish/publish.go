@@ -5,6 +5,8 @@
 // every method first looks for the work of an earlier attempt: for a text of its own account whose last line is the marker
 // of the action's key, or for the pull request of the same branches. The code host decides in a race of two attempts:
 // it refuses a second pull request for the same branches.
+//
+// Texts of sprites mention no account and load no image there; see Mute.
 package publish
 
 import (
@@ -90,7 +92,7 @@ func (p *Publisher) OpenPull(ctx context.Context, place forge.Place, key string,
 		return forge.Published{}, err
 	}
 	marker := forge.MarkerOf(marked, key)
-	n.Body = marker.Add(n.Body)
+	n.Body = marker.Add(Mute(n.Body))
 	done, found, err := findPull(ctx, c, place.Path, n, self.ID, marker)
 	if found || err != nil {
 		return done, err
@@ -138,7 +140,7 @@ func (p *Publisher) PostComment(ctx context.Context, place forge.Place, key stri
 	if done, ok := forge.FindComment(all, self.ID, marker); ok {
 		return forge.Published{Status: forge.Posted, URL: done.WebURL, Number: number}, nil
 	}
-	made, err := c.CreateComment(ctx, place.Path, number, marker.Add(body))
+	made, err := c.CreateComment(ctx, place.Path, number, marker.Add(Mute(body)))
 	return forge.Published{Status: forge.Posted, URL: made.WebURL, Number: number}, err
 }
 

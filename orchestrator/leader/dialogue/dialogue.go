@@ -67,6 +67,8 @@ type Host struct {
 	Client func() (Client, error)
 	// Plan is the request for the intent of the command plan; its input lacks the issue.
 	Plan api.IntentRequest
+	// Forks takes commands in pull requests from forks.
+	Forks bool
 }
 
 // Dialogue answers people.
@@ -101,6 +103,7 @@ type asked struct {
 	client Client
 	person forge.User
 	item   int64 // the comment
+	fork   bool  // the pull request comes from a fork, and the settings do not take those
 }
 
 // handleComment carries out the commands in a comment.
@@ -135,15 +138,32 @@ func (d *Dialogue) handleComment(ctx context.Context, host string, e hook.Delive
 	case now.Edited() || now.Author.ID != e.Author.ID || now.Body != e.Text && !(e.Cut && strings.HasPrefix(now.Body, e.Text)):
 		return "refused: the comment was edited", nil
 	}
+	fork, err := d.isForeign(ctx, client, host, e)
+	if err != nil {
+		return settle(err)
+	}
 	var all []string
 	for _, c := range commands {
-		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item})
+		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item, fork})
 		if err != nil {
 			return settle(err)
 		}
 		all = append(all, outcome)
 	}
 	return strings.Join(all, "; "), nil
+}
+
+// isForeign reports whether a comment is on a pull request from a fork, and the settings do not take commands there. The
+// comments of a poll do not tell whether they are on a pull request.
+func (d *Dialogue) isForeign(ctx context.Context, client Client, host string, e hook.Delivery) (bool, error) {
+	if d.Hosts[host].Forks || !e.Pull && e.Name != hook.Polled {
+		return false, nil
+	}
+	pull, err := client.Pull(ctx, e.Repo, e.Number)
+	if forge.IsNotFound(err) {
+		return false, nil // an issue
+	}
+	return pull.FromFork(), err
 }
 
 // settle turns an error that asking again does not change into the outcome of a delivery.
@@ -179,6 +199,8 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 	switch least := comment.Least(a.Verb); {
 	case a.Problem == "" && !role.AtLeast(least):
 		c.Outcome, reaction = fmt.Sprintf("refused: %s needs the role %s", a.Verb, least), forge.No
+	case a.Problem == "" && a.fork && comment.Least(a.Verb).AtLeast(forge.Write):
+		c.Outcome, reaction = fmt.Sprintf("refused: the pull request comes from a fork, and forges.%s.forks is not set", a.Host), forge.No
 	case a.Problem != "":
 		c.Outcome, reaction = "refused: "+a.Problem, forge.Confused
 	default:

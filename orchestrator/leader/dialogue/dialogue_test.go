@@ -168,7 +168,7 @@ func newWorld(t *testing.T, kind forge.Kind) *world {
 	talk := &dialogue.Dialogue{Hosts: map[string]dialogue.Host{"main": {Client: func() (dialogue.Client, error) { return w.bot, nil }}}, Facts: ledger, Runs: w.leader, Logger: zerolog.Nop()}
 	w.talk = talk
 	path, _ := forge.ParsePath(repository)
-	w.in = inbox.New(map[string]inbox.Host{"main": {Secret: func() (string, error) { return secret, nil }, Repositories: []forge.Path{path}}}, ledger,
+	w.in = inbox.New(map[string]inbox.Host{"main": {Secret: func() (string, error) { return secret, nil }, Repositories: []forge.Path{path}, Client: func() (inbox.Client, error) { return w.bot, nil }}}, ledger,
 		func(ctx context.Context, host string, d hook.Delivery) (string, error) {
 			return talk.Handle(ctx, host, d)
 		}, zerolog.Nop())
@@ -180,7 +180,7 @@ func newWorld(t *testing.T, kind forge.Kind) *world {
 		rw.WriteHeader(http.StatusAccepted)
 	}))
 	t.Cleanup(server.Close)
-	w.AddHook(repository, server.URL, secret)
+	w.AddHook(repository, server.URL+"/hooks/main", secret)
 	w.issue = w.OpenIssue(repository, "wilma", "It hangs", "Please mend it.")
 	return w
 }

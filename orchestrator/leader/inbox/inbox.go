@@ -104,6 +104,12 @@ func (in *Inbox) ReceiveHook(w http.ResponseWriter, r *http.Request, name string
 	return in.Add(r.Context(), name, d)
 }
 
+// takesHooks reports whether the settings have a secret for the webhooks of a code host.
+func (in *Inbox) takesHooks(name string) bool {
+	secret, err := in.hosts[name].Secret()
+	return err == nil && secret != ""
+}
+
 // Add keeps a delivery of a code host, unless nothing here uses it. It is on disk when Add returns.
 func (in *Inbox) Add(ctx context.Context, name string, d hook.Delivery) error {
 	served := slices.ContainsFunc(in.hosts[name].Repositories, d.Repo.Equal)
@@ -136,11 +142,11 @@ func (in *Inbox) FollowInBackground() (stop func()) {
 // followHosts handles deliveries until ctx ends.
 func (in *Inbox) followHosts(ctx context.Context) {
 	failures := map[string]int{} // of the oldest delivery of each code host, in a row
-	next, polls := map[string]time.Time{}, map[string]time.Time{}
+	next, polls, missed := map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}
 	for ctx.Err() == nil {
 		pause := maxDelay
 		for _, name := range slices.Sorted(maps.Keys(in.hosts)) {
-			pause = min(pause, in.pollDue(ctx, name, polls))
+			pause = min(pause, in.pollDue(ctx, name, polls), in.missedDue(ctx, name, missed))
 			if wait := time.Until(next[name]); wait > 0 {
 				pause = min(pause, wait)
 				continue

@@ -67,7 +67,7 @@ func (in *Inbox) pollRepository(ctx context.Context, name string, client Client,
 		if c.Number == 0 || c.Created.Before(first.Until.Add(-overlap)) {
 			continue
 		}
-		e := hook.Event{Kind: hook.Comment, Name: "poll", Action: hook.Created, Repo: p, Sender: c.Author, Author: c.Author, Number: c.Number, Text: c.Body, Item: c.ID, Created: c.Created, Updated: c.Updated}
+		e := hook.Event{Kind: hook.Comment, Name: hook.Polled, Action: hook.Created, Repo: p, Sender: c.Author, Author: c.Author, Number: c.Number, Text: c.Body, Item: c.ID, Created: c.Created, Updated: c.Updated}
 		if c.Edited() {
 			e.Action = hook.Edited
 		}
