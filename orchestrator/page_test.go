@@ -86,12 +86,13 @@ func TestPage(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.job.dir, "visit.json"), []byte(visitedFlow), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	p.job.lattice(t, 0, "", "task", "init", "--code", "LAT")
 	p.serve()
 	p.look(1280, 860, "light")
 	_, link := p.job.lattice(t, 0, "", "open")
 	p.open(strings.TrimSpace(link))
 	p.wait("location.pathname === '/runs' && document.querySelector('#live-runs')")
-	for _, do := range []func(){p.answerAndApprove, p.goBack, p.readLog, p.checkLooks} {
+	for _, do := range []func(){p.answerAndApprove, p.goBack, p.workOnTasks, p.readLog, p.checkLooks} {
 		do()
 		t.Log(time.Since(began).Round(10 * time.Millisecond))
 	}
@@ -158,6 +159,27 @@ func (p *page) goBack() {
 	p.wait("document.querySelector('main').innerText.includes('notes') && document.querySelector('.patch .plus').innerText.includes('+two')")
 }
 
+// workOnTasks creates a task on the board and moves it, while a command changes it as well.
+func (p *page) workOnTasks() {
+	p.t.Helper()
+	p.open(p.url + "/tasks")
+	p.leave("document.querySelector('[name=title]').value = 'Retry **uploads** <b>'; document.querySelector('form[action^=\"/tasks\"] button').click()")
+	p.wait("document.querySelector('h1').innerText === 'Retry **uploads** <b>' && document.querySelector('.chip.attention')?.innerText.includes('Needs: review')")
+	if moves := p.eval("document.querySelector('[name=status]').innerText"); strings.Contains(moves, "done") {
+		p.t.Errorf("a task without a review may be moved to %s", moves)
+	}
+	p.leave("document.querySelector('[name=status]').value = 'review'; document.querySelector('[name=status]').form.querySelector('button').click()")
+	p.wait("document.querySelector('.head').innerText.includes('review')")
+	p.eval("window.stays = true")
+	p.job.lattice(p.t, 0, "", "task", "attach", "LAT-1", "visit.json", "--role", "review", "--commit", "abc1234def")
+	p.job.lattice(p.t, 0, "", "task", "comment", "LAT-1", "see [the log](https://example.org/log) and `x`\n- one\n- <img src=x onerror=pwned=1>")
+	p.wait("document.querySelector('.md li') && document.querySelector('.chip.good')?.innerText.includes('Has: review @ abc1234') && window.stays")
+	request := fmt.Sprintf(`{"id":"wq_1","task_id":%q,"worker":"CodeReviewLite","commit_sha":"abc1234def","created_at":"2026-01-02T03:04:05Z"}`, strings.TrimPrefix(p.eval("location.pathname"), "/tasks/"))
+	p.writeLog(filepath.Join(p.job.dir, ".lattice", "queue", "wq_1.json"), request)
+	p.open(p.url + "/workers")
+	p.wait("document.querySelector('#live-workers').innerText.includes('pending') && document.querySelector('#live-workers').innerText.includes('LAT-1')")
+}
+
 // readLog reads a log that is hostile and then long.
 func (p *page) readLog() {
 	p.t.Helper()
@@ -221,7 +243,7 @@ func (p *page) checkLooks() {
 	p.job.lattice(p.t, 0, "", "run", "visit.json", "--keep", "--detach")
 	p.open(p.url + "/runs/latest")
 	p.wait("document.querySelector('[name=\"in.count\"]')")
-	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/compare", "waiting", "audit"} {
+	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/compare", "waiting", "tasks", "tasks/LAT-1", "workers", "audit"} {
 		p.look(1280, 860, "light")
 		p.open(p.url + "/" + path)
 		for _, look := range []struct {

@@ -37,6 +37,7 @@ environment, the environment overrides settings, and settings override defaults:
   spritekit tools skills       like --spritekit, --tool and --skill; paths begin with / or ~/
   steps templates              like --steps; a folder of prompt templates for flows that ask models
   network host_ports image     like --network, --host-port and --image
+  boards                       folders whose task boards lattice serve shows (default: that of the folder in which it starts)
   log_level                    of lattice serve; LATTICE_LOG overrides it
   min_isolation                "ns-user" or "ns-root": refuse to run anything in sprites with weaker isolation
   one_user                     true: sprites of an ordinary user have one user each, even where sub-ids allow others

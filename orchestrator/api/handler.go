@@ -35,6 +35,7 @@ type Service interface {
 	Secrets
 	Access
 	Deliveries
+	Boards
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)

@@ -64,6 +64,7 @@ const (
 	Post            Kind = "post"           // a comment of lattice at a code host
 	Pull            Kind = "pull"           // lattice opened a pull request for a run
 	Review          Kind = "review"         // a review of such a pull request, or its outcome
+	Task            Kind = "task"           // a change of a task that came over the interface or the page
 )
 
 // capabilities maps the capabilities of lattice to the kinds of entries about them.

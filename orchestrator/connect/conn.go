@@ -265,6 +265,9 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 		Name: env.Settings.Git.Name, Email: env.Settings.Git.Email, MinIsolation: spec.Level(bounds.Least), NoRoot: env.Settings.NoRoot, OneUser: env.Settings.OneUser, Box: bounds.Limits(),
 		Warn: func(message string) { fmt.Fprintf(env.Err, "lattice: %s\n", message) },
 	}
+	if o.Serve {
+		cfg.Boards = env.Boards()
+	}
 	cfg.ReadOnly = readOnly
 	cfg.Told.Network, cfg.Told.HostPorts = o.Network.Preset, o.Network.Ports()
 	web, err := listenWeb(o)

@@ -5,7 +5,9 @@
 //	graph      the flow of a run as a picture, with its state
 //	waterfall  the steps of a run as bars: a pure fold of the timeline
 //	waits      questions to a person, and forms for the answer
-//	lists      sprites, artifacts, proposals, intents, cost and the audit log
+//	markdown   text of sprites and people as a few elements
+//	tasks      the boards of repositories, with their workers
+//	lists      sprites, artifacts, proposals, intents, cost, the audit log and deliveries
 //
 // Each page is a read of the leader, and each form is an operation of package api with the same role: the page decides nothing.
 // Text of sprites is hostile. The templates escape it, the page loads nothing from elsewhere, and its policy of content lets no
@@ -47,6 +49,8 @@ type Leader interface {
 	api.Budgets
 	api.Proposals
 	api.Intents
+	api.Boards
+	api.Deliveries
 	Runs(ctx context.Context, which api.RunList) ([]api.RunView, error)
 	Run(ctx context.Context, id string) (api.RunView, error)
 	Program(ctx context.Context, id string) (json.RawMessage, error)
@@ -123,7 +127,7 @@ type route struct {
 }
 
 func (d *Dashboard) allRoutes() []route {
-	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.listRoutes())
+	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.taskRoutes(), d.listRoutes())
 }
 
 // visit is one request.
@@ -182,9 +186,10 @@ func (v *Visitor) May(operation string) bool { return v != nil && v.Role.Include
 type frame struct {
 	*Visitor
 	Title, Nav, Theme string
-	Path              string // of the page
-	Waiting           int    // runs that wait for a person
-	Live              string // the path of server-sent events after which the page is read again
+	Path              string        // of the page
+	Waiting           int           // runs that wait for a person
+	Live              string        // the path of server-sent events after which the page is read again
+	Poll              time.Duration // how often the page is read again besides, 0 for never
 	Now               time.Time
 	Page              any
 }

@@ -25,6 +25,7 @@ func (d *Dashboard) listRoutes() []route {
 		{"GET /cost", "GET /budgets", d.showCost},
 		{"GET /sprites", "GET /runs", d.showSprites},
 		{"GET /audit", "GET /audit", d.showAudit},
+		{"GET /deliveries", "GET /deliveries", d.showDeliveries},
 	}
 }
 
@@ -37,6 +38,14 @@ func (d *Dashboard) showArtifacts(v *visit) error {
 		return err
 	}
 	return d.showPage(v, "artifacts", frame{Title: "Artifacts", Nav: "artifacts", Page: list})
+}
+
+func (d *Dashboard) showDeliveries(v *visit) error {
+	list, err := d.leader.Deliveries(v.ctx, v.URL.Query().Get("forge"), maxListed)
+	if err != nil {
+		return err
+	}
+	return d.showPage(v, "deliveries", frame{Title: "Deliveries", Nav: "audit", Poll: pollBoard, Page: list})
 }
 
 func (d *Dashboard) showSprites(v *visit) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/proposal"
 	"github.com/spritekit/lattice/orchestrator/timeline"
+	"github.com/spritekit/lattice/orchestrator/worker"
 )
 
 // mark shows a state by its shape, its colour and its name.
@@ -65,12 +66,33 @@ func markOf(status any) mark {
 			return mark{"✗", "idle", "rejected"}
 		}
 		return mark{"◆", "attention", "pending"}
+	case requestStatus:
+		switch s {
+		case worker.Claimed:
+			return mark{"▸", "active", string(s)}
+		case worker.Completed:
+			return mark{"✓", "good", string(s)}
+		case worker.Failed:
+			return mark{"✗", "bad", string(s)}
+		}
 	case string:
 		if s == "running" {
 			return mark{"▸", "active", s}
 		}
 	}
 	return mark{"○", "idle", fmt.Sprint(status)}
+}
+
+// requestStatus is the status of a request for a worker.
+type requestStatus string
+
+// parseInstant returns an instant of RFC 3339, nil if the text is not one.
+func parseInstant(text string) any {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return nil
+	}
+	return at
 }
 
 // listFunctions returns the functions of templates.
@@ -85,6 +107,10 @@ func listFunctions() template.FuncMap {
 		"text":     visibleText,
 		"json":     indentJSON,
 		"short":    func(id string) string { return cutText(id, 14) },
+		"short7":   func(sum string) string { return cutText(sum, 7) },
+		"since":    parseInstant,
+		"request":  func(status string) requestStatus { return requestStatus(status) },
+		"markdown": renderMarkdown,
 		"digest":   func(sum string) string { return cutText(sum, 12) },
 		"lines":    colourLines,
 		"dollars":  func(usd float64) string { return fmt.Sprintf("$%.4f", usd) },

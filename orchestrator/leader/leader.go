@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 
 	"github.com/spritekit/lattice/orchestrator/leader/access"
+	"github.com/spritekit/lattice/orchestrator/leader/boards"
 	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
 	"github.com/spritekit/lattice/orchestrator/leader/inbox"
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
@@ -105,6 +106,8 @@ type Config struct {
 	Schedules map[string]intents.Schedule
 	// Forges are the code hosts where people decide.
 	Forges map[string]Forge
+	// Boards are the folders of repositories whose boards are shown.
+	Boards []string
 	// Publisher performs actions at code hosts; nil: there are none.
 	Publisher action.Publisher
 	// AuthorizeGit returns the header Authorization of git's requests to a repository; see worktree.Options. It may be nil.
@@ -160,6 +163,7 @@ type Leader struct {
 	*credentials.Vault
 	*access.Gate
 	*inbox.Inbox
+	*boards.Boards
 	*spending.Keeper
 	*drive.Succession
 
@@ -292,6 +296,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Gate = &access.Gate{Facts: l.Ledger, Now: time.Now}
 	l.Scheduler = &intents.Scheduler{All: l.cfg.Schedules, Facts: l.Ledger, Create: l.Pipeline.CreateIntent, Logger: l.cfg.Log}
 	l.composeForges()
+	l.Boards = &boards.Boards{Folders: l.cfg.Boards, Facts: l.Ledger, Git: l.git, Home: string(l.home), Environ: l.cfg.Environ, Warn: func(text string) { l.cfg.Log.Warn().Msg(text) }}
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
 	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil
 

@@ -69,6 +69,8 @@ type Settings struct {
 	Secrets map[string]Secret `json:"secrets,omitempty"`
 	// Forges are the code hosts where people decide, by name.
 	Forges map[string]Forge `json:"forges,omitempty"`
+	// Boards are folders of repositories whose task boards lattice serve shows; by default that of the folder in which it starts.
+	Boards []string `json:"boards,omitempty"`
 	// Templates is a folder of prompt templates of one's own, ID.json each; flows that name one get its text.
 	Templates string `json:"templates,omitempty"`
 	// Steps are folders, or single files, of step rules of one's own, by which plans are lowered; --steps adds to them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
@@ -55,4 +56,26 @@ func plainName(ref string) bool {
 // isAbsent reports whether the remote answered that the repository does not exist.
 func (e *remoteError) isAbsent() bool {
 	return slices.ContainsFunc([]string{"not found", "does not appear to be a git repository", "does not exist"}, func(words string) bool { return strings.Contains(e.stderr, words) })
+}
+
+// FindCommit returns the id of the commit that a revision of a repository on this machine names.
+func (g *Git) FindCommit(ctx context.Context, repository, revision string) (string, error) {
+	r, err := g.proc.Run(ctx, gitexec.Command{Dir: repository, User: true, Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"}})
+	if err == nil && r.Exit != 0 {
+		err = gitexec.Refuse("commit_not_found", "git log lists the commits", "%q names no commit of %s", gitexec.CleanLine(revision), gitexec.CleanLine(repository))
+	}
+	return r.StdoutText(), err
+}
+
+// CountSince counts the commits of HEAD that a commit does not reach, in a repository on this machine.
+func (g *Git) CountSince(ctx context.Context, repository, commit string) (int, error) {
+	id, err := g.FindCommit(ctx, repository, commit)
+	if err != nil {
+		return 0, err
+	}
+	r, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repository, User: true, Args: []string{"rev-list", "--count", id + "..HEAD", "--"}})
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(r.StdoutText())
 }

@@ -125,6 +125,7 @@ function listen() {
   for (const type of ["run.output", "run.updated", "system.alert"]) source.addEventListener(type, changed);
 }
 if (body.dataset.live) listen();
+if (body.dataset.poll) setInterval(() => { if (document.visibilityState === "visible") update(); }, Number(body.dataset.poll));
 function changed() {
   update();
   if (log) log.more();
@@ -366,7 +367,7 @@ const log = section && new Log(section);
 let prefix = "";
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
-  const go = { r: "/runs", w: "/waiting", i: "/intents", p: "/proposals", a: "/artifacts", c: "/cost", s: "/sprites", l: "/audit" }[e.key];
+  const go = { r: "/runs", w: "/waiting", t: "/tasks", i: "/intents", p: "/proposals", a: "/artifacts", c: "/cost", s: "/sprites", l: "/audit" }[e.key];
   if (prefix === "g" && go && document.getElementById("menu")) {
     prefix = "";
     location.assign(go);
