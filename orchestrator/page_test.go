@@ -155,6 +155,9 @@ func (p *page) goBack() {
 	p.leave("document.querySelector('button[value=approve]').click()")
 	p.status("succeeded")
 	p.wait("document.querySelector('main').innerText.includes('\"count\": 7')")
+	fork := strings.TrimPrefix(p.eval("location.pathname"), "/runs/")
+	p.open(p.url + run + "/compare?with=" + fork)
+	p.wait("document.querySelector('main').innerText.includes('$vars.count') && [...document.querySelectorAll('tr')].some((r) => r.innerText.includes('sign') && r.innerText.includes('failed') && r.innerText.includes('differs'))")
 	p.open(p.url + run + "/compare?from=more%231")
 	p.wait("document.querySelector('main').innerText.includes('notes') && document.querySelector('.patch .plus').innerText.includes('+two')")
 }
@@ -243,7 +246,7 @@ func (p *page) checkLooks() {
 	p.job.lattice(p.t, 0, "", "run", "visit.json", "--keep", "--detach")
 	p.open(p.url + "/runs/latest")
 	p.wait("document.querySelector('[name=\"in.count\"]')")
-	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/compare", "waiting", "tasks", "tasks/LAT-1", "workers", "audit"} {
+	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/compare", "waiting", "tasks", "tasks/LAT-1", "workers", "loops", "audit"} {
 		p.look(1280, 860, "light")
 		p.open(p.url + "/" + path)
 		for _, look := range []struct {

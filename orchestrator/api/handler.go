@@ -36,6 +36,7 @@ type Service interface {
 	Access
 	Deliveries
 	Boards
+	Loops
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)

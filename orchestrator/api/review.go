@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+
+	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
 // Review is the part of Service that shows the content of changes.
@@ -13,6 +15,39 @@ type Review interface {
 	Proposed(ctx context.Context, id, wait string) (Patch, error)
 	// ComparedFiles is the content of the files that Compare lists.
 	ComparedFiles(ctx context.Context, id, from, to string) (Patch, error)
+	// CompareRuns returns the differences between the present of two runs.
+	CompareRuns(ctx context.Context, id, with string) (RunComparison, error)
+}
+
+// RunComparison holds the differences between the present of two runs.
+type RunComparison struct {
+	RunID string           `json:"run_id"`
+	With  string           `json:"with"`
+	Nodes []NodeChange     `json:"nodes"` // that either run began
+	Vars  []VarChange      `json:"vars"`  // variables, and members of outputs
+	Files []sprites.Change `json:"files"`
+	Note  string           `json:"note,omitempty"` // why files are not compared
+	Patch
+}
+
+// NodeChange is a node in two runs. A side that is missing did not begin it.
+type NodeChange struct {
+	Node string    `json:"node"`
+	From *NodeSide `json:"from,omitempty"`
+	To   *NodeSide `json:"to,omitempty"`
+}
+
+// NodeSide is how a node stands in a run.
+type NodeSide struct {
+	Visits     int    `json:"visits"`
+	State      string `json:"state"` // of the last visit
+	DurationMS int64  `json:"duration_ms"`
+	Message    string `json:"message,omitempty"`
+}
+
+// Differs reports whether the node went another way. Durations do not count.
+func (c NodeChange) Differs() bool {
+	return c.From == nil || c.To == nil || c.From.Visits != c.To.Visits || c.From.State != c.To.State || c.From.Message != c.To.Message
 }
 
 // Patch is the content of a change, as git diff prints it. Its text is a sprite's: it may hold anything.
@@ -31,6 +66,11 @@ func reviewRoutes(s Review) []Route {
 			func(r *http.Request) (Patch, error) {
 				return s.ComparedFiles(r.Context(), idOf(r), r.FormValue("from"), r.FormValue("to"))
 			}, momentParams...),
+		get("/runs/{id}/compare/run", "Return the differences between the present of two runs, node by node and file by file.",
+			func(r *http.Request) (RunComparison, error) {
+				return s.CompareRuns(r.Context(), idOf(r), r.FormValue("with"))
+			},
+			Param{"with", "string", "the other run; by default the newest"}),
 	}
 }
 
@@ -42,4 +82,9 @@ func (c RunCalls) Proposed(ctx context.Context, id, wait string) (Patch, error) 
 // ComparedFiles is the content of the files that differ between two moments of a run.
 func (c RunCalls) ComparedFiles(ctx context.Context, id, from, to string) (Patch, error) {
 	return call[Patch](ctx, c.connection, "GET", runPath(id, "compare/patch"), url.Values{"from": {from}, "to": {to}}, nil)
+}
+
+// CompareRuns returns the differences between two runs.
+func (c RunCalls) CompareRuns(ctx context.Context, id, with string) (RunComparison, error) {
+	return call[RunComparison](ctx, c.connection, "GET", runPath(id, "compare/run"), url.Values{"with": {with}}, nil)
 }

@@ -60,7 +60,7 @@ type Param struct{ Name, Type, Summary string }
 func Routes(s Service) []Route {
 	return slices.Concat(
 		leaderRoutes(s), runRoutes(s), travelRoutes(s), reviewRoutes(s), actionRoutes(s), artifactRoutes(s), intentRoutes(s),
-		proposalRoutes(s), scheduleRoutes(s), secretRoutes(s), auditRoutes(s), budgetRoutes(s), accessRoutes(s), deliveryRoutes(s), boardRoutes(s), storageRoutes(s),
+		proposalRoutes(s), scheduleRoutes(s), secretRoutes(s), auditRoutes(s), budgetRoutes(s), accessRoutes(s), deliveryRoutes(s), boardRoutes(s), loopRoutes(s), storageRoutes(s),
 	)
 }
 

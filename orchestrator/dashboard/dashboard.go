@@ -6,6 +6,7 @@
 //	waterfall  the steps of a run as bars: a pure fold of the timeline
 //	waits      questions to a person, and forms for the answer
 //	markdown   text of sprites and people as a few elements
+//	loops      loops, with their iterations and tasks
 //	tasks      the boards of repositories, with their workers
 //	lists      sprites, artifacts, proposals, intents, cost, the audit log and deliveries
 //
@@ -50,6 +51,7 @@ type Leader interface {
 	api.Proposals
 	api.Intents
 	api.Boards
+	api.Loops
 	api.Deliveries
 	Runs(ctx context.Context, which api.RunList) ([]api.RunView, error)
 	Run(ctx context.Context, id string) (api.RunView, error)
@@ -127,7 +129,7 @@ type route struct {
 }
 
 func (d *Dashboard) allRoutes() []route {
-	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.taskRoutes(), d.listRoutes())
+	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.taskRoutes(), d.loopRoutes(), d.listRoutes())
 }
 
 // visit is one request.

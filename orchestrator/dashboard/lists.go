@@ -86,7 +86,7 @@ func (d *Dashboard) showProposals(v *visit) error {
 }
 
 func (d *Dashboard) showIntents(v *visit) error {
-	list, err := d.leader.Intents(v.ctx, maxListed)
+	list, err := d.leader.Intents(v.ctx, maxListed/2)
 	if err != nil {
 		return err
 	}

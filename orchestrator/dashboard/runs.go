@@ -120,6 +120,7 @@ type runPage struct {
 	Tab     string
 	Actions []api.NotedAction
 	Waits   []waitForm
+	More    int // waits and actions that are not shown
 	Lasted  time.Duration
 	Body    any
 }
@@ -154,8 +155,18 @@ func (d *Dashboard) showTimeline(v *visit) error {
 	if p.Actions, err = d.leader.Actions(v.ctx, p.RunID); err != nil {
 		return err
 	}
+	p.Actions = slices.DeleteFunc(p.Actions, func(a api.NotedAction) bool { return a.Status != api.ActionOpen })
+	p.Actions = shorten(p.Actions, &p.More)
 	if p.Waits, err = d.describeWaits(v, p.RunView); err != nil {
 		return err
+	}
+	p.Waits = shorten(p.Waits, &p.More)
+	room := maxLines / 2
+	for _, w := range p.Waits {
+		if w.Patch != nil {
+			*w.Patch = cutPatch(*w.Patch, room)
+			room -= strings.Count(w.Patch.Text, "\n")
+		}
 	}
 	t, last, err := d.readTimeline(v.ctx, p.RunView)
 	if err != nil {

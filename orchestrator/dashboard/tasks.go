@@ -71,8 +71,9 @@ func (d *Dashboard) loadBoard(v *visit, tab string) (p boardPage, err error) {
 	return p, nil
 }
 
-// Bounds of the cards on a page.
+// Bounds of what a page about a board shows.
 const (
+	maxShown      = 40 // artifacts and comments of a task, the newest
 	cardsInColumn = 12
 	cardsOnPage   = 60
 )
@@ -203,10 +204,12 @@ func (d *Dashboard) showTask(v *visit) error {
 		Workers   []api.WorkerView
 		Key       string
 	}{boardPage: p, Task: t, Card: makeCard(t.TaskView), Key: strings.ToLower(rand.Text()[:16])}
-	for _, r := range t.Processes[max(0, len(t.Processes)-maxListed):] {
+	for _, r := range t.Processes[max(0, len(t.Processes)-maxShown):] {
 		page.Processes = append(page.Processes, makeProcessRow(r, t.Artifacts, time.Now()))
 	}
-	page.Earlier = max(0, len(t.Events)-maxListed)
+	page.Task.Artifacts = t.Artifacts[max(0, len(t.Artifacts)-maxShown):]
+	page.Task.Comments = t.Comments[max(0, len(t.Comments)-maxShown):]
+	page.Earlier = max(0, len(t.Events)-maxListed/2)
 	page.History = t.Events[page.Earlier:]
 	if page.Workers, err = d.leader.Workers(v.ctx, p.Board.Name); err != nil {
 		page.Workers = nil // a worker that cannot be read is no reason to hide the task

@@ -13,9 +13,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/loop"
 	"github.com/spritekit/lattice/orchestrator/proposal"
 	"github.com/spritekit/lattice/orchestrator/timeline"
 	"github.com/spritekit/lattice/orchestrator/worker"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // mark shows a state by its shape, its colour and its name.
@@ -66,6 +68,22 @@ func markOf(status any) mark {
 			return mark{"✗", "idle", "rejected"}
 		}
 		return mark{"◆", "attention", "pending"}
+	case loop.Outcome:
+		switch {
+		case s == loop.Running:
+			return mark{"▸", "active", string(s)}
+		case s.ExitCode() == 0:
+			return mark{"✓", "good", string(s)}
+		case s.ExitCode() == protocol.ExitWaiting:
+			return mark{"◆", "attention", string(s)}
+		case s.ExitCode() == protocol.ExitCancelled:
+			return mark{"⊘", "idle", string(s)}
+		}
+		return mark{"✗", "bad", string(s)}
+	case timeline.StepState:
+		if m, ok := stepMarks[s]; ok {
+			return m
+		}
 	case requestStatus:
 		switch s {
 		case worker.Claimed:
@@ -107,6 +125,9 @@ func listFunctions() template.FuncMap {
 		"text":     visibleText,
 		"json":     indentJSON,
 		"short":    func(id string) string { return cutText(id, 14) },
+		"seconds":  func(s float64) string { return shortDuration(time.Duration(s * float64(time.Second))) },
+		"millis":   func(ms int64) string { return shortDuration(time.Duration(ms) * time.Millisecond) },
+		"step":     func(state string) timeline.StepState { return timeline.StepState(state) },
 		"short7":   func(sum string) string { return cutText(sum, 7) },
 		"since":    parseInstant,
 		"request":  func(status string) requestStatus { return requestStatus(status) },
@@ -197,6 +218,25 @@ type coloured struct{ Class, Text string }
 
 // maxLines bounds the lines of a patch that a page shows.
 const maxLines = 1200
+
+// cutPatch returns a patch with at most so many lines.
+func cutPatch(p api.Patch, most int) api.Patch {
+	n := 0
+	for at := range len(p.Text) {
+		if p.Text[at] != '\n' {
+			continue
+		}
+		if n++; n >= most {
+			p.Cut = p.Cut || at+1 < len(p.Text)
+			p.Text = p.Text[:at+1]
+			break
+		}
+	}
+	if most <= 0 {
+		p.Text, p.Cut = "", true
+	}
+	return p
+}
 
 // colourLines splits a patch into lines.
 func colourLines(patch string) (lines []coloured) {

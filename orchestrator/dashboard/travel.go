@@ -64,13 +64,18 @@ func (d *Dashboard) showComparison(v *visit) error {
 		return err
 	}
 	q := v.URL.Query()
+	if with := q.Get("with"); with != "" {
+		return d.showRunComparison(v, p, with)
+	}
 	body := struct {
 		From, To   string
 		Moments    []api.Moment
+		Other      string // the run from which this one was forked
 		Comparison *api.Comparison
 		Patch      api.Patch
 		Problem    *fault.Error
 	}{From: q.Get("from"), To: q.Get("to")}
+	body.Other, _, _ = strings.Cut(p.ForkedFrom, " ")
 	if body.Moments, err = d.leader.Moments(v.ctx, p.RunID); err != nil {
 		return err
 	}
@@ -84,6 +89,27 @@ func (d *Dashboard) showComparison(v *visit) error {
 			body.Patch.Note = api.AsFault(err).Fault.Message
 		}
 	}
+	p.Body = body
+	return d.showRun(v, p)
+}
+
+// maxNodes bounds the nodes, values and files that a comparison of two runs lists.
+const maxNodes = 60
+
+// showRunComparison compares a run with another one.
+func (d *Dashboard) showRunComparison(v *visit, p runPage, with string) error {
+	p.Tab = "compare-runs"
+	body := struct {
+		api.RunComparison
+		Wanted  string
+		Problem *fault.Error
+	}{Wanted: with}
+	var err error
+	if body.RunComparison, err = d.leader.CompareRuns(v.ctx, p.RunID, with); err != nil {
+		body.Problem = api.AsFault(err)
+	}
+	body.Nodes, body.Vars, body.Files = body.Nodes[:min(len(body.Nodes), maxNodes)], body.Vars[:min(len(body.Vars), maxNodes)], body.Files[:min(len(body.Files), maxNodes)]
+	body.Patch = cutPatch(body.Patch, maxLines/2)
 	p.Body = body
 	return d.showRun(v, p)
 }

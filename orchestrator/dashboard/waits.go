@@ -124,13 +124,25 @@ func (d *Dashboard) showWaiting(v *visit) error {
 		Actions []api.NotedAction
 		Intents []intent.State
 		Changes []proposal.State
+		More    int // that are not shown
 	}
+	room := maxLines / 2 // of patches
 	for _, r := range runs {
+		if len(page.Waits) >= maxCards {
+			page.More += len(r.Waits)
+			continue
+		}
 		forms, err := d.describeWaits(v, r)
 		if err != nil {
 			return err
 		}
-		page.Waits = append(page.Waits, forms...)
+		for _, f := range forms {
+			if f.Patch != nil {
+				*f.Patch = cutPatch(*f.Patch, room)
+				room -= strings.Count(f.Patch.Text, "\n")
+			}
+			page.Waits = append(page.Waits, f)
+		}
 	}
 	if page.Actions, err = d.leader.Actions(v.ctx, "*"); err != nil {
 		return err
@@ -147,7 +159,20 @@ func (d *Dashboard) showWaiting(v *visit) error {
 	if page.Changes, err = d.leader.Proposals(v.ctx, api.ProposalList{Open: true}); err != nil {
 		return err
 	}
+	page.Actions = shorten(page.Actions, &page.More)
+	page.Intents = shorten(page.Intents, &page.More)
+	page.Changes = shorten(page.Changes, &page.More)
 	return d.showPage(v, "waiting", frame{Title: "Waiting for you", Nav: "waiting", Live: api.Root + "/events", Page: page})
+}
+
+// maxCards bounds the forms of one kind on a page.
+const maxCards = 15
+
+// shorten returns the first of a list, and adds the number of the others to more.
+func shorten[T any](list []T, more *int) []T {
+	n := min(len(list), maxCards)
+	*more += len(list) - n
+	return list[:n]
 }
 
 // decideWait answers a question. The form names the digest of the question that it showed.

@@ -27,6 +27,31 @@ type View struct {
 	Next      []string `json:"next,omitempty"`
 }
 
+// Standing is the part of a loop's state that its run tells.
+type Standing struct {
+	Driving bool
+	Waits   []lattice.Wait
+	Failed  string // the node at which the run failed
+	Message string // of the failure
+	Note    string // why it is not driven
+}
+
+// Describe returns v with the state that a folded journal and the run tell. Name, Run and the members about the run are given.
+func (v View) Describe(f *Folder, s Standing) (View, error) {
+	var err error
+	if v.Progress, err = f.Progress(); err != nil {
+		return v, err
+	}
+	v.Status, v.Reason = v.Judge(v.Run, s.Driving, s.Waits, s.Failed)
+	if v.Reason == "" {
+		v.Reason = s.Message
+	}
+	if v.Reason == "" && v.Status == Interrupted {
+		v.Reason = s.Note
+	}
+	return v.Complete(), nil
+}
+
 // Complete fills in the members that follow from the others.
 func (v View) Complete() View {
 	v.Exit = v.Status.ExitCode()

@@ -53,13 +53,8 @@ func completeLoops(env *setup.Env, keep func(api.RunView) bool) cobra.Completion
 	return complete.Runs(env, keep)
 }
 
-// nameOf returns the name of a loop: the one that it was started with, or else its run.
-func nameOf(v api.RunView) string {
-	if v.WorkItem != "" {
-		return v.WorkItem
-	}
-	return v.RunID
-}
+// nameOf returns the name of a loop.
+func nameOf(v api.RunView) string { return v.LoopView().Name }
 
 // findLoop returns the loop that has a name, the newest of several. Without a name it is the newest that keep accepts; a command that
 // changes a loop refuses to choose among several.
@@ -98,25 +93,10 @@ func findLoop(ctx context.Context, c *connect.Conn, name string, changes bool, k
 
 // inspectLoop folds the journal of a loop.
 func inspectLoop(ctx context.Context, c *connect.Conn, v api.RunView) (loop.View, error) {
-	view := loop.View{RunID: v.RunID, Name: nameOf(v), Run: v.Status, Repo: v.Repo, Sprite: v.Sprite, Started: v.CreatedAt}
+	view := v.LoopView()
 	var f loop.Folder
 	if err := c.Outline(ctx, v.RunID, 0, f.Add); err != nil {
 		return view, err
 	}
-	var err error
-	if view.Progress, err = f.Progress(); err != nil {
-		return view, err
-	}
-	failedAt := ""
-	if v.Error != nil {
-		failedAt = v.Error.Node
-	}
-	view.Status, view.Reason = view.Judge(v.Status, v.Driving, v.Waits, failedAt)
-	if view.Reason == "" && v.Error != nil {
-		view.Reason = v.Error.Message
-	}
-	if view.Reason == "" && view.Status == loop.Interrupted {
-		view.Reason = v.Note
-	}
-	return view.Complete(), nil
+	return view.Describe(&f, v.Standing())
 }

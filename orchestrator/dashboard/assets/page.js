@@ -367,7 +367,7 @@ const log = section && new Log(section);
 let prefix = "";
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
-  const go = { r: "/runs", w: "/waiting", t: "/tasks", i: "/intents", p: "/proposals", a: "/artifacts", c: "/cost", s: "/sprites", l: "/audit" }[e.key];
+  const go = { r: "/runs", w: "/waiting", t: "/tasks", o: "/loops", i: "/intents", p: "/proposals", a: "/artifacts", c: "/cost", s: "/sprites", l: "/audit" }[e.key];
   if (prefix === "g" && go && document.getElementById("menu")) {
     prefix = "";
     location.assign(go);

@@ -151,10 +151,13 @@ func (v *Reviewer) spriteAt(ctx context.Context, run, sprite, checkpoint string)
 	}, nil
 }
 
+// isGit reports whether a path is one of git's own.
+func isGit(path string) bool { return slices.Contains(strings.Split(path, "/"), ".git") }
+
 // readPairs reads both sides of each change; left counts the paths that are not shown.
 func (v *Reviewer) readPairs(ctx context.Context, names [2]string, changes []sprites.Change) (pairs []worktree.FilePair, left int, err error) {
 	for _, c := range changes {
-		if slices.Contains(strings.Split(c.Path, "/"), ".git") {
+		if isGit(c.Path) {
 			continue
 		}
 		sides := [2]bool{c.OldType == "file" && c.OldSize <= maxShownFile, c.Type == "file" && c.Size <= maxShownFile}

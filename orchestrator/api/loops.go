@@ -1,0 +1,49 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+
+	"github.com/spritekit/lattice/orchestrator/loop"
+)
+
+// Loops is what a leader knows of loops, which are runs of the flow loop.
+type Loops interface {
+	// ListLoops lists loops, the newest first. It looks at a bounded number of runs; next is the run from which the list goes on, "" at
+	// its end.
+	ListLoops(ctx context.Context, which RunList) (loops []loop.View, next string, err error)
+	// Loop returns the loop of a run.
+	Loop(ctx context.Context, id string) (loop.View, error)
+}
+
+func loopRoutes(s Loops) []Route {
+	return []Route{
+		raw[[]loop.View](Viewer, http.MethodGet, "/loops", "List loops, the newest first. A header Link names the next page, which may be empty.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
+			which, err := readRunList(r.URL.Query())
+			var out []loop.View
+			if err == nil {
+				out, which.Before, err = s.ListLoops(r.Context(), which)
+			}
+			if err == nil && which.Before != "" {
+				w.Header().Set("Link", "<"+Root+"/loops?"+which.query().Encode()+`>; rel="next"`)
+			}
+			reply(w, out, err)
+		}, runListParams...),
+		get("/loops/{id}", "Return the loop of a run, with its iterations and tasks.", func(r *http.Request) (loop.View, error) { return s.Loop(r.Context(), idOf(r)) }),
+	}
+}
+
+// LoopView returns the part of a loop's view that its run tells.
+func (v RunView) LoopView() loop.View {
+	return loop.View{RunID: v.RunID, Name: cmp.Or(v.WorkItem, v.RunID), Run: v.Status, Repo: v.Repo, Sprite: v.Sprite, Started: v.CreatedAt}
+}
+
+// Standing returns the state of a run that its loop depends on.
+func (v RunView) Standing() loop.Standing {
+	s := loop.Standing{Driving: v.Driving, Waits: v.Waits, Note: v.Note}
+	if v.Error != nil {
+		s.Failed, s.Message = v.Error.Node, v.Error.Message
+	}
+	return s
+}
