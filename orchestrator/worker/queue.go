@@ -105,7 +105,11 @@ func (q Queue) List() (list []Request, problems []string, err error) {
 			list = append(list, r)
 		}
 	}
-	slices.SortFunc(list, func(a, b Request) int { return cmp.Or(cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(list, func(a, b Request) int {
+		x, _ := time.Parse(time.RFC3339, a.CreatedAt)
+		y, _ := time.Parse(time.RFC3339, b.CreatedAt)
+		return cmp.Or(x.Compare(y), cmp.Compare(a.ID, b.ID))
+	})
 	return list, problems, nil
 }
 

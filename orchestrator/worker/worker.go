@@ -55,6 +55,9 @@ type Execution struct {
 	// Worktree must be true: a worker sees the commit and not the files that change while it works.
 	Worktree       bool `toml:"worktree"`
 	TimeoutMinutes int  `toml:"timeout_minutes"`
+	// Merge says that the worker sees the merge of the commit into the branch lattice/merge-queue, and that the branch advances to the
+	// merge if the run succeeds. Such a worker runs on one task at a time.
+	Merge bool `toml:"merge"`
 }
 
 // Output is the report.

@@ -66,7 +66,7 @@ func TestDefinitionsOfTheSeed(t *testing.T) {
 	for _, d := range all {
 		names = append(names, d.Worker.Name+" "+d.File)
 	}
-	if want := []string{"AutoTriage ", "CodeReviewHeavy .lattice/workers/code-review-heavy.toml", "CodeReviewLite .lattice/workers/code-review-lite.toml", "PlanReviewHeavy ", "PlanReviewLite ", "StaleDetector ", "TestRunner "}; !cmp.Equal(names, want) {
+	if want := []string{"AutoTriage ", "CodeReviewHeavy .lattice/workers/code-review-heavy.toml", "CodeReviewLite .lattice/workers/code-review-lite.toml", "MergeQueue ", "PlanReviewHeavy ", "PlanReviewLite ", "StaleDetector ", "TestRunner "}; !cmp.Equal(names, want) {
 		t.Errorf("workers %q, want %q", names, want)
 	}
 	want := Definition{

@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/board"
@@ -198,12 +199,17 @@ func (d *dispatcher) startDue(ctx context.Context, jobs int) error {
 	return nil
 }
 
-// startPending starts requests of the queue, the oldest first, while fewer than jobs run.
+// startPending starts requests of the queue, the oldest first, while fewer than jobs run. A merge waits until the one before it has
+// ended, and others go on.
 func (d *dispatcher) startPending(ctx context.Context, jobs int) error {
-	for len(d.active) < jobs && len(d.pending) > 0 {
-		q := d.pending[0]
-		d.pending = d.pending[1:]
+	for i := 0; len(d.active) < jobs && i < len(d.pending); {
+		q := d.pending[i]
 		w, err := worker.Find(d.workers, q.Worker)
+		if err == nil && w.Execution.Merge && slices.ContainsFunc(d.active, func(r board.ProcessRecord) bool { return r.Type == w.Worker.Name }) {
+			i++
+			continue
+		}
+		d.pending = slices.Delete(d.pending, i, i+1)
 		if err == nil {
 			err = d.startRequest(ctx, w, q, nil)
 		} else {

@@ -24,6 +24,11 @@ func (d *dispatcher) completeProcess(ctx context.Context, r board.ProcessRecord,
 	if err != nil {
 		return err
 	}
+	if w.Execution.Merge {
+		if err := d.landMerge(ctx, r.Commit); err != nil {
+			return d.failProcess(ctx, r, err.Error())
+		}
+	}
 	out := worker.ReadOutputs(view.Outputs)
 	data := board.ProcessData{Result: "success"}
 	data.Head, _ = d.findCommit(ctx, "HEAD") // "" where it is gone

@@ -91,14 +91,45 @@ func (d *dispatcher) findCommit(ctx context.Context, revision string) (string, e
 
 // startWorker records that a worker starts for a request, and starts its run. A second dispatcher that starts the same request gets the
 // same run. The record is empty if another dispatcher has recorded the start, or if the condition does not hold.
-func (d *dispatcher) startWorker(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (board.ProcessRecord, error) {
+func (d *dispatcher) startWorker(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (r board.ProcessRecord, err error) {
+	record := d.recordStart
+	if w.Execution.Merge {
+		record = d.recordMerge
+	}
+	events, err := record(ctx, w, q, due)
+	if err != nil || len(events) == 0 {
+		return r, err
+	}
+	r = board.Processes(events)[0]
+	worker.AppendLog(d.board, r, "%s starts on %s at %s in %s", w.Worker.Name, d.nameOf(r.TaskID), r.Commit, r.RunID)
+	if err := d.queue.Advance(ctx, q.ID, worker.Claimed, "", time.Now()); err != nil {
+		return r, err
+	}
+	if err := d.runHooks(ctx, d.board, events); err != nil {
+		return r, err
+	}
+	t, err := d.board.Task(r.TaskID)
+	if err != nil {
+		return r, err
+	}
+	return r, d.launchRun(ctx, w, t, r)
+}
+
+// recordStart appends the event that a worker starts for a request. It appends nothing if another dispatcher has, or if the condition
+// does not hold.
+func (d *dispatcher) recordStart(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) ([]board.Event, error) {
 	commit, err := d.findCommit(ctx, cmp.Or(q.Commit, d.at.commit))
 	if err != nil {
-		return board.ProcessRecord{}, err
+		return nil, err
 	}
 	t, err := d.board.Resolve(q.TaskID)
 	if err != nil {
-		return board.ProcessRecord{}, err
+		return nil, err
+	}
+	if w.Execution.Merge {
+		if commit, err = d.commitMerge(ctx, t, commit); err != nil {
+			return nil, err
+		}
 	}
 	data := board.ProcessData{Type: w.Worker.Name, Commit: commit, Worktree: "/workspace/repo", TimeoutMinutes: w.Execution.TimeoutMinutes, RunID: q.Run(), RequestID: q.ID}
 	_, events, err := d.board.UpdateKnowing(ctx, t.ID, w.Worker.Actor, func(t *board.Task, past []board.Event) ([]board.Change, error) {
@@ -110,18 +141,7 @@ func (d *dispatcher) startWorker(ctx context.Context, w worker.Definition, q wor
 		}
 		return []board.Change{{Type: board.ProcessStarted, Data: data}}, nil
 	})
-	if err != nil || len(events) == 0 {
-		return board.ProcessRecord{}, err
-	}
-	started := board.Processes(events)[0]
-	worker.AppendLog(d.board, started, "%s starts on %s at %s in %s", w.Worker.Name, t.Name(), commit, q.Run())
-	if err := d.queue.Advance(ctx, q.ID, worker.Claimed, "", time.Now()); err != nil {
-		return started, err
-	}
-	if err := d.runHooks(ctx, d.board, events); err != nil {
-		return started, err
-	}
-	return started, d.launchRun(ctx, w, t, started)
+	return events, err
 }
 
 // launchRun starts the run of a process, unless it exists.
@@ -207,6 +227,11 @@ func (d *dispatcher) buildInput(ctx context.Context, w worker.Definition, t *boa
 		var err error
 		if base, err = d.findBase(ctx, commit); err != nil {
 			return nil, err
+		}
+		if w.Execution.Merge {
+			if base, err = d.runGit(ctx, "rev-parse", "--verify", "--quiet", commit+"^1"); err != nil {
+				return nil, err
+			}
 		}
 	}
 	all := map[string]any{"base": base, "agent_timeout_s": min(w.Execution.TimeoutMinutes*60, 7200), "test_timeout_s": min(w.Execution.TimeoutMinutes*60, 3600)}

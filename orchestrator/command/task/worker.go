@@ -31,6 +31,10 @@ Workers are defined in .lattice/workers/*.toml; a file replaces the built-in wor
   TestRunner        runs its tests                            PlanReviewLite    reviews the plan of a task in in_planning
   PlanReviewHeavy   the same by three agents, by hand         AutoTriage        chooses type, priority and labels in backlog
   StaleDetector     comments on tasks that have not moved for three days
+  MergeQueue        merges one commit after the other into the branch lattice/merge-queue, by hand
+
+MergeQueue verifies each merge in a fork of a sprite. A merge that is red or conflicts is left out, and the next one is tried without
+it. The branch begins at the base branch; when you are content with it: git merge --ff-only lattice/merge-queue.
 
 PlanReviewLite, AutoTriage and StaleDetector start by themselves only on boards that enable them, by {"workers": ["AutoTriage"]} in
 .lattice/config.json. A plan is the description of a task and the newest artifact of the role plan.
@@ -41,7 +45,7 @@ PlanReviewLite, AutoTriage and StaleDetector start by themselves only on boards 
                times; stale_hours: when the task has kept its status for so long; cooldown_minutes since its last end;
                retrigger = true also after a failure; manual_only = true; opt_in = true: only if config.json names it
   [execution]  engine: claude, codex, gemini, opencode, or script with command; flow (default: code-review); prompt_file, which
-               is read from the base commit; worktree = true; timeout_minutes
+               is read from the base commit; worktree = true; timeout_minutes; merge = true: as MergeQueue does
   [output]     artifact_role, report_prefix, report_dir; apply = true: the outputs comment, priority, type and labels of the
                flow change the task
 
@@ -168,7 +172,7 @@ in the background. With --queue, the request is put into the queue for lattice w
 ten seconds, use it.
 
 Ends with 6 if the worker is running on this commit of the task, and with 1 if it fails.`,
-		Example: "  lattice worker run CodeReviewLite LAT-1\n  lattice worker run CodeReviewLite LAT-1 --commit feature --base develop\n  lattice worker run TestRunner LAT-1 --queue",
+		Example: "  lattice worker run CodeReviewLite LAT-1\n  lattice worker run CodeReviewLite LAT-1 --commit feature --base develop\n  lattice worker run TestRunner LAT-1 --queue\n  lattice worker run MergeQueue LAT-1 --commit feature --queue",
 		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(cmd *cobra.Command, list []string) error {
 			if queue {
