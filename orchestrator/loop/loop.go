@@ -27,8 +27,12 @@ const (
 	AskNode    = "ask"     // waits for the answer to a question
 	StopNode   = "stopped" // waits until a person has the loop go on
 	RaiseNode  = "raise"   // waits for higher limits
-	PushNode   = "push"
+	pushNode   = "push"
+	pullNode   = "pull"
 )
+
+// Publishes reports whether a node asks to publish the result of a loop that is done.
+func Publishes(node string) bool { return node == pushNode || node == pullNode }
 
 // Outcome is the state of a loop.
 type Outcome string
@@ -259,6 +263,9 @@ func (p Progress) Judge(status lattice.RunStatus, driving bool, waits []lattice.
 
 func (p Progress) judgeWait(waits []lattice.Wait, last loop.Entry) (Outcome, string) {
 	for _, w := range waits {
+		if Publishes(w.Node) && last.Decision == loop.DecideDone {
+			return Outcome(loop.DecideDone), ""
+		}
 		switch w.Node {
 		case StopNode:
 			if p.resting {
@@ -270,10 +277,6 @@ func (p Progress) judgeWait(waits []lattice.Wait, last loop.Entry) (Outcome, str
 			return Outcome(last.Decision), last.Reason
 		case RaiseNode, AskNode:
 			return Outcome(last.Decision), last.Reason
-		case PushNode:
-			if last.Decision == loop.DecideDone {
-				return Outcome(loop.DecideDone), ""
-			}
 		}
 	}
 	if len(waits) > 0 {

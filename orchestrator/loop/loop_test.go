@@ -2,6 +2,9 @@ package loop
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -107,6 +110,7 @@ func TestJudge(t *testing.T) {
 		"killed after done":       {last: "done", status: lattice.Running, want: Interrupted, code: 130},
 		"done, pushes":            {last: "done", status: lattice.Running, driving: true, want: Running},
 		"done, waits":             {last: "done", status: lattice.Waiting, waits: waits("push"), want: "done"},
+		"done, asks for a pull":   {last: "done", status: lattice.Waiting, waits: waits("pull"), want: "done"},
 		"pushed":                  {last: "done", status: lattice.Succeeded, want: "done"},
 		"push without done":       {last: "continue", status: lattice.Waiting, waits: waits("push"), want: "needs_input", code: 75},
 		"rejected":                {last: "done", status: lattice.Waiting, waits: waits("stopped"), want: Rejected, code: 1},
@@ -137,6 +141,41 @@ func TestJudge(t *testing.T) {
 		if got != test.want || got.ExitCode() != test.code {
 			t.Errorf("%s: Judge = %q with exit code %d, want %q with %d", name, got, got.ExitCode(), test.want, test.code)
 		}
+	}
+}
+
+// TestMistakesHaveTests: each row of the table of mistakes in the document names a test that exists.
+func TestMistakesHaveTests(t *testing.T) {
+	data, err := os.ReadFile("../../docs/loop.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| ([a-o]) \\| .* \\| `([a-z/]+)` (Test[A-Za-z]+|Script/[a-z-]+) \\|$").FindAllStringSubmatch(string(data), -1)
+	letters := ""
+	for _, row := range rows {
+		letters += row[1]
+		script, isScript := strings.CutPrefix(row[3], "Script/")
+		if isScript {
+			if _, err := os.Stat(filepath.Join("../..", row[2], "testdata/script", script+".txtar")); err != nil {
+				t.Errorf("row %s: %v", row[1], err)
+			}
+			continue
+		}
+		found := false
+		files, _ := filepath.Glob(filepath.Join("../..", row[2], "*_test.go"))
+		for _, name := range files {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || strings.Contains(string(text), "func "+row[3]+"(")
+		}
+		if !found {
+			t.Errorf("row %s: %s has no test %s", row[1], row[2], row[3])
+		}
+	}
+	if letters != "abcdefghijklmno" {
+		t.Errorf("the table has the rows %q", letters)
 	}
 }
 

@@ -97,6 +97,7 @@ type decideData struct {
 	Tasks      []loop.Task       `json:"tasks"`
 	Pull       *loop.Pull        `json:"pr,omitempty"`
 	Divergence string            `json:"divergence"`
+	Report     *loop.Pull        `json:"report,omitempty"` // of a loop that is done
 }
 
 // decideNext is loop.decide.
@@ -146,6 +147,10 @@ func decideNext(_ context.Context, c *skill.Call, in decideInput) (*decideData, 
 	out := decideData{
 		Decision: last.Decision, Reason: last.Reason, Iteration: last.Iteration, Limit: last.Decision.ByLimit(), Failure: failure, Memory: m,
 		Seen: map[string]string{}, Tasks: append([]loop.Task{}, in.Tasks...), Pull: in.Pull, Divergence: in.Divergence,
+	}
+	if last.Decision == loop.DecideDone {
+		report := loop.Report(m, in.Tasks, in.Pull, in.Divergence)
+		out.Report = &report
 	}
 	return &out, writeDecision(c.Root, session, &out)
 }

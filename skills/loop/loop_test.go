@@ -2,14 +2,17 @@ package loop
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/loop"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -215,6 +218,49 @@ func TestUndone(t *testing.T) {
 	})
 	if got.Decision != loop.DecideRefuse || !got.Tasks[0].Passes || got.Tasks[1].Passes || got.Tasks[2].Passes || len(got.Memory.Passed) != 1 {
 		t.Errorf("decideNext = %+v", got)
+	}
+}
+
+// TestLimitsAreOfTheWholeLoop: a call gets the rest of the loop's cost and duration, also after a person had the loop go on, and
+// more after a limit was raised.
+func TestLimitsAreOfTheWholeLoop(t *testing.T) {
+	p := newPlace(t)
+	spent := loop.Memory{Iterations: 3, CostUSD: 1.5, DurationMS: 40_000}
+	for _, test := range []struct {
+		limits     loop.Limits
+		usd, wallS float64
+	}{
+		{loop.Limits{MaxCostUSD: 2, MaxDurationS: 60}, 0.5, 20},
+		{loop.Limits{MaxCostUSD: 5, MaxDurationS: 100}, 3.5, 60},
+		{loop.Limits{MaxCostUSD: 1, MaxDurationS: 1}, 0.01, 1},
+	} {
+		got := p.mustBegin(beginInput{Memory: spent, Limits: test.limits, Resumed: true}).AgentLimits
+		if got["max_cost_usd"] != test.usd || got["wall_s"] != test.wallS {
+			t.Errorf("the agent gets %v of %+v", got, test.limits)
+		}
+	}
+	state := &loop.State{Status: loop.Continue}
+	at := p.decide(decideInput{Memory: spent, State: state, Limits: loop.Limits{MaxIterations: 4}})
+	more := p.decide(decideInput{Memory: at.Memory, State: state, Limits: loop.Limits{MaxIterations: 6}, Resumed: true})
+	if at.Decision != loop.DecideMaxIterations || !at.Limit || more.Decision != loop.DecideContinue || more.Iteration != 5 {
+		t.Errorf("the loop is %s, and with a higher limit %s in iteration %d", at.Decision, more.Decision, more.Iteration)
+	}
+}
+
+// TestReportFitsAPullRequest: neither an agent nor its tasks can make a report that is too long for OPEN_PR.
+func TestReportFitsAPullRequest(t *testing.T) {
+	p := newPlace(t)
+	p.mustBegin(beginInput{})
+	long := strings.Repeat("é", protocol.MaxBody)
+	tasks := []loop.Task{}
+	for i := range loop.MaxTasks {
+		tasks = append(tasks, loop.Task{Description: fmt.Sprint(i, long[:600]), Passes: true})
+	}
+	got := p.decide(decideInput{
+		State: &loop.State{Status: loop.Done}, Green: true, Report: []byte(`{"tree":"t","statement":"s"}`), Tasks: tasks, Pull: &loop.Pull{Title: long, Body: long}, Divergence: long,
+	}).Report
+	if got == nil || len(got.Title) > protocol.MaxTitle || len(got.Body) > protocol.MaxBody || !utf8.ValidString(got.Title+got.Body) {
+		t.Errorf("the report is %.100v", got)
 	}
 }
 

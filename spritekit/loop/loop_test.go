@@ -231,6 +231,28 @@ func TestDecideNeverLies(t *testing.T) {
 	}
 }
 
+func TestReport(t *testing.T) {
+	m := Memory{Iterations: 3, CostUSD: 1.5, DurationMS: 9000, Recent: []Entry{{Summary: "all\ndone", Commit: "c1", Statement: "s1"}}}
+	got := Report(m, tasks("+say  four"), &Pull{Title: "Say\n\x1bfour", Body: "In words.\n"}, "Not in five.\n")
+	for _, want := range []string{
+		"In words.\n\n## Tasks\n\n- [x] say four\n", "Commit c1 is green. The statement is s1.\n", "3 iterations, 1.50 US dollars, 9 seconds",
+		"## Differences from the spec\n\nNot in five.",
+	} {
+		if !strings.Contains(got.Body, want) {
+			t.Errorf("Report has no %q:\n%s", want, got.Body)
+		}
+	}
+	if got.Title != "Say four" {
+		t.Errorf("title %q, want Say four", got.Title)
+	}
+	if got := Report(m, nil, nil, ""); got.Title != "all" || !strings.HasPrefix(got.Body, "all\ndone\n\n## Tasks") {
+		t.Errorf("Report without the agent's words = %+v", got)
+	}
+	if got := Report(Memory{}, nil, nil, ""); got.Title != "Finish the tasks" {
+		t.Errorf("title %q of nothing", got.Title)
+	}
+}
+
 func TestLimitsCheck(t *testing.T) {
 	tests := map[Limits]bool{
 		{}: true, {MaxIterations: 500, StuckAfter: 20, RepeatAfter: 20}: true, {MaxIterations: 501}: false, {MaxIterations: -1}: false,

@@ -20,7 +20,7 @@ type Injection struct {
 	SpecDiff      bool   // there is a SpecDiffFile
 }
 
-const protocol = `You work in a loop and remember nothing of earlier iterations; the files and this text are all there is. Choose one task that does not pass, finish it, test it, and stop. If there are no tasks yet, make the list first. Do not commit: your changes are committed for you. Do not change existing tests: the commit is verified with the tests of the first commit. Remove no task from the list.
+const protocolText = `You work in a loop and remember nothing of earlier iterations; the files and this text are all there is. Choose one task that does not pass, finish it, test it, and stop. If there are no tasks yet, make the list first. Do not commit: your changes are committed for you. Do not change existing tests: the commit is verified with the tests of the first commit. Remove no task from the list.
 
 %[1]s/tasks.json is the list of tasks: an array of {"category", "description", "steps", "passes"}. Set passes of the task that you finished.
 As the last thing, write %[1]s/state.json: {"status", "summary"}. The status is CONTINUE while tasks are left, DONE when all pass, NEEDS_INPUT with "question", or BLOCKED with "error". If you write no file, end with this object as your answer, with "tasks" in it.
@@ -33,7 +33,7 @@ func Prompt(in Injection) string {
 		fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(in.Instructions))
 	}
 	fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(in.Spec))
-	fmt.Fprintf(&b, protocol, in.Dir)
+	fmt.Fprintf(&b, protocolText, in.Dir)
 	fmt.Fprintf(&b, "\n\nIteration %d of max %d.\nIncomplete tasks: %d of %d.\n", in.Iteration, in.MaxIterations, Incomplete(in.Tasks), len(in.Tasks))
 	for _, t := range in.Tasks {
 		mark := "[ ]"

@@ -90,7 +90,7 @@ func newReviewCmd(env *setup.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if w := v.Waits[0]; w.Node == loop.PushNode { // its result is not accepted, so that the loop goes on
+			if w := v.Waits[0]; loop.Publishes(w.Node) { // its result is not accepted, so that the loop goes on
 				if v, err = rejectResult(ctx, env, c, v, w); err != nil {
 					return err
 				}

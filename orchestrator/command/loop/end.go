@@ -78,7 +78,7 @@ func newDoneCmd(env *setup.Env) *cobra.Command {
 	var yes bool
 	cmd := newForwardCmd(env, &cobra.Command{
 		Use: "done [LOOP]", Short: "Approve the result of a loop that is done, which pushes it",
-		Long:    "It is lattice approve, for a loop: it shows the change and asks. A loop that is not done is refused.\n",
+		Long:    "It is lattice approve, for a loop: it shows the change and asks. A loop that is not done is refused. With --pull-request of\nlattice loop start, it opens the pull request.\n",
 		Example: "  lattice loop done\n  lattice loop done feature-x --yes",
 	}, isWaitingToPush, []string{"approve"}, func(ctx context.Context, c *connect.Conn, v api.RunView) (string, map[string]string, error) {
 		view, err := inspectLoop(ctx, c, v)
@@ -117,7 +117,7 @@ func printResult(env *setup.Env, v loop.View) {
 
 // isWaitingToPush reports whether a run is a loop that is done and waits for a person's approval.
 func isWaitingToPush(v api.RunView) bool {
-	return isOpenLoop(v) && len(v.Waits) > 0 && v.Waits[0].Node == loop.PushNode
+	return isOpenLoop(v) && len(v.Waits) > 0 && loop.Publishes(v.Waits[0].Node)
 }
 
 func newAbandonCmd(env *setup.Env) *cobra.Command {

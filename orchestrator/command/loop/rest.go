@@ -168,7 +168,7 @@ func runResume(ctx context.Context, env *setup.Env, o resumeOptions, name string
 	switch {
 	case v.Status.Ended():
 		return fault.Busy("loop_state", "%s has ended: %s", view.Name, view.Status).WithHint("lattice loop rewind %s, or start another loop", view.Name)
-	case len(v.Waits) > 0 && v.Waits[0].Node == loop.PushNode:
+	case len(v.Waits) > 0 && loop.Publishes(v.Waits[0].Node):
 		return fault.Busy("loop_state", "%s is done and waits for your decision", view.Name).WithHint("lattice loop done %s, or lattice loop review %s --feedback FILE", view.Name, view.Name)
 	case len(v.Waits) > 0:
 		return fault.Busy("loop_state", "%s waits for a decision: %s", view.Name, v.Waits[0].Prompt).WithHint("%s", follow.NextCommands(v.RunID, v.Waits[0])[0])

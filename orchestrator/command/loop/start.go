@@ -31,7 +31,7 @@ type startOptions struct {
 	verify, protect, agentTools []string
 	restore                     string
 	bestOf                      int
-	headless                    bool
+	headless, pull              bool
 	agentTimeout                time.Duration
 }
 
@@ -118,6 +118,7 @@ waiting for a person; a question waits all the same, and the command ends with 7
 	f.StringArrayVar(&o.verify, "verify", nil, "`LINE` for the shell that must succeed on each commit; repeatable")
 	f.StringArrayVar(&o.protect, "protect", nil, "`PATTERN` of files that are verified as they are in the first commit; repeatable (default: the usual test files)")
 	f.StringVar(&o.branch, "branch", "", "`BRANCH` that the result is pushed to (default: lattice/RUN)")
+	f.BoolVar(&o.pull, "pull-request", false, "ask for a pull request of the result, instead of a push of its branch")
 	f.StringVar(&o.restore, "restore", "never", "take the files back to before the agent's call: never, each or on_failure")
 	f.IntVar(&o.bestOf, "best-of", 1, "let `N` agents work on each iteration, each in a copy of the sprite, and keep the best change")
 	f.BoolVar(&o.headless, "headless", false, "fail when the loop stops, instead of waiting for a person")
@@ -222,6 +223,7 @@ func (o *startOptions) buildInput(ctx context.Context, env *setup.Env, limits lo
 	set("agent_tools", o.agentTools, len(o.agentTools) > 0)
 	set("agent_timeout_s", o.agentTimeout.Seconds(), o.agentTimeout > 0)
 	set("branch", o.branch, o.branch != "")
+	set("pull_request", true, o.pull)
 	set("restore", o.restore, o.restore != "never")
 	set("best_of", o.bestOf, o.bestOf > 1)
 	set("max_iterations", limits.MaxIterations, limits.MaxIterations > 0)
