@@ -37,6 +37,7 @@ type launch struct {
 	session session
 	mode    string // of the session
 	prompt  string
+	asked   string   // digest of the prompt of the input
 	restart string   // the prompt of a new session if this one cannot be resumed, "" if that is an error
 	answers []answer // to requests for permission
 	prior   soFar    // of earlier invocations of the same call
@@ -45,6 +46,7 @@ type launch struct {
 	pauses  int  // of the call at a usage limit, since the model last answered
 	crashes int  // of the agent, in this process
 	crashed bool // the agent, which goes on
+	turns   *turns
 
 	spec    proc.Spec
 	secrets *redact.Secrets
@@ -300,7 +302,7 @@ func (l *launch) wordPrompt() error {
 	}
 	switch {
 	case l.adapter.Output == adapter.OutputACP:
-		if l.call.Resume != nil && l.in.Session.Mode == modeNew {
+		if l.mode == modeResume && l.in.Session.Mode == modeNew {
 			first, err := readPrompt(l.call, l.in)
 			l.restart = first + "\n\n" + l.prompt
 			return err

@@ -226,7 +226,7 @@ func (o *output) relayEvent(body string) {
 // redactInfo removes secrets that JSON escapes may have hidden in an event.
 func (o *output) redactInfo(info protocol.Info) protocol.Info {
 	info.Message, info.Kind = o.secrets.Text(info.Message), o.secrets.Text(info.Kind)
-	if info.Kind == skill.KindNestedWaiting { // only skills may ask questions
+	if info.Kind == skill.KindNestedWaiting || info.Kind == protocol.KindAgentTurn { // only skills may say so
 		info.Kind = "agent"
 	}
 	var metadata map[string]any

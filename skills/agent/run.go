@@ -106,11 +106,11 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 	if l.prompt, err = readPrompt(l.call, l.in); err != nil {
 		return err
 	}
-	l.mode, l.session = l.in.Session.Mode, session{Agent: l.adapter.Name}
+	l.mode, l.session, l.asked = l.in.Session.Mode, session{Agent: l.adapter.Name}, digestPrompt(l.prompt)
 	if l.mode != modeNew {
 		l.session, err = loadSession(l.call, l.adapter.Name, l.in.Session.ID)
 	}
-	if err != nil || l.call.Resume == nil && !l.call.Again {
+	if err = errors.Join(err, l.goBack()); err != nil || l.call.Resume == nil && !l.call.Again {
 		return err
 	}
 	p, err := loadPending(l.call)
@@ -254,7 +254,13 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 		}
 	}
 	l.began = time.Now()
+	if l.turns = l.newTurns(alive); l.turns != nil {
+		l.spec.Started = l.turns.noteProcess
+	}
 	o.exit, err = l.reaper.Run(alive, l.spec)
+	if l.turns != nil {
+		l.turns.finish()
+	}
 	o.cause = context.Cause(alive)
 	if o.out.talk != nil {
 		o.out.talk.feed.finish()
@@ -275,6 +281,9 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 
 // checkLimits stops the agent if its last event exceeds a limit.
 func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
+	if l.turns != nil {
+		l.turns.addEvent(s, *o)
+	}
 	switch s.Kind {
 	case adapter.KindStart:
 		if l.offered && o.noServer == "" {

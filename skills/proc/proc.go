@@ -38,6 +38,8 @@ type Spec struct {
 	Tree bool
 	// Grace is how long the program has after SIGINT, and again after SIGTERM, once the context ends. 0 kills at once.
 	Grace time.Duration
+	// Started, if set, is called with the id of the process.
+	Started func(pid int)
 }
 
 // Exit says how the program ended.
@@ -101,6 +103,9 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 		in.stopFeeding()
 		out.waitCopied(0)
 		return Exit{}, fmt.Errorf("start %s: %w", spec.Argv[0], err)
+	}
+	if spec.Started != nil {
+		spec.Started(cmd.Process.Pid)
 	}
 	waited := make(chan error, 1)
 	go func() { waited <- cmd.Wait() }()

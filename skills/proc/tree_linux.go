@@ -71,6 +71,24 @@ func listDescendants(tree map[int]int, roots map[int]bool) []int {
 	return found
 }
 
+// Hold stops a process and its descendants until release is called. Orphans of theirs are not found.
+func Hold(pid int) (release func()) {
+	held := map[int]bool{}
+	for again := true; again; { // until none was forked before its parent was stopped
+		again = false
+		for _, p := range append(listDescendants(listParents(), map[int]bool{pid: true}), pid) {
+			if !held[p] {
+				held[p], again = true, syscall.Kill(p, syscall.SIGSTOP) == nil || again
+			}
+		}
+	}
+	return func() {
+		for p := range held {
+			_ = syscall.Kill(p, syscall.SIGCONT) // one that was killed has ended
+		}
+	}
+}
+
 // killTree kills all present descendants of pid and adds them to killed: pid may reap them before a sweep sees them.
 // Their orphans become our children and are killed later.
 func (r *Reaper) killTree(pid int, killed map[int]bool) {

@@ -44,6 +44,22 @@ type Info struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
+// KindAgentTurn is the kind of the INFO event that tells that a turn of an agent was kept.
+const KindAgentTurn = "agent_turn"
+
+// AgentTurn is the metadata of a KindAgentTurn event: the checkpoint holds the files and the agent's session as they were after
+// one answer of the model and the results of its tools.
+type AgentTurn struct {
+	Turn         int    `json:"turn"` // of the step, as the agent counts
+	Agent        string `json:"agent"`
+	CheckpointID string `json:"checkpoint_id"`
+	Tool         string `json:"tool"`        // the last one that the agent used
+	Milliseconds int64  `json:"duration_ms"` // that the agent was stopped
+}
+
+// TurnComment begins the comment of such a checkpoint.
+const TurnComment = "turn of an agent"
+
 // PhaseStarted reports the start of a logical phase of work.
 type PhaseStarted struct {
 	Phase string `json:"phase"`

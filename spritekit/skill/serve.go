@@ -281,7 +281,7 @@ func (w *attempt) runWork(ctx context.Context) int {
 		ID: w.id, RunID: w.env.RunID, SpriteID: w.env.SpriteID, WorkItemID: w.env.WorkItemID,
 		IdempotencyKey: w.env.IdempotencyKey, Manifest: w.manifest, Class: w.class, Input: w.input,
 		Grants: w.env.Grants, Root: w.root, Socket: w.env.Socket, Env: w.env.Child,
-		Stderr: &syncWriter{w: w.streams.Stderr}, out: w.out, suspend: w.suspend, Again: state == journal.Started || state == journal.Resumed,
+		Stderr: &syncWriter{w: w.streams.Stderr}, out: w.out, suspend: w.suspend, Again: state == journal.Started || state == journal.Resumed, Nested: w.isNested(),
 	}
 	if w.resumed != nil {
 		call.Resume = w.resumed.resume

@@ -66,6 +66,7 @@ type Call struct {
 	Socket         string           // the sprite's api socket, "" if there is none
 	Resume         *protocol.Resume // set when this call continues after WAITING
 	Again          bool             // the call was cut off before, and its files were not restored
+	Nested         bool             // an agent made the call; its checkpoints are no place to go back to
 	Env            []string         // environment for child processes; without this call's id, key and inputs
 	Stderr         Writer           // for people
 

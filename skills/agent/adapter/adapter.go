@@ -53,7 +53,14 @@ type Adapter struct {
 	Cumulative []string          `json:"cumulative,omitempty"` // usage, cost: reported for the session, not for the invocation
 	Structured string            `json:"structured,omitempty"` // native: argv has {output_schema}; text: it is the final text; else asked for in the prompt
 	Resumes    bool              `json:"resumes,omitempty"`    // argv knows the modes resume and fork
+	Session    *SessionFile      `json:"session,omitempty"`    // without it a run cannot go back to single turns
 	LingerS    float64           `json:"linger_s,omitempty"`   // seconds in which it must exit after its last event; default 10
+}
+
+// SessionFile is the file to which an agent that resumes appends what is said in a session, a line each.
+type SessionFile struct {
+	Path   string `json:"path"`   // in {home}; it may hold {session}, {session_head} (8 letters) and patterns such as *
+	Result string `json:"result"` // a text that the file has once for each result of a tool, and nowhere else
 }
 
 // OutputACP is the output of an agent that speaks the Agent Client Protocol on stdin and stdout; see package acp. Its rules
@@ -248,6 +255,9 @@ func (a Adapter) check() []protocol.Problem {
 		if json.Unmarshal(f.Content, &content) != nil {
 			wrong(at+"/content", "is not an object")
 		}
+	}
+	if f := a.Session; f != nil && (!strings.HasPrefix(f.Path, "{home}/") || strings.Contains(f.Path, "..") || f.Result == "" || a.Home == "inherit" || !a.Resumes) {
+		wrong("/session", "needs a path in the session's private {home}, the text of a result, and an agent that resumes")
 	}
 	for i, p := range slices.Concat(a.Instructions, a.Skills) {
 		if !strings.HasPrefix(p, "{home}/") && !strings.HasPrefix(p, "{cwd}/") || strings.Contains(p, "..") {

@@ -46,6 +46,8 @@ type Step struct {
 	RetryAfter int `json:"retry_after_s,omitempty"` // header of Status
 	Resets     int `json:"resets_s,omitempty"`      // of Status 429, a usage limit: seconds until it ends
 	DelayMS    int `json:"delay_ms,omitempty"`      // before anything is sent
+	// Await is called before anything is sent.
+	Await func() `json:"-"`
 	// Truncate cuts the connection in the middle of the answer, as often as Fails says.
 	Truncate bool `json:"truncate,omitempty"`
 }
@@ -216,6 +218,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	step, fails, number := s.nextStep(talk, Request{Path: r.URL.Path, Header: r.Header.Clone(), Body: body})
 	if !waitOrGone(r, time.Duration(step.DelayMS)*time.Millisecond) {
 		return
+	}
+	if step.Await != nil {
+		step.Await()
 	}
 	if fails && step.Status != 0 {
 		if step.RetryAfter > 0 {
