@@ -86,7 +86,7 @@ var mayImport = map[string][]string{
 	"spritekit/loop": {},
 	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/workspace"},
 
-	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/agent/reset", "skills/agent/scrub", "skills/extra", "skills/proc", "skills/propose", "skills/relay", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
+	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/agent/reset", "skills/agent/scrub", "skills/extra", "skills/proc", "skills/propose", "skills/relay", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
 	"skills/agent/adapter": {"skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/agent/acp":     {"skills/agent/adapter", "spritekit/protocol"},
 	"skills/agent/reset":   {},
@@ -116,7 +116,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/drive":       {"orchestrator/leader/history", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault"},
 	"orchestrator/leader/storage":     {"orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/api", "orchestrator/audit", "orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "orchestrator/host", "orchestrator/host/records", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "orchestrator/store", "spritekit/fault"},
 	"orchestrator/leader/skillset":    {"manifests", "orchestrator/leader/home", "orchestrator/dropin", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/leader/history":     {"manifests", "orchestrator/leader/home", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/store", "spritekit/fault"},
+	"orchestrator/leader/history":     {"manifests", "orchestrator/leader/home", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/problem":     {"orchestrator/sprites", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/home":        {"spritekit/fault"},
 	// Loops: the commands, the start of a run that they share with lattice run, and where a loop stands, by its journal.

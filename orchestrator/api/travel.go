@@ -11,11 +11,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// Travel is the part of Service for the past of runs. A moment is named NODE, for the last time that the node began, or
-// NODE#N for the N-th.
+// Travel is the part of Service for the past of runs. A moment is named NODE, for the last time that the node began, NODE#N
+// for the N-th, or @N for the end of the N-th turn of the run's agents.
 type Travel interface {
 	// Moments lists where a run's nodes began, oldest first, and whether the run can be taken back there.
 	Moments(ctx context.Context, id string) ([]Moment, error)
+	// Turns lists the turns of a run's agents, oldest first, and whether the run can be taken back there.
+	Turns(ctx context.Context, id string) ([]Turn, error)
 	// Rewind takes a run that is not driven back to a moment, with its files, and drives it from there.
 	Rewind(ctx context.Context, id string, r RewindRequest) (RunView, error)
 	// Fork starts runs that go on from a moment of another one, each in a copy of its sprite.
@@ -39,6 +41,16 @@ type Moment struct {
 	Why        string `json:"why,omitempty"` // why it is not
 	// Effects on the world since, which going back does not undo.
 	Effects []string `json:"effects,omitempty"`
+}
+
+// Turn is the end of a turn of an agent: an answer of its model, with the results of the tools that it used. Its checkpoint
+// holds the files and the agent's session; the other members of the moment are those of the agent's step.
+type Turn struct {
+	Turn int `json:"turn"` // of the run, from 1
+	Moment
+	Agent        string `json:"agent"`
+	Tool         string `json:"tool"`        // that the agent used last
+	Milliseconds int64  `json:"duration_ms"` // that the agent was stopped for the checkpoint
 }
 
 // RewindRequest is the body of a rewind.
@@ -110,6 +122,8 @@ func travelRoutes(s Travel) []Route {
 	return []Route{
 		get("/runs/{id}/moments", "List where a run's nodes began, and whether the run can be taken back there.",
 			func(r *http.Request) ([]Moment, error) { return s.Moments(r.Context(), idOf(r)) }),
+		get("/runs/{id}/turns", "List the turns of a run's agents, and whether the run can be taken back there.",
+			func(r *http.Request) ([]Turn, error) { return s.Turns(r.Context(), idOf(r)) }),
 		post(Admin, "/runs/{id}/rewind", "Take a run back to a moment, with its files, and drive it from there.",
 			func(r *http.Request, in RewindRequest) (RunView, error) {
 				in.By = requester(r.Context(), in.By)
@@ -135,11 +149,16 @@ func travelRoutes(s Travel) []Route {
 	}
 }
 
-var momentParams = []Param{{"from", "string", "a moment, NODE or NODE#VISIT; by default the beginning"}, {"to", "string", "another one; by default the present"}}
+var momentParams = []Param{{"from", "string", "a moment, NODE, NODE#VISIT or @TURN; by default the beginning"}, {"to", "string", "another one; by default the present"}}
 
 // Moments lists where a run's nodes began.
 func (c TravelCalls) Moments(ctx context.Context, id string) ([]Moment, error) {
 	return call[[]Moment](ctx, c.connection, "GET", runPath(id, "moments"), nil, nil)
+}
+
+// Turns lists the turns of a run's agents.
+func (c TravelCalls) Turns(ctx context.Context, id string) ([]Turn, error) {
+	return call[[]Turn](ctx, c.connection, "GET", runPath(id, "turns"), nil, nil)
 }
 
 // Rewind takes a run back to a moment.

@@ -57,6 +57,25 @@ func Moments(env *setup.Env) cobra.CompletionFunc {
 	}
 }
 
+// Turns offers the turns of the agents of the run that is named, newest first, or of the last one. Only a leader knows them.
+func Turns(env *setup.Env) cobra.CompletionFunc {
+	return func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(c.Context(), Timeout)
+		defer cancel()
+		client := api.NewClient(home.Home(env.Home).Socket())
+		defer client.Close()
+		turns, err := client.Turns(ctx, cli.Optional(list))
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []string
+		for _, t := range slices.Backward(turns) {
+			names = append(names, Describe(fmt.Sprint(t.Turn), fmt.Sprintf("%s %s %s", t.At.Local().Format(time.DateTime), t.Node, t.Tool)))
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
 func peekMoments(ctx context.Context, env *setup.Env, run string) []api.Moment {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()

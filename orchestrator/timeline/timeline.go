@@ -206,7 +206,7 @@ func (t *Timeline) showEvent(e lattice.Entry) bool {
 			s.Skill = cli.Clean(p.Phase)
 		}
 	case protocol.Info:
-		if p.Kind == "result" {
+		if p.Kind == "result" || p.Kind == protocol.KindAgentTurn {
 			return false
 		}
 		s.Message = cli.Clean(p.Message)

@@ -13,6 +13,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 	return []*cobra.Command{
 		newReplayCmd(env),
 		newVerifyCmd(env),
+		newTurnsCmd(env),
 		newRewindCmd(env),
 		newForkCmd(env),
 		newDiffCmd(env),

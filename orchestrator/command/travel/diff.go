@@ -50,7 +50,7 @@ func newDiffCmd(env *setup.Env) *cobra.Command {
 	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "print the content of the files that differ, except git's own, and no variables; with --json as the member patch")
 	cmd.Flags().StringVar(&with, "with", "", "compare the run with `RUN`: nodes, variables, outputs, and the files that either has changed")
 	_ = cmd.RegisterFlagCompletionFunc("with", complete.Runs(env, func(api.RunView) bool { return true }))
-	cmd.Long = "Show what changed in a run's variables and in its sprite's files between two moments: NODE is the last time that\nthe node began, NODE#N the N-th time. By default, A is the beginning of the run and B the present.\n" + cli.ExitCodes
+	cmd.Long = "Show what changed in a run's variables and in its sprite's files between two moments: NODE is the last time that\nthe node began, NODE#N the N-th time, @N the end of turn N of an agent.\nBy default, A is the beginning of the run and B the present.\n" + cli.ExitCodes
 	return cmd
 }
 

@@ -16,13 +16,15 @@ import (
 
 func newForkCmd(env *setup.Env) *cobra.Command {
 	var o follow.Options
-	var at string
+	var node string
+	var moment func() (string, error)
 	var sets []string
 	var n int
 	cmd := &cobra.Command{
-		Use:   "fork [RUN] --at NODE",
+		Use:   "fork [RUN] --at NODE | --turn TURN",
 		Short: "Start runs that continue from a moment of another run, each in a copy of its sprite",
-		Long: `Start runs that continue from where a node of another run began. Each gets a sprite of its own with a copy of the files of
+		Long: `Start runs that continue from where a node of another run began, or with --turn from the end of a turn of an agent (lattice
+turns lists them): in each run the agent's session goes on from there, unless --set changes its prompt. Each gets a sprite of its own with a copy of the files of
 that moment; the other run does not change. The new runs keep what the other run was started with, but ask the models that
 the settings name now. --set writes variables first: x=text or x:=json for $vars.x, or a whole path such as $vars.a.b or
 $tmp.c. Actions that the new runs ask for need decisions of their own. The budget for models that was used up to the moment
@@ -30,14 +32,17 @@ counts in each new run, too.
 
 If the host cannot copy sprites, the command ends with 8.
 ` + cli.ExitCodes,
-		Example: "  lattice fork run_0123 --at edit\n  lattice fork run_0123 --at edit --set 'model=large' -n 3 --detach",
+		Example: "  lattice fork run_0123 --at edit\n  lattice fork run_0123 --turn 2\n  lattice fork run_0123 --at edit --set 'model=large' -n 3 --detach",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
+			at, err := moment()
+			if err != nil {
+				return err
+			}
 			if at == "" {
-				return cli.UsageErrorf("name the node to continue from with --at; lattice rewind lists the nodes")
+				return cli.UsageErrorf("name the node to continue from with --at, or a turn of an agent with --turn; lattice rewind and lattice turns list them")
 			}
 			req := api.ForkRequest{At: at, N: n, Detach: o.Detach}
-			var err error
 			if req.Set, err = assignments(sets); err != nil {
 				return err
 			}
@@ -45,10 +50,11 @@ If the host cannot copy sprites, the command ends with 8.
 		},
 	}
 	o.AddFlags(cmd, env)
-	cmd.Flags().StringVar(&at, "at", "", "the `NODE` to continue from, or NODE#N for its N-th time")
+	cmd.Flags().StringVar(&node, "at", "", "the `NODE` to continue from, or NODE#N for its N-th time")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "set a variable first: `x=text` or x:=json")
 	cmd.Flags().IntVarP(&n, "number", "n", 1, "how many runs to start")
 	_ = cmd.RegisterFlagCompletionFunc("at", complete.Moments(env))
+	moment = addTurnFlag(cmd, env, "at", &node)
 	return cmd
 }
 

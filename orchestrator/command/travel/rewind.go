@@ -19,15 +19,19 @@ import (
 
 func newRewindCmd(env *setup.Env) *cobra.Command {
 	var o follow.Options
-	var to string
+	var node string
 	var across bool
+	var moment func() (string, error)
 	cmd := &cobra.Command{
-		Use:   "rewind [RUN] --to NODE",
-		Short: "Take a run back to where a node began, with its files, and continue from there",
+		Use:   "rewind [RUN] --to NODE | --turn TURN",
+		Short: "Take a run back to where a node began or a turn of an agent ended, and continue from there",
 		Long: `Take a run back to where a node began: restore its variables, and the sprite's files from the checkpoint of that moment, and
 continue from there. NODE#2 is the second time that the node began; NODE alone is the last time. Without --to, the command
 lists the moments, and for those that the run cannot go back to, the reason. The files of a moment are in a checkpoint, or
 "unchanged": in the sprite, as the run left them, with everything that a person wrote there since.
+
+With --turn, the run goes back to the end of a turn of an agent: the agent's session goes on from there, with the files of that
+moment. lattice turns lists the turns.
 
 The run keeps what it was started with, but asks the models that the settings name now.
 
@@ -37,10 +41,14 @@ give --across-effects; the command then lists the effects that remain. After tha
 lattice/RUN pushes to lattice/RUN-2: what was pushed is never replaced. If the flow names the branch itself, the second push
 is refused (not_fast_forward) until someone deletes or merges the branch; rewind to the push to try again.
 ` + cli.ExitCodes,
-		Example: "  lattice rewind run_0123\n  lattice rewind run_0123 --to edit\n  lattice rewind run_0123 --to edit#2 --across-effects",
+		Example: "  lattice rewind run_0123\n  lattice rewind run_0123 --to edit\n  lattice rewind run_0123 --turn 2\n  lattice rewind run_0123 --to edit#2 --across-effects",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			ctx, run := c.Context(), cli.Optional(list)
+			to, err := moment()
+			if err != nil {
+				return err
+			}
 			if to == "" {
 				return listMoments(ctx, env, run)
 			}
@@ -59,9 +67,10 @@ is refused (not_fast_forward) until someone deletes or merges the branch; rewind
 		},
 	}
 	o.AddFlags(cmd, env)
-	cmd.Flags().StringVar(&to, "to", "", "the `NODE` to go back to, or NODE#N for its N-th time")
+	cmd.Flags().StringVar(&node, "to", "", "the `NODE` to go back to, or NODE#N for its N-th time")
 	cmd.Flags().BoolVar(&across, "across-effects", false, "also go back behind effects outside of the sprite")
 	_ = cmd.RegisterFlagCompletionFunc("to", complete.Moments(env))
+	moment = addTurnFlag(cmd, env, "to", &node)
 	return cmd
 }
 
@@ -90,11 +99,15 @@ func listMoments(ctx context.Context, env *setup.Env, run string) error {
 		if m.Checkpoint != "" {
 			files = m.Checkpoint
 		}
-		note := m.Why
-		if note == "" && len(m.Effects) > 0 {
-			note = "later effects outside: " + strings.Join(m.Effects, ", ")
-		}
-		fmt.Fprintf(w, "%s#%d\t%s\t%s\t%s\n", m.Node, m.Visit, m.At.Local().Format(time.DateTime), files, cli.Clean(note))
+		fmt.Fprintf(w, "%s#%d\t%s\t%s\t%s\n", m.Node, m.Visit, m.At.Local().Format(time.DateTime), files, cli.Clean(momentNote(m)))
 	}
 	return w.Flush()
+}
+
+// momentNote says why a run cannot go back to a moment, or what it did outside since.
+func momentNote(m api.Moment) string {
+	if m.Why == "" && len(m.Effects) > 0 {
+		return "later effects outside: " + strings.Join(m.Effects, ", ")
+	}
+	return m.Why
 }

@@ -69,7 +69,10 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 			begun[n].Files, begun[n].Pair = files, pair
 		}
 		if last := len(points) - 1; last >= 0 && len(begun) > 0 && points[last].Node == begun[0].Node && points[last].Visit == begun[0].Visit {
-			points = points[:last] // went back there
+			if before := points[last]; before.Files == FilesAt { // went back there, perhaps with the files of a turn
+				begun[0].Files, begun[0].Pair = FilesAt, before.Pair
+			}
+			points = points[:last]
 		}
 		points = append(points, begun...)
 		trackFiles(points, next, fact, commands)

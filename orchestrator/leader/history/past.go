@@ -20,6 +20,7 @@ type Past struct {
 	Parsed *ir.Program
 	Facts  []lattice.Entry
 	Points []replay.Point
+	Turns  []Turn // of agents, if [Records.ReadTurns] read them
 }
 
 // Lose marks the moments before until that have their files in the sprite: the files are lost.
@@ -37,8 +38,11 @@ func (p Past) timeOf(pt replay.Point) time.Time {
 	return p.Facts[i].At
 }
 
-// Find looks a moment up by NODE or NODE#VISIT.
+// Find looks a moment up by NODE or NODE#VISIT, or by @N, which is the end of turn N.
 func (p Past) Find(spec string) (replay.Point, error) {
+	if number, ok := isTurn(spec); ok {
+		return p.findTurn(number)
+	}
 	node, number, numbered := strings.Cut(spec, "#")
 	visit, err := strconv.Atoi(number)
 	if spec == "" || numbered && (err != nil || visit < 1) {

@@ -205,7 +205,7 @@ func (rs *Records) FindAnswer(id, wait string) (*lattice.Answered, error) {
 	return last, nil
 }
 
-// WasRewoundTo reports whether the last rewind of a run went to a moment of the node that spec names.
+// WasRewoundTo reports whether the last rewind of a run went to a moment of the node, or to the turn, that spec names.
 func (rs *Records) WasRewoundTo(id, spec string) (bool, error) {
 	history, err := rs.Store.Load(id)
 	if err != nil {
@@ -213,13 +213,17 @@ func (rs *Records) WasRewoundTo(id, spec string) (bool, error) {
 	}
 	facts := history.Facts
 	node, _, _ := strings.Cut(spec, "#")
+	turn, err := rs.findTurn(id, spec)
+	if err != nil {
+		return false, err
+	}
 	for i := len(facts) - 1; i >= 0; i-- {
 		fact, err := lattice.DecodeFact(facts[i].Type, facts[i].Body)
 		if err != nil {
 			return false, err
 		}
 		if back, ok := fact.(lattice.Rewound); ok {
-			return back.Moment.Node == node, nil
+			return back.Moment.Node == node || turn != nil && back.Pair != nil && back.Pair.CheckpointID == turn.CheckpointID, nil
 		}
 	}
 	return false, errors.New("a run of a later epoch was never rewound")

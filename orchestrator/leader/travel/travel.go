@@ -46,7 +46,7 @@ func (t *Travel) loadPast(ctx context.Context, id string) (history.Past, error) 
 	if err != nil {
 		return p, err
 	}
-	return p, errors.Join(t.markRestored(ctx, p), t.States.MarkTorn(p))
+	return p, errors.Join(t.markRestored(ctx, p), t.States.MarkTorn(p), t.Records.ReadTurns(&p))
 }
 
 // markRestored marks the moments that have their files in the sprite as lost if a person has restored the sprite since: the
@@ -112,6 +112,23 @@ func (t *Travel) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 		out[i] = p.Judged(pt, ids, found)
 	}
 	return out, nil
+}
+
+// Turns lists the turns of a run's agents (api.Travel).
+func (t *Travel) Turns(ctx context.Context, id string) ([]api.Turn, error) {
+	id, err := t.Records.Resolve(id)
+	if err != nil {
+		return nil, err
+	}
+	p, err := t.loadPast(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	ids, found, err := t.listCheckpoints(ctx, p.Sprite)
+	if err != nil {
+		return nil, err
+	}
+	return p.JudgedTurns(ids, found), nil
 }
 
 // findReachable finds a moment by name, and fails if it is not available.

@@ -1,0 +1,160 @@
+package history
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
+)
+
+// Turn is a turn of an agent that was kept: a run goes back to it by beginning the agent's step again on the files of the turn,
+// which hold the agent's session (skills/agent/turn.go).
+type Turn struct {
+	Said  protocol.AgentTurn
+	Event lattice.Entry
+	Point replay.Point // where the step began, with the checkpoint of the turn as its files
+
+	since  lattice.Seq // the turn belongs to the step that began last before
+	rewind *lattice.Moment
+}
+
+// turnPrefix begins the name of a turn as a moment: @2 is the second turn of a run. No node has such a name.
+const turnPrefix = "@"
+
+// ReadTurns adds the turns of the run's present course to its past.
+func (rs *Records) ReadTurns(p *Past) error {
+	events, err := rs.Store.Events(p.ID, string(protocol.TypeInfo))
+	if err != nil {
+		return fmt.Errorf("read the turns of run %s: %w", p.ID, err)
+	}
+	var all []Turn
+	for _, e := range events {
+		if said, ok := readTurn(e); ok && e.Sprite == p.Sprite {
+			all = append(all, Turn{Said: said, Event: e, since: e.Seq})
+		}
+	}
+	p.Turns, err = foldTurns(p.Facts, all)
+	p.placeTurns()
+	return err
+}
+
+// readTurn reads the event of a turn. A sprite can only name checkpoints of its own.
+func readTurn(e lattice.Entry) (said protocol.AgentTurn, ok bool) {
+	ev, _, decoded := protocol.Decode(e.Body)
+	payload, err := ev.Open()
+	info, isInfo := payload.(protocol.Info)
+	ok = decoded && err == nil && isInfo && info.Kind == protocol.KindAgentTurn && len(e.Problems)+len(e.Flags) == 0
+	return said, ok && json.Unmarshal(info.Metadata, &said) == nil && said.CheckpointID != ""
+}
+
+// foldTurns returns the turns of the present course. A rewind to a turn keeps that turn and those before it.
+func foldTurns(facts []lattice.Entry, all []Turn) (now []Turn, err error) {
+	for _, e := range facts {
+		for len(all) > 0 && all[0].since < e.Seq {
+			now, all = append(now, all[0]), all[1:]
+		}
+		fact, err := lattice.DecodeFact(e.Type, e.Body)
+		if err != nil {
+			return nil, err
+		}
+		switch f := fact.(type) {
+		case lattice.Rewound:
+			last := -1
+			if f.Pair != nil {
+				last = slices.IndexFunc(now, func(t Turn) bool { return t.Said.CheckpointID == f.Pair.CheckpointID })
+			}
+			rest := now[:0]
+			for i, t := range now {
+				of := t.since > f.Moment.Seq || t.rewind != nil && t.rewind.Node == f.Moment.Node && t.rewind.Visit == f.Moment.Visit
+				if of && i <= last {
+					t.since, t.rewind = e.Seq, &f.Moment
+				}
+				if !of || i <= last {
+					rest = append(rest, t)
+				}
+			}
+			now = rest
+		case lattice.PowerLost:
+			if len(f.State) > 0 {
+				now = slices.DeleteFunc(now, func(t Turn) bool { return t.since > f.Seq })
+			}
+		}
+	}
+	return append(now, all...), nil
+}
+
+// placeTurns finds the moments of the steps to which the turns belong, and drops turns without one.
+func (p *Past) placeTurns() {
+	p.Turns = slices.DeleteFunc(p.Turns, func(t Turn) bool { return p.momentOf(t) == nil })
+	for i, t := range p.Turns {
+		pt := *p.momentOf(t)
+		pt.Files, pt.Pair, pt.Lost = replay.FilesAt, &lattice.Pair{Sprite: p.Sprite, CheckpointID: t.Said.CheckpointID}, ""
+		if n := p.Parsed.Node(pt.Node); n.Op != ir.OpToolCall || n.ForksSprites() {
+			pt.Files, pt.Lost = replay.FilesLost, "the agent is inside of "+pt.Node+", and only a step of the flow itself can go back to a turn"
+		}
+		p.Turns[i].Point = pt
+	}
+}
+
+func (p *Past) momentOf(t Turn) *replay.Point {
+	for i := range slices.Backward(p.Points) {
+		pt := &p.Points[i]
+		if t.rewind == nil && pt.Seq <= t.since || t.rewind != nil && pt.Node == t.rewind.Node && pt.Visit == t.rewind.Visit {
+			return pt
+		}
+	}
+	return nil
+}
+
+// findTurn finds the turn with a number of the run.
+func (p Past) findTurn(number string) (replay.Point, error) {
+	n, err := strconv.Atoi(number)
+	if err == nil && n >= 1 && n <= len(p.Turns) {
+		return p.Turns[n-1].Point, nil
+	}
+	return replay.Point{}, fault.NotFound("moment_not_found", "%s has no turn %s; %d turns of its agents were kept", p.ID, number, len(p.Turns)).
+		WithHint("lattice turns %s", p.ID)
+}
+
+// findTurn returns the files of the turn that spec names, nil if it names none.
+func (rs *Records) findTurn(id, spec string) (*lattice.Pair, error) {
+	number, ok := isTurn(spec)
+	if !ok {
+		return nil, nil
+	}
+	p, _, err := rs.ReadHistory(id)
+	if err == nil {
+		p.Points, err = replay.Points(p.Parsed, id, p.Facts)
+	}
+	if err == nil {
+		err = rs.ReadTurns(&p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	pt, err := p.findTurn(number)
+	return pt.Pair, err
+}
+
+// JudgedTurns returns the turns for clients, by the checkpoints that the sprite has.
+func (p Past) JudgedTurns(ids map[string]bool, found bool) []api.Turn {
+	out := make([]api.Turn, len(p.Turns))
+	for i, t := range p.Turns {
+		out[i] = api.Turn{
+			Turn: i + 1, Moment: p.Judged(t.Point, ids, found), Agent: t.Said.Agent, Tool: t.Said.Tool, Milliseconds: t.Said.Milliseconds,
+		}
+		out[i].At = t.Event.At
+	}
+	return out
+}
+
+// isTurn reports whether spec names a turn.
+func isTurn(spec string) (number string, ok bool) { return strings.CutPrefix(spec, turnPrefix) }
