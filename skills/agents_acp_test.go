@@ -30,6 +30,11 @@ func acpRequest(method, params string) string {
 	return `echo '{"jsonrpc":"2.0","id":9,"method":"` + method + `","params":{"sessionId":"s1",` + params + `}}'; read -r m; printf "%s\n" "$m" >>answers` + "\n"
 }
 
+// acpSays is a part of the agent's answer.
+func acpSays(text string) string {
+	return `echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + text + `"}}}}'` + "\n"
+}
+
 func acpPermission(kind, input string) string {
 	return acpRequest("session/request_permission", `"toolCall":{"toolCallId":"`+kind+`","title":"try","kind":"`+kind+`","rawInput":`+input+`},"options":[{"optionId":"yes","name":"y","kind":"allow_once"},{"optionId":"no","name":"n","kind":"reject_once"}]`)
 }

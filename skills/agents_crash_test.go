@@ -31,6 +31,23 @@ echo '{"is":"bye"}'`)
 	}
 }
 
+// So does an agent of the protocol, whose session is loaded again; one that cannot load sessions begins a new one with its whole
+// task.
+func TestAnAgentOfTheProtocolCrashesAndGoesOn(t *testing.T) {
+	for can, want := range map[string]string{"true": "session/load", "false": "session/new"} {
+		s := newSprite(t)
+		s.write("agent.sh", strings.Replace(acpHello, `"loadSession":true`, `"loadSession":`+can, 1)+`read -r m; echo "$m" >>opened
+echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
+`+acpPrompt+acpSays("hi")+`[ $(wc -l <prompts) -gt 1 ] || { sleep 600 & kill -9 $$; }
+`+acpEnd)
+		data := s.must("agent.run", `{"agent":"acp","command":["sh","agent.sh"],"prompt":"do it","timeout_s":60,"mcp":{"spritekit":false}}`)
+		first, again, _ := strings.Cut(s.read("prompts"), "\n")
+		if opened := s.read("opened"); data["turns"] != 2.0 || strings.Count(opened, want) == 0 || !strings.Contains(again, "You were interrupted") || strings.Contains(again, "do it") != (can == "false") {
+			t.Errorf("loadSession %s: opened with %s, prompted with %q, its report is %v", can, opened, []string{first, again}, data)
+		}
+	}
+}
+
 // A call that was cut off is made again: the agent goes on in its session with the files as they are, and the call counts its
 // turns once. An agent without a session cannot go on, and says so to lattice.
 func TestACallThatWasCutOffGoesOn(t *testing.T) {
@@ -52,6 +69,24 @@ echo '{"is":"bye"}'`)
 	}
 	if again := s.must("agent.run", input); again["turns"] != 2.0 || s.read("args") != "talk\ntalk --again p-1\n" {
 		t.Errorf("made a third time, the call runs again: %v", again)
+	}
+
+	s = newSprite(t)
+	s.env.CallID, s.env.RunID = "call-protocol", "run_1"
+	s.write("agent.sh", acpHello+`read -r m; echo "$m" >>opened
+echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
+`+acpPrompt+acpSays("hi")+`[ $(wc -l <prompts) -gt 1 ] || exec sleep 600
+`+acpEnd)
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	s.tee = doing{text: `"event":"text"`, do: cancel}
+	const spoken = `{"agent":"acp","command":["sh","agent.sh"],"prompt":"do it","timeout_s":60,"mcp":{"spritekit":false}}`
+	if o := s.callCtx(ctx, "agent.run", spoken); o.exit != protocol.ExitCancelled {
+		t.Fatalf("exit %d, %s", o.exit, o.stdout)
+	}
+	s.tee = nil
+	if data := s.must("agent.run", spoken); data["turns"] != 2.0 || !strings.Contains(s.read("opened"), "session/load") || !strings.Contains(s.read("prompts"), "You were interrupted") {
+		t.Errorf("opened with %s, prompted with %s, its report is %v", s.read("opened"), s.read("prompts"), data)
 	}
 
 	s = newSprite(t)

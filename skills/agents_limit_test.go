@@ -53,6 +53,26 @@ func TestARealAgentWaitsOutALimit(t *testing.T) {
 	})
 }
 
+// An agent of the protocol names the limit in the error of its turn. Its session is loaded again then.
+func TestAnAgentOfTheProtocolWaitsOutALimit(t *testing.T) {
+	s := newSprite(t)
+	s.write("agent.sh", acpHello+`read -r m; echo "$m" >>opened
+echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
+`+acpPrompt+acpSays("hi")+`[ $(wc -l <prompts) -gt 1 ] || { echo '{"jsonrpc":"2.0","id":3,"error":{"code":-32603,"message":"usage limit reached; try again in 40 minutes"}}'; exit; }
+`+acpEnd)
+	const input = `{"agent":"acp","command":["sh","agent.sh"],"prompt":"do it","timeout_s":60,"mcp":{"spritekit":false},"limits":{"max_turns":2}}`
+	s.env.CallID = "call-pauses"
+	began := time.Now()
+	if at := s.pauses(s.call("agent.run", input)); at.Before(began.Add(40*time.Minute-time.Second)) || at.After(time.Now().Add(40*time.Minute)) {
+		t.Errorf("it waits until %v, want in 40 minutes", at)
+	}
+	s.resume("call-pauses", map[string]any{})
+	data := s.must("agent.run", input)
+	if opened, prompts := s.read("opened"), s.read("prompts"); data["turns"] != 2.0 || !strings.Contains(opened, "session/load") || !strings.Contains(prompts, "which has ended. Go on") {
+		t.Errorf("opened with %s, prompted with %s, its report is %v", opened, prompts, data)
+	}
+}
+
 // An agent that the model never answered starts again with its own prompt. A person can end the pause and fail the call.
 func TestAnAgentPausesAtALimit(t *testing.T) {
 	s := parrot(t, `cat >>said; echo >>said

@@ -82,7 +82,7 @@ func (l *launch) pathBesideSelf(name string) string {
 // prepare fills in spec and writes the files that the agent reads. The caller must call undoAll, even after an error.
 func (l *launch) prepare(ctx context.Context) (err error) {
 	c, a := l.call, l.adapter
-	l.spec = proc.Spec{Tree: true, Grace: stopGrace}
+	l.spec, l.servers = proc.Spec{Tree: true, Grace: stopGrace}, nil
 	if l.spec.Dir, err = proc.WorkDir(c, l.in.Cwd); err != nil {
 		return err
 	}

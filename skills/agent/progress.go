@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 
-	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -61,8 +60,7 @@ func (l *launch) startOver(err error) error {
 func (l *launch) canGoOn(err error, o outcome) bool {
 	t := o.out.tally
 	failed, ok := errors.AsType[*skill.Error](err)
-	return ok && failed.Code == codeFailed && o.cause == nil && len(t.ends) == 0 && t.turns > 0 && l.adapter.Resumes && l.sessionAfter(o).ID != "" &&
-		l.adapter.Output != adapter.OutputACP && l.crashes < maxCrashes
+	return ok && failed.Code == codeFailed && o.cause == nil && len(t.ends) == 0 && t.turns > 0 && l.adapter.Resumes && l.sessionAfter(o).ID != "" && l.crashes < maxCrashes
 }
 
 // goOnAfterCrash makes the next invocation continue the session.
