@@ -35,6 +35,11 @@ func acpSays(text string) string {
 	return `echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + text + `"}}}}'` + "\n"
 }
 
+// acpTool reports the state of a tool.
+func acpTool(id, status string) string {
+	return `echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"` + id + `","kind":"execute","status":"` + status + `"}}}'` + "\n"
+}
+
 func acpPermission(kind, input string) string {
 	return acpRequest("session/request_permission", `"toolCall":{"toolCallId":"`+kind+`","title":"try","kind":"`+kind+`","rawInput":`+input+`},"options":[{"optionId":"yes","name":"y","kind":"allow_once"},{"optionId":"no","name":"n","kind":"reject_once"}]`)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/spritekit/lattice/skills/agent/agenttest"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -19,6 +20,7 @@ import (
 // keeper takes checkpoints of a sprite in the place of its host: copies of the workspace.
 type keeper struct {
 	dir, to string
+	slow    time.Duration // that the first one takes
 	mu      sync.Mutex
 	taken   *sync.Cond
 	n       int // guarded by mu
@@ -48,6 +50,9 @@ func keep(t *testing.T, s *sprite) *keeper {
 func (k *keeper) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.n == 0 {
+		time.Sleep(k.slow)
+	}
 	if out, err := exec.Command("cp", "-a", k.dir, fmt.Sprintf("%s/v%d", k.to, k.n+1)).CombinedOutput(); err != nil {
 		http.Error(w, string(out), http.StatusInternalServerError)
 		return
@@ -134,15 +139,12 @@ func TestARealAgentGoesBackToATurn(t *testing.T) {
 func TestAnAgentOfTheProtocolGoesBackToATurn(t *testing.T) {
 	s := newSprite(t)
 	k := keep(t, s)
-	tool := func(id, status string) string {
-		return `echo '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"` + id + `","title":"` + id + `","kind":"execute","status":"` + status + `"}}}'` + "\n"
-	}
 	s.write("agent.sh", acpHello+`read -r m; echo "$m" >>opened
 echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
 `+acpPrompt+`case $m in *'taken back'*) `+acpEnd+`exit ;; esac
-`+tool("one", "in_progress")+`echo one >>work
-`+tool("one", "completed")+`until [ "$(grep -c agent_turn .lattice/outbox.jsonl)" = 1 ]; do sleep 0.01; done
-`+tool("two", "in_progress")+`echo two >>work
+`+acpTool("one", "in_progress")+`echo one >>work
+`+acpTool("one", "completed")+`until [ "$(grep -c agent_turn .lattice/outbox.jsonl)" = 1 ]; do sleep 0.01; done
+`+acpTool("two", "in_progress")+`echo two >>work
 `+acpEnd)
 	const input = `{"agent":"acp","command":["sh","agent.sh"],"prompt":"do it","timeout_s":60,"mcp":{"spritekit":false}}`
 	s.env.CallID = "call-first"
@@ -153,5 +155,32 @@ echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
 	s.env.CallID = "call-again"
 	if data := s.must("agent.run", input); data["status"] != "done" || s.read("work") != "one\n" || !strings.Contains(s.read("opened"), "session/load") {
 		t.Errorf("agent.run = %v; work holds %q, opened with %s", data, s.read("work"), s.read("opened"))
+	}
+}
+
+// When it takes long to keep turns, the call waits for a moment and is resumed at once, which begins a new layer of files; the
+// agent goes on in its session.
+func TestSlowTurnsBeginANewLayer(t *testing.T) {
+	s := newSprite(t)
+	k := keep(t, s)
+	k.slow = 2100 * time.Millisecond // more than a restart costs
+	s.write("agent.sh", acpHello+`read -r m; echo "$m" >>opened
+echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}'
+`+acpPrompt+`case $m in *'You were interrupted'*) `+acpEnd+`exit ;; esac
+`+acpTool("one", "in_progress")+acpTool("one", "completed")+`exec sleep 600
+`)
+	const input = `{"agent":"acp","command":["sh","agent.sh"],"prompt":"do it","timeout_s":60,"mcp":{"spritekit":false}}`
+	s.env.CallID = "call-slow"
+	o := s.call("agent.run", input)
+	if o.exit != protocol.ExitWaiting || o.result.Waiting.ResumeAt == "" || len(turnsOf(o)) != 1 {
+		t.Fatalf("exit %d, %s", o.exit, o.stdout)
+	}
+	if at, err := time.Parse(time.RFC3339, o.result.Waiting.ResumeAt); err != nil || at.After(time.Now()) {
+		t.Errorf("it waits until %v, %v", at, err)
+	}
+	k.restore(t, o.result.Waiting.CheckpointID)
+	s.write(protocol.ResumeFile, `{"work_item_id":"w1","checkpoint_id":"`+o.result.Waiting.CheckpointID+`","inputs":{},"context":{"call_id":"call-slow"}}`)
+	if data := s.must("agent.run", input); data["status"] != "done" || data["turns"] != 1.0 || !strings.Contains(s.read("opened"), "session/load") {
+		t.Errorf("agent.run = %v; opened with %s", data, s.read("opened"))
 	}
 }

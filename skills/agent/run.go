@@ -58,7 +58,9 @@ var (
 	errDead    = errors.New("the agent keeps asking a model that does not answer")
 	errLingers = errors.New("the agent did not exit after its last event")
 	errWaiting = errors.New("the agent waits for an answer")
-	errNoTools = errors.New("the agent could not start our MCP server")
+	// errSlowTurns: the agent is started again, on a new layer of files (turn.go).
+	errSlowTurns = errors.New("it takes long to keep the turns of the agent")
+	errNoTools   = errors.New("the agent could not start our MCP server")
 )
 
 // maxFailedRequests is how many requests to a model may fail in sequence before the agent is stopped. Agents retry for minutes,
@@ -119,7 +121,7 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 	}
 	var more string
 	switch l.answers = p.Answers; {
-	case p.Running:
+	case p.Running, p.SlowTurns:
 		more = interruptedPrompt
 	case p.Permission != nil:
 		more, err = l.takePermission(*p.Permission)
@@ -207,6 +209,14 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		}
 		return nil, propose.Ask(ctx, c, protocol.ActionUseTool, l.describePermission(*asked))
 	}
+	if errors.Is(o.cause, errSlowTurns) && len(o.out.tally.ends) == 0 {
+		p := l.newPending(r, o)
+		p.SlowTurns = true
+		if err := p.save(c); err != nil {
+			return nil, err
+		}
+		return nil, c.SuspendUntil(ctx, l.adapter.Name+" is started again on a new layer of files", time.Now())
+	}
 	result, err := l.decideOutcome(r, o)
 	if until, ok := l.pauseUntil(err, o, time.Now()); ok {
 		return nil, l.pause(ctx, r, o, until)
@@ -254,7 +264,7 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 		}
 	}
 	l.began = time.Now()
-	if l.turns = l.newTurns(alive); l.turns != nil {
+	if l.turns = l.newTurns(alive, silence); l.turns != nil {
 		l.spec.Started = l.turns.noteProcess
 	}
 	o.exit, err = l.reaper.Run(alive, l.spec)

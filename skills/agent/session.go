@@ -85,6 +85,7 @@ type pending struct {
 	Permission *acp.Request `json:"permission,omitempty"`
 	Limit      *usageLimit  `json:"limit,omitempty"`   // that the call waits for, if it asked nothing
 	Running    bool         `json:"running,omitempty"` // the agent works; see progress.go
+	SlowTurns  bool         `json:"slow_turns,omitempty"`
 	Answers    []answer     `json:"answers,omitempty"` // to the earlier ones of the call
 	SoFar      soFar        `json:"so_far"`
 	Changed    []string     `json:"files_changed,omitempty"`

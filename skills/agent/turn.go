@@ -27,12 +27,18 @@ import (
 //	rewind, fork ─► the checkpoint is restored ─► a new call of the step finds turnFile ─► the session goes on from there
 //
 // turnFile is in such checkpoints only. A turn is not kept if the agent goes on before it is stopped.
+//
+// A checkpoint costs a copy of the files that changed since the call began or was resumed. When the copies have become slow, the
+// call waits for a moment: to be resumed begins a new layer of files (errSlowTurns).
 
 const (
 	turnFile    = ".lattice/agents/turn.json"
 	sessionWait = 5 * time.Second // in which an agent writes a result to its session
 	sessionPoll = 10 * time.Millisecond
 	keepWait    = 30 * time.Second // for the checkpoint, while the agent is stopped
+
+	slowTurn    = 200 * time.Millisecond
+	restartCost = 2 * time.Second // of an agent; less is not worth a new layer
 
 	maxSessionRead = 16 << 20 // a line of a session
 	turnPrompt     = "You were taken back to this point of your work. The files are as they were then. Go on with your task.\n"
@@ -73,11 +79,13 @@ func (l *launch) goBack() error {
 type turns struct {
 	l       *launch
 	ctx     context.Context
+	silence *silence
 	log     sessionLog
 	running map[string]bool // tools
 	tool    string          // the last one
 	keeping sync.WaitGroup
-	alone   sync.Mutex // held while a turn is kept
+	alone   sync.Mutex    // held while a turn is kept
+	spent   time.Duration // for the checkpoints of the invocation, guarded by alone
 
 	mu     sync.Mutex         // guards the fields below
 	pid    int                // of the agent, 0 before it has started
@@ -86,11 +94,11 @@ type turns struct {
 }
 
 // newTurns returns nil if the turns of the agent cannot be kept: it has no session, or the sprite cannot checkpoint itself.
-func (l *launch) newTurns(ctx context.Context) *turns {
+func (l *launch) newTurns(ctx context.Context, silence *silence) *turns {
 	if !l.adapter.Resumes || l.adapter.Session == nil && l.adapter.Output != adapter.OutputACP || l.call.Socket == "" || l.call.RunID == "" || l.call.Nested {
 		return nil
 	}
-	return &turns{l: l, ctx: ctx, running: map[string]bool{}, goesOn: func() {}}
+	return &turns{l: l, ctx: ctx, silence: silence, running: map[string]bool{}, goesOn: func() {}}
 }
 
 // noteProcess notes the process of the agent.
@@ -164,11 +172,16 @@ func (k *turns) keepTurn(goesOn context.Context, pid int, s session, record []by
 	began := time.Now()
 	release := proc.Hold(pid)
 	id, err := k.takeCheckpoint(s, record)
-	info.CheckpointID, info.Milliseconds = id, time.Since(began).Milliseconds()
+	took := time.Since(began)
+	info.CheckpointID, info.Milliseconds = id, took.Milliseconds()
 	late := goesOn.Err() != nil // the agent printed more before it was stopped
 	release()
 	if err != nil || late {
 		return err
+	}
+	k.spent += took
+	if took > slowTurn && k.spent > restartCost {
+		k.silence.cancel(errSlowTurns)
 	}
 	metadata, err := json.Marshal(info)
 	if err != nil {
