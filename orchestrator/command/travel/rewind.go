@@ -104,7 +104,7 @@ func listMoments(ctx context.Context, env *setup.Env, run string) error {
 	return w.Flush()
 }
 
-// momentNote says why a run cannot go back to a moment, or what it did outside since.
+// momentNote says why a run cannot go back to a moment, or names its effects outside since.
 func momentNote(m api.Moment) string {
 	if m.Why == "" && len(m.Effects) > 0 {
 		return "later effects outside: " + strings.Join(m.Effects, ", ")
