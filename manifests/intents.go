@@ -18,6 +18,16 @@ type Intent struct {
 	Actions []string `json:"actions,omitempty"`
 	Repo    bool     `json:"repo,omitempty"` // it needs a repository
 	Keep    bool     `json:"keep,omitempty"` // the sprite is kept
+	// Then is the intent that follows if the run found a fault.
+	Then *Then `json:"then,omitempty"`
+}
+
+// Then says when the outcome of an intent's run calls for another intent, and for which.
+type Then struct {
+	Kind string `json:"kind"`
+	// When is a condition, and Input holds value expressions, over $out: the output of the run.
+	When  json.RawMessage            `json:"when"`
+	Input map[string]json.RawMessage `json:"input"`
 }
 
 // Intents returns the kinds of intents.

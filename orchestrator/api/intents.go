@@ -33,6 +33,8 @@ type IntentRequest struct {
 	// AgentEnv and Routes are as in Options; the plan holds them.
 	AgentEnv []string `json:"agent_env,omitempty"`
 	Routes   []string `json:"routes,omitempty"`
+	// Urgent lets the intent start where only the default table would ask a person. Schedules set it, requests cannot.
+	Urgent bool `json:"-"`
 	// The values of AgentEnv are for the run that this request starts.
 	Values
 }

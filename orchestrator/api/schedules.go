@@ -28,6 +28,11 @@ type ScheduleView struct {
 	LastDue    *time.Time `json:"last_due,omitempty"` // of LastIntent
 	LastIntent string     `json:"last_intent,omitempty"`
 	Reason     string     `json:"reason,omitempty"` // why the last due time created none
+	// Of a schedule with a severity: what the last check found, and the last intent that repairs.
+	Severity string `json:"severity,omitempty"`
+	Health   string `json:"health,omitempty"` // healthy, failing or unknown
+	Remedy   string `json:"remedy_intent,omitempty"`
+	Note     string `json:"note,omitempty"` // why a failing check led to no new remedy
 }
 
 func scheduleRoutes(s Schedules) []Route {

@@ -104,6 +104,7 @@ type Fact struct {
 	Kind    string `json:"kind,omitempty"`
 	Subject string `json:"subject,omitempty"`
 	Signal  string `json:"signal,omitempty"` // cli, api, schedule
+	Urgent  bool   `json:"urgent,omitempty"` // the settings of a schedule say that it cannot wait for a person
 	// Of FactPlanned:
 	Plan *Plan `json:"plan,omitempty"`
 	// Of FactClassified and FactGated: class, decision and the rule that decided.
@@ -131,6 +132,7 @@ type State struct {
 	Subject    string     `json:"subject,omitempty"`
 	ProposedBy *audit.Who `json:"proposed_by,omitempty"`
 	Signal     string     `json:"signal,omitempty"`
+	Urgent     bool       `json:"urgent,omitempty"`
 	Status     Status     `json:"status"`
 	Class      string     `json:"class,omitempty"`
 	// Decision is the verdict of the policy, Rule the rule that decided.
@@ -156,7 +158,7 @@ func Apply(s State, e audit.Entry, f Fact) (State, error) {
 	switch f.Type {
 	case FactProposed:
 		next = Proposed
-		s.ID, s.Kind, s.Subject, s.Signal, s.ProposedBy, s.CreatedAt = f.ID, f.Kind, f.Subject, f.Signal, e.Who, e.At
+		s.ID, s.Kind, s.Subject, s.Signal, s.Urgent, s.ProposedBy, s.CreatedAt = f.ID, f.Kind, f.Subject, f.Signal, f.Urgent, e.Who, e.At
 	case FactClassified:
 		next, s.Class = Classified, f.Class
 	case FactPlanned:

@@ -296,7 +296,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: witness, Approvals: approvals}
 	l.Pipeline = &intents.Pipeline{Facts: l.Ledger, Executor: l, BaseOf: rules.Base}
 	l.Gate = &access.Gate{Facts: l.Ledger, Now: time.Now}
-	l.Scheduler = &intents.Scheduler{All: l.cfg.Schedules, Facts: l.Ledger, Create: l.Pipeline.CreateIntent, Logger: l.cfg.Log}
+	l.Scheduler = &intents.Scheduler{All: l.cfg.Schedules, Facts: l.Ledger, Create: l.Pipeline.CreateIntent, Outcome: l.Pipeline.Outcome, Wake: make(chan struct{}, 1), Logger: l.cfg.Log}
 	l.composeForges()
 	l.Boards = &boards.Boards{Folders: l.cfg.Boards, Facts: l.Ledger, Git: l.git, Home: string(l.home), Environ: l.cfg.Environ, Warn: func(text string) { l.cfg.Log.Warn().Msg(text) }}
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}

@@ -197,6 +197,15 @@ func (p Policy) Intent(kind string) Verdict {
 	return v
 }
 
+// Urgent returns the verdict about an intent that the server's own settings call urgent: it is allowed if only the default
+// table asks. A rule of a file still asks or denies.
+func (v Verdict) Urgent() Verdict {
+	if v.Decision == lattice.Ask && v.Rule.Source == "default" {
+		v.Decision, v.Rule = lattice.Allow, Rule{Source: "settings", Name: "schedules.severity"}
+	}
+	return v
+}
+
 // World decides about calls of a skill of class world: the first layer that names it decides, else a person is asked.
 // Policies of repositories have no such rules.
 func (p Policy) World(skill string) Verdict {

@@ -230,3 +230,22 @@ func FuzzParse(f *testing.F) {
 		p.Path(Change{Path: "a/b"})
 	})
 }
+
+// TestUrgent holds that the settings of a schedule replace the question of the default table, and no rule of a file.
+func TestUrgent(t *testing.T) {
+	for _, c := range []struct {
+		decision lattice.Verdict
+		source   string
+		want     lattice.Verdict
+	}{
+		{lattice.Ask, "default", lattice.Allow},
+		{lattice.Ask, "/etc/policy.toml", lattice.Ask},
+		{lattice.Ask, "class", lattice.Ask},
+		{lattice.Deny, "default", lattice.Deny},
+		{lattice.Allow, "/etc/policy.toml", lattice.Allow},
+	} {
+		if got := (Verdict{Decision: c.decision, Rule: Rule{Source: c.source}}).Urgent(); got.Decision != c.want {
+			t.Errorf("Urgent of %s by %s = %s, want %s", c.decision, c.source, got.Decision, c.want)
+		}
+	}
+}

@@ -154,11 +154,23 @@ func checkSchedule(name string, s Schedule, bad func(code, key, hint, format str
 		bad(CodeValue, key+".zone", "such as Europe/Berlin", "%q is not known", s.Zone)
 	}
 	kinds := manifests.Intents()
-	if _, known := kinds[s.Kind]; !known {
+	kind, known := kinds[s.Kind]
+	if !known {
 		bad(CodeValue, key+".kind", "one of "+strings.Join(slices.Sorted(maps.Keys(kinds)), ", "), "%q is not a kind of intent", s.Kind)
 	}
 	if s.Repo != "" && !strings.HasPrefix(s.Repo, "/") && !strings.Contains(s.Repo, ":") {
 		bad(CodeValue, key+".repo", "write an absolute path or a URL", "%q is a relative path", s.Repo)
 	}
 	checkAgentEnv(key+".agent_env", s.AgentEnv, bad)
+	levels := []Severity{Critical, High, Medium, Low}
+	switch {
+	case s.Severity != "" && !slices.Contains(levels, s.Severity):
+		bad(CodeValue, key+".severity", "critical, high, medium or low", "%q is not a severity", s.Severity)
+	case s.Severity != "" && known && kind.Then == nil:
+		bad(CodeValue, key+".severity", "leave it out", "nothing follows an intent %s", s.Kind)
+	case s.Severity.Repairs() && s.Repo == "":
+		bad(CodeValue, key+".repo", "name the repository that is repaired", "a failure that is %s needs a repository", s.Severity)
+	case !s.Severity.Repairs() && s.Remedy != nil:
+		bad(CodeValue, key+".remedy", "set severity to critical or high", "nothing is repaired")
+	}
 }

@@ -23,6 +23,25 @@ type Schedule struct {
 	Input map[string]any `json:"input,omitempty"`
 	// AgentEnv names variables of the leader that agents of the intent's run get; run.agent_env adds to them.
 	AgentEnv []string `json:"agent_env,omitempty"`
-	// Cooldown is the least time between two intents; due times within it create none.
+	// Cooldown is the least time between two intents; due times within it create none. With Severity it is the least time
+	// between two remedies.
 	Cooldown Duration `json:"cooldown,omitempty"`
+	// Severity says what follows if the check of kind health_detect fails: critical begins a remedy at once, high asks a person
+	// to approve one, medium and low only record the failure. Without it nothing follows.
+	Severity Severity `json:"severity,omitempty"`
+	// Remedy is the input of the intent that repairs, such as the agent; it needs a repo.
+	Remedy map[string]any `json:"remedy,omitempty"`
 }
+
+// Severity is the weight of a failed check.
+type Severity string
+
+const (
+	Critical Severity = "critical"
+	High     Severity = "high"
+	Medium   Severity = "medium"
+	Low      Severity = "low"
+)
+
+// Repairs reports whether a failed check of this severity leads to an intent.
+func (s Severity) Repairs() bool { return s == Critical || s == High }

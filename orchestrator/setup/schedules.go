@@ -8,6 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
 	"github.com/spritekit/lattice/orchestrator/schedule"
+	"github.com/spritekit/lattice/orchestrator/settings"
 )
 
 // Schedules returns the schedules of the settings, which were checked when they were read.
@@ -24,18 +25,26 @@ func (env *Env) Schedules() map[string]intents.Schedule {
 				continue
 			}
 		}
-		input, err := json.Marshal(s.Input)
-		if err != nil || s.Input == nil {
-			input = nil
-		}
 		subject := s.Subject
 		if subject == "" {
 			subject = "schedule " + name
 		}
-		names, routes, _, _ := env.findPreset(env.WithAgentEnv(slices.Clone(s.AgentEnv)), input)
-		all[name] = intents.Schedule{Cron: cron, Text: s.Cron, Zone: zone, Cooldown: time.Duration(s.Cooldown),
-			Request: api.IntentRequest{Kind: s.Kind, Subject: subject, Signal: "schedule", Repo: s.Repo, Input: input,
-				AgentEnv: names, Routes: routes, Values: api.Values{Secrets: env.SetValues(names)}}}
+		request := env.scheduledRequest(s.Input, s.AgentEnv)
+		request.Kind, request.Subject, request.Signal, request.Repo = s.Kind, subject, "schedule", s.Repo
+		all[name] = intents.Schedule{Cron: cron, Text: s.Cron, Zone: zone, Cooldown: time.Duration(s.Cooldown), Request: request,
+			Severity: string(s.Severity), Repairs: s.Severity.Repairs(), Urgent: s.Severity == settings.Critical, Remedy: env.scheduledRequest(s.Remedy, s.AgentEnv)}
 	}
 	return all
+}
+
+// scheduledRequest returns a request with an input, and the variables that agents of its run get.
+func (env *Env) scheduledRequest(input map[string]any, agentEnv []string) (r api.IntentRequest) {
+	if input != nil {
+		if raw, err := json.Marshal(input); err == nil { // it was read from TOML
+			r.Input = raw
+		}
+	}
+	r.AgentEnv, r.Routes, _, _ = env.findPreset(env.WithAgentEnv(slices.Clone(agentEnv)), r.Input)
+	r.Values = api.Values{Secrets: env.SetValues(r.AgentEnv)}
+	return r
 }

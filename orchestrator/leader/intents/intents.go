@@ -61,7 +61,7 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 	}
 	id := intent.ID(r.Key)
 	before, err := x.load(id)
-	if err == nil && before.Run == "" && rules.Intent(r.Kind).Decision == lattice.Allow {
+	if verdict := rules.Intent(r.Kind); err == nil && before.Run == "" && (verdict.Decision == lattice.Allow || r.Urgent && verdict.Urgent().Decision == lattice.Allow) {
 		err = checkValues(p, r.Values) // its run starts at once
 	}
 	if err == nil && before.ID == "" {
@@ -75,7 +75,7 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 	if _, err := x.Executor.Start(ctx, request); err != nil {
 		return intent.State{}, err
 	}
-	proposed := intent.Fact{Type: intent.FactProposed, ID: id, Kind: r.Kind, Subject: r.Subject, Signal: cmp.Or(r.Signal, "api")}
+	proposed := intent.Fact{Type: intent.FactProposed, ID: id, Kind: r.Kind, Subject: r.Subject, Signal: cmp.Or(r.Signal, "api"), Urgent: r.Urgent}
 	if _, err := x.Facts.AddFact(ctx, audit.Entry{Kind: audit.Intent, Subject: audit.IntentOf(id), Key: "intent:" + id}, proposed, 0); err != nil {
 		return intent.State{}, err
 	}
@@ -159,6 +159,9 @@ func checkValues(p intent.Plan, values api.Values) error {
 // advance takes an intent as far as it goes without people. p is its first plan, nil if it has one.
 func (x *Pipeline) advance(ctx context.Context, s intent.State, p *intent.Plan, rules policy.Policy, values api.Values) (intent.State, error) {
 	verdict := rules.Intent(s.Kind)
+	if s.Urgent {
+		verdict = verdict.Urgent()
+	}
 	for {
 		var f intent.Fact
 		switch {
@@ -282,6 +285,16 @@ func (x *Pipeline) find(id string) (intent.State, error) {
 		return intent.State{}, fault.BadInput("intent_ambiguous", "the id fits more than one intent").WithHint("write more of the id; lattice intent ls lists them")
 	}
 	return x.load(ids[0])
+}
+
+// Outcome returns an intent, and the output of its run if that succeeded.
+func (x *Pipeline) Outcome(ctx context.Context, id string) (intent.State, json.RawMessage, error) {
+	s, err := x.Intent(ctx, id)
+	if err != nil || s.Status != intent.Succeeded {
+		return s, nil, err
+	}
+	v, err := x.Executor.Run(ctx, s.Run)
+	return s, v.Outputs, err
 }
 
 // settle records what became of the run of an intent.

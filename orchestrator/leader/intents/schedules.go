@@ -29,6 +29,11 @@ type Schedule struct {
 	Zone     *time.Location
 	Cooldown time.Duration
 	Request  api.IntentRequest // without a key
+	// Severity is the weight of a check that fails, "" if nothing follows. Repairs says that a remedy follows, Urgent that it
+	// starts without a person, and Remedy is its request, without kind and key.
+	Severity        string
+	Repairs, Urgent bool
+	Remedy          api.IntentRequest
 }
 
 // Scheduler creates the intents of schedules (api.Schedules). What it did last with a schedule is the last entry of the audit log
@@ -38,6 +43,10 @@ type Scheduler struct {
 	All    map[string]Schedule
 	Facts  *govern.Ledger
 	Create func(ctx context.Context, r api.IntentRequest) (intent.State, error)
+	// Outcome returns an intent, and the output of its run if that succeeded.
+	Outcome func(ctx context.Context, id string) (intent.State, json.RawMessage, error)
+	// Wake makes Follow look before the next minute; it has room for one value.
+	Wake   chan struct{}
 	Logger zerolog.Logger
 	Now    func() time.Time // nil: time.Now
 }
@@ -50,6 +59,12 @@ type scheduleEntry struct {
 	Intent  string     `json:"intent_id,omitempty"` // the last one that was created
 	Created *time.Time `json:"created,omitempty"`   // its due time
 	Reason  string     `json:"reason,omitempty"`    // why none was created
+	// Of a schedule with a severity; see remedies.go.
+	Checked  string     `json:"checked,omitempty"` // the last intent whose outcome is known
+	Health   string     `json:"health,omitempty"`
+	Remedy   string     `json:"remedy_intent,omitempty"`
+	Remedied *time.Time `json:"remedied,omitempty"`
+	Note     string     `json:"note,omitempty"`
 }
 
 func subjectOf(name string) string { return "schedule:" + name }
@@ -88,21 +103,33 @@ func (s *Scheduler) FollowInBackground() (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// Follow creates intents when they are due, until ctx ends. It looks at least once a minute, because clocks can be set.
+// Follow creates intents when they are due, until ctx ends. It looks at least once a minute, because clocks can be set, and
+// more often while the run of a check goes on.
 func (s *Scheduler) Follow(ctx context.Context) {
 	for len(s.All) > 0 {
+		now := s.now()
+		wait := now.Truncate(time.Minute).Add(time.Minute).Sub(now)
 		for _, name := range slices.Sorted(maps.Keys(s.All)) {
-			if _, err := s.Tick(ctx, name); err != nil && ctx.Err() == nil {
+			_, err := s.Tick(ctx, name)
+			if err != nil && ctx.Err() == nil {
 				s.Logger.Error().Err(err).Str("schedule", name).Msg("create the intent of a schedule")
 			}
+			running, err := s.FollowUp(ctx, name)
+			if err != nil && ctx.Err() == nil {
+				s.Logger.Error().Err(err).Str("schedule", name).Msg("follow the check of a schedule")
+			}
+			if running {
+				wait = min(wait, checkPause)
+			}
 		}
-		now := s.now()
-		timer := time.NewTimer(now.Truncate(time.Minute).Add(time.Minute).Sub(now))
+		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		case <-timer.C:
+		case <-s.Wake:
+			timer.Stop()
 		}
 	}
 }
@@ -124,7 +151,7 @@ func (s *Scheduler) Tick(ctx context.Context, name string) (created string, err 
 		return "", nil
 	}
 	last.Until, last.Reason = due, ""
-	if last.Created != nil && due.Sub(*last.Created) < c.Cooldown {
+	if c.Severity == "" && last.Created != nil && due.Sub(*last.Created) < c.Cooldown {
 		last.Reason = fmt.Sprintf("the cooldown of %s has not passed", c.Cooldown)
 		return "", s.append(ctx, name, seq, last)
 	}
@@ -179,7 +206,8 @@ func (s *Scheduler) Schedules(context.Context) ([]api.ScheduleView, error) {
 		if err != nil {
 			return nil, err
 		}
-		v := api.ScheduleView{Name: name, Cron: c.Text, Zone: c.Zone.String(), Kind: c.Request.Kind, Repo: c.Request.Repo, LastIntent: last.Intent, LastDue: last.Created, Reason: last.Reason}
+		v := api.ScheduleView{Name: name, Cron: c.Text, Zone: c.Zone.String(), Kind: c.Request.Kind, Repo: c.Request.Repo, LastIntent: last.Intent, LastDue: last.Created, Reason: last.Reason,
+			Severity: c.Severity, Health: last.Health, Remedy: last.Remedy, Note: last.Note}
 		if due, ok := c.Cron.Next(s.now().In(c.Zone)); ok {
 			v.Next = &due
 		}
@@ -197,5 +225,24 @@ func (s *Scheduler) RunSchedule(ctx context.Context, name, key string) (intent.S
 	}
 	r := c.Request
 	r.Key = "schedule/" + name + "/" + cmp.Or(key, s.now().UTC().Format(time.RFC3339Nano))
-	return s.Create(ctx, r)
+	state, err := s.Create(ctx, r)
+	if err != nil || c.Severity == "" {
+		return state, err
+	}
+	last, seq, err := s.load(name)
+	if err != nil || last.Intent == state.ID {
+		return state, err
+	}
+	if seq == 0 {
+		last.Cron, last.Until = c.Text, s.now()
+	}
+	last.Intent, last.Reason = state.ID, "" // so that its outcome is followed
+	if err := s.append(ctx, name, seq, last); err != nil {
+		return state, err
+	}
+	select {
+	case s.Wake <- struct{}{}:
+	default: // nothing follows, or it is awake
+	}
+	return state, nil
 }

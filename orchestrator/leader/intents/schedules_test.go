@@ -2,8 +2,10 @@ package intents
 
 import (
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -182,5 +184,112 @@ func TestFollow(t *testing.T) {
 	stop()
 	if key != "schedule/s/2026-01-01T13:00:00Z" || len(created) != 0 {
 		t.Errorf("created %s and %d more", key, len(created))
+	}
+}
+
+// TestFollowUp holds what follows a check, by its outcome and the severity: one remedy for each check at most, none while one is
+// open or within the cooldown, and the same one after a crash between the intent and its record.
+func TestFollowUp(t *testing.T) {
+	outputs := map[string]string{} // by intent
+	remedies := map[string]intent.Status{}
+	f := newSchedulers(t)
+	var asked []api.IntentRequest
+	scheduler := func(clock, severity string, repairs, urgent bool) *Scheduler {
+		s := f.at(clock, "0 * * * *", time.Hour)
+		c := s.All["s"]
+		c.Severity, c.Repairs, c.Urgent = severity, repairs, urgent
+		c.Request.Repo, c.Remedy = "/repo", api.IntentRequest{Input: []byte(`{"agent":"claude"}`)}
+		s.All["s"] = c
+		s.Create = func(ctx context.Context, r api.IntentRequest) (intent.State, error) {
+			if r.Kind == "health_remediate" && !slices.Contains(f.keys, r.Key) {
+				asked = append(asked, r)
+			}
+			state, err := f.create(ctx, r)
+			state.Run = "run_1"
+			return state, err
+		}
+		s.Outcome = func(_ context.Context, id string) (intent.State, json.RawMessage, error) {
+			if status, ok := remedies[id]; ok {
+				return intent.State{ID: id, Status: status}, nil, nil
+			}
+			out := outputs[id]
+			switch out {
+			case "":
+				return intent.State{ID: id, Status: intent.Executing, Run: "run_1"}, nil, nil
+			case "failed":
+				return intent.State{ID: id, Status: intent.Failed, Run: "run_1", Reason: "the sprite is gone"}, nil, nil
+			}
+			return intent.State{ID: id, Status: intent.Succeeded, Run: "run_1"}, json.RawMessage(out), nil
+		}
+		return s
+	}
+	check := func(s *Scheduler, key, output string) (health, remedy, note string) {
+		t.Helper()
+		state, err := s.RunSchedule(t.Context(), "s", key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if running, err := s.FollowUp(t.Context(), "s"); err != nil || !running {
+			t.Fatalf("FollowUp of a check that runs = %v, %v", running, err)
+		}
+		outputs[state.ID] = output
+		for range 2 { // the second changes nothing
+			if running, err := s.FollowUp(t.Context(), "s"); err != nil || running {
+				t.Fatalf("FollowUp = %v, %v", running, err)
+			}
+		}
+		last, _, err := s.load("s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last.Health, last.Remedy, last.Note
+	}
+	const bad, good = `{"exit_code":2,"stdout":"no answer","stderr":""}`, `{"exit_code":0,"stdout":"","stderr":""}`
+	high := scheduler("05T10:00", "high", true, false)
+	if health, remedy, note := check(high, "a", good); health != healthy || remedy != "" || note != "" {
+		t.Errorf("a check that passes: %q %q %q", health, remedy, note)
+	}
+	if health, remedy, note := check(high, "b", "failed"); health != unknown || remedy != "" || note != "the sprite is gone" {
+		t.Errorf("a check that did not run: %q %q %q", health, remedy, note)
+	}
+	if health, remedy, note := check(scheduler("05T10:00", "low", false, false), "c", bad); health != failing || remedy != "" || note != "the severity is low: no remedy" {
+		t.Errorf("a failure that is low: %q %q %q", health, remedy, note)
+	}
+	health, first, note := check(high, "d", bad)
+	if health != failing || first == "" || note != "" || len(asked) != 1 {
+		t.Fatalf("a failure that is high: %q %q %q, %d requests", health, first, note, len(asked))
+	}
+	var input struct{ Agent, Prompt string }
+	if r := asked[0]; json.Unmarshal(r.Input, &input) != nil || r.Repo != "/repo" || r.Urgent || input.Agent != "claude" ||
+		!strings.Contains(input.Prompt, "exit code 2") || !strings.Contains(input.Prompt, "no answer") {
+		t.Errorf("the request of the remedy is %+v with %s", r, r.Input)
+	}
+	remedies[first] = intent.Gated
+	if _, remedy, note := check(high, "e", bad); remedy != first || note != first+" is gated" || len(asked) != 1 {
+		t.Errorf("with an open remedy: %q %q, %d requests", remedy, note, len(asked))
+	}
+	remedies[first] = intent.Failed
+	if _, remedy, note := check(high, "f", bad); remedy != first || !strings.Contains(note, "cooldown of 1h") || len(asked) != 1 {
+		t.Errorf("within the cooldown: %q %q, %d requests", remedy, note, len(asked))
+	}
+	critical := scheduler("05T12:00", "critical", true, true)
+	if _, remedy, _ := check(critical, "g", bad); remedy == first || len(asked) != 2 || !asked[1].Urgent {
+		t.Errorf("after the cooldown: %q, %d requests", remedy, len(asked))
+	}
+	// A crash between the intent and the record of it: the same intent again.
+	remedies[intent.ID("remedy/"+intent.ID("schedule/s/g"))] = intent.Succeeded
+	later := scheduler("05T15:00", "critical", true, true)
+	state, err := later.RunSchedule(t.Context(), "s", "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs[state.ID] = bad
+	facts := later.Facts
+	later.Facts = &govern.Ledger{Store: facts.Store}
+	if _, err := later.Create(t.Context(), api.IntentRequest{Kind: "health_remediate", Key: "remedy/" + state.ID}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := later.FollowUp(t.Context(), "s"); err != nil || len(asked) != 3 {
+		t.Errorf("after a crash: %v, %d requests", err, len(asked))
 	}
 }
