@@ -27,6 +27,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/trace"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/redact"
 )
@@ -270,6 +271,9 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	}
 	cfg.ReadOnly = readOnly
 	cfg.Told.Network, cfg.Told.HostPorts = o.Network.Preset, o.Network.Ports()
+	if cfg.Traces, err = trace.Configure(env.Getenv, env.Version); err != nil {
+		cfg.Warn(err.Error())
+	}
 	web, err := listenWeb(o)
 	if err != nil && !o.HTTPRequired {
 		cfg.Warn(err.Error())

@@ -56,6 +56,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/orchestrator/trace"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/redact"
@@ -129,6 +130,8 @@ type Config struct {
 	Settings func() map[string]string
 	// Providers are the model providers of the settings. Agents reach them through the embedded host, without the keys.
 	Providers []ModelProvider
+	// Traces sends the trace of each run that ends; nil: nowhere.
+	Traces *trace.Exporter
 	// Transport speaks to the providers of agents; nil is [http.DefaultTransport].
 	Transport http.RoundTripper
 	// ReadOnly is a folder for temporary files if Home cannot be written: then runs can only be read and backed up. ""
@@ -327,6 +330,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		l.agents.secretsOf.Delete(id)
 		l.Keeper.CloseRun(context.Background(), id)
 		l.settleIntent(id)
+		l.sendTrace(id)
 		l.Artifacts.Collect(id)
 		if l.cfg.Serving && status == lattice.Failed { // elsewhere the command that follows the run does
 			d.Go(func() { l.Register.VerifyAll(context.Background(), id) })

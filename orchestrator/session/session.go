@@ -263,6 +263,7 @@ func (s *Session) callEnv(c lattice.Call) []string {
 		"LATTICE_CALL_ID=" + c.ID,
 		"LATTICE_IDEMPOTENCY_KEY=" + c.IdempotencyKey,
 		"LATTICE_PERMISSIONS=" + strings.Join(c.Permissions, ","),
+		"TRACEPARENT=" + protocol.TraceParent(c.RunID, c.ID),
 	}
 	if c.Skill == "agent.run" {
 		env = append(env, s.secrets(c.RunID, c.Sprite)...)

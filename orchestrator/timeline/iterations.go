@@ -98,7 +98,7 @@ func (t *Timeline) beginStep(iteration, node string, at time.Time) {
 		up.Below = append(up.Below, s)
 	}
 	s.Node, s.Skill, s.State, s.Ended = node, "", Running, time.Time{}
-	s.answers, s.spent = 0, lattice.ModelUsage{}
+	s.answers, s.spent, s.since = 0, lattice.ModelUsage{}, at
 	t.lanes[iteration], t.Current = s, s
 }
 

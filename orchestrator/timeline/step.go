@@ -35,6 +35,8 @@ type Step struct {
 	Below          []*Step // iterations
 	Phases         []Phase
 	Checkpoints    []time.Time // when boundaries were taken
+	Calls          []Call      // of skills and models, as far as they have ended
+	since          time.Time   // the call that goes on began
 	answers        int         // of models
 	spent          lattice.ModelUsage
 }
@@ -43,6 +45,33 @@ type Step struct {
 type Phase struct {
 	State StepState
 	From  time.Time
+}
+
+// Call is one call of a skill up to its end or pause, or one question to a model. A call that goes on after a pause is another one
+// with the same id.
+type Call struct {
+	ID, Node, Skill string // without an ID it is a question, and Skill the model
+	From, To        time.Time
+	State           StepState
+	Usage           lattice.ModelUsage // of a question
+}
+
+// noteCall notes that a call of the current step came to an end or pause.
+func (t *Timeline) noteCall(at time.Time, c Call) {
+	if s := t.Current; s != nil {
+		c.Node, c.From, c.To, s.since = s.Node, s.since, at, at
+		if c.ID != "" {
+			c.Skill = s.Skill
+		}
+		s.Calls = append(s.Calls, c)
+	}
+}
+
+// goOnSince notes that the call of the current step goes on.
+func (t *Timeline) goOnSince(at time.Time) {
+	if t.Current != nil {
+		t.Current.since = at
+	}
 }
 
 // enter notes the state that a step has come to.

@@ -52,10 +52,17 @@ func (t *Timeline) add(e lattice.Entry) bool {
 	case lattice.PowerLost:
 		t.powerLost(e.At, f)
 	case lattice.CallFinished:
+		state := Failed
+		if f.OK {
+			state = Done
+		}
+		t.noteCall(e.At, Call{ID: f.CallID, State: state})
 		t.finishCall(e.At, f)
 	case lattice.CallBlocked:
+		t.noteCall(e.At, Call{ID: f.CallID, State: Waiting})
 		t.endStep(e.At, Waiting, f.Question.Kind+": "+f.Question.Prompt)
 	case lattice.CallSuspended:
+		t.noteCall(e.At, Call{ID: f.CallID, State: Waiting})
 		t.noteQuestion(false)
 		t.setState(Waiting, describePause(lattice.Wait{Prompt: f.Reason, ResumeAt: f.ResumeAt}))
 		if f.Verdict == lattice.Deny {
@@ -81,6 +88,7 @@ func (t *Timeline) add(e lattice.Entry) bool {
 			state = Done
 		}
 		t.setState(state, fmt.Sprintf("%s by %s", decided[f.Decision], f.By))
+		t.goOnSince(e.At)
 	case lattice.ActionDone:
 		t.setState(Running, actionText(f))
 	case lattice.ActionDecided:
@@ -92,8 +100,14 @@ func (t *Timeline) add(e lattice.Entry) bool {
 			t.addAside(e.At, f.Action, Failed, actionText(lattice.ActionDone{Fault: f.Fault}))
 		}
 	case lattice.TimerFired:
+		t.goOnSince(e.At)
 		t.timerFired(e.Started)
 	case lattice.ModelAnswered:
+		state := Done
+		if f.Kind != "" {
+			state = Failed
+		}
+		t.noteCall(e.At, Call{Skill: f.Model, State: state, Usage: f.Usage})
 		t.modelAnswered(f)
 	case lattice.ModelAskedAgain:
 		t.setState(Running, "asks again")

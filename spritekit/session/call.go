@@ -60,6 +60,9 @@ func (c *call) buildEnv() []string {
 			env = append(env, kv[0]+kv[1])
 		}
 	}
+	if c.RunID != "" {
+		env = append(env, "TRACEPARENT="+protocol.TraceParent(c.RunID, c.CallID))
+	}
 	return env
 }
 

@@ -16,6 +16,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 		newShowCmd(env),
 		newLogsCmd(env),
 		newEventsCmd(env),
+		newTraceCmd(env),
 		newArtifactsCmd(env),
 		newResumeCmd(env),
 		newCancelCmd(env),
