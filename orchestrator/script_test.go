@@ -34,6 +34,10 @@ func TestScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	docs, err := filepath.Abs("../docs")
+	if err != nil {
+		t.Fatal(err)
+	}
 	namespaces := sync.OnceValue(func() bool {
 		self, err := os.Executable()
 		return err == nil && sandbox.Probe(self, buildDir).Namespaces
@@ -58,6 +62,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("OPENCODE", opencode)
 			e.Setenv("ROOTFS", os.Getenv(rootfsEnv))
 			e.Setenv("EXAMPLES", examples)
+			e.Setenv("DOCS", docs)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
 				e.Setenv("GIT_"+role+"_NAME", "Tester")

@@ -1,5 +1,5 @@
 // Package forge holds the commands about code hosts, one file each. Begin with New. The commands ask the code host, or
-// the leader, and print; they never write there.
+// the leader, and print; only connect writes, a webhook and the settings.
 package forge
 
 import (
@@ -16,7 +16,7 @@ import (
 func New(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
 		Use:   "forge",
-		Short: "See and check the code hosts, GitHub or Gitea, where lattice acts",
+		Short: "Connect, see and check the code hosts, GitHub or Gitea, where lattice acts",
 		Long: `The settings name code hosts, [forges.NAME], with the account that lattice uses and the repositories that it may write to:
 
   [forges.main]
@@ -49,9 +49,9 @@ lattice pushed last and for no other. Reviews need webhooks. A push by another a
 
 The role of the person is read from the code host when the command is carried out; commands that change anything need write. A
 command in code or in a quotation, or in a comment that was edited, is not carried out.`,
-		Example: "  lattice forge ls\n  lattice forge check main\n  lattice forge deliveries",
+		Example: "  lattice forge connect acme/site --token-file ~/.config/lattice/forge-token\n  lattice forge ls\n  lattice forge check main\n  lattice forge deliveries",
 	})
-	cmd.AddCommand(newLsCmd(env), newCheckCmd(env), newDeliveriesCmd(env))
+	cmd.AddCommand(newConnectCmd(env), newLsCmd(env), newCheckCmd(env), newDeliveriesCmd(env))
 	return cmd
 }
 

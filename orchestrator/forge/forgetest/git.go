@@ -15,6 +15,11 @@ import (
 func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 	rest := strings.TrimPrefix(r.URL.Path, "/")
 	path, service, ok := strings.Cut(rest, ".git/")
+	root := "/" + path + ".git"
+	if parts := strings.SplitN(rest, "/", 3); !ok && len(parts) == 3 { // as GitHub takes it, too
+		path, service, ok = parts[0]+"/"+parts[1], parts[2], true
+		root = "/" + path
+	}
 	s.mu.Lock()
 	repo, by := s.findRepo(path), s.caller(r)
 	push := strings.Contains(rest, "git-receive-pack") || r.URL.Query().Get("service") == "git-receive-pack"
@@ -48,7 +53,7 @@ func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
 		name = by.Login
 	}
 	backend := cgi.Handler{
-		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"), Root: "/" + path + ".git",
+		Path: filepath.Join(strings.TrimSpace(string(out)), "git-http-backend"), Root: root,
 		Env: []string{"GIT_PROJECT_ROOT=" + repo.dir, "GIT_HTTP_EXPORT_ALL=1", "REMOTE_USER=" + name, "GIT_CONFIG_COUNT=2",
 			"GIT_CONFIG_KEY_0=http.receivepack", "GIT_CONFIG_VALUE_0=true", "GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*"},
 	}
