@@ -203,6 +203,13 @@ func TestPages(t *testing.T) {
 // The role is that of the account with the id, at the moment of the question.
 func TestRole(t *testing.T) {
 	eachKind(t, func(w *world) {
+		if w.kind == forge.Gitea { // tells the roles of others only to administrators of the repository
+			id, _ := w.AddUser("early", "User")
+			if _, err := w.bot.Role(t.Context(), site, id); err == nil {
+				t.Error("an account that may write sees the role of another")
+			}
+			w.SetRole("acme/site", "lattice", forge.Admin)
+		}
 		id, _ := w.AddUser("ann", "User")
 		role := func() forge.Role {
 			r, err := w.bot.Role(t.Context(), site, id)

@@ -17,7 +17,7 @@ func (s *Server) routes() http.Handler {
 	api("GET", "/user", s.asUser(func(q request) { q.writeJSON(http.StatusOK, q.by) }))
 	const at = "/repos/{owner}/{repo}"
 	api("GET", at, s.inRepo(forge.Read, func(q request) { q.writeJSON(http.StatusOK, s.repoJSON(q.repo)) }))
-	api("GET", at+"/collaborators/{login}/permission", s.inRepo(forge.Write, s.getPermission))
+	api("GET", at+"/collaborators/{login}/permission", s.inRepo(forge.Read, s.getPermission))
 	api("GET", at+"/issues", s.inRepo(forge.Read, s.listIssues))
 	api("POST", at+"/issues", s.inRepo(forge.Read, s.createIssue))
 	api("GET", at+"/issue-comments", s.inRepo(forge.Read, s.listAllComments))
@@ -100,10 +100,17 @@ func asList[T any](list []T) []any {
 	return out
 }
 
+// getPermission tells the role of a user: at GitHub to accounts that may write, at Gitea to administrators of the repository and
+// to the user.
 func (s *Server) getPermission(q request) {
 	u := s.findUser(q.PathValue("login"))
-	if u == nil {
+	least := map[forge.Kind]forge.Role{forge.GitHub: forge.Write, forge.Gitea: forge.Admin}[s.kind]
+	switch {
+	case u == nil:
 		writeProblem(q.w, http.StatusNotFound, "Not Found")
+		return
+	case !q.repo.roleOf(q.by).AtLeast(least) && (u != q.by || s.kind == forge.GitHub):
+		writeProblem(q.w, http.StatusForbidden, "Must have "+string(least)+" rights to Repository.")
 		return
 	}
 	role := q.repo.roleOf(u)

@@ -146,7 +146,7 @@ func newWorld(t *testing.T, kind forge.Kind) *world {
 	w.AddUser("lattice", "Bot")
 	_, token := w.AddUser("bot", "User")
 	w.AddRepository(repository, filepath.Join(t.TempDir(), "site.git"))
-	w.SetRole(repository, "bot", forge.Write)
+	w.SetRole(repository, "bot", map[forge.Kind]forge.Role{forge.GitHub: forge.Write, forge.Gitea: forge.Admin}[kind])
 	for login, role := range map[string]forge.Role{"wilma": forge.Write, "rob": forge.Read, "sue": ""} {
 		w.AddUser(login, "User")
 		if role != "" {
