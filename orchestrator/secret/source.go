@@ -13,7 +13,7 @@ import (
 // Source is a secret of the settings.
 type Source struct {
 	Name     string
-	Provider string // env, file, age or helper
+	Provider string // env, file, age, helper or app
 	From     string // the variable, file or program, for people
 	Variable string // in the environment of calls that get the secret
 	Skills   []string

@@ -19,8 +19,12 @@ import (
 //	provider = "helper"
 //	command = ["/usr/local/bin/mint-token", "deploy"]
 //	ttl = "5m"
+//
+//	[secrets.github]
+//	provider = "app"
+//	forge = "main"
 type Secret struct {
-	// Provider is where the value comes from: env, file, age or helper.
+	// Provider is where the value comes from: env, file, age, helper or app.
 	Provider SecretProvider `json:"provider"`
 	// Env names the environment variable that holds the value, for env.
 	Env string `json:"env,omitempty"`
@@ -30,6 +34,10 @@ type Secret struct {
 	Identity string `json:"identity,omitempty"`
 	// Command is the program that prints the value on one line, with its arguments, for helper. It gets the request as JSON.
 	Command []string `json:"command,omitempty"`
+	// Forge names the code host whose GitHub App makes a token of an hour for each lease, for app.
+	Forge string `json:"forge,omitempty"`
+	// Permissions of that token, such as contents = "write"; by default contents = "read". It is for the repositories of the code host.
+	Permissions map[string]string `json:"permissions,omitempty"`
 	// Variable is the environment variable in which calls get the value; by default the name in upper case.
 	Variable string `json:"variable,omitempty"`
 	// Skills lists the skills that get the value when their env_allow names the variable: exec.run and agent.run by default.
@@ -44,7 +52,7 @@ type Secret struct {
 type SecretProvider string
 
 // SecretProviders are the values of SecretProvider.
-func SecretProviders() []string { return []string{"env", "file", "age", "helper"} }
+func SecretProviders() []string { return []string{"env", "file", "age", "helper", "app"} }
 
 // SecretSkills are the skills that can get secrets.
 func SecretSkills() []string { return []string{"agent.run", "exec.run"} }
@@ -67,6 +75,9 @@ func checkSecrets(s Settings) (found []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(s.Secrets)) {
 		c := s.Secrets[name]
 		found = append(found, checkSecret("secrets."+name, name, c)...)
+		if c.Provider == "app" && c.Forge != "" && s.Forges[c.Forge].AppID == 0 {
+			found = append(found, Finding{Code: CodeValue, Key: "secrets." + name + ".forge", Message: "the settings have no code host of that name with a GitHub App", Hint: "set app_id, installation_id and app_key_file in [forges." + c.Forge + "]"})
+		}
 		if other := variables[c.VariableOf(name)]; other != "" {
 			found = append(found, Finding{Code: CodeValue, Key: "secrets." + name + ".variable", Message: "the secret " + other + " has the same variable", Hint: "set variable"})
 		}
@@ -86,8 +97,8 @@ func checkSecret(at, name string, s Secret) (found []Finding) {
 		bad("provider", "the provider is missing or not known", "one of "+strings.Join(SecretProviders(), ", "))
 		return found
 	}
-	given := map[string]bool{"env": s.Env != "", "file": s.File != "", "identity": s.Identity != "", "command": len(s.Command) > 0}
-	needed := map[SecretProvider][]string{"env": {"env"}, "file": {"file"}, "age": {"file", "identity"}, "helper": {"command"}}[s.Provider]
+	given := map[string]bool{"env": s.Env != "", "file": s.File != "", "identity": s.Identity != "", "command": len(s.Command) > 0, "forge": s.Forge != ""}
+	needed := map[SecretProvider][]string{"env": {"env"}, "file": {"file"}, "age": {"file", "identity"}, "helper": {"command"}, "app": {"forge"}}[s.Provider]
 	for _, key := range slices.Sorted(maps.Keys(given)) {
 		switch {
 		case given[key] && !slices.Contains(needed, key):
@@ -95,6 +106,9 @@ func checkSecret(at, name string, s Secret) (found []Finding) {
 		case !given[key] && slices.Contains(needed, key):
 			bad(key, "the provider "+string(s.Provider)+" needs it", "")
 		}
+	}
+	if len(s.Permissions) > 0 && s.Provider != "app" {
+		bad("permissions", "the provider "+string(s.Provider)+" does not use it", "leave it out")
 	}
 	if s.Env != "" && (!variable().MatchString(s.Env) || len(s.Env) >= 20 && tokenLike().MatchString(s.Env)) {
 		found = append(found, Finding{Code: CodeSecret, Key: join(at, "env"), Message: "it looks like a secret, not like the name of a variable", Hint: "env names an environment variable"})

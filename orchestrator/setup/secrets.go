@@ -2,8 +2,12 @@ package setup
 
 import (
 	"cmp"
+	"context"
+	"fmt"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/github"
 	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/secret/provider"
 	"github.com/spritekit/lattice/orchestrator/settings"
@@ -27,10 +31,47 @@ func (env *Env) SecretSources() map[string]secret.Source {
 			provider.File(src, env.Expand(s.File))
 		case "age":
 			provider.Age(src, env.Expand(s.File), env.Expand(s.Identity))
+		case "app":
+			env.mintSecret(src, s)
 		case "helper":
 			provider.Helper(src, append([]string{env.Expand(s.Command[0])}, s.Command[1:]...), env.Environ)
 		}
 		out[name] = *src
 	}
 	return out
+}
+
+// mintSecret completes a secret that a GitHub App makes: a token for the repositories of a code host, or for the one that the
+// request names as its scope.
+func (env *Env) mintSecret(src *secret.Source, s settings.Secret) {
+	src.From, src.Scoped = "the App of forges."+s.Forge, true
+	src.Check = func() error {
+		_, err := env.ForgeClient(s.Forge)
+		return err
+	}
+	src.Resolve = func(ctx context.Context, r secret.Request) (string, error) {
+		c, err := env.ForgeClient(s.Forge)
+		if err != nil {
+			return "", err
+		}
+		scope, scoped := forge.ParsePath(r.Scope)
+		var names []string
+		for _, p := range forgePaths(env.Settings.Forges[s.Forge]) {
+			if r.Scope == "" || scoped && p.Equal(scope) {
+				names = append(names, p.Name)
+			}
+		}
+		if len(names) == 0 {
+			return "", fmt.Errorf("forges.%s has no repository %.128q", s.Forge, r.Scope)
+		}
+		permissions := s.Permissions
+		if len(permissions) == 0 {
+			permissions = map[string]string{"contents": "read"}
+		}
+		token, err := c.(*github.Client).App().Mint(ctx, names, permissions)
+		if err != nil {
+			return "", err
+		}
+		return secret.Clean(token)
+	}
 }

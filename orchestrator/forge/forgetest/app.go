@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -62,7 +63,10 @@ func (s *Server) asApp(handle func(q request)) http.HandlerFunc {
 		} else if problem := s.app.checkClaims(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")); problem != "" {
 			writeProblem(w, http.StatusUnauthorized, problem)
 		} else {
-			handle(request{Request: r, w: w})
+			body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+			if err == nil {
+				handle(request{Request: r, w: w, body: body})
+			}
 		}
 	}
 }
@@ -101,13 +105,24 @@ func (a *app) checkClaims(token string) string {
 	return ""
 }
 
-// mintToken gives the App a token for an hour. The one before it stops to work.
+// mintToken gives the App a token for an hour. The one before it stops to work. A token for some repositories names them, and serves no request here.
 func (s *Server) mintToken(q request) {
 	if q.PathValue("id") != strconv.FormatInt(s.app.installation, 10) {
 		writeProblem(q.w, http.StatusNotFound, "Not Found")
 		return
 	}
 	s.app.minted++
+	if q.ContentLength > 0 {
+		var in struct {
+			Repositories []string
+			Permissions  map[string]string
+		}
+		if q.decode(&in) {
+			token := fmt.Sprintf("ghs_%s_%s_%d", strings.Join(in.Repositories, "+"), in.Permissions["contents"], s.app.minted)
+			q.writeJSON(http.StatusCreated, map[string]any{"token": token, "expires_at": s.app.now().Add(time.Hour).UTC().Format(time.RFC3339)})
+		}
+		return
+	}
 	s.app.bot.token = fmt.Sprintf("ghs_%d_%d", s.app.id, s.app.minted)
 	q.writeJSON(http.StatusCreated, map[string]any{"token": s.app.bot.token, "expires_at": s.app.now().Add(time.Hour).UTC().Format(time.RFC3339)})
 }

@@ -465,6 +465,11 @@ func TestApp(t *testing.T) {
 		if n, dump := w.Minted(), w.Dump(); n != 2 || !strings.Contains(dump, "check 0123 lattice/run completedfailure run=true") || !strings.Contains(dump, "lattice/next in_progress run=true") {
 			w.Errorf("%d tokens\n%s", n, dump)
 		}
+		if token, err := c.App().Mint(ctx, []string{"site"}, map[string]string{"contents": "read"}); err != nil || token != "ghs_site_read_3" {
+			w.Errorf("minted %q, %v", token, err)
+		}
+		_, err = c.Repository(ctx, site) // with the token from before
+		w.check(err)
 		for name, wrong := range map[string]*github.Client{"another App": github.NewApp(w.URL, 8, 70, key, o), "another installation": github.NewApp(w.URL, 7, 71, key, o)} {
 			if _, err := wrong.Repository(ctx, site); err == nil {
 				w.Errorf("%s got a token", name)

@@ -83,18 +83,35 @@ func (a *App) Token(ctx context.Context) (string, error) {
 	if token != "" && a.now().Before(expires.Add(-early)) {
 		return token, nil
 	}
-	var answer struct {
-		Token     string    `json:"token"`
-		ExpiresAt time.Time `json:"expires_at"`
-	}
-	path := "/app/installations/" + strconv.FormatInt(a.installation, 10) + "/access_tokens"
-	if err := a.as.Do(ctx, http.MethodPost, path, nil, &answer); err != nil {
-		return "", fmt.Errorf("get a token for the installation %d of the App %d: %w", a.installation, a.id, err)
+	answer, err := a.requestToken(ctx, nil)
+	if err != nil {
+		return "", err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.token, a.expires = answer.Token, answer.ExpiresAt
 	return answer.Token, nil
+}
+
+// minted is a new token.
+type minted struct {
+	Token     string    `json:"token"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
+// requestToken asks for a token.
+func (a *App) requestToken(ctx context.Context, in any) (out minted, err error) {
+	path := "/app/installations/" + strconv.FormatInt(a.installation, 10) + "/access_tokens"
+	if err := a.as.Do(ctx, http.MethodPost, path, in, &out); err != nil {
+		return out, fmt.Errorf("get a token for the installation %d of the App %d: %w", a.installation, a.id, err)
+	}
+	return out, nil
+}
+
+// Mint returns a token of an hour for some repositories of the installation, by name, with some of its permissions.
+func (a *App) Mint(ctx context.Context, repositories []string, permissions map[string]string) (string, error) {
+	out, err := a.requestToken(ctx, map[string]any{"repositories": repositories, "permissions": permissions})
+	return out.Token, err
 }
 
 // LastToken returns the token that was minted last, "" if there is none yet.
