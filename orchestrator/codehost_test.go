@@ -31,6 +31,7 @@ type codeHost struct {
 //	codehost lose METHOD PATH   performs the next such request and cuts the connection
 //	codehost issue USER TITLE   opens an issue
 //	codehost role USER ROLE     changes a role
+//	codehost ci BRANCH STATE    lets its CI say success, failure or pending about the newest commit of a branch
 //	codehost app FILE           adds the App 7 with the installation 70, and writes its private key
 //	codehost dump FILE          writes its state, see forgetest.Server.Dump
 func driveCodeHost(ts *testscript.TestScript, neg bool, args []string) {
@@ -62,6 +63,8 @@ func driveCodeHost(ts *testscript.TestScript, neg bool, args []string) {
 		h.OpenIssue(site, rest[0], rest[1], "")
 	case "role xx":
 		h.SetRole(site, rest[0], forge.Role(rest[1]))
+	case "ci xx":
+		h.SetCI(site, h.Branch(site, rest[0]), "ci/build", forge.CheckState(rest[1]))
 	case "app x":
 		ts.Check(os.WriteFile(ts.MkAbs(rest[0]), h.AddApp(7, 70, "lattice-app", site, time.Now), 0o600))
 	case "dump x":

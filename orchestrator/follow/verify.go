@@ -42,6 +42,13 @@ func VerifyProposal(ctx context.Context, console *cli.Console, c *connect.Conn, 
 	if err != nil {
 		return proposal.State{}, err
 	}
+	if view.RunID == "" { // the CI of the repository has accepted it
+		s, err := c.Proposal(ctx, id)
+		if err == nil {
+			PrintProposal(console, s)
+		}
+		return s, err
+	}
 	if view, err = Watch(ctx, console, c, view, 0); err != nil {
 		return proposal.State{}, err
 	}

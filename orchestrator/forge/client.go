@@ -49,6 +49,9 @@ type Client interface {
 	// Reply answers a comment of a review in its thread, or as a comment on the pull request where there are no threads.
 	Reply(ctx context.Context, p Path, number int64, to ReviewComment, body string) (Comment, error)
 
+	// Checks returns the check runs and commit statuses of a commit, the last of each name. Those that cannot be read at once count
+	// as one that is pending.
+	Checks(ctx context.Context, p Path, sha string) ([]Check, error)
 	// SetCheck shows a check at a commit. A check of the same name is replaced.
 	SetCheck(ctx context.Context, p Path, sha string, c Check) error
 

@@ -189,6 +189,24 @@ type Check struct {
 	URL     string     `json:"url,omitempty"`
 }
 
+// CombineChecks returns the verdict of the CI about a commit: CheckFailure if a check failed, else CheckPending if one has not
+// ended, else CheckSuccess. ok is false if no check is of others than lattice.
+func CombineChecks(all []Check) (state CheckState, ok bool) {
+	state = CheckSuccess
+	for _, c := range all {
+		switch {
+		case strings.HasPrefix(c.Name, "lattice/"):
+			continue
+		case c.State == CheckFailure || c.State == CheckError:
+			state = CheckFailure
+		case c.State != CheckSuccess && state == CheckSuccess:
+			state = CheckPending
+		}
+		ok = true
+	}
+	return state, ok
+}
+
 // Reaction is a reaction to a comment. These are the ones that every code host has.
 type Reaction string
 

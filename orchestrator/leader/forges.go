@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"context"
+	"fmt"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -42,4 +44,30 @@ func (l *Leader) followForges() (stop func()) {
 		stopInbox()
 		stopScribe()
 	}
+}
+
+// readCI returns the verdict of a repository's CI about the commit that a run pushed last. ok is false without a verdict.
+func (l *Leader) readCI(ctx context.Context, run, repo string) (commit string, green, ok bool, err error) {
+	if l.cfg.Publisher == nil {
+		return "", false, false, nil
+	}
+	commit, err = l.Ledger.LastPush(run, repo)
+	if err != nil || commit == "" {
+		return "", false, false, err
+	}
+	place, found, err := l.cfg.Publisher.Find(ctx, repo)
+	host := l.cfg.Forges[place.Forge]
+	if err != nil || !found || host.Client == nil {
+		return "", false, false, err
+	}
+	client, err := host.Client()
+	if err != nil {
+		return "", false, false, err
+	}
+	all, err := client.Checks(ctx, place.Path, commit)
+	if err != nil {
+		return "", false, false, fmt.Errorf("read the CI of %s: %w", place.Path, err)
+	}
+	state, ok := forge.CombineChecks(all)
+	return commit, state == forge.CheckSuccess, ok && state != forge.CheckPending, nil
 }

@@ -37,6 +37,7 @@ type FactKind string
 const (
 	Proposed FactKind = "proposed" // a sprite proposed it, again perhaps
 	Tried    FactKind = "tried"    // the failed phase ran again in a fresh sprite
+	Checked  FactKind = "checked"  // the CI of the repository has a verdict about a commit of the run
 	Approved FactKind = "approved" // a person approved it
 	Refused  FactKind = "refused"  // a person rejected it
 )
@@ -51,7 +52,8 @@ type Fact struct {
 	Node string    `json:"node,omitempty"`   // Proposed: the node of that run that failed, "" when none did
 	// Proposal is set in Proposed.
 	Proposal *protocol.EnvironmentProposal `json:"proposal,omitempty"`
-	OK       bool                          `json:"ok,omitempty"` // Tried
+	OK       bool                          `json:"ok,omitempty"`     // Tried, Checked
+	Commit   string                        `json:"commit,omitempty"` // Checked
 	Detail   string                        `json:"detail,omitempty"`
 	By       string                        `json:"by,omitempty"` // Approved, Refused
 	Comments string                        `json:"comments,omitempty"`
@@ -60,7 +62,7 @@ type Fact struct {
 // Check returns an error if f is not a fact about a proposal.
 func (f Fact) Check() error {
 	switch {
-	case !slices.Contains([]FactKind{Proposed, Tried, Approved, Refused}, f.Kind):
+	case !slices.Contains([]FactKind{Proposed, Tried, Checked, Approved, Refused}, f.Kind):
 		return fmt.Errorf("the fact %.40q about a proposal is not known", f.Kind)
 	case f.ID == "" || f.Kind == Proposed && f.Proposal == nil:
 		return errors.New("a fact about a proposal names none")
@@ -98,6 +100,7 @@ type State struct {
 	FirstAt    time.Time                `json:"first_at"`
 	LastAt     time.Time                `json:"last_at"`
 	Trial      *Trial                   `json:"trial,omitempty"`    // the last one
+	CI         *CI                      `json:"ci,omitempty"`       // the last verdict
 	Approval   *Approval                `json:"approval,omitempty"` // or rejection
 	// Needs lists what is missing for acceptance: "verification", "approval".
 	Needs []string `json:"needs,omitempty"`
@@ -109,6 +112,14 @@ type Trial struct {
 	At     time.Time `json:"at"`
 	OK     bool      `json:"ok"`
 	Detail string    `json:"detail,omitempty"`
+}
+
+// CI is the verdict of the repository's CI about the commit that a run with the proposal pushed.
+type CI struct {
+	Run    string    `json:"run_id"`
+	Commit string    `json:"commit"`
+	At     time.Time `json:"at"`
+	OK     bool      `json:"ok"`
 }
 
 // Approval is a person's decision.
@@ -147,6 +158,8 @@ func (s State) Next(f Fact) (State, error) {
 		default:
 			s.Status = Rejected
 		}
+	case Checked:
+		s.CI = &CI{Run: f.Run, Commit: f.Commit, At: f.At, OK: f.OK}
 	case Approved:
 		s.Approval = &Approval{true, f.By, f.At, f.Comments}
 		if s.Status == Rejected {
@@ -186,7 +199,7 @@ func (s State) settle() State {
 	if s.Status == Rejected {
 		return s
 	}
-	if s.Adjustment.NeedsVerification() && (s.Trial == nil || !s.Trial.OK) {
+	if s.Adjustment.NeedsVerification() && (s.Trial == nil || !s.Trial.OK) && (!s.AwaitsCI() || s.CI == nil || !s.CI.OK) {
 		s.Needs = append(s.Needs, "verification")
 	}
 	if s.Adjustment.NeedsApproval(s.Scope) && (s.Approval == nil || !s.Approval.Approved) {
@@ -197,6 +210,11 @@ func (s State) settle() State {
 		s.Status = Verified
 	}
 	return s
+}
+
+// AwaitsCI reports whether a green CI of the repository verifies the change. A change for all repositories needs a fresh sprite.
+func (s State) AwaitsCI() bool {
+	return s.Scope == protocol.ScopeRepoSpecific && s.Repo != "" && s.Status != Rejected && s.Adjustment.NeedsVerification()
 }
 
 // Applies reports whether runs on a repository have the change.

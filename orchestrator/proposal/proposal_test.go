@@ -289,3 +289,42 @@ func TestTruncate(t *testing.T) {
 		t.Error("a flow was cut behind a node that it does not have")
 	}
 }
+
+// A green CI of the repository verifies a change for that repository, and no other. It takes no approval's place.
+func TestCI(t *testing.T) {
+	propose := func(scope, kind, details string) State {
+		p := &protocol.EnvironmentProposal{Scope: scope, SuggestedAdjustment: protocol.SuggestedAdjustment{Type: kind, Details: json.RawMessage(details)}}
+		s, err := State{}.Next(Fact{Kind: Proposed, ID: "p", Repo: "/r", Run: "run1", Proposal: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, test := range map[string]struct {
+		of       State
+		facts    []Fact
+		want     Status
+		stillNot string // what it needs
+	}{
+		"green":          {propose(protocol.ScopeRepoSpecific, "add_preinstall_step", `{"argv":["make"]}`), []Fact{{OK: true}}, Verified, ""},
+		"red":            {propose(protocol.ScopeRepoSpecific, "add_preinstall_step", `{"argv":["make"]}`), []Fact{{}}, Pending, "verification"},
+		"red, green":     {propose(protocol.ScopeRepoSpecific, "add_preinstall_step", `{"argv":["make"]}`), []Fact{{}, {OK: true}}, Verified, ""},
+		"packages":       {propose(protocol.ScopeRepoSpecific, "add_system_package", `{"packages":["make"]}`), []Fact{{OK: true}}, Pending, "approval"},
+		"all":            {propose(protocol.ScopeGlobalCandidate, "add_preinstall_step", `{"argv":["make"]}`), []Fact{{OK: true}}, Pending, "verification approval"},
+		"after a person": {propose(protocol.ScopeRepoSpecific, "add_preinstall_step", `{"argv":["make"]}`), []Fact{{Kind: Refused}, {OK: true}}, Rejected, ""},
+	} {
+		s, err := test.of, error(nil)
+		for _, f := range test.facts {
+			f.ID, f.Run, f.Commit = "p", "run1", "c"
+			if f.Kind == "" {
+				f.Kind = Checked
+			}
+			if s, err = s.Next(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if needs := strings.Join(s.Needs, " "); s.Status != test.want || needs != test.stillNot {
+			t.Errorf("%s: %s, needs %q; want %s, %q", name, s.Status, needs, test.want, test.stillNot)
+		}
+	}
+}

@@ -23,7 +23,8 @@ func newProposalCmd(env *setup.Env) *cobra.Command {
 		Short: "See and decide the changes of their environment that sprites propose",
 		Long: `A sprite can propose a change of its environment after a failure (env.propose): a runtime, a package, a step before the
 rest, another test command, access to a network name. It changes nothing itself. The change is tried in a fresh sprite, up to
-the step that failed; if that succeeds, later runs on the same repository have it. A change for all repositories, packages of
+the step that failed; if that succeeds, later runs on the same repository have it. At a connected code host (lattice help forge) a
+green CI of the commit that the run pushed last is as good. A change for all repositories, packages of
 the system and access to the network need a person's approval as well. lattice show says which changes a run has.`,
 		Example: "  lattice proposal ls\n  lattice proposal show 4f2a\n  lattice proposal approve 4f2a",
 	})
@@ -89,6 +90,9 @@ func printProposal(console *cli.Console, s proposal.State) {
 	} else if t != nil {
 		row("  tried", "it did not help (%s): %s", t.Run, t.Detail)
 	}
+	if ci := s.CI; ci != nil {
+		row("  CI", "%s at %.12s (%s)", map[bool]string{true: "green", false: "red"}[ci.OK], ci.Commit, ci.Run)
+	}
 	if a := s.Approval; a != nil {
 		verb := map[bool]string{true: "approved", false: "rejected"}[a.Approved]
 		row("  "+verb, "by %s at %s %s", a.By, a.At.Local().Format("2006-01-02 15:04"), a.Comments)
@@ -106,7 +110,7 @@ func newProposalVerifyCmd(env *setup.Env) *cobra.Command {
 			case env.JSON:
 				err = env.PrintJSON(s)
 			}
-			if err == nil && !s.Trial.OK {
+			if err == nil && s.Trial != nil && !s.Trial.OK {
 				err = &cli.ExitError{Code: protocol.ExitFailed}
 			}
 			return err

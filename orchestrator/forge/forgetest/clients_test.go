@@ -286,6 +286,21 @@ func TestPullRequests(t *testing.T) {
 		_, err = w.bot.Reply(ctx, site, opened.Number, comments[0], "because")
 		w.check(err)
 		w.check(w.bot.SetCheck(ctx, site, opened.Head.SHA, forge.Check{Name: "lattice/run", State: forge.CheckSuccess, Summary: strings.Repeat("é", 200)}))
+		for _, step := range []struct {
+			name  string
+			state forge.CheckState
+			want  forge.CheckState
+			ok    bool
+		}{{"", "", forge.CheckSuccess, false}, {"ci/build", forge.CheckPending, forge.CheckPending, true}, {"ci/test", forge.CheckSuccess, forge.CheckPending, true}, {"ci/build", forge.CheckFailure, forge.CheckFailure, true}, {"ci/build", forge.CheckSuccess, forge.CheckSuccess, true}} {
+			if step.name != "" {
+				w.SetCI("acme/site", opened.Head.SHA, step.name, step.state)
+			}
+			all, err := w.bot.Checks(ctx, site, opened.Head.SHA)
+			w.check(err)
+			if state, ok := forge.CombineChecks(all); state != step.want || ok != step.ok {
+				w.Errorf("CombineChecks(%+v) = %s, %t; want %s, %t", all, state, ok, step.want, step.ok)
+			}
+		}
 		if dump := w.Dump(); !strings.Contains(dump, "check "+opened.Head.SHA+" lattice/run success run=false") {
 			w.Errorf("no check in\n%s", dump)
 		}

@@ -50,6 +50,7 @@ func (s *Server) routes() http.Handler {
 		}
 	}))
 	api("GET", at+"/pulls/{number}/reviews", s.inRepo(forge.Read, s.listReviews))
+	api("GET", at+"/commits/{sha}/status", s.inRepo(forge.Read, s.combinedStatus))
 	api("POST", at+"/statuses/{sha}", s.inRepo(forge.Write, s.setStatus))
 	api("GET", at+"/hooks", s.inRepo(forge.Admin, s.listHooks))
 	api("POST", at+"/hooks", s.inRepo(forge.Admin, s.createHook))
@@ -64,6 +65,7 @@ func (s *Server) routes() http.Handler {
 		}))
 		api("GET", "/app", s.asApp(func(q request) { q.writeJSON(http.StatusOK, map[string]any{"id": s.app.id, "slug": s.app.slug}) }))
 		api("POST", "/app/installations/{id}/access_tokens", s.asApp(s.mintToken))
+		api("GET", at+"/commits/{sha}/check-runs", s.inRepo(forge.Read, s.listCheckRuns))
 		api("POST", at+"/check-runs", s.inRepo(forge.Write, s.createCheckRun))
 		api("GET", at+"/pulls/{number}/comments", s.inRepo(forge.Read, s.listReviewComments))
 		api("POST", at+"/pulls/{number}/comments/{id}/replies", s.inRepo(forge.Read, s.replyToComment))

@@ -190,6 +190,11 @@ func (c *Client) Reply(ctx context.Context, p forge.Path, number int64, to forge
 	return c.CreateComment(ctx, p, number, fmt.Sprintf("> `%s:%d`\n\n%s", strings.ReplaceAll(to.Path, "`", "'"), to.Line, body))
 }
 
+// Checks implements [forge.Client]: the CI of Gitea writes commit statuses.
+func (c *Client) Checks(ctx context.Context, p forge.Path, sha string) ([]forge.Check, error) {
+	return c.Statuses(ctx, p, sha)
+}
+
 // SetCheck implements [forge.Client]: Gitea has commit statuses only.
 func (c *Client) SetCheck(ctx context.Context, p forge.Path, sha string, k forge.Check) error {
 	return c.SetStatus(ctx, p, sha, k)

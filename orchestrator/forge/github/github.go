@@ -194,6 +194,36 @@ func (c *Client) Reply(ctx context.Context, p forge.Path, number int64, to forge
 	return w.convert(number).Comment, err
 }
 
+// Checks implements [forge.Client].
+func (c *Client) Checks(ctx context.Context, p forge.Path, sha string) ([]forge.Check, error) {
+	var w struct {
+		Total int `json:"total_count"`
+		Runs  []struct {
+			Name       string `json:"name"`
+			Status     string `json:"status"`
+			Conclusion string `json:"conclusion"`
+			DetailsURL string `json:"details_url"`
+		} `json:"check_runs"`
+	}
+	if err := c.Do(ctx, http.MethodGet, rest.At(p, "/commits/%s/check-runs?per_page=100", sha), nil, &w); err != nil {
+		return nil, err
+	}
+	var all []forge.Check
+	for _, r := range w.Runs {
+		state := forge.CheckFailure
+		switch {
+		case r.Status != "completed":
+			state = forge.CheckPending
+		case r.Conclusion == "success" || r.Conclusion == "neutral" || r.Conclusion == "skipped":
+			state = forge.CheckSuccess
+		}
+		all = append(all, forge.Check{Name: r.Name, State: state, URL: r.DetailsURL})
+	}
+	all = rest.MarkCut(all, w.Total)
+	statuses, err := c.Statuses(ctx, p, sha)
+	return append(all, statuses...), err
+}
+
 // SetCheck implements [forge.Client]. Only an App may write check runs.
 func (c *Client) SetCheck(ctx context.Context, p forge.Path, sha string, k forge.Check) error {
 	if c.app == nil {

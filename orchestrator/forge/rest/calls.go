@@ -143,6 +143,43 @@ func (c Calls) SetStatus(ctx context.Context, p forge.Path, sha string, k forge.
 	return c.Do(ctx, http.MethodPost, At(p, "/statuses/%s", sha), in, nil)
 }
 
+// Statuses returns the commit statuses of a commit, the last of each name.
+func (c Calls) Statuses(ctx context.Context, p forge.Path, sha string) (all []forge.Check, err error) {
+	var w struct {
+		Total    int `json:"total_count"`
+		Statuses []struct {
+			Context     string `json:"context"`
+			State       string `json:"state"`  // of GitHub
+			Status      string `json:"status"` // of Gitea
+			Description string `json:"description"`
+			TargetURL   string `json:"target_url"`
+		} `json:"statuses"`
+	}
+	if err := c.Do(ctx, http.MethodGet, At(p, "/commits/%s/status?per_page=100&limit=50", sha), nil, &w); err != nil {
+		return nil, err
+	}
+	for _, s := range w.Statuses {
+		state := forge.CheckState(s.State + s.Status)
+		switch state {
+		case forge.CheckPending, forge.CheckSuccess, forge.CheckFailure:
+		case "skipped":
+			state = forge.CheckSuccess
+		default:
+			state = forge.CheckError
+		}
+		all = append(all, forge.Check{Name: s.Context, State: state, Summary: s.Description, URL: s.TargetURL})
+	}
+	return MarkCut(all, w.Total), nil
+}
+
+// MarkCut adds a pending check to a list that lacks some of total.
+func MarkCut(all []forge.Check, total int) []forge.Check {
+	if total > len(all) {
+		all = append(all, forge.Check{Name: "more checks", State: forge.CheckPending})
+	}
+	return all
+}
+
 // PermissionOf returns the role of a user of a name. It is NoRole if the account at that name has another id.
 func (c Calls) PermissionOf(ctx context.Context, p forge.Path, u forge.User) (forge.Role, error) {
 	var w struct {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -53,6 +54,9 @@ type Register struct {
 	ResolveRun func(id string) (string, error)
 	// StartRun begins a run.
 	StartRun func(ctx context.Context, r api.RunRequest) (api.RunView, error)
+	// ReadCI returns the verdict of a repository's CI about the commit that a run pushed last there; ok is false without one. It
+	// may be nil.
+	ReadCI func(ctx context.Context, run, repo string) (commit string, green, ok bool, err error)
 	// OutputOf opens the log of a run.
 	OutputOf func(run string) io.Writer
 	Logger   zerolog.Logger
@@ -167,10 +171,15 @@ func (p *Register) DecideProposal(ctx context.Context, id string, d api.Proposal
 }
 
 // VerifyProposal starts a run of the flow that made the proposal, as far as the node that failed, in a fresh sprite with the
-// change applied. The run's end is recorded with the proposal.
+// change applied. The run's end is recorded with the proposal. If the repository's CI has accepted the change it starts none, and
+// the view has no id.
 func (p *Register) VerifyProposal(ctx context.Context, id string, r api.DriveRequest) (api.RunView, error) {
 	s, err := p.find(ctx, id)
 	if err != nil {
+		return api.RunView{}, err
+	}
+	waiting := s.Status == proposal.Pending
+	if s, err = p.checkCI(ctx, s); err != nil || waiting && s.Status == proposal.Verified {
 		return api.RunView{}, err
 	}
 	if !s.Adjustment.NeedsVerification() {
@@ -216,6 +225,35 @@ func trialKey(s proposal.State) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
 
+// ciTimeout bounds how long a run waits for code hosts to tell of their CI.
+const ciTimeout = 10 * time.Second
+
+// checkCI asks the repository's CI about the newest run that made a proposal and pushed, if the proposal lacks such a verdict, and
+// records it. It returns the proposal as it is then.
+func (p *Register) checkCI(ctx context.Context, s proposal.State) (proposal.State, error) {
+	if p.ReadCI == nil || !s.AwaitsCI() || !slices.Contains(s.Needs, "verification") {
+		return s, nil
+	}
+	asked, cancel := context.WithTimeout(ctx, ciTimeout)
+	defer cancel()
+	for _, run := range slices.Backward(s.Runs) {
+		commit, green, ok, err := p.ReadCI(asked, run, s.Repo)
+		switch {
+		case err != nil:
+			return s, err
+		case !ok:
+			continue
+		case s.CI != nil && s.CI.Commit == commit && s.CI.OK == green:
+			return s, nil
+		}
+		if err := p.append(ctx, "", proposal.Fact{Kind: proposal.Checked, ID: s.ID, Run: run, Commit: commit, OK: green}); err != nil {
+			return s, err
+		}
+		return p.find(ctx, s.ID)
+	}
+	return s, nil
+}
+
 // Adjust returns the flow with the accepted changes for the run's repository in it, and notes them in the run's options. A
 // trial has the change that it tries, and those that are in its flow already.
 func (p *Register) Adjust(ctx context.Context, flow json.RawMessage, o *api.Options) (json.RawMessage, error) {
@@ -225,6 +263,13 @@ func (p *Register) Adjust(ctx context.Context, flow json.RawMessage, o *api.Opti
 	all, err := p.refresh(ctx)
 	if err != nil {
 		return nil, err
+	}
+	for i, s := range all {
+		if o.Trial == "" && s.Repo == o.Repo && s.Status == proposal.Pending {
+			if all[i], err = p.checkCI(ctx, s); err != nil {
+				p.Logger.Warn().Err(err).Str("proposal", s.ID).Msg("CI not read")
+			}
+		}
 	}
 	var list []proposal.Adjustment
 	for _, s := range all {

@@ -11,6 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
+	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -91,4 +92,18 @@ func (l *Ledger) Pulls(run string) (all []Pull, err error) {
 		return nil, problem.StoreProblem(err)
 	}
 	return all, nil
+}
+
+// LastPush returns the commit that lattice pushed last for a run to a repository, "" if there is none.
+func (l *Ledger) LastPush(run, repo string) (head string, err error) {
+	err = l.eachAction(run, func(_ audit.Entry, b actionBody) {
+		var bound, done boundPull
+		if json.Unmarshal(b.Binding, &bound) == nil && json.Unmarshal(b.Result, &done) == nil && done.Head != "" && policy.RepositoryName(bound.Remote) == policy.RepositoryName(repo) {
+			head = done.Head
+		}
+	}, audit.ActionPerformed)
+	if err != nil {
+		return "", problem.StoreProblem(err)
+	}
+	return head, nil
 }
