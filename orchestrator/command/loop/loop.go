@@ -4,6 +4,7 @@ package loop
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/loop"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
+	loops "github.com/spritekit/lattice/spritekit/loop"
 )
 
 const exitCodes = `
@@ -98,5 +100,25 @@ func inspectLoop(ctx context.Context, c *connect.Conn, v api.RunView) (loop.View
 	if err := c.Outline(ctx, v.RunID, 0, f.Add); err != nil {
 		return view, err
 	}
-	return view.Describe(&f, v.Standing())
+	view, err := view.Describe(&f, v.Standing())
+	if p := v.Problem; err == nil && p != nil && p.Code == "budget_exhausted" && view.Status == loop.Interrupted {
+		return withoutBudget(view, p), nil
+	}
+	return view, err
+}
+
+// withoutBudget returns the view of a loop whose next call does not fit a budget of the policy, which may be that of all forks of
+// its run, of a repository or of a day.
+func withoutBudget(v loop.View, p *fault.Error) loop.View {
+	var about struct {
+		Unit string `json:"unit"`
+	}
+	v.Status, v.Reason = loop.Outcome(loops.DecideMaxCost), p.Message
+	if json.Unmarshal(p.Details, &about) == nil && about.Unit == "time" {
+		v.Status = loop.Outcome(loops.DecideMaxDuration)
+	}
+	v = v.Complete()
+	raise, _, _ := strings.Cut(p.Hint, ";")
+	v.Next = []string{raise, "lattice loop resume " + v.Name}
+	return v
 }

@@ -222,7 +222,9 @@ func (k *Keeper) refuseCall(ctx context.Context, c Call, scopes []budget.Scope, 
 		budget.Money: fmt.Sprintf("--usd %.2f", float64(short.Missing()/10_000+1)/100), budget.Tokens: fmt.Sprintf("--tokens %d", short.Missing()),
 		budget.Time: "--time " + (time.Duration(short.Missing()/1000+1) * time.Second).String(),
 	}[short.Unit]
-	return fault.Limit("budget_exhausted", "%s may not begin: %v", c.Name, short).WithHint("lattice budget raise %s %s; then: lattice resume %s", short.Scope, flag, c.Run)
+	refused := fault.Limit("budget_exhausted", "%s may not begin: %v", c.Name, short).WithHint("lattice budget raise %s %s; then: lattice resume %s", short.Scope, flag, c.Run)
+	refused.Details = fmt.Appendf(nil, `{"unit":%q}`, short.Unit)
+	return refused
 }
 
 // Settle records the amount that a call took. Of several settlements the first counts.
