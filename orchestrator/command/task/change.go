@@ -86,6 +86,7 @@ func newMoveCmd(p *place) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`TEXT` for the record")
+	cmd.ValidArgsFunction = p.completeArgs(listTasks, listStatuses)
 	return cmd
 }
 
@@ -156,6 +157,7 @@ policies ask for. --commit names the commit that the artifact is about.`,
 	}, func(t *board.Task) string {
 		return fmt.Sprintf("%s has %s", t.Name(), cli.Count(len(t.Artifacts), "artifact", "artifacts"))
 	})
+	cmd.ValidArgsFunction = p.completeArgs(listTasks, nil)
 	cmd.Flags().StringVar(&d.Role, "role", "", "`ROLE` of the artifact, such as review")
 	cmd.Flags().StringVar(&d.Commit, "commit", "", "`SHA` of the commit that it is about")
 	return cmd

@@ -233,6 +233,7 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 		},
 	}
 	at.add(cmd)
+	cmd.ValidArgsFunction = p.completeArgs(listWorkers, listTasks)
 	cmd.Flags().BoolVar(&queue, "queue", false, "let lattice worker watch run it, and do not wait")
 	return cmd
 }
