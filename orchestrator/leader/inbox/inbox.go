@@ -1,14 +1,17 @@
 // Package inbox keeps the deliveries of code hosts until each was handled once. Start with [Inbox].
 //
 // A delivery is an entry of the audit log, with the id of the delivery as its key: of several with one id the first one is
-// kept. It is on disk before the code host gets its answer. One goroutine handles the deliveries of each code host in the
-// order in which they came, also after a restart. If the process ends between the effects of a delivery and the entry that
-// says so, the delivery is handled again; its effects are idempotent.
+// kept. It is on disk before the code host gets its answer. One goroutine handles the deliveries about each issue or pull request in
+// the order in which they came, also after a restart. If one fails, the later ones of its issue wait for it, and no others do. If
+// the process ends between the effects of a delivery and the entry that says so, the delivery is handled again; its effects are
+// idempotent. Deliveries stay in the log: they are the evidence for the decisions in it, and each has some hundred bytes.
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -74,6 +77,8 @@ type handled struct {
 	Through uint64 `json:"through"` // the number of the entry of the delivery
 	ID      string `json:"id"`
 	Outcome string `json:"outcome"`
+	// Open is a number below which all deliveries are handled; 0 in older entries, where all are handled up to Through.
+	Open uint64 `json:"open,omitempty"`
 }
 
 func subjectOfArrivals(host string) string { return "forge:" + host }
@@ -141,25 +146,25 @@ func (in *Inbox) FollowInBackground() (stop func()) {
 
 // followHosts handles deliveries until ctx ends.
 func (in *Inbox) followHosts(ctx context.Context) {
-	failures := map[string]int{} // of the oldest delivery of each code host, in a row
-	next, polls, missed := map[string]time.Time{}, map[string]time.Time{}, map[string]time.Time{}
+	again, polls, missed := map[string]retries{}, map[string]time.Time{}, map[string]time.Time{}
+	for name := range in.hosts {
+		again[name] = retries{}
+	}
 	for ctx.Err() == nil {
 		pause := maxDelay
 		for _, name := range slices.Sorted(maps.Keys(in.hosts)) {
 			pause = min(pause, in.pollDue(ctx, name, polls), in.missedDue(ctx, name, missed))
-			if wait := time.Until(next[name]); wait > 0 {
-				pause = min(pause, wait)
-				continue
+			note := func(thread string, err error) {
+				delay := again[name].note(thread, err, time.Now())
+				if err != nil && ctx.Err() == nil {
+					in.log.Warn().Err(err).Str("forge", name).Str("thread", thread).Dur("again_in", delay).Msg("handle a delivery")
+				}
 			}
-			if err := in.HandleAll(ctx, name); err == nil {
-				failures[name] = 0
-			} else if ctx.Err() == nil {
-				delay := min(firstDelay<<min(failures[name], 20), maxDelay)
-				failures[name]++
-				next[name] = time.Now().Add(delay)
-				pause = min(pause, delay)
-				in.log.Warn().Err(err).Str("forge", name).Dur("again_in", delay).Msg("handle a delivery")
+			due := func(thread string) bool { return again[name].isDue(thread, time.Now()) }
+			if due(wholeHost) {
+				note(wholeHost, in.handleDue(ctx, name, due, note))
 			}
+			pause = min(pause, again[name].untilNext(time.Now()))
 		}
 		select {
 		case <-ctx.Done():
@@ -169,19 +174,27 @@ func (in *Inbox) followHosts(ctx context.Context) {
 	}
 }
 
-// HandleAll handles the deliveries of a code host that were not handled, up to the first that fails. The goroutine of the inbox calls it; no other
-// goroutine may call it then.
+// HandleAll handles the deliveries of a code host that were not handled, due or not, and returns the first failure. The goroutine of
+// the inbox handles them; no other goroutine may call HandleAll while it runs.
 func (in *Inbox) HandleAll(ctx context.Context, name string) error {
-	var last handled
-	switch e, ok, err := in.facts.Store.LastAudit(subjectOfOutcomes(name)); {
-	case err != nil:
-		return problem.StoreProblem(err)
-	case ok:
-		if err := json.Unmarshal(e.Body, &last); err != nil {
-			return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+	var first error
+	err := in.handleDue(ctx, name, func(string) bool { return true }, func(_ string, err error) {
+		if first == nil {
+			first = err
 		}
+	})
+	return errors.Join(err, first)
+}
+
+// handleDue handles the deliveries of a code host that were not handled and whose thread is due. It calls note with the outcome of
+// each.
+func (in *Inbox) handleDue(ctx context.Context, name string, due func(thread string) bool, note func(thread string, err error)) error {
+	below, done, err := in.loadOutcomes(ctx, name)
+	if err != nil {
+		return err
 	}
-	return in.facts.AuditEntries(ctx, subjectOfArrivals(name), last.Through, func(e audit.Entry) error {
+	blocked := map[string]bool{} // threads with a delivery that has to wait
+	return in.facts.AuditEntries(ctx, subjectOfArrivals(name), below, func(e audit.Entry) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -189,16 +202,59 @@ func (in *Inbox) HandleAll(ctx context.Context, name string) error {
 		if err := json.Unmarshal(e.Body, &d); err != nil {
 			return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
 		}
-		outcome, err := in.handle(ctx, name, d)
-		if err != nil {
-			if time.Since(e.At) < maxAge || ctx.Err() != nil {
+		thread := fmt.Sprintf("%s#%d", nameRepository(d.Repo), d.Number)
+		switch {
+		case done[e.Seq]:
+		case blocked[thread] || !due(thread):
+			blocked[thread] = true
+			return nil
+		default:
+			outcome, err := in.handle(ctx, name, d)
+			if err != nil && (time.Since(e.At) < maxAge || ctx.Err() != nil) {
+				note(thread, err)
+				blocked[thread] = true
+				return nil
+			}
+			note(thread, nil)
+			if err != nil {
+				outcome = "given up: " + err.Error()
+			}
+			h := handled{Through: e.Seq, ID: d.ID, Outcome: outcome, Open: below + 1}
+			if len(blocked) == 0 {
+				h.Open = e.Seq + 1
+			}
+			if _, err := in.facts.AddFact(ctx, audit.Entry{Kind: audit.Delivery, Subject: subjectOfOutcomes(name)}, h, store.Any); err != nil {
 				return err
 			}
-			outcome = "given up: " + err.Error()
 		}
-		_, err = in.facts.AddFact(ctx, audit.Entry{Kind: audit.Delivery, Subject: subjectOfOutcomes(name)}, handled{Through: e.Seq, ID: d.ID, Outcome: outcome}, store.Any)
-		return err
+		if len(blocked) == 0 {
+			below = e.Seq
+		}
+		return nil
 	})
+}
+
+// loadOutcomes returns a number up to which all deliveries of a code host are handled, and the numbers of the later ones that are
+// handled.
+func (in *Inbox) loadOutcomes(ctx context.Context, name string) (below uint64, done map[uint64]bool, err error) {
+	e, found, err := in.facts.Store.LastAudit(subjectOfOutcomes(name))
+	if err != nil || !found {
+		return 0, nil, problem.StoreProblem(err)
+	}
+	var last handled
+	if err := json.Unmarshal(e.Body, &last); err != nil {
+		return 0, nil, fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+	}
+	below, done = cmp.Or(last.Open, last.Through+1)-1, map[uint64]bool{}
+	err = in.facts.AuditEntries(ctx, subjectOfOutcomes(name), below, func(e audit.Entry) error {
+		var h handled
+		if err := json.Unmarshal(e.Body, &h); err != nil {
+			return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+		}
+		done[h.Through] = true
+		return nil
+	})
+	return below, done, err
 }
 
 // Deliveries lists the deliveries of a code host, the newest first; of all code hosts if name is "". At most limit are listed,

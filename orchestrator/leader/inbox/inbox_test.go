@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -119,6 +120,66 @@ func TestOrder(t *testing.T) {
 	all, err := in.Deliveries(t.Context(), "", 2)
 	if err != nil || len(all) != 2 || all[0].Outcome != "done c" || all[0].Number != 7 || all[1].ID != "b" {
 		t.Errorf("listed %+v, %v", all, err)
+	}
+}
+
+// A delivery that fails holds up those of its own issue, and no others, also after a restart. Each is handled once.
+func TestFailureBlocksItsIssueOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runs.db")
+	var handled []string
+	away := true
+	handle := func(d hook.Delivery) (string, error) {
+		if d.ID == "a" && away {
+			return "", errors.New("the code host is away")
+		}
+		handled = append(handled, d.ID)
+		return "done", nil
+	}
+	in, end := take(t, path, handle)
+	about8 := strings.Replace(body("acme/site"), `"number":7`, `"number":8`, 1)
+	for _, d := range [][2]string{{"a", body("acme/site")}, {"b", about8}, {"c", body("acme/site")}, {"d", about8}} {
+		w, r := request("main", d[0], d[1], secret)
+		if err := in.ReceiveHook(w, r, "main"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := in.HandleAll(t.Context(), "main"); err == nil || !slices.Equal(handled, []string{"b", "d"}) {
+		t.Errorf("handled %v, %v", handled, err)
+	}
+	end()
+
+	in, _ = take(t, path, handle)
+	if err := in.HandleAll(t.Context(), "main"); err == nil {
+		t.Error("the failure is lost")
+	}
+	away = false
+	for range 2 {
+		if err := in.HandleAll(t.Context(), "main"); err != nil || !slices.Equal(handled, []string{"b", "d", "a", "c"}) {
+			t.Errorf("handled %v, %v", handled, err)
+		}
+	}
+}
+
+func TestRetries(t *testing.T) {
+	r, now := retries{}, time.Now()
+	if !r.isDue("a", now) || r.untilNext(now) != maxDelay {
+		t.Errorf("without a failure: %+v", r)
+	}
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		if got := r.note("a", errors.New("away"), now); got != want {
+			t.Errorf("failure %d: again in %v, want %v", i+1, got, want)
+		}
+	}
+	if r.isDue("a", now.Add(3*time.Second)) || !r.isDue("a", now.Add(4*time.Second)) || !r.isDue("b", now) || r.untilNext(now) != 4*time.Second {
+		t.Errorf("after three failures: %+v", r)
+	}
+	r.note(wholeHost, errors.New("disk"), now)
+	if r.untilNext(now.Add(time.Minute)) != 0 || r.untilNext(now) != time.Second {
+		t.Errorf("until the log is looked at: %v", r.untilNext(now))
+	}
+	r.note(wholeHost, nil, now)
+	if r.note("a", nil, now); len(r) != 0 {
+		t.Errorf("after success: %+v", r)
 	}
 }
 
