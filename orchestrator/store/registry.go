@@ -146,15 +146,20 @@ func makeIntents(tx *bbolt.Tx) error {
 	})
 }
 
-// Intents returns the ids of up to limit intents, the newest first, 0 of all.
-func (s *Store) Intents(limit int) (ids []string, err error) {
+// Intents returns the ids of up to limit intents, the newest first, 0 of all. They are older than the intent before; "" begins with
+// the newest.
+func (s *Store) Intents(before string, limit int) (ids []string, err error) {
 	err = s.viewFile(func(tx *bbolt.Tx) error {
 		registry := tx.Bucket(bucketIntents)
 		if registry == nil {
 			return nil // an older file that is open for reading only
 		}
+		end := []byte{'s' + 1}
+		if before != "" {
+			end = append([]byte{'s'}, registry.Get(append([]byte{'i'}, before...))...)
+		}
 		c := registry.Cursor()
-		for k := lastBefore(c, []byte{'s' + 1}); len(k) > 0 && k[0] == 's' && (limit == 0 || len(ids) < limit); k, _ = c.Prev() {
+		for k := lastBefore(c, end); len(k) > 0 && k[0] == 's' && (limit == 0 || len(ids) < limit); k, _ = c.Prev() {
 			ids = append(ids, string(registry.Get(k)))
 		}
 		return nil

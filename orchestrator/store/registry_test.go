@@ -68,7 +68,7 @@ func TestRegistries(t *testing.T) {
 		for range s.Artifacts("run_none") {
 			break // it reports that there is none
 		}
-		ids, err := s.Intents(3)
+		ids, err := s.Intents("", 3)
 		if err != nil || !slices.Equal(ids, []string{"int_13", "int_02", "int_11"}) {
 			t.Errorf("Intents = %v, %v", ids, err)
 		}
@@ -145,7 +145,7 @@ func TestIntentsOfAHundredThousand(t *testing.T) {
 		}
 		defer s.Close()
 		list = testing.AllocsPerRun(10, func() {
-			if ids, err := s.Intents(50); err != nil || len(ids) != 50 || ids[0] != string(id(n-1)) {
+			if ids, err := s.Intents("", 50); err != nil || len(ids) != 50 || ids[0] != string(id(n-1)) {
 				t.Errorf("Intents = %v, %v", ids, err)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -21,6 +22,8 @@ import (
 // window is the length of time in which the intents of one person or token are counted.
 const window = time.Hour
 
+const pageSize = 64 // ids that are read at a time
+
 // checkRate refuses a new intent of a person or token who created as many within the last hour as the policy allows. id is the
 // new intent, or "" before it is recorded; those that were recorded after it do not count, so that of several at once as many
 // as allowed remain.
@@ -29,19 +32,10 @@ func (x *Pipeline) checkRate(ctx context.Context, rules policy.Policy, kind, id 
 	if limit <= 0 {
 		return nil
 	}
-	ids, err := x.Facts.Store.Intents(0) // the newest first
-	if err != nil {
-		return problem.StoreProblem(err)
-	}
 	who, now, n := govern.PersonOf(ctx), time.Now(), 0
-	before := id == ""
-	for _, other := range ids {
-		if other == id {
-			before = true
-			continue
-		}
-		if !before {
-			continue
+	for other, err := range x.listBefore(id) {
+		if err != nil {
+			return err
 		}
 		s, err := x.load(other)
 		if err != nil {
@@ -67,6 +61,28 @@ func (x *Pipeline) checkRate(ctx context.Context, rules policy.Policy, kind, id 
 		return p
 	}
 	return nil
+}
+
+// listBefore yields the ids of the intents that were recorded before id, the newest first; of all if id is "". Its cost depends on
+// the number that is read, not on the number that there are.
+func (x *Pipeline) listBefore(id string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for {
+			ids, err := x.Facts.Store.Intents(id, pageSize)
+			if err != nil {
+				yield("", problem.StoreProblem(err))
+				return
+			}
+			for _, id = range ids {
+				if !yield(id, nil) {
+					return
+				}
+			}
+			if len(ids) < pageSize {
+				return
+			}
+		}
+	}
 }
 
 // newestFact is the body of an entry that names the newest intent about a subject.

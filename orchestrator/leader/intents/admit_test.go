@@ -74,6 +74,42 @@ func as(ctx context.Context, token string) context.Context {
 	return api.WithCaller(ctx, audit.Who{Name: "token:" + token, UID: -1})
 }
 
+// The check reads the intents of the last hour and not those before: here, the older ones cannot be read at all.
+func TestRateReadsTheLastHourOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newPipelines(t, "rate.intents_per_hour = 3")()
+		ctx := as(t.Context(), "ann")
+		for i := range 2*pageSize + 1 {
+			id := fmt.Sprintf("in_damaged%d", i)
+			if _, err := x.Facts.AddFact(ctx, audit.Entry{Kind: audit.Intent, Subject: audit.IntentOf(id), Key: "intent:" + id}, "damaged", 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		old := intent.Fact{Type: intent.FactProposed, ID: "in_old", Kind: "sprite_task_exec"}
+		if _, err := x.Facts.AddFact(ctx, audit.Entry{Kind: audit.Intent, Subject: audit.IntentOf("in_old"), Key: "intent:in_old"}, old, 0); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(window)
+		for i := range 3 {
+			if _, err := x.CreateIntent(ctx, api.IntentRequest{Kind: "sprite_task_exec", Key: fmt.Sprint(i)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := x.CreateIntent(ctx, api.IntentRequest{Kind: "sprite_task_exec", Key: "3"}); fault.As(err) == nil || fault.As(err).Code != "too_many_intents" {
+			t.Errorf("the fourth: %v", err)
+		}
+		n := 0
+		for _, err := range x.listBefore("in_old") {
+			if n++; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n != 2*pageSize+1 {
+			t.Errorf("%d intents are listed before in_old, want %d", n, 2*pageSize+1)
+		}
+	})
+}
+
 // A person or token creates as many intents in an hour as the policy allows. A refusal is an entry of the audit log; it concerns
 // no other person, no repeated request, and no later hour.
 func TestRate(t *testing.T) {

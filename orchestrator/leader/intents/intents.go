@@ -243,7 +243,7 @@ func (x *Pipeline) load(id string) (intent.State, error) {
 
 // Intents lists up to limit intents, the newest first; 0 are all.
 func (x *Pipeline) Intents(ctx context.Context, limit int) ([]intent.State, error) {
-	ids, err := x.Facts.Store.Intents(limit)
+	ids, err := x.Facts.Store.Intents("", limit)
 	if err != nil {
 		return nil, problem.StoreProblem(err)
 	}
@@ -272,7 +272,7 @@ func (x *Pipeline) Intent(ctx context.Context, id string) (intent.State, error) 
 
 // find returns the intent that a person means: an id, a unique prefix, or "" for the newest.
 func (x *Pipeline) find(id string) (intent.State, error) {
-	ids, err := x.Facts.Store.Intents(1)
+	ids, err := x.Facts.Store.Intents("", 1)
 	if id != "" {
 		ids, err = x.Facts.Store.FindIntents(id)
 	}
