@@ -132,6 +132,30 @@ func TestSkillsOfAnAgentAreSeenLiveAndOnce(t *testing.T) {
 	}
 }
 
+// A program of exec.run is seen with the skills that it calls, and not with other calls in the sprite.
+func TestSkillsOfAProgramAreSeen(t *testing.T) {
+	s := newSprite(t)
+	s.nested("fs.write")
+	s.nested("notify.user")
+	s.write("script.sh", `echo '{"path":"first","content":"1"}' | ./fs.write; echo '{"title":"mine"}' | ./notify.user; cat line >>`+protocol.OutboxFile)
+	s.write("line", `{"protocol_version":"v1","event_type":"ACTION_REQUEST","event_id":"a","call_id":"other","sprite_id":"s1","work_item_id":"w1","timestamp":"`+
+		protocol.FormatTime(time.Now().Add(time.Hour))+`","payload":{"action":"NOTIFY_USER","parameters":{"title":"not mine"}}}`+"\n")
+	s.env.CallID = "call-exec"
+	o := s.call("exec.run", `{"argv":["sh","script.sh"]}`)
+	if o.exit != 0 {
+		t.Fatalf("exec.run = %s", o.stdout)
+	}
+	want := []string{
+		"PHASE_STARTED exec.run",
+		"+PHASE_STARTED fs.write", "+ARTIFACT first", "+PHASE_FINISHED fs.write",
+		"+PHASE_STARTED notify.user", "+ACTION_REQUEST", "ACTION_REQUEST", "+PHASE_FINISHED notify.user",
+		"PHASE_FINISHED exec.run",
+	}
+	if diff := cmp.Diff(want, summary(t, "call-exec", o.events)); diff != "" {
+		t.Errorf("stdout (-want +got):\n%s", diff)
+	}
+}
+
 func TestAnAgentsOutboxLinesAreJudged(t *testing.T) {
 	line := func(at time.Time, id, call, payload string) string {
 		return `{"protocol_version":"v1","event_type":"INFO","event_id":"` + id + `","call_id":"` + call + `","sprite_id":"s1","work_item_id":"w1","timestamp":"` +

@@ -227,7 +227,7 @@ func (t callOp) resolveCall(node *ir.Node, scope expr.Scope) (*lattice.Call, *ex
 		Skill: node.Tool, Input: input, Class: class,
 		Permissions: intersectGrants(permissions, m.State.Grants), TimeoutS: node.TimeoutS,
 	}
-	if slices.Contains(call.Permissions, "agent:run") {
+	if slices.Contains(call.Permissions, "agent:run") || m.State.BelowExec && slices.Contains(call.Permissions, "exec") {
 		call.Below = slices.Clone(m.State.Grants)
 	}
 	call.TimeoutS = cmp.Or(call.TimeoutS, tool.TimeoutS)

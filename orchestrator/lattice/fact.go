@@ -28,6 +28,9 @@ type RunStarted struct {
 	// AskWorld has the run wait for approval before it calls a skill of class world, but for those that ApproveWorld names.
 	AskWorld     bool     `json:"ask_world,omitempty"`
 	ApproveWorld []string `json:"approve_world,omitempty"`
+	// BelowExec has calls with the permission exec grant the permissions of the run to the skills that their programs call; see
+	// Call.Below. Runs of older versions lack it, so that their journals are replayed unchanged.
+	BelowExec bool `json:"below_exec,omitempty"`
 }
 
 // RunForked opens a run that continues from a moment of another one, with a copy of its sprite's files. State is the other

@@ -144,7 +144,7 @@ type Call struct {
 	Input          json.RawMessage `json:"input"`
 	Class          manifests.Class `json:"class"`
 	Permissions    []string        `json:"permissions"`
-	// Below are the permissions that this call may grant to skills that it calls itself, such as those of an agent.
+	// Below are the permissions that this call may grant to skills that its program calls, such as those of an agent.
 	Below    []string `json:"below,omitempty"`
 	TimeoutS float64  `json:"timeout_s"`
 	// Resume is set when the call continues after WAITING.

@@ -16,6 +16,7 @@ import (
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/skills/relay"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -191,19 +192,8 @@ func (l *launch) buildEnv(home string) ([]string, error) {
 	return env, nil
 }
 
-// identityVars returns the variables that make calls of the agent's skills belong to this call (LATTICE_AGENT_CALL_ID).
-func (l *launch) identityVars() (set [][2]string) {
-	c := l.call
-	for _, v := range [][2]string{
-		{"LATTICE_SPRITE_ID", c.SpriteID}, {"LATTICE_WORK_ITEM_ID", c.WorkItemID}, {"LATTICE_RUN_ID", c.RunID},
-		{"LATTICE_WORKSPACE", c.Root.Dir()}, {"LATTICE_STATE", c.Root.State()}, {"LATTICE_SOCKET", c.Socket}, {"LATTICE_AGENT_CALL_ID", c.ID},
-	} {
-		if v[1] != "" {
-			set = append(set, v)
-		}
-	}
-	return set
-}
+// identityVars returns the variables that make calls of the agent's skills nested calls of this one.
+func (l *launch) identityVars() [][2]string { return relay.Identity(l.call, l.call.ID) }
 
 // offerServers sets the variable mcp_servers to the entries of all MCP servers.
 func (l *launch) offerServers() error {

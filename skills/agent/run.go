@@ -196,10 +196,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		if err := p.save(c); err != nil {
 			return nil, err
 		}
-		if until, err := time.Parse(time.RFC3339, o.question.Waiting.ResumeAt); err == nil {
-			return nil, c.SuspendUntil(ctx, o.question.Waiting.Reason, until)
-		}
-		return nil, c.Suspend(ctx, o.question.Waiting.Reason, o.question.Waiting.ExpectedInputs, o.question.Request)
+		return nil, relay.Suspend(ctx, c, *o.question)
 	}
 	if asked := o.out.asked(); asked != nil && errors.Is(o.cause, errWaiting) {
 		p := l.newPending(r, o)

@@ -1,5 +1,6 @@
 // Package exec holds exec.run: it runs one program to its end and checks its exit code and output. Unlike test.run it
-// does not parse the output; unlike agent.run the program is trusted with the environment that the caller names.
+// does not parse the output; unlike agent.run the program is trusted with the environment that the caller names. Skills that the
+// program calls take part in the run (package relay).
 package exec
 
 import (
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/skills/relay"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
@@ -89,8 +91,6 @@ func runProgram(ctx context.Context, c *skill.Call, in input, reaper *proc.Reape
 		return nil, err
 	}
 	defer file.Close()
-	limited, cancel := context.WithTimeoutCause(ctx, j.limit, errTimeLimit)
-	defer cancel()
 	log := &shared{w: file}
 	stdout, stderr := newCapture(j.shown, log), newCapture(j.shown, log)
 	var searched proc.Head
@@ -100,9 +100,16 @@ func runProgram(ctx context.Context, c *skill.Call, in input, reaper *proc.Reape
 	if j.pattern != nil {
 		searched.Limit = maxSearched
 	}
-	stop := reportProgress(c, path.Base(j.spec.Argv[0]), log)
-	ended, err := reaper.Run(limited, j.spec)
-	stop()
+	var ended proc.Exit
+	late := false
+	err = relay.Attend(ctx, c, func(ctx context.Context) (err error) {
+		limited, cancel := context.WithTimeoutCause(ctx, j.limit, errTimeLimit)
+		defer cancel()
+		defer reportProgress(c, path.Base(j.spec.Argv[0]), log)()
+		ended, err = reaper.Run(limited, j.spec)
+		late = errors.Is(context.Cause(limited), errTimeLimit)
+		return err
+	})
 	err = errors.Join(err, printed[0].Flush(), printed[1].Flush())
 	if err != nil {
 		return nil, fmt.Errorf("run the program: %w", err)
@@ -123,7 +130,7 @@ func runProgram(ctx context.Context, c *skill.Call, in input, reaper *proc.Reape
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return j.judgeReport(r, errors.Is(context.Cause(limited), errTimeLimit))
+	return j.judgeReport(r, late)
 }
 
 func newJob(c *skill.Call, in input) (j job, err error) {
@@ -154,7 +161,7 @@ func newJob(c *skill.Call, in input) (j job, err error) {
 	if j.spec.Dir, err = proc.WorkDir(c, in.Cwd); err != nil {
 		return j, err
 	}
-	if j.spec.Env, err = buildEnv(c.Env, in.EnvAllow, in.Env); err != nil {
+	if j.spec.Env, err = buildEnv(c, in.EnvAllow, in.Env); err != nil {
 		return j, err
 	}
 	j.spec.Argv, err = buildArgv(in, j.spec.Env)
@@ -202,9 +209,14 @@ func parseExits(raw json.RawMessage) ([]int, error) {
 	return several, nil
 }
 
-// buildEnv returns the environment of the program: PATH, variables that the caller allows, and variables that it sets.
-func buildEnv(given, allow []string, set map[string]string) ([]string, error) {
+// buildEnv returns the environment of the program: PATH, variables that the caller allows, the identity of the call for skills
+// that the program calls, and variables that the caller sets.
+func buildEnv(c *skill.Call, allow []string, set map[string]string) ([]string, error) {
+	given := c.Env
 	env := []string{"PATH=" + proc.Getenv(given, "PATH", proc.DefaultPath)}
+	for _, v := range relay.Identity(c, relay.Parent(c)) {
+		env = append(env, v[0]+"="+v[1])
+	}
 	for i, name := range allow {
 		if !proc.IsVariable(name) || strings.HasPrefix(name, "LATTICE_") {
 			return nil, skill.BadInput(fmt.Sprintf("/env_allow/%d", i), "%q cannot be allowed", name)

@@ -31,7 +31,7 @@ const stopGrace = 5 * time.Second // after SIGINT, and again after SIGTERM
 // has another skill's name, is refused as the orchestrator refuses it.
 func Call(ctx context.Context, r *proc.Reaper, m manifests.Skill, argv []string, env skill.Env, streams skill.IO) (exit int) {
 	if env.CallID == "" {
-		env.CallID = skill.NewCallID(time.Now())
+		env.CallID = skill.NewCallID(env, time.Now())
 	}
 	line, exit, err := runCall(ctx, r, m, argv, env, streams)
 	if err != nil {

@@ -1,10 +1,12 @@
-// Package relay shows the events of skills that the program of a call runs, such as an agent, as they happen. Start with [Follow].
+// Package relay has the skills that the program of a call runs, such as an agent or a script, take part in the run. [Follow] shows
+// their events as they happen. [Attend] also has the call wait in the place of a skill that waits.
 //
 // It follows the outbox and writes each new event to stdout, once and in order. Events that it misses are still in the outbox. A
 // request of such a skill for an action that it does not wait for becomes a request of the call, so that the orchestrator judges
 // it under the permissions of the call that it knows. The package never changes the outbox and never believes a line of it: the
 // program can write there, too. A line is relayed only if it is a valid event with a time and an id. By its id a reader of both
-// stream and outbox knows that it is the same event.
+// stream and outbox knows that it is the same event. Calls of the orchestrator that work in the sprite at the same time write to the
+// outbox, too; their requests are never passed on.
 package relay
 
 import (
@@ -33,6 +35,7 @@ const (
 // Relay follows the outbox for one call.
 type Relay struct {
 	call       *skill.Call
+	nested     bool                 // only events of nested calls are relayed
 	onQuestion func(skill.Question) // called for each question of a skill
 	began      time.Time
 	stop       chan struct{}
@@ -50,15 +53,17 @@ type Relay struct {
 	err    error
 }
 
-// Follow starts a relay at the current end of the outbox. It calls asked for each question of a skill. The caller must
-// call Finish.
-func Follow(c *skill.Call, asked func(skill.Question)) (*Relay, error) {
+// Follow starts a relay of all events of other calls at the current end of the outbox. It calls asked for each question of a
+// skill. The caller must call Finish.
+func Follow(c *skill.Call, asked func(skill.Question)) (*Relay, error) { return follow(c, false, asked) }
+
+func follow(c *skill.Call, nested bool, asked func(skill.Question)) (*Relay, error) {
 	info, err := c.Root.Stat(protocol.OutboxFile)
 	if err != nil {
 		return nil, fmt.Errorf("follow the outbox: %w", err)
 	}
 	r := &Relay{
-		call: c, onQuestion: asked, began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
+		call: c, nested: nested, onQuestion: asked, began: time.Now(), stop: make(chan struct{}), ended: make(chan struct{}),
 		file: info, offset: info.Size(), buf: make([]byte, protocol.MaxLine+1),
 	}
 	go r.run()
@@ -100,11 +105,11 @@ func (r *Relay) Finish() error {
 	for r.readLines() {
 	}
 	if r.over {
-		r.call.Warn("events_not_shown", fmt.Sprintf("the skills that the agent called emitted more than %d events or %d bytes; the rest is only in %s",
+		r.call.Warn("events_not_shown", fmt.Sprintf("the skills that the program called emitted more than %d events or %d bytes; the rest is only in %s",
 			maxShown, maxShownBytes, protocol.OutboxFile))
 	}
 	if r.asked > maxRequests {
-		r.call.Warn("requests_not_passed_on", fmt.Sprintf("the skills that the agent called requested %d actions; those beyond %d were not passed on", r.asked, maxRequests))
+		r.call.Warn("requests_not_passed_on", fmt.Sprintf("the skills that the program called requested %d actions; those beyond %d were not passed on", r.asked, maxRequests))
 	}
 	return r.err
 }
@@ -154,7 +159,7 @@ func (r *Relay) readLines() (more bool) {
 // relayLine relays a line of the outbox if it is an event of another call.
 func (r *Relay) relayLine(line []byte) {
 	e, problems, ok := protocol.Decode(line)
-	if !ok || len(problems) > 0 || e.Legacy || e.EventID == "" || e.CallID == r.call.ID || isResult(e) {
+	if !ok || len(problems) > 0 || e.Legacy || e.EventID == "" || e.CallID == r.call.ID || isResult(e) || r.nested && !r.call.Nests(e) {
 		return
 	}
 	at, err := protocol.ParseTime(e.Timestamp)
@@ -179,11 +184,11 @@ func (r *Relay) relayLine(line []byte) {
 	}
 }
 
-// passOn requests an action for a skill that requested it without waiting.
+// passOn requests an action for a nested call that requested it without waiting.
 func (r *Relay) passOn(e protocol.Event) error {
 	payload, err := e.Open()
 	request, ok := payload.(protocol.ActionRequest)
-	if err != nil || !ok || request.Blocking {
+	if err != nil || !ok || request.Blocking || !r.call.Nests(e) {
 		return nil
 	}
 	if r.asked++; r.asked > maxRequests {

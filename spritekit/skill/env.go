@@ -19,7 +19,7 @@ type Env struct {
 	RunID          string
 	CallID         string // "" gives a fresh id and replays nothing
 	ParentCallID   string // the call whose program this process is; "" for none
-	AgentCallID    string // the call of agent.run whose agent makes this one; "" for none (nested.go)
+	AgentCallID    string // the call whose program, such as an agent, makes this one; "" for none (nested.go)
 	IdempotencyKey string
 	Workspace      string
 	State          string // folder of .lattice (LATTICE_STATE); "" for the workspace

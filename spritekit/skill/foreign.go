@@ -16,8 +16,14 @@ import (
 
 // A third-party skill is a program that implements the contract itself. Its callers need these parts of Serve.
 
-// NewCallID returns a new id for a call.
-func NewCallID(now time.Time) string { return "call_" + strings.ToLower(outbox.NewID(now)) }
+// NewCallID returns a new id for a call in env. That of a nested call begins with the digest of its parent's.
+func NewCallID(env Env, now time.Time) string {
+	prefix := "call_"
+	if env.AgentCallID != "" {
+		prefix = nestedPrefix(env.AgentCallID)
+	}
+	return prefix + strings.ToLower(outbox.NewID(now))
+}
 
 // Admit reads the input of a call of m and checks it as Serve does: strict JSON, the manifest, the grants. It returns the
 // input with defaults, in canonical form.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/checkpoint"
@@ -15,18 +16,20 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// A nested call is one that an agent makes while agent.run works: LATTICE_AGENT_CALL_ID names the call of agent.run.
-// The orchestrator does not know it and could not resume it, so that agent.run waits in its place:
+// A nested call is one that the program of another call makes, such as the agent of agent.run or a script of exec.run:
+// LATTICE_AGENT_CALL_ID names the parent, the call that the orchestrator knows. It could not resume the nested call, so that
+// the parent waits in its place:
 //
 //	nested call   journal Suspending ─► INFO kind "nested_waiting" ─► result "waiting", exit 75; no checkpoint
-//	agent.run     sees the event ─► stops the agent ─► Suspend with the same reason, inputs and request
-//	agent.run     resumed: Answer puts the answers into the nested call's journal ─► the agent's session goes on
+//	parent        sees the event ─► stops the program ─► Suspend with the same reason, inputs and request
+//	parent        resumed: Answer puts the answers into the nested call's journal ─► the program goes on or starts again
 //	nested call   made again with the same input: resumed with the answers
 //
-// An agent that repeats the call starts a new process, which has another id. The id of a nested call that waits is
-// therefore derived from its parent's id, its skill and its input.
+// A program that repeats the call starts a new process, which has another id. The id of a nested call that waits is
+// therefore derived from its parent's id, its skill and its input. Events have the id of the process; it begins with
+// nestedPrefix, so that the parent tells them from events of calls that other programs make at the same time.
 
-// KindNestedWaiting is the kind of the INFO event with which a nested call tells agent.run that it waits.
+// KindNestedWaiting is the kind of the INFO event with which a nested call tells its parent that it waits.
 const KindNestedWaiting = "nested_waiting"
 
 // Question is the metadata of a KindNestedWaiting event.
@@ -62,7 +65,7 @@ func (c *Call) Answer(ctx context.Context, q Question) error {
 		return fmt.Errorf("answer %s: call %s was not resumed", q.Skill, c.ID)
 	}
 	if q.CallID != nestedID(c.ID, q.Skill, q.InputSHA256) {
-		return fmt.Errorf("answer %s: %.140q is not a call of this agent", q.Skill, q.CallID)
+		return fmt.Errorf("answer %s: %.140q is not a call of its program", q.Skill, q.CallID)
 	}
 	if err := checkAnswer(q.Waiting.ExpectedInputs, c.Resume.Inputs); err != nil {
 		return err
@@ -82,6 +85,14 @@ func (c *Call) Answer(ctx context.Context, q Question) error {
 	return j.Append(last, true)
 }
 
+// Nests reports whether e is an event of a nested call of c. Any program in the sprite can write such an event.
+func (c *Call) Nests(e protocol.Event) bool { return strings.HasPrefix(e.CallID, nestedPrefix(c.ID)) }
+
+func nestedPrefix(parent string) string {
+	sum := sha256.Sum256([]byte(parent))
+	return fmt.Sprintf("call_%x_", sum[:6])
+}
+
 func nestedID(parent, skill, inputSHA256 string) string {
 	sum := sha256.Sum256([]byte(parent + "\x00" + skill + "\x00" + inputSHA256))
 	return fmt.Sprintf("nested_%x", sum[:16])
@@ -95,7 +106,7 @@ func (r *runner) findNested(inputSHA256 string) (string, error) {
 		return "", nil
 	}
 	if err := journal.CheckID(r.env.AgentCallID); err != nil {
-		return "", fault.BadInput("bad_call_id", "LATTICE_AGENT_CALL_ID: %v", err).WithHint("leave it as agent.run set it, or unset it")
+		return "", fault.BadInput("bad_call_id", "LATTICE_AGENT_CALL_ID: %v", err).WithHint("leave it as the calling skill set it, or unset it")
 	}
 	id := nestedID(r.env.AgentCallID, r.skill.Name, inputSHA256)
 	_, err := r.root.Stat(protocol.CallsDir + "/" + id + ".jsonl")

@@ -122,7 +122,7 @@ func (c *accepted) close() {
 // the call.
 func (r *runner) acceptCall(ctx context.Context) (*accepted, error) {
 	if r.id = r.env.CallID; r.id == "" {
-		r.id = NewCallID(r.now())
+		r.id = NewCallID(r.env, r.now())
 	}
 	if err := journal.CheckID(r.id); err != nil {
 		r.id = ""

@@ -225,7 +225,7 @@ func (m *Machine) startRun(f lattice.RunStarted) error {
 	m.State.WorkItem, m.State.Program, m.State.Sprite = f.WorkItem, f.Program, f.Sprite
 	m.State.Grants = slices.Sorted(slices.Values(f.Grants))
 	m.State.In, m.State.Ctx, m.State.Disk = in, ctx, f.Disk
-	m.State.AskWorld, m.State.ApproveWorld = f.AskWorld, slices.Clone(f.ApproveWorld)
+	m.State.AskWorld, m.State.ApproveWorld, m.State.BelowExec = f.AskWorld, slices.Clone(f.ApproveWorld), f.BelowExec
 	m.setStatus(lattice.Running)
 	switch {
 	case len(f.Input) > m.maxStateBytes():

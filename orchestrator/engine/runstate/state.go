@@ -56,9 +56,10 @@ type State struct {
 	Epoch    int               `json:"epoch"`
 	Grants   []string          `json:"grants"`
 	Disk     string            `json:"disk,omitempty"` // see lattice.PowerLost
-	// AskWorld and ApproveWorld are as in lattice.RunStarted.
+	// AskWorld, ApproveWorld and BelowExec are as in lattice.RunStarted.
 	AskWorld     bool     `json:"ask_world,omitempty"`
 	ApproveWorld []string `json:"approve_world,omitempty"`
+	BelowExec    bool     `json:"below_exec,omitempty"`
 
 	// The namespaces of ExecIR that the whole run shares; numbers are json.Number throughout.
 	Vars map[string]any `json:"vars"`

@@ -247,7 +247,8 @@ func (rn *Starter) recordRun(ctx context.Context, id string, secret []byte, prog
 		input = json.RawMessage("{}")
 	}
 	o.Begin = lattice.RunStarted{
-		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants, AskWorld: true, ApproveWorld: o.ApproveWorld,
+		RunID: id, WorkItem: o.WorkItem, Program: program.Digest, Sprite: o.Sprite, Input: input, Ctx: frozen, Grants: o.Grants,
+		AskWorld: true, ApproveWorld: o.ApproveWorld, BelowExec: true,
 	}
 	if o.Sprite != "" {
 		o.Begin.Disk = rn.Disk()
