@@ -2,24 +2,31 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/user"
 	"strconv"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
-type peerKey struct{}
+type (
+	peerKey    struct{}
+	processKey struct{}
+)
 
 // WithPeer returns a context that names the user at the other end of a unix socket, as the kernel knows them. It is meant
 // for [net/http.Server.ConnContext].
 func WithPeer(ctx context.Context, conn net.Conn) context.Context {
-	uid, ok := peerUID(conn)
+	uid, pid, ok := peerIDs(conn)
 	if !ok {
 		return ctx
 	}
+	ctx = context.WithValue(ctx, processKey{}, pid)
 	who := &audit.Who{Name: "uid:" + strconv.Itoa(uid), UID: uid}
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil && u.Username != "" {
 		who.Name = u.Username
@@ -31,6 +38,24 @@ func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 func PeerOf(ctx context.Context) *audit.Who {
 	who, _ := ctx.Value(peerKey{}).(*audit.Who)
 	return who
+}
+
+// PeerVariables returns the names of the environment variables of the process that makes a request, as it was started with them. It
+// returns nil if the system does not tell, such as for another user's process.
+func PeerVariables(ctx context.Context) (names []string) {
+	pid, ok := ctx.Value(processKey{}).(int)
+	if !ok {
+		return nil
+	}
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return nil
+	}
+	for pair := range strings.SplitSeq(string(raw), "\x00") {
+		name, _, _ := strings.Cut(pair, "=")
+		names = append(names, name)
+	}
+	return names
 }
 
 // WithCaller returns a context that names the person or program that makes a request.

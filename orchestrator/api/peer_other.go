@@ -4,5 +4,5 @@ package api
 
 import "net"
 
-// peerUID is not known here.
-func peerUID(net.Conn) (uid int, ok bool) { return 0, false }
+// peerIDs are not known here.
+func peerIDs(net.Conn) (uid, pid int, ok bool) { return 0, 0, false }

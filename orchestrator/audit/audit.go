@@ -81,10 +81,12 @@ func Capabilities() []string { return slices.Sorted(maps.Keys(capabilities)) }
 // Uses reports whether an entry is about the use of a capability.
 func (e Entry) Uses(capability string) bool { return slices.Contains(capabilities[capability], e.Kind) }
 
-// Who is a person, as the operating system knows them.
+// Who is a person or a program, as the operating system, the settings or a code host knows them.
 type Who struct {
-	Name string `json:"name"`
-	UID  int    `json:"uid"`
+	Name  string `json:"name"` // of a user; token:NAME; or CODE-HOST:ID of an account
+	UID   int    `json:"uid"`
+	Login string `json:"login,omitempty"` // of an account, which its owner can change
+	Bot   bool   `json:"bot,omitempty"`   // the code host says that the account is a program's
 	// Via is the program that made the request for the person, such as an agent over MCP, by its own account; "" for lattice
 	// itself. No rule of a policy looks at it.
 	Via string `json:"via,omitempty"`

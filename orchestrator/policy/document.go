@@ -31,6 +31,8 @@ type Document struct {
 	Budgets Budgets `toml:"budgets" json:"budgets,omitzero"`
 	// Rate limits how often one person or token may ask.
 	Rate Rate `toml:"rate" json:"rate,omitzero"`
+	// Bots says which callers are programs.
+	Bots Bots `toml:"bots" json:"bots,omitzero"`
 	// Profiles are rules for some repositories, by a name of your choice. Only the policy of a server has profiles.
 	Profiles map[string]Profile `toml:"profiles" json:"profiles,omitempty"`
 }
@@ -205,6 +207,10 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 	if l.Rate.Intents < 0 {
 		c.report(RateName, "%d is not a limit", l.Rate.Intents)
 	}
+	for i, p := range l.Bots.Names {
+		l.Bots.Names[i] = strings.ToLower(p)
+	}
+	c.patterns(botNames, l.Bots.Names)
 	for _, name := range sortedKeys(l.Profiles) {
 		p, at := l.Profiles[name], "profiles."+name
 		if len(p.Repositories) == 0 {

@@ -235,7 +235,7 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 
 // personOf returns a user as the audit log names people: by number, because another one may take over the login.
 func personOf(host string, u forge.User) audit.Who {
-	return audit.Who{Name: fmt.Sprintf("%s:%d", host, u.ID), UID: -1}
+	return audit.Who{Name: fmt.Sprintf("%s:%d", host, u.ID), UID: -1, Login: u.Login, Bot: u.Bot}
 }
 
 // nameUser names a user for people.

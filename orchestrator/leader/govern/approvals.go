@@ -44,7 +44,7 @@ func PersonOf(ctx context.Context) audit.Who {
 // approval_incomplete if other people must approve as well.
 func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d lattice.Decision, comments string) error {
 	body := actionBody{Action: a.Name, Of: a.Key, Binding: bindingOf(a), Digest: bindingDigest(a), Comments: comments, Wait: wait}
-	subject, who := audit.Run(a.RunID), PersonOf(ctx)
+	subject := audit.Run(a.RunID)
 	if d == lattice.Reject {
 		return p.Ledger.Record(ctx, audit.ActionRejected, subject, "", body)
 	}
@@ -81,9 +81,9 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 		if rule.Decision == lattice.Deny {
 			return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", rule.Reason, rule.Rule))
 		}
-		missing, reason := rule.Approve.Admits(who, requesters, whoHolds(approvers, rule.Approve.Expires))
+		missing, reason := Admit(ctx, current, rule, requesters, whoHolds(approvers, rule.Approve.Expires))
 		if reason != "" {
-			return p.refuse(ctx, subject, body, fmt.Sprintf("%s; the rule is %s", reason, rule.Rule))
+			return p.refuse(ctx, subject, body, reason)
 		}
 		more = max(more, missing)
 	}
@@ -94,6 +94,39 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 		return fault.New(protocol.ExitWaiting, "approval_incomplete", "your approval of %s is recorded; it needs %d more", a.Name, more).WithHint("another person: lattice approve %s", a.RunID)
 	}
 	return nil
+}
+
+// Admit reports whether the caller may approve under a rule of a policy, and why not. A program never may. The other values are as in
+// policy.Approve.Admits.
+func Admit(ctx context.Context, p policy.Policy, rule policy.Verdict, requesters, approvers []audit.Who) (more int, reason string) {
+	who := PersonOf(ctx)
+	if reason, bot := p.Bot(who, api.PeerVariables(ctx)); reason != "" {
+		return 0, fmt.Sprintf("%s, and only people approve; the rule is %s", reason, bot)
+	}
+	more, reason = rule.Approve.Admits(who, requesters, approvers)
+	if reason != "" {
+		reason = fmt.Sprintf("%s; the rule is %s", reason, rule.Rule)
+	}
+	return more, reason
+}
+
+// Answer records a decision about a wait that is not about an action. It fails if a program approves.
+func (p *Approvals) Answer(ctx context.Context, run string, w lattice.Wait, d lattice.Decision, comments string) error {
+	body := map[string]any{"wait_id": w.ID, "wait": w.Kind, "node": w.Node, "decision": d, "comments": comments}
+	if d == lattice.Approve {
+		current, err := p.PolicyOf(ctx, run)
+		if err != nil {
+			return err
+		}
+		if _, reason := Admit(ctx, current, policy.Verdict{}, nil, nil); reason != "" {
+			body["reason"] = reason
+			if err := p.Ledger.Record(ctx, audit.ApprovalRefused, audit.Run(run), "", body); err != nil {
+				return err
+			}
+			return fault.Denied("approval_denied", "%s", reason).WithHint("approve in a terminal of your own, or on the page")
+		}
+	}
+	return p.Ledger.Record(ctx, audit.WaitAnswered, audit.Run(run), "", body)
 }
 
 // refuse records that a person may not approve, and returns the error that says so.

@@ -408,7 +408,7 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 	}
 	for s.Status == intent.Gated { // until this approval is recorded, or another one suffices
 		approvers, requesters := people(s, verdict.Approve.Expires)
-		more, reason := verdict.Approve.Admits(govern.PersonOf(ctx), requesters, approvers)
+		more, reason := govern.Admit(ctx, rules, verdict, requesters, approvers)
 		if reason != "" {
 			if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactRefused, Digest: s.Digest, Reason: reason}); err != nil {
 				return s, err

@@ -15,7 +15,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -90,7 +89,7 @@ func (ds *Decisions) record(ctx context.Context, id string, w lattice.Wait, d ap
 	if w.Action != nil {
 		return ds.Approvals.Decide(ctx, *w.Action, w.ID, d.Decision, d.Comments)
 	}
-	return ds.Approvals.Ledger.Record(ctx, audit.WaitAnswered, audit.Run(id), "", map[string]any{"wait_id": w.ID, "wait": w.Kind, "node": w.Node, "decision": d.Decision, "comments": d.Comments})
+	return ds.Approvals.Answer(ctx, id, w, d.Decision, d.Comments)
 }
 
 // checkSprite refuses a decision on a run whose sprite is gone, so that the decision is not spent on a run that is known to

@@ -2,7 +2,6 @@ package spending
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -103,12 +102,10 @@ func (k *Keeper) admitRaise(ctx context.Context, s budget.Scope, by budget.Amoun
 	if err != nil {
 		return err
 	}
-	rule := p.Raise()
-	_, reason := rule.Approve.Admits(govern.PersonOf(ctx), nil, nil)
+	_, reason := govern.Admit(ctx, p, p.Raise(), nil, nil)
 	if reason == "" {
 		return nil
 	}
-	reason = fmt.Sprintf("%s; the rule is %s", reason, rule.Rule)
 	if err := k.appendFact(ctx, "", budget.Fact{Op: budget.RaiseRefused, Scopes: []budget.Scope{s}, Amount: by, Reason: reason}, store.Any); err != nil {
 		return err
 	}
