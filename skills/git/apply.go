@@ -64,8 +64,11 @@ func (f family) Apply(ctx context.Context, c *skill.Call, in applyInput) (*apply
 	}
 	if len(done.Rejected) > 0 && len(done.Applied) == 0 {
 		first := done.Rejected[0]
-		return nil, fault.Failed("patch_failed", "the patch does not apply to %s: %s", first.Path, first.Reason).
-			WithHint("read the file as it is now and make a new patch; nothing was changed").
+		hint := "read the file as it is now and make a new patch; nothing was changed"
+		if first.Reason == engine.ReasonNotStaged {
+			hint = `the file has changes that are not staged: git.add it, or apply with "index":false; nothing was changed`
+		}
+		return nil, fault.Failed("patch_failed", "the patch does not apply to %s: %s", first.Path, first.Reason).WithHint("%s", hint).
 			WithDetails(map[string]any{"rejected": done.Rejected})
 	}
 	if len(done.Rejected) > 0 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -42,8 +43,8 @@ func TestApplyRejectsWithReasons(t *testing.T) {
 	// Work that is not staged is in the way of the index, and left alone.
 	b.write("repo/b", "old\nmine\n")
 	fault = b.fails("git.apply", input{"patch": good}, 1, "patch_failed")
-	if !strings.Contains(string(fault.Details), "does not match index") {
-		t.Errorf("details are %s", fault.Details)
+	if !strings.Contains(string(fault.Details), "does not match index") || !strings.Contains(fault.Hint, `"index":false`) {
+		t.Errorf("details are %s, the hint is %q", fault.Details, fault.Hint)
 	}
 	b.must("git.apply", input{"patch": "--- a/b\n+++ b/b\n@@ -1,2 +1,2 @@\n-old\n+new\n mine", "index": false}) // no last line end
 	if b.read("repo/b") != "new\nmine\n" || b.git("repo", "write-tree") != clean {
@@ -53,6 +54,19 @@ func TestApplyRejectsWithReasons(t *testing.T) {
 	fuzzy := "--- a/a\n+++ b/a\n@@ -3,6 +3,6 @@\n LINE\n line\n line\n-old\n+new\n line\n line\n"
 	b.fails("git.apply", input{"patch": fuzzy}, 1, "patch_failed")
 	b.must("git.apply", input{"patch": fuzzy, "fuzz": 1})
+}
+
+// A file that another program wrote again with the same content, as git stash pop does, is not in the way of the index.
+func TestApplyAfterAFileWasWrittenAgain(t *testing.T) {
+	b := newBench(t)
+	b.repo()
+	if err := os.Chtimes(filepath.Join(b.dir, "repo/README.md"), time.Time{}, time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	b.must("git.apply", input{"patch": "--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-hello\n+bye\n"})
+	if got := b.git("repo", "status", "--porcelain"); got != "M  README.md" {
+		t.Errorf("git status prints %q", got)
+	}
 }
 
 func TestApplyMergesThreeWays(t *testing.T) {

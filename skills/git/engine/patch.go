@@ -31,6 +31,9 @@ type RejectedHunk struct {
 	Reason string `json:"reason"`
 }
 
+// ReasonNotStaged is the Reason for a file whose content in the work tree is not that of the index.
+const ReasonNotStaged = "does not match index"
+
 // RestoreSpec puts files back as they are in Source ("" is the index, or HEAD with Staged).
 type RestoreSpec struct {
 	Paths    []string // judged, literal; at least one

@@ -31,10 +31,17 @@ func (r *repo) Apply(ctx context.Context, spec engine.ApplySpec) (engine.Applied
 	if err := p.compareNames(ctx, files); err != nil {
 		return answer, err
 	}
-	for len(files) > 0 {
+	for refreshed := !spec.Index; len(files) > 0; {
 		rejected, err := p.apply(ctx, files)
 		if err != nil {
 			return answer, err
+		}
+		if !refreshed && slices.ContainsFunc(rejected, func(h engine.RejectedHunk) bool { return h.Reason == engine.ReasonNotStaged }) {
+			refreshed = true
+			if err := r.refreshIndex(ctx); err != nil {
+				return answer, err
+			}
+			continue
 		}
 		answer.Rejected = append(answer.Rejected, rejected...)
 		if len(rejected) == 0 || !spec.Reject {
@@ -51,6 +58,16 @@ func (r *repo) Apply(ctx context.Context, spec engine.ApplySpec) (engine.Applied
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Hunk, b.Hunk))
 	})
 	return answer, nil
+}
+
+// refreshIndex has the index learn the times of files with the staged content. git apply compares times only, so that it rejects
+// such a file after another program has written it again.
+func (r *repo) refreshIndex(ctx context.Context) error {
+	_, err := r.Run(ctx, gitcmd.Command{Args: []string{"update-index", "-q", "--refresh"}})
+	if f := (*gitcmd.Failure)(nil); errors.As(err, &f) { // some files have changed
+		return nil
+	}
+	return err
 }
 
 // patching is one patch that is being applied.
