@@ -55,7 +55,9 @@ type Relay struct {
 
 // Follow starts a relay of all events of other calls at the current end of the outbox. It calls asked for each question of a
 // skill. The caller must call Finish.
-func Follow(c *skill.Call, asked func(skill.Question)) (*Relay, error) { return follow(c, false, asked) }
+func Follow(c *skill.Call, asked func(skill.Question)) (*Relay, error) {
+	return follow(c, false, asked)
+}
 
 func follow(c *skill.Call, nested bool, asked func(skill.Question)) (*Relay, error) {
 	info, err := c.Root.Stat(protocol.OutboxFile)
