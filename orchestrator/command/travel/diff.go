@@ -50,7 +50,7 @@ func newDiffCmd(env *setup.Env) *cobra.Command {
 	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "print the content of the files that differ, except git's own, and no variables; with --json as the member patch")
 	cmd.Flags().StringVar(&with, "with", "", "compare the run with `RUN`: nodes, variables, outputs, and the files that either has changed")
 	_ = cmd.RegisterFlagCompletionFunc("with", complete.Runs(env, func(api.RunView) bool { return true }))
-	cmd.Long = "Show what changed in a run's variables and in its sprite's files between two moments: NODE is the last time that\nthe node began, NODE#N the N-th time, @N the end of turn N of an agent.\nBy default, A is the beginning of the run and B the present.\n" + cli.ExitCodes
+	cmd.Long = "Show what changed in a run's variables and in its sprite's files between two moments: NODE is the last time that\nthe node began, NODE#N the N-th time, @N the end of turn N of an agent.\nBy default, A is the beginning of the run and B the present.\n\nWith --with, compare the present of two runs: the nodes that went another way, variables, outputs, and the files that either run\nhas changed since its beginning.\n" + cli.ExitCodes
 	return cmd
 }
 
@@ -79,9 +79,14 @@ func compareRuns(ctx context.Context, env *setup.Env, c *connect.Conn, list []st
 		return cli.Clean(text)
 	}
 	for _, n := range diff.Nodes {
-		if n.Differs() {
-			fmt.Fprintf(env.Out, "~ node %s: %s -> %s\n", cli.Clean(n.Node), describe(n.From), describe(n.To))
+		if !n.Differs() {
+			continue
 		}
+		from, to := describe(n.From), describe(n.To)
+		if from == to { // they said something else
+			from, to = from+", "+cli.Clean(short([]byte(n.From.Message))), to+", "+cli.Clean(short([]byte(n.To.Message)))
+		}
+		fmt.Fprintf(env.Out, "~ node %s: %s -> %s\n", cli.Clean(n.Node), from, to)
 	}
 	return printComparison(env.Console, api.Comparison{Vars: diff.Vars, Files: diff.Files, Note: diff.Note})
 }
