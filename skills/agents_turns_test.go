@@ -23,7 +23,8 @@ type keeper struct {
 	slow    time.Duration // that the first one takes
 	mu      sync.Mutex
 	taken   *sync.Cond
-	n       int // guarded by mu
+	n       int  // guarded by mu
+	late    bool // guarded by mu: no checkpoint is awaited any more, so that a test fails rather than hangs
 }
 
 // keep serves checkpoints of s at its socket.
@@ -39,6 +40,13 @@ func keep(t *testing.T, s *sprite) *keeper {
 	}
 	k := &keeper{dir: s.dir, to: dir}
 	k.taken = sync.NewCond(&k.mu)
+	timer := time.AfterFunc(time.Minute, func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.late = true
+		k.taken.Broadcast()
+	})
+	t.Cleanup(func() { timer.Stop() })
 	server := &http.Server{Handler: k}
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) }) // until it is closed
@@ -53,7 +61,13 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	if k.n == 0 {
 		time.Sleep(k.slow)
 	}
-	if out, err := exec.Command("cp", "-a", k.dir, fmt.Sprintf("%s/v%d", k.to, k.n+1)).CombinedOutput(); err != nil {
+	to := fmt.Sprintf("%s/v%d", k.to, k.n+1)
+	out, err := exec.Command("cp", "-a", k.dir, to).CombinedOutput()
+	for tries := 0; err != nil && tries < 20; tries++ { // a temporary file of ours went away
+		_ = os.RemoveAll(to)
+		out, err = exec.Command("cp", "-a", k.dir, to).CombinedOutput()
+	}
+	if err != nil {
 		http.Error(w, string(out), http.StatusInternalServerError)
 		return
 	}
@@ -66,7 +80,7 @@ func (k *keeper) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func (k *keeper) await(n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.n < n {
+	for k.n < n && !k.late {
 		k.taken.Wait()
 	}
 }
