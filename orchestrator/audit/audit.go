@@ -55,6 +55,7 @@ const (
 	Session         Kind = "session"        // a session of a browser began or ended, by its digest
 	Secret          Kind = "secret"         // a fact about a secret and its leases, by name
 	Sprite          Kind = "sprite"         // a call of the Sprites API
+	Request         Kind = "request"        // a request to a code host
 	Budget          Kind = "budget"         // a question to a model or a call of an agent, with the amount that it takes
 	Verified        Kind = "verified"       // a statement about a commit was signed
 	IntentRefused   Kind = "intent.refused" // its creator has created too many
@@ -70,6 +71,7 @@ const (
 // capabilities maps the capabilities of lattice to the kinds of entries about them.
 var capabilities = map[string][]Kind{
 	"action":  {ActionRequested, ActionApproved, ActionRejected, ApprovalRefused, ActionBegun, ActionPerformed, ActionFailed},
+	"forge":   {Request, Delivery, Command, Post, Pull, Review},
 	"model":   {Budget},
 	"secret":  {Secret},
 	"sprites": {Sprite},
@@ -77,6 +79,9 @@ var capabilities = map[string][]Kind{
 
 // Capabilities returns the names of capabilities whose use is recorded.
 func Capabilities() []string { return slices.Sorted(maps.Keys(capabilities)) }
+
+// IsCall reports whether the entry is about a single call, of which there are many. Lists leave them out by default.
+func (e Entry) IsCall() bool { return e.Kind == Sprite || e.Kind == Request }
 
 // Uses reports whether an entry is about the use of a capability.
 func (e Entry) Uses(capability string) bool { return slices.Contains(capabilities[capability], e.Kind) }

@@ -140,7 +140,7 @@ func (d *Dashboard) showAudit(v *visit) error {
 			from := max(before, maxListed+1) - maxListed
 			var entries []audit.Entry
 			entries, err = d.readAudit(v, "", from-1, before)
-			entries = slices.DeleteFunc(entries, func(e audit.Entry) bool { return e.Kind == audit.Sprite && !page.All })
+			entries = slices.DeleteFunc(entries, func(e audit.Entry) bool { return e.IsCall() && !page.All })
 			page.Entries, before = slices.Concat(entries, page.Entries), from
 		}
 		if before > 1 {

@@ -27,6 +27,9 @@ type Forge struct {
 
 // composeForges connects the parts that speak with people at code hosts.
 func (l *Leader) composeForges() {
+	if l.cfg.ObserveForges != nil {
+		l.cfg.ObserveForges(l.Ledger.RecordRequest)
+	}
 	talk := &dialogue.Dialogue{Hosts: map[string]dialogue.Host{}, Facts: l.Ledger, Runs: l, Logger: l.cfg.Log}
 	hosts := map[string]inbox.Host{}
 	for name, f := range l.cfg.Forges {

@@ -107,6 +107,8 @@ type Config struct {
 	Schedules map[string]intents.Schedule
 	// Forges are the code hosts where people decide.
 	Forges map[string]Forge
+	// ObserveForges has a function called with each request to a code host.
+	ObserveForges func(func(host string, r *http.Request, status int))
 	// Boards are the folders of repositories whose boards are shown.
 	Boards []string
 	// Publisher performs actions at code hosts; nil: there are none.
@@ -287,7 +289,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies, Registry: l.Artifacts, Fleet: l.client, BudgetsOf: l.Keeper.RunBudgets}
 	l.Loops = &views.Loops{Views: l.Views}
 	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Git: l.git, Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
-	l.Register = &environment.Register{Facts: l.Ledger, ReadCI: l.readCI, ResolveRun: l.Records.Resolve, LoadRun: l.loadForProposal, OptionsOf: func(id string) (api.Options, error) {
+	l.Register = &environment.Register{Facts: l.Ledger, ReadCI: l.readCI, AdmitPerson: approvals.AdmitPerson, ResolveRun: l.Records.Resolve, LoadRun: l.loadForProposal, OptionsOf: func(id string) (api.Options, error) {
 		rec, err := l.Records.LoadBrief(id)
 		return rec.Kept.Options, err
 	}, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run) }, Logger: l.cfg.Log,

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/gitea"
@@ -29,8 +31,14 @@ func WebOf(s settings.Forge) string {
 
 // forgeClients keeps one connection to each code host, because a connection counts its own requests.
 type forgeClients struct {
-	mu  sync.Mutex
-	all map[string]forge.Client
+	mu      sync.Mutex
+	all     map[string]forge.Client
+	observe atomic.Pointer[func(host string, r *http.Request, status int)]
+}
+
+// ObserveForges calls observe with each request to a code host from then on.
+func (env *Env) ObserveForges(observe func(host string, r *http.Request, status int)) {
+	env.forges.observe.Store(&observe)
 }
 
 // ForgeClient returns the connection to a code host of the settings. Its token is read for each call, so that it can be
@@ -45,7 +53,12 @@ func (env *Env) ForgeClient(name string) (forge.Client, error) {
 	if c := env.forges.all[name]; c != nil {
 		return c, nil
 	}
-	o := rest.Options{Token: func(context.Context) (string, error) { return env.readForgeToken(name) }}
+	observe := func(r *http.Request, status int) {
+		if f := env.forges.observe.Load(); f != nil {
+			(*f)(name, r, status)
+		}
+	}
+	o := rest.Options{Token: func(context.Context) (string, error) { return env.readForgeToken(name) }, Observe: observe}
 	var c forge.Client
 	switch {
 	case forge.Kind(s.Kind) == forge.Gitea:
@@ -59,7 +72,7 @@ func (env *Env) ForgeClient(name string) (forge.Client, error) {
 		if err != nil {
 			return nil, fault.BadInput("forge_unusable", "the key of the App of the code host %s cannot be used: %v", name, err).WithHint("download a private key in the settings of the App")
 		}
-		c = github.NewApp(WebOf(s), int64(s.AppID), int64(s.InstallationID), key, rest.Options{})
+		c = github.NewApp(WebOf(s), int64(s.AppID), int64(s.InstallationID), key, rest.Options{Observe: observe})
 	default:
 		c = github.New(WebOf(s), o)
 	}

@@ -51,7 +51,7 @@ that a request names. Credentials are left out.`,
 				if capability != "" {
 					return e.Uses(capability)
 				}
-				return all || e.Kind != audit.Sprite
+				return all || !e.IsCall()
 			})
 		})
 	ls.Flags().BoolVar(&all, "all", false, "list calls of the Sprites API as well")

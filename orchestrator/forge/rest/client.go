@@ -45,6 +45,9 @@ type Options struct {
 	Header http.Header
 	// Gap is the least time between two writes.
 	Gap time.Duration
+	// Observe, which may be nil, is called with each request that was answered, and the status. A request whose answer was
+	// kept and has not changed is not reported.
+	Observe func(r *http.Request, status int)
 	// Now and Sleep are the clock; by default that of the machine.
 	Now   func() time.Time
 	Sleep func(ctx context.Context, d time.Duration) error
@@ -186,6 +189,9 @@ func (c *Client) sendOnce(ctx context.Context, method, address string, body []by
 		return "", fmt.Errorf("reach the code host: %w", err)
 	}
 	defer res.Body.Close()
+	if c.o.Observe != nil && res.StatusCode != http.StatusNotModified {
+		c.o.Observe(r, res.StatusCode)
+	}
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:

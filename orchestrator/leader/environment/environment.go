@@ -52,6 +52,8 @@ type Register struct {
 	LoadRun    func(id string) (Run, error)
 	OptionsOf  func(id string) (api.Options, error)
 	ResolveRun func(id string) (string, error)
+	// AdmitPerson fails if the caller is a program, which may not approve, and records that with body.
+	AdmitPerson func(ctx context.Context, run, subject string, body map[string]any) error
 	// StartRun begins a run.
 	StartRun func(ctx context.Context, r api.RunRequest) (api.RunView, error)
 	// ReadCI returns the verdict of a repository's CI about the commit that a run pushed last there; ok is false without one. It
@@ -163,6 +165,12 @@ func (p *Register) DecideProposal(ctx context.Context, id string, d api.Proposal
 	}
 	if s.Approval != nil && s.Approval.Approved == (f.Kind == proposal.Approved) {
 		return s, nil
+	}
+	if f.Kind == proposal.Approved {
+		run := s.Runs[len(s.Runs)-1]
+		if err := p.AdmitPerson(ctx, run, audit.Run(run), map[string]any{"proposal": s.ID}); err != nil {
+			return s, err
+		}
 	}
 	if err := p.append(ctx, "", f); err != nil {
 		return s, err

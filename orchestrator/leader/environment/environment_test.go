@@ -45,7 +45,7 @@ func (l *log) AuditEntries(_ context.Context, _ string, after uint64, yield func
 
 // register returns a Register whose runs work on the repository /r.
 func register(l *log) *Register {
-	return &Register{Facts: l, Logger: zerolog.Nop(), OutputOf: func(string) io.Writer { return io.Discard },
+	return &Register{Facts: l, AdmitPerson: func(context.Context, string, string, map[string]any) error { return nil }, Logger: zerolog.Nop(), OutputOf: func(string) io.Writer { return io.Discard },
 		OptionsOf:  func(string) (api.Options, error) { return api.Options{Repo: "/r"}, nil },
 		ResolveRun: func(id string) (string, error) { return id, nil },
 		LoadRun: func(id string) (Run, error) {

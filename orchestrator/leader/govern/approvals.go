@@ -3,6 +3,7 @@ package govern
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/user"
 	"strconv"
 	"time"
@@ -114,19 +115,29 @@ func Admit(ctx context.Context, p policy.Policy, rule policy.Verdict, requesters
 func (p *Approvals) Answer(ctx context.Context, run string, w lattice.Wait, d lattice.Decision, comments string) error {
 	body := map[string]any{"wait_id": w.ID, "wait": w.Kind, "node": w.Node, "decision": d, "comments": comments}
 	if d == lattice.Approve {
-		current, err := p.PolicyOf(ctx, run)
-		if err != nil {
+		if err := p.AdmitPerson(ctx, run, audit.Run(run), body); err != nil {
 			return err
-		}
-		if _, reason := Admit(ctx, current, policy.Verdict{}, nil, nil); reason != "" {
-			body["reason"] = reason
-			if err := p.Ledger.Record(ctx, audit.ApprovalRefused, audit.Run(run), "", body); err != nil {
-				return err
-			}
-			return fault.Denied("approval_denied", "%s", reason).WithHint("approve in a terminal of your own, or on the page")
 		}
 	}
 	return p.Ledger.Record(ctx, audit.WaitAnswered, audit.Run(run), "", body)
+}
+
+// AdmitPerson fails if the caller is a program, and records that with body, under the policy of a run.
+func (p *Approvals) AdmitPerson(ctx context.Context, run, subject string, body map[string]any) error {
+	current, err := p.PolicyOf(ctx, run)
+	if err != nil {
+		return err
+	}
+	_, reason := Admit(ctx, current, policy.Verdict{}, nil, nil)
+	if reason == "" {
+		return nil
+	}
+	body = maps.Clone(body)
+	body["reason"] = reason
+	if err := p.Ledger.Record(ctx, audit.ApprovalRefused, subject, "", body); err != nil {
+		return err
+	}
+	return fault.Denied("approval_denied", "%s", reason).WithHint("approve in a terminal of your own, or on the page")
 }
 
 // refuse records that a person may not approve, and returns the error that says so.

@@ -28,10 +28,21 @@ func (l *Ledger) RecordCall(r *http.Request) {
 	l.Store.QueueAudit(audit.Entry{At: time.Now(), Kind: audit.Sprite, Subject: subjectOfCall(r.URL.Path), Who: api.PeerOf(r.Context()), Body: audit.Redact(body)})
 }
 
-// callBody is the body of an entry about a call of the Sprites API.
+// RecordRequest records a request to a code host that was answered, without its body.
+func (l *Ledger) RecordRequest(host string, r *http.Request, status int) {
+	body, err := json.Marshal(callBody{Call: r.Method + " " + clipText(r.URL.Path), Parameters: describeQuery(r.URL.Query()), Status: status})
+	if err != nil {
+		return // texts and lists of texts are always encoded
+	}
+	who := PersonOf(r.Context())
+	l.Store.QueueAudit(audit.Entry{At: time.Now(), Kind: audit.Request, Subject: "forge:" + host, Who: &who, Body: audit.Redact(body)})
+}
+
+// callBody is the body of an entry about a call of the Sprites API or of a code host.
 type callBody struct {
 	Call       string              `json:"call"`
 	Parameters map[string][]string `json:"parameters,omitempty"`
+	Status     int                 `json:"status,omitempty"` // of the answer of a code host
 }
 
 // subjectOfCall returns the sprite that a call is about, or sprites.
