@@ -24,7 +24,7 @@ func TestProgramsAreJudged(t *testing.T) {
 		{"a line is", `{"command":"echo out; echo err >&2"}`, 0, "", map[string]any{"stdout": "out\n", "stderr": "err\n"}},
 		{"stdin", `{"argv":["cat"],"stdin":"hello"}`, 0, "", map[string]any{"stdout": "hello"}},
 		{"no stdin", `{"argv":["cat"]}`, 0, "", map[string]any{"stdout": ""}},
-		{"environment", `{"command":"echo $SECRET-$ALLOWED-$GIVEN-$LATTICE_WORKSPACE","env_allow":["ALLOWED"],"env":{"GIVEN":"x"}}`, 0, "", map[string]any{"stdout": "-yes-x-\n"}},
+		{"environment", `{"command":"echo $SECRET-$ALLOWED-$GIVEN-${LATTICE_WORKSPACE:+identity}","env_allow":["ALLOWED"],"env":{"GIVEN":"x"}}`, 0, "", map[string]any{"stdout": "-yes-x-identity\n"}},
 		{"exit code", `{"command":"echo why >&2; exit 7"}`, 1, "exit_code", map[string]any{"exit_code": 7.0, "stderr": "why\n"}},
 		{"expected exit code", `{"command":"exit 7","expect_exit":7}`, 0, "", map[string]any{"exit_code": 7.0}},
 		{"one of several", `{"command":"exit 1","expect_exit":[0,1]}`, 0, "", map[string]any{"exit_code": 1.0}},
