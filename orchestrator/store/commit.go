@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// request is one caller's part of a commit. check and write run in the committer's transaction; check sees what earlier
-// requests of the same commit wrote, and its error refuses this request alone. An error of write undoes the commit.
+// request is one caller's part of a commit. check and write run in the committer's transaction; check sees the writes of earlier
+// requests of the same commit, and its error refuses this request alone. An error of write undoes the commit.
 // A request with work instead has the committer to itself for that long.
 type request struct {
 	check func(*bbolt.Tx) error
@@ -101,51 +102,44 @@ func (s *Store) nextRequest(wait bool) (q *request, ok bool) {
 	}
 }
 
-// commitGroup answers every request of the group exactly once.
+// commitGroup answers every request of the group exactly once. A request that is refused is answered after the commit, too: its
+// refusal may rest on what an earlier request of the group wrote, which is neither visible nor durable before.
 func (s *Store) commitGroup(group []*request) {
 	for len(group) > 0 {
-		accepted, offender, err := s.writeGroup(group)
+		refusals, offender, err := s.writeGroup(group)
 		if offender != nil { // try again without it; nothing was written
 			offender.done <- err
-			rest := group[:0]
-			for _, q := range group {
-				if q != offender && !q.isRefused() {
-					rest = append(rest, q)
-				}
-			}
-			group = rest
+			group = slices.DeleteFunc(group, func(q *request) bool { return q == offender })
 			continue
 		}
 		if err != nil {
 			err = errors.Join(fmt.Errorf("commit to %s: %w", s.path, classifyError(err)), s.reopenFile())
 		}
-		for _, q := range accepted {
-			q.done <- err
+		for _, q := range group {
+			q.done <- cmp.Or(err, refusals[q])
 		}
-		if err == nil && len(accepted) > 0 {
+		if err == nil && len(refusals) < len(group) {
 			s.tails.announce()
 		}
 		return
 	}
 }
 
-// isRefused reports whether the request has its answer already.
-func (q *request) isRefused() bool { return len(q.done) > 0 }
-
-// writeGroup runs the group in one transaction. It answers the requests whose check fails; offender is one whose write
-// failed.
-func (s *Store) writeGroup(group []*request) (accepted []*request, offender *request, err error) {
+// writeGroup runs the group in one transaction. It returns the errors of the checks that failed; offender is the request whose
+// write failed. An error without an offender is that of the commit.
+func (s *Store) writeGroup(group []*request) (refusals map[*request]error, offender *request, err error) {
 	s.mu.RLock()
 	db := s.db
 	s.mu.RUnlock()
 	if db == nil { // a former commit failed and the file could not be opened again
 		if err := s.reopenFile(); err != nil {
-			return group, nil, err
+			return nil, nil, err
 		}
 		db = s.db // only this goroutine replaces it
 	}
 	var tx *bbolt.Tx
 	var written func()
+	refusals = map[*request]error{}
 	err = recoverPanic(func() (err error) {
 		if tx, err = db.Begin(true); err != nil {
 			return err
@@ -162,16 +156,15 @@ func (s *Store) writeGroup(group []*request) (accepted []*request, offender *req
 		}
 		for _, q := range group {
 			if err := q.check(tx); err != nil {
-				q.done <- err
+				refusals[q] = err
 				continue
 			}
 			if err := q.write(tx); err != nil {
 				offender = q
 				return errors.Join(err, tx.Rollback())
 			}
-			accepted = append(accepted, q)
 		}
-		if len(accepted) == 0 {
+		if len(refusals) == len(group) {
 			return tx.Rollback()
 		}
 		if err := tx.Commit(); err != nil {
@@ -180,18 +173,10 @@ func (s *Store) writeGroup(group []*request) (accepted []*request, offender *req
 		written()
 		return nil
 	})
-	switch {
-	case offender != nil:
-		return nil, offender, err
-	case errors.Is(err, ErrDamaged): // cut off anywhere
-		if tx != nil {
-			err = errors.Join(err, s.rollBack(tx))
-		}
-		accepted = slices.DeleteFunc(slices.Clone(group), (*request).isRefused)
-	case err != nil && tx == nil:
-		accepted = group
+	if offender == nil && errors.Is(err, ErrDamaged) && tx != nil { // cut off anywhere
+		err = errors.Join(err, s.rollBack(tx))
 	}
-	return accepted, nil, err
+	return refusals, offender, err
 }
 
 // rollBack ends a transaction in which bbolt broke. If not even that is possible the file is left as it is, with its
