@@ -35,7 +35,7 @@ func (l *Ledger) RecordRequest(host string, r *http.Request, status int) {
 		return // texts and lists of texts are always encoded
 	}
 	who := PersonOf(r.Context())
-	l.Store.QueueAudit(audit.Entry{At: time.Now(), Kind: audit.Request, Subject: "forge:" + host, Who: &who, Body: audit.Redact(body)})
+	l.Store.QueueAudit(audit.Entry{At: time.Now(), Kind: audit.Request, Subject: "requests:" + host, Who: &who, Body: audit.Redact(body)})
 }
 
 // callBody is the body of an entry about a call of the Sprites API or of a code host.
