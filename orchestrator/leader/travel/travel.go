@@ -93,17 +93,21 @@ func (t *Travel) listCheckpoints(ctx context.Context, sprite string) (ids map[st
 	return ids, true, nil
 }
 
+// loadReachable returns the history of a run, and the checkpoints of its sprite, as listCheckpoints does.
+func (t *Travel) loadReachable(ctx context.Context, id string) (p history.Past, ids map[string]bool, found bool, err error) {
+	if id, err = t.Records.Resolve(id); err != nil {
+		return p, nil, false, err
+	}
+	if p, err = t.loadPast(ctx, id); err != nil {
+		return p, nil, false, err
+	}
+	ids, found, err = t.listCheckpoints(ctx, p.Sprite)
+	return p, ids, found, err
+}
+
 // Moments lists the moments of a run (api.Travel).
 func (t *Travel) Moments(ctx context.Context, id string) ([]api.Moment, error) {
-	id, err := t.Records.Resolve(id)
-	if err != nil {
-		return nil, err
-	}
-	p, err := t.loadPast(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	ids, found, err := t.listCheckpoints(ctx, p.Sprite)
+	p, ids, found, err := t.loadReachable(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -116,15 +120,7 @@ func (t *Travel) Moments(ctx context.Context, id string) ([]api.Moment, error) {
 
 // Turns lists the turns of a run's agents (api.Travel).
 func (t *Travel) Turns(ctx context.Context, id string) ([]api.Turn, error) {
-	id, err := t.Records.Resolve(id)
-	if err != nil {
-		return nil, err
-	}
-	p, err := t.loadPast(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	ids, found, err := t.listCheckpoints(ctx, p.Sprite)
+	p, ids, found, err := t.loadReachable(ctx, id)
 	if err != nil {
 		return nil, err
 	}
