@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/loop"
 )
 
-// Loops is what a leader knows of loops, which are runs of the flow loop.
+// Loops lists loops, which are runs of the flow loop.
 type Loops interface {
 	// ListLoops lists loops, the newest first. It looks at a bounded number of runs; next is the run from which the list goes on, "" at
 	// its end.

@@ -28,7 +28,7 @@ type ScheduleView struct {
 	LastDue    *time.Time `json:"last_due,omitempty"` // of LastIntent
 	LastIntent string     `json:"last_intent,omitempty"`
 	Reason     string     `json:"reason,omitempty"` // why the last due time created none
-	// Of a schedule with a severity: what the last check found, and the last intent that repairs.
+	// Of a schedule with a severity: the outcome of the last check, and the last intent that repairs.
 	Severity string `json:"severity,omitempty"`
 	Health   string `json:"health,omitempty"` // healthy, failing or unknown
 	Remedy   string `json:"remedy_intent,omitempty"`

@@ -103,7 +103,7 @@ func (s *Store) nextRequest(wait bool) (q *request, ok bool) {
 }
 
 // commitGroup answers every request of the group exactly once. A request that is refused is answered after the commit, too: its
-// refusal may rest on what an earlier request of the group wrote, which is neither visible nor durable before.
+// refusal may depend on the write of an earlier request of the group, which is neither visible nor durable before.
 func (s *Store) commitGroup(group []*request) {
 	for len(group) > 0 {
 		refusals, offender, err := s.writeGroup(group)

@@ -8,7 +8,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// A refusal that rests on an earlier request of the same commit is given after that commit: whoever gets it finds what it rests on.
+// A refusal that depends on an earlier request of the same commit follows that commit, so its caller can read the written data.
 func TestRefusalFollowsTheCommit(t *testing.T) {
 	s, err := Open(filepath.Join(t.TempDir(), "store.db"))
 	if err != nil {

@@ -80,7 +80,7 @@ type LeftOut struct {
 	Devices    int `json:"devices,omitempty"`    // block and character devices, and sockets
 	Attributes int `json:"attributes,omitempty"` // extended attributes
 	Setid      int `json:"setid,omitempty"`      // setuid and setgid bits that were cleared
-	Owners     int `json:"owners,omitempty"`     // ids of 65536 and more, now "nobody"
+	Owners     int `json:"owners,omitempty"`     // ids of 65536 and more, replaced by the overflow id
 }
 
 // Progress is told while an image is imported.

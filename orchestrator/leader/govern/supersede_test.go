@@ -33,7 +33,7 @@ func pushTo(head string, branches ...string) lattice.Action {
 }
 
 // A newer push to a branch rejects the older ones of its run that wait, with an entry each, and their approval is refused. It
-// leaves alone what was decided, what is for another branch, and what is asked for again.
+// does not touch decided pushes, pushes to another branch, and repeated requests.
 func TestNewerPushSupersedesOlder(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"))
 	if err != nil {

@@ -29,7 +29,7 @@ const (
 // checkPause is the time between two looks at the run of a check.
 const checkPause = time.Second
 
-// FollowUp records what the last check of a schedule found, once its run has ended, and creates the intent that it calls for.
+// FollowUp records the outcome of the last check of a schedule, once its run has ended, and creates the intent that follows.
 // A check has one remedy, also after a crash: its key is derived from the check. running says that the run goes on.
 func (s *Scheduler) FollowUp(ctx context.Context, name string) (running bool, err error) {
 	c := s.All[name]

@@ -187,7 +187,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowUp holds what follows a check, by its outcome and the severity: one remedy for each check at most, none while one is
+// TestFollowUp covers the intents that follow a check, by outcome and severity: one remedy for each check at most, none while one is
 // open or within the cooldown, and the same one after a crash between the intent and its record.
 func TestFollowUp(t *testing.T) {
 	outputs := map[string]string{} // by intent

@@ -57,7 +57,7 @@ type Adapter struct {
 	LingerS    float64           `json:"linger_s,omitempty"`   // seconds in which it must exit after its last event; default 10
 }
 
-// SessionFile is the file to which an agent that resumes appends what is said in a session, a line each.
+// SessionFile is the file to which an agent that resumes appends the messages of a session, one per line.
 type SessionFile struct {
 	Path   string `json:"path"`   // in {home}; it may hold {session}, {session_head} (8 letters) and patterns such as *
 	Result string `json:"result"` // a text that the file has once for each result of a tool, and nowhere else
