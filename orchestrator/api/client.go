@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -65,7 +66,7 @@ func NewClient(path string) *Client {
 }
 
 // Via has the client's requests name the program that makes them; see [Via].
-func (c *Client) Via(program string) { c.hc = Via(c.hc, program) }
+func (c *Client) Via(program string) { c.hc = caller.Via(c.hc, program) }
 
 // HTTPClient dials the unix socket at path, whatever the URL's host.
 func HTTPClient(path string) *http.Client {

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -99,7 +100,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		_, _ = io.WriteString(w, Description()) // the client sees a cut body
 	})
 	mux.HandleFunc("/api/", unknownRoute(routes))
-	return recordProgram(mux)
+	return caller.RecordProgram(mux)
 }
 
 func leaderRoutes(s Service) []Route {
@@ -216,7 +217,7 @@ func keyOf(r *http.Request, body string) string {
 	if body != "" || header == "" {
 		return body
 	}
-	sum := sha256.Sum256([]byte(PeerOf(r.Context()).String() + "\x00" + header))
+	sum := sha256.Sum256([]byte(caller.Of(r.Context()).String() + "\x00" + header))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
 
@@ -366,3 +367,12 @@ func WriteProblem(w http.ResponseWriter, status int, p *fault.Error) {
 
 // Fail answers with a problem.
 func Fail(w http.ResponseWriter, err error) { fail(w, err) }
+
+// requester returns the name of the user who made a request. The name in the body counts only if the connection does not
+// tell who it is.
+func requester(ctx context.Context, body string) string {
+	if who := caller.Of(ctx); who != nil {
+		return who.String()
+	}
+	return body
+}

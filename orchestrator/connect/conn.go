@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 
 	"golang.org/x/sync/errgroup"
@@ -300,7 +301,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	unused := &unusedConns{set: map[net.Conn]bool{}}
 	s := &leadership{
 		Leader: l, lock: lock, unused: unused, web: web,
-		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note, ConnContext: api.WithPeer},
+		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note, ConnContext: caller.WithPeer},
 		stop:   make(chan struct{}), Ended: make(chan struct{}),
 	}
 	broken := make(chan struct{})

@@ -35,6 +35,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -144,7 +145,7 @@ type visitorKey struct{}
 
 // Serve answers a request of a visitor.
 func (d *Dashboard) Serve(w http.ResponseWriter, r *http.Request, v Visitor) {
-	ctx := api.WithCaller(context.WithValue(r.Context(), visitorKey{}, &v), v.Who)
+	ctx := caller.With(context.WithValue(r.Context(), visitorKey{}, &v), v.Who)
 	w.Header().Set("Content-Security-Policy", contentPolicy)
 	if _, pattern := d.mux.Handler(r); pattern == "" {
 		d.showError(&visit{&v, w, r, ctx}, fault.NotFound("no_page", "there is no page %.100q", r.URL.Path).WithHint("the menu lists the pages"))

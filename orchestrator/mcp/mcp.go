@@ -24,6 +24,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -175,7 +176,7 @@ func withSprites[Out any](ctx context.Context, s *Server, session *sdk.ServerSes
 		return do(remote)
 	}
 	return withLeader(ctx, s, session, func(c *connect.Conn) (Out, error) {
-		hc := api.Via(api.HTTPClient(c.Socket), options(session).Via)
+		hc := caller.Via(api.HTTPClient(c.Socket), options(session).Via)
 		defer hc.CloseIdleConnections()
 		return do(sprites.New(api.Base, "", hc))
 	})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/dashboard"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/access"
@@ -134,7 +135,7 @@ func (s *server) requireRole(next http.HandlerFunc) http.HandlerFunc {
 		case !c.Role.Includes(s.findRole(r)):
 			api.Fail(w, fault.Denied("role_missing", "%s %s needs the role %s, and %s has the role %s", r.Method, r.URL.Path, s.findRole(r), c.Who.Name, c.Role))
 		default:
-			next(w, r.WithContext(api.WithCaller(r.Context(), c.Who)))
+			next(w, r.WithContext(caller.With(r.Context(), c.Who)))
 		}
 	}
 }

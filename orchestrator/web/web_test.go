@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/dashboard"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/access"
@@ -27,7 +28,7 @@ type leader struct {
 
 func (leader) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, api.PeerOf(r.Context()).String())
+		_, _ = io.WriteString(w, caller.Of(r.Context()).String())
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -48,7 +49,7 @@ type Session struct {
 // CreateLogin makes a code with which a browser begins a session as the person of ctx; see api.Access. Codes are kept in memory,
 // by their digests.
 func (g *Gate) CreateLogin(ctx context.Context) (api.Login, error) {
-	who := api.PeerOf(ctx)
+	who := caller.Of(ctx)
 	if who == nil {
 		return api.Login{}, fault.Denied("login_unknown", "the connection does not tell who asks for the login").WithHint("lattice token create NAME, and log in with the token")
 	}
@@ -93,7 +94,7 @@ func (g *Gate) BeginSession(ctx context.Context, secret string) (s Session, ok b
 		f.Name, f.UID, f.Role, f.Token = c.Who.Name, c.Who.UID, c.Role, digest(secret)
 	}
 	s = Session{Text: strings.ToLower(rand.Text()), Expires: f.Expires}
-	ctx = api.WithCaller(ctx, audit.Who{Name: f.Name, UID: f.UID})
+	ctx = caller.With(ctx, audit.Who{Name: f.Name, UID: f.UID})
 	_, err = g.Facts.AddFact(ctx, audit.Entry{Kind: audit.Session, Subject: sessionSubject(s.Text)}, f, 0)
 	return s, err == nil, 0, err
 }

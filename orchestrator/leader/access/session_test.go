@@ -7,6 +7,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 )
 
 // begin begins a session and reports whether it did.
@@ -80,7 +81,7 @@ func TestLoginCode(t *testing.T) {
 	if _, err := g.CreateLogin(t.Context()); code(err) != "login_unknown" {
 		t.Errorf("CreateLogin for a person that is not known = %v", err)
 	}
-	ctx := api.WithCaller(t.Context(), audit.Who{Name: "ann", UID: 7})
+	ctx := caller.With(t.Context(), audit.Who{Name: "ann", UID: 7})
 	made, err := g.CreateLogin(ctx)
 	if err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -200,7 +201,7 @@ func (s *Boards) Task(ctx context.Context, name, id string) (api.TaskDetail, err
 // actorOf returns the caller as an actor of events.
 func actorOf(ctx context.Context) string {
 	name := "unknown"
-	if who := api.PeerOf(ctx); who != nil {
+	if who := caller.Of(ctx); who != nil {
 		name = who.Name
 	}
 	actor := "human:" + strings.Map(func(r rune) rune {

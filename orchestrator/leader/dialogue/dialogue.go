@@ -20,6 +20,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
@@ -193,7 +194,7 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	ctx = api.WithCaller(ctx, personOf(a.Host, a.person))
+	ctx = caller.With(ctx, personOf(a.Host, a.person))
 	c := carried{Thread: a.Thread.String(), Comment: a.item, Verb: a.Verb, Role: role}
 	reaction := forge.Seen
 	switch least := comment.Least(a.Verb); {

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
 	"github.com/spritekit/lattice/orchestrator/forge/gitea"
@@ -74,7 +75,7 @@ func (l *leader) Run(_ context.Context, id string) (api.RunView, error) {
 }
 
 func (l *leader) Decide(ctx context.Context, id string, d api.DecideRequest) (api.DecideReply, error) {
-	what := []string{string(d.Decision), id, d.WaitID, d.Comments, "by", api.PeerOf(ctx).Name}
+	what := []string{string(d.Decision), id, d.WaitID, d.Comments, "by", caller.Of(ctx).Name}
 	if d.Typed != nil {
 		what = append(what, string(d.Typed))
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -114,7 +115,7 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 		return "refused: the pull request comes from a fork", nil
 	}
 	r := review{ID: e.ID, Item: e.Item, Who: e.Author, State: forge.ReviewState(e.State), Text: e.Text, Head: e.Head, Reviewed: e.Reviewed, At: e.Created}
-	by := api.WithCaller(ctx, personOf(host, e.Author))
+	by := caller.With(ctx, personOf(host, e.Author))
 	if _, err := d.Facts.AddFact(by, audit.Entry{Kind: audit.Review, Subject: reviewsOf(t), Key: "review:" + host + ":" + e.ID}, r, store.Any); err != nil {
 		return "", err
 	}
@@ -347,7 +348,7 @@ func describeReview(b *strings.Builder, r review, id int64, comments []forge.Rev
 
 // answerReview gives a run the decision about its wait. If people decided otherwise in between, theirs holds.
 func (d *Dialogue) answerReview(ctx context.Context, at reviewed, s settled) error {
-	ctx = api.WithCaller(ctx, personOf(at.Host, s.Who))
+	ctx = caller.With(ctx, personOf(at.Host, s.Who))
 	_, err := d.Runs.Decide(ctx, at.run.RunID, api.DecideRequest{WaitID: s.Wait, Decision: lattice.Answer, Typed: s.Answer, By: nameUser(at.Host, s.Who), Detach: true, Values: d.Hosts[at.Host].Plan.Values})
 	if p := fault.As(err); p != nil && !p.Retryable {
 		d.Logger.Warn().Err(err).Str("run_id", at.run.RunID).Msg("a review came too late")

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/action"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/policy"
@@ -28,7 +28,7 @@ type Approvals struct {
 
 // PersonOf returns the user who made a request: the peer of the socket, else the user of this process.
 func PersonOf(ctx context.Context) audit.Who {
-	if who := api.PeerOf(ctx); who != nil {
+	if who := caller.Of(ctx); who != nil {
 		return *who
 	}
 	who := audit.Who{Name: "unknown", UID: -1}
@@ -101,7 +101,7 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 // policy.Approve.Admits.
 func Admit(ctx context.Context, p policy.Policy, rule policy.Verdict, requesters, approvers []audit.Who) (more int, reason string) {
 	who := PersonOf(ctx)
-	if reason, bot := p.Bot(who, api.PeerVariables(ctx)); reason != "" {
+	if reason, bot := p.Bot(who, caller.Variables(ctx)); reason != "" {
 		return 0, fmt.Sprintf("%s, and only people approve; the rule is %s", reason, bot)
 	}
 	more, reason = rule.Approve.Admits(who, requesters, approvers)

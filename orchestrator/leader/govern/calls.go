@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 )
 
 // RecordCalls returns a handler of the Sprites API that records each call before it passes it on.
@@ -25,7 +25,7 @@ func (l *Ledger) RecordCall(r *http.Request) {
 	if err != nil {
 		return // texts and lists of texts are always encoded
 	}
-	l.Store.QueueAudit(audit.Entry{At: time.Now(), Kind: audit.Sprite, Subject: subjectOfCall(r.URL.Path), Who: api.PeerOf(r.Context()), Body: audit.Redact(body)})
+	l.Store.QueueAudit(audit.Entry{At: time.Now(), Kind: audit.Sprite, Subject: subjectOfCall(r.URL.Path), Who: caller.Of(r.Context()), Body: audit.Redact(body)})
 }
 
 // RecordRequest records a request to a code host that was answered, without its body.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/action"
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -45,7 +45,7 @@ func (l *Ledger) Add(ctx context.Context, e audit.Entry, body any, after uint64)
 	if err != nil {
 		return e, fmt.Errorf("encode audit entry: %w", err)
 	}
-	e.At, e.Who, e.Body = time.Now(), api.PeerOf(ctx), audit.Redact(raw)
+	e.At, e.Who, e.Body = time.Now(), caller.Of(ctx), audit.Redact(raw)
 	e, _, err = l.Store.AppendAudit(context.WithoutCancel(ctx), e, after)
 	if err != nil {
 		return e, problem.StoreProblem(fmt.Errorf("record %s of %s: %w", e.Kind, e.Subject, err))

@@ -22,6 +22,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
@@ -122,7 +123,7 @@ func (in *Inbox) Add(ctx context.Context, name string, d hook.Delivery) error {
 		in.log.Debug().Str("forge", name).Str("event", d.Name).Stringer("repository", d.Repo).Bool("served", served).Msg("ignore a delivery")
 		return nil
 	}
-	ctx = api.WithCaller(ctx, audit.Who{Name: "forge:" + name, UID: -1})
+	ctx = caller.With(ctx, audit.Who{Name: "forge:" + name, UID: -1})
 	if _, err := in.facts.AddFact(ctx, audit.Entry{Kind: audit.Delivery, Subject: subjectOfArrivals(name), Key: "delivery:" + name + ":" + d.ID}, d, store.Any); err != nil {
 		return err
 	}

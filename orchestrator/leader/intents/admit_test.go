@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 	"github.com/spritekit/lattice/orchestrator/policy"
@@ -71,7 +72,7 @@ func (c *canceler) Cancel(ctx context.Context, id, _ string) (api.RunView, error
 
 // as returns the context of a request of a token.
 func as(ctx context.Context, token string) context.Context {
-	return api.WithCaller(ctx, audit.Who{Name: "token:" + token, UID: -1})
+	return caller.With(ctx, audit.Who{Name: "token:" + token, UID: -1})
 }
 
 // The check reads the intents of the last hour and not those before: here, the older ones cannot be read at all.

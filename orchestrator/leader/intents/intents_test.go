@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
@@ -61,7 +62,7 @@ func asPeer(t *testing.T) context.Context {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	return api.WithPeer(t.Context(), conn)
+	return caller.WithPeer(t.Context(), conn)
 }
 
 // The plan of an intent names the variables of its agents, and an approval binds the names. The request that starts the run brings

@@ -16,6 +16,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/budget"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
@@ -255,7 +256,7 @@ func TestRaiseNeedsThePolicy(t *testing.T) {
 	} {
 		refused := w.countRefusedRaises()
 		before := w.ledgerText()
-		_, err := k.RaiseBudget(api.WithCaller(t.Context(), tt.who), api.RaiseRequest{Scope: tt.scope, By: budget.Amount{Tokens: 5}})
+		_, err := k.RaiseBudget(caller.With(t.Context(), tt.who), api.RaiseRequest{Scope: tt.scope, By: budget.Amount{Tokens: 5}})
 		if f := fault.As(err); tt.ok != (err == nil) || err != nil && (f == nil || f.Code != "approval_denied" || !strings.Contains(f.Message, "budgets.raise.by")) {
 			t.Errorf("%s raises %s: %v, want ok: %v", tt.who.Name, tt.scope, err, tt.ok)
 		}

@@ -1,4 +1,6 @@
-package api
+// Package caller tells who makes a request of the leader's interface: the user and the process at the other end of a unix socket,
+// as the kernel knows them, and the program that a person lets make requests. Start with [WithPeer] and [Of].
+package caller
 
 import (
 	"context"
@@ -34,15 +36,15 @@ func WithPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, who)
 }
 
-// PeerOf returns the user who made a request, nil if the connection does not tell.
-func PeerOf(ctx context.Context) *audit.Who {
+// Of returns the user who made a request, nil if the connection does not tell.
+func Of(ctx context.Context) *audit.Who {
 	who, _ := ctx.Value(peerKey{}).(*audit.Who)
 	return who
 }
 
-// PeerVariables returns the names of the environment variables of the process that makes a request, as it was started with them. It
+// Variables returns the names of the environment variables of the process that makes a request, as it was started with them. It
 // returns nil if the system does not tell, such as for another user's process.
-func PeerVariables(ctx context.Context) (names []string) {
+func Variables(ctx context.Context) (names []string) {
 	pid, ok := ctx.Value(processKey{}).(int)
 	if !ok {
 		return nil
@@ -58,18 +60,9 @@ func PeerVariables(ctx context.Context) (names []string) {
 	return names
 }
 
-// WithCaller returns a context that names the person or program that makes a request.
-func WithCaller(ctx context.Context, who audit.Who) context.Context {
+// With returns a context that names the person or program that makes a request.
+func With(ctx context.Context, who audit.Who) context.Context {
 	return context.WithValue(ctx, peerKey{}, &who)
-}
-
-// requester returns the name of the user who made a request. The name in the body counts only if the connection does not
-// tell who it is.
-func requester(ctx context.Context, body string) string {
-	if who := PeerOf(ctx); who != nil {
-		return who.String()
-	}
-	return body
 }
 
 // headerVia is the header in which a program says that it makes the requests of a person.
@@ -103,13 +96,13 @@ func (t viaTransport) CloseIdleConnections() {
 	(&http.Client{Transport: t.RoundTripper}).CloseIdleConnections()
 }
 
-// recordProgram adds the program that a request names to the user who made it.
-func recordProgram(next http.Handler) http.Handler {
+// RecordProgram adds the program that a request names to the user who made it.
+func RecordProgram(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if who, program := PeerOf(r.Context()), r.Header.Get(headerVia); who != nil && program != "" {
+		if who, program := Of(r.Context()), r.Header.Get(headerVia); who != nil && program != "" {
 			named := *who
 			named.Via = text.HeadRunes(text.Line(program), maxVia)
-			r = r.WithContext(WithCaller(r.Context(), named))
+			r = r.WithContext(With(r.Context(), named))
 		}
 		next.ServeHTTP(w, r)
 	})
