@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -74,7 +75,7 @@ func (t *talk) Close() { t.feed.close() }
 
 // Restarted implements [acp.Host].
 func (t *talk) Restarted(why string) {
-	t.l.session.ID, t.l.session.Base = "", baseline{}
+	t.l.session.ID, t.l.session.Base = "", tally.Base{}
 	t.l.forgetUse()
 	t.l.call.Warn("session_lost", "the agent began a new session, because it could not resume the old one: "+cleanLine(t.l.secrets.Text(why)))
 }
@@ -122,7 +123,7 @@ func (t *talk) checkPlace(name string) error {
 	if err != nil {
 		return err
 	}
-	if root.Reserved(name) && (t.l.private == "" || !strings.HasPrefix(rel, t.l.private+"/")) {
+	if root.Reserved(name) && (t.l.files.home == "" || !strings.HasPrefix(rel, t.l.files.home+"/")) {
 		return fmt.Errorf("%w: %s is one of the runtime's own files", workspace.ErrUnsafe, name)
 	}
 	return nil

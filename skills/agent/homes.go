@@ -110,10 +110,10 @@ func pruneRecords(root *workspace.Root, gone []string) error {
 // scrubHome overwrites keys in the files that the agent left in its private home, such as its sessions, because checkpoints
 // keep them. The agent has ended. Copies elsewhere, and checkpoints that it took while it ran, are not changed.
 func (l *launch) scrubHome() {
-	if l.private == "" || !l.secrets.Any() {
+	if l.files.home == "" || !l.secrets.Any() {
 		return
 	}
-	if err := scrub.Folder(l.call.Root, l.private, l.secrets); err != nil {
+	if err := scrub.Folder(l.call.Root, l.files.home, l.secrets); err != nil {
 		l.call.Warn("secret_not_scrubbed", fmt.Sprintf("a key may still be in the agent's files: %v", err))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -37,11 +38,11 @@ type input struct {
 		Mode string `json:"mode"`
 		ID   string `json:"id"`
 	} `json:"session"`
-	TimeoutS    float64 `json:"timeout_s"`
-	IdleS       float64 `json:"idle_s"`
-	UsageLimit  string  `json:"usage_limit"`
-	Limits      limits  `json:"limits"`
-	Prices      *prices `json:"prices"`
+	TimeoutS    float64       `json:"timeout_s"`
+	IdleS       float64       `json:"idle_s"`
+	UsageLimit  string        `json:"usage_limit"`
+	Limits      tally.Limits  `json:"limits"`
+	Prices      *tally.Prices `json:"prices"`
 	Permissions struct {
 		Mode  string   `json:"mode"`
 		Allow []string `json:"allow"`

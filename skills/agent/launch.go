@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/relay"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -31,18 +32,18 @@ const ownServer = "spritekit"
 type launch struct {
 	call    *skill.Call
 	reaper  *proc.Reaper
-	match   Matcher
 	in      input
 	adapter adapter.Adapter
-	self    string // path of the spritekit binary, "" if it was not found
+	schema  answerSchema
+	self    binary
 	session session
 	mode    string // of the session
 	prompt  string
-	asked   string   // digest of the prompt of the input
-	restart string   // the prompt of a new session if this one cannot be resumed, "" if that is an error
-	answers []answer // to requests for permission
-	prior   soFar    // of earlier invocations of the same call
-	changed []string // files, by those
+	asked   string      // digest of the prompt of the input
+	restart string      // the prompt of a new session if this one cannot be resumed, "" if that is an error
+	answers []answer    // to requests for permission
+	prior   tally.SoFar // of earlier invocations of the same call
+	changed []string    // files, by those
 	began   time.Time
 	pauses  int  // of the call at a usage limit, since the model last answered
 	crashes int  // of the agent, in this process
@@ -52,35 +53,37 @@ type launch struct {
 	spec    proc.Spec
 	secrets *redact.Secrets
 	vars    adapter.Variables
-	private string       // the session's HOME relative to the workspace, "" if it is inherited
+	files   files
 	offered bool         // the agent was given our MCP server
 	servers []acp.Server // that an agent is given by the protocol
-	undo    []func() error
 }
 
 // findSelf returns the path of the spritekit binary, or "". Drop-in adapters and packs are in its folder, and agents start it
 // as an MCP server.
-func findSelf(c *skill.Call) string {
+func findSelf(c *skill.Call) binary {
 	path := proc.Getenv(c.Env, "PATH", proc.DefaultPath) + string(filepath.ListSeparator) + "/skills"
 	self, err := proc.LookPath("spritekit", path)
 	if err != nil {
 		return ""
 	}
 	if real, err := filepath.EvalSymlinks(self); err == nil {
-		return real
+		return binary(real)
 	}
-	return self
+	return binary(self)
 }
 
-// pathBesideSelf returns the path of a file in the folder of the spritekit binary.
-func (l *launch) pathBesideSelf(name string) string {
-	if l.self == "" {
+// binary is the path of the spritekit binary, "" if it was not found.
+type binary string
+
+// sibling returns the path of a file in the folder of the binary.
+func (b binary) sibling(name string) string {
+	if b == "" {
 		return "/skills/" + name
 	}
-	return filepath.Join(filepath.Dir(l.self), name)
+	return filepath.Join(filepath.Dir(string(b)), name)
 }
 
-// prepare fills in spec and writes the files that the agent reads. The caller must call undoAll, even after an error.
+// prepare fills in spec and writes the files that the agent reads. The caller must call files.undoAll, even after an error.
 func (l *launch) prepare(ctx context.Context) (err error) {
 	c, a := l.call, l.adapter
 	l.spec, l.servers = proc.Spec{Tree: true, Grace: stopGrace}, nil
@@ -90,11 +93,11 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 	home := proc.Getenv(c.Env, "HOME", "")
 	if a.Home != "inherit" {
 		l.session.Home = cmp.Or(l.session.Home, c.ID)
-		l.private = homesDir + "/" + l.session.Home
-		if err := l.writeHome(usedFile, []byte(c.ID+"\n")); err != nil {
+		l.files.home = homesDir + "/" + l.session.Home
+		if err := l.files.writeHome(usedFile, []byte(c.ID+"\n")); err != nil {
 			return err
 		}
-		home = c.Root.Own(l.private)
+		home = c.Root.Own(l.files.home)
 	}
 	if l.spec.Env, err = l.buildEnv(home); err != nil {
 		return err
@@ -108,7 +111,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 		"new_session": newUUID(), "model": l.in.Model, "system_append": l.in.SystemAppend, "mode": l.in.Permissions.Mode,
 		"allow": l.in.Permissions.Allow, "deny": l.in.Permissions.Deny, "extra_args": l.in.ExtraArgs,
 	}
-	left := l.in.Limits.after(l.prior)
+	left := l.in.Limits.After(l.prior)
 	if n := left.MaxTurns; n > 0 {
 		l.vars["max_turns"] = float64(n)
 	}
@@ -118,7 +121,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 	for _, name := range slices.Concat(a.EnvAllow, a.Secrets) {
 		l.vars["env:"+name] = proc.Getenv(c.Env, name, "")
 	}
-	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.installPacks(ctx) }, l.wordPrompt, l.writeConfig} {
+	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.newInstaller().installPacks(ctx, l.adapter, l.in.Packs) }, l.wordPrompt, l.writeConfig} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -159,7 +162,7 @@ func (l *launch) buildEnv(home string) ([]string, error) {
 	if home != "" {
 		env = append(env, "HOME="+home)
 	}
-	if l.private != "" { // the author of commits stays the same
+	if l.files.home != "" { // the author of commits stays the same
 		if outer := proc.Getenv(c.Env, "HOME", ""); outer != "" {
 			env = append(env, "GIT_CONFIG_GLOBAL="+proc.Getenv(c.Env, "GIT_CONFIG_GLOBAL", filepath.Join(outer, ".gitconfig")))
 		}
@@ -222,7 +225,7 @@ func (l *launch) offerServers() error {
 		return err
 	case asked != nil && !*asked || len(tools) == 0:
 	case l.self != "":
-		own := mcpServer{Command: l.self, Args: []string{"mcp", "--tools", strings.Join(tools, ",")}, Env: map[string]string{"PATH": proc.Getenv(l.spec.Env, "PATH", proc.DefaultPath)}}
+		own := mcpServer{Command: string(l.self), Args: []string{"mcp", "--tools", strings.Join(tools, ",")}, Env: map[string]string{"PATH": proc.Getenv(l.spec.Env, "PATH", proc.DefaultPath)}}
 		for _, v := range l.identityVars() {
 			own.Env[v[0]] = v[1]
 		}
@@ -265,7 +268,7 @@ func (l *launch) selectTools() ([]string, error) {
 			match, err := path.Match(pattern, m.Name)
 			return err == nil && match
 		})
-		if beside, err := filepath.Glob(l.pathBesideSelf(pattern)); err == nil && len(beside) > 0 && !strings.Contains(pattern, "/") {
+		if beside, err := filepath.Glob(l.self.sibling(pattern)); err == nil && len(beside) > 0 && !strings.Contains(pattern, "/") {
 			found = true
 		}
 		if !found || strings.Contains(pattern, ",") {
@@ -280,8 +283,8 @@ func (l *launch) wordPrompt() error {
 	if l.in.SystemAppend != "" && !l.adapter.Uses("system_append") {
 		l.prompt = l.in.SystemAppend + "\n\n" + l.prompt
 	}
-	if schema := l.in.OutputSchema; l.wantsSchema() {
-		file, err := l.writeScratch(".schema.json", schema)
+	if schema := l.in.OutputSchema; l.schema.wanted() {
+		file, err := l.files.writeScratch(".schema.json", schema)
 		if err != nil {
 			return err
 		}
@@ -302,19 +305,9 @@ func (l *launch) wordPrompt() error {
 		l.spec.Stdin = l.prompt
 		return nil
 	}
-	file, err := l.writeScratch(".prompt", []byte(l.prompt))
+	file, err := l.files.writeScratch(".prompt", []byte(l.prompt))
 	l.vars["prompt_file"] = file
 	return err
-}
-
-// writeScratch writes a file that is removed when the call ends.
-func (l *launch) writeScratch(suffix string, data []byte) (string, error) {
-	name := waitingDir + "/" + l.call.ID + suffix
-	if err := l.call.Root.MkdirAll(waitingDir); err != nil {
-		return "", err
-	}
-	l.undo = append(l.undo, func() error { return l.call.Root.Remove(name) })
-	return l.call.Root.Own(name), l.call.Root.WriteFile(name, data, 0o600)
 }
 
 // writeConfig writes the agent's configuration files.
@@ -328,35 +321,16 @@ func (l *launch) writeConfig() error {
 		if err != nil {
 			return err
 		}
-		if err := l.writeHome(strings.TrimPrefix(f.Path, "{home}/"), data); err != nil {
+		if err := l.files.writeHome(strings.TrimPrefix(f.Path, "{home}/"), data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeHome writes a file into the session's private home.
-func (l *launch) writeHome(name string, data []byte) error {
-	name = l.private + "/" + name
-	if err := l.call.Root.MkdirAll(filepath.Dir(name)); err != nil {
-		return err
-	}
-	return l.call.Root.WriteFile(name, data, 0o600)
-}
-
-// undoAll removes the temporary files of the call. A failure is a warning, because the work of the agent is done.
-func (l *launch) undoAll() {
-	for _, undo := range slices.Backward(l.undo) {
-		if err := undo(); err != nil {
-			l.call.Warn("not_cleaned_up", err.Error())
-		}
-	}
-	l.undo = nil
-}
-
 // pruneHomes bounds the number of homes; see [pruneOldHomes].
 func (l *launch) pruneHomes() {
-	if l.private == "" {
+	if l.files.home == "" {
 		return
 	}
 	if err := pruneOldHomes(l.call.Root, time.Now()); err != nil {

@@ -42,12 +42,12 @@ func (l *launch) pauseUntil(err error, o outcome, now time.Time) (time.Time, boo
 		return time.Time{}, false
 	}
 	t := o.out.tally
-	if t.turns > 0 {
+	if t.Turns > 0 {
 		l.pauses = 0
 	}
-	at, known := time.Unix(int64(t.resetsAt), 0), t.resetsAt > 0
+	at, known := time.Unix(int64(t.ResetsAt), 0), t.ResetsAt > 0
 	if !known {
-		words := append([]string{failed.Message}, t.errors...)
+		words := append([]string{failed.Message}, t.Errors...)
 		at, known = reset.Find(strings.Join(append(words, o.stderr), "\n"), now)
 	}
 	if !known || at.After(now.Add(longestPause)) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -40,7 +41,7 @@ func TestPauseUntil(t *testing.T) {
 		if tc.fail {
 			l.in.UsageLimit = usageLimitFails
 		}
-		o := outcome{out: &output{tally: &tally{turns: tc.turns, resetsAt: tc.resetsAt}}}
+		o := outcome{out: &output{tally: &tally.Tally{Turns: tc.turns, ResetsAt: tc.resetsAt}}}
 		if at, ok := l.pauseUntil(tc.err, o, now); ok != (tc.want > 0) || ok && at.Sub(now) != tc.want {
 			t.Errorf("%s: pauseUntil = %v from now, %v; want %v", tc.name, at.Sub(now), ok, tc.want)
 		}
@@ -49,22 +50,22 @@ func TestPauseUntil(t *testing.T) {
 
 // A call has its limits once, however often it pauses.
 func TestLimitsAfterAPause(t *testing.T) {
-	prior := soFar{Turns: 3, Usage: usage{Input: 100}, Cost: cost{USD: 2}, Duration: 10_000}
-	whole := limits{WallS: 60, MaxTurns: 4, MaxCostUSD: 3, MaxTokens: 150}
-	left := whole.after(prior)
+	prior := tally.SoFar{Turns: 3, Usage: tally.Usage{Input: 100}, Cost: tally.Cost{USD: 2}, Duration: 10_000}
+	whole := tally.Limits{WallS: 60, MaxTurns: 4, MaxCostUSD: 3, MaxTokens: 150}
+	left := whole.After(prior)
 	if left.WallS != 50 || left.MaxTurns != 1 || left.MaxCostUSD != 1 {
 		t.Errorf("after = %+v", left)
 	}
-	if left := (limits{WallS: 5, MaxTurns: 3, MaxCostUSD: 1}).after(prior); left.WallS != 1 || left.MaxTurns != 1 || left.MaxCostUSD <= 0 {
+	if left := (tally.Limits{WallS: 5, MaxTurns: 3, MaxCostUSD: 1}).After(prior); left.WallS != 1 || left.MaxTurns != 1 || left.MaxCostUSD <= 0 {
 		t.Errorf("used up: %+v", left)
 	}
-	for want, now := range map[string]*tally{
-		"":             {turns: 1, total: &usage{Input: 50}},
-		"max_turns":    {turns: 2},
-		"max_tokens":   {total: &usage{Input: 51}},
-		"max_cost_usd": {paid: new(1.5)},
+	for want, now := range map[string]*tally.Tally{
+		"":             {Turns: 1, Total: &tally.Usage{Input: 50}},
+		"max_turns":    {Turns: 2},
+		"max_tokens":   {Total: &tally.Usage{Input: 51}},
+		"max_cost_usd": {Paid: new(1.5)},
 	} {
-		if got := whole.firstPassed(now, baseline{}, nil, prior); got != want {
+		if got := whole.FirstPassed(now, tally.Base{}, nil, prior); got != want {
 			t.Errorf("firstPassed = %q, want %q", got, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
@@ -38,7 +39,7 @@ type output struct {
 	secrets *redact.Secrets
 	silence *silence
 	pass    bool
-	tally   *tally
+	tally   *tally.Tally
 	heard   func(adapter.Event) // called after the tally has counted the event; may stop the agent
 	talk    *talk               // set if the agent speaks the Agent Client Protocol
 
@@ -67,8 +68,8 @@ func (s *shared) Write(p []byte) (int, error) {
 
 func newOutput(c *skill.Call, a adapter.Adapter, s *redact.Secrets, transcript io.Writer, silence *silence, pass bool, heard func(adapter.Event)) *output {
 	o := &output{
-		call: c, adapter: a, secrets: s, silence: silence, pass: pass, tally: newTally(), heard: heard,
-		tail: proc.Tail{Limit: maxFinalText}, document: proc.Head{}, told: map[string]time.Time{},
+		call: c, adapter: a, secrets: s, silence: silence, pass: pass, tally: tally.New(), heard: heard,
+		tail: proc.Tail{Limit: tally.MaxText}, document: proc.Head{}, told: map[string]time.Time{},
 	}
 	o.lines = proc.Lines{Max: maxEventLine, Each: o.handleLine}
 	switch a.Output {
@@ -129,7 +130,7 @@ func (o *output) applyRules(raw []byte) {
 
 // addEvent counts an event and shows it.
 func (o *output) addEvent(s adapter.Event) {
-	o.tally.addEvent(s)
+	o.tally.Add(s)
 	o.reportEvent(s)
 	o.heard(s)
 }
@@ -140,7 +141,7 @@ func (o *output) reportEvent(s adapter.Event) {
 	case adapter.KindStart:
 		o.emitInfo(s.Kind, 0, o.adapter.Name+" begins", map[string]any{"session_id": s.Text("session"), "model": s.Text("model")})
 	case adapter.KindText:
-		o.emitInfo(s.Kind, progressInterval, o.tally.final[max(0, len(o.tally.final)-4*maxLastLine):], nil)
+		o.emitInfo(s.Kind, progressInterval, o.tally.Final[max(0, len(o.tally.Final)-4*maxLastLine):], nil)
 	case adapter.KindToolCall:
 		o.emitInfo(s.Kind, toolInterval, s.Text("name")+" "+s.Text("input"), map[string]any{"tool": cleanLine(s.Text("name"))})
 	case adapter.KindToolResult:
@@ -153,8 +154,8 @@ func (o *output) reportEvent(s adapter.Event) {
 	case adapter.KindRetry:
 		o.emitInfo(s.Kind, progressInterval, "the agent asks the model again: "+s.Text("message"), map[string]any{"attempt": s.Number("attempt"), "status": s.Number("status")})
 	case adapter.KindEnd:
-		u := o.tally.usageSince(usage{})
-		o.emitInfo(adapter.KindUsage, 0, o.adapter.Name+" ends", map[string]any{"turns": o.tally.turns, "input": u.Input, "output": u.Output})
+		u := o.tally.UsageSince(tally.Usage{})
+		o.emitInfo(adapter.KindUsage, 0, o.adapter.Name+" ends", map[string]any{"turns": o.tally.Turns, "input": u.Input, "output": u.Output})
 	}
 }
 
@@ -178,9 +179,9 @@ func (o *output) emitInfo(sort string, interval time.Duration, message string, m
 		return
 	}
 	o.told[sort] = now
-	u := o.tally.usageSince(usage{})
+	u := o.tally.UsageSince(tally.Usage{})
 	metadata := map[string]any{"event": sort, "so_far": map[string]any{
-		"turns": o.tally.turns, "tool_calls": o.tally.calls.Total, "retries": o.tally.retries, "tokens": u.Input + u.Output, "cost_usd": o.tally.paid,
+		"turns": o.tally.Turns, "tool_calls": o.tally.Calls.Total, "retries": o.tally.Retries, "tokens": u.Input + u.Output, "cost_usd": o.tally.Paid,
 	}}
 	maps.Copy(metadata, more)
 	raw, err := json.Marshal(metadata)
@@ -260,7 +261,7 @@ func (o *output) finish() error {
 
 // finalText returns the last text of the agent: that of its events, or the end of its output.
 func (o *output) finalText() string {
-	text := o.tally.final
+	text := o.tally.Final
 	if o.adapter.Output == "text" {
 		text = string(o.tail.Bytes())
 	}

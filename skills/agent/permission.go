@@ -48,7 +48,7 @@ func (t *talk) Judge(r acp.Request) acp.Verdict {
 		t.silence.endAfter(politeStop, errWaiting)
 	}
 	if verdict == acp.Deny {
-		t.out.tally.addDenial(r.Kind, t.l.title(r))
+		t.out.tally.AddDenial(r.Kind, t.l.title(r))
 	}
 	return verdict
 }

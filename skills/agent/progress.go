@@ -25,7 +25,7 @@ const (
 
 // newPending returns the record of the call after an invocation.
 func (l *launch) newPending(r report, o outcome) pending {
-	return pending{Session: l.sessionAfter(o), Answers: l.answers, SoFar: r.soFar, Changed: r.FilesChanged}
+	return pending{Session: l.sessionAfter(o), Answers: l.answers, SoFar: r.SoFar, Changed: r.FilesChanged}
 }
 
 // noteProgress records the session while the agent works. changed are the files that are known to have changed.
@@ -60,13 +60,13 @@ func (l *launch) startOver(err error) error {
 func (l *launch) canGoOn(err error, o outcome) bool {
 	t := o.out.tally
 	failed, ok := errors.AsType[*skill.Error](err)
-	return ok && failed.Code == codeFailed && o.cause == nil && len(t.ends) == 0 && t.turns > 0 && l.adapter.Resumes && l.sessionAfter(o).ID != "" && l.crashes < maxCrashes
+	return ok && failed.Code == codeFailed && o.cause == nil && len(t.Ends) == 0 && t.Turns > 0 && l.adapter.Resumes && l.sessionAfter(o).ID != "" && l.crashes < maxCrashes
 }
 
 // goOnAfterCrash makes the next invocation continue the session.
 func (l *launch) goOnAfterCrash(r report, o outcome) {
 	l.crashes++
-	l.prior, l.changed = r.soFar, r.FilesChanged
+	l.prior, l.changed = r.SoFar, r.FilesChanged
 	l.session, l.mode, l.prompt = l.sessionAfter(o), modeResume, interruptedPrompt
 	l.call.Warn("agent_crashed", l.adapter.Name+" ended without saying how, and goes on in its session")
 }

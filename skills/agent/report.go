@@ -13,8 +13,10 @@ import (
 
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -27,17 +29,17 @@ type report struct {
 	Model        string `json:"model,omitempty"`
 	SessionID    string `json:"session_id,omitempty"`
 	Resumable    bool   `json:"resumable"`
-	soFar
-	Retries           int      `json:"retries"`
-	Exit              exit     `json:"exit"`
-	FilesChanged      []string `json:"files_changed"`
-	FinalText         string   `json:"final_text"`
-	StructuredOutput  any      `json:"structured_output,omitempty"`
-	PermissionDenials []any    `json:"permission_denials"`
-	Errors            []string `json:"errors"`
-	MCPServers        []server `json:"mcp_servers,omitempty"`
-	TranscriptPath    string   `json:"transcript_path"`
-	Truncated         bool     `json:"truncated"`
+	tally.SoFar
+	Retries           int            `json:"retries"`
+	Exit              exit           `json:"exit"`
+	FilesChanged      []string       `json:"files_changed"`
+	FinalText         string         `json:"final_text"`
+	StructuredOutput  any            `json:"structured_output,omitempty"`
+	PermissionDenials []any          `json:"permission_denials"`
+	Errors            []string       `json:"errors"`
+	MCPServers        []tally.Server `json:"mcp_servers,omitempty"`
+	TranscriptPath    string         `json:"transcript_path"`
+	Truncated         bool           `json:"truncated"`
 }
 
 type exit struct {
@@ -57,8 +59,8 @@ func (r *report) describe(w io.Writer) {
 func (l *launch) newReport(o outcome) report {
 	t := o.out.tally
 	r := report{
-		Agent: l.adapter.Name, AgentVersion: t.version, Model: t.model, SessionID: l.sessionAfter(o).ID, soFar: l.sumUp(o), Retries: t.retries,
-		Exit: exit{Code: o.exit.Code}, FinalText: o.out.finalText(), PermissionDenials: append([]any{}, t.denials...), Errors: append([]string{}, t.errors...), MCPServers: t.servers,
+		Agent: l.adapter.Name, AgentVersion: t.Version, Model: t.Model, SessionID: l.sessionAfter(o).ID, SoFar: l.sumUp(o), Retries: t.Retries,
+		Exit: exit{Code: o.exit.Code}, FinalText: o.out.finalText(), PermissionDenials: append([]any{}, t.Denials...), Errors: append([]string{}, t.Errors...), MCPServers: t.Servers,
 	}
 	r.Resumable = r.SessionID != "" && l.adapter.Resumes
 	if o.exit.Signal != 0 {
@@ -71,82 +73,97 @@ func (l *launch) newReport(o outcome) report {
 }
 
 // sumUp returns the use of the call up to now.
-func (l *launch) sumUp(o outcome) soFar {
+func (l *launch) sumUp(o outcome) tally.SoFar {
 	t, base := o.out.tally, l.usageBefore()
-	u := t.usageSince(base.Usage)
-	now := soFar{Turns: t.turns, ToolCalls: t.calls, Usage: u, Cost: t.costSince(base.CostUSD, u, l.in.Prices), Duration: time.Since(l.began).Milliseconds()}
+	u := t.UsageSince(base.Usage)
+	now := tally.SoFar{Turns: t.Turns, ToolCalls: t.Calls, Usage: u, Cost: t.CostSince(base.CostUSD, u, l.in.Prices), Duration: time.Since(l.began).Milliseconds()}
 	if l.prior.Cost.Source != "" {
-		return l.prior.plus(now)
+		return l.prior.Plus(now)
 	}
 	return now
 }
 
-// decideOutcome turns the report into the result of the call. Our own reasons to stop the agent come first, then the end that
-// it reported, then its exit code.
-func (l *launch) decideOutcome(r report, o outcome) (json.RawMessage, error) {
-	ends := o.out.tally.ends
-	var last *ending
+// decision turns the report of an agent into the result of the call.
+type decision struct {
+	call    *skill.Call
+	adapter adapter.Adapter
+	limits  tally.Limits
+	schema  answerSchema
+	secrets *redact.Secrets
+	report  report
+	outcome outcome
+}
+
+func (l *launch) newDecision(r report, o outcome) *decision {
+	return &decision{call: l.call, adapter: l.adapter, limits: l.in.Limits, schema: l.schema, secrets: l.secrets, report: r, outcome: o}
+}
+
+// decide returns the result. Our own reasons to stop the agent come first, then the end that it reported, then its exit code.
+func (d *decision) decide() (json.RawMessage, error) {
+	o := d.outcome
+	ends := o.out.tally.Ends
+	var last *tally.Ending
 	if len(ends) > 0 {
 		last = &ends[len(ends)-1]
 	}
 	var limit limitError
 	switch {
 	case errors.Is(o.cause, errWall):
-		return l.failAtLimit(r, "timeout", fault.Timeout("timeout", "%v of %g s", o.cause, l.in.Limits.WallS).
+		return d.failAtLimit("timeout", fault.Timeout("timeout", "%v of %g s", o.cause, d.limits.WallS).
 			WithHint("raise timeout_s, or give it less to do"))
 	case errors.Is(o.cause, errIdle):
-		return l.failAtLimit(r, "idle", fault.Timeout("timeout", "%v: %g s", o.cause, l.in.Limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", r.TranscriptPath))
+		return d.failAtLimit("idle", fault.Timeout("timeout", "%v: %g s", o.cause, d.limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", d.report.TranscriptPath))
 	case errors.Is(o.cause, errDead):
-		r.Status, r.StopReason = "failed", "error"
-		return l.failWith(r, l.applyCause(adapter.CauseUnavailable, fault.Failed(codeFailed, "%v: %d times in a row", o.cause, o.out.tally.failedRequests)))
+		d.report.Status, d.report.StopReason = "failed", "error"
+		return d.fail(d.applyCause(adapter.CauseUnavailable, fault.Failed(codeFailed, "%v: %d times in a row", o.cause, o.out.tally.FailedRequests)))
 	case errors.Is(o.cause, errDeaf):
-		r.Status, r.StopReason = "failed", "error"
-		return l.failWith(r, fault.Failed(codeFailed, "%v", o.cause).WithHint("what it printed is in %s", r.TranscriptPath))
+		d.report.Status, d.report.StopReason = "failed", "error"
+		return d.fail(fault.Failed(codeFailed, "%v", o.cause).WithHint("what it printed is in %s", d.report.TranscriptPath))
 	case errors.As(o.cause, &limit):
-		return l.failAtLimit(r, string(limit), l.newLimitError(limit))
+		return d.failAtLimit(string(limit), d.newLimitError(limit))
 	case errors.Is(o.cause, errNoTools):
-		r.Status, r.StopReason = "failed", "error"
-		return l.failWith(r, fault.Failed("mcp_not_connected", "%v: it is %q", o.cause, cleanLine(o.noServer)).
-			WithHint("look into %s, or set mcp.spritekit to false", r.TranscriptPath))
+		d.report.Status, d.report.StopReason = "failed", "error"
+		return d.fail(fault.Failed("mcp_not_connected", "%v: it is %q", o.cause, cleanLine(o.noServer)).
+			WithHint("look into %s, or set mcp.spritekit to false", d.report.TranscriptPath))
 	case o.cause != nil && !errors.Is(o.cause, errLingers):
-		r.Status, r.StopReason = "cancelled", "cancelled"
+		d.report.Status, d.report.StopReason = "cancelled", "cancelled"
 		e := fault.Failed("cancelled", "the agent was cancelled")
 		if e.Exit = protocol.ExitCancelled; errors.Is(o.cause, context.DeadlineExceeded) {
 			e.Code, e.Exit = "timeout", protocol.ExitTimeout
 		}
-		return l.failWith(r, e)
-	case last != nil && last.failed:
-		return l.failAsReported(r, *last)
-	case last != nil && l.adapter.Output == adapter.OutputACP: // an agent of the protocol lives on until it is told to end
+		return d.fail(e)
+	case last != nil && last.Failed:
+		return d.failAsReported(*last)
+	case last != nil && d.adapter.Output == adapter.OutputACP: // an agent of the protocol lives on until it is told to end
 	case o.exit.Code != 0 && !errors.Is(o.cause, errLingers):
-		return l.failByExit(r, o)
-	case last == nil && l.adapter.Output != "text":
-		r.Status, r.StopReason = "failed", "exit"
-		return l.failWith(r, l.newAgentError(r, o.stderr, codeFailed, "the agent ended without saying how"))
+		return d.failByExit()
+	case last == nil && d.adapter.Output != "text":
+		d.report.Status, d.report.StopReason = "failed", "exit"
+		return d.fail(d.newAgentError(o.stderr, codeFailed, "the agent ended without saying how"))
 	}
 	if errors.Is(o.cause, errLingers) {
-		l.call.Warn("agent_lingered", "the agent did not end by itself after its last word, and was stopped")
+		d.call.Warn("agent_lingered", "the agent did not end by itself after its last word, and was stopped")
 	}
-	return l.succeed(r, last)
+	return d.succeed(last)
 }
 
 // failAtLimit fails because of one of our limits.
-func (l *launch) failAtLimit(r report, reason string, e *skill.Error) (json.RawMessage, error) {
-	r.Status, r.StopReason = "limit", reason
+func (d *decision) failAtLimit(reason string, e *skill.Error) (json.RawMessage, error) {
+	d.report.Status, d.report.StopReason = "limit", reason
 	e.Retryable = false
-	return l.failWith(r, e)
+	return d.fail(e)
 }
 
 // newLimitError returns the error of a limit that the agent exceeded, with its value and a hint how to raise it.
-func (l *launch) newLimitError(name limitError) *skill.Error {
+func (d *decision) newLimitError(name limitError) *skill.Error {
 	var number float64
 	switch name {
 	case "max_turns":
-		number = float64(l.in.Limits.MaxTurns)
+		number = float64(d.limits.MaxTurns)
 	case "max_tokens":
-		number = float64(l.in.Limits.MaxTokens)
+		number = float64(d.limits.MaxTokens)
 	case "max_cost_usd":
-		number = l.in.Limits.MaxCostUSD
+		number = d.limits.MaxCostUSD
 	}
 	e := fault.Limit("agent_limit", "%v", name)
 	if number > 0 {
@@ -156,49 +173,49 @@ func (l *launch) newLimitError(name limitError) *skill.Error {
 }
 
 // failAsReported fails with the error that the agent reported at its end.
-func (l *launch) failAsReported(r report, last ending) (json.RawMessage, error) {
-	if limit, ok := l.adapter.Limits[last.reason]; ok {
-		return l.failAtLimit(r, limit, l.newLimitError(limitError(limit)))
+func (d *decision) failAsReported(last tally.Ending) (json.RawMessage, error) {
+	if limit, ok := d.adapter.Limits[last.Reason]; ok {
+		return d.failAtLimit(limit, d.newLimitError(limitError(limit)))
 	}
-	r.Status, r.StopReason = "failed", "error"
-	what := cmp.Or(last.message, last.reason)
-	e := l.newAgentError(r, what, codeFailed, "the agent failed: "+cleanLine(what))
+	d.report.Status, d.report.StopReason = "failed", "error"
+	what := cmp.Or(last.Message, last.Reason)
+	e := d.newAgentError(what, codeFailed, "the agent failed: "+cleanLine(what))
 	switch {
-	case last.reason == acp.ReasonNoSession:
-		e = l.applyCause(adapter.CauseNoSession, e)
-	case last.status == 401 || last.status == 403:
-		e = l.applyCause(adapter.CauseAuth, e)
-	case last.status == 429:
-		e = l.applyCause(adapter.CauseRate, e)
-	case last.status >= 500:
-		e = l.applyCause(adapter.CauseUnavailable, e)
+	case last.Reason == acp.ReasonNoSession:
+		e = d.applyCause(adapter.CauseNoSession, e)
+	case last.Status == 401 || last.Status == 403:
+		e = d.applyCause(adapter.CauseAuth, e)
+	case last.Status == 429:
+		e = d.applyCause(adapter.CauseRate, e)
+	case last.Status >= 500:
+		e = d.applyCause(adapter.CauseUnavailable, e)
 	}
-	return l.failWith(r, e)
+	return d.fail(e)
 }
 
 // failByExit fails because of an exit code or signal without a reported error.
-func (l *launch) failByExit(r report, o outcome) (json.RawMessage, error) {
-	r.Status, r.StopReason = "failed", "exit"
-	how := fmt.Sprintf("with code %d", r.Exit.Code)
-	if r.Exit.Signal != "" {
-		r.StopReason = "signal"
-		how = "by signal: " + r.Exit.Signal
+func (d *decision) failByExit() (json.RawMessage, error) {
+	d.report.Status, d.report.StopReason = "failed", "exit"
+	how := fmt.Sprintf("with code %d", d.report.Exit.Code)
+	if d.report.Exit.Signal != "" {
+		d.report.StopReason = "signal"
+		how = "by signal: " + d.report.Exit.Signal
 	}
-	return l.failWith(r, l.newAgentError(r, o.stderr, codeFailed, "the agent ended "+how))
+	return d.fail(d.newAgentError(d.outcome.stderr, codeFailed, "the agent ended "+how))
 }
 
 // newAgentError returns an error for words of the agent. The causes of the adapter decide its code and hint.
-func (l *launch) newAgentError(r report, words, code, message string) *skill.Error {
-	e := fault.Failed(code, "%s", message).WithHint("what it printed is in %s", r.TranscriptPath)
-	return l.applyCause(l.adapter.CauseOf(words+"\n"+strings.Join(r.Errors, "\n")), e)
+func (d *decision) newAgentError(words, code, message string) *skill.Error {
+	e := fault.Failed(code, "%s", message).WithHint("what it printed is in %s", d.report.TranscriptPath)
+	return d.applyCause(d.adapter.CauseOf(words+"\n"+strings.Join(d.report.Errors, "\n")), e)
 }
 
 // applyCause sets the code and the hint of an error to those of a cause.
-func (l *launch) applyCause(cause string, e *skill.Error) *skill.Error {
+func (d *decision) applyCause(cause string, e *skill.Error) *skill.Error {
 	switch cause {
 	case adapter.CauseAuth:
 		e.Code = "agent_auth"
-		return e.WithHint("the model's key is missing or refused: pass it with --agent-env; %s takes %s", l.adapter.Name, strings.Join(l.adapter.Secrets, " or "))
+		return e.WithHint("the model's key is missing or refused: pass it with --agent-env; %s takes %s", d.adapter.Name, strings.Join(d.adapter.Secrets, " or "))
 	case adapter.CauseRate:
 		e.Code, e.Retryable = codeLimited, true
 		return e.WithHint("wait, then run it again; with session.mode resume it goes on where it was")
@@ -213,43 +230,43 @@ func (l *launch) applyCause(cause string, e *skill.Error) *skill.Error {
 }
 
 // succeed returns the result of an agent that ended well, unless its answer does not match the schema.
-func (l *launch) succeed(r report, last *ending) (json.RawMessage, error) {
-	r.Status, r.StopReason = "done", "exit"
+func (d *decision) succeed(last *tally.Ending) (json.RawMessage, error) {
+	d.report.Status, d.report.StopReason = "done", "exit"
 	var given any
 	if last != nil {
-		r.StopReason, given = "end", last.structured
+		d.report.StopReason, given = "end", last.Structured
 	}
-	if l.wantsSchema() {
-		value, err := l.readStructured(given, r.FinalText)
+	if d.schema.wanted() {
+		value, err := d.schema.readAnswer(given, d.report.FinalText)
 		if err != nil {
-			r.Status, r.StopReason = "failed", "error"
-			return l.failWith(r, fault.Failed("structured_output_invalid", "%v", err).WithHint("final_text has what the agent said; ask it again, or loosen the schema"))
+			d.report.Status, d.report.StopReason = "failed", "error"
+			return d.fail(fault.Failed("structured_output_invalid", "%v", err).WithHint("final_text has what the agent said; ask it again, or loosen the schema"))
 		}
-		r.StructuredOutput = value
+		d.report.StructuredOutput = value
 	}
-	if limits := l.in.Limits; limits.MaxCostUSD > 0 && r.Cost.Source == costUnknown {
-		l.call.Warn("cost_unknown", fmt.Sprintf("%s does not report its cost, so that limits.max_cost_usd could not be kept; give prices", l.adapter.Name))
-	} else if name := limits.firstPassed(&tally{turns: 0, total: &r.Usage, paid: &r.Cost.USD}, baseline{}, nil, soFar{}); name != "" {
-		l.call.Warn("limit_passed", fmt.Sprintf("the agent's last answer passed the limit %s; it was done by then", name))
+	if limits := d.limits; limits.MaxCostUSD > 0 && d.report.Cost.Source == tally.Unknown {
+		d.call.Warn("cost_unknown", fmt.Sprintf("%s does not report its cost, so that limits.max_cost_usd could not be kept; give prices", d.adapter.Name))
+	} else if name := limits.FirstPassed(&tally.Tally{Total: &d.report.Usage, Paid: &d.report.Cost.USD}, tally.Base{}, nil, tally.SoFar{}); name != "" {
+		d.call.Warn("limit_passed", fmt.Sprintf("the agent's last answer passed the limit %s; it was done by then", name))
 	}
-	return l.encodeReport(r)
+	return d.encodeReport()
 }
 
-// failWith returns the error with the report as its details, both without secrets.
-func (l *launch) failWith(r report, e *skill.Error) (json.RawMessage, error) {
-	data, err := l.encodeReport(r)
+// fail returns the error with the report as its details, both without secrets.
+func (d *decision) fail(e *skill.Error) (json.RawMessage, error) {
+	data, err := d.encodeReport()
 	if err != nil {
 		return nil, err
 	}
-	e.Message, e.Hint = l.secrets.Text(e.Message), l.secrets.Text(e.Hint)
+	e.Message, e.Hint = d.secrets.Text(e.Message), d.secrets.Text(e.Hint)
 	return nil, e.WithDetails(data)
 }
 
 // encodeReport encodes the report without secrets.
-func (l *launch) encodeReport(r report) (json.RawMessage, error) {
-	raw, err := json.Marshal(r)
+func (d *decision) encodeReport() (json.RawMessage, error) {
+	raw, err := json.Marshal(d.report)
 	if err != nil {
 		return nil, fmt.Errorf("report of the agent: %w", err)
 	}
-	return l.secrets.Bytes(raw), nil
+	return d.secrets.Bytes(raw), nil
 }

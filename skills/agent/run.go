@@ -2,7 +2,7 @@
 // describes agents as data.
 //
 //	adapter + input ─► launch.go: home, environment, configuration, argv ─► proc.Reaper ─► output.go: redact, transcript,
-//	adapter.Apply: events ─► tally.go: turns, tokens, cost ─► limits ─► report.go: status and error
+//	adapter.Apply: events ─► package tally: turns, tokens, cost ─► limits ─► report.go: status and error
 //
 // An agent is not trusted. It gets the prompt on stdin or as a file, never as an argument. Its environment holds a few fixed
 // variables and those that its adapter and the caller allow. Its output goes to a capped transcript, without the values of
@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/propose"
 	"github.com/spritekit/lattice/skills/relay"
@@ -34,7 +35,6 @@ import (
 
 const (
 	maxTranscript = 64 << 20
-	maxFinalText  = 8 << 10
 	defaultLinger = 10               // seconds in which the agent must exit after its last event
 	afterwards    = 30 * time.Second // for listing changed files
 )
@@ -46,7 +46,7 @@ type Watch func(ctx context.Context, c *skill.Call, dir string) (changed func(co
 // Skills returns agent.run. It starts processes with r.
 func Skills(r *proc.Reaper, watch Watch, match Matcher) []skill.Skill {
 	return []skill.Skill{{Name: "agent.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (json.RawMessage, error) {
-		l := &launch{call: c, in: in, reaper: r, match: match, self: findSelf(c)}
+		l := &launch{call: c, in: in, reaper: r, files: files{call: c}, schema: answerSchema{in.OutputSchema, match}, self: findSelf(c)}
 		return l.start(ctx, watch)
 	})}}
 }
@@ -78,20 +78,20 @@ func (e limitError) Error() string { return "the agent exceeded the limit " + st
 // start finds the adapter, validates the input, prepares the agent and runs it.
 func (l *launch) start(ctx context.Context, watch Watch) (json.RawMessage, error) {
 	var err error
-	if l.adapter, err = adapter.Find(cmp.Or(l.in.Agent, agentCommand), l.in.Adapter, l.pathBesideSelf("agents")); err != nil {
+	if l.adapter, err = adapter.Find(cmp.Or(l.in.Agent, agentCommand), l.in.Adapter, l.self.sibling("agents")); err != nil {
 		return nil, err
 	}
 	if err := l.in.validate(l.adapter); err != nil {
 		return nil, err
 	}
-	if err := l.checkSchema(ctx); err != nil {
+	if err := l.schema.check(ctx); err != nil {
 		return nil, err
 	}
 	if err := l.chooseSession(ctx); err != nil {
 		return nil, err
 	}
 	defer l.pruneHomes()
-	defer l.undoAll()
+	defer l.files.undoAll()
 	for {
 		if err := l.prepare(ctx); err != nil {
 			return nil, err
@@ -173,7 +173,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 	if o.exit.Leftover > 0 {
 		c.Warn("processes_killed", fmt.Sprintf("%d processes that the agent left behind were killed", o.exit.Leftover))
 	}
-	l.undoAll()
+	l.files.undoAll()
 	r := l.newReport(o)
 	r.TranscriptPath, r.Truncated = transcript.Path, transcript.Omitted() > 0
 	r.Output += transcript.Total()
@@ -206,7 +206,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		}
 		return nil, propose.Ask(ctx, c, protocol.ActionUseTool, l.describePermission(*asked))
 	}
-	if errors.Is(o.cause, errSlowTurns) && len(o.out.tally.ends) == 0 {
+	if errors.Is(o.cause, errSlowTurns) && len(o.out.tally.Ends) == 0 {
 		p := l.newPending(r, o)
 		p.SlowTurns = true
 		if err := p.save(c); err != nil {
@@ -214,7 +214,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		}
 		return nil, c.SuspendUntil(ctx, l.adapter.Name+" is started again on a new layer of files", time.Now())
 	}
-	result, err := l.decideOutcome(r, o)
+	result, err := l.newDecision(r, o).decide()
 	if until, ok := l.pauseUntil(err, o, time.Now()); ok {
 		return nil, l.pause(ctx, r, o, until)
 	}
@@ -231,7 +231,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 // runAgent runs the agent until it ends or is stopped.
 func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (outcome, error) {
 	c := l.call
-	limited, cancel := context.WithTimeoutCause(ctx, seconds(l.in.Limits.after(l.prior).WallS), errWall)
+	limited, cancel := context.WithTimeoutCause(ctx, seconds(l.in.Limits.After(l.prior).WallS), errWall)
 	defer cancel()
 	alive, silence := watchSilence(limited, seconds(l.in.Limits.IdleS))
 	defer silence.stopTimers()
@@ -294,7 +294,7 @@ func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
 	switch s.Kind {
 	case adapter.KindStart:
 		if l.offered && o.noServer == "" {
-			o.noServer = serverStatus(o.out.tally.servers)
+			o.noServer = serverStatus(o.out.tally.Servers)
 			if asked := l.in.MCP.Spritekit; o.noServer != "" && asked != nil && *asked {
 				silence.cancel(errNoTools)
 			}
@@ -308,16 +308,16 @@ func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
 		return // the work is done; a limit that the last answer exceeds changes nothing
 	}
 	slow := s.Number("status") == tooManyRequests || l.adapter.CauseOf(s.Text("message")) == adapter.CauseRate
-	if s.Kind == adapter.KindRetry && !slow && o.out.tally.failedRequests >= maxFailedRequests {
+	if s.Kind == adapter.KindRetry && !slow && o.out.tally.FailedRequests >= maxFailedRequests {
 		silence.cancel(errDead)
 	}
-	if name := l.in.Limits.firstPassed(o.out.tally, l.usageBefore(), l.in.Prices, l.prior); name != "" {
+	if name := l.in.Limits.FirstPassed(o.out.tally, l.usageBefore(), l.in.Prices, l.prior); name != "" {
 		silence.cancel(limitError(name))
 	}
 }
 
 // serverStatus returns the status of our server if the agent reports that it is not connected, else "".
-func serverStatus(servers []server) string {
+func serverStatus(servers []tally.Server) string {
 	for _, s := range servers {
 		if s.Name == ownServer && s.Status != "connected" && s.Status != "pending" {
 			return s.Status
@@ -327,8 +327,8 @@ func serverStatus(servers []server) string {
 }
 
 // usageBefore returns the usage of earlier calls that the agent includes in its totals.
-func (l *launch) usageBefore() baseline {
-	var b baseline
+func (l *launch) usageBefore() tally.Base {
+	var b tally.Base
 	for _, total := range l.adapter.Cumulative {
 		switch total {
 		case "usage":
@@ -344,14 +344,14 @@ func (l *launch) usageBefore() baseline {
 func (l *launch) sessionAfter(o outcome) session {
 	s := l.session
 	t := o.out.tally
-	if t.session != "" {
-		s.ID = t.session
+	if t.Session != "" {
+		s.ID = t.Session
 	}
-	if t.total != nil {
-		s.Base.Usage = *t.total
+	if t.Total != nil {
+		s.Base.Usage = *t.Total
 	}
-	if t.paid != nil {
-		s.Base.CostUSD = *t.paid
+	if t.Paid != nil {
+		s.Base.CostUSD = *t.Paid
 	}
 	return s
 }

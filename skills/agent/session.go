@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/skills/agent/acp"
+	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -32,18 +33,12 @@ const (
 	modeFork   = "fork"
 )
 
-// baseline is the usage of a session at the end of the last call.
-type baseline struct {
-	Usage   usage   `json:"usage"`
-	CostUSD float64 `json:"cost_usd"`
-}
-
 // session is the record of a session.
 type session struct {
-	Agent string   `json:"agent"`
-	ID    string   `json:"id"`
-	Home  string   `json:"home"` // name below homesDir, "" if it is the sprite's
-	Base  baseline `json:"base"`
+	Agent string     `json:"agent"`
+	ID    string     `json:"id"`
+	Home  string     `json:"home"` // name below homesDir, "" if it is the sprite's
+	Base  tally.Base `json:"base"`
 }
 
 func sessionFile(agent, id string) string {
@@ -87,7 +82,7 @@ type pending struct {
 	Running    bool         `json:"running,omitempty"` // the agent works; see progress.go
 	SlowTurns  bool         `json:"slow_turns,omitempty"`
 	Answers    []answer     `json:"answers,omitempty"` // to the earlier ones of the call
-	SoFar      soFar        `json:"so_far"`
+	SoFar      tally.SoFar  `json:"so_far"`
 	Changed    []string     `json:"files_changed,omitempty"`
 }
 

@@ -48,21 +48,27 @@ func AskExtra(f extra.File) Matcher {
 	}
 }
 
-// checkSchema refuses an input output_schema that is not a JSON schema.
-func (l *launch) checkSchema(ctx context.Context) error {
-	if !l.wantsSchema() {
+// answerSchema is the JSON schema that the answer of an agent must match, if one is wanted.
+type answerSchema struct {
+	schema json.RawMessage // the input output_schema
+	match  Matcher
+}
+
+// check refuses an input output_schema that is not a JSON schema.
+func (s answerSchema) check(ctx context.Context) error {
+	if !s.wanted() {
 		return nil
 	}
-	v, err := l.match(ctx, Comparison{Schema: l.in.OutputSchema})
+	v, err := s.match(ctx, Comparison{Schema: s.schema})
 	if err == nil && v.NoSchema != "" {
 		err = skill.BadInput("/output_schema", "is not a JSON schema: %s", v.NoSchema)
 	}
 	return err
 }
 
-// wantsSchema reports whether the answer must match a schema.
-func (l *launch) wantsSchema() bool {
-	return len(l.in.OutputSchema) > 0 && string(l.in.OutputSchema) != "null"
+// wanted reports whether the answer must match a schema.
+func (s answerSchema) wanted() bool {
+	return len(s.schema) > 0 && string(s.schema) != "null"
 }
 
 // askForJSON returns an addition to the prompt for agents that have no option for a schema.
@@ -70,8 +76,8 @@ func askForJSON(schema json.RawMessage) string {
 	return "\n\nEnd with your answer as one JSON value in a ```json block, after which nothing follows. It must match this JSON schema:\n" + string(schema) + "\n"
 }
 
-// readStructured returns the answer that must match the schema: a field of the last event, or the end of the final text.
-func (l *launch) readStructured(given any, final string) (any, error) {
+// readAnswer returns the answer that must match the schema: a field of the last event, or the end of the final text.
+func (s answerSchema) readAnswer(given any, final string) (any, error) {
 	value := given
 	if value == nil {
 		var err error
@@ -85,7 +91,7 @@ func (l *launch) readStructured(given any, final string) (any, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), afterwards) // the call may be cancelled; its answer is there
 	defer cancel()
-	v, err := l.match(ctx, Comparison{Schema: l.in.OutputSchema, Value: text})
+	v, err := s.match(ctx, Comparison{Schema: s.schema, Value: text})
 	if err != nil {
 		return nil, err
 	}

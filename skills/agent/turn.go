@@ -112,7 +112,7 @@ func (k *turns) noteProcess(pid int) {
 func (k *turns) addEvent(e adapter.Event, o outcome) {
 	switch e.Kind {
 	case adapter.KindStart:
-		k.log.open(k.l, o.out.tally.session)
+		k.log.open(k.l, o.out.tally.Session)
 	case adapter.KindToolCall:
 		k.giveUp()
 		k.running[e.Text("id")], k.tool = true, e.Text("name")+" "+e.Text("input")
@@ -227,11 +227,11 @@ type sessionLog struct {
 // open notes which file holds the session, and counts the results of earlier invocations.
 func (s *sessionLog) open(l *launch, id string) {
 	f := l.adapter.Session
-	if f == nil || l.private == "" || id == "" || strings.ContainsAny(id, `/\*?[`) {
+	if f == nil || l.files.home == "" || id == "" || strings.ContainsAny(id, `/\*?[`) {
 		return
 	}
 	s.root, s.mark = l.call.Root, []byte(f.Result)
-	s.pattern = s.root.Own(l.private + strings.NewReplacer("{home}", "", "{session}", id, "{session_head}", id[:min(8, len(id))]).Replace(f.Path))
+	s.pattern = s.root.Own(l.files.home + strings.NewReplacer("{home}", "", "{session}", id, "{session_head}", id[:min(8, len(id))]).Replace(f.Path))
 	s.catchUp()
 }
 
