@@ -167,6 +167,19 @@ func TestConfigIsStrict(t *testing.T) {
 	}
 }
 
+func TestConfigErrorsNameTheLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"{\n\"workflow\": {},\n\"hook\": {}\n}":     `line 3: unknown field "hook"`,
+		"{\n\"workflow\": {},\n\"workers\": 1\n}":   "line 3: cannot unmarshal number",
+		"{\n\"workflow\": {},,\n\"workers\": []\n}": "line 2: invalid character",
+		"{\n\"workflow\": {\n":                      "line 3: unexpected EOF",
+	} {
+		if _, err := parseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+}
+
 // The policy of the seed workers-design.
 func TestWorkerPolicy(t *testing.T) {
 	c, err := parseConfig([]byte(`{"workflow":{"statuses":["review"]},"worker_policies":{"review":{"default":"CodeReviewLite","escalate_to":"CodeReviewHeavy","escalate_when":{"labels":["security","breaking-change"],"type":["epic"],"diff_lines_gt":500}}}}`))

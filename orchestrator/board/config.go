@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -117,7 +118,7 @@ func parseConfig(text []byte) (Config, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&c); err != nil {
-		return c, badConfig("%s", strings.TrimPrefix(err.Error(), "json: "))
+		return c, badConfig("line %d: %s", findLine(text, err), strings.TrimPrefix(err.Error(), "json: "))
 	}
 	w := c.Workflow
 	if len(w.Statuses) == 0 {
@@ -153,6 +154,19 @@ func parseConfig(text []byte) (Config, error) {
 		}
 	}
 	return c, nil
+}
+
+// findLine returns the line of a text on which its decoder found an error.
+func findLine(text []byte, err error) int {
+	at := len(text)
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at = int(e.Offset)
+	} else if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		at = int(e.Offset)
+	} else if _, name, ok := strings.Cut(err.Error(), "unknown field "); ok { // encoding/json does not say where
+		at = bytes.Index(text, []byte(name))
+	}
+	return 1 + bytes.Count(text[:min(max(at, 0), len(text))], []byte("\n"))
 }
 
 func badConfig(format string, args ...any) error {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/tomlkey"
 )
 
 // Document is what a policy file may hold.
@@ -190,7 +191,7 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 	if len(text) > MaxSize {
 		return Layer{}, []Finding{{Message: fmt.Sprintf("the file has %d bytes; the limit is %d", len(text), MaxSize)}}
 	}
-	l := Layer{Source: source, lines: keyLines(string(text))}
+	l := Layer{Source: source, lines: tomlkey.Parse(string(text))}
 	meta, err := toml.Decode(string(text), &l.Document)
 	if err != nil {
 		if p, ok := errors.AsType[toml.ParseError](err); ok && p.Message != "" {
@@ -253,16 +254,12 @@ func CheckRepository(l Layer) (findings []Finding) {
 }
 
 type checker struct {
-	lines    map[string]int
+	lines    tomlkey.Lines
 	findings []Finding
 }
 
 func (c *checker) report(key, format string, a ...any) {
-	line := 0
-	for k := key; k != "" && line == 0; k = parentKey(k) {
-		line = c.lines[k]
-	}
-	c.findings = append(c.findings, Finding{Line: line, Key: key, Message: fmt.Sprintf(format, a...)})
+	c.findings = append(c.findings, Finding{Line: c.lines.Of(key), Key: key, Message: fmt.Sprintf(format, a...)})
 }
 
 func (c *checker) rules(at string, actions map[string]Action, intents map[string]Intent, paths []Path) {
@@ -317,52 +314,6 @@ func (c *checker) patterns(key string, patterns []string) {
 			c.report(key, "%q is not a pattern", p)
 		}
 	}
-}
-
-// keyLines returns the line on which each key of a TOML text first appears. The tables of an array have the keys
-// NAME[0], NAME[1], ….
-func keyLines(text string) map[string]int {
-	lines, counts, table, n := map[string]int{}, map[string]int{}, "", 0
-	for line := range strings.Lines(text) {
-		n++
-		line = strings.TrimSpace(line)
-		key := ""
-		if name, ok := strings.CutPrefix(line, "[["); ok {
-			name, _, _ = strings.Cut(name, "]")
-			name = plainKey(name)
-			table = fmt.Sprintf("%s[%d]", name, counts[name])
-			counts[name]++
-			key = table
-		} else if name, ok := strings.CutPrefix(line, "["); ok {
-			name, _, _ = strings.Cut(name, "]")
-			table = plainKey(name)
-			key = table
-		} else if name, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
-			key = strings.TrimPrefix(table+"."+plainKey(name), ".")
-		}
-		for ; key != ""; key = parentKey(key) {
-			if _, known := lines[key]; !known {
-				lines[key] = n
-			}
-		}
-	}
-	return lines
-}
-
-// plainKey returns a dotted key without quotes and spaces.
-func plainKey(key string) string {
-	parts := strings.Split(key, ".")
-	for i, p := range parts {
-		parts[i] = strings.Trim(p, " \t\"'")
-	}
-	return strings.Join(parts, ".")
-}
-
-func parentKey(key string) string {
-	if i := strings.LastIndexByte(key, '.'); i >= 0 {
-		return key[:i]
-	}
-	return ""
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

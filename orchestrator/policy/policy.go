@@ -21,6 +21,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/tomlkey"
 )
 
 // Class is the risk class of an action or an intent (DESIGN 21).
@@ -47,7 +48,7 @@ func (c Class) decision() lattice.Verdict {
 type Layer struct {
 	Document
 	Source string // a file name, or "default"
-	lines  map[string]int
+	lines  tomlkey.Lines
 }
 
 // Policy is a ceiling and the layer of a repository that makes it stricter. The zero value denies nothing and asks about
@@ -80,7 +81,7 @@ func (p Policy) Narrow(repository Layer) Policy {
 
 // profile returns the rules of a profile as a layer.
 func (l Layer) profile(name string, prof Profile) Layer {
-	out := Layer{Source: l.Source, lines: map[string]int{}}
+	out := Layer{Source: l.Source, lines: tomlkey.Lines{}}
 	out.Actions, out.Intents, out.World, out.Paths, out.Budgets = prof.Actions, prof.Intents, prof.World, prof.Paths, prof.Budgets
 	for key, line := range l.lines {
 		if rest, ok := strings.CutPrefix(key, "profiles."+name+"."); ok {

@@ -12,6 +12,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/orchestrator/tomlkey"
 )
 
 // MaxSize bounds a settings file, in bytes.
@@ -43,7 +44,7 @@ func Parse(text []byte) (Settings, []Finding) {
 	if len(r.findings) == 0 {
 		return s, nil
 	}
-	lines := keyLines(string(text))
+	lines := tomlkey.Parse(string(text))
 	for i, f := range r.findings {
 		r.findings[i].Line = lines[f.Key]
 	}
@@ -226,49 +227,6 @@ func join(at, name string) string {
 		return name
 	}
 	return at + "." + name
-}
-
-// keyLines finds the line on which each key stands first, for people who look for it; values that span lines may hide
-// one. It reads text that was parsed already.
-func keyLines(text string) map[string]int {
-	lines, table, n := map[string]int{}, "", 0
-	note := func(key string) {
-		if _, known := lines[key]; !known {
-			lines[key] = n
-		}
-	}
-	for line := range strings.Lines(text) {
-		n++
-		line = strings.TrimSpace(line)
-		if name, ok := strings.CutPrefix(line, "["); ok {
-			name, _, _ = strings.Cut(strings.TrimPrefix(name, "["), "]")
-			table = plain(name)
-			note(table)
-			continue
-		}
-		if name, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
-			for key := join(table, plain(name)); key != table && key != ""; key = parent(key) {
-				note(key)
-			}
-		}
-	}
-	return lines
-}
-
-// plain is a dotted key without quotes and blanks.
-func plain(key string) string {
-	parts := strings.Split(key, ".")
-	for i, p := range parts {
-		parts[i] = strings.Trim(p, " \t\"'")
-	}
-	return strings.Join(parts, ".")
-}
-
-func parent(key string) string {
-	if i := strings.LastIndexByte(key, '.'); i >= 0 {
-		return key[:i]
-	}
-	return ""
 }
 
 // nearest is the name that differs least from word, "" when none is near.

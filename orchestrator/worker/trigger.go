@@ -13,19 +13,19 @@ import (
 
 // Trigger is the condition under which lattice worker watch starts a worker on a task. All members that are set must hold.
 type Trigger struct {
-	OnStatus        string `toml:"on_status"`    // default: any but done and cancelled
-	MissingRole     string `toml:"missing_role"` // the task has no artifact of the role
-	Schedule        string `toml:"schedule"`     // five fields of cron, in the zone of lattice worker watch
-	OnEvent         string `toml:"on_event"`     // the type of an event that followed the last start
-	StaleHours      int    `toml:"stale_hours"`  // the task has been in its status for so long, and the worker did not end since
-	CooldownMinutes int    `toml:"cooldown_minutes"`
-	Retrigger       bool   `toml:"retrigger"`   // start again after a failure
-	ManualOnly      bool   `toml:"manual_only"` // only lattice worker run starts it
-	OptIn           bool   `toml:"opt_in"`      // the trigger counts only if workers of .lattice/config.json names the worker
+	OnStatus        string `toml:"on_status" json:"on_status,omitempty"`       // default: any but done and cancelled
+	MissingRole     string `toml:"missing_role" json:"missing_role,omitempty"` // the task has no artifact of the role
+	Schedule        string `toml:"schedule" json:"schedule,omitempty"`         // five fields of cron, in the zone of lattice worker watch
+	OnEvent         string `toml:"on_event" json:"on_event,omitempty"`         // the type of an event that followed the last start
+	StaleHours      int    `toml:"stale_hours" json:"stale_hours,omitempty"`   // the task has been in its status for so long, and the worker did not end since
+	CooldownMinutes int    `toml:"cooldown_minutes" json:"cooldown_minutes,omitempty"`
+	Retrigger       bool   `toml:"retrigger" json:"retrigger,omitempty"`     // start again after a failure
+	ManualOnly      bool   `toml:"manual_only" json:"manual_only,omitempty"` // only lattice worker run starts it
+	OptIn           bool   `toml:"opt_in" json:"opt_in,omitempty"`           // the trigger counts only if workers of .lattice/config.json names the worker
 }
 
-// triggerEvents are the types of events that on_event can name.
-var triggerEvents = []string{
+// TriggerEvents are the types of events that on_event can name.
+var TriggerEvents = []string{
 	board.TaskCreated, board.StatusChanged, board.AssignmentChanged, board.FieldUpdated, board.CommentAdded, board.ArtifactAttached,
 	board.ProcessStarted, board.ProcessCompleted, board.ProcessFailed,
 }
@@ -42,8 +42,8 @@ func (t Trigger) findProblem() string {
 		return "trigger.manual_only excludes on_status, missing_role, schedule, on_event and stale_hours"
 	case !t.ManualOnly && !starts:
 		return "trigger.on_status is missing; a worker without on_status, schedule, on_event or stale_hours needs manual_only = true"
-	case t.OnEvent != "" && !slices.Contains(triggerEvents, t.OnEvent):
-		return fmt.Sprintf("trigger.on_event is %q, not one of %s", t.OnEvent, strings.Join(triggerEvents, ", "))
+	case t.OnEvent != "" && !slices.Contains(TriggerEvents, t.OnEvent):
+		return fmt.Sprintf("trigger.on_event is %q, not one of %s", t.OnEvent, strings.Join(TriggerEvents, ", "))
 	}
 	if t.Schedule != "" {
 		if _, err := schedule.Parse(t.Schedule); err != nil {
@@ -70,6 +70,11 @@ func (t Trigger) String() string {
 	add("unchanged for %d h", t.StaleHours, t.StaleHours > 0)
 	add("at %s", t.Schedule, t.Schedule != "")
 	return strings.Join(words, " ")
+}
+
+// IsEnabled reports whether the trigger counts on a board.
+func (d Definition) IsEnabled(c board.Config) bool {
+	return !d.Trigger.OptIn || slices.Contains(c.Workers, d.Worker.Name)
 }
 
 // Due reports whether the worker should start on a task now, and why not. The events are those of the task.

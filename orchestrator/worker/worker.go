@@ -20,6 +20,7 @@ import (
 	"github.com/BurntSushi/toml"
 
 	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/tomlkey"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -31,43 +32,44 @@ var Engines = []string{"claude", "codex", "gemini", "opencode", "script"}
 
 // Definition is a worker.
 type Definition struct {
-	Worker    Identity  `toml:"worker"`
-	Trigger   Trigger   `toml:"trigger"`
-	Execution Execution `toml:"execution"`
-	Output    Output    `toml:"output"`
-	File      string    `toml:"-"` // "" for a built-in one
+	Schema    string    `toml:"$schema" json:"$schema,omitempty"` // for editors
+	Worker    Identity  `toml:"worker" json:"worker"`
+	Trigger   Trigger   `toml:"trigger" json:"trigger,omitzero"`
+	Execution Execution `toml:"execution" json:"execution"`
+	Output    Output    `toml:"output" json:"output,omitzero"`
+	File      string    `toml:"-" json:"-"` // "" for a built-in one
 }
 
 // Identity is the name under which a worker appears.
 type Identity struct {
-	Name        string `toml:"name"`
-	Description string `toml:"description"`
-	Actor       string `toml:"actor"` // of the events that it causes
+	Name        string `toml:"name" json:"name"`
+	Description string `toml:"description" json:"description,omitempty"`
+	Actor       string `toml:"actor" json:"actor,omitempty"` // of the events that it causes
 }
 
 // Execution is the work.
 type Execution struct {
-	Flow    string `toml:"flow"` // default: code-review
-	Engine  string `toml:"engine"`
-	Command string `toml:"command"` // of the engine script; others accept their own name, such as "claude -p"
+	Flow    string `toml:"flow" json:"flow,omitempty"` // default: code-review
+	Engine  string `toml:"engine" json:"engine,omitempty"`
+	Command string `toml:"command" json:"command,omitempty"` // of the engine script; others accept their own name, such as "claude -p"
 	// PromptFile is a file of the repository. It is read from the base commit, since the reviewed one could have changed it.
-	PromptFile string `toml:"prompt_file"`
+	PromptFile string `toml:"prompt_file" json:"prompt_file,omitempty"`
 	// Worktree must be true: a worker sees the commit and not the files that change while it works.
-	Worktree       bool `toml:"worktree"`
-	TimeoutMinutes int  `toml:"timeout_minutes"`
+	Worktree       bool `toml:"worktree" json:"worktree"`
+	TimeoutMinutes int  `toml:"timeout_minutes" json:"timeout_minutes"`
 	// Merge says that the worker sees the merge of the commit into the branch lattice/merge-queue, and that the branch advances to the
 	// merge if the run succeeds. Such a worker runs on one task at a time.
-	Merge bool `toml:"merge"`
+	Merge bool `toml:"merge" json:"merge,omitempty"`
 }
 
 // Output is the report.
 type Output struct {
-	ArtifactRole string `toml:"artifact_role"`
-	ReportPrefix string `toml:"report_prefix"`
-	ReportDir    string `toml:"report_dir"`
+	ArtifactRole string `toml:"artifact_role" json:"artifact_role,omitempty"`
+	ReportPrefix string `toml:"report_prefix" json:"report_prefix,omitempty"`
+	ReportDir    string `toml:"report_dir" json:"report_dir,omitempty"`
 	// Apply says that the outputs comment, priority, type and labels of the flow change the task. Without artifact_role there is then no
 	// report.
-	Apply bool `toml:"apply"`
+	Apply bool `toml:"apply" json:"apply,omitempty"`
 }
 
 // HasReport reports whether the worker leaves a report.
@@ -104,7 +106,7 @@ func Load(repository fs.FS) ([]Definition, error) {
 			}
 			key := strings.ToLower(d.Worker.Name)
 			if other := seen[key]; other != "" {
-				return nil, badDefinition(name, "the worker %s is in %s as well", d.Worker.Name, other)
+				return nil, badDefinition(name, 0, "the worker %s is in %s as well", d.Worker.Name, other)
 			}
 			seen[key] = name
 			if from.own {
@@ -133,8 +135,13 @@ func Find(all []Definition, name string) (Definition, error) {
 	return Definition{}, fault.NotFound("worker_not_found", "there is no worker %s", name).WithHint("one of %s", strings.Join(names, ", "))
 }
 
-func badDefinition(file, format string, args ...any) error {
-	return fault.BadInput("worker_invalid", "read %s: %s", file, fmt.Sprintf(format, args...)).WithHint("lattice worker --help")
+// badDefinition returns the error of a definition; line is 0 if it is about the whole file.
+func badDefinition(file string, line int, format string, args ...any) error {
+	text := fmt.Sprintf(format, args...)
+	if line > 0 {
+		text = fmt.Sprintf("line %d: %s", line, text)
+	}
+	return fault.BadInput("worker_invalid", "read %s: %s", file, text).WithHint("lattice worker --help")
 }
 
 func readDefinition(files fs.FS, name string) (d Definition, err error) {
@@ -148,7 +155,7 @@ func readDefinition(files fs.FS, name string) (d Definition, err error) {
 		return d, err
 	}
 	if len(text) > maxDefinition {
-		return d, badDefinition(name, "it has more than %d bytes", maxDefinition)
+		return d, badDefinition(name, 0, "it has more than %d bytes", maxDefinition)
 	}
 	return parseDefinition(name, string(text))
 }
@@ -157,44 +164,53 @@ func readDefinition(files fs.FS, name string) (d Definition, err error) {
 func parseDefinition(file, text string) (d Definition, err error) {
 	meta, err := toml.Decode(text, &d)
 	if err != nil {
-		return d, badDefinition(file, "%s", strings.TrimPrefix(err.Error(), "toml: "))
+		return d, badDefinition(file, 0, "%s", strings.TrimPrefix(err.Error(), "toml: ")) // it names the line
 	}
+	lines := tomlkey.Parse(text)
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
-		return d, badDefinition(file, "it has the unknown member %s", unknown[0])
+		return d, badDefinition(file, lines.Of(unknown[0].String()), "it has the unknown member %s", unknown[0])
 	}
-	x := &d.Execution
-	x.Flow = cmp.Or(x.Flow, "code-review")
+	d.Execution.Flow = cmp.Or(d.Execution.Flow, "code-review")
 	d.Output.ReportPrefix, d.Output.ReportDir = cmp.Or(d.Output.ReportPrefix, "REPORT"), cmp.Or(d.Output.ReportDir, "notes")
 	d.Worker.Actor = cmp.Or(d.Worker.Actor, "worker:"+d.Worker.Name)
+	for _, problem := range []string{d.findProblem(), d.Trigger.findProblem()} {
+		if problem != "" { // it begins with the key
+			key, _, _ := strings.Cut(problem, " ")
+			return d, badDefinition(file, lines.Of(strings.TrimSuffix(key, ":")), "%s", problem)
+		}
+	}
+	return d, nil
+}
+
+// findProblem says why the definition is not valid, beginning with a key; "" if it is. It leaves out the trigger.
+func (d Definition) findProblem() string {
+	x := d.Execution
 	word, _, _ := strings.Cut(x.Command, " ")
 	switch {
 	case d.Worker.Name == "" || strings.ContainsAny(d.Worker.Name, " /\\\n"):
-		return d, badDefinition(file, "worker.name is %q, not a word", d.Worker.Name)
+		return fmt.Sprintf("worker.name is %q, not a word", d.Worker.Name)
 	case board.CheckActor(d.Worker.Actor) != nil:
-		return d, badDefinition(file, "worker.actor: %v", board.CheckActor(d.Worker.Actor))
+		return fmt.Sprintf("worker.actor: %v", board.CheckActor(d.Worker.Actor))
 	case x.Engine != "" && !slices.Contains(Engines, x.Engine):
-		return d, badDefinition(file, "execution.engine is %q, not one of %s", x.Engine, strings.Join(Engines, ", "))
+		return fmt.Sprintf("execution.engine is %q, not one of %s", x.Engine, strings.Join(Engines, ", "))
 	case x.Engine == "script" && x.Command == "":
-		return d, badDefinition(file, "execution.engine is script, and execution.command is missing")
+		return "execution.engine is script, and execution.command is missing"
 	case x.Engine != "script" && x.Command != "" && word != x.Engine:
-		return d, badDefinition(file, "execution.command %q does not call the engine %s; a command of another kind needs the engine script", x.Command, x.Engine)
+		return fmt.Sprintf("execution.command %q does not call the engine %s; a command of another kind needs the engine script", x.Command, x.Engine)
 	case x.Flow == "code-review" && x.Engine == "":
-		return d, badDefinition(file, "execution.engine is missing")
+		return "execution.engine is missing"
 	case !x.Worktree:
-		return d, badDefinition(file, "execution.worktree must be true: a worker runs on a frozen checkout")
+		return "execution.worktree must be true: a worker runs on a frozen checkout"
 	case x.TimeoutMinutes <= 0 || x.TimeoutMinutes > 24*60:
-		return d, badDefinition(file, "execution.timeout_minutes is %d, not 1 to 1440", x.TimeoutMinutes)
+		return fmt.Sprintf("execution.timeout_minutes is %d, not 1 to 1440", x.TimeoutMinutes)
 	case !fs.ValidPath(d.Output.ReportDir) || strings.HasPrefix(d.Output.ReportDir, ".git"):
-		return d, badDefinition(file, "output.report_dir is %q, not a folder of the repository", d.Output.ReportDir)
+		return fmt.Sprintf("output.report_dir is %q, not a folder of the repository", d.Output.ReportDir)
 	case strings.ContainsAny(d.Output.ReportPrefix, "/\\"):
-		return d, badDefinition(file, "output.report_prefix is %q, not the beginning of a file name", d.Output.ReportPrefix)
+		return fmt.Sprintf("output.report_prefix is %q, not the beginning of a file name", d.Output.ReportPrefix)
 	case x.PromptFile != "" && !fs.ValidPath(x.PromptFile):
-		return d, badDefinition(file, "execution.prompt_file is %q, not a file of the repository", x.PromptFile)
+		return fmt.Sprintf("execution.prompt_file is %q, not a file of the repository", x.PromptFile)
 	}
-	if problem := d.Trigger.findProblem(); problem != "" {
-		return d, badDefinition(file, "%s", problem)
-	}
-	return d, nil
+	return ""
 }
 
 // Late reports whether a process has run for longer than its timeout.

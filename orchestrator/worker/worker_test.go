@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -112,6 +113,20 @@ func TestBadDefinitions(t *testing.T) {
 		_, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(text)}})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), Dir+"/a.toml") {
 			t.Errorf("%q\n: %v, want %q and the file", text, err, want) // worker_invalid
+		}
+	}
+	for text, line := range map[string]int{
+		"[worker]\nname =":                                       1 + 1,
+		replace(`on_status`, `on_statsu`):                        7,
+		replace(`= 10`, `= 0`):                                   16,
+		replace(`= 10`, `= "10"`):                                16,
+		replace(`worktree = true`, ``):                           11, // it is missing in the table of that line
+		replace(`"review"`, `["review"]`):                        7,
+		replace(`cooldown_minutes = 5`, `cooldown_minutes = -5`): 9,
+	} {
+		want := fmt.Sprintf("read %s/a.toml: line %d", Dir, line)
+		if _, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(text)}}); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q\n: %v, want %q", text, err, want)
 		}
 	}
 	if _, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(seedLite)}, Dir + "/b.toml": {Data: []byte(seedLite)}}); err == nil || !strings.Contains(err.Error(), "is in .lattice/workers/a.toml as well") {

@@ -29,6 +29,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/test"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -100,7 +101,8 @@ func documents() []document {
 		{"resume", "resume.json, the answer that a skill waits for", reflect.TypeFor[protocol.Resume](), nil},
 		{"config", "config.toml, the settings of lattice", reflect.TypeFor[settings.Settings](), nil},
 		{"policy", "policy.toml, the rules about what runs may do outside", reflect.TypeFor[policy.Document](), nil},
-		{"board", "config.json of .lattice, the rules of a board", reflect.TypeFor[board.Config](), nil},
+		{"board", "config.json of .lattice, the rules of a board", reflect.TypeFor[board.Config](), closeObject},
+		{"worker", "A definition of a worker, .lattice/workers/NAME.toml", reflect.TypeFor[worker.Definition](), nil},
 		{"board-event", "A line of .lattice/events/TASK.jsonl", reflect.TypeFor[board.Event](), nil},
 		{"board-task", "A task of a board, the fold of its events", reflect.TypeFor[board.Task](), nil},
 		{"loop-state", "state.json of a loop, the answer of its agent", reflect.TypeFor[loop.State](), nil},
@@ -332,6 +334,14 @@ func contract() rules {
 			"Step.in":                   object,
 			"Step.type":                 pattern(`^(tool|[a-z][a-z0-9_]*(\.[a-z0-9_]+)*|[A-Z][A-Z0-9_]{0,63})$`),
 			"Finding.severity":          enum(finding.SeverityError, finding.SeverityWarning),
+			"Identity.name":             pattern(`^[^ /\\\n]+$`),
+			"Identity.actor":            pattern(`^(agent|human|team|worker):[A-Za-z0-9._@+-]{1,100}$`),
+			"Trigger.on_event":          enum(values(worker.TriggerEvents)...),
+			"Trigger.stale_hours":       {"type": "integer", "minimum": 0},
+			"Trigger.cooldown_minutes":  {"type": "integer", "minimum": 0},
+			"Execution.engine":          enum(values(worker.Engines)...),
+			"Execution.worktree":        {"const": true},
+			"Execution.timeout_minutes": {"type": "integer", "minimum": 1, "maximum": 1440},
 			"RunLine.error":             {"anyOf": []any{schema{"$ref": "#/$defs/RunError"}, schema{"type": "null"}}},
 			"Wait.expected_inputs":      inputTypes,
 			"Node.id":                   id,
@@ -364,7 +374,7 @@ func contract() rules {
 		},
 		closed: map[string]bool{
 			packageOf[finding.Finding](): true,
-			packageOf[ir.Document]():     true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, adapter.Type().PkgPath(): true,
+			packageOf[ir.Document]():     true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, packageOf[worker.Definition](): true, adapter.Type().PkgPath(): true,
 		},
 		open: map[string]bool{packageOf[ir.Document](): true, packageOf[finding.Finding](): true, packageOf[compile.Workflow](): true},
 	}

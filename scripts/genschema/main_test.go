@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,11 +19,13 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/compile/flowline"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/settings"
+	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -209,6 +212,27 @@ func TestDocumentsNameTheirSchema(t *testing.T) {
 	} {
 		valid(t, name, text)
 	}
+}
+
+// A definition of a worker is valid if its reader takes it.
+func TestWorkerSchema(t *testing.T) {
+	shipped, err := worker.Load(fstest.MapFS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range shipped {
+		valid(t, "worker", encode(t, d))
+	}
+	const lite = `{"$schema":"s","worker":{"name":"%s"},"trigger":{"%s":true},"execution":{"engine":"%s","worktree":true,"timeout_minutes":%d}}`
+	valid(t, "worker", fmt.Sprintf(lite, "Lite", "manual_only", "claude", 5))
+	for _, bad := range []string{
+		fmt.Sprintf(lite, "a b", "manual_only", "claude", 5), fmt.Sprintf(lite, "Lite", "manual", "claude", 5), fmt.Sprintf(lite, "Lite", "manual_only", "gpt", 5),
+		fmt.Sprintf(lite, "Lite", "manual_only", "claude", 0), `{"worker":{"name":"Lite"}}`,
+	} {
+		invalid(t, "worker", bad)
+	}
+	valid(t, "board", encode(t, board.DefaultConfig("LAT")))
+	invalid(t, "board", `{"workflow":{"statuses":["a"]},"hook":{}}`)
 }
 
 // Editors show what a schema says: every one has its address, a title, and a word on what it is and on what its members

@@ -26,7 +26,7 @@ import (
 func (d *dispatcher) findTrigger(ctx context.Context, w worker.Definition, t *board.Task) (func(*board.Task, []board.Event) bool, error) {
 	policy, ok := d.board.Config.WorkerPolicies[t.Status]
 	if !ok || !policy.Names(w.Worker.Name) {
-		if w.Trigger.ManualOnly || w.Trigger.OnStatus != "" && w.Trigger.OnStatus != t.Status || w.Trigger.OptIn && !slices.Contains(d.board.Config.Workers, w.Worker.Name) {
+		if w.Trigger.ManualOnly || w.Trigger.OnStatus != "" && w.Trigger.OnStatus != t.Status || !w.IsEnabled(d.board.Config) {
 			return nil, nil
 		}
 		return func(t *board.Task, events []board.Event) bool {

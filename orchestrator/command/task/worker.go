@@ -49,6 +49,8 @@ PlanReviewLite, AutoTriage and StaleDetector start by themselves only on boards 
   [output]     artifact_role, report_prefix, report_dir; apply = true: the outputs comment, priority, type and labels of the
                flow change the task
 
+manifests/schema/worker.schema.json in the source of lattice describes these files to editors; $schema may name it.
+
 worker_policies in .lattice/config.json choose between two workers for a status, by labels, type and size of the change:
 
   {"worker_policies": {"review": {"default": "CodeReviewLite", "escalate_to": "CodeReviewHeavy",
@@ -86,24 +88,27 @@ func newWorkerListCmd(p *place) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return cli.PrintTable(p.env.Console, all, "WORKER\tTRIGGER\tFLOW\tENGINE\tFROM\tDESCRIPTION", func(d worker.Definition) []any {
-					from := "built in"
-					if d.File != "" {
-						from = d.File
+				listed := make([]listedWorker, len(all))
+				for i, d := range all {
+					listed[i] = listedWorker{d, d.File, d.IsEnabled(b.Config)}
+				}
+				return cli.PrintTable(p.env.Console, listed, "WORKER\tTRIGGER\tFLOW\tENGINE\tFROM\tDESCRIPTION", func(w listedWorker) []any {
+					trigger := w.Trigger.String()
+					if !w.Enabled {
+						trigger += " (not enabled)"
 					}
-					return []any{d.Worker.Name, describeTrigger(b.Config, d), d.Execution.Flow, orDash(d.Execution.Engine), from, orDash(d.Worker.Description)}
+					return []any{w.Worker.Name, trigger, w.Execution.Flow, orDash(w.Execution.Engine), cmp.Or(w.From, "built in"), orDash(w.Worker.Description)}
 				})
 			})
 		},
 	}
 }
 
-// describeTrigger describes when a worker starts on a board.
-func describeTrigger(c board.Config, d worker.Definition) string {
-	if d.Trigger.OptIn && !slices.Contains(c.Workers, d.Worker.Name) {
-		return d.Trigger.String() + " (not enabled)"
-	}
-	return d.Trigger.String()
+// listedWorker is a worker as lattice worker list prints it.
+type listedWorker struct {
+	worker.Definition
+	From    string `json:"file,omitempty"` // "" for a built-in one
+	Enabled bool   `json:"enabled"`        // its trigger counts
 }
 
 func newWorkerPsCmd(p *place) *cobra.Command {
