@@ -181,11 +181,11 @@ var mayImport = map[string][]string{
 	"orchestrator/forge/rest":      {"orchestrator/forge", "spritekit/text"},
 	"orchestrator/forge/github":    {"orchestrator/forge", "orchestrator/forge/rest"},
 	"orchestrator/forge/gitea":     {"orchestrator/forge", "orchestrator/forge/rest"},
-	"orchestrator/forge/publish":   {"orchestrator/forge"},                                                                                   // effects at code hosts, each once
-	"orchestrator/forge/forgetest": {"orchestrator/forge"},                                                                                   // a code host for tests
-	"orchestrator/budget":          {},                                                                                                       // money, tokens and time against limits: pure
+	"orchestrator/forge/publish":   {"orchestrator/forge"},                                                                                                           // effects at code hosts, each once
+	"orchestrator/forge/forgetest": {"orchestrator/forge"},                                                                                                           // a code host for tests
+	"orchestrator/budget":          {},                                                                                                                               // money, tokens and time against limits: pure
 	"orchestrator/policy":          {"manifests", "orchestrator/audit", "orchestrator/budget", "orchestrator/lattice", "orchestrator/tomlkey", "spritekit/protocol"}, // decides about actions, intents and files: pure
-	"orchestrator/secret":          {"spritekit/redact"},                                                                                     // credentials in what leaves a sprite, and leases: pure
+	"orchestrator/secret":          {"spritekit/redact"},                                                                                                             // credentials in what leaves a sprite, and leases: pure
 	"orchestrator/secret/provider": {"orchestrator/secret"},
 	"orchestrator/session":         {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
@@ -199,11 +199,11 @@ var mayImport = map[string][]string{
 	"orchestrator/patient":          {},
 	"orchestrator/lattice":          {"manifests", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/settings":         {"manifests", "orchestrator/schedule", "orchestrator/tomlkey"},
-	"orchestrator/tomlkey":          {}, // lines of keys, for errors: pure
-	"orchestrator/schedule":         {},                                                                                                           // times of cron: pure
-	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                                                                    // tasks in files; it knows neither runs nor the leader
-	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "orchestrator/schedule", "orchestrator/tomlkey", "spritekit/fault"},                   // definitions and triggers; it starts nothing
-	"orchestrator/leftover":         {"orchestrator/api", "orchestrator/board", "orchestrator/lattice", "orchestrator/worker", "spritekit/fault"}, // what killed programs left, and its repair
+	"orchestrator/tomlkey":          {},                                                                                                                 // lines of keys, for errors: pure
+	"orchestrator/schedule":         {},                                                                                                                 // times of cron: pure
+	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                                                                          // tasks in files; it knows neither runs nor the leader
+	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "orchestrator/schedule", "orchestrator/tomlkey", "spritekit/fault"}, // definitions and triggers; it starts nothing
+	"orchestrator/leftover":         {"orchestrator/api", "orchestrator/board", "orchestrator/lattice", "orchestrator/worker", "spritekit/fault"},       // what killed programs left, and its repair
 	"orchestrator/ir":               {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
 	"orchestrator/ir/finding":       {"manifests"},
 	"orchestrator/ir/expr":          {"orchestrator/ir/finding"},
@@ -264,7 +264,7 @@ var mayImport = map[string][]string{
 	"orchestrator/sprites/spritestest":  {"orchestrator/sprites"},
 
 	"scripts/genschema": {"manifests", "manifests/templates", "orchestrator/api", "orchestrator/attest", "orchestrator/audit", "orchestrator/board", "orchestrator/compile", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/proposal", "orchestrator/secret", "orchestrator/settings", "orchestrator/sprites", "orchestrator/worker", "skills/agent/adapter", "skills/test", "spritekit/fault", "spritekit/loop", "spritekit/protocol"}, // the only importer of both halves
-	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                                                                                                                                                                                     // a witness that shares code with the accused proves nothing
+	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                                                                                                                                                                                                            // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
 	"scripts/genman":     {}, // it reads the help of the built programs
