@@ -19,18 +19,18 @@ func Parse(text string) Lines {
 		key := ""
 		if name, ok := strings.CutPrefix(line, "[["); ok {
 			name, _, _ = strings.Cut(name, "]")
-			name = plain(name)
+			name = cleanKey(name)
 			table = fmt.Sprintf("%s[%d]", name, counts[name])
 			counts[name]++
 			key = table
 		} else if name, ok := strings.CutPrefix(line, "["); ok {
 			name, _, _ = strings.Cut(name, "]")
-			table = plain(name)
+			table = cleanKey(name)
 			key = table
 		} else if name, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
-			key = strings.TrimPrefix(table+"."+plain(name), ".")
+			key = strings.TrimPrefix(table+"."+cleanKey(name), ".")
 		}
-		for ; key != ""; key = parent(key) {
+		for ; key != ""; key = parentOf(key) {
 			if _, known := lines[key]; !known {
 				lines[key] = n
 			}
@@ -41,7 +41,7 @@ func Parse(text string) Lines {
 
 // Of returns the line of a key; of one that is missing, the line of its table. It returns 0 if the text has neither.
 func (l Lines) Of(key string) int {
-	for ; key != ""; key = parent(key) {
+	for ; key != ""; key = parentOf(key) {
 		if line := l[key]; line > 0 {
 			return line
 		}
@@ -49,8 +49,8 @@ func (l Lines) Of(key string) int {
 	return 0
 }
 
-// plain returns a dotted key without quotes and spaces.
-func plain(key string) string {
+// cleanKey returns a dotted key without quotes and spaces.
+func cleanKey(key string) string {
 	parts := strings.Split(key, ".")
 	for i, p := range parts {
 		parts[i] = strings.Trim(p, " \t\"'")
@@ -58,7 +58,7 @@ func plain(key string) string {
 	return strings.Join(parts, ".")
 }
 
-func parent(key string) string {
+func parentOf(key string) string {
 	if i := strings.LastIndexByte(key, '.'); i >= 0 {
 		return key[:i]
 	}
