@@ -67,7 +67,7 @@ var mayImport = map[string][]string{
 	"spritekit/export":     {"manifests"},
 	"spritekit/mcp":        {"manifests", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/contract":   {"manifests", "spritekit/protocol"},
-	"spritekit/session":    {"manifests", "spritekit/dropin", "spritekit/journal", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
+	"spritekit/session":    {"spritekit/tracecontext", "manifests", "spritekit/dropin", "spritekit/journal", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":  {"spritekit/contract"},
 	"spritekit/skill":      {"manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/fault", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
 	"spritekit/journal":    {"spritekit/protocol", "spritekit/workspace"},
@@ -81,7 +81,8 @@ var mayImport = map[string][]string{
 	"spritekit/text":       {},
 	"docs":                 {},
 	// Known secrets in text, on both sides of a sprite's wall.
-	"spritekit/redact": {},
+	"spritekit/redact":       {},
+	"spritekit/tracecontext": {},
 	// The rules of a loop, which are pure; a skill moves them between inputs and files.
 	"spritekit/loop": {},
 	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/workspace"},
@@ -127,7 +128,7 @@ var mayImport = map[string][]string{
 	"orchestrator/loop":         {"orchestrator/lattice", "spritekit/loop", "spritekit/protocol"}, // pure
 
 	// One package for each group of commands. They are siblings: what two of them need is in one of the rooms below them.
-	"orchestrator/command/*": {"docs", "manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/command/*": {"docs", "manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol", "spritekit/tracecontext"},
 	"orchestrator/doctor":    {"orchestrator/api", "orchestrator/cli", "orchestrator/equip", "orchestrator/host", "orchestrator/host/core", "orchestrator/host/records", "orchestrator/host/sandbox", "orchestrator/host/sandbox/spec", "orchestrator/host/share", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/leftover", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/store", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/follow":    {"orchestrator/proposal", "orchestrator/action", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/connect", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/session", "orchestrator/setup", "orchestrator/timeline", "orchestrator/worktree", "spritekit/protocol"},
 	"orchestrator/connect":   {"orchestrator/caller", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/equip", "orchestrator/host/sandbox/spec", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/patient", "orchestrator/setup", "orchestrator/sprites", "orchestrator/trace", "orchestrator/web", "orchestrator/worktree", "spritekit/fault", "spritekit/redact", "spritekit/protocol"},
@@ -137,7 +138,7 @@ var mayImport = map[string][]string{
 	"orchestrator/setup":     {"orchestrator/board", "orchestrator/forge", "orchestrator/forge/gitea", "orchestrator/forge/github", "orchestrator/forge/publish", "orchestrator/forge/rest", "orchestrator/leader/intents", "orchestrator/schedule", "orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/secret/provider", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"}, // driver: the log that a test wraps
 	"orchestrator/transfer":  {"orchestrator/cli", "orchestrator/sprites"},
 	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/budget", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
-	"orchestrator/trace":     {"orchestrator/api", "orchestrator/lattice", "orchestrator/timeline", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/trace":     {"spritekit/tracecontext", "orchestrator/api", "orchestrator/lattice", "orchestrator/timeline", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
 	// An agent outside, as a client of the leader.
@@ -187,7 +188,7 @@ var mayImport = map[string][]string{
 	"orchestrator/policy":          {"manifests", "orchestrator/audit", "orchestrator/budget", "orchestrator/lattice", "orchestrator/tomlkey", "spritekit/protocol"}, // decides about actions, intents and files: pure
 	"orchestrator/secret":          {"spritekit/redact"},                                                                                                             // credentials in what leaves a sprite, and leases: pure
 	"orchestrator/secret/provider": {"orchestrator/secret"},
-	"orchestrator/session":         {"manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
+	"orchestrator/session":         {"spritekit/tracecontext", "manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
 	"orchestrator/attest":          {"manifests", "orchestrator/lattice", "spritekit/protocol"}, // signed statements about verified commits
 	"orchestrator/audit":           {},                                                          // the record of decisions and effects: pure
@@ -245,7 +246,8 @@ var mayImport = map[string][]string{
 	// The host's side of a sandbox and its init, which meet over a socket only, then what both need.
 	"orchestrator/host/sandbox":            {"orchestrator/host/files", "orchestrator/host/sandbox/cgroup", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view", "orchestrator/host/tree"},
 	"orchestrator/host/sandbox/netns":      {"orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/spec"},
-	"orchestrator/host/sandbox/guest":      {"orchestrator/host/files", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/netns", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
+	"orchestrator/host/sandbox/guest":      {"orchestrator/host/files", "orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/netns", "orchestrator/host/sandbox/procfs", "orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/sudo", "orchestrator/host/sandbox/view"},
+	"orchestrator/host/sandbox/sudo":       {"orchestrator/host/sandbox/channel", "orchestrator/host/sandbox/spec"},
 	"orchestrator/host/sandbox/channel":    {"orchestrator/host/sandbox/spec", "orchestrator/host/sandbox/view"},
 	"orchestrator/host/sandbox/cgroup":     {"orchestrator/host/sandbox/spec"},
 	"orchestrator/host/sandbox/view":       {"orchestrator/host/sandbox/idrange", "orchestrator/host/sandbox/spec"},

@@ -44,6 +44,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
+	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
 // Host is the part of the Sprites API that a session needs; *sprites.Client implements it. Exec returns *sprites.LostError when the
@@ -263,7 +264,7 @@ func (s *Session) callEnv(c lattice.Call) []string {
 		"LATTICE_CALL_ID=" + c.ID,
 		"LATTICE_IDEMPOTENCY_KEY=" + c.IdempotencyKey,
 		"LATTICE_PERMISSIONS=" + strings.Join(c.Permissions, ","),
-		"TRACEPARENT=" + protocol.TraceParent(c.RunID, c.ID),
+		"TRACEPARENT=" + tracecontext.Parent(c.RunID, c.ID),
 	}
 	if c.Skill == "agent.run" {
 		env = append(env, s.secrets(c.RunID, c.Sprite)...)

@@ -2,7 +2,7 @@
 // between. Begin with Fold, which computes the spans from the journal after the fact. It is pure: the same journal gives
 // the same spans with the same ids, so that a trace can be sent again.
 //
-// A call in a sprite gets the variable TRACEPARENT (see protocol.TraceParent), which names the span of its work. Encode writes spans in the
+// A call in a sprite gets the variable TRACEPARENT (see tracecontext.Parent), which names the span of its work. Encode writes spans in the
 // JSON form of OTLP, and Exporter sends them. Spans hold names, times and figures, and no text of sprites or models.
 //
 // Attributes follow the semantic conventions for CI/CD (cicd.*) and, at version 0.1.0, for generative AI (gen_ai.*).
@@ -20,7 +20,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/timeline"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
 // Run is the run whose journal is folded.
@@ -58,7 +58,7 @@ type Attribute struct {
 // Link leads to a span that the span continues.
 type Link struct{ Trace, Span string }
 
-func spanID(parts ...string) string { return protocol.TraceDigest(16, parts...) }
+func spanID(parts ...string) string { return tracecontext.Digest(16, parts...) }
 
 // results are the outcomes of steps and runs in the conventions.
 var results = map[timeline.StepState]string{timeline.Done: "success", timeline.Failed: "failure", timeline.Dropped: "skip"}
@@ -90,7 +90,7 @@ func Fold(r Run, entries []lattice.Entry) []Span {
 			}
 		}
 	}
-	f := fold{run: r, trace: protocol.TraceID(r.ID), agents: agents}
+	f := fold{run: r, trace: tracecontext.TraceID(r.ID), agents: agents}
 	root := spanID("run", r.ID)
 	if r.Status.Ended() {
 		f.addRun(root)
@@ -120,7 +120,7 @@ func (f *fold) addRun(id string) {
 		{"cicd.pipeline.action.name", "RUN"}, {"cicd.pipeline.name", f.run.Flow}, {"cicd.pipeline.run.id", f.run.ID}, {"cicd.pipeline.result", result},
 	}}
 	if from := f.run.ForkedFrom; from != "" {
-		s.Links = []Link{{protocol.TraceID(from), spanID("run", from)}}
+		s.Links = []Link{{tracecontext.TraceID(from), spanID("run", from)}}
 	}
 	f.addSpan(s)
 }
@@ -160,7 +160,7 @@ func (f *fold) addCalls(step *timeline.Step, parent string) {
 			f.addSpan(Span{ID: spanID("wait", parent, number), Parent: parent, Name: "wait", Began: paused[c.ID], Ended: c.From, Links: []Link{last}})
 			s.ID, s.Links = spanID("call", c.ID, number), []Link{last}
 		default:
-			s.ID = protocol.CallSpan(c.ID)
+			s.ID = tracecontext.CallSpan(c.ID)
 		}
 		if c.ID != "" {
 			s.Attributes = f.describeCall(c)

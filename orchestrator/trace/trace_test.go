@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
 var epoch = time.Date(2026, 7, 28, 12, 0, 0, 0, time.UTC)
@@ -108,7 +108,7 @@ chat m 1-2 in "plan"
 		}
 	}
 	forked := Fold(Run{ID: "run_2", ForkedFrom: "run_1", Status: lattice.Canceled}, nil)
-	if len(forked) != 1 || forked[0].Links[0] != (Link{protocol.TraceID("run_1"), spanID("run", "run_1")}) {
+	if len(forked) != 1 || forked[0].Links[0] != (Link{tracecontext.TraceID("run_1"), spanID("run", "run_1")}) {
 		t.Errorf("a fork has the spans %+v, want a link to the other run", forked)
 	}
 }
@@ -117,7 +117,7 @@ chat m 1-2 in "plan"
 func TestParentIsSpanOfCall(t *testing.T) {
 	spans := Fold(Run{ID: "run_1"}, journal(t, lattice.RunStarted{RunID: "run_1"}, []string{"n"}, lattice.CallFinished{CommandID: "call", CallID: "a", OK: true}))
 	want := "00-" + spans[1].Trace + "-" + spans[1].ID + "-01"
-	if got := protocol.TraceParent("run_1", "a"); got != want || len(got) != 55 {
+	if got := tracecontext.Parent("run_1", "a"); got != want || len(got) != 55 {
 		t.Errorf("TRACEPARENT is %s, and the span of the call %s", got, want)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
+	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
 // call is one call on its way through a session.
@@ -61,7 +62,7 @@ func (c *call) buildEnv() []string {
 		}
 	}
 	if c.RunID != "" {
-		env = append(env, "TRACEPARENT="+protocol.TraceParent(c.RunID, c.CallID))
+		env = append(env, "TRACEPARENT="+tracecontext.Parent(c.RunID, c.CallID))
 	}
 	return env
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/trace"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
 func newTraceCmd(env *setup.Env) *cobra.Command {
@@ -47,9 +47,9 @@ func newTraceCmd(env *setup.Env) *cobra.Command {
 				return err
 			}
 			if env.JSON {
-				return env.PrintJSON(map[string]any{"run_id": v.RunID, "trace_id": protocol.TraceID(v.RunID), "spans": len(spans)})
+				return env.PrintJSON(map[string]any{"run_id": v.RunID, "trace_id": tracecontext.TraceID(v.RunID), "spans": len(spans)})
 			}
-			_, err = fmt.Fprintf(env.Out, "sent %s of trace %s\n", cli.Count(len(spans), "span", "spans"), protocol.TraceID(v.RunID))
+			_, err = fmt.Fprintf(env.Out, "sent %s of trace %s\n", cli.Count(len(spans), "span", "spans"), tracecontext.TraceID(v.RunID))
 			return err
 		})
 	cmd.Long = `Print a run as an OpenTelemetry trace in the JSON form of OTLP: the run, its steps, and their calls of skills and models. A trace has

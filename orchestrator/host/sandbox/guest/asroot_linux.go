@@ -15,6 +15,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/sudo"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,22 +39,11 @@ func rootMask() (mask uint32) {
 	return mask
 }
 
-// rootSocket is where init listens for those who ask for root.
-const rootSocket = "/run/sudo.sock"
-
 const (
 	maxRootCommand = 4 << 20          // bytes of a request
 	maxRootCalls   = 64               // at a time
 	rootWait       = 10 * time.Second // for the request of a connection
 )
-
-// rootCommand is a request of sudo.
-type rootCommand struct {
-	Command channel.Command `json:"command"`
-	UID     uint32          `json:"uid"`
-	GID     uint32          `json:"gid"`
-	Groups  []uint32        `json:"groups,omitempty"`
-}
 
 // allThreads reports whether capabilities of all threads can be set, which programs that are linked with C libraries cannot.
 func allThreads() bool {
@@ -199,7 +189,7 @@ func (s *server) rootCall(c *channel.Socket) {
 		return
 	}
 	var in struct {
-		Root *rootCommand `json:"root"`
+		Root *sudo.Request `json:"root"`
 	}
 	files, err := c.Receive(&in)
 	if err != nil || in.Root == nil || in.Root.Command.TTY || c.Conn.SetReadDeadline(time.Time{}) != nil {
@@ -251,7 +241,7 @@ func (s *server) signalRoot(pid int, signal syscall.Signal) {
 }
 
 // startAs starts a command as another user of the box. It closes files.
-func (s *server) startAs(r rootCommand, files []*os.File) (pid int, ended <-chan int, err error) {
+func (s *server) startAs(r sudo.Request, files []*os.File) (pid int, ended <-chan int, err error) {
 	std, _, err := stdio(r.Command, files)
 	defer channel.CloseAll(files)
 	if err != nil {
@@ -287,11 +277,11 @@ func (s *server) startAs(r rootCommand, files []*os.File) (pid int, ended <-chan
 	return pid, done, nil
 }
 
-// listenRoot opens the socket for those who ask for root. /run is empty when init begins.
+// listenRoot opens the socket for requests of root (package sudo). /run is empty when init begins.
 func listenRoot() (*net.UnixListener, error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: rootSocket, Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: sudo.Socket, Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("listen for those who ask for root: %w", err)
+		return nil, fmt.Errorf("listen for requests of root: %w", err)
 	}
 	return l, nil
 }

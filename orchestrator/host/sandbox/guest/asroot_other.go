@@ -6,18 +6,7 @@ import (
 	"errors"
 	"net"
 	"syscall"
-
-	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 )
-
-const rootSocket = "/run/sudo.sock"
-
-type rootCommand struct {
-	Command channel.Command `json:"command"`
-	UID     uint32          `json:"uid"`
-	GID     uint32          `json:"gid"`
-	Groups  []uint32        `json:"groups,omitempty"`
-}
 
 func layAside() error                                 { return errors.ErrUnsupported }
 func (s *server) asRoot(func()) error                 { return syscall.EPERM }

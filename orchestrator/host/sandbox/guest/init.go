@@ -22,6 +22,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/sudo"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -30,7 +31,7 @@ import (
 // called before anything else of the executable has opened files or started goroutines.
 func Main(args, environ []string) int {
 	if len(args) > 0 && args[0] == spec.StageSudo {
-		return sudo(args[1:], environ)
+		return sudo.Main(args[1:], environ)
 	}
 	if err := initMain(args); err != nil {
 		fmt.Fprintln(os.Stderr, "sprite init:", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/host/sandbox/sudo"
 	"golang.org/x/sys/unix"
 )
 
@@ -241,7 +242,7 @@ func (k *keeper) call(ctx context.Context, c channel.Call, files []*os.File) (an
 	k.mu.Lock()
 	if k.gone {
 		k.mu.Unlock()
-		return nil, nil, keeperError{syscall.EPERM, errKeeperGone.Error()}
+		return nil, nil, keeperError{syscall.EPERM, sudo.ErrKeeperGone.Error()}
 	}
 	k.last++
 	id := k.last
@@ -256,7 +257,7 @@ func (k *keeper) call(ctx context.Context, c channel.Call, files []*os.File) (an
 	a, ok := <-come
 	switch {
 	case !ok:
-		return nil, nil, keeperError{syscall.EPERM, errKeeperGone.Error()}
+		return nil, nil, keeperError{syscall.EPERM, sudo.ErrKeeperGone.Error()}
 	case len(a.Held) > 0: // descriptors of the keeper's that could not come along; see hand.go of package channel
 		channel.CloseAll(a.Files)
 		k.send(channel.Request{Op: channel.OpTaken, ID: id})
@@ -272,7 +273,7 @@ func (k *keeper) call(ctx context.Context, c channel.Call, files []*os.File) (an
 
 // send ends the conversation with a keeper that does not listen: a frame may be half sent.
 func (k *keeper) send(r channel.Request, fds ...int) {
-	err := k.socket.Conn.SetWriteDeadline(time.Now().Add(sudoTimeout))
+	err := k.socket.Conn.SetWriteDeadline(time.Now().Add(sudo.Timeout))
 	if err == nil {
 		err = k.socket.Send(r, fds...)
 	}

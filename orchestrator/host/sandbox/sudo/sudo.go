@@ -1,4 +1,6 @@
-package guest
+// Package sudo is the program sudo of a box: it asks init to start a command, passes on its descriptors, and exits as the command
+// does. It needs no password and no sudoers file, because the box confines its root. Package guest answers it.
+package sudo
 
 import (
 	"bufio"
@@ -19,17 +21,25 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// This file is the sudo of a box: it asks init to start the command, passes on its descriptors, and exits as the command does.
-// It needs no password and no sudoers file: the box confines its root.
+// Socket is where init listens for requests.
+const Socket = "/run/sudo.sock"
 
-const sudoUsage = `usage: sudo [-EHins] [-u user] [-g group] [--] [VAR=value] command
+// Request asks init to start a command as a user.
+type Request struct {
+	Command channel.Command `json:"command"`
+	UID     uint32          `json:"uid"`
+	GID     uint32          `json:"gid"`
+	Groups  []uint32        `json:"groups,omitempty"`
+}
+
+const usage = `usage: sudo [-EHins] [-u user] [-g group] [--] [VAR=value] command
 
 Runs a command in this sprite as root, or another user of the sprite. Root may change any file of the sprite and the owners of
 files, be any user, and signal any process; it can neither mount, nor trace, nor change the network or the kernel.
 `
 
-// sudoCall is a parsed command line of sudo.
-type sudoCall struct {
+// invocation is a parsed command line of sudo.
+type invocation struct {
 	user, group string
 	shell       bool // -s, -i
 	login       bool // -i
@@ -41,7 +51,7 @@ type sudoCall struct {
 }
 
 // parseSudo reads a command line as sudo does.
-func parseSudo(args []string) (c sudoCall, err error) {
+func parseSudo(args []string) (c invocation, err error) {
 	c.user = "root"
 	value := func(rest string) (string, error) {
 		if rest != "" {
@@ -193,11 +203,11 @@ func groupsOf(user string) (groups []uint32) {
 // packageManagers become other users themselves and give files to them, or install programs that expect to.
 var packageManagers = []string{"apt", "apt-get", "aptitude", "dpkg", "dnf", "microdnf", "yum", "rpm", "apk", "pacman", "zypper"}
 
-// errKeeperGone says that programs of the sprite have ended the process behind sudo, as kill -9 -1 does.
-var errKeeperGone = errors.New("a program of this sprite ended the process that keeps root; restart the sprite to have root again")
+// ErrKeeperGone says that programs of the sprite have ended the process behind sudo, as kill -9 -1 does.
+var ErrKeeperGone = errors.New("a program of this sprite ended the process that keeps root; restart the sprite to have root again")
 
 // checkAlone refuses requests that root cannot fulfil without other users; why is the remedy.
-func (c sudoCall) checkAlone(r *rootCommand, why string) error {
+func (c invocation) checkAlone(r *Request, why string) error {
 	program := path.Base(string(r.Command.Program))
 	switch {
 	case slices.Contains(packageManagers, program):
@@ -208,8 +218,8 @@ func (c sudoCall) checkAlone(r *rootCommand, why string) error {
 	return nil
 }
 
-// sudo is the program; the result is its exit status.
-func sudo(args, environ []string) int {
+// Main is the program. The result is its exit status.
+func Main(args, environ []string) int {
 	alone := ""
 	if len(args) > 1 && args[0] == spec.AloneArg {
 		alone, args = args[1], args[2:]
@@ -218,7 +228,7 @@ func sudo(args, environ []string) int {
 	c.alone = alone
 	if err == nil && (c.help || c.validate) {
 		if c.help {
-			fmt.Print(sudoUsage)
+			fmt.Print(usage)
 		}
 		return 0
 	}
@@ -234,12 +244,12 @@ func sudo(args, environ []string) int {
 }
 
 // request returns the request to init for c.
-func (c sudoCall) request(environ []string) (*rootCommand, error) {
+func (c invocation) request(environ []string) (*Request, error) {
 	as, err := findAccount(c.user)
 	if err != nil {
 		return nil, err
 	}
-	r := &rootCommand{UID: as.uid, GID: as.gid, Groups: groupsOf(as.name)}
+	r := &Request{UID: as.uid, GID: as.gid, Groups: groupsOf(as.name)}
 	if c.group != "" {
 		fields, ok := field("/etc/group", c.group)
 		if !ok {
@@ -295,7 +305,7 @@ func (c sudoCall) request(environ []string) (*rootCommand, error) {
 }
 
 // run asks init, passes signals on, and returns how the command ended.
-func (c sudoCall) run(environ []string) (code int, err error) {
+func (c invocation) run(environ []string) (code int, err error) {
 	r, err := c.request(environ)
 	if err != nil {
 		return 1, err
@@ -305,22 +315,22 @@ func (c sudoCall) run(environ []string) (code int, err error) {
 			return 1, err
 		}
 	}
-	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: rootSocket, Net: "unix"})
+	conn, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: Socket, Net: "unix"})
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED) && c.alone != "":
-		return 1, errKeeperGone
+		return 1, ErrKeeperGone
 	case err != nil:
-		return 1, errors.New("this sprite has no root: nothing answers on " + rootSocket)
+		return 1, errors.New("this sprite has no root: nothing answers on " + Socket)
 	}
 	defer conn.Close()
 	init := &channel.Socket{Conn: conn, Limit: channel.MaxReply}
-	if err := conn.SetWriteDeadline(time.Now().Add(sudoTimeout)); err != nil {
+	if err := conn.SetWriteDeadline(time.Now().Add(Timeout)); err != nil {
 		return 1, err
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	if err := init.Send(struct {
-		Root *rootCommand `json:"root"`
+		Root *Request `json:"root"`
 	}{r}, 0, 1, 2); err != nil {
 		return 1, err
 	}
@@ -330,7 +340,7 @@ func (c sudoCall) run(environ []string) (code int, err error) {
 	defer signal.Stop(signals)
 	passing.Go(func() {
 		for s := range signals {
-			if conn.SetWriteDeadline(time.Now().Add(sudoTimeout)) == nil {
+			if conn.SetWriteDeadline(time.Now().Add(Timeout)) == nil {
 				_ = init.Send(channel.Request{Op: channel.OpSignal, Signal: int(s.(syscall.Signal))}) // a command that has ended needs none
 			}
 		}
@@ -347,5 +357,5 @@ func (c sudoCall) run(environ []string) (code int, err error) {
 	return answer.Code, nil
 }
 
-// sudoTimeout bounds how long init may take to accept a request of sudo.
-const sudoTimeout = 10 * time.Second
+// Timeout bounds how long init may take to accept a request.
+const Timeout = 10 * time.Second
