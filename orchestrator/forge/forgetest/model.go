@@ -222,6 +222,26 @@ func (s *Server) EditComment(path, login string, id int64, body string) {
 	}
 }
 
+// EditIssue changes the text of an issue as a user.
+func (s *Server) EditIssue(path, login string, number int, body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	i.body, i.updated = body, s.advanceClock()
+	s.emitAs(r, s.mustUser(login), "issues", "edited", i, nil)
+}
+
+// DeleteComment deletes a comment as a user.
+func (s *Server) DeleteComment(path, login string, id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i, c := r.findComment(id)
+	s.emitAs(r, s.mustUser(login), "issue_comment", "deleted", i, map[string]any{"comment": s.commentJSON(r, i, c)})
+	i.comments = slices.DeleteFunc(i.comments, func(k *comment) bool { return k == c })
+}
+
 func (s *Server) changeComment(r *repo, by *user, i *item, c *comment, body string) {
 	was := c.body
 	c.body, c.updated = body, s.advanceClock()

@@ -1,6 +1,8 @@
 package hook
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"strings"
 	"time"
@@ -53,6 +55,7 @@ type Event struct {
 	Number       int64      `json:"number,omitempty"`
 	Pull         bool       `json:"pull,omitempty"` // the number is that of a pull request
 	Title        string     `json:"title,omitempty"`
+	IssueSum     string     `json:"issue_sum,omitempty"` // the digest of the issue that a comment is on; see SumIssue
 	Text         string     `json:"text,omitempty"`
 	Cut          bool       `json:"cut,omitempty"`   // the text was longer
 	Was          string     `json:"was,omitempty"`   // the text of a comment before it was edited, unless it was longer than maxText
@@ -140,12 +143,21 @@ func Parse(name string, body []byte) Event {
 	return e
 }
 
+// SumIssue returns the digest of the text of an issue, which shows whether it was edited after an event; "" without a title.
+func SumIssue(title, body string) string {
+	if title == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(title + "\x00" + body))
+	return hex.EncodeToString(sum[:])
+}
+
 // addThread adds the issue or pull request that an event is about.
 func (e *Event) addThread(p payload) {
 	e.Number = p.Number
 	if t := p.Issue; t != nil {
 		e.Number, e.Title, e.Text, e.Author, e.State, e.Pull = t.Number, cutText(t.Title, maxTitle), t.Body, t.User.plain(), t.State, len(t.PullRequest) > 0 && string(t.PullRequest) != "null"
-		e.Created, e.Updated = t.CreatedAt.Time, t.UpdatedAt.Time
+		e.Created, e.Updated, e.IssueSum = t.CreatedAt.Time, t.UpdatedAt.Time, SumIssue(t.Title, t.Body)
 	}
 	if t := p.PullRequest; t != nil {
 		e.Number, e.Title, e.Text, e.Author, e.State, e.Pull = t.Number, cutText(t.Title, maxTitle), t.Body, t.User.plain(), t.State, true

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -105,6 +106,8 @@ type asked struct {
 	person forge.User
 	item   int64 // the comment
 	fork   bool  // the pull request comes from a fork, and the settings do not take those
+	// issueSum is the digest of the issue when the command was given, "" if that is not known.
+	issueSum string
 }
 
 // handleComment carries out the commands in a comment.
@@ -145,7 +148,7 @@ func (d *Dialogue) handleComment(ctx context.Context, host string, e hook.Delive
 	}
 	var all []string
 	for _, c := range commands {
-		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item, fork})
+		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item, fork, e.IssueSum})
 		if err != nil {
 			return settle(err)
 		}
@@ -184,20 +187,33 @@ type carried struct {
 	Outcome string       `json:"outcome"`
 }
 
+// maxCommands is the number of commands that one person may give in a thread in an hour. Two programs that answer each other
+// would else go on without end.
+const maxCommands = 30
+
 // carryOut carries out a command once.
 func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 	key := fmt.Sprintf("command:%s:%d:%d", a.Host, a.item, a.Line)
-	if done, err := d.wasCarriedOut(a, key); err != nil || done {
+	ctx = caller.With(ctx, personOf(a.Host, a.person))
+	c := carried{Thread: a.Thread.String(), Comment: a.item, Verb: a.Verb}
+	done, recent, err := d.countCommands(a, key)
+	switch {
+	case err != nil || done:
 		return "done before", err
+	case recent > maxCommands: // the person was told; requests to the code host are saved
+		c.Outcome = refusedRate
+		_, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Command, Subject: subjectOf(a.Thread), Key: key}, c, store.Any)
+		return c.Outcome, err
 	}
 	role, err := a.client.Role(ctx, a.Repo, a.person.ID)
 	if err != nil {
 		return "", err
 	}
-	ctx = caller.With(ctx, personOf(a.Host, a.person))
-	c := carried{Thread: a.Thread.String(), Comment: a.item, Verb: a.Verb, Role: role}
+	c.Role = role
 	reaction := forge.Seen
 	switch least := comment.Least(a.Verb); {
+	case recent == maxCommands:
+		c.Outcome, reaction = refusedRate, forge.No
 	case a.Problem == "" && !role.AtLeast(least):
 		c.Outcome, reaction = fmt.Sprintf("refused: %s needs the role %s", a.Verb, least), forge.No
 	case a.Problem == "" && a.fork && comment.Least(a.Verb).AtLeast(forge.Write):
@@ -246,13 +262,20 @@ func nameUser(host string, u forge.User) string {
 
 func subjectOf(t Thread) string { return "thread:" + t.String() }
 
-// wasCarriedOut reports whether there is an entry about a command.
-func (d *Dialogue) wasCarriedOut(a asked, key string) (found bool, err error) {
+// refusedRate is the outcome of a command beyond maxCommands.
+var refusedRate = fmt.Sprintf("refused: one person gives at most %d commands in an hour here", maxCommands)
+
+// countCommands reports whether a command was carried out, and how many the person gave in the thread within the last hour.
+func (d *Dialogue) countCommands(a asked, key string) (done bool, recent int, err error) {
+	person := personOf(a.Host, a.person).Name
 	err = d.Facts.Store.Audit(subjectOf(a.Thread), 0, func(e audit.Entry) error {
-		found = found || e.Key == key
+		done = done || e.Key == key
+		if e.Kind == audit.Command && e.Who != nil && e.Who.Name == person && time.Since(e.At) < time.Hour {
+			recent++
+		}
 		return nil
 	})
-	return found, err
+	return done, recent, err
 }
 
 // do does what a command asks for. It returns what became of it, and the text of a reply, if it has one.

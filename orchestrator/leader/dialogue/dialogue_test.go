@@ -128,6 +128,7 @@ type world struct {
 	issue int
 	sent  int
 	*govern.Ledger
+	hookURL string
 }
 
 // deliver sends the deliveries that were not sent.
@@ -181,7 +182,8 @@ func newWorld(t *testing.T, kind forge.Kind) *world {
 		rw.WriteHeader(http.StatusAccepted)
 	}))
 	t.Cleanup(server.Close)
-	w.AddHook(repository, server.URL+"/hooks/main", secret)
+	w.hookURL = server.URL + "/hooks/main"
+	w.AddHook(repository, w.hookURL, secret)
 	w.issue = w.OpenIssue(repository, "wilma", "It hangs", "Please mend it.")
 	return w
 }

@@ -7,18 +7,25 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/comment"
+	"github.com/spritekit/lattice/orchestrator/forge/hook"
 	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // maxIssue bounds the text of an issue that an agent gets, in bytes.
 const maxIssue = 64 << 10
 
-// plan creates the intent that lets an agent answer an issue. It gets the issue as it is when a person asks for a plan.
+// plan creates the intent that lets an agent answer an issue. It gets the issue as it was when a person asked for a plan: one that
+// was edited since is refused. A poll does not tell how the issue was.
 func (d *Dialogue) plan(ctx context.Context, a asked) (intent.State, error) {
 	issue, err := a.client.Issue(ctx, a.Repo, a.Number)
 	if err != nil {
 		return intent.State{}, err
+	}
+	if a.issueSum != "" && a.issueSum != hook.SumIssue(issue.Title, issue.Body) {
+		return intent.State{}, fault.Failed("issue_edited", "the issue was edited after the command").WithHint("read it again, and repeat the command")
 	}
 	comments, err := a.client.Comments(ctx, a.Repo, a.Number)
 	if err != nil {
@@ -52,7 +59,7 @@ func (d *Dialogue) gather(ctx context.Context, a asked, issue forge.Issue, comme
 		return "", err
 	}
 	var b strings.Builder
-	b.WriteString(text.Visible(issue.Body))
+	b.WriteString(comment.StripHidden(text.Visible(issue.Body)))
 	roles, withheld := map[int64]forge.Role{}, 0
 	for _, c := range comments {
 		if c.ID >= a.item {
@@ -70,7 +77,7 @@ func (d *Dialogue) gather(ctx context.Context, a asked, issue forge.Issue, comme
 		case !role.AtLeast(forge.Triage) || c.Edited() || c.Author.Bot:
 			withheld++
 		default:
-			fmt.Fprintf(&b, "\n\n%s wrote:\n\n%s", text.Line(c.Author.Login), text.Visible(c.Body))
+			fmt.Fprintf(&b, "\n\n%s wrote:\n\n%s", text.Line(c.Author.Login), comment.StripHidden(text.Visible(c.Body)))
 		}
 	}
 	if withheld > 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/comment"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
@@ -330,14 +331,14 @@ func findListed(listed []forge.Review, r review) (forge.Review, bool) {
 // were edited are left out.
 func describeReview(b *strings.Builder, r review, id int64, comments []forge.ReviewComment) (numbers []int64) {
 	var parts []string
-	if said := strings.TrimSpace(text.Visible(r.Text)); said != "" {
+	if said := strings.TrimSpace(comment.StripHidden(text.Visible(r.Text))); said != "" {
 		parts = append(parts, said)
 	}
 	for _, c := range comments {
 		if c.ReviewID != id || c.Author.ID != r.Who.ID || c.ReplyTo != 0 || c.Edited() {
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("At %s:%d:\n\n%s", text.Line(c.Path), c.Line, text.Visible(c.Body)))
+		parts = append(parts, fmt.Sprintf("At %s:%d:\n\n%s", text.Line(c.Path), c.Line, comment.StripHidden(text.Visible(c.Body))))
 		numbers = append(numbers, c.ID)
 	}
 	if len(parts) > 0 {

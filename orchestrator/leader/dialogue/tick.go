@@ -49,7 +49,7 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	case unixLines(now.Body) != unixLines(e.Text):
 		return "refused: the comment was edited", nil
 	}
-	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item, false})
+	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item, false, ""})
 	if err != nil {
 		return settle(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -65,12 +66,15 @@ type Inbox struct {
 
 	wake    chan struct{}
 	reading chan struct{}
+
+	mu      sync.Mutex
+	refused map[string]bool // keys of the entries about deliveries that were refused
 }
 
 // New returns the inbox of code hosts, by name. handle carries out a delivery and says in a sentence what became of it. If it
 // fails it is called again later.
 func New(hosts map[string]Host, facts *govern.Ledger, handle func(ctx context.Context, host string, d hook.Delivery) (string, error), log zerolog.Logger) *Inbox {
-	return &Inbox{hosts: hosts, facts: facts, handle: handle, log: log, wake: make(chan struct{}, 1), reading: make(chan struct{}, readers)}
+	return &Inbox{hosts: hosts, facts: facts, handle: handle, log: log, wake: make(chan struct{}, 1), reading: make(chan struct{}, readers), refused: map[string]bool{}}
 }
 
 // handled is the body of an entry that says what became of a delivery.
@@ -105,7 +109,7 @@ func (in *Inbox) ReceiveHook(w http.ResponseWriter, r *http.Request, name string
 	}
 	d, err := hook.Read(r, secret)
 	if err != nil {
-		return err
+		return errors.Join(err, in.recordRefusal(r.Context(), name, err))
 	}
 	return in.Add(r.Context(), name, d)
 }

@@ -1,0 +1,62 @@
+package comment
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// hiddenParts are the parts of Markdown that a code host does not show, each with its replacement: comments, definitions of
+// links, attributes of HTML, and the texts and titles of images and links that appear only under the pointer or not at all.
+var hiddenParts = sync.OnceValue(func() []hiddenPart {
+	return []hiddenPart{
+		{regexp.MustCompile(`(?m)^ {0,3}\[[^\]\n]+\]:.*$`), "(a definition of a link is left out)"},
+		{regexp.MustCompile(`<([A-Za-z][A-Za-z0-9-]*)[\s/][^<>]*>`), "<$1>"},
+		{regexp.MustCompile(`!\[[^\]]*\]`), "![]"},
+		{regexp.MustCompile(`(\]\([^\s()]*)\s[^()]*\)`), "$1)"},
+	}
+})
+
+type hiddenPart struct {
+	pattern *regexp.Regexp
+	instead string
+}
+
+var htmlComment = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?s)<!--.*?(-->|$)`) })
+
+// StripHidden returns Markdown without the parts that a code host does not show: a person who hands the text to an agent has not
+// read them. Comments are left out everywhere, other parts outside of blocks of code.
+func StripHidden(body string) string {
+	body = htmlComment().ReplaceAllString(strings.ReplaceAll(body, "\r\n", "\n"), "(a comment that is not shown is left out)")
+	var out, prose []string
+	flush := func() {
+		text := strings.Join(prose, "\n")
+		for _, h := range hiddenParts() {
+			text = h.pattern.ReplaceAllString(text, h.instead)
+		}
+		if len(prose) > 0 {
+			out = append(out, text)
+		}
+		prose = nil
+	}
+	fence := ""
+	for line := range strings.SplitSeq(body, "\n") {
+		switch {
+		case fence != "":
+			out = append(out, line)
+			if closesFence(line, fence) {
+				fence = ""
+			}
+			continue
+		case strings.HasPrefix(line, "```"), strings.HasPrefix(line, "~~~"): // others may be shown as text
+			if fence = openedFence(line); fence != "" {
+				flush()
+				out = append(out, line)
+				continue
+			}
+		}
+		prose = append(prose, line)
+	}
+	flush()
+	return strings.Join(out, "\n")
+}
