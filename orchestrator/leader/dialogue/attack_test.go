@@ -81,7 +81,7 @@ func TestEditedIssue(t *testing.T) {
 		if err := w.in.HandleAll(t.Context(), "main"); err != nil {
 			t.Fatal(err)
 		}
-		w.refused(`"outcome":"refused: the issue was edited after the command"`)
+		w.refused(`"outcome":"refused: the issue was edited after the command","code":"issue_edited"`)
 		if got := w.say("wilma", "/lattice plan"); got != "created int_1" {
 			t.Errorf("the repeated command is %q", got)
 		}

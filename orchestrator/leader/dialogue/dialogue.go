@@ -185,6 +185,7 @@ type carried struct {
 	Verb    comment.Verb `json:"command"`
 	Role    forge.Role   `json:"role"`
 	Outcome string       `json:"outcome"`
+	Code    string       `json:"code,omitempty"` // of the error
 }
 
 // maxCommands is the number of commands that one person may give in a thread in an hour. Two programs that answer each other
@@ -230,7 +231,7 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 			if p == nil || p.Retryable {
 				return "", err
 			}
-			c.Outcome, reaction, err = "refused: "+p.Message, forge.Confused, nil
+			c.Outcome, c.Code, reaction, err = "refused: "+p.Message, p.Code, forge.Confused, nil
 		}
 		if err != nil {
 			return "", err
