@@ -40,7 +40,8 @@ func Step(p *ir.Program, s runstate.State, f lattice.Fact) (runstate.State, []la
 	return machine.Step(operationOf, p, s, f)
 }
 
-// StepBefore is Step up to the moment when the flow itself would begin a visit of a node. It reports whether it got there.
-func StepBefore(p *ir.Program, s runstate.State, f lattice.Fact, node string, visit int) (runstate.State, bool, error) {
-	return machine.StepBefore(operationOf, p, s, f, node, visit)
+// StepBefore is Step up to the moment at, whose Seq does not count. It reports whether it got there; inside of another node, it
+// does not if anything else is at work then.
+func StepBefore(p *ir.Program, s runstate.State, f lattice.Fact, at lattice.Moment) (runstate.State, bool, error) {
+	return machine.StepBefore(operationOf, p, s, f, at)
 }

@@ -2,8 +2,10 @@ package engine_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -58,7 +60,7 @@ func kept(s runstate.State, w *world) end {
 // TestTravelAnywhere: from every moment of any flow, going back and on again, and going on in a copy, end as the run did.
 func TestTravelAnywhere(t *testing.T) {
 	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "model", "pack", "+write", "+ask", "+read",
-		"each write", "each read", "at once read idem", "each +world ask", "forks write +write idem"}
+		"each write", "each read", "at once read idem", "each +world ask", "forks write +write idem", "loop write +read", "loop ask", "beside read write"}
 	rapid.Check(t, func(rt *rapid.T) {
 		flow := append(rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 5).Draw(rt, "flow"), "pack")
 		p, w := flowOf(rt, flow), newWorld(-1)
@@ -92,7 +94,7 @@ func TestTravelAnywhere(t *testing.T) {
 			}
 			replayed(rt, p, back)
 			again := points(rt, p, back)
-			if i := slices.IndexFunc(again, func(pt replay.Point) bool { return pt.Node == at.Node && pt.Visit == at.Visit }); i < 0 || again[i].Files == replay.FilesLost {
+			if i := slices.IndexFunc(again, func(pt replay.Point) bool { return pt.Place() == at.Place() }); i < 0 || again[i].Files == replay.FilesLost {
 				rt.Fatalf("%v: rewound to %+v: the moment is gone: %+v", flow, at, again)
 			}
 			w = back
@@ -102,7 +104,7 @@ func TestTravelAnywhere(t *testing.T) {
 
 // TestForkAnywhere is the same of copies, whose values can be set.
 func TestForkAnywhere(t *testing.T) {
-	kinds := []string{"read", "write", "world", "ask", "human", "pack", "+write", "each write"}
+	kinds := []string{"read", "write", "world", "ask", "human", "pack", "+write", "each write", "loop write +read"}
 	rapid.Check(t, func(rt *rapid.T) {
 		flow := append(rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 4).Draw(rt, "flow"), "pack")
 		p, w := flowOf(rt, flow), newWorld(-1)
@@ -123,7 +125,19 @@ func TestForkAnywhere(t *testing.T) {
 		}
 		r := load(rt, p, "run_2", other)
 		fork := lattice.RunForked{RunID: "run_2", WorkItem: "w2", Program: p.Digest, Sprite: "main-2", From: "run_1", Moment: at.Moment, Pair: at.Pair,
-			State: stateAt(rt, p, w, at), Set: []lattice.Assignment{{Path: "$vars.mine.deep", Value: json.RawMessage(`[7]`)}}, Ctx: json.RawMessage(`{"own":1}`)}
+			State: stateAt(rt, p, w, at), Ctx: json.RawMessage(`{"own":1}`)}
+		mine := map[string]any{"deep": []any{json.Number("7")}}
+		set := []lattice.Assignment{{Path: "$vars.mine.deep", Value: json.RawMessage(`[7]`)}}
+		if i := strings.Index(at.Path, "["); i < 0 || p.Node(at.Path[:i]).Op != ir.OpMap {
+			fork.Set = set
+		} else {
+			inMap := fork
+			inMap.Set = set
+			if _, _, err := engine.Step(p, runstate.New("run_2"), inMap); !errors.Is(err, engine.ErrAnswer) {
+				rt.Errorf("%v: a variable that the items of a MAP may use is set: %v", flow, err)
+			}
+			mine = nil
+		}
 		if at.Files == replay.FilesUnchanged {
 			fork.Pair = &lattice.Pair{Sprite: "main-1", CheckpointID: other.checkpoint("main-1").CheckpointID}
 		}
@@ -135,8 +149,8 @@ func TestForkAnywhere(t *testing.T) {
 			rt.Fatalf("%v: forked at %+v: %v", flow, at, err)
 		}
 		got := kept(s, other)
-		if mine := s.Vars["mine"]; cmp.Diff(mine, map[string]any{"deep": []any{json.Number("7")}}) != "" {
-			rt.Errorf("$vars.mine = %v", mine)
+		if set, _ := s.Vars["mine"].(map[string]any); cmp.Diff(mine, set) != "" {
+			rt.Errorf("$vars.mine = %v", set)
 		}
 		got.Vars, got.Output = maps.Clone(got.Vars), nil
 		delete(got.Vars, "mine")

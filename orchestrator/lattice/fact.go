@@ -2,6 +2,7 @@ package lattice
 
 import (
 	"encoding/json"
+	"path"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -101,11 +102,21 @@ type Record struct {
 	Noted    *ActionNoted     `json:"noted,omitempty"` // the action that the call requested without waiting
 }
 
-// Moment is where a node of the flow itself is about to begin.
+// Moment is where a node is about to begin and nothing else is at work.
 type Moment struct {
 	Seq   Seq    `json:"seq"` // of the fact that led there; facts behind it come after the moment
 	Node  string `json:"node"`
-	Visit int    `json:"visit"` // of the node, from 1
+	Visit int    `json:"visit"`          // of the node in its iteration, from 1
+	Path  string `json:"path,omitempty"` // of the iteration, "" for the flow itself
+}
+
+// Name returns the name of the node with the path of its iteration.
+func (m Moment) Name() string { return path.Join(m.Path, m.Node) }
+
+// Place returns m without the fact that led there, which is another one each time that a run goes back.
+func (m Moment) Place() Moment {
+	m.Seq = 0
+	return m
 }
 
 // Prepared says that the main sprite exists, holds /skills, the repository bundle and task.json. Ctx is merged into $ctx.

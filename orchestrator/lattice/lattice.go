@@ -45,7 +45,7 @@
 //	attempt  one try within a visit; retry rules make more
 //	path     the iteration of a MAP, PARALLEL, LOOP or SUBGRAPH in which something happens, "" in the flow itself: "each[3]",
 //	         "each#2[3]" in the second visit of the MAP, "hosts[0]/each[3]" in a nested one
-//	moment   the point before the flow itself enters a node ([Moment]); a run can be rewound to it or forked from it
+//	moment   the point before a node is entered and nothing else is at work ([Moment]); a run can be rewound to it or forked from it
 //	epoch    rises when a run goes back, so that the ids of calls before are never used again
 //
 // # Files

@@ -48,7 +48,7 @@ func (t *Timeline) add(e lattice.Entry) bool {
 		}
 	case lattice.Rewound:
 		t.closeSteps(e.At, Dropped, "left")
-		t.beginStep("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Node, f.Moment.Visit), e.At)
+		t.beginStep("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Name(), f.Moment.Visit), e.At)
 	case lattice.PowerLost:
 		t.powerLost(e.At, f)
 	case lattice.CallFinished:

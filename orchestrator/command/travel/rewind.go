@@ -26,7 +26,8 @@ func newRewindCmd(env *setup.Env) *cobra.Command {
 		Use:   "rewind [RUN] --to NODE | --turn TURN",
 		Short: "Take a run back to where a node began or a turn of an agent ended, and continue from there",
 		Long: `Take a run back to where a node began: restore its variables, and the sprite's files from the checkpoint of that moment, and
-continue from there. NODE#2 is the second time that the node began; NODE alone is the last time. Without --to, the command
+continue from there. NODE#2 is the second time that the node began; NODE alone is the last time. A node inside of another one has
+the path of its iteration in front, such as each[0]/edit, if the iterations run one after the other. Without --to, the command
 lists the moments, and for those that the run cannot go back to, the reason. The files of a moment are in a checkpoint, or
 "unchanged": in the sprite, as the run left them, with everything that a person wrote there since.
 

@@ -30,8 +30,10 @@ func newTurnsCmd(env *setup.Env) *cobra.Command {
 used. The checkpoint of a turn holds all files of the sprite, those that a shell wrote and untracked ones included, and the
 agent's own session. So rewind --turn and fork --turn restore files and conversation together; diff takes @N for turn N.
 
-Turns are kept of claude, codex and agents that speak the Agent Client Protocol. An agent inside of a MAP, PARALLEL, LOOP or
-SUBGRAPH has turns, but only a step of the flow itself can go back to one.
+Turns are kept of claude, codex and agents that speak the Agent Client Protocol. An agent in an iteration of a LOOP, MAP,
+PARALLEL or SUBGRAPH has turns, too: its step is named with the path of the iteration, such as rounds[2]/edit#1, and a run that
+goes back there repeats the later iterations. A run cannot go back to turns of an agent that worked beside other nodes or in
+a copy of the sprite; the list says so.
 ` + cli.ExitCodes
 	return cmd
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
@@ -12,7 +13,7 @@ import (
 )
 
 // StepBefore is engine.StepBefore with the ops of a table.
-func StepBefore(ops Operations, p *ir.Program, s runstate.State, f lattice.Fact, node string, visit int) (runstate.State, bool, error) {
+func StepBefore(ops Operations, p *ir.Program, s runstate.State, f lattice.Fact, at lattice.Moment) (runstate.State, bool, error) {
 	m := &Machine{Program: p, State: s.Clone(), operations: ops}
 	if err := m.applyFact(f); err != nil {
 		return s, false, err
@@ -20,8 +21,8 @@ func StepBefore(ops Operations, p *ir.Program, s runstate.State, f lattice.Fact,
 	for m.Err == nil {
 		if len(m.ready) > 0 {
 			next := m.ready[0]
-			if next.thread.up == nil && next.node == node && m.State.Visits[node]+1 == visit {
-				return m.State, true, nil
+			if next.thread.Path == at.Path && next.node == at.Node && next.thread.Visits[at.Node]+1 == at.Visit {
+				return m.State, at.Path == "" || m.isAlone(next.thread), nil
 			}
 		}
 		if !m.runNext() {
@@ -29,6 +30,20 @@ func StepBefore(ops Operations, p *ir.Program, s runstate.State, f lattice.Fact,
 		}
 	}
 	return s, false, m.Err
+}
+
+// isAlone reports whether the iteration of t, which is about to begin a node, is all that is at work in the run. The timers of
+// the nodes around it do not count.
+func (m *Machine) isAlone(t *Thread) bool {
+	s := &m.State
+	busy := func(c lattice.Command) bool { return !timesAround(c, t.Path) }
+	return len(m.ready) == 1 && len(s.Waits)+len(s.Held)+len(s.Settling)+len(s.Overdue) == 0 && s.Undoing == nil &&
+		!slices.ContainsFunc(s.Pending, busy) && s.IsSingle(t.Path)
+}
+
+// timesAround reports whether c is the timer of a node around the iteration with a path.
+func timesAround(c lattice.Command, path string) bool {
+	return c.Kind == lattice.DoTimer && c.Path != path && (c.Path == "" || runstate.Within(path, c.Path))
 }
 
 // rewindRun goes on from the moment that f names, under a new epoch, once the files are there.
@@ -46,12 +61,12 @@ func (m *Machine) rewindRun(f lattice.Rewound) error {
 	then.Epoch = m.State.Epoch + 1
 	then.Models, then.ModelsBy = m.State.Models, m.State.ModelsBy                                                  // no way back takes money back
 	then.Disk, then.Losses, then.Records, then.Recovering = cmp.Or(f.Disk, m.State.Disk), m.State.Losses, nil, nil // it was asked for, with the effects behind it
-	m.moveTo(then, f.Moment)
+	t := m.moveTo(then, f.Moment)
 	if f.Pair != nil {
-		m.flow().Issue(Restore(*f.Pair))
+		t.Issue(Restore(*f.Pair))
 		return nil
 	}
-	m.flow().Schedule(f.Moment.Node)
+	t.Schedule(f.Moment.Node)
 	return nil
 }
 
@@ -78,6 +93,9 @@ func (m *Machine) startFork(f lattice.RunForked) error {
 	then.Cache, then.Kept, then.Marks = nil, nil, nil                           // they belong to the other run
 	then.Disk, then.Losses, then.Records, then.Recovering = f.Disk, 0, nil, nil // so do its losses
 	then.Ctx = mergeMaps(then.Ctx, own)
+	if len(f.Set) > 0 && m.isInMap(then, f.Moment) {
+		return fmt.Errorf("%w: the items of a MAP may depend on variables, so that none can be set inside of it", ErrAnswer)
+	}
 	for _, set := range f.Set {
 		value, err := expr.Decode(set.Value)
 		if err != nil {
@@ -87,17 +105,27 @@ func (m *Machine) startFork(f lattice.RunForked) error {
 			return fmt.Errorf("%w: %s", ErrAnswer, bad.Message)
 		}
 	}
-	m.moveTo(then, f.Moment)
+	t := m.moveTo(then, f.Moment)
 	if f.Pair != nil {
-		m.flow().Issue(lattice.Command{Kind: lattice.DoFork, Sprite: f.Sprite, Pair: f.Pair})
+		t.Issue(lattice.Command{Kind: lattice.DoFork, Sprite: f.Sprite, Pair: f.Pair})
 		return nil
 	}
 	if m.Program.CallsSkills() { // the other run had no files yet
-		m.flow().Issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
+		t.Issue(lattice.Command{Kind: lattice.DoPrepare, Sprite: f.Sprite})
 		return nil
 	}
-	m.flow().Schedule(f.Moment.Node)
+	t.Schedule(f.Moment.Node)
 	return nil
+}
+
+// isInMap reports whether a moment is inside of a MAP.
+func (m *Machine) isInMap(s runstate.State, at lattice.Moment) bool {
+	for l, own := range s.LanesTo(at.Path) {
+		if own != at.Path && m.Program.Node(l.Node).Op == ir.OpMap {
+			return true
+		}
+	}
+	return false
 }
 
 // decodeMoment reads the state of a moment, whose program must be this one.
@@ -110,14 +138,24 @@ func decodeMoment(p *ir.Program, raw json.RawMessage, at lattice.Moment) (runsta
 		return runstate.State{}, fmt.Errorf("the state is of program %s, not %s", then.Program, p.Digest)
 	case p.Node(at.Node) == nil:
 		return runstate.State{}, fmt.Errorf("the program has no node %q", at.Node)
-	case then.Status != lattice.Running || len(then.Pending)+len(then.Waits) > 0:
+	case then.FindLane(at.Path) == nil:
+		return runstate.State{}, fmt.Errorf("the state has no iteration %q", at.Path)
+	case then.Status != lattice.Running || len(then.Waits) > 0 || slices.ContainsFunc(then.Pending, func(c lattice.Command) bool { return !timesAround(c, at.Path) }):
 		return runstate.State{}, fmt.Errorf("the state is not of a moment: it is %s, with %d commands pending", then.Status, len(then.Pending))
 	}
 	return then, nil
 }
 
-// moveTo makes then the state of the run, with the node of at as the next one.
-func (m *Machine) moveTo(then runstate.State, at lattice.Moment) {
+// moveTo makes then the state of the run, with the node of at as the next one. It returns the thread there. The timers of the
+// nodes around it begin again.
+func (m *Machine) moveTo(then runstate.State, at lattice.Moment) *Thread {
 	m.State = then.Clone()
-	m.State.Node, m.State.Visit = at.Node, nil
+	timers := m.State.Pending
+	m.State.Pending = nil
+	for _, c := range timers {
+		m.thread(c.Path).Issue(lattice.Command{Kind: lattice.DoTimer, DelayS: c.DelayS})
+	}
+	t := m.thread(at.Path)
+	t.Node, t.Visit = at.Node, nil
+	return t
 }

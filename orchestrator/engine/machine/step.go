@@ -248,12 +248,12 @@ func (m *Machine) spritePrepared(t *Thread, c lattice.Command, f lattice.Prepare
 	if t.Visit != nil { // the call's own fork
 		return t.operation().Answered(m.Program.Node(t.Node), c, f)
 	}
-	if t.up != nil { // the iteration's own fork
+	if t.up != nil && c.Sprite != m.State.Sprite { // the iteration's own fork
 		t.Schedule(m.Program.Inner(m.Program.Node(t.up.Node), t.Iteration.Index).EntryNode)
 		return nil
 	}
 	m.State.Ctx = mergeMaps(m.State.Ctx, extra)
-	t.Schedule(cmp.Or(m.State.Node, m.Program.Doc.EntryNode)) // a fork begins where the other run was
+	t.Schedule(cmp.Or(t.Node, m.Program.Doc.EntryNode)) // a fork begins where the other run was
 	return nil
 }
 

@@ -2,8 +2,9 @@ package replay
 
 import (
 	"fmt"
-	"maps"
+	"path"
 	"slices"
+	"strings"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -12,9 +13,10 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Time travel (DESIGN 23, 26). A moment is where a node of the flow itself is about to begin: the only places where a run
-// can be rewound to, or forked. The state there is folded from the journal; the files are those of a checkpoint that
-// was taken near enough, with nothing written in between. Iterations have no moments of their own.
+// Time travel (DESIGN 23, 26). A moment is where a node is about to begin and nothing else is at work: the only places where
+// a run can be rewound to, or forked. The state there is folded from the journal; the files are those of a checkpoint that
+// was taken near enough, with nothing written in between. Iterations have moments if they run one after the other in the
+// sprite of the run.
 
 // Point is a moment of a run, with the place of its files and the effects after it.
 type Point struct {
@@ -63,12 +65,12 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 		if lost, ok := fact.(lattice.PowerLost); ok && len(lost.State) > 0 {
 			points = slices.DeleteFunc(points, func(pt Point) bool { return pt.Seq >= lost.Seq && pt.fact > 0 })
 		}
-		begun := pointsOf(p, i, e.Seq, next)
+		begun := slices.DeleteFunc(pointsOf(p, i, e.Seq, next), func(pt Point) bool { return pt.isShared(p, state, fact) })
 		for n := range begun {
 			files, pair := begun[n].filesNow(p, state, fact)
 			begun[n].Files, begun[n].Pair = files, pair
 		}
-		if last := len(points) - 1; last >= 0 && len(begun) > 0 && points[last].Node == begun[0].Node && points[last].Visit == begun[0].Visit {
+		if last := len(points) - 1; last >= 0 && len(begun) > 0 && points[last].Place() == begun[0].Place() {
 			if before := points[last]; before.Files == FilesAt { // went back there, perhaps with the files of a turn
 				begun[0].Files, begun[0].Pair = FilesAt, before.Pair
 			}
@@ -102,25 +104,37 @@ func pointsTo(points []Point, m lattice.Moment) []Point {
 	return points
 }
 
-// pointsOf names the visits of the flow itself that one step began. They are counted from their end: the step may have
-// begun with going back, so that the state before it knows of visits that never were.
+// pointsOf names the visits that one step began, of the flow itself and of iterations that run alone. They are counted from
+// their end: the step may have begun with going back, so that the state before it knows of visits that never were.
 func pointsOf(p *ir.Program, index int, seq lattice.Seq, after runstate.State) []Point {
-	visits := maps.Clone(after.Visits)
+	later := map[string]int{} // visits of the step behind the one that is named
 	var out []Point
-	for _, id := range slices.Backward(after.Started) {
-		if p.Node(id) == nil {
-			continue // of an iteration
+	for _, started := range slices.Backward(after.Started) {
+		in, id := path.Split(started)
+		in = strings.TrimSuffix(in, "/")
+		lane := after.FindLane(in)
+		if p.Node(id) == nil || lane == nil || !after.IsSingle(in) {
+			continue // the end of an iteration, or one that has ended or others are beside
 		}
-		out = append(out, Point{Moment: lattice.Moment{Seq: seq, Node: id, Visit: visits[id]}, fact: index})
-		visits[id]--
+		out = append(out, Point{Moment: lattice.Moment{Seq: seq, Node: id, Visit: lane.Visits[id] - later[started], Path: in}, fact: index})
+		later[started]++
 	}
 	slices.Reverse(out)
 	return out
 }
 
+// isShared reports whether something else is at work when a node of an iteration begins.
+func (pt Point) isShared(p *ir.Program, before runstate.State, fact lattice.Fact) bool {
+	if pt.Path == "" {
+		return false
+	}
+	_, found, err := engine.StepBefore(p, before, fact, pt.Moment)
+	return err != nil || !found
+}
+
 // filesNow says where the files are at the moment itself; unsettled ones are marked unchanged.
 func (pt Point) filesNow(p *ir.Program, before runstate.State, fact lattice.Fact) (Files, *lattice.Pair) {
-	at, found, err := engine.StepBefore(p, before, fact, pt.Node, pt.Visit)
+	at, found, err := engine.StepBefore(p, before, fact, pt.Moment)
 	switch {
 	case err != nil || !found:
 		return FilesLost, nil
@@ -171,7 +185,7 @@ func StateAt(p *ir.Program, run string, facts []lattice.Entry, at Point) (runsta
 	if err != nil {
 		return runstate.State{}, err
 	}
-	state, found, err := engine.StepBefore(p, folded.State, fact, at.Node, at.Visit)
+	state, found, err := engine.StepBefore(p, folded.State, fact, at.Moment)
 	if err == nil && !found {
 		err = fmt.Errorf("entry %d of run %s does not begin visit %d of %s", at.Seq, run, at.Visit, at.Node)
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -298,20 +299,38 @@ func (l *Lane) InnerPath(own string, it *Iteration) string {
 }
 
 // FindLane returns the lane with a path, nil if there is none.
-func (s *State) FindLane(path string) *Lane {
-	l, own := &s.Lane, ""
-	for own != path {
-		if l.Visit == nil || l.Visit.Map == nil {
-			return nil
+func (s *State) FindLane(path string) (found *Lane) {
+	for l, own := range s.LanesTo(path) {
+		if found = nil; own == path {
+			found = l
 		}
-		i := slices.IndexFunc(l.Visit.Map.Open, func(it *Iteration) bool { return Within(path, l.InnerPath(own, it)) })
-		if i < 0 {
-			return nil
-		}
-		it := l.Visit.Map.Open[i]
-		l, own = &it.Lane, l.InnerPath(own, it)
 	}
-	return l
+	return found
+}
+
+// LanesTo yields the flow and the iterations around the one with a path, with their paths, then that one, as far as they exist.
+func (s *State) LanesTo(path string) iter.Seq2[*Lane, string] {
+	return func(yield func(*Lane, string) bool) {
+		l, own := &s.Lane, ""
+		for yield(l, own) && own != path && l.Visit != nil && l.Visit.Map != nil {
+			i := slices.IndexFunc(l.Visit.Map.Open, func(it *Iteration) bool { return Within(path, l.InnerPath(own, it)) })
+			if i < 0 {
+				return
+			}
+			it := l.Visit.Map.Open[i]
+			l, own = &it.Lane, l.InnerPath(own, it)
+		}
+	}
+}
+
+// IsSingle reports whether the iteration with a path runs alone, and in the sprite of the run, and so do those around it.
+func (s *State) IsSingle(path string) bool {
+	for l, own := range s.LanesTo(path) {
+		if own != path && (len(l.Visit.Map.Open) != 1 || l.Visit.Map.Open[0].Sprite != "") {
+			return false
+		}
+	}
+	return true
 }
 
 // Within reports whether path is that of the iteration outer, or of one inside of it.

@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,19 +39,20 @@ func (p Past) timeOf(pt replay.Point) time.Time {
 	return p.Facts[i].At
 }
 
-// Find looks a moment up by NODE or NODE#VISIT, or by @N, which is the end of turn N.
+// Find looks a moment up by NODE or NODE#VISIT, with the path of its iteration in front, or by @N, which is the end of turn N.
 func (p Past) Find(spec string) (replay.Point, error) {
 	if number, ok := isTurn(spec); ok {
 		return p.findTurn(number)
 	}
-	node, number, numbered := strings.Cut(spec, "#")
+	name, number, numbered := cutVisit(spec)
+	node := path.Base(name)
 	visit, err := strconv.Atoi(number)
 	if spec == "" || numbered && (err != nil || visit < 1) {
 		return replay.Point{}, fault.BadInput("bad_moment", "%q names no moment: write NODE, or NODE#2 for the second time that it began", spec).WithHint("lattice rewind %s", p.ID)
 	}
 	var found *replay.Point
 	for i, pt := range p.Points {
-		if pt.Node == node && (!numbered || pt.Visit == visit) {
+		if pt.Name() == name && (!numbered || pt.Visit == visit) || pt.Node == spec {
 			found = &p.Points[i]
 		}
 	}
@@ -63,11 +65,18 @@ func (p Past) Find(spec string) (replay.Point, error) {
 	why := fmt.Sprintf("%s never began %s", p.ID, spec)
 	switch {
 	case !p.inFlow(node):
-		why = fmt.Sprintf("%s is inside of another node, and iterations and branches have no moments of their own: go back to the node around it", node)
+		why = fmt.Sprintf("%s has no moment %s: iterations have moments if they run one after the other in the sprite of the run; else go back to the node around them", p.ID, spec)
 	case p.Kept.Fork != nil:
-		why += " itself; what lies before " + p.Kept.Fork.Moment.Node + " is " + p.Kept.Fork.From + "'s"
+		why += " itself; what lies before " + p.Kept.Fork.Moment.Name() + " is " + p.Kept.Fork.From + "'s"
 	}
 	return replay.Point{}, fault.NotFound("moment_not_found", "%s", why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
+}
+
+// cutVisit splits NODE#VISIT, where the path before NODE may have visits as well.
+func cutVisit(spec string) (name, visit string, numbered bool) {
+	in, node := path.Split(spec)
+	node, visit, numbered = strings.Cut(node, "#")
+	return in + node, visit, numbered
 }
 
 // inFlow reports whether a node is one of the flow itself.
@@ -102,7 +111,7 @@ func (p Past) Judged(pt replay.Point, ids map[string]bool, found bool) api.Momen
 
 // View returns a moment for clients.
 func (p Past) View(pt replay.Point) api.Moment {
-	m := api.Moment{Node: pt.Node, Visit: pt.Visit, Seq: pt.Seq, At: p.timeOf(pt), Files: string(pt.Files), Effects: EffectTexts(pt.Effects)}
+	m := api.Moment{Node: pt.Name(), Visit: pt.Visit, Seq: pt.Seq, At: p.timeOf(pt), Files: string(pt.Files), Effects: EffectTexts(pt.Effects)}
 	if pt.Pair != nil {
 		m.Checkpoint = pt.Pair.CheckpointID
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -212,7 +211,7 @@ func (rs *Records) WasRewoundTo(id, spec string) (bool, error) {
 		return false, fmt.Errorf("load run %s: %w", id, err)
 	}
 	facts := history.Facts
-	node, _, _ := strings.Cut(spec, "#")
+	name, _, _ := cutVisit(spec)
 	turn, err := rs.findTurn(id, spec)
 	if err != nil {
 		return false, err
@@ -223,7 +222,7 @@ func (rs *Records) WasRewoundTo(id, spec string) (bool, error) {
 			return false, err
 		}
 		if back, ok := fact.(lattice.Rewound); ok {
-			return back.Moment.Node == node || turn != nil && back.Pair != nil && back.Pair.CheckpointID == turn.CheckpointID, nil
+			return back.Moment.Name() == name || back.Moment.Node == spec || turn != nil && back.Pair != nil && back.Pair.CheckpointID == turn.CheckpointID, nil
 		}
 	}
 	return false, errors.New("a run of a later epoch was never rewound")

@@ -37,7 +37,7 @@ func (rs *Records) ReadTurns(p *Past) error {
 	}
 	var all []Turn
 	for _, e := range events {
-		if said, ok := readTurn(e); ok && e.Sprite == p.Sprite {
+		if said, ok := readTurn(e); ok {
 			all = append(all, Turn{Said: said, Event: e, since: e.Seq})
 		}
 	}
@@ -69,11 +69,13 @@ func foldTurns(facts []lattice.Entry, all []Turn) (now []Turn, err error) {
 		case lattice.Rewound:
 			last := -1
 			if f.Pair != nil {
-				last = slices.IndexFunc(now, func(t Turn) bool { return t.Said.CheckpointID == f.Pair.CheckpointID })
+				last = slices.IndexFunc(now, func(t Turn) bool {
+					return t.Event.Sprite == f.Pair.Sprite && t.Said.CheckpointID == f.Pair.CheckpointID
+				})
 			}
 			rest := now[:0]
 			for i, t := range now {
-				of := t.since > f.Moment.Seq || t.rewind != nil && t.rewind.Node == f.Moment.Node && t.rewind.Visit == f.Moment.Visit
+				of := t.since > f.Moment.Seq || t.rewind != nil && t.rewind.Place() == f.Moment.Place()
 				if of && i <= last {
 					t.since, t.rewind = e.Seq, &f.Moment
 				}
@@ -97,8 +99,11 @@ func (p *Past) placeTurns() {
 	for i, t := range p.Turns {
 		pt := *p.momentOf(t)
 		pt.Files, pt.Pair, pt.Lost = replay.FilesAt, &lattice.Pair{Sprite: p.Sprite, CheckpointID: t.Said.CheckpointID}, ""
-		if n := p.Parsed.Node(pt.Node); n.Op != ir.OpToolCall || n.ForksSprites() {
-			pt.Files, pt.Lost = replay.FilesLost, "the agent is inside of "+pt.Node+", and only a step of the flow itself can go back to a turn"
+		switch {
+		case t.Event.Sprite != p.Sprite:
+			pt.Files, pt.Lost = replay.FilesLost, "the agent worked in a copy of the sprite, and a run goes back in its own sprite only"
+		case p.Parsed.Node(pt.Node).Op != ir.OpToolCall:
+			pt.Files, pt.Lost = replay.FilesLost, "the agent worked inside of "+pt.Name()+" beside other nodes, which a turn does not hold"
 		}
 		p.Turns[i].Point = pt
 	}
@@ -107,7 +112,7 @@ func (p *Past) placeTurns() {
 func (p *Past) momentOf(t Turn) *replay.Point {
 	for i := range slices.Backward(p.Points) {
 		pt := &p.Points[i]
-		if t.rewind == nil && pt.Seq <= t.since || t.rewind != nil && pt.Node == t.rewind.Node && pt.Visit == t.rewind.Visit {
+		if t.rewind == nil && pt.Seq <= t.since || t.rewind != nil && pt.Place() == t.rewind.Place() {
 			return pt
 		}
 	}

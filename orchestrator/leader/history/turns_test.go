@@ -37,7 +37,7 @@ func TestTurnsOfThePresentCourse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var all []Turn
 			for _, seq := range test.turns {
-				all = append(all, Turn{Event: lattice.Entry{Seq: seq}, since: seq, Said: protocol.AgentTurn{CheckpointID: fmt.Sprintf("v%d", seq)}})
+				all = append(all, Turn{Event: lattice.Entry{Seq: seq, Sprite: "box"}, since: seq, Said: protocol.AgentTurn{CheckpointID: fmt.Sprintf("v%d", seq)}})
 			}
 			now, err := foldTurns(test.facts, all)
 			got := ""

@@ -102,7 +102,7 @@ func (t *Travel) findEnds(ctx context.Context, p history.Past, a replay.Point, b
 			continue
 		}
 		if why := history.Missing(*pt, p.Sprite, ids, found); why != "" {
-			return ends, fmt.Sprintf("files are not compared: of %s#%d %s", pt.Node, pt.Visit, why), nil
+			return ends, fmt.Sprintf("files are not compared: of %s#%d %s", pt.Name(), pt.Visit, why), nil
 		}
 		if pt.Pair != nil {
 			ends[i] = pt.Pair.CheckpointID

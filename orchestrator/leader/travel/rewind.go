@@ -87,7 +87,7 @@ func (t *Travel) planRewind(ctx context.Context, id string, req api.RewindReques
 		return lattice.Rewound{}, nil, err
 	}
 	if len(pt.Effects) > 0 && !req.AcrossEffects {
-		return lattice.Rewound{}, nil, fault.Unsafe("effects_behind", "since %s#%d the run changed what lies outside of its sprite, and going back does not undo that: %s", pt.Node, pt.Visit, strings.Join(history.EffectTexts(pt.Effects), ", ")).WithHint("--across-effects goes back all the same: what is done again is done twice, and what is pushed again goes to another branch; lattice fork leaves this run as it is")
+		return lattice.Rewound{}, nil, fault.Unsafe("effects_behind", "since %s#%d the run changed what lies outside of its sprite, and going back does not undo that: %s", pt.Name(), pt.Visit, strings.Join(history.EffectTexts(pt.Effects), ", ")).WithHint("--across-effects goes back all the same: what is done again is done twice, and what is pushed again goes to another branch; lattice fork leaves this run as it is")
 	}
 	if err := t.States.CheckSpriteFree(id, p.Kept.Sprite); err != nil {
 		return lattice.Rewound{}, nil, err

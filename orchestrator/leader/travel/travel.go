@@ -138,7 +138,7 @@ func (t *Travel) findReachable(ctx context.Context, p history.Past, spec string)
 		return pt, err
 	}
 	if why := history.Missing(pt, p.Sprite, ids, found); why != "" {
-		return pt, fault.NotFound("moment_unavailable", "%s cannot go back to %s#%d: %s", p.ID, pt.Node, pt.Visit, why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
+		return pt, fault.NotFound("moment_unavailable", "%s cannot go back to %s#%d: %s", p.ID, pt.Name(), pt.Visit, why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
 	}
 	return pt, nil
 }

@@ -67,7 +67,7 @@ func (vw *Views) Build(id string) (api.RunView, error) {
 		ResumedFrom: rec.Kept.ResumedFrom, MissingEnv: vw.Values.ListMissing(id, rec.Kept.AgentEnv),
 	}
 	if f := rec.Kept.Fork; f != nil {
-		v.ForkedFrom = fmt.Sprintf("%s at %s#%d", f.From, f.Moment.Node, f.Moment.Visit)
+		v.ForkedFrom = fmt.Sprintf("%s at %s#%d", f.From, f.Moment.Name(), f.Moment.Visit)
 	}
 	if begun {
 		v.UpdatedAt, v.LastSeq = at.At, at.Seq
