@@ -65,7 +65,7 @@ func (p Past) Find(spec string) (replay.Point, error) {
 	why := fmt.Sprintf("%s never began %s", p.ID, spec)
 	switch {
 	case !p.inFlow(node):
-		why = fmt.Sprintf("%s has no moment %s: iterations have moments if they run one after the other in the sprite of the run; else go back to the node around them", p.ID, spec)
+		why = fmt.Sprintf("%s is inside of another node, and iterations have moments only if they run one after the other in the sprite of the run: go back to the node around it", spec)
 	case p.Kept.Fork != nil:
 		why += " itself; what lies before " + p.Kept.Fork.Moment.Name() + " is " + p.Kept.Fork.From + "'s"
 	}
