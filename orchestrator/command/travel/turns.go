@@ -32,7 +32,7 @@ agent's own session. So rewind --turn and fork --turn restore files and conversa
 
 Turns are kept of claude, codex and agents that speak the Agent Client Protocol. An agent in an iteration of a LOOP, MAP,
 PARALLEL or SUBGRAPH has turns, too: its step is named with the path of the iteration, such as rounds[2]/edit#1, and a run that
-goes back there repeats the later iterations. A run cannot go back to turns of an agent that worked beside other nodes or in
+goes back there repeats the later iterations. A run cannot go back to turns of an agent that worked at the same time as other nodes or in
 a copy of the sprite; the list says so.
 ` + cli.ExitCodes
 	return cmd

@@ -114,7 +114,7 @@ func pointsOf(p *ir.Program, index int, seq lattice.Seq, after runstate.State) [
 		in = strings.TrimSuffix(in, "/")
 		lane := after.FindLane(in)
 		if p.Node(id) == nil || lane == nil || !after.IsSingle(in) {
-			continue // the end of an iteration, or one that has ended or others are beside
+			continue // the end of an iteration, or of one that has ended or does not run alone
 		}
 		out = append(out, Point{Moment: lattice.Moment{Seq: seq, Node: id, Visit: lane.Visits[id] - later[started], Path: in}, fact: index})
 		later[started]++

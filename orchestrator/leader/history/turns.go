@@ -103,7 +103,7 @@ func (p *Past) placeTurns() {
 		case t.Event.Sprite != p.Sprite:
 			pt.Files, pt.Lost = replay.FilesLost, "the agent worked in a copy of the sprite, and a run goes back in its own sprite only"
 		case p.Parsed.Node(pt.Node).Op != ir.OpToolCall:
-			pt.Files, pt.Lost = replay.FilesLost, "the agent worked inside of "+pt.Name()+" beside other nodes, which a turn does not hold"
+			pt.Files, pt.Lost = replay.FilesLost, "the agent worked inside of "+pt.Name()+" while other nodes were at work, which a turn does not hold"
 		}
 		p.Turns[i].Point = pt
 	}
