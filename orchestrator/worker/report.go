@@ -19,12 +19,16 @@ type Outputs struct {
 	board.Proposal // counts if the definition says apply
 
 	Report json.RawMessage `json:"report"`
-	Tests  struct {
-		Status string `json:"status"`
-	} `json:"tests"`
+	Tests  outcome         `json:"tests"`
+	Lint   outcome         `json:"lint"`
 	Reviews map[string]Review `json:"reviews"` // by name, of a flow with several
 
 	all json.RawMessage
+}
+
+// outcome is the outcome of the tests or the linter: passed, failed …
+type outcome struct {
+	Status string `json:"status"`
 }
 
 // Review is one of several reviews.
@@ -88,6 +92,9 @@ func formatReport(d Definition, t *board.Task, r board.ProcessRecord, out Output
 	fmt.Fprintf(&b, "# %s of %s at %s\n\n%s\n\nRun %s by %s, from %s to %s.", d.Worker.Name, t.Name(), r.Commit[:min(len(r.Commit), 12)], t.Title, r.RunID, r.Actor, r.StartedAt, ended.UTC().Format(time.RFC3339))
 	if out.Tests.Status != "" {
 		fmt.Fprintf(&b, " Tests: %s.", out.Tests.Status)
+	}
+	if out.Lint.Status != "" {
+		fmt.Fprintf(&b, " Linter: %s.", out.Lint.Status)
 	}
 	fmt.Fprintf(&b, "\n\n%s\n", strings.TrimSpace(text))
 	if len(out.Reviews) > 0 {
