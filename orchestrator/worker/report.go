@@ -18,9 +18,9 @@ import (
 type Outputs struct {
 	board.Proposal // counts if the definition says apply
 
-	Report json.RawMessage `json:"report"`
-	Tests  outcome         `json:"tests"`
-	Lint   outcome         `json:"lint"`
+	Report  json.RawMessage   `json:"report"`
+	Tests   outcome           `json:"tests"`
+	Lint    outcome           `json:"lint"`
 	Reviews map[string]Review `json:"reviews"` // by name, of a flow with several
 
 	all json.RawMessage
