@@ -162,7 +162,7 @@ func (t *trial) resolve(ctx context.Context, revision string) (string, error) {
 			Commit string `json:"commit"`
 		} `json:"resolved"`
 	}
-	if err := t.callSkill(ctx, t.call, "git.rev_parse", map[string]any{"repo": t.repo, "refs": []string{revision}}, &found); err != nil {
+	if err := t.CallSkill(ctx, t.call, "git.rev_parse", map[string]any{"repo": t.repo, "refs": []string{revision}}, &found); err != nil {
 		return "", err
 	}
 	return found.Resolved[0].Commit, nil
@@ -205,7 +205,7 @@ func (t *trial) try(ctx context.Context, f finding, mend func(clone string) erro
 	if err := root.RemoveAll(t.clone); err != nil {
 		return "", err
 	}
-	if err := t.callSkill(ctx, t.call, "git.clone", map[string]any{"url": t.repo, "dest": t.clone, "ref": t.commit}, nil); err != nil {
+	if err := t.CallSkill(ctx, t.call, "git.clone", map[string]any{"url": t.repo, "dest": t.clone, "ref": t.commit}, nil); err != nil {
 		return "", err
 	}
 	if err := mend(t.clone); err != nil {
@@ -232,7 +232,7 @@ func (t *trial) try(ctx context.Context, f finding, mend func(clone string) erro
 	var report struct {
 		Status string `json:"status"`
 	}
-	err = t.callSkill(ctx, t.call, "test.run", map[string]any{"cwd": t.clone, "command": f.Reproduce.Command, "framework": "command", "env": neutral, "allow_red": true, "timeout_s": t.timeout}, &report)
+	err = t.CallSkill(ctx, t.call, "test.run", map[string]any{"cwd": t.clone, "command": f.Reproduce.Command, "framework": "command", "env": neutral, "allow_red": true, "timeout_s": t.timeout}, &report)
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && slices.Contains(brokenRuns, failed.Code) && json.Unmarshal(failed.Details, &report) == nil {
 		err = nil
 	}
@@ -260,7 +260,7 @@ func (t *trial) applyFix(ctx context.Context, clone string, f finding) error {
 	if !strings.HasSuffix(patch, "\n") {
 		patch += "\n"
 	}
-	return t.callSkill(ctx, t.call, "git.apply", map[string]any{"repo": clone, "patch": patch, "index": false}, nil)
+	return t.CallSkill(ctx, t.call, "git.apply", map[string]any{"repo": clone, "patch": patch, "index": false}, nil)
 }
 
 // revertCommit takes the changes of one commit back, which must be in the history.
@@ -268,7 +268,7 @@ func (t *trial) revertCommit(ctx context.Context, clone string, f finding) error
 	var base struct {
 		IsAncestor bool `json:"is_ancestor"`
 	}
-	if err := t.callSkill(ctx, t.call, "git.merge_base", map[string]any{"repo": clone, "commits": []string{f.Revert, t.commit}}, &base); err != nil {
+	if err := t.CallSkill(ctx, t.call, "git.merge_base", map[string]any{"repo": clone, "commits": []string{f.Revert, t.commit}}, &base); err != nil {
 		return err
 	}
 	if !base.IsAncestor {
@@ -279,7 +279,7 @@ func (t *trial) revertCommit(ctx context.Context, clone string, f finding) error
 		PatchFile string `json:"patch_file"`
 		Truncated bool   `json:"truncated"`
 	}
-	if err := t.callSkill(ctx, t.call, "git.diff", map[string]any{"repo": clone, "from": f.Revert + "^", "to": f.Revert, "binary": true}, &diff); err != nil {
+	if err := t.CallSkill(ctx, t.call, "git.diff", map[string]any{"repo": clone, "from": f.Revert + "^", "to": f.Revert, "binary": true}, &diff); err != nil {
 		return err
 	}
 	if diff.Truncated {
@@ -290,5 +290,5 @@ func (t *trial) revertCommit(ctx context.Context, clone string, f finding) error
 		delete(apply, "patch")
 		apply["patch_file"] = diff.PatchFile
 	}
-	return t.callSkill(ctx, t.call, "git.apply", apply, nil)
+	return t.CallSkill(ctx, t.call, "git.apply", apply, nil)
 }

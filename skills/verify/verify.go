@@ -57,17 +57,12 @@ var neutral = map[string]string{
 
 // Skills lists the family. siblings are the skills of the other families.
 func Skills(siblings []skill.Skill) []skill.Skill {
-	v := verifier(func(name string) skill.Func {
-		if i := slices.IndexFunc(siblings, func(s skill.Skill) bool { return s.Name == name }); i >= 0 {
-			return siblings[i].Run
-		}
-		return nil
-	})
+	v := verifier{siblings}
 	return []skill.Skill{{Name: "test.verify", Run: skill.Typed(v.Verify)}, {Name: "test.confirm", Run: skill.Typed(v.Confirm)}}
 }
 
-// verifier returns the skill of a name, nil if there is none.
-type verifier func(name string) skill.Func
+// verifier calls the skills of other families.
+type verifier struct{ skill.Siblings }
 
 type input struct {
 	Repo     string            `json:"repo"`
@@ -95,7 +90,7 @@ func (v verifier) Verify(ctx context.Context, c *skill.Call, in input) (*protoco
 	if err := c.Root.RemoveAll(clone); err != nil {
 		return nil, err
 	}
-	if err := v.callSkill(ctx, c, "git.clone", map[string]any{"url": repo, "dest": clone, "ref": r.Commit}, nil); err != nil {
+	if err := v.CallSkill(ctx, c, "git.clone", map[string]any{"url": repo, "dest": clone, "ref": r.Commit}, nil); err != nil {
 		return nil, err
 	}
 	if err := v.restoreProtected(ctx, c, clone, in.Protect, &r); err != nil {
@@ -137,14 +132,14 @@ func (v verifier) resolveCommit(ctx context.Context, c *skill.Call, repo, revisi
 			Commit string `json:"commit"`
 		} `json:"resolved"`
 	}
-	if err := v.callSkill(ctx, c, "git.rev_parse", map[string]any{"repo": repo, "refs": []string{revision, r.Base}}, &found); err != nil {
+	if err := v.CallSkill(ctx, c, "git.rev_parse", map[string]any{"repo": repo, "refs": []string{revision, r.Base}}, &found); err != nil {
 		return err
 	}
 	r.Commit = found.Resolved[0].Commit
 	if !isCommitID(r.Commit) || found.Resolved[1].Commit != r.Base {
 		return skill.BadInput("/commit", "%s and base are not both commits", revision)
 	}
-	if err := v.callSkill(ctx, c, "git.rev_parse", map[string]any{"repo": repo, "refs": []string{r.Commit + "^{tree}"}}, &found); err != nil {
+	if err := v.CallSkill(ctx, c, "git.rev_parse", map[string]any{"repo": repo, "refs": []string{r.Commit + "^{tree}"}}, &found); err != nil {
 		return err
 	}
 	r.Tree = found.Resolved[0].ID
@@ -160,7 +155,7 @@ func (v verifier) restoreProtected(ctx context.Context, c *skill.Call, clone str
 		} `json:"files"`
 		Truncated bool `json:"truncated"`
 	}
-	if err := v.callSkill(ctx, c, "git.diff", map[string]any{"repo": clone, "from": r.Base, "to": r.Commit, "format": "name-status"}, &diff); err != nil {
+	if err := v.CallSkill(ctx, c, "git.diff", map[string]any{"repo": clone, "from": r.Base, "to": r.Commit, "format": "name-status"}, &diff); err != nil {
 		return err
 	}
 	if diff.Truncated {
@@ -182,7 +177,7 @@ func (v verifier) restoreProtected(ctx context.Context, c *skill.Call, clone str
 	if len(back) == 0 {
 		return nil
 	}
-	return v.callSkill(ctx, c, "git.restore", map[string]any{"repo": clone, "paths": back, "source": r.Base}, nil)
+	return v.CallSkill(ctx, c, "git.restore", map[string]any{"repo": clone, "paths": back, "source": r.Base}, nil)
 }
 
 func rulesOf(patterns []string) *ignore.Rules {
@@ -267,7 +262,7 @@ func (v verifier) runOne(ctx context.Context, c *skill.Call, test map[string]any
 		protocol.VerifyCommand
 		Command []string `json:"command"`
 	}
-	err := v.callSkill(ctx, c, "test.run", test, &report)
+	err := v.CallSkill(ctx, c, "test.run", test, &report)
 	if failed := (*skill.Error)(nil); errors.As(err, &failed) && slices.Contains(brokenRuns, failed.Code) && json.Unmarshal(failed.Details, &report) == nil {
 		err = nil
 	}
@@ -284,29 +279,6 @@ func (v verifier) runOne(ctx context.Context, c *skill.Call, test map[string]any
 	raw, err := json.Marshal(ran.Argv)
 	ran.SHA256 = hexDigest(string(raw))
 	return ran, err
-}
-
-// callSkill calls a skill of another family with the authority of c. out receives its data.
-func (v verifier) callSkill(ctx context.Context, c *skill.Call, name string, in map[string]any, out any) error {
-	run := v(name)
-	if run == nil {
-		return fmt.Errorf("there is no skill %s", name)
-	}
-	raw, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	inner := *c
-	inner.Input = raw
-	result, err := run(ctx, &inner)
-	if err != nil || out == nil {
-		return err
-	}
-	raw, err = json.Marshal(result.Data)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(raw, out)
 }
 
 func hexDigest(text string) string {
