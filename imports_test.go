@@ -57,7 +57,8 @@ var mayImport = map[string][]string{
 	// What git ignores is shared by those that walk trees.
 	"skills/ignore": {},
 	// Unified diffs are read by one parser, here and in the orchestrator: what one reader checks, another must not read otherwise.
-	// Verification calls skills of two families, which it gets by name.
+	// Skills that call skills of other families get those by name.
+	"skills/docs":          {"skills/unified", "spritekit/skill"},
 	"skills/verify":        {"skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/unified":       {},
 	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "skills/unified", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},

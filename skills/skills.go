@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/skills/ask"
 	"github.com/spritekit/lattice/skills/checkpoint"
 	"github.com/spritekit/lattice/skills/credential"
+	"github.com/spritekit/lattice/skills/docs"
 	"github.com/spritekit/lattice/skills/env"
 	"github.com/spritekit/lattice/skills/exec"
 	"github.com/spritekit/lattice/skills/extra"
@@ -68,7 +69,7 @@ func (s *Set) All() []skill.Skill {
 		notify.Skills(),
 		test.Skills(&s.reaper),
 	)
-	all = append(all, verify.Skills(all)...)
+	all = append(all, slices.Concat(docs.Skills(all), verify.Skills(all))...)
 	slices.SortFunc(all, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }

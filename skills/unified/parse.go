@@ -11,7 +11,7 @@ func Parse(patch string) ([]File, error) {
 	}
 	files := make([]File, 0, len(sections))
 	for _, s := range sections {
-		f, err := s.toFile()
+		f, err := s.File()
 		if err != nil {
 			return nil, err
 		}
@@ -23,8 +23,8 @@ func Parse(patch string) ([]File, error) {
 	return files, nil
 }
 
-// toFile returns the section with its names, whether git or diff wrote it.
-func (s Section) toFile() (f File, err error) {
+// File returns the section with its names, whether git or diff wrote it.
+func (s Section) File() (f File, err error) {
 	f = File{Action: Modify, OldMode: s.OldMode, Mode: s.Mode, Hunks: s.Hunks}
 	made, gone := s.Made, s.Gone
 	if s.From != "" || s.To != "" {
