@@ -21,6 +21,7 @@ import (
 //
 //	codehost comment USER NUMBER TEXT   comments on an issue; DIGEST stands for that of the last question
 //	codehost review USER NUMBER STATE TEXT FILE:LINE   reviews a pull request: the text belongs to the line, or to the review if it is -
+//	codehost push USER BRANCH BEFORE    delivers a push to a branch, which the script made in the bare repository
 //	codehost user NAME                  adds a user
 //	codehost hook FILE                  adds a webhook, or moves it, to the lattice serve that printed FILE
 //	codehost deliver [again]            sends the deliveries that were not sent, or all
@@ -47,6 +48,8 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 			w.Body, w.Comments = "", []forgetest.LineComment{{Path: file, Line: n, Body: rest[3]}}
 		}
 		h.Review(site, rest[0], number, w)
+	case "push xxx":
+		h.AnnouncePush(site, rest[0], rest[1], rest[2])
 	case "user x":
 		h.AddUser(rest[0], "User")
 	case "hook x":

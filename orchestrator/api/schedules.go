@@ -17,12 +17,14 @@ type Schedules interface {
 
 // ScheduleView is a schedule with what became of it.
 type ScheduleView struct {
-	Name string     `json:"name"`
-	Cron string     `json:"cron"`
-	Zone string     `json:"zone"`
-	Kind string     `json:"kind"`
-	Repo string     `json:"repo,omitempty"`
-	Next *time.Time `json:"next,omitempty"`
+	Name string `json:"name"`
+	Cron string `json:"cron"` // "" if only pushes count
+	// OnPush says that pushes to the repository's default branch count.
+	OnPush bool       `json:"on_push,omitempty"`
+	Zone   string     `json:"zone"`
+	Kind   string     `json:"kind"`
+	Repo   string     `json:"repo,omitempty"`
+	Next   *time.Time `json:"next,omitempty"`
 	// Known says that a leader that serves has taken the schedule up: from then on due times count.
 	Known      bool       `json:"known"`
 	LastDue    *time.Time `json:"last_due,omitempty"` // of LastIntent

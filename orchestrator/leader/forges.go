@@ -2,13 +2,19 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/hook"
 	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
 	"github.com/spritekit/lattice/orchestrator/leader/inbox"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Forge is a code host of the settings.
@@ -36,8 +42,35 @@ func (l *Leader) composeForges() {
 		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories, Poll: f.Poll, Client: func() (inbox.Client, error) { return f.Client() }}
 		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Forks: f.Forks}
 	}
-	l.Inbox = inbox.New(hosts, l.Ledger, talk.Handle, l.cfg.Log)
+	l.Inbox = inbox.New(hosts, l.Ledger, func(ctx context.Context, host string, e hook.Delivery) (string, error) {
+		if e.Kind == hook.Push {
+			return l.handlePush(ctx, host, e)
+		}
+		return talk.Handle(ctx, host, e)
+	}, l.cfg.Log)
 	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Settle: talk.Settle, Logger: l.cfg.Log}
+}
+
+// handlePush creates the intents of the schedules that follow pushes to a repository.
+func (l *Leader) handlePush(ctx context.Context, host string, e hook.Delivery) (string, error) {
+	if l.cfg.Publisher == nil || strings.Trim(e.Head, "0") == "" { // the branch was deleted
+		return "nothing to do", nil
+	}
+	ctx = caller.With(ctx, audit.Who{Name: "forge:" + host, UID: -1})
+	created, err := l.Scheduler.RunPushed(ctx, e.Head, func(repo string) (bool, error) {
+		place, found, err := l.cfg.Publisher.Find(ctx, repo)
+		return found && place.Forge == host && place.Path.Equal(e.Repo) && e.HeadRef == "refs/heads/"+place.DefaultBranch, err
+	})
+	if problem, ok := errors.AsType[*forge.Problem](err); ok && problem.Final() {
+		return "failed: " + problem.Error(), nil
+	}
+	if refused := fault.As(err); refused != nil && !refused.Retryable {
+		return "refused: " + refused.Message, nil
+	}
+	if err != nil || len(created) == 0 {
+		return "nothing to do", err
+	}
+	return "created " + strings.Join(created, ", "), nil
 }
 
 // followForges handles deliveries and shows runs. The function that it returns ends both.

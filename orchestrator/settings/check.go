@@ -147,7 +147,7 @@ func checkSchedule(name string, s Schedule, bad func(code, key, hint, format str
 	if !channelName().MatchString(name) {
 		bad(CodeValue, key, "letters, digits, dot, dash and underscore", "%q is not a name", name)
 	}
-	if _, err := schedule.Parse(s.Cron); err != nil {
+	if _, err := schedule.Parse(s.Cron); err != nil && (s.Cron != "" || !s.OnPush) {
 		bad(CodeValue, key+".cron", "such as \"30 3 * * *\", at 3:30 each day", "%v", err)
 	}
 	if _, err := time.LoadLocation(s.Zone); err != nil {
@@ -160,6 +160,9 @@ func checkSchedule(name string, s Schedule, bad func(code, key, hint, format str
 	}
 	if s.Repo != "" && !strings.HasPrefix(s.Repo, "/") && !strings.Contains(s.Repo, ":") {
 		bad(CodeValue, key+".repo", "write an absolute path or a URL", "%q is a relative path", s.Repo)
+	}
+	if s.OnPush && !strings.Contains(s.Repo, ":") {
+		bad(CodeValue, key+".repo", "write its URL at a code host of the settings", "on_push needs the repository whose pushes count")
 	}
 	checkAgentEnv(key+".agent_env", s.AgentEnv, bad)
 	levels := []Severity{Critical, High, Medium, Low}

@@ -1,7 +1,7 @@
 package settings
 
-// Schedule creates an intent at each time at which it is due, while a leader serves (lattice serve). Times that were missed are
-// made up for by one.
+// Schedule creates an intent at each time at which it is due, and after each push if it says so, while a leader serves (lattice
+// serve). Times that were missed are made up for by one.
 //
 //	[schedules.nightly]
 //	cron = "30 3 * * mon-fri"
@@ -10,7 +10,10 @@ package settings
 //	input = { command = "make check" }
 type Schedule struct {
 	// Cron has five fields: minute, hour, day of the month, month and day of the week.
-	Cron string `json:"cron"`
+	// With OnPush it may be left out.
+	Cron string `json:"cron,omitempty"`
+	// OnPush creates the intent after each push to the default branch of Repo, too, if the code host of Repo delivers webhooks.
+	OnPush bool `json:"on_push,omitempty"`
 	// Zone is the time zone of these times, such as Europe/Berlin; by default this machine's.
 	Zone string `json:"zone,omitempty"`
 	// Kind is the kind of the intent (lattice intent create --help).
@@ -26,7 +29,7 @@ type Schedule struct {
 	// Cooldown is the least time between two intents; due times within it create none. With Severity it is the least time
 	// between two remedies.
 	Cooldown Duration `json:"cooldown,omitempty"`
-	// Severity says what follows if the check of kind health_detect fails: critical begins a remedy at once, high asks a person
+	// Severity says what follows if the check of kind health_detect or doc_detect fails: critical begins a remedy at once, high asks a person
 	// to approve one, medium and low only record the failure. Without it nothing follows.
 	Severity Severity `json:"severity,omitempty"`
 	// Remedy is the input of the intent that repairs, such as the agent; it needs a repo.

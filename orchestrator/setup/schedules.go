@@ -16,7 +16,7 @@ func (env *Env) Schedules() map[string]intents.Schedule {
 	all := map[string]intents.Schedule{}
 	for name, s := range env.Settings.Schedules {
 		cron, err := schedule.Parse(s.Cron)
-		if err != nil {
+		if err != nil && s.Cron != "" {
 			continue
 		}
 		zone := time.Local
@@ -31,7 +31,7 @@ func (env *Env) Schedules() map[string]intents.Schedule {
 		}
 		request := env.scheduledRequest(s.Input, s.AgentEnv)
 		request.Kind, request.Subject, request.Signal, request.Repo = s.Kind, subject, "schedule", s.Repo
-		all[name] = intents.Schedule{Cron: cron, Text: s.Cron, Zone: zone, Cooldown: time.Duration(s.Cooldown), Request: request,
+		all[name] = intents.Schedule{Cron: cron, Text: s.Cron, OnPush: s.OnPush, Zone: zone, Cooldown: time.Duration(s.Cooldown), Request: request,
 			Severity: string(s.Severity), Repairs: s.Severity.Repairs(), Urgent: s.Severity == settings.Critical, Remedy: env.scheduledRequest(s.Remedy, s.AgentEnv)}
 	}
 	return all

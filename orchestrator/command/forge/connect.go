@@ -232,9 +232,9 @@ func addHook(ctx context.Context, client forge.Client, p forge.Path, address, se
 	if slices.ContainsFunc(all, func(h forge.Hook) bool { return h.URL == address }) {
 		return false, nil
 	}
-	events := []string{"issue_comment", "pull_request", "pull_request_review"}
+	events := []string{"issue_comment", "pull_request", "pull_request_review", "push"}
 	if client.Kind() == forge.Gitea {
-		events = []string{"issue_comment", "pull_request", "pull_request_comment", "pull_request_review_approved", "pull_request_review_rejected", "pull_request_review_comment", "pull_request_sync"}
+		events = []string{"issue_comment", "pull_request", "pull_request_comment", "pull_request_review_approved", "pull_request_review_rejected", "pull_request_review_comment", "pull_request_sync", "push"}
 	}
 	_, err = client.CreateHook(ctx, p, address, secret, events)
 	return err == nil, err

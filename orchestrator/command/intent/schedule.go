@@ -20,8 +20,9 @@ func NewSchedule(env *setup.Env) *cobra.Command {
 		Short: "See schedules, and create the intent of one now",
 		Long: `A schedule of the settings, [schedules.NAME], creates an intent at each due time, once, also after a restart. Of due times that
 were missed one is made up for. Schedules are followed while lattice serve leads, and at no other time (lattice doctor tells);
-their intents are judged by the policy like others. A schedule of checks (kind health_detect) with a severity repairs, too: if the
-check fails, critical starts an intent health_remediate, high asks a person to approve it, medium and low record the failure.`,
+their intents are judged by the policy like others. With on_push, each push to the repository's default branch creates its intent, too.
+A schedule of checks (kind health_detect or doc_detect) with a severity repairs, too: if the check fails, critical starts an intent
+health_remediate or doc_update, high asks a person to approve it, medium and low record the failure.`,
 		Example: "  lattice schedule ls\n  lattice schedule run nightly",
 	})
 	ls := connect.NewQueryCmd(env, "ls", "List the schedules, when they are due, and their last intents", "  lattice schedule ls --json", cobra.NoArgs,
@@ -31,7 +32,7 @@ check fails, critical starts an intent health_remediate, high asks a person to a
 				return err
 			}
 			return cli.PrintTable(env.Console, all, "NAME\tCRON\tKIND\tNEXT\tLAST\tINTENT\tHEALTH\tREMEDY", func(s api.ScheduleView) []any {
-				return []any{s.Name, s.Cron, s.Kind, formatDue(s.Next), formatDue(s.LastDue), cmp.Or(s.Reason, s.LastIntent), s.Health, cmp.Or(s.Note, s.Remedy)}
+				return []any{s.Name, formatTrigger(s), s.Kind, formatDue(s.Next), formatDue(s.LastDue), cmp.Or(s.Reason, s.LastIntent), s.Health, cmp.Or(s.Note, s.Remedy)}
 			})
 		})
 	run := connect.NewQueryCmd(env, "run NAME", "Create the intent of a schedule now", "  lattice schedule run nightly", cobra.ExactArgs(1),
@@ -44,6 +45,17 @@ check fails, critical starts an intent health_remediate, high asks a person to a
 		})
 	cmd.AddCommand(ls, run)
 	return cmd
+}
+
+// formatTrigger says when a schedule creates its intent.
+func formatTrigger(s api.ScheduleView) string {
+	switch {
+	case !s.OnPush:
+		return s.Cron
+	case s.Cron == "":
+		return "each push"
+	}
+	return s.Cron + ", each push"
 }
 
 func formatDue(t *time.Time) string {

@@ -96,6 +96,16 @@ func (s *Server) Pushed(path, login string) {
 	s.noticePush(r, by)
 }
 
+// AnnouncePush has the server notice a push of a user to a branch, as Pushed does, and deliver it.
+func (s *Server) AnnouncePush(path, login, branch, before string) {
+	s.Pushed(path, login)
+	after := s.Branch(path, branch)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	s.emitBody(r, "push", "", map[string]any{"ref": "refs/heads/" + branch, "before": before, "after": after, "forced": false, "repository": s.repoJSON(r), "sender": s.mustUser(login)})
+}
+
 // noticePush moves the heads of pull requests to the present commits of their branches. After a push that is no
 // fast-forward GitHub moves the commits of their reviews as well.
 func (s *Server) noticePush(r *repo, by *user) {

@@ -77,6 +77,11 @@ func (s *Server) emitAs(r *repo, by *user, event, action string, i *item, more m
 	for name, v := range more {
 		body[name] = v
 	}
+	s.emitBody(r, event, action, body)
+}
+
+// emitBody queues an event for the webhooks that want it.
+func (s *Server) emitBody(r *repo, event, action string, body map[string]any) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		panic(err) // the values are made here

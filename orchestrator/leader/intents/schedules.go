@@ -25,7 +25,8 @@ import (
 // Schedule says when which intent is created.
 type Schedule struct {
 	Cron     schedule.Cron
-	Text     string // of Cron
+	Text     string // of Cron; "" if only pushes count
+	OnPush   bool   // see RunPushed
 	Zone     *time.Location
 	Cooldown time.Duration
 	Request  api.IntentRequest // without a key
@@ -139,7 +140,7 @@ func (s *Scheduler) Follow(ctx context.Context) {
 func (s *Scheduler) Tick(ctx context.Context, name string) (created string, err error) {
 	c, now := s.All[name], s.now()
 	last, seq, err := s.load(name)
-	if err != nil {
+	if err != nil || c.Text == "" {
 		return "", err
 	}
 	if seq == 0 || last.Cron != c.Text {
@@ -206,9 +207,9 @@ func (s *Scheduler) Schedules(context.Context) ([]api.ScheduleView, error) {
 		if err != nil {
 			return nil, err
 		}
-		v := api.ScheduleView{Name: name, Cron: c.Text, Zone: c.Zone.String(), Kind: c.Request.Kind, Repo: c.Request.Repo, LastIntent: last.Intent, LastDue: last.Created, Reason: last.Reason,
+		v := api.ScheduleView{Name: name, Cron: c.Text, OnPush: c.OnPush, Zone: c.Zone.String(), Kind: c.Request.Kind, Repo: c.Request.Repo, LastIntent: last.Intent, LastDue: last.Created, Reason: last.Reason,
 			Severity: c.Severity, Health: last.Health, Remedy: last.Remedy, Note: last.Note}
-		if due, ok := c.Cron.Next(s.now().In(c.Zone)); ok {
+		if due, ok := c.Cron.Next(s.now().In(c.Zone)); ok && c.Text != "" {
 			v.Next = &due
 		}
 		v.Known = seq > 0 && last.Cron == c.Text
@@ -245,4 +246,28 @@ func (s *Scheduler) RunSchedule(ctx context.Context, name, key string) (intent.S
 	default: // nothing follows, or it is awake
 	}
 	return state, nil
+}
+
+// RunPushed creates the intents of the schedules that follow pushes to a repository. The same commit creates each once. follows
+// reports whether the push is one to the default branch of a repository.
+func (s *Scheduler) RunPushed(ctx context.Context, commit string, follows func(repo string) (bool, error)) (created []string, err error) {
+	for _, name := range slices.Sorted(maps.Keys(s.All)) {
+		c := s.All[name]
+		if !c.OnPush {
+			continue
+		}
+		ok, err := follows(c.Request.Repo)
+		if err != nil {
+			return created, err
+		}
+		if !ok {
+			continue
+		}
+		state, err := s.RunSchedule(ctx, name, "push/"+commit)
+		if err != nil {
+			return created, fmt.Errorf("create the intent of the schedule %s: %w", name, err)
+		}
+		created = append(created, state.ID)
+	}
+	return created, nil
 }

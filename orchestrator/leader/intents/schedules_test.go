@@ -104,6 +104,33 @@ func TestTick(t *testing.T) {
 	}
 }
 
+// A push creates the intents of the schedules that follow its repository, once for each commit; without cron nothing else does.
+func TestRunPushed(t *testing.T) {
+	f := newSchedulers(t)
+	s := f.at("01T12:00", "0 * * * *", 0)
+	s.All["a"] = Schedule{OnPush: true, Zone: time.UTC, Request: api.IntentRequest{Kind: "doc_detect", Repo: "site"}}
+	s.All["b"] = Schedule{OnPush: true, Zone: time.UTC, Request: api.IntentRequest{Kind: "doc_detect", Repo: "other"}}
+	push := func(commit string) {
+		t.Helper()
+		if _, err := s.RunPushed(t.Context(), commit, func(repo string) (bool, error) { return repo == "site", nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	push("aa")
+	push("aa")
+	push("bb")
+	if created, err := s.Tick(t.Context(), "a"); created != "" || err != nil {
+		t.Errorf("Tick = %q, %v", created, err)
+	}
+	if want := []string{"schedule/a/push/aa", "schedule/a/push/bb"}; !slices.Equal(f.keys, want) {
+		t.Errorf("the intents are %q, want %q", f.keys, want)
+	}
+	views, err := s.Schedules(t.Context())
+	if err != nil || len(views) != 3 || views[0].Next != nil || !views[0].OnPush {
+		t.Errorf("Schedules = %+v, %v", views, err)
+	}
+}
+
 // Two leaders and a crash between the intent and its entry create one intent for each due time.
 func TestTickTwice(t *testing.T) {
 	f := newSchedulers(t)
