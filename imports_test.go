@@ -125,7 +125,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/home":        {"spritekit/fault"},
 	// Loops: the commands, the start of a run that they share with lattice run, and where a loop stands, by its journal.
 	"orchestrator/command/loop": {"orchestrator/...", "skills/unified", "spritekit/fault", "spritekit/loop"}, // unified: how a spec changed
-	"orchestrator/launch":       {"orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/connect", "orchestrator/equip", "orchestrator/lattice", "orchestrator/setup", "orchestrator/sources", "orchestrator/sprites", "spritekit/fault"},
+	"orchestrator/launch":       {"orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/connect", "orchestrator/equip", "orchestrator/lattice", "orchestrator/setup", "orchestrator/sources", "orchestrator/sprites", "orchestrator/worktree", "spritekit/fault"},
 	"orchestrator/loop":         {"orchestrator/lattice", "spritekit/loop", "spritekit/protocol"}, // pure
 
 	// One package for each group of commands. They are siblings: what two of them need is in one of the rooms below them.

@@ -55,6 +55,8 @@ type RunRequest struct {
 	Key string `json:"key,omitempty"`
 	// DryRun judges the run and does not start it.
 	DryRun bool `json:"dry_run,omitempty"`
+	// Alone refuses the run while another run of the same flow is open for its work item.
+	Alone bool `json:"alone,omitempty"`
 	// Detach has the run go on when the command that started it has ended.
 	Detach bool `json:"detach,omitempty"`
 	Options
@@ -111,18 +113,22 @@ type CancelRequest struct {
 
 // Options of a run; they are kept with its record.
 type Options struct {
-	FlowName           string   `json:"flow_name,omitempty"`
-	Repo               string   `json:"repo,omitempty"` // URL or absolute path
-	Ref                string   `json:"ref,omitempty"`
-	IncludeUncommitted bool     `json:"include_uncommitted,omitempty"`
-	Sprite             string   `json:"sprite,omitempty"`
-	OwnSprite          bool     `json:"own_sprite,omitempty"` // the sprite was made for this run
-	Image              string   `json:"image,omitempty"`      // image of its own sprite; see sprites.Create.Image
-	Grants             []string `json:"grants,omitempty"`
-	ApproveWorld       []string `json:"approve_world,omitempty"` // skills of class world that are called without being asked for
-	WorkItem           string   `json:"work_item_id,omitempty"`
-	Goal               string   `json:"goal,omitempty"`
-	Intent             string   `json:"intent_id,omitempty"` // that the run carries out
+	FlowName           string `json:"flow_name,omitempty"`
+	Repo               string `json:"repo,omitempty"` // URL or absolute path
+	Ref                string `json:"ref,omitempty"`
+	IncludeUncommitted bool   `json:"include_uncommitted,omitempty"`
+	Sprite             string `json:"sprite,omitempty"`
+	OwnSprite          bool   `json:"own_sprite,omitempty"` // the sprite was made for this run
+	// From is the checkpoint with whose files its own sprite begins; that sprite has the settings of the other one.
+	From *SpriteCheckpoint `json:"from,omitempty"`
+	// Siblings are repositories, URL|PATH[@REF], that are checked out next to Repo for reading.
+	Siblings     []string `json:"siblings,omitempty"`
+	Image        string   `json:"image,omitempty"` // image of its own sprite; see sprites.Create.Image
+	Grants       []string `json:"grants,omitempty"`
+	ApproveWorld []string `json:"approve_world,omitempty"` // skills of class world that are called without being asked for
+	WorkItem     string   `json:"work_item_id,omitempty"`
+	Goal         string   `json:"goal,omitempty"`
+	Intent       string   `json:"intent_id,omitempty"` // that the run carries out
 	// Constraints and Acceptance say to agents what to keep to, and when the work is done; they are in task.json.
 	Constraints map[string]any `json:"constraints,omitempty"`
 	Acceptance  string         `json:"acceptance,omitempty"`
@@ -152,6 +158,12 @@ type Options struct {
 	Values
 }
 
+// SpriteCheckpoint names a checkpoint of a sprite.
+type SpriteCheckpoint struct {
+	Sprite     string `json:"sprite"`
+	Checkpoint string `json:"checkpoint"`
+}
+
 // Values are values of variables of the asker's environment. They are never stored.
 type Values struct {
 	Secrets   map[string]string `json:"secrets,omitempty"`    // of the variables that agents of the run get
@@ -160,18 +172,20 @@ type Values struct {
 
 // StartedWith holds the options with which a run was started. They apply whichever process leads.
 type StartedWith struct {
-	Network      string          `json:"network,omitempty"`
-	HostPorts    []uint16        `json:"host_ports,omitempty"`
-	Limits       *sprites.Config `json:"limits,omitempty"`
-	MinIsolation string          `json:"min_isolation,omitempty"`
-	Image        string          `json:"image,omitempty"`
-	Tools        []string        `json:"tools,omitempty"`
-	Skills       []string        `json:"skills,omitempty"`
-	Spritekit    string          `json:"spritekit,omitempty"`
-	AgentEnv     []string        `json:"agent_env,omitempty"`   // names
-	Environment  []string        `json:"environment,omitempty"` // accepted changes of the environment in its flow
-	Domains      []string        `json:"domains,omitempty"`     // names that its sprite may reach because of them
-	Trial        string          `json:"trial,omitempty"`       // the proposal that it verifies
+	Network      string            `json:"network,omitempty"`
+	HostPorts    []uint16          `json:"host_ports,omitempty"`
+	Limits       *sprites.Config   `json:"limits,omitempty"`
+	MinIsolation string            `json:"min_isolation,omitempty"`
+	Image        string            `json:"image,omitempty"`
+	From         *SpriteCheckpoint `json:"from,omitempty"`
+	Siblings     []string          `json:"siblings,omitempty"`
+	Tools        []string          `json:"tools,omitempty"`
+	Skills       []string          `json:"skills,omitempty"`
+	Spritekit    string            `json:"spritekit,omitempty"`
+	AgentEnv     []string          `json:"agent_env,omitempty"`   // names
+	Environment  []string          `json:"environment,omitempty"` // accepted changes of the environment in its flow
+	Domains      []string          `json:"domains,omitempty"`     // names that its sprite may reach because of them
+	Trial        string            `json:"trial,omitempty"`       // the proposal that it verifies
 	// Models are the digests of the model classes that its flow asks, by class; ModelKeys name the variables of their keys.
 	Models    map[string]string `json:"models,omitempty"`
 	ModelKeys []string          `json:"model_keys,omitempty"`

@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sources"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -33,7 +34,10 @@ type Options struct {
 	Constraints                                   []string
 	From                                          sources.Options
 	DryRun                                        bool
-	Key                                           string // starts the run once
+	Key                                           string   // starts the run once
+	Alone                                         bool     // refuse the run while another one of the flow is open for WorkItem
+	Checkpoint                                    string   // SPRITE@CHECKPOINT with whose files a fresh sprite begins
+	Siblings                                      []string // REPO[@REF] to check out next to Repo for reading
 
 	fresh                       equip.Options
 	limits                      equip.LimitOptions
@@ -106,6 +110,15 @@ func Start(ctx context.Context, env *setup.Env, o Options, flow string, input js
 	if o.Repo, err = absoluteRepo(o.Repo); err != nil {
 		return nil, err
 	}
+	for i, given := range o.Siblings {
+		repo, ref := worktree.SplitRef(given)
+		if repo, err = absoluteRepo(repo); err != nil {
+			return nil, err
+		}
+		if o.Siblings[i] = repo; ref != "" {
+			o.Siblings[i] += "@" + ref
+		}
+	}
 	tools, skills, err := o.checkEffects(env)
 	if err != nil {
 		return nil, err
@@ -119,7 +132,7 @@ func Start(ctx context.Context, env *setup.Env, o Options, flow string, input js
 	if o.Key != "" {
 		key = lattice.StartKey(o.Key)
 	}
-	if err := s.sendRequest(ctx, o, api.RunRequest{Flow: doc, Input: input, Key: key, Detach: o.Detach, DryRun: o.DryRun, Options: env.Models().AddTo(api.Options{
+	if err := s.sendRequest(ctx, o, api.RunRequest{Flow: doc, Input: input, Key: key, Detach: o.Detach, DryRun: o.DryRun, Alone: o.Alone, Options: env.Models().AddTo(api.Options{
 		FlowName: name, Tools: tools, Skills: skills, Routes: routes, Values: s.Values,
 	})}); err != nil {
 		c.Close()
@@ -130,27 +143,50 @@ func Start(ctx context.Context, env *setup.Env, o Options, flow string, input js
 
 // checkEffects refuses options that cannot take effect, and finds folders of this machine.
 func (o *Options) checkEffects(env *setup.Env) (tools, skills []string, err error) {
-	if err := o.fresh.Check(env, o.Sprite); err != nil {
+	from, err := o.findFrom()
+	if err != nil {
+		return nil, nil, err
+	}
+	exists := o.Sprite // its settings are not those of flags
+	if from != nil {
+		exists = from.Sprite
+	}
+	if err := o.fresh.Check(env, exists); err != nil {
 		return nil, nil, err
 	}
 	tools, err = equip.CheckSpriteTools(env, o.tools)
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(tools) > 0 && o.Sprite != "" {
-		return nil, nil, fault.BadInput("tools_of_sprite", "--tool takes effect when a sprite is created, and %s exists already", o.Sprite).WithHint("leave out --sprite, or create another sprite: lattice sprite create NAME --tool %s", tools[0])
+	if len(tools) > 0 && exists != "" {
+		return nil, nil, fault.BadInput("tools_of_sprite", "--tool takes effect when a sprite is created, and %s exists already", exists).WithHint("leave out --sprite, or create another sprite: lattice sprite create NAME --tool %s", tools[0])
 	}
-	if err := cmp.Or(o.limits.Check(), o.limits.OfSprite(o.Sprite)); err != nil {
+	if err := cmp.Or(o.limits.Check(), o.limits.OfSprite(exists)); err != nil {
 		return nil, nil, err
 	}
 	if o.limits.Least != "" && env.RemoteSprites() != nil {
 		return nil, nil, fault.Unsupported("isolation_is_local", "the isolation of remote sprites is up to their service").WithHint("leave out --min-isolation")
 	}
-	if err := equip.ImageOfSprite(o.image, o.Sprite); err != nil {
+	if err := equip.ImageOfSprite(o.image, exists); err != nil {
 		return nil, nil, err
 	}
-	skills, err = equip.FindSkillFolders(env, o.From.Skills, o.Sprite)
+	skills, err = equip.FindSkillFolders(env, o.From.Skills, exists)
 	return tools, skills, err
+}
+
+// findFrom returns the checkpoint that --checkpoint names, nil without one.
+func (o *Options) findFrom() (*api.SpriteCheckpoint, error) {
+	if o.Checkpoint == "" {
+		return nil, nil
+	}
+	sprite, id, ok := strings.Cut(o.Checkpoint, "@")
+	switch {
+	case !ok || sprite == "" || id == "":
+		return nil, cli.UsageErrorf("--checkpoint is %q, not SPRITE@CHECKPOINT; lattice sprite checkpoints SPRITE lists them", o.Checkpoint)
+	case o.Sprite != "":
+		return nil, cli.UsageErrorf("--checkpoint and --sprite exclude each other: the run gets a copy of %s", sprite)
+	}
+	return &api.SpriteCheckpoint{Sprite: sprite, Checkpoint: id}, nil
 }
 
 // sendRequest completes the request, and sends it.
@@ -163,6 +199,10 @@ func (s *Started) sendRequest(ctx context.Context, o Options, req api.RunRequest
 	if err != nil {
 		return err
 	}
+	if req.From, err = o.findFrom(); err != nil {
+		return err
+	}
+	req.Siblings = o.Siblings
 	constraints, err := readConstraints(o.Constraints)
 	if err != nil {
 		return err
@@ -171,7 +211,7 @@ func (s *Started) sendRequest(ctx context.Context, o Options, req api.RunRequest
 	req.Limits, req.MinIsolation, req.Spritekit = o.limits.Config(), o.limits.Least.String(), o.fresh.Path()
 	req.Grants, req.ApproveWorld, req.AgentEnv, req.Keep = o.allow, o.ApproveWorld, o.agentEnv, o.keep
 	req.WorkItem, req.Goal, req.Constraints, req.Acceptance = o.WorkItem, o.Goal, constraints, o.Acceptance
-	ownSprite := o.Sprite == "" && env.RemoteSprites() == nil // it gets these from flags and settings
+	ownSprite := o.Sprite == "" && o.Checkpoint == "" && env.RemoteSprites() == nil // it gets these from flags and settings
 	fromHere := ownSprite && (image == "" || image == sprites.NoImage)
 	if ownSprite {
 		o.limits.WithSettings(env.Settings)
@@ -202,7 +242,7 @@ func (s *Started) sendRequest(ctx context.Context, o Options, req api.RunRequest
 
 // findImage returns the image of the run's own sprite, "" where the run is given one.
 func findImage(ctx context.Context, c *connect.Conn, o Options) (string, error) {
-	if o.Sprite != "" {
+	if o.Sprite != "" || o.Checkpoint != "" {
 		return "", nil
 	}
 	hc := api.HTTPClient(c.Socket)

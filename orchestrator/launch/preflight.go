@@ -21,7 +21,7 @@ func checkAgentVisible(env *setup.Env, r api.RunRequest) error {
 	var input struct {
 		Agent any `json:"agent"`
 	}
-	if json.Unmarshal(r.Input, &input) != nil || r.Sprite != "" || env.RemoteSprites() != nil || r.Image != "" && r.Image != sprites.NoImage {
+	if json.Unmarshal(r.Input, &input) != nil || r.Sprite != "" || r.From != nil || env.RemoteSprites() != nil || r.Image != "" && r.Image != sprites.NoImage {
 		return nil
 	}
 	name, _ := input.Agent.(string)

@@ -31,6 +31,27 @@ func isURL(spec string) bool {
 	return err != nil
 }
 
+// SplitRef splits REPO[@REF] at its last @, unless a path or the user of a URL contains it. ref is "" if there is none.
+func SplitRef(spec string) (repo, ref string) {
+	i := strings.LastIndexByte(spec, '@')
+	if i <= 0 || i == len(spec)-1 || strings.Contains(spec[i:], ":") { // no ref contains a colon, and user@host:path does
+		return spec, ""
+	}
+	if _, rest, is := strings.Cut(spec, "://"); is && !strings.Contains(spec[len(spec)-len(rest):i], "/") {
+		return spec, "" // scheme://user@host/path
+	}
+	if _, err := os.Lstat(spec); err == nil {
+		return spec, ""
+	}
+	return spec[:i], spec[i+1:]
+}
+
+// NameOf returns the name of the folder into which git would clone a repository.
+func NameOf(spec string) string {
+	spec = strings.TrimRight(spec, "/")
+	return strings.TrimSuffix(spec[strings.LastIndexAny(spec, "/:")+1:], ".git")
+}
+
 // CheckSpec refuses, with a *lattice.Refusal, a repository spec that no run may have: a URL that git would take for
 // something else, or one with credentials, which would be stored with the run. It does not contact the remote.
 func CheckSpec(spec string) error {

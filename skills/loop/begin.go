@@ -24,6 +24,13 @@ type beginInput struct {
 	Answer       string             `json:"answer"`
 	Resumed      bool               `json:"resumed"`
 	Seen         map[string]string  `json:"seen"`
+	Siblings     []sibling          `json:"siblings"`
+}
+
+// sibling is a repository next to that of the loop.
+type sibling struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest"` // that of its first checkout, which the flow compares
 }
 
 type beginData struct {
@@ -116,6 +123,13 @@ func writeFiles(c *skill.Call, in beginInput, limits loop.Limits, out *beginData
 	injection := loop.Injection{
 		Spec: string(spec), Instructions: in.Instructions, Dir: dir, Iteration: out.Iteration, MaxIterations: limits.MaxIterations,
 		Tasks: out.Tasks, Last: in.Memory.Last(), Failure: in.Failure, Answer: in.Answer,
+	}
+	for _, s := range in.Siblings {
+		at, err := c.Root.Abs(s.Path)
+		if err != nil {
+			return err
+		}
+		injection.Siblings = append(injection.Siblings, at)
 	}
 	if in.Resumed { // a person has left them
 		if _, injection.SpecDiff, err = readFile(c.Root, loop.SpecDiffFile, maxText); err != nil {

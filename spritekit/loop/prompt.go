@@ -8,8 +8,9 @@ import (
 // Injection is the context that an agent gets in an iteration.
 type Injection struct {
 	Spec          string
-	Instructions  string // of the template
-	Dir           string // folder of the files, as the agent sees it
+	Instructions  string   // of the template
+	Dir           string   // folder of the files, as the agent sees it
+	Siblings      []string // folders of other repositories
 	Iteration     int
 	MaxIterations int
 	Tasks         []Task
@@ -34,6 +35,9 @@ func Prompt(in Injection) string {
 	}
 	fmt.Fprintf(&b, "%s\n\n", strings.TrimSpace(in.Spec))
 	fmt.Fprintf(&b, protocolText, in.Dir)
+	if len(in.Siblings) > 0 {
+		fmt.Fprintf(&b, "\nThese folders hold other repositories, for reading only: %s. Change nothing there.", strings.Join(in.Siblings, ", "))
+	}
 	fmt.Fprintf(&b, "\n\nIteration %d of max %d.\nIncomplete tasks: %d of %d.\n", in.Iteration, in.MaxIterations, Incomplete(in.Tasks), len(in.Tasks))
 	for _, t := range in.Tasks {
 		mark := "[ ]"

@@ -84,6 +84,10 @@ change of the repository stays; on_failure, after a crash or a red verification,
 each iteration lets N agents work side by side, each in a copy of the sprite, and keeps the best change: a green one, then the one
 with most tasks that pass, then the smallest.
 
+--checkpoint begins with the files of a checkpoint, such as one in which tools were installed; the other sprite stays as it is.
+--sibling-repos checks further repositories out to /workspace/NAME, next to /workspace/repo. They are for reading: an iteration that
+changes one counts as a crash.
+
 The first Ctrl-C pauses the loop, and lattice loop resume continues it. With --headless, a loop that stops fails instead of
 waiting for a person; a question waits all the same, and the command ends with 75.
 ` + exitCodes,
@@ -119,6 +123,8 @@ waiting for a person; a question waits all the same, and the command ends with 7
 	f.StringArrayVar(&o.protect, "protect", nil, "`PATTERN` of files that are verified as they are in the first commit; repeatable (default: the usual test files)")
 	f.StringVar(&o.branch, "branch", "", "`BRANCH` that the result is pushed to (default: lattice/RUN)")
 	f.BoolVar(&o.pull, "pull-request", false, "ask for a pull request of the result, instead of a push of its branch")
+	f.StringSliceVar(&o.Siblings, "sibling-repos", nil, "`REPO[@REF]`, a URL or a path, to check out next to the repository for reading; repeatable")
+	f.StringVar(&o.Checkpoint, "checkpoint", "", "begin in a copy of `SPRITE@CHECKPOINT`, instead of an empty sprite")
 	f.StringVar(&o.restore, "restore", "never", "take the files back to before the agent's call: never, each or on_failure")
 	f.IntVar(&o.bestOf, "best-of", 1, "let `N` agents work on each iteration, each in a copy of the sprite, and keep the best change")
 	f.BoolVar(&o.headless, "headless", false, "fail when the loop stops, instead of waiting for a person")
@@ -151,9 +157,7 @@ func runStart(ctx context.Context, env *setup.Env, o startOptions, limits loops.
 	if err != nil {
 		return err
 	}
-	if err := refuseTaken(ctx, env, o); err != nil {
-		return err
-	}
+	o.Alone = true
 	run, err := launch.Start(ctx, env, o.Options, loop.Flow, input)
 	if err != nil {
 		return err
@@ -166,26 +170,6 @@ func runStart(ctx context.Context, env *setup.Env, o startOptions, limits loops.
 		return run.Detached(ctx, run.View, run.Values)
 	}
 	return watchLoop(ctx, env, run.Conn, run.View, 0)
-}
-
-// refuseTaken refuses a name that an open loop has, because a name must tell one loop.
-func refuseTaken(ctx context.Context, env *setup.Env, o startOptions) error {
-	if o.WorkItem == "" {
-		return nil
-	}
-	c, err := connect.Dial(ctx, env, connect.Options{})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	all, err := c.Runs(ctx, api.RunList{Open: true})
-	if err != nil {
-		return err
-	}
-	if i := slices.IndexFunc(all, func(v api.RunView) bool { return isLoop(v) && nameOf(v) == o.WorkItem }); i >= 0 {
-		return fault.Busy("loop_exists", "the loop %q has not ended", o.WorkItem).WithHint("lattice loop status %s, or choose another --name", o.WorkItem)
-	}
-	return nil
 }
 
 // buildInput returns the input of the flow.

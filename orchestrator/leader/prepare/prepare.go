@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -79,6 +80,11 @@ func (p *Preparer) Prepare(ctx context.Context, run, sprite string) (map[string]
 		}
 		members["repo"] = repo
 	}
+	if len(rec.Kept.Siblings) > 0 {
+		if members["siblings"], err = p.seedSiblings(ctx, run, sprite, rec.Kept.Siblings); err != nil {
+			return nil, err
+		}
+	}
 	task := protocol.Task{RunID: run, Goal: rec.Kept.Goal, Repo: worktree.StripCredentials(rec.Kept.Repo), Constraints: rec.Kept.Constraints, Acceptance: rec.Kept.Acceptance}
 	if err := p.writeAnswers(ctx, sprite, rec.Kept, &task); err != nil {
 		return nil, err
@@ -95,6 +101,15 @@ func (p *Preparer) Prepare(ctx context.Context, run, sprite string) (map[string]
 }
 
 func (p *Preparer) ensureSprite(ctx context.Context, run, name string, o api.Options) error {
+	if from := o.From; from != nil {
+		if err := p.Copies.Ensure(ctx, history.LabelOf(run), lattice.Pair{Sprite: from.Sprite, CheckpointID: from.Checkpoint}, name); err != nil {
+			return err
+		}
+		if err := p.putOutboxAside(ctx, name, from.Sprite); err != nil {
+			return err
+		}
+		return p.allowDomains(ctx, name, o.Domains)
+	}
 	_, err := p.Client.Get(ctx, name)
 	switch {
 	case err == nil:
@@ -153,13 +168,8 @@ func (p *Preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 	if s.GoModule && p.Host != nil {
 		p.Host.WarmGoSoon() // the first test in each sprite would compile the standard library otherwise
 	}
-	f, err := os.Open(bundle)
-	if err != nil {
-		return nil, fmt.Errorf("read repository bundle: %w", err)
-	}
-	defer f.Close()
-	if err := p.Client.WriteFile(ctx, sprite, "/workspace/"+protocol.SeedFile, f, 0o644); err != nil {
-		return nil, fmt.Errorf("seed sprite %s: %w", sprite, err)
+	if err := p.sendFile(ctx, sprite, bundle, "/workspace/"+protocol.SeedFile); err != nil {
+		return nil, err
 	}
 	if s.Dirty && !o.IncludeUncommitted {
 		p.Warn("the repository has uncommitted changes, which the run does not see; --include-uncommitted takes them along")
@@ -183,6 +193,44 @@ func (p *Preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 	return repo, nil
 }
 
+// sendFile writes a file of this machine into a sprite.
+func (p *Preparer) sendFile(ctx context.Context, sprite, from, to string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("read repository bundle: %w", err)
+	}
+	defer f.Close()
+	if err := p.Client.WriteFile(ctx, sprite, to, f, 0o644); err != nil {
+		return fmt.Errorf("seed sprite %s: %w", sprite, err)
+	}
+	return nil
+}
+
+// seedSiblings reads the repositories next to the run's own as seed does, and returns $ctx.siblings.
+func (p *Preparer) seedSiblings(ctx context.Context, run, sprite string, list []string) ([]any, error) {
+	if err := os.MkdirAll(p.Home.Run(run), 0o700); err != nil {
+		return nil, fmt.Errorf("make run directory: %w", err)
+	}
+	siblings := []any{}
+	for _, given := range list {
+		repo, ref := worktree.SplitRef(given)
+		name := worktree.NameOf(repo)
+		bundle := filepath.Join(p.Home.Run(run), "sibling.bundle")
+		s, err := p.Git.Seed(ctx, repo, worktree.SeedOptions{Ref: ref}, bundle)
+		if err != nil {
+			return nil, err
+		}
+		to := path.Dir(protocol.SeedFile) + "/siblings/" + name + ".bundle"
+		if err := errors.Join(p.sendFile(ctx, sprite, bundle, "/workspace/"+to), os.Remove(bundle)); err != nil {
+			return nil, err
+		}
+		siblings = append(siblings, map[string]any{
+			"name": name, "bundle": "/workspace/" + to, "path": name, "remote_url": s.RemoteURL, "branch": s.Branch, "head": s.Head,
+		})
+	}
+	return siblings, nil
+}
+
 // Fork makes a copy of a sprite ready (driver.Forker): the main sprite of a forked run, without the other run's outbox and
 // with a task.json of its own, or the sprite of an item of a MAP.
 func (p *Preparer) Fork(ctx context.Context, run string, from lattice.Pair, to string) (map[string]any, error) {
@@ -203,10 +251,8 @@ func (p *Preparer) Fork(ctx context.Context, run string, from lattice.Pair, to s
 	if err := p.Session.Equip(ctx, to); err != nil {
 		return nil, err
 	}
-	// The events of the other sprite are not events of this one.
-	err = p.Client.Files().Rename(ctx, to, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+from.Sprite)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("put the outbox of %s aside: %w", from.Sprite, err)
+	if err := p.putOutboxAside(ctx, to, from.Sprite); err != nil {
+		return nil, err
 	}
 	if to != rec.Sprite {
 		return map[string]any{}, nil
@@ -227,6 +273,15 @@ func (p *Preparer) Fork(ctx context.Context, run string, from lattice.Pair, to s
 		members["repo"] = repo
 	}
 	return members, nil
+}
+
+// putOutboxAside renames the outbox that a copy has of another sprite, whose events are not events of the copy.
+func (p *Preparer) putOutboxAside(ctx context.Context, copied, from string) error {
+	err := p.Client.Files().Rename(ctx, copied, "/workspace/"+protocol.OutboxFile, "/workspace/"+protocol.OutboxFile+"."+from)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("put the outbox of %s aside: %w", from, err)
+	}
+	return nil
 }
 
 // maxTask bounds a task.json, which programs in the sprite may have written.

@@ -70,6 +70,7 @@ type Starter struct {
 	}
 
 	linking sync.Mutex // held while a run is begun by an answer
+	claims  claims
 }
 
 // Start checks a flow, records the run and drives it. It records nothing if the flow is refused.
@@ -127,13 +128,23 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 		return api.RunView{}, err
 	}
 	o.FlowName = cmp.Or(o.FlowName, program.Doc.ID)
-	if err := checkRepo(o.Repo); err != nil {
+	if err := cmp.Or(checkRepo(o.Repo), checkSiblings(o)); err != nil {
+		return api.RunView{}, err
+	}
+	if err := rn.checkFrom(ctx, o); err != nil {
 		return api.RunView{}, err
 	}
 	if err := rn.findNamed(ctx, program, o); err != nil {
 		return api.RunView{}, err
 	}
 	o.Skills = catalog.Kept
+	if r.Alone && o.WorkItem != "" {
+		release, err := rn.claimWorkItem(ctx, o.FlowName, o.WorkItem)
+		if err != nil {
+			return api.RunView{}, err
+		}
+		defer release()
+	}
 	return rn.beginRun(ctx, program, r, history.Options{Options: o, Pinned: catalog.Pins()})
 }
 
@@ -159,7 +170,9 @@ func (rn *Starter) beginRun(ctx context.Context, program *ir.Program, r api.RunR
 	}
 	if callsSkills && o.Sprite == "" {
 		o.Sprite, o.OwnSprite = history.OwnSprite(id), true
-		rn.completeOptions(&o.Options)
+		if o.From == nil { // else its settings are those of the other sprite
+			rn.completeOptions(&o.Options)
+		}
 	}
 	if o.Image != "" && rn.Host == nil {
 		return api.RunView{}, fault.Unsupported("images_are_local", "images are the embedded host's; remote sprites start from their service's").WithHint("leave the image out")

@@ -1,0 +1,34 @@
+package worktree
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestSplitRef(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "lib@2")
+	if err := os.Mkdir(there, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for spec, want := range map[string][3]string{ // spec → repository, ref, name
+		"../lib":                         {"../lib", "", "lib"},
+		"../lib/":                        {"../lib/", "", "lib"},
+		"../lib@v1.2":                    {"../lib", "v1.2", "lib"},
+		"../lib@feature/x":               {"../lib", "feature/x", "lib"},
+		"../lib@":                        {"../lib@", "", "lib@"},
+		there:                            {there, "", "lib@2"},
+		there + "@main":                  {there, "main", "lib@2"},
+		"https://host/acme/lib.git":      {"https://host/acme/lib.git", "", "lib"},
+		"https://host/acme/lib.git@v1":   {"https://host/acme/lib.git", "v1", "lib"},
+		"ssh://git@host/acme/lib":        {"ssh://git@host/acme/lib", "", "lib"},
+		"ssh://git@host:22/acme/lib@a/b": {"ssh://git@host:22/acme/lib", "a/b", "lib"},
+		"git@host:lib.git":               {"git@host:lib.git", "", "lib"},
+		"git@host:acme/lib.git@v1":       {"git@host:acme/lib.git", "v1", "lib"},
+	} {
+		repo, ref := SplitRef(spec)
+		if got := [3]string{repo, ref, NameOf(repo)}; got != want {
+			t.Errorf("SplitRef(%q) = %q, want %q", spec, got, want)
+		}
+	}
+}
