@@ -270,6 +270,7 @@ var mayImport = map[string][]string{
 	"scripts/checkrun":  {},                                                                                                                                                                                                                                                                                                                                                                                                                                                                                            // a witness that shares code with the accused proves nothing
 
 	"scripts/testreport": {},
+	"scripts/forgeapi":   {},
 	"scripts/genman":     {}, // it reads the help of the built programs
 	"scripts/bench":      {}, // it measures whole processes, and asks the packages' own benchmarks by name
 }

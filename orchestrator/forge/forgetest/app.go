@@ -19,6 +19,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
 
+// apps answers requests of a GitHub App.
+type apps struct{ *model }
+
 // app is a GitHub App with one installation. Its tokens are those of the account SLUG[bot].
 type app struct {
 	id, installation int64
@@ -54,7 +57,7 @@ func (s *Server) Minted() int {
 }
 
 // asApp answers a request that the App signed. handle runs under the lock of the server.
-func (s *Server) asApp(handle func(q request)) http.HandlerFunc {
+func (s *model) asApp(handle func(q request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -106,7 +109,7 @@ func (a *app) checkClaims(token string) string {
 }
 
 // mintToken gives the App a token for an hour. The one before it stops to work. A token for some repositories names them, and serves no request here.
-func (s *Server) mintToken(q request) {
+func (s apps) mintToken(q request) {
 	if q.PathValue("id") != strconv.FormatInt(s.app.installation, 10) {
 		writeProblem(q.w, http.StatusNotFound, "Not Found")
 		return
@@ -125,24 +128,4 @@ func (s *Server) mintToken(q request) {
 	}
 	s.app.bot.token = fmt.Sprintf("ghs_%d_%d", s.app.id, s.app.minted)
 	q.writeJSON(http.StatusCreated, map[string]any{"token": s.app.bot.token, "expires_at": s.app.now().Add(time.Hour).UTC().Format(time.RFC3339)})
-}
-
-// createCheckRun is only for Apps.
-func (s *Server) createCheckRun(q request) {
-	var in struct {
-		Name, Status, Conclusion string
-		HeadSHA                  string `json:"head_sha"`
-		DetailsURL               string `json:"details_url"`
-		Output                   struct{ Title, Summary string }
-	}
-	switch {
-	case s.app == nil || q.by != s.app.bot:
-		writeProblem(q.w, http.StatusForbidden, "You must authenticate via a GitHub App.")
-	case !q.decode(&in):
-	case in.Name == "" || in.HeadSHA == "" || (in.Status == "completed") != (in.Conclusion != ""):
-		writeProblem(q.w, http.StatusUnprocessableEntity, "Validation Failed")
-	default:
-		q.repo.checks = append(q.repo.checks, check{SHA: in.HeadSHA, Name: in.Name, State: in.Status + in.Conclusion, Run: true})
-		q.writeJSON(http.StatusCreated, map[string]any{"id": s.nextID()})
-	}
 }

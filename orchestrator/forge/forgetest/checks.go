@@ -2,10 +2,31 @@ package forgetest
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
+
+// checks answers requests about check runs and commit statuses.
+type checks struct{ *model }
+
+func (s checks) setStatus(q request) {
+	var in struct {
+		State, Context, Description string
+		TargetURL                   string `json:"target_url"`
+	}
+	if !q.decode(&in) {
+		return
+	}
+	if !slices.Contains([]string{"error", "failure", "pending", "success"}, in.State) || len([]rune(in.Description)) > 140 {
+		writeProblem(q.w, http.StatusUnprocessableEntity, "Validation Failed")
+		return
+	}
+	c := check{SHA: q.PathValue("sha"), Name: in.Context, State: in.State}
+	q.repo.checks = append(slices.DeleteFunc(q.repo.checks, func(k check) bool { return k.SHA == c.SHA && k.Name == c.Name }), c)
+	q.writeJSON(http.StatusCreated, map[string]any{"state": in.State, "context": in.Context})
+}
 
 // SetCI gives a commit a verdict of the CI: at GitHub a check run, at Gitea a commit status.
 func (s *Server) SetCI(path, sha, name string, state forge.CheckState) {
@@ -29,7 +50,7 @@ func (s *Server) SetCI(path, sha, name string, state forge.CheckState) {
 }
 
 // combinedStatus answers with the commit statuses of a commit.
-func (s *Server) combinedStatus(q request) {
+func (s checks) combinedStatus(q request) {
 	member := map[forge.Kind]string{forge.GitHub: "state", forge.Gitea: "status"}[s.kind]
 	statuses := []any{}
 	for _, c := range q.repo.checks {
@@ -41,7 +62,7 @@ func (s *Server) combinedStatus(q request) {
 }
 
 // listCheckRuns answers with the check runs of a commit.
-func (s *Server) listCheckRuns(q request) {
+func (s checks) listCheckRuns(q request) {
 	runs := []any{}
 	for _, c := range q.repo.checks {
 		if c.SHA != q.PathValue("sha") || !c.Run {
@@ -54,4 +75,24 @@ func (s *Server) listCheckRuns(q request) {
 		runs = append(runs, run)
 	}
 	q.writeJSON(http.StatusOK, map[string]any{"total_count": len(runs), "check_runs": runs})
+}
+
+// createCheckRun is only for Apps.
+func (s checks) createCheckRun(q request) {
+	var in struct {
+		Name, Status, Conclusion string
+		HeadSHA                  string `json:"head_sha"`
+		DetailsURL               string `json:"details_url"`
+		Output                   struct{ Title, Summary string }
+	}
+	switch {
+	case s.app == nil || q.by != s.app.bot:
+		writeProblem(q.w, http.StatusForbidden, "You must authenticate via a GitHub App.")
+	case !q.decode(&in):
+	case in.Name == "" || in.HeadSHA == "" || (in.Status == "completed") != (in.Conclusion != ""):
+		writeProblem(q.w, http.StatusUnprocessableEntity, "Validation Failed")
+	default:
+		q.repo.checks = append(q.repo.checks, check{SHA: in.HeadSHA, Name: in.Name, State: in.Status + in.Conclusion, Run: true})
+		q.writeJSON(http.StatusCreated, map[string]any{"id": s.nextID()})
+	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // serveGit serves clones to everyone who may read, and pushes of accounts that may write.
-func (s *Server) serveGit(w http.ResponseWriter, r *http.Request) {
+func (s *model) serveGit(w http.ResponseWriter, r *http.Request) {
 	rest := strings.TrimPrefix(r.URL.Path, "/")
 	path, service, ok := strings.Cut(rest, ".git/")
 	root := "/" + path + ".git"
@@ -108,7 +108,7 @@ func (s *Server) AnnouncePush(path, login, branch, before string) {
 
 // noticePush moves the heads of pull requests to the present commits of their branches. After a push that is no
 // fast-forward GitHub moves the commits of their reviews as well.
-func (s *Server) noticePush(r *repo, by *user) {
+func (s *model) noticePush(r *repo, by *user) {
 	s.mu.Lock()
 	heads := map[string]string{}
 	for _, i := range r.items {

@@ -10,9 +10,71 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
+
+// hooks answers requests about webhooks.
+type hooks struct{ *model }
+
+func (s hooks) listHooks(q request) {
+	var out []any
+	for _, h := range q.repo.hooks {
+		out = append(out, hookJSON(h))
+	}
+	q.writePage(s.model, out)
+}
+
+func hookJSON(h hook) map[string]any {
+	return map[string]any{"id": h.id, "active": true, "events": h.events, "config": map[string]string{"url": h.url, "content_type": "json"}}
+}
+
+func (s hooks) createHook(q request) {
+	var in struct {
+		Name, Type string
+		Active     bool
+		Events     []string
+		Config     struct {
+			URL         string
+			ContentType string `json:"content_type"`
+			Secret      string
+		}
+	}
+	if !q.decode(&in) {
+		return
+	}
+	if (in.Name != "web") == (s.kind == forge.GitHub) || (in.Type != "gitea") == (s.kind == forge.Gitea) || in.Config.ContentType != "json" || in.Config.URL == "" {
+		writeProblem(q.w, http.StatusUnprocessableEntity, "Validation Failed")
+		return
+	}
+	h := hook{s.nextID(), in.Config.URL, in.Config.Secret, in.Events}
+	q.repo.hooks = append(q.repo.hooks, h)
+	q.writeJSON(http.StatusCreated, hookJSON(h))
+}
+
+func (s hooks) listDeliveries(q request) {
+	var out []any
+	for _, d := range slices.Backward(s.deliveries) {
+		if strconv.FormatInt(d.hook.id, 10) == q.PathValue("id") {
+			out = append(out, map[string]any{"id": d.ID, "guid": d.GUID, "event": d.Event, "action": d.Action, "status_code": d.Status, "delivered_at": s.clock})
+		}
+	}
+	q.writePage(s.model, out)
+}
+
+// redeliver queues another attempt of a delivery, which keeps its GUID.
+func (s hooks) redeliver(q request) {
+	for _, d := range s.deliveries {
+		if strconv.FormatInt(d.ID, 10) == q.PathValue("delivery") && strconv.FormatInt(d.hook.id, 10) == q.PathValue("id") {
+			d.ID, d.Status = s.nextID(), 0
+			s.deliveries = append(s.deliveries, d)
+			q.writeJSON(http.StatusAccepted, map[string]any{})
+			return
+		}
+	}
+	writeProblem(q.w, http.StatusNotFound, "Not Found")
+}
 
 type hook struct {
 	id     int64
@@ -36,7 +98,7 @@ type Delivery struct {
 
 // emitItem queues an event for the webhooks of a repository. Its sender is the author of the item, or of the comment or review
 // in it.
-func (s *Server) emitItem(r *repo, event, action string, i *item, more map[string]any) {
+func (s *model) emitItem(r *repo, event, action string, i *item, more map[string]any) {
 	by := i.author
 	for _, name := range []string{"comment", "review"} {
 		if part, ok := more[name].(map[string]any); ok {
@@ -54,7 +116,7 @@ var giteaReviews = map[string][2]string{
 }
 
 // emitReview queues the event of a review. Gitea's has neither its number nor its author.
-func (s *Server) emitReview(r *repo, action string, i *item, v *review) {
+func (s *model) emitReview(r *repo, action string, i *item, v *review) {
 	if s.kind == forge.GitHub {
 		s.emitItem(r, "pull_request_review", action, i, map[string]any{"review": s.reviewJSON(i, v)})
 		return
@@ -66,7 +128,7 @@ func (s *Server) emitReview(r *repo, action string, i *item, v *review) {
 	}
 }
 
-func (s *Server) emitAs(r *repo, by *user, event, action string, i *item, more map[string]any) {
+func (s *model) emitAs(r *repo, by *user, event, action string, i *item, more map[string]any) {
 	body := map[string]any{"action": action, "repository": s.repoJSON(r), "sender": by}
 	if i.pull != nil && event != "issue_comment" {
 		body["pull_request"] = s.pullJSON(r, i)

@@ -10,7 +10,10 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
 
-func (s *Server) listPulls(q request) {
+// pulls answers requests about pull requests.
+type pulls struct{ *model }
+
+func (s pulls) listPulls(q request) {
 	var out []any
 	_, head, _ := strings.Cut(q.URL.Query().Get("head"), ":")
 	for _, i := range slices.Backward(q.repo.items) {
@@ -19,10 +22,10 @@ func (s *Server) listPulls(q request) {
 		}
 		out = append(out, s.pullJSON(q.repo, i))
 	}
-	q.writePage(s, out)
+	q.writePage(s.model, out)
 }
 
-func (s *Server) createPull(q request) {
+func (s pulls) createPull(q request) {
 	var in struct {
 		Title, Body, Head, Base string
 		Draft                   bool
@@ -58,7 +61,7 @@ func (s *Server) createPull(q request) {
 	}
 }
 
-func (s *Server) editPull(q request) {
+func (s pulls) editPull(q request) {
 	i := q.pull()
 	var in struct{ Title string }
 	if i != nil && q.decode(&in) {
@@ -68,7 +71,7 @@ func (s *Server) editPull(q request) {
 }
 
 // graphql knows one mutation.
-func (s *Server) graphql(q request) {
+func (s pulls) graphql(q request) {
 	var in struct {
 		Query     string
 		Variables map[string]string
@@ -88,18 +91,18 @@ func (s *Server) graphql(q request) {
 	q.writeJSON(http.StatusOK, map[string]any{"errors": []any{map[string]string{"message": "Could not resolve to a node"}}})
 }
 
-func (s *Server) listReviews(q request) {
+func (s pulls) listReviews(q request) {
 	if i := q.pull(); i != nil {
 		var out []any
 		for _, v := range i.pull.reviews {
 			out = append(out, s.reviewJSON(i, v))
 		}
-		q.writePage(s, out)
+		q.writePage(s.model, out)
 	}
 }
 
 // listReviewComments lists those of a pull request, or of one review.
-func (s *Server) listReviewComments(q request) {
+func (s pulls) listReviewComments(q request) {
 	if i := q.pull(); i != nil {
 		var out []any
 		for _, c := range i.pull.reviewComments {
@@ -107,11 +110,11 @@ func (s *Server) listReviewComments(q request) {
 				out = append(out, s.reviewCommentJSON(q.repo, i, c))
 			}
 		}
-		q.writePage(s, out)
+		q.writePage(s.model, out)
 	}
 }
 
-func (s *Server) replyToComment(q request) {
+func (s pulls) replyToComment(q request) {
 	i := q.pull()
 	var in struct{ Body string }
 	if i == nil || !q.decode(&in) {

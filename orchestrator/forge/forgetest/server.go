@@ -1,26 +1,304 @@
+// Package forgetest is a code host for tests: a server that holds its state in memory and speaks the parts of the REST
+// interfaces of GitHub or Gitea that lattice uses, and serves repositories through git's own http-backend. Start with New.
+//
+//	server       the acts of people and of tests, with faults
+//	model        users, repositories and issues
+//	requests     the credentials and the role of a request
+//	routes       the REST interface; issues, pulls, checks and hooks have the requests about them, answers the JSON of all of them
+//	description  GitHub's published description of that interface, which judges each request and each answer
+//	git          clones and pushes; GitHub's reviews move with a force-push
+//	app          a GitHub App, which mints its tokens
+//	hooks        deliveries of webhooks, which the test sends, repeats, drops or reorders itself
+//
+// The server is as strict as the real one: it refuses requests that GitHub's description does not admit, unknown members, missing headers
+// and calls without permission.
+// Nothing in it depends on the time of day: its clock advances by a second with each change.
 package forgetest
 
 import (
-	"bytes"
+	"cmp"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
-	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strconv"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
 
-// prefix returns the folder of the REST interface.
-func (s *Server) prefix() string {
-	if s.kind == forge.GitHub {
-		return "/api/v3"
+// Server is a code host. Its methods are the acts of people and of tests.
+type Server struct {
+	*httptest.Server
+	*model
+
+	faults    []*fault
+	requests  int
+	unchanged int
+}
+
+// New starts a server. The caller closes it.
+func New(kind forge.Kind) *Server {
+	s := &Server{model: &model{kind: kind, clock: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	s.Server = httptest.NewServer(s.routes())
+	s.web = s.URL
+	return s
+}
+
+// AddUser adds an account and returns its id and its token. The type is User or Bot.
+func (s *Server) AddUser(login, kind string) (id int64, token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := &user{ID: s.nextID(), Login: login, Type: kind, token: "token-of-" + login}
+	s.users = append(s.users, u)
+	return u.ID, u.token
+}
+
+// Rename gives an account another name. Its token stays.
+func (s *Server) Rename(login, to string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustUser(login).Login = to
+}
+
+// AddRepository adds a repository, OWNER/NAME, whose commits are in a bare repository. It returns the address for git.
+func (s *Server) AddRepository(path, dir string) (cloneURL string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	owner, name, _ := strings.Cut(path, "/")
+	u := s.findUser(owner)
+	if u == nil {
+		u = &user{ID: s.nextID(), Login: owner, Type: "Organization"}
+		s.users = append(s.users, u)
 	}
-	return "/api/v1"
+	s.repos = append(s.repos, &repo{id: s.nextID(), owner: u, name: name, dir: dir, roles: map[int64]forge.Role{}})
+	return s.URL + "/" + path + ".git"
+}
+
+// SetDir has a repository hold the commits of another bare repository.
+func (s *Server) SetDir(path, dir string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(path).dir = dir
+}
+
+// SetPrivate hides a repository from users without a role.
+func (s *Server) SetPrivate(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(path).private = true
+}
+
+// SetRole gives a user a role in a repository.
+func (s *Server) SetRole(path, login string, role forge.Role) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(path).roles[s.mustUser(login).ID] = role
+}
+
+// OpenIssue opens an issue as a user, and returns its number.
+func (s *Server) OpenIssue(path, login, title, body string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := s.addItem(r, s.mustUser(login), title, body)
+	s.emitItem(r, "issues", "opened", i, nil)
+	return i.number
+}
+
+// Comment writes a comment as a user, and returns its id.
+func (s *Server) Comment(path, login string, number int, body string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	return s.addComment(r, r.items[number-1], s.mustUser(login), body).id
+}
+
+// EditComment changes a comment as a user.
+func (s *Server) EditComment(path, login string, id int64, body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	if i, c := r.findComment(id); c != nil {
+		s.changeComment(r, s.mustUser(login), i, c, body)
+	}
+}
+
+// EditIssue changes the text of an issue as a user.
+func (s *Server) EditIssue(path, login string, number int, body string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	i.body, i.updated = body, s.advanceClock()
+	s.emitAs(r, s.mustUser(login), "issues", "edited", i, nil)
+}
+
+// DeleteComment deletes a comment as a user.
+func (s *Server) DeleteComment(path, login string, id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i, c := r.findComment(id)
+	s.emitAs(r, s.mustUser(login), "issue_comment", "deleted", i, map[string]any{"comment": s.commentJSON(r, i, c)})
+	i.comments = slices.DeleteFunc(i.comments, func(k *comment) bool { return k == c })
+}
+
+// Review is a review that a person submits: APPROVED, CHANGES_REQUESTED or COMMENTED. Saw is the commit that the person looked
+// at; by default the head.
+type Review struct {
+	State, Body, Saw string
+	Comments         []LineComment
+}
+
+// LineComment is a comment of a review on a line of a file.
+type LineComment struct {
+	Path string
+	Line int
+	Body string
+}
+
+// Review reviews the head of a pull request as a user. It returns the number of the review.
+func (s *Server) Review(path, login string, number int, w Review) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	v := &review{id: s.nextID(), author: s.mustUser(login), state: w.State, body: w.Body, commit: cmp.Or(w.Saw, i.pull.headSHA), submitted: s.advanceClock()}
+	i.pull.reviews = append(i.pull.reviews, v)
+	for _, l := range w.Comments {
+		c := &reviewComment{comment: comment{id: s.nextID(), author: v.author, body: l.Body, created: v.submitted, updated: v.submitted}, review: v.id, path: l.Path, line: l.Line, commit: v.commit}
+		i.pull.reviewComments = append(i.pull.reviewComments, c)
+		if s.kind == forge.GitHub {
+			s.emitItem(r, "pull_request_review_comment", "created", i, map[string]any{"comment": s.reviewCommentJSON(r, i, c)})
+		}
+	}
+	s.emitReview(r, "submitted", i, v)
+	return v.id
+}
+
+// Dismiss dismisses a review.
+func (s *Server) Dismiss(path, login string, number int, id int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	for _, v := range i.pull.reviews {
+		if v.id != id {
+			continue
+		}
+		v.dismissed = true
+		if s.kind == forge.GitHub { // Gitea does not tell
+			s.emitAs(r, s.mustUser(login), "pull_request_review", "dismissed", i, map[string]any{"review": s.reviewJSON(i, v)})
+		}
+	}
+}
+
+// MoveToFork has a pull request come from another repository.
+func (s *Server) MoveToFork(path string, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mustRepo(path).items[number-1].pull.fork = true
+}
+
+// ClosePull closes a pull request as a user.
+func (s *Server) ClosePull(path, login string, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	i.open, i.updated = false, s.advanceClock()
+	s.emitAs(r, s.mustUser(login), "pull_request", "closed", i, nil)
+}
+
+// Dump returns the state as lines, for scripts to match: one for each issue, pull request, label, comment, check and
+// branch that is there.
+func (s *Server) Dump() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var b strings.Builder
+	for _, r := range s.repos {
+		for _, i := range r.items {
+			kind := "issue"
+			if i.pull != nil {
+				kind = "pull"
+			}
+			fmt.Fprintf(&b, "%s %s#%d by %s open=%t: %q\n", kind, r.path(), i.number, i.author.Login, i.open, i.title)
+			if p := i.pull; p != nil {
+				fmt.Fprintf(&b, "branches %s#%d %s into %s draft=%t at %s\n", r.path(), i.number, p.head, p.base, p.draft, p.headSHA)
+			}
+			fmt.Fprintf(&b, "body %s#%d %q\n", r.path(), i.number, i.body)
+			for _, l := range i.labels {
+				fmt.Fprintf(&b, "label %s#%d %s\n", r.path(), i.number, l)
+			}
+			for _, c := range i.comments {
+				fmt.Fprintf(&b, "comment %s#%d by %s: %q\n", r.path(), i.number, c.author.Login, c.body)
+			}
+			if i.pull == nil {
+				continue
+			}
+			for _, c := range i.pull.reviewComments {
+				fmt.Fprintf(&b, "review-comment %s#%d by %s at %s:%d reply=%t: %q\n", r.path(), i.number, c.author.Login, c.path, c.line, c.replyTo != 0, c.body)
+			}
+		}
+		for _, c := range r.checks {
+			fmt.Fprintf(&b, "check %s %s %s run=%t\n", c.SHA, c.Name, c.State, c.Run)
+		}
+	}
+	return b.String()
+}
+
+// A fault changes the answers to some requests.
+type fault struct {
+	method, part string // of the path
+	times        int
+	act          func(w http.ResponseWriter, r *http.Request, serve func())
+}
+
+// Fail answers the next requests of a method whose path contains part with a status and headers, without performing them.
+func (s *Server) Fail(method, part string, times, status int, header http.Header) {
+	s.addFault(method, part, times, func(w http.ResponseWriter, _ *http.Request, _ func()) {
+		for name, values := range header {
+			w.Header()[name] = values
+		}
+		writeProblem(w, status, "it was told to fail")
+	})
+}
+
+// LoseAnswer performs the next such request and ends its connection without an answer.
+func (s *Server) LoseAnswer(method, part string) {
+	s.addFault(method, part, 1, func(_ http.ResponseWriter, _ *http.Request, serve func()) {
+		serve()
+		panic(http.ErrAbortHandler)
+	})
+}
+
+// HoldAnswer performs the next such request, closes reached, and gives no answer before the client is gone.
+func (s *Server) HoldAnswer(method, part string) (reached <-chan struct{}) {
+	done := make(chan struct{})
+	s.addFault(method, part, 1, func(_ http.ResponseWriter, r *http.Request, serve func()) {
+		serve()
+		close(done)
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	})
+	return done
+}
+
+func (s *Server) addFault(method, part string, times int, act func(http.ResponseWriter, *http.Request, func())) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.faults = append(s.faults, &fault{method, part, times, act})
+}
+
+// Requests returns how many requests the server answered, and how many of them with 304.
+func (s *Server) Requests() (all, unchanged int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.requests, s.unchanged
 }
 
 // withFaults counts the requests, and applies the first fault that matches.
@@ -72,154 +350,4 @@ func (s *Server) withETag(next http.Handler) http.Handler {
 		w.WriteHeader(rec.Code)
 		_, _ = io.Copy(w, rec.Body)
 	})
-}
-
-// caller returns the account of a request. Basic credentials, as git sends them, hold the token as the password.
-func (s *Server) caller(r *http.Request) *user {
-	scheme, value, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	switch strings.ToLower(scheme) {
-	case "bearer", "token":
-	case "basic":
-		text, err := base64.StdEncoding.DecodeString(value)
-		if err != nil {
-			return nil
-		}
-		_, value, _ = strings.Cut(string(text), ":")
-	default:
-		return nil
-	}
-	for _, u := range s.users {
-		if u.token != "" && u.token == value {
-			return u
-		}
-	}
-	return nil
-}
-
-// A request is one request about a repository, by an account that may see it.
-type request struct {
-	*http.Request
-	w    http.ResponseWriter
-	by   *user
-	repo *repo
-	body []byte
-}
-
-// asUser answers a request of an account. handle runs under the lock of the server.
-func (s *Server) asUser(handle func(q request)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-		if err != nil {
-			return // the client is gone
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		by := s.caller(r)
-		switch {
-		case r.Header.Get("User-Agent") == "":
-			writeProblem(w, http.StatusForbidden, "Request forbidden by administrative rules. Please make sure your request has a User-Agent header")
-		case s.kind == forge.GitHub && r.Header.Get("Accept") != "application/vnd.github+json":
-			writeProblem(w, http.StatusUnsupportedMediaType, "Unsupported 'Accept' header")
-		case by == nil:
-			writeProblem(w, http.StatusUnauthorized, "Bad credentials")
-		default:
-			handle(request{r, w, by, nil, body})
-		}
-	}
-}
-
-// inRepo answers a request about a repository by an account that has a role there.
-func (s *Server) inRepo(least forge.Role, handle func(q request)) http.HandlerFunc {
-	return s.asUser(func(q request) {
-		q.repo = s.findRepo(q.PathValue("owner") + "/" + q.PathValue("repo"))
-		switch {
-		case q.repo == nil, !q.repo.roleOf(q.by).AtLeast(forge.Read):
-			writeProblem(q.w, http.StatusNotFound, "Not Found")
-		case !q.repo.roleOf(q.by).AtLeast(least):
-			writeProblem(q.w, http.StatusForbidden, "Resource not accessible by personal access token")
-		default:
-			handle(q)
-		}
-	})
-}
-
-// decode reads the body strictly. It answers the request itself if it cannot.
-func (q request) decode(into any) bool {
-	d := json.NewDecoder(bytes.NewReader(q.body))
-	d.DisallowUnknownFields()
-	if q.Header.Get("Content-Type") != "application/json" {
-		writeProblem(q.w, http.StatusUnsupportedMediaType, "Unsupported Media Type")
-		return false
-	}
-	if err := d.Decode(into); err != nil {
-		writeProblem(q.w, http.StatusUnprocessableEntity, "Invalid request: "+err.Error())
-		return false
-	}
-	return true
-}
-
-// item returns the issue or pull request that the path names.
-func (q request) item() *item {
-	n, err := strconv.Atoi(q.PathValue("number"))
-	if err != nil || n < 1 || n > len(q.repo.items) {
-		writeProblem(q.w, http.StatusNotFound, "Not Found")
-		return nil
-	}
-	return q.repo.items[n-1]
-}
-
-// pull returns the pull request that the path names.
-func (q request) pull() *item {
-	i := q.item()
-	if i != nil && i.pull == nil {
-		writeProblem(q.w, http.StatusNotFound, "Not Found")
-		return nil
-	}
-	return i
-}
-
-// comment returns the comment that the path names.
-func (q request) comment() (*item, *comment) {
-	id, _ := strconv.ParseInt(q.PathValue("id"), 10, 64)
-	i, c := q.repo.findComment(id)
-	if c == nil {
-		writeProblem(q.w, http.StatusNotFound, "Not Found")
-	}
-	return i, c
-}
-
-// writeJSON writes a value as JSON.
-func (q request) writeJSON(status int, v any) {
-	q.w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	q.w.WriteHeader(status)
-	_ = json.NewEncoder(q.w).Encode(v)
-}
-
-// writePage answers with one page of a list, and names the next one.
-func (q request) writePage(s *Server, list []any) {
-	parameter, size := "per_page", 30
-	if s.kind == forge.Gitea {
-		parameter = "limit"
-	}
-	if n, err := strconv.Atoi(q.URL.Query().Get(parameter)); err == nil && n > 0 {
-		size = min(n, 100)
-	}
-	n, _ := strconv.Atoi(q.URL.Query().Get("page"))
-	n = max(n, 1)
-	from := min((n-1)*size, len(list))
-	to := min(from+size, len(list))
-	if to < len(list) {
-		query := q.URL.Query()
-		query.Set("page", strconv.Itoa(n+1))
-		path, _, _ := strings.Cut(q.RequestURI, "?")
-		q.w.Header().Set("Link", "<"+s.URL+path+"?"+query.Encode()+`>; rel="next"`)
-	}
-	q.writeJSON(http.StatusOK, append([]any{}, list[from:to]...))
-}
-
-// writeProblem answers with a message, as code hosts do.
-func writeProblem(w http.ResponseWriter, status int, message string) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"message": message})
 }
