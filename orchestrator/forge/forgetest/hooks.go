@@ -143,7 +143,7 @@ func (s *model) emitAs(r *repo, by *user, event, action string, i *item, more ma
 }
 
 // emitBody queues an event for the webhooks that want it.
-func (s *Server) emitBody(r *repo, event, action string, body map[string]any) {
+func (s *model) emitBody(r *repo, event, action string, body map[string]any) {
 	text, err := json.Marshal(body)
 	if err != nil {
 		panic(err) // the values are made here
