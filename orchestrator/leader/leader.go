@@ -109,6 +109,8 @@ type Config struct {
 	Forges map[string]Forge
 	// ObserveForges has a function called with each request to a code host.
 	ObserveForges func(func(host string, r *http.Request, status int))
+	// KeepTurns is how many checkpoints of turns of agents a sprite keeps; 0 for the default.
+	KeepTurns int
 	// Boards are the folders of repositories whose boards are shown.
 	Boards []string
 	// Publisher performs actions at code hosts; nil: there are none.
@@ -321,7 +323,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	journal = notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{
-			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: spending.Caller{Caller: l.session, Keeper: l.Keeper}, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Attester: &govern.Attester{Home: l.home, Ledger: l.Ledger, Remove: l.Pruner.RemoveCopy}, Model: drive.Asker{Models: func() (drive.Models, error) { return l.findModels(id) }},
+			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: retention.Turns{Caller: spending.Caller{Caller: l.session, Keeper: l.Keeper}, Boundaries: boundaries, Keep: l.cfg.KeepTurns}, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Attester: &govern.Attester{Home: l.home, Ledger: l.Ledger, Remove: l.Pruner.RemoveCopy}, Model: drive.Asker{Models: func() (drive.Models, error) { return l.findModels(id) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.Notify(entries[0].Run) },
 		})
 	}

@@ -53,6 +53,9 @@ func check(s Settings) []Finding {
 	if strings.Contains(s.Image, "/") && !strings.HasPrefix(s.Image, "/") && !strings.HasPrefix(s.Image, "~/") {
 		bad(CodeValue, "image", "begin a path with / or ~/, or name an image (lattice image ls)", "%q is neither an image's name nor an absolute path", s.Image)
 	}
+	if s.Run.KeepTurns < 0 {
+		bad(CodeValue, "run.keep_turns", "leave it out for the default", "%d is less than 0", s.Run.KeepTurns)
+	}
 	for _, p := range s.HostPorts {
 		if p < 1 || p > 65535 {
 			bad(CodeValue, "host_ports", "ports are numbers from 1 to 65535", "%d is no port", p)

@@ -97,6 +97,8 @@ type Run struct {
 	AgentEnv []string `json:"agent_env,omitempty"`
 	// Keep keeps every run's sprite; as --keep.
 	Keep bool `json:"keep,omitempty"`
+	// KeepTurns is how many checkpoints of turns of agents a sprite keeps; by default 64. The oldest go first.
+	KeepTurns int `json:"keep_turns,omitempty"`
 }
 
 // Sprites says where sprites are, when that is not this machine.

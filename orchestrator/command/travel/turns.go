@@ -34,6 +34,9 @@ Turns are kept of claude, codex and agents that speak the Agent Client Protocol.
 PARALLEL or SUBGRAPH has turns, too: its step is named with the path of the iteration, such as rounds[2]/edit#1, and a run that
 goes back there repeats the later iterations. A run cannot go back to turns of an agent that worked at the same time as other nodes or in
 a copy of the sprite; the list says so.
+
+A sprite keeps the checkpoints of its newest turns: 64 of them, or keep_turns under [run] in the settings. The list says which
+are gone.
 ` + cli.ExitCodes
 	return cmd
 }

@@ -21,6 +21,7 @@ import (
 
 // A run takes boundary checkpoints for itself, to go back to; a long one takes many. Kept are the newest of a sprite, those
 // that a run still needs (for an open wait, a call in progress, a copy to be made), and all that a person took (DESIGN 23).
+// Turns does the same with checkpoints of the turns of agents.
 const (
 	keepBoundaries = 16
 	sparePeriod    = 8 // boundaries between two removals of spare ones
@@ -42,7 +43,7 @@ type Boundaries struct {
 func (b *Boundaries) Checkpoint(ctx context.Context, sprite string) (lattice.Pair, error) {
 	pair, err := b.Session.Checkpoint(ctx, sprite)
 	if err == nil && b.isDue(sprite) {
-		if err := b.removeSpare(ctx, sprite, pair.CheckpointID); err != nil && ctx.Err() == nil {
+		if err := b.removeSpare(ctx, sprite, session.BoundaryComment, keepBoundaries, pair.CheckpointID); err != nil && ctx.Err() == nil {
 			b.Log.Warn().Str("sprite", sprite).Err(err).Msg("remove old boundaries")
 		}
 	}
@@ -67,20 +68,22 @@ func (b *Boundaries) DropCount(sprite string) {
 	delete(b.counts, sprite)
 }
 
-func (b *Boundaries) removeSpare(ctx context.Context, sprite, newest string) error {
+// removeSpare removes the checkpoints of a sprite whose comment begins so, except the newest ones, which are keep, and those that
+// a run needs.
+func (b *Boundaries) removeSpare(ctx context.Context, sprite, comment string, keep int, newest string) error {
 	all, err := b.Client.Checkpoints(ctx, sprite) // newest first
 	if err != nil {
 		return fmt.Errorf("list checkpoints: %w", err)
 	}
-	own := slices.DeleteFunc(all, func(c sprites.Checkpoint) bool { return !strings.HasPrefix(c.Comment, session.BoundaryComment) })
-	if len(own) <= keepBoundaries {
+	own := slices.DeleteFunc(all, func(c sprites.Checkpoint) bool { return !strings.HasPrefix(c.Comment, comment) })
+	if len(own) <= keep {
 		return nil
 	}
 	states, err := b.States.EncodeUsers(sprite)
 	if err != nil {
 		return fmt.Errorf("read which checkpoints runs need: %w", err)
 	}
-	for _, c := range own[keepBoundaries:] {
+	for _, c := range own[keep:] {
 		named := fmt.Appendf(nil, `"checkpoint_id":%q`, c.ID)
 		if c.ID == newest || slices.ContainsFunc(states, func(s json.RawMessage) bool { return bytes.Contains(s, named) }) {
 			continue
