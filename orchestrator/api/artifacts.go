@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+
+	"github.com/spritekit/lattice/orchestrator/artifact"
 )
 
 // Artifacts is the part of Service for the files that runs declare as their products.
@@ -13,7 +15,7 @@ type Artifacts interface {
 	// that the ARTIFACT event gave it; other files are refused. The caller checks size and digest.
 	Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error)
 	// Products lists artifacts of all runs, the newest first.
-	Products(ctx context.Context, q ProductQuery) ([]Product, error)
+	Products(ctx context.Context, q ProductQuery) ([]artifact.Product, error)
 }
 
 func artifactRoutes(s Artifacts) []Route {

@@ -135,7 +135,7 @@ func boardRoutes(s Boards) []Route {
 		get("/tasks/{id}", "Return a task with its history.", func(r *http.Request) (TaskDetail, error) {
 			return s.Task(r.Context(), r.FormValue("board"), r.PathValue("id"))
 		}, of),
-		keyed(post(Operator, "/tasks", "Create a task, or return the one that the key created before.", func(r *http.Request, in TaskRequest) (TaskView, error) {
+		acceptKey(post(Operator, "/tasks", "Create a task, or return the one that the key created before.", func(r *http.Request, in TaskRequest) (TaskView, error) {
 			in.Key = keyOf(r, in.Key)
 			return s.CreateTask(r.Context(), r.FormValue("board"), in)
 		}, of)),
@@ -144,7 +144,7 @@ func boardRoutes(s Boards) []Route {
 		}, of),
 		get("/workers", "List the workers of a board.", func(r *http.Request) ([]WorkerView, error) { return s.Workers(r.Context(), r.FormValue("board")) }, of),
 		get("/queue", "List the requests for workers, the oldest first.", func(r *http.Request) ([]worker.Request, error) { return s.Queue(r.Context(), r.FormValue("board")) }, of),
-		keyed(post(Admin, "/queue", "Ask for a worker to run on a task, or return the request that the key made before.", func(r *http.Request, in WorkerRequest) (worker.Request, error) {
+		acceptKey(post(Admin, "/queue", "Ask for a worker to run on a task, or return the request that the key made before.", func(r *http.Request, in WorkerRequest) (worker.Request, error) {
 			in.Key = keyOf(r, in.Key)
 			return s.RequestWorker(r.Context(), r.FormValue("board"), in)
 		}, of)),

@@ -39,7 +39,7 @@ func budgetRoutes(s Budgets) []Route {
 			func(r *http.Request) ([]BudgetView, error) {
 				return s.Budgets(r.Context(), r.FormValue("run"), isSet(r, "all"))
 			}, Param{"run", "string", "only those of a run"}, Param{"all", "boolean", "those of other days and of ended calls as well"}),
-		keyed(post(Admin, "/budgets/raise", "Raise the limits of a scope by an amount.", func(r *http.Request, in RaiseRequest) (BudgetView, error) {
+		acceptKey(post(Admin, "/budgets/raise", "Raise the limits of a scope by an amount.", func(r *http.Request, in RaiseRequest) (BudgetView, error) {
 			in.Key = keyOf(r, in.Key)
 			return s.RaiseBudget(r.Context(), in)
 		})),

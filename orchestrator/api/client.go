@@ -130,7 +130,7 @@ func (c *connection) send(ctx context.Context, method, path string, query url.Va
 	}
 	resp, err := c.hc.Do(req)
 	if err != nil {
-		return nil, gone(err)
+		return nil, markGone(err)
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
@@ -138,7 +138,7 @@ func (c *connection) send(ctx context.Context, method, path string, query url.Va
 	defer resp.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
 	if err != nil {
-		return nil, gone(err)
+		return nil, markGone(err)
 	}
 	p := new(fault.Error)
 	if json.Unmarshal(data, p) != nil || p.Fault.Message == "" {
@@ -157,7 +157,7 @@ func call[T any](ctx context.Context, c *connection, method, path string, query 
 		defer resp.Body.Close()
 		var answer T
 		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
-			return &cutOff{gone(err)}
+			return &cutOff{markGone(err)}
 		}
 		out = answer
 		return nil
@@ -204,13 +204,13 @@ func runPath(id string, part ...string) string {
 	return strings.Join(append([]string{path("runs", id)}, part...), "/")
 }
 
-// position returns the query for the entries after a position in a run's log.
-func position(after lattice.Seq) url.Values {
+// queryAfter returns the query for the entries after a position in a run's log.
+func queryAfter(after lattice.Seq) url.Values {
 	return url.Values{"after": {strconv.FormatUint(uint64(after), 10)}}
 }
 
-func outlined(after lattice.Seq) url.Values {
-	query := position(after)
+func queryOutline(after lattice.Seq) url.Values {
+	query := queryAfter(after)
 	query.Set(paramOutline, "true")
 	return query
 }
@@ -228,7 +228,7 @@ func lines[T any](ctx context.Context, c *connection, path string, query url.Val
 		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return &cutOff{gone(err)}
+			return &cutOff{markGone(err)}
 		}
 		p := new(fault.Error)
 		if json.Unmarshal(raw, p) == nil && p.Exit != 0 {
@@ -244,8 +244,8 @@ func lines[T any](ctx context.Context, c *connection, path string, query url.Val
 	}
 }
 
-// gone turns a broken connection into ErrGone and leaves other errors alone.
-func gone(err error) error {
+// markGone turns a broken connection into ErrGone and leaves other errors alone.
+func markGone(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
 		return fmt.Errorf("%w: %w", ErrGone, err)

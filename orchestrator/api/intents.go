@@ -58,7 +58,7 @@ func intentRoutes(s Intents) []Route {
 			}
 			return s.Intents(r.Context(), limit)
 		}, Param{"limit", "integer", "at most so many"}),
-		keyed(post(Operator, "/intents", "Create an intent, or return the one that the key created before.",
+		acceptKey(post(Operator, "/intents", "Create an intent, or return the one that the key created before.",
 			func(r *http.Request, in IntentRequest) (intent.State, error) {
 				in.Key = keyOf(r, in.Key)
 				return s.CreateIntent(r.Context(), in)

@@ -102,8 +102,8 @@ func raw[Out any](role Role, method, path, summary, media string, serve http.Han
 
 type empty struct{}
 
-// keyed marks a route that accepts the header Idempotency-Key.
-func keyed(r Route) Route {
+// acceptKey marks a route that accepts the header Idempotency-Key.
+func acceptKey(r Route) Route {
 	r.Keyed = true
 	return r
 }

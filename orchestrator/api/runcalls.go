@@ -60,13 +60,13 @@ func (c RunCalls) Decide(ctx context.Context, id string, d DecideRequest) (Decid
 
 // Entries yields a run's facts and events after a position.
 func (c RunCalls) Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return c.entries(ctx, id, after, position, yield)
+	return c.entries(ctx, id, after, queryAfter, yield)
 }
 
-// Outline yields a run's facts after a position, and the events next to them: enough to tell how the run went, and quick
+// Outline yields a run's facts after a queryAfter, and the events next to them: enough to tell how the run went, and quick
 // however much was said.
 func (c RunCalls) Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return c.entries(ctx, id, after, outlined, yield)
+	return c.entries(ctx, id, after, queryOutline, yield)
 }
 
 // entries reads on behind the last entry that came when the leader ends under the answer.
@@ -82,12 +82,12 @@ func (c RunCalls) entries(ctx context.Context, id string, after lattice.Seq, que
 // Watch yields entries and views as they come. It returns ErrGone when the leader ends before the run does; it does not
 // look for the next one, who has to be asked to drive the run first.
 func (c RunCalls) Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
-	return c.watch(ctx, id, position(after), yield)
+	return c.watch(ctx, id, queryAfter(after), yield)
 }
 
 // WatchOutline is Watch with the entries of Outline.
 func (c RunCalls) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
-	return c.watch(ctx, id, outlined(after), yield)
+	return c.watch(ctx, id, queryOutline(after), yield)
 }
 
 func (c RunCalls) watch(ctx context.Context, id string, query url.Values, yield func(WatchLine) error) error {

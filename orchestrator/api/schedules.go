@@ -40,7 +40,7 @@ type ScheduleView struct {
 func scheduleRoutes(s Schedules) []Route {
 	return []Route{
 		get("/schedules", "List the schedules of the settings.", func(r *http.Request) ([]ScheduleView, error) { return s.Schedules(r.Context()) }),
-		keyed(post(Operator, "/schedules/{id}/run", "Create the intent of a schedule now.",
+		acceptKey(post(Operator, "/schedules/{id}/run", "Create the intent of a schedule now.",
 			func(r *http.Request, in ScheduleRun) (intent.State, error) {
 				return s.RunSchedule(r.Context(), r.PathValue("id"), keyOf(r, in.Key))
 			})),

@@ -126,7 +126,7 @@ func watched[T any](ctx context.Context, c *connection, path string, progress fu
 			fault.Error
 		}
 		if err := dec.Decode(&line); err != nil {
-			return out, gone(err)
+			return out, markGone(err)
 		}
 		switch {
 		case line.Exit != 0:
@@ -147,7 +147,7 @@ func (c StoreCalls) Backup(ctx context.Context, w io.Writer) error {
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(w, resp.Body)
-	return gone(err)
+	return markGone(err)
 }
 
 // Scrub takes the keys that agents were handed over out of their files in a sprite.

@@ -129,7 +129,7 @@ func travelRoutes(s Travel) []Route {
 				in.By = requester(r.Context(), in.By)
 				return s.Rewind(r.Context(), idOf(r), in)
 			}),
-		keyed(post(Admin, "/runs/{id}/fork", "Start runs that go on from a moment of a run, each in a copy of its sprite.",
+		acceptKey(post(Admin, "/runs/{id}/fork", "Start runs that go on from a moment of a run, each in a copy of its sprite.",
 			func(r *http.Request, in ForkRequest) ([]RunView, error) {
 				in.Key = keyOf(r, in.Key)
 				return s.Fork(r.Context(), idOf(r), in)

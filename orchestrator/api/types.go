@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -240,8 +241,8 @@ type Record struct {
 	SpriteName string `json:"sprite_name"`
 	Mode       string `json:"mode"` // how its calls are executed: exec_ws
 	// StreamRefs are paths of the leader's interface at which the events and the output of the run are read.
-	StreamRefs []string  `json:"stream_refs"`
-	Artifacts  []Product `json:"artifacts"`
+	StreamRefs []string           `json:"stream_refs"`
+	Artifacts  []artifact.Product `json:"artifacts"`
 }
 
 // ModelUse is the use of models.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/intent"
@@ -72,8 +73,8 @@ func (c *crowd) Proposals(context.Context, api.ProposalList) ([]proposal.State, 
 	return make([]proposal.State, c.size), nil
 }
 
-func (c *crowd) Products(_ context.Context, q api.ProductQuery) ([]api.Product, error) {
-	return make([]api.Product, min(q.Limit, c.size)), nil
+func (c *crowd) Products(_ context.Context, q api.ProductQuery) ([]artifact.Product, error) {
+	return make([]artifact.Product, min(q.Limit, c.size)), nil
 }
 
 func (c *crowd) Budgets(context.Context, string, bool) ([]api.BudgetView, error) {

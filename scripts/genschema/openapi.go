@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -32,7 +33,7 @@ func describe() ([]byte, error) {
 		return nil, err
 	}
 	routes := api.Routes(nil)
-	said, err := readComments(root, reflect.TypeFor[api.RunView](), reflect.TypeFor[audit.Entry](), reflect.TypeFor[intent.State](), reflect.TypeFor[lattice.Wait](),
+	said, err := readComments(root, reflect.TypeFor[api.RunView](), reflect.TypeFor[artifact.Product](), reflect.TypeFor[audit.Entry](), reflect.TypeFor[intent.State](), reflect.TypeFor[lattice.Wait](),
 		reflect.TypeFor[proposal.State](), reflect.TypeFor[secret.Lease](), reflect.TypeFor[sprites.Change](), reflect.TypeFor[fault.Error](), reflect.TypeFor[protocol.Artifact]())
 	if err != nil {
 		return nil, err

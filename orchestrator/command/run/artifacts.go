@@ -21,6 +21,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -104,7 +105,7 @@ func listProducts(ctx context.Context, console *cli.Console, c *connect.Conn, q 
 	if err != nil {
 		return err
 	}
-	return cli.PrintTable(console, found, "RUN\tINTENT\tKIND\tREF\tURL", func(p api.Product) []any {
+	return cli.PrintTable(console, found, "RUN\tINTENT\tKIND\tREF\tURL", func(p artifact.Product) []any {
 		return []any{p.RunID, p.IntentID, p.Kind, p.Ref, cmp.Or(p.URL, p.Path, p.Problem)}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/session"
@@ -15,7 +16,7 @@ import (
 
 // Products lists artifacts of all runs, the newest first. Those of a course that a run left are not among them. A run that
 // declared one several times has it once.
-func (r *Artifacts) Products(_ context.Context, q api.ProductQuery) ([]api.Product, error) {
+func (r *Artifacts) Products(_ context.Context, q api.ProductQuery) ([]artifact.Product, error) {
 	if q.Run != "" {
 		id, err := r.Records.Resolve(q.Run)
 		if err != nil {
@@ -23,15 +24,15 @@ func (r *Artifacts) Products(_ context.Context, q api.ProductQuery) ([]api.Produ
 		}
 		q.Run = id
 	}
-	limit, known, found := cmp.Or(q.Limit, 100), map[string]*declarant{}, []api.Product{}
+	limit, known, found := cmp.Or(q.Limit, 100), map[string]*declarant{}, []artifact.Product{}
 	listed := map[[5]string]bool{}
 	for e, err := range r.Store.Artifacts(q.Run) {
 		if err != nil {
 			return nil, fmt.Errorf("list artifacts: %w", err)
 		}
-		artifact, ok := readArtifact(e)
-		p := api.NewProduct(artifact)
-		if !ok || q.Kind != "" && p.Kind != q.Kind && artifact.Kind != q.Kind {
+		declared, ok := readArtifact(e)
+		p := artifact.New(declared)
+		if !ok || q.Kind != "" && p.Kind != q.Kind && declared.Kind != q.Kind {
 			continue
 		}
 		d := known[e.Run]

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -35,7 +36,7 @@ type Views struct {
 		List(ctx context.Context, v api.RunView) []string
 	}
 	Registry interface {
-		Products(ctx context.Context, q api.ProductQuery) ([]api.Product, error)
+		Products(ctx context.Context, q api.ProductQuery) ([]artifact.Product, error)
 	}
 	Fleet interface {
 		List(ctx context.Context, prefix string) ([]sprites.Sprite, error)

@@ -1,4 +1,4 @@
-package api
+package artifact
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-func TestNewProduct(t *testing.T) {
+func TestNew(t *testing.T) {
 	for url, want := range map[string]struct {
 		number  int64
 		problem string
@@ -29,7 +29,7 @@ func TestNewProduct(t *testing.T) {
 		"file://host/x":                             {0, "the URL is not one of http or https"},
 		"file:////evil/x":                           {0, "the URL is not one of http or https"},
 	} {
-		p := NewProduct(protocol.Artifact{Kind: "pr_url", URL: url})
+		p := New(protocol.Artifact{Kind: "pr_url", URL: url})
 		if p.Kind != "pull_request" || p.Number != want.number || p.Problem != want.problem || (p.URL == "") != (url == "" || want.problem != "") {
 			t.Errorf("%q: %+v, want %+v", url, p, want)
 		}
@@ -39,7 +39,7 @@ func TestNewProduct(t *testing.T) {
 // People see the path of a local repository, which is no link.
 func TestProductOfLocalRepository(t *testing.T) {
 	for _, declared := range []string{"/srv/git/a b.git", "file:///srv/git/a b.git"} {
-		p := NewProduct(protocol.Artifact{Kind: "branch", Ref: "lattice/run_1", URL: declared})
+		p := New(protocol.Artifact{Kind: "branch", Ref: "lattice/run_1", URL: declared})
 		if p.Path != "/srv/git/a b.git" || p.URL != "" || p.Problem != "" {
 			t.Errorf("%q: %+v", declared, p)
 		}
