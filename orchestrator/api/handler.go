@@ -44,7 +44,7 @@ type Service interface {
 	Run(ctx context.Context, id string) (RunView, error)
 	// Program returns the ExecIR document that a run executes.
 	Program(ctx context.Context, id string) (json.RawMessage, error)
-	// Entries calls yield for the run's facts and events after a queryAfter, oldest first, until yield fails.
+	// Entries calls yield for the run's facts and events after a position, oldest first, until yield fails.
 	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 	// Outline is Entries with a bounded number of events between two facts.
 	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
@@ -54,7 +54,7 @@ type Service interface {
 	WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
 	// Tail is Watch that does not end when the run is not driven.
 	Tail(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
-	// Updates calls yield for the view of each run that changed behind a queryAfter, and then of each that changes.
+	// Updates calls yield for the view of each run that changed behind a position, and then of each that changes.
 	Updates(ctx context.Context, after lattice.Seq, yield func(RunView) error) error
 	Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) // go on with an interrupted run; a no-op when someone does
 	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable

@@ -63,7 +63,7 @@ func (c RunCalls) Entries(ctx context.Context, id string, after lattice.Seq, yie
 	return c.entries(ctx, id, after, queryAfter, yield)
 }
 
-// Outline yields a run's facts after a queryAfter, and the events next to them: enough to tell how the run went, and quick
+// Outline yields a run's facts after a position, and the events next to them: enough to tell how the run went, and quick
 // however much was said.
 func (c RunCalls) Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
 	return c.entries(ctx, id, after, queryOutline, yield)
