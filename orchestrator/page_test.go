@@ -138,6 +138,8 @@ func (p *page) goBack() {
 		p.leave(fmt.Sprintf("[...document.querySelectorAll('.steps a')].findLast((a) => a.innerText.includes(%q)).click()", name))
 	}
 	step("more")
+	p.browseFiles()
+	step("more")
 	p.leave("document.querySelector('form[action$=\"/rewind\"] button').click()")
 	p.wait("document.querySelector('button[value=reject]')")
 	if steps := p.eval("document.querySelector('.steps').innerText"); !strings.Contains(steps, "back to more#1") {
@@ -147,6 +149,7 @@ func (p *page) goBack() {
 	p.status("failed")
 	run := p.eval("location.pathname")
 	step("more")
+	p.wait("document.querySelector('#values option[value=\"$vars.count\"]').textContent === '3'")
 	p.leave("const f = document.querySelector('form[action$=\"/fork\"]'); f.path.value = '$vars.count'; f.value.value = '7'; f.querySelector('button').click()")
 	p.wait("document.querySelector('button[value=approve]')")
 	if p.eval("location.pathname") == run || !strings.Contains(p.eval("document.querySelector('.facts').innerText"), "Forked from") {
@@ -160,6 +163,24 @@ func (p *page) goBack() {
 	p.wait("document.querySelector('main').innerText.includes('$vars.count') && [...document.querySelectorAll('tr')].some((r) => r.innerText.includes('sign') && r.innerText.includes('failed') && r.innerText.includes('differs'))")
 	p.open(p.url + run + "/compare?from=more%231")
 	p.wait("document.querySelector('main').innerText.includes('notes') && document.querySelector('.patch .plus').innerText.includes('+two')")
+}
+
+// browseFiles looks at the files of the chosen step, and then at those of the present.
+func (p *page) browseFiles() {
+	p.t.Helper()
+	run := p.eval("location.pathname")
+	p.leave("[...document.querySelectorAll('.places a')].find((a) => a.innerText === 'Files').click()")
+	p.wait("document.querySelector('[name=at]').value === 'more#1'")
+	p.leave("[...document.querySelectorAll('.list a')].find((a) => a.innerText === 'notes').click()")
+	for at, want := range map[string]string{"more%231": "one\n", "": "one\ntwo\n"} {
+		p.open(p.url + run + "/file?path=/workspace/notes&at=" + at)
+		if text := p.eval("document.querySelector('.file').textContent"); text != want {
+			p.t.Errorf("at %q the file is %q, want %q", at, text, want)
+		}
+	}
+	p.open(p.url + run + "/file?path=/etc/none")
+	p.wait("document.querySelector('.problem').innerText.includes('has no /etc/none')")
+	p.open(p.url + run)
 }
 
 // workOnTasks creates a task on the board and moves it, while a command changes it as well.
@@ -246,7 +267,7 @@ func (p *page) checkLooks() {
 	p.job.lattice(p.t, 0, "", "run", "visit.json", "--keep", "--detach")
 	p.open(p.url + "/runs/latest")
 	p.wait("document.querySelector('[name=\"in.count\"]')")
-	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/compare", "waiting", "tasks", "tasks/LAT-1", "workers", "loops", "audit"} {
+	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/files", "runs/latest/compare", "waiting", "tasks", "tasks/LAT-1", "workers", "loops", "audit"} {
 		p.look(1280, 860, "light")
 		p.open(p.url + "/" + path)
 		for _, look := range []struct {

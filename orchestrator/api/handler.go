@@ -27,6 +27,7 @@ type Service interface {
 	Artifacts
 	Travel
 	Review
+	PastFiles
 	Actions
 	Audit
 	Budgets

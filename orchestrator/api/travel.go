@@ -18,6 +18,8 @@ type Travel interface {
 	Moments(ctx context.Context, id string) ([]Moment, error)
 	// Turns lists the turns of a run's agents, oldest first, and whether the run can be taken back there.
 	Turns(ctx context.Context, id string) ([]Turn, error)
+	// ValuesAt returns the values that a run had at a moment; "" is the present.
+	ValuesAt(ctx context.Context, id, at string) (RunValues, error)
 	// Rewind takes a run that is not driven back to a moment, with its files, and drives it from there.
 	Rewind(ctx context.Context, id string, r RewindRequest) (RunView, error)
 	// Fork starts runs that go on from a moment of another one, each in a copy of its sprite.
@@ -51,6 +53,13 @@ type Turn struct {
 	Agent        string `json:"agent"`
 	Tool         string `json:"tool"`        // that the agent used last
 	Milliseconds int64  `json:"duration_ms"` // that the agent was stopped for the checkpoint
+}
+
+// RunValues holds the input and the variables of a run at a moment, which a fork can change.
+type RunValues struct {
+	RunID string                     `json:"run_id"`
+	In    map[string]json.RawMessage `json:"in"`
+	Vars  map[string]json.RawMessage `json:"vars"`
 }
 
 // RewindRequest is the body of a rewind.
@@ -124,6 +133,9 @@ func travelRoutes(s Travel) []Route {
 			func(r *http.Request) ([]Moment, error) { return s.Moments(r.Context(), idOf(r)) }),
 		get("/runs/{id}/turns", "List the turns of a run's agents, and whether the run can be taken back there.",
 			func(r *http.Request) ([]Turn, error) { return s.Turns(r.Context(), idOf(r)) }),
+		get("/runs/{id}/values", "Return the input and the variables of a run at a moment.",
+			func(r *http.Request) (RunValues, error) { return s.ValuesAt(r.Context(), idOf(r), r.FormValue("at")) },
+			Param{"at", "string", "a moment, NODE, NODE#VISIT or @TURN; by default the present"}),
 		post(Admin, "/runs/{id}/rewind", "Take a run back to a moment, with its files, and drive it from there.",
 			func(r *http.Request, in RewindRequest) (RunView, error) {
 				in.By = requester(r.Context(), in.By)

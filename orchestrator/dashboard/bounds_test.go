@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -140,7 +141,39 @@ func (c *crowd) Loop(context.Context, string) (loop.View, error) {
 }
 
 func (c *crowd) Moments(context.Context, string) ([]api.Moment, error) {
-	return make([]api.Moment, c.size), nil
+	return fill(c.size, func(i int) api.Moment { return api.Moment{Seq: lattice.Seq(i), Available: true} }), nil
+}
+
+func (c *crowd) Turns(context.Context, string) ([]api.Turn, error) {
+	return fill(c.size, func(i int) api.Turn { return api.Turn{Turn: i, Moment: api.Moment{Seq: lattice.Seq(i)}} }), nil
+}
+
+func (c *crowd) ValuesAt(context.Context, string, string) (api.RunValues, error) {
+	v := api.RunValues{Vars: map[string]json.RawMessage{}}
+	for i := range c.size {
+		v.Vars[fmt.Sprint("v", i)] = []byte(`"<b>"`)
+	}
+	return v, nil
+}
+
+func (c *crowd) Compare(context.Context, string, string, string) (api.Comparison, error) {
+	return api.Comparison{Vars: make([]api.VarChange, c.size), Files: make([]sprites.Change, c.size)}, nil
+}
+
+func (c *crowd) ComparedFiles(context.Context, string, string, string) (api.Patch, error) {
+	return api.Patch{Text: strings.Repeat("+line\n", c.size)}, nil
+}
+
+func (c *crowd) FolderAt(context.Context, string, string, string) (api.Folder, error) {
+	return api.Folder{Entries: make([]sprites.FileInfo, min(c.size, api.MaxEntries)), Total: c.size}, nil
+}
+
+func (c *crowd) FileAt(context.Context, string, string, string) ([]byte, error) {
+	return []byte(strings.Repeat("<b>\n", c.size)), nil
+}
+
+func (c *crowd) Program(context.Context, string) (json.RawMessage, error) {
+	return json.RawMessage(`{"execir_version":"1.0","id":"x","entry_node":"a","nodes":[{"id":"a","op":"PACK","inputs":{}}]}`), nil
 }
 
 func (c *crowd) Deliveries(_ context.Context, _ string, limit int) ([]api.DeliveryView, error) {
@@ -175,7 +208,7 @@ func get(t *testing.T, l Leader, path string) string {
 // audit log than with 1,000.
 func TestPagesAreBounded(t *testing.T) {
 	for _, path := range []string{"/runs", "/runs?flow=none", "/runs?before=run_000100", "/waiting", "/tasks", "/tasks?status=review", "/tasks/X-1", "/workers", "/loops", "/loops/run_1", "/intents", "/proposals",
-		"/artifacts", "/cost", "/sprites", "/audit", "/deliveries", "/runs/run_1/events", "/runs/run_1/log", "/runs/run_1/changes", "/runs/run_1/compare?with=x", "/runs/run_1"} {
+		"/artifacts", "/cost", "/sprites", "/audit", "/deliveries", "/runs/run_1/events", "/runs/run_1/log", "/runs/run_1/changes", "/runs/run_1/compare?with=x", "/runs/run_1/compare", "/runs/run_1/files", "/runs/run_1/file?path=x", "/runs/run_1"} {
 		few, many := &crowd{size: 1000}, &crowd{size: 10_000}
 		get(t, few, path)
 		text := get(t, many, path)

@@ -3,6 +3,7 @@
 //	dashboard  who may see and do which page; templates
 //	runs       the list of runs, and the tabs of one
 //	graph      the flow of a run as a picture, with its state
+//	files      the files of a run at a moment
 //	waterfall  the steps of a run as bars: a pure fold of the timeline
 //	waits      questions to a person, and forms for the answer
 //	markdown   text of sprites and people as a few elements
@@ -45,6 +46,7 @@ import (
 type Leader interface {
 	api.Travel
 	api.Review
+	api.PastFiles
 	api.Actions
 	api.Artifacts
 	api.Audit
@@ -130,7 +132,7 @@ type route struct {
 }
 
 func (d *Dashboard) allRoutes() []route {
-	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.taskRoutes(), d.loopRoutes(), d.listRoutes())
+	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.fileRoutes(), d.taskRoutes(), d.loopRoutes(), d.listRoutes())
 }
 
 // visit is one request.

@@ -156,11 +156,11 @@ func (d *Dashboard) showTimeline(v *visit) error {
 		return err
 	}
 	p.Actions = slices.DeleteFunc(p.Actions, func(a api.NotedAction) bool { return a.Status != api.ActionOpen })
-	p.Actions = shorten(p.Actions, &p.More)
+	p.Actions = shorten(p.Actions, maxCards, &p.More)
 	if p.Waits, err = d.describeWaits(v, p.RunView); err != nil {
 		return err
 	}
-	p.Waits = shorten(p.Waits, &p.More)
+	p.Waits = shorten(p.Waits, maxCards, &p.More)
 	room := maxLines / 2
 	for _, w := range p.Waits {
 		if w.Patch != nil {
@@ -182,7 +182,8 @@ func (d *Dashboard) showTimeline(v *visit) error {
 	body := struct {
 		waterfall
 		Events []event
-		Moment *api.Moment
+		Stops  []stop
+		Values []value // at the first of the stops
 	}{waterfall: drawWaterfall(t, p.CreatedAt, maxTime(last, p.CreatedAt), v.URL.Query().Get("step"), from)}
 	if s := body.Selected; s != nil {
 		if body.Events, err = d.readEvents(v.ctx, p.RunID, lattice.Seq(max(int64(s.Seq)-1, 0)), maxStepEvents, func(e lattice.Entry) bool {
@@ -191,8 +192,13 @@ func (d *Dashboard) showTimeline(v *visit) error {
 			return err
 		}
 		if s.Path() == "" {
-			if body.Moment, err = d.findMoment(v.ctx, p.RunID, s.Seq); err != nil {
+			if body.Stops, err = d.findStops(v.ctx, p.RunID, s.Seq); err != nil {
 				return err
+			}
+			if len(body.Stops) > 0 {
+				if body.Values, err = d.listValues(v.ctx, p.RunID, body.Stops[0]); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -210,18 +216,6 @@ func (d *Dashboard) readTimeline(ctx context.Context, r api.RunView) (t *timelin
 	})
 	t.Pause(r.Waits)
 	return t, last, err
-}
-
-// findMoment returns the moment to which a step can be taken back, nil if there is none.
-func (d *Dashboard) findMoment(ctx context.Context, id string, seq lattice.Seq) (*api.Moment, error) {
-	moments, err := d.leader.Moments(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if i := slices.IndexFunc(moments, func(m api.Moment) bool { return m.Seq == seq }); i >= 0 {
-		return &moments[i], nil
-	}
-	return nil, nil
 }
 
 const (

@@ -143,6 +143,13 @@ func listFunctions() template.FuncMap {
 				Back    string
 			}{v, f, back}
 		},
+		"at": func(f frame, s stop) any {
+			return struct {
+				Visitor *Visitor
+				Run     api.RunView
+				Stop    stop
+			}{f.Visitor, f.Page.(runPage).RunView, s}
+		},
 		"act": func(v *Visitor, a api.NotedAction, back string) any {
 			return struct {
 				Visitor *Visitor

@@ -1,8 +1,12 @@
 package dashboard
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,6 +21,67 @@ func (d *Dashboard) travelRoutes() []route {
 		{"POST /runs/{id}/rewind", "POST /runs/{id}/rewind", d.rewindRun},
 		{"POST /runs/{id}/fork", "POST /runs/{id}/fork", d.forkRun},
 	}
+}
+
+// stop is a place in a run to which a person can go back: a moment, or a turn of an agent.
+type stop struct {
+	api.Moment
+	To, Title string // as a request names it, and for people
+	Turn      *api.Turn
+}
+
+// maxStops bounds the stops of a page. The newest are kept.
+const maxStops = 150
+
+// listStops returns the newest moments of a run, each followed by the turns of its agent.
+func (d *Dashboard) listStops(ctx context.Context, id string) (stops []stop, err error) {
+	moments, err := d.leader.Moments(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	turns, err := d.leader.Turns(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	of := map[lattice.Seq][]api.Turn{}
+	for _, t := range turns {
+		of[t.Seq] = append(of[t.Seq], t)
+	}
+	for _, m := range moments[max(0, len(moments)-maxStops):] {
+		name := fmt.Sprintf("%s#%d", m.Node, m.Visit)
+		stops = append(stops, stop{Moment: m, To: name, Title: name})
+		for _, t := range of[m.Seq] {
+			stops = append(stops, stop{Moment: t.Moment, To: fmt.Sprintf("@%d", t.Turn), Title: fmt.Sprintf("%s, turn %d: %s", name, t.Turn, cmp.Or(t.Tool, t.Agent)), Turn: &t})
+		}
+	}
+	return stops[max(0, len(stops)-maxStops):], nil
+}
+
+// findStops returns the moment at which a step began and the turns of its agent, none if the run cannot go back there.
+func (d *Dashboard) findStops(ctx context.Context, id string, seq lattice.Seq) ([]stop, error) {
+	stops, err := d.listStops(ctx, id)
+	return slices.DeleteFunc(stops, func(s stop) bool { return s.Seq != seq }), err
+}
+
+// value is a value of a run that a fork may change.
+type value struct{ Path, Now string }
+
+// maxValue bounds the text of a value on the page.
+const maxValue = 2000
+
+// listValues returns the values at the moment of a stop, by path.
+func (d *Dashboard) listValues(ctx context.Context, id string, at stop) (values []value, err error) {
+	all, err := d.leader.ValuesAt(ctx, id, at.To)
+	if err != nil {
+		return nil, err
+	}
+	for root, members := range map[string]map[string]json.RawMessage{"$in.": all.In, "$vars.": all.Vars} {
+		for name, now := range members {
+			values = append(values, value{root + name, cutText(indentJSON(now), maxValue)})
+		}
+	}
+	slices.SortFunc(values, func(a, b value) int { return strings.Compare(a.Path, b.Path) })
+	return values[:min(len(values), maxNodes)], nil
 }
 
 // rewindRun takes a run back to a moment. The form names the epoch that the page showed.
@@ -69,14 +134,15 @@ func (d *Dashboard) showComparison(v *visit) error {
 	}
 	body := struct {
 		From, To   string
-		Moments    []api.Moment
+		Moments    []stop
 		Other      string // the run from which this one was forked
 		Comparison *api.Comparison
 		Patch      api.Patch
+		More       int // values and files that are not shown
 		Problem    *fault.Error
 	}{From: q.Get("from"), To: q.Get("to")}
 	body.Other, _, _ = strings.Cut(p.ForkedFrom, " ")
-	if body.Moments, err = d.leader.Moments(v.ctx, p.RunID); err != nil {
+	if body.Moments, err = d.listStops(v.ctx, p.RunID); err != nil {
 		return err
 	}
 	c, err := d.leader.Compare(v.ctx, p.RunID, body.From, body.To)
@@ -84,10 +150,12 @@ func (d *Dashboard) showComparison(v *visit) error {
 	case err != nil:
 		body.Problem = api.AsFault(err)
 	default:
+		c.Vars, c.Files = shorten(c.Vars, maxNodes, &body.More), shorten(c.Files, maxNodes, &body.More)
 		body.Comparison = &c
 		if body.Patch, err = d.leader.ComparedFiles(v.ctx, p.RunID, body.From, body.To); err != nil {
 			body.Patch.Note = api.AsFault(err).Fault.Message
 		}
+		body.Patch = cutPatch(body.Patch, maxLines/2)
 	}
 	p.Body = body
 	return d.showRun(v, p)
@@ -102,13 +170,14 @@ func (d *Dashboard) showRunComparison(v *visit, p runPage, with string) error {
 	body := struct {
 		api.RunComparison
 		Wanted  string
+		More    int // nodes, values and files that are not shown
 		Problem *fault.Error
 	}{Wanted: with}
 	var err error
 	if body.RunComparison, err = d.leader.CompareRuns(v.ctx, p.RunID, with); err != nil {
 		body.Problem = api.AsFault(err)
 	}
-	body.Nodes, body.Vars, body.Files = body.Nodes[:min(len(body.Nodes), maxNodes)], body.Vars[:min(len(body.Vars), maxNodes)], body.Files[:min(len(body.Files), maxNodes)]
+	body.Nodes, body.Vars, body.Files = shorten(body.Nodes, maxNodes, &body.More), shorten(body.Vars, maxNodes, &body.More), shorten(body.Files, maxNodes, &body.More)
 	body.Patch = cutPatch(body.Patch, maxLines/2)
 	p.Body = body
 	return d.showRun(v, p)

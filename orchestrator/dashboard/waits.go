@@ -159,18 +159,18 @@ func (d *Dashboard) showWaiting(v *visit) error {
 	if page.Changes, err = d.leader.Proposals(v.ctx, api.ProposalList{Open: true}); err != nil {
 		return err
 	}
-	page.Actions = shorten(page.Actions, &page.More)
-	page.Intents = shorten(page.Intents, &page.More)
-	page.Changes = shorten(page.Changes, &page.More)
+	page.Actions = shorten(page.Actions, maxCards, &page.More)
+	page.Intents = shorten(page.Intents, maxCards, &page.More)
+	page.Changes = shorten(page.Changes, maxCards, &page.More)
 	return d.showPage(v, "waiting", frame{Title: "Waiting for you", Nav: "waiting", Live: api.Root + "/events", Page: page})
 }
 
 // maxCards bounds the forms of one kind on a page.
 const maxCards = 15
 
-// shorten returns the first of a list, and adds the number of the others to more.
-func shorten[T any](list []T, more *int) []T {
-	n := min(len(list), maxCards)
+// shorten returns the first items of a list, and adds the number of the others to more.
+func shorten[T any](list []T, most int, more *int) []T {
+	n := min(len(list), most)
 	*more += len(list) - n
 	return list[:n]
 }

@@ -194,7 +194,7 @@ func replayable(r io.Reader) (section, bool) {
 
 // ListDir returns the entries of a directory sorted by name, or the one entry of a file.
 func (c Files) List(ctx context.Context, name, path string) ([]FileInfo, error) {
-	entries, err := c.list(ctx, name, pathQuery(path))
+	entries, _, err := c.list(ctx, name, pathQuery(path))
 	return entries, describe(err, "list %s in %s", path, name)
 }
 
@@ -205,15 +205,24 @@ func (c Files) Tree(ctx context.Context, name, path, pattern string) ([]FileInfo
 	if pattern != "" {
 		query.Set("pattern", pattern)
 	}
-	entries, err := c.list(ctx, name, query)
+	entries, _, err := c.list(ctx, name, query)
 	return entries, describe(err, "list %s in %s", path, name)
 }
 
-func (c Files) list(ctx context.Context, name string, query url.Values) ([]FileInfo, error) {
+// Some returns at most so many entries of a directory, sorted by name, and how many it has.
+func (c Files) Some(ctx context.Context, name, path string, most int) (entries []FileInfo, total int, err error) {
+	query := pathQuery(path)
+	query.Set("limit", strconv.Itoa(most))
+	entries, total, err = c.list(ctx, name, query)
+	return entries[:min(len(entries), most)], max(total, len(entries)), describe(err, "list %s in %s", path, name)
+}
+
+func (c Files) list(ctx context.Context, name string, query url.Values) (_ []FileInfo, count int, err error) {
 	var out struct {
 		Entries listOf[FileInfo] `json:"entries"`
+		Count   int              `json:"count"`
 	}
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "fs", "list"), query: query}, &out)
+	err = c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "fs", "list"), query: query}, &out)
 	if err == nil && !out.Entries.told {
 		err = fmt.Errorf("the answer has no list of entries: %w", errOdd)
 	}
@@ -224,7 +233,7 @@ func (c Files) list(ctx context.Context, name string, query url.Values) ([]FileI
 		}
 	}
 	slices.SortFunc(entries, func(a, b FileInfo) int { return strings.Compare(a.Path, b.Path) })
-	return entries, err
+	return entries, out.Count, err
 }
 
 // Remove deletes a file, an empty directory, or with recursive a whole tree.

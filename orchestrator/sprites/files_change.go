@@ -21,7 +21,7 @@ func (c Files) Stat(ctx context.Context, name, file string) (FileInfo, error) {
 		query := pathQuery(path.Dir(file))
 		query.Set("pattern", globQuoter.Replace(path.Base(file)))
 		// Where the folder cannot be listed, the file perhaps can.
-		if entries, err := c.list(ctx, name, query); err == nil {
+		if entries, _, err := c.list(ctx, name, query); err == nil {
 			for _, e := range entries {
 				if e.Name == path.Base(file) && e.Type != "symlink" {
 					return e, nil
@@ -29,7 +29,7 @@ func (c Files) Stat(ctx context.Context, name, file string) (FileInfo, error) {
 			}
 		}
 	}
-	entries, err := c.list(ctx, name, pathQuery(file))
+	entries, _, err := c.list(ctx, name, pathQuery(file))
 	if err != nil {
 		return FileInfo{}, describe(err, "look at %s in %s", file, name)
 	}

@@ -27,7 +27,7 @@ func newForkCmd(env *setup.Env) *cobra.Command {
 turns lists them): in each run the agent's session goes on from there, unless --set changes its prompt. Each gets a sprite of its own with a copy of the files of
 that moment; the other run does not change. The new runs keep what the other run was started with, but ask the models that
 the settings name now. --set writes variables first: x=text or x:=json for $vars.x, or a whole path such as $vars.a.b or
-$tmp.c. Actions that the new runs ask for need decisions of their own. The budget for models that was used up to the moment
+$tmp.c. --set '$in.x=text' changes the input x of the run, which the steps before the moment have read as it was. Actions that the new runs ask for need decisions of their own. The budget for models that was used up to the moment
 counts in each new run, too.
 
 If the host cannot copy sprites, the command ends with 8.

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path"
+	"strconv"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -31,8 +32,14 @@ func (a *API) ListFiles(w http.ResponseWriter, r *http.Request) error {
 	if _, err := path.Match(q.Get("pattern"), ""); err != nil {
 		return wire.BadRequest("pattern: " + err.Error())
 	}
+	most := maxEntries
+	if text := q.Get("limit"); text != "" {
+		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > maxEntries {
+			return wire.BadRequest(fmt.Sprintf("limit must be a number from 1 to %d, not %q", maxEntries, text))
+		}
+	}
 	op := files.Op{Kind: files.List, Path: []byte(name), Pattern: []byte(q.Get("pattern")), Recursive: q.Get("recursive") == "true"}
-	return a.doFiles(w, r, op, q.Get("asRoot") == "true", "entries", maxEntries, func(e files.Entry) any { return fileInfo(name, e) }, nil)
+	return a.doFiles(w, r, op, q.Get("asRoot") == "true", "entries", most, func(e files.Entry) any { return fileInfo(name, e) }, nil)
 }
 
 // fileInfo is an entry in the words of the API. A name that is not valid UTF-8 is sent as bytes, too: JSON cannot carry it.
@@ -58,7 +65,7 @@ func fileInfo(top string, e files.Entry) sprites.FileInfo {
 }
 
 // doFiles does an operation and answers with the list that it makes, {"path":…, list:[…], "count":n, …}. Of the entries at
-// most most are in the list; more than that is an error of a listing. finish adds members to the answer.
+// most most are in the list; more than that is an error of a listing without a limit. finish adds members to the answer.
 func (a *API) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root bool, list string, most int, show func(files.Entry) any, finish func(out map[string]any)) error {
 	name := string(op.Path)
 	return a.withFiles(w, r, name, root, func(f fileAccess) (func(), error) {
@@ -66,7 +73,7 @@ func (a *API) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root 
 			return nil, err
 		}
 		kept := &spool{dir: a.TempDir()}
-		count, err := collect(kept, list, most, op.Kind == files.List, show, func(emit files.Emit) error { return f.Do(r.Context(), op, emit) })
+		count, err := collect(kept, list, most, op.Kind == files.List && most == maxEntries, show, func(emit files.Emit) error { return f.Do(r.Context(), op, emit) })
 		if err == nil {
 			tail := map[string]any{"path": name, "count": count}
 			if finish != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -46,6 +47,12 @@ func checkAdmission(flow *compile.Flow, input map[string]any, o api.Options) err
 	case len(missing) > 0:
 		return fault.BadInput("ctx_missing", "the flow requires $ctx members that no run has: %s", strings.Join(missing, ", ")).WithHint("make them inputs: $in.%s", missing[0])
 	}
+	return CheckInput(p, input)
+}
+
+// CheckInput refuses an input that does not fit the schema of a program, or that lacks a member which the program reads.
+func CheckInput(p *ir.Program, input map[string]any) error {
+	flow := compile.Flow{Program: p}
 	unfit, err := flow.CheckInput(input)
 	if err != nil {
 		return err

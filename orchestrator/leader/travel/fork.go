@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
+	"github.com/spritekit/lattice/orchestrator/ir"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
@@ -98,15 +101,19 @@ func (t *Travel) buildForkFact(ctx context.Context, p history.Past, req api.Fork
 	if err != nil {
 		return nil, fmt.Errorf("fork run %s: %w", p.ID, err)
 	}
+	variables, err := replaceInput(p.Parsed, &state, req.Set)
+	if err != nil {
+		return nil, err
+	}
 	body, err := state.Encode()
 	if err != nil {
 		return nil, err
 	}
-	f := &lattice.RunForked{Program: p.Parsed.Digest, From: p.ID, Moment: pt.Moment, Pair: pt.Pair, State: body, Set: req.Set}
+	f := &lattice.RunForked{Program: p.Parsed.Digest, From: p.ID, Moment: pt.Moment, Pair: pt.Pair, State: body, Set: variables}
 	trial := *f
 	trial.Pair = nil
 	if _, _, err := engine.Step(p.Parsed, runstate.New(""), trial); errors.Is(err, engine.ErrAnswer) {
-		return nil, fault.BadInput("bad_input", "%s", strings.TrimPrefix(err.Error(), engine.ErrAnswer.Error()+": ")).WithHint("--set x=text or --set 'x:=[1,2]' writes $vars.x")
+		return nil, fault.BadInput("bad_input", "%s", strings.TrimPrefix(err.Error(), engine.ErrAnswer.Error()+": ")).WithHint("--set x=text or --set 'x:=[1,2]' writes $vars.x, and --set '$in.x=text' the run's input x")
 	}
 	if pt.Files != replay.FilesNone {
 		if err := t.Copies.CheckSupport(ctx, p.Sprite); err != nil {
@@ -126,6 +133,36 @@ func (t *Travel) buildForkFact(ctx context.Context, p history.Past, req api.Fork
 	return f, nil
 }
 
+// replaceInput writes the members of the input that set names into the state of a moment, and returns the other assignments. The
+// steps before the moment have read the former input.
+func replaceInput(p *ir.Program, state *runstate.State, set []lattice.Assignment) (variables []lattice.Assignment, err error) {
+	former, _ := state.In.(map[string]any)
+	input := maps.Clone(former)
+	for _, a := range set {
+		root, names, exact, ok := expr.SplitRef(a.Path)
+		if !ok || root != "$in" {
+			variables = append(variables, a)
+			continue
+		}
+		if !exact || len(names) != 1 {
+			return nil, fault.BadInput("bad_input", "%s cannot be changed: name one whole input", a.Path).WithHint("--set '$in.x:={…}' replaces the input x")
+		}
+		value, err := expr.Decode(a.Value)
+		if err != nil {
+			return nil, fault.BadInput("bad_input", "value of %s: %v", a.Path, err)
+		}
+		if input == nil {
+			input = map[string]any{}
+		}
+		input[names[0]] = value
+	}
+	if len(variables) == len(set) {
+		return variables, nil
+	}
+	state.In = input
+	return variables, runs.CheckInput(p, input)
+}
+
 // recordFork records one of the runs.
 func (t *Travel) recordFork(ctx context.Context, p history.Past, f lattice.RunForked, id string, req api.ForkRequest) error {
 	o := p.Kept
@@ -134,6 +171,13 @@ func (t *Travel) recordFork(ctx context.Context, p history.Past, f lattice.RunFo
 	o.AgentEnv = slices.Clone(o.AgentEnv)
 	if o.WorkItem == p.ID {
 		o.WorkItem = id
+	}
+	then, err := runstate.Decode(f.State)
+	if input, ok := then.In.(map[string]any); ok && err == nil {
+		o.Begin.Input, err = expr.Marshal(input) // for a run that begins with an answer
+	}
+	if err != nil {
+		return err
 	}
 	if f.Pair != nil || p.Parsed.CallsSkills() {
 		o.Sprite, o.OwnSprite = history.OwnSprite(id), true

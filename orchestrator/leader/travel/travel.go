@@ -4,13 +4,16 @@ package travel
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
@@ -125,6 +128,53 @@ func (t *Travel) Turns(ctx context.Context, id string) ([]api.Turn, error) {
 		return nil, err
 	}
 	return p.JudgedTurns(ids, found), nil
+}
+
+// ValuesAt returns the values of a run at a moment (api.Travel).
+func (t *Travel) ValuesAt(ctx context.Context, id, at string) (api.RunValues, error) {
+	id, err := t.Records.Resolve(id)
+	if err != nil {
+		return api.RunValues{}, err
+	}
+	p, err := t.loadPast(ctx, id)
+	if err != nil {
+		return api.RunValues{}, err
+	}
+	var state runstate.State
+	if at == "" {
+		folded, err := replay.Fold(p.Parsed, id, p.Facts)
+		if err != nil {
+			return api.RunValues{}, err
+		}
+		state = folded.State
+	} else {
+		pt, err := p.Find(at)
+		if err != nil {
+			return api.RunValues{}, err
+		}
+		if state, err = replay.StateAt(p.Parsed, id, p.Facts, pt); err != nil {
+			return api.RunValues{}, err
+		}
+	}
+	out := api.RunValues{RunID: id}
+	in, _ := state.In.(map[string]any)
+	if out.In, err = encodeMembers(in); err == nil {
+		out.Vars, err = encodeMembers(state.Vars)
+	}
+	return out, err
+}
+
+// encodeMembers encodes each member of an object.
+func encodeMembers(object map[string]any) (map[string]json.RawMessage, error) {
+	out := make(map[string]json.RawMessage, len(object))
+	for name, value := range object {
+		raw, err := expr.Marshal(value)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", name, err)
+		}
+		out[name] = raw
+	}
+	return out, nil
 }
 
 // findReachable finds a moment by name, and fails if it is not available.

@@ -62,6 +62,10 @@ var fileTests = map[string]func(env){
 		if want := []string{"f file", "l symlink", "sub directory"}; err != nil || !slices.Equal(got, want) {
 			e.Errorf("ListDir = %q, %v, want %q", got, err, want)
 		}
+		some, total, err := e.client.Files().Some(e.ctx, e.name, "/workspace/d", 2)
+		if err != nil || len(some) != 2 || total != 3 {
+			e.Errorf("Some = %v of %d, %v, want 2 of 3", some, total, err)
+		}
 	},
 	"files: a missing one is told from a missing sprite": func(e env) {
 		_, err := e.client.ReadFile(e.ctx, e.name, "/workspace/none", 1)
