@@ -57,14 +57,14 @@ func (v *Reviewer) openMoment(ctx context.Context, id, at string) (run, sprite s
 			return run, "", nil, err
 		}
 		if pt.Files == replay.FilesNone {
-			return run, "", nil, fault.NotFound("no_files", "%s had no files at %s: its sprite was not prepared yet", run, at)
+			return run, "", nil, fault.NotFound("moment_unavailable", "%s had no files at %s: its sprite was not prepared yet", run, at)
 		}
 		if pt.Pair != nil {
 			checkpoint = pt.Pair.CheckpointID
 		}
 	}
 	if p.Sprite == "" {
-		return run, "", nil, fault.NotFound("no_files", "%s has no sprite, so it has no files", run)
+		return run, "", nil, fault.NotFound("moment_unavailable", "%s has no sprite, so it has no files", run)
 	}
 	sprite, remove, err = v.spriteAt(ctx, run, p.Sprite, checkpoint)
 	return run, sprite, remove, err
