@@ -143,7 +143,7 @@ var mayImport = map[string][]string{
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
 	// An agent outside, as a client of the leader.
-	"orchestrator/mcp": {"orchestrator/caller", "manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/lattice", "orchestrator/launch", "orchestrator/setup", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault", "spritekit/mcp", "spritekit/protocol"},
+	"orchestrator/mcp": {"orchestrator/caller", "manifests", "orchestrator/api", "orchestrator/board", "orchestrator/cli", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/lattice", "orchestrator/launch", "orchestrator/setup", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault", "spritekit/mcp", "spritekit/protocol"},
 
 	// A leader over TCP, for callers with tokens.
 	"orchestrator/dashboard": {"orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "spritekit/loop", "spritekit/protocol", "orchestrator/board", "orchestrator/worker", "orchestrator/api", "orchestrator/audit", "orchestrator/cli", "orchestrator/diagram", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault"},

@@ -62,6 +62,20 @@ func Find(dir string) (string, error) {
 	}
 }
 
+// OpenNearest opens the board of a folder; of "", the board nearest to the working directory. The caller closes it.
+func OpenNearest(dir string) (*Board, error) {
+	if dir == "" {
+		here, err := os.Getwd()
+		if err != nil {
+			return nil, err
+		}
+		if dir, err = Find(here); err != nil {
+			return nil, err
+		}
+	}
+	return Open(dir)
+}
+
 // Open opens the board of a folder. The caller closes it.
 func Open(dir string) (*Board, error) {
 	root, err := os.OpenRoot(dir)

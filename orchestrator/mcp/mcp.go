@@ -49,7 +49,8 @@ type Server struct {
 
 const instructions = `Sandboxes (sprites), flows and runs of lattice on the user's machine.
 sprite_create makes a sandbox; sprite_exec runs commands in it, file_read and file_write move text, sprite_checkpoint and sprite_restore save and restore its files.
-flow_run starts a flow as a durable run. A run with status "waiting" needs a decision of the user: show its waits to the user, and do not try to get around them.`
+flow_run starts a flow as a durable run. A run with status "waiting" needs a decision of the user: show its waits to the user, and do not try to get around them.
+board_tasks, board_move and board_comment are about the tasks of the repository in which the server started.`
 
 // New makes a server. A pattern of Options.Tools that names no tool is an error.
 func New(env *setup.Env, o Options) (*Server, error) {
@@ -64,6 +65,7 @@ func New(env *setup.Env, o Options) (*Server, error) {
 	)
 	s.addSpriteTools()
 	s.addFileTools()
+	s.addBoardTools()
 	s.addRunTools()
 	for _, pattern := range o.Tools {
 		if !slices.ContainsFunc(s.names, func(name string) bool { return isMatch(pattern, name) }) {

@@ -15,7 +15,7 @@ import (
 // mcpTools lists the tools of lattice mcp; the last one needs --decide.
 var mcpTools = []string{
 	"sprite_list", "sprite_create", "sprite_fork", "sprite_checkpoint", "sprite_checkpoints", "sprite_restore", "sprite_remove", "sprite_exec",
-	"file_list", "file_read", "file_write",
+	"file_list", "file_read", "file_write", "board_tasks", "board_move", "board_comment",
 	"flow_list", "flow_run", "run_list", "run_show", "run_log", "run_cancel", "waiting_list", "run_decide",
 }
 
@@ -29,6 +29,7 @@ themselves; see the examples. It offers
 
   sprites   sprite_create, sprite_fork, sprite_checkpoint, sprite_checkpoints, sprite_restore, sprite_remove, sprite_exec, sprite_list
   files     file_read, file_write, file_list
+  board     board_tasks, board_move, board_comment: the board of the folder, with the actor agent:mcp or $LATTICE_ACTOR
   runs      flow_list, flow_run, run_list, run_show, run_log, run_cancel, waiting_list
 
 The tools follow the same settings and policy as the commands, and the audit log names the agent (lattice audit ls). A leader

@@ -96,16 +96,11 @@ func newAssignCmd(p *place) *cobra.Command {
 		Short:   "Assign a task, or take the assignment away with -",
 		Example: "  lattice task assign LAT-1 agent:claude\n  lattice task assign LAT-1 -",
 	}, 2, func(_ *board.Board, t *board.Task, list []string) ([]board.Change, error) {
-		from, to := t.AssignedTo, list[1]
+		to := list[1]
 		if to == "-" {
 			to = ""
-		} else if err := board.CheckActor(to); err != nil {
-			return nil, cli.UsageErrorf("%w", err)
 		}
-		if from == to {
-			return nil, nil
-		}
-		return []board.Change{{Type: board.AssignmentChanged, Data: board.ChangeData{From: &from, To: to}}}, nil
+		return board.Assign(t, to)
 	}, func(t *board.Task) string {
 		if t.AssignedTo == "" {
 			return t.Name() + " is not assigned"
@@ -120,10 +115,7 @@ func newCommentCmd(p *place) *cobra.Command {
 		Short:   "Add a comment to a task",
 		Example: "  lattice task comment LAT-1 \"the server answers 503 after ten minutes\"",
 	}, 2, func(_ *board.Board, _ *board.Task, list []string) ([]board.Change, error) {
-		if strings.TrimSpace(list[1]) == "" {
-			return nil, cli.UsageErrorf("the comment is empty")
-		}
-		return []board.Change{{Type: board.CommentAdded, Data: board.Comment{Body: list[1]}}}, nil
+		return board.AddComment(list[1])
 	}, func(t *board.Task) string {
 		return fmt.Sprintf("%s has %s", t.Name(), cli.Count(len(t.Comments), "comment", "comments"))
 	})

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -70,17 +69,7 @@ func (p *place) open() (*board.Board, string, error) {
 	if err := board.CheckActor(actor); err != nil {
 		return nil, "", cli.UsageErrorf("%w", err)
 	}
-	dir := cmp.Or(p.root, p.env.Getenv("LATTICE_ROOT"))
-	if dir == "" {
-		here, err := os.Getwd()
-		if err == nil {
-			dir, err = board.Find(here)
-		}
-		if err != nil {
-			return nil, "", err
-		}
-	}
-	b, err := board.Open(dir)
+	b, err := board.OpenNearest(cmp.Or(p.root, p.env.Getenv("LATTICE_ROOT")))
 	if err != nil {
 		return nil, "", err
 	}
