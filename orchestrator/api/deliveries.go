@@ -12,7 +12,7 @@ import (
 
 // Deliveries is what a leader knows of the webhooks of code hosts.
 type Deliveries interface {
-	// Deliveries lists the deliveries of a code host, the newest first; of all code hosts if forge is "". 0 is no limit.
+	// Deliveries lists the deliveries of a code host, the newest first; of all code hosts if forge is "". At most 1000 are listed, also for the limit 0.
 	Deliveries(ctx context.Context, forge string, limit int) ([]DeliveryView, error)
 }
 
@@ -41,7 +41,7 @@ func deliveryRoutes(s Deliveries) []Route {
 				}
 			}
 			return s.Deliveries(r.Context(), r.URL.Query().Get("forge"), limit)
-		}, Param{"forge", "string", "only those of this code host"}, Param{"limit", "integer", "at most so many; 0 is all"}),
+		}, Param{"forge", "string", "only those of this code host"}, Param{"limit", "integer", "at most so many; 0 is 1000, the most"}),
 	}
 }
 

@@ -32,7 +32,7 @@ func newDeliveriesCmd(env *setup.Env) *cobra.Command {
 				return []any{d.At.Local().Format(time.DateTime), d.Forge, nameEvent(d), nameSubject(d), d.Sender, describeOutcome(d)}
 			})
 		})
-	deliveries.Flags().IntVar(&limit, "limit", 50, "list at most so many, the newest; 0 lists all")
+	deliveries.Flags().IntVar(&limit, "limit", 50, "list at most so many, the newest; 0 lists 1000, the most")
 	deliveries.ValidArgsFunction = completeNames(env)
 	return deliveries
 }

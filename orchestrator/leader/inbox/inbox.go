@@ -21,7 +21,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
@@ -63,6 +62,8 @@ type Inbox struct {
 	facts  *govern.Ledger
 	handle func(ctx context.Context, host string, d hook.Delivery) (outcome string, err error)
 	log    zerolog.Logger
+	// Settled returns the outcomes of deliveries about a pull request that were first kept, by their ids; nil if there are none.
+	Settled func(host string, p forge.Path, number int64) (map[string]string, error)
 
 	wake    chan struct{}
 	reading chan struct{}
@@ -260,50 +261,4 @@ func (in *Inbox) loadOutcomes(ctx context.Context, name string) (below uint64, d
 		return nil
 	})
 	return below, done, err
-}
-
-// Deliveries lists the deliveries of a code host, the newest first; of all code hosts if name is "". At most limit are listed,
-// 0 are all.
-func (in *Inbox) Deliveries(ctx context.Context, name string, limit int) ([]api.DeliveryView, error) {
-	if _, known := in.hosts[name]; name != "" && !known {
-		return nil, fault.NotFound("forge_not_found", "the settings of the leader have no code host %.32q", name).WithHint("add [forges.%s] to the settings, and start lattice serve again", name)
-	}
-	views := []api.DeliveryView{}
-	for host := range in.hosts {
-		if name != "" && name != host {
-			continue
-		}
-		became := map[uint64]string{}
-		err := in.facts.AuditEntries(ctx, subjectOfOutcomes(host), 0, func(e audit.Entry) error {
-			var h handled
-			err := json.Unmarshal(e.Body, &h)
-			became[h.Through] = h.Outcome
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		err = in.facts.AuditEntries(ctx, subjectOfArrivals(host), 0, func(e audit.Entry) error {
-			var d hook.Delivery
-			err := json.Unmarshal(e.Body, &d)
-			outcome, done := became[e.Seq]
-			views = append(views, api.DeliveryView{Forge: host, ID: d.ID, At: e.At, Event: string(d.Kind), Action: d.Action, Repository: nameRepository(d.Repo), Number: d.Number, Sender: d.Sender.Login, Handled: done, Outcome: outcome})
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	slices.SortStableFunc(views, func(a, b api.DeliveryView) int { return b.At.Compare(a.At) })
-	if limit > 0 && len(views) > limit {
-		views = views[:limit]
-	}
-	return views, nil
-}
-
-func nameRepository(p forge.Path) string {
-	if p == (forge.Path{}) {
-		return ""
-	}
-	return p.String()
 }
