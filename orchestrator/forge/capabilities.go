@@ -41,7 +41,7 @@ var support = map[Kind][]Support{
 		{DraftPulls, true, `the title begins with "WIP: "`},
 		{ReviewThreads, false, "a reply is a comment on the pull request that quotes its place"},
 		{ThreadResolution, false, "threads stay open: the API cannot resolve them"},
-		{Redelivery, false, "lattice asks for new comments now and then"},
+		{Redelivery, false, "lattice asks for new comments and reviews now and then"},
 		{LabelCreation, false, "lattice creates a missing label before it adds it"},
 		{AppTokens, false, "a token of an account"},
 		{RoleLookup, true, "the account needs the role admin to read the roles of others, and so to obey commands in comments"},

@@ -27,6 +27,8 @@ type Forge struct {
 	Poll time.Duration
 	// Forks takes commands in pull requests from forks.
 	Forks bool
+	// Labels shows the state of runs as labels.
+	Labels bool
 	// Plan is the request for the intent with which the command plan begins.
 	Plan api.IntentRequest
 }
@@ -40,7 +42,7 @@ func (l *Leader) composeForges() {
 	hosts := map[string]inbox.Host{}
 	for name, f := range l.cfg.Forges {
 		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories, Poll: f.Poll, Client: func() (inbox.Client, error) { return f.Client() }}
-		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Forks: f.Forks}
+		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Forks: f.Forks, Labels: f.Labels}
 	}
 	l.Inbox = inbox.New(hosts, l.Ledger, func(ctx context.Context, host string, e hook.Delivery) (string, error) {
 		if e.Kind == hook.Push {
@@ -48,6 +50,7 @@ func (l *Leader) composeForges() {
 		}
 		return talk.Handle(ctx, host, e)
 	}, l.cfg.Log)
+	l.Inbox.Settled = talk.Settled
 	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Settle: talk.Settle, Logger: l.cfg.Log}
 }
 

@@ -49,7 +49,9 @@ type Forge struct {
 	Repositories []string `json:"repositories,omitempty"`
 	// Forks takes commands in pull requests from forks, whose authors need no permission here.
 	Forks bool `json:"forks,omitempty"`
-	// Poll asks for comments this often, for a machine that webhooks do not reach.
+	// Labels shows the state of the newest run as a label of its issue or pull request, such as lattice:waiting. Labels decide nothing.
+	Labels bool `json:"labels,omitempty"`
+	// Poll asks for comments and reviews this often, for a machine that webhooks do not reach.
 	Poll Duration `json:"poll,omitempty"`
 	// Input is the input of the flows that commands in comments start, such as the agent.
 	Input map[string]any `json:"input,omitempty"`

@@ -57,6 +57,13 @@ func (s *Server) AddUser(login, kind string) (id int64, token string) {
 	return u.ID, u.token
 }
 
+// SetClock sets the time of the next change.
+func (s *Server) SetClock(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock = at.UTC().Truncate(time.Second)
+}
+
 // Rename gives an account another name. Its token stays.
 func (s *Server) Rename(login, to string) {
 	s.mu.Lock()
@@ -169,6 +176,7 @@ func (s *Server) Review(path, login string, number int, w Review) int64 {
 	i := r.items[number-1]
 	v := &review{id: s.nextID(), author: s.mustUser(login), state: w.State, body: w.Body, commit: cmp.Or(w.Saw, i.pull.headSHA), submitted: s.advanceClock()}
 	i.pull.reviews = append(i.pull.reviews, v)
+	i.updated = v.submitted
 	for _, l := range w.Comments {
 		c := &reviewComment{comment: comment{id: s.nextID(), author: v.author, body: l.Body, created: v.submitted, updated: v.submitted}, review: v.id, path: l.Path, line: l.Line, commit: v.commit}
 		i.pull.reviewComments = append(i.pull.reviewComments, c)
@@ -195,6 +203,16 @@ func (s *Server) Dismiss(path, login string, number int, id int64) {
 			s.emitAs(r, s.mustUser(login), "pull_request_review", "dismissed", i, map[string]any{"review": s.reviewJSON(i, v)})
 		}
 	}
+}
+
+// Label adds a label to an issue as a user.
+func (s *Server) Label(path, login string, number int, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	s.labelItem(r, i, []string{name})
+	s.emitAs(r, s.mustUser(login), "issues", "labeled", i, map[string]any{"label": map[string]any{"name": name}})
 }
 
 // MoveToFork has a pull request come from another repository.

@@ -81,6 +81,22 @@ var verbs = map[lattice.RunStatus]string{
 	lattice.BlockedWaitingForUser: "waits for a person", lattice.Succeeded: "has succeeded", lattice.Failed: "has failed", lattice.Canceled: "was canceled",
 }
 
+// LabelPrefix begins the labels that show the state of a run.
+const LabelPrefix = "lattice:"
+
+// Label returns the label of a run of a status.
+func Label(s lattice.RunStatus) string {
+	switch s {
+	case lattice.Succeeded:
+		return LabelPrefix + "done"
+	case lattice.Failed, lattice.Canceled:
+		return LabelPrefix + string(s)
+	case lattice.Waiting, lattice.Blocked, lattice.BlockedWaitingForUser:
+		return LabelPrefix + "waiting"
+	}
+	return LabelPrefix + "running"
+}
+
 // Digest returns the digest of all that a wait shows, which an approval names. A wait that changes gets another one.
 func Digest(run string, w lattice.Wait) string {
 	raw, err := json.Marshal(w)

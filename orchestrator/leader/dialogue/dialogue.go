@@ -39,6 +39,8 @@ type Client interface {
 	Self(ctx context.Context) (forge.User, error)
 	Role(ctx context.Context, p forge.Path, user int64) (forge.Role, error)
 	Issue(ctx context.Context, p forge.Path, number int64) (forge.Issue, error)
+	AddLabels(ctx context.Context, p forge.Path, number int64, labels []string) error
+	RemoveLabel(ctx context.Context, p forge.Path, number int64, label string) error
 	Comment(ctx context.Context, p forge.Path, id int64) (forge.Comment, error)
 	Comments(ctx context.Context, p forge.Path, number int64) ([]forge.Comment, error)
 	CreateComment(ctx context.Context, p forge.Path, number int64, body string) (forge.Comment, error)
@@ -71,6 +73,8 @@ type Host struct {
 	Plan api.IntentRequest
 	// Forks takes commands in pull requests from forks.
 	Forks bool
+	// Labels shows the state of the newest run of a thread as a label.
+	Labels bool
 }
 
 // Dialogue answers people.

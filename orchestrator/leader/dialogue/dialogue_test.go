@@ -182,6 +182,7 @@ func newWorld(t *testing.T, kind forge.Kind) *world {
 		rw.WriteHeader(http.StatusAccepted)
 	}))
 	t.Cleanup(server.Close)
+	w.in.Settled = talk.Settled
 	w.hookURL = server.URL + "/hooks/main"
 	w.AddHook(repository, w.hookURL, secret)
 	w.issue = w.OpenIssue(repository, "wilma", "It hangs", "Please mend it.")

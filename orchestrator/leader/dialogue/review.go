@@ -70,6 +70,8 @@ type review struct {
 	Head     string            `json:"head"`
 	Reviewed string            `json:"reviewed,omitempty"`
 	At       time.Time         `json:"submitted_at,omitzero"`
+	// Polled says that no signed delivery brought the review: Head is that of the time when it was asked for.
+	Polled bool `json:"polled,omitempty"`
 }
 
 // settled is the body of an entry that says what came of reviews.
@@ -115,7 +117,7 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 	case e.Fork:
 		return "refused: the pull request comes from a fork", nil
 	}
-	r := review{ID: e.ID, Item: e.Item, Who: e.Author, State: forge.ReviewState(e.State), Text: e.Text, Head: e.Head, Reviewed: e.Reviewed, At: e.Created}
+	r := review{ID: e.ID, Item: e.Item, Who: e.Author, State: forge.ReviewState(e.State), Text: e.Text, Head: e.Head, Reviewed: e.Reviewed, At: e.Created, Polled: e.Name == hook.Polled}
 	by := caller.With(ctx, personOf(host, e.Author))
 	if _, err := d.Facts.AddFact(by, audit.Entry{Kind: audit.Review, Subject: reviewsOf(t), Key: "review:" + host + ":" + e.ID}, r, store.Any); err != nil {
 		return "", err
@@ -123,9 +125,12 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 	if err := d.Settle(ctx, t); err != nil {
 		return settle(err)
 	}
-	_, outcomes, err := d.loadReviews(t)
+	all, outcomes, err := d.loadReviews(t)
 	if err != nil {
 		return "", err
+	}
+	if !slices.ContainsFunc(all, func(r review) bool { return r.ID == e.ID }) {
+		return "the review is known already", nil
 	}
 	for _, s := range outcomes {
 		if slices.Contains(s.IDs, e.ID) {
@@ -140,7 +145,34 @@ func (d *Dialogue) loadReviews(t Thread) (all []review, outcomes []settled, err 
 	if err := readAll(d.Facts, reviewsOf(t), &all); err != nil {
 		return nil, nil, err
 	}
-	return all, outcomes, readAll(d.Facts, outcomesOf(t), &outcomes)
+	return dropRepeated(all), outcomes, readAll(d.Facts, outcomesOf(t), &outcomes)
+}
+
+// dropRepeated leaves out reviews that both a delivery and a poll brought: the later of the two.
+func dropRepeated(all []review) (once []review) {
+	for _, r := range all {
+		if !slices.ContainsFunc(once, func(o review) bool {
+			return o.Polled != r.Polled && (o.Item == r.Item || o.Item*r.Item == 0 && o.Who.ID == r.Who.ID && o.State == r.State && o.Text == r.Text)
+		}) {
+			once = append(once, r)
+		}
+	}
+	return once
+}
+
+// Settled returns the outcomes of reviews of a pull request, by the ids of their deliveries.
+func (d *Dialogue) Settled(host string, p forge.Path, number int64) (map[string]string, error) {
+	var outcomes []settled
+	if err := readAll(d.Facts, outcomesOf(Thread{host, p, number}), &outcomes); err != nil {
+		return nil, err
+	}
+	became := map[string]string{}
+	for _, s := range outcomes {
+		for _, id := range s.IDs {
+			became[id] = s.Outcome
+		}
+	}
+	return became, nil
 }
 
 // readAll appends the bodies of the entries of a subject to a list.
@@ -308,6 +340,8 @@ func refuseReview(r review, now forge.Review, found bool, role forge.Role, pushe
 		return fmt.Sprintf("the state %.32q of the review is not known", r.State)
 	case r.Head != pushed.Head:
 		return fmt.Sprintf("it approves %.12s, and lattice pushed %.12s last", r.Head, pushed.Head)
+	case r.Polled && !r.At.After(pushed.At):
+		return "it was submitted before the last push, and no delivery says of which commit"
 	case r.Reviewed != "" && r.Reviewed != pushed.Head:
 		return fmt.Sprintf("its author saw %.12s, and lattice pushed %.12s last", r.Reviewed, pushed.Head)
 	case pull.Head.SHA != pushed.Head:

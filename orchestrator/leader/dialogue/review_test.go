@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
@@ -156,6 +157,15 @@ func TestReviews(t *testing.T) {
 			}
 		}
 		p.expectDone(`"verdict":"changes"`, "walt wrote:\\n\\nToo long.", "wilma wrote:\\n\\nAt a.go:3:\\n\\nWhy?")
+		all, err := p.in.Deliveries(p.Context(), "main", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range all {
+			if d.Event == "review" && d.Outcome != "changes run_1" {
+				t.Errorf("a review that was kept became %+v", d)
+			}
+		}
 		p.works()
 		second := p.push("bot", "better", "fix")
 		p.waits(second)
@@ -278,5 +288,43 @@ func TestClosed(t *testing.T) {
 		p.handle()
 		p.ClosePull(repository, "wilma", 2)
 		p.expect("canceled run_1: wilma closed the pull request", "cancel run_1")
+	})
+}
+
+// TestPolledReviews has no webhooks: reviews are asked for. One from before the last push does not count, because nothing signed says
+// which commit it is about. A delivery of the same review that comes after all changes nothing.
+func TestPolledReviews(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		poll := func(outcome string) {
+			t.Helper()
+			for range 2 {
+				if err := errors.Join(p.in.Poll(t.Context(), "main"), p.in.HandleAll(t.Context(), "main")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			all, err := p.in.Deliveries(t.Context(), "main", 1)
+			if err != nil || !strings.HasPrefix(all[0].Outcome, outcome) {
+				t.Errorf("the last review became %+v, %v", all, err)
+			}
+		}
+		p.handle()
+		if err := p.in.Poll(t.Context(), "main"); err != nil {
+			t.Fatal(err)
+		}
+		p.SetClock(time.Now().Add(-10 * time.Second))
+		p.review("wilma", "APPROVED", "early")
+		second := p.push("bot", "better", "fix")
+		p.waits(second)
+		poll("refused: it was submitted before the last push")
+		p.expectDone()
+		p.SetClock(time.Now().Add(time.Hour))
+		p.review("wilma", "APPROVED", "good")
+		poll("approved run_1")
+		p.expectDone("answer run_1 w2")
+		p.works()
+		if got := p.handle(); got != "the review is known already" {
+			t.Errorf("its delivery became %q", got)
+		}
+		p.expectDone()
 	})
 }

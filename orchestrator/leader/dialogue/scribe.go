@@ -185,6 +185,9 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 			return err
 		}
 	}
+	if err := w.showLabel(ctx, newest); err != nil {
+		return err
+	}
 	open := map[string]bool{}
 	for _, r := range runs {
 		if err := w.ask(ctx, r, open); err != nil {

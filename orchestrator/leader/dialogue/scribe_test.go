@@ -2,6 +2,7 @@ package dialogue_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,4 +134,40 @@ func (n noting) CreateComment(ctx context.Context, p forge.Path, number int64, b
 	c, err := n.Client.CreateComment(ctx, p, number, body)
 	n.written <- struct{}{}
 	return c, err
+}
+
+// TestLabels shows states as labels. A label that a person sets decides nothing, and is replaced when the state changes; other labels
+// stay.
+func TestLabels(t *testing.T) {
+	eachKind(t, func(w *world) {
+		s := w.newScribe()
+		name, _ := dialogue.ParseThread(thread)
+		path, _ := forge.ParsePath(repository)
+		show := func(status lattice.RunStatus, labels ...string) {
+			t.Helper()
+			w.runs = []api.RunView{{RunID: "run_1", WorkItem: thread, Status: status}}
+			for range 2 {
+				if err := s.Show(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			issue, err := w.bot.Issue(t.Context(), path, 1)
+			if slices.Sort(issue.Labels); err != nil || !slices.Equal(issue.Labels, labels) {
+				t.Errorf("while it is %s, the labels are %q, %v", status, issue.Labels, err)
+			}
+		}
+		show(lattice.Running)
+		s.Hosts["main"] = dialogue.Host{Client: s.Hosts["main"].Client, Labels: true}
+		show(lattice.Running, "lattice:running")
+		show(lattice.Waiting, "lattice:waiting")
+		w.handle()
+		for _, label := range []string{"lattice:done", "lattice:approved", "urgent"} {
+			w.Label(repository, "rob", 1, label)
+			if got := w.handle(); got != "nothing to do" || w.done() != "" {
+				t.Errorf("the label %s became %q", label, got)
+			}
+		}
+		show(lattice.Failed, "lattice:failed", "urgent")
+		show(lattice.Succeeded, "lattice:done", "urgent")
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/forge"
@@ -22,6 +23,7 @@ type Pull struct {
 	Number int64
 	// Head is the commit that lattice pushed last to Branch.
 	Branch, Head string
+	At           time.Time // of that push
 
 	remote string
 }
@@ -72,7 +74,7 @@ type boundPull struct {
 
 // Pulls returns the pull requests that lattice opened for a run, the oldest first.
 func (l *Ledger) Pulls(run string) (all []Pull, err error) {
-	err = l.eachAction(run, func(_ audit.Entry, b actionBody) {
+	err = l.eachAction(run, func(e audit.Entry, b actionBody) {
 		var bound, done boundPull
 		if json.Unmarshal(b.Binding, &bound) != nil || json.Unmarshal(b.Result, &done) != nil || done.Head == "" {
 			return
@@ -80,12 +82,12 @@ func (l *Ledger) Pulls(run string) (all []Pull, err error) {
 		known := false
 		for i := range all {
 			if p := &all[i]; p.remote == bound.Remote && p.Branch == done.Branch {
-				p.Head = done.Head
+				p.Head, p.At = done.Head, e.At
 				known = known || p.Number == done.Number
 			}
 		}
 		if b.Action == protocol.ActionOpenPR && !known && bound.Place != nil && done.Number > 0 {
-			all = append(all, Pull{Forge: bound.Place.Forge, Repo: bound.Place.Path, Number: done.Number, Branch: done.Branch, Head: done.Head, remote: bound.Remote})
+			all = append(all, Pull{Forge: bound.Place.Forge, Repo: bound.Place.Path, Number: done.Number, Branch: done.Branch, Head: done.Head, At: e.At, remote: bound.Remote})
 		}
 	}, audit.ActionPerformed)
 	if err != nil {

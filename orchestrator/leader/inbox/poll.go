@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
@@ -16,6 +17,9 @@ import (
 // Client is the part of forge.Client that polling uses.
 type Client interface {
 	CommentsSince(ctx context.Context, p forge.Path, since time.Time) ([]forge.Comment, error)
+	IssuesSince(ctx context.Context, p forge.Path, since time.Time) ([]forge.Issue, error)
+	Pull(ctx context.Context, p forge.Path, number int64) (forge.PullRequest, error)
+	Reviews(ctx context.Context, p forge.Path, number int64) ([]forge.Review, error)
 }
 
 // overlap is asked for again at each poll, because a code host may list a comment late.
@@ -26,7 +30,7 @@ type polled struct {
 	Until time.Time `json:"until"` // when the last of them was changed
 }
 
-// Poll asks a code host for comments, and keeps each like a delivery. Comments from before the first poll are not read.
+// Poll asks a code host for comments and reviews, and keeps each like a delivery. Those from before the first poll are not read.
 func (in *Inbox) Poll(ctx context.Context, name string) error {
 	client, err := in.hosts[name].Client()
 	if err != nil {
@@ -78,11 +82,55 @@ func (in *Inbox) pollRepository(ctx context.Context, name string, client Client,
 			newest = c.Updated
 		}
 	}
+	changed, err := in.pollReviews(ctx, name, client, p, first.Until.Add(-overlap), until.Until.Add(-overlap))
+	if err != nil {
+		return err
+	}
+	if changed.After(newest) {
+		newest = changed
+	}
 	if newest.Equal(until.Until) {
 		return nil
 	}
 	_, err = in.facts.AddFact(ctx, audit.Entry{Kind: audit.Delivery, Subject: subject}, polled{newest}, store.Any)
 	return err
+}
+
+// pollReviews keeps the reviews of the pull requests that changed since an instant, and returns when the last of them changed. Those
+// from before first are not read.
+func (in *Inbox) pollReviews(ctx context.Context, name string, client Client, p forge.Path, first, since time.Time) (newest time.Time, err error) {
+	issues, err := client.IssuesSince(ctx, p, since)
+	if err != nil {
+		return newest, err
+	}
+	for _, i := range issues {
+		if i.Updated.After(newest) {
+			newest = i.Updated
+		}
+		if !i.Pull {
+			continue
+		}
+		reviews, err := client.Reviews(ctx, p, i.Number)
+		if err != nil {
+			return newest, err
+		}
+		reviews = slices.DeleteFunc(reviews, func(r forge.Review) bool { return r.Submitted.Before(first) || r.Submitted.Before(since) })
+		if len(reviews) == 0 {
+			continue
+		}
+		pull, err := client.Pull(ctx, p, i.Number)
+		if err != nil {
+			return newest, err
+		}
+		for _, r := range reviews {
+			e := hook.Event{Kind: hook.Review, Name: hook.Polled, Action: hook.Submitted, Repo: p, Sender: r.Author, Author: r.Author, Number: i.Number, Pull: true, Fork: pull.FromFork(),
+				Text: r.Body, State: string(r.State), Item: r.ID, Created: r.Submitted, Updated: r.Submitted, Head: pull.Head.SHA, Reviewed: r.CommitID}
+			if err := in.Add(ctx, name, hook.Delivery{ID: fmt.Sprintf("poll-review-%d", r.ID), Event: e}); err != nil {
+				return newest, err
+			}
+		}
+	}
+	return newest, nil
 }
 
 // pollDue polls the code host if it is due, and returns the time until it is due again; maxDelay if it is not polled.

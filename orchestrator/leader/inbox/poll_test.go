@@ -32,6 +32,18 @@ func (c *comments) CommentsSince(_ context.Context, p forge.Path, since time.Tim
 	return slices.DeleteFunc(slices.Clone(c.all), func(c forge.Comment) bool { return p.Name != "site" || c.Updated.Before(since) }), nil
 }
 
+func (c *comments) IssuesSince(context.Context, forge.Path, time.Time) ([]forge.Issue, error) {
+	return nil, nil
+}
+
+func (c *comments) Pull(context.Context, forge.Path, int64) (forge.PullRequest, error) {
+	return forge.PullRequest{}, errors.New("there is none")
+}
+
+func (c *comments) Reviews(context.Context, forge.Path, int64) ([]forge.Review, error) {
+	return nil, errors.New("there are none")
+}
+
 // TestPoll asks for comments again and again, also after a failure: each new one is handled once, an old one never.
 func TestPoll(t *testing.T) {
 	s, err := store.Open(filepath.Join(t.TempDir(), "runs.db"))
