@@ -203,8 +203,13 @@ func TestRealGitea(t *testing.T) {
 	}
 	reviews, err := c.Reviews(ctx, site, number)
 	check(err)
-	if len(reviews) != 1 || reviews[0].State != forge.ChangesRequested || reviews[0].Author.ID != master.ID || reviews[0].CommitID != opened.Head.SHA {
+	if len(reviews) != 1 || reviews[0].ID == 0 || reviews[0].Submitted.IsZero() || reviews[0].State != forge.ChangesRequested || reviews[0].Author.ID != master.ID || reviews[0].CommitID != opened.Head.SHA {
 		t.Errorf("the reviews are %+v", reviews)
+	}
+	changed, err := c.IssuesSince(ctx, site, reviews[0].Submitted)
+	check(err)
+	if len(changed) == 0 || !changed[len(changed)-1].Pull || changed[len(changed)-1].Number != number {
+		t.Errorf("a poll does not find the review: %+v", changed)
 	}
 	check(c.SetCheck(ctx, site, ready.Head.SHA, forge.Check{Name: "lattice/run", State: forge.CheckSuccess, Summary: "green"}))
 	hook, err := boss.CreateHook(ctx, site, "http://127.0.0.1:9/hooks/main", "a secret of some length", []string{"issue_comment"})
