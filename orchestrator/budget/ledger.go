@@ -14,7 +14,7 @@ type Scope string
 // Kind is the kind of a scope.
 type Kind string
 
-// The kinds of scopes. A session is a loop of agent calls.
+// The kinds of scopes. A session is a run, such as that of a loop, with its forks and the runs that go on from it.
 const (
 	Session    Kind = "session"
 	Run        Kind = "run"
@@ -24,7 +24,7 @@ const (
 )
 
 // Kinds returns the kinds of scopes for which policies have limits, the narrowest first.
-func Kinds() []Kind { return []Kind{Run, WorkItem, Repository, Day} }
+func Kinds() []Kind { return []Kind{Run, Session, WorkItem, Repository, Day} }
 
 // Of returns the scope of a kind.
 func (k Kind) Of(name string) Scope { return Scope(string(k) + ":" + name) }

@@ -12,6 +12,8 @@ import (
 type Budgets struct {
 	// Run is the budget of one run.
 	Run Budget `toml:"run" json:"run,omitzero"`
+	// Session is the budget of one run, such as that of a loop, with its forks and the runs that go on from it.
+	Session Budget `toml:"session" json:"session,omitzero"`
 	// WorkItem is the budget of all runs for one work item, and of their forks.
 	WorkItem Budget `toml:"work_item" json:"work_item,omitzero"`
 	// Repository is the budget of all runs on one repository, ever.
@@ -59,6 +61,8 @@ func (b Budgets) findBudget(name string) Budget {
 	switch name {
 	case string(budget.Run):
 		return b.Run
+	case string(budget.Session):
+		return b.Session
 	case string(budget.WorkItem):
 		return b.WorkItem
 	case string(budget.Repository):

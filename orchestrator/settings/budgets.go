@@ -13,6 +13,8 @@ import (
 type Budgets struct {
 	// Run is the budget of one run.
 	Run Budget `json:"run,omitzero"`
+	// Session is the budget of one run, such as that of a loop, with its forks and the runs that go on from it.
+	Session Budget `json:"session,omitzero"`
 	// WorkItem is the budget of all runs for one work item, and of their forks.
 	WorkItem Budget `json:"work_item,omitzero"`
 	// Repository is the budget of all runs on one repository, ever.
@@ -32,7 +34,7 @@ type Budget struct {
 }
 
 func checkBudgets(b Budgets) (found []Finding) {
-	for name, limit := range map[string]Budget{"run": b.Run, "work_item": b.WorkItem, "repository": b.Repository, "day": b.Day} {
+	for name, limit := range map[string]Budget{"run": b.Run, "session": b.Session, "work_item": b.WorkItem, "repository": b.Repository, "day": b.Day} {
 		bad := func(key string) {
 			found = append(found, Finding{Code: CodeValue, Key: strings.Join([]string{"budgets", name, key}, "."), Message: "a budget is more than 0", Hint: "leave it out to set no limit"})
 		}

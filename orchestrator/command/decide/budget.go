@@ -20,10 +20,10 @@ func newBudgetCmd(env *setup.Env) *cobra.Command {
 	cmd := cli.Group(&cobra.Command{
 		Use:   "budget",
 		Short: "See what models and agents have taken, and raise a budget",
-		Long: `A policy can limit the money, the tokens and the time that questions to models and calls of agent.run take: of a run, of all
-runs for a work item and their forks, of a repository, and of a day in UTC ([budgets.run], [budgets.work_item],
-[budgets.repository], [budgets.day] in policy.toml). A call reserves the most that it can take before it begins, and settles
-with what it took. A run whose call does not fit stops. A person raises the budget, and lattice resume continues the run.
+		Long: `A policy can limit the money, the tokens and the time that questions to models and calls of agent.run take: of a run, of a
+session, which is a run with its forks, of all runs for a work item and their forks, of a repository, and of a day in UTC
+([budgets.run], [budgets.session], [budgets.work_item], [budgets.repository], [budgets.day] in policy.toml). A call reserves the
+most that it can take before it begins, and settles with what it took. A run whose call does not fit stops. A person raises the budget, and lattice resume continues the run.
 [budgets.raise] of the policy says who may raise one; lattice policy explain budgets.raise names the rule. Without a policy
 file, the same tables in config.toml set limits.
 

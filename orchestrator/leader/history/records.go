@@ -38,6 +38,8 @@ type Options struct {
 	Answers     map[string]string `json:"answers,omitempty"`
 	// Fork replaces Begin in a run that was forked from another one.
 	Fork *lattice.RunForked `json:"fork,omitempty"`
+	// Session is the run that a fork, or a run that goes on from another one, comes from; "" is the run itself.
+	Session string `json:"session,omitempty"`
 	// Account is the work item whose budget pays for a fork: that of the run from which it was forked.
 	Account string `json:"account,omitempty"`
 }

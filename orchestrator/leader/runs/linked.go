@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -43,7 +44,7 @@ func (rn *Starter) beginLinked(ctx context.Context, id string, next runstate.Nex
 		return api.RunView{}, false, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
 	}
 	o := rec.Kept
-	o.ResumedFrom, o.Answers = id, map[string]string{}
+	o.ResumedFrom, o.Answers, o.Session = id, map[string]string{}, cmp.Or(o.Session, id)
 	maps.Copy(o.Answers, rec.Kept.Answers)
 	maps.Copy(o.Answers, next.Answers)
 	if o.OwnSprite {

@@ -80,7 +80,7 @@ func (k *Keeper) scopesOf(run string) ([]budget.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	scopes := []budget.Scope{budget.Run.Of(run), budget.WorkItem.Of(cmp.Or(o.Account, item))}
+	scopes := []budget.Scope{budget.Run.Of(run), budget.Session.Of(cmp.Or(o.Session, run)), budget.WorkItem.Of(cmp.Or(o.Account, item))}
 	if o.Repo != "" {
 		scopes = append(scopes, budget.Repository.Of(policy.RepositoryName(o.Repo)))
 	}
@@ -273,7 +273,7 @@ func (k *Keeper) parseScope(text string) (budget.Scope, error) {
 	}
 	if kind, name := budget.Scope(text).Split(); kind != budget.Run && name != "" {
 		if !slices.Contains(budget.Kinds(), kind) {
-			return "", fault.BadInput("bad_input", "%.64q is not a kind of budget", string(kind)).WithHint("run, work_item, repository or day, as lattice budget ls shows them")
+			return "", fault.BadInput("bad_input", "%.64q is not a kind of budget", string(kind)).WithHint("run, session, work_item, repository or day, as lattice budget ls shows them")
 		}
 		return budget.Scope(text), nil
 	}

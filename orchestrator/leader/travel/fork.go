@@ -167,7 +167,7 @@ func replaceInput(p *ir.Program, state *runstate.State, set []lattice.Assignment
 func (t *Travel) recordFork(ctx context.Context, p history.Past, f lattice.RunForked, id string, req api.ForkRequest) error {
 	o := p.Kept
 	o.ResumedFrom, o.Fork = "", &f
-	o.Account = cmp.Or(o.Account, p.WorkItem)
+	o.Account, o.Session = cmp.Or(o.Account, p.WorkItem), cmp.Or(o.Session, p.ID)
 	o.AgentEnv = slices.Clone(o.AgentEnv)
 	if o.WorkItem == p.ID {
 		o.WorkItem = id
