@@ -125,6 +125,24 @@ type runPage struct {
 	Body    any
 }
 
+// nodeUse is the use of models by one node.
+type nodeUse struct {
+	Node string
+	api.ModelUse
+}
+
+// Spent lists the nodes that asked models, the dearest first.
+func (p runPage) Spent() (nodes []nodeUse) {
+	if p.Models == nil {
+		return nil
+	}
+	for node, use := range p.Models.Nodes {
+		nodes = append(nodes, nodeUse{node, use})
+	}
+	slices.SortFunc(nodes, func(a, b nodeUse) int { return cmp.Or(cmp.Compare(b.CostUSD, a.CostUSD), cmp.Compare(a.Node, b.Node)) })
+	return nodes[:min(len(nodes), maxNodes)]
+}
+
 // loadRun reads a run, which the address may name by the beginning of its id.
 func (d *Dashboard) loadRun(v *visit, tab string) (runPage, error) {
 	view, err := d.leader.Run(v.ctx, v.runID())

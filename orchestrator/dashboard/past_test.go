@@ -6,7 +6,39 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 )
+
+// spender is a leader of one run, of which two nodes asked models.
+type spender struct{ crowd }
+
+func (s *spender) Run(context.Context, string) (api.RunView, error) {
+	use := func(calls int, usd float64) api.ModelUse {
+		return api.ModelUse{Calls: calls, ModelUsage: lattice.ModelUsage{CostUSD: usd}}
+	}
+	all := use(3, 0.75)
+	all.Nodes = map[string]api.ModelUse{"plan": use(1, 0.25), "edit": use(2, 0.5)}
+	return api.RunView{RunID: "run_1", Flow: "fix", Status: lattice.Succeeded, Models: &all}, nil
+}
+
+func (s *spender) Runs(ctx context.Context, _ api.RunList) ([]api.RunView, error) {
+	run, err := s.Run(ctx, "")
+	return []api.RunView{run}, err
+}
+
+// TestCostAgrees: the lists and the page of a run say the same cost, and the page divides it by node.
+func TestCostAgrees(t *testing.T) {
+	for _, path := range []string{"/runs", "/cost", "/runs/run_1"} {
+		if text := get(t, &spender{}, path); !strings.Contains(text, "$0.7500") {
+			t.Errorf("%s does not say the cost of the run", path)
+		}
+	}
+	text := get(t, &spender{}, "/runs/run_1")
+	edit, plan := strings.Index(text, `<td class="main">edit</td><td class="num">2</td>`), strings.Index(text, `<td class="main">plan</td><td class="num">1</td>`)
+	if edit < 0 || plan < edit || !strings.Contains(text, "$0.5000") || !strings.Contains(text, "$0.2500") {
+		t.Error("the run does not say the cost of its nodes, the dearest first")
+	}
+}
 
 // taken is a leader of one run, of which a step is over and its agent had two turns; the files of the second turn are gone.
 type taken struct{ Leader }
