@@ -140,7 +140,7 @@ func (a *appending) write(tx *bbolt.Tx) error {
 	}
 	run := []byte(a.run)
 	if state != nil {
-		if err := tx.Bucket(bucketStates).Put(run, sealNumbered(bucketStates, run, state, a.head.last)); err != nil {
+		if err := putState(tx.Bucket(bucketStates), run, sealNumbered(bucketStates, run, state, a.head.last)); err != nil {
 			return fmt.Errorf("put state: %w", err)
 		}
 		if err := markOpen(tx, run, a.snapshot); err != nil {
@@ -151,6 +151,16 @@ func (a *appending) write(tx *bbolt.Tx) error {
 		return fmt.Errorf("put index: %w", err)
 	}
 	return tx.Bucket(bucketHeads).Put(run, a.head.encode(run))
+}
+
+// putState replaces the snapshot of a run. The sequence of the bucket counts the snapshots, so that a check notices a lost one.
+func putState(states *bbolt.Bucket, run, sealed []byte) error {
+	if states.Get(run) == nil {
+		if _, err := states.NextSequence(); err != nil {
+			return err
+		}
+	}
+	return states.Put(run, sealed)
 }
 
 // head is where a run's log ends. The number is the run's short name in composed keys.

@@ -207,7 +207,9 @@ func (c *checker) checkLeftovers(tx *bbolt.Tx) {
 			c.addFinding(bucket, "", "there are %d keys for %d entries", have, want)
 		}
 	}
+	var states uint64
 	visitBucket(tx, bucketStates, func(run string, raw []byte) {
+		states++
 		e, err := decodeEntry(bucketStates, []byte(run), raw)
 		switch h, known := c.heads[run]; {
 		case err != nil:
@@ -220,6 +222,9 @@ func (c *checker) checkLeftovers(tx *bbolt.Tx) {
 			c.addFinding("state", run, "its state is not JSON")
 		}
 	})
+	if made := tx.Bucket(bucketStates).Sequence(); made > states { // an older lattice counted none
+		c.addFinding("state", "", "states of %d runs were written, those of %d are there", made, states)
+	}
 }
 
 func visitBucket(tx *bbolt.Tx, bucket []byte, visit func(key string, value []byte)) {

@@ -226,6 +226,7 @@ func TestCheckFinds(t *testing.T) {
 		"another head":    {func(tx *bbolt.Tx) error { return tx.Bucket([]byte("heads")).Put([]byte("run_a"), make([]byte, 12)) }, "head says"},
 		"a lost run":      {func(tx *bbolt.Tx) error { return tx.Bucket([]byte("runs")).Delete([]byte("run_a")) }, "no record"},
 		"a state of none": {func(tx *bbolt.Tx) error { return tx.Bucket([]byte("states")).Put([]byte("x"), []byte(`{}`)) }, "belongs to no run"},
+		"a lost state":    {func(tx *bbolt.Tx) error { return tx.Bucket([]byte("states")).Delete([]byte("run_a")) }, "states of 1 runs were written, those of 0 are there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "store.db")
@@ -234,7 +235,7 @@ func TestCheckFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			create(t, s, "run_a")
-			if _, err := s.Append(t.Context(), "run_a", 0, []lattice.Entry{event("run_a", "x"), fact("run_a", `{}`), fact("run_a", `{}`)}); err != nil {
+			if _, err := s.Append(t.Context(), "run_a", 0, []lattice.Entry{event("run_a", "x"), fact("run_a", `{}`), fact("run_a", `{}`), state("run_a", `{}`)}); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.Close(); err != nil {
