@@ -111,10 +111,15 @@ func indexAudit(index *bbolt.Bucket, e audit.Entry) error {
 			return fmt.Errorf("put index: %w", err)
 		}
 	}
-	if err := index.Put(append(auditIndexKey(auditSubject, e.Subject), u64(e.Seq)...), nil); err != nil {
+	if err := index.Put(auditSubjectKey(e), nil); err != nil {
 		return fmt.Errorf("put index: %w", err)
 	}
 	return nil
+}
+
+// auditSubjectKey is the key of an entry in the index of subjects.
+func auditSubjectKey(e audit.Entry) []byte {
+	return append(auditIndexKey(auditSubject, e.Subject), u64(e.Seq)...)
 }
 
 // lastOf returns the number of the last entry of a subject, 0 for none.
@@ -246,6 +251,10 @@ func (c *checker) auditRuns(tx *bbolt.Tx) {
 		}
 		prev = e.Sum
 		want++
+		subject := auditSubjectKey(e)
+		if found, _ := index.Cursor().Seek(subject); !bytes.Equal(found, subject) {
+			c.addFinding("audit", "", "audit entry %d is not found by its subject", e.Seq)
+		}
 		if e.Key != "" {
 			want++
 			if !bytes.Equal(index.Get(auditIndexKey(auditKey, e.Key)), u64(e.Seq)) {

@@ -136,3 +136,40 @@ func TestAuditTampering(t *testing.T) {
 		}
 	}
 }
+
+// TestAuditIndexTampering gives each key of the index of the audit log another name: Check finds the entry that it led to.
+func TestAuditIndexTampering(t *testing.T) {
+	for n := range 4 {
+		path := filepath.Join(t.TempDir(), "store.db")
+		s, err := store.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"one", "two"} {
+			if _, _, err := s.AppendAudit(t.Context(), auditEntry("run:"+key, key), store.Any); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		edit(t, path, func(tx *bbolt.Tx) error {
+			c := tx.Bucket([]byte("auditindex")).Cursor()
+			k, v := c.First()
+			for range n {
+				k, v = c.Next()
+			}
+			other, v := bytes.Clone(k), bytes.Clone(v)
+			other[16] ^= 1
+			return errors.Join(c.Delete(), tx.Bucket([]byte("auditindex")).Put(other, v))
+		})
+		if s, err = store.OpenReadOnly(path); err != nil {
+			t.Fatal(err)
+		}
+		problems, err := s.Check(t.Context(), nil)
+		err = errors.Join(err, s.Close())
+		if err != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "is not found by its") {
+			t.Errorf("key %d of the index: Check = %v, %v; want one entry that is not found", n, problems, err)
+		}
+	}
+}
