@@ -122,8 +122,10 @@ type Options struct {
 	OwnSprite          bool   `json:"own_sprite,omitempty"` // the sprite was made for this run
 	// From is the checkpoint with whose files its own sprite begins; that sprite has the settings of the other one.
 	From *SpriteCheckpoint `json:"from,omitempty"`
-	// Siblings are repositories, URL|PATH[@REF], that are checked out next to Repo for reading.
-	Siblings     []string `json:"siblings,omitempty"`
+	// Siblings are further repositories, URL|PATH[@REF], for flows that use $ctx.siblings.
+	Siblings []string `json:"siblings,omitempty"`
+	// Copies are absolute paths of files and folders that are copied into the workspace before the run begins.
+	Copies       []string `json:"copies,omitempty"`
 	Image        string   `json:"image,omitempty"` // image of its own sprite; see sprites.Create.Image
 	Grants       []string `json:"grants,omitempty"`
 	ApproveWorld []string `json:"approve_world,omitempty"` // skills of class world that are called without being asked for
@@ -180,6 +182,7 @@ type StartedWith struct {
 	Image        string            `json:"image,omitempty"`
 	From         *SpriteCheckpoint `json:"from,omitempty"`
 	Siblings     []string          `json:"siblings,omitempty"`
+	Copies       []string          `json:"copies,omitempty"` // host paths that were copied into its workspace
 	Tools        []string          `json:"tools,omitempty"`
 	Skills       []string          `json:"skills,omitempty"`
 	Spritekit    string            `json:"spritekit,omitempty"`

@@ -43,6 +43,7 @@ type Options struct {
 	limits                      equip.LimitOptions
 	image                       string
 	allow, agentEnv, tools      []string
+	repos, copies               []string
 	uncommitted, keep, keepSaid bool
 }
 
@@ -52,9 +53,10 @@ func (o *Options) AddFlags(env *setup.Env, cmd *cobra.Command) {
 	o.AddDetachFlag(cmd)
 	o.AddWaitFlag(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.Repo, "repo", "", "repository `URL|PATH` to copy into the sprite; it receives approved pushes")
-	f.StringVar(&o.Ref, "ref", "", "branch, tag or commit of the repository (default: what is checked out there)")
+	f.StringArrayVar(&o.repos, "repo", nil, "repository `URL|PATH` to copy into the sprite; it receives approved pushes; repeatable for flows that work on several")
+	f.StringVar(&o.Ref, "ref", "", "branch, tag or commit of the first repository (default: the commit that is checked out there)")
 	f.BoolVar(&o.uncommitted, "include-uncommitted", false, "include uncommitted changes of a local repository")
+	f.StringArrayVar(&o.copies, "copy", nil, "file or folder `PATH` of this machine to copy into the workspace, under its own name; repeatable")
 	f.StringVar(&o.Sprite, "sprite", "", "use this sprite instead of a fresh one")
 	f.StringSliceVar(&o.allow, "allow", nil, "permissions that the run's calls may have (default: all but git:push, credential:fetch, net)")
 	f.StringArrayVar(&o.agentEnv, "agent-env", nil, "pass environment variable `NAME` to the agent; its value is never stored")
@@ -71,6 +73,9 @@ func (o *Options) AddFlags(env *setup.Env, cmd *cobra.Command) {
 func (o *Options) CheckFlags(cmd *cobra.Command) error {
 	if cmd.Flags().Changed("allow") && len(o.allow) == 0 {
 		return equip.RefuseNoPermission()
+	}
+	if len(o.repos) > 0 {
+		o.Repo, o.Siblings = o.repos[0], append(o.repos[1:], o.Siblings...)
 	}
 	o.keepSaid = cmd.Flags().Changed("keep")
 	return nil
@@ -117,6 +122,11 @@ func Start(ctx context.Context, env *setup.Env, o Options, flow string, input js
 		}
 		if o.Siblings[i] = repo; ref != "" {
 			o.Siblings[i] += "@" + ref
+		}
+	}
+	for i := range o.copies {
+		if o.copies[i], err = filepath.Abs(o.copies[i]); err != nil {
+			return nil, err
 		}
 	}
 	tools, skills, err := o.checkEffects(env)
@@ -202,7 +212,7 @@ func (s *Started) sendRequest(ctx context.Context, o Options, req api.RunRequest
 	if req.From, err = o.findFrom(); err != nil {
 		return err
 	}
-	req.Siblings = o.Siblings
+	req.Siblings, req.Copies = o.Siblings, o.copies
 	constraints, err := readConstraints(o.Constraints)
 	if err != nil {
 		return err

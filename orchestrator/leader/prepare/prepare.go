@@ -85,6 +85,9 @@ func (p *Preparer) Prepare(ctx context.Context, run, sprite string) (map[string]
 			return nil, err
 		}
 	}
+	if err := p.sendCopies(ctx, sprite, rec.Kept.Copies); err != nil {
+		return nil, err
+	}
 	task := protocol.Task{RunID: run, Goal: rec.Kept.Goal, Repo: worktree.StripCredentials(rec.Kept.Repo), Constraints: rec.Kept.Constraints, Acceptance: rec.Kept.Acceptance}
 	if err := p.writeAnswers(ctx, sprite, rec.Kept, &task); err != nil {
 		return nil, err
@@ -225,7 +228,7 @@ func (p *Preparer) seedSiblings(ctx context.Context, run, sprite string, list []
 			return nil, err
 		}
 		siblings = append(siblings, map[string]any{
-			"name": name, "bundle": "/workspace/" + to, "path": name, "remote_url": s.RemoteURL, "branch": s.Branch, "head": s.Head,
+			"name": name, "bundle": "/workspace/" + to, "path": name, "remote_url": s.RemoteURL, "branch": s.Branch, "head": s.Head, "target": worktree.StripCredentials(repo),
 		})
 	}
 	return siblings, nil

@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -41,9 +42,17 @@ func checkAdmission(flow *compile.Flow, input map[string]any, o api.Options) err
 	if o.Repo != "" {
 		known["repo"] = true
 	}
+	if len(o.Siblings) > 0 {
+		if !bytes.Contains(flow.ExecIR, []byte("$ctx.siblings")) {
+			return fault.BadInput("repo_surplus", "the flow works on one repository, and %d were given", 1+len(o.Siblings)).WithHint("give --repo once; a flow that works on several uses $ctx.siblings")
+		}
+		known["siblings"] = true
+	}
 	switch missing := p.MissingCtx(known); {
 	case slices.Contains(missing, "repo"):
 		return fault.BadInput("repo_missing", "the flow works on a repository, and none was given").WithHint("--repo PATH|URL")
+	case slices.Contains(missing, "siblings"):
+		return fault.BadInput("repo_missing", "the flow works on several repositories, and one was given").WithHint("--repo PATH|URL for each, in the order that the flow expects")
 	case len(missing) > 0:
 		return fault.BadInput("ctx_missing", "the flow requires $ctx members that no run has: %s", strings.Join(missing, ", ")).WithHint("make them inputs: $in.%s", missing[0])
 	}

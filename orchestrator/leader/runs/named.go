@@ -8,7 +8,10 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/caller"
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/prepare"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/worktree"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -71,6 +74,19 @@ func (rn *Starter) checkFrom(ctx context.Context, o api.Options) error {
 		return fault.NotFound("checkpoint_not_found", "%s has no checkpoint %s", o.From.Sprite, o.From.Checkpoint).WithHint("lattice sprite checkpoints %s", o.From.Sprite)
 	}
 	return nil
+}
+
+// checkCopies refuses copies that cannot be made, and those for callers who have no account on this machine.
+func checkCopies(ctx context.Context, program *ir.Program, o api.Options) error {
+	switch who := caller.Of(ctx); {
+	case len(o.Copies) == 0:
+		return nil
+	case !program.CallsSkills():
+		return fault.BadInput("copy_refused", "the flow has no sprite to which files could be copied").WithHint("leave out --copy")
+	case who != nil && who.UID < 0:
+		return fault.Denied("copy_denied", "files of this machine are copied only for people who have an account on it").WithHint("lattice run --copy, on this machine")
+	}
+	return exitOfRefusal(prepare.CheckCopies(o.Copies))
 }
 
 // checkRepo refuses a repository before it is recorded: its URL may hold credentials.

@@ -440,7 +440,7 @@ func (rn *Starter) admitCopies(ctx context.Context, flow *compile.Flow, sprite s
 	return err
 }
 
-// findNamed refuses a run whose sprite, repository or ref does not exist.
+// findNamed refuses a run whose sprite, repository, ref or copied files do not exist.
 func (rn *Starter) findNamed(ctx context.Context, program *ir.Program, o api.Options) error {
 	if o.Sprite != "" && program.CallsSkills() {
 		_, err := rn.Client.Get(ctx, o.Sprite)
@@ -451,17 +451,21 @@ func (rn *Starter) findNamed(ctx context.Context, program *ir.Program, o api.Opt
 			return problem.SpriteProblem(err)
 		}
 	}
-	if o.Repo == "" {
-		return nil
+	if err := checkCopies(ctx, program, o); err != nil || o.Repo == "" {
+		return err
 	}
-	err := rn.Git.Find(ctx, o.Repo, o.Ref)
+	return exitOfRefusal(rn.Git.Find(ctx, o.Repo, o.Ref))
+}
+
+// exitOfRefusal gives a refusal its exit code.
+func exitOfRefusal(err error) error {
 	var refused *lattice.Refusal
 	if !errors.As(err, &refused) {
 		return err
 	}
 	exit := protocol.ExitBadInput
 	switch refused.Fault.Code {
-	case "repository_not_found", "not_a_repository", "ref_not_found":
+	case "repository_not_found", "not_a_repository", "ref_not_found", "copy_not_found":
 		exit = protocol.ExitNotFound
 	case "repository_unreachable":
 		exit = protocol.ExitNetwork

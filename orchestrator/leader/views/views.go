@@ -330,7 +330,7 @@ func used(s runstate.Spent) api.ModelUse {
 
 // StartedBy describes the options with which a run is started.
 func StartedBy(o api.Options) *api.StartedWith {
-	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, From: o.From, Siblings: o.Siblings, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv, Environment: o.Environment, Domains: o.Domains, Trial: o.Trial}
+	s := api.StartedWith{Limits: o.Limits, MinIsolation: o.MinIsolation, From: o.From, Siblings: o.Siblings, Copies: o.Copies, Tools: o.Tools, Skills: o.Skills, Spritekit: o.Spritekit, AgentEnv: o.AgentEnv, Environment: o.Environment, Domains: o.Domains, Trial: o.Trial}
 	if o.OwnSprite {
 		s.Network, s.HostPorts, s.Image = o.Network, o.HostPorts, cmp.Or(o.Image, sprites.NoImage)
 	}
