@@ -89,6 +89,7 @@ var mayImport = map[string][]string{
 	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/workspace"},
 
 	"skills/exec":          {"skills/proc", "skills/relay", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill"},
+	"skills/served":        {"manifests", "skills/proc", "skills/relay", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/agent/reset", "skills/agent/scrub", "skills/agent/tally", "skills/extra", "skills/proc", "skills/propose", "skills/relay", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
 	"skills/agent/adapter": {"skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/agent/acp":     {"skills/agent/adapter", "spritekit/protocol"},

@@ -38,6 +38,15 @@ func (a app) runEmit(args []string) error {
 	if err := onlyKnown(raw, payload); err != nil {
 		return err
 	}
+	stamp := outbox.Stamp{SpriteID: a.env.SpriteID, WorkItemID: a.env.WorkItemID, CallID: cmp.Or(a.env.CallID, a.env.ParentCallID)}
+	if a.env.CallID == "" && (a.env.ParentCallID != "" || a.env.AgentCallID != "") {
+		if err := checkNotWaiting(payload); err != nil {
+			return err
+		}
+		if stamp.CallID == "" { // the event is like one of a skill that the program calls
+			stamp.CallID = skill.NewCallID(a.env, time.Now())
+		}
+	}
 	if e, ok := payload.(protocol.Error); ok {
 		payload = skill.WithPostMortem(context.Background(), a.env.Socket, e)
 	}
@@ -46,7 +55,6 @@ func (a app) runEmit(args []string) error {
 		return err
 	}
 	defer root.Close()
-	stamp := outbox.Stamp{SpriteID: a.env.SpriteID, WorkItemID: a.env.WorkItemID, CallID: cmp.Or(a.env.CallID, a.env.ParentCallID)}
 	log, err := outbox.Open(root, stamp, time.Now)
 	if err != nil {
 		return err
@@ -61,6 +69,17 @@ func (a app) runEmit(args []string) error {
 	}
 	_, err = a.stdout.Write(append(append([]byte(protocol.Prefix), event.Raw...), '\n'))
 	return err
+}
+
+// checkNotWaiting refuses events that ask for an answer. A program that a skill runs would not get it: the call waits only in the
+// place of a skill.
+func checkNotWaiting(payload protocol.Payload) error {
+	request, asks := payload.(protocol.ActionRequest)
+	if _, waits := payload.(protocol.Waiting); waits || asks && request.Blocking {
+		return fault.Unsupported("cannot_wait", "a program that a skill runs cannot wait by %s", payload.EventType()).
+			WithHint("call the skill that asks, such as ask.user or git.push, and the call waits in its place; a request without blocking needs no answer")
+	}
+	return nil
 }
 
 // onlyKnown refuses members that v1 has no place for: they would be lost, and are mostly slips of the pen.
@@ -134,7 +153,8 @@ func hostFault(err error) error {
 // emitHelp is the protocol on one page, for authors of scripts.
 const emitHelp = `
 The event is appended to .lattice/outbox.jsonl of the workspace and then written to stdout. It has the ids of the environment:
-LATTICE_SPRITE_ID, LATTICE_WORK_ITEM_ID and LATTICE_CALL_ID, or LATTICE_PARENT_CALL_ID in a program that a skill runs.
+LATTICE_SPRITE_ID, LATTICE_WORK_ITEM_ID and LATTICE_CALL_ID. In a program that a skill runs, it is an event of the call of that
+skill or of a nested one; an ACTION_REQUEST is judged as a request of the call, WAITING and blocking requests are refused.
 key=value is a text, key:=json is JSON. --payload takes all members as one object; --payload - reads it from stdin.
 A payload that is too large for a line is moved to a file of the workspace, and the event names the file.
 

@@ -318,7 +318,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		l.session.Forget(ctx, sprite)
 		boundaries.DropCount(sprite)
 	}
-	d.Records, d.Hostless, d.Sessions = l.Records, l.hostless, l.session
+	d.Records, d.Hostless, d.Sessions, d.Superseded = l.Records, l.hostless, l.session, l.Ledger.IsSuperseded
 	d.Recovery = &drive.Recovery{Client: l.client, Disk: disk, Records: l.Records, Log: l.cfg.Log}
 	journal = notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}
 	d.Deps = func(id string) driver.Deps {

@@ -102,7 +102,7 @@ func runProgram(ctx context.Context, c *skill.Call, in input, reaper *proc.Reape
 	}
 	var ended proc.Exit
 	late := false
-	err = relay.Attend(ctx, c, func(ctx context.Context) (err error) {
+	waits, err := relay.Attend(ctx, c, func(ctx context.Context) (err error) {
 		limited, cancel := context.WithTimeoutCause(ctx, j.limit, errTimeLimit)
 		defer cancel()
 		defer reportProgress(c, path.Base(j.spec.Argv[0]), log)()
@@ -113,6 +113,9 @@ func runProgram(ctx context.Context, c *skill.Call, in input, reaper *proc.Reape
 	err = errors.Join(err, printed[0].Flush(), printed[1].Flush())
 	if err != nil {
 		return nil, fmt.Errorf("run the program: %w", err)
+	}
+	if waits {
+		return nil, nil
 	}
 	if ended.Leftover > 0 {
 		c.Warn("processes_killed", fmt.Sprintf("%d processes that the program left behind were killed", ended.Leftover))

@@ -39,14 +39,15 @@ func Identity(c *skill.Call, parent string) (set [][2]string) {
 func Parent(c *skill.Call) string { return proc.Getenv(c.Env, parentVariable, c.ID) }
 
 // Attend runs the program of call c by calling run. The program has the environment of Identity with the parent Parent(c). If a
-// skill that it calls waits, Attend ends the context of run and has c wait in its place; the caller must then return. After the
-// answer, c begins again and so does the program. The skill returns the answer when the program calls it with the same input.
-func Attend(ctx context.Context, c *skill.Call, run func(context.Context) error) error {
+// skill that it calls waits, Attend ends the context of run, has c wait in its place and returns true; the caller must then
+// return. After the answer, c begins again and so does the program. The skill returns the answer when the program calls it with
+// the same input.
+func Attend(ctx context.Context, c *skill.Call, run func(context.Context) error) (waits bool, err error) {
 	if Parent(c) != c.ID { // the parent attends
-		return run(ctx)
+		return false, run(ctx)
 	}
 	if err := answerQuestion(ctx, c); err != nil {
-		return err
+		return false, err
 	}
 	attended, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -58,17 +59,23 @@ func Attend(ctx context.Context, c *skill.Call, run func(context.Context) error)
 		}
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	err = run(attended)
 	failed := r.Finish()
 	if asked == nil || failed != nil || ctx.Err() != nil {
-		return errors.Join(err, failed)
+		return false, errors.Join(err, failed)
 	}
 	if err := saveQuestion(c, *asked); err != nil {
-		return err
+		return false, err
 	}
-	return Suspend(ctx, c, *asked)
+	return true, Suspend(ctx, c, *asked)
+}
+
+// IsAnswered reports whether c was resumed with the answer to a question of a skill, which Attend hands over.
+func IsAnswered(c *skill.Call) bool {
+	_, err := c.Root.Stat(questionFile(c))
+	return c.Resume != nil && err == nil
 }
 
 // Suspend has c wait in the place of the skill that asks q.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/proc"
+	"github.com/spritekit/lattice/skills/relay"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -55,14 +56,21 @@ func Func(r *proc.Reaper, argv []string) skill.Func {
 		p := &program{call: c}
 		p.lines = proc.Lines{Max: protocol.MaxLine, Each: p.handleLine}
 		stderr := &tee{to: c.Stderr, tail: proc.Tail{Limit: maxTail}}
-		exit, err := r.Run(ctx, proc.Spec{
-			Argv: resolved, Dir: c.Root.Dir(), Env: env, Stdin: string(c.Input), Stdout: &p.lines, Stderr: stderr, Tree: true, Grace: stopGrace,
+		var exit proc.Exit
+		waits, err := relay.Attend(ctx, c, func(ctx context.Context) (err error) {
+			exit, err = r.Run(ctx, proc.Spec{
+				Argv: resolved, Dir: c.Root.Dir(), Env: env, Stdin: string(c.Input), Stdout: &p.lines, Stderr: stderr, Tree: true, Grace: stopGrace,
+			})
+			return err
 		})
 		if err != nil {
 			return skill.Result{}, fmt.Errorf("run the program: %w", err)
 		}
 		if ctx.Err() != nil {
 			return skill.Result{}, context.Cause(ctx)
+		}
+		if waits {
+			return skill.Result{}, nil
 		}
 		p.lines.Flush()
 		if p.err != nil {
@@ -81,6 +89,9 @@ func buildEnv(c *skill.Call) ([]string, error) {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}
 	env := append(slices.Clone(c.Env), "LATTICE_PARENT_CALL_ID="+c.ID)
+	for _, v := range relay.Identity(c, relay.Parent(c)) {
+		env = append(env, v[0]+"="+v[1])
+	}
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		var text string
@@ -92,7 +103,7 @@ func buildEnv(c *skill.Call) ([]string, error) {
 		}
 		env = append(env, "INPUT_"+strings.ToUpper(name)+"="+text)
 	}
-	if c.Resume != nil {
+	if c.Resume != nil && !relay.IsAnswered(c) {
 		env = append(env, "ANSWERS="+string(c.Resume.Inputs))
 	}
 	return env, nil
@@ -124,6 +135,7 @@ func (p *program) handleLine(text string) {
 	case p.shown == maxEvents:
 		p.call.Warn("events_not_shown", fmt.Sprintf("the program emitted more than %d events; the rest is only in %s", maxEvents, protocol.OutboxFile))
 	case p.shown > maxEvents:
+	case p.call.Nests(e): // it is relayed from the outbox
 	case e.EventID != "": // recorded by spritekit emit, or by a skill that the program called
 		p.keepError(p.call.Relay(e))
 	default:

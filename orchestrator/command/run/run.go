@@ -30,7 +30,7 @@ func newRunCmd(env *setup.Env) *cobra.Command {
 With --repo, lattice reads the repository here, with your own git and credentials, and copies it into the sprite as a bundle.
 A push by the flow waits for your approval; in a local repository it creates the branch lattice/<run>. The run also waits
 for approval before it calls a skill that acts outside of the sprite (side_effect "world"), unless --approve-world or the
-setting world.allow names the skill. Nothing else leaves the sprite.
+setting world.allow names the skill. Nothing else leaves the sprite. --copy copies files of this machine into the workspace.
 
 When a run needs a person, the command ends with 75 and prints what to type next. A program that asks by a legacy question
 event is answered in a new run (lattice answer --help). A failed run keeps its sprite. The first Ctrl-C pauses the run, and
@@ -57,6 +57,7 @@ itself, may still contain it. The settings hold defaults for --allow, --agent-en
   lattice run flow.json --input name=value --input 'n:=3' --json
   lattice run flow.json --repo . --image ./rootfs.tar.zst
   lattice run fix-and-propose --repo . --input-file task.json --detach
+  lattice run import-handoff --repo . --copy .lattice/out --input handoff=out --input pull_request:=true
   lattice run fix-and-propose --repo git@example.com:team/app.git --allow 'fs:read,fs:write,git:read,git:write,test:run,agent:run'`,
 		Args: cli.Args(cobra.ExactArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {

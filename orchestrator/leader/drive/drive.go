@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
@@ -34,6 +35,8 @@ type Drives struct {
 	Sessions rester
 	Deps     func(run string) driver.Deps                                 // through which its runner acts
 	Ended    func(run string, r *driver.Runner, status lattice.RunStatus) // called after the drive that ended it
+	// Superseded reports whether a newer request of its run rejected an action.
+	Superseded func(a lattice.Action) (bool, error)
 
 	loading sync.Mutex // held while a run is read from the store, before mu
 
@@ -141,12 +144,32 @@ func (d *Drives) start(id string, r *Loaded) {
 		for {
 			stop, err := r.Runner.Run(driving)
 			d.Sessions.Rest(context.Background(), r.Runner.State().Sprite)
+			if err == nil {
+				err = d.rejectSuperseded(driving, r.Runner, stop.Waits)
+			}
 			if d.finish(id, r, stop, err) {
 				return
 			}
 		}
 	})
 	d.Watchers.Notify(id)
+}
+
+// rejectSuperseded answers the waits for actions that a newer request rejected, so that their skills go on.
+func (d *Drives) rejectSuperseded(ctx context.Context, r *driver.Runner, waits []lattice.Wait) error {
+	for _, w := range waits {
+		if w.Action == nil {
+			continue
+		}
+		old, err := d.Superseded(*w.Action)
+		if err == nil && old {
+			err = r.Decide(ctx, lattice.Answered{WaitID: w.ID, Decision: lattice.Reject, By: "lattice", Comments: "superseded: the run asks for a newer push to the same branch"})
+		}
+		if err != nil && !errors.Is(err, engine.ErrStale) {
+			return err
+		}
+	}
+	return nil
 }
 
 // finish ends a drive, unless a decision arrived when the runner had just come to rest. It arranges that a wait with a timer

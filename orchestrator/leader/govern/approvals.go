@@ -49,8 +49,8 @@ func (p *Approvals) Decide(ctx context.Context, a lattice.Action, wait string, d
 	if d == lattice.Reject {
 		return p.Ledger.Record(ctx, audit.ActionRejected, subject, "", body)
 	}
-	if old, err := p.Ledger.isSuperseded(a); err != nil {
-		return problem.StoreProblem(err)
+	if old, err := p.Ledger.IsSuperseded(a); err != nil {
+		return err
 	} else if old {
 		return p.RefuseSuperseded(ctx, a)
 	}

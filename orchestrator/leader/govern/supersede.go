@@ -40,8 +40,8 @@ func (l *Ledger) supersede(ctx context.Context, a lattice.Action, seq uint64) er
 	return nil
 }
 
-// isSuperseded reports whether a newer push rejected an action, and the action was not asked for again since.
-func (l *Ledger) isSuperseded(a lattice.Action) (superseded bool, err error) {
+// IsSuperseded reports whether a newer push rejected an action, and the action was not asked for again since.
+func (l *Ledger) IsSuperseded(a lattice.Action) (superseded bool, err error) {
 	err = l.eachAction(a.RunID, func(e audit.Entry, b actionBody) {
 		switch {
 		case b.Of != a.Key:
@@ -51,7 +51,10 @@ func (l *Ledger) isSuperseded(a lattice.Action) (superseded bool, err error) {
 			superseded = true
 		}
 	}, audit.ActionRequested, audit.ActionRejected)
-	return superseded, err
+	if err != nil {
+		return false, problem.StoreProblem(err)
+	}
+	return superseded, nil
 }
 
 // recordedDestinations returns the branches that an action with a recorded binding pushes to; see bindingOf.

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
@@ -56,5 +58,23 @@ func TestAdmit(t *testing.T) {
 				t.Errorf("admit = %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// Files of this machine are copied for people who have an account on it, not for callers with a token.
+func TestCopiesForLocalCallers(t *testing.T) {
+	rn, program := &Starter{}, &ir.Program{Tools: map[string]manifests.Skill{"fs.read": {}}}
+	o := api.Options{Copies: []string{t.TempDir()}}
+	for _, c := range []struct {
+		who  audit.Who
+		want string
+	}{{audit.Who{Name: "ada", UID: 1000}, ""}, {audit.Who{Name: "token:ci", UID: -1}, "copy_denied"}} {
+		code := ""
+		if refused, ok := errors.AsType[*fault.Error](rn.checkCopies(caller.With(t.Context(), c.who), program, o)); ok {
+			code = refused.Code
+		}
+		if code != c.want {
+			t.Errorf("checkCopies for %s: %q, want %q", c.who.Name, code, c.want)
+		}
 	}
 }
