@@ -63,14 +63,14 @@ func TestAdmit(t *testing.T) {
 
 // Files of this machine are copied for people who have an account on it, not for callers with a token.
 func TestCopiesForLocalCallers(t *testing.T) {
-	rn, program := &Starter{}, &ir.Program{Tools: map[string]manifests.Skill{"fs.read": {}}}
+	program := &ir.Program{Tools: map[string]manifests.Skill{"fs.read": {}}}
 	o := api.Options{Copies: []string{t.TempDir()}}
 	for _, c := range []struct {
 		who  audit.Who
 		want string
 	}{{audit.Who{Name: "ada", UID: 1000}, ""}, {audit.Who{Name: "token:ci", UID: -1}, "copy_denied"}} {
 		code := ""
-		if refused, ok := errors.AsType[*fault.Error](rn.checkCopies(caller.With(t.Context(), c.who), program, o)); ok {
+		if refused, ok := errors.AsType[*fault.Error](checkCopies(caller.With(t.Context(), c.who), program, o)); ok {
 			code = refused.Code
 		}
 		if code != c.want {
