@@ -5,6 +5,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/command/decide"
+	"github.com/spritekit/lattice/orchestrator/command/fleet"
 	"github.com/spritekit/lattice/orchestrator/command/flow"
 	"github.com/spritekit/lattice/orchestrator/command/forge"
 	"github.com/spritekit/lattice/orchestrator/command/image"
@@ -56,6 +57,7 @@ environment, the environment overrides settings, and settings override defaults:
   [git] name email             the committer when git is not configured
   [serve] idle                 after how long an idle leader in the background ends, such as "5m"
           http                 the address of the page and of /api/v1, like lattice serve --http
+          fleet                how often lattice serve applies fleet.toml, such as "5m" (lattice fleet --help)
 ` + cli.ExitCodes,
 		Example: `  lattice run fix-and-propose --repo . --input-file task.json
   lattice waiting
@@ -80,7 +82,7 @@ environment, the environment overrides settings, and settings override defaults:
 	addGroup(root, "travel", "Travel in time:", travel.Commands(env)...)
 	addGroup(root, "make", "Make flows and skills:", flow.New(env), skill.New(env))
 	addGroup(root, "board", "Keep tasks:", task.Commands(env)...)
-	addGroup(root, "sprites", "Work with sprites:", sprite.New(env, service.New(env)), image.New(env))
+	addGroup(root, "sprites", "Work with sprites:", sprite.New(env, service.New(env)), fleet.New(env), image.New(env))
 	addGroup(root, "keep", "Look after lattice:", keep.Commands(env)...)
 	root.SetHelpCommandGroupID("keep")
 	for name, others := range map[string][]string{ // names of other programs

@@ -45,7 +45,7 @@ type DecisionCalls struct{ *connection }
 // AccessCalls are about secrets of sprites and tokens of callers.
 type AccessCalls struct{ *connection }
 
-// StoreCalls look after stored state: the store's file, and the remains of runs in sprites.
+// StoreCalls look after stored state: the store's file, the remains of runs in sprites, and the sprites of fleets.
 type StoreCalls struct{ *connection }
 
 // connection sends requests to the leader.

@@ -39,6 +39,7 @@ type Service interface {
 	Deliveries
 	Boards
 	Loops
+	Fleet
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)

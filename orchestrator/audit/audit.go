@@ -66,6 +66,7 @@ const (
 	Pull            Kind = "pull"           // lattice opened a pull request for a run
 	Review          Kind = "review"         // a review of such a pull request, or its outcome
 	Task            Kind = "task"           // a change of a task that came over the interface or the page
+	Fleet           Kind = "fleet"          // a change of a sprite that a fleet file declares, or its outcome
 )
 
 // capabilities maps the capabilities of lattice to the kinds of entries about them.

@@ -76,15 +76,6 @@ func (l *Leader) handlePush(ctx context.Context, host string, e hook.Delivery) (
 	return "created " + strings.Join(created, ", "), nil
 }
 
-// followForges handles deliveries and shows runs. The function that it returns ends both.
-func (l *Leader) followForges() (stop func()) {
-	stopInbox, stopScribe := l.Inbox.FollowInBackground(), l.scribe.FollowInBackground()
-	return func() {
-		stopInbox()
-		stopScribe()
-	}
-}
-
 // readCI returns the verdict of a repository's CI about the commit that a run pushed last. ok is false without a verdict.
 func (l *Leader) readCI(ctx context.Context, run, repo string) (commit string, green, ok bool, err error) {
 	if l.cfg.Publisher == nil {

@@ -34,6 +34,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/fleet"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/credentials"
@@ -49,6 +50,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/spending"
 	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/leader/travel"
+	"github.com/spritekit/lattice/orchestrator/leader/upkeep"
 	"github.com/spritekit/lattice/orchestrator/leader/views"
 	"github.com/spritekit/lattice/orchestrator/modelroute"
 	"github.com/spritekit/lattice/orchestrator/policy"
@@ -105,6 +107,9 @@ type Config struct {
 	Notify Notify
 	// Schedules create intents while the process serves.
 	Schedules map[string]intents.Schedule
+	// Fleet reads the fleet file, to which sprites are compared every FleetEvery while the process serves; 0 is never.
+	Fleet      func() (fleet.Document, error)
+	FleetEvery time.Duration
 	// Forges are the code hosts where people decide.
 	Forges map[string]Forge
 	// ObserveForges has a function called with each request to a code host.
@@ -168,6 +173,7 @@ type Leader struct {
 	*govern.Ledger
 	*intents.Pipeline
 	*intents.Scheduler
+	*upkeep.Reconciler
 	*credentials.Vault
 	*access.Gate
 	*inbox.Inbox
@@ -195,8 +201,7 @@ type Leader struct {
 	noSkills, noSpritekit error
 
 	quiesced      func() error // quiesce, once
-	stopSchedules func()       // nil if schedules are not followed
-	stopForges    func()       // nil if code hosts are not served
+	stops    []func()     // end the work in the background
 }
 
 // Open opens the home. The caller holds its lock.
@@ -241,8 +246,7 @@ func (l *Leader) open() (err error) {
 	l.compose(sprites)
 	l.notifier.start()
 	if l.cfg.Serving {
-		l.stopSchedules = l.Scheduler.FollowInBackground()
-		l.stopForges = l.followForges()
+		l.stops = []func(){l.Scheduler.FollowInBackground(), l.Inbox.FollowInBackground(), l.scribe.FollowInBackground(), l.Reconciler.FollowInBackground()}
 	}
 	return nil
 }
@@ -304,6 +308,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Pipeline = &intents.Pipeline{Facts: l.Ledger, Executor: l, BaseOf: rules.Base}
 	l.Gate = &access.Gate{Facts: l.Ledger, Now: time.Now}
 	l.Scheduler = &intents.Scheduler{All: l.cfg.Schedules, Facts: l.Ledger, Create: l.Pipeline.CreateIntent, Outcome: l.Pipeline.Outcome, Wake: make(chan struct{}, 1), Logger: l.cfg.Log}
+	l.Reconciler = &upkeep.Reconciler{Client: l.client, Facts: l.Ledger, Declared: l.cfg.Fleet, Every: l.cfg.FleetEvery, Logger: l.cfg.Log}
 	l.composeForges()
 	l.Boards = &boards.Boards{Folders: l.cfg.Boards, Facts: l.Ledger, Git: l.git, Home: string(l.home), Environ: l.cfg.Environ, Warn: func(text string) { l.cfg.Log.Warn().Msg(text) }}
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
@@ -472,11 +477,8 @@ func (l *Leader) Quiesce() error { return l.quiesced() }
 
 func (l *Leader) quiesce() error {
 	close(l.Succession.Ending)
-	if l.stopSchedules != nil {
-		l.stopSchedules()
-	}
-	if l.stopForges != nil {
-		l.stopForges()
+	for _, stop := range l.stops {
+		stop()
 	}
 	l.drives.StopAll()
 	l.notifier.close()

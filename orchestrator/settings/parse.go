@@ -29,27 +29,31 @@ const (
 
 // Parse reads the text of a settings file. When anything is wrong with it, all of that is returned, ordered by line, and
 // the settings are not to be used.
-func Parse(text []byte) (Settings, []Finding) {
+func Parse(text []byte) (Settings, []Finding) { return Decode(text, check) }
+
+// Decode reads TOML into a struct by the json names of its members, strictly, and then calls check. It returns all findings,
+// ordered by line, and then no value. Another file in TOML is read in the same way.
+func Decode[T any](text []byte, check func(T) []Finding) (T, []Finding) {
+	var to, none T
 	if len(text) > MaxSize {
-		return Settings{}, []Finding{{Code: CodeSyntax, Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(text), MaxSize)}}
+		return none, []Finding{{Code: CodeSyntax, Message: fmt.Sprintf("the file has %d bytes; at most %d are read", len(text), MaxSize)}}
 	}
 	var tree map[string]any
 	if _, err := toml.Decode(string(text), &tree); err != nil {
-		return Settings{}, []Finding{syntax(err)}
+		return none, []Finding{syntax(err)}
 	}
-	var s Settings
 	r := reader{}
-	r.table("", tree, reflect.ValueOf(&s).Elem())
-	r.findings = append(r.findings, check(s)...)
+	r.table("", tree, reflect.ValueOf(&to).Elem())
+	r.findings = append(r.findings, check(to)...)
 	if len(r.findings) == 0 {
-		return s, nil
+		return to, nil
 	}
 	lines := tomlkey.Parse(string(text))
 	for i, f := range r.findings {
 		r.findings[i].Line = lines[f.Key]
 	}
 	slices.SortStableFunc(r.findings, func(a, b Finding) int { return a.Line - b.Line })
-	return Settings{}, r.findings
+	return none, r.findings
 }
 
 func syntax(err error) Finding {

@@ -129,6 +129,8 @@ type Serve struct {
 	Idle Duration `json:"idle,omitempty"`
 	// HTTP is the address at which lattice serve serves the page and the interface, such as 127.0.0.1:8080.
 	HTTP string `json:"http,omitempty"`
+	// Fleet is how often lattice serve makes sprites as fleet.toml next to this file declares them; by default never.
+	Fleet Duration `json:"fleet,omitempty"`
 }
 
 // Rule is what becomes of an action. One that hands out authority is never done without a person: allow asks.

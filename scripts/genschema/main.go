@@ -23,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/attest"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/fleet"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
@@ -103,6 +104,7 @@ func documents() []document {
 		{"policy", "policy.toml, the rules about what runs may do outside", reflect.TypeFor[policy.Document](), nil},
 		{"board", "config.json of .lattice, the rules of a board", reflect.TypeFor[board.Config](), closeObject},
 		{"worker", "A definition of a worker, .lattice/workers/NAME.toml", reflect.TypeFor[worker.Definition](), nil},
+		{"fleet", "fleet.toml, the sprites that lattice fleet keeps", reflect.TypeFor[fleet.Document](), nil},
 		{"board-event", "A line of .lattice/events/TASK.jsonl", reflect.TypeFor[board.Event](), nil},
 		{"board-task", "A task of a board, the fold of its events", reflect.TypeFor[board.Task](), nil},
 		{"loop-state", "state.json of a loop, the answer of its agent", reflect.TypeFor[loop.State](), nil},
@@ -374,7 +376,7 @@ func contract() rules {
 		},
 		closed: map[string]bool{
 			packageOf[finding.Finding](): true,
-			packageOf[ir.Document]():     true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, packageOf[worker.Definition](): true, adapter.Type().PkgPath(): true,
+			packageOf[ir.Document]():     true, packageOf[compile.Workflow](): true, packageOf[settings.Settings](): true, packageOf[policy.Document](): true, packageOf[worker.Definition](): true, packageOf[fleet.Document](): true, adapter.Type().PkgPath(): true,
 		},
 		open: map[string]bool{packageOf[ir.Document](): true, packageOf[finding.Finding](): true, packageOf[compile.Workflow](): true},
 	}

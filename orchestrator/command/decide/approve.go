@@ -1,11 +1,8 @@
 package decide
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -40,7 +37,7 @@ On a terminal, the command shows the change first and asks; --yes skips both. --
 			if show {
 				return runShowProposed(c.Context(), env, o, cli.Optional(list))
 			}
-			o.ask = env.Terminal && cli.IsTerminal(env.In) && !env.JSON && !o.yes
+			o.ask = env.CanAsk() && !o.yes
 			return runDecide(c.Context(), env, o, cli.Optional(list), lattice.Approve, nil)
 		},
 	}
@@ -100,27 +97,8 @@ func confirm(ctx context.Context, console *cli.Console, c *connect.Conn, v api.R
 		}
 	}
 	follow.DescribeInputs(console.Err, w)
-	fmt.Fprint(console.Err, "Approve? [y/N] ")
-	type line struct {
-		text string
-		err  error
-	}
-	read := make(chan line, 1)
-	go func() { // ends with the answer, or with the process: nothing interrupts the reading of a terminal
-		text, err := bufio.NewReader(console.In).ReadString('\n')
-		read <- line{text, err}
-	}()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case l := <-read:
-		if l.err != nil && !errors.Is(l.err, io.EOF) {
-			return fmt.Errorf("read the answer: %w", l.err)
-		}
-		switch strings.ToLower(strings.TrimSpace(l.text)) {
-		case "y", "yes":
-			return nil
-		}
+	if yes, err := cli.Confirm(ctx, console, "Approve? [y/N] "); yes || err != nil {
+		return err
 	}
 	fmt.Fprintf(console.Err, "nothing was decided\n  next: %s\n", strings.Join(follow.NextCommands(v.RunID, w), "\n    or: "))
 	return &cli.ExitError{Code: protocol.ExitWaiting}

@@ -33,6 +33,12 @@ func (l *Ledger) AuditEntries(_ context.Context, subject string, after uint64, y
 	return nil
 }
 
+// LastEntry returns the last entry of a subject.
+func (l *Ledger) LastEntry(subject string) (audit.Entry, bool, error) {
+	e, ok, err := l.Store.LastAudit(subject)
+	return e, ok, problem.StoreProblem(err)
+}
+
 // Record appends an entry, with the person of ctx. Of several with one key only the first is appended.
 func (l *Ledger) Record(ctx context.Context, kind audit.Kind, subject, key string, body any) error {
 	_, err := l.Add(ctx, audit.Entry{Kind: kind, Subject: subject, Key: key}, body, store.Any)
