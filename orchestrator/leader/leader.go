@@ -200,7 +200,7 @@ type Leader struct {
 	// only the skills that their run brings.
 	noSkills, noSpritekit error
 
-	quiesced      func() error // quiesce, once
+	quiesced func() error // quiesce, once
 	stops    []func()     // end the work in the background
 }
 
