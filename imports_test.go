@@ -196,7 +196,7 @@ var mayImport = map[string][]string{
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
 	"orchestrator/attest":          {"manifests", "orchestrator/lattice", "spritekit/protocol"}, // signed statements about verified commits
 	"orchestrator/audit":           {},                                                          // the record of decisions and effects: pure
-	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "spritekit/fault"},
+	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
 
 	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 

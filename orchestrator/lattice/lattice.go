@@ -77,6 +77,18 @@ const (
 	EntryState EntryKind = "state" // the state after the facts of the same Append; replaces the snapshot before
 )
 
+// EntryClass is the kind and the type of entries.
+type EntryClass struct {
+	Kind EntryKind
+	Type string
+}
+
+// EntryCount is a number of entries.
+type EntryCount struct {
+	EntryClass
+	Count uint64
+}
+
 // Entry is one record of the journal. The driver sets At, the store sets Seq; the body depends on neither. A state entry has
 // no place of its own in the sequence.
 type Entry struct {

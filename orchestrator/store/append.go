@@ -29,6 +29,11 @@ func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entri
 		}
 		return 0, err
 	}
+	for _, e := range entries {
+		if e.Seq != 0 {
+			s.tally.add(e.Kind, e.Type, 1)
+		}
+	}
 	return a.head.last, nil
 }
 

@@ -68,6 +68,9 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 	if errors.Is(err, errRecorded) {
 		return stored, false, nil
 	}
+	if err == nil {
+		s.tally.add(auditEntry, string(e.Kind), 1)
+	}
 	return stored, err == nil, err
 }
 
@@ -102,6 +105,9 @@ func putAudit(tx *bbolt.Tx, e audit.Entry) (audit.Entry, error) {
 	}
 	return e, indexAudit(index, e)
 }
+
+// auditEntry is the kind of entries of the audit log where they are counted.
+const auditEntry lattice.EntryKind = "audit"
 
 var errRecorded = errors.New("the entry is recorded")
 

@@ -71,7 +71,12 @@ func (s *Store) putWaiting(tx *bbolt.Tx) (written func(), err error) {
 			return nil, fmt.Errorf("write audit entries behind: %w", err)
 		}
 	}
-	return func() { s.behind.drop(len(entries)-min(missed, 1), missed) }, nil
+	return func() {
+		s.behind.drop(len(entries)-min(missed, 1), missed)
+		for _, e := range entries {
+			s.tally.add(auditEntry, string(e.Kind), 1)
+		}
+	}, nil
 }
 
 // flushAudit writes the entries that wait, if there are any.

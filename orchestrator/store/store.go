@@ -106,6 +106,7 @@ type Store struct {
 
 	tails  notifier
 	behind behind
+	tally  tally
 }
 
 // Open opens or creates the store at path, with its folder. It fails with ErrLocked when another process has it, with

@@ -28,6 +28,7 @@ type Leader interface {
 	dashboard.Leader
 	Handler() http.Handler
 	Hello() api.Hello
+	CountAppended() []lattice.EntryCount
 	CheckToken(ctx context.Context, text string) (c access.Caller, ok bool, wait time.Duration, err error)
 	BeginSession(ctx context.Context, secret string) (s access.Session, ok bool, wait time.Duration, err error)
 	CheckSession(ctx context.Context, text string) (c access.Caller, ok bool, err error)
@@ -224,4 +225,8 @@ func (s *server) writeMetrics(w http.ResponseWriter, r *http.Request) {
 	}
 	gauge("lattice_waits_open", "Questions and approvals that wait for a person.")
 	fmt.Fprintf(w, "lattice_waits_open %d\n", waits)
+	fmt.Fprint(w, "# HELP lattice_entries_total Facts, events and audit entries that were recorded since the leader started, by kind and type.\n# TYPE lattice_entries_total counter\n")
+	for _, c := range s.leader.CountAppended() {
+		fmt.Fprintf(w, "lattice_entries_total{kind=%q,type=%q} %d\n", c.Kind, c.Type, c.Count)
+	}
 }

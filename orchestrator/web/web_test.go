@@ -36,6 +36,10 @@ func (l leader) Hello() api.Hello {
 	return api.Hello{Version: "1.2", Runs: 7, Driven: 1, Ending: l.ending}
 }
 
+func (leader) CountAppended() []lattice.EntryCount {
+	return []lattice.EntryCount{{EntryClass: lattice.EntryClass{Kind: lattice.EntryEvent, Type: "INFO"}, Count: 3}}
+}
+
 func (leader) Runs(context.Context, api.RunList) ([]api.RunView, error) {
 	return []api.RunView{{Status: lattice.Waiting, Waits: make([]lattice.Wait, 2)}, {Status: lattice.Running}}, nil
 }
@@ -153,7 +157,7 @@ func TestMetrics(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer viewer")
 	w := httptest.NewRecorder()
 	Handler(leader{}, false).ServeHTTP(w, r)
-	for _, line := range []string{`lattice_build_info{version="1.2"} 1`, "lattice_runs_stored 7", "lattice_runs_driven 1", `lattice_runs_open{status="waiting"} 1`, `lattice_runs_open{status="pending"} 0`, "lattice_waits_open 2", "# TYPE lattice_waits_open gauge"} {
+	for _, line := range []string{`lattice_build_info{version="1.2"} 1`, "lattice_runs_stored 7", "lattice_runs_driven 1", `lattice_runs_open{status="waiting"} 1`, `lattice_runs_open{status="pending"} 0`, "lattice_waits_open 2", "# TYPE lattice_waits_open gauge", "# TYPE lattice_entries_total counter", `lattice_entries_total{kind="event",type="INFO"} 3`} {
 		if !strings.Contains(w.Body.String(), line+"\n") {
 			t.Errorf("the metrics lack %s:\n%s", line, w.Body)
 		}

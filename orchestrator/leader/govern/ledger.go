@@ -33,6 +33,9 @@ func (l *Ledger) AuditEntries(_ context.Context, subject string, after uint64, y
 	return nil
 }
 
+// CountAppended returns how many entries of each kind and type were appended since this process leads.
+func (l *Ledger) CountAppended() []lattice.EntryCount { return l.Store.CountAppended() }
+
 // LastEntry returns the last entry of a subject.
 func (l *Ledger) LastEntry(subject string) (audit.Entry, bool, error) {
 	e, ok, err := l.Store.LastAudit(subject)
