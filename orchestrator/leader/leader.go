@@ -20,14 +20,12 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
-
 	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/orchestrator/leader/boards"
 	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
 	"github.com/spritekit/lattice/orchestrator/leader/inbox"
-	"github.com/spritekit/lattice/orchestrator/leader/intents"
-
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/leader/intents"
 
 	"github.com/rs/zerolog"
 
