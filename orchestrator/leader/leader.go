@@ -23,8 +23,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/orchestrator/leader/boards"
 	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
-	"github.com/spritekit/lattice/orchestrator/leader/inbox"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/leader/inbox"
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
 
 	"github.com/rs/zerolog"
