@@ -33,7 +33,7 @@ import (
 
 const (
 	turnFile    = ".lattice/agents/turn.json"
-	sessionWait = 5 * time.Second // in which an agent writes a result to its session
+	sessionWait = 15 * time.Second // in which an agent writes a result to its session
 	sessionPoll = 10 * time.Millisecond
 	keepWait    = 30 * time.Second // for the checkpoint, while the agent is stopped
 
@@ -224,14 +224,45 @@ type sessionLog struct {
 	want  int        // results that the agent has reported
 }
 
+// moveSession gives the file of a session that is resumed the name that the adapter wants; see [adapter.SessionFile].
+func (l *launch) moveSession() error {
+	f := l.adapter.Session
+	if f == nil || f.Moved == "" || l.mode != modeResume || l.files.home == "" {
+		return nil
+	}
+	pattern, ok := expandSession(f.Path, l.session.ID)
+	if !ok {
+		return nil
+	}
+	found, err := filepath.Glob(l.call.Root.Own(l.files.home + pattern))
+	if err != nil || len(found) == 0 {
+		return nil // the agent says that there is no such session
+	}
+	newest := found[len(found)-1]
+	name, _ := expandSession(f.Moved, l.session.ID)
+	if to := filepath.Join(filepath.Dir(newest), name); to != newest {
+		return l.call.Root.Rename(newest, to)
+	}
+	return nil
+}
+
+// expandSession replaces the variables of a path of a session's file. ok is false if there can be no such file.
+func expandSession(path, id string) (expanded string, ok bool) {
+	return strings.NewReplacer("{home}", "", "{session}", id, "{session_head}", id[:min(8, len(id))]).Replace(path), id != "" && !strings.ContainsAny(id, `/\*?[`)
+}
+
 // open notes which file holds the session, and counts the results of earlier invocations.
 func (s *sessionLog) open(l *launch, id string) {
 	f := l.adapter.Session
-	if f == nil || l.files.home == "" || id == "" || strings.ContainsAny(id, `/\*?[`) {
+	if f == nil || l.files.home == "" {
+		return
+	}
+	pattern, ok := expandSession(f.Path, id)
+	if !ok {
 		return
 	}
 	s.root, s.mark = l.call.Root, []byte(f.Result)
-	s.pattern = s.root.Own(l.files.home + strings.NewReplacer("{home}", "", "{session}", id, "{session_head}", id[:min(8, len(id))]).Replace(f.Path))
+	s.pattern = s.root.Own(l.files.home + pattern)
 	s.catchUp()
 }
 

@@ -61,6 +61,9 @@ type Adapter struct {
 type SessionFile struct {
 	Path   string `json:"path"`   // in {home}; it may hold {session}, {session_head} (8 letters) and patterns such as *
 	Result string `json:"result"` // a text that the file has once for each result of a tool, and nowhere else
+	// Moved is a name under which the agent also finds the file, and behind all others that Path matches. The file gets it before
+	// the session is resumed, for agents that would begin a file of the same name then.
+	Moved string `json:"moved,omitempty"`
 }
 
 // OutputACP is the output of an agent that speaks the Agent Client Protocol on stdin and stdout; see package acp. Its rules
@@ -256,7 +259,7 @@ func (a Adapter) check() []protocol.Problem {
 			wrong(at+"/content", "is not an object")
 		}
 	}
-	if f := a.Session; f != nil && (!strings.HasPrefix(f.Path, "{home}/") || strings.Contains(f.Path, "..") || f.Result == "" || a.Home == "inherit" || !a.Resumes) {
+	if f := a.Session; f != nil && (!strings.HasPrefix(f.Path, "{home}/") || strings.Contains(f.Path, "..") || f.Result == "" || strings.Contains(f.Moved, "/") || a.Home == "inherit" || !a.Resumes) {
 		wrong("/session", "needs a path in the session's private {home}, the text of a result, and an agent that resumes")
 	}
 	for i, p := range slices.Concat(a.Instructions, a.Skills) {
