@@ -5,8 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/redact"
+	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 func TestPauseUntil(t *testing.T) {
@@ -44,6 +47,29 @@ func TestPauseUntil(t *testing.T) {
 		o := outcome{out: &output{tally: &tally.Tally{Turns: tc.turns, ResetsAt: tc.resetsAt}}}
 		if at, ok := l.pauseUntil(tc.err, o, now); ok != (tc.want > 0) || ok && at.Sub(now) != tc.want {
 			t.Errorf("%s: pauseUntil = %v from now, %v; want %v", tc.name, at.Sub(now), ok, tc.want)
+		}
+	}
+}
+
+// opencode waits by itself for the end of a limit, and only its log tells.
+func TestASilentAgentAtALimitPauses(t *testing.T) {
+	const log = `timestamp=2026-11-23T16:02:33.153Z level=ERROR run=d537b92e message="stream error" providerID=scripted modelID=one session.id=ses_1 small=false agent=build mode=primary error.error="AI_APICallError: The usage limit has been reached"`
+	for _, name := range []string{"opencode", "opencode-acp"} {
+		a, err := adapter.Find(name, nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for words, want := range map[string]string{log: codeLimited, "": "timeout"} {
+			o := outcome{cause: errIdle, stderr: words, out: &output{tally: &tally.Tally{}}}
+			d := &decision{adapter: a, secrets: redact.New(), outcome: o}
+			_, err := d.decide()
+			failed, ok := errors.AsType[*skill.Error](err)
+			if !ok || failed.Code != want {
+				t.Fatalf("%s, silent after %q: %v, want %s", name, words, err, want)
+			}
+			if _, pauses := new(launch).pauseUntil(err, o, time.Now()); pauses != (words == log) {
+				t.Errorf("%s, silent after %q: pauses %v", name, words, pauses)
+			}
 		}
 	}
 }

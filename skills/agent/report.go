@@ -111,6 +111,9 @@ func (d *decision) decide() (json.RawMessage, error) {
 	case errors.Is(o.cause, errWall):
 		return d.failAtLimit("timeout", fault.Timeout("timeout", "%v of %g s", o.cause, d.limits.WallS).
 			WithHint("raise timeout_s, or give it less to do"))
+	case errors.Is(o.cause, errIdle) && d.adapter.CauseOf(o.stderr) == adapter.CauseRate: // it waits for the end of the limit by itself
+		d.report.Status, d.report.StopReason = "failed", "error"
+		return d.fail(d.newAgentError(o.stderr, codeFailed, "the agent is silent since it reached a usage limit"))
 	case errors.Is(o.cause, errIdle):
 		return d.failAtLimit("idle", fault.Timeout("timeout", "%v: %g s", o.cause, d.limits.IdleS).WithHint("raise idle_s, or look into %s for what it waits for", d.report.TranscriptPath))
 	case errors.Is(o.cause, errDead):
