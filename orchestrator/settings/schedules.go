@@ -29,7 +29,7 @@ type Schedule struct {
 	// Cooldown is the least time between two intents; due times within it create none. With Severity it is the least time
 	// between two remedies.
 	Cooldown Duration `json:"cooldown,omitempty"`
-	// Severity says what follows if the check of kind health_detect or doc_detect fails: critical begins a remedy at once, high asks a person
+	// Severity says what follows if the check of kind health_detect, doc_detect or improvement_detect fails: critical begins a remedy at once, high asks a person
 	// to approve one, medium and low only record the failure. Without it nothing follows.
 	Severity Severity `json:"severity,omitempty"`
 	// Remedy is the input of the intent that repairs, such as the agent; it needs a repo.

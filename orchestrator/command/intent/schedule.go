@@ -21,8 +21,9 @@ func NewSchedule(env *setup.Env) *cobra.Command {
 		Long: `A schedule of the settings, [schedules.NAME], creates an intent at each due time, once, also after a restart. Of due times that
 were missed one is made up for. Schedules are followed while lattice serve leads, and at no other time (lattice doctor tells);
 their intents are judged by the policy like others. With on_push, each push to the repository's default branch creates its intent, too.
-A schedule of checks (kind health_detect or doc_detect) with a severity repairs, too: if the check fails, critical starts an intent
-health_remediate or doc_update, high asks a person to approve it, medium and low record the failure.`,
+A schedule of checks (kind health_detect, doc_detect or improvement_detect) with a severity repairs, too: if the check fails, critical
+starts the intent that follows (health_remediate, doc_update or pr_create_from_plan), high asks a person to approve it, medium and
+low record the failure.`,
 		Example: "  lattice schedule ls\n  lattice schedule run nightly",
 	})
 	ls := connect.NewQueryCmd(env, "ls", "List the schedules, when they are due, and their last intents", "  lattice schedule ls --json", cobra.NoArgs,
