@@ -12,7 +12,7 @@ import (
 
 // The flows that come with the product are valid, need nothing beyond the default grants, and raise no warning.
 func TestReadyMadeFlows(t *testing.T) {
-	want := []string{"auto-triage", "best-of-n", "code-review-heavy", "code-review", "doc-check", "fix-and-propose", "health-check", "human-approve", "import-handoff", "improvement", "issue-triage", "loop", "merge-check", "plan-review-heavy", "plan-review", "pull-request", "sprite-exec", "stale-note", "test-each", "test-only"}
+	want := []string{"auto-triage", "best-of-n", "code-review-heavy", "code-review", "doc-check", "fix-and-propose", "health-check", "human-approve", "import-handoff", "improvement", "issue-triage", "loop", "merge-check", "plan-review-heavy", "plan-review", "plan-tasks", "pull-request", "sprite-exec", "stale-note", "test-each", "test-only"}
 	if diff := cmp.Diff(want, manifests.Flows()); diff != "" {
 		t.Errorf("Flows() (-want +got):\n%s", diff)
 	}
