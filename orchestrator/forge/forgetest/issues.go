@@ -116,7 +116,7 @@ func (s issues) listComments(q request) {
 	for _, c := range i.comments {
 		out = append(out, s.commentJSON(q.repo, i, c))
 	}
-	q.writePage(s.model, out)
+	q.writePage(s.model, s.dropNewest(out))
 }
 
 func (s issues) listAllComments(q request) {

@@ -29,6 +29,16 @@ type model struct {
 	repos      []*repo
 	deliveries []Delivery
 	app        *app // nil: there is none
+	lag        int  // the lists that lack the newest entry
+}
+
+// dropNewest returns a list as a copy of the data has it that is behind.
+func (s *model) dropNewest(list []any) []any {
+	if s.lag == 0 || len(list) == 0 {
+		return list
+	}
+	s.lag--
+	return list[:len(list)-1]
 }
 
 type user struct {

@@ -97,7 +97,7 @@ func (s pulls) listReviews(q request) {
 		for _, v := range i.pull.reviews {
 			out = append(out, s.reviewJSON(i, v))
 		}
-		q.writePage(s.model, out)
+		q.writePage(s.model, s.dropNewest(out))
 	}
 }
 

@@ -286,6 +286,13 @@ func (s *Server) Fail(method, part string, times, status int, header http.Header
 	})
 }
 
+// Lag has the next lists of comments and of reviews lack the newest one, as those of a copy of the data that is behind.
+func (s *Server) Lag(times int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lag = times
+}
+
 // LoseAnswer performs the next such request and ends its connection without an answer.
 func (s *Server) LoseAnswer(method, part string) {
 	s.addFault(method, part, 1, func(_ http.ResponseWriter, _ *http.Request, serve func()) {

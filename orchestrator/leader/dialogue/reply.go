@@ -61,7 +61,7 @@ func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.
 		return w.record(ctx, post{Post: key, Settled: true})
 	}
 	marker := forge.MarkerOf("post", w.Thread.String()+" "+key)
-	if _, begun := w.posts[key]; begun {
+	if known, begun := w.posts[key]; begun {
 		self, err := w.client.Self(ctx)
 		if err != nil {
 			return err
@@ -75,6 +75,9 @@ func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.
 		}
 		if c, found := forge.FindComment(written, self.ID, marker); found {
 			return w.record(ctx, post{Post: key, Comment: c.ID})
+		}
+		if known.isFresh() {
+			return errFresh
 		}
 	} else if err := w.record(ctx, post{Post: key}); err != nil {
 		return err

@@ -118,6 +118,9 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 		return "refused: the pull request comes from a fork", nil
 	}
 	r := review{ID: e.ID, Item: e.Item, Who: e.Author, State: forge.ReviewState(e.State), Text: e.Text, Head: e.Head, Reviewed: e.Reviewed, At: e.Created, Polled: e.Name == hook.Polled}
+	if r.At.IsZero() { // Gitea does not tell
+		r.At = time.Now().UTC()
+	}
 	by := caller.With(ctx, personOf(host, e.Author))
 	if _, err := d.Facts.AddFact(by, audit.Entry{Kind: audit.Review, Subject: reviewsOf(t), Key: "review:" + host + ":" + e.ID}, r, store.Any); err != nil {
 		return "", err

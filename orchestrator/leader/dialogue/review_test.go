@@ -3,6 +3,7 @@ package dialogue_test
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -326,5 +327,39 @@ func TestPolledReviews(t *testing.T) {
 			t.Errorf("its delivery became %q", got)
 		}
 		p.expectDone()
+	})
+}
+
+// TestLateReview delivers a review that the code host does not list yet. It counts when it is listed.
+func TestLateReview(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.handle()
+		p.SetClock(time.Now().Add(time.Hour))
+		p.review("wilma", "APPROVED", "good")
+		p.deliver()
+		p.Lag(1)
+		if err := p.in.HandleAll(t.Context(), "main"); err == nil {
+			t.Error("a review that is not listed yet is decided about")
+		}
+		p.expectDone()
+		p.expect("approved run_1", "answer run_1 w1")
+	})
+}
+
+// TestReordered handles deliveries in another order than that of the acts: the review comes before the push that it is about.
+func TestReordered(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.handle()
+		second := p.push("bot", "better", "fix")
+		p.waits(second)
+		p.review("wilma", "APPROVED", "good")
+		all := p.Deliveries()
+		for i := len(all) - 1; i >= p.sent; i-- {
+			if status, err := p.Send(t.Context(), all[i]); err != nil || status != http.StatusAccepted {
+				t.Fatalf("a delivery was answered with %d, %v", status, err)
+			}
+		}
+		p.sent = len(all)
+		p.expect("nothing to do", "answer run_1 w2", `"verdict":"approved"`)
 	})
 }

@@ -26,6 +26,8 @@ const (
 	// statusPause is the least time between two edits of the status of a run that works: code hosts limit writes.
 	statusPause = 15 * time.Second
 	retryPause  = 10 * time.Second
+	// postLag is how long a code host may not list a comment that it has taken.
+	postLag = time.Minute
 	// shownRuns bounds the runs of a thread that are looked at.
 	shownRuns = 20
 )
@@ -66,7 +68,14 @@ type post struct {
 	Settled bool   `json:"settled,omitempty"`
 	// Final is the state of the run in the last edit of a status comment.
 	Final string `json:"final,omitempty"`
+
+	at time.Time // of the entry
 }
+
+// isFresh reports whether the comment may have been written a moment ago without being listed yet.
+func (p post) isFresh() bool { return time.Since(p.at) < postLag }
+
+var errFresh = errors.New("a comment was begun a moment ago, and the code host may list it late")
 
 func postsOf(t Thread) string { return "posts:" + t.String() }
 
@@ -250,6 +259,7 @@ func (s *Scribe) load(t Thread) (map[string]post, error) {
 		if p.Prompt == "" {
 			p.Prompt = posts[p.Post].Prompt
 		}
+		p.at = e.At
 		posts[p.Post] = p
 		return nil
 	})
@@ -280,7 +290,7 @@ func (w *writer) put(ctx context.Context, p post, body string) error {
 	}
 	marker := forge.MarkerOf("post", key)
 	if known.Comment == 0 {
-		found, err := w.create(ctx, p, begun, marker, body)
+		found, err := w.create(ctx, p, known, begun, marker, body)
 		if err != nil {
 			return err
 		}
@@ -304,8 +314,8 @@ func (w *writer) put(ctx context.Context, p post, body string) error {
 	return w.record(ctx, p)
 }
 
-// create writes a new comment. If that was begun before, it looks for it first.
-func (w *writer) create(ctx context.Context, p post, begun bool, marker forge.Marker, body string) (int64, error) {
+// create writes a new comment. If that was begun before, it looks for it first, until the code host must list it.
+func (w *writer) create(ctx context.Context, p, known post, begun bool, marker forge.Marker, body string) (int64, error) {
 	if begun {
 		self, err := w.client.Self(ctx)
 		if err != nil {
@@ -317,6 +327,9 @@ func (w *writer) create(ctx context.Context, p post, begun bool, marker forge.Ma
 		}
 		if c, found := forge.FindComment(all, self.ID, marker); found {
 			return c.ID, nil
+		}
+		if known.isFresh() {
+			return 0, errFresh
 		}
 	} else if err := w.record(ctx, post{Post: p.Post, Prompt: p.Prompt}); err != nil {
 		return 0, err

@@ -171,3 +171,20 @@ func TestLabels(t *testing.T) {
 		show(lattice.Succeeded, "lattice:done", "urgent")
 	})
 }
+
+// TestLateList loses the answer to a new comment, and the code host lists the comment late: it is not written again.
+func TestLateList(t *testing.T) {
+	eachKind(t, func(w *world) {
+		w.runs = []api.RunView{{RunID: "run_1", WorkItem: thread, Status: lattice.Waiting}}
+		name, _ := dialogue.ParseThread(thread)
+		w.LoseAnswer("POST", "1/comments")
+		if err := w.newScribe().Show(t.Context(), name); err == nil {
+			t.Error("a lost answer is no error")
+		}
+		w.Lag(1)
+		if err := w.newScribe().Show(t.Context(), name); err == nil {
+			t.Error("a late list shows that the comment is not there")
+		}
+		w.show(w.newScribe(), "waits for a person")
+	})
+}
