@@ -232,8 +232,8 @@ func (s *Server) ClosePull(path, login string, number int) {
 	s.emitAs(r, s.mustUser(login), "pull_request", "closed", i, nil)
 }
 
-// Dump returns the state as lines, for scripts to match: one for each issue, pull request, label, comment, check and
-// branch that is there.
+// Dump returns the state as lines, for scripts to match: one for each issue, pull request, label, comment, reaction,
+// check and branch that is there.
 func (s *Server) Dump() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,6 +254,9 @@ func (s *Server) Dump() string {
 			}
 			for _, c := range i.comments {
 				fmt.Fprintf(&b, "comment %s#%d by %s: %q\n", r.path(), i.number, c.author.Login, c.body)
+				for _, re := range c.reactions {
+					fmt.Fprintf(&b, "reaction %s#%d %s to %q\n", r.path(), i.number, re.content, c.body)
+				}
 			}
 			if i.pull == nil {
 				continue

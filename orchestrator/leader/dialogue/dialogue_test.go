@@ -3,6 +3,7 @@ package dialogue_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -297,6 +298,26 @@ func TestDecisions(t *testing.T) {
 			if got := strings.Count(replies, text); got != count {
 				t.Errorf("%d replies say %q, not %d:\n%s", got, text, count, replies)
 			}
+		}
+	})
+}
+
+// TestReactions acknowledges each command with one reaction.
+func TestReactions(t *testing.T) {
+	eachKind(t, func(w *world) {
+		digest := w.waiting(lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"})
+		for _, c := range []struct{ who, text, reaction string }{
+			{"wilma", "/lattice approve " + digest, "eyes"}, {"rob", "/lattice cancel", "-1"}, {"wilma", "/lattice aprove", "confused"}, {"wilma", "/lattice approve 0123456789ab", "confused"},
+		} {
+			w.say(c.who, c.text)
+			w.sent = 0 // once more
+			w.handle()
+			if line := fmt.Sprintf("reaction acme/site#1 %s to %q\n", c.reaction, c.text); strings.Count(w.Dump(), line) != 1 || strings.Count(w.Dump(), fmt.Sprintf(" to %q\n", c.text)) != 1 {
+				t.Errorf("%q by %s does not get %s alone:\n%s", c.text, c.who, c.reaction, w.Dump())
+			}
+		}
+		if strings.Contains(w.Dump(), "reaction acme/site#1 eyes to \"**lattice") {
+			t.Error("lattice answers itself")
 		}
 	})
 }
