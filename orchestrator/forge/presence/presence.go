@@ -159,7 +159,9 @@ func howToAnswer(run string, w lattice.Wait) string {
 		}
 		b.WriteString("Answer with a comment:\n\n" + Block(strings.Join(lines, "\n")))
 	}
-	fmt.Fprintf(&b, "\nor reject it:\n\n%s", Block("/lattice reject REASON"))
+	if w.CanReject() {
+		fmt.Fprintf(&b, "\nor reject it:\n\n%s", Block("/lattice reject REASON"))
+	}
 	return b.String()
 }
 

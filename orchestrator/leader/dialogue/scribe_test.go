@@ -2,6 +2,7 @@ package dialogue_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -186,5 +187,58 @@ func TestLateList(t *testing.T) {
 			t.Error("a late list shows that the comment is not there")
 		}
 		w.show(w.newScribe(), "waits for a person")
+	})
+}
+
+// TestQuestions has a run wait for each kind of decision: each is one comment with the inputs that it takes, and a command, a form or a
+// box that a person ticks answers it.
+func TestQuestions(t *testing.T) {
+	eachKind(t, func(w *world) {
+		one, two := map[string]string{"answer": "string"}, map[string]string{"colour": "string", "answer": "boolean"}
+		for i, c := range []struct {
+			wait      lattice.Wait
+			says, not string
+			answer    string // "" ticks the first box
+			did       string
+		}{
+			{lattice.Wait{Kind: lattice.WaitHuman, Expected: one}, "it takes ` string `", "approve", "/lattice answer blue", "answer=blue"},
+			{lattice.Wait{Kind: lattice.WaitSkill, Expected: two, Optional: []string{"answer"}}, "answer: (boolean, optional)\ncolour: (string)", "approve", "/lattice answer\n### colour\nblue", "colour=blue"},
+			{lattice.Wait{Kind: lattice.WaitSkill, Expected: two}, "/lattice reject REASON", "approve", "/lattice answer\ncolour: blue\nanswer: true", "answer=true colour=blue"},
+			{lattice.Wait{Kind: lattice.WaitAction, Action: &lattice.Action{Name: "PUSH_BRANCH"}}, "PUSH_BRANCH", "/lattice answer", "", "approve run_"},
+			{lattice.Wait{Kind: lattice.WaitQuestion, Expected: one, Choices: []string{"red", "blue"}}, "One of:\n\n```text\nred\nblue", "reject", "/lattice answer blue", "answer=blue"},
+			{lattice.Wait{Kind: lattice.WaitBlocked, Expected: one}, "it takes ` string `", "reject", "/lattice answer blue", "answer=blue"},
+		} {
+			c.wait.ID, c.wait.Prompt = fmt.Sprintf("w%d", i), fmt.Sprintf("Question %d?", i)
+			run := fmt.Sprintf("run_%d", i)
+			status := map[bool]lattice.RunStatus{true: lattice.BlockedWaitingForUser, false: lattice.Waiting}[c.wait.Kind == lattice.WaitQuestion]
+			w.leader.runs = []api.RunView{{RunID: run, WorkItem: thread, Status: status, Waits: []lattice.Wait{c.wait}}}
+			name, _ := dialogue.ParseThread(thread)
+			for range 2 {
+				if err := w.newScribe().Show(t.Context(), name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var asked []forge.Comment
+			path, _ := forge.ParsePath(repository)
+			all, err := w.bot.Comments(t.Context(), path, 1)
+			for _, k := range all {
+				if strings.Contains(k.Body, c.wait.Prompt) {
+					asked = append(asked, k)
+				}
+			}
+			if err != nil || len(asked) != 1 || !strings.Contains(asked[0].Body, c.says) || strings.Contains(asked[0].Body, c.not) {
+				t.Fatalf("the %s is asked as %+v, %v", c.wait.Kind, asked, err)
+			}
+			w.handle()
+			if c.answer != "" {
+				w.say("wilma", c.answer)
+			} else {
+				w.EditComment(repository, "wilma", asked[0].ID, strings.Replace(asked[0].Body, "- [ ]", "- [x]", 1))
+				w.handle()
+			}
+			if did := w.done(); !strings.Contains(did, run+" ") || !strings.Contains(did, c.did) {
+				t.Errorf("the answer to the %s did %q", c.wait.Kind, did)
+			}
+		}
 	})
 }
