@@ -27,7 +27,7 @@ const (
 	statusPause = 15 * time.Second
 	retryPause  = 10 * time.Second
 	// postLag is how long a code host may not list a comment that it has taken.
-	postLag = time.Minute
+	postLag = 30 * time.Second
 	// shownRuns bounds the runs of a thread that are looked at.
 	shownRuns = 20
 )
