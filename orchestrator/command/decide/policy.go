@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,6 +113,10 @@ the decision is in "path"; of a budget {"subject","kind","limit","rules"}.
 ` + cli.ExitCodes,
 		Example: "  lattice policy explain PUSH_BRANCH LABEL_ISSUE\n  lattice policy explain --repo . src/.env\n  lattice policy explain --as skill mail.send",
 		Args:    cli.Args(cobra.MinimumNArgs(1)),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			known := policy.Default()
+			return slices.Concat(slices.Sorted(maps.Keys(known.Actions)), slices.Sorted(maps.Keys(known.Intents))), cobra.ShellCompDirectiveDefault
+		},
 		RunE: func(c *cobra.Command, list []string) error {
 			p, err := openPolicy(c.Context(), env, repo)
 			if err != nil {

@@ -32,7 +32,7 @@ func newCheckCmd(env *setup.Env) *cobra.Command {
 		Long: `Connect to each code host of the settings, or to one, with the token that the settings name. The account needs the role write in
 a repository to push and to open pull requests. The exit code is 1 if there is any problem.`,
 		Example:           "  lattice forge check\n  lattice forge check main --json",
-		Args:              cobra.MaximumNArgs(1),
+		Args:              cli.Args(cobra.MaximumNArgs(1)),
 		ValidArgsFunction: completeNames(env),
 		RunE: func(cmd *cobra.Command, list []string) error {
 			if len(list) == 0 {

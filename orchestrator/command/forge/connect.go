@@ -58,7 +58,7 @@ it adds only what is missing.`,
 		Example: `  lattice forge connect acme/site --token-file ~/.config/lattice/forge-token
   lattice forge connect acme/site --token-env GITHUB_TOKEN --webhook https://lattice.example.org
   lattice forge connect acme/site --name team --kind gitea --url https://git.example.org --token-file ~/gitea-token --json`,
-		Args:              cobra.ExactArgs(1),
+		Args:              cli.Args(cobra.ExactArgs(1)),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, list []string) error {
 			path, ok := forge.ParsePath(list[0])

@@ -27,7 +27,7 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 		Use:     "ls",
 		Short:   "List the code hosts of the settings; with --json also what each can do",
 		Example: "  lattice forge ls\n  lattice forge ls --json",
-		Args:    cobra.NoArgs,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			views := []hostView{}
 			for _, name := range slices.Sorted(maps.Keys(env.Settings.Forges)) {

@@ -49,7 +49,7 @@ func newNotifyLsCmd(env *setup.Env) *cobra.Command {
 		Use:     "ls",
 		Short:   "List the channels, and the messages that wait to be delivered",
 		Example: "  lattice notify ls\n  lattice notify ls --json",
-		Args:    cobra.NoArgs,
+		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			waiting, err := notify.NewSpool(home.Home(env.Home).Notifications()).List()
 			if err != nil {
@@ -96,7 +96,7 @@ func newNotifyTestCmd(env *setup.Env) *cobra.Command {
 		Use:     "test NAME",
 		Short:   "Send a test message to a channel, and say whether it took it",
 		Example: "  lattice notify test ops\n  lattice notify test phone --level error",
-		Args:    cobra.ExactArgs(1),
+		Args:    cli.Args(cobra.ExactArgs(1)),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return slices.Sorted(maps.Keys(env.Settings.Channels)), cobra.ShellCompDirectiveNoFileComp
 		},
