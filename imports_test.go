@@ -79,6 +79,7 @@ var mayImport = map[string][]string{
 	"spritekit/fault":      {"spritekit/protocol"},
 	"spritekit/protocol":   {},
 	"spritekit/durable":    {},
+	"spritekit/marked":     {},
 	"spritekit/text":       {},
 	"docs":                 {},
 	// Known secrets in text, on both sides of a sprite's wall.
@@ -204,12 +205,13 @@ var mayImport = map[string][]string{
 	"orchestrator/patient":          {},
 	"orchestrator/lattice":          {"manifests", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/settings":         {"manifests", "orchestrator/schedule", "orchestrator/tomlkey"},
-	"orchestrator/tomlkey":          {},                                                                                                                 // lines of keys, for errors: pure
-	"orchestrator/schedule":         {},                                                                                                                 // times of cron: pure
-	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                                                                          // tasks in files; it knows neither runs nor the leader
-	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "orchestrator/schedule", "orchestrator/tomlkey", "spritekit/fault"}, // definitions and triggers; it starts nothing
-	"orchestrator/leftover":         {"orchestrator/api", "orchestrator/board", "orchestrator/lattice", "orchestrator/worker", "spritekit/fault"},       // what killed programs left, and its repair
-	"orchestrator/fleet":            {"orchestrator/settings", "orchestrator/sprites"},                                                                  // declared and observed sprites, and the changes between: pure
+	"orchestrator/tomlkey":          {},                                                                                                                                    // lines of keys, for errors: pure
+	"orchestrator/schedule":         {},                                                                                                                                    // times of cron: pure
+	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                                                                                             // tasks in files; it knows neither runs nor the leader
+	"orchestrator/worker":           {"orchestrator/board", "orchestrator/lattice", "orchestrator/schedule", "orchestrator/tomlkey", "spritekit/fault"},                    // definitions and triggers; it starts nothing
+	"orchestrator/checkout":         {"orchestrator/board"},                                                                                                                // commands of workers in git worktrees of this machine
+	"orchestrator/leftover":         {"orchestrator/api", "orchestrator/board", "orchestrator/checkout", "orchestrator/lattice", "orchestrator/worker", "spritekit/fault"}, // what killed programs left, and its repair
+	"orchestrator/fleet":            {"orchestrator/settings", "orchestrator/sprites"},                                                                                     // declared and observed sprites, and the changes between: pure
 	"orchestrator/ir":               {"manifests", "manifests/schemas", "manifests/templates", "orchestrator/ir/expr", "orchestrator/ir/finding"},
 	"orchestrator/ir/finding":       {"manifests"},
 	"orchestrator/ir/expr":          {"orchestrator/ir/finding"},
@@ -281,7 +283,7 @@ var mayImport = map[string][]string{
 
 // leaves are the packages that every other may name. They hold helpers on the standard library alone; while a law kept them
 // on one side, the other side had copies.
-var leaves = []string{"spritekit/durable", "spritekit/text"}
+var leaves = []string{"spritekit/durable", "spritekit/marked", "spritekit/text"}
 
 // owners lists the only packages that may import a third-party module. Other modules are free.
 var owners = map[string][]string{

@@ -17,8 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // hookTime is the time after which a hook is killed (seed workers-design, "Workers vs Hooks vs Agents").
@@ -39,11 +37,11 @@ func (c Config) HooksDigest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// trustFile is the file of a state directory that lists the digests of hooks which the user trusts, one in a line.
+// trustFile is the file of a state directory that lists the digests of hooks and commands which the user trusts, one in a line.
 const trustFile = "trusted-hooks"
 
-// trusts reports whether the user of a state directory trusts a digest.
-func trusts(home, digest string) (bool, error) {
+// IsTrusted reports whether the user of a state directory trusts a digest.
+func IsTrusted(home, digest string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join(home, trustFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, err
@@ -51,13 +49,9 @@ func trusts(home, digest string) (bool, error) {
 	return slices.Contains(strings.Split(string(text), "\n"), digest), nil
 }
 
-// TrustHooks records in a state directory that the hooks may run as they are now.
-func (b *Board) TrustHooks(home string) error {
-	digest := b.Config.HooksDigest()
-	if digest == "" {
-		return fault.NotFound("no_hooks", "the board has no hooks").WithHint("lattice task --help")
-	}
-	if trusted, err := trusts(home, digest); err != nil || trusted {
+// Trust records in a state directory that the user trusts a digest.
+func Trust(home, digest string) error {
+	if trusted, err := IsTrusted(home, digest); err != nil || trusted {
 		return err
 	}
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -77,7 +71,7 @@ func (b *Board) RunTrustedHooks(ctx context.Context, home string, events []Event
 	if digest == "" || len(events) == 0 {
 		return nil
 	}
-	trusted, err := trusts(home, digest)
+	trusted, err := IsTrusted(home, digest)
 	if err != nil {
 		return err
 	}

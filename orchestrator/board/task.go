@@ -286,6 +286,7 @@ type ProcessRecord struct {
 	Process
 	RunID          string  `json:"run_id,omitempty"`
 	RequestID      string  `json:"request_id,omitempty"`
+	Worktree       string  `json:"worktree_path,omitempty"`
 	LogPath        string  `json:"log_path,omitempty"` // in the repository; there is a log if this program started the process
 	TimeoutMinutes int     `json:"timeout_minutes,omitempty"`
 	EndedAt        string  `json:"ended_at,omitempty"` // "" while it is active
@@ -306,7 +307,7 @@ func Processes(events []Event) (records []ProcessRecord) {
 		case e.Type == ProcessStarted:
 			p := Process{Type: d.Type, StartedAt: e.TS, Actor: e.Actor, Commit: d.Commit, EventID: e.ID}
 			active = append(active, p)
-			records = append(records, ProcessRecord{TaskID: e.TaskID, Process: p, RunID: d.RunID, RequestID: d.RequestID, LogPath: LogPath(e.ID), TimeoutMinutes: d.TimeoutMinutes})
+			records = append(records, ProcessRecord{TaskID: e.TaskID, Process: p, RunID: d.RunID, RequestID: d.RequestID, Worktree: d.Worktree, LogPath: LogPath(e.ID), TimeoutMinutes: d.TimeoutMinutes})
 		case e.Type == ProcessCompleted || e.Type == ProcessFailed:
 			i := findProcess(active, d)
 			if i < 0 {

@@ -2,18 +2,20 @@
 // their timeout, requests that no worker can take, worktrees without a folder, runs that no leader drives, leases and sprites of
 // runs that have ended.
 //
-// Start with [OfBoard], [OfRepository] and [OfLeader]. They only look; [Leftover.Fix] repairs.
+// Start with [OfBoard], [OfRepository], [OfWorkers] and [OfLeader]. They only look; [Leftover.Fix] repairs.
 package leftover
 
 import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/checkout"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -50,8 +52,9 @@ func (l Leftover) Fix(ctx context.Context) Leftover {
 // waitLimit is the time after which a pending request suggests that nothing works on the queue.
 const waitLimit = time.Hour
 
-// OfBoard returns the leftovers of a board and its queue. cancel cancels a run; it does nothing if the run does not exist.
-func OfBoard(b *board.Board, now time.Time, cancel func(ctx context.Context, run string) error) ([]Leftover, error) {
+// OfBoard returns the leftovers of a board and its queue. home is the state directory. cancel cancels a run; it does nothing if the
+// run does not exist.
+func OfBoard(b *board.Board, home string, now time.Time, cancel func(ctx context.Context, run string) error) ([]Leftover, error) {
 	workers, err := worker.Load(b.FS())
 	if err != nil {
 		return nil, err
@@ -73,7 +76,22 @@ func OfBoard(b *board.Board, now time.Time, cancel func(ctx context.Context, run
 		}
 		for _, r := range board.Processes(events) {
 			working[r.RequestID] = working[r.RequestID] || r.EndedAt == ""
-			if r.EndedAt == "" && worker.Late(r, now) {
+			lost, err := checkout.IsLost(b, r)
+			if err != nil {
+				return nil, err
+			}
+			if lost && r.EndedAt == "" {
+				all = append(all, Leftover{
+					Kind: "process", Name: r.Type + " on " + names[t.ID], Detail: "has lost its dispatcher, which ended before it", Remedy: "end it, remove its worktree, and record that it failed",
+					repair: func(ctx context.Context) error {
+						_, err := checkout.Recover(ctx, b, home, r, func(reason string) error {
+							_, err := worker.RecordEnd(ctx, b, r, board.ProcessFailed, board.ProcessData{Error: reason})
+							return err
+						})
+						return err
+					},
+				})
+			} else if r.EndedAt == "" && worker.Late(r, now) {
 				all = append(all, Leftover{
 					Kind: "process", Name: r.Type + " on " + names[t.ID], repair: func(ctx context.Context) error { return endProcess(ctx, b, r, cancel) },
 					Detail: fmt.Sprintf("has run since %s, beyond its timeout of %d minutes", r.StartedAt, r.TimeoutMinutes), Remedy: "cancel its run, and record that it failed",
@@ -154,6 +172,36 @@ func OfRepository(ctx context.Context, dir string) ([]Leftover, error) {
 		all = append(all, Leftover{Kind: "worktree", Name: name, Detail: reason, Remedy: "git worktree prune", repair: func(ctx context.Context) error {
 			return exec.CommandContext(ctx, "git", "-C", dir, "worktree", "prune", "--expire=now").Run()
 		}})
+	}
+	return all, nil
+}
+
+// OfWorkers returns the worktrees of workers, in a state directory, that no active process of the board has.
+func OfWorkers(ctx context.Context, b *board.Board, home string) ([]Leftover, error) {
+	folders, err := checkout.List(ctx, b.Root)
+	if err != nil {
+		return nil, err
+	}
+	folders = slices.DeleteFunc(folders, func(f string) bool { return f != checkout.FolderOf(home, f) })
+	if len(folders) == 0 {
+		return nil, nil
+	}
+	tasks, err := b.Tasks()
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tasks {
+		events, err := b.History(t.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range board.Processes(events) {
+			folders = slices.DeleteFunc(folders, func(f string) bool { return r.EndedAt == "" && f == checkout.FolderOf(home, r.Worktree) })
+		}
+	}
+	var all []Leftover
+	for _, f := range folders {
+		all = append(all, Leftover{Kind: "worktree", Name: f, Detail: "belongs to no worker that runs", Remedy: "remove it", repair: func(ctx context.Context) error { return checkout.Clean(ctx, b.Root, f, "") }})
 	}
 	return all, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/checkout"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/worker"
@@ -40,7 +41,7 @@ func TestOfBoard(t *testing.T) {
 	}
 	var canceled []string
 	cancel := func(_ context.Context, run string) error { canceled = append(canceled, run); return nil }
-	if all, err := OfBoard(b, now, cancel); err != nil || len(all) > 0 {
+	if all, err := OfBoard(b, "", now, cancel); err != nil || len(all) > 0 {
 		t.Fatalf("a sound board has the leftovers %+v, %v", all, err)
 	}
 
@@ -77,7 +78,7 @@ func TestOfBoard(t *testing.T) {
 		"wq_claimed":                  "is claimed, and no process works on it",
 		"wq_long":                     "waits since " + long,
 	}
-	all, err := OfBoard(b, now.Add(time.Minute), cancel)
+	all, err := OfBoard(b, "", now.Add(time.Minute), cancel)
 	if err != nil || len(all) != len(want) {
 		t.Fatalf("OfBoard = %+v, %v", all, err)
 	}
@@ -89,7 +90,7 @@ func TestOfBoard(t *testing.T) {
 			t.Errorf("Fix = %+v", fixed)
 		}
 	}
-	if all, err = OfBoard(b, now.Add(time.Minute), cancel); err != nil || len(all) != 1 || all[0].Name != "wq_long" || !slices.Equal(canceled, []string{"run_late"}) {
+	if all, err = OfBoard(b, "", now.Add(time.Minute), cancel); err != nil || len(all) != 1 || all[0].Name != "wq_long" || !slices.Equal(canceled, []string{"run_late"}) {
 		t.Errorf("after the repair OfBoard = %+v, %v; canceled %q", all, err, canceled)
 	}
 	if _, err := os.Stat(filepath.Join(dir, worker.QueueDir, "wq_torn.json.bad")); err != nil {
@@ -166,4 +167,77 @@ func TestJudges(t *testing.T) {
 			t.Errorf("judgeLease(%+v, %+v) = %v", c.lease, c.run, got)
 		}
 	}
+}
+
+// A worker in a worktree whose dispatcher died is ended, and its worktree removed; so is a worktree that no worker has.
+func TestOfWorkers(t *testing.T) {
+	home, dir := t.TempDir(), t.TempDir()
+	runGit := func(args ...string) {
+		t.Helper()
+		if out, err := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	runGit("init", "-q")
+	runGit("commit", "-q", "--allow-empty", "-m", "one")
+	if err := board.Init(dir, board.DefaultConfig("LAT")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := board.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	task, _, err := b.Create(t.Context(), "human:ada", "", board.CreatedData{Title: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := b.Lease(checkout.LeaseName("wq_1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := checkout.FolderOf(home, checkout.Prefix+"LAT-1")
+	started := board.ProcessData{Type: "Local", Commit: "abc", Worktree: folder, TimeoutMinutes: 10, RequestID: "wq_1"}
+	if _, _, err := b.Update(t.Context(), task.ID, "worker:Local", func(*board.Task) ([]board.Change, error) {
+		return []board.Change{{Type: board.ProcessStarted, Data: started}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	find := func(want ...string) []Leftover {
+		t.Helper()
+		all, err := OfBoard(b, home, time.Now(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		orphans, err := OfWorkers(t.Context(), b, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, l := range append(all, orphans...) {
+			found = append(found, l.Kind+" "+l.Name)
+		}
+		if !slices.Equal(found, want) {
+			t.Fatalf("the leftovers are %q, want %q", found, want)
+		}
+		return append(all, orphans...)
+	}
+	runGit("worktree", "add", "-q", "--detach", folder)
+	find() // its dispatcher lives
+	if err := lease.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if l := find("process Local on LAT-1")[0].Fix(t.Context()); !l.Fixed {
+		t.Errorf("the repair failed: %+v", l)
+	}
+	find()
+	if after, err := b.Task(task.ID); err != nil || len(after.Active) > 0 {
+		t.Errorf("the process is active: %+v, %v", after, err)
+	}
+	runGit("worktree", "add", "-q", "--detach", folder)
+	runGit("worktree", "add", "-q", "--detach", filepath.Join(t.TempDir(), "of-a-person"))
+	if l := find("worktree " + folder)[0].Fix(t.Context()); !l.Fixed {
+		t.Errorf("the repair failed: %+v", l)
+	}
+	find()
 }

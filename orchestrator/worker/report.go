@@ -88,8 +88,12 @@ func formatReport(d Definition, t *board.Task, r board.ProcessRecord, out Output
 		_ = json.Indent(&pretty, out.all, "", "  ") // they are JSON
 		text = "```json\n" + pretty.String() + "\n```"
 	}
+	work := "Run " + r.RunID
+	if r.RunID == "" {
+		work = "A command in a worktree"
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s of %s at %s\n\n%s\n\nRun %s by %s, from %s to %s.", d.Worker.Name, t.Name(), r.Commit[:min(len(r.Commit), 12)], t.Title, r.RunID, r.Actor, r.StartedAt, ended.UTC().Format(time.RFC3339))
+	fmt.Fprintf(&b, "# %s of %s at %s\n\n%s\n\n%s by %s, from %s to %s.", d.Worker.Name, t.Name(), r.Commit[:min(len(r.Commit), 12)], t.Title, work, r.Actor, r.StartedAt, ended.UTC().Format(time.RFC3339))
 	if out.Tests.Status != "" {
 		fmt.Fprintf(&b, " Tests: %s.", out.Tests.Status)
 	}

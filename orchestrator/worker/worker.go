@@ -7,7 +7,9 @@ package worker
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +42,24 @@ type Definition struct {
 	File      string    `toml:"-" json:"-"` // "" for a built-in one
 }
 
+// Places are the values of execution.place.
+const (
+	PlaceSprite   = "sprite"
+	PlaceWorktree = "worktree"
+)
+
+// IsLocal reports whether the command of the worker runs on this machine, without a sandbox.
+func (d Definition) IsLocal() bool { return d.Execution.Place == PlaceWorktree }
+
+// TrustDigest returns the digest by which a person trusts the command of a worker that runs on this machine, "" for other workers.
+func (d Definition) TrustDigest() string {
+	if !d.IsLocal() {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{"worker", d.Worker.Name, d.Execution.Command, d.Execution.PromptFile}, "\x00")))
+	return hex.EncodeToString(sum[:])
+}
+
 // Identity is the name under which a worker appears.
 type Identity struct {
 	Name        string `toml:"name" json:"name"`
@@ -54,6 +74,8 @@ type Execution struct {
 	Command string `toml:"command" json:"command,omitempty"` // of the engine script; others accept their own name, such as "claude -p"
 	// PromptFile is a file of the repository. It is read from the base commit, since the reviewed one could have changed it.
 	PromptFile string `toml:"prompt_file" json:"prompt_file,omitempty"`
+	// Place is where the work runs: sprite (default), or worktree for a git worktree of this machine, without a sandbox.
+	Place string `toml:"place" json:"place,omitempty"`
 	// Worktree must be true: a worker sees the commit and not the files that change while it works.
 	Worktree       bool `toml:"worktree" json:"worktree"`
 	TimeoutMinutes int  `toml:"timeout_minutes" json:"timeout_minutes"`
@@ -170,7 +192,9 @@ func parseDefinition(file, text string) (d Definition, err error) {
 	if unknown := meta.Undecoded(); len(unknown) > 0 {
 		return d, badDefinition(file, lines.Of(unknown[0].String()), "it has the unknown member %s", unknown[0])
 	}
-	d.Execution.Flow = cmp.Or(d.Execution.Flow, "code-review")
+	if d.Execution.Place = cmp.Or(d.Execution.Place, PlaceSprite); d.Execution.Place == PlaceSprite {
+		d.Execution.Flow = cmp.Or(d.Execution.Flow, "code-review")
+	}
 	d.Output.ReportPrefix, d.Output.ReportDir = cmp.Or(d.Output.ReportPrefix, "REPORT"), cmp.Or(d.Output.ReportDir, "notes")
 	d.Worker.Actor = cmp.Or(d.Worker.Actor, "worker:"+d.Worker.Name)
 	for _, problem := range []string{d.findProblem(), d.Trigger.findProblem()} {
@@ -193,6 +217,12 @@ func (d Definition) findProblem() string {
 		return fmt.Sprintf("worker.actor: %v", board.CheckActor(d.Worker.Actor))
 	case x.Engine != "" && !slices.Contains(Engines, x.Engine):
 		return fmt.Sprintf("execution.engine is %q, not one of %s", x.Engine, strings.Join(Engines, ", "))
+	case x.Place != PlaceSprite && !d.IsLocal():
+		return fmt.Sprintf("execution.place is %q, not %s or %s", x.Place, PlaceSprite, PlaceWorktree)
+	case d.IsLocal() && (x.Flow != "" || x.Merge || d.Output.Apply):
+		return "execution.place is worktree, which excludes flow, merge and apply: they need a run"
+	case d.IsLocal() && x.Command == "":
+		return "execution.place is worktree, and execution.command is missing"
 	case x.Engine == "script" && x.Command == "":
 		return "execution.engine is script, and execution.command is missing"
 	case x.Engine != "script" && x.Command != "" && word != x.Engine:

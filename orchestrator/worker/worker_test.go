@@ -73,7 +73,7 @@ func TestDefinitionsOfTheSeed(t *testing.T) {
 	want := Definition{
 		Worker:    Identity{"CodeReviewLite", "Fast single-agent code review", "agent:review-bot"},
 		Trigger:   Trigger{OnStatus: "review", MissingRole: "review", CooldownMinutes: 5},
-		Execution: Execution{Flow: "code-review", Engine: "claude", Command: "claude -p", PromptFile: "prompts/workers/code-review-lite.md", Worktree: true, TimeoutMinutes: 10},
+		Execution: Execution{Flow: "code-review", Engine: "claude", Command: "claude -p", PromptFile: "prompts/workers/code-review-lite.md", Place: PlaceSprite, Worktree: true, TimeoutMinutes: 10},
 		Output:    Output{ArtifactRole: "review", ReportPrefix: "CR", ReportDir: "notes"},
 		File:      ".lattice/workers/code-review-lite.toml",
 	}
@@ -88,12 +88,15 @@ func TestDefinitionsOfTheSeed(t *testing.T) {
 func TestBadDefinitions(t *testing.T) {
 	replace := func(old, new string) string { return strings.Replace(seedLite, old, new, 1) }
 	for text, want := range map[string]string{
-		"x":                                                                     "expected",
-		replace(`on_status`, `on_statsu`):                                       "unknown member trigger.on_statsu",
-		replace(`"claude"`, `"gpt"`):                                            `engine is "gpt"`,
-		replace(`"claude -p"`, `"sh x"`):                                        "does not call the engine",
-		replace(`= true`, `= false`):                                            "worktree must be true",
-		replace(`= 10`, `= 0`):                                                  "timeout_minutes is 0",
+		"x":                               "expected",
+		replace(`on_status`, `on_statsu`): "unknown member trigger.on_statsu",
+		replace(`"claude"`, `"gpt"`):      `engine is "gpt"`,
+		replace(`"claude -p"`, `"sh x"`):  "does not call the engine",
+		replace(`= true`, `= false`):      "worktree must be true",
+		replace(`= 10`, `= 0`):            "timeout_minutes is 0",
+		replace(`worktree = true`, "worktree = true\nplace = \"host\""):                                   `place is "host"`,
+		replace(`worktree = true`, "worktree = true\nplace = \"worktree\"\nflow = \"test-only\""):         "excludes flow",
+		strings.Replace(seedHeavy, `command = "./workers/code-review-heavy.sh"`, `place = "worktree"`, 1): "command is missing",
 		replace(`"notes"`, `"../x"`):                                            "report_dir",
 		replace(`"notes"`, `".git/hooks"`):                                      "report_dir",
 		replace(`"CR"`, `"../CR"`):                                              "report_prefix",

@@ -341,6 +341,7 @@ func contract() rules {
 			"Trigger.on_event":          enum(values(worker.TriggerEvents)...),
 			"Trigger.stale_hours":       {"type": "integer", "minimum": 0},
 			"Trigger.cooldown_minutes":  {"type": "integer", "minimum": 0},
+			"Execution.place":           enum(worker.PlaceSprite, worker.PlaceWorktree),
 			"Execution.engine":          enum(values(worker.Engines)...),
 			"Execution.worktree":        {"const": true},
 			"Execution.timeout_minutes": {"type": "integer", "minimum": 1, "maximum": 1440},

@@ -158,9 +158,10 @@ func addLeftovers(ctx context.Context, env *setup.Env, r *doctor.Report, fix boo
 	}
 	if root, b := openBoard(env); b != nil {
 		defer b.Close()
-		add(leftover.OfBoard(b, time.Now(), func(ctx context.Context, run string) error { return cancelRun(ctx, env, run) }))
+		add(leftover.OfBoard(b, env.Home, time.Now(), func(ctx context.Context, run string) error { return cancelRun(ctx, env, run) }))
 		if _, err := os.Lstat(filepath.Join(root, ".git")); err == nil {
 			add(leftover.OfRepository(ctx, root))
+			add(leftover.OfWorkers(ctx, b, env.Home))
 		}
 	}
 	leads := !slices.ContainsFunc(r.Checks, func(c doctor.Check) bool { return c.Status == doctor.Fail && (c.Name == "leader" || c.Name == "store") })

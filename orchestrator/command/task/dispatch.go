@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -26,6 +27,8 @@ type dispatcher struct {
 	active  []board.ProcessRecord
 	pending []worker.Request
 	warned  map[string]bool // problems that were reported
+
+	local map[string]*localWork // by the event that started it
 
 	commits map[string]string // ids by revision, of the present look; nil keeps none
 }
@@ -233,7 +236,7 @@ func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q wo
 		return nil
 	case err == nil:
 		d.active = append(d.active, r)
-		fmt.Fprintf(d.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, d.nameOf(r.TaskID), cutCommit(r.Commit), r.RunID)
+		fmt.Fprintf(d.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, d.nameOf(r.TaskID), cutCommit(r.Commit), cmp.Or(r.RunID, r.Worktree))
 		return nil
 	case refused != nil && refused.Retryable:
 		d.warnOnce(fmt.Sprintf("%s does not start on %s yet: %v", w.Worker.Name, d.nameOf(q.TaskID), err))

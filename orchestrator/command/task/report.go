@@ -2,19 +2,20 @@ package task
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/oklog/ulid/v2"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/worker"
 )
 
 // completeProcess writes the report of a run into the repository, attaches it, and makes the changes of the task that the run proposes
 // if its worker may.
-func (d *dispatcher) completeProcess(ctx context.Context, r board.ProcessRecord, view api.RunView) error {
+func (d *dispatcher) completeProcess(ctx context.Context, r board.ProcessRecord, outputs json.RawMessage, ended time.Time) error {
 	i := slices.IndexFunc(d.workers, func(w worker.Definition) bool { return w.Worker.Name == r.Type })
 	if i < 0 {
 		return d.failProcess(ctx, r, "its definition is gone")
@@ -29,11 +30,11 @@ func (d *dispatcher) completeProcess(ctx context.Context, r board.ProcessRecord,
 			return d.failProcess(ctx, r, err.Error())
 		}
 	}
-	out := worker.ReadOutputs(view.Outputs)
+	out := worker.ReadOutputs(outputs)
 	data := board.ProcessData{Result: "success"}
 	data.Head, _ = d.findCommit(ctx, "HEAD") // "" where it is gone
 	var changes []board.Change
-	for _, f := range w.Files(t, r, out, view.UpdatedAt) {
+	for _, f := range w.Files(t, r, out, ended) {
 		if err := d.board.ReplaceFile(f.Path, f.Text); err != nil {
 			return fmt.Errorf("write the report: %w", err)
 		}

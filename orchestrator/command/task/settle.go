@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/checkout"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -61,6 +62,11 @@ func (d *dispatcher) settleTask(ctx context.Context, id string) (*board.Task, er
 // settleProcess records the end of a process if it has ended or is beyond its timeout.
 func (d *dispatcher) settleProcess(ctx context.Context, r board.ProcessRecord) (ended bool, err error) {
 	late := worker.Late(r, time.Now())
+	if checkout.IsLocal(r) {
+		if ended, err := d.settleLocal(ctx, r); ended || err != nil || d.local[r.EventID] != nil {
+			return ended, err
+		}
+	}
 	if r.RunID == "" { // another program started it
 		if late {
 			err = d.failProcess(ctx, r, "it is beyond its timeout, and did not end")
@@ -77,7 +83,7 @@ func (d *dispatcher) settleProcess(ctx context.Context, r board.ProcessRecord) (
 	case err != nil:
 		return false, err
 	case view.Status == lattice.Succeeded:
-		return true, d.completeProcess(ctx, r, view)
+		return true, d.completeProcess(ctx, r, view.Outputs, view.UpdatedAt)
 	case view.Status == lattice.Failed, view.Status == lattice.Canceled:
 		reason := "its run was cancelled"
 		if view.Error != nil {

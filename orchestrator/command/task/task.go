@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +15,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/worker"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // place holds the flags that say where the board is and who acts.
@@ -106,13 +109,33 @@ func (p *place) printChanged(ctx context.Context, b *board.Board, t *board.Task,
 
 func newTrustCmd(p *place) *cobra.Command {
 	return &cobra.Command{
-		Use:     "trust",
-		Short:   "Let the hooks of the board run, as they are now",
-		Long:    "Record for this user that the hooks in .lattice/config.json may run. When they are changed, they do not run until they are\ntrusted again.",
+		Use:   "trust",
+		Short: "Let the hooks of the board and its workers with place = \"worktree\" run, as they are now",
+		Long: `Record for this user that the hooks in .lattice/config.json may run, and the commands of workers that run on this machine. When they
+are changed, they do not run until they are trusted again.`,
 		Example: "  lattice task trust",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
-			return p.withBoard(func(b *board.Board, _ string) error { return b.TrustHooks(p.env.Home) })
+			return p.withBoard(func(b *board.Board, _ string) error {
+				workers, err := worker.Load(b.FS())
+				if err != nil {
+					return err
+				}
+				digests := []string{b.Config.HooksDigest()}
+				for _, w := range workers {
+					digests = append(digests, w.TrustDigest())
+				}
+				digests = slices.DeleteFunc(digests, func(d string) bool { return d == "" })
+				if len(digests) == 0 {
+					return fault.NotFound("no_hooks", "the board has no hooks, and no worker that runs on this machine").WithHint("lattice task --help")
+				}
+				for _, digest := range digests {
+					if err := board.Trust(p.env.Home, digest); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
 		},
 	}
 }

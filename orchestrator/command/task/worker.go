@@ -45,11 +45,17 @@ PlanReviewLite, AutoTriage and StaleDetector start by themselves only on boards 
                times; stale_hours: when the task has kept its status for so long; cooldown_minutes since its last end;
                retrigger = true also after a failure; manual_only = true; opt_in = true: only if config.json names it
   [execution]  engine: claude, codex, gemini, opencode, or script with command; flow (default: code-review); prompt_file, which
-               is read from the base commit; worktree = true; timeout_minutes; merge = true: as MergeQueue does
+               is read from the base commit; worktree = true; timeout_minutes; merge = true: as MergeQueue does;
+               place = "worktree": command runs on this machine, see below
   [output]     artifact_role, report_prefix, report_dir; apply = true: the outputs comment, priority, type and labels of the
                flow change the task
 
 manifests/schema/worker.schema.json in the source of lattice describes these files to editors; $schema may name it.
+
+With place = "worktree" there is no run and no sandbox: command runs as you, in a git worktree of the commit, once you have called
+lattice task trust. It gets the prompt on standard input and few variables of your environment, and its output is the report. It and
+all that it started end with lattice worker run or watch, or at the timeout, and the worktree is removed; after a crash the
+next of these commands, or lattice doctor --fix, does so.
 
 worker_policies in .lattice/config.json choose between two workers for a status, by labels, type and size of the change:
 
@@ -97,7 +103,7 @@ func newWorkerListCmd(p *place) *cobra.Command {
 					if !w.Enabled {
 						trigger += " (not enabled)"
 					}
-					return []any{w.Worker.Name, trigger, w.Execution.Flow, orDash(w.Execution.Engine), cmp.Or(w.From, "built in"), orDash(w.Worker.Description)}
+					return []any{w.Worker.Name, trigger, cmp.Or(w.Execution.Flow, w.Execution.Place), orDash(w.Execution.Engine), cmp.Or(w.From, "built in"), orDash(w.Worker.Description)}
 				})
 			})
 		},
@@ -205,7 +211,7 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 					}
 					return err
 				}
-				fmt.Fprintf(p.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, t.Name(), cutCommit(started.Commit), started.RunID)
+				fmt.Fprintf(p.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, t.Name(), cutCommit(started.Commit), cmp.Or(started.RunID, started.Worktree))
 				ended, err := d.awaitEnd(ctx, w, started)
 				if err != nil {
 					return err
@@ -216,7 +222,7 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 					}
 				}
 				if ended.Result == "failed" {
-					return fault.Failed("worker_failed", "%s failed: %s", w.Worker.Name, ended.Error).WithHint("lattice show %s", started.RunID)
+					return fault.Failed("worker_failed", "%s failed: %s", w.Worker.Name, ended.Error).WithHint("%s", hintAt(ended))
 				}
 				if p.env.JSON {
 					return nil
@@ -241,6 +247,14 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 	cmd.ValidArgsFunction = p.completeArgs(listWorkers, listTasks)
 	cmd.Flags().BoolVar(&queue, "queue", false, "let lattice worker watch run it, and do not wait")
 	return cmd
+}
+
+// hintAt says where the work of a process can be read.
+func hintAt(r board.ProcessRecord) string {
+	if r.RunID == "" {
+		return "its output is in " + r.LogPath
+	}
+	return "lattice show " + r.RunID
 }
 
 // enqueue puts a request into the queue. The commit is resolved now, so that it is the one that the asker sees.
@@ -357,11 +371,12 @@ func (p *place) withDispatcher(ctx context.Context, at commitFlags, do func(cont
 				}
 			}
 		}
-		d := &dispatcher{place: p, board: b, workers: workers, at: at, queue: worker.Queue{Board: b}, warned: map[string]bool{}}
+		d := &dispatcher{place: p, board: b, workers: workers, at: at, queue: worker.Queue{Board: b}, warned: map[string]bool{}, local: map[string]*localWork{}}
 		if d.leader, err = connect.Dial(ctx, p.env, connect.Options{Detach: true}); err != nil {
 			return err
 		}
 		defer d.leader.Close()
-		return do(ctx, d)
+		err = do(ctx, d)
+		return errors.Join(err, d.endLocal(ctx))
 	})
 }
