@@ -5,7 +5,6 @@ import (
 	"net/url"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 	loops "github.com/spritekit/lattice/orchestrator/loop"
 	"github.com/spritekit/lattice/spritekit/loop"
 )
@@ -53,28 +52,27 @@ func (d *Dashboard) showLoop(v *visit) error {
 		Earlier int
 		Done    string
 	}{View: view, Done: fmt.Sprintf("%d of %d", view.Completed, len(view.Tasks))}
-	visits := map[int]int{} // of the node that calls the agent, by iteration
 	moments, err := d.leader.Moments(v.ctx, view.RunID)
 	if err != nil {
 		return err
 	}
-	for i, e := range view.Iterations {
+	for _, e := range view.Iterations {
+		it, err := api.FindIteration(view, moments, e.Iteration)
+		if err != nil {
+			return err
+		}
 		row := iteration{Entry: e}
-		if from, to := view.Span(e.Iteration); from > 0 {
-			row.Transcript = fmt.Sprintf("/runs/%s/events?after=%d", view.RunID, from)
-			visits[i] = findVisit(moments, from, to)
+		if it.After > 0 {
+			row.Transcript = fmt.Sprintf("/runs/%s/events?after=%d", view.RunID, it.After)
+		}
+		if it.From != "" {
+			q := url.Values{"from": {it.From}}
+			if it.To != "" {
+				q.Set("to", it.To)
+			}
+			row.Diff = "/runs/" + view.RunID + "/compare?" + q.Encode()
 		}
 		page.Rows = append(page.Rows, row)
-	}
-	for i := range page.Rows {
-		if visits[i] == 0 {
-			continue
-		}
-		q := url.Values{"from": {fmt.Sprintf("%s#%d", loops.WorkNode, visits[i])}}
-		if visits[i+1] > 0 {
-			q.Set("to", fmt.Sprintf("%s#%d", loops.WorkNode, visits[i+1]))
-		}
-		page.Rows[i].Diff = "/runs/" + view.RunID + "/compare?" + q.Encode()
 	}
 	page.Earlier = max(0, len(page.Rows)-maxListed)
 	page.Rows = page.Rows[page.Earlier:]
@@ -83,14 +81,4 @@ func (d *Dashboard) showLoop(v *visit) error {
 		f.Live = api.Root + "/runs/" + view.RunID + "/events"
 	}
 	return d.showPage(v, "loop", f)
-}
-
-// findVisit returns the number of the visit with which the agent was called between two places of a journal, 0 if there is none.
-func findVisit(moments []api.Moment, from, to lattice.Seq) int {
-	for _, m := range moments {
-		if m.Node == loops.WorkNode && m.Seq >= from && (to == 0 || m.Seq < to) {
-			return m.Visit
-		}
-	}
-	return 0
 }

@@ -23,6 +23,7 @@ const (
 	beginNode  = "begin"
 	WorkNode   = "work" // calls the agent, after a checkpoint
 	readNode   = "read"
+	verifyNode = "verify"
 	decideNode = "decide"
 	AskNode    = "ask"     // waits for the answer to a question
 	StopNode   = "stopped" // waits until a person has the loop go on
@@ -86,6 +87,7 @@ type Progress struct {
 	Divergence string     `json:"divergence,omitempty"`
 	resting    bool       // a person wanted it to rest
 	begun      []begun
+	reports    map[int]*protocol.VerifyReport // by iteration
 }
 
 // begun is the place in the journal at which the preparation of an iteration ended.
@@ -108,6 +110,9 @@ func (p Progress) Span(iteration int) (from, to lattice.Seq) {
 	}
 	return 0, 0
 }
+
+// Report returns the report of the verification of an iteration, nil if there was none.
+func (p Progress) Report(iteration int) *protocol.VerifyReport { return p.reports[iteration] }
 
 // A Folder folds the journal of a run, entry by entry.
 type Folder struct {
@@ -147,7 +152,7 @@ func (f *Folder) Add(e lattice.Entry) error {
 	}
 	switch fact := fact.(type) {
 	case lattice.CallFinished:
-		if node := f.nodes[lattice.IterationPath(fact.CommandID)]; fact.OK && (node == beginNode || node == readNode || node == decideNode) {
+		if node := f.nodes[lattice.IterationPath(fact.CommandID)]; fact.OK && slices.Contains([]string{beginNode, readNode, verifyNode, decideNode}, node) {
 			f.steps = append(f.steps, step{e.Seq, node, fact.Data})
 		}
 	case lattice.Rewound:
@@ -173,7 +178,7 @@ func (f *Folder) forgetAfter(after lattice.Seq) {
 
 // Progress returns the progress so far.
 func (f *Folder) Progress() (Progress, error) {
-	p := Progress{Iterations: []loop.Entry{}, Tasks: []loop.Task{}}
+	p := Progress{Iterations: []loop.Entry{}, Tasks: []loop.Task{}, reports: map[int]*protocol.VerifyReport{}}
 	for _, s := range f.steps {
 		var err error
 		switch s.node {
@@ -185,6 +190,10 @@ func (f *Folder) Progress() (Progress, error) {
 				Pull       **loop.Pull  `json:"pr"`
 				Divergence *string      `json:"divergence"`
 			}{&p.Tasks, &p.Pull, &p.Divergence})
+		case verifyNode:
+			var r protocol.VerifyReport
+			err = json.Unmarshal(s.data, &r)
+			p.reports[p.Working] = &r
 		default:
 			err = p.addDecision(s.data)
 		}

@@ -39,7 +39,7 @@ LOOP is the name or the run of a loop. Without it, the newest loop counts, or th
   lattice loop status
   lattice loop resume --answer 'use the second one'`,
 	})
-	cmd.AddCommand(newStartCmd(env), newStatusCmd(env), newTailCmd(env), newStopCmd(env), newAttachCmd(env), newResumeCmd(env), newRewindCmd(env),
+	cmd.AddCommand(newStartCmd(env), newStatusCmd(env), newShowCmd(env), newTailCmd(env), newStopCmd(env), newAttachCmd(env), newResumeCmd(env), newRewindCmd(env),
 		newUpdateCmd(env), newReviewCmd(env), newDoneCmd(env), newAbandonCmd(env))
 	return cmd
 }

@@ -275,11 +275,8 @@ func runRewind(ctx context.Context, env *setup.Env, o resumeOptions, name string
 	if err != nil {
 		return err
 	}
-	from, end := view.Span(to)
-	i := slices.IndexFunc(moments, func(m api.Moment) bool {
-		return m.Node == loop.WorkNode && from > 0 && m.Seq >= from && (end == 0 || m.Seq < end)
-	})
-	if i < 0 {
+	at := api.FindWork(moments, view, to)
+	if at == nil {
 		return fault.NotFound("loop_not_found", "%s has no iteration %d in which an agent was called", view.Name, to).WithHint("lattice loop status %s lists the iterations", view.Name)
 	}
 	values, err := env.RequiredValues(v, o.AgentEnv...)
@@ -287,7 +284,7 @@ func runRewind(ctx context.Context, env *setup.Env, o resumeOptions, name string
 		return err
 	}
 	back, err := c.Rewind(ctx, v.RunID, api.RewindRequest{
-		To: fmt.Sprintf("%s#%d", moments[i].Node, moments[i].Visit), Epoch: v.Epoch, AcrossEffects: across, By: env.User, Detach: o.Detach, Models: env.Models().Named, Values: values,
+		To: at.String(), Epoch: v.Epoch, AcrossEffects: across, By: env.User, Detach: o.Detach, Models: env.Models().Named, Values: values,
 	})
 	if err != nil {
 		return err
