@@ -140,6 +140,8 @@ func (p *page) goBack() {
 	step("more")
 	p.browseFiles()
 	step("more")
+	p.openShell()
+	step("more")
 	p.leave("document.querySelector('form[action$=\"/rewind\"] button').click()")
 	p.wait("document.querySelector('button[value=reject]')")
 	if steps := p.eval("document.querySelector('.steps').innerText"); !strings.Contains(steps, "back to more#1") {
@@ -180,6 +182,37 @@ func (p *page) browseFiles() {
 	}
 	p.open(p.url + run + "/file?path=/etc/none")
 	p.wait("document.querySelector('.problem').innerText.includes('has no /etc/none')")
+	p.open(p.url + run)
+}
+
+// openShell opens a shell where a step began, in a copy of the sprite that is removed when the page is left.
+func (p *page) openShell() {
+	p.t.Helper()
+	run := p.eval("location.pathname")
+	p.leave("[...document.querySelectorAll('.places a')].find((a) => a.innerText === 'Shell').click()")
+	p.wait("document.getElementById('shell-state').innerText === 'The shell is open.'")
+	for _, key := range "echo $((6*7)) $(cat notes)>made;cat made" {
+		p.press(string(key))
+	}
+	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyDown", "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"})
+	p.wait("document.querySelector('.xterm-accessibility')?.innerText.includes('42 one')")
+	_, list := p.job.lattice(p.t, 0, "", "sprite", "ls", "--json")
+	if !strings.Contains(list, "-diff-") {
+		p.t.Errorf("the shell has no copy of its own: %s", list)
+	}
+	p.open(p.url + run + "/files")
+	if strings.Contains(p.eval("document.querySelector('.list').innerText"), "made") {
+		p.t.Error("the shell changed the run")
+	}
+	for range 100 { // the copy is removed behind the answer
+		if _, list = p.job.lattice(p.t, 0, "", "sprite", "ls", "--json"); !strings.Contains(list, "-diff-") {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if strings.Contains(list, "-diff-") {
+		p.t.Errorf("the copy is left: %s", list)
+	}
 	p.open(p.url + run)
 }
 

@@ -18,6 +18,7 @@ func (d *Dashboard) fileRoutes() []route {
 	return []route{
 		{"GET /runs/{id}/files", "GET /runs/{id}/files", d.showFolder},
 		{"GET /runs/{id}/file", "GET /runs/{id}/file", d.showFile},
+		{"GET /runs/{id}/shell", "GET /runs/{id}/shell", d.showShell},
 	}
 }
 
@@ -136,4 +137,15 @@ func (d *Dashboard) showFile(v *visit) error {
 		}
 		return nil
 	})
+}
+
+// showShell answers with the page of a terminal, whose script opens the shell.
+func (d *Dashboard) showShell(v *visit) error {
+	run, err := d.loadRun(v, "shell")
+	if err != nil {
+		return err
+	}
+	at := v.URL.Query().Get("at")
+	run.Body = struct{ At, Socket string }{at, api.Root + "/runs/" + run.RunID + "/shell?" + url.Values{"at": {at}}.Encode()}
+	return d.showRun(v, run)
 }

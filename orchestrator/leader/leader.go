@@ -161,7 +161,7 @@ type Leader struct {
 	*views.Loops
 	*runs.Starter
 	*travel.Travel
-	*travel.Reviewer
+	*travel.Shells
 	*runs.Decisions
 	*runs.Notes
 	*environment.Register
@@ -300,7 +300,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		StartRun: func(ctx context.Context, r api.RunRequest) (api.RunView, error) { return l.Starter.Start(ctx, r) }}
 	l.Starter = &runs.Starter{Environment: l.Register, Home: l.home, Store: l.store, Client: l.client, Host: l.host, Git: l.git, Disk: disk, Network: l.cfg.Network, Server: l.cfg.Policy, Ledger: l.Ledger, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Models: l.models, Preparer: preparer, Copies: copies}
 	l.Travel = &travel.Travel{Store: l.store, Client: l.client, Session: l.session, Disk: disk, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Starter: l.Starter, Copies: copies, Pruner: l.Pruner}
-	l.Reviewer = &travel.Reviewer{Store: l.store, Client: l.client, Git: l.git, Actor: actor, Views: l.Views, Travel: l.Travel}
+	l.Shells = &travel.Shells{Reviewer: &travel.Reviewer{Store: l.store, Client: l.client, Git: l.git, Actor: actor, Views: l.Views, Travel: l.Travel}, Record: l.Ledger.Record}
 	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter, Approvals: approvals}
 	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: witness, Approvals: approvals}
 	l.Pipeline = &intents.Pipeline{Facts: l.Ledger, Executor: l, BaseOf: rules.Base}

@@ -48,6 +48,8 @@ func TestSessions(t *testing.T) {
 		{"changes from another port", request("POST", "/runs/x/cancel", "operator", csrf, "Sec-Fetch-Site", "same-site"), 403},
 		{"changes by the interface without the text", request("POST", "/api/v1/runs/x/decide", "operator", nil), 401},
 		{"changes by the interface", request("POST", "/api/v1/runs/x/decide", "operator", nil, "X-CSRF-Token", csrfOf("operator")), 200},
+		{"opens a shell without the role", request("GET", "/api/v1/runs/x/shell", "viewer", nil, "Upgrade", "websocket"), 403},
+		{"opens a shell from another site", request("GET", "/api/v1/runs/x/shell", "operator", nil, "Upgrade", "websocket", "Origin", "http://evil.example"), 403},
 		{"has no page", request("GET", "/nothing", "viewer", nil), 404},
 		{"a wrong token", request("POST", "/login", "", url.Values{"secret": {"none"}}), 401},
 		{"many wrong tokens", request("POST", "/login", "", url.Values{"secret": {"flood"}}), 429},

@@ -51,6 +51,7 @@ func (r *release) writeLicences(file string) error {
 		return err
 	}
 	modules["Go, runtime and standard library"] = goroot
+	modules["@xterm/xterm 6.0.0, of the page"] = filepath.Join(r.root, "orchestrator/dashboard/assets/terminal")
 	var list, texts strings.Builder
 	var failed error
 	for _, module := range slices.Sorted(maps.Keys(modules)) {

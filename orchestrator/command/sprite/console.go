@@ -7,10 +7,8 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 )
-
-// shell starts the best shell that a sprite has.
-const shell = `if command -v bash >/dev/null; then exec bash; fi; exec sh`
 
 func newConsoleCmd(env *setup.Env) *cobra.Command {
 	var o execOptions
@@ -30,7 +28,7 @@ Exit codes: that of the shell; 2 this is not a terminal, 3 no such sprite, 4 not
 			if o.escape != "none" {
 				fmt.Fprintf(env.Err, "shell in sprite %s; %s. at the beginning of a line detaches\n", list[0], o.escape)
 			}
-			o.tty, o.exec.Cmd = "true", []string{"sh", "-c", shell}
+			o.tty, o.exec.Cmd = "true", []string{"sh", "-c", sprites.Shell}
 			return runExec(c.Context(), env, list[0], o)
 		},
 	}

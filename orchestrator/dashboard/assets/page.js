@@ -362,6 +362,11 @@ function nearest(r, g, b) {
 const section = document.querySelector("[data-log]");
 const log = section && new Log(section);
 
+// --- A shell: the terminal is loaded only here.
+
+const shell = document.querySelector("[data-shell]");
+if (shell) import("./terminal.js").then(({ openShell }) => openShell(shell, document.getElementById("shell-state")));
+
 // --- Keys.
 
 let prefix = "";

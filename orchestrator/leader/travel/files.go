@@ -8,6 +8,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -40,34 +41,51 @@ func (v *Reviewer) FileAt(ctx context.Context, id, at, file string) ([]byte, err
 	return content, explainFile(err, id, file)
 }
 
-// openMoment returns the id of a run and the name of a sprite with the files of a moment: the run's own for the present, else
-// a copy that remove removes.
+// openMoment returns the id of a run and the name of a sprite with the files of a moment: the run's own if they are the present
+// ones, else a copy that remove removes.
 func (v *Reviewer) openMoment(ctx context.Context, id, at string) (run, sprite string, remove func(), err error) {
-	if run, err = v.Travel.Records.Resolve(id); err != nil {
-		return "", "", nil, err
+	p, checkpoint, err := v.findFiles(ctx, id, at)
+	if err == nil {
+		sprite, remove, err = v.spriteAt(ctx, p.ID, p.Sprite, checkpoint)
 	}
-	p, err := v.Travel.loadPast(ctx, run)
+	return p.ID, sprite, remove, err
+}
+
+// copyMoment is openMoment that copies the run's own sprite, too.
+func (v *Reviewer) copyMoment(ctx context.Context, id, at string) (run, sprite string, remove func(), err error) {
+	p, checkpoint, err := v.findFiles(ctx, id, at)
+	if err == nil {
+		sprite, remove, err = v.copySprite(ctx, p.ID, p.Sprite, checkpoint)
+	}
+	return p.ID, sprite, remove, err
+}
+
+// findFiles returns a run, and the checkpoint with its files at a moment.
+func (v *Reviewer) findFiles(ctx context.Context, id, at string) (p history.Past, checkpoint string, err error) {
+	run, err := v.Travel.Records.Resolve(id)
 	if err != nil {
-		return run, "", nil, err
+		return p, "", err
 	}
-	checkpoint := sprites.Current
+	if p, err = v.Travel.loadPast(ctx, run); err != nil {
+		return p, "", err
+	}
+	checkpoint = sprites.Current
 	if at != "" {
 		pt, err := v.Travel.findReachable(ctx, p, at)
 		if err != nil {
-			return run, "", nil, err
+			return p, "", err
 		}
 		if pt.Files == replay.FilesNone {
-			return run, "", nil, fault.NotFound("moment_unavailable", "%s had no files at %s: its sprite was not prepared yet", run, at)
+			return p, "", fault.NotFound("moment_unavailable", "%s had no files at %s: its sprite was not prepared yet", run, at)
 		}
 		if pt.Pair != nil {
 			checkpoint = pt.Pair.CheckpointID
 		}
 	}
 	if p.Sprite == "" {
-		return run, "", nil, fault.NotFound("moment_unavailable", "%s has no sprite, so it has no files", run)
+		return p, "", fault.NotFound("moment_unavailable", "%s has no sprite, so it has no files", run)
 	}
-	sprite, remove, err = v.spriteAt(ctx, run, p.Sprite, checkpoint)
-	return run, sprite, remove, err
+	return p, checkpoint, nil
 }
 
 // explainFile returns the error of reading a file for people.

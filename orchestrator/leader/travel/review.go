@@ -138,6 +138,11 @@ func (v *Reviewer) spriteAt(ctx context.Context, run, sprite, checkpoint string)
 	if checkpoint == sprites.Current {
 		return sprite, func() {}, nil
 	}
+	return v.copySprite(ctx, run, sprite, checkpoint)
+}
+
+// copySprite copies a sprite at a checkpoint. remove removes the copy.
+func (v *Reviewer) copySprite(ctx context.Context, run, sprite, checkpoint string) (name string, remove func(), err error) {
 	name = retention.CopyPrefix(sprite) + "diff-" + strings.ToLower(rand.Text()[:8])
 	if _, err := v.Client.Fork(ctx, sprite, checkpoint, name, retention.CopyLabel(run)); err != nil {
 		if retention.CannotFork(err) {
