@@ -26,7 +26,9 @@ func (c *transport) Forward(w http.ResponseWriter, r *http.Request, name string,
 			}
 			c.authorize(p.Out.Header)
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), http.StatusBadGateway) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		},
 	}
 	proxy.ServeHTTP(w, r)
 }
