@@ -56,7 +56,8 @@ func (d *Dashboard) showLoop(v *visit) error {
 	if err != nil {
 		return err
 	}
-	for _, e := range view.Iterations {
+	page.Earlier = max(0, len(view.Iterations)-maxListed)
+	for _, e := range view.Iterations[page.Earlier:] {
 		it, err := api.FindIteration(view, moments, e.Iteration)
 		if err != nil {
 			return err
@@ -74,8 +75,6 @@ func (d *Dashboard) showLoop(v *visit) error {
 		}
 		page.Rows = append(page.Rows, row)
 	}
-	page.Earlier = max(0, len(page.Rows)-maxListed)
-	page.Rows = page.Rows[page.Earlier:]
 	f := frame{Title: view.Name, Nav: "loops", Page: page}
 	if !view.Run.Ended() {
 		f.Live = api.Root + "/runs/" + view.RunID + "/events"
