@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 
 	// The sprite's side, top to bottom.
 	"spritekit":       {"manifests", "skills", "skills/extra", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
-	"spritekit/extra": {"manifests", "skills", "skills/agent", "skills/agent/schema", "skills/git/delegate", "skills/git/native", "spritekit/..."},
+	"spritekit/extra": {"manifests", "skills", "skills/agent", "skills/agent/answer", "skills/agent/schema", "skills/git/delegate", "skills/git/native", "spritekit/..."},
 	"spritekit/cli":   {"spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills":          {"manifests", "skills/...", "spritekit/fault", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
@@ -91,7 +91,8 @@ var mayImport = map[string][]string{
 
 	"skills/exec":          {"skills/proc", "skills/relay", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill"},
 	"skills/served":        {"manifests", "skills/proc", "skills/relay", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
-	"skills/agent":         {"manifests", "skills/agent/acp", "skills/agent/adapter", "skills/agent/reset", "skills/agent/scrub", "skills/agent/tally", "skills/extra", "skills/proc", "skills/propose", "skills/relay", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
+	"skills/agent/answer":  {"skills/extra", "spritekit/skill"},
+	"skills/agent":         {"manifests", "skills/agent/answer", "skills/agent/acp", "skills/agent/adapter", "skills/agent/reset", "skills/agent/scrub", "skills/agent/tally", "skills/extra", "skills/proc", "skills/propose", "skills/relay", "spritekit/checkpoint", "spritekit/fault", "spritekit/protocol", "spritekit/redact", "spritekit/skill", "spritekit/workspace"},
 	"skills/agent/adapter": {"skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/agent/acp":     {"skills/agent/adapter", "spritekit/protocol"},
 	"skills/agent/reset":   {},
@@ -149,11 +150,13 @@ var mayImport = map[string][]string{
 	"orchestrator/mcp": {"orchestrator/caller", "manifests", "orchestrator/api", "orchestrator/board", "orchestrator/cli", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/lattice", "orchestrator/launch", "orchestrator/setup", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault", "spritekit/mcp", "spritekit/protocol"},
 
 	// A leader over TCP, for callers with tokens.
-	"orchestrator/dashboard": {"orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "spritekit/loop", "spritekit/protocol", "orchestrator/board", "orchestrator/worker", "orchestrator/api", "orchestrator/audit", "orchestrator/cli", "orchestrator/diagram", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault"},
-	"orchestrator/web":       {"orchestrator/caller", "orchestrator/api", "orchestrator/dashboard", "orchestrator/lattice", "orchestrator/leader/access", "spritekit/fault"},
-	"orchestrator/caller":    {"orchestrator/audit", "spritekit/text"},
-	"orchestrator/artifact":  {"orchestrator/lattice", "spritekit/protocol"},                                                                                                                                                                                                                                                                                                                                                                                 // declared products of runs, in the registry
-	"orchestrator/api":       {"orchestrator/fleet", "orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "orchestrator/board", "orchestrator/worker", "orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/loop", "spritekit/protocol"}, // sprites: what changed in files
+	"orchestrator/dashboard":       {"orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "orchestrator/loop/iterations", "spritekit/loop", "spritekit/protocol", "orchestrator/board", "orchestrator/worker", "orchestrator/api", "orchestrator/audit", "orchestrator/cli", "orchestrator/diagram", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault"},
+	"orchestrator/web":             {"orchestrator/caller", "orchestrator/api", "orchestrator/dashboard", "orchestrator/lattice", "orchestrator/leader/access", "spritekit/fault"},
+	"orchestrator/caller":          {"orchestrator/audit", "spritekit/text"},
+	"orchestrator/artifact":        {"orchestrator/lattice", "spritekit/protocol"}, // declared products of runs, in the registry
+	"orchestrator/sse":             {},
+	"orchestrator/loop/iterations": {"orchestrator/api", "orchestrator/lattice", "orchestrator/loop", "spritekit/fault", "spritekit/loop", "spritekit/protocol"},
+	"orchestrator/api":             {"orchestrator/sse", "orchestrator/fleet", "orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "orchestrator/board", "orchestrator/worker", "orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/loop", "spritekit/protocol"}, // sprites: what changed in files
 
 	// Keys of models, kept outside of sprites.
 	"orchestrator/modelroute": {},

@@ -11,6 +11,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/agent"
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/answer"
 	"github.com/spritekit/lattice/skills/ask"
 	"github.com/spritekit/lattice/skills/checkpoint"
 	"github.com/spritekit/lattice/skills/credential"
@@ -38,7 +39,7 @@ type Set struct {
 	// Git is the engine of the git skills in an image without git. Nil is the one of spritekit-extra.
 	Git engine.Engine
 	// Match compares answers of agents with schemas. Nil has it done by that second file.
-	Match agent.Matcher
+	Match answer.Matcher
 
 	reaper proc.Reaper
 }
@@ -53,7 +54,7 @@ func (s *Set) All() []skill.Skill {
 		s.Git = delegate.New(second)
 	}
 	if s.Match == nil {
-		s.Match = agent.AskExtra(second)
+		s.Match = answer.AskExtra(second)
 	}
 	all := slices.Concat(
 		agent.Skills(&s.reaper, git.Watch(&s.reaper, s.Git), s.Match),

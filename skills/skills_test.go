@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/skills/agent/answer"
 	"github.com/spritekit/lattice/skills/agent/schema"
 	"github.com/spritekit/lattice/skills/git/native"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -227,7 +227,7 @@ func quote(v any) string {
 }
 
 // matchHere makes comparisons without a second file.
-func matchHere(_ context.Context, c agent.Comparison) (v agent.Verdict, err error) {
+func matchHere(_ context.Context, c answer.Comparison) (v answer.Verdict, err error) {
 	v.NoSchema, v.Mismatch = schema.Match(c.Schema, c.Value)
 	return v, nil
 }

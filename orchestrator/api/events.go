@@ -2,9 +2,7 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sse"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -50,86 +49,6 @@ var eventParams = []Param{
 	{"backlog", "integer", "leave out older entries and tell of the gap when the reader is behind by more sequence numbers than this"},
 }
 
-const (
-	heartbeat  = 15 * time.Second // between events
-	writeLimit = 30 * time.Second // after which a reader that does not read is dropped; it may resume
-)
-
-// sse writes server-sent events. It is used by one goroutine.
-type sse struct {
-	w     http.ResponseWriter
-	flush *http.ResponseController
-}
-
-func startEvents(w http.ResponseWriter) (*sse, error) {
-	w.Header().Set("Content-Type", mediaEvents)
-	w.Header().Set("Cache-Control", "no-store")
-	s := &sse{w: w, flush: http.NewResponseController(w)}
-	return s, s.write("retry: 2000\n\n")
-}
-
-func (s *sse) write(text string) error {
-	if err := s.flush.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return err
-	}
-	return s.flush.Flush()
-}
-
-// send writes an update; id 0 leaves the reader's position as it is.
-func (s *sse) send(id lattice.Seq, u Update) error {
-	data, err := json.Marshal(u)
-	if err != nil {
-		return fmt.Errorf("encode event: %w", err)
-	}
-	text := "event: " + u.Type + "\ndata: " + string(data) + "\n\n"
-	if id > 0 {
-		text = "id: " + strconv.FormatUint(uint64(id), 10) + "\n" + text
-	}
-	return s.write(text)
-}
-
-// pump sends what produce yields, with heartbeats in between, until one of them or the reader ends. A slow reader holds
-// produce up.
-func pump[T any](ctx context.Context, s *sse, produce func(context.Context, func(T) error) error, send func(T) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	items, ended := make(chan T), make(chan error, 1)
-	go func() {
-		ended <- produce(ctx, func(v T) error {
-			select {
-			case items <- v:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		})
-	}()
-	end := func(err error) error {
-		cancel()
-		<-ended
-		return err
-	}
-	beat := time.NewTicker(heartbeat)
-	defer beat.Stop()
-	for {
-		select {
-		case v := <-items:
-			if err := send(v); err != nil {
-				return end(err)
-			}
-		case <-beat.C:
-			if err := s.write(": alive\n\n"); err != nil {
-				return end(err)
-			}
-		case err := <-ended:
-			cancel()
-			return err
-		}
-	}
-}
-
 // positionOf returns the position behind which a reader wants events.
 func positionOf(r *http.Request) (lattice.Seq, error) {
 	text := r.Header.Get("Last-Event-ID")
@@ -145,7 +64,7 @@ func positionOf(r *http.Request) (lattice.Seq, error) {
 
 // runEvents is the stream of a run's events to one reader.
 type runEvents struct {
-	*sse
+	out     *sse.Writer
 	newest  func() (RunView, error)
 	view    RunView     // as last seen
 	unseen  lattice.Seq // entries since view
@@ -173,16 +92,16 @@ func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 		fail(w, err)
 		return
 	}
-	out, err := startEvents(w)
+	out, err := sse.Start(w)
 	if err != nil {
 		return // the reader is gone
 	}
-	e := &runEvents{sse: out, newest: func() (RunView, error) { return s.Run(r.Context(), v.RunID) }, view: v, after: after, backlog: lattice.Seq(backlog)}
+	e := &runEvents{out: out, newest: func() (RunView, error) { return s.Run(r.Context(), v.RunID) }, view: v, after: after, backlog: lattice.Seq(backlog)}
 	if types := r.FormValue("types"); types != "" {
 		e.types = strings.Split(types, ",")
 	}
 	for err = e.skip(); err == nil; {
-		err = pump(r.Context(), out, func(ctx context.Context, yield func(WatchLine) error) error {
+		err = sse.Pump(r.Context(), out, func(ctx context.Context, yield func(WatchLine) error) error {
 			return s.Tail(ctx, v.RunID, e.after, yield)
 		}, e.line)
 		if !errors.Is(err, errBehind) {
@@ -191,7 +110,7 @@ func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 		err = e.skip()
 	}
 	if err != nil && r.Context().Err() == nil {
-		_ = out.send(0, e.update(UpdateAlert, time.Now(), asFault(err))) // the reader may be gone
+		_ = e.send(0, e.update(UpdateAlert, time.Now(), asFault(err))) // the reader may be gone
 	}
 }
 
@@ -238,6 +157,11 @@ func (e *runEvents) wants(update, entry string) bool {
 	return len(e.types) == 0 || slices.Contains(e.types, update) || entry != "" && slices.Contains(e.types, entry)
 }
 
+// send writes an update; position 0 leaves the reader's as it is.
+func (e *runEvents) send(position lattice.Seq, u Update) error {
+	return e.out.Send(uint64(position), u.Type, u)
+}
+
 func (e *runEvents) update(kind string, at time.Time, payload any) Update {
 	return newUpdate(kind, at, e.view, payload)
 }
@@ -257,10 +181,12 @@ func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
 		fail(w, err)
 		return
 	}
-	out, err := startEvents(w)
+	out, err := sse.Start(w)
 	if err != nil {
 		return // the reader is gone
 	}
-	_ = pump(r.Context(), out, func(ctx context.Context, yield func(RunView) error) error { return s.Updates(ctx, after, yield) },
-		func(v RunView) error { return out.send(v.LastSeq, newUpdate(UpdateRun, v.UpdatedAt, v, v)) }) // the reader resumes
+	_ = sse.Pump(r.Context(), out, func(ctx context.Context, yield func(RunView) error) error { return s.Updates(ctx, after, yield) },
+		func(v RunView) error {
+			return out.Send(uint64(v.LastSeq), UpdateRun, newUpdate(UpdateRun, v.UpdatedAt, v, v))
+		}) // the reader resumes
 }

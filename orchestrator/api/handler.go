@@ -16,6 +16,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/sse"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -181,9 +182,9 @@ func runRoutes(s Service) []Route {
 		}, after...),
 		raw[empty](Viewer, http.MethodGet, "/runs/{id}/log", "Return the output of skills that is not an event.", mediaText, func(w http.ResponseWriter, r *http.Request) { sendLog(w, r, s) },
 			Param{"offset", "integer", "skip so many bytes"}),
-		raw[Update](Viewer, http.MethodGet, "/runs/{id}/events", "Stream the entries and views of a run as server-sent events. Last-Event-ID resumes.", mediaEvents,
+		raw[Update](Viewer, http.MethodGet, "/runs/{id}/events", "Stream the entries and views of a run as server-sent events. Last-Event-ID resumes.", sse.Media,
 			func(w http.ResponseWriter, r *http.Request) { sendRunEvents(w, r, s) }, eventParams...),
-		raw[Update](Viewer, http.MethodGet, "/events", "Stream the views of runs that change as server-sent events. Last-Event-ID resumes.", mediaEvents,
+		raw[Update](Viewer, http.MethodGet, "/events", "Stream the views of runs that change as server-sent events. Last-Event-ID resumes.", sse.Media,
 			func(w http.ResponseWriter, r *http.Request) { sendUpdates(w, r, s) }, Param{"after", "integer", "only changes behind this sequence number"}),
 	}
 }

@@ -33,12 +33,11 @@ func (r Role) Includes(o Role) bool {
 
 // Media types of answers.
 const (
-	mediaJSON   = "application/json"
-	mediaLines  = "application/x-ndjson"
-	mediaEvents = "text/event-stream"
-	mediaText   = "text/plain; charset=utf-8"
-	mediaBytes  = "application/octet-stream"
-	mediaTar    = "application/x-tar"
+	mediaJSON  = "application/json"
+	mediaLines = "application/x-ndjson"
+	mediaText  = "text/plain; charset=utf-8"
+	mediaBytes = "application/octet-stream"
+	mediaTar   = "application/x-tar"
 )
 
 // Route describes one operation of the interface.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	loops "github.com/spritekit/lattice/orchestrator/loop"
+	"github.com/spritekit/lattice/orchestrator/loop/iterations"
 	"github.com/spritekit/lattice/spritekit/loop"
 )
 
@@ -58,7 +59,7 @@ func (d *Dashboard) showLoop(v *visit) error {
 	}
 	page.Earlier = max(0, len(view.Iterations)-maxListed)
 	for _, e := range view.Iterations[page.Earlier:] {
-		it, err := api.FindIteration(view, moments, e.Iteration)
+		it, err := iterations.Find(view, moments, e.Iteration)
 		if err != nil {
 			return err
 		}

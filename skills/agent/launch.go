@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/answer"
 	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/relay"
@@ -34,16 +35,16 @@ type launch struct {
 	reaper  *proc.Reaper
 	in      input
 	adapter adapter.Adapter
-	schema  answerSchema
+	schema  answer.Schema
 	self    binary
 	session session
 	mode    string // of the session
 	prompt  string
-	asked   string      // digest of the prompt of the input
-	restart string      // the prompt of a new session if this one cannot be resumed, "" if that is an error
-	answers []answer    // to requests for permission
-	prior   tally.SoFar // of earlier invocations of the same call
-	changed []string    // files, by those
+	asked   string             // digest of the prompt of the input
+	restart string             // the prompt of a new session if this one cannot be resumed, "" if that is an error
+	answers []permissionAnswer // to requests for permission
+	prior   tally.SoFar        // of earlier invocations of the same call
+	changed []string           // files, by those
 	began   time.Time
 	pauses  int  // of the call at a usage limit, since the model last answered
 	crashes int  // of the agent, in this process
@@ -283,14 +284,14 @@ func (l *launch) wordPrompt() error {
 	if l.in.SystemAppend != "" && !l.adapter.Uses("system_append") {
 		l.prompt = l.in.SystemAppend + "\n\n" + l.prompt
 	}
-	if schema := l.in.OutputSchema; l.schema.wanted() {
+	if schema := l.in.OutputSchema; l.schema.Wanted() {
 		file, err := l.files.writeScratch(".schema.json", schema)
 		if err != nil {
 			return err
 		}
 		l.vars["output_schema"], l.vars["output_schema_file"] = string(schema), file
 		if l.adapter.Structured == "" {
-			l.prompt += askForJSON(schema)
+			l.prompt += answer.AskForJSON(schema)
 		}
 	}
 	switch {

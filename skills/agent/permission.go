@@ -22,8 +22,8 @@ import (
 // An answer applies to requests with the digest of the one that was asked about. An approval applies once. No answer, and no
 // timeout, ever counts as an approval.
 
-// answer is the answer to a request for permission.
-type answer struct {
+// permissionAnswer is the answer to a request for permission.
+type permissionAnswer struct {
 	SHA256  string `json:"sha256"`
 	Allowed bool   `json:"allowed"`
 	Used    bool   `json:"used"` // an approval that the session has used
@@ -76,7 +76,7 @@ func judgeByInput(r acp.Request, mode string, allow, deny []string) acp.Verdict 
 
 // applyAnswers returns the decision of the person who was asked about the same request, or Ask.
 func (l *launch) applyAnswers(r acp.Request) acp.Verdict {
-	i := slices.IndexFunc(l.answers, func(a answer) bool { return a.SHA256 == r.SHA256 && !(a.Allowed && a.Used) })
+	i := slices.IndexFunc(l.answers, func(a permissionAnswer) bool { return a.SHA256 == r.SHA256 && !(a.Allowed && a.Used) })
 	switch {
 	case i < 0 || r.SHA256 == "":
 		return acp.Ask
@@ -123,7 +123,7 @@ func (l *launch) takePermission(r acp.Request) (prompt string, err error) {
 	if no == nil && (json.Unmarshal(a.Result, &allowed) != nil || allowed.SHA256 != r.SHA256) { // after a loss of power it may be that of an earlier request
 		return "Go on with your task.\n", nil
 	}
-	l.answers = append(l.answers, answer{SHA256: r.SHA256, Allowed: no == nil})
+	l.answers = append(l.answers, permissionAnswer{SHA256: r.SHA256, Allowed: no == nil})
 	if no != nil {
 		return fmt.Sprintf("Your request to use a tool (%s) was answered: %s. Go on with your task without it.\n", cleanLine(r.Title), no.Message), nil
 	}

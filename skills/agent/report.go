@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/answer"
 	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -88,7 +89,7 @@ type decision struct {
 	call    *skill.Call
 	adapter adapter.Adapter
 	limits  tally.Limits
-	schema  answerSchema
+	schema  answer.Schema
 	secrets *redact.Secrets
 	report  report
 	outcome outcome
@@ -239,8 +240,8 @@ func (d *decision) succeed(last *tally.Ending) (json.RawMessage, error) {
 	if last != nil {
 		d.report.StopReason, given = "end", last.Structured
 	}
-	if d.schema.wanted() {
-		value, err := d.schema.readAnswer(given, d.report.FinalText)
+	if d.schema.Wanted() {
+		value, err := d.schema.Read(given, d.report.FinalText)
 		if err != nil {
 			d.report.Status, d.report.StopReason = "failed", "error"
 			return d.fail(fault.Failed("structured_output_invalid", "%v", err).WithHint("final_text has what the agent said; ask it again, or loosen the schema"))

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/answer"
 	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/propose"
@@ -44,9 +45,9 @@ const (
 type Watch func(ctx context.Context, c *skill.Call, dir string) (changed func(context.Context) ([]string, error), err error)
 
 // Skills returns agent.run. It starts processes with r.
-func Skills(r *proc.Reaper, watch Watch, match Matcher) []skill.Skill {
+func Skills(r *proc.Reaper, watch Watch, match answer.Matcher) []skill.Skill {
 	return []skill.Skill{{Name: "agent.run", Run: skill.Typed(func(ctx context.Context, c *skill.Call, in input) (json.RawMessage, error) {
-		l := &launch{call: c, in: in, reaper: r, files: files{call: c}, schema: answerSchema{in.OutputSchema, match}, self: findSelf(c)}
+		l := &launch{call: c, in: in, reaper: r, files: files{call: c}, schema: answer.Schema{JSON: in.OutputSchema, Match: match}, self: findSelf(c)}
 		return l.start(ctx, watch)
 	})}}
 }
@@ -84,7 +85,7 @@ func (l *launch) start(ctx context.Context, watch Watch) (json.RawMessage, error
 	if err := l.in.validate(l.adapter); err != nil {
 		return nil, err
 	}
-	if err := l.schema.check(ctx); err != nil {
+	if err := l.schema.Check(ctx); err != nil {
 		return nil, err
 	}
 	if err := l.chooseSession(ctx); err != nil {

@@ -77,13 +77,13 @@ type pending struct {
 	Session  session        `json:"session"`
 	Question skill.Question `json:"question,omitzero"`
 	// Permission is the request that a person was asked about, if it was not a skill that asked.
-	Permission *acp.Request `json:"permission,omitempty"`
-	Limit      *usageLimit  `json:"limit,omitempty"`   // that the call waits for, if it asked nothing
-	Running    bool         `json:"running,omitempty"` // the agent works; see progress.go
-	SlowTurns  bool         `json:"slow_turns,omitempty"`
-	Answers    []answer     `json:"answers,omitempty"` // to the earlier ones of the call
-	SoFar      tally.SoFar  `json:"so_far"`
-	Changed    []string     `json:"files_changed,omitempty"`
+	Permission *acp.Request       `json:"permission,omitempty"`
+	Limit      *usageLimit        `json:"limit,omitempty"`   // that the call waits for, if it asked nothing
+	Running    bool               `json:"running,omitempty"` // the agent works; see progress.go
+	SlowTurns  bool               `json:"slow_turns,omitempty"`
+	Answers    []permissionAnswer `json:"answers,omitempty"` // to the earlier ones of the call
+	SoFar      tally.SoFar        `json:"so_far"`
+	Changed    []string           `json:"files_changed,omitempty"`
 }
 
 func waitingFile(c *skill.Call) string { return waitingDir + "/" + c.ID + ".json" }

@@ -15,7 +15,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/spritekit/lattice/skills/agent"
+	"github.com/spritekit/lattice/skills/agent/answer"
 	"github.com/spritekit/lattice/skills/agent/schema"
 	"github.com/spritekit/lattice/skills/git/delegate"
 	"github.com/spritekit/lattice/skills/git/native"
@@ -43,8 +43,8 @@ func (a app) runMain(args []string) int {
 		return cli.Exit(a.stderr, "mcp", a.serveMCP(args[1:]), slices.Contains(args, "--json"))
 	case len(args) == 1 && args[0] == delegate.Command:
 		return cli.Exit(a.stderr, delegate.Command, a.serveGit(), false)
-	case len(args) == 1 && args[0] == agent.Command:
-		return cli.Exit(a.stderr, agent.Command, a.matchSchema(), false)
+	case len(args) == 1 && args[0] == answer.Command:
+		return cli.Exit(a.stderr, answer.Command, a.matchSchema(), false)
 	case len(args) == 1 && args[0] == "version":
 		fmt.Fprintf(a.stdout, "%s %s\n", protocol.Extra, protocol.BuildVersion())
 		return protocol.ExitOK
@@ -62,14 +62,14 @@ func (a app) serveGit() error {
 }
 
 // matchSchema makes a comparison in this process.
-func matchSchema(_ context.Context, c agent.Comparison) (v agent.Verdict, err error) {
+func matchSchema(_ context.Context, c answer.Comparison) (v answer.Verdict, err error) {
 	v.NoSchema, v.Mismatch = schema.Match(c.Schema, c.Value)
 	return v, nil
 }
 
 // matchSchema makes one comparison.
 func (a app) matchSchema() error {
-	var c agent.Comparison
+	var c answer.Comparison
 	if err := json.NewDecoder(a.stdin).Decode(&c); err != nil {
 		return fmt.Errorf("read the comparison: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/follow"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/loop"
+	"github.com/spritekit/lattice/orchestrator/loop/iterations"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -275,7 +276,7 @@ func runRewind(ctx context.Context, env *setup.Env, o resumeOptions, name string
 	if err != nil {
 		return err
 	}
-	at := api.FindWork(moments, view, to)
+	at := iterations.FindWork(moments, view, to)
 	if at == nil {
 		return fault.NotFound("loop_not_found", "%s has no iteration %d in which an agent was called", view.Name, to).WithHint("lattice loop status %s lists the iterations", view.Name)
 	}

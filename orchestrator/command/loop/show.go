@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/loop/iterations"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/timeline"
 )
@@ -26,7 +27,7 @@ type line struct {
 
 // shown is an iteration with its parts.
 type shown struct {
-	api.Iteration
+	iterations.Iteration
 	Transcript []line `json:"transcript"`
 	api.Patch
 }
@@ -48,7 +49,7 @@ func newShowCmd(env *setup.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			it, err := api.FindIteration(view, moments, n)
+			it, err := iterations.Find(view, moments, n)
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ the checkpoint with the files from before the agent's call, and the files that d
 	return cmd
 }
 
-func showIteration(ctx context.Context, console *cli.Console, c *connect.Conn, it api.Iteration) error {
+func showIteration(ctx context.Context, console *cli.Console, c *connect.Conn, it iterations.Iteration) error {
 	transcript, err := readTranscript(ctx, c, it)
 	if err != nil {
 		return err
@@ -109,7 +110,7 @@ func showIteration(ctx context.Context, console *cli.Console, c *connect.Conn, i
 var errBehind = errors.New("behind the iteration")
 
 // readTranscript returns the events of an iteration.
-func readTranscript(ctx context.Context, c *connect.Conn, it api.Iteration) ([]line, error) {
+func readTranscript(ctx context.Context, c *connect.Conn, it iterations.Iteration) ([]line, error) {
 	all := []line{}
 	err := c.Entries(ctx, it.RunID, it.After, func(e lattice.Entry) error {
 		if it.Before > 0 && e.Seq >= it.Before {

@@ -1,4 +1,6 @@
-package agent
+// Package answer checks that the answer of an agent is JSON that matches a schema. spritekit-extra compares, because it holds the
+// library of schemas.
+package answer
 
 import (
 	"bytes"
@@ -7,10 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/skills/extra"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
+
+// maxWait bounds the time of a comparison.
+const maxWait = 30 * time.Second
 
 // Comparison asks whether a value matches a JSON schema or, without a value, whether the schema is one.
 type Comparison struct {
@@ -48,36 +54,36 @@ func AskExtra(f extra.File) Matcher {
 	}
 }
 
-// answerSchema is the JSON schema that the answer of an agent must match, if one is wanted.
-type answerSchema struct {
-	schema json.RawMessage // the input output_schema
-	match  Matcher
+// Schema is the JSON schema that the answer of an agent must match, if one is wanted.
+type Schema struct {
+	JSON  json.RawMessage // the input output_schema
+	Match Matcher
 }
 
-// check refuses an input output_schema that is not a JSON schema.
-func (s answerSchema) check(ctx context.Context) error {
-	if !s.wanted() {
+// Check refuses an input output_schema that is not a JSON schema.
+func (s Schema) Check(ctx context.Context) error {
+	if !s.Wanted() {
 		return nil
 	}
-	v, err := s.match(ctx, Comparison{Schema: s.schema})
+	v, err := s.Match(ctx, Comparison{Schema: s.JSON})
 	if err == nil && v.NoSchema != "" {
 		err = skill.BadInput("/output_schema", "is not a JSON schema: %s", v.NoSchema)
 	}
 	return err
 }
 
-// wanted reports whether the answer must match a schema.
-func (s answerSchema) wanted() bool {
-	return len(s.schema) > 0 && string(s.schema) != "null"
+// Wanted reports whether the answer must match a schema.
+func (s Schema) Wanted() bool {
+	return len(s.JSON) > 0 && string(s.JSON) != "null"
 }
 
-// askForJSON returns an addition to the prompt for agents that have no option for a schema.
-func askForJSON(schema json.RawMessage) string {
+// AskForJSON returns an addition to the prompt for agents that have no option for a schema.
+func AskForJSON(schema json.RawMessage) string {
 	return "\n\nEnd with your answer as one JSON value in a ```json block, after which nothing follows. It must match this JSON schema:\n" + string(schema) + "\n"
 }
 
-// readAnswer returns the answer that must match the schema: a field of the last event, or the end of the final text.
-func (s answerSchema) readAnswer(given any, final string) (any, error) {
+// Read returns the answer that must match the schema: a field of the last event, or the end of the final text.
+func (s Schema) Read(given any, final string) (any, error) {
 	value := given
 	if value == nil {
 		var err error
@@ -89,9 +95,9 @@ func (s answerSchema) readAnswer(given any, final string) (any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compare with output_schema: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), afterwards) // the call may be cancelled; its answer is there
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait) // the call may be cancelled; its answer is there
 	defer cancel()
-	v, err := s.match(ctx, Comparison{Schema: s.schema, Value: text})
+	v, err := s.Match(ctx, Comparison{Schema: s.JSON, Value: text})
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package agent
+package answer
 
 import (
 	"context"
@@ -9,12 +9,12 @@ import (
 )
 
 func TestAnswersAreFoundAndChecked(t *testing.T) {
-	answers := answerSchema{match: func(_ context.Context, c Comparison) (v Verdict, err error) {
+	answers := Schema{Match: func(_ context.Context, c Comparison) (v Verdict, err error) {
 		v.NoSchema, v.Mismatch = schema.Match(c.Schema, c.Value)
 		return v, nil
 	}}
-	answers.schema = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
-	if err := answers.check(t.Context()); err != nil {
+	answers.JSON = json.RawMessage(`{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}`)
+	if err := answers.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
@@ -33,7 +33,7 @@ func TestAnswersAreFoundAndChecked(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			value, err := answers.readAnswer(nil, test.final)
+			value, err := answers.Read(nil, test.final)
 			if test.want == "" {
 				if err == nil {
 					t.Errorf("structured(%q) = %v, want an error", test.final, value)
@@ -46,8 +46,8 @@ func TestAnswersAreFoundAndChecked(t *testing.T) {
 			}
 		})
 	}
-	answers.schema = json.RawMessage(`{"type":7}`)
-	if err := answers.check(t.Context()); err == nil {
+	answers.JSON = json.RawMessage(`{"type":7}`)
+	if err := answers.Check(t.Context()); err == nil {
 		t.Error("a schema that is none was taken")
 	}
 }
