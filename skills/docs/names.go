@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/skills/unified"
 )
@@ -27,22 +28,26 @@ type loss struct {
 	RenamedTo string // "" if that is not known
 }
 
-// rules find the names that a line of code declares. The first group of a rule is the name.
-var rules = []struct {
+// rule finds names that a line of code declares.
+type rule struct {
 	kind    string
-	files   string // extensions of the files to which the rule applies; "" for all
-	pattern *regexp.Regexp
-}{
-	{flagKind, "", regexp.MustCompile("[\"'`]--([a-z][a-z0-9-]+)")},
-	{flagKind, ".sh", regexp.MustCompile(`(?:^|[\s|])--([a-z][a-z0-9-]+)(?:=\*)?\)`)},                                                              // a case of a shell
-	{flagKind, ".go", regexp.MustCompile(`\.(?:String|Bool|Int|Uint|Float|Duration|Count|Text|Func|Var)\w*\((?:&?[\w.]+, *)?"([a-z][a-z0-9-]+)"`)}, // flag, pflag
-	{flagKind, ".rs", regexp.MustCompile(`\blong *= *"([a-z][a-z0-9-]+)"`)},                                                                        // clap
-	{routeKind, "", regexp.MustCompile("[\"'`](?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(/[A-Za-z][\\w.~{}:*<>-]*(?:/[\\w.~{}:*<>-]+)*)[\"'`]")},
-	{configKind, "", regexp.MustCompile("\\b(?:toml|yaml|json|ini|mapstructure|koanf|env):\"([A-Za-z][\\w.-]+)")},                           // tags of Go
-	{configKind, "", regexp.MustCompile(`(?i:\bgetenv|lookupenv|environ|process\.env)(?:\.get)?[\[(.]+["']?([A-Z][A-Z0-9_]+)`)},             // variables
-	{configKind, "", regexp.MustCompile(`(?i:\b(?:viper|config|conf|cfg|settings))(?:(?i:\.(?:get|is)\w*)\(|\[)["']([A-Za-z][\w.-]+)["']`)}, // look-ups
-	{configKind, ".toml .ini .yaml .yml .conf .cfg .env .properties", regexp.MustCompile(`^\s*["']?([A-Za-z][\w.-]+)["']?\s*[:=]`)},         // files of settings
+	files   string         // extensions of the files to which the rule applies; "" for all
+	pattern *regexp.Regexp // its first group is the name
 }
+
+var rules = sync.OnceValue(func() []rule {
+	return []rule{
+		{flagKind, "", regexp.MustCompile("[\"'`]--([a-z][a-z0-9-]+)")},
+		{flagKind, ".sh", regexp.MustCompile(`(?:^|[\s|])--([a-z][a-z0-9-]+)(?:=\*)?\)`)},                                                              // a case of a shell
+		{flagKind, ".go", regexp.MustCompile(`\.(?:String|Bool|Int|Uint|Float|Duration|Count|Text|Func|Var)\w*\((?:&?[\w.]+, *)?"([a-z][a-z0-9-]+)"`)}, // flag, pflag
+		{flagKind, ".rs", regexp.MustCompile(`\blong *= *"([a-z][a-z0-9-]+)"`)},                                                                        // clap
+		{routeKind, "", regexp.MustCompile("[\"'`](?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(/[A-Za-z][\\w.~{}:*<>-]*(?:/[\\w.~{}:*<>-]+)*)[\"'`]")},
+		{configKind, "", regexp.MustCompile("\\b(?:toml|yaml|json|ini|mapstructure|koanf|env):\"([A-Za-z][\\w.-]+)")},                           // tags of Go
+		{configKind, "", regexp.MustCompile(`(?i:\bgetenv|lookupenv|environ|process\.env)(?:\.get)?[\[(.]+["']?([A-Z][A-Z0-9_]+)`)},             // variables
+		{configKind, "", regexp.MustCompile(`(?i:\b(?:viper|config|conf|cfg|settings))(?:(?i:\.(?:get|is)\w*)\(|\[)["']([A-Za-z][\w.-]+)["']`)}, // look-ups
+		{configKind, ".toml .ini .yaml .yml .conf .cfg .env .properties", regexp.MustCompile(`^\s*["']?([A-Za-z][\w.-]+)["']?\s*[:=]`)},         // files of settings
+	}
+})
 
 // namesOf returns the names that a line of a file declares. Comments declare none.
 func namesOf(file, line string) (all []name) {
@@ -50,7 +55,7 @@ func namesOf(file, line string) (all []name) {
 		return nil
 	}
 	ext := path.Ext(file)
-	for _, r := range rules {
+	for _, r := range rules() {
 		if r.files != "" && !slices.Contains(strings.Fields(r.files), ext) {
 			continue
 		}
