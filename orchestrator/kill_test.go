@@ -25,11 +25,11 @@ func kills() (start, stride int) {
 	return 2, 2
 }
 
-// TestKillEverywhere runs the main job with a kill -9 after the k-th durable write, for growing k until a run gets to its
-// end unharmed, once of the leader and once of the sprite's init. Whatever was killed, the run ends the same: pushed
-// once, each event once and in order. An independent checker is the judge.
+// TestKillEverywhere runs the main job with a kill -9 after the k-th durable write, for growing k until a run gets to its end
+// unharmed: of the leader, of the sprite's init, and of the leader after writes of the audit log. Whatever was killed, the run ends
+// the same: pushed once, each event once and in order. An independent checker is the judge.
 func TestKillEverywhere(t *testing.T) {
-	for _, victim := range []string{"leader", "init"} {
+	for _, victim := range []string{"leader", "init", "audit"} {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()
 			start, stride := kills()

@@ -66,8 +66,11 @@ func latticeMain() {
 		if err != nil {
 			panic(err)
 		}
-		env.WrapLog = func(log driver.Log) driver.Log {
-			return &killer{Log: log, file: file, at: at, victim: os.Getenv("KILL_VICTIM")}
+		victim := os.Getenv("KILL_VICTIM")
+		env.WrapLog = func(log driver.Log) driver.Log { return &killer{Log: log, file: file, at: at, victim: victim} }
+		if victim == "audit" { // the leader, after a write of the audit log
+			env.WrapLog = nil
+			env.Recorded = (&killer{file: file, at: at, victim: "leader"}).written
 		}
 	}
 	if within, err := time.ParseDuration(os.Getenv("END_WITHIN")); err == nil {
@@ -83,23 +86,31 @@ type killer struct {
 	driver.Log
 	file   string
 	at     int
-	victim string // leader | init | none: the write does not come back
+	victim string // leader | init | audit | none: the write does not come back
 }
 
 func (k *killer) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
 	seq, err := k.Log.Append(ctx, run, after, entries)
-	if err == nil && k.count() == k.at {
-		switch k.victim {
-		case "leader":
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // die here, with the write done and nothing after it
-		case "init":
-			killInits(os.Getpid())
-		case "none":
-			select {}
-		}
+	if err == nil {
+		k.written()
 	}
 	return seq, err
+}
+
+// written counts a durable write, and kills after the one that was asked for.
+func (k *killer) written() {
+	if k.count() != k.at {
+		return
+	}
+	switch k.victim {
+	case "leader":
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {} // die here, with the write done and nothing after it
+	case "init":
+		killInits(os.Getpid())
+	case "none":
+		select {}
+	}
 }
 
 func (k *killer) count() int {

@@ -144,8 +144,8 @@ type Config struct {
 	// ReadOnly is a folder for temporary files if Home cannot be written: then runs can only be read and backed up. ""
 	// otherwise.
 	ReadOnly string
-	// WrapLog, if not nil, wraps the store for the engine.
-	WrapLog func(driver.Log) driver.Log
+	WrapLog  func(driver.Log) driver.Log // if not nil, wraps the store for the engine
+	Recorded func()                      // if not nil, is called when an entry of the audit log is on disk
 	// LogSecrets, if not nil, is called with the function that returns what no line of Log may hold.
 	LogSecrets func(func() *redact.Secrets)
 	// Warn shows a warning to the person at the terminal.
@@ -252,7 +252,7 @@ func (l *Leader) open() (err error) {
 // openAgents makes the routes by which agents reach models. The embedded host needs them when it is opened.
 func (l *Leader) openAgents() {
 	l.Records = &history.Records{Store: l.store}
-	l.Ledger = &govern.Ledger{Store: l.store}
+	l.Ledger = &govern.Ledger{Store: l.store, Recorded: l.cfg.Recorded}
 	l.Vault = &credentials.Vault{Facts: l.Ledger, Sources: l.cfg.Secrets, ResolveRun: l.Records.Resolve, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run) }, Logger: l.cfg.Log}
 	l.agents = &agents{vault: l.Vault, home: l.home, log: l.cfg.Log, records: l.Records, values: l.drives.Values, drives: l.drives, models: l.models,
 		providers: l.cfg.Providers, environment: l.cfg.Environ, credentials: l.cfg.Credentials}

@@ -45,6 +45,8 @@ type Env struct {
 	LogSecrets atomic.Pointer[func() *redact.Secrets]
 	// WrapLog lets a composition root put its own log between engine and store.
 	WrapLog func(driver.Log) driver.Log
+	// Recorded, if not nil, is called when an entry of the audit log is on disk.
+	Recorded func()
 
 	forges forgeClients
 }

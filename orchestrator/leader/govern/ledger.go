@@ -23,7 +23,19 @@ import (
 )
 
 // Ledger writes and reads the audit log (api.Audit).
-type Ledger struct{ Store *store.Store }
+type Ledger struct {
+	Store *store.Store
+	// Recorded, if not nil, is called when an entry is on disk.
+	Recorded func()
+}
+
+func (l *Ledger) append(ctx context.Context, e audit.Entry, after uint64) (stored audit.Entry, added bool, err error) {
+	stored, added, err = l.Store.AppendAudit(context.WithoutCancel(ctx), e, after)
+	if added && l.Recorded != nil {
+		l.Recorded()
+	}
+	return stored, added, err
+}
 
 // AuditEntries yields entries of the audit log.
 func (l *Ledger) AuditEntries(_ context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
@@ -55,7 +67,7 @@ func (l *Ledger) Add(ctx context.Context, e audit.Entry, body any, after uint64)
 		return e, fmt.Errorf("encode audit entry: %w", err)
 	}
 	e.At, e.Who, e.Body = time.Now(), caller.Of(ctx), audit.Redact(raw)
-	e, _, err = l.Store.AppendAudit(context.WithoutCancel(ctx), e, after)
+	e, _, err = l.append(ctx, e, after)
 	if err != nil {
 		return e, problem.StoreProblem(fmt.Errorf("record %s of %s: %w", e.Kind, e.Subject, err))
 	}
@@ -71,7 +83,7 @@ func (l *Ledger) AddFact(ctx context.Context, e audit.Entry, fact any, after uin
 	}
 	who := PersonOf(ctx)
 	e.At, e.Who, e.Body = time.Now(), &who, raw
-	e, _, err = l.Store.AppendAudit(context.WithoutCancel(ctx), e, after)
+	e, _, err = l.append(ctx, e, after)
 	if err != nil && !errors.Is(err, lattice.ErrConflict) {
 		err = problem.StoreProblem(fmt.Errorf("record %s of %s: %w", e.Kind, e.Subject, err))
 	}
