@@ -154,7 +154,8 @@ func hostFault(err error) error {
 const emitHelp = `
 The event is appended to .lattice/outbox.jsonl of the workspace and then written to stdout. It has the ids of the environment:
 LATTICE_SPRITE_ID, LATTICE_WORK_ITEM_ID and LATTICE_CALL_ID. In a program that a skill runs, it is an event of the call of that
-skill or of a nested one; an ACTION_REQUEST is judged as a request of the call, WAITING and blocking requests are refused.
+skill or of a nested one; an ACTION_REQUEST, ENVIRONMENT_PROPOSAL or ARTIFACT counts as one of the call, WAITING and blocking
+requests are refused.
 key=value is a text, key:=json is JSON. --payload takes all members as one object; --payload - reads it from stdin.
 A payload that is too large for a line is moved to a file of the workspace, and the event names the file.
 

@@ -114,7 +114,7 @@ type Entry struct {
 	CallID   string             `json:"call_id,omitempty"`
 	Dedupe   string             `json:"dedupe,omitempty"` // an entry whose key the run already has is not appended again
 	Problems []protocol.Problem `json:"problems,omitempty"`
-	Flags    []string           `json:"flags,omitempty"` // legacy, unknown_call, foreign_sprite …
+	Flags    []string           `json:"flags,omitempty"` // legacy, nested, unknown_call, foreign_sprite …
 }
 
 // FlagEnded is in the Flags of the last snapshot of a run that has ended.

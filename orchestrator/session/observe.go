@@ -127,13 +127,20 @@ func (o *observer) handleRecord(rec *protocol.Record, output io.Writer) {
 // Flags of events that may not be the call's own, or that are in the legacy form.
 const (
 	FlagNoCallID = "no_call_id"
+	FlagNested   = "nested" // of a call that the program of the call made
 	FlagLegacy   = "legacy"
 )
 
 // Declares reports whether an event with these flags may declare a product of a sprite. A product decides nothing, so the
 // legacy form and a missing call id are allowed.
 func Declares(flags []string) bool {
-	return !slices.ContainsFunc(flags, func(f string) bool { return f != FlagNoCallID && f != FlagLegacy })
+	return !slices.ContainsFunc(flags, func(f string) bool { return f != FlagNoCallID && f != FlagNested && f != FlagLegacy })
+}
+
+// Proposes reports whether an event with these flags may propose a change of the environment, about which a trial or a person
+// decides.
+func Proposes(flags []string) bool {
+	return !slices.ContainsFunc(flags, func(f string) bool { return f != FlagNested })
 }
 
 // takeEvent attributes an event, records its effect on the outcome of the call, and passes it on once.
@@ -150,6 +157,8 @@ func (o *observer) takeEvent(e protocol.Event, problems []protocol.Problem) {
 		if isResult(e) {
 			return // of an earlier call; the journal holds it as a fact
 		}
+	case protocol.Nests(o.call.ID, e):
+		ev.Flags = append(ev.Flags, FlagNested)
 	default:
 		ev.Flags = append(ev.Flags, "unknown_call") // kept, and nothing acts on it
 	}

@@ -20,7 +20,7 @@ import (
 func NewCallID(env Env, now time.Time) string {
 	prefix := "call_"
 	if env.AgentCallID != "" {
-		prefix = nestedPrefix(env.AgentCallID)
+		prefix = protocol.NestedPrefix(env.AgentCallID)
 	}
 	return prefix + strings.ToLower(outbox.NewID(now))
 }

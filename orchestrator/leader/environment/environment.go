@@ -24,6 +24,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/proposal"
+	"github.com/spritekit/lattice/orchestrator/session"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -311,7 +312,7 @@ func (l Log) Append(ctx context.Context, run string, after lattice.Seq, entries 
 	for _, e := range entries {
 		var err error
 		switch {
-		case e.Kind == lattice.EntryEvent && e.Type == string(protocol.TypeEnvironmentProposal) && len(e.Problems) == 0 && len(e.Flags) == 0:
+		case e.Kind == lattice.EntryEvent && e.Type == string(protocol.TypeEnvironmentProposal) && len(e.Problems) == 0 && session.Proposes(e.Flags):
 			err = l.Register.take(ctx, run, e)
 		case e.Kind == lattice.EntryState && slices.Contains(e.Flags, lattice.FlagEnded):
 			err = l.Register.end(ctx, run, e)
