@@ -112,8 +112,7 @@ func performIn(t *testing.T, dir, name string, killAt int) {
 
 // A process that is killed with -9 after any write of the audit log, from the request of an action to the record of its outcome,
 // before or after its effect, has the action performed once: the repetition has the same key, and the log tells of one request, one
-// beginning and one outcome. The effects of pushes and pull requests are branches; TestKillEverywhere and the scripts push-several and
-// forge-actions kill them.
+// beginning and one outcome. The effects of pushes and pull requests are branches; TestKillEverywhere and the script forge-killed kill them.
 func TestEachActionIsPerformedOnce(t *testing.T) {
 	if at, killed := os.LookupEnv(killedEnv); killed {
 		var step int
