@@ -46,6 +46,9 @@ type fact struct {
 	WaitID    string `json:"wait_id"`
 	Key       string `json:"key"`
 	OK        bool   `json:"ok"`
+	Fault     struct {
+		Code string `json:"code"`
+	} `json:"fault"`
 }
 
 type span struct{ from, to uint64 }
@@ -131,7 +134,9 @@ func judgeJournal(r *report, entries []entry) []event {
 			paused[f.CallID] = e.Seq
 			delete(cut, at)
 		case "CallFinished", "CallBlocked":
-			delete(cut, at)
+			if f.Fault.Code != "call_cut_off" { // else it could not go on after the cut, and is done again
+				delete(cut, at)
+			}
 		case "CallLost":
 			cut[at] = f.CallID
 		case "Restored":
