@@ -52,10 +52,10 @@ PlanReviewLite, AutoTriage and StaleDetector start by themselves only on boards 
 
 manifests/schema/worker.schema.json in the source of lattice describes these files to editors; $schema may name it.
 
-With place = "worktree" there is no run and no sandbox: command runs as you, in a git worktree of the commit, once you have called
-lattice task trust. It gets the prompt on standard input and few variables of your environment, and its output is the report. It and
-all that it started end with lattice worker run or watch, or at the timeout, and the worktree is removed; after a crash the
-next of these commands, or lattice doctor --fix, does so.
+With place = "worktree", the command runs with your rights in a git worktree of the commit on this machine, without a run or a
+sandbox. Confirm it first with lattice task trust. The command reads the prompt from standard input, and its output is the report.
+Most variables of your environment are removed. When lattice worker ends, or at the timeout, lattice ends all programs that the
+command started and removes the worktree. After a crash, the next lattice worker or lattice doctor --fix does so.
 
 worker_policies in .lattice/config.json choose between two workers for a status, by labels, type and size of the change:
 
