@@ -132,7 +132,7 @@ type route struct {
 }
 
 func (d *Dashboard) allRoutes() []route {
-	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.fileRoutes(), d.taskRoutes(), d.loopRoutes(), d.listRoutes())
+	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.fileRoutes(), boardPages{d}.routes(), d.loopRoutes(), listPages{d}.routes())
 }
 
 // visit is one request.

@@ -17,7 +17,10 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func (d *Dashboard) listRoutes() []route {
+// listPages are the pages of lists over all runs.
+type listPages struct{ *Dashboard }
+
+func (d listPages) routes() []route {
 	return []route{
 		{"GET /artifacts", "GET /artifacts", d.showArtifacts},
 		{"GET /proposals", "GET /proposals", d.showProposals},
@@ -32,7 +35,7 @@ func (d *Dashboard) listRoutes() []route {
 // maxListed bounds the lines of a list.
 const maxListed = 100
 
-func (d *Dashboard) showArtifacts(v *visit) error {
+func (d listPages) showArtifacts(v *visit) error {
 	list, err := d.leader.Products(v.ctx, api.ProductQuery{Limit: maxListed, Kind: v.URL.Query().Get("kind")})
 	if err != nil {
 		return err
@@ -40,7 +43,7 @@ func (d *Dashboard) showArtifacts(v *visit) error {
 	return d.showPage(v, "artifacts", frame{Title: "Artifacts", Nav: "artifacts", Page: list})
 }
 
-func (d *Dashboard) showDeliveries(v *visit) error {
+func (d listPages) showDeliveries(v *visit) error {
 	list, err := d.leader.Deliveries(v.ctx, v.URL.Query().Get("forge"), maxListed)
 	if err != nil {
 		return err
@@ -48,7 +51,7 @@ func (d *Dashboard) showDeliveries(v *visit) error {
 	return d.showPage(v, "deliveries", frame{Title: "Deliveries", Nav: "audit", Poll: pollBoard, Page: list})
 }
 
-func (d *Dashboard) showSprites(v *visit) error {
+func (d listPages) showSprites(v *visit) error {
 	list, err := d.leader.Sprites(v.ctx)
 	if err != nil {
 		return err
@@ -76,7 +79,7 @@ type fleetSprite struct {
 	Run string
 }
 
-func (d *Dashboard) showProposals(v *visit) error {
+func (d listPages) showProposals(v *visit) error {
 	list, err := d.leader.Proposals(v.ctx, api.ProposalList{})
 	if err != nil {
 		return err
@@ -85,7 +88,7 @@ func (d *Dashboard) showProposals(v *visit) error {
 	return d.showPage(v, "proposals", frame{Title: "Proposals", Nav: "proposals", Page: list[:min(len(list), maxListed)]})
 }
 
-func (d *Dashboard) showIntents(v *visit) error {
+func (d listPages) showIntents(v *visit) error {
 	list, err := d.leader.Intents(v.ctx, maxListed/2)
 	if err != nil {
 		return err
@@ -93,7 +96,7 @@ func (d *Dashboard) showIntents(v *visit) error {
 	return d.showPage(v, "intents", frame{Title: "Intents", Nav: "intents", Page: list})
 }
 
-func (d *Dashboard) showCost(v *visit) error {
+func (d listPages) showCost(v *visit) error {
 	budgets, err := d.leader.Budgets(v.ctx, "", false)
 	if err != nil {
 		return err
@@ -122,7 +125,7 @@ type auditPage struct {
 	Older   string // the address of earlier entries, "" if there are none
 }
 
-func (d *Dashboard) showAudit(v *visit) error {
+func (d listPages) showAudit(v *visit) error {
 	q := v.URL.Query()
 	page := auditPage{Subject: q.Get("subject"), All: q.Get("all") != ""}
 	before, err := strconv.ParseUint(cmp.Or(q.Get("before"), "0"), 10, 64)
@@ -162,7 +165,7 @@ func (d *Dashboard) showAudit(v *visit) error {
 const maxWindows = 20
 
 // readAudit returns the last entries of a subject between two numbers.
-func (d *Dashboard) readAudit(v *visit, subject string, after, before uint64) (entries []audit.Entry, err error) {
+func (d listPages) readAudit(v *visit, subject string, after, before uint64) (entries []audit.Entry, err error) {
 	err = d.leader.AuditEntries(v.ctx, subject, after, func(e audit.Entry) error {
 		if e.Seq >= before {
 			return errEnough
@@ -179,7 +182,7 @@ func (d *Dashboard) readAudit(v *visit, subject string, after, before uint64) (e
 }
 
 // countAudit returns the number of the newest entry. Numbers have no gaps, so it is found by bisection.
-func (d *Dashboard) countAudit(v *visit) (last uint64, err error) {
+func (d listPages) countAudit(v *visit) (last uint64, err error) {
 	exists := func(seq uint64) bool {
 		found := false
 		e := d.leader.AuditEntries(v.ctx, "", seq-1, func(audit.Entry) error {

@@ -14,7 +14,10 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-func (d *Dashboard) taskRoutes() []route {
+// boardPages are the pages of boards: tasks, and the workers that react to them.
+type boardPages struct{ *Dashboard }
+
+func (d boardPages) routes() []route {
 	return []route{
 		{"GET /tasks", "GET /tasks", d.showTasks},
 		{"GET /tasks/{id}", "GET /tasks/{id}", d.showTask},
@@ -54,7 +57,7 @@ type boardPage struct {
 }
 
 // loadBoard finds the board of the address, or else the first one.
-func (d *Dashboard) loadBoard(v *visit, tab string) (p boardPage, err error) {
+func (d boardPages) loadBoard(v *visit, tab string) (p boardPage, err error) {
 	p.Tab = tab
 	if p.Boards, err = d.leader.ListBoards(v.ctx); err != nil || len(p.Boards) == 0 {
 		return p, err
@@ -122,7 +125,7 @@ func makeBadges(views []api.BadgeView) (badges []badge) {
 	return badges
 }
 
-func (d *Dashboard) showTasks(v *visit) error {
+func (d boardPages) showTasks(v *visit) error {
 	p, err := d.loadBoard(v, "tasks")
 	if err != nil {
 		return err
@@ -185,7 +188,7 @@ type processRow struct {
 	Artifact string // the path of its report
 }
 
-func (d *Dashboard) showTask(v *visit) error {
+func (d boardPages) showTask(v *visit) error {
 	p, err := d.loadBoard(v, "tasks")
 	if err != nil {
 		return err
@@ -237,7 +240,7 @@ func makeProcessRow(r board.ProcessRecord, artifacts []board.Artifact, now time.
 	return row
 }
 
-func (d *Dashboard) showWorkers(v *visit) error {
+func (d boardPages) showWorkers(v *visit) error {
 	p, err := d.loadBoard(v, "workers")
 	if err != nil {
 		return err
