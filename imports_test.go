@@ -70,7 +70,7 @@ var mayImport = map[string][]string{
 	"spritekit/contract":   {"manifests", "spritekit/protocol"},
 	"spritekit/session":    {"spritekit/tracecontext", "manifests", "spritekit/dropin", "spritekit/journal", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":  {"spritekit/contract"},
-	"spritekit/skill":      {"manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/fault", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
+	"spritekit/skill":      {"spritekit/nesting", "manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/fault", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
 	"spritekit/journal":    {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/outbox":     {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/resume":     {"spritekit/protocol", "spritekit/workspace"},
@@ -85,6 +85,7 @@ var mayImport = map[string][]string{
 	// Known secrets in text, on both sides of a sprite's wall.
 	"spritekit/redact":       {},
 	"spritekit/tracecontext": {},
+	"spritekit/nesting":      {},
 	// The rules of a loop, which are pure; a skill moves them between inputs and files.
 	"spritekit/loop": {},
 	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/workspace"},
@@ -110,7 +111,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/credentials": {"orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/secret", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/spending":    {"orchestrator/leader/drive", "orchestrator/leader/govern", "orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/budget", "orchestrator/engine/driver", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/environment": {"orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/session", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/leader/travel":      {"orchestrator/audit", "orchestrator/timeline", "orchestrator/leader/...", "orchestrator/action", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/leader/travel":      {"orchestrator/difference", "orchestrator/audit", "orchestrator/timeline", "orchestrator/leader/...", "orchestrator/action", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/runs":        {"manifests", "orchestrator/caller", "orchestrator/action", "orchestrator/audit", "orchestrator/leader/drive", "orchestrator/leader/govern", "orchestrator/leader/skillset", "orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/prepare", "orchestrator/leader/problem", "orchestrator/leader/retention", "orchestrator/leader/views", "orchestrator/api", "orchestrator/compile", "orchestrator/dropin", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/host", "orchestrator/host/core", "orchestrator/host/sandbox/spec", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/sprites", "orchestrator/store", "orchestrator/worktree", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/inbox":       {"orchestrator/caller", "orchestrator/api", "orchestrator/audit", "orchestrator/forge", "orchestrator/forge/hook", "orchestrator/leader/govern", "orchestrator/leader/problem", "orchestrator/store", "spritekit/fault"},
 	"orchestrator/leader/boards":      {"orchestrator/caller", "orchestrator/api", "orchestrator/audit", "orchestrator/board", "orchestrator/worker", "spritekit/fault"}, // the boards of repositories, for callers
@@ -142,7 +143,7 @@ var mayImport = map[string][]string{
 	"orchestrator/complete":  {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "orchestrator/sprites"},
 	"orchestrator/setup":     {"orchestrator/board", "orchestrator/fleet", "orchestrator/forge", "orchestrator/forge/gitea", "orchestrator/forge/github", "orchestrator/forge/publish", "orchestrator/forge/rest", "orchestrator/leader/intents", "orchestrator/schedule", "orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/secret/provider", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"}, // driver: the log that a test wraps
 	"orchestrator/transfer":  {"orchestrator/cli", "orchestrator/sprites"},
-	"orchestrator/timeline":  {"orchestrator/api", "orchestrator/budget", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
+	"orchestrator/timeline":  {"orchestrator/difference", "orchestrator/api", "orchestrator/budget", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/trace":     {"spritekit/tracecontext", "orchestrator/api", "orchestrator/lattice", "orchestrator/timeline", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/cli":       {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
@@ -150,13 +151,14 @@ var mayImport = map[string][]string{
 	"orchestrator/mcp": {"orchestrator/caller", "manifests", "orchestrator/api", "orchestrator/board", "orchestrator/cli", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/lattice", "orchestrator/launch", "orchestrator/setup", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault", "spritekit/mcp", "spritekit/protocol"},
 
 	// A leader over TCP, for callers with tokens.
-	"orchestrator/dashboard":       {"orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "orchestrator/loop/iterations", "spritekit/loop", "spritekit/protocol", "orchestrator/board", "orchestrator/worker", "orchestrator/api", "orchestrator/audit", "orchestrator/cli", "orchestrator/diagram", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault"},
+	"orchestrator/dashboard":       {"orchestrator/difference", "orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "orchestrator/loop/iterations", "spritekit/loop", "spritekit/protocol", "orchestrator/board", "orchestrator/worker", "orchestrator/api", "orchestrator/audit", "orchestrator/cli", "orchestrator/diagram", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault"},
 	"orchestrator/web":             {"orchestrator/caller", "orchestrator/api", "orchestrator/dashboard", "orchestrator/lattice", "orchestrator/leader/access", "spritekit/fault"},
 	"orchestrator/caller":          {"orchestrator/audit", "spritekit/text"},
 	"orchestrator/artifact":        {"orchestrator/lattice", "spritekit/protocol"}, // declared products of runs, in the registry
 	"orchestrator/sse":             {},
+	"orchestrator/difference":      {},
 	"orchestrator/loop/iterations": {"orchestrator/api", "orchestrator/lattice", "orchestrator/loop", "spritekit/fault", "spritekit/loop", "spritekit/protocol"},
-	"orchestrator/api":             {"orchestrator/sse", "orchestrator/fleet", "orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "orchestrator/board", "orchestrator/worker", "orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/loop", "spritekit/protocol"}, // sprites: what changed in files
+	"orchestrator/api":             {"orchestrator/difference", "orchestrator/sse", "orchestrator/fleet", "orchestrator/artifact", "orchestrator/caller", "orchestrator/loop", "orchestrator/board", "orchestrator/worker", "orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "manifests", "orchestrator/audit", "orchestrator/intent", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/loop", "spritekit/protocol"}, // sprites: what changed in files
 
 	// Keys of models, kept outside of sprites.
 	"orchestrator/modelroute": {},
@@ -196,7 +198,7 @@ var mayImport = map[string][]string{
 	"orchestrator/policy":          {"manifests", "orchestrator/audit", "orchestrator/budget", "orchestrator/lattice", "orchestrator/tomlkey", "spritekit/protocol"}, // decides about actions, intents and files: pure
 	"orchestrator/secret":          {"spritekit/redact"},                                                                                                             // credentials in what leaves a sprite, and leases: pure
 	"orchestrator/secret/provider": {"orchestrator/secret"},
-	"orchestrator/session":         {"spritekit/tracecontext", "manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
+	"orchestrator/session":         {"spritekit/nesting", "spritekit/tracecontext", "manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
 	"orchestrator/attest":          {"manifests", "orchestrator/lattice", "spritekit/protocol"}, // signed statements about verified commits
 	"orchestrator/audit":           {},                                                          // the record of decisions and effects: pure

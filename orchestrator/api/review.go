@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
@@ -12,58 +13,33 @@ import (
 type Review interface {
 	// Proposed is the content of the push that a run waits for; wait names one of several waits, "" is the only one. Of a
 	// run that waits for none it is the last push that it asked for.
-	Proposed(ctx context.Context, id, wait string) (Patch, error)
+	Proposed(ctx context.Context, id, wait string) (difference.Patch, error)
 	// ComparedFiles is the content of the files that Compare lists.
-	ComparedFiles(ctx context.Context, id, from, to string) (Patch, error)
+	ComparedFiles(ctx context.Context, id, from, to string) (difference.Patch, error)
 	// CompareRuns returns the differences between the present of two runs.
 	CompareRuns(ctx context.Context, id, with string) (RunComparison, error)
 }
 
 // RunComparison holds the differences between the present of two runs.
 type RunComparison struct {
-	RunID string           `json:"run_id"`
-	With  string           `json:"with"`
-	Nodes []NodeChange     `json:"nodes"` // that either run began
-	Vars  []VarChange      `json:"vars"`  // variables, and members of outputs
-	Files []sprites.Change `json:"files"`
-	Note  string           `json:"note,omitempty"` // why files are not compared
-	Patch
-}
-
-// NodeChange is a node in two runs. A side that is missing did not begin it.
-type NodeChange struct {
-	Node string    `json:"node"`
-	From *NodeSide `json:"from,omitempty"`
-	To   *NodeSide `json:"to,omitempty"`
-}
-
-// NodeSide is how a node stands in a run.
-type NodeSide struct {
-	Visits     int    `json:"visits"`
-	State      string `json:"state"` // of the last visit
-	DurationMS int64  `json:"duration_ms"`
-	Message    string `json:"message,omitempty"`
-}
-
-// Differs reports whether the node went another way. Durations do not count.
-func (c NodeChange) Differs() bool {
-	return c.From == nil || c.To == nil || c.From.Visits != c.To.Visits || c.From.State != c.To.State || c.From.Message != c.To.Message
-}
-
-// Patch is the content of a change, as git diff prints it. Its text is a sprite's: it may hold anything.
-type Patch struct {
-	Text string `json:"patch"`
-	Cut  bool   `json:"patch_cut,omitempty"`  // there is more
-	Note string `json:"patch_note,omitempty"` // which files are left out, and why
+	RunID string                `json:"run_id"`
+	With  string                `json:"with"`
+	Nodes []difference.Node     `json:"nodes"` // that either run began
+	Vars  []difference.Variable `json:"vars"`  // variables, and members of outputs
+	Files []sprites.Change      `json:"files"`
+	Note  string                `json:"note,omitempty"` // why files are not compared
+	difference.Patch
 }
 
 func reviewRoutes(s Review) []Route {
 	return []Route{
 		get("/runs/{id}/patch", "Return the content of the push that a run proposes.",
-			func(r *http.Request) (Patch, error) { return s.Proposed(r.Context(), idOf(r), r.FormValue("wait")) },
+			func(r *http.Request) (difference.Patch, error) {
+				return s.Proposed(r.Context(), idOf(r), r.FormValue("wait"))
+			},
 			Param{"wait", "string", "one of several waits"}),
 		get("/runs/{id}/compare/patch", "Return the content of the files that differ between two moments of a run.",
-			func(r *http.Request) (Patch, error) {
+			func(r *http.Request) (difference.Patch, error) {
 				return s.ComparedFiles(r.Context(), idOf(r), r.FormValue("from"), r.FormValue("to"))
 			}, momentParams...),
 		get("/runs/{id}/compare/run", "Return the differences between the present of two runs, node by node and file by file.",
@@ -75,13 +51,13 @@ func reviewRoutes(s Review) []Route {
 }
 
 // Proposed returns the content of the push that a run proposes.
-func (c RunCalls) Proposed(ctx context.Context, id, wait string) (Patch, error) {
-	return call[Patch](ctx, c.connection, "GET", runPath(id, "patch"), url.Values{"wait": {wait}}, nil)
+func (c RunCalls) Proposed(ctx context.Context, id, wait string) (difference.Patch, error) {
+	return call[difference.Patch](ctx, c.connection, "GET", runPath(id, "patch"), url.Values{"wait": {wait}}, nil)
 }
 
 // ComparedFiles is the content of the files that differ between two moments of a run.
-func (c RunCalls) ComparedFiles(ctx context.Context, id, from, to string) (Patch, error) {
-	return call[Patch](ctx, c.connection, "GET", runPath(id, "compare/patch"), url.Values{"from": {from}, "to": {to}}, nil)
+func (c RunCalls) ComparedFiles(ctx context.Context, id, from, to string) (difference.Patch, error) {
+	return call[difference.Patch](ctx, c.connection, "GET", runPath(id, "compare/patch"), url.Values{"from": {from}, "to": {to}}, nil)
 }
 
 // CompareRuns returns the differences between two runs.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -89,19 +90,12 @@ type ForkRequest struct {
 
 // Comparison holds the changes between two moments of a run.
 type Comparison struct {
-	RunID string           `json:"run_id"`
-	From  Moment           `json:"from"`
-	To    *Moment          `json:"to"` // null for the present
-	Vars  []VarChange      `json:"vars"`
-	Files []sprites.Change `json:"files"`
-	Note  string           `json:"note,omitempty"` // why files are not compared
-}
-
-// VarChange is a variable that differs. A member that is missing did not exist.
-type VarChange struct {
-	Path string          `json:"path"`
-	From json.RawMessage `json:"from,omitempty"`
-	To   json.RawMessage `json:"to,omitempty"`
+	RunID string                `json:"run_id"`
+	From  Moment                `json:"from"`
+	To    *Moment               `json:"to"` // null for the present
+	Vars  []difference.Variable `json:"vars"`
+	Files []sprites.Change      `json:"files"`
+	Note  string                `json:"note,omitempty"` // why files are not compared
 }
 
 // Replay is the outcome of replaying the journal of a run.

@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/loop"
@@ -51,8 +52,8 @@ func (c *crowd) Run(context.Context, string) (api.RunView, error) {
 	return runs[0], err
 }
 
-func (c *crowd) Proposed(context.Context, string, string) (api.Patch, error) {
-	return api.Patch{Text: strings.Repeat("+line\n", c.size)}, nil
+func (c *crowd) Proposed(context.Context, string, string) (difference.Patch, error) {
+	return difference.Patch{Text: strings.Repeat("+line\n", c.size)}, nil
 }
 
 func fill[T any](n int, item func(i int) T) (list []T) {
@@ -157,11 +158,11 @@ func (c *crowd) ValuesAt(context.Context, string, string) (api.RunValues, error)
 }
 
 func (c *crowd) Compare(context.Context, string, string, string) (api.Comparison, error) {
-	return api.Comparison{Vars: make([]api.VarChange, c.size), Files: make([]sprites.Change, c.size)}, nil
+	return api.Comparison{Vars: make([]difference.Variable, c.size), Files: make([]sprites.Change, c.size)}, nil
 }
 
-func (c *crowd) ComparedFiles(context.Context, string, string, string) (api.Patch, error) {
-	return api.Patch{Text: strings.Repeat("+line\n", c.size)}, nil
+func (c *crowd) ComparedFiles(context.Context, string, string, string) (difference.Patch, error) {
+	return difference.Patch{Text: strings.Repeat("+line\n", c.size)}, nil
 }
 
 func (c *crowd) FolderAt(context.Context, string, string, string) (api.Folder, error) {
@@ -258,5 +259,5 @@ func TestCards(t *testing.T) {
 }
 
 func (c *crowd) CompareRuns(context.Context, string, string) (api.RunComparison, error) {
-	return api.RunComparison{Nodes: make([]api.NodeChange, c.size), Vars: make([]api.VarChange, c.size), Files: make([]sprites.Change, c.size), Patch: api.Patch{Text: strings.Repeat("+line\n", c.size)}}, nil
+	return api.RunComparison{Nodes: make([]difference.Node, c.size), Vars: make([]difference.Variable, c.size), Files: make([]sprites.Change, c.size), Patch: difference.Patch{Text: strings.Repeat("+line\n", c.size)}}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/timeline"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -310,7 +311,7 @@ func (d *Dashboard) showChanges(v *visit) error {
 	}
 	patch, err := d.leader.Proposed(v.ctx, p.RunID, "")
 	if asked := fault.As(err); asked != nil { // of a run that asked for no push
-		patch, err = api.Patch{Note: asked.Fault.Message}, nil
+		patch, err = difference.Patch{Note: asked.Fault.Message}, nil
 	}
 	if err != nil {
 		return err

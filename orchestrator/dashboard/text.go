@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/loop"
@@ -227,7 +228,7 @@ type coloured struct{ Class, Text string }
 const maxLines = 1200
 
 // cutPatch returns a patch with at most so many lines.
-func cutPatch(p api.Patch, most int) api.Patch {
+func cutPatch(p difference.Patch, most int) difference.Patch {
 	n := 0
 	for at := range len(p.Text) {
 		if p.Text[at] != '\n' {

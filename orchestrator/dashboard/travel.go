@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -137,7 +138,7 @@ func (d *Dashboard) showComparison(v *visit) error {
 		Moments    []stop
 		Other      string // the run from which this one was forked
 		Comparison *api.Comparison
-		Patch      api.Patch
+		Patch      difference.Patch
 		More       int // values and files that are not shown
 		Problem    *fault.Error
 	}{From: q.Get("from"), To: q.Get("to")}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/proposal"
@@ -48,7 +49,7 @@ type waitForm struct {
 	Flow   string
 	Digest string // of all that the form shows; an answer names it
 	Effect []string
-	Patch  *api.Patch // of a push
+	Patch  *difference.Patch // of a push
 	Fields []field
 }
 
@@ -104,7 +105,7 @@ func (d *Dashboard) describeWaits(v *visit, r api.RunView) (forms []waitForm, er
 			if len(w.Action.Binding) > 0 {
 				p, err := d.leader.Proposed(v.ctx, r.RunID, w.ID)
 				if err != nil {
-					p = api.Patch{Note: api.AsFault(err).Fault.Message}
+					p = difference.Patch{Note: api.AsFault(err).Fault.Message}
 				}
 				f.Patch = &p
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/nesting"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -157,7 +158,7 @@ func (o *observer) takeEvent(e protocol.Event, problems []protocol.Problem) {
 		if isResult(e) {
 			return // of an earlier call; the journal holds it as a fact
 		}
-	case protocol.Nests(o.call.ID, e):
+	case nesting.IsNested(o.call.ID, e.CallID):
 		ev.Flags = append(ev.Flags, FlagNested)
 	default:
 		ev.Flags = append(ev.Flags, "unknown_call") // kept, and nothing acts on it

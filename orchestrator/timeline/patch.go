@@ -8,13 +8,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/difference"
 )
 
 // PrintPatch writes the content of a change. A terminal gets it coloured, page by page and with control characters
 // spelt out; anything else gets it as it is, so that git apply can read it.
-func PrintPatch(console *cli.Console, p api.Patch) error {
+func PrintPatch(console *cli.Console, p difference.Patch) error {
 	if !console.Terminal {
 		if _, err := io.WriteString(console.Out, p.Text); err != nil {
 			return err

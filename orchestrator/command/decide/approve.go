@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/follow"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -68,7 +69,7 @@ func runShowProposed(ctx context.Context, env *setup.Env, o decideOptions, run s
 	if env.JSON {
 		return env.PrintJSON(struct {
 			RunID string `json:"run_id"`
-			api.Patch
+			difference.Patch
 		}{view.RunID, p})
 	}
 	return timeline.PrintPatch(env.Console, p)

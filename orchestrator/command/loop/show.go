@@ -9,9 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/loop/iterations"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -29,7 +29,7 @@ type line struct {
 type shown struct {
 	iterations.Iteration
 	Transcript []line `json:"transcript"`
-	api.Patch
+	difference.Patch
 }
 
 func newShowCmd(env *setup.Env) *cobra.Command {
@@ -68,10 +68,10 @@ func showIteration(ctx context.Context, console *cli.Console, c *connect.Conn, i
 	if err != nil {
 		return err
 	}
-	var patch api.Patch
+	var patch difference.Patch
 	if it.From != "" {
 		if patch, err = c.ComparedFiles(ctx, it.RunID, it.From, it.To); err != nil {
-			patch = api.Patch{Note: "the files cannot be compared: " + err.Error()}
+			patch = difference.Patch{Note: "the files cannot be compared: " + err.Error()}
 		}
 	}
 	if console.JSON {

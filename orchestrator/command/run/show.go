@@ -11,6 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/follow"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -71,7 +72,7 @@ func showPatch(ctx context.Context, console *cli.Console, c *connect.Conn, v api
 	if console.JSON {
 		return console.PrintJSON(struct {
 			api.RunView
-			api.Patch
+			difference.Patch
 		}{v, p})
 	}
 	return timeline.PrintPatch(console, p)

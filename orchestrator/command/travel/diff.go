@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/complete"
 	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/timeline"
 )
@@ -28,7 +29,7 @@ func newDiffCmd(env *setup.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var p api.Patch
+			var p difference.Patch
 			if patch {
 				if p, err = c.ComparedFiles(ctx, moments[0], moments[1], moments[2]); err != nil {
 					return err
@@ -38,7 +39,7 @@ func newDiffCmd(env *setup.Env) *cobra.Command {
 			case env.JSON && patch:
 				return env.PrintJSON(struct {
 					api.Comparison
-					api.Patch
+					difference.Patch
 				}{diff, p})
 			case env.JSON:
 				return env.PrintJSON(diff)
@@ -68,7 +69,7 @@ func compareRuns(ctx context.Context, env *setup.Env, c *connect.Conn, list []st
 	case patch:
 		return timeline.PrintPatch(env.Console, diff.Patch)
 	}
-	describe := func(s *api.NodeSide) string {
+	describe := func(s *difference.Side) string {
 		if s == nil {
 			return "not begun"
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
@@ -38,7 +39,7 @@ func (t *Travel) Compare(ctx context.Context, id, from, to string) (api.Comparis
 	if err != nil {
 		return api.Comparison{}, err
 	}
-	out := api.Comparison{RunID: id, From: p.Judged(a, ids, found), Vars: []api.VarChange{}, Files: []sprites.Change{}}
+	out := api.Comparison{RunID: id, From: p.Judged(a, ids, found), Vars: []difference.Variable{}, Files: []sprites.Change{}}
 	before, err := replay.StateAt(p.Parsed, id, p.Facts, a)
 	if err != nil {
 		return api.Comparison{}, err
@@ -115,7 +116,7 @@ func (t *Travel) findEnds(ctx context.Context, p history.Past, a replay.Point, b
 const bookkeeping = "/workspace/" + protocol.Dir
 
 // appendChanges appends the differences of two values below a path: of objects each member, of other values the whole.
-func appendChanges(out []api.VarChange, path string, a, b any) ([]api.VarChange, error) {
+func appendChanges(out []difference.Variable, path string, a, b any) ([]difference.Variable, error) {
 	from, wasObject := a.(map[string]any)
 	to, isObject := b.(map[string]any)
 	if wasObject && isObject {
@@ -143,8 +144,8 @@ func appendChanges(out []api.VarChange, path string, a, b any) ([]api.VarChange,
 	return appendChange(out, path, &a, &b)
 }
 
-func appendChange(out []api.VarChange, path string, a, b *any) ([]api.VarChange, error) {
-	c := api.VarChange{Path: path}
+func appendChange(out []difference.Variable, path string, a, b *any) ([]difference.Variable, error) {
+	c := difference.Variable{Path: path}
 	for _, side := range []struct {
 		v  *any
 		to *json.RawMessage

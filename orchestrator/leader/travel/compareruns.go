@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -22,10 +23,10 @@ import (
 // CompareRuns returns the differences between the present of two runs, node by node and file by file (api.Review). Of files it
 // compares those that either run has changed.
 func (v *Reviewer) CompareRuns(ctx context.Context, id, with string) (api.RunComparison, error) {
-	out := api.RunComparison{Nodes: []api.NodeChange{}, Vars: []api.VarChange{}, Files: []sprites.Change{}}
+	out := api.RunComparison{Nodes: []difference.Node{}, Vars: []difference.Variable{}, Files: []sprites.Change{}}
 	var pasts [2]history.Past
 	var values [2]map[string]any
-	var nodes [2]map[string]api.NodeSide
+	var nodes [2]map[string]difference.Side
 	var order []string
 	for i, name := range []string{id, with} {
 		run, err := v.Travel.Records.Resolve(name)
@@ -47,7 +48,7 @@ func (v *Reviewer) CompareRuns(ctx context.Context, id, with string) (api.RunCom
 		return out, fault.BadInput("same_run", "%s is compared with itself", out.RunID).WithHint("lattice diff %s A B compares two moments of it", out.RunID)
 	}
 	for _, node := range order {
-		c := api.NodeChange{Node: node}
+		c := difference.Node{Node: node}
 		if side, ok := nodes[0][node]; ok {
 			c.From = &side
 		}
@@ -85,12 +86,12 @@ func (v *Reviewer) valuesOf(ctx context.Context, p history.Past) (map[string]any
 }
 
 // nodesOf returns where the nodes of a run stand, and adds the names of new ones to order.
-func (v *Reviewer) nodesOf(ctx context.Context, run string, order *[]string) (map[string]api.NodeSide, error) {
+func (v *Reviewer) nodesOf(ctx context.Context, run string, order *[]string) (map[string]difference.Side, error) {
 	t := timeline.New()
 	if err := v.Travel.Records.Outline(ctx, run, 0, func(e lattice.Entry) error { t.Add(e); return nil }); err != nil {
 		return nil, err
 	}
-	nodes := map[string]api.NodeSide{}
+	nodes := map[string]difference.Side{}
 	for _, s := range t.All() {
 		if s.Node == "" {
 			continue
@@ -167,7 +168,7 @@ func (v *Reviewer) compareRunFiles(ctx context.Context, out api.RunComparison, r
 		out.Files = append(out.Files, sprites.Change{Path: path, Change: change, Size: int64(len(pair.After)), OldSize: int64(len(pair.Before))})
 	}
 	patch, err := v.Git.PatchOf(ctx, pairs)
-	out.Patch = api.Patch{Text: patch.Text, Cut: patch.Cut}
+	out.Patch = difference.Patch{Text: patch.Text, Cut: patch.Cut}
 	if left > 0 {
 		out.Patch.Note = fmt.Sprintf("%d paths are left out: folders, links, files over %d KiB, or more than %d files", left, maxShownFile>>10, maxShownFiles)
 	}

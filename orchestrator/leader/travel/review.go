@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/action"
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/retention"
 	"github.com/spritekit/lattice/orchestrator/leader/views"
@@ -36,23 +36,23 @@ type Reviewer struct {
 }
 
 // Proposed returns the content of a push.
-func (v *Reviewer) Proposed(ctx context.Context, id, wait string) (api.Patch, error) {
+func (v *Reviewer) Proposed(ctx context.Context, id, wait string) (difference.Patch, error) {
 	id, err := v.Travel.Records.Resolve(id)
 	if err != nil {
-		return api.Patch{}, err
+		return difference.Patch{}, err
 	}
 	a, err := v.findPush(ctx, id, wait)
 	if err != nil {
-		return api.Patch{}, err
+		return difference.Patch{}, err
 	}
 	p, err := v.Actor.Patch(ctx, a)
 	if no, ok := errors.AsType[*lattice.Refusal](err); ok {
-		return api.Patch{}, fault.Failed(no.Fault.Code, "the content of the push cannot be shown: %s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
+		return difference.Patch{}, fault.Failed(no.Fault.Code, "the content of the push cannot be shown: %s", no.Fault.Message).WithHint("%s", no.Fault.Hint)
 	}
 	if err != nil {
-		return api.Patch{}, fmt.Errorf("show the push of %s: %w", id, err)
+		return difference.Patch{}, fmt.Errorf("show the push of %s: %w", id, err)
 	}
-	return api.Patch{Text: p.Text, Cut: p.Cut}, nil
+	return difference.Patch{Text: p.Text, Cut: p.Cut}, nil
 }
 
 // findPush returns the push that a run waits for, else the last one that it proposed.
@@ -91,42 +91,42 @@ func (v *Reviewer) findPush(ctx context.Context, id, wait string) (lattice.Actio
 
 // ComparedFiles returns the content of the files that differ between two moments. It leaves out git's own files, large files
 // and files that are not regular.
-func (v *Reviewer) ComparedFiles(ctx context.Context, id, from, to string) (api.Patch, error) {
+func (v *Reviewer) ComparedFiles(ctx context.Context, id, from, to string) (difference.Patch, error) {
 	id, err := v.Travel.Records.Resolve(id)
 	if err != nil {
-		return api.Patch{}, err
+		return difference.Patch{}, err
 	}
 	p, err := v.Travel.loadPast(ctx, id)
 	if err != nil {
-		return api.Patch{}, err
+		return difference.Patch{}, err
 	}
 	a, b, err := p.Moments(from, to)
 	if err != nil {
-		return api.Patch{}, err
+		return difference.Patch{}, err
 	}
 	changes, note, err := v.Travel.compareFiles(ctx, p, a, b)
 	if err != nil || note != "" || len(changes) == 0 {
-		return api.Patch{Note: note}, err
+		return difference.Patch{Note: note}, err
 	}
 	ends, _, err := v.Travel.findEnds(ctx, p, a, b)
 	if err != nil {
-		return api.Patch{}, err
+		return difference.Patch{}, err
 	}
 	var names [2]string
 	for i, checkpoint := range ends {
 		name, remove, err := v.spriteAt(ctx, id, p.Sprite, checkpoint)
 		if err != nil {
-			return api.Patch{}, err
+			return difference.Patch{}, err
 		}
 		defer remove()
 		names[i] = name
 	}
 	pairs, left, err := v.readPairs(ctx, names, changes)
 	if err != nil {
-		return api.Patch{}, err
+		return difference.Patch{}, err
 	}
 	patch, err := v.Git.PatchOf(ctx, pairs)
-	out := api.Patch{Text: patch.Text, Cut: patch.Cut}
+	out := difference.Patch{Text: patch.Text, Cut: patch.Cut}
 	if left > 0 {
 		out.Note = fmt.Sprintf("%d paths are left out: folders, links, files over %d KiB, or more than %d files", left, maxShownFile>>10, maxShownFiles)
 	}
