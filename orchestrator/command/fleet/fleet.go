@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -57,7 +58,7 @@ removals, which a person makes.`,
 }
 
 // newFleetCmd returns a command with an optional FILE.
-func newFleetCmd(env *setup.Env, use, short, example string, do func(context.Context, *connect.Conn, fleet.Document) error) *cobra.Command {
+func newFleetCmd(env *setup.Env, use, short, example string, do func(ctx context.Context, c *connect.Conn, file string, d fleet.Document) error) *cobra.Command {
 	cmd := connect.NewQueryCmd(env, use+" [FILE]", short, example, cobra.MaximumNArgs(1), nil)
 	cmd.RunE = func(c *cobra.Command, list []string) error {
 		d, err := env.Fleet(cli.Optional(list)) // before a leader starts
@@ -69,7 +70,7 @@ func newFleetCmd(env *setup.Env, use, short, example string, do func(context.Con
 			return err
 		}
 		defer conn.Close()
-		return do(c.Context(), conn, d)
+		return do(c.Context(), conn, cli.Optional(list), d)
 	}
 	cmd.ValidArgsFunction = cobra.FixedCompletions([]string{"toml"}, cobra.ShellCompDirectiveFilterFileExt)
 	return cmd
@@ -77,7 +78,7 @@ func newFleetCmd(env *setup.Env, use, short, example string, do func(context.Con
 
 func newPlanCmd(env *setup.Env) *cobra.Command {
 	return newFleetCmd(env, "plan", "Show the changes that lattice fleet apply would make", "  lattice fleet plan\n  lattice fleet plan site.toml --json",
-		func(ctx context.Context, c *connect.Conn, d fleet.Document) error {
+		func(ctx context.Context, c *connect.Conn, _ string, d fleet.Document) error {
 			v, err := c.InspectFleet(ctx, d)
 			if err != nil {
 				return err
@@ -88,7 +89,7 @@ func newPlanCmd(env *setup.Env) *cobra.Command {
 
 func newStatusCmd(env *setup.Env) *cobra.Command {
 	return newFleetCmd(env, "status", "List the sprites of the fleet, and those that no fleet has", "  lattice fleet status\n  lattice fleet status --json",
-		func(ctx context.Context, c *connect.Conn, d fleet.Document) error {
+		func(ctx context.Context, c *connect.Conn, _ string, d fleet.Document) error {
 			v, err := c.InspectFleet(ctx, d)
 			if err != nil {
 				return err
@@ -127,8 +128,8 @@ func describeState(v api.FleetView, name string) string {
 func newApplyCmd(env *setup.Env) *cobra.Command {
 	var yes bool
 	cmd := newFleetCmd(env, "apply", "Make sprites as a fleet file declares them", "  lattice fleet apply\n  lattice fleet apply site.toml --yes --json",
-		func(ctx context.Context, c *connect.Conn, d fleet.Document) error {
-			return applyFile(ctx, env, c, d, yes)
+		func(ctx context.Context, c *connect.Conn, file string, d fleet.Document) error {
+			return applyFile(ctx, env, c, file, d, yes)
 		})
 	cmd.Long = `Make sprites as a fleet file declares them. Changes that remove a sprite or a service are shown first, and made only if you
 confirm them on a terminal, or with --yes. Otherwise the command makes the other changes and ends with 75. If a change fails,
@@ -138,7 +139,8 @@ the command makes the rest and ends with 1.
 	return cmd
 }
 
-func applyFile(ctx context.Context, env *setup.Env, c *connect.Conn, d fleet.Document, yes bool) error {
+// applyFile makes the changes of d, which was read from file; "" is the default.
+func applyFile(ctx context.Context, env *setup.Env, c *connect.Conn, file string, d fleet.Document, yes bool) error {
 	r := api.FleetRequest{Document: d, Remove: yes}
 	before, err := c.InspectFleet(ctx, d)
 	if err != nil {
@@ -172,7 +174,8 @@ func applyFile(ctx context.Context, env *setup.Env, c *connect.Conn, d fleet.Doc
 		return &cli.ExitError{Code: protocol.ExitFailed}
 	}
 	if n := count("kept"); n > 0 {
-		fmt.Fprintf(env.Err, "%s left for you to confirm\n  next: lattice fleet apply --yes\n", cli.Count(n, "removal is", "removals are"))
+		next := strings.TrimSpace("lattice fleet apply --yes " + file)
+		fmt.Fprintf(env.Err, "%s left for you to confirm\n  next: %s\n", cli.Count(n, "removal is", "removals are"), next)
 		return &cli.ExitError{Code: protocol.ExitWaiting}
 	}
 	if runs := slices.ContainsFunc(v.Sprites, func(s api.FleetSprite) bool { return s.Desired != nil && len(s.Desired.Services) > 0 }); runs && c.Leading != nil && env.RemoteSprites() == nil {
