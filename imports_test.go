@@ -202,7 +202,9 @@ var mayImport = map[string][]string{
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
 	"orchestrator/attest":          {"manifests", "orchestrator/lattice", "spritekit/protocol"}, // signed statements about verified commits
 	"orchestrator/audit":           {},                                                          // the record of decisions and effects: pure
-	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "orchestrator/store/bolt", "orchestrator/store/kv", "spritekit/protocol"},
+	"orchestrator/store/kv":        {}, // the seam between the store and its drivers
+	"orchestrator/store/bolt":      {"orchestrator/boltfile", "orchestrator/store/kv"},
 
 	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
@@ -292,7 +294,7 @@ var leaves = []string{"spritekit/durable", "spritekit/marked", "spritekit/text"}
 
 // owners lists the only packages that may import a third-party module. Other modules are free.
 var owners = map[string][]string{
-	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store", "orchestrator/host/records"},
+	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store/bolt", "orchestrator/host/records"},
 	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/sprites/socket", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/reach", "orchestrator/host/wire", "orchestrator/sprites/spritestest"},
 	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/gitdir", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"orchestrator/mcp", "spritekit/mcp"},

@@ -6,9 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // The index of open actions has a key for each action that no run waits for and that a person has to decide on, and one for
@@ -57,16 +56,16 @@ func changeActions(index actionIndex, number uint32, run []byte, changes []latti
 }
 
 // makeActions fills the index from the facts of all runs.
-func makeActions(tx *bbolt.Tx) error {
-	index, err := tx.CreateBucket(bucketActions)
+func makeActions(tx kv.Tx) error {
+	index, err := tx.Create(bucketActions)
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketActions, err)
 	}
 	return foldActions(tx, index)
 }
 
-func foldActions(tx *bbolt.Tx, index actionIndex) error {
-	return tx.Bucket(bucketEntries).ForEach(func(key, raw []byte) error {
+func foldActions(tx kv.Tx, index actionIndex) error {
+	return kv.ForEach(tx.Bucket(bucketEntries), func(key, raw []byte) error {
 		e, err := decodeEntry(bucketEntries, key, raw)
 		if err != nil {
 			return nil // Check reports it, and reading it fails
@@ -75,7 +74,7 @@ func foldActions(tx *bbolt.Tx, index actionIndex) error {
 	})
 }
 
-func foldAction(tx *bbolt.Tx, index actionIndex, e lattice.Entry) error {
+func foldAction(tx kv.Tx, index actionIndex, e lattice.Entry) error {
 	change, ok, err := lattice.ChangeAction(e)
 	if err != nil || !ok {
 		return nil
@@ -110,7 +109,7 @@ func (m actionModel) Delete(key []byte) error {
 // WithOpenActions returns the ids of the runs that have open actions, newest first.
 func (s *Store) WithOpenActions() ([]string, error) {
 	var out []string
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		if index := tx.Bucket(bucketActions); index != nil {
 			c := index.Cursor()
 			for k, id := c.Seek([]byte{actionOpen}); k != nil; k, id = c.Next() {
@@ -131,7 +130,7 @@ func (s *Store) WithOpenActions() ([]string, error) {
 	return slices.Compact(out), err
 }
 
-func (c *checker) openActions(tx *bbolt.Tx) {
+func (c *checker) openActions(tx kv.Tx) {
 	listed := 0
 	visitBucket(tx, bucketActions, func(key string, id []byte) {
 		if listed++; c.actions[key] != string(id) {

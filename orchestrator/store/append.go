@@ -7,10 +7,9 @@ import (
 	"fmt"
 	"strconv"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // Append implements the engine's Log: the entries are on disk, in order and all of them, when it returns nil. It fails
@@ -86,7 +85,7 @@ func sealNumbered(bucket, key, raw []byte, seq lattice.Seq) []byte {
 	return boltfile.SealIn(bucket, key, append(out, raw[len(unnumbered):]...))
 }
 
-func (a *appending) checkSequence(tx *bbolt.Tx) error {
+func (a *appending) checkSequence(tx kv.Tx) error {
 	h, err := headOf(tx, a.run)
 	if err != nil {
 		return err
@@ -98,9 +97,8 @@ func (a *appending) checkSequence(tx *bbolt.Tx) error {
 	return nil
 }
 
-func (a *appending) write(tx *bbolt.Tx) error {
+func (a *appending) write(tx kv.Tx) error {
 	log, index, dedupe := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex), tx.Bucket(bucketDedupe)
-	log.FillPercent, index.FillPercent = 1, 0.9 // keys only rise, in the log strictly
 	var state []byte
 	for i := range a.entries {
 		e := &a.entries[i]
@@ -159,7 +157,7 @@ func (a *appending) write(tx *bbolt.Tx) error {
 }
 
 // putState replaces the snapshot of a run. The sequence of the bucket counts the snapshots, so that a check notices a lost one.
-func putState(states *bbolt.Bucket, run, sealed []byte) error {
+func putState(states kv.Bucket, run, sealed []byte) error {
 	if states.Get(run) == nil {
 		if _, err := states.NextSequence(); err != nil {
 			return err
@@ -181,7 +179,7 @@ func (h head) encode(run []byte) []byte {
 	return boltfile.SealIn(bucketHeads, run, binary.BigEndian.AppendUint64(raw, h.events))
 }
 
-func headOf(tx *bbolt.Tx, run string) (head, error) {
+func headOf(tx kv.Tx, run string) (head, error) {
 	raw := tx.Bucket(bucketHeads).Get([]byte(run))
 	if raw == nil {
 		return head{}, fmt.Errorf("%w: %s", ErrNotFound, run)

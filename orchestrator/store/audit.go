@@ -9,11 +9,10 @@ import (
 	"errors"
 	"fmt"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // The audit log has its own sequence; each entry holds the digest of the one before it. The index auditindex finds entries
@@ -42,7 +41,7 @@ const Any = ^uint64(0)
 // has an entry, that entry is returned, nothing is appended, and added is false.
 func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (stored audit.Entry, added bool, err error) {
 	err = s.commitRequest(ctx, &request{
-		check: func(tx *bbolt.Tx) error {
+		check: func(tx kv.Tx) error {
 			index := tx.Bucket(bucketAuditIndex)
 			if e.Key != "" {
 				if at := index.Get(auditIndexKey(auditKey, e.Key)); at != nil {
@@ -60,7 +59,7 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 			}
 			return nil
 		},
-		write: func(tx *bbolt.Tx) error {
+		write: func(tx kv.Tx) error {
 			stored, err = putAudit(tx, e)
 			return err
 		},
@@ -75,11 +74,11 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 }
 
 // putAudit appends an entry behind the last one.
-func putAudit(tx *bbolt.Tx, e audit.Entry) (audit.Entry, error) {
+func putAudit(tx kv.Tx, e audit.Entry) (audit.Entry, error) {
 	log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
 	prev := ""
-	if k, _ := log.Cursor().Last(); k != nil {
-		last, err := readAudit(tx, k)
+	if last := log.Sequence(); last != 0 {
+		last, err := readAudit(tx, u64(last))
 		if err != nil {
 			return e, err
 		}
@@ -96,7 +95,6 @@ func putAudit(tx *bbolt.Tx, e audit.Entry) (audit.Entry, error) {
 	if err != nil {
 		return e, fmt.Errorf("encode audit entry: %w", err)
 	}
-	log.FillPercent = 1
 	if err := log.Put(u64(seq), boltfile.Seal(bucketAudit, u64(seq), raw)); err != nil {
 		return e, fmt.Errorf("put audit entry: %w", err)
 	}
@@ -111,7 +109,7 @@ const auditEntry lattice.EntryKind = "audit"
 
 var errRecorded = errors.New("the entry is recorded")
 
-func indexAudit(index *bbolt.Bucket, e audit.Entry) error {
+func indexAudit(index kv.Bucket, e audit.Entry) error {
 	if e.Key != "" {
 		if err := index.Put(auditIndexKey(auditKey, e.Key), u64(e.Seq)); err != nil {
 			return fmt.Errorf("put index: %w", err)
@@ -129,7 +127,7 @@ func auditSubjectKey(e audit.Entry) []byte {
 }
 
 // lastOf returns the number of the last entry of a subject, 0 for none.
-func lastOf(index *bbolt.Bucket, subject string) uint64 {
+func lastOf(index kv.Bucket, subject string) uint64 {
 	prefix := auditIndexKey(auditSubject, subject)
 	c := index.Cursor()
 	k, _ := c.Seek(append(bytes.Clone(prefix), 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff))
@@ -144,7 +142,7 @@ func lastOf(index *bbolt.Bucket, subject string) uint64 {
 	return binary.BigEndian.Uint64(k[len(prefix):])
 }
 
-func readAudit(tx *bbolt.Tx, key []byte) (e audit.Entry, err error) {
+func readAudit(tx kv.Tx, key []byte) (e audit.Entry, err error) {
 	raw, err := openSealed(bucketAudit, key, tx.Bucket(bucketAudit).Get(key))
 	if err != nil {
 		return e, err
@@ -168,7 +166,7 @@ func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) erro
 	}
 	for {
 		var entries []audit.Entry
-		err := s.viewFile(func(tx *bbolt.Tx) error {
+		err := s.db.View(func(tx kv.Tx) error {
 			entries = entries[:0]
 			if tx.Bucket(bucketAudit) == nil {
 				return nil // an older file that is open for reading only
@@ -203,7 +201,7 @@ func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) erro
 
 // LastAudit returns the last entry of a subject.
 func (s *Store) LastAudit(subject string) (e audit.Entry, ok bool, err error) {
-	err = s.viewFile(func(tx *bbolt.Tx) error {
+	err = s.db.View(func(tx kv.Tx) error {
 		index := tx.Bucket(bucketAuditIndex)
 		if index == nil {
 			return nil // an older file that is open for reading only
@@ -220,16 +218,16 @@ func (s *Store) LastAudit(subject string) (e audit.Entry, ok bool, err error) {
 }
 
 // makeAudit makes the buckets of the audit log that a file lacks.
-func makeAudit(tx *bbolt.Tx) error {
-	log, err := tx.CreateBucketIfNotExists(bucketAudit)
+func makeAudit(tx kv.Tx) error {
+	log, err := tx.Create(bucketAudit)
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketAudit, err)
 	}
-	index, err := tx.CreateBucketIfNotExists(bucketAuditIndex)
+	index, err := tx.Create(bucketAuditIndex)
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketAuditIndex, err)
 	}
-	return log.ForEach(func(key, _ []byte) error {
+	return kv.ForEach(log, func(key, _ []byte) error {
 		e, err := readAudit(tx, key)
 		if err != nil {
 			return nil // Check reports it
@@ -239,7 +237,7 @@ func makeAudit(tx *bbolt.Tx) error {
 }
 
 // auditRuns checks the chain of the audit log, and its index. The first broken entry is named.
-func (c *checker) auditRuns(tx *bbolt.Tx) {
+func (c *checker) auditRuns(tx kv.Tx) {
 	log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
 	if log == nil || index == nil {
 		return
@@ -258,7 +256,7 @@ func (c *checker) auditRuns(tx *bbolt.Tx) {
 		prev = e.Sum
 		want++
 		subject := auditSubjectKey(e)
-		if found, _ := index.Cursor().Seek(subject); !bytes.Equal(found, subject) {
+		if !index.Has(subject) {
 			c.addFinding("audit", "", "audit entry %d is not found by its subject", e.Seq)
 		}
 		if e.Key != "" {

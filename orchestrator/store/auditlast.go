@@ -4,14 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // LastAudits returns the last entries of a subject, the newest first: at most limit, and only those behind the entry after.
 func (s *Store) LastAudits(subject string, after uint64, limit int) (entries []audit.Entry, err error) {
-	err = s.viewFile(func(tx *bbolt.Tx) error {
+	err = s.db.View(func(tx kv.Tx) error {
 		index := tx.Bucket(bucketAuditIndex)
 		if index == nil {
 			return nil // an older file that is open for reading only

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"sync"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // Entries of calls that have no effect outside of sprites are written behind: the next commit of anything takes them along,
@@ -27,7 +26,7 @@ type behind struct {
 // QueueAudit appends an entry without a key with the next commit, or when the store is closed. A store that is open for reading
 // only keeps no entries.
 func (s *Store) QueueAudit(e audit.Entry) {
-	if s.readOnly {
+	if s.db.ReadOnly() {
 		return
 	}
 	s.behind.mu.Lock()
@@ -64,7 +63,7 @@ func (b *behind) drop(n, missed int) {
 }
 
 // putWaiting writes the entries that wait. written forgets them; it is called after the commit.
-func (s *Store) putWaiting(tx *bbolt.Tx) (written func(), err error) {
+func (s *Store) putWaiting(tx kv.Tx) (written func(), err error) {
 	entries, missed := s.behind.peek()
 	for _, e := range entries {
 		if _, err := putAudit(tx, e); err != nil {
@@ -87,6 +86,6 @@ func (s *Store) flushAudit() error {
 	if waiting == 0 {
 		return nil
 	}
-	nothing := func(*bbolt.Tx) error { return nil }
+	nothing := func(kv.Tx) error { return nil }
 	return s.commitRequest(context.Background(), &request{check: nothing, write: nothing})
 }

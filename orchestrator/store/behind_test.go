@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 func behindEntry(n int) audit.Entry {
@@ -17,15 +16,20 @@ func behindEntry(n int) audit.Entry {
 }
 
 // writes returns the number of commits that changed the file.
-func writes(s *Store) (n int) {
-	err := s.db.View(func(tx *bbolt.Tx) error {
-		n = tx.ID()
-		return nil
-	})
-	if err != nil {
-		panic(err)
+func writes(s *Store) (n int) { return s.db.(*counting).n }
+
+// counting counts the commits of a database.
+type counting struct {
+	kv.DB
+	n int
+}
+
+func (c *counting) Update(write func(kv.Tx) error) error {
+	err := c.DB.Update(write)
+	if err == nil {
+		c.n++
 	}
-	return n
+	return err
 }
 
 func TestEntriesWrittenBehind(t *testing.T) {
@@ -34,6 +38,7 @@ func TestEntriesWrittenBehind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.db = &counting{DB: s.db}
 	before := writes(s)
 	for n := range 3 {
 		s.QueueAudit(behindEntry(n))

@@ -9,10 +9,9 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/bolt"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // Problem is one thing that is wrong with a store.
@@ -44,10 +43,13 @@ func reportProgress(p Progress, done, of uint64) {
 func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error) {
 	var c checker
 	err := s.runAlone(ctx, func() error {
-		if err := s.checkPages(progress, c.addPage); err != nil || len(c.problems) > 0 {
-			return err // damaged pages cannot be read
+		if err := s.db.Check(progress, c.addPage); err != nil {
+			return fmt.Errorf("check the store: %w", err)
 		}
-		return s.viewFile(func(tx *bbolt.Tx) error {
+		if len(c.problems) > 0 {
+			return nil // damaged pages cannot be read
+		}
+		return s.db.View(func(tx kv.Tx) error {
 			c.checkRuns(tx)
 			c.checkEntries(tx, progress)
 			c.checkLeftovers(tx)
@@ -63,22 +65,10 @@ func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error)
 // has it open for writing.
 func CheckPages(path string, progress Progress) ([]Problem, error) {
 	var c checker
-	if err := boltfile.Check(path, boltfile.Flat, progress, c.addPage); err != nil {
-		return nil, fmt.Errorf("check the store: %w", classifyError(err))
+	if err := bolt.CheckPages(path, progress, c.addPage); err != nil {
+		return nil, fmt.Errorf("check the store: %w", err)
 	}
 	return c.problems, nil
-}
-
-func (s *Store) checkPages(progress Progress, report func(format string, args ...any)) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.db == nil {
-		return s.cause
-	}
-	if err := boltfile.CheckOpen(s.db, boltfile.Flat, progress, report); err != nil {
-		return fmt.Errorf("check the store: %w", classifyError(err))
-	}
-	return nil
 }
 
 // maxProblems bounds the findings of a report; a file with more is lost anyway.
@@ -103,7 +93,7 @@ func (c *checker) addFinding(code, run, format string, args ...any) {
 
 func (c *checker) addPage(format string, args ...any) { c.addFinding("page", "", format, args...) }
 
-func (c *checker) checkRuns(tx *bbolt.Tx) {
+func (c *checker) checkRuns(tx kv.Tx) {
 	c.heads, c.last, c.chains, c.actions = map[string]head{}, map[string]lattice.Seq{}, map[string]string{}, actionModel{}
 	numbers := map[uint32]string{}
 	visitBucket(tx, bucketHeads, func(run string, raw []byte) {
@@ -137,7 +127,7 @@ func (c *checker) checkRuns(tx *bbolt.Tx) {
 	}
 }
 
-func (c *checker) checkEntries(tx *bbolt.Tx, progress Progress) {
+func (c *checker) checkEntries(tx kv.Tx, progress Progress) {
 	index, dedupe := tx.Bucket(bucketIndex), tx.Bucket(bucketDedupe)
 	end := tx.Bucket(bucketEntries).Sequence()
 	var want uint64
@@ -191,7 +181,7 @@ func (c *checker) checkEntries(tx *bbolt.Tx, progress Progress) {
 	}
 }
 
-func (c *checker) checkLeftovers(tx *bbolt.Tx) {
+func (c *checker) checkLeftovers(tx kv.Tx) {
 	for run, h := range c.heads {
 		if c.last[run] != h.last {
 			c.addFinding("head", run, "its head says %d, its last entry is %d", h.last, c.last[run])
@@ -227,7 +217,7 @@ func (c *checker) checkLeftovers(tx *bbolt.Tx) {
 	}
 }
 
-func visitBucket(tx *bbolt.Tx, bucket []byte, visit func(key string, value []byte)) {
+func visitBucket(tx kv.Tx, bucket []byte, visit func(key string, value []byte)) {
 	c := tx.Bucket(bucket).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		visit(string(k), v)

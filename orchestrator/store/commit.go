@@ -7,18 +7,17 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"time"
 
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+	"github.com/spritekit/lattice/orchestrator/store/bolt"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // request is one caller's part of a commit. check and write run in the committer's transaction; check sees the writes of earlier
 // requests of the same commit, and its error refuses this request alone. An error of write undoes the commit.
 // A request with work instead has the committer to itself for that long.
 type request struct {
-	check func(*bbolt.Tx) error
-	write func(*bbolt.Tx) error
+	check func(kv.Tx) error
+	write func(kv.Tx) error
 	work  func() error
 	done  chan error // buffered
 }
@@ -29,7 +28,7 @@ const maxGroup = 512
 // commitRequest hands a request to the committer and waits until it is on disk or refused. A ctx that ends before the request
 // was taken withdraws it; one that was taken is waited for, because its outcome is a fact.
 func (s *Store) commitRequest(ctx context.Context, q *request) error {
-	if s.readOnly {
+	if s.db.ReadOnly() {
 		return ErrReadOnly
 	}
 	q.done = make(chan error, 1)
@@ -45,7 +44,7 @@ func (s *Store) commitRequest(ctx context.Context, q *request) error {
 
 // runAlone runs work while nothing is committed.
 func (s *Store) runAlone(ctx context.Context, work func() error) error {
-	if s.readOnly {
+	if s.db.ReadOnly() {
 		return work()
 	}
 	return s.commitRequest(ctx, &request{work: work})
@@ -113,7 +112,7 @@ func (s *Store) commitGroup(group []*request) {
 			continue
 		}
 		if err != nil {
-			err = errors.Join(fmt.Errorf("commit to %s: %w", s.path, classifyError(err)), s.reopenFile())
+			err = errors.Join(fmt.Errorf("commit to %s: %w", s.db.Name(), bolt.ClassifyError(err)), s.db.Reopen())
 		}
 		for _, q := range group {
 			q.done <- cmp.Or(err, refusals[q])
@@ -128,32 +127,13 @@ func (s *Store) commitGroup(group []*request) {
 // writeGroup runs the group in one transaction. It returns the errors of the checks that failed; offender is the request whose
 // write failed. An error without an offender is that of the commit.
 func (s *Store) writeGroup(group []*request) (refusals map[*request]error, offender *request, err error) {
-	s.mu.RLock()
-	db := s.db
-	s.mu.RUnlock()
-	if db == nil { // a former commit failed and the file could not be opened again
-		if err := s.reopenFile(); err != nil {
-			return nil, nil, err
-		}
-		db = s.db // only this goroutine replaces it
-	}
-	var tx *bbolt.Tx
 	var written func()
-	refusals = map[*request]error{}
-	err = recoverPanic(func() (err error) {
-		if tx, err = db.Begin(true); err != nil {
-			return err
+	err = s.db.Update(func(tx kv.Tx) (err error) {
+		written, err = s.putWaiting(tx)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errBehind, err)
 		}
-		if written, err = s.putWaiting(tx); err != nil { // a damaged audit log, which Check reports, does not stop the journal
-			s.behind.drop(maxBehind, 0)
-			written = func() {}
-			if err := tx.Rollback(); err != nil {
-				return err
-			}
-			if tx, err = db.Begin(true); err != nil {
-				return err
-			}
-		}
+		refusals = map[*request]error{}
 		for _, q := range group {
 			if err := q.check(tx); err != nil {
 				refusals[q] = err
@@ -161,59 +141,28 @@ func (s *Store) writeGroup(group []*request) (refusals map[*request]error, offen
 			}
 			if err := q.write(tx); err != nil {
 				offender = q
-				return errors.Join(err, tx.Rollback())
+				return err
 			}
 		}
 		if len(refusals) == len(group) {
-			return tx.Rollback()
+			return errRefused
 		}
-		if err := tx.Commit(); err != nil {
-			return err
-		}
-		written()
 		return nil
 	})
-	if offender == nil && errors.Is(err, ErrDamaged) && tx != nil { // cut off anywhere
-		err = errors.Join(err, s.rollBack(tx))
+	switch {
+	case errors.Is(err, errBehind): // a damaged audit log, which Check reports, does not stop the journal
+		s.behind.drop(maxBehind, 0)
+		return s.writeGroup(group)
+	case errors.Is(err, errRefused):
+		return refusals, nil, nil
+	case err == nil:
+		written()
 	}
 	return refusals, offender, err
 }
 
-// rollBack ends a transaction in which bbolt broke. If not even that is possible the file is left as it is, with its
-// lock, until the process ends: closing it would wait for the transaction.
-func (s *Store) rollBack(tx *bbolt.Tx) error {
-	err := recoverPanic(tx.Rollback)
-	if err == nil || errors.Is(err, bolterrors.ErrTxClosed) {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.db, s.cause = nil, err
-	return err
-}
-
-// reopenPatience is how long a lock may take that a moment ago was ours.
-const reopenPatience = 5 * time.Second
-
-// reopenFile closes the file and opens it again: after a failed write or fsync neither bbolt's pages in memory nor the
-// kernel's can be trusted to be what is on disk. Readers wait until it is open.
-func (s *Store) reopenFile() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.db != nil {
-		// A file that cannot even be closed is given up; its lock would show in openFile.
-		err := recoverPanic(s.db.Close)
-		s.db, s.cause = nil, err
-		if err != nil {
-			return fmt.Errorf("close store: %w", err)
-		}
-	}
-	dropCache(s.path)
-	db, err := openFile(s.path, reopenPatience, false)
-	if err != nil {
-		s.cause = err
-		return err
-	}
-	s.db, s.cause = db, nil
-	return nil
-}
+// Reasons to undo a transaction.
+var (
+	errBehind  = errors.New("the audit entries that wait cannot be written")
+	errRefused = errors.New("every request was refused")
+)

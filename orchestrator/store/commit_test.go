@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.etcd.io/bbolt"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // A refusal that depends on an earlier request of the same commit follows that commit, so its caller can read the written data.
@@ -17,26 +17,26 @@ func TestRefusalFollowsTheCommit(t *testing.T) {
 	defer s.Close()
 	exists := errors.New("it exists")
 	bucket, key := []byte("test"), []byte("k")
-	put := func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists(bucket)
+	put := func(tx kv.Tx) error {
+		b, err := tx.Create(bucket)
 		if err != nil {
 			return err
 		}
 		return b.Put(key, key)
 	}
-	nothing := func(*bbolt.Tx) error { return nil }
-	newRequest := func(check, write func(*bbolt.Tx) error) *request {
+	nothing := func(kv.Tx) error { return nil }
+	newRequest := func(check, write func(kv.Tx) error) *request {
 		return &request{check: check, write: write, done: make(chan error, 1)}
 	}
 	first := newRequest(nothing, put)
-	second := newRequest(func(tx *bbolt.Tx) error {
+	second := newRequest(func(tx kv.Tx) error {
 		if b := tx.Bucket(bucket); b != nil && b.Get(key) != nil {
 			return exists
 		}
 		return nil
 	}, put)
 	early := false
-	third := newRequest(func(*bbolt.Tx) error { early = len(second.done) > 0; return nil }, nothing)
+	third := newRequest(func(kv.Tx) error { early = len(second.done) > 0; return nil }, nothing)
 	s.commitGroup([]*request{first, second, third})
 	if early {
 		t.Error("the second request was refused before the first was committed")

@@ -1,16 +1,15 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/spritekit/lattice/orchestrator/boltfile"
-	"github.com/spritekit/lattice/spritekit/durable"
+	"github.com/spritekit/lattice/orchestrator/store/bolt"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // Compact rewrites the store without its free pages and returns its size in bytes before and after. A file that would not
@@ -26,9 +25,18 @@ func (s *Store) Compact(ctx context.Context, progress Progress) (before, after i
 }
 
 func (s *Store) compactFile(ctx context.Context, progress Progress) (before, after int64, err error) {
-	f, err := os.CreateTemp(filepath.Dir(s.path), ".compact-*")
+	file, ok := s.db.(*bolt.File)
+	if !ok {
+		return 0, 0, fmt.Errorf("compact %s: %w", s.db.Name(), ErrNoFile)
+	}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("compact the store: %w", bolt.ClassifyError(err))
+		}
+	}()
+	f, err := os.CreateTemp(filepath.Dir(file.Name()), ".compact-*")
 	if err != nil {
-		return 0, 0, classifyError(fmt.Errorf("compact the store: %w", err))
+		return 0, 0, err
 	}
 	temp := f.Name()
 	defer func() {
@@ -37,15 +45,15 @@ func (s *Store) compactFile(ctx context.Context, progress Progress) (before, aft
 		}
 	}()
 	if err := f.Close(); err != nil {
-		return 0, 0, classifyError(fmt.Errorf("compact the store: %w", err))
+		return 0, 0, err
 	}
 	if err := s.rewriteFile(ctx, temp, progress); err != nil {
-		return 0, 0, classifyError(fmt.Errorf("compact the store: %w", err))
+		return 0, 0, err
 	}
 	if err := checkCopy(ctx, temp); err != nil {
-		return 0, 0, fmt.Errorf("compact the store: %w", err)
+		return 0, 0, err
 	}
-	if before, err = fileSize(s.path); err != nil {
+	if before, err = fileSize(file.Name()); err != nil {
 		return 0, 0, err
 	}
 	if after, err = fileSize(temp); err != nil {
@@ -54,74 +62,60 @@ func (s *Store) compactFile(ctx context.Context, progress Progress) (before, aft
 	if after >= before {
 		return before, before, nil // it is as small as it gets
 	}
-	return before, after, s.replaceFile(temp)
+	return before, after, file.Replace(temp)
 }
 
 // rewriteFile copies everything into the file at path and syncs it.
-func (s *Store) rewriteFile(ctx context.Context, path string, progress Progress) (err error) {
-	to, err := bbolt.Open(path, 0o600, &bbolt.Options{NoSync: true, FreelistType: bbolt.FreelistMapType})
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, to.Close()); err == nil {
-			err = boltfile.CutSlack(path)
-		}
-	}()
-	err = s.viewFile(func(from *bbolt.Tx) error {
-		var done, all uint64
-		for _, name := range buckets {
-			all += uint64(from.Bucket(name).Stats().KeyN)
-		}
-		for _, name := range buckets {
-			err := copyBucket(ctx, to, from.Bucket(name), name, func() {
-				if done++; done%4096 == 0 {
-					reportProgress(progress, done, all)
-				}
-			})
-			if err != nil {
-				return fmt.Errorf("copy %s: %w", name, err)
-			}
-		}
-		return nil
+func (s *Store) rewriteFile(ctx context.Context, path string, progress Progress) error {
+	return bolt.Write(path, func(update func(func(kv.Tx) error) error) error {
+		return s.db.View(func(from kv.Tx) error { return copyBuckets(ctx, from, update, progress) })
 	})
-	return err
 }
 
 // copyBatch bounds the records of one transaction, and with them its memory.
 const copyBatch = 4096
 
-func copyBucket(ctx context.Context, to *bbolt.DB, from *bbolt.Bucket, name []byte, copied func()) error {
-	c := from.Cursor()
-	k, v := c.First()
-	for first := true; first || k != nil; first = false {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := to.Update(func(tx *bbolt.Tx) error {
-			b, err := tx.CreateBucketIfNotExists(name)
-			if err != nil {
+// copyBuckets copies all records. Each call of update is one transaction; values are written as this version writes them.
+func copyBuckets(ctx context.Context, from kv.Tx, update func(func(kv.Tx) error) error, progress Progress) error {
+	var done, all uint64
+	for _, log := range [][]byte{bucketEntries, bucketAudit} { // progress counts their records: the sequences have no gaps
+		all += from.Bucket(log).Sequence()
+	}
+	for _, name := range buckets {
+		b := from.Bucket(name)
+		c := b.Cursor()
+		k, v := c.First()
+		for first := true; first || k != nil; first = false {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if err := b.SetSequence(from.Sequence()); err != nil {
-				return err
-			}
-			b.FillPercent = 0.95 // keys come in order
-			for n := 0; k != nil && n < copyBatch; n++ {
-				value, err := resealed(name, k, v)
+			err := update(func(tx kv.Tx) error {
+				to, err := tx.Create(name)
 				if err != nil {
 					return err
 				}
-				if err := b.Put(k, value); err != nil {
+				if err := to.SetSequence(b.Sequence()); err != nil {
 					return err
 				}
-				copied()
-				k, v = c.Next()
+				for n := 0; k != nil && n < copyBatch; n++ {
+					value, err := resealed(name, k, v)
+					if err != nil {
+						return err
+					}
+					if err := to.Put(k, value); err != nil {
+						return err
+					}
+					if bytes.Equal(name, bucketEntries) || bytes.Equal(name, bucketAudit) {
+						done++
+					}
+					k, v = c.Next()
+				}
+				return nil
+			})
+			reportProgress(progress, done, all)
+			if err != nil {
+				return fmt.Errorf("copy %s: %w", name, err)
 			}
-			return nil
-		})
-		if err != nil {
-			return err
 		}
 	}
 	return nil
@@ -140,47 +134,16 @@ func checkCopy(ctx context.Context, path string) error {
 	return errors.Join(err, s.Close())
 }
 
-// replaceFile puts the file at temp in the store's place.
-func (s *Store) replaceFile(temp string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := recoverPanic(s.db.Close); err != nil {
-		s.db, s.cause = nil, err
-		return fmt.Errorf("close store: %w", err)
-	}
-	err := os.Rename(temp, s.path)
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(s.path))
-	}
-	db, failed := openFile(s.path, reopenPatience, false)
-	s.db, s.cause = db, failed
-	return errors.Join(err, failed)
-}
-
 // CopyTo writes a copy of the store as it is at this moment to a new file at path, and syncs it. Appends go on.
 func (s *Store) CopyTo(path string) error {
-	if err := writeCopy(s.viewFile, path); err != nil {
-		return classifyError(fmt.Errorf("copy the store: %w", err))
+	file, ok := s.db.(*bolt.File)
+	if !ok {
+		return s.rewriteFile(context.Background(), path, nil)
+	}
+	if err := file.CopyTo(path); err != nil {
+		return fmt.Errorf("copy the store: %w", bolt.ClassifyError(err))
 	}
 	return nil
-}
-
-// writeCopy writes the database that view reads to a new file at path, whole or not at all, and syncs it.
-func writeCopy(view func(func(*bbolt.Tx) error) error, path string) (err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			err = errors.Join(err, os.Remove(path))
-		}
-	}()
-	err = view(func(tx *bbolt.Tx) error {
-		_, err := tx.WriteTo(f)
-		return err
-	})
-	return errors.Join(err, f.Sync())
 }
 
 func fileSize(path string) (int64, error) {

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // Indexes answer the frequent questions in a time that does not grow with the number of runs: order holds runs in the order
@@ -27,21 +26,21 @@ func isIndex(bucket []byte) bool {
 	return slices.ContainsFunc(indexBuckets, func(index []byte) bool { return bytes.Equal(index, bucket) })
 }
 
-func hasIndexes(db *bbolt.DB) bool {
+func hasIndexes(db kv.Session) bool {
 	has := false
-	err := db.View(func(tx *bbolt.Tx) error {
+	err := db.View(func(tx kv.Tx) error {
 		has = hasBuckets(tx, indexBuckets...)
 		return nil
 	})
 	return err == nil && has
 }
 
-func hasBuckets(tx *bbolt.Tx, names ...[]byte) bool {
+func hasBuckets(tx kv.Tx, names ...[]byte) bool {
 	return !slices.ContainsFunc(names, func(name []byte) bool { return tx.Bucket(name) == nil })
 }
 
 // makeIndexes makes the indexes that a file lacks.
-func makeIndexes(tx *bbolt.Tx) error {
+func makeIndexes(tx kv.Tx) error {
 	if !hasBuckets(tx, bucketOrder, bucketOpen) {
 		if err := makeLists(tx); err != nil {
 			return err
@@ -72,17 +71,16 @@ func makeIndexes(tx *bbolt.Tx) error {
 }
 
 // makeLists fills the indexes order and open.
-func makeLists(tx *bbolt.Tx) error {
-	order, err := tx.CreateBucketIfNotExists(bucketOrder)
+func makeLists(tx kv.Tx) error {
+	order, err := tx.Create(bucketOrder)
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketOrder, err)
 	}
-	open, err := tx.CreateBucketIfNotExists(bucketOpen)
+	open, err := tx.Create(bucketOpen)
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketOpen, err)
 	}
-	order.FillPercent = 0.9
-	return tx.Bucket(bucketHeads).ForEach(func(run, raw []byte) error {
+	return kv.ForEach(tx.Bucket(bucketHeads), func(run, raw []byte) error {
 		h, err := decodeHead(run, raw)
 		if err != nil {
 			return err
@@ -106,11 +104,9 @@ func hasEnded(state lattice.Entry) bool {
 }
 
 // markOpen keeps the index of open runs: state is the run's new snapshot.
-func markOpen(tx *bbolt.Tx, run []byte, state lattice.Entry) error {
+func markOpen(tx kv.Tx, run []byte, state lattice.Entry) error {
 	open := tx.Bucket(bucketOpen)
-	c := open.Cursor()
-	k, _ := c.Seek(run)
-	there := string(k) == string(run)
+	there := open.Has(run)
 	switch over := slices.Contains(state.Flags, lattice.FlagEnded); {
 	case over && there:
 		return open.Delete(run)
@@ -129,7 +125,7 @@ func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
 		return s.recentUnindexed(before, limit)
 	}
 	var out []RunRecord
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		c := tx.Bucket(bucketOrder).Cursor()
 		k, id := c.Last()
 		if before != "" {
@@ -155,7 +151,7 @@ func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
 // hasIndex reports whether the file has an index. A file that is open for reading only may be older than the index.
 func (s *Store) hasIndex(bucket []byte) bool {
 	has := false
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		has = hasBuckets(tx, bucket)
 		return nil
 	})
@@ -179,8 +175,8 @@ func (s *Store) Open() ([]RunRecord, error) {
 	if !s.hasIndex(bucketOpen) {
 		return s.Runs()
 	}
-	err := s.viewFile(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketOpen).ForEach(func(id, _ []byte) error {
+	err := s.db.View(func(tx kv.Tx) error {
+		return kv.ForEach(tx.Bucket(bucketOpen), func(id, _ []byte) error {
 			run, err := readRun(tx, id, tx.Bucket(bucketRuns).Get(id), false)
 			out = append(out, run)
 			return err
@@ -191,7 +187,7 @@ func (s *Store) Open() ([]RunRecord, error) {
 }
 
 // checkIndexes checks those that the file has: one that was not opened for writing since an index exists lacks it.
-func (c *checker) checkIndexes(tx *bbolt.Tx) {
+func (c *checker) checkIndexes(tx kv.Tx) {
 	if hasBuckets(tx, bucketOrder, bucketOpen) {
 		c.checkLists(tx)
 	}
@@ -204,7 +200,7 @@ func (c *checker) checkIndexes(tx *bbolt.Tx) {
 	c.checkRegistries(tx)
 }
 
-func (c *checker) checkLists(tx *bbolt.Tx) {
+func (c *checker) checkLists(tx kv.Tx) {
 	listed := 0
 	visitBucket(tx, bucketOrder, func(key string, id []byte) {
 		if h, known := c.heads[string(id)]; !known || string(u32(h.number)) != key {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"go.etcd.io/bbolt"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // The index lookup finds the runs of a sprite and those of a work item. Its keys end with the number of the run, so that
@@ -34,7 +34,7 @@ func (f field) keyPrefix(value string) []byte {
 	return append([]byte{byte(f)}, sum[:16]...)
 }
 
-func putLookups(tx *bbolt.Tx, number uint32, run RunRecord) error {
+func putLookups(tx kv.Tx, number uint32, run RunRecord) error {
 	for _, f := range []field{bySprite, byWorkItem} {
 		if f.valueOf(run) == "" {
 			continue
@@ -47,11 +47,11 @@ func putLookups(tx *bbolt.Tx, number uint32, run RunRecord) error {
 }
 
 // makeLookups fills the index from the records of all runs.
-func makeLookups(tx *bbolt.Tx) error {
-	if _, err := tx.CreateBucket(bucketLookup); err != nil {
+func makeLookups(tx kv.Tx) error {
+	if _, err := tx.Create(bucketLookup); err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketLookup, err)
 	}
-	return tx.Bucket(bucketRuns).ForEach(func(id, raw []byte) error {
+	return kv.ForEach(tx.Bucket(bucketRuns), func(id, raw []byte) error {
 		run, err := readRun(tx, id, raw, false)
 		if err != nil {
 			return nil // Check reports it, and reading it fails
@@ -76,7 +76,7 @@ func (s *Store) lookUp(f field, value string) ([]RunRecord, error) {
 		return slices.DeleteFunc(all, func(r RunRecord) bool { return f.valueOf(r) != value }), err
 	}
 	var out []RunRecord
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		prefix := f.keyPrefix(value)
 		c := tx.Bucket(bucketLookup).Cursor()
 		for k, id := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, id = c.Next() {
@@ -97,14 +97,14 @@ func (s *Store) lookUp(f field, value string) ([]RunRecord, error) {
 // Count returns the number of runs.
 func (s *Store) Count() (int, error) {
 	made := 0
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		made = int(tx.Bucket(bucketRuns).Sequence())
 		return nil
 	})
 	return made, err
 }
 
-func (c *checker) checkLookups(tx *bbolt.Tx) {
+func (c *checker) checkLookups(tx kv.Tx) {
 	want := map[string]string{}
 	visitBucket(tx, bucketRuns, func(id string, raw []byte) {
 		run, err := readRun(tx, []byte(id), raw, false)

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"slices"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // Outline returns the facts of a run behind after, in order, and of its events those that have at most near others
@@ -16,7 +15,7 @@ import (
 // included. Only the returned entries are read.
 func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entry, error) {
 	var out []lattice.Entry
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
@@ -44,7 +43,7 @@ func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
 	}
 	mark := append([]byte(`"type":`), name...) // may be in a body as well
 	var out []lattice.Entry
-	err = s.viewFile(func(tx *bbolt.Tx) error {
+	err = s.db.View(func(tx kv.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
@@ -72,7 +71,7 @@ func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
 }
 
 // pickEntries picks the sequence numbers by the index alone.
-func pickEntries(c *bbolt.Cursor, run uint32, after lattice.Seq, near int) (picked []lattice.Seq) {
+func pickEntries(c kv.Cursor, run uint32, after lattice.Seq, near int) (picked []lattice.Seq) {
 	var last []lattice.Seq // events that the next fact may make worth telling, at most 2*near
 	since := 0             // events since the last fact
 	tell := func() {

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"iter"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // pageSize is how many entries one read transaction of Tail takes.
@@ -19,7 +18,7 @@ const pageSize = 256
 // State snapshots are not among them.
 func (s *Store) Entries(run string, after lattice.Seq, limit int) ([]lattice.Entry, error) {
 	var out []lattice.Entry
-	err := s.viewFile(func(tx *bbolt.Tx) (err error) {
+	err := s.db.View(func(tx kv.Tx) (err error) {
 		if run == "" {
 			out, err = allEntries(tx, after, limit)
 			return err
@@ -41,7 +40,7 @@ type History struct {
 // Load returns the history of a run. It fails with ErrDamaged when its facts are not those that were appended.
 func (s *Store) Load(run string) (History, error) {
 	var out History
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
@@ -76,7 +75,7 @@ func followChain(chain string, fact lattice.Entry) (string, error) {
 // State returns the newest snapshot of a run; its Seq is that of the last entry before it. ok is false before the first.
 // There may be facts behind it, see FactBehind.
 func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
-	err = s.viewFile(func(tx *bbolt.Tx) error {
+	err = s.db.View(func(tx kv.Tx) error {
 		if _, err := headOf(tx, run); err != nil {
 			return err
 		}
@@ -89,7 +88,7 @@ func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
 // FactBehind reports whether a run has a fact behind a place in its log, such as that of its snapshot.
 func (s *Store) FactBehind(run string, after lattice.Seq) (bool, error) {
 	found := false
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil || h.last <= after {
 			return err
@@ -103,7 +102,7 @@ func (s *Store) FactBehind(run string, after lattice.Seq) (bool, error) {
 	return found, err
 }
 
-func stateOf(tx *bbolt.Tx, run string) (lattice.Entry, bool, error) {
+func stateOf(tx kv.Tx, run string) (lattice.Entry, bool, error) {
 	raw := tx.Bucket(bucketStates).Get([]byte(run))
 	if raw == nil {
 		return lattice.Entry{}, false, nil
@@ -143,7 +142,7 @@ func (s *Store) Tail(ctx context.Context, run string, after lattice.Seq) iter.Se
 }
 
 // runEntries reads through the index; kind 0 means all kinds.
-func runEntries(tx *bbolt.Tx, run string, after lattice.Seq, limit int, kind byte) ([]lattice.Entry, error) {
+func runEntries(tx kv.Tx, run string, after lattice.Seq, limit int, kind byte) ([]lattice.Entry, error) {
 	h, err := headOf(tx, run)
 	if err != nil {
 		return nil, err
@@ -165,7 +164,7 @@ func runEntries(tx *bbolt.Tx, run string, after lattice.Seq, limit int, kind byt
 	return out, nil
 }
 
-func allEntries(tx *bbolt.Tx, after lattice.Seq, limit int) ([]lattice.Entry, error) {
+func allEntries(tx kv.Tx, after lattice.Seq, limit int) ([]lattice.Entry, error) {
 	var out []lattice.Entry
 	c := tx.Bucket(bucketEntries).Cursor()
 	for k, v := c.Seek(u64(uint64(after) + 1)); k != nil; k, v = c.Next() {

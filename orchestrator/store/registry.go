@@ -8,10 +8,9 @@ import (
 	"iter"
 	"strings"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // Two registries list entries of the logs, so that listing them costs what they are and not what the log is: artifacts has
@@ -33,12 +32,12 @@ func isArtifact(e lattice.Entry) bool {
 }
 
 // makeArtifacts fills the registry from the entries of all runs.
-func makeArtifacts(tx *bbolt.Tx) error {
-	registry, err := tx.CreateBucket(bucketArtifacts)
+func makeArtifacts(tx kv.Tx) error {
+	registry, err := tx.Create(bucketArtifacts)
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketArtifacts, err)
 	}
-	return tx.Bucket(bucketEntries).ForEach(func(key, raw []byte) error {
+	return kv.ForEach(tx.Bucket(bucketEntries), func(key, raw []byte) error {
 		e, err := decodeEntry(bucketEntries, key, raw)
 		if err != nil || !isArtifact(e) {
 			return nil // Check reports it
@@ -58,7 +57,7 @@ func (s *Store) Artifacts(run string) iter.Seq2[lattice.Entry, error] {
 	return func(yield func(lattice.Entry, error) bool) {
 		for before, more := []byte(nil), true; more; {
 			var entries []lattice.Entry
-			err := s.viewFile(func(tx *bbolt.Tx) (err error) {
+			err := s.db.View(func(tx kv.Tx) (err error) {
 				entries, before, err = readArtifacts(tx, run, before, page)
 				return err
 			})
@@ -77,7 +76,7 @@ func (s *Store) Artifacts(run string) iter.Seq2[lattice.Entry, error] {
 }
 
 // readArtifacts returns up to limit entries of the registry before a key, nil for the end, and the key of the last of them.
-func readArtifacts(tx *bbolt.Tx, run string, before []byte, limit int) (out []lattice.Entry, last []byte, err error) {
+func readArtifacts(tx kv.Tx, run string, before []byte, limit int) (out []lattice.Entry, last []byte, err error) {
 	registry, prefix := tx.Bucket(bucketArtifacts), []byte(nil)
 	if registry == nil {
 		return nil, nil, nil // an older file that is open for reading only
@@ -103,13 +102,13 @@ func readArtifacts(tx *bbolt.Tx, run string, before []byte, limit int) (out []la
 	return out, last, nil
 }
 
-func readArtifact(tx *bbolt.Tx, key []byte) (lattice.Entry, error) {
+func readArtifact(tx kv.Tx, key []byte) (lattice.Entry, error) {
 	place := key[len(key)-8:]
 	return decodeEntry(bucketEntries, place, tx.Bucket(bucketEntries).Get(place))
 }
 
 // lastBefore moves c to the last key that is less than end, and returns it.
-func lastBefore(c *bbolt.Cursor, end []byte) (k []byte) {
+func lastBefore(c kv.Cursor, end []byte) (k []byte) {
 	if k, _ = c.Seek(end); k == nil {
 		k, _ = c.Last()
 	} else {
@@ -124,7 +123,7 @@ func intentOf(e audit.Entry) (id string, ok bool) {
 	return id, ok && e.Kind == audit.Intent
 }
 
-func putIntent(registry *bbolt.Bucket, e audit.Entry) error {
+func putIntent(registry kv.Bucket, e audit.Entry) error {
 	id, ok := intentOf(e)
 	if !ok {
 		return nil
@@ -132,12 +131,12 @@ func putIntent(registry *bbolt.Bucket, e audit.Entry) error {
 	return errors.Join(registry.Put(append([]byte{'s'}, u64(e.Seq)...), []byte(id)), registry.Put(append([]byte{'i'}, id...), u64(e.Seq)))
 }
 
-func makeIntents(tx *bbolt.Tx) error {
-	registry, err := tx.CreateBucket(bucketIntents)
+func makeIntents(tx kv.Tx) error {
+	registry, err := tx.Create(bucketIntents)
 	if err != nil {
 		return fmt.Errorf("create bucket %s: %w", bucketIntents, err)
 	}
-	return tx.Bucket(bucketAudit).ForEach(func(key, _ []byte) error {
+	return kv.ForEach(tx.Bucket(bucketAudit), func(key, _ []byte) error {
 		e, err := readAudit(tx, key)
 		if err != nil {
 			return nil // Check reports it
@@ -149,7 +148,7 @@ func makeIntents(tx *bbolt.Tx) error {
 // Intents returns the ids of up to limit intents, the newest first, 0 of all. They are older than the intent before; "" begins with
 // the newest.
 func (s *Store) Intents(before string, limit int) (ids []string, err error) {
-	err = s.viewFile(func(tx *bbolt.Tx) error {
+	err = s.db.View(func(tx kv.Tx) error {
 		registry := tx.Bucket(bucketIntents)
 		if registry == nil {
 			return nil // an older file that is open for reading only
@@ -169,7 +168,7 @@ func (s *Store) Intents(before string, limit int) (ids []string, err error) {
 
 // FindIntents returns the ids of intents that begin with prefix, at most two.
 func (s *Store) FindIntents(prefix string) (ids []string, err error) {
-	err = s.viewFile(func(tx *bbolt.Tx) error {
+	err = s.db.View(func(tx kv.Tx) error {
 		registry := tx.Bucket(bucketIntents)
 		if registry == nil {
 			return nil
@@ -185,7 +184,7 @@ func (s *Store) FindIntents(prefix string) (ids []string, err error) {
 }
 
 // checkRegistries checks the registries that the file has.
-func (c *checker) checkRegistries(tx *bbolt.Tx) {
+func (c *checker) checkRegistries(tx kv.Tx) {
 	if hasBuckets(tx, bucketArtifacts) {
 		listed := 0
 		visitBucket(tx, bucketArtifacts, func(key string, run []byte) {

@@ -11,9 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
 // RunRecord holds the properties of a run that are fixed when it is created.
@@ -51,13 +50,13 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 	}
 	id := []byte(run.ID)
 	return s.commitRequest(ctx, &request{
-		check: func(tx *bbolt.Tx) error {
+		check: func(tx kv.Tx) error {
 			if tx.Bucket(bucketRuns).Get(id) != nil {
 				return fmt.Errorf("%w: %s", ErrExists, run.ID)
 			}
 			return nil
 		},
-		write: func(tx *bbolt.Tx) error {
+		write: func(tx kv.Tx) error {
 			number, err := tx.Bucket(bucketRuns).NextSequence()
 			if err != nil {
 				return fmt.Errorf("take a run number: %w", err)
@@ -85,7 +84,7 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 // Run returns the run whose id is id or begins with it. It fails with ErrNotFound or ErrAmbiguous.
 func (s *Store) Run(id string) (RunRecord, error) {
 	var run RunRecord
-	err := s.viewFile(func(tx *bbolt.Tx) error {
+	err := s.db.View(func(tx kv.Tx) error {
 		key, err := findRun(tx, id)
 		if err != nil {
 			return err
@@ -96,7 +95,7 @@ func (s *Store) Run(id string) (RunRecord, error) {
 	return run, err
 }
 
-func findRun(tx *bbolt.Tx, id string) ([]byte, error) {
+func findRun(tx kv.Tx, id string) ([]byte, error) {
 	runs := tx.Bucket(bucketRuns)
 	if id == "" {
 		return nil, fmt.Errorf("%w: the id is empty", ErrNotFound)
@@ -118,7 +117,7 @@ func findRun(tx *bbolt.Tx, id string) ([]byte, error) {
 	return nil, fmt.Errorf("%w: %s could be %s", ErrAmbiguous, id, strings.Join(fits, ", "))
 }
 
-func readRun(tx *bbolt.Tx, id, raw []byte, program bool) (RunRecord, error) {
+func readRun(tx kv.Tx, id, raw []byte, program bool) (RunRecord, error) {
 	var stored runOnDisk
 	raw, err := openSealed(bucketRuns, id, raw)
 	if err != nil {
@@ -141,8 +140,8 @@ func readRun(tx *bbolt.Tx, id, raw []byte, program bool) (RunRecord, error) {
 // Runs lists all runs, newest first, without their programs.
 func (s *Store) Runs() ([]RunRecord, error) {
 	var runs []RunRecord
-	err := s.viewFile(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketRuns).ForEach(func(id, raw []byte) error {
+	err := s.db.View(func(tx kv.Tx) error {
+		return kv.ForEach(tx.Bucket(bucketRuns), func(id, raw []byte) error {
 			run, err := readRun(tx, id, raw, false)
 			runs = append(runs, run)
 			return err
@@ -174,7 +173,7 @@ func (s *Store) Last() (RunRecord, error) {
 // Record returns the run with this id, without its program. It fails with ErrNotFound.
 func (s *Store) Record(id string) (RunRecord, error) {
 	var run RunRecord
-	err := s.viewFile(func(tx *bbolt.Tx) (err error) {
+	err := s.db.View(func(tx kv.Tx) (err error) {
 		raw := tx.Bucket(bucketRuns).Get([]byte(id))
 		if raw == nil {
 			return fmt.Errorf("%w: %s", ErrNotFound, id)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package store
+package bolt
 
 // dropCache does nothing: this system has no way to drop the page cache of a file.
 func dropCache(string) {}

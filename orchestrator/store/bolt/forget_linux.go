@@ -1,4 +1,4 @@
-package store
+package bolt
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 func dropCache(path string) {
 	f, err := os.Open(path)
 	if err != nil {
-		return // openFile says why
+		return // Open says why
 	}
 	defer f.Close()
 	_ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED)
