@@ -13,6 +13,8 @@ const (
 	LabelCreation    Capability = "label-creation"
 	AppTokens        Capability = "app-tokens"
 	RoleLookup       Capability = "role-lookup"
+	Reactions        Capability = "reactions"
+	TriggerLabels    Capability = "trigger-labels"
 	Projects         Capability = "projects"
 )
 
@@ -29,11 +31,13 @@ var support = map[Kind][]Support{
 		{CheckRuns, true, "only an App may write them; with any other token lattice writes a commit status"},
 		{DraftPulls, true, "a repository that refuses drafts gets an ordinary pull request"},
 		{ReviewThreads, true, ""},
-		{ThreadResolution, false, "threads stay open: resolving needs GraphQL, which lattice does not speak"},
+		{ThreadResolution, true, "when lattice has pushed a change of the lines; other threads stay open, and its reply says so"},
 		{Redelivery, true, "the account needs the role admin to see which deliveries failed"},
 		{LabelCreation, true, ""},
 		{AppTokens, true, ""},
 		{RoleLookup, true, "the account needs the role write"},
+		{Reactions, true, ""},
+		{TriggerLabels, false, "labels decide nothing; /lattice plan in a comment begins work"},
 		{Projects, false, "issues and labels take their place"},
 	},
 	Gitea: {
@@ -45,6 +49,8 @@ var support = map[Kind][]Support{
 		{LabelCreation, false, "lattice creates a missing label before it adds it"},
 		{AppTokens, false, "a token of an account"},
 		{RoleLookup, true, "the account needs the role admin to read the roles of others, and so to obey commands in comments"},
+		{Reactions, true, ""},
+		{TriggerLabels, false, "labels decide nothing; /lattice plan in a comment begins work"},
 		{Projects, false, "issues and labels take their place"},
 	},
 }

@@ -46,6 +46,8 @@ type Client interface {
 	Reviews(ctx context.Context, p Path, number int64) ([]Review, error)
 	// ReviewComments returns the comments of all reviews, oldest first.
 	ReviewComments(ctx context.Context, p Path, number int64) ([]ReviewComment, error)
+	// CommentOnLine comments on a line of a pull request. It fails with a *Problem if the pull request does not show the line.
+	CommentOnLine(ctx context.Context, p Path, number int64, at Line, body string) (Comment, error)
 	// Reply answers a comment of a review in its thread, or as a comment on the pull request where there are no threads.
 	Reply(ctx context.Context, p Path, number int64, to ReviewComment, body string) (Comment, error)
 
@@ -59,6 +61,8 @@ type Client interface {
 	Hooks(ctx context.Context, p Path) ([]Hook, error)
 	// CreateHook adds a webhook that signs its deliveries with a secret.
 	CreateHook(ctx context.Context, p Path, url, secret string, events []string) (Hook, error)
+	// SetHookEvents has a webhook deliver these events. Its address and its secret stay.
+	SetHookEvents(ctx context.Context, p Path, hook int64, events []string) error
 }
 
 // Redeliverer is a Client of a code host that keeps the deliveries of its webhooks.
@@ -67,4 +71,11 @@ type Redeliverer interface {
 	Deliveries(ctx context.Context, p Path, hook int64) ([]Delivery, error)
 	// Redeliver repeats a delivery, which keeps its GUID.
 	Redeliver(ctx context.Context, p Path, hook, delivery int64) error
+}
+
+// Resolver is a Client of a code host that can resolve the threads of reviews.
+type Resolver interface {
+	// ResolveOutdated resolves the thread of a comment if the code host says that its lines have changed since. It returns whether
+	// the thread is resolved then, by lattice or by another.
+	ResolveOutdated(ctx context.Context, p Path, number, comment int64) (resolved bool, err error)
 }

@@ -170,6 +170,13 @@ type ReviewComment struct {
 	CommitID string `json:"commit_id"`
 }
 
+// Line is a line of a file in a commit.
+type Line struct {
+	SHA  string
+	Path string
+	Line int // from 1
+}
+
 // CheckState is the state of a check.
 type CheckState string
 

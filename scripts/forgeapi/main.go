@@ -26,11 +26,11 @@ var operations = []string{
 	"GET /repos/{owner}/{repo}/issues/{issue_number}/labels", "POST /repos/{owner}/{repo}/issues/{issue_number}/labels",
 	"DELETE /repos/{owner}/{repo}/issues/{issue_number}/labels/{name}",
 	"GET /repos/{owner}/{repo}/pulls", "POST /repos/{owner}/{repo}/pulls", "GET /repos/{owner}/{repo}/pulls/{pull_number}",
-	"GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments",
+	"GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments", "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments",
 	"POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies",
 	"GET /repos/{owner}/{repo}/commits/{ref}/status", "POST /repos/{owner}/{repo}/statuses/{sha}",
 	"GET /repos/{owner}/{repo}/commits/{ref}/check-runs", "POST /repos/{owner}/{repo}/check-runs",
-	"GET /repos/{owner}/{repo}/hooks", "POST /repos/{owner}/{repo}/hooks", "GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries",
+	"GET /repos/{owner}/{repo}/hooks", "POST /repos/{owner}/{repo}/hooks", "PATCH /repos/{owner}/{repo}/hooks/{hook_id}", "GET /repos/{owner}/{repo}/hooks/{hook_id}/deliveries",
 	"POST /repos/{owner}/{repo}/hooks/{hook_id}/deliveries/{delivery_id}/attempts",
 }
 

@@ -32,6 +32,7 @@ type connectView struct {
 	Written    bool       `json:"written"`  // it was changed
 	Webhook    string     `json:"webhook,omitempty"`
 	Created    bool       `json:"webhook_created,omitempty"`
+	Events     []string   `json:"webhook_events_added,omitempty"`
 	SecretFile string     `json:"webhook_secret_file,omitempty"`
 	Notices    []string   `json:"notices,omitempty"`
 }
@@ -128,7 +129,7 @@ func (c connection) connect(ctx context.Context) (connectView, error) {
 		view.Written = true
 	}
 	if view.Webhook != "" {
-		view.Created, err = addHook(ctx, client, c.path, view.Webhook, secret)
+		view.Created, view.Events, err = addHook(ctx, client, c.path, view.Webhook, secret)
 	}
 	return view, err
 }
@@ -223,21 +224,35 @@ func appendText(path, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// addHook adds a webhook, unless there is one to that address.
-func addHook(ctx context.Context, client forge.Client, p forge.Path, address, secret string) (added bool, err error) {
+// hookEvents returns the events that a webhook delivers.
+func hookEvents(kind forge.Kind) []string {
+	if kind == forge.Gitea {
+		return []string{"issue_comment", "pull_request", "pull_request_comment", "pull_request_review_approved", "pull_request_review_rejected", "pull_request_review_comment", "pull_request_sync", "push"}
+	}
+	return []string{"issue_comment", "pull_request", "pull_request_review", "push"}
+}
+
+// addHook adds a webhook. If there is one to that address, for example of an earlier version, it gets the events that it lacks.
+func addHook(ctx context.Context, client forge.Client, p forge.Path, address, secret string) (added bool, missing []string, err error) {
 	all, err := client.Hooks(ctx, p)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
-	if slices.ContainsFunc(all, func(h forge.Hook) bool { return h.URL == address }) {
-		return false, nil
+	events := hookEvents(client.Kind())
+	i := slices.IndexFunc(all, func(h forge.Hook) bool { return h.URL == address })
+	if i < 0 {
+		_, err = client.CreateHook(ctx, p, address, secret, events)
+		return err == nil, nil, err
 	}
-	events := []string{"issue_comment", "pull_request", "pull_request_review", "push"}
-	if client.Kind() == forge.Gitea {
-		events = []string{"issue_comment", "pull_request", "pull_request_comment", "pull_request_review_approved", "pull_request_review_rejected", "pull_request_review_comment", "pull_request_sync", "push"}
+	for _, e := range events {
+		if !slices.Contains(all[i].Events, e) && !slices.Contains(all[i].Events, "*") {
+			missing = append(missing, e)
+		}
 	}
-	_, err = client.CreateHook(ctx, p, address, secret, events)
-	return err == nil, err
+	if len(missing) > 0 {
+		err = client.SetHookEvents(ctx, p, all[i].ID, slices.Concat(all[i].Events, missing))
+	}
+	return false, missing, err
 }
 
 // printConnected tells people what was found and done.
@@ -254,6 +269,8 @@ func printConnected(c *cli.Console, v connectView) error {
 	switch {
 	case v.Created:
 		lines = append(lines, fmt.Sprintf("webhook   added %s, with the secret in %s", v.Webhook, v.SecretFile))
+	case len(v.Events) > 0:
+		lines = append(lines, fmt.Sprintf("webhook   added the events %s to %s", strings.Join(v.Events, ", "), v.Webhook))
 	case v.Webhook != "":
 		lines = append(lines, fmt.Sprintf("webhook   %s is there already", v.Webhook))
 	}

@@ -3,6 +3,7 @@ package forgetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -402,6 +403,35 @@ func TestLimits(t *testing.T) {
 		w.check(w.clock.Sleep(ctx, time.Hour))
 		_, err = w.bot.Issue(ctx, site, n)
 		w.check(err)
+	})
+}
+
+// While a limit of writes lasts, the queue of writes waits. Writers at the same time lose nothing, and none is sent before the
+// limit ends.
+func TestWriteQueue(t *testing.T) {
+	eachKind(t, func(w *world) {
+		ctx := t.Context()
+		w.AddUser("ann", "User")
+		n := int64(w.OpenIssue("acme/site", "ann", "x", ""))
+		w.LimitWrites(3, time.Minute, w.clock.Now)
+		var writers sync.WaitGroup
+		const all = 10
+		for i := range all {
+			writers.Go(func() {
+				if _, err := w.bot.CreateComment(ctx, site, n, fmt.Sprintf("write %d.", i)); err != nil {
+					w.Errorf("write %d: %v", i, err)
+				}
+			})
+		}
+		writers.Wait()
+		for i := range all {
+			if text := fmt.Sprintf("write %d.", i); strings.Count(w.Dump(), text) != 1 {
+				w.Errorf("%q is there %d times", text, strings.Count(w.Dump(), text))
+			}
+		}
+		if got := w.Refused(); got != all/3 {
+			w.Errorf("%d writes were refused, not %d", got, all/3)
+		}
 	})
 }
 

@@ -53,6 +53,25 @@ func (s hooks) createHook(q request) {
 	q.writeJSON(http.StatusCreated, hookJSON(h))
 }
 
+// editHook changes the events of a webhook.
+func (s hooks) editHook(q request) {
+	var in struct {
+		Active bool
+		Events []string
+	}
+	if !q.decode(&in) {
+		return
+	}
+	for n := range q.repo.hooks {
+		if h := &q.repo.hooks[n]; strconv.FormatInt(h.id, 10) == q.PathValue("id") {
+			h.events = in.Events
+			q.writeJSON(http.StatusOK, hookJSON(*h))
+			return
+		}
+	}
+	writeProblem(q.w, http.StatusNotFound, "Not Found")
+}
+
 func (s hooks) listDeliveries(q request) {
 	var out []any
 	for _, d := range slices.Backward(s.deliveries) {

@@ -117,6 +117,7 @@ type reviewComment struct {
 	path            string
 	line            int
 	commit          string
+	resolved        bool // the thread that it begins
 }
 
 type check struct {

@@ -70,27 +70,6 @@ func (s pulls) editPull(q request) {
 	}
 }
 
-// graphql knows one mutation.
-func (s pulls) graphql(q request) {
-	var in struct {
-		Query     string
-		Variables map[string]string
-	}
-	if !q.decode(&in) {
-		return
-	}
-	for _, r := range s.repos {
-		for _, i := range r.items {
-			if i.pull != nil && in.Variables["id"] == "PR_"+strconv.FormatInt(i.id, 10) && strings.Contains(in.Query, "markPullRequestReadyForReview(input: {pullRequestId: $id})") && r.roleOf(q.by).AtLeast(forge.Write) {
-				i.pull.draft = false
-				q.writeJSON(http.StatusOK, map[string]any{"data": map[string]any{}})
-				return
-			}
-		}
-	}
-	q.writeJSON(http.StatusOK, map[string]any{"errors": []any{map[string]string{"message": "Could not resolve to a node"}}})
-}
-
 func (s pulls) listReviews(q request) {
 	if i := q.pull(); i != nil {
 		var out []any

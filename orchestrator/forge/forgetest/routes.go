@@ -57,6 +57,7 @@ func (s *Server) routes() http.Handler {
 	api("POST", at+"/statuses/{sha}", s.inRepo(forge.Write, checks{s.model}.setStatus))
 	api("GET", at+"/hooks", s.inRepo(forge.Admin, hooks{s.model}.listHooks))
 	api("POST", at+"/hooks", s.inRepo(forge.Admin, hooks{s.model}.createHook))
+	api("PATCH", at+"/hooks/{id}", s.inRepo(forge.Admin, hooks{s.model}.editHook))
 	if s.kind == forge.GitHub {
 		api("GET", "/user/{id}", s.asUser(people{s.model}.getUserByID))
 		api("GET", "/users/{login}", s.asUser(func(q request) {
@@ -71,15 +72,17 @@ func (s *Server) routes() http.Handler {
 		api("GET", at+"/commits/{sha}/check-runs", s.inRepo(forge.Read, checks{s.model}.listCheckRuns))
 		api("POST", at+"/check-runs", s.inRepo(forge.Write, checks{s.model}.createCheckRun))
 		api("GET", at+"/pulls/{number}/comments", s.inRepo(forge.Read, pulls{s.model}.listReviewComments))
+		api("POST", at+"/pulls/{number}/comments", s.inRepo(forge.Read, threads{s.model}.commentOnLine))
 		api("POST", at+"/pulls/{number}/comments/{id}/replies", s.inRepo(forge.Read, pulls{s.model}.replyToComment))
 		api("GET", at+"/hooks/{id}/deliveries", s.inRepo(forge.Admin, hooks{s.model}.listDeliveries))
 		api("POST", at+"/hooks/{id}/deliveries/{delivery}/attempts", s.inRepo(forge.Admin, hooks{s.model}.redeliver))
-		mux.HandleFunc("POST /api/graphql", s.asUser(pulls{s.model}.graphql))
+		mux.HandleFunc("POST /api/graphql", s.asUser(threads{s.model}.graphql))
 	} else {
 		api("GET", "/users/search", s.asUser(people{s.model}.searchUsers))
 		api("GET", at+"/labels", s.inRepo(forge.Read, func(q request) { q.writePage(s.model, asList(q.repo.labels)) }))
 		api("POST", at+"/labels", s.inRepo(forge.Write, issues{s.model}.createLabel))
 		api("PATCH", at+"/pulls/{number}", s.inRepo(forge.Write, pulls{s.model}.editPull))
+		api("POST", at+"/pulls/{number}/reviews", s.inRepo(forge.Read, threads{s.model}.createReview))
 		api("GET", at+"/pulls/{number}/reviews/{id}/comments", s.inRepo(forge.Read, pulls{s.model}.listReviewComments))
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +97,7 @@ func (s *Server) routes() http.Handler {
 		r.URL.Path = strings.Replace(r.URL.Path, "/issues/comments", "/issue-comments", 1)
 		mux.ServeHTTP(w, r)
 	})
-	return s.withFaults(s.withETag(apart))
+	return s.withFaults(s.withLimit(s.withETag(apart)))
 }
 
 func asList[T any](list []T) []any {

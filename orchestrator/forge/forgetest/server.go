@@ -7,7 +7,9 @@
 //	routes       the REST interface; issues, pulls, checks and hooks have the requests about them, answers the JSON of all of them
 //	description  GitHub's published description of that interface, which judges each request and each answer
 //	git          clones and pushes; GitHub's reviews move with a force-push
+//	limit        a limit of writes, whose end Retry-After tells
 //	app          a GitHub App, which mints its tokens
+//	threads      comments on lines, and the part of GitHub's GraphQL interface that resolves their threads
 //	hooks        deliveries of webhooks, which the test sends, repeats, drops or reorders itself
 //
 // The server is as strict as the real one: it refuses requests that GitHub's description does not admit, unknown members, missing headers
@@ -36,6 +38,7 @@ type Server struct {
 	*model
 
 	faults    []*fault
+	limit     *limit // nil: there is none
 	requests  int
 	unchanged int
 }
@@ -178,8 +181,7 @@ func (s *Server) Review(path, login string, number int, w Review) int64 {
 	i.pull.reviews = append(i.pull.reviews, v)
 	i.updated = v.submitted
 	for _, l := range w.Comments {
-		c := &reviewComment{comment: comment{id: s.nextID(), author: v.author, body: l.Body, created: v.submitted, updated: v.submitted}, review: v.id, path: l.Path, line: l.Line, commit: v.commit}
-		i.pull.reviewComments = append(i.pull.reviewComments, c)
+		c := s.addLineComment(i, v, l.Path, l.Line, l.Body)
 		if s.kind == forge.GitHub {
 			s.emitItem(r, "pull_request_review_comment", "created", i, map[string]any{"comment": s.reviewCommentJSON(r, i, c)})
 		}
@@ -262,7 +264,7 @@ func (s *Server) Dump() string {
 				continue
 			}
 			for _, c := range i.pull.reviewComments {
-				fmt.Fprintf(&b, "review-comment %s#%d by %s at %s:%d reply=%t: %q\n", r.path(), i.number, c.author.Login, c.path, c.line, c.replyTo != 0, c.body)
+				fmt.Fprintf(&b, "review-comment %s#%d by %s at %s:%d reply=%t resolved=%t: %q\n", r.path(), i.number, c.author.Login, c.path, c.line, c.replyTo != 0, c.resolved, c.body)
 			}
 		}
 		for _, c := range r.checks {

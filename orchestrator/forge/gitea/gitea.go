@@ -185,6 +185,21 @@ func (c *Client) ReviewComments(ctx context.Context, p forge.Path, number int64)
 	return out, nil
 }
 
+// CommentOnLine implements [forge.Client]: a review with one comment.
+func (c *Client) CommentOnLine(ctx context.Context, p forge.Path, number int64, at forge.Line, body string) (forge.Comment, error) {
+	var made rest.Review
+	in := map[string]any{"event": "COMMENT", "commit_id": at.SHA, "comments": []any{map[string]any{"path": at.Path, "new_position": at.Line, "body": body}}}
+	if err := c.Do(ctx, http.MethodPost, rest.At(p, "/pulls/%d/reviews", number), in, &made); err != nil {
+		return forge.Comment{}, err
+	}
+	var page []rest.Comment
+	err := c.Do(ctx, http.MethodGet, rest.At(p, "/pulls/%d/reviews/%d/comments", number, made.ID), nil, &page)
+	if err != nil || len(page) != 1 {
+		return forge.Comment{}, cmp.Or(err, fmt.Errorf("the code host made %d comments of one", len(page)))
+	}
+	return page[0].Forge(), nil
+}
+
 // Reply implements [forge.Client]: a comment on the pull request that names the place.
 func (c *Client) Reply(ctx context.Context, p forge.Path, number int64, to forge.ReviewComment, body string) (forge.Comment, error) {
 	return c.CreateComment(ctx, p, number, fmt.Sprintf("> `%s:%d`\n\n%s", strings.ReplaceAll(to.Path, "`", "'"), to.Line, body))

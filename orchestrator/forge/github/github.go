@@ -18,7 +18,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge/rest"
 )
 
-// Client implements [forge.Client] and [forge.Redeliverer].
+// Client implements [forge.Client], [forge.Redeliverer] and [forge.Resolver].
 type Client struct {
 	rest.Calls
 	app     *App // nil: a token of a person
@@ -28,6 +28,7 @@ type Client struct {
 var (
 	_ forge.Client      = (*Client)(nil)
 	_ forge.Redeliverer = (*Client)(nil)
+	_ forge.Resolver    = (*Client)(nil)
 )
 
 // writeGap keeps lattice below GitHub's limit of 80 writes in a minute.
@@ -148,19 +149,7 @@ func (c *Client) MarkReady(ctx context.Context, p forge.Path, number int64) erro
 	if err != nil || !w.Draft {
 		return err
 	}
-	var answer struct {
-		Errors []struct {
-			Message string `json:"message"`
-		} `json:"errors"`
-	}
-	err = c.DoAt(ctx, http.MethodPost, c.graphql, map[string]any{
-		"query":     "mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }",
-		"variables": map[string]string{"id": w.NodeID},
-	}, &answer)
-	if err == nil && len(answer.Errors) > 0 {
-		return &forge.Problem{Status: http.StatusOK, Message: answer.Errors[0].Message}
-	}
-	return err
+	return c.sendQuery(ctx, "mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }", map[string]any{"id": w.NodeID}, nil)
 }
 
 // reviewComment is a comment on a line, as GitHub describes it.
@@ -184,6 +173,13 @@ func (c *Client) ReviewComments(ctx context.Context, p forge.Path, number int64)
 	var out []forge.ReviewComment
 	err := rest.List(ctx, c.Client, rest.At(p, "/pulls/%d/comments", number), rest.Pages(), func(w reviewComment) { out = append(out, w.convert(number)) })
 	return out, err
+}
+
+// CommentOnLine implements [forge.Client].
+func (c *Client) CommentOnLine(ctx context.Context, p forge.Path, number int64, at forge.Line, body string) (forge.Comment, error) {
+	var w reviewComment
+	err := c.Do(ctx, http.MethodPost, rest.At(p, "/pulls/%d/comments", number), map[string]any{"body": body, "commit_id": at.SHA, "path": at.Path, "line": at.Line, "side": "RIGHT"}, &w)
+	return w.convert(number).Comment, err
 }
 
 // Reply implements [forge.Client].

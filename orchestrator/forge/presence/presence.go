@@ -179,9 +179,25 @@ func Answer(run, answer string) string {
 	return fmt.Sprintf("**lattice**: the run %s answers:\n\n%s", Inline(run), Block(answer))
 }
 
+// Thread is the state of the thread of a comment that is answered.
+type Thread int
+
+const (
+	NoThread Thread = iota // the review has no comments on lines
+	Open
+	Resolved
+)
+
+// threadTexts tell the state of a thread, and how to go on.
+var threadTexts = map[Thread]string{
+	NoThread: "Approve the pull request, or review it again.",
+	Open:     "The thread stays open. Resolve it if this is enough, or review again.",
+	Resolved: "The thread is resolved, because its lines have changed. If this is not enough, open it and review again.",
+}
+
 // Reply returns the answer to a comment of a review that a run has worked on. It does not say that the comment is settled: the
-// agent's word proves nothing, and people resolve the thread.
-func Reply(head string, changed bool, said string) string {
+// agent's word proves nothing.
+func Reply(head string, changed bool, said string, t Thread) string {
 	s := "**lattice** changed nothing.\n"
 	if changed {
 		s = fmt.Sprintf("**lattice** pushed %s.\n", Inline(fmt.Sprintf("%.12s", head)))
@@ -189,7 +205,36 @@ func Reply(head string, changed bool, said string) string {
 	if said != "" {
 		s += "\nThe agent says:\n\n" + Block(text.Head(said, maxSaid))
 	}
-	return s + "\nThe thread stays open. Resolve it if this is enough, or review again.\n"
+	return s + "\n" + threadTexts[t] + "\n"
+}
+
+// Assumption is an assumption of an agent about a line of a file. Line is 0 if it names none.
+type Assumption struct {
+	Path string `json:"path"`
+	Line int    `json:"line"`
+	Note string `json:"note"`
+}
+
+// Assumed returns the comment on a line about which an agent has assumed something.
+func Assumed(a Assumption) string {
+	return "**lattice**: the agent assumes here:\n\n" + Block(text.Head(a.Note, maxSaid)) + "\nIf that is wrong, say so in a review that asks for changes.\n"
+}
+
+// AssumedElsewhere returns the comment with the assumptions about lines that a pull request does not show, and those that are too many.
+func AssumedElsewhere(all []Assumption) string {
+	var b strings.Builder
+	b.WriteString("**lattice**: the agent assumes:\n\n")
+	for _, a := range all[:min(len(all), maxRows)] {
+		place := "in general"
+		if a.Path != "" {
+			place = Inline(fmt.Sprintf("%s:%d", a.Path, a.Line))
+		}
+		fmt.Fprintf(&b, "- %s: %s\n", place, Inline(a.Note))
+	}
+	if more := len(all) - maxRows; more > 0 {
+		fmt.Fprintf(&b, "- and %d more\n", more)
+	}
+	return b.String() + "\nIf one is wrong, say so in a review that asks for changes.\n"
 }
 
 // Inline returns hostile text as code within a line.

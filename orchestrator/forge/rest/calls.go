@@ -213,6 +213,11 @@ func (c Calls) PostHook(ctx context.Context, p forge.Path, kind [2]string, addre
 	return w.Forge(), err
 }
 
+// SetHookEvents implements [forge.Client].
+func (c Calls) SetHookEvents(ctx context.Context, p forge.Path, hook int64, events []string) error {
+	return c.Do(ctx, http.MethodPatch, At(p, "/hooks/%d", hook), map[string]any{"active": true, "events": events}, nil)
+}
+
 // Number returns n as text, for parameters.
 func Number(n int64) string { return strconv.FormatInt(n, 10) }
 

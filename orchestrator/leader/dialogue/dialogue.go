@@ -49,6 +49,7 @@ type Client interface {
 	Pull(ctx context.Context, p forge.Path, number int64) (forge.PullRequest, error)
 	Reviews(ctx context.Context, p forge.Path, number int64) ([]forge.Review, error)
 	ReviewComments(ctx context.Context, p forge.Path, number int64) ([]forge.ReviewComment, error)
+	CommentOnLine(ctx context.Context, p forge.Path, number int64, at forge.Line, body string) (forge.Comment, error)
 	Reply(ctx context.Context, p forge.Path, number int64, to forge.ReviewComment, body string) (forge.Comment, error)
 }
 
@@ -63,6 +64,7 @@ type Runs interface {
 	CreateIntent(ctx context.Context, r api.IntentRequest) (intent.State, error)
 	Updates(ctx context.Context, after lattice.Seq, yield func(api.RunView) error) error
 	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
+	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 }
 
 // Host is a code host.

@@ -45,6 +45,8 @@ type leader struct {
 	runs []api.RunView
 	did  []string
 	fail error // of the next request
+	// infos are the payloads of the INFO events of a run.
+	infos []string
 
 	updates chan api.RunView
 }
@@ -112,6 +114,17 @@ func (l *leader) Updates(ctx context.Context, _ lattice.Seq, yield func(api.RunV
 			return ctx.Err()
 		}
 	}
+}
+
+// Entries yields an event with each of the payloads that the test has set.
+func (l *leader) Entries(_ context.Context, _ string, _ lattice.Seq, yield func(lattice.Entry) error) error {
+	for n, payload := range l.infos {
+		body := fmt.Sprintf(`{"protocol_version":"v1","event_type":"INFO","sprite_id":"s","work_item_id":"w","timestamp":"2026-01-02T03:04:05Z","payload":%s}`, payload)
+		if err := yield(lattice.Entry{Seq: lattice.Seq(n + 1), Kind: lattice.EntryEvent, Type: "INFO", Body: []byte(body)}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *leader) Outline(context.Context, string, lattice.Seq, func(lattice.Entry) error) error {

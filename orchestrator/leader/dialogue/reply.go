@@ -2,6 +2,7 @@ package dialogue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -31,9 +32,11 @@ func (w *writer) reply(ctx context.Context, run string, wait lattice.Wait, asked
 		return nil
 	}
 	key := replyPosts + run + ":" + last.Wait
-	body := presence.Reply(asked.Head, asked.Head != last.Head, asked.Said)
+	answer := func(t presence.Thread) string {
+		return presence.Reply(asked.Head, asked.Head != last.Head, asked.Said, t)
+	}
 	if len(last.Comments) == 0 {
-		return w.put(ctx, post{Post: key}, body)
+		return w.put(ctx, post{Post: key}, answer(presence.NoThread))
 	}
 	var all []forge.ReviewComment
 	for _, id := range last.Comments {
@@ -47,44 +50,82 @@ func (w *writer) reply(ctx context.Context, run string, wait lattice.Wait, asked
 				return err
 			}
 		}
-		if err := w.replyTo(ctx, each, id, all, body); err != nil {
+		if err := w.replyTo(ctx, each, id, all, asked.Head != last.Head, answer); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// replyTo answers a comment of a review once. A comment that is gone gets no answer.
-func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.ReviewComment, body string) error {
+// replyTo answers a comment of a review once, and first resolves its thread if the push changed its lines. A comment that is gone
+// gets no answer.
+func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.ReviewComment, pushed bool, answer func(presence.Thread) string) error {
 	i := slices.IndexFunc(all, func(c forge.ReviewComment) bool { return c.ID == id })
 	if i < 0 {
 		return w.record(ctx, post{Post: key, Settled: true})
 	}
 	marker := forge.MarkerOf("post", w.Thread.String()+" "+key)
-	if known, begun := w.posts[key]; begun {
-		self, err := w.client.Self(ctx)
-		if err != nil {
-			return err
-		}
-		written, err := w.client.Comments(ctx, w.Repo, w.Number) // where there are no threads
-		if err != nil {
-			return err
-		}
-		for _, c := range all {
-			written = append(written, c.Comment)
-		}
-		if c, found := forge.FindComment(written, self.ID, marker); found {
-			return w.record(ctx, post{Post: key, Comment: c.ID})
-		}
-		if known.isFresh() {
-			return errFresh
-		}
-	} else if err := w.record(ctx, post{Post: key}); err != nil {
+	found, err := w.findOwn(ctx, key, marker, all)
+	if err != nil {
 		return err
 	}
-	c, err := w.client.Reply(ctx, w.Repo, w.Number, all[i], marker.Add(body))
+	if found != 0 {
+		return w.record(ctx, post{Post: key, Comment: found})
+	}
+	thread := presence.Open
+	if pushed {
+		if thread, err = w.resolveThread(ctx, id); err != nil {
+			return err
+		}
+	}
+	c, err := w.client.Reply(ctx, w.Repo, w.Number, all[i], marker.Add(answer(thread)))
 	if err != nil {
 		return err
 	}
 	return w.record(ctx, post{Post: key, Comment: c.ID})
+}
+
+// findOwn returns the comment on a line, or the reply to one, that was begun before; 0 if it was not written. A comment that was not
+// begun is recorded as begun. lines are the comments on lines.
+func (w *writer) findOwn(ctx context.Context, key string, marker forge.Marker, lines []forge.ReviewComment) (int64, error) {
+	known, begun := w.posts[key]
+	if !begun {
+		return 0, w.record(ctx, post{Post: key})
+	}
+	self, err := w.client.Self(ctx)
+	if err != nil {
+		return 0, err
+	}
+	written, err := w.client.Comments(ctx, w.Repo, w.Number) // where there are no threads
+	if err != nil {
+		return 0, err
+	}
+	for _, c := range lines {
+		written = append(written, c.Comment)
+	}
+	if c, found := forge.FindComment(written, self.ID, marker); found {
+		return c.ID, nil
+	}
+	if known.isFresh() {
+		return 0, errFresh
+	}
+	return 0, nil
+}
+
+// resolveThread resolves the thread of a comment if its lines have changed and the code host can do it. It returns the state of the thread as
+// the code host tells it.
+func (w *writer) resolveThread(ctx context.Context, comment int64) (presence.Thread, error) {
+	resolver, ok := w.client.(forge.Resolver)
+	if !ok {
+		return presence.Open, nil
+	}
+	resolved, err := resolver.ResolveOutdated(ctx, w.Repo, w.Number, comment)
+	if refused, ok := errors.AsType[*forge.Problem](err); ok && refused.Final() {
+		w.Logger.Warn().Err(err).Stringer("thread", w.Thread).Msg("resolve the thread of a review")
+		return presence.Open, nil
+	}
+	if resolved {
+		return presence.Resolved, err
+	}
+	return presence.Open, err
 }

@@ -226,6 +226,9 @@ func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) e
 			if err := w.Settle(ctx, w.Thread); err != nil {
 				return err
 			}
+			if err := w.showAssumptions(ctx, r.RunID, wait, asked.Head); err != nil {
+				return err
+			}
 			continue
 		}
 		key := questionKey(r.RunID, wait)
@@ -297,21 +300,26 @@ func (w *writer) put(ctx context.Context, p post, body string) error {
 		p.Comment = found
 	} else {
 		p.Comment = known.Comment
-		if p.Post == statusPost { // a question and an answer do not change
+		if p.Post == statusPost || strings.HasPrefix(p.Post, elsewherePost) { // others do not change
 			_, err := w.client.EditComment(ctx, w.Repo, p.Comment, marker.Add(body))
 			if err != nil && !forge.IsNotFound(err) { // a person deleted it: it stays away
 				return err
 			}
 		}
 	}
-	if w.shown == nil {
-		w.shown = map[string]string{}
-	}
-	w.shown[key] = sum
+	w.noteShown(key, sum)
 	if known.Comment == p.Comment && known.Final == p.Final {
 		return nil
 	}
 	return w.record(ctx, p)
+}
+
+// noteShown keeps the digest of a text that was written.
+func (s *Scribe) noteShown(key, sum string) {
+	if s.shown == nil {
+		s.shown = map[string]string{}
+	}
+	s.shown[key] = sum
 }
 
 // create writes a new comment. If that was begun before, it looks for it first, until the code host must list it.
