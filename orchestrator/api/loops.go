@@ -11,8 +11,7 @@ import (
 
 // Loops lists loops, which are runs of the flow loop.
 type Loops interface {
-	// ListLoops lists loops, the newest first. It looks at a bounded number of runs; next is the run from which the list goes on, "" at
-	// its end.
+	// ListLoops lists loops, the newest first, 50 if which has no limit; next is the run from which the list goes on, "" at its end.
 	ListLoops(ctx context.Context, which RunList) (loops []loop.View, next string, err error)
 	// Loop returns the loop of a run.
 	Loop(ctx context.Context, id string) (loop.View, error)

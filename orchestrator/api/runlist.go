@@ -14,6 +14,7 @@ const OwnerLabel = "lattice-run:"
 type RunList struct {
 	Open     bool   // only those that have not ended
 	WorkItem string // only those for a work item
+	Flow     string // only those of a flow
 	Before   string // only those that are older than this one, which is an id or the beginning of one
 	Limit    int    // at most so many, the newest; 0 means all
 }
@@ -26,6 +27,9 @@ func (l RunList) query() url.Values {
 	if l.WorkItem != "" {
 		q.Set("work_item", l.WorkItem)
 	}
+	if l.Flow != "" {
+		q.Set("flow", l.Flow)
+	}
 	if l.Before != "" {
 		q.Set("before", l.Before)
 	}
@@ -36,7 +40,7 @@ func (l RunList) query() url.Values {
 }
 
 func readRunList(q url.Values) (l RunList, err error) {
-	l.Open, l.WorkItem, l.Before = q.Get("open") == "true", q.Get("work_item"), q.Get("before")
+	l.Open, l.WorkItem, l.Flow, l.Before = q.Get("open") == "true", q.Get("work_item"), q.Get("flow"), q.Get("before")
 	if text := q.Get("limit"); text != "" {
 		if l.Limit, err = strconv.Atoi(text); err != nil || l.Limit < 0 {
 			return l, fault.BadInput("bad_request", "the limit of a list is a number, not %q", text)
@@ -47,5 +51,5 @@ func readRunList(q url.Values) (l RunList, err error) {
 
 var runListParams = []Param{
 	{"open", "boolean", "only those that have not ended"}, {"work_item", "string", "only those for a work item"},
-	{"before", "string", "only those that are older than this run"}, {"limit", "integer", "at most so many; 0 is all"},
+	{"flow", "string", "only those of a flow"}, {"before", "string", "only those that are older than this run"}, {"limit", "integer", "at most so many; 0 is all"},
 }

@@ -57,6 +57,23 @@ func ChooseRun(ctx context.Context, c *Conn, run string, running bool) (api.RunV
 	return api.RunView{}, fault.BadInput("run_ambiguous", "%s", list).WithHint("lattice waiting")
 }
 
+// PageOfRuns lists runs. older is the run behind which the list goes on, "" at its end.
+func (c *Conn) PageOfRuns(ctx context.Context, which api.RunList) (runs []api.RunView, older string, err error) {
+	limit := which.Limit
+	if limit < 0 {
+		return nil, "", cli.UsageErrorf("--limit is a number; 0 lists all")
+	}
+	if limit > 0 {
+		which.Limit++ // one more tells whether there are more
+	}
+	runs, err = c.Runs(ctx, which)
+	if limit > 0 && len(runs) > limit {
+		runs = runs[:limit]
+		older = runs[limit-1].RunID
+	}
+	return runs, older, err
+}
+
 func kept(all []api.RunView, keep func(api.RunView) bool) []api.RunView {
 	return slices.DeleteFunc(slices.Clone(all), func(v api.RunView) bool { return !keep(v) })
 }

@@ -19,7 +19,7 @@ var (
 	bucketOrder = []byte("order")
 	bucketOpen  = []byte("open")
 
-	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketAuditIndex, bucketArtifacts, bucketIntents}
+	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketFlows, bucketAuditIndex, bucketArtifacts, bucketIntents}
 )
 
 func isIndex(bucket []byte) bool {
@@ -51,8 +51,11 @@ func makeIndexes(tx kv.Tx) error {
 			return err
 		}
 	}
-	if !hasBuckets(tx, bucketLookup) {
-		if err := makeLookups(tx); err != nil {
+	for _, bucket := range lookups {
+		if hasBuckets(tx, bucket) {
+			continue
+		}
+		if err := makeLookups(tx, bucket); err != nil {
 			return err
 		}
 	}
@@ -194,8 +197,10 @@ func (c *checker) checkIndexes(tx kv.Tx) {
 	if hasBuckets(tx, bucketActions) {
 		c.openActions(tx)
 	}
-	if hasBuckets(tx, bucketLookup) {
-		c.checkLookups(tx)
+	for _, bucket := range lookups {
+		if hasBuckets(tx, bucket) {
+			c.checkLookups(tx, bucket)
+		}
 	}
 	c.checkRegistries(tx)
 }

@@ -143,7 +143,7 @@ func TestOpenWithoutRoomForACopy(t *testing.T) {
 	}
 }
 
-// TestLookups finds the runs of a sprite and of a work item, and the runs with open actions, before and after the file loses
+// TestLookups finds the runs of a sprite, of a work item and of a flow, and the runs with open actions, before and after the file loses
 // these indexes, as an older lattice writes it.
 func TestLookups(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -152,7 +152,8 @@ func TestLookups(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, id := range []string{"run_c", "run_a", "run_b"} {
-		run := store.RunRecord{ID: id, Sprite: []string{"dev", "own", "dev"}[i], WorkItem: []string{"7", "8", "8"}[i], Created: time.Unix(int64(i), 0), Secret: secret, Program: []byte(`{}`)}
+		run := store.RunRecord{ID: id, Sprite: []string{"dev", "own", "dev"}[i], WorkItem: []string{"7", "8", "8"}[i], Created: time.Unix(int64(i), 0), Secret: secret, Program: []byte(`{}`),
+			Options: []byte([]string{`{"flow_name":"loop"}`, `{}`, `{"flow_name":"loop"}`}[i])}
 		if err := s.Create(t.Context(), run); err != nil {
 			t.Fatal(err)
 		}
@@ -186,6 +187,11 @@ func TestLookups(t *testing.T) {
 		}{
 			{"OfSprite", func() ([]store.RunRecord, error) { return s.OfSprite("dev") }, []string{"run_b", "run_c"}},
 			{"OfWorkItem", func() ([]store.RunRecord, error) { return s.OfWorkItem("8") }, []string{"run_b", "run_a"}},
+			{"OfFlow", func() ([]store.RunRecord, error) { return s.OfFlow("loop", "", 0) }, []string{"run_b", "run_c"}},
+			{"OfFlow, first page", func() ([]store.RunRecord, error) { return s.OfFlow("loop", "", 1) }, []string{"run_b"}},
+			{"OfFlow, second page", func() ([]store.RunRecord, error) { return s.OfFlow("loop", "run_b", 1) }, []string{"run_c"}},
+			{"OfFlow behind another one", func() ([]store.RunRecord, error) { return s.OfFlow("loop", "run_a", 1) }, []string{"run_c"}},
+			{"OfFlow behind the oldest", func() ([]store.RunRecord, error) { return s.OfFlow("loop", "run_c", 1) }, nil},
 			{"OfSprite of none", func() ([]store.RunRecord, error) { return s.OfSprite("") }, nil},
 		} {
 			if got, err := c.find(); err != nil || !slices.Equal(idsOf(got), c.want) {
@@ -212,7 +218,7 @@ func TestLookups(t *testing.T) {
 		t.Fatal(err)
 	}
 	drop := func(tx *bbolt.Tx) error {
-		return errors.Join(tx.DeleteBucket([]byte("actions")), tx.DeleteBucket([]byte("lookup")))
+		return errors.Join(tx.DeleteBucket([]byte("actions")), tx.DeleteBucket([]byte("lookup")), tx.DeleteBucket([]byte("flows")))
 	}
 	if err := errors.Join(db.Update(drop), db.Close()); err != nil {
 		t.Fatal(err)
@@ -227,7 +233,7 @@ func TestLookups(t *testing.T) {
 	look(open(t, path), "run_c")
 }
 
-// TestListsCostTheSame holds that the newest runs, the open ones, those of a sprite or a work item, those with open actions
+// TestListsCostTheSame holds that the newest runs, the open ones, those of a sprite, a work item or a flow, those with open actions
 // and a single one are found with the same work among 100 runs and among 1,000.
 func TestListsCostTheSame(t *testing.T) {
 	s := open(t, filepath.Join(t.TempDir(), "store.db"))
@@ -237,7 +243,7 @@ func TestListsCostTheSame(t *testing.T) {
 			id := fmt.Sprintf("run_%05d", (made*7919)%100_003)
 			run := store.RunRecord{ID: id, Created: time.Unix(int64(made), 0), Secret: secret, Program: []byte(`{}`), Sprite: "sprite" + id, WorkItem: "item" + id}
 			if made < 3 {
-				run.Sprite, run.WorkItem = "dev", "7"
+				run.Sprite, run.WorkItem, run.Options = "dev", "7", []byte(`{"flow_name":"loop"}`)
 			}
 			over := state(id, `{"status":"succeeded"}`)
 			over.Flags = []string{lattice.FlagEnded}
@@ -257,13 +263,14 @@ func TestListsCostTheSame(t *testing.T) {
 			}
 		}
 	}
-	costs := func() [7]float64 {
-		return [7]float64{
+	costs := func() [8]float64 {
+		return [8]float64{
 			testing.AllocsPerRun(10, func() { _, _ = s.Recent("", 20) }),
 			testing.AllocsPerRun(10, func() { _, _ = s.Open() }),
 			testing.AllocsPerRun(10, func() { _, _ = s.Last() }),
 			testing.AllocsPerRun(10, func() { _, _ = s.OfSprite("dev") }),
 			testing.AllocsPerRun(10, func() { _, _ = s.OfWorkItem("7") }),
+			testing.AllocsPerRun(10, func() { _, _ = s.OfFlow("loop", "", 20) }),
 			testing.AllocsPerRun(10, func() { _, _ = s.WithOpenActions() }),
 			testing.AllocsPerRun(10, func() { _, _ = s.Count() }),
 		}
@@ -271,7 +278,7 @@ func TestListsCostTheSame(t *testing.T) {
 	grow(100)
 	few := costs()
 	grow(1_000)
-	for i, name := range []string{"Recent", "Open", "Last", "OfSprite", "OfWorkItem", "WithOpenActions", "Count"} {
+	for i, name := range []string{"Recent", "Open", "Last", "OfSprite", "OfWorkItem", "OfFlow", "WithOpenActions", "Count"} {
 		if many := costs()[i]; many > few[i]*1.2+5 {
 			t.Errorf("%s makes %.0f allocations among 100 runs, %.0f among %d", name, few[i], many, made)
 		}

@@ -3,16 +3,23 @@ package store
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
-// The index lookup finds the runs of a sprite and those of a work item. Its keys end with the number of the run, so that
-// runs lie in the order in which they were created.
+// The index lookup finds the runs of a sprite and those of a work item, the index flows those of a flow. Their keys end with the
+// number of the run, so that runs lie in the order in which they were created.
 
-var bucketLookup = []byte("lookup")
+var (
+	bucketLookup = []byte("lookup")
+	bucketFlows  = []byte("flows")
+
+	lookups = [][]byte{bucketLookup, bucketFlows}
+)
 
 // field is a field by which runs are looked up.
 type field byte
@@ -20,11 +27,29 @@ type field byte
 const (
 	bySprite   field = 's'
 	byWorkItem field = 'w'
+	byFlow     field = 'f'
 )
 
+var fields = []field{bySprite, byWorkItem, byFlow}
+
+// bucket returns the index that a field is in.
+func (f field) bucket() []byte {
+	if f == byFlow {
+		return bucketFlows
+	}
+	return bucketLookup
+}
+
 func (f field) valueOf(r RunRecord) string {
-	if f == bySprite {
+	switch f {
+	case bySprite:
 		return r.Sprite
+	case byFlow:
+		var o struct {
+			Flow string `json:"flow_name"`
+		}
+		_ = json.Unmarshal(r.Options, &o) // options of another form name no flow
+		return o.Flow
 	}
 	return r.WorkItem
 }
@@ -35,21 +60,22 @@ func (f field) keyPrefix(value string) []byte {
 }
 
 func putLookups(tx kv.Tx, number uint32, run RunRecord) error {
-	for _, f := range []field{bySprite, byWorkItem} {
-		if f.valueOf(run) == "" {
+	for _, f := range fields {
+		value, index := f.valueOf(run), tx.Bucket(f.bucket())
+		if value == "" || index == nil { // makeLookups makes one index after the other
 			continue
 		}
-		if err := tx.Bucket(bucketLookup).Put(append(f.keyPrefix(f.valueOf(run)), u32(number)...), []byte(run.ID)); err != nil {
+		if err := index.Put(append(f.keyPrefix(value), u32(number)...), []byte(run.ID)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// makeLookups fills the index from the records of all runs.
-func makeLookups(tx kv.Tx) error {
-	if _, err := tx.Create(bucketLookup); err != nil {
-		return fmt.Errorf("create bucket %s: %w", bucketLookup, err)
+// makeLookups fills an index from the records of all runs.
+func makeLookups(tx kv.Tx, bucket []byte) error {
+	if _, err := tx.Create(bucket); err != nil {
+		return fmt.Errorf("create bucket %s: %w", bucket, err)
 	}
 	return kv.ForEach(tx.Bucket(bucketRuns), func(id, raw []byte) error {
 		run, err := readRun(tx, id, raw, false)
@@ -65,21 +91,43 @@ func makeLookups(tx kv.Tx) error {
 }
 
 // OfSprite returns the runs that were created with a sprite as their main one, without their programs, newest first.
-func (s *Store) OfSprite(name string) ([]RunRecord, error) { return s.lookUp(bySprite, name) }
+func (s *Store) OfSprite(name string) ([]RunRecord, error) { return s.lookUp(bySprite, name, "", 0) }
 
 // OfWorkItem returns the runs for a work item, without their programs, newest first.
-func (s *Store) OfWorkItem(id string) ([]RunRecord, error) { return s.lookUp(byWorkItem, id) }
+func (s *Store) OfWorkItem(id string) ([]RunRecord, error) { return s.lookUp(byWorkItem, id, "", 0) }
 
-func (s *Store) lookUp(f field, value string) ([]RunRecord, error) {
-	if !s.hasIndex(bucketLookup) {
-		all, err := s.Runs()
-		return slices.DeleteFunc(all, func(r RunRecord) bool { return f.valueOf(r) != value }), err
+// OfFlow returns up to limit runs of a flow, without their programs, newest first; 0 means all. before is the id of a run to go on
+// behind, "" for the newest.
+func (s *Store) OfFlow(name, before string, limit int) ([]RunRecord, error) {
+	return s.lookUp(byFlow, name, before, limit)
+}
+
+func (s *Store) lookUp(f field, value, before string, limit int) ([]RunRecord, error) {
+	if !s.hasIndex(f.bucket()) {
+		all, err := s.recentUnindexed(before, 0)
+		all = slices.DeleteFunc(all, func(r RunRecord) bool { return f.valueOf(r) != value })
+		if limit > 0 && len(all) > limit {
+			all = all[:limit]
+		}
+		return all, err
 	}
 	var out []RunRecord
 	err := s.db.View(func(tx kv.Tx) error {
+		end := uint32(math.MaxUint32)
+		if before != "" {
+			h, err := headOf(tx, before)
+			if err != nil {
+				return err
+			}
+			end = h.number
+		}
 		prefix := f.keyPrefix(value)
-		c := tx.Bucket(bucketLookup).Cursor()
-		for k, id := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, id = c.Next() {
+		c := tx.Bucket(f.bucket()).Cursor()
+		previous := c.Prev
+		if k, _ := c.Seek(append(slices.Clip(prefix), u32(end)...)); k == nil {
+			previous = c.Last
+		}
+		for k, id := previous(); bytes.HasPrefix(k, prefix) && (limit == 0 || len(out) < limit); k, id = c.Prev() {
 			run, err := readRun(tx, id, tx.Bucket(bucketRuns).Get(id), false)
 			if err != nil {
 				return err
@@ -90,7 +138,6 @@ func (s *Store) lookUp(f field, value string) ([]RunRecord, error) {
 		}
 		return nil
 	})
-	slices.Reverse(out)
 	return out, err
 }
 
@@ -104,27 +151,27 @@ func (s *Store) Count() (int, error) {
 	return made, err
 }
 
-func (c *checker) checkLookups(tx kv.Tx) {
+func (c *checker) checkLookups(tx kv.Tx, bucket []byte) {
 	want := map[string]string{}
 	visitBucket(tx, bucketRuns, func(id string, raw []byte) {
 		run, err := readRun(tx, []byte(id), raw, false)
 		if err != nil {
 			return // reported as a record
 		}
-		for _, f := range []field{bySprite, byWorkItem} {
-			if f.valueOf(run) != "" {
-				want[string(append(f.keyPrefix(f.valueOf(run)), u32(c.heads[id].number)...))] = id
+		for _, f := range fields {
+			if value := f.valueOf(run); value != "" && bytes.Equal(f.bucket(), bucket) {
+				want[string(append(f.keyPrefix(value), u32(c.heads[id].number)...))] = id
 			}
 		}
 	})
 	listed := 0
-	visitBucket(tx, bucketLookup, func(key string, id []byte) {
+	visitBucket(tx, bucket, func(key string, id []byte) {
 		listed++
 		if want[key] != string(id) {
-			c.addFinding("index", string(id), "the index of sprites and work items has it at %x, where it does not belong", key)
+			c.addFinding("index", string(id), "the index %s has it at %x, where it does not belong", bucket, key)
 		}
 	})
 	if listed != len(want) {
-		c.addFinding("index", "", "the index of sprites and work items has %d of %d keys", listed, len(want))
+		c.addFinding("index", "", "the index %s has %d of %d keys", bucket, listed, len(want))
 	}
 }

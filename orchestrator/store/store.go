@@ -49,7 +49,7 @@ var (
 
 	buckets = [][]byte{
 		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
-		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketAudit, bucketAuditIndex, bucketArtifacts, bucketIntents,
+		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketFlows, bucketAudit, bucketAuditIndex, bucketArtifacts, bucketIntents,
 	}
 
 	keySchema = []byte("schema")

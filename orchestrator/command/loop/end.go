@@ -134,14 +134,11 @@ func newAbandonCmd(env *setup.Env) *cobra.Command {
 			if len(list) > 0 {
 				return cli.UsageErrorf("--all and the name of a loop exclude each other")
 			}
-			runs, err := c.Runs(ctx, api.RunList{Open: true})
+			runs, err := c.Runs(ctx, api.RunList{Flow: loop.Flow, Open: true})
 			if err != nil {
 				return err
 			}
 			for _, r := range runs {
-				if !isLoop(r) {
-					continue
-				}
 				v, err := c.Run(ctx, r.RunID)
 				if err != nil {
 					return err

@@ -68,11 +68,10 @@ func findLoop(ctx context.Context, c *connect.Conn, name string, changes bool, k
 		}
 		return v, err
 	}
-	all, err := c.Runs(ctx, api.RunList{})
+	all, err := candidates(ctx, c, name)
 	if err != nil {
 		return api.RunView{}, err
 	}
-	all = slices.DeleteFunc(all, func(v api.RunView) bool { return !isLoop(v) || name != "" && nameOf(v) != name })
 	if len(all) == 0 {
 		if name == "" {
 			return api.RunView{}, fault.NotFound("loop_not_found", "there is no loop").WithHint("lattice loop start --repo . --spec FILE --agent NAME")
@@ -91,6 +90,26 @@ func findLoop(ctx context.Context, c *connect.Conn, name string, changes bool, k
 		return api.RunView{}, fault.BadInput("bad_input", "there are %d loops: %s", len(chosen), strings.Join(names, ", ")).WithHint("name one of them")
 	}
 	return c.Run(ctx, chosen[0].RunID)
+}
+
+// recent is the number of the newest loops among which a command without a name looks, besides those that have not ended.
+const recent = 10
+
+// candidates returns the loops that have a name, or those that a command without one can mean, newest first.
+func candidates(ctx context.Context, c *connect.Conn, name string) ([]api.RunView, error) {
+	if name != "" {
+		return c.Runs(ctx, api.RunList{Flow: loop.Flow, WorkItem: name})
+	}
+	all, err := c.Runs(ctx, api.RunList{Flow: loop.Flow, Limit: recent})
+	if err != nil {
+		return nil, err
+	}
+	open, err := c.Runs(ctx, api.RunList{Flow: loop.Flow, Open: true})
+	listed := map[string]bool{}
+	for _, v := range all {
+		listed[v.RunID] = true
+	}
+	return append(all, slices.DeleteFunc(open, func(v api.RunView) bool { return listed[v.RunID] })...), err
 }
 
 // inspectLoop folds the journal of a loop.

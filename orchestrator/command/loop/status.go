@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"fmt"
-	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -17,13 +16,20 @@ import (
 	loops "github.com/spritekit/lattice/spritekit/loop"
 )
 
+// defaultListed is how many loops are listed if nothing else is said.
+const defaultListed = 50
+
 func newStatusCmd(env *setup.Env) *cobra.Command {
 	var check bool
+	var which api.RunList
 	cmd := connect.NewQueryCmd(env, "status [LOOP]", "Print where a loop stands, with its iterations; without a name, list the loops",
 		"  lattice loop status\n  lattice loop status feature-x --json\n  lattice loop status feature-x --exit-code", cobra.MaximumNArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
 			if len(list) == 0 && !check {
-				return listLoops(ctx, env, c)
+				return listLoops(ctx, env, c, which)
+			}
+			if which != (api.RunList{Limit: defaultListed}) {
+				return cli.UsageErrorf("--limit, --before and --open are for the list of loops")
 			}
 			v, err := findLoop(ctx, c, cli.Optional(list), false, isLoop)
 			if err != nil {
@@ -41,24 +47,26 @@ func newStatusCmd(env *setup.Env) *cobra.Command {
 	cmd.Long = `Print where a loop stands, with its iterations. Everything is read from the journal, so it is true at any time, also after lattice
 was killed. With --exit-code the command ends with the exit code of the loop.
 ` + exitCodes
+	cmd.Flags().IntVarP(&which.Limit, "limit", "n", defaultListed, "list at most this many loops; 0 lists all")
+	cmd.Flags().StringVar(&which.Before, "before", "", "list loops older than this `RUN`")
+	cmd.Flags().BoolVar(&which.Open, "open", false, "list only loops that have not ended")
 	cmd.Flags().BoolVar(&check, "exit-code", false, "end with the exit code of the loop, of the newest one without a name")
 	cmd.ValidArgsFunction = completeLoops(env, isLoop)
 	return cmd
 }
 
-func listLoops(ctx context.Context, env *setup.Env, c *connect.Conn) error {
-	runs, err := c.Runs(ctx, api.RunList{})
+func listLoops(ctx context.Context, env *setup.Env, c *connect.Conn, which api.RunList) error {
+	which.Flow = loop.Flow
+	runs, older, err := c.PageOfRuns(ctx, which)
 	if err != nil {
 		return err
 	}
-	runs = slices.DeleteFunc(runs, func(v api.RunView) bool { return !isLoop(v) })
+	if older != "" {
+		defer fmt.Fprintf(env.Err, "for older loops: lattice loop status --before %s, or --limit 0 for all\n", older)
+	}
 	var all []loop.View
 	for _, r := range runs {
-		v, err := c.Run(ctx, r.RunID)
-		if err != nil {
-			return err
-		}
-		view, err := inspectLoop(ctx, c, v)
+		view, err := inspectLoop(ctx, c, r)
 		if err != nil {
 			return err
 		}

@@ -17,20 +17,12 @@ func newRunsCmd(env *setup.Env) *cobra.Command {
 	var which api.RunList
 	cmd := connect.NewQueryCmd(env, "runs", "List runs, newest first", "  lattice runs --json\n  lattice runs --limit 20 --before run_0123", cobra.NoArgs,
 		func(ctx context.Context, c *connect.Conn, _ []string) error {
-			if which.Limit < 0 {
-				return cli.UsageErrorf("--limit is a number of runs; 0 lists all")
-			}
-			asked := which
-			if which.Limit > 0 {
-				asked.Limit++ // one more tells whether there are more
-			}
-			runs, err := c.Runs(ctx, asked)
+			runs, older, err := c.PageOfRuns(ctx, which)
 			if err != nil {
 				return err
 			}
-			if which.Limit > 0 && len(runs) > which.Limit {
-				runs = runs[:which.Limit]
-				defer fmt.Fprintf(env.Err, "for older runs: lattice runs --before %s, or --limit 0 for all\n", runs[len(runs)-1].RunID)
+			if older != "" {
+				defer fmt.Fprintf(env.Err, "for older runs: lattice runs --before %s, or --limit 0 for all\n", older)
 			}
 			return cli.PrintTable(env.Console, runs, "RUN\tSTATUS\tFLOW\tAT\tAGE\tSPRITE", func(r api.RunView) []any {
 				return []any{r.RunID, timeline.DescribeStatus(r), r.Flow, r.Node, cli.Age(r.CreatedAt), r.Sprite}
@@ -38,6 +30,7 @@ func newRunsCmd(env *setup.Env) *cobra.Command {
 		})
 	cmd.Flags().IntVarP(&which.Limit, "limit", "n", 100, "list at most this many runs; 0 lists all")
 	cmd.Flags().StringVar(&which.Before, "before", "", "list runs older than this one")
+	cmd.Flags().StringVar(&which.Flow, "flow", "", "list only runs of the flow `NAME`")
 	cmd.Flags().BoolVar(&which.Open, "open", false, "list only runs that have not ended")
 	return cmd
 }

@@ -114,12 +114,14 @@ var StartKey = regexp.MustCompile(`^[a-z2-7]{16}$`)
 
 func RunID(key string) string { return "run_" + key }
 
-// List returns the records of runs. For open runs it may return more than the limit.
+// List returns the records of runs. For open runs, and for those of a work item, it may return more than the limit and other flows.
 func (rs *Records) List(which api.RunList) ([]store.RunRecord, error) {
-	if which.WorkItem != "" {
+	switch {
+	case which.WorkItem != "":
 		return rs.listFor(which)
-	}
-	if !which.Open {
+	case which.Flow != "" && !which.Open:
+		return rs.Store.OfFlow(which.Flow, which.Before, which.Limit)
+	case !which.Open:
 		return rs.Store.Recent(which.Before, which.Limit)
 	}
 	open, err := rs.Store.Open()
@@ -161,6 +163,24 @@ func (rs *Records) Entries(ctx context.Context, id string, after lattice.Seq, yi
 			return ctx.Err()
 		}
 	}
+}
+
+// FindStatement returns the newest signed statement of a run about a commit, or the one with a digest if that is not "".
+func (rs *Records) FindStatement(ctx context.Context, id, commit, digest string) (s lattice.Attested, ok bool, err error) {
+	err = rs.Outline(ctx, id, 0, func(e lattice.Entry) error {
+		if e.Kind != lattice.EntryFact || e.Type != s.FactType() {
+			return nil
+		}
+		fact, err := lattice.DecodeFact(e.Type, e.Body)
+		if err != nil {
+			return err
+		}
+		if f, is := fact.(lattice.Attested); is && f.Commit == commit && (digest == "" || f.Statement == digest) {
+			s, ok = f, true
+		}
+		return nil
+	})
+	return s, ok, err
 }
 
 // Outline yields a run's facts after a position and the events next to them, however many there are between.

@@ -1,6 +1,7 @@
 package views
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -11,42 +12,27 @@ import (
 // Loops shows the runs that are loops (api.Loops).
 type Loops struct{ Views *Views }
 
-// A list of loops has defaultLoops if nothing else is said, and looks at maxLooked runs at most.
-const (
-	defaultLoops = 50
-	maxLooked    = 500
-)
+// defaultLoops is the length of a page of loops if nothing else is said.
+const defaultLoops = 50
 
 // ListLoops lists loops, the newest first.
 func (l *Loops) ListLoops(ctx context.Context, which api.RunList) (loops []loop.View, next string, err error) {
-	most := which.Limit
-	if most == 0 {
-		most = defaultLoops
+	which.Flow, which.Limit = loop.Flow, cmp.Or(which.Limit, defaultLoops)
+	runs, err := l.Views.Runs(ctx, which)
+	if err != nil {
+		return nil, "", err
 	}
-	which.Limit = 100
-	for looked := 0; looked < maxLooked; looked += which.Limit {
-		runs, err := l.Views.Runs(ctx, which)
+	for _, r := range runs {
+		v, err := l.describe(ctx, r)
 		if err != nil {
 			return nil, "", err
 		}
-		for _, r := range runs {
-			which.Before = r.RunID
-			if r.Flow != loop.Flow {
-				continue
-			}
-			v, err := l.Loop(ctx, r.RunID)
-			if err != nil {
-				return nil, "", err
-			}
-			if loops = append(loops, v); len(loops) == most {
-				return loops, which.Before, nil
-			}
-		}
-		if len(runs) < which.Limit {
-			return loops, "", nil
-		}
+		loops = append(loops, v)
 	}
-	return loops, which.Before, nil
+	if len(runs) == which.Limit {
+		next = runs[len(runs)-1].RunID
+	}
+	return loops, next, nil
 }
 
 // Loop returns the loop of a run.
@@ -58,6 +44,11 @@ func (l *Loops) Loop(ctx context.Context, id string) (loop.View, error) {
 	if r.Flow != loop.Flow {
 		return loop.View{}, fault.NotFound("loop_not_found", "%s is a run of the flow %s, not a loop", r.RunID, r.Flow).WithHint("lattice loop status lists the loops")
 	}
+	return l.describe(ctx, r)
+}
+
+// describe folds the journal of a loop.
+func (l *Loops) describe(ctx context.Context, r api.RunView) (loop.View, error) {
 	var f loop.Folder
 	if err := l.Views.Records.Outline(ctx, r.RunID, 0, f.Add); err != nil {
 		return loop.View{}, err

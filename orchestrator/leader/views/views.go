@@ -156,7 +156,7 @@ func (vw *Views) Runs(_ context.Context, which api.RunList) ([]api.RunView, erro
 		if err != nil {
 			return nil, err
 		}
-		if which.Open && v.Status.Ended() {
+		if which.Open && v.Status.Ended() || which.Flow != "" && v.Flow != which.Flow {
 			continue
 		}
 		if views = append(views, v); which.Limit > 0 && len(views) == which.Limit {
