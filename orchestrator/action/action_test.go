@@ -101,6 +101,67 @@ func (f *fixture) policy(text string) {
 // fulfiller is a new one each time, as after a restart.
 func (f *fixture) fulfiller() *Fulfiller { return New(f.opts) }
 
+// statement is a signed statement with a report.
+func statement(report string) lattice.Attested {
+	payload, _ := json.Marshal([]byte(report))
+	return lattice.Attested{Statement: "5e", Envelope: json.RawMessage(`{"payload":` + string(payload) + `}`)}
+}
+
+// TestPushWithStatement: a push takes the statement about its commit along if the policy says so, and the approval names it. A report
+// with a secret is refused, and so is a statement that is gone.
+func TestPushWithStatement(t *testing.T) {
+	f := newFixture(t)
+	var known []lattice.Attested
+	f.opts.Statement = func(_ context.Context, run, commit, digest string) (lattice.Attested, bool, error) {
+		for _, s := range known {
+			if run == "run1" && commit == f.head && (digest == "" || s.Statement == digest) {
+				return s, true, nil
+			}
+		}
+		return lattice.Attested{}, false, nil
+	}
+	f.opts.Secrets = func(string) map[string]string { return map[string]string{"TOKEN": "hunter2-hunter2"} }
+	bound := func(policy string) (lattice.Action, string, string) {
+		t.Helper()
+		f.policy(policy)
+		a, _, why, err := f.fulfiller().Inspect(t.Context(), call, f.action())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b Binding
+		_ = json.Unmarshal(a.Binding, &b) // a denied action has none
+		return a, b.Statement, why
+	}
+	notes := "actions.PUSH_BRANCH.notes = true"
+	if _, got, why := bound(notes); got != "" || why != "" {
+		t.Errorf("without a statement the push is bound to %q, %s", got, why)
+	}
+	known = []lattice.Attested{statement("hunter2-hunter2")}
+	if _, _, why := bound(notes); !strings.HasPrefix(why, "secret_in_change: ") {
+		t.Errorf("a report with a secret: %q", why)
+	}
+	known = []lattice.Attested{statement("{}")}
+	if _, got, why := bound(""); got != "" || why != "" {
+		t.Errorf("without the policy the push is bound to %q, %s", got, why)
+	}
+	a, got, why := bound(notes)
+	if got != "5e" || why != "" {
+		t.Fatalf("the push is bound to %q, %s", got, why)
+	}
+	said := known
+	known = nil
+	if _, err := f.fulfiller().Do(t.Context(), a); err == nil || !strings.Contains(err.Error(), "no statement") {
+		t.Errorf("Do without the statement: %v", err)
+	}
+	known = said
+	if _, err := f.fulfiller().Do(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.git("origin.git", "notes", "--ref=lattice", "show", f.head); got != string(said[0].Envelope) {
+		t.Errorf("the note is %s", got)
+	}
+}
+
 func (f *fixture) url() string { return "file://" + filepath.Join(f.dir, "origin.git") }
 
 func (f *fixture) git(dir string, args ...string) string {

@@ -7,6 +7,7 @@
 //	key       makes doing an action twice the same as doing it once
 //	parts     actions of several repositories
 //	publish     the actions at a code host
+//	note        the signed statements that go with a push
 //	binding   what an approval covers; Do refuses when the world no longer matches it
 //
 // Everything in a request is hostile. Parameters are decoded strictly, the call's own grant is checked, files are
@@ -67,6 +68,9 @@ type Options struct {
 	Before func(runID, name, key string) (int, error)
 	// Planned reports whether people approved a plan that names an action, for a run; nil: never.
 	Planned func(runID, name string) (bool, error)
+	// Statement returns the newest signed statement of a run about a commit, or the one with a digest if that is not "". It may be nil:
+	// there are none.
+	Statement func(ctx context.Context, runID, commit, digest string) (s lattice.Attested, ok bool, err error)
 	// Record records a judged action before anything else learns of it; nil: nothing.
 	Record    func(ctx context.Context, j Judged) error
 	MaxBundle int64 // bytes; 0 = 512 MiB
@@ -110,6 +114,7 @@ type Fulfiller struct {
 	before   func(runID, name, key string) (int, error)
 	planned  func(runID, name string) (bool, error)
 	record   func(context.Context, Judged) error
+	attested func(ctx context.Context, runID, commit, digest string) (lattice.Attested, bool, error)
 	leases   Credentials
 	bundles  bundles
 
@@ -139,6 +144,11 @@ func New(o Options) *Fulfiller {
 	if o.Record == nil {
 		o.Record = func(context.Context, Judged) error { return nil }
 	}
+	if o.Statement == nil {
+		o.Statement = func(context.Context, string, string, string) (lattice.Attested, bool, error) {
+			return lattice.Attested{}, false, nil
+		}
+	}
 	if o.Notify == nil {
 		o.Notify = func(lattice.Action) error { return nil }
 	}
@@ -148,7 +158,7 @@ func New(o Options) *Fulfiller {
 	if o.Publisher == nil {
 		o.Publisher = noPublisher{}
 	}
-	return &Fulfiller{publisher: o.Publisher, leases: o.Credentials, git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, planned: o.Planned, record: o.Record, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
+	return &Fulfiller{publisher: o.Publisher, leases: o.Credentials, git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, planned: o.Planned, record: o.Record, attested: o.Statement, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
 // Binding is what an approval of PUSH_BRANCH or OPEN_PR binds: remote, branch, base, head and diff digest (in Push), by
@@ -159,6 +169,8 @@ type Binding struct {
 	Placed
 	Bundle string `json:"bundle"` // path of the verified copy
 	SHA256 string `json:"sha256"`
+	// Statement is the sha256 of the signed statement about Head that is pushed as a git note, "" for none.
+	Statement string `json:"statement,omitempty"`
 }
 
 // Result is the outcome of PUSH_BRANCH.
@@ -217,6 +229,9 @@ func (f *Fulfiller) judgePart(ctx context.Context, c lattice.Call, a lattice.Act
 			a.ByHand, ask = true, true // lattice cannot perform it, so a person has to, whatever the policy allows
 		case a.Name == protocol.ActionPushBranch, a.Name == protocol.ActionOpenPR:
 			a, err = f.bindPush(ctx, a, review(reviewSecrets(known, &hidden, &ask), rules, &ask))
+			if err == nil && verdict.Notes {
+				a, err = f.bindStatement(ctx, a, known)
+			}
 		}
 		if ask {
 			decision = lattice.Ask
@@ -335,7 +350,7 @@ func (f *Fulfiller) doPart(ctx context.Context, a lattice.Action) ([]byte, error
 }
 
 // boundPush returns the push that an action of one repository is bound to.
-func (f *Fulfiller) boundPush(a lattice.Action) (worktree.Push, error) {
+func (f *Fulfiller) boundPush(ctx context.Context, a lattice.Action) (worktree.Push, error) {
 	params, err := pushOf(a)
 	if err != nil {
 		return worktree.Push{}, badParameters(a.Name, err)
@@ -356,12 +371,13 @@ func (f *Fulfiller) boundPush(a lattice.Action) (worktree.Push, error) {
 	}
 	push := bound.Push
 	push.Request = worktree.Request{Repo: spec, Run: run, Bundle: f.bundles.bundlePath(params.SHA256), Branch: params.Branch, Base: params.Base, Head: bound.Head, Hide: f.hidden(a.RunID)}
-	return push, nil
+	push.Note, err = f.boundNote(ctx, a.RunID, bound)
+	return push, err
 }
 
 // pushBound pushes the commits that an action is bound to.
 func (f *Fulfiller) pushBound(ctx context.Context, a lattice.Action) (Result, error) {
-	push, err := f.boundPush(a)
+	push, err := f.boundPush(ctx, a)
 	if err != nil {
 		return Result{}, err
 	}

@@ -225,7 +225,7 @@ func (f *Fulfiller) surveyParts(ctx context.Context, parts []lattice.Action, sta
 // lookAtBound reports whether the commits that an action is bound to are at their destination. It refuses an action that is not
 // what was approved any more.
 func (f *Fulfiller) lookAtBound(ctx context.Context, a lattice.Action) (there bool, err error) {
-	push, err := f.boundPush(a)
+	push, err := f.boundPush(ctx, a)
 	if err != nil {
 		return false, err
 	}

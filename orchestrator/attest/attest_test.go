@@ -213,3 +213,23 @@ func TestLoadKey(t *testing.T) {
 		t.Error("a link is accepted")
 	}
 }
+
+// TestCheckNote: of the lines of a note, those count that the key signed and that are about the commit with its tree.
+func TestCheckNote(t *testing.T) {
+	key := newKey(t)
+	line := func(key ed25519.PrivateKey, report string) string {
+		signed, err := Attest(key, verified(report))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(signed.Envelope)
+	}
+	red := strings.Replace(green, `"b"],"status":"passed"`, `"b"],"status":"failed"`, 1)
+	lines := []string{"of others", line(newKey(t), green), line(key, red), line(key, green), line(key, strings.Replace(green, commit, base, 1)), line(key, strings.Replace(green, `"tree":"3"`, `"tree":"4"`, 1))}
+	problems := []string{"cannot be read", "not signed", "", "", "about the commit " + base, "about the commit " + commit}
+	for i, c := range CheckNote(lines, commit, "3", key.Public().(ed25519.PublicKey)) {
+		if (c.Problem == "") != (problems[i] == "") || !strings.Contains(c.Problem, problems[i]) || c.Green() != (i == 3) || int(c.Seq) != i+1 {
+			t.Errorf("line %d: %+v, want the problem %q", i+1, c, problems[i])
+		}
+	}
+}

@@ -8,9 +8,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// Checked is a statement of a journal and the problem that its check found.
+// Checked is a statement of a journal, or of the note about a commit, and the problem that its check found.
 type Checked struct {
-	Seq       lattice.Seq `json:"seq"`
+	Seq       lattice.Seq `json:"seq"`       // its place in the journal, or its line in the note
 	Statement string      `json:"statement"` // sha256 of the payload
 	Problem   string      `json:"problem,omitempty"`
 	Predicate Predicate   `json:"predicate"`
@@ -46,6 +46,24 @@ func Check(journal []lattice.Entry, key ed25519.PublicKey) ([]Checked, error) {
 		}
 	}
 	return all, nil
+}
+
+// CheckNote checks the lines of the note about a commit with a tree, and returns its statements in order. A line that the key did not
+// sign, or that is about another commit, has a problem: other installations write lines, and anyone who may push.
+func CheckNote(lines []string, commit, tree string, key ed25519.PublicKey) (all []Checked) {
+	for i, line := range lines {
+		c := Checked{Seq: lattice.Seq(i + 1)}
+		if err := json.Unmarshal([]byte(line), &c.Envelope); err != nil {
+			c.Problem = "the envelope cannot be read"
+		} else if s, err := c.Envelope.Open(key); err != nil {
+			c.Problem = err.Error()
+		} else if c.Predicate = s.Predicate; s.Predicate.Commit != commit || s.Predicate.Tree != tree {
+			c.Problem = "it is about the commit " + s.Predicate.Commit
+		}
+		c.Statement = c.Envelope.Digest()
+		all = append(all, c)
+	}
+	return all
 }
 
 // checkStatement checks one statement against the key and against the report in the journal.

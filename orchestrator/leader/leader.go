@@ -286,7 +286,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		return rec.WorkItem, rec.Kept, err
 	}}
 	approvals := &govern.Approvals{Ledger: l.Ledger, PolicyOf: rules.Of, RepoOf: states.FindRepo}
-	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, Credentials: l.Vault, Publisher: l.cfg.Publisher, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Record: l.Ledger.RecordJudged})
+	actor := action.New(action.Options{Files: l.client, Git: l.git, Dir: l.home.Bundles(), RepoOf: states.FindRepo, AgentEnv: l.Records.AgentEnv, Secrets: l.agents.secretValues, Notify: l.notifier.send, Credentials: l.Vault, Publisher: l.cfg.Publisher, PolicyOf: rules.Of, Before: l.Ledger.CountRequests, Planned: l.isPlanned, Statement: l.Records.FindStatement, Record: l.Ledger.RecordJudged})
 	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}

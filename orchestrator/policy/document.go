@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/tomlkey"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Document is what a policy file may hold.
@@ -61,7 +62,9 @@ type Action struct {
 	// github.com/acme/*; without them only the repository of the run is allowed.
 	Allowed map[string][]string `toml:"allowed" json:"allowed,omitempty"`
 	// Staged shows the effect and performs nothing.
-	Staged  bool    `toml:"staged" json:"staged,omitempty"`
+	Staged bool `toml:"staged" json:"staged,omitempty"`
+	// Notes has a push export the signed statement about its commit, if the run verified it, as a git note in refs/notes/lattice.
+	Notes   bool    `toml:"notes" json:"notes,omitempty"`
 	Approve Approve `toml:"approve" json:"approve,omitzero"`
 }
 
@@ -237,6 +240,11 @@ func CheckRepository(l Layer) (findings []Finding) {
 	if l.Rate != (Rate{}) {
 		c.report("rate", "only the policy of a server has it")
 	}
+	for _, name := range sortedKeys(l.Actions) {
+		if l.Actions[name].Notes {
+			c.report("actions."+name+".notes", "only the policy of a server has it")
+		}
+	}
 	for _, kind := range sortedKeys(l.Intents) {
 		if l.Intents[kind].Older != "" {
 			c.report("intents."+kind+".older", "only the policy of a server has it")
@@ -269,6 +277,9 @@ func (c *checker) rules(at string, actions map[string]Action, intents map[string
 		c.checkNames(key, name, a)
 		if a.Max < 0 {
 			c.report(key+".max", "%d is not a limit", a.Max)
+		}
+		if a.Notes && name != protocol.ActionPushBranch && name != protocol.ActionOpenPR {
+			c.report(key+".notes", "%s pushes no commit", name)
 		}
 		for _, parameter := range sortedKeys(a.Allowed) {
 			c.patterns(key+".allowed."+parameter, a.Allowed[parameter])

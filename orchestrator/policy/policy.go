@@ -125,6 +125,8 @@ type Verdict struct {
 	Reason string `json:"reason,omitempty"`
 	// Staged says that the effect is shown and not performed.
 	Staged bool `json:"staged,omitempty"`
+	// Notes says that a push exports the signed statement about its commit.
+	Notes bool `json:"notes,omitempty"`
 	// Max is the number of actions of this name that one run may ask for, 0 without a limit.
 	Max     int     `json:"max,omitempty"`
 	Approve Approve `json:"approve,omitzero"`
@@ -320,6 +322,7 @@ func (p Policy) effective(table, name string, find func(Layer) (Action, bool)) (
 	}
 	if len(rules) > 0 {
 		v.Class = Class(orElse(string(rules[0].Class), string(Controlled)))
+		v.Notes = rules[0].Notes
 	}
 	if l := p.repository; l != nil {
 		if a, ok := find(*l); ok {
@@ -362,6 +365,7 @@ func (a Action) under(b Action) Action {
 		a.Allowed = b.Allowed
 	}
 	a.Staged = a.Staged || b.Staged
+	a.Notes = a.Notes || b.Notes
 	if len(a.Approve.By) == 0 {
 		a.Approve.By = b.Approve.By
 	}

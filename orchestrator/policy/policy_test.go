@@ -207,9 +207,33 @@ decision = "ask"
 	if _, findings := Parse("p", []byte("x = [")); len(findings) != 1 || findings[0].Line != 1 {
 		t.Errorf("findings about bad TOML: %v", findings)
 	}
-	l := layer(t, "p", "world.allow = ['a.b']\n[profiles.x]\nrepositories = ['y']")
-	if found := CheckRepository(l); len(found) != 2 {
-		t.Errorf("CheckRepository = %v, want two findings", found)
+	l := layer(t, "p", "world.allow = ['a.b']\nactions.OPEN_PR.notes = true\n[profiles.x]\nrepositories = ['y']")
+	if found := CheckRepository(l); len(found) != 3 {
+		t.Errorf("CheckRepository = %v, want three findings", found)
+	}
+}
+
+// TestNotes: the policy of the server has pushes export statements, for some repositories perhaps; that of a repository does not.
+func TestNotes(t *testing.T) {
+	push := Request{Name: "PUSH_BRANCH"}
+	server := layer(t, "server", "[profiles.x]\nrepositories = ['/r']\nactions.PUSH_BRANCH.notes = true")
+	on := layer(t, "repository", "actions.PUSH_BRANCH.notes = true")
+	for name, c := range map[string]struct {
+		policy Policy
+		want   bool
+	}{
+		"by default":         {New("/r"), false},
+		"in the profile":     {New("/r", server), true},
+		"elsewhere":          {New("/s", server), false},
+		"of a repository":    {New("/r").Narrow(on), false},
+		"with another layer": {New("/r", layer(t, "first", "actions.PUSH_BRANCH.max = 3"), server), true},
+	} {
+		if got := c.policy.Action(push).Notes; got != c.want {
+			t.Errorf("%s: notes is %t, want %t", name, got, c.want)
+		}
+	}
+	if _, findings := Parse("p", []byte("actions.POST_COMMENT.notes = true")); len(findings) != 1 || findings[0].Text() != "line 1: actions.POST_COMMENT.notes: POST_COMMENT pushes no commit" {
+		t.Errorf("notes of a comment: %v", findings)
 	}
 }
 

@@ -37,8 +37,9 @@ func DescribeBinding(binding json.RawMessage) []string {
 				Name  string `json:"name"`
 			} `json:"path"`
 		} `json:"place"`
-		Digest string            `json:"diff_digest"`
-		Also   []json.RawMessage `json:"also"`
+		Digest    string            `json:"diff_digest"`
+		Statement string            `json:"statement"`
+		Also      []json.RawMessage `json:"also"`
 	}
 	if json.Unmarshal(binding, &b) != nil {
 		return nil
@@ -49,6 +50,9 @@ func DescribeBinding(binding json.RawMessage) []string {
 	}
 	if b.Head != "" {
 		lines = append(lines, fmt.Sprintf("push %.12s to branch %s of %s (base %.12s)", b.Head, cli.Clean(b.Branch), cli.Clean(b.Remote), b.Base))
+	}
+	if b.Statement != "" {
+		lines = append(lines, fmt.Sprintf("push the signed statement %.12s about it as a git note", cli.Clean(b.Statement)))
 	}
 	const most = 20
 	for i, c := range b.Commits {

@@ -36,6 +36,8 @@ type Push struct {
 	DiffDigest string `json:"diff_digest"`
 	Diff
 	Warnings []string `json:"warnings,omitempty"` // for the person who approves
+	// Note is a line for the note about Head in NotesRef, "" for none.
+	Note string `json:"-"`
 }
 
 // Inspect verifies an untrusted bundle against its target repository and describes the effect of pushing it. It changes

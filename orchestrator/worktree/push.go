@@ -27,7 +27,8 @@ type PushResult struct {
 // Push performs the push that Inspect described: it moves p.Branch from p.Old to p.Head, or changes nothing. It is
 // idempotent. It verifies the bundle again, never forces, and refuses protected branches before it contacts the remote. A
 // *lattice.Refusal is final: a code of Inspect, binding_changed (the request now has another effect), stale (the branch
-// moved) or rejected_by_remote (a hook or rule of the remote, whose message it quotes).
+// moved) or rejected_by_remote (a hook or rule of the remote, whose message it quotes). With p.Note it pushes that line to NotesRef
+// before.
 func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
 	s, remove, err := g.inspectBundle(ctx, p.Request)
 	if err != nil {
@@ -39,12 +40,19 @@ func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
 	if err != nil {
 		return PushResult{}, err
 	}
+	if !there {
+		if err := s.checkForward(ctx); err != nil {
+			return PushResult{}, err
+		}
+	}
+	if s.Note = p.Note; s.Note != "" { // first, so that no commit is there without it
+		if err := g.pushNote(ctx, s); err != nil {
+			return PushResult{}, err
+		}
+	}
 	if there {
 		res.Status = AlreadyThere
 		return res, nil
-	}
-	if err := s.checkForward(ctx); err != nil {
-		return PushResult{}, err
 	}
 	return g.pushBranch(ctx, s, res)
 }
@@ -78,11 +86,16 @@ func (p Push) Same(now Push) error {
 	return nil
 }
 
-// pushBranch runs git push, the only command with an effect outside. The lease makes it a compare-and-swap; Push has
-// checked that the update is a fast-forward, so the lease never forces.
+// pushRef runs git push, the only command with an effect outside. The lease makes it a compare-and-swap from old to head; the
+// caller has checked that the update is a fast-forward, so the lease never forces.
+func (g *Git) pushRef(ctx context.Context, s staged, ref, old, head string) (gitexec.Result, error) {
+	return g.runRemote(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
+		"--recurse-submodules=no", "--force-with-lease=" + ref + ":" + old, "--end-of-options", s.target.url, head + ":" + ref}})
+}
+
+// pushBranch pushes the branch.
 func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushResult, error) {
-	r, err := g.runRemote(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
-		"--recurse-submodules=no", "--force-with-lease=" + res.Ref + ":" + res.Old, "--end-of-options", s.target.url, res.New + ":" + res.Ref}})
+	r, err := g.pushRef(ctx, s, res.Ref, res.Old, res.New)
 	if err != nil {
 		return PushResult{}, err
 	}

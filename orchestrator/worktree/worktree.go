@@ -3,7 +3,7 @@
 //
 //	Seed     creates a bundle of the user's repository (URL or path) that a sprite can clone
 //	Inspect  verifies a bundle from a sprite and describes the effect of pushing it
-//	Push     pushes it, as a compare-and-swap on one branch
+//	Push     pushes it, as a compare-and-swap on one branch, with a line for the notes about its commit
 //
 // Two kinds of input meet here and are never mixed. The user's own repository, configuration and credentials are
 // trusted: git reads them with the user's environment and pushes with it. A bundle is hostile: git never parses it as a
@@ -12,7 +12,7 @@
 // reads it has limits on memory, time and output.
 //
 // Promises: the user's index, working tree, refs, reflogs and stash are never written, except for the one branch that a
-// push makes; no hook of a repository that is only read is run; nothing is ever forced; protected branches are refused
+// push makes and NotesRef; no hook of a repository that is only read is run; nothing is ever forced; protected branches are refused
 // before the remote is contacted if possible, else before anything is sent. A final error is a *lattice.Refusal; all other
 // errors are temporary, and the caller may try again. Credentials and control characters are removed from all text of git
 // that leaves this package.

@@ -247,6 +247,9 @@ func limitTexts(v policy.Verdict) (parts []string) {
 	if v.Staged {
 		parts = append(parts, "shown and not performed")
 	}
+	if v.Notes {
+		parts = append(parts, "with the statement about the commit as a git note")
+	}
 	if v.Approve.People > 1 {
 		parts = append(parts, fmt.Sprintf("%d people approve", v.Approve.People))
 	}

@@ -1,10 +1,14 @@
 package travel
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 
@@ -24,8 +28,8 @@ import (
 
 // verifyFlags are the flags of lattice verify.
 type verifyFlags struct {
-	key             bool
-	publicKey, from string
+	key                   bool
+	publicKey, from, repo string
 }
 
 func newVerifyCmd(env *setup.Env) *cobra.Command {
@@ -41,19 +45,29 @@ its facts was changed, and checks each statement. It runs nothing.
 --key prints the public key, with which other programs can check the envelopes that --json prints. --from reads a journal as
 lattice events --journal prints it; with --public-key this needs nothing else of this installation.
 
+--repo reads the statements about a commit, HEAD by default, from the git note in refs/notes/lattice of a local repository, where a
+push leaves them if the policy says notes = true for it. It contacts nothing: fetch the notes before with
+git fetch origin refs/notes/lattice:refs/notes/lattice. The last statement that the key signed decides.
+
 The last statement decides. Exit codes: 0 green, 1 red, forged or changed, 2 bad input, 3 not found.`,
-		Example: "  lattice verify run_0123\n  lattice verify 4f2a9c1 --json\n  lattice verify --key >lattice.pem\n  lattice verify --from run.jsonl --public-key lattice.pem",
+		Example: "  lattice verify run_0123\n  lattice verify 4f2a9c1 --json\n  lattice verify --key >lattice.pem\n  lattice verify --from run.jsonl --public-key lattice.pem\n  lattice verify v1.2 --repo . --public-key lattice.pem",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(c *cobra.Command, list []string) error {
 			if flags.key {
-				if len(list) > 0 || flags.from != "" || flags.publicKey != "" {
-					return cli.UsageErrorf("--key takes no run, no --from and no --public-key")
+				if len(list) > 0 || flags.from != "" || flags.publicKey != "" || flags.repo != "" {
+					return cli.UsageErrorf("--key takes no run, no --from, no --repo and no --public-key")
 				}
 				return printPublicKey(env)
+			}
+			if flags.repo != "" && flags.from != "" {
+				return cli.UsageErrorf("--repo and --from exclude each other")
 			}
 			key, err := flags.readKey(c.Context(), env)
 			if err != nil {
 				return err
+			}
+			if flags.repo != "" {
+				return verifyNote(c.Context(), env, flags.repo, cmp.Or(cli.Optional(list), "HEAD"), key)
 			}
 			return verify(c.Context(), env, cli.Optional(list), flags.from, key)
 		},
@@ -61,12 +75,16 @@ The last statement decides. Exit codes: 0 green, 1 red, forged or changed, 2 bad
 	}
 	cmd.Flags().BoolVar(&flags.key, "key", false, "print the public key of this installation as PEM")
 	cmd.Flags().StringVar(&flags.publicKey, "public-key", "", "check with the public key in `FILE` instead; - is standard input")
+	cmd.Flags().StringVar(&flags.repo, "repo", "", "check the note about the commit in the git repository at `PATH`")
 	cmd.Flags().StringVar(&flags.from, "from", "", "check the journal in `FILE` instead of the stored one; - is standard input")
 	return cmd
 }
 
 func (f verifyFlags) readKey(ctx context.Context, env *setup.Env) (ed25519.PublicKey, error) {
 	if f.publicKey == "" {
+		if _, err := os.Stat(home.Home(env.Home).SigningKey()); f.repo != "" && errors.Is(err, fs.ErrNotExist) {
+			return nil, cli.UsageErrorf("this installation has signed nothing: --public-key is required; lattice verify --key prints it where the commit was verified")
+		}
 		return publicKey(env)
 	}
 	data, err := env.ReadNamed(ctx, f.publicKey, 1<<20)
@@ -116,6 +134,8 @@ type verification struct {
 	Verdict    string           `json:"verdict"` // green, red or forged
 	Problem    string           `json:"problem,omitempty"`
 	Statements []attest.Checked `json:"statements"`
+
+	note bool // the statements are those of a git note
 }
 
 func verify(ctx context.Context, env *setup.Env, name, from string, key ed25519.PublicKey) error {
@@ -234,6 +254,9 @@ func printStatements(env *setup.Env, out verification) error {
 		text := fmt.Sprintf("%-5s  commit %.12s  tree %.12s  base %.12s  %s#%d  %s, %d ms", p.Verdict, p.Commit, p.Tree, p.Base, p.Node, p.Visit, cli.Count(len(p.Commands), "command", "commands"), p.DurationMS)
 		if c.Problem != "" {
 			text = fmt.Sprintf("forged entry %d: %s", c.Seq, c.Problem)
+			if out.note {
+				text = fmt.Sprintf("-      line %d: %s", c.Seq, c.Problem)
+			}
 		}
 		lines := []string{text}
 		if p.Reason != "" {

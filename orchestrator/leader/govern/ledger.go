@@ -183,6 +183,9 @@ func partBinding(a lattice.Action) json.RawMessage {
 	if b.Place != nil {
 		bound["place"] = b.Place
 	}
+	if b.Statement != "" {
+		bound["statement_sha256"] = b.Statement
+	}
 	short, err := json.Marshal(bound)
 	if err != nil {
 		return nil
