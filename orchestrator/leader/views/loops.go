@@ -23,7 +23,7 @@ func (l *Loops) ListLoops(ctx context.Context, which api.RunList) (loops []loop.
 		return nil, "", err
 	}
 	for _, r := range runs {
-		v, err := l.describe(ctx, r)
+		v, err := l.describeLoop(ctx, r)
 		if err != nil {
 			return nil, "", err
 		}
@@ -44,11 +44,11 @@ func (l *Loops) Loop(ctx context.Context, id string) (loop.View, error) {
 	if r.Flow != loop.Flow {
 		return loop.View{}, fault.NotFound("loop_not_found", "%s is a run of the flow %s, not a loop", r.RunID, r.Flow).WithHint("lattice loop status lists the loops")
 	}
-	return l.describe(ctx, r)
+	return l.describeLoop(ctx, r)
 }
 
-// describe folds the journal of a loop.
-func (l *Loops) describe(ctx context.Context, r api.RunView) (loop.View, error) {
+// describeLoop folds the journal of a loop.
+func (l *Loops) describeLoop(ctx context.Context, r api.RunView) (loop.View, error) {
 	var f loop.Folder
 	if err := l.Views.Records.Outline(ctx, r.RunID, 0, f.Add); err != nil {
 		return loop.View{}, err
