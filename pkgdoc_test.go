@@ -96,6 +96,39 @@ func TestPackagesIntroduceThemselves(t *testing.T) {
 	}
 }
 
+// TestCommentsNameWhatTheyDescribe: a comment above a function or a type begins with its name, as go doc shows it. Above
+// one that is not exported, it may begin with a capital letter instead: a sentence.
+func TestCommentsNameWhatTheyDescribe(t *testing.T) {
+	files, set := sources(t)
+	for _, f := range files {
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				checkComment(t, set, d.Doc, d.Name)
+			case *ast.GenDecl:
+				if d.Tok == token.TYPE && len(d.Specs) == 1 {
+					checkComment(t, set, d.Doc, d.Specs[0].(*ast.TypeSpec).Name)
+				}
+			}
+		}
+	}
+}
+
+func checkComment(t *testing.T, set *token.FileSet, doc *ast.CommentGroup, name *ast.Ident) {
+	t.Helper()
+	words := strings.Fields(doc.Text())
+	if len(words) > 1 && (words[0] == "A" || words[0] == "An" || words[0] == "The") {
+		words = words[1:]
+	}
+	if len(words) == 0 {
+		return
+	}
+	first := strings.TrimRight(words[0], ",.:'s")
+	if first != strings.TrimRight(name.Name, "s") && (name.IsExported() || !ast.IsExported(first)) {
+		t.Errorf("%s: the comment above %s begins with %q", set.Position(name.Pos()), name.Name, words[0])
+	}
+}
+
 func TestFilesStayReadable(t *testing.T) {
 	files, _ := sources(t)
 	for _, f := range files {

@@ -28,7 +28,7 @@ func (n *Node) InnerGraphs() []Inner {
 	return all
 }
 
-// inner returns the pointers of the graphs and of their results, below that of n.
+// InnerPtrs returns the pointers of the graphs and of their results, below that of n.
 func (n *Node) InnerPtrs(ptr string) (bodies, results []string) {
 	if n.Body != nil {
 		bodies, results = append(bodies, ptr+"/body"), append(results, ptr+"/result")
@@ -66,7 +66,7 @@ func (d *Document) CountParts() (nodes, edges int) {
 	return nodes, edges
 }
 
-// splitRef reads "name@sha256:…".
+// SplitSubgraphRef reads "name@sha256:…".
 func SplitSubgraphRef(text string) (name, digest string, ok bool) {
 	name, digest, ok = strings.Cut(text, "@")
 	return name, digest, ok && IDPattern().MatchString(name) && digestPattern().MatchString(digest)

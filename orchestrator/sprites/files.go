@@ -192,13 +192,13 @@ func replayable(r io.Reader) (section, bool) {
 	return section{at, from, end - from}, true
 }
 
-// ListDir returns the entries of a directory sorted by name, or the one entry of a file.
+// List returns the entries of a directory sorted by name, or the one entry of a file.
 func (c Files) List(ctx context.Context, name, path string) ([]FileInfo, error) {
 	entries, _, err := c.list(ctx, name, pathQuery(path))
 	return entries, describe(err, "list %s in %s", path, name)
 }
 
-// ListTree returns all that is below a directory, sorted by path; pattern, unless it is "", is a glob for names.
+// Tree returns all that is below a directory, sorted by path; pattern, unless it is "", is a glob for names.
 func (c Files) Tree(ctx context.Context, name, path, pattern string) ([]FileInfo, error) {
 	query := pathQuery(path)
 	query.Set("recursive", "true")

@@ -109,7 +109,7 @@ func (c Images) importOnce(ctx context.Context, in ImageImport, report func(stri
 	return Image{}, progress.ErrCut
 }
 
-// Images returns the embedded host's images, the newest first.
+// List returns the embedded host's images, the newest first.
 func (c Images) List(ctx context.Context) ([]Image, error) {
 	var out struct {
 		Images listOf[Image] `json:"images"`
@@ -121,14 +121,14 @@ func (c Images) List(ctx context.Context) ([]Image, error) {
 	return out.Images.items, describe(err, "list images")
 }
 
-// Image finds an image by name, digest or the first digits of one.
+// Get finds an image by name, digest or the first digits of one.
 func (c Images) Get(ctx context.Context, ref string) (Image, error) {
 	var out Image
 	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/images/" + url.PathEscape(ref)}, &out)
 	return out, describe(err, "get image %s", ref)
 }
 
-// RemoveImage removes an image that no sprite uses; else the error is an *APIError with status 409.
+// Remove removes an image that no sprite uses; else the error is an *APIError with status 409.
 func (c Images) Remove(ctx context.Context, ref string) error {
 	return describe(c.call(ctx, request{method: http.MethodDelete, path: "/v1/images/" + url.PathEscape(ref)}, nil), "remove image %s", ref)
 }

@@ -33,14 +33,14 @@ type Denial struct {
 	Count   int       `json:"count"`
 }
 
-// NetworkPolicy returns the rules that bind a sprite.
+// Network returns the rules that bind a sprite.
 func (c Policies) Network(ctx context.Context, name string) (NetworkPolicy, error) {
 	var out NetworkPolicy
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "policy", "network")}, &out)
 	return out, describe(err, "get network policy of sprite %s", name)
 }
 
-// SetNetworkPolicy replaces the rules that bind a sprite. Connections that they do not allow are cut.
+// SetNetwork replaces the rules that bind a sprite. Connections that they do not allow are cut.
 func (c Policies) SetNetwork(ctx context.Context, name string, p NetworkPolicy) error {
 	if p.Rules == nil {
 		p.Rules = []NetworkRule{}
@@ -49,7 +49,7 @@ func (c Policies) SetNetwork(ctx context.Context, name string, p NetworkPolicy) 
 	return describe(err, "set network policy of sprite %s", name)
 }
 
-// ResetNetworkPolicy takes a sprite's own policy away, so that the host's preset binds it; of the embedded host only.
+// ResetNetwork takes a sprite's own policy away, so that the host's preset binds it; of the embedded host only.
 func (c Policies) ResetNetwork(ctx context.Context, name string) error {
 	err := c.call(ctx, request{method: http.MethodDelete, path: spritePath(name, "policy", "network")}, nil)
 	return describe(err, "reset network policy of sprite %s", name)

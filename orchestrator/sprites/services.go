@@ -51,7 +51,7 @@ type ServiceEvent struct {
 	LogFiles  map[string]string `json:"log_files,omitempty"` // of complete: paths in the sprite
 }
 
-// Services lists the sprite's services.
+// List lists the sprite's services.
 func (c Services) List(ctx context.Context, name string) ([]Service, error) {
 	var raw json.RawMessage
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "services")}, &raw)
@@ -71,7 +71,7 @@ func (c Services) List(ctx context.Context, name string) ([]Service, error) {
 	return wrapped.Services.items, nil
 }
 
-// Service returns one service, or an error that is [ErrNotFound].
+// Get returns one service, or an error that is [ErrNotFound].
 func (c Services) Get(ctx context.Context, name, service string) (Service, error) {
 	var out Service
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service)}, &out)
@@ -96,7 +96,7 @@ func (f ServiceCall) query() url.Values {
 	return q
 }
 
-// PutService defines or changes a service, starts it, and follows it. That it ran is seen in the events alone.
+// Put defines or changes a service, starts it, and follows it. That it ran is seen in the events alone.
 func (c Services) Put(ctx context.Context, name string, s Service, f ServiceCall) error {
 	body := s
 	body.State = nil
@@ -104,19 +104,19 @@ func (c Services) Put(ctx context.Context, name string, s Service, f ServiceCall
 	return describe(err, "define service %s of %s", s.Name, name)
 }
 
-// StartService starts a service with all that it needs.
+// Start starts a service with all that it needs.
 func (c Services) Start(ctx context.Context, name, service string, f ServiceCall) error {
 	err := c.stream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "start"), query: f.query()}, f)
 	return describe(err, "start service %s of %s", service, name)
 }
 
-// RestartService stops a service and starts it.
+// Restart stops a service and starts it.
 func (c Services) Restart(ctx context.Context, name, service string, f ServiceCall) error {
 	err := c.stream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "restart"), query: f.query()}, f)
 	return describe(err, "restart service %s of %s", service, name)
 }
 
-// StopService stops a service until it is started by request. It is killed when it has not ended after the timeout; f's
+// Stop stops a service until it is started by request. It is killed when it has not ended after the timeout; f's
 // duration is not used.
 func (c Services) Stop(ctx context.Context, name, service string, timeout time.Duration, f ServiceCall) error {
 	query := url.Values{"timeout": {timeout.String()}}
@@ -132,19 +132,19 @@ func (c Services) Logs(ctx context.Context, name, service string, lines int, f S
 	return describe(err, "read the log of service %s of %s", service, name)
 }
 
-// DeleteService stops and forgets a service. Its log stays.
+// Delete stops and forgets a service. Its log stays.
 func (c Services) Delete(ctx context.Context, name, service string) error {
 	return describe(c.remove(ctx, spritePath(name, "services", service), nil), "delete service %s of %s", service, name)
 }
 
-// SignalService sends a signal ("HUP") to a service's process group. One that ends by it is started again.
+// Signal sends a signal ("HUP") to a service's process group. One that ends by it is started again.
 func (c Services) Signal(ctx context.Context, name, service, signal string) error {
 	in := map[string]string{"name": service, "signal": signal}
 	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "services", "signal"), in: in}, nil)
 	return describe(err, "signal service %s of %s", service, name)
 }
 
-// serviceStream sends a request, again only when it was not seen, and reads its events to the last one.
+// stream sends a request, again only when it was not seen, and reads its events to the last one.
 func (c Services) stream(ctx context.Context, r request, f ServiceCall) error {
 	var res *http.Response
 	err := c.retry(ctx, r.method == http.MethodGet, func() (err error) {

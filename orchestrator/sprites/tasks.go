@@ -17,7 +17,7 @@ type Task struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Tasks lists a sprite's tasks. Hosts other than the embedded one tell them to the sprite itself alone, and answer 404.
+// List lists a sprite's tasks. Hosts other than the embedded one tell them to the sprite itself alone, and answer 404.
 func (c Tasks) List(ctx context.Context, name string) ([]Task, error) {
 	all := struct{ Tasks []Task }{Tasks: []Task{}}
 	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "tasks")}, &all)
@@ -32,7 +32,7 @@ func (c Tasks) KeepAwake(ctx context.Context, name, task string, d time.Duration
 	return out, describe(err, "keep %s awake by task %s", name, task)
 }
 
-// EndTask ends a task before its time.
+// End ends a task before its time.
 func (c Tasks) End(ctx context.Context, name, task string) error {
 	return describe(c.remove(ctx, spritePath(name, "tasks", task), nil), "end task %s of %s", task, name)
 }

@@ -19,7 +19,7 @@ type URLAccess struct {
 	Expires time.Time `json:"expires_at,omitzero"` // of Token, and of a browser's being signed in
 }
 
-// SetURLAuth says who may open the sprite's URL: "sprite" or "public".
+// SetAuth says who may open the sprite's URL: "sprite" or "public".
 func (c URLs) SetAuth(ctx context.Context, name, auth string) (Sprite, error) {
 	in := map[string]any{"url_settings": map[string]string{"auth": auth}}
 	var out Sprite

@@ -57,7 +57,7 @@ func (p *project) shortenPaths(text string) string {
 	return strings.ReplaceAll(text, p.top+"/", "")
 }
 
-// source are the folders below a module that names of classes are relative to.
+// sourceFolders returns the folders below a module that names of classes are relative to.
 func sourceFolders() []string {
 	return []string{"", "src/test/java", "src/test/kotlin", "src/test/groovy", "src/test/scala", "src/main/java", "src/main/kotlin"}
 }

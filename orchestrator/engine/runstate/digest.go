@@ -38,7 +38,7 @@ type digested struct {
 	value any    // keeps the memory of its valueID
 }
 
-// of returns the digest of a state.
+// Sum returns the digest of a state.
 func (d *Digester) Sum(s State) (string, error) {
 	d.next, d.err = make(map[valueID]digested, len(d.known)), nil
 	s.In, s.Output = d.digestValue(s.In), d.digestValue(s.Output)

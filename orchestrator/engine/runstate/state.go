@@ -17,7 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// hasCopies reports whether work is done in other sprites than the main one.
+// UsesForks reports whether work is done in other sprites than the main one.
 func (s State) UsesForks() bool {
 	elsewhere := func(c lattice.Command) bool { return c.Sprite != "" && c.Sprite != s.Sprite }
 	return slices.ContainsFunc(s.Pending, elsewhere) || s.Lane.usesForks(s.Sprite)

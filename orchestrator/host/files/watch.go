@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Watching is a conversation of JSON objects, one a line: the asker sends Subscriptions, the watcher answers each and then
-// tells Events, until the asker closes.
+// Subscription asks for the events of some paths. Watching is a conversation of JSON objects, one on each line: the asker
+// sends Subscriptions, the watcher answers each and then tells Events, until the asker closes.
 type Subscription struct {
 	Paths     [][]byte `json:"paths"`
 	Recursive bool     `json:"recursive,omitempty"`

@@ -233,7 +233,7 @@ func checkCaseSensitive(dir string) error {
 	return nil
 }
 
-// machines are the architectures of programs, as Go calls them.
+// machineName returns the name that Go has for an architecture of programs.
 func machineName(m elf.Machine) string {
 	switch m {
 	case elf.EM_X86_64:

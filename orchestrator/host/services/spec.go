@@ -62,7 +62,7 @@ func checkSpec(s *records.Service) error {
 	return nil
 }
 
-// admit checks a new or changed service against the others of its sprite, which it replaces its namesake among.
+// admitService checks a new or changed service against the others of its sprite. It replaces the one of its name.
 func admitService(all map[string]records.Service, s records.Service) error {
 	if _, ok := all[s.Name]; !ok && len(all) >= maxServices {
 		return wire.Refuse(http.StatusConflict, "too_many_services", fmt.Sprintf("a sprite has at most %d services; delete one", maxServices))

@@ -124,7 +124,7 @@ type CondScope struct {
 // anyScope takes whatever the format knows somewhere.
 var anyScope = CondScope{Element: true, Output: true}
 
-// parseCond checks and reads one condition; the findings go to r.
+// ReadCond checks and reads one condition; the findings go to r.
 func ReadCond(v any, ptr string, scope CondScope, r *finding.Report) *CondNode {
 	p := condParser{Report: r, scope: scope}
 	n := p.parse(v, ptr, 1)

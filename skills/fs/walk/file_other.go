@@ -14,7 +14,7 @@ type File struct {
 	size int64
 }
 
-// open opens a regular file in the folder.
+// openFile opens a regular file in the folder.
 func (f *folder) openFile(root *workspace.Root, name string) (*File, error) {
 	info, err := root.Lstat(joinPath(f.path, name))
 	if err != nil {

@@ -41,7 +41,7 @@ func NewUnittest(s *Set) *Unittest {
 	}
 }
 
-// id is the name of a test for python -m unittest. Since Python 3.11 the parentheses hold the test's name, too.
+// unittestID returns the name of a test for python -m unittest. Since Python 3.11 the parentheses hold the test's name, too.
 func unittestID(name, class string) string {
 	if class == name || strings.HasSuffix(class, "."+name) {
 		return class

@@ -112,7 +112,7 @@ type Reply struct {
 	Held    []int           `json:"held,omitempty"`  // network, started, answer: numbers of init's descriptors that could not come along
 }
 
-// channel is one end of the control socket. One goroutine receives; any may send.
+// Socket is one end of the control socket. One goroutine receives; any may send.
 type Socket struct {
 	Conn  *net.UnixConn
 	Limit int // bytes of one received object
@@ -135,7 +135,7 @@ func NewSocket(f *os.File, limit int) (*Socket, error) {
 	return &Socket{Conn: unix, Limit: limit}, nil
 }
 
-// socketpair makes both ends of a control socket, neither inherited by accident.
+// Pair makes both ends of a control socket, neither inherited by accident.
 func Pair() (host, child *os.File, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -172,7 +172,7 @@ func (c *Socket) Send(v any, fds ...int) error {
 	return nil
 }
 
-// recv reads one object into v. The descriptors that came along belong to the caller, also when err is not nil.
+// Receive reads one object into v. The descriptors that came along belong to the caller, also when err is not nil.
 func (c *Socket) Receive(v any) (files []*os.File, err error) {
 	head := make([]byte, 4)
 	oob := make([]byte, syscall.CmsgSpace(MaxFDs*4))

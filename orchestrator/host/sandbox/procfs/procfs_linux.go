@@ -99,7 +99,7 @@ func Stands(pid, tid int) (p Posture, err error) {
 	return p, nil
 }
 
-// pseudo reports whether reading f runs code of the kernel's instead of fetching bytes, or whether that is not known.
+// IsPseudo reports whether reading f runs code of the kernel's instead of fetching bytes, or whether that is not known.
 func IsPseudo(f *os.File) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
