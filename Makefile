@@ -22,6 +22,7 @@ INITFILE   := orchestrator/host/initfile
 SYSTEMS    := linux/arm64 darwin/arm64 darwin/amd64
 PACKAGES   ?= ./...
 SKIP       ?=# a regular expression of tests to leave out
+PARALLEL   ?=# how many tests of a package run side by side, if not one on each processor
 VETTED     ?=# not empty: lint has vetted the tests' packages, so go test does not again
 
 .PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo man release release-check remote image rootfs oci smoke clean
@@ -36,7 +37,7 @@ build: ## the binaries: spritekit with its second file, and lattice
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; lists at the end the skipped ones, and why
-	@{ CGO_ENABLED=0 $(GO) test -timeout 25m -json $(if $(VETTED),-vet=off) $(if $(SKIP),-skip '$(SKIP)') $(PACKAGES) 2>&1 && echo "exit 0" || echo "exit $$?"; } | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS) $(GO) test -timeout 25m
+	@{ CGO_ENABLED=0 $(GO) test -timeout 25m -json $(if $(VETTED),-vet=off) $(if $(PARALLEL),-parallel $(PARALLEL)) $(if $(SKIP),-skip '$(SKIP)') $(PACKAGES) 2>&1 && echo "exit 0" || echo "exit $$?"; } | CGO_ENABLED=0 $(GO) run ./scripts/testreport $(TESTFLAGS) $(GO) test -timeout 25m
 race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts

@@ -23,7 +23,9 @@ var buildDir = sync.OnceValue(func() string {
 var built = sync.OnceValues(func() (string, error) {
 	out := filepath.Join(buildDir(), "spritekit")
 	for to, pkg := range map[string]string{out: "spritekit", out + "-extra": "spritekit/extra"} {
-		if text, err := exec.Command("go", "build", "-o", to, "github.com/spritekit/lattice/"+pkg).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-trimpath", "-o", to, "github.com/spritekit/lattice/"+pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if text, err := build.CombinedOutput(); err != nil {
 			return "", &exec.Error{Name: string(text), Err: err}
 		}
 	}

@@ -25,7 +25,9 @@ import (
 func TestBinary(t *testing.T) {
 	bin := t.TempDir()
 	for name, pkg := range map[string]string{"spritekit": ".", "spritekit-extra": "./extra"} {
-		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name), pkg).CombinedOutput(); err != nil {
+		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(bin, name), pkg)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 	}

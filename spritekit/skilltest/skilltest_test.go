@@ -22,7 +22,9 @@ func emitter(t *testing.T) (dir string) {
 		return dir
 	}
 	dir = t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir+"/spritekit", "github.com/spritekit/lattice/spritekit").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-trimpath", "-o", dir+"/spritekit", "github.com/spritekit/lattice/spritekit")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build spritekit: %v\n%s", err, out)
 	}
 	return dir
