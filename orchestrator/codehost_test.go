@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ type codeHost struct {
 //	codehost start KIND DIR     serves the bare repository DIR as $REPO (acme/site) at $FORGE; $FORGE_TOKEN is that of lattice
 //	codehost hold METHOD PATH   performs the next such request and gives no answer
 //	codehost await              waits for that request
+//	codehost limit N PAUSE      refuses all writes for the pause after each N
 //	codehost lose METHOD PATH   performs the next such request and cuts the connection
 //	codehost issue USER TITLE   opens an issue
 //	codehost role USER ROLE     changes a role
@@ -57,6 +59,12 @@ func driveCodeHost(ts *testscript.TestScript, neg bool, args []string) {
 		h.held = h.HoldAnswer(rest[0], rest[1])
 	case "await ":
 		<-h.held
+	case "limit xx":
+		writes, err := strconv.Atoi(rest[0])
+		ts.Check(err)
+		pause, err := time.ParseDuration(rest[1])
+		ts.Check(err)
+		h.LimitWrites(writes, pause, time.Now)
 	case "lose xx":
 		h.LoseAnswer(rest[0], rest[1])
 	case "issue xx":

@@ -179,4 +179,11 @@ func checkSchedule(name string, s Schedule, bad func(code, key, hint, format str
 	case !s.Severity.Repairs() && s.Remedy != nil:
 		bad(CodeValue, key+".remedy", "set severity to critical or high", "nothing is repaired")
 	}
+	switch {
+	case !s.PullRequest:
+	case s.Kind != "health_detect" || !s.Severity.Repairs():
+		bad(CodeValue, key+".pull_request", "leave it out", "it is for the repair of kind health_detect with the severity critical or high")
+	case !strings.Contains(s.Repo, ":"):
+		bad(CodeValue, key+".repo", "write its URL at a code host of the settings", "pull_request needs a repository at a code host")
+	}
 }

@@ -34,6 +34,8 @@ type Schedule struct {
 	Severity Severity `json:"severity,omitempty"`
 	// Remedy is the input of the intent that repairs, such as the agent; it needs a repo.
 	Remedy map[string]any `json:"remedy,omitempty"`
+	// PullRequest has the remedy of a failed check of kind health_detect open a pull request, which its reviews change.
+	PullRequest bool `json:"pull_request,omitempty"`
 }
 
 // Severity is the weight of a failed check.

@@ -31,8 +31,12 @@ func (env *Env) Schedules() map[string]intents.Schedule {
 		}
 		request := env.scheduledRequest(s.Input, s.AgentEnv)
 		request.Kind, request.Subject, request.Signal, request.Repo = s.Kind, subject, "schedule", s.Repo
+		remedy := env.scheduledRequest(s.Remedy, s.AgentEnv)
+		if s.PullRequest {
+			remedy.Kind = "pr_create_from_plan"
+		}
 		all[name] = intents.Schedule{Cron: cron, Text: s.Cron, OnPush: s.OnPush, Zone: zone, Cooldown: time.Duration(s.Cooldown), Request: request,
-			Severity: string(s.Severity), Repairs: s.Severity.Repairs(), Urgent: s.Severity == settings.Critical, Remedy: env.scheduledRequest(s.Remedy, s.AgentEnv)}
+			Severity: string(s.Severity), Repairs: s.Severity.Repairs(), Urgent: s.Severity == settings.Critical, Remedy: remedy}
 	}
 	return all
 }

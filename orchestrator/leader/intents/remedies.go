@@ -1,6 +1,7 @@
 package intents
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,7 +115,7 @@ func remedyRequest(c Schedule, then manifests.Then, input map[string]any) (api.I
 		maps.Copy(input, members)
 	}
 	raw, err := json.Marshal(input)
-	r.Kind, r.Subject, r.Signal, r.Repo, r.Input = then.Kind, c.Request.Subject, c.Request.Signal, c.Request.Repo, raw
+	r.Kind, r.Subject, r.Signal, r.Repo, r.Input = cmp.Or(r.Kind, then.Kind), c.Request.Subject, c.Request.Signal, c.Request.Repo, raw
 	r.Urgent = c.Urgent
 	return r, err
 }

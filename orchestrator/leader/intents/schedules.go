@@ -31,7 +31,7 @@ type Schedule struct {
 	Cooldown time.Duration
 	Request  api.IntentRequest // without a key
 	// Severity is the weight of a check that fails, "" if nothing follows. Repairs says that a remedy follows, Urgent that it
-	// starts without a person, and Remedy is its request, without kind and key.
+	// starts without a person, and Remedy is its request, without key; its kind is that of the table, unless it has one.
 	Severity        string
 	Repairs, Urgent bool
 	Remedy          api.IntentRequest
