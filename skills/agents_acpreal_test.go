@@ -12,19 +12,14 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// newGemini returns a sprite with Gemini CLI, which speaks the Agent Client Protocol.
-func newGemini(t *testing.T) *realAgent {
-	if !strings.Contains(os.Getenv("LATTICE_AGENTS"), "gemini") {
-		t.Skip("LATTICE_AGENTS does not name gemini")
+// newProtocolAgent returns a sprite with a vendor's program that speaks the Agent Client Protocol.
+func newProtocolAgent(t *testing.T, agent string) *realAgent {
+	if !strings.Contains(os.Getenv("LATTICE_AGENTS"), agent) {
+		t.Skip("LATTICE_AGENTS does not name " + agent)
 	}
-	a := newRealAgent(t, "gemini", agenttest.Script{})
-	a.more["agent"], a.more["timeout_s"], a.more["mcp"] = "gemini-acp", 120, map[string]any{"spritekit": false}
+	a := newRealAgent(t, agent, agenttest.Script{})
+	a.more["agent"], a.more["timeout_s"], a.more["mcp"] = agent+"-acp", 120, map[string]any{"spritekit": false}
 	return a
-}
-
-// geminiShell is a command in its shell.
-func geminiShell(command string) agenttest.Call {
-	return agenttest.Call{Name: "run_shell_command", Input: map[string]string{"command": command}}
 }
 
 // asked returns the request for a permission with which a call waits.
@@ -45,9 +40,9 @@ func (a *realAgent) asked(o outcome) protocol.UseTool {
 
 // A person answers a request for permission when the agent's process is gone; a limit is waited out in the same session.
 func TestARealAgentOfTheProtocolIsAllowedAndWaitsOutALimit(t *testing.T) {
-	a := newGemini(t)
+	a := newProtocolAgent(t, "gemini")
 	ask := map[string]any{"permissions": map[string]any{"mode": "ask"}}
-	again := agenttest.Step{Text: "I use it", Calls: []agenttest.Call{geminiShell("echo one >>work")}}
+	again := agenttest.Step{Text: "I use it", Calls: []agenttest.Call{a.shell("echo one >>work")}}
 	a.model.Play(agenttest.Script{Side: "a title", Steps: []agenttest.Step{again}})
 	a.env.CallID = "call-asks"
 	request := a.asked(a.run(ask))
@@ -78,33 +73,37 @@ func TestARealAgentOfTheProtocolIsAllowedAndWaitsOutALimit(t *testing.T) {
 
 // A program that crashes in a turn goes on in its session, and a call that begins on the files of a turn goes on from there.
 func TestARealAgentOfTheProtocolCrashesAndGoesBack(t *testing.T) {
-	a := newGemini(t)
-	k := keep(t, a.sprite)
-	a.model.Play(agenttest.Script{Side: "a title", Steps: []agenttest.Step{
-		{Text: "I begin", Calls: []agenttest.Call{geminiShell("echo one >>work")}},
-		{Text: "I go on", Calls: []agenttest.Call{geminiShell("test -e crashed && exit; touch crashed; echo two >>work; kill -9 $PPID; sleep 600")}, Await: func() { k.await(1) }},
-		{Text: "it is done"},
-	}})
-	a.env.CallID = "call-first"
-	o := a.run(nil)
-	turns := turnsOf(o)
-	if o.exit != 0 || len(turns) == 0 || turns[0].CheckpointID != "v1" || a.read("work") != "one\ntwo\n" {
-		t.Fatalf("exit %d with turns %+v, %s\n%s", o.exit, turns, o.stdout, a.transcripts())
-	}
-	if last, _ := a.model.Last(); !strings.Contains(last.Prompt, "do it") || !strings.Contains(last.Prompt, "You were interrupted") || strings.Contains(o.stdout, "session_lost") {
-		t.Errorf("the model was told %q", last.Prompt)
-	}
-	a.allDead()
+	for _, agent := range []string{"gemini", "opencode"} {
+		t.Run(agent, func(t *testing.T) {
+			a := newProtocolAgent(t, agent)
+			k := keep(t, a.sprite)
+			a.model.Play(agenttest.Script{Side: "a title", Steps: []agenttest.Step{
+				{Text: "I begin", Calls: []agenttest.Call{a.shell("echo one >>work")}},
+				{Text: "I go on", Calls: []agenttest.Call{a.shell("test -e crashed && exit; touch crashed; echo two >>work; kill -9 $PPID; sleep 600")}, Await: func() { k.await(1) }},
+				{Text: "it is done"},
+			}})
+			a.env.CallID = "call-first"
+			o := a.run(nil)
+			turns := turnsOf(o)
+			if o.exit != 0 || len(turns) == 0 || turns[0].CheckpointID != "v1" || a.read("work") != "one\ntwo\n" {
+				t.Fatalf("exit %d with turns %+v, %s\n%s", o.exit, turns, o.stdout, a.transcripts())
+			}
+			if last, _ := a.model.Last(); !strings.Contains(last.Prompt, "do it") || !strings.Contains(last.Prompt, "You were interrupted") || strings.Contains(o.stdout, "session_lost") {
+				t.Errorf("the model was told %q", last.Prompt)
+			}
+			a.allDead()
 
-	k.restore(t, "v1")
-	a.model.Play(agenttest.Script{Side: "a title", Since: "You were taken back", Steps: []agenttest.Step{{Text: "it ends otherwise"}}})
-	a.env.CallID = "call-again"
-	data := a.done(nil)
-	last, _ := a.model.Last()
-	if !strings.Contains(last.Prompt, "do it") || len(last.Results) == 0 || strings.Contains(string(last.Body), "echo two") {
-		t.Errorf("the model was told %q, with results %q", last.Prompt, last.Results)
-	}
-	if data["final_text"] != "it ends otherwise" || a.read("work") != "one\n" {
-		t.Errorf("agent.run = %v; work holds %q", data, a.read("work"))
+			k.restore(t, "v1")
+			a.model.Play(agenttest.Script{Side: "a title", Since: "You were taken back", Steps: []agenttest.Step{{Text: "it ends otherwise"}}})
+			a.env.CallID = "call-again"
+			data := a.done(nil)
+			last, _ := a.model.Last()
+			if !strings.Contains(last.Prompt, "do it") || len(last.Results) == 0 || strings.Contains(string(last.Body), "echo two") {
+				t.Errorf("the model was told %q, with results %q", last.Prompt, last.Results)
+			}
+			if data["final_text"] != "it ends otherwise" || a.read("work") != "one\n" {
+				t.Errorf("agent.run = %v; work holds %q", data, a.read("work"))
+			}
+		})
 	}
 }

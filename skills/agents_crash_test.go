@@ -12,9 +12,11 @@ import (
 const word = `echo '{"is":"word","word":"hi","n":1}'
 `
 
-// An agent that crashes after an answer of the model goes on in its session, three times at most, and its processes are dead by then.
+// An agent that crashes after an answer of the model goes on in its session, three times at most. Its processes are dead by then,
+// and its locks are gone.
 func TestAnAgentCrashesAndGoesOn(t *testing.T) {
 	s := parrot(t, `echo "$@" >>args; cat >>said
+mkdir -p "$HOME/locks"; mkdir "$HOME/locks/held" || exit 3
 `+hello+word+`[ $(wc -l <args) -gt 2 ] || { sleep 600 & kill -9 $$; }
 echo '{"is":"bye"}'`)
 	data := s.must("agent.run", `{"agent":"parrot","prompt":"speak","mcp":{"spritekit":false},"limits":{"max_turns":3}}`)

@@ -25,7 +25,7 @@ const parrotAdapter = `{
     {"when": {"is": "bye"}, "is": "end", "take": {"failed": "sad", "message": "why"}}
   ],
   "causes": [{"contains": ["no seeds"], "is": "rate_limit"}],
-  "resumes": true, "linger_s": 0.3
+  "resumes": true, "locks": ["{home}/locks/*"], "linger_s": 0.3
 }`
 
 // parrot makes a sprite with an agent of its own, which runs a shell script, and a folder in the place of /skills.

@@ -106,10 +106,16 @@ func (a *realAgent) tool(skill string, input map[string]any) agenttest.Call {
 
 // shell is a command in the agent's own shell.
 func (a *realAgent) shell(command string) agenttest.Call {
-	if a.agent == "codex" {
+	input := map[string]any{"command": command, "description": "run it"}
+	switch a.agent {
+	case "codex":
 		return agenttest.Call{Name: "exec_command", Input: map[string]any{"cmd": command}}
+	case "gemini":
+		return agenttest.Call{Name: "run_shell_command", Input: input}
+	case "opencode":
+		return agenttest.Call{Name: "bash", Input: input}
 	}
-	return agenttest.Call{Name: "Bash", Input: map[string]any{"command": command, "description": "run it"}}
+	return agenttest.Call{Name: "Bash", Input: input}
 }
 
 func (a *realAgent) run(input map[string]any) outcome {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -102,6 +103,23 @@ func pruneRecords(root *workspace.Root, gone []string) error {
 		}
 		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
+		}
+	}
+	return nil
+}
+
+// removeLocks removes the locks that a killed process of the agent left in its home.
+func (l *launch) removeLocks() error {
+	root := l.call.Root
+	for _, pattern := range l.adapter.Locks {
+		found, err := filepath.Glob(root.Own(l.files.home + strings.TrimPrefix(pattern, "{home}")))
+		if err != nil {
+			return err
+		}
+		for _, name := range found {
+			if err := root.RemoveAll(name); err != nil {
+				return fmt.Errorf("remove a lock that the agent left: %w", err)
+			}
 		}
 	}
 	return nil

@@ -122,7 +122,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 	for _, name := range slices.Concat(a.EnvAllow, a.Secrets) {
 		l.vars["env:"+name] = proc.Getenv(c.Env, name, "")
 	}
-	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.newInstaller().installPacks(ctx, l.adapter, l.in.Packs) }, l.wordPrompt, l.writeConfig, l.moveSession} {
+	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.newInstaller().installPacks(ctx, l.adapter, l.in.Packs) }, l.wordPrompt, l.writeConfig, l.moveSession, l.removeLocks} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -54,6 +54,7 @@ type Adapter struct {
 	Structured string            `json:"structured,omitempty"` // native: argv has {output_schema}; text: it is the final text; else asked for in the prompt
 	Resumes    bool              `json:"resumes,omitempty"`    // argv knows the modes resume and fork
 	Session    *SessionFile      `json:"session,omitempty"`    // without it a run cannot go back to single turns
+	Locks      []string          `json:"locks,omitempty"`      // patterns of files in {home} that it leaves when it is killed, and would wait for
 	LingerS    float64           `json:"linger_s,omitempty"`   // seconds in which it must exit after its last event; default 10
 }
 
@@ -261,6 +262,11 @@ func (a Adapter) check() []protocol.Problem {
 	}
 	if f := a.Session; f != nil && (!strings.HasPrefix(f.Path, "{home}/") || strings.Contains(f.Path, "..") || f.Result == "" || strings.Contains(f.Moved, "/") || a.Home == "inherit" || !a.Resumes) {
 		wrong("/session", "needs a path in the session's private {home}, the text of a result, and an agent that resumes")
+	}
+	for i, p := range a.Locks {
+		if _, err := path.Match(p, ""); err != nil || !strings.HasPrefix(p, "{home}/") || strings.Contains(p, "..") || a.Home == "inherit" {
+			wrong(fmt.Sprintf("/locks/%d", i), "%q is not a pattern of files in the session's private {home}", p)
+		}
 	}
 	for i, p := range slices.Concat(a.Instructions, a.Skills) {
 		if !strings.HasPrefix(p, "{home}/") && !strings.HasPrefix(p, "{cwd}/") || strings.Contains(p, "..") {

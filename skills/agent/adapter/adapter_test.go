@@ -47,6 +47,7 @@ func TestAdaptersAreChecked(t *testing.T) {
 		"kind":                {`{"name":"x","events":[{"is":"fin"}]}`, `/events/0/is "fin" is not a kind`},
 		"field":               {`{"name":"x","events":[{"is":"end","take":{"color":"c"}}]}`, "/events/0/take/color is not a field of end"},
 		"output":              {`{"name":"x","output":"xml",` + end + `}`, `/output is "xml", not one of`},
+		"lock elsewhere":      {`{"name":"x","locks":["{cwd}/lock"],` + end + `}`, "/locks/0"},
 		"cause":               {`{"name":"x","causes":[{"contains":["x"],"is":"bad luck"}],` + end + `}`, "/causes/0/is"},
 	}
 	for name, test := range tests {
