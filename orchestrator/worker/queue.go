@@ -45,7 +45,7 @@ type Request struct {
 	TriggerEvent string `json:"trigger_event,omitempty"`
 	Commit       string `json:"commit_sha,omitempty"` // default: the one that the dispatcher sees
 	Status       string `json:"status"`
-	RunID        string `json:"run_id,omitempty"` // of a claimed request
+	RunID        string `json:"run_id,omitempty"` // of a claimed request, unless its worker runs in a worktree
 	EndedAt      string `json:"ended_at,omitempty"`
 	Error        string `json:"error,omitempty"` // why it failed
 }
@@ -144,8 +144,19 @@ func (q Queue) Add(r Request) error {
 	return q.Board.ReplaceFile(path.Join(QueueDir, r.ID+".json"), append(text, '\n'))
 }
 
-// Advance takes a request to a later status. It does nothing if the request is gone or has come as far.
-func (q Queue) Advance(ctx context.Context, id, status, reason string, now time.Time) error {
+// Claim records that a run works on a request; "" for a command on this machine. It does nothing if the request is gone or has come as
+// far.
+func (q Queue) Claim(ctx context.Context, id, run string) error {
+	return q.advance(ctx, id, Claimed, func(r *Request) { r.RunID = run })
+}
+
+// End takes a request to its last status, with the reason if it is Failed. It does nothing if the request is gone or has ended.
+func (q Queue) End(ctx context.Context, id, status, reason string, now time.Time) error {
+	return q.advance(ctx, id, status, func(r *Request) { r.Error, r.EndedAt = reason, now.UTC().Format(time.RFC3339Nano) })
+}
+
+// advance takes a request to a later status.
+func (q Queue) advance(ctx context.Context, id, status string, change func(*Request)) error {
 	return q.Board.Exclusive(ctx, "queue", func() error {
 		r, err := q.read(id + ".json")
 		if errors.Is(err, fs.ErrNotExist) {
@@ -154,13 +165,8 @@ func (q Queue) Advance(ctx context.Context, id, status, reason string, now time.
 		if err != nil || r.Ended() || slices.Index(statuses, status) <= slices.Index(statuses, r.Status) {
 			return err
 		}
-		r.Status, r.Error = status, reason
-		switch {
-		case r.Ended():
-			r.EndedAt = now.UTC().Format(time.RFC3339Nano)
-		case status == Claimed:
-			r.RunID = r.Run()
-		}
+		r.Status = status
+		change(&r)
 		return q.Add(r)
 	})
 }
@@ -208,5 +214,5 @@ func RecordEnd(ctx context.Context, b *board.Board, r board.ProcessRecord, kind 
 	if kind == board.ProcessFailed {
 		status = Failed
 	}
-	return events, Queue{b}.Advance(ctx, r.RequestID, status, data.Error, now)
+	return events, Queue{b}.End(ctx, r.RequestID, status, data.Error, now)
 }

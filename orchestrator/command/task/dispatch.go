@@ -145,11 +145,11 @@ func (d *dispatcher) followRequest(ctx context.Context, q worker.Request, starte
 		d.pending = append(d.pending, q)
 		return nil
 	case r.EndedAt == "":
-		return d.queue.Advance(ctx, q.ID, worker.Claimed, "", time.Now())
+		return d.queue.Claim(ctx, q.ID, r.RunID)
 	case r.Result == "failed":
-		return d.queue.Advance(ctx, q.ID, worker.Failed, r.Error, time.Now())
+		return d.queue.End(ctx, q.ID, worker.Failed, r.Error, time.Now())
 	}
-	return d.queue.Advance(ctx, q.ID, worker.Completed, "", time.Now())
+	return d.queue.End(ctx, q.ID, worker.Completed, "", time.Now())
 }
 
 // settleActive settles the active workers, and forgets those that have ended.
@@ -216,7 +216,7 @@ func (d *dispatcher) startPending(ctx context.Context, jobs int) error {
 		if err == nil {
 			err = d.startRequest(ctx, w, q, nil)
 		} else {
-			err = d.queue.Advance(ctx, q.ID, worker.Failed, err.Error(), time.Now())
+			err = d.queue.End(ctx, q.ID, worker.Failed, err.Error(), time.Now())
 		}
 		if err != nil {
 			return err
@@ -246,7 +246,7 @@ func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q wo
 	if r.EventID != "" {
 		return d.failProcess(ctx, r, err.Error())
 	}
-	return d.queue.Advance(ctx, q.ID, worker.Failed, err.Error(), time.Now())
+	return d.queue.End(ctx, q.ID, worker.Failed, err.Error(), time.Now())
 }
 
 // nameOf returns the short id of a task.

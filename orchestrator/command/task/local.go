@@ -47,7 +47,7 @@ func (d *dispatcher) startLocal(ctx context.Context, w worker.Definition, q work
 	d.local[r.EventID] = work
 	job, err := d.prepareJob(ctx, w, r)
 	if err == nil {
-		err = errors.Join(d.queue.Advance(ctx, q.ID, worker.Claimed, "", time.Now()), d.runHooks(ctx, d.board, events))
+		err = errors.Join(d.queue.Claim(ctx, q.ID, ""), d.runHooks(ctx, d.board, events))
 	}
 	if err != nil {
 		work.err = err
@@ -77,7 +77,7 @@ func (d *dispatcher) prepareJob(ctx context.Context, w worker.Definition, r boar
 	if err != nil {
 		return j, err
 	}
-	prompt, err := d.writePrompt(ctx, w, t, base, r.Commit)
+	prompt, err := d.writePrompt(ctx, w, t, base, r)
 	if err != nil {
 		return j, err
 	}
