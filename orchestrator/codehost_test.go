@@ -32,6 +32,8 @@ type codeHost struct {
 //	codehost limit N PAUSE      refuses all writes for the pause after each N
 //	codehost lose METHOD PATH   performs the next such request and cuts the connection
 //	codehost issue USER TITLE   opens an issue
+//	codehost close USER NUMBER  closes an issue
+//	codehost label USER NUMBER LABEL   adds a label to it
 //	codehost role USER ROLE     changes a role
 //	codehost ci BRANCH STATE    lets its CI say success, failure or pending about the newest commit of a branch
 //	codehost app FILE           adds the App 7 with the installation 70, and writes its private key
@@ -69,6 +71,10 @@ func driveCodeHost(ts *testscript.TestScript, neg bool, args []string) {
 		h.LoseAnswer(rest[0], rest[1])
 	case "issue xx":
 		h.OpenIssue(site, rest[0], rest[1], "")
+	case "close xx":
+		h.CloseIssue(site, rest[0], numberOf(ts, rest[1]))
+	case "label xxx":
+		h.Label(site, rest[0], numberOf(ts, rest[1]), rest[2])
 	case "role xx":
 		h.SetRole(site, rest[0], forge.Role(rest[1]))
 	case "ci xx":
@@ -83,4 +89,10 @@ func driveCodeHost(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		ts.Fatalf("codehost %s: not known, or another number of arguments", strings.Join(args, " "))
 	}
+}
+
+func numberOf(ts *testscript.TestScript, text string) int {
+	n, err := strconv.Atoi(text)
+	ts.Check(err)
+	return n
 }

@@ -35,19 +35,15 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 		if len(digests) > 0 {
 			text = strings.ReplaceAll(text, "DIGEST", digests[len(digests)-1][1])
 		}
-		number, err := strconv.Atoi(rest[1])
-		ts.Check(err)
-		h.Comment(site, rest[0], number, text)
+		h.Comment(site, rest[0], numberOf(ts, rest[1]), text)
 	case "review xxxxx":
-		number, err := strconv.Atoi(rest[1])
-		ts.Check(err)
 		w := forgetest.Review{State: rest[2], Body: rest[3]}
 		if file, line, ok := strings.Cut(rest[4], ":"); ok {
 			n, err := strconv.Atoi(line)
 			ts.Check(err)
 			w.Body, w.Comments = "", []forgetest.LineComment{{Path: file, Line: n, Body: rest[3]}}
 		}
-		h.Review(site, rest[0], number, w)
+		h.Review(site, rest[0], numberOf(ts, rest[1]), w)
 	case "push xxx":
 		h.AnnouncePush(site, rest[0], rest[1], rest[2])
 	case "user x":

@@ -29,6 +29,7 @@ const (
 	ProcessStarted    = "process_started"
 	ProcessCompleted  = "process_completed"
 	ProcessFailed     = "process_failed"
+	IssueChanged      = "issue_changed"
 )
 
 // MaxLine bounds a line of events, in bytes.

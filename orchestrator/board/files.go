@@ -251,31 +251,51 @@ type Change struct {
 	Data any
 }
 
+// New is a task that a writer wants to create.
+type New struct {
+	ID string // task_ULID, "" for a new one
+	CreatedData
+}
+
 // Create appends the first events of a new task. With an id of a task that exists it changes nothing and returns that task,
 // so that a caller can repeat a creation whose outcome was lost. It refuses a task that the rules of the board forbid.
 func (b *Board) Create(ctx context.Context, actor, id string, d CreatedData) (*Task, []Event, error) {
-	var t *Task
-	var events []Event
-	err := b.locked(ctx, func() error {
+	tasks, events, err := b.CreateAll(ctx, actor, []New{{id, d}})
+	if err != nil {
+		return nil, events, err
+	}
+	return tasks[0], events, nil
+}
+
+// CreateAll is Create for several tasks, which no other writer comes between. It stops at the first that is refused.
+func (b *Board) CreateAll(ctx context.Context, actor string, list []New) (made []*Task, all []Event, err error) {
+	err = b.locked(ctx, func() error {
 		tasks, err := b.Tasks()
 		if err != nil {
 			return err
 		}
-		if i := slices.IndexFunc(tasks, func(t *Task) bool { return t.ID == id }); i >= 0 {
-			t = tasks[i]
-			return nil
+		number := lastNumber(tasks, b.Config.ProjectCode)
+		for _, n := range list {
+			if i := slices.IndexFunc(tasks, func(t *Task) bool { return t.ID == n.ID }); i >= 0 {
+				made = append(made, tasks[i])
+				continue
+			}
+			if err := b.Config.completeNew(&n.CreatedData, n.ID); err != nil {
+				return err
+			}
+			if number++; b.Config.ProjectCode != "" {
+				n.ShortID = fmt.Sprintf("%s-%d", b.Config.ProjectCode, number)
+			}
+			t := NewTask(cmp.Or(n.ID, "task_"+ulid.Make().String()))
+			events, err := b.append(t, actor, []Change{{TaskCreated, n.CreatedData}})
+			if err != nil {
+				return err
+			}
+			made, all, tasks = append(made, t), append(all, events...), append(tasks, t)
 		}
-		if err := b.Config.completeNew(&d, id); err != nil {
-			return err
-		}
-		if code := b.Config.ProjectCode; code != "" {
-			d.ShortID = fmt.Sprintf("%s-%d", code, lastNumber(tasks, code)+1)
-		}
-		t = NewTask(cmp.Or(id, "task_"+ulid.Make().String()))
-		events, err = b.append(t, actor, []Change{{TaskCreated, d}})
-		return err
+		return nil
 	})
-	return t, events, err
+	return made, all, err
 }
 
 // lastNumber returns the largest number of the short ids with a code.

@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"crypto/sha256"
+	"strings"
 
 	"github.com/oklog/ulid/v2"
 )
@@ -102,7 +103,12 @@ func (c Config) checkDrafts(all Drafts) error {
 
 // idIn returns the id of the task of a draft.
 func (d Draft) idIn(document string) string {
-	sum := sha256.Sum256([]byte(document + "\x00" + d.Key))
+	return DeriveID(document, d.Key)
+}
+
+// DeriveID returns the id of the task that mirrors another thing, which a key names.
+func DeriveID(key ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(key, "\x00")))
 	return "task_" + ulid.ULID(sum[:16]).String()
 }
 

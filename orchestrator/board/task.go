@@ -20,6 +20,7 @@ type Task struct {
 	AssignedTo  string     `json:"assigned_to,omitempty"` // an actor
 	Artifacts   []Artifact `json:"artifacts,omitempty"`
 	Comments    []Comment  `json:"comments,omitempty"`
+	Issue       *Issue     `json:"issue,omitempty"`
 	Active      []Process  `json:"active_processes"` // never null in JSON
 	// ReviewCycles counts the moves from review back to work.
 	ReviewCycles    int    `json:"review_cycles,omitempty"`
@@ -76,6 +77,7 @@ var apply = map[string]func(*Task, Event) error{
 	ProcessStarted:    applyStarted,
 	ProcessCompleted:  applyEnded,
 	ProcessFailed:     applyEnded,
+	IssueChanged:      applyIssue,
 }
 
 // Apply changes the task by an event. An event that does not fit leaves the task as it was.
@@ -103,6 +105,7 @@ type CreatedData struct {
 	Priority    string   `json:"priority,omitempty"`
 	Labels      []string `json:"labels,omitempty"`
 	AssignedTo  string   `json:"assigned_to,omitempty"`
+	Issue       *Issue   `json:"issue,omitempty"` // that the task mirrors
 }
 
 // ChangeData is the data of status_changed, assignment_changed and field_updated. Replay refuses a change whose From is
@@ -130,7 +133,7 @@ func applyCreated(t *Task, e Event) error {
 		return err
 	}
 	t.ShortID, t.Title, t.Description, t.Type = d.ShortID, d.Title, d.Description, d.Type
-	t.Status, t.Priority, t.Labels, t.AssignedTo = d.Status, d.Priority, d.Labels, d.AssignedTo
+	t.Status, t.Priority, t.Labels, t.AssignedTo, t.Issue = d.Status, d.Priority, d.Labels, d.AssignedTo, d.Issue
 	t.CreatedBy, t.CreatedAt, t.StatusChangedAt = e.Actor, e.TS, e.TS
 	return nil
 }

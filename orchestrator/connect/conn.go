@@ -270,6 +270,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	}
 	if o.Serve {
 		cfg.Boards = env.Boards()
+		cfg.Issues = env.MirroredIssues(cfg.Boards)
 	}
 	cfg.ReadOnly = readOnly
 	cfg.Told.Network, cfg.Told.HostPorts = o.Network.Preset, o.Network.Ports()

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/board"
+	"github.com/spritekit/lattice/orchestrator/board/mirror"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
@@ -44,9 +47,15 @@ func (l *Leader) composeForges() {
 		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories, Poll: f.Poll, Client: func() (inbox.Client, error) { return f.Client() }}
 		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Forks: f.Forks, Labels: f.Labels}
 	}
+	l.mirror = &mirror.Follower{Sources: l.cfg.Issues, Logger: l.cfg.Log, Hooks: func(ctx context.Context, b *board.Board, events []board.Event) error {
+		return b.RunTrustedHooks(ctx, string(l.home), events, l.cfg.Environ, io.Discard)
+	}}
 	l.Inbox = inbox.New(hosts, l.Ledger, func(ctx context.Context, host string, e hook.Delivery) (string, error) {
-		if e.Kind == hook.Push {
+		switch {
+		case e.Kind == hook.Push:
 			return l.handlePush(ctx, host, e)
+		case e.Kind == hook.Issue && l.mirror.Wake(host, e.Repo):
+			return "the board follows", nil
 		}
 		return talk.Handle(ctx, host, e)
 	}, l.cfg.Log)

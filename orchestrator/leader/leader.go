@@ -31,6 +31,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/board/mirror"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/fleet"
 	"github.com/spritekit/lattice/orchestrator/host"
@@ -116,6 +117,8 @@ type Config struct {
 	KeepTurns int
 	// Boards are the folders of repositories whose boards are shown.
 	Boards []string
+	// Issues are the repositories at code hosts whose issues become tasks of a board, by its folder.
+	Issues map[string]mirror.Source
 	// Publisher performs actions at code hosts; nil: there are none.
 	Publisher action.Publisher
 	// AuthorizeGit returns the header Authorization of git's requests to a repository; see worktree.Options. It may be nil.
@@ -191,6 +194,7 @@ type Leader struct {
 	drives   *drive.Drives
 	notifier *notifier
 	scribe   *dialogue.Scribe
+	mirror   *mirror.Follower
 	handler  http.Handler
 	// hostless is the reason why the embedded host could not be opened. Runs can then only be read and backed up.
 	hostless error
@@ -244,7 +248,7 @@ func (l *Leader) open() (err error) {
 	l.compose(sprites)
 	l.notifier.start()
 	if l.cfg.Serving {
-		l.stops = []func(){l.Scheduler.FollowInBackground(), l.Inbox.FollowInBackground(), l.scribe.FollowInBackground(), l.Reconciler.FollowInBackground()}
+		l.stops = []func(){l.Scheduler.FollowInBackground(), l.Inbox.FollowInBackground(), l.scribe.FollowInBackground(), l.mirror.FollowInBackground(), l.Reconciler.FollowInBackground()}
 	}
 	return nil
 }

@@ -51,6 +51,8 @@ type Forge struct {
 	Forks bool `json:"forks,omitempty"`
 	// Labels shows the state of the newest run as a label of its issue or pull request, such as lattice:waiting. Labels decide nothing.
 	Labels bool `json:"labels,omitempty"`
+	// Issues brings the issues of these repositories to the boards of their clones (boards), and shows there the statuses of tasks.
+	Issues bool `json:"issues,omitempty"`
 	// Poll asks for comments and reviews this often, for a machine that webhooks do not reach.
 	Poll Duration `json:"poll,omitempty"`
 	// Input is the input of the flows that commands in comments start, such as the agent.

@@ -101,6 +101,9 @@ func (p *place) printTask(t *board.Task, events []board.Event) error {
 			fmt.Fprintf(&text, "%-9s %s\n", line[0], line[1])
 		}
 	}
+	if t.Issue != nil {
+		fmt.Fprintf(&text, "issue     %s\n", t.Issue.URL)
+	}
 	for _, a := range t.Artifacts {
 		fmt.Fprintf(&text, "artifact  %s%s%s\n", a.Path, a.URL, describeArtifact(a))
 	}
@@ -158,6 +161,8 @@ func describeEvent(e board.Event) string {
 		return "commented: " + d.Body
 	case board.ArtifactAttached:
 		return appendReason("attached "+d.Path+d.URL, d.Role)
+	case board.IssueChanged:
+		return "saw the issue change"
 	case board.ProcessStarted:
 		return d.Type + " started"
 	case board.ProcessCompleted:

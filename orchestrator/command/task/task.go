@@ -53,7 +53,7 @@ lattice task trust, and not again once they were changed.`,
 	})
 	task.PersistentFlags().StringVar(&p.root, "board", "", "`FOLDER` with the board (default: $LATTICE_ROOT, or the nearest)")
 	task.PersistentFlags().StringVar(&p.actor, "actor", "", "`NAME` of the one who acts, such as agent:claude (default: $LATTICE_ACTOR, or human:USER)")
-	task.AddCommand(newInitCmd(p), newCreateCmd(p), newImportCmd(p), newListCmd(p), newShowCmd(p), newMoveCmd(p), newAssignCmd(p), newCommentCmd(p), newAttachCmd(p), newTrustCmd(p))
+	task.AddCommand(newInitCmd(p), newCreateCmd(p), newImportCmd(p), newListCmd(p), newShowCmd(p), newMoveCmd(p), newAssignCmd(p), newCommentCmd(p), newAttachCmd(p), newSyncCmd(p), newTrustCmd(p))
 	for _, cmd := range task.Commands() {
 		if strings.Contains(cmd.Use, " TASK") && cmd.ValidArgsFunction == nil {
 			cmd.ValidArgsFunction = p.completeArgs(listTasks)

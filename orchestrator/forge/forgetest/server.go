@@ -224,6 +224,16 @@ func (s *Server) MoveToFork(path string, number int) {
 	s.mustRepo(path).items[number-1].pull.fork = true
 }
 
+// CloseIssue closes an issue as a user.
+func (s *Server) CloseIssue(path, login string, number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.mustRepo(path)
+	i := r.items[number-1]
+	i.open, i.updated = false, s.advanceClock()
+	s.emitAs(r, s.mustUser(login), "issues", "closed", i, nil)
+}
+
 // ClosePull closes a pull request as a user.
 func (s *Server) ClosePull(path, login string, number int) {
 	s.mu.Lock()
