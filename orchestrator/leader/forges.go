@@ -36,6 +36,12 @@ type Forge struct {
 	Plan api.IntentRequest
 }
 
+// presence holds the parts that act at code hosts by themselves.
+type presence struct {
+	scribe *dialogue.Scribe
+	mirror *mirror.Follower
+}
+
 // composeForges connects the parts that speak with people at code hosts.
 func (l *Leader) composeForges() {
 	if l.cfg.ObserveForges != nil {

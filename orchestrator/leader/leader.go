@@ -22,7 +22,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/orchestrator/leader/boards"
-	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 	"github.com/spritekit/lattice/orchestrator/leader/inbox"
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
@@ -117,8 +116,7 @@ type Config struct {
 	KeepTurns int
 	// Boards are the folders of repositories whose boards are shown.
 	Boards []string
-	// Issues are the repositories at code hosts whose issues become tasks of a board, by its folder.
-	Issues map[string]mirror.Source
+	Issues map[string]mirror.Source // that become tasks of the board in a folder
 	// Publisher performs actions at code hosts; nil: there are none.
 	Publisher action.Publisher
 	// AuthorizeGit returns the header Authorization of git's requests to a repository; see worktree.Options. It may be nil.
@@ -193,8 +191,7 @@ type Leader struct {
 	agents   *agents
 	drives   *drive.Drives
 	notifier *notifier
-	scribe   *dialogue.Scribe
-	mirror   *mirror.Follower
+	presence // at code hosts
 	handler  http.Handler
 	// hostless is the reason why the embedded host could not be opened. Runs can then only be read and backed up.
 	hostless error

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/manifests/templates"
@@ -244,6 +245,7 @@ func contract() rules {
 	kinds := schema{"type": "array", "minItems": 1, "items": enum(values(append(expr.FailureKinds(), "ALL"))...)}
 	return rules{
 		types: map[reflect.Type]schema{
+			reflect.TypeFor[time.Time]():       {"type": "string", "format": "date-time"},
 			reflect.TypeFor[ir.Op]():           enum(ops()...),
 			reflect.TypeFor[expr.Cond]():       condition(),
 			reflect.TypeFor[ir.Escalations]():  escalations(),

@@ -8,7 +8,6 @@ import (
 	"path"
 	"reflect"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -39,7 +38,6 @@ func describe() ([]byte, error) {
 		return nil, err
 	}
 	rules := contract()
-	rules.types[reflect.TypeFor[time.Time]()] = schema{"type": "string", "format": "date-time"}
 	rules.closed, rules.open = nil, nil
 	g := generator{rules: rules, comments: said, defs: schema{}, name: componentOf, null: true}
 	paths := schema{}

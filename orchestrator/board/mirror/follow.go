@@ -66,20 +66,20 @@ func (f *Follower) FollowInBackground() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	for folder, s := range f.Sources {
-		all.Go(func() { f.follow(ctx, folder, s) })
+		all.Go(func() { f.followBoard(ctx, folder, s) })
 	}
 	return func() { cancel(); all.Wait() }
 }
 
-// follow mirrors the issues of one board: at the beginning, when an event is written or a delivery came, and every so often.
-func (f *Follower) follow(ctx context.Context, folder string, s Source) {
+// followBoard mirrors the issues of one board: at the beginning, when an event is written or a delivery came, and every so often.
+func (f *Follower) followBoard(ctx context.Context, folder string, s Source) {
 	every := readPause
 	if s.Poll > 0 {
 		every = min(s.Poll, readPause)
 	}
 	wake, due, stamp, told := f.wakeOf(folder), time.Now(), uint64(0), false
 	for ctx.Err() == nil {
-		now, err := f.look(ctx, folder, s, stamp, !time.Now().Before(due))
+		now, err := f.lookAtBoard(ctx, folder, s, stamp, !time.Now().Before(due))
 		switch {
 		case err != nil && ctx.Err() == nil:
 			f.Logger.Warn().Err(err).Str("board", folder).Stringer("repository", s.Path).Msg("mirror the issues")
@@ -103,8 +103,8 @@ func (f *Follower) follow(ctx context.Context, folder string, s Source) {
 	}
 }
 
-// look mirrors the issues if they are due or the files of the board have changed, and returns the stamp of the files behind that.
-func (f *Follower) look(ctx context.Context, folder string, s Source, stamp uint64, due bool) (now uint64, err error) {
+// lookAtBoard mirrors the issues if they are due or the files of the board have changed, and returns the stamp of the files behind that.
+func (f *Follower) lookAtBoard(ctx context.Context, folder string, s Source, stamp uint64, due bool) (now uint64, err error) {
 	b, err := board.Open(folder)
 	if err != nil {
 		return stamp, err

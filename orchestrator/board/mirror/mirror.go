@@ -86,7 +86,7 @@ func (s Source) Sync(ctx context.Context, b *board.Board) (list []Outcome, event
 	if err != nil {
 		return nil, nil, err
 	}
-	list, events, err = s.pull(ctx, b, c)
+	list, events, err = s.pullIssues(ctx, b, c)
 	if err != nil {
 		return list, events, fmt.Errorf("read the issues of %s: %w", s.Path, err)
 	}
@@ -95,10 +95,10 @@ func (s Source) Sync(ctx context.Context, b *board.Board) (list []Outcome, event
 		return list, events, err
 	}
 	for _, t := range tasks {
-		if t.Issue == nil || t.ID != s.idOf(t.Issue.ID) || t.Issue.Shown == labelled(b.Config, t) {
+		if t.Issue == nil || t.ID != s.idOf(t.Issue.ID) || t.Issue.Shown == statusToShow(b.Config, t) {
 			continue
 		}
-		shown, written, err := s.show(ctx, b, c, t)
+		shown, written, err := s.showStatus(ctx, b, c, t)
 		if err != nil {
 			return list, events, fmt.Errorf("show the status of %s at %s: %w", t.Name(), t.Issue.URL, err)
 		}
@@ -111,8 +111,8 @@ func (s Source) idOf(issue int64) string {
 	return board.DeriveID("issue", strings.ToLower(s.Web), strconv.FormatInt(issue, 10))
 }
 
-// pull brings the issues that changed since the newest one that the board has seen.
-func (s Source) pull(ctx context.Context, b *board.Board, c Client) (list []Outcome, events []board.Event, err error) {
+// pullIssues brings the issues that changed since the newest one that the board has seen.
+func (s Source) pullIssues(ctx context.Context, b *board.Board, c Client) (list []Outcome, events []board.Event, err error) {
 	tasks, err := b.Tasks()
 	if err != nil {
 		return nil, nil, err
@@ -137,9 +137,9 @@ func (s Source) pull(ctx context.Context, b *board.Board, c Client) (list []Outc
 		switch {
 		case i.Pull || t == nil && !i.Open:
 		case t == nil:
-			created = append(created, board.New{ID: id, CreatedData: create(b.Config, i)})
-		case len(follow(b.Config, t, i)) > 0:
-			t, written, err := b.Update(ctx, id, actor, func(t *board.Task) ([]board.Change, error) { return follow(b.Config, t, i), nil })
+			created = append(created, board.New{ID: id, CreatedData: createTask(b.Config, i)})
+		case len(followIssue(b.Config, t, i)) > 0:
+			t, written, err := b.Update(ctx, id, actor, func(t *board.Task) ([]board.Change, error) { return followIssue(b.Config, t, i), nil })
 			if err != nil {
 				return list, events, err
 			}
@@ -160,8 +160,8 @@ func (s Source) pull(ctx context.Context, b *board.Board, c Client) (list []Outc
 	return list, events, nil
 }
 
-// describe returns an issue as a task holds it.
-func describe(i forge.Issue) board.Issue {
+// describeIssue returns an issue as a task holds it.
+func describeIssue(i forge.Issue) board.Issue {
 	labels := slices.DeleteFunc(slices.Clone(i.Labels), func(l string) bool { return strings.HasPrefix(l, LabelPrefix) })
 	return board.Issue{ID: i.ID, Number: i.Number, URL: i.WebURL, Open: i.Open, Labels: board.WordLabels(labels), Updated: i.Updated}
 }
@@ -179,9 +179,9 @@ func textOf(i forge.Issue) string {
 	return strings.ToValidUTF8(i.Body[:min(len(i.Body), maxText)], "")
 }
 
-// create returns the task of a new issue. A label that names a type of the board chooses it.
-func create(c board.Config, i forge.Issue) board.CreatedData {
-	seen := describe(i)
+// createTask returns the task of a new issue. A label that names a type of the board chooses it.
+func createTask(c board.Config, i forge.Issue) board.CreatedData {
+	seen := describeIssue(i)
 	d := board.CreatedData{Title: titleOf(i), Description: textOf(i), Labels: seen.Labels, Issue: &seen}
 	for _, label := range seen.Labels {
 		if d.Type == "" && slices.Contains(c.TaskTypes, label) {
@@ -191,12 +191,12 @@ func create(c board.Config, i forge.Issue) board.CreatedData {
 	return d
 }
 
-// follow returns the changes of a task whose issue is as it is now. An issue that is older than the one that was seen changes nothing.
-func follow(c board.Config, t *board.Task, i forge.Issue) (changes []board.Change) {
+// followIssue returns the changes of a task whose issue is as it is now. An issue that is older than the one that was seen changes nothing.
+func followIssue(c board.Config, t *board.Task, i forge.Issue) (changes []board.Change) {
 	if i.Updated.Before(t.Issue.Updated) {
 		return nil
 	}
-	seen := describe(i)
+	seen := describeIssue(i)
 	seen.Shown = t.Issue.Shown
 	labels := slices.DeleteFunc(slices.Clone(t.Labels), func(l string) bool { return slices.Contains(t.Issue.Labels, l) && !slices.Contains(seen.Labels, l) })
 	for _, l := range seen.Labels {
@@ -239,18 +239,18 @@ func moveFor(c board.Config, t *board.Task, open bool) (to, reason string) {
 	return "", ""
 }
 
-// labelled returns the status that the issue of a task should show as a label.
-func labelled(c board.Config, t *board.Task) string {
+// statusToShow returns the status that the issue of a task should show as a label.
+func statusToShow(c board.Config, t *board.Task) string {
 	if t.Status == c.DefaultStatus {
 		return ""
 	}
 	return t.Status
 }
 
-// show shows the status of a task at its issue, and records that. An issue that is gone shows nothing more.
-func (s Source) show(ctx context.Context, b *board.Board, c Client, t *board.Task) (*board.Task, []board.Event, error) {
-	status := labelled(b.Config, t)
-	if err := s.label(ctx, b, c, t, status); err != nil && !forge.IsNotFound(err) {
+// showStatus shows the status of a task at its issue, and records that. An issue that is gone shows nothing more.
+func (s Source) showStatus(ctx context.Context, b *board.Board, c Client, t *board.Task) (*board.Task, []board.Event, error) {
+	status := statusToShow(b.Config, t)
+	if err := s.setLabel(ctx, b, c, t, status); err != nil && !forge.IsNotFound(err) {
 		return nil, nil, err
 	}
 	return b.Update(ctx, t.ID, actor, func(t *board.Task) ([]board.Change, error) {
@@ -263,7 +263,7 @@ func (s Source) show(ctx context.Context, b *board.Board, c Client, t *board.Tas
 	})
 }
 
-func (s Source) label(ctx context.Context, b *board.Board, c Client, t *board.Task, status string) error {
+func (s Source) setLabel(ctx context.Context, b *board.Board, c Client, t *board.Task, status string) error {
 	if t.Issue.Shown != "" {
 		if err := c.RemoveLabel(ctx, s.Path, t.Issue.Number, LabelPrefix+t.Issue.Shown); err != nil {
 			return err

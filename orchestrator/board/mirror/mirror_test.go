@@ -157,7 +157,7 @@ func TestFollow(t *testing.T) {
 		{"opened again", func(t *board.Task) { t.Issue.Open, t.Status = false, "done" }, func(*forge.Issue) {}, "status=backlog"},
 		{"opened again, and in work", func(t *board.Task) { t.Issue.Open, t.Status = false, "review" }, func(*forge.Issue) {}, "issue"},
 	} {
-		seen := describe(issue)
+		seen := describeIssue(issue)
 		task := board.NewTask("task_1")
 		task.Title, task.Description, task.Status, task.Labels, task.Issue = "t", "b", "in_progress", []string{"ui"}, &seen
 		if tt.task != nil {
@@ -166,7 +166,7 @@ func TestFollow(t *testing.T) {
 		now := issue
 		tt.change(&now)
 		var words []string
-		changes := follow(c, task, now)
+		changes := followIssue(c, task, now)
 		for i, ch := range changes {
 			d, isChange := ch.Data.(board.ChangeData)
 			switch {
@@ -192,7 +192,7 @@ func TestFollow(t *testing.T) {
 				t.Errorf("%s: %v", tt.name, err)
 			}
 		}
-		if len(follow(c, task, now)) > 0 {
+		if len(followIssue(c, task, now)) > 0 {
 			t.Errorf("%s: a second follow changes the task", tt.name)
 		}
 	}
@@ -205,7 +205,7 @@ func TestCreateHostile(t *testing.T) {
 		{}, {Title: strings.Repeat("é\x00", 5000)}, {Body: strings.Repeat("é", maxText)}, {Labels: []string{"", "a,b", strings.Repeat("x", 200), "bug", "bug"}},
 	} {
 		i.ID = int64(n)
-		if _, _, err := b.Create(t.Context(), actor, s.idOf(i.ID), create(b.Config, i)); err != nil {
+		if _, _, err := b.Create(t.Context(), actor, s.idOf(i.ID), createTask(b.Config, i)); err != nil {
 			t.Errorf("%.60s: %v", fmt.Sprint(i), err)
 		}
 	}
