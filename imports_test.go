@@ -26,7 +26,7 @@ var mayImport = map[string][]string{
 
 	// The sprite's side, top to bottom.
 	"spritekit":       {"manifests", "skills", "skills/extra", "skills/proc", "spritekit/..."}, // proc: what a session's programs are told to do
-	"spritekit/extra": {"manifests", "skills", "skills/agent", "skills/agent/answer", "skills/agent/schema", "skills/git/delegate", "skills/git/native", "spritekit/..."},
+	"spritekit/extra": {"manifests", "skills", "skills/agent", "skills/agent/answer", "skills/agent/schema", "skills/git/delegate", "skills/git/native", "skills/web", "skills/web/page", "spritekit/..."},
 	"spritekit/cli":   {"spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills":          {"manifests", "skills/...", "spritekit/fault", "spritekit/skill"},
 	// Families are siblings; proc is the one way to run a program, shared by those that do.
@@ -45,7 +45,8 @@ var mayImport = map[string][]string{
 	"skills/git/native":   {"skills/git/engine", "skills/git/gitconfig", "skills/git/native/gitdir", "skills/git/native/wire", "skills/git/patch", "skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
 	// The .git folder and the remote, which know neither the index nor a work tree, nor each other.
 	"skills/git/native/gitdir": {"skills/git/engine", "skills/git/gitconfig", "spritekit/fault", "spritekit/skill"},
-	"skills/git/native/wire":   {"skills/git/engine", "spritekit/fault", "spritekit/skill"},
+	"skills/git/native/wire":   {"skills/git/engine", "skills/httpenv", "spritekit/fault", "spritekit/skill"},
+	"skills/httpenv":           {},
 
 	// The verbs of the system engine, the process that they run, and the files that they read instead of running one.
 	"skills/git/system":          {"skills/git/engine", "skills/git/gitcmd", "skills/git/gitconfig", "skills/git/gitfiles", "skills/git/patch", "skills/proc", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -59,6 +60,9 @@ var mayImport = map[string][]string{
 	// Unified diffs are read by one parser, here and in the orchestrator: what one reader checks, another must not read otherwise.
 	// Skills that call skills of other families get those by name.
 	"skills/docs":          {"skills/unified", "spritekit/skill"},
+	"skills/web":           {"skills/extra", "skills/web/proof", "spritekit/protocol", "spritekit/skill", "spritekit/text"},
+	"skills/web/page":      {"skills/httpenv", "skills/web", "spritekit/netrange"},
+	"skills/web/proof":     {},
 	"skills/verify":        {"skills/ignore", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"skills/unified":       {},
 	"skills/fs":            {"manifests", "skills/fs/...", "skills/ignore", "skills/unified", "spritekit/fault", "spritekit/protocol", "spritekit/skill", "spritekit/workspace"},
@@ -80,6 +84,7 @@ var mayImport = map[string][]string{
 	"spritekit/protocol":   {},
 	"spritekit/durable":    {},
 	"spritekit/marked":     {},
+	"spritekit/netrange":   {}, // private networks, on both sides of a sprite's wall
 	"spritekit/text":       {},
 	"docs":                 {},
 	// Known secrets in text, on both sides of a sprite's wall.
@@ -274,7 +279,7 @@ var mayImport = map[string][]string{
 	"orchestrator/host/sandbox/early":   {"orchestrator/host/sandbox/guest", "orchestrator/host/sandbox/spec", "orchestrator/host/tree"},
 	"orchestrator/host/sandbox/boxinit": {"orchestrator/host/sandbox/guest", "orchestrator/host/sandbox/spec"},
 	"orchestrator/host/initfile":        {},
-	"orchestrator/host/egress":          {},
+	"orchestrator/host/egress":          {"spritekit/netrange"},
 	"orchestrator/host/layer":           {"orchestrator/host/tree"},
 	"orchestrator/host/tree":            {"orchestrator/host/subids"},
 	"orchestrator/host/subids":          {},
@@ -310,7 +315,8 @@ var owners = map[string][]string{
 	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/netns"},
 	"filippo.io/age":                         {"orchestrator/secret/provider"},
 	"golang.org/x/time":                      {"orchestrator/llm", "orchestrator/host/fleet", "orchestrator/host/program"},
-	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/git/native/wire"}, // DNS messages and names; filters of system calls; how a proxy is chosen
+	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/httpenv", "skills/web/page"}, // DNS messages and names; filters of system calls; how a proxy is chosen; HTML
+	"golang.org/x/text":                      {"skills/web/proof"},                                                                                                                                  // normal forms
 }
 
 // unreachable lists what a package must not depend on even through others.

@@ -89,7 +89,7 @@ type Variant struct {
 func Permissions() []string {
 	return []string{
 		"agent:run", "credential:fetch", "env:propose", "exec", "fs:read", "fs:write", "git:fetch", "git:push",
-		"git:read", "git:write", "github:write", "net", "test:run", "user:notify",
+		"git:read", "git:write", "github:write", "net", "test:run", "user:notify", "web:read",
 	}
 }
 

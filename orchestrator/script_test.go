@@ -108,6 +108,7 @@ func TestScript(t *testing.T) {
 			"tmpfs":    mountDisk,
 			"receiver": serveReceiver,
 			"codehost": driveCodeHost,
+			"pages":    servePages,
 		},
 	})
 }

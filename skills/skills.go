@@ -31,6 +31,7 @@ import (
 	"github.com/spritekit/lattice/skills/served"
 	"github.com/spritekit/lattice/skills/test"
 	"github.com/spritekit/lattice/skills/verify"
+	"github.com/spritekit/lattice/skills/web"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
@@ -69,6 +70,7 @@ func (s *Set) All() []skill.Skill {
 		loop.Skills(),
 		notify.Skills(),
 		test.Skills(&s.reaper),
+		web.Skills(second),
 	)
 	all = append(all, slices.Concat(docs.Skills(all), verify.Skills(all))...)
 	slices.SortFunc(all, func(a, b skill.Skill) int { return cmp.Compare(a.Name, b.Name) })

@@ -1,10 +1,11 @@
 // Command spritekit-extra is installed next to spritekit, which runs it. It has the large and rarely needed dependencies, so that every
-// skill starts faster without. It is "spritekit mcp", the git of images that have none, and
-// the judge of agents' answers.
+// skill starts faster without. It is "spritekit mcp", the git of images that have none, the
+// judge of agents' answers, and the client of web.fetch.
 //
 //	spritekit-extra mcp …         serves the skills to an agent, as spritekit mcp does
 //	spritekit-extra git-engine    does one operation of git: a request on stdin, a reply on stdout
 //	spritekit-extra match-schema  compares an agent's answer with a JSON schema
+//	spritekit-extra fetch-page    reads a page of the web as text
 package main
 
 import (
@@ -19,6 +20,8 @@ import (
 	"github.com/spritekit/lattice/skills/agent/schema"
 	"github.com/spritekit/lattice/skills/git/delegate"
 	"github.com/spritekit/lattice/skills/git/native"
+	"github.com/spritekit/lattice/skills/web"
+	"github.com/spritekit/lattice/skills/web/page"
 	"github.com/spritekit/lattice/spritekit/cli"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/skill"
@@ -45,6 +48,8 @@ func (a app) runMain(args []string) int {
 		return cli.Exit(a.stderr, delegate.Command, a.serveGit(), false)
 	case len(args) == 1 && args[0] == answer.Command:
 		return cli.Exit(a.stderr, answer.Command, a.matchSchema(), false)
+	case len(args) == 1 && args[0] == web.Command:
+		return cli.Exit(a.stderr, web.Command, a.fetchPage(), false)
 	case len(args) == 1 && args[0] == "version":
 		fmt.Fprintf(a.stdout, "%s %s\n", protocol.Extra, protocol.BuildVersion())
 		return protocol.ExitOK
@@ -78,4 +83,16 @@ func (a app) matchSchema() error {
 		return err
 	}
 	return cli.WriteJSON(a.stdout, verdict)
+}
+
+// fetchPage reads one page of the web.
+func (a app) fetchPage() error {
+	var r web.Request
+	if err := json.NewDecoder(a.stdin).Decode(&r); err != nil {
+		return fmt.Errorf("read the request: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	cli.CancelAtSignal(cancel)
+	return cli.WriteJSON(a.stdout, page.Fetch(ctx, r))
 }

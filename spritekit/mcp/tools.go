@@ -33,10 +33,10 @@ func isCore(name string) bool {
 	return false
 }
 
-// isStep reports whether a skill is a step of a flow that decides about agents, so that it is not offered to them.
+// isStep reports whether a skill is a step of a flow that decides about agents or checks models, so that it is not offered to them.
 func isStep(name string) bool {
 	switch name {
-	case "loop.begin", "loop.decide", "loop.read", "test.confirm":
+	case "loop.begin", "loop.decide", "loop.read", "test.confirm", "web.check":
 		return true
 	}
 	return false

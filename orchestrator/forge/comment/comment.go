@@ -25,15 +25,16 @@ import (
 type Verb string
 
 const (
-	Plan    Verb = "plan"
-	Approve Verb = "approve"
-	Reject  Verb = "reject"
-	Answer  Verb = "answer"
-	Status  Verb = "status"
-	Cancel  Verb = "cancel"
-	Rerun   Verb = "rerun"
-	Hold    Verb = "hold"
-	Help    Verb = "help"
+	Plan     Verb = "plan"
+	Research Verb = "research"
+	Approve  Verb = "approve"
+	Reject   Verb = "reject"
+	Answer   Verb = "answer"
+	Status   Verb = "status"
+	Cancel   Verb = "cancel"
+	Rerun    Verb = "rerun"
+	Hold     Verb = "hold"
+	Help     Verb = "help"
 )
 
 // prefix begins each command.
@@ -50,6 +51,7 @@ var verbs = []struct {
 	Least forge.Role
 }{
 	{Plan, "plan", "let an agent answer the issue with questions or a plan", forge.Write},
+	{Research, "research QUESTION", "answer a question with notes from pages of the web, each with its source; the question may go on in the next lines", forge.Write},
 	{Approve, "approve DIGEST", "approve the request with this digest", forge.Write},
 	{Reject, "reject [REASON]", "reject the open request", forge.Write},
 	{Answer, "answer TEXT", "answer the open question; several inputs go on the next lines, as name: value", forge.Write},
@@ -83,7 +85,7 @@ func HelpText() string {
 // Command is a line that begins with /lattice.
 type Command struct {
 	Verb Verb `json:"verb"`
-	// Text is the rest of the line. For Answer it is the following lines as well, up to the next command.
+	// Text is the rest of the line. For Answer and Research it is the following lines as well, up to the next command.
 	Text string `json:"text,omitempty"`
 	Line int    `json:"line"` // from 1
 	// Problem says why the command cannot be carried out.
@@ -104,7 +106,7 @@ func Parse(body string) []Command {
 			return append(found[:maxCommands-1], Command{Line: i + 1, Problem: fmt.Sprintf("a comment has at most %d commands", maxCommands)})
 		case ok && shown:
 			found = append(found, parseLine(rest, i+1))
-		case len(found) > 0 && found[len(found)-1].Verb == Answer:
+		case len(found) > 0 && (found[len(found)-1].Verb == Answer || found[len(found)-1].Verb == Research):
 			found[len(found)-1].Text += "\n" + lines[i]
 		}
 	}
@@ -150,6 +152,8 @@ func (c *Command) check() {
 		c.Problem = fmt.Sprintf("an approval names the digest of what it approves: %s approve DIGEST", prefix)
 	case c.Verb == Answer && c.Text == "":
 		c.Problem = fmt.Sprintf("the answer is empty: %s answer TEXT", prefix)
+	case c.Verb == Research && c.Text == "":
+		c.Problem = fmt.Sprintf("the question is missing: %s research QUESTION", prefix)
 	case c.Text != "" && slices.Contains([]Verb{Plan, Status, Rerun, Hold, Help}, c.Verb):
 		c.Problem = fmt.Sprintf("%s takes nothing behind it", c.Verb)
 	}

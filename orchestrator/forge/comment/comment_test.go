@@ -18,6 +18,7 @@ func TestCommands(t *testing.T) {
 		"Looks good.\r\n/lattice approve " + digest + "\r\nThanks": {{Verb: Approve, Text: digest, Line: 2}},
 		"/lattice reject  not now \n\n/lattice help":               {{Verb: Reject, Text: "not now", Line: 1}, {Verb: Help, Line: 3}},
 		"/lattice answer two\nlines\n\n/lattice status":            {{Verb: Answer, Text: "two\nlines", Line: 1}, {Verb: Status, Line: 4}},
+		"/lattice research How\nmany?\n/lattice status":            {{Verb: Research, Text: "How\nmany?", Line: 1}, {Verb: Status, Line: 3}},
 		"/lattice answer\n```\n/lattice cancel\n```":               {{Verb: Answer, Text: "```\n/lattice cancel\n```", Line: 1}},
 		"a `code` b\n/lattice status":                              {{Verb: Status, Line: 2}},
 		"> quoted\n\n/lattice status":                              {{Verb: Status, Line: 3}},
@@ -137,7 +138,7 @@ func TestRoles(t *testing.T) {
 			t.Errorf("%s is not described", d.Verb)
 		}
 	}
-	for _, v := range []Verb{Plan, Approve, Reject, Answer, Cancel, Rerun, Hold} {
+	for _, v := range []Verb{Plan, Research, Approve, Reject, Answer, Cancel, Rerun, Hold} {
 		if forge.Read.AtLeast(Least(v)) || forge.Triage.AtLeast(Least(v)) {
 			t.Errorf("a reader may %s", v)
 		}

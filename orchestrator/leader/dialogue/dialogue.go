@@ -302,6 +302,13 @@ func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err 
 	if err != nil {
 		return "", "", err
 	}
+	if a.Verb == comment.Research {
+		s, err := d.research(ctx, a, all)
+		if p := fault.As(err); p != nil && p.Code == "intent_exists" {
+			return "created before", "", nil
+		}
+		return "created " + s.ID, "", err
+	}
 	open := slices.DeleteFunc(slices.Clone(all), func(r api.RunView) bool { return r.Status.Ended() })
 	switch a.Verb {
 	case comment.Status:

@@ -17,21 +17,9 @@ import (
 // maxIssue bounds the text of an issue that an agent gets, in bytes.
 const maxIssue = 64 << 10
 
-// plan creates the intent that lets an agent answer an issue. It gets the issue as it was when a person asked for a plan: one that
-// was edited since is refused. A poll does not tell how the issue was.
+// plan creates the intent that lets an agent answer an issue.
 func (d *Dialogue) plan(ctx context.Context, a asked) (intent.State, error) {
-	issue, err := a.client.Issue(ctx, a.Repo, a.Number)
-	if err != nil {
-		return intent.State{}, err
-	}
-	if a.issueSum != "" && a.issueSum != hook.SumIssue(issue.Title, issue.Body) {
-		return intent.State{}, fault.Failed("issue_edited", "the issue was edited after the command").WithHint("read it again, and repeat the command")
-	}
-	comments, err := a.client.Comments(ctx, a.Repo, a.Number)
-	if err != nil {
-		return intent.State{}, err
-	}
-	body, err := d.gather(ctx, a, issue, comments)
+	title, body, err := d.readIssue(ctx, a)
 	if err != nil {
 		return intent.State{}, err
 	}
@@ -42,13 +30,34 @@ func (d *Dialogue) plan(ctx context.Context, a asked) (intent.State, error) {
 			return intent.State{}, err
 		}
 	}
-	input["title"], input["body"] = text.Line(issue.Title), body
+	input["title"], input["body"] = title, body
 	if r.Input, err = json.Marshal(input); err != nil {
 		return intent.State{}, err
 	}
 	r.Kind, r.Subject, r.Signal = "issue_triage", a.Thread.String(), "forge"
-	r.Key = fmt.Sprintf("forge/%s/%d/%d", a.Host, a.item, a.Line)
+	r.Key = a.key()
 	return d.Runs.CreateIntent(ctx, r)
+}
+
+// key returns the key of the intent of a command.
+func (a asked) key() string { return fmt.Sprintf("forge/%s/%d/%d", a.Host, a.item, a.Line) }
+
+// readIssue returns the title of an issue, and its text with the comments. The issue must be as it was when a person gave the
+// command: one that was edited since is refused. A poll does not tell how the issue was.
+func (d *Dialogue) readIssue(ctx context.Context, a asked) (title, body string, err error) {
+	issue, err := a.client.Issue(ctx, a.Repo, a.Number)
+	if err != nil {
+		return "", "", err
+	}
+	if a.issueSum != "" && a.issueSum != hook.SumIssue(issue.Title, issue.Body) {
+		return "", "", fault.Failed("issue_edited", "the issue was edited after the command").WithHint("read it again, and repeat the command")
+	}
+	comments, err := a.client.Comments(ctx, a.Repo, a.Number)
+	if err != nil {
+		return "", "", err
+	}
+	body, err = d.gather(ctx, a, issue, comments)
+	return text.Line(issue.Title), body, err
 }
 
 // gather returns the text of an issue with the comments before the one that holds the command. Those of people without the

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -203,9 +204,11 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 			return err
 		}
 	}
-	if answer := answerOf(newest); answer != "" {
-		if err := w.put(ctx, post{Post: answerPosts + newest.RunID}, presence.Answer(newest.RunID, answer)); err != nil {
-			return err
+	for _, r := range slices.Backward(runs) { // one may have ended when the next one had begun
+		if answer := answerOf(r); answer != "" {
+			if err := w.put(ctx, post{Post: answerPosts + r.RunID}, presence.Answer(r.RunID, answer)); err != nil {
+				return err
+			}
 		}
 	}
 	return w.settleQuestions(ctx, open)

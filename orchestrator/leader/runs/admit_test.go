@@ -40,7 +40,7 @@ func TestAdmit(t *testing.T) {
 			"2 agent_env_invalid names that begin with LATTICE_ configure the skill itself"},
 		{"everything", fmt.Sprintf(push, "direct"), "", nil, api.Options{Grants: []string{"*"}}, ""},
 		{"misspelt", pack, "", nil, api.Options{Grants: []string{"fs:raed", "*"}},
-			"2 permission_unknown known: agent:run credential:fetch env:propose exec fs:read fs:write git:fetch git:push git:read git:write github:write net test:run user:notify *"},
+			"2 permission_unknown known: agent:run credential:fetch env:propose exec fs:read fs:write git:fetch git:push git:read git:write github:write net test:run user:notify web:read *"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p, findings := check.Parse([]byte(`{"execir_version":"1.0","entry_node":"a","edges":[],"nodes":[`+c.node+`]`+c.more+`}`), manifests.Lookup)

@@ -3,14 +3,12 @@ package wire
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -19,9 +17,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
-	"golang.org/x/net/http/httpproxy"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/httpenv"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/skill"
 )
@@ -41,17 +39,14 @@ func dial(to engine.Source, policy githttp.RedirectPolicy) (transport.Transport,
 	if err != nil {
 		return nil, nil, engine.NotRepositoryURL("%s is not a URL that go-git takes", base)
 	}
-	env := map[string]string{}
-	for _, e := range to.Env {
-		name, value, _ := strings.Cut(e, "=")
-		env[name] = value
-	}
-	trust, err := trustedRoots(env)
+	env := httpenv.Parse(to.Env)
+	trust, err := env.Roots("GIT_SSL_CAINFO", "SSL_CERT_FILE")
 	if err != nil {
 		return nil, nil, err
 	}
+	proxy := env.Proxy()
 	b := &boundTransport{origin: originOf(base), http: &http.Transport{
-		Proxy: proxyFor(env), TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trust},
+		Proxy: func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trust},
 		ResponseHeaderTimeout: headerLimit, TLSHandshakeTimeout: headerLimit, DisableCompression: true,
 		DialContext: (&net.Dialer{Timeout: headerLimit}).DialContext,
 	}}
@@ -64,44 +59,6 @@ func dial(to engine.Source, policy githttp.RedirectPolicy) (transport.Transport,
 
 // headerLimit is how long a remote may take to begin its answer.
 const headerLimit = time.Minute
-
-// trustedRoots reads the certificates that the environment says to trust, nil for the system's.
-func trustedRoots(env map[string]string) (*x509.CertPool, error) {
-	for _, name := range []string{"GIT_SSL_CAINFO", "SSL_CERT_FILE"} {
-		file := env[name]
-		if file == "" {
-			continue
-		}
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("read the certificates to trust: %w", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read the certificates to trust: %s holds none", file)
-		}
-		return pool, nil
-	}
-	return nil, nil
-}
-
-// proxyFor returns the proxy rules of an environment. As with curl, HTTP_PROXY in capitals does not count: a request to
-// a CGI program could set it.
-func proxyFor(env map[string]string) func(*http.Request) (*url.URL, error) {
-	first := func(names ...string) string {
-		for _, name := range names {
-			if env[name] != "" {
-				return env[name]
-			}
-		}
-		return ""
-	}
-	rules := (&httpproxy.Config{
-		HTTPProxy: first("http_proxy", "all_proxy", "ALL_PROXY"), HTTPSProxy: first("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"),
-		NoProxy: first("no_proxy", "NO_PROXY"),
-	}).ProxyFunc()
-	return func(r *http.Request) (*url.URL, error) { return rules(r.URL) }
-}
 
 // checkRedirect refuses a redirect to a place that is less protected, in addition to go-git's own rules.
 func checkRedirect(req *http.Request, via []*http.Request) error {
