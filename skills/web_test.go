@@ -31,5 +31,5 @@ Sources:
 	}
 	s.fails("web.check", `{"pages":`+strings.Replace(pages, `"number":2`, `"number":1`, 1)+`,"claims":[]}`, 2, "bad_input")
 	s.fails("web.fetch", `{"urls":[]}`, 2, "bad_input")
-	s.fails("web.fetch", `{"urls":["http://a"],"max_bytes":9000000}`, 2, "bad_input")
+	s.fails("web.fetch", `{"urls":["http://a"],"text_bytes":9000000}`, 2, "bad_input")
 }

@@ -18,8 +18,7 @@ import (
 
 const (
 	maxPages        = 8
-	defaultBytes    = 2 << 20
-	maxBytes        = 8 << 20
+	maxBytes        = 4 << 20
 	defaultText     = 80_000 // of all pages together, in bytes
 	maxText         = 400_000
 	maxStored       = 4 * maxBytes // the text of a page in another encoding can be longer than its body
@@ -33,7 +32,6 @@ type fetcher struct{ extra.File }
 
 type fetchInput struct {
 	URLs      []string `json:"urls"`
-	MaxBytes  int64    `json:"max_bytes"`
 	TextBytes int      `json:"text_bytes"`
 }
 
@@ -62,11 +60,7 @@ type fetchOutput struct {
 
 // fetchPages is web.fetch. A page that cannot be read fails alone.
 func (f fetcher) fetchPages(ctx context.Context, c *skill.Call, in fetchInput) (*fetchOutput, error) {
-	in.MaxBytes, in.TextBytes = cmp.Or(in.MaxBytes, defaultBytes), cmp.Or(in.TextBytes, defaultText)
-	switch {
-	case in.MaxBytes < 1 || in.MaxBytes > maxBytes:
-		return nil, skill.BadInput("/max_bytes", "is not between 1 and %d", maxBytes)
-	case in.TextBytes < 1 || in.TextBytes > maxText:
+	if in.TextBytes = cmp.Or(in.TextBytes, defaultText); in.TextBytes < 1 || in.TextBytes > maxText {
 		return nil, skill.BadInput("/text_bytes", "is not between 1 and %d", maxText)
 	}
 	var urls []string
@@ -81,7 +75,7 @@ func (f fetcher) fetchPages(ctx context.Context, c *skill.Call, in fetchInput) (
 	out := fetchOutput{Pages: []storedPage{}, Failed: []failure{}}
 	for _, url := range urls {
 		c.Progress("fetch "+text.Head(text.Line(url), maxTitle), nil)
-		page, err := f.fetchOne(ctx, c, url, in.MaxBytes)
+		page, err := f.fetchOne(ctx, c, url)
 		if err != nil {
 			return nil, err
 		}
@@ -104,11 +98,11 @@ func (f fetcher) fetchPages(ctx context.Context, c *skill.Call, in fetchInput) (
 	return &out, nil
 }
 
-func (f fetcher) fetchOne(ctx context.Context, c *skill.Call, url string, limit int64) (p Page, err error) {
+func (f fetcher) fetchOne(ctx context.Context, c *skill.Call, url string) (p Page, err error) {
 	if len(url) > maxURL {
 		return Page{Problem: fmt.Sprintf("the address has more than %d bytes", maxURL)}, nil
 	}
-	stdin, err := json.Marshal(Request{url, limit, c.Env})
+	stdin, err := json.Marshal(Request{url, maxBytes, c.Env})
 	if err != nil {
 		return p, fmt.Errorf("fetch %s: %w", url, err)
 	}

@@ -33,10 +33,11 @@ func isCore(name string) bool {
 	return false
 }
 
-// isStep reports whether a skill is a step of a flow that decides about agents or checks models, so that it is not offered to them.
+// isStep reports whether a skill is a step of a flow, such as one that decides about agents. An agent is offered it only if it is
+// named.
 func isStep(name string) bool {
 	switch name {
-	case "loop.begin", "loop.decide", "loop.read", "test.confirm", "web.check":
+	case "loop.begin", "loop.decide", "loop.read", "test.confirm", "web.check", "web.fetch":
 		return true
 	}
 	return false
