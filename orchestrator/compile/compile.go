@@ -18,6 +18,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Tools looks up the manifest of a skill by its name.
@@ -60,7 +61,16 @@ func ParseWith(data []byte, s Sources) (*Flow, []finding.Finding) {
 	if flow != nil {
 		flow.source = data
 	}
-	return flow, finding.NameNodes(data, findings)
+	return flow, finding.SetPlaces(data, finding.NameNodes(data, findings))
+}
+
+// Check is like ParseWith, and adds the findings of [Flow.CheckWorldCalls].
+func Check(data []byte, s Sources, worldAllowed []string) (*Flow, []finding.Finding) {
+	flow, findings := ParseWith(data, s)
+	if flow != nil {
+		findings = append(findings, flow.CheckWorldCalls(worldAllowed, s.Tools)...)
+	}
+	return flow, findings
 }
 
 // parse is ParseWith without the names of nodes in findings.
@@ -105,7 +115,7 @@ func errorAt(code, pointer, hint, message string) finding.Finding {
 
 // Told returns findings about the program with pointers into the document that it came from.
 func (f *Flow) Told(findings []finding.Finding) []finding.Finding {
-	return finding.NameNodes(f.source, f.origins.mapFindings(findings))
+	return finding.SetPlaces(f.source, finding.NameNodes(f.source, f.origins.mapFindings(findings)))
 }
 
 // origins is a source map: it maps pointers into the lowered program to pointers into the source document. A pointer without
@@ -147,7 +157,7 @@ func Refusal(findings []finding.Finding) (text, hint string) {
 	wrong := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return f.Severity != finding.SeverityError })
 	var lines []string
 	for _, f := range wrong {
-		lines = append(lines, fmt.Sprintf("%s %s: %s", f.Place(), f.Code, f.Message))
+		lines = append(lines, strings.TrimSpace(f.Position()+" "+f.Place()) + fmt.Sprintf(" %s: %s", f.Code, f.Message))
 		switch {
 		case len(wrong) == 1:
 			hint = f.Hint
@@ -156,6 +166,27 @@ func Refusal(findings []finding.Finding) (text, hint string) {
 		}
 	}
 	return strings.Join(lines, "\n  "), hint
+}
+
+// RefuseFlow returns an error with a code that names every finding.
+func RefuseFlow(code string, exit int, findings []finding.Finding) error {
+	text, hint := Refusal(findings)
+	p := fault.New(exit, code, "the flow is refused:\n  %s", text).WithHint("%s", hint)
+	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
+		p.Fault.Details = details
+	}
+	return p
+}
+
+// Labels returns the labels of the nodes that have one, by their ids.
+func (f *Flow) Labels() map[string]string {
+	labels := map[string]string{}
+	if f.Workflow != nil {
+		for _, s := range f.Workflow.Nodes {
+			labels[s.ID] = s.Label
+		}
+	}
+	return labels
 }
 
 // NewReport reports findings; none is an empty list, not null.

@@ -26,6 +26,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
+	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -143,7 +144,7 @@ func PrintFindings(console *cli.Console, findings []finding.Finding) error {
 		return console.PrintJSON(compile.NewReport(findings))
 	}
 	for _, f := range findings {
-		text := fmt.Sprintf("%s: %s\n", cli.Clean(strings.TrimSpace(f.Severity+" "+f.Code+" "+f.Place())), cli.Clean(f.Message))
+		text := fmt.Sprintf("%s: %s\n", cli.Clean(strings.TrimSpace(f.Position()+" "+f.Severity+" "+f.Code+" "+f.Place())), cli.Clean(f.Message))
 		if f.Hint != "" {
 			text += fmt.Sprintf("  try: %s\n", cli.Clean(f.Hint))
 		}
@@ -192,8 +193,8 @@ func CompleteInputs(_ *cobra.Command, list []string, _ string) ([]string, cobra.
 	return words, directive
 }
 
-// readSources reads everything that flows are compiled with, from the settings and from flags.
-func readSources(env *setup.Env, from Options) (s compile.Sources, err error) {
+// ReadAll reads everything that flows are compiled with, from the settings and from flags.
+func ReadAll(env *setup.Env, from Options) (s compile.Sources, err error) {
 	if s.Tools, err = equip.ReadCatalog(env, from.Skills); err != nil {
 		return s, err
 	}
@@ -213,9 +214,23 @@ func readSources(env *setup.Env, from Options) (s compile.Sources, err error) {
 	return s, err
 }
 
+// Check compiles a document and returns every finding about it, also those about skills that ask before they act.
+func Check(env *setup.Env, doc []byte, from Options) (*compile.Flow, []finding.Finding, error) {
+	s, err := ReadAll(env, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	server, err := env.ServerPolicy()
+	if err != nil {
+		return nil, nil, err
+	}
+	flow, findings := compile.Check(doc, s, policy.New("", server...).WorldAllowed())
+	return flow, findings, nil
+}
+
 // Parse compiles a document and returns every finding.
 func Parse(env *setup.Env, doc []byte, from Options) (*compile.Flow, []finding.Finding, error) {
-	s, err := readSources(env, from)
+	s, err := ReadAll(env, from)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -231,7 +246,7 @@ func Lower(ctx context.Context, env *setup.Env, arg string, from Options) (json.
 	if err != nil || own == 0 {
 		return doc, name, err
 	}
-	s, err := readSources(env, from)
+	s, err := ReadAll(env, from)
 	if err != nil {
 		return nil, "", err
 	}

@@ -93,13 +93,7 @@ func widest(text string) int {
 }
 
 func draw(flow *compile.Flow, format string) (string, error) {
-	labels := map[string]string{}
-	if flow.Workflow != nil {
-		for _, s := range flow.Workflow.Nodes {
-			labels[s.ID] = s.Label
-		}
-	}
-	g := diagram.Of(flow.Program.Doc, labels)
+	g := diagram.Of(flow.Program.Doc, flow.Labels())
 	switch format {
 	case "text":
 		return g.Text()

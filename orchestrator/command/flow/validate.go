@@ -6,8 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/cli"
-	"github.com/spritekit/lattice/orchestrator/equip"
-	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sources"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -20,7 +18,7 @@ func newValidateCmd(env *setup.Env) *cobra.Command {
 		Short: "Check a flow and print every finding at once",
 		Long: `Check a flow: versions, references, types, reachability, tools. All findings are printed, and the command
 ends with 2 if one of them is an error.
-With --json: {"ok":…,"findings":[{"code","severity","pointer","node","message","hint"}]}.
+With --json: {"ok":…,"findings":[{"code","severity","pointer","line","column","node","message","hint"}]}.
 ` + sources.Help + cli.ExitCodes,
 		Example: "  lattice flow validate flow.json --json",
 		Args:    cli.Args(cobra.ExactArgs(1)), ValidArgsFunction: sources.CompleteFlows,
@@ -29,21 +27,9 @@ With --json: {"ok":…,"findings":[{"code","severity","pointer","node","message"
 			if err != nil {
 				return err
 			}
-			flow, findings, err := sources.Parse(env, doc, from)
+			flow, findings, err := sources.Check(env, doc, from)
 			if err != nil {
 				return err
-			}
-			if flow != nil {
-				tools, err := equip.ReadCatalog(env, from.Skills)
-				if err != nil {
-					return err
-				}
-				server, err := env.ServerPolicy()
-				if err != nil {
-					return err
-				}
-				rules := policy.New("", server...)
-				findings = append(findings, flow.CheckWorldCalls(rules.WorldAllowed(), tools)...)
 			}
 			if err := sources.PrintFindings(env.Console, findings); err != nil {
 				return err

@@ -3,6 +3,7 @@
 package finding
 
 import (
+	"fmt"
 	"strings"
 )
 
@@ -11,9 +12,19 @@ type Finding struct {
 	Code     string `json:"code"`
 	Severity string `json:"severity"` // error | warning
 	Pointer  string `json:"pointer"`
+	Line     int    `json:"line,omitempty"`   // of Pointer in the document, from 1
+	Column   int    `json:"column,omitempty"` // in characters, from 1
 	Node     string `json:"node,omitempty"` // the node or step that Pointer lies in, or from which the edge at Pointer leads
 	Message  string `json:"message"`
 	Hint     string `json:"hint"`
+}
+
+// Position returns LINE:COLUMN, "" if it is not known.
+func (f Finding) Position() string {
+	if f.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", f.Line, f.Column)
 }
 
 // Place returns the pointer, and the node in parentheses.

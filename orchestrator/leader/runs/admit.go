@@ -30,7 +30,7 @@ func checkAdmission(flow *compile.Flow, input map[string]any, o api.Options) err
 		return err
 	}
 	if findings := p.Preflight(o.Grants); finding.HasErrors(findings) {
-		return refuseFlow("permission_denied", protocol.ExitDenied, flow.Told(findings))
+		return compile.RefuseFlow("permission_denied", protocol.ExitDenied, flow.Told(findings))
 	}
 	for _, name := range o.ApproveWorld {
 		if !slices.Contains(p.WorldCalls(nil), name) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
@@ -41,7 +42,7 @@ func (rn *Starter) beginLinked(ctx context.Context, id string, next runstate.Nex
 	}
 	program, findings := check.Parse(rec.Program, rec.Kept.Lookup)
 	if program == nil {
-		return api.RunView{}, false, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
+		return api.RunView{}, false, compile.RefuseFlow("flow_invalid", protocol.ExitBadInput, findings)
 	}
 	o := rec.Kept
 	o.ResumedFrom, o.Answers, o.Session = id, map[string]string{}, cmp.Or(o.Session, id)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
-	"github.com/spritekit/lattice/orchestrator/ir/finding"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/compile"
@@ -99,7 +98,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 		return api.RunView{}, catalog.Err
 	}
 	if flow == nil {
-		return api.RunView{}, refuseFlow("flow_invalid", protocol.ExitBadInput, findings)
+		return api.RunView{}, compile.RefuseFlow("flow_invalid", protocol.ExitBadInput, findings)
 	}
 	program := flow.Program
 	r.Flow = flow.ExecIR // the record holds the program that runs
@@ -279,16 +278,6 @@ func (rn *Starter) recordRun(ctx context.Context, id string, secret []byte, prog
 		return fmt.Errorf("record run: %w", err)
 	}
 	return nil
-}
-
-// refuseFlow returns an error that names every finding.
-func refuseFlow(code string, exit int, findings []finding.Finding) error {
-	text, hint := compile.Refusal(findings)
-	p := fault.New(exit, code, "the flow is refused:\n  %s", text).WithHint("%s", hint)
-	if details, err := json.Marshal(map[string]any{"findings": findings}); err == nil {
-		p.Fault.Details = details
-	}
-	return p
 }
 
 // NewRun draws an id, unless the client has drawn it, and a secret. The secret never leaves the orchestrator.
