@@ -87,12 +87,13 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.job.lattice(t, 0, "", "task", "init", "--code", "LAT")
+	p.writeFile(filepath.Join(p.job.dir, "flows", "own.json"), editedFlow)
 	p.serve()
 	p.look(1280, 860, "light")
 	_, link := p.job.lattice(t, 0, "", "open")
 	p.open(strings.TrimSpace(link))
 	p.wait("location.pathname === '/runs' && document.querySelector('#live-runs')")
-	for _, do := range []func(){p.answerAndApprove, p.goBack, p.workOnTasks, p.readLog, p.checkLooks} {
+	for _, do := range []func(){p.answerAndApprove, p.goBack, p.workOnTasks, p.editFlow, p.readLog, p.checkLooks} {
 		do()
 		t.Log(time.Since(began).Round(10 * time.Millisecond))
 	}
@@ -232,9 +233,67 @@ func (p *page) workOnTasks() {
 	p.job.lattice(p.t, 0, "", "task", "comment", "LAT-1", "see [the log](https://example.org/log) and `x`\n- one\n- <img src=x onerror=pwned=1>")
 	p.wait("document.querySelector('.md li') && document.querySelector('.chip.good')?.innerText.includes('Has: review @ abc1234') && window.stays")
 	request := fmt.Sprintf(`{"id":"wq_1","task_id":%q,"worker":"CodeReviewLite","commit_sha":"abc1234def","created_at":"2026-01-02T03:04:05Z"}`, strings.TrimPrefix(p.eval("location.pathname"), "/tasks/"))
-	p.writeLog(filepath.Join(p.job.dir, ".lattice", "queue", "wq_1.json"), request)
+	p.writeFile(filepath.Join(p.job.dir, ".lattice", "queue", "wq_1.json"), request)
 	p.open(p.url + "/workers")
 	p.wait("document.querySelector('#live-workers').innerText.includes('pending') && document.querySelector('#live-workers').innerText.includes('LAT-1')")
+}
+
+// editedFlow is a flow with members and line ends that no editor would write.
+const editedFlow = "{\r\n  \"execir_version\": \"1.0\", \"id\": \"own\", \"x-kept\":  [1.0,2e0],\n  \"input_schema\": {\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\",\"description\":\"</textarea><img src=x onerror=pwned=1>\"},\"n\":{\"type\":\"integer\"}},\"required\":[\"who\"]},\r\n" +
+	"  \"entry_node\": \"greet\",\n  \"nodes\": [\n    {\"id\": \"greet\", \"op\": \"PACK\", \"inputs\": {\"n\": \"$in.n\", \"to\": \"$in.who\"}, \"outputs\": {\"result\": \"$vars.said\"}}\n  ],\n  \"edges\": [], \"output\": \"$vars.said\"\n}"
+
+// editFlow edits a flow: findings have their places, the graph follows, the file keeps every byte that was not edited, and the text
+// that is shown runs.
+func (p *page) editFlow() {
+	p.t.Helper()
+	file := filepath.Join(p.job.dir, "flows", "own.json")
+	p.open(p.url + "/flows")
+	p.leave("[...document.querySelectorAll('.list a')].find((a) => a.innerText === 'own').click()")
+	p.wait("!document.getElementById('flow-text').readOnly && document.querySelector('.graph svg').textContent.includes('greet')")
+	save := func(want string) {
+		p.eval("document.getElementById('flow-place').innerText = ''; document.querySelector('#flow-save .primary').click()")
+		p.wait("(document.getElementById('flow-place').innerText + document.getElementById('flow-problem').innerText).includes('" + want + "')")
+	}
+	replace := func(old, text string) {
+		p.eval(fmt.Sprintf("{ const t = document.getElementById('flow-text'); t.value = t.value.replace(%q, %q); t.dispatchEvent(new Event('input')) }", old, text))
+	}
+	save("Saved") // without an edit
+	replace("\"op\": \"PACK\"", "\"op\": \"PACKS\"")
+	p.wait("document.querySelector('#live-findings').dataset.ok === 'false' && document.querySelector('#live-findings li').innerText.includes('op_unknown') && document.querySelector('.stale .graph')")
+	if place := p.eval("document.querySelector('#live-findings li button').innerText"); place != "6:21" {
+		p.t.Errorf("the finding is at %s", place)
+	}
+	p.eval("document.querySelector('#live-findings li button').click()")
+	if chosen := p.eval("(() => { const t = document.getElementById('flow-text'); return t.value.slice(t.selectionStart, t.selectionEnd) })()"); chosen != "\"op\"" {
+		p.t.Errorf("the finding leads to %q", chosen)
+	}
+	replace("\"op\": \"PACKS\"", "\"op\": \"PACK\"")
+	replace("greet\", \"op\"", "hail\", \"op\"")
+	replace("\"entry_node\": \"greet\"", "\"entry_node\": \"hail\"")
+	p.wait("document.querySelector('#live-findings').dataset.ok === 'true' && document.querySelector('.graph svg').textContent.includes('hail') && !document.querySelector('.stale')")
+	if text, err := os.ReadFile(file); err != nil || string(text) != editedFlow {
+		p.t.Errorf("a text that was not edited is saved as %q: %v", text, err)
+	}
+	p.writeFile(file, "{}")
+	save("has changed since")
+	p.writeFile(file, editedFlow)
+	save("Saved")
+	edited := strings.NewReplacer("greet\", \"op", "hail\", \"op", "node\": \"greet", "node\": \"hail").Replace(editedFlow)
+	if text, err := os.ReadFile(file); err != nil || string(text) != edited {
+		p.t.Errorf("the edited text is saved as %q: %v", text, err)
+	}
+	replace("$vars.said\"}}", "$vars.told\"}}")
+	replace("$vars.said\"\n}", "$vars.told\"\n}")
+	p.eval("document.querySelector('#flow-run [name=\"in.who\"]').value = '5'; document.querySelector('#flow-run [name=\"in.n\"]').value = '7'")
+	p.leave("document.querySelector('#flow-run .primary').click()")
+	p.status("succeeded")
+	p.wait("document.querySelector('main').innerText.includes('\"to\": \"5\"') && document.querySelector('main').innerText.includes('\"n\": 7')")
+	if _, program := p.job.lattice(p.t, 0, "", "show", "--json"); !strings.Contains(program, "hail") {
+		p.t.Errorf("the run is not of the text that was shown: %s", program)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != edited {
+		p.t.Errorf("a run saved %q: %v", text, err)
+	}
 }
 
 // readLog reads a log that is hostile and then long.
@@ -244,7 +303,7 @@ func (p *page) readLog() {
 	p.leave("document.querySelector('#live-runs a').click()")
 	id := strings.TrimPrefix(p.eval("location.pathname"), "/runs/")
 	file := filepath.Join(p.job.dir, "home", "runs", id, "output.log")
-	p.writeLog(file, hostileOutput)
+	p.writeFile(file, hostileOutput)
 	p.open(p.url + "/runs/" + id + "/log")
 	p.wait("document.querySelectorAll('#lines .ln').length >= 13")
 	if red := p.eval("document.querySelector('#lines .f1')?.textContent"); red != "red" {
@@ -266,7 +325,7 @@ func (p *page) readLog() {
 	for i := range 100_000 {
 		fmt.Fprintf(&long, "\x1b[32mline %d\x1b[0m of a long log\n", i)
 	}
-	p.writeLog(file, long.String())
+	p.writeFile(file, long.String())
 	p.open(p.url + "/runs/" + id + "/log")
 	p.wait("document.querySelector('#size').innerText === '100000 lines' && document.querySelector('#lines').innerText.includes('line 99999')")
 	if nodes := p.eval("String(document.querySelectorAll('*').length < 2000)"); nodes != "true" {
@@ -277,8 +336,8 @@ func (p *page) readLog() {
 	p.wait("found.innerText === '1 found' && document.querySelector('#lines .hit').innerText.includes('line 4321')")
 }
 
-// writeLog has the log of a run hold a text.
-func (p *page) writeLog(file, text string) {
+// writeFile has a file hold a text.
+func (p *page) writeFile(file, text string) {
 	p.t.Helper()
 	err := os.MkdirAll(filepath.Dir(file), 0o700)
 	if err == nil {
@@ -300,7 +359,7 @@ func (p *page) checkLooks() {
 	p.job.lattice(p.t, 0, "", "run", "visit.json", "--keep", "--detach")
 	p.open(p.url + "/runs/latest")
 	p.wait("document.querySelector('[name=\"in.count\"]')")
-	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/files", "runs/latest/compare", "waiting", "tasks", "tasks/LAT-1", "workers", "loops", "audit"} {
+	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/files", "runs/latest/compare", "waiting", "tasks", "tasks/LAT-1", "workers", "loops", "flows", "flows/own", "audit"} {
 		p.look(1280, 860, "light")
 		p.open(p.url + "/" + path)
 		for _, look := range []struct {

@@ -41,6 +41,7 @@ type Service interface {
 	Boards
 	Loops
 	Fleet
+	Flows
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)

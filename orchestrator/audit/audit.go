@@ -67,6 +67,7 @@ const (
 	Review          Kind = "review"         // a review of such a pull request, or its outcome
 	Task            Kind = "task"           // a change of a task that came over the interface or the page
 	Fleet           Kind = "fleet"          // a change of a sprite that a fleet file declares, or its outcome
+	Flow            Kind = "flow"           // a new text of a flow's file that came over the interface or the page
 )
 
 // capabilities maps the capabilities of lattice to the kinds of entries about them.

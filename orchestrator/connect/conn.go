@@ -23,12 +23,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/fleet"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/patient"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sources"
 	"github.com/spritekit/lattice/orchestrator/trace"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/redact"
@@ -269,9 +271,10 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 		Warn: func(message string) { fmt.Fprintf(env.Err, "lattice: %s\n", message) },
 	}
 	if o.Serve {
-		cfg.Boards = env.Boards()
+		cfg.Boards, cfg.Flows.Folders = env.Boards(), env.Flows()
 		cfg.Issues = env.MirroredIssues(cfg.Boards)
 	}
+	cfg.Flows.Sources = func() (compile.Sources, error) { return sources.ReadAll(env, sources.Options{}) }
 	cfg.ReadOnly = readOnly
 	cfg.Told.Network, cfg.Told.HostPorts = o.Network.Preset, o.Network.Ports()
 	if cfg.Traces, err = trace.Configure(env.Getenv, env.Version); err != nil {

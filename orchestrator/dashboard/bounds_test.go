@@ -16,6 +16,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/loop"
 	"github.com/spritekit/lattice/orchestrator/proposal"
@@ -194,6 +195,18 @@ func (c *crowd) Outline(ctx context.Context, id string, after lattice.Seq, yield
 	return c.Entries(ctx, id, after, yield)
 }
 
+func (c *crowd) ListFlows(context.Context) ([]api.FlowView, error) {
+	return make([]api.FlowView, c.size), nil
+}
+
+func (c *crowd) Flow(_ context.Context, name string) (api.FlowDocument, error) {
+	return api.FlowDocument{FlowView: api.FlowView{Name: name}, Text: strings.Repeat("</textarea><b>\n", c.size)}, nil
+}
+
+func (c *crowd) CheckFlow(context.Context, api.FlowCheck) (api.FlowReport, error) {
+	return api.FlowReport{Findings: make([]finding.Finding, c.size), Inputs: make([]api.FlowInput, 20)}, nil
+}
+
 // get returns a page as an admin sees it.
 func get(t *testing.T, l Leader, path string) string {
 	t.Helper()
@@ -209,7 +222,7 @@ func get(t *testing.T, l Leader, path string) string {
 // audit log than with 1,000.
 func TestPagesAreBounded(t *testing.T) {
 	for _, path := range []string{"/runs", "/runs?flow=none", "/runs?before=run_000100", "/waiting", "/tasks", "/tasks?status=review", "/tasks/X-1", "/workers", "/loops", "/loops/run_1", "/intents", "/proposals",
-		"/artifacts", "/cost", "/sprites", "/audit", "/deliveries", "/runs/run_1/events", "/runs/run_1/log", "/runs/run_1/changes", "/runs/run_1/compare?with=x", "/runs/run_1/compare", "/runs/run_1/files", "/runs/run_1/file?path=x", "/runs/run_1"} {
+		"/flows", "/flows/x", "/artifacts", "/cost", "/sprites", "/audit", "/deliveries", "/runs/run_1/events", "/runs/run_1/log", "/runs/run_1/changes", "/runs/run_1/compare?with=x", "/runs/run_1/compare", "/runs/run_1/files", "/runs/run_1/file?path=x", "/runs/run_1"} {
 		few, many := &crowd{size: 1000}, &crowd{size: 10_000}
 		get(t, few, path)
 		text := get(t, many, path)

@@ -9,6 +9,7 @@
 //	markdown   text of sprites and people as a few elements
 //	loops      loops, with their iterations and tasks
 //	tasks      the boards of repositories, with their workers
+//	flows      flow documents, with an editor
 //	lists      sprites, artifacts, proposals, intents, cost, the audit log and deliveries
 //
 // Each page is a read of the leader, and each form is an operation of package api with the same role: the page decides nothing.
@@ -56,6 +57,7 @@ type Leader interface {
 	api.Boards
 	api.Loops
 	api.Deliveries
+	api.Flows
 	Runs(ctx context.Context, which api.RunList) ([]api.RunView, error)
 	Run(ctx context.Context, id string) (api.RunView, error)
 	Program(ctx context.Context, id string) (json.RawMessage, error)
@@ -132,7 +134,7 @@ type route struct {
 }
 
 func (d *Dashboard) allRoutes() []route {
-	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.fileRoutes(), boardPages{d}.routes(), d.loopRoutes(), listPages{d}.routes())
+	return slices.Concat(d.runRoutes(), d.waitRoutes(), d.travelRoutes(), d.fileRoutes(), boardPages{d}.routes(), d.loopRoutes(), flowPages{d}.routes(), listPages{d}.routes())
 }
 
 // visit is one request.

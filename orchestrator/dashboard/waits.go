@@ -59,6 +59,7 @@ type field struct {
 	Kind       string // how it is drawn: text, number, checkbox, select or lines
 	Choices    []string
 	Optional   bool
+	Note       string // its meaning
 }
 
 // digestOf returns the digest of a question. An answer to one that has changed since is refused.

@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/orchestrator/leader/boards"
+	"github.com/spritekit/lattice/orchestrator/leader/flows"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 	"github.com/spritekit/lattice/orchestrator/leader/inbox"
 	"github.com/spritekit/lattice/orchestrator/leader/intents"
@@ -117,6 +118,8 @@ type Config struct {
 	// Boards are the folders of repositories whose boards are shown.
 	Boards []string
 	Issues map[string]mirror.Source // that become tasks of the board in a folder
+	// Flows are the flows that are shown.
+	Flows flows.Config
 	// Publisher performs actions at code hosts; nil: there are none.
 	Publisher action.Publisher
 	// AuthorizeGit returns the header Authorization of git's requests to a repository; see worktree.Options. It may be nil.
@@ -177,6 +180,7 @@ type Leader struct {
 	*access.Gate
 	*inbox.Inbox
 	*boards.Boards
+	*flows.Flows
 	*spending.Keeper
 	*drive.Succession
 
@@ -205,12 +209,7 @@ type Leader struct {
 
 // Open opens the home. The caller holds its lock.
 func Open(cfg Config) (*Leader, error) {
-	if cfg.Policy == nil {
-		cfg.Policy = func() ([]policy.Layer, error) { return nil, nil }
-	}
-	if cfg.Settings == nil {
-		cfg.Settings = func() map[string]string { return nil }
-	}
+	cfg.setDefaults()
 	l := &Leader{cfg: cfg, home: cfg.Home}
 	l.models = &drive.ModelSet{Own: cfg.Models, Open: cfg.ModelsOf}
 	l.drives = drive.NewDrives(cfg.Log, cfg.Serving, &drive.Values{Models: l.models})
@@ -310,6 +309,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Reconciler = &upkeep.Reconciler{Client: l.client, Facts: l.Ledger, Declared: l.cfg.Fleet, Every: l.cfg.FleetEvery, Logger: l.cfg.Log}
 	l.composeForges()
 	l.Boards = &boards.Boards{Folders: l.cfg.Boards, Facts: l.Ledger, Git: l.git, Home: string(l.home), Environ: l.cfg.Environ, Warn: func(text string) { l.cfg.Log.Warn().Msg(text) }}
+	l.Flows = &flows.Flows{Config: l.cfg.Flows, Facts: l.Ledger, Policy: l.cfg.Policy, Begin: l.Starter.Start}
 	l.Storage = &storage.Storage{Home: l.home, Store: l.store, Host: l.host, Remote: l.cfg.Remote != nil, Scratch: cmp.Or(l.cfg.ReadOnly, l.home.Scratch()), Version: l.cfg.Version}
 	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil
 

@@ -76,7 +76,7 @@ func check(s Settings) []Finding {
 		}
 	}
 	checkAgentEnv("run.agent_env", s.Run.AgentEnv, bad)
-	for key, paths := range map[string][]string{"spritekit": {s.Spritekit}, "templates": {s.Templates}, "boards": s.Boards, "tools": s.Tools, "skills": s.Skills, "steps": s.Steps, "schemas": s.Schemas} {
+	for key, paths := range map[string][]string{"spritekit": {s.Spritekit}, "templates": {s.Templates}, "boards": s.Boards, "flows": s.Flows, "tools": s.Tools, "skills": s.Skills, "steps": s.Steps, "schemas": s.Schemas} {
 		for _, path := range paths {
 			if path != "" && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
 				bad(CodeValue, key, "begin it with / or ~/", "%q is no absolute path", path)

@@ -71,6 +71,9 @@ type Settings struct {
 	Forges map[string]Forge `json:"forges,omitempty"`
 	// Boards are folders of repositories whose task boards lattice serve shows; by default that of the folder in which it starts.
 	Boards []string `json:"boards,omitempty"`
+	// Flows are folders of flows, NAME.json each, that the page of lattice serve shows and edits; by default the folder flows where it
+	// starts.
+	Flows []string `json:"flows,omitempty"`
 	// Templates is a folder of prompt templates of one's own, ID.json each; flows that name one get its text.
 	Templates string `json:"templates,omitempty"`
 	// Steps are folders, or single files, of step rules of one's own, by which plans are lowered; --steps adds to them.

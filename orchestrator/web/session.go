@@ -18,8 +18,8 @@ import (
 // cookieName is the cookie with the text of a session.
 const cookieName = "lattice_session"
 
-// maxForm is the largest form that a page sends, in bytes.
-const maxForm = 1 << 20
+// maxForm is the largest form that a page sends, in bytes: a flow of 1 MiB, encoded.
+const maxForm = 4 << 20
 
 // csrfOf returns the text that a page of a session sends back with every change. A page of another site cannot know it.
 func csrfOf(session string) string {

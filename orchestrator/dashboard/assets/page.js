@@ -367,12 +367,17 @@ const log = section && new Log(section);
 const shell = document.querySelector("[data-shell]");
 if (shell) import("./terminal.js").then(({ openShell }) => openShell(shell, document.getElementById("shell-state")));
 
+// --- The editor of a flow.
+
+const editor = document.querySelector("[data-check]");
+if (editor) import("./flow.js").then(({ edit }) => edit(editor, refresh));
+
 // --- Keys.
 
 let prefix = "";
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, textarea, select")) return;
-  const go = { r: "/runs", w: "/waiting", t: "/tasks", o: "/loops", i: "/intents", p: "/proposals", a: "/artifacts", c: "/cost", s: "/sprites", l: "/audit" }[e.key];
+  const go = { r: "/runs", w: "/waiting", t: "/tasks", o: "/loops", f: "/flows", i: "/intents", p: "/proposals", a: "/artifacts", c: "/cost", s: "/sprites", l: "/audit" }[e.key];
   if (prefix === "g" && go && document.getElementById("menu")) {
     prefix = "";
     location.assign(go);
