@@ -157,7 +157,7 @@ func Refusal(findings []finding.Finding) (text, hint string) {
 	wrong := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return f.Severity != finding.SeverityError })
 	var lines []string
 	for _, f := range wrong {
-		lines = append(lines, strings.TrimSpace(f.Position()+" "+f.Place()) + fmt.Sprintf(" %s: %s", f.Code, f.Message))
+		lines = append(lines, strings.TrimSpace(f.Position()+" "+f.Place())+fmt.Sprintf(" %s: %s", f.Code, f.Message))
 		switch {
 		case len(wrong) == 1:
 			hint = f.Hint

@@ -14,7 +14,7 @@ type Finding struct {
 	Pointer  string `json:"pointer"`
 	Line     int    `json:"line,omitempty"`   // of Pointer in the document, from 1
 	Column   int    `json:"column,omitempty"` // in characters, from 1
-	Node     string `json:"node,omitempty"` // the node or step that Pointer lies in, or from which the edge at Pointer leads
+	Node     string `json:"node,omitempty"`   // the node or step that Pointer lies in, or from which the edge at Pointer leads
 	Message  string `json:"message"`
 	Hint     string `json:"hint"`
 }
