@@ -5,6 +5,7 @@ FUZZTIME   ?= 10s
 SOAK       ?= 600# seconds
 SOAKLOAD   ?= 1800# seconds
 COPIES     ?= 60
+LOOPS      ?= 1000
 BIN        ?= bin
 # The commit is stamped into the binaries if this is a git checkout that git accepts.
 VCS        := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo true || echo false)
@@ -61,8 +62,9 @@ bench: ## the figures of BENCH.md, compared with other programs
 	$(GO) run ./scripts/bench
 bench-peers: ## the engine compared with other engines that are installed or can be downloaded
 	$(GO) run ./scripts/bench --peers
-soak: build ## kill at random moments for SOAK seconds, lose the power at COPIES moments, work off 10,000 requests for workers, use one leader in all ways at once for SOAKLOAD seconds
+soak: build ## kill at random moments for SOAK seconds, kill LOOPS loops, lose the power at COPIES moments, work off 10,000 requests for workers, use one leader in all ways at once for SOAKLOAD seconds
 	$(GO) test -count=1 -timeout 0 -run TestKillAnytime -v ./orchestrator -soak $(SOAK)s
+	$(GO) test -count=1 -timeout 0 -run TestKillLoops -v ./orchestrator -soak-loops $(LOOPS)
 	$(GO) test -count=1 -timeout 0 -run TestPowerLossCopies -v ./orchestrator -power-copies $(COPIES)
 	$(GO) test -count=1 -timeout 0 -run TestQueueDrains -v ./orchestrator -queue 10000
 	$(GO) test -count=1 -timeout 0 -run TestMixedLoad -v ./orchestrator -soak-load $(SOAKLOAD)s

@@ -16,9 +16,14 @@ import (
 	. "github.com/spritekit/lattice/orchestrator/sprites/spritestest"
 )
 
-// TestRunThroughAMiddleman: a run in a remote sprite, whose every third connection is cut in one way or another, ends as
-// it would have ended, with each effect once.
-func TestRunThroughAMiddleman(t *testing.T) {
+// remote is a host of sprites behind a middleman, and a repository.
+type remote struct {
+	man        *Middleman
+	home, repo string
+}
+
+func newRemote(t *testing.T, files map[string]string) *remote {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +37,52 @@ func TestRunThroughAMiddleman(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	man := NewMiddleman(t, host.Handler())
+	home, err := os.MkdirTemp(buildDir, "home-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &remote{NewMiddleman(t, host.Handler()), home, t.TempDir()}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(r.repo, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.git(t, "init", "-q", "-b", "main")
+	r.git(t, "add", "-A")
+	r.git(t, "commit", "-q", "-m", "first")
+	return r
+}
+
+func (r *remote) git(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command("git", append([]string{"-C", r.repo, "-c", "user.name=Tester", "-c", "user.email=tester@localhost"}, args...)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v: %s", cmd, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (r *remote) lattice(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	cmd := latticeIn(t, r.home, args...)
+	cmd.Env = append(cmd.Env, "SPRITES_API_URL="+r.man.URL, "SPRITES_TOKEN=T", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Tester",
+		"GIT_AUTHOR_EMAIL=tester@localhost", "GIT_COMMITTER_NAME=Tester", "GIT_COMMITTER_EMAIL=tester@localhost")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// TestRunThroughAMiddleman: a run in a remote sprite, whose every third connection is cut in one way or another, ends as
+// it would have ended, with each effect once.
+func TestRunThroughAMiddleman(t *testing.T) {
+	r := newRemote(t, map[string]string{"state": "broken\n", "check.sh": "grep -q fixed state\n"})
+	man, home, repo := r.man, r.home, r.repo
+	git := func(args ...string) string { return r.git(t, args...) }
+	lattice := func(args ...string) (int, string) { return r.lattice(t, args...) }
 	every := func(n int, match func(*http.Request) bool) func(*http.Request) bool {
 		seen := 0
 		return func(r *http.Request) bool {
@@ -54,43 +104,9 @@ func TestRunThroughAMiddleman(t *testing.T) {
 	man.Do(Fault{On: every(2, On("POST", "/restore")), Times: -1, After: CutAfter(5)})
 	man.Do(Fault{On: On("POST", "/v1/sprites"), After: CutAfter(-1)})
 
-	home, err := os.MkdirTemp(buildDir, "home-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	repo := t.TempDir()
-	for name, content := range map[string]string{"state": "broken\n", "check.sh": "grep -q fixed state\n"} {
-		if err := os.WriteFile(filepath.Join(repo, name), []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	git := func(args ...string) string {
-		t.Helper()
-		cmd := exec.Command("git", append([]string{"-C", repo, "-c", "user.name=Tester", "-c", "user.email=tester@localhost"}, args...)...)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %v: %s", cmd, err, out)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	git("init", "-q", "-b", "main")
-	git("add", "-A")
-	git("commit", "-q", "-m", "first")
 	input := filepath.Join(home, "input.json")
 	if err := os.WriteFile(input, []byte(`{"agent_command": ["sh", "-c", "echo fixed >state; echo ran >>runs"], "test_command": "sh check.sh"}`), 0o644); err != nil {
 		t.Fatal(err)
-	}
-	lattice := func(args ...string) (int, string) {
-		t.Helper()
-		cmd := latticeIn(t, home, args...)
-		cmd.Env = append(cmd.Env, "SPRITES_API_URL="+man.URL, "SPRITES_TOKEN=T", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=Tester",
-			"GIT_AUTHOR_EMAIL=tester@localhost", "GIT_COMMITTER_NAME=Tester", "GIT_COMMITTER_EMAIL=tester@localhost")
-		out, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			t.Fatal(err)
-		}
-		return cmd.ProcessState.ExitCode(), string(out)
 	}
 	code, out := lattice("run", "fix-and-propose", "--repo", repo, "--input-file", input)
 	t.Log(out)

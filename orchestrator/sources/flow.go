@@ -109,6 +109,15 @@ func Read(ctx context.Context, console *cli.Console, arg string) (json.RawMessag
 	return nil, "", Refuse(arg, findings)
 }
 
+// readBuiltIn returns a built-in flow, whatever files are there.
+func readBuiltIn(_ context.Context, _ *cli.Console, name string) (json.RawMessage, string, error) {
+	doc, ok := manifests.Flow(name)
+	if !ok {
+		return nil, "", fault.NotFound("flow_not_found", "there is no built-in flow %s", name)
+	}
+	return doc, name, nil
+}
+
 // CompleteFlows completes the names of built-in flows, and files.
 func CompleteFlows(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(list) > 0 {
@@ -241,7 +250,11 @@ func Parse(env *setup.Env, doc []byte, from Options) (*compile.Flow, []finding.F
 // Lower is readFlow for a flow that is lowered here where something was brought along that the leader does not know. The
 // skills of a sprite are the leader's to find: a flow that lacks nothing else goes to it as it is.
 func Lower(ctx context.Context, env *setup.Env, arg string, from Options) (json.RawMessage, string, error) {
-	doc, name, err := Read(ctx, env.Console, arg)
+	read := Read
+	if from.BuiltIn {
+		read = readBuiltIn
+	}
+	doc, name, err := read(ctx, env.Console, arg)
 	own := len(from.Steps) + len(from.templates) + len(from.schemas) + len(env.Settings.Steps) + len(env.Settings.Templates) + len(env.Settings.Schemas)
 	if err != nil || own == 0 {
 		return doc, name, err

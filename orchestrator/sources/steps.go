@@ -21,6 +21,7 @@ type Options struct {
 	Steps     []string // folders, or files, of step rules
 	templates []string // of prompt templates
 	schemas   []string // of JSON Schemas
+	BuiltIn   bool     // the flow is a built-in one, even where a file has its name
 }
 
 func (o *Options) AddFlags(cmd *cobra.Command) {

@@ -157,7 +157,7 @@ func runStart(ctx context.Context, env *setup.Env, o startOptions, limits loops.
 	if err != nil {
 		return err
 	}
-	o.Alone = true
+	o.Alone, o.From.BuiltIn = true, true
 	run, err := launch.Start(ctx, env, o.Options, loop.Flow, input)
 	if err != nil {
 		return err
@@ -281,7 +281,7 @@ func watchLoop(ctx context.Context, env *setup.Env, c *connect.Conn, run api.Run
 			follow.DescribeWait(env.Err, run, w)
 		}
 	}
-	if view.Status == loop.Running || view.Status == loop.Interrupted {
+	if view.Status == loop.Running {
 		return fmt.Errorf("the loop was interrupted: %s", run.Note)
 	}
 	if view.Exit != 0 {
