@@ -109,7 +109,7 @@ func Read(ctx context.Context, console *cli.Console, arg string) (json.RawMessag
 	return nil, "", Refuse(arg, findings)
 }
 
-// readBuiltIn returns a built-in flow, whatever files are there.
+// readBuiltIn returns a built-in flow. No file counts.
 func readBuiltIn(_ context.Context, _ *cli.Console, name string) (json.RawMessage, string, error) {
 	doc, ok := manifests.Flow(name)
 	if !ok {
