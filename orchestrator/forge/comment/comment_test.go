@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
 
@@ -163,4 +164,11 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: code holds the command %+v", body, fenced)
 		}
 	})
+}
+
+func TestReferences(t *testing.T) {
+	got := References("See #7, (#8) and #7.\nIn `#9` and a#10 #0\n```\n#11\n```\n> #12\n\n#13\r\nx/#14 #15a")
+	if diff := cmp.Diff([]int64{7, 8, 13}, got); diff != "" {
+		t.Errorf("References (-want +got):\n%s", diff)
+	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
@@ -19,7 +19,11 @@ const maxIssue = 64 << 10
 
 // plan creates the intent that lets an agent answer an issue.
 func (d *Dialogue) plan(ctx context.Context, a asked) (intent.State, error) {
-	title, body, err := d.readIssue(ctx, a)
+	g, err := d.gather(ctx, a)
+	if err != nil {
+		return intent.State{}, err
+	}
+	bundle, err := d.bundle(ctx, a, g)
 	if err != nil {
 		return intent.State{}, err
 	}
@@ -30,7 +34,7 @@ func (d *Dialogue) plan(ctx context.Context, a asked) (intent.State, error) {
 			return intent.State{}, err
 		}
 	}
-	input["title"], input["body"] = title, body
+	input["title"], input["body"], input["context"] = g.title, g.text(), bundle
 	if r.Input, err = json.Marshal(input); err != nil {
 		return intent.State{}, err
 	}
@@ -42,55 +46,78 @@ func (d *Dialogue) plan(ctx context.Context, a asked) (intent.State, error) {
 // key returns the key of the intent of a command.
 func (a asked) key() string { return fmt.Sprintf("forge/%s/%d/%d", a.Host, a.item, a.Line) }
 
-// readIssue returns the title of an issue, and its text with the comments. The issue must be as it was when a person gave the
-// command: one that was edited since is refused. A poll does not tell how the issue was.
-func (d *Dialogue) readIssue(ctx context.Context, a asked) (title, body string, err error) {
+// gathered is an issue or pull request as an agent may read it. Texts are without parts that the code host does not show.
+type gathered struct {
+	title, body string
+	thread      string // the comments before the command
+	withheld    int    // comments that are left out
+	pull        bool
+	at          time.Time            // of the command, or of the issue if the code host does not list the command yet
+	roles       map[int64]forge.Role // of people, by their numbers
+}
+
+// text returns body and comments in one text.
+func (g gathered) text() string {
+	s := g.body + g.thread
+	if g.withheld > 0 {
+		s += fmt.Sprintf("\n\n%d comments are left out: their authors have no role here, or they were edited.", g.withheld)
+	}
+	return text.Head(s, maxIssue)
+}
+
+// gather reads an issue with the comments before the one that holds the command. The issue must be as it was when a person gave
+// the command: one that was edited since is refused. A poll does not tell how the issue was. Comments of people without the role,
+// and those that were edited afterwards, are left out: neither may speak to an agent through another person's command.
+func (d *Dialogue) gather(ctx context.Context, a asked) (g gathered, err error) {
 	issue, err := a.client.Issue(ctx, a.Repo, a.Number)
 	if err != nil {
-		return "", "", err
+		return g, err
 	}
 	if a.issueSum != "" && a.issueSum != hook.SumIssue(issue.Title, issue.Body) {
-		return "", "", fault.Failed("issue_edited", "the issue was edited after the command").WithHint("read it again, and repeat the command")
+		return g, fault.Failed("issue_edited", "the issue was edited after the command").WithHint("read it again, and repeat the command")
+	}
+	self, err := a.client.Self(ctx)
+	if err != nil {
+		return g, err
 	}
 	comments, err := a.client.Comments(ctx, a.Repo, a.Number)
 	if err != nil {
-		return "", "", err
+		return g, err
 	}
-	body, err = d.gather(ctx, a, issue, comments)
-	return text.Line(issue.Title), body, err
-}
-
-// gather returns the text of an issue with the comments before the one that holds the command. Those of people without the
-// role, and those that were edited afterwards, are left out: neither may speak to an agent through another person's command.
-func (d *Dialogue) gather(ctx context.Context, a asked, issue forge.Issue, comments []forge.Comment) (string, error) {
-	self, err := a.client.Self(ctx)
-	if err != nil {
-		return "", err
-	}
-	var b strings.Builder
-	b.WriteString(comment.StripHidden(text.Visible(issue.Body)))
-	roles, withheld := map[int64]forge.Role{}, 0
+	g = gathered{title: text.Line(issue.Title), body: shownText(issue.Body), pull: issue.Pull, at: issue.Created, roles: map[int64]forge.Role{}}
 	for _, c := range comments {
 		if c.ID >= a.item {
+			if c.ID == a.item {
+				g.at = c.Created
+			}
 			break
 		}
-		role, known := roles[c.Author.ID]
-		if !known {
-			if role, err = a.client.Role(ctx, a.Repo, c.Author.ID); err != nil {
-				return "", err
-			}
-			roles[c.Author.ID] = role
-		}
+		trusted, err := g.trusts(ctx, a, c.Author)
 		switch {
+		case err != nil:
+			return g, err
 		case c.Author.ID == self.ID:
-		case !role.AtLeast(forge.Triage) || c.Edited() || c.Author.Bot:
-			withheld++
+		case !trusted || c.Edited():
+			g.withheld++
 		default:
-			fmt.Fprintf(&b, "\n\n%s wrote:\n\n%s", text.Line(c.Author.Login), comment.StripHidden(text.Visible(c.Body)))
+			g.thread += fmt.Sprintf("\n\n%s wrote:\n\n%s", text.Line(c.Author.Login), shownText(c.Body))
 		}
 	}
-	if withheld > 0 {
-		fmt.Fprintf(&b, "\n\n%d comments are left out: their authors have no role here, or they were edited.", withheld)
-	}
-	return text.Head(b.String(), maxIssue), nil
+	return g, nil
 }
+
+// trusts reports whether the texts of a person may reach an agent.
+func (g gathered) trusts(ctx context.Context, a asked, u forge.User) (bool, error) {
+	role, known := g.roles[u.ID]
+	if !known {
+		var err error
+		if role, err = a.client.Role(ctx, a.Repo, u.ID); err != nil {
+			return false, err
+		}
+		g.roles[u.ID] = role
+	}
+	return role.AtLeast(forge.Triage) && !u.Bot, nil
+}
+
+// shownText returns a text without the parts that the code host does not show.
+func shownText(s string) string { return comment.StripHidden(text.Visible(s)) }

@@ -28,7 +28,7 @@ type round struct {
 // the dialogue: a model gets the rounds before. Their answers quote pages, which are hostile, so that the flow shows them only to
 // the model that writes claims, and not to the one that chooses pages.
 func (d *Dialogue) research(ctx context.Context, a asked, runs []api.RunView) (intent.State, error) {
-	title, body, err := d.readIssue(ctx, a)
+	g, err := d.gather(ctx, a)
 	if err != nil {
 		return intent.State{}, err
 	}
@@ -39,7 +39,7 @@ func (d *Dialogue) research(ctx context.Context, a asked, runs []api.RunView) (i
 		earlier[i].Answer = text.Head(r.Answer, maxAnswer)
 	}
 	slices.Sort(known)
-	input, err := json.Marshal(map[string]any{"question": a.Text, "context": title + "\n\n" + body, "earlier": earlier, "known": slices.Compact(known)})
+	input, err := json.Marshal(map[string]any{"question": a.Text, "context": g.title + "\n\n" + g.text(), "earlier": earlier, "known": slices.Compact(known)})
 	if err != nil {
 		return intent.State{}, err
 	}

@@ -1,0 +1,131 @@
+package dialogue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/comment"
+	"github.com/spritekit/lattice/spritekit/text"
+)
+
+const (
+	maxLinked     = 5        // issues that are read because the texts name them
+	maxBundleFile = 16 << 10 // bytes of a file, besides the trigger and its thread
+)
+
+// bundleFile is a file of the context bundle, which the flow writes into the workspace.
+type bundleFile struct {
+	Path    string `json:"path"`
+	Content string `json:"content"`
+}
+
+// bundleManifest describes a context bundle.
+type bundleManifest struct {
+	Version         string       `json:"version"`
+	TriggerType     string       `json:"trigger_type"` // issue | pull_request
+	TriggerNumber   int64        `json:"trigger_number"`
+	Repo            string       `json:"repo"`
+	Title           string       `json:"title"`
+	GatheredAt      time.Time    `json:"gathered_at"` // the time of the command, so that a repeated delivery gathers the same
+	Files           []bundleKind `json:"files"`
+	LinkedItems     []int64      `json:"linked_items"`
+	ExpansionBudget struct {
+		Used int `json:"used"`
+		Max  int `json:"max"`
+	} `json:"expansion_budget"`
+	Warnings []string `json:"warnings"`
+}
+
+type bundleKind struct {
+	Path string `json:"path"`
+	Kind string `json:"kind"`
+}
+
+// bundle returns the files that tell an agent about a command's issue or pull request: the trigger, its thread, its reviews, and the
+// issues that both name outside of code, but not those that these name. Only texts of people with a role are in it, apart from the trigger.
+func (d *Dialogue) bundle(ctx context.Context, a asked, g gathered) ([]bundleFile, error) {
+	m := bundleManifest{Version: "1", TriggerType: "issue", TriggerNumber: a.Number, Repo: a.Repo.String(), Title: g.title, GatheredAt: g.at.UTC(),
+		Files: []bundleKind{}, LinkedItems: []int64{}, Warnings: []string{}}
+	m.ExpansionBudget.Max = maxLinked
+	var files []bundleFile
+	add := func(path, kind, content string, limit int) {
+		files = append(files, bundleFile{path, text.Head(content, limit)})
+		m.Files = append(m.Files, bundleKind{path, kind})
+	}
+	add("trigger.md", "trigger", "# "+g.title+"\n\n"+g.body+"\n", maxIssue)
+	add("thread.md", "thread", strings.TrimLeft(g.thread, "\n")+"\n", maxIssue)
+	if g.withheld > 0 {
+		m.Warnings = append(m.Warnings, fmt.Sprintf("%d comments are left out: their authors have no role here, or they were edited", g.withheld))
+	}
+	if g.pull {
+		m.TriggerType = "pull_request"
+		reviews, err := g.reviews(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		add("reviews.md", "reviews", reviews, maxIssue)
+	}
+	for _, number := range comment.References(g.body + g.thread) {
+		if number == a.Number {
+			continue
+		}
+		if len(m.LinkedItems) == maxLinked {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("more than %d issues are named; the others were not read", maxLinked))
+			break
+		}
+		m.LinkedItems = append(m.LinkedItems, number)
+		issue, err := a.client.Issue(ctx, a.Repo, number)
+		if forge.IsNotFound(err) {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("there is no issue %d", number))
+			continue
+		}
+		trusted := false
+		if err == nil {
+			trusted, err = g.trusts(ctx, a, issue.Author)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !trusted {
+			m.Warnings = append(m.Warnings, fmt.Sprintf("issue %d is left out: its author has no role here", number))
+			continue
+		}
+		add(fmt.Sprintf("linked/issue_%d.md", number), "linked_issue", "# "+text.Line(issue.Title)+"\n\n"+shownText(issue.Body)+"\n", maxBundleFile)
+	}
+	m.ExpansionBudget.Used = len(m.LinkedItems)
+	raw, err := json.MarshalIndent(m, "", "  ")
+	return append([]bundleFile{{"manifest.json", string(raw) + "\n"}}, files...), err
+}
+
+// reviews returns the reviews of a pull request with their comments, by people with a role.
+func (g gathered) reviews(ctx context.Context, a asked) (string, error) {
+	all, err := a.client.Reviews(ctx, a.Repo, a.Number)
+	if err != nil {
+		return "", err
+	}
+	lines, err := a.client.ReviewComments(ctx, a.Repo, a.Number)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, r := range all {
+		trusted, err := g.trusts(ctx, a, r.Author)
+		if err != nil {
+			return "", err
+		}
+		if !trusted {
+			continue
+		}
+		fmt.Fprintf(&b, "%s reviewed (%s):\n\n%s\n\n", text.Line(r.Author.Login), r.State, shownText(r.Body))
+		for _, c := range lines {
+			if c.ReviewID == r.ID && c.Author.ID == r.Author.ID && !c.Edited() {
+				fmt.Fprintf(&b, "%s:%d: %s\n\n", text.Line(c.Path), c.Line, shownText(c.Body))
+			}
+		}
+	}
+	return b.String(), nil
+}
