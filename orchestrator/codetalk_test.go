@@ -49,14 +49,8 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 	case "user x":
 		h.AddUser(rest[0], "User")
 	case "hook x":
-		var line struct{ HTTP string }
-		ts.Check(json.Unmarshal([]byte(ts.ReadFile(rest[0])), &line))
-		target, err := url.Parse(line.HTTP)
-		ts.Check(err)
-		if h.target.Swap(target) == nil { // a proxy, as a machine has that the code host reaches
-			proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(h.target.Load()); r.Out.Host = r.In.Host }})
-			ts.Defer(proxy.Close)
-			h.AddHook(site, proxy.URL+"/hooks/main", "0123456789abcdef")
+		if h.aim(ts, rest[0]) == nil {
+			h.AddHook(site, h.serveProxy(ts)+"/hooks/main", "0123456789abcdef")
 		}
 	case "deliver ", "deliver x":
 		if len(rest) > 0 {
@@ -79,4 +73,20 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 		return false
 	}
 	return true
+}
+
+// aim has the webhooks lead to the lattice serve that printed a file, and returns where they led before.
+func (h *codeHost) aim(ts *testscript.TestScript, file string) (before *url.URL) {
+	var line struct{ HTTP string }
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(file)), &line))
+	target, err := url.Parse(line.HTTP)
+	ts.Check(err)
+	return h.target.Swap(target)
+}
+
+// serveProxy starts a proxy to the target of the webhooks, as a machine has that the code host reaches, and returns its address.
+func (h *codeHost) serveProxy(ts *testscript.TestScript) string {
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(h.target.Load()); r.Out.Host = r.In.Host }})
+	ts.Defer(proxy.Close)
+	return proxy.URL
 }

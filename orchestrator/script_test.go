@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"github.com/spritekit/lattice/orchestrator/host/subids"
 
@@ -87,6 +88,8 @@ func TestScript(t *testing.T) {
 				return os.Getenv(rootfsEnv) != "", nil
 			case "namespaces":
 				return namespaces(), nil
+			case "gitea":
+				return os.Getenv(forgetest.GiteaEnv) != "", nil
 			case "claude":
 				return claude != "", nil
 			case "codex":
@@ -109,6 +112,7 @@ func TestScript(t *testing.T) {
 			"receiver": serveReceiver,
 			"codehost": driveCodeHost,
 			"pages":    servePages,
+			"gitea":    driveGitea,
 		},
 	})
 }

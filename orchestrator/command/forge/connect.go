@@ -224,10 +224,10 @@ func appendText(path, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// hookEvents returns the events that a webhook delivers.
+// hookEvents returns the events that a webhook delivers, by the names with which the code host lists them.
 func hookEvents(kind forge.Kind) []string {
 	if kind == forge.Gitea {
-		return []string{"issue_comment", "pull_request", "pull_request_comment", "pull_request_review_approved", "pull_request_review_rejected", "pull_request_review_comment", "pull_request_sync", "push"}
+		return []string{"issue_comment", "pull_request", "pull_request_comment", "pull_request_review", "pull_request_sync", "push"}
 	}
 	return []string{"issue_comment", "pull_request", "pull_request_review", "push"}
 }

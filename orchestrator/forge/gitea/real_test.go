@@ -1,127 +1,43 @@
 package gitea_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
 	"github.com/spritekit/lattice/orchestrator/forge/gitea"
 	"github.com/spritekit/lattice/orchestrator/forge/publish"
 	"github.com/spritekit/lattice/orchestrator/forge/rest"
 )
 
-// giteaEnv names a folder with the program gitea-1.26.0, and its folders options and templates below static.
-const giteaEnv = "LATTICE_GITEA"
-
-// real is a Gitea in a folder of its own.
-type real struct {
-	*testing.T
-	dir, web, program string
-	user              *syscall.SysProcAttr // Gitea refuses to run as root
-}
-
-func (g real) run(name string, args ...string) string {
-	g.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Dir, cmd.SysProcAttr, cmd.Env = g.dir, g.user, g.environ()
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		g.Fatalf("%s %q: %v\n%s%s", name, args, err, out, stderr.String())
-	}
-	return strings.TrimSpace(string(out))
-}
-
-func (g real) environ() []string {
-	return append(os.Environ(), "HOME="+g.dir, "GITEA_WORK_DIR="+g.dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@localhost")
-}
-
-func startGitea(t *testing.T) real {
-	from := os.Getenv(giteaEnv)
-	if from == "" {
-		t.Skip("no real Gitea: " + giteaEnv + " is not set")
-	}
-	dir, err := os.MkdirTemp("/tmp", "gitea-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
-	g := real{T: t, dir: dir, web: fmt.Sprintf("http://127.0.0.1:%d", port), program: filepath.Join(from, "gitea-1.26.0")}
-	config := fmt.Sprintf("RUN_MODE = prod\n[server]\nHTTP_ADDR = 127.0.0.1\nHTTP_PORT = %d\nROOT_URL = %s/\nSTATIC_ROOT_PATH = %s\nDISABLE_SSH = true\nOFFLINE_MODE = true\n[database]\nDB_TYPE = sqlite3\nPATH = %s/gitea.db\n[security]\nINSTALL_LOCK = true\n[log]\nLEVEL = Warn\n", port, g.web, filepath.Join(from, "static"), dir)
-	if err := os.WriteFile(filepath.Join(dir, "app.ini"), []byte(config), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if os.Getuid() == 0 {
-		const nobody = 65534
-		g.user = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		if err := os.Chown(dir, nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(filepath.Join(dir, "app.ini"), nobody, nobody); err != nil {
-			t.Fatal(err)
-		}
-	}
-	g.run(g.program, "migrate", "-c", filepath.Join(dir, "app.ini"))
-	ctx, cancel := context.WithCancel(context.Background())
-	server := exec.CommandContext(ctx, g.program, "web", "-c", filepath.Join(dir, "app.ini"))
-	server.Dir, server.SysProcAttr, server.Env = dir, g.user, g.environ()
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cancel(); _ = server.Wait() })
-	for range 600 {
-		if res, err := http.Get(g.web + "/api/v1/version"); err == nil {
-			res.Body.Close()
-			return g
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	t.Fatal("Gitea did not start")
-	return g
-}
-
-// addUser adds a user and returns a token.
-func (g real) addUser(name string) string {
-	g.Helper()
-	out := g.run(g.program, "admin", "user", "create", "-c", filepath.Join(g.dir, "app.ini"), "--username", name, "--password", "Secret-"+name+"-1", "--email", name+"@localhost.test",
-		"--must-change-password=false", "--access-token", "--access-token-scopes", "all")
-	fields := strings.Fields(out[strings.Index(out, "Access token"):])
-	for _, f := range fields {
-		if len(f) == 40 {
-			return f
-		}
-	}
-	g.Fatalf("no token in %q", out)
-	return ""
-}
-
 // TestRealGitea runs plan, pull request and fixup against Gitea itself: a comment on an issue, a pull request that is
 // opened once under one key, a review, a second commit, and the other calls of the client.
 func TestRealGitea(t *testing.T) {
-	g := startGitea(t)
-	ctx := t.Context()
-	owner, token := g.addUser("acme"), g.addUser("lattice")
-	connect := func(token string) *gitea.Client {
-		return gitea.New(g.web, rest.Options{Token: func(context.Context) (string, error) { return token, nil }})
+	if os.Getenv(forgetest.GiteaEnv) == "" {
+		t.Skip("no real Gitea: " + forgetest.GiteaEnv + " is not set")
 	}
-	boss, c := connect(owner), connect(token)
+	ctx := t.Context()
+	g, err := forgetest.StartGitea(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	token, err := g.AddUser(ctx, "lattice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect := func(token string) *gitea.Client {
+		return gitea.New(g.URL, rest.Options{Token: func(context.Context) (string, error) { return token, nil }})
+	}
+	boss, c := connect(g.OwnerToken()), connect(token)
 	check := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -142,8 +58,8 @@ func TestRealGitea(t *testing.T) {
 	}
 	issue, err := boss.OpenIssue(ctx, site, forge.NewIssue{Title: "It is broken", Labels: []string{"bug"}})
 	check(err)
-	p := &publish.Publisher{Hosts: map[string]publish.Host{"main": {Web: g.web, Repositories: []forge.Path{site}, Client: func() (publish.Client, error) { return c, nil }}}}
-	place, ok, err := p.Find(ctx, g.web+"/acme/site.git")
+	p := &publish.Publisher{Hosts: map[string]publish.Host{"main": {Web: g.URL, Repositories: []forge.Path{site}, Client: func() (publish.Client, error) { return c, nil }}}}
+	place, ok, err := p.Find(ctx, g.URL+"/acme/site.git")
 	if err != nil || !ok || place.DefaultBranch != "main" {
 		t.Fatalf("Find = %+v, %t, %v", place, ok, err)
 	}
@@ -172,12 +88,17 @@ func TestRealGitea(t *testing.T) {
 		t.Errorf("the issue is %+v, %v", i, err)
 	}
 
-	work := filepath.Join(g.dir, "work")
-	remote := strings.Replace(g.web, "://", "://x-access-token:"+token+"@", 1) + "/acme/site.git"
-	g.run("git", "clone", "-q", remote, work)
+	work := filepath.Join(g.Dir, "work")
+	remote := strings.Replace(g.URL, "://", "://x-access-token:"+token+"@", 1) + "/acme/site.git"
+	git := func(args ...string) {
+		t.Helper()
+		_, err := g.Run(ctx, "git", args...)
+		check(err)
+	}
+	git("clone", "-q", remote, work)
 	push := func(subject string) {
-		g.run("git", "-C", work, "commit", "-q", "--allow-empty", "-m", subject)
-		g.run("git", "-C", work, "push", "-q", remote, "HEAD:refs/heads/fix")
+		git("-C", work, "commit", "-q", "--allow-empty", "-m", subject)
+		git("-C", work, "push", "-q", remote, "HEAD:refs/heads/fix")
 	}
 	push("Fix it")
 	var number int64
@@ -216,6 +137,15 @@ func TestRealGitea(t *testing.T) {
 	check(err)
 	if all, err := boss.Hooks(ctx, site); err != nil || len(all) != 1 || all[0].ID != hook.ID || all[0].URL != hook.URL {
 		t.Errorf("the webhooks are %+v, %v", all, err)
+	}
+	check(boss.SetHookEvents(ctx, site, hook.ID, []string{"issue_comment", "push"}))
+	if all, err := boss.Hooks(ctx, site); err != nil || len(all) != 1 || !slices.Contains(all[0].Events, "push") {
+		t.Errorf("the webhooks with another event are %+v, %v", all, err)
+	}
+	line, err := c.CommentOnLine(ctx, site, number, forge.Line{SHA: ready.Head.SHA, Path: "README.md", Line: 1}, "The agent assumes this.")
+	check(err)
+	if lines, err := c.ReviewComments(ctx, site, number); err != nil || len(lines) != 1 || lines[0].ID != line.ID || lines[0].Path != "README.md" || lines[0].Author.ID != self.ID {
+		t.Errorf("the comments on lines are %+v, %v", lines, err)
 	}
 	if _, err := c.Issue(ctx, site, 99); !forge.IsNotFound(err) {
 		t.Errorf("an issue that is not there: %v", err)
