@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -25,7 +26,7 @@ func driveGitea(ts *testscript.TestScript, neg bool, args []string) {
 		h.aim(ts, args[1])
 		return
 	}
-	g, err := forgetest.StartGitea(ctx)
+	g, err := forgetest.StartGitea(ctx, os.Getenv(forgetest.GiteaEnv))
 	ts.Check(err)
 	ts.Defer(g.Close)
 	token, err := g.AddUser(ctx, "lattice")

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// GiteaEnv names a folder with the program gitea-1.26.0, and its folders options and templates below static; .ci/run builds it.
+// GiteaEnv is the variable that names the folder for StartGitea; .ci/run makes it.
 const GiteaEnv = "LATTICE_GITEA"
 
 // Gitea is Gitea itself, not a model of it, in a folder of its own.
@@ -30,9 +30,9 @@ type Gitea struct {
 	owner   string // a token
 }
 
-// StartGitea starts the Gitea of GiteaEnv with the account acme, which administers it. The caller closes it.
-func StartGitea(ctx context.Context) (*Gitea, error) {
-	from := os.Getenv(GiteaEnv)
+// StartGitea starts a Gitea with the account acme, which administers it. The folder from has the program gitea-1.26.0, and its folders
+// options and templates below static. The caller closes the Gitea.
+func StartGitea(ctx context.Context, from string) (*Gitea, error) {
 	dir, err := os.MkdirTemp("/tmp", "gitea-")
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (g *Gitea) Close() {
 func (g *Gitea) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.SysProcAttr = g.Dir, g.user
-	cmd.Env = append(os.Environ(), "HOME="+g.Dir, "GITEA_WORK_DIR="+g.Dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@localhost")
+	cmd.Env = append(cmd.Environ(), "HOME="+g.Dir, "GITEA_WORK_DIR="+g.Dir, "GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@localhost")
 	return cmd
 }
 
