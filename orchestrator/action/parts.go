@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -163,7 +164,7 @@ func Destinations(a lattice.Action) (all []string) {
 func (f *Fulfiller) nameTarget(part lattice.Action) string {
 	own, _, _ := f.repoOf(part.RunID)
 	repo, _ := Target(part.Parameters, own)
-	return worktree.StripCredentials(repo)
+	return remote.StripCredentials(repo)
 }
 
 // DoParts performs the parts of an action with perform, in order, and returns their joined result. Nothing is performed if one

@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // targetForm matches the repositories that a request may name besides the run's: URLs and absolute paths without anything
@@ -48,7 +49,7 @@ func checkTarget(repo string) error {
 	if !targetForm().MatchString(repo) || slices.Contains(parts, ".") || slices.Contains(parts, "..") || slices.Contains(parts[1:], "") {
 		return newRefusal("bad_parameters", "https://HOST/OWNER/NAME, or leave repo out", "the parameter repo is %.128q, not the URL of a repository", worktree.DisplayName(repo))
 	}
-	return worktree.CheckSpec(repo)
+	return remote.CheckSpec(repo)
 }
 
 // RequestOf returns an action as the policy sees it; own is the repository of its run, "" without one. The value of repo is

@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/complete"
-	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -98,7 +98,7 @@ func folder(ctx context.Context, dir string) checkout {
 }
 
 func plainURL(url string) string {
-	return strings.TrimSuffix(strings.TrimRight(worktree.StripCredentials(strings.TrimSpace(url)), "/"), ".git")
+	return strings.TrimSuffix(strings.TrimRight(remote.StripCredentials(strings.TrimSpace(url)), "/"), ".git")
 }
 
 // holds reports whether the repository of a run is the one that the person stands in.

@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // printPushed tells a person where a run's work is and how to take it over, if it pushed any. What was pushed is known
@@ -33,10 +33,10 @@ func printPushed(ctx context.Context, console *cli.Console, c *connect.Conn, v a
 	if err != nil || last.Branch == "" {
 		return // lattice artifacts says why
 	}
-	printMerge(console, worktree.StripCredentials(v.Repo), last.Branch)
+	printMerge(console, remote.StripCredentials(v.Repo), last.Branch)
 	for _, also := range last.Also {
 		if also.Ref != "" { // of a pull request the URL is not that of the repository
-			printMerge(console, worktree.StripCredentials(also.URL), also.Branch)
+			printMerge(console, remote.StripCredentials(also.URL), also.Branch)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/sources"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -116,7 +116,7 @@ func Start(ctx context.Context, env *setup.Env, o Options, flow string, input js
 		return nil, err
 	}
 	for i, given := range o.Siblings {
-		repo, ref := worktree.SplitRef(given)
+		repo, ref := remote.SplitRef(given)
 		if repo, err = absoluteRepo(repo); err != nil {
 			return nil, err
 		}

@@ -292,7 +292,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}
 	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies, Registry: l.Artifacts, Fleet: l.client, BudgetsOf: l.Keeper.RunBudgets}
 	l.Loops = &views.Loops{Views: l.Views}
-	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Git: l.git, Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
+	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Mirrors: l.git.Mirrors(), Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
 	l.Register = &environment.Register{Facts: l.Ledger, ReadCI: l.readCI, AdmitPerson: approvals.AdmitPerson, ResolveRun: l.Records.Resolve, LoadRun: l.loadForProposal, OptionsOf: func(id string) (api.Options, error) {
 		rec, err := l.Records.LoadBrief(id)
 		return rec.Kept.Options, err

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // maxHeader bounds a bundle's header in bytes, maxHeaderLine one line of it.
@@ -70,20 +71,20 @@ func readBundle(r io.Reader) (bundleHeader, error) {
 			h.format = format
 		case l[0] == '-':
 			oid, _, _ := strings.Cut(l[1:], " ")
-			if !isOID(oid) {
+			if !remote.IsOID(oid) {
 				return bad("a prerequisite is not a commit id")
 			}
 			h.prerequisites = append(h.prerequisites, oid)
 		default:
 			oid, ref, ok := strings.Cut(l, " ")
-			if !ok || !isOID(oid) {
+			if !ok || !remote.IsOID(oid) {
 				return bad("a head is not a commit id")
 			}
 			if h.head != "" {
 				return bad("it has more than one head")
 			}
 			branch, isBranch := strings.CutPrefix(ref, "refs/heads/")
-			if ref != "HEAD" && (!isBranch || branchRef(branch) != nil) {
+			if ref != "HEAD" && (!isBranch || remote.CheckBranch(branch) != nil) {
 				return bad("its head %q is not a branch", gitexec.CleanLine(ref))
 			}
 			h.head, h.ref = oid, ref

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // Every way that a sprite's bundle may be wrong is refused by name, and nothing of it reaches the target.
@@ -195,7 +196,7 @@ func FuzzReadBundle(f *testing.F) {
 			}
 			return
 		}
-		if !isOID(h.head) || int64(len(b)) < h.pack+12 || !bytes.HasPrefix(b[h.pack:], []byte("PACK")) {
+		if !remote.IsOID(h.head) || int64(len(b)) < h.pack+12 || !bytes.HasPrefix(b[h.pack:], []byte("PACK")) {
 			t.Fatalf("accepted %+v of %q", h, b)
 		}
 	})

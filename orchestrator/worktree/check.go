@@ -3,18 +3,18 @@ package worktree
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // Find checks that a repository and a ref exist, without fetching: it only lists the refs of a remote. If not, the error is
 // a *lattice.Refusal with the code repository_not_found, not_a_repository or ref_not_found. A ref that remotes do not
 // list, such as a commit, is assumed to exist.
 func (g *Git) Find(ctx context.Context, spec, ref string) error {
-	if !isURL(spec) {
+	if !remote.IsURL(spec) {
 		t, err := g.openTarget(ctx, spec, "")
 		if err != nil {
 			return err
@@ -23,39 +23,34 @@ func (g *Git) Find(ctx context.Context, spec, ref string) error {
 		_, _, err = g.resolveRef(ctx, t, ref)
 		return err
 	}
-	if err := checkURL(spec); err != nil {
+	if err := remote.CheckURL(spec); err != nil {
 		return err
 	}
 	name := strings.TrimPrefix(ref, "refs/heads/")
-	refs, err := g.lsRemote(ctx, spec, "HEAD", ref, "refs/heads/"+name, "refs/tags/"+name)
-	var remote *remoteError
+	refs, err := g.remote.List(ctx, spec, "HEAD", ref, "refs/heads/"+name, "refs/tags/"+name)
+	var failed *remote.Error
 	switch {
-	case errors.As(err, &remote) && remote.isAbsent():
-		return gitexec.Refuse("repository_not_found", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
-	case errors.As(err, &remote):
-		return gitexec.Refuse("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
+	case errors.As(err, &failed) && failed.IsAbsent():
+		return gitexec.Refuse("repository_not_found", failed.Hint(), "%s: %s", failed.Doing, failed.Stderr)
+	case errors.As(err, &failed):
+		return gitexec.Refuse("repository_unreachable", failed.Hint(), "%s: %s", failed.Doing, failed.Stderr)
 	case err != nil:
 		return err
 	case ref == "" || !plainName(ref):
 		return nil
 	}
 	for _, at := range []string{ref, "refs/heads/" + name, "refs/tags/" + name} {
-		if refs.values[at] != "" {
+		if refs.Values[at] != "" {
 			return nil
 		}
 	}
-	return gitexec.Refuse("ref_not_found", "list them with git ls-remote", "%s has no branch or tag %q", StripCredentials(spec), gitexec.CleanLine(ref))
+	return gitexec.Refuse("ref_not_found", "list them with git ls-remote", "%s has no branch or tag %q", remote.StripCredentials(spec), gitexec.CleanLine(ref))
 }
 
 // plainName reports whether a ref can only be the name of a branch or a tag: neither an abbreviated commit nor an
 // expression such as main~1.
 func plainName(ref string) bool {
 	return strings.Trim(ref, "0123456789abcdef") != "" && !strings.ContainsAny(ref, "~^:@{")
-}
-
-// isAbsent reports whether the remote answered that the repository does not exist.
-func (e *remoteError) isAbsent() bool {
-	return slices.ContainsFunc([]string{"not found", "does not appear to be a git repository", "does not exist"}, func(words string) bool { return strings.Contains(e.stderr, words) })
 }
 
 // FindCommit returns the id of the commit that a revision of a repository on this machine names.

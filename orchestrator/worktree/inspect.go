@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // Request is a push that a sprite asks for. Everything but Repo and Run comes from the sprite.
@@ -111,20 +112,20 @@ func (s *staged) checkForward(ctx context.Context) error {
 
 // destinationOf returns the destination branch of a request, or a refusal, without contacting the remote.
 func (g *Git) destinationOf(q Request) (string, error) {
-	if !isOID(q.Base) || (q.Head != "" && !isOID(q.Head)) {
+	if !remote.IsOID(q.Base) || (q.Head != "" && !remote.IsOID(q.Head)) {
 		return "", gitexec.Refuse("bad_request", "give full commit ids, as git rev-parse prints them", "base and head must be full commit ids")
 	}
-	if err := branchRef(q.Branch); err != nil {
+	if err := remote.CheckBranch(q.Branch); err != nil {
 		return "", err
 	}
-	if isURL(q.Repo) {
+	if remote.IsURL(q.Repo) {
 		return q.Branch, g.checkProtected(q.Branch, "")
 	}
 	if !filepath.IsAbs(q.Repo) {
 		return "", fmt.Errorf("the repository path %q is not absolute", q.Repo)
 	}
 	branch := "lattice/" + q.Run
-	if err := branchRef(branch); err != nil {
+	if err := remote.CheckBranch(branch); err != nil {
 		return "", fmt.Errorf("name the branch of run %q: %w", q.Run, errors.New(err.Error()))
 	}
 	return branch, nil
@@ -135,11 +136,11 @@ func (g *Git) destinationOf(q Request) (string, error) {
 func (g *Git) currentCommit(ctx context.Context, t target, branch string) (string, error) {
 	ref := "refs/heads/" + branch
 	if !t.local {
-		refs, err := g.lsRemote(ctx, t.url, "HEAD", ref)
+		refs, err := g.remote.List(ctx, t.url, "HEAD", ref)
 		if err != nil {
 			return "", err
 		}
-		return refs.values[ref], g.checkProtected(branch, refs.head)
+		return refs.Values[ref], g.checkProtected(branch, refs.Head)
 	}
 	r, err := g.proc.MustRun(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"worktree", "list", "--porcelain"}})
 	if err != nil {

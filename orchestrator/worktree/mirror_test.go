@@ -19,35 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/worktree/mirror"
 	"golang.org/x/sync/errgroup"
 )
-
-func TestMirrorNames(t *testing.T) {
-	same := [][]string{
-		{"https://example.org/team/app", "https://ada@example.org/team/app/", "HTTPS://Example.ORG:443/team/app", "https://ada:x@example.org/team/app//"},
-		{"http://example.org/team/app", "http://example.org:80/team/app"},
-		{"https://example.org:8443/team/app"},
-		{"https://example.org/team/app.git"},
-		{"https://example.org/team/App"},
-		{"https://example.org/team/app?x=1"},
-		{"git@example.org:team/app.git", "example.org:team/app.git/", "ada@EXAMPLE.org:team/app.git"},
-		{"ssh://git@example.org/team/app.git", "ssh://example.org:22/team/app.git"},
-		{"file:///srv/app.git"},
-	}
-	seen := map[string]string{}
-	for _, group := range same {
-		name := mirrorName(group[0])
-		if other, taken := seen[name]; taken {
-			t.Errorf("%s and %s share a mirror", other, group[0])
-		}
-		seen[name] = group[0]
-		for _, spelling := range group[1:] {
-			if mirrorName(spelling) != name {
-				t.Errorf("%s and %s do not share a mirror: %s, %s", group[0], spelling, normalURL(group[0]), normalURL(spelling))
-			}
-		}
-	}
-}
 
 // server serves the world's repositories over HTTP and counts the bytes that it sends. While stall is set it sends no
 // more than that many bytes of an answer, says so, and waits until the client is gone.
@@ -260,7 +234,7 @@ func TestBrokenMirrorIsMadeAnew(t *testing.T) {
 			w.in(".", "clone", "-q", "--bare", "work", "origin.git")
 			url := "file://" + w.path("origin.git")
 			w.seeds(url, "", head)
-			dir := w.path("scratch/mirrors/" + mirrorName(url) + ".git")
+			dir := w.path("scratch/mirrors/" + mirror.Name(url) + ".git")
 			if err := damage(dir); err != nil {
 				t.Fatal(err)
 			}
@@ -312,7 +286,7 @@ func TestSeedCutOffInTheMiddle(t *testing.T) {
 	}
 	s.stall.Store(0)
 	// What git would leave when it is killed outright.
-	dir := "scratch/mirrors/" + mirrorName(url) + ".git/"
+	dir := "scratch/mirrors/" + mirror.Name(url) + ".git/"
 	for _, file := range []string{"packed-refs.lock", "HEAD.lock", "config.lock", "shallow.lock", "refs/heads/main.lock", "objects/pack/tmp_pack_abc"} {
 		w.write(dir+file, "")
 	}
@@ -325,7 +299,7 @@ func TestSeedCutOffInTheMiddle(t *testing.T) {
 func TestSeedWaitsForTheMirror(t *testing.T) {
 	w := newWorld(t)
 	url := w.origin()
-	lock, err := os.OpenFile(w.path("scratch/mirrors/"+mirrorName(url)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	lock, err := os.OpenFile(w.path("scratch/mirrors/"+mirror.Name(url)+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -362,7 +336,7 @@ func TestPruneMirrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		used := now.Add(-time.Duration(10-i) * time.Hour)
-		if err := os.Chtimes(w.path("scratch/mirrors/"+mirrorName(urls[i])+".lock"), used, used); err != nil {
+		if err := os.Chtimes(w.path("scratch/mirrors/"+mirror.Name(urls[i])+".lock"), used, used); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -370,10 +344,10 @@ func TestPruneMirrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prune := func(o PruneOptions) string {
+	prune := func(o mirror.PruneOptions) string {
 		t.Helper()
 		o.Now = now
-		pruned, err := w.git.PruneMirrors(t.Context(), o)
+		pruned, err := w.git.Mirrors().Prune(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -387,24 +361,24 @@ func TestPruneMirrors(t *testing.T) {
 		return strings.Join(names, " ")
 	}
 	for _, c := range []struct {
-		o    PruneOptions
+		o    mirror.PruneOptions
 		want string
 	}{
-		{PruneOptions{}, ""},
-		{PruneOptions{OlderThan: 24 * time.Hour, MaxBytes: 1 << 30}, ""},
-		{PruneOptions{OlderThan: 9 * time.Hour, DryRun: true}, "a b"},
-		{PruneOptions{OlderThan: 10 * time.Hour}, "a"},
-		{PruneOptions{MaxBytes: 350 << 10}, ""},
-		{PruneOptions{MaxBytes: 150 << 10}, "b"},
-		{PruneOptions{MaxBytes: 1}, "c"}, // the last one is in use
+		{mirror.PruneOptions{}, ""},
+		{mirror.PruneOptions{OlderThan: 24 * time.Hour, MaxBytes: 1 << 30}, ""},
+		{mirror.PruneOptions{OlderThan: 9 * time.Hour, DryRun: true}, "a b"},
+		{mirror.PruneOptions{OlderThan: 10 * time.Hour}, "a"},
+		{mirror.PruneOptions{MaxBytes: 350 << 10}, ""},
+		{mirror.PruneOptions{MaxBytes: 150 << 10}, "b"},
+		{mirror.PruneOptions{MaxBytes: 1}, "c"}, // the last one is in use
 	} {
 		if got := settled(func() string { return prune(c.o) }, c.want); got != c.want {
-			t.Errorf("PruneMirrors(%+v) = %q, want %q", c.o, got, c.want)
+			t.Errorf("Prune(%+v) = %q, want %q", c.o, got, c.want)
 		}
 	}
 	busy.release()
-	if got := settled(func() string { return prune(PruneOptions{MaxBytes: 1}) }, "busy"); got != "busy" {
-		t.Errorf("PruneMirrors after the use = %q, want busy", got)
+	if got := settled(func() string { return prune(mirror.PruneOptions{MaxBytes: 1}) }, "busy"); got != "busy" {
+		t.Errorf("Prune after the use = %q, want busy", got)
 	}
 	w.seeds(urls[0], "", w.in("work", "rev-parse", "HEAD"))
 }

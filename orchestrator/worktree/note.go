@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // NotesRef is the ref of the git notes about commits that lattice pushes. Each line of a note is a JSON document.
@@ -40,11 +41,11 @@ func (g *Git) tryNote(ctx context.Context, s staged) (done bool, err error) {
 	if err != nil || r.Exit == 0 {
 		return err == nil, err
 	}
-	refs, err := g.lsRemote(ctx, s.target.url, NotesRef)
+	refs, err := g.remote.List(ctx, s.target.url, NotesRef)
 	if err != nil {
 		return false, err
 	}
-	switch now := refs.values[NotesRef]; {
+	switch now := refs.Values[NotesRef]; {
 	case now == head:
 		return true, nil // the reply was lost
 	case now != old:
@@ -54,26 +55,26 @@ func (g *Git) tryNote(ctx context.Context, s staged) (done bool, err error) {
 		return false, gitexec.Refuse("rejected_by_remote", "allow pushes to "+NotesRef+" there, or leave notes out of the policy",
 			"%s rejected the statement about the commit (%s): %s", s.RemoteURL, reason, remoteReason(r.Stderr))
 	}
-	return false, &remoteError{"push to " + s.RemoteURL, r.Stderr}
+	return false, &remote.Error{Doing: "push to " + s.RemoteURL, Stderr: r.Stderr}
 }
 
 // fetchNotes makes the notes of the scratch repository those of the destination, and returns their commit, "" if there are none.
 func (g *Git) fetchNotes(ctx context.Context, s staged) (commit string, err error) {
-	refs, err := g.lsRemote(ctx, s.target.url, NotesRef)
+	refs, err := g.remote.List(ctx, s.target.url, NotesRef)
 	if err != nil {
 		return "", err
 	}
-	if refs.values[NotesRef] == "" {
+	if refs.Values[NotesRef] == "" {
 		_, err := s.repo.mustRun(ctx, "update-ref", "-d", NotesRef)
 		return "", err
 	}
-	r, err := g.runRemote(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"fetch", "-q", "--no-tags",
+	r, err := g.remote.Run(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"fetch", "-q", "--no-tags",
 		"--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options", s.target.url, "+" + NotesRef + ":" + NotesRef}})
 	if err != nil {
 		return "", err
 	}
 	if r.Exit != 0 {
-		return "", &remoteError{"fetch " + NotesRef + " of " + s.RemoteURL, r.Stderr}
+		return "", &remote.Error{Doing: "fetch " + NotesRef + " of " + s.RemoteURL, Stderr: r.Stderr}
 	}
 	return s.repo.notes(ctx)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // Patch is a change as git diff prints it. Its text is untrusted.
@@ -23,7 +24,7 @@ var patchFlags = []string{"--patch", "--no-renames", "--no-ext-diff", "--no-text
 
 // Patch returns the content of a push that Inspect accepted. It contacts no remote for a request whose base is known.
 func (g *Git) Patch(ctx context.Context, r Request) (Patch, error) {
-	if !isOID(r.Base) || !isOID(r.Head) {
+	if !remote.IsOID(r.Base) || !remote.IsOID(r.Head) {
 		return Patch{}, gitexec.Refuse("bad_request", "", "base and head must be full commit ids")
 	}
 	t, err := g.openTarget(ctx, r.Repo, r.Base)

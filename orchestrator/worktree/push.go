@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // PushStatus says how a destination came to be at the wanted commit.
@@ -89,7 +90,7 @@ func (p Push) Same(now Push) error {
 // pushRef runs git push, the only command with an effect outside. The lease makes it a compare-and-swap from old to head; the
 // caller has checked that the update is a fast-forward, so the lease never forces.
 func (g *Git) pushRef(ctx context.Context, s staged, ref, old, head string) (gitexec.Result, error) {
-	return g.runRemote(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
+	return g.remote.Run(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"push", "--porcelain", "--no-verify", "--no-follow-tags",
 		"--recurse-submodules=no", "--force-with-lease=" + ref + ":" + old, "--end-of-options", s.target.url, head + ":" + ref}})
 }
 
@@ -112,7 +113,7 @@ func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushRes
 	now, err := g.currentCommit(ctx, s.target, s.Branch)
 	switch {
 	case err != nil && !gitexec.IsRefusal(err):
-		return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.Stderr}
+		return PushResult{}, &remote.Error{Doing: "push to " + s.RemoteURL, Stderr: r.Stderr}
 	case err != nil:
 		return PushResult{}, err
 	case now == res.New:
@@ -124,7 +125,7 @@ func (g *Git) pushBranch(ctx context.Context, s staged, res PushResult) (PushRes
 		return PushResult{}, gitexec.Refuse("rejected_by_remote", "ask the owners of that repository, or push to another branch",
 			"%s rejected the branch %s (%s): %s", s.RemoteURL, s.Branch, reason, remoteReason(r.Stderr))
 	}
-	return PushResult{}, &remoteError{"push to " + s.RemoteURL, r.Stderr}
+	return PushResult{}, &remote.Error{Doing: "push to " + s.RemoteURL, Stderr: r.Stderr}
 }
 
 func staleRefusal(branch, remote string) error {

@@ -35,30 +35,3 @@ func TestSanitize(t *testing.T) {
 		t.Errorf("Sanitize keeps %d bytes", len(got))
 	}
 }
-
-func TestAbsolute(t *testing.T) {
-	for spec, want := range map[string]string{
-		".": "/home/ada", "sub/r": "/home/ada/sub/r", "../r": "/home/r", "/abs": "/abs",
-		"https://h/r": "https://h/r", "git@h:r.git": "git@h:r.git", "./a:b": "/home/ada/a:b", "": "",
-	} {
-		if got := Absolute(spec, "/home/ada"); got != want {
-			t.Errorf("Absolute(%q) = %q, want %q", spec, got, want)
-		}
-	}
-}
-
-func TestStripCredentials(t *testing.T) {
-	for in, want := range map[string]string{
-		"https://ada:s3cret@h/r.git":    "https://h/r.git",
-		"https://tok@h/r?token=s3cret":  "https://h/r",
-		"ssh://git:s3cret@h/r":          "ssh://git@h/r",
-		"git@h:r.git":                   "git@h:r.git",
-		"/a/path":                       "/a/path",
-		"file:///srv/r.git":             "file:///srv/r.git",
-		"https://ada:s3%zzcret@h/r.git": "https://***@h/r.git",
-	} {
-		if got := StripCredentials(in); got != want {
-			t.Errorf("StripCredentials(%q) = %q, want %q", in, got, want)
-		}
-	}
-}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/mirror"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -53,14 +55,14 @@ const maxPolicy = 64 << 10
 // repository, without commits, shallow without an origin that answers, partial, an unknown ref, an unsafe URL.
 func (g *Git) Seed(ctx context.Context, spec string, opt SeedOptions, dst string) (Seeded, error) {
 	s, err := g.seedBundle(ctx, spec, opt, dst)
-	if err != nil && ctx.Err() == nil && g.doubt(spec, err) {
+	if err != nil && ctx.Err() == nil && g.mirrors.Doubt(spec, err) {
 		s, err = g.seedBundle(ctx, spec, opt, dst)
 	}
-	if remote, ok := errors.AsType[*remoteError](err); ok { // nothing is lost yet, so a clear end beats a wait
-		return Seeded{}, gitexec.Refuse("repository_unreachable", remote.remedyHint(), "%s: %s", remote.doing, remote.stderr)
+	if failed, ok := errors.AsType[*remote.Error](err); ok { // nothing is lost yet, so a clear end beats a wait
+		return Seeded{}, gitexec.Refuse("repository_unreachable", failed.Hint(), "%s: %s", failed.Doing, failed.Stderr)
 	}
 	if err != nil && !gitexec.IsRefusal(err) {
-		return Seeded{}, fmt.Errorf("seed from %s: %w", StripCredentials(spec), err)
+		return Seeded{}, fmt.Errorf("seed from %s: %w", remote.StripCredentials(spec), err)
 	}
 	return s, err
 }
@@ -266,7 +268,7 @@ func (g *Git) describeLocal(ctx context.Context, t target, s *Seeded) error {
 		return err
 	}
 	if r.Exit == 0 {
-		s.RemoteURL = StripCredentials(r.StdoutText())
+		s.RemoteURL = remote.StripCredentials(r.StdoutText())
 	}
 	r, err = g.proc.Run(ctx, gitexec.Command{Dir: t.top, User: true, Args: []string{"symbolic-ref", "-q", "refs/remotes/origin/HEAD"}})
 	if err != nil {
@@ -309,7 +311,7 @@ func (g *Git) locateCommit(ctx context.Context, spec, ref string) (t target, hea
 
 // Names lists the files of a repository on this machine, of another one none.
 func (g *Git) Names(ctx context.Context, spec, ref string) ([]string, error) {
-	if isURL(spec) {
+	if remote.IsURL(spec) {
 		return nil, nil
 	}
 	t, head, err := g.locateCommit(ctx, spec, ref)
@@ -329,7 +331,7 @@ func (g *Git) Names(ctx context.Context, spec, ref string) ([]string, error) {
 // Missing names the parts of the repository that a run would not get, as far as they are known without network access: of a
 // repository on this machine. A repository that cannot be read is for Seed to refuse.
 func (g *Git) Missing(ctx context.Context, spec, ref string) ([]protocol.Warning, error) {
-	if isURL(spec) {
+	if remote.IsURL(spec) {
 		return nil, nil
 	}
 	t, head, err := g.locateCommit(ctx, spec, ref)
@@ -383,7 +385,7 @@ func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 		return target{}, err
 	}
 	origin := r.StdoutText()
-	if r.Exit != 0 || !isURL(origin) {
+	if r.Exit != 0 || !remote.IsURL(origin) {
 		return target{}, shallow("it has no origin to fetch it from")
 	}
 	roots, err := g.shallowRoots(ctx, t)
@@ -394,27 +396,27 @@ func (g *Git) withHistory(ctx context.Context, t target) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	caller := *g // with the configuration of the clone for its remote, as CI systems leave it there
-	caller.proc = g.proc.WithEnv(append(slices.Clone(g.proc.Env), secrets...))
-	var full target
+	mirrors := g.mirrors // with the configuration of the clone for its remote, as CI systems leave it there
+	mirrors.Remote.Git = g.proc.WithEnv(append(slices.Clone(g.proc.Env), secrets...))
+	var full mirror.Mirror
 	for i, root := range strings.Fields(string(roots)) {
 		if i == maxRoots {
 			break // the rest is reached by branches, or found missing when the bundle is made
 		}
-		if full.release != nil {
-			full.release()
+		if full.Release != nil {
+			full.Release()
 		}
-		if full, err = caller.openMirror(ctx, origin, root); err != nil {
-			if remote, ok := errors.AsType[*remoteError](err); ok {
-				return target{}, shallow("its origin does not answer: " + remote.stderr)
+		if full, err = mirrors.Open(ctx, origin, root); err != nil {
+			if failed, ok := errors.AsType[*remote.Error](err); ok {
+				return target{}, shallow("its origin does not answer: " + failed.Stderr)
 			}
 			return target{}, err
 		}
 	}
-	if full.release == nil {
+	if full.Release == nil {
 		return target{}, shallow("its boundary cannot be read")
 	}
-	return full, nil
+	return mirrorTarget(origin, full), nil
 }
 
 // maxRoots is the number of shallow boundary commits that are fetched by name.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/mirror"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // target is the user's repository, which a run is seeded from and pushed to. For a URL, the objects are those of its
@@ -36,13 +38,18 @@ func (g *Git) openTarget(ctx context.Context, spec, want string) (target, error)
 	if spec == "" {
 		return target{}, gitexec.Refuse("no_repository", "name one with --repo URL|PATH", "no repository was given")
 	}
-	if isURL(spec) {
-		if err := checkURL(spec); err != nil {
+	if remote.IsURL(spec) {
+		if err := remote.CheckURL(spec); err != nil {
 			return target{}, err
 		}
-		return g.openMirror(ctx, spec, want)
+		m, err := g.mirrors.Open(ctx, spec, want)
+		return mirrorTarget(spec, m), err
 	}
 	return g.locateRepo(ctx, spec)
+}
+
+func mirrorTarget(url string, m mirror.Mirror) target {
+	return target{url: url, remote: remote.StripCredentials(url), gitdir: m.GitDir, objects: filepath.Join(m.GitDir, "objects"), format: m.Format, head: m.Head, release: m.Release}
 }
 
 // locateRepo returns a local repository with the paths of its parts.
@@ -87,63 +94,6 @@ func (g *Git) locateRepo(ctx context.Context, path string) (target, error) {
 	}
 	t.url, t.remote = t.top, t.top
 	return t, nil
-}
-
-// remoteRefs holds some of the refs that a remote advertises.
-type remoteRefs struct {
-	head   string            // the default branch, "" when the remote has none
-	values map[string]string // full ref name → commit
-}
-
-// lsRemote asks a remote for exactly these refs.
-func (g *Git) lsRemote(ctx context.Context, url string, refs ...string) (remoteRefs, error) {
-	out := remoteRefs{values: map[string]string{}}
-	r, err := g.runRemote(ctx, url, gitexec.Command{User: true, Args: append([]string{"ls-remote", "--symref", "--end-of-options", url}, refs...)})
-	if err != nil {
-		return out, err
-	}
-	if r.Exit != 0 {
-		return out, &remoteError{"contact " + StripCredentials(url), r.Stderr}
-	}
-	want := map[string]bool{}
-	for _, ref := range refs {
-		want[ref] = true
-	}
-	for l := range strings.Lines(string(r.Stdout)) {
-		value, name, ok := strings.Cut(strings.TrimSuffix(l, "\n"), "\t")
-		if !ok || !want[name] { // ls-remote also matches longer names with the same tail
-			continue
-		}
-		if ref, ok := strings.CutPrefix(value, "ref: "); ok {
-			if b, ok := strings.CutPrefix(ref, "refs/heads/"); ok && name == "HEAD" && branchRef(b) == nil {
-				out.head = b
-			}
-			continue
-		}
-		if isOID(value) {
-			out.values[name] = value
-		}
-	}
-	return out, nil
-}
-
-// remoteError is a failure to contact a remote. It is temporary: the network or the credentials can be repaired.
-type remoteError struct{ doing, stderr string }
-
-func (e *remoteError) Error() string { return e.doing + ": " + e.stderr + " (" + e.remedyHint() + ")" }
-
-// remedyHint returns a hint, guessed from git's message.
-func (e *remoteError) remedyHint() string {
-	switch s := e.stderr; {
-	case strings.Contains(s, "Authentication failed"), strings.Contains(s, "could not read Username"),
-		strings.Contains(s, "terminal prompts disabled"), strings.Contains(s, "Permission denied"), strings.Contains(s, "403"):
-		return "git has no valid credential for this remote: try git ls-remote in a shell"
-	case strings.Contains(s, "No space left"):
-		return "free some disk space and try again"
-	case e.isAbsent():
-		return "check the URL, and that you may read the repository"
-	}
-	return "check the network and try again"
 }
 
 // borrowObjects creates an empty bare repository in dir that has the objects of t as alternates, but neither its refs nor

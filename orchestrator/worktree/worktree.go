@@ -24,10 +24,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/mirror"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // Options configures New. Zero limits have defaults.
@@ -55,23 +56,8 @@ type Git struct {
 	maxBundle  int64
 	maxObjects int
 	maxFile    int64 // bytes of one file of a sprite's
-	mirrors    string
-	authorize  func(ctx context.Context, url string) (string, error)
-}
-
-// runRemote runs a command that contacts url, with a credential for it. git gets the credential in its environment, where
-// other users of the machine cannot see it.
-func (g *Git) runRemote(ctx context.Context, url string, c gitexec.Command) (gitexec.Result, error) {
-	if g.authorize != nil && strings.HasPrefix(url, "http") {
-		header, err := g.authorize(ctx, url)
-		if err != nil {
-			return gitexec.Result{}, err
-		}
-		if header != "" {
-			c.Env = append(c.Env, g.proc.ConfigEnv("http."+url+".extraHeader", "Authorization: "+header)...)
-		}
-	}
-	return g.proc.Run(ctx, c)
+	remote     remote.Client
+	mirrors    mirror.Store
 }
 
 // New creates the scratch directory and finds git. It removes scratch repositories that a crash left behind.
@@ -102,15 +88,17 @@ func New(o Options) (*Git, error) {
 			return nil, fmt.Errorf("make the scratch directory: %w", err)
 		}
 	}
+	proc := gitexec.New(path, o.Env, scratch)
+	client := remote.Client{Git: proc, Authorize: o.Authorize}
 	g := &Git{
-		proc:       gitexec.New(path, o.Env, scratch),
+		proc:       proc,
 		scratch:    scratch,
 		protected:  append([]string{"main", "master"}, o.Protected...),
 		maxBundle:  o.MaxBundle,
 		maxObjects: o.MaxObjects,
 		maxFile:    512 << 20,
-		mirrors:    mirrors,
-		authorize:  o.Authorize,
+		remote:     client,
+		mirrors:    mirror.Store{Remote: client, Dir: mirrors},
 	}
 	if g.maxBundle <= 0 {
 		g.maxBundle = 512 << 20
@@ -120,6 +108,9 @@ func New(o Options) (*Git, error) {
 	}
 	return g, nil
 }
+
+// Mirrors returns the mirrors of URLs.
+func (g *Git) Mirrors() mirror.Store { return g.mirrors }
 
 // tempDir makes a directory that the caller removes.
 func (g *Git) tempDir(kind string) (dir string, remove func(), err error) {

@@ -21,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/text"
 )
@@ -62,7 +63,7 @@ func openPolicy(ctx context.Context, env *setup.Env, repo string) (policy.Policy
 	if err != nil {
 		return p, err
 	}
-	_, text, err := git.Base(ctx, worktree.Absolute(repo, cwd))
+	_, text, err := git.Base(ctx, remote.Absolute(repo, cwd))
 	var refused *lattice.Refusal
 	switch {
 	case errors.As(err, &refused):

@@ -20,7 +20,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/setup"
-	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -54,7 +54,7 @@ func newCreateCmd(env *setup.Env) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				r.Repo = worktree.Absolute(r.Repo, cwd)
+				r.Repo = remote.Absolute(r.Repo, cwd)
 			}
 			input, err := readInput(ctx, env, file, inputs)
 			if err != nil {

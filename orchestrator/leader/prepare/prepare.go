@@ -28,6 +28,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/skillset"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -88,7 +89,7 @@ func (p *Preparer) Prepare(ctx context.Context, run, sprite string) (map[string]
 	if err := p.sendCopies(ctx, sprite, rec.Kept.Copies); err != nil {
 		return nil, err
 	}
-	task := protocol.Task{RunID: run, Goal: rec.Kept.Goal, Repo: worktree.StripCredentials(rec.Kept.Repo), Constraints: rec.Kept.Constraints, Acceptance: rec.Kept.Acceptance}
+	task := protocol.Task{RunID: run, Goal: rec.Kept.Goal, Repo: remote.StripCredentials(rec.Kept.Repo), Constraints: rec.Kept.Constraints, Acceptance: rec.Kept.Acceptance}
 	if err := p.writeAnswers(ctx, sprite, rec.Kept, &task); err != nil {
 		return nil, err
 	}
@@ -216,8 +217,8 @@ func (p *Preparer) seedSiblings(ctx context.Context, run, sprite string, list []
 	}
 	siblings := []any{}
 	for _, given := range list {
-		repo, ref := worktree.SplitRef(given)
-		name := worktree.NameOf(repo)
+		repo, ref := remote.SplitRef(given)
+		name := remote.NameOf(repo)
 		bundle := filepath.Join(p.Home.Run(run), "sibling.bundle")
 		s, err := p.Git.Seed(ctx, repo, worktree.SeedOptions{Ref: ref}, bundle)
 		if err != nil {
@@ -228,7 +229,7 @@ func (p *Preparer) seedSiblings(ctx context.Context, run, sprite string, list []
 			return nil, err
 		}
 		siblings = append(siblings, map[string]any{
-			"name": name, "bundle": "/workspace/" + to, "path": name, "remote_url": s.RemoteURL, "branch": s.Branch, "head": s.Head, "target": worktree.StripCredentials(repo),
+			"name": name, "bundle": "/workspace/" + to, "path": name, "remote_url": s.RemoteURL, "branch": s.Branch, "head": s.Head, "target": remote.StripCredentials(repo),
 		})
 	}
 	return siblings, nil

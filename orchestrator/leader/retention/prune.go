@@ -27,7 +27,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/views"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
-	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/mirror"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -36,7 +36,7 @@ type Pruner struct {
 	Home    home.Home
 	Store   *store.Store
 	Client  *sprites.Client
-	Git     *worktree.Git
+	Mirrors mirror.Store
 	Records *history.Records
 	States  *history.States
 	Views   *views.Views
@@ -140,7 +140,7 @@ func (pr *Pruner) pruneMirrors(ctx context.Context, r api.PruneRequest, now time
 	if r.OlderS > 0 {
 		rest = time.Duration(r.OlderS * float64(time.Second))
 	}
-	gone, err := pr.Git.PruneMirrors(ctx, worktree.PruneOptions{OlderThan: rest, Now: now, DryRun: r.DryRun})
+	gone, err := pr.Mirrors.Prune(ctx, mirror.PruneOptions{OlderThan: rest, Now: now, DryRun: r.DryRun})
 	var items []api.Pruned
 	for _, m := range gone {
 		items = append(items, api.Pruned{Kind: "mirror", Name: m.URL, Bytes: m.Bytes})

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/prepare"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"github.com/spritekit/lattice/orchestrator/worktree"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -33,13 +33,13 @@ func checkSiblings(o api.Options) error {
 		return fault.BadInput("bad_input", "there are %d siblings, at most %d are allowed", len(o.Siblings), mostSiblings)
 	}
 	for _, given := range o.Siblings {
-		repo, _ := worktree.SplitRef(given)
+		repo, _ := remote.SplitRef(given)
 		if err := checkRepo(repo); err != nil {
 			return err
 		}
-		name := worktree.NameOf(repo)
+		name := remote.NameOf(repo)
 		if !isFolderName(name) || seen[name] {
-			return fault.BadInput("bad_input", "the sibling %q would be checked out as %q, which is taken or cannot be the name of a folder", worktree.StripCredentials(repo), name).WithHint("each repository needs a name of its own, other than repo; clone it to a folder with another name")
+			return fault.BadInput("bad_input", "the sibling %q would be checked out as %q, which is taken or cannot be the name of a folder", remote.StripCredentials(repo), name).WithHint("each repository needs a name of its own, other than repo; clone it to a folder with another name")
 		}
 		seen[name] = true
 	}
@@ -91,7 +91,7 @@ func checkCopies(ctx context.Context, program *ir.Program, o api.Options) error 
 
 // checkRepo refuses a repository before it is recorded: its URL may hold credentials.
 func checkRepo(spec string) error {
-	err := worktree.CheckSpec(spec)
+	err := remote.CheckSpec(spec)
 	if refused, ok := errors.AsType[*lattice.Refusal](err); ok {
 		return &fault.Error{Fault: refused.Fault, Exit: protocol.ExitBadInput}
 	}

@@ -1,4 +1,4 @@
-package worktree
+package mirror
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
-// PruneOptions says which mirrors PruneMirrors removes: those that were not used for OlderThan, and then, the longest
+// PruneOptions says which mirrors Prune removes: those that were not used for OlderThan, and then, the longest
 // unused first, as many as it takes to come below MaxBytes. Zero leaves a rule out.
 type PruneOptions struct {
 	OlderThan time.Duration
@@ -24,8 +24,8 @@ type PruneOptions struct {
 	DryRun    bool
 }
 
-// PrunedMirror is a mirror that was removed, or would be in a dry run.
-type PrunedMirror struct {
+// Pruned is a mirror that was removed, or would be in a dry run.
+type Pruned struct {
 	URL   string    `json:"url"` // credentials removed
 	Bytes int64     `json:"bytes"`
 	Used  time.Time `json:"used"` // last
@@ -33,26 +33,26 @@ type PrunedMirror struct {
 	name string
 }
 
-// PruneMirrors removes mirrors by rule, never one that is in use at this moment. The next run of such a URL fetches all
+// Prune removes mirrors by rule, never one that is in use at this moment. The next run of such a URL fetches all
 // of it again. The result lists the removed mirrors even if there is an error.
-func (g *Git) PruneMirrors(ctx context.Context, o PruneOptions) ([]PrunedMirror, error) {
-	all, err := g.listMirrors()
+func (s Store) Prune(ctx context.Context, o PruneOptions) ([]Pruned, error) {
+	all, err := s.listMirrors()
 	if err != nil {
 		return nil, fmt.Errorf("list mirrors: %w", err)
 	}
-	slices.SortFunc(all, func(a, b PrunedMirror) int { return a.Used.Compare(b.Used) })
+	slices.SortFunc(all, func(a, b Pruned) int { return a.Used.Compare(b.Used) })
 	total := int64(0)
 	for _, m := range all {
 		total += m.Bytes
 	}
-	var pruned []PrunedMirror
+	var pruned []Pruned
 	var failed []error
 	for _, m := range all {
 		old := o.OlderThan > 0 && o.Now.Sub(m.Used) >= o.OlderThan
 		if !old && (o.MaxBytes <= 0 || total <= o.MaxBytes) {
 			continue
 		}
-		removed, err := g.removeMirror(m.name, o.DryRun)
+		removed, err := s.removeMirror(m.name, o.DryRun)
 		if err != nil {
 			failed = append(failed, fmt.Errorf("remove the mirror of %s: %w", m.URL, err))
 		}
@@ -67,25 +67,25 @@ func (g *Git) PruneMirrors(ctx context.Context, o PruneOptions) ([]PrunedMirror,
 	return pruned, errors.Join(failed...)
 }
 
-func (g *Git) listMirrors() ([]PrunedMirror, error) {
-	entries, err := os.ReadDir(g.mirrors)
+func (s Store) listMirrors() ([]Pruned, error) {
+	entries, err := os.ReadDir(s.Dir)
 	if err != nil {
 		return nil, err
 	}
-	var all []PrunedMirror
+	var all []Pruned
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ".git")
 		if !ok || !e.IsDir() {
 			continue
 		}
-		m := PrunedMirror{name: name, URL: "an unknown URL"}
-		if info, err := os.Stat(filepath.Join(g.mirrors, name+".lock")); err == nil {
+		m := Pruned{name: name, URL: "an unknown URL"}
+		if info, err := os.Stat(filepath.Join(s.Dir, name+".lock")); err == nil {
 			m.Used = info.ModTime()
 		}
-		if text, err := os.ReadFile(filepath.Join(g.mirrors, e.Name(), urlMark)); err == nil {
+		if text, err := os.ReadFile(filepath.Join(s.Dir, e.Name(), urlMark)); err == nil {
 			m.URL = gitexec.CleanLine(string(text))
 		}
-		err := filepath.WalkDir(filepath.Join(g.mirrors, e.Name()), func(_ string, d fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(s.Dir, e.Name()), func(_ string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return nil // it changes while we look
 			}
@@ -103,8 +103,8 @@ func (g *Git) listMirrors() ([]PrunedMirror, error) {
 }
 
 // removeMirror removes a mirror unless it is in use. It keeps the lock file, on which other processes may be waiting.
-func (g *Git) removeMirror(name string, dry bool) (removed bool, err error) {
-	lock, err := os.OpenFile(filepath.Join(g.mirrors, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
+func (s Store) removeMirror(name string, dry bool) (removed bool, err error) {
+	lock, err := os.OpenFile(filepath.Join(s.Dir, name+".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return false, err
 	}
@@ -117,6 +117,6 @@ func (g *Git) removeMirror(name string, dry bool) (removed bool, err error) {
 	case dry:
 		return true, nil
 	}
-	err = os.RemoveAll(filepath.Join(g.mirrors, name+".git"))
+	err = os.RemoveAll(filepath.Join(s.Dir, name+".git"))
 	return err == nil, err
 }

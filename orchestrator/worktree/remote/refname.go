@@ -1,23 +1,22 @@
-package worktree
+package remote
 
 import (
-	"path"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
 )
 
-// isOID reports whether s is a full commit id, sha1 or sha256, in lower case.
-func isOID(s string) bool {
+// IsOID reports whether s is a full commit id, sha1 or sha256, in lower case.
+func IsOID(s string) bool {
 	if len(s) != 40 && len(s) != 64 {
 		return false
 	}
 	return strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// branchRef checks a branch name by git's rules (git help check-ref-format) and a little more strictly: no leading
+// CheckBranch checks a branch name by git's rules (git help check-ref-format) and a little more strictly: no leading
 // dash or "refs/", not HEAD, at most 200 bytes, no bytes beyond printable ASCII and valid letters of other scripts.
-func branchRef(branch string) error {
+func CheckBranch(branch string) error {
 	bad := func(why string) error {
 		return gitexec.Refuse("bad_branch", "choose a plain name such as fix/cache", "the branch name %q %s", gitexec.CleanLine(branch), why)
 	}
@@ -45,26 +44,6 @@ func branchRef(branch string) error {
 		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(strings.ToLower(part), ".lock") {
 			return bad("has a part that is empty, starts with a dot or ends with .lock")
 		}
-	}
-	return nil
-}
-
-// checkProtected refuses protected branches. It ignores case, because the ref storage of some remotes does.
-func (g *Git) checkProtected(branch, defaultBranch string) error {
-	name := strings.ToLower(branch)
-	for _, pattern := range g.protected {
-		pattern = strings.ToLower(pattern)
-		dir, deep := strings.CutSuffix(pattern, "/**")
-		match, err := path.Match(pattern, name)
-		if err != nil { // treat a malformed pattern as a match: fail closed
-			match = true
-		}
-		if match || (deep && strings.HasPrefix(name, dir+"/")) {
-			return gitexec.Refuse("protected_branch", "push to another branch and open a pull request", "the branch %s is protected", branch)
-		}
-	}
-	if defaultBranch != "" && strings.EqualFold(branch, defaultBranch) {
-		return gitexec.Refuse("protected_branch", "push to another branch and open a pull request", "the branch %s is protected: it is the remote's default branch", branch)
 	}
 	return nil
 }

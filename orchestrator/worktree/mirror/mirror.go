@@ -1,4 +1,6 @@
-package worktree
+// Package mirror keeps a local copy of each remote repository that runs are seeded from. Start with Store. Several stores,
+// of several processes, may share one directory. It never writes to a remote, and stores no credentials.
+package mirror
 
 import (
 	"context"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/worktree/gitexec"
+	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
 // A mirror is a bare repository with the branches of one URL. The first run fetches all of it, later ones only updates.
@@ -33,8 +36,22 @@ const (
 // maxPacks is the number of packs, one for each fetch, before they are repacked into one.
 const maxPacks = 30
 
-// mirrorName is the name of a URL's mirror. Spellings of one URL, and users of one host, share it.
-func mirrorName(remote string) string {
+// Store holds mirrors in a private directory.
+type Store struct {
+	Remote remote.Client
+	Dir    string
+}
+
+// Mirror is a mirror that is held for reading.
+type Mirror struct {
+	GitDir  string
+	Format  string // of its objects: sha1 | sha256
+	Head    string // the remote's default branch, "" when it has none
+	Release func() // the caller must call it
+}
+
+// Name is the name of a URL's mirror. Spellings of one URL, and users of one host, share it.
+func Name(remote string) string {
 	sum := sha256.Sum256([]byte(normalURL(remote)))
 	return hex.EncodeToString(sum[:16])
 }
@@ -65,68 +82,69 @@ func normalURL(remote string) string {
 	return u.String()
 }
 
-// openMirror updates all branches and want in the mirror of remote, and returns it with a shared lock.
-func (g *Git) openMirror(ctx context.Context, remote, want string) (target, error) {
-	name := filepath.Join(g.mirrors, mirrorName(remote))
+// Open updates all branches and want in the mirror of url, and returns it with a shared lock. want is a branch, a tag or a
+// commit, or "".
+func (s Store) Open(ctx context.Context, url, want string) (Mirror, error) {
+	name, shown := filepath.Join(s.Dir, Name(url)), remote.StripCredentials(url)
 	for {
 		lock, err := openLock(ctx, name+".lock")
 		if err != nil {
-			return target{}, fmt.Errorf("lock the mirror of %s: %w", StripCredentials(remote), err)
+			return Mirror{}, fmt.Errorf("lock the mirror of %s: %w", shown, err)
 		}
-		m := mirror{g, remote, StripCredentials(remote), name + ".git", lock}
-		t, err := m.updateMirror(ctx, want)
+		m := mirror{s.Remote, url, shown, name + ".git", lock}
+		opened, err := m.updateMirror(ctx, want)
 		if err == nil {
 			err = lockFile(ctx, lock, syscall.LOCK_SH)
 		}
 		if err != nil {
 			lock.Close()
-			return target{}, err
+			return Mirror{}, err
 		}
 		// Between the two locks it may have been pruned.
 		if _, err := os.Stat(filepath.Join(m.dir, "HEAD")); err == nil {
-			t.release = func() { lock.Close() }
-			return t, nil
+			opened.Release = func() { lock.Close() }
+			return opened, nil
 		}
 		lock.Close()
 	}
 }
 
-// mirror is one while it is held alone.
+// mirror is a mirror while it is held alone.
 type mirror struct {
-	git   *Git
-	url   string
-	shown string // url without credentials
-	dir   string
-	lock  *os.File
+	remote remote.Client
+	url    string
+	shown  string // url without credentials
+	dir    string
+	lock   *os.File
 }
 
-func (m mirror) updateMirror(ctx context.Context, want string) (target, error) {
-	t := target{url: m.url, remote: m.shown, gitdir: m.dir, objects: filepath.Join(m.dir, "objects"), format: "sha1"}
-	refs, err := m.git.lsRemote(ctx, m.url, "HEAD")
+func (m mirror) updateMirror(ctx context.Context, want string) (Mirror, error) {
+	opened := Mirror{GitDir: m.dir, Format: "sha1"}
+	refs, err := m.remote.List(ctx, m.url, "HEAD")
 	if err != nil {
-		return t, err
+		return opened, err
 	}
-	t.head = refs.head
-	if len(refs.values["HEAD"]) == 64 {
-		t.format = "sha256"
+	opened.Head = refs.Head
+	if len(refs.Values["HEAD"]) == 64 {
+		opened.Format = "sha256"
 	}
-	if err := m.checkState(ctx, t.format); err != nil {
-		return t, fmt.Errorf("make a mirror of %s: %w", m.shown, err)
+	if err := m.checkState(ctx, opened.Format); err != nil {
+		return opened, fmt.Errorf("make a mirror of %s: %w", m.shown, err)
 	}
-	err = m.fetchRefs(ctx, t.head, want)
-	var remote *remoteError
-	broken := err == nil && refs.values["HEAD"] != "" && !m.hasCommit(ctx, "HEAD") || errors.As(err, &remote) && !m.isIntact(ctx, "--connectivity-only")
+	err = m.fetchRefs(ctx, opened.Head, want)
+	var failed *remote.Error
+	broken := err == nil && refs.Values["HEAD"] != "" && !m.hasCommit(ctx, "HEAD") || errors.As(err, &failed) && !m.isIntact(ctx, "--connectivity-only")
 	if broken && ctx.Err() == nil {
-		if err := m.recreateRepo(ctx, t.format); err != nil {
-			return t, fmt.Errorf("create the broken mirror of %s again: %w", m.shown, err)
+		if err := m.recreateRepo(ctx, opened.Format); err != nil {
+			return opened, fmt.Errorf("create the broken mirror of %s again: %w", m.shown, err)
 		}
-		err = m.fetchRefs(ctx, t.head, want)
+		err = m.fetchRefs(ctx, opened.Head, want)
 	}
 	if err != nil {
-		return t, err
+		return opened, err
 	}
 	now := time.Now()
-	return t, errors.Join(os.Remove(m.filePath(updatingMark)), os.Chtimes(m.lock.Name(), now, now))
+	return opened, errors.Join(os.Remove(m.filePath(updatingMark)), os.Chtimes(m.lock.Name(), now, now))
 }
 
 func (m mirror) filePath(name string) string { return filepath.Join(m.dir, name) }
@@ -137,13 +155,13 @@ func (m mirror) gitCommand(args ...string) gitexec.Command {
 	return gitexec.Command{Dir: m.dir, Env: []string{"GIT_DIR=" + m.dir}, Hold: m.lock, Args: args}
 }
 
-// checkState makes the mirror, or makes it again when it has another format, or when what was doubted is broken. What a
-// killed fetch left is cleared away.
+// checkState makes the mirror, or makes it again when it has another format, or when it was doubted and is broken. It
+// removes the remains of a killed fetch.
 func (m mirror) checkState(ctx context.Context, format string) error {
 	if _, err := os.Stat(m.filePath("HEAD")); err != nil {
 		return m.recreateRepo(ctx, format)
 	}
-	r, err := m.git.proc.Run(ctx, m.gitCommand("rev-parse", "--show-object-format", "--is-bare-repository"))
+	r, err := m.remote.Git.Run(ctx, m.gitCommand("rev-parse", "--show-object-format", "--is-bare-repository"))
 	if err != nil {
 		return err
 	}
@@ -170,7 +188,7 @@ func (m mirror) recreateRepo(ctx context.Context, format string) error {
 		return err
 	}
 	init := gitexec.Command{Args: []string{"init", "-q", "--bare", "--template=", "--object-format=" + format, m.dir}, Hold: m.lock}
-	if _, err := m.git.proc.MustRun(ctx, init); err != nil {
+	if _, err := m.remote.Git.MustRun(ctx, init); err != nil {
 		return err
 	}
 	return errors.Join(os.WriteFile(m.filePath(urlMark), []byte(m.shown+"\n"), 0o600), os.WriteFile(m.filePath(updatingMark), nil, 0o600))
@@ -196,7 +214,7 @@ func (m mirror) fetchRefs(ctx context.Context, head, want string) error {
 		return err
 	}
 	if head != "" {
-		if _, err := m.git.proc.MustRun(ctx, m.gitCommand("symbolic-ref", "HEAD", "refs/heads/"+head)); err != nil {
+		if _, err := m.remote.Git.MustRun(ctx, m.gitCommand("symbolic-ref", "HEAD", "refs/heads/"+head)); err != nil {
 			return err
 		}
 	}
@@ -208,7 +226,7 @@ func (m mirror) fetchRefs(ctx context.Context, head, want string) error {
 		return err
 	}
 	// Unreachable commits are kept: they may be the base of a waiting run.
-	_, err = m.git.proc.MustRun(ctx, m.gitCommand("repack", "-a", "-d", "-k", "-q"))
+	_, err = m.remote.Git.MustRun(ctx, m.gitCommand("repack", "-a", "-d", "-k", "-q"))
 	return err
 }
 
@@ -216,56 +234,56 @@ func (m mirror) pullRefs(ctx context.Context, args ...string) error {
 	c := m.gitCommand(append([]string{"fetch", "-q", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance"}, args[:len(args)-1]...)...)
 	c.User = true
 	c.Args = append(c.Args, "--end-of-options", m.url, args[len(args)-1])
-	r, err := m.git.runRemote(ctx, m.url, c)
+	r, err := m.remote.Run(ctx, m.url, c)
 	if err == nil && r.Exit != 0 {
-		err = &remoteError{"fetch " + m.shown, r.Stderr}
+		err = &remote.Error{Doing: "fetch " + m.shown, Stderr: r.Stderr}
 	}
 	return err
 }
 
 // fetchOne fetches a tag or a commit. That the remote has neither is for resolve to find.
 func (m mirror) fetchOne(ctx context.Context, want string) error {
-	var remote *remoteError
+	var failed *remote.Error
 	switch {
 	case want == "" || m.hasCommit(ctx, "refs/heads/"+strings.TrimPrefix(want, "refs/heads/")):
 		return nil
-	case isOID(want):
+	case remote.IsOID(want):
 		if m.hasCommit(ctx, want) {
 			return nil
 		}
-		if err := m.pullRefs(ctx, want); !errors.As(err, &remote) {
+		if err := m.pullRefs(ctx, want); !errors.As(err, &failed) {
 			return err
 		}
 		return nil
 	}
 	tag := "refs/tags/" + strings.TrimPrefix(want, "refs/tags/")
-	if err := m.pullRefs(ctx, "+"+tag+":"+tag); !errors.As(err, &remote) {
+	if err := m.pullRefs(ctx, "+"+tag+":"+tag); !errors.As(err, &failed) {
 		return err
 	}
 	// A tag that was there before has been removed since, or never was.
-	_, err := m.git.proc.Run(ctx, m.gitCommand("update-ref", "-d", tag))
+	_, err := m.remote.Git.Run(ctx, m.gitCommand("update-ref", "-d", tag))
 	return err
 }
 
 func (m mirror) hasCommit(ctx context.Context, rev string) bool {
-	r, err := m.git.proc.Run(ctx, m.gitCommand("cat-file", "-e", rev+"^{commit}"))
+	r, err := m.remote.Git.Run(ctx, m.gitCommand("cat-file", "-e", rev+"^{commit}"))
 	return err == nil && r.Exit == 0
 }
 
 // isIntact runs git fsck, which reads all objects, or with --connectivity-only checks that they exist.
 func (m mirror) isIntact(ctx context.Context, args ...string) bool {
-	r, err := m.git.proc.Run(ctx, m.gitCommand(append([]string{"fsck", "--no-dangling", "--no-progress"}, args...)...))
+	r, err := m.remote.Git.Run(ctx, m.gitCommand(append([]string{"fsck", "--no-dangling", "--no-progress"}, args...)...))
 	return err != nil || r.Exit == 0
 }
 
-// doubt marks the mirror of a URL from which a bundle could not be made, so that it is looked through when it is used
+// Doubt marks the mirror of a URL from which a bundle could not be made, so that it is looked through when it is used
 // next; false when the error has other causes.
-func (g *Git) doubt(spec string, err error) bool {
-	var remote *remoteError
-	if !isURL(spec) || gitexec.IsRefusal(err) || errors.As(err, &remote) || errors.Is(err, syscall.ENOSPC) {
+func (s Store) Doubt(spec string, err error) bool {
+	var failed *remote.Error
+	if !remote.IsURL(spec) || gitexec.IsRefusal(err) || errors.As(err, &failed) || errors.Is(err, syscall.ENOSPC) {
 		return false
 	}
-	return os.WriteFile(filepath.Join(g.mirrors, mirrorName(spec)+".git", doubtMark), nil, 0o600) == nil
+	return os.WriteFile(filepath.Join(s.Dir, Name(spec)+".git", doubtMark), nil, 0o600) == nil
 }
 
 // openLock opens a lock file and locks it alone.

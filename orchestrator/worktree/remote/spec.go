@@ -1,4 +1,4 @@
-package worktree
+package remote
 
 import (
 	"net/url"
@@ -12,14 +12,14 @@ import (
 // Absolute makes a repository spec independent of the working directory: a path is joined to cwd, a URL stays. A
 // command that hands its spec to another process must call it first.
 func Absolute(spec, cwd string) string {
-	if spec == "" || isURL(spec) || filepath.IsAbs(spec) {
+	if spec == "" || IsURL(spec) || filepath.IsAbs(spec) {
 		return spec
 	}
 	return filepath.Join(cwd, spec)
 }
 
-// isURL reports whether git would take spec for a remote: scheme://… or host:path. An existing path is a path.
-func isURL(spec string) bool {
+// IsURL reports whether git would take spec for a remote: scheme://… or host:path. An existing path is a path.
+func IsURL(spec string) bool {
 	if strings.Contains(spec, "://") {
 		return true
 	}
@@ -55,14 +55,14 @@ func NameOf(spec string) string {
 // CheckSpec refuses, with a *lattice.Refusal, a repository spec that no run may have: a URL that git would take for
 // something else, or one with credentials, which would be stored with the run. It does not contact the remote.
 func CheckSpec(spec string) error {
-	if !isURL(spec) {
+	if !IsURL(spec) {
 		return nil
 	}
-	return checkURL(spec)
+	return CheckURL(spec)
 }
 
-// checkURL refuses URLs that git would treat as an option or helper program, and URLs with credentials.
-func checkURL(spec string) error {
+// CheckURL refuses URLs that git would treat as an option or helper program, and URLs with credentials.
+func CheckURL(spec string) error {
 	const hint = "use https://…, ssh://…, user@host:path or file:///…"
 	if strings.HasPrefix(spec, "-") || strings.ContainsFunc(spec, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
 		return gitexec.Refuse("unsafe_url", hint, "the repository URL %q is not one", gitexec.CleanLine(spec))
