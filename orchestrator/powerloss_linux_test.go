@@ -86,6 +86,91 @@ func TestPowerLossCopies(t *testing.T) {
 	}
 }
 
+// TestPowerLossInAnAgent loses the power while an agent works. The agent goes on from its last turn, with the files and the session
+// of that moment, and takes from the budget once.
+func TestPowerLossInAnAgent(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting a disk takes root")
+	}
+	j := newJob(t)
+	d := mountImage(t, newImage(t, j.dir), filepath.Join(j.dir, "home"))
+	j.env = append(j.env, "LATTICE_CONFIG="+j.dir+"/config.toml")
+	for name, text := range map[string]string{"config.toml": "", "policy.toml": "budgets.run.usd = 1.5\n", "flow.json": turnsFlow, "src/agent.sh": turnsAgent} {
+		if err := os.WriteFile(filepath.Join(j.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	j.sh(t, "git -C src add -A && git -C src commit -q -m agent")
+	cmd := exec.Command(j.bin, "run", "flow.json", "--repo", j.dir+"/src")
+	var stderr strings.Builder
+	cmd.Dir, cmd.Env, cmd.Stderr = j.dir, j.env, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	j.sh(t, `for i in $(seq 600); do [ "$(lattice turns 2>/dev/null | grep -c 'sh echo')" = 2 ] && exit; sleep 0.1; done; lattice turns; exit 1`)
+	d.shutdown(t)
+	_ = cmd.Process.Kill() // it may have ended
+	_ = cmd.Wait()
+	d.lose(t)
+	if t.Failed() {
+		t.Fatal(stderr.String())
+	}
+	code, out := j.lattice(t, 0, "", "resume")
+	for _, want := range []string{`"work": "one two "`, `"started": "agent.sh agent.sh --resume s1 "`, `You were taken back`} {
+		if code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("resume: exit %d without %s\n%s", code, want, out)
+		}
+	}
+	j.sh(t, "lattice replay; test $(lattice turns | grep -c 'sh echo') = 2; lattice show | grep 'limit $1.50'; lattice audit verify")
+	d.unmount(t)
+	if !t.Failed() {
+		j.remove()
+	}
+}
+
+// turnsAgent is an agent with two turns. It goes on when a tool was noticed and when the turn was kept, and hangs before it ends unless it is resumed.
+const turnsAgent = `echo "agent.sh $*" | sed 's/ *$//' >>started
+do_turn() {
+	echo '{"turn":true}'
+	echo '{"call":"t'$1'","input":"echo '$2'"}'
+	until grep -q '"total":'$1 /workspace/.lattice/agents/calls/*.json; do sleep 0.02; done
+	echo $2 >>work
+	echo '{"result":"t'$1'"}'
+	echo '{"result":"t'$1'"}' >>$HOME/s1.jsonl
+	until [ $(grep -c '"kind":"agent_turn"' /workspace/.lattice/outbox.jsonl) -ge $1 ]; do sleep 0.02; done
+}
+prompt=$(cat)
+echo '{"session":"s1"}'
+if [ "$1" != --resume ]; then
+	do_turn 1 one
+	do_turn 2 two
+	echo lost >>work
+	exec sleep 600
+fi
+[ $(wc -l <$HOME/s1.jsonl) = 2 ] || exit 1
+echo '{"turn":true}'
+echo '{"text":"'"$prompt"'"}'
+echo '{"end":true}'
+`
+
+// turnsFlow lets turnsAgent work. Two reservations for it do not fit into a budget of 1.5 dollars.
+const turnsFlow = `{"execir_version": "1.0", "id": "turns", "ctx_requires": ["repo"], "entry_node": "clone",
+ "output": {"said": "$vars.agent.final_text", "started": "$vars.started.stdout", "work": "$vars.work.stdout"},
+ "edges": [{"from": "clone", "to": "agent"}, {"from": "agent", "to": "started"}, {"from": "started", "to": "work"}],
+ "nodes": [
+  {"id": "clone", "op": "TOOL_CALL", "tool": "git.clone", "args": {"url": "$ctx.repo.bundle", "dest": "$ctx.repo.path"}},
+  {"id": "agent", "op": "TOOL_CALL", "tool": "agent.run", "outputs": {"result": "$vars.agent"}, "args": {
+    "prompt": "work", "cwd": "$ctx.repo.path", "mcp": {"spritekit": false}, "limits": {"max_cost_usd": 1},
+    "adapter": {"name": "worker", "programs": ["sh"], "argv": ["agent.sh", {"if": "session_mode=resume", "args": ["--resume", "{session}"]}], "resumes": true,
+      "session": {"path": "{home}/{session}.jsonl", "result": "\"result\":"},
+      "events": [
+        {"when": {"end": true}, "is": "end"}, {"when": {"turn": true}, "is": "turn"}, {"when": {"session": "s1"}, "is": "start", "take": {"session": "session"}},
+        {"when": {"call": ["t1", "t2"]}, "is": "tool_call", "take": {"id": "call", "input": "input"}, "set": {"name": "sh"}},
+        {"when": {"result": ["t1", "t2"]}, "is": "tool_result", "take": {"id": "result"}},
+        {"when": {"end": null, "turn": null, "session": null, "call": null, "result": null}, "is": "text", "take": {"text": "text"}}]}}},
+  {"id": "started", "op": "TOOL_CALL", "tool": "exec.run", "outputs": {"result": "$vars.started"}, "args": {"command": "tr '\\n' ' ' <started", "cwd": "$ctx.repo.path"}},
+  {"id": "work", "op": "TOOL_CALL", "tool": "exec.run", "outputs": {"result": "$vars.work"}, "args": {"command": "tr '\\n' ' ' <work", "cwd": "$ctx.repo.path"}}]}`
+
 // copier keeps copies of a disk and of the origin, of moments that are all equally likely.
 type copier struct {
 	*job

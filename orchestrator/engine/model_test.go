@@ -66,7 +66,7 @@ func recoverFrom(ctx context.Context, p *ir.Program, run string, r *driver.Runne
 	if s.Disk == w.diskName() || s.Status == lattice.Pending || s.Status.Ended() || s.Status.Blocked() {
 		return r.Recover(ctx, nil)
 	}
-	lost, err := replay.SoundPoint(p, run, w.log, w.diskName(), w.survives)
+	lost, err := replay.SoundPoint(p, run, w.log, w.diskName(), w.keptTurns(), w.survives)
 	if err != nil {
 		return err
 	}

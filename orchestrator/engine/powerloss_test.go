@@ -13,8 +13,9 @@ import (
 )
 
 // TestPowerLoss takes the power away at any step of any flow: what was not durable is torn, and yet the run ends with the
-// same files, and has done to the world each thing once.
+// same files, and has done to the world each thing once. In every other run, calls keep turns, and are made again from there.
 func TestPowerLoss(t *testing.T) {
+	toTurns := 0
 	for i, flow := range [][]string{
 		{"write", "write", "pack"}, {"write", "world", "write"}, {"+world", "pack"}, {"write", "+idem", "read"}, {"write", "+flaky"},
 		{"write", "+ask", "write"}, {"write", "+allow", "write"}, {"write", "+wants", "write"}, {"write", "deny"}, {"write", "+human", "write"},
@@ -35,7 +36,7 @@ func TestPowerLoss(t *testing.T) {
 		checkReplay(t, p, calm)
 		for fuse := i % 3; fuse < calm.ticks; fuse += 3 {
 			w := newWorld(fuse)
-			w.disk = 1
+			w.disk, w.keeps = 1, fuse/3%2 == 1
 			s, err := play(p, w, (fuse*7+i)%23)
 			if err != nil {
 				t.Fatalf("%v, power lost at %d: %v", flow, fuse, err)
@@ -53,8 +54,25 @@ func TestPowerLoss(t *testing.T) {
 				t.Fatalf("%v, power lost at %d: end (-want +got):\n%s\n%s", flow, fuse, diff, told(w.log))
 			}
 			checkReplay(t, p, w)
+			toTurns += lossesToTurns(t, w)
 		}
 	}
+	if toTurns == 0 {
+		t.Error("no run went back to a turn")
+	}
+}
+
+// lossesToTurns returns how often a run went back to a turn.
+func lossesToTurns(t *testing.T, w *world) (n int) {
+	t.Helper()
+	pairs := slices.Collect(maps.Values(w.turns))
+	for _, e := range w.log {
+		f, err := lattice.DecodeFact(e.Type, e.Body)
+		if lost, ok := f.(lattice.PowerLost); ok && err == nil && slices.Contains(pairs, lost.Pair) {
+			n++
+		}
+	}
+	return n
 }
 
 // notedKeys returns the requests that wait for nothing and are noted under more than one key, by which people decide.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -40,11 +41,13 @@ type world struct {
 	sprite      spriteFiles
 	copies      map[string]spriteFiles // of items, by sprite
 	checkpoints []spriteFiles
-	durable     int            // how many of them survive a loss of power
-	disk        int            // how often the power was lost
-	effects     map[string]int // times a world skill acted, by idempotency key
-	actions     map[string]int // actions fulfilled, by key
-	asked       int            // questions to models
+	durable     int                     // how many of them survive a loss of power
+	disk        int                     // how often the power was lost
+	keeps       bool                    // calls of class sprite keep a turn when they begin
+	turns       map[string]lattice.Pair // by the key of their event
+	effects     map[string]int          // times a world skill acted, by idempotency key
+	actions     map[string]int          // actions fulfilled, by key
+	asked       int                     // questions to models
 	prepared    bool
 	log         []lattice.Entry
 	snapshot    json.RawMessage
@@ -57,7 +60,7 @@ type world struct {
 func newWorld(fuse int) *world {
 	return &world{
 		fuse: fuse, sprite: spriteFiles{map[string]int{}, map[string]lattice.Outcome{}}, effects: map[string]int{},
-		copies: map[string]spriteFiles{}, actions: map[string]int{}, dedupe: map[string]bool{}, clock: time.Unix(1_800_000_000, 0),
+		turns: map[string]lattice.Pair{}, copies: map[string]spriteFiles{}, actions: map[string]int{}, dedupe: map[string]bool{}, clock: time.Unix(1_800_000_000, 0),
 	}
 }
 
@@ -202,6 +205,16 @@ func (w *world) survives(p lattice.Pair) bool {
 	return err == nil && n <= w.durable && w.checkpoints[n-1].files["torn"] == 0
 }
 
+// keptTurns returns the turns whose events are in the log.
+func (w *world) keptTurns() (kept []replay.Turn) {
+	for _, e := range w.log {
+		if pair, ok := w.turns[e.Dedupe]; ok && e.Dedupe != "" {
+			kept = append(kept, replay.Turn{Seq: e.Seq, Pair: pair})
+		}
+	}
+	return kept
+}
+
 func (w *world) checkpoint(sprite string) lattice.Pair {
 	w.durable = max(w.durable, len(w.checkpoints)) // those before are by now
 	w.checkpoints = append(w.checkpoints, w.of(sprite).clone())
@@ -267,6 +280,10 @@ func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event
 	defer w.mu.Unlock()
 	if err := w.tick(); err != nil {
 		return lattice.Outcome{}, err
+	}
+	if w.keeps && c.Class == manifests.ClassSprite {
+		w.turns[fmt.Sprint(c.Sprite, "/", c.ID, "begun", c.Resume != nil)] = w.checkpoint(c.Sprite)
+		w.durable = len(w.checkpoints)
 	}
 	known, seen := w.of(c.Sprite).calls[c.ID]
 	if seen && (known.Kind == lattice.Finished || !answers(c.Resume, known)) {

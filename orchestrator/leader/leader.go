@@ -323,7 +323,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		boundaries.DropCount(sprite)
 	}
 	d.Records, d.Hostless, d.Sessions, d.Superseded = l.Records, l.hostless, l.session, l.Ledger.IsSuperseded
-	d.Recovery = &drive.Recovery{Client: l.client, Disk: disk, Records: l.Records, Log: l.cfg.Log}
+	d.Recovery = &drive.Recovery{Client: l.client, Disk: disk, Records: l.Records, Release: l.Keeper.ReleaseRun, Log: l.cfg.Log}
 	journal = notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{

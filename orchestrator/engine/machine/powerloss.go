@@ -14,7 +14,7 @@ import (
 // When the machine or the disk was restarted, a run goes back before anything else is done:
 //
 //	SoundPoint   finds the newest fact behind which the main sprite's files lay at a durable checkpoint and no copy of the
-//	             sprite was in use; durable asks the host
+//	             sprite was in use; durable asks the host. If a call was alone at work there, its last turn is newer
 //	PowerLost    the run is in the state before that fact again, under a new epoch; the files are restored
 //	Restored     the fact is taken once more, so that the calls behind it are made again
 //

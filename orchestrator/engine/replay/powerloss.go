@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/engine"
@@ -11,16 +12,26 @@ import (
 )
 
 // SoundPoint folds a run's facts to the PowerLost that takes it back, for a machine or disk that is now known as disk. Its
-// pair has no checkpoint when there is none to go back to: the sprite is to be made again.
-func SoundPoint(p *ir.Program, run string, facts []lattice.Entry, disk string, durable func(lattice.Pair) bool) (lattice.PowerLost, error) {
+// pair has no checkpoint when there is none to go back to: the sprite is to be made again. turns are those of the run's agents, in
+// order: a call that was cut off begins again on the files of its last turn.
+func SoundPoint(p *ir.Program, run string, facts []lattice.Entry, disk string, turns []Turn, durable func(lattice.Pair) bool) (lattice.PowerLost, error) {
 	var (
 		back    lattice.PowerLost
 		before  = runstate.New(run) // of the fact at hand
 		then    runstate.State      // of back
 		crossed []lattice.Record
+		works   callAlone
 	)
+	turns = slices.DeleteFunc(slices.Clone(turns), func(t Turn) bool { return !durable(t.Pair) })
+	takeTurn := func(until lattice.Seq) {
+		if pair, ok := works.lastTurn(turns, until); ok {
+			then, back, crossed = works.before, works.back, slices.Clone(works.crossed)
+			back.Pair = pair
+		}
+	}
 	facts = slices.DeleteFunc(slices.Clone(facts), func(e lattice.Entry) bool { return e.Kind != lattice.EntryFact })
 	for i, e := range facts {
+		takeTurn(e.Seq)
 		fact, err := lattice.DecodeFact(e.Type, e.Body)
 		if err != nil {
 			return back, fmt.Errorf("replay run %s at entry %d: %w", run, e.Seq, err)
@@ -29,6 +40,7 @@ func SoundPoint(p *ir.Program, run string, facts []lattice.Entry, disk string, d
 		if err != nil {
 			return back, fmt.Errorf("replay run %s at entry %d (%s): %w", run, e.Seq, e.Type, err)
 		}
+		records := recordsOf(before, after, fact)
 		switch pair, sound := soundAfter(before, after, fact, durable); {
 		case i == 0: // nothing but to prepare the sprite again
 			then, back = after, lattice.PowerLost{Seq: e.Seq, Pair: lattice.Pair{Sprite: after.Sprite}}
@@ -36,13 +48,17 @@ func SoundPoint(p *ir.Program, run string, facts []lattice.Entry, disk string, d
 			then, back = before, lattice.PowerLost{Seq: e.Seq, Pair: pair, FactKind: e.Type, Fact: e.Body}
 			crossed = nil
 		default:
-			crossed = append(crossed, recordsOf(before, after, fact)...)
+			crossed = append(crossed, records...)
+		}
+		if err := works.follow(before, after, fact, e, records); err != nil {
+			return back, fmt.Errorf("replay run %s at entry %d: %w", run, e.Seq, err)
 		}
 		if i == len(facts)-1 && keepsFiles(after, durable) {
 			return lattice.PowerLost{Disk: disk, Seq: e.Seq, Pair: after.Pairs[after.Sprite]}, nil
 		}
 		before = after
 	}
+	takeTurn(lattice.Seq(math.MaxInt64))
 	crossed = append(crossed, cutOff(before)...)
 	body, err := then.Encode()
 	if err != nil {
@@ -50,6 +66,71 @@ func SoundPoint(p *ir.Program, run string, facts []lattice.Entry, disk string, d
 	}
 	back.Disk, back.State, back.Records = disk, body, crossed
 	return back, nil
+}
+
+// Turn is a checkpoint of the turn of an agent. Seq is that of its event.
+type Turn struct {
+	Seq  lattice.Seq
+	Pair lattice.Pair
+}
+
+// callAlone is a call in the main sprite while nothing else is at work. Its turns hold all files of the run.
+type callAlone struct {
+	command string            // "" if there is none
+	back    lattice.PowerLost // makes the call again, once it has the files of a turn
+	before  runstate.State    // of back
+	crossed []lattice.Record
+	lost    lattice.PowerLost // the last one of the run
+}
+
+// follow takes a fact.
+func (c *callAlone) follow(before, after runstate.State, fact lattice.Fact, e lattice.Entry, records []lattice.Record) error {
+	if f, ok := fact.(lattice.PowerLost); ok {
+		c.lost = f
+	}
+	command := findAlone(after)
+	switch {
+	case command == "" || command == c.command:
+		c.command = command
+		c.crossed = append(c.crossed, records...)
+	case before.Recovering == nil:
+		*c = callAlone{command: command, back: lattice.PowerLost{Seq: e.Seq, FactKind: e.Type, Fact: e.Body}, before: before, lost: c.lost}
+	default: // the run goes on behind the fact of a PowerLost
+		then, err := runstate.Decode(c.lost.State)
+		if err != nil {
+			return err
+		}
+		back := lattice.PowerLost{Seq: c.lost.Seq, FactKind: c.lost.FactKind, Fact: c.lost.Fact}
+		*c = callAlone{command: command, back: back, before: then, crossed: slices.Clone(c.lost.Records), lost: c.lost}
+	}
+	return nil
+}
+
+// findAlone returns the command of the call that works alone in the main sprite.
+func findAlone(s runstate.State) (command string) {
+	if s.Recovering != nil || s.Status.Ended() || s.UsesForks() {
+		return ""
+	}
+	for _, c := range s.Pending {
+		switch {
+		case c.Kind == lattice.DoTimer:
+		case c.Kind != lattice.DoCall || c.Sprite != s.Sprite || runstate.OnWorld(c) || command != "":
+			return ""
+		default:
+			command = c.ID
+		}
+	}
+	return command
+}
+
+// lastTurn returns the files of the last turn of the call before the entry until.
+func (c *callAlone) lastTurn(turns []Turn, until lattice.Seq) (pair lattice.Pair, ok bool) {
+	for _, t := range turns {
+		if c.command != "" && c.back.Seq < t.Seq && t.Seq < until && t.Pair.Sprite == c.before.Sprite {
+			pair, ok = t.Pair, true
+		}
+	}
+	return pair, ok
 }
 
 // soundAfter reports whether the run can go on behind a fact with the files of the pair that it returns.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -20,6 +21,8 @@ type Recovery struct {
 	Client  *sprites.Client
 	Disk    func() string // "" when unknown
 	Records *history.Records
+	// Release releases what a run has reserved for its calls.
+	Release func(ctx context.Context, run string) error
 	Log     zerolog.Logger
 }
 
@@ -32,7 +35,11 @@ func (rc *Recovery) recover(ctx context.Context, id string, r *driver.Runner) er
 	case disk == "" || s.Disk == "" || s.Disk == disk || s.Sprite == "" || s.Status.Ended() || s.Status.Blocked():
 		return nil
 	}
-	lost, err := rc.findSoundPoint(ctx, id, s.Sprite, disk)
+	turns, err := rc.Records.KeptTurns(id)
+	if err != nil {
+		return err
+	}
+	lost, err := rc.findSoundPoint(ctx, id, s.Sprite, disk, turns)
 	if err != nil || lost == nil {
 		return err
 	}
@@ -40,11 +47,16 @@ func (rc *Recovery) recover(ctx context.Context, id string, r *driver.Runner) er
 	if err := r.Recover(ctx, lost); err != nil && !errors.Is(err, engine.ErrStale) {
 		return fmt.Errorf("recover run %s: %w", id, err)
 	}
+	toTurn := slices.ContainsFunc(turns, func(t replay.Turn) bool { return t.Pair == lost.Pair })
+	renewed := func(c lattice.Command) bool { return c.Call != nil && c.Call.Resume == nil }
+	if toTurn && slices.ContainsFunc(s.Pending, renewed) { // under its new id the call reserves what it takes, its former part included
+		return rc.Release(ctx, id)
+	}
 	return nil
 }
 
 // findSoundPoint returns the newest durable point of a run; nil when its sprite is gone, which later calls report.
-func (rc *Recovery) findSoundPoint(ctx context.Context, id, sprite, disk string) (*lattice.PowerLost, error) {
+func (rc *Recovery) findSoundPoint(ctx context.Context, id, sprite, disk string, turns []replay.Turn) (*lattice.PowerLost, error) {
 	all, err := rc.Client.Checkpoints(ctx, sprite)
 	if errors.Is(err, sprites.ErrNotFound) {
 		if _, err = rc.Client.Get(ctx, sprite); errors.Is(err, sprites.ErrNotFound) {
@@ -62,6 +74,6 @@ func (rc *Recovery) findSoundPoint(ctx context.Context, id, sprite, disk string)
 	if err != nil {
 		return nil, err
 	}
-	lost, err := replay.SoundPoint(p.Parsed, id, p.Facts, disk, func(pair lattice.Pair) bool { return durable[pair.CheckpointID] })
+	lost, err := replay.SoundPoint(p.Parsed, id, p.Facts, disk, turns, func(pair lattice.Pair) bool { return durable[pair.CheckpointID] })
 	return &lost, err
 }

@@ -31,19 +31,36 @@ const turnPrefix = "@"
 
 // ReadTurns adds the turns of the run's present course to its past.
 func (rs *Records) ReadTurns(p *Past) error {
-	events, err := rs.Store.Events(p.ID, string(protocol.TypeInfo))
+	all, err := rs.allTurns(p.ID)
 	if err != nil {
-		return fmt.Errorf("read the turns of run %s: %w", p.ID, err)
+		return err
 	}
-	var all []Turn
+	p.Turns, err = foldTurns(p.Facts, all)
+	p.placeTurns()
+	return err
+}
+
+// allTurns returns the turns of all courses of a run, without their moments.
+func (rs *Records) allTurns(run string) (all []Turn, err error) {
+	events, err := rs.Store.Events(run, string(protocol.TypeInfo))
+	if err != nil {
+		return nil, fmt.Errorf("read the turns of run %s: %w", run, err)
+	}
 	for _, e := range events {
 		if said, ok := readTurn(e); ok {
 			all = append(all, Turn{Said: said, Event: e, since: e.Seq})
 		}
 	}
-	p.Turns, err = foldTurns(p.Facts, all)
-	p.placeTurns()
-	return err
+	return all, nil
+}
+
+// KeptTurns returns the checkpoints of the turns of all courses of a run.
+func (rs *Records) KeptTurns(run string) (kept []replay.Turn, err error) {
+	all, err := rs.allTurns(run)
+	for _, t := range all {
+		kept = append(kept, replay.Turn{Seq: t.Event.Seq, Pair: t.pair()})
+	}
+	return kept, err
 }
 
 // readTurn reads the event of a turn. A sprite can only name checkpoints of its own.
@@ -55,7 +72,7 @@ func readTurn(e lattice.Entry) (said protocol.AgentTurn, ok bool) {
 	return said, ok && json.Unmarshal(info.Metadata, &said) == nil && said.CheckpointID != ""
 }
 
-// foldTurns returns the turns of the present course. A rewind to a turn keeps that turn and those before it.
+// foldTurns returns the turns of the present course. A rewind to a turn, also after a loss of power, keeps that turn and those before it.
 func foldTurns(facts []lattice.Entry, all []Turn) (now []Turn, err error) {
 	for _, e := range facts {
 		for len(all) > 0 && all[0].since < e.Seq {
@@ -69,9 +86,7 @@ func foldTurns(facts []lattice.Entry, all []Turn) (now []Turn, err error) {
 		case lattice.Rewound:
 			last := -1
 			if f.Pair != nil {
-				last = slices.IndexFunc(now, func(t Turn) bool {
-					return t.Event.Sprite == f.Pair.Sprite && t.Said.CheckpointID == f.Pair.CheckpointID
-				})
+				last = indexOf(now, *f.Pair)
 			}
 			rest := now[:0]
 			for i, t := range now {
@@ -86,11 +101,22 @@ func foldTurns(facts []lattice.Entry, all []Turn) (now []Turn, err error) {
 			now = rest
 		case lattice.PowerLost:
 			if len(f.State) > 0 {
-				now = slices.DeleteFunc(now, func(t Turn) bool { return t.since > f.Seq })
+				last := indexOf(now, f.Pair)
+				now = slices.Concat(now[:last+1], slices.DeleteFunc(slices.Clone(now[last+1:]), func(t Turn) bool { return t.since > f.Seq }))
 			}
 		}
 	}
 	return append(now, all...), nil
+}
+
+// pair returns the files of a turn.
+func (t Turn) pair() lattice.Pair {
+	return lattice.Pair{Sprite: t.Event.Sprite, CheckpointID: t.Said.CheckpointID}
+}
+
+// indexOf returns the index of the turn with some files, -1 if there is none.
+func indexOf(turns []Turn, files lattice.Pair) int {
+	return slices.IndexFunc(turns, func(t Turn) bool { return t.Event.Sprite == files.Sprite && t.Said.CheckpointID == files.CheckpointID })
 }
 
 // placeTurns finds the moments of the steps to which the turns belong, and drops turns without one.

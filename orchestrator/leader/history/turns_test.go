@@ -19,6 +19,7 @@ func TestTurnsOfThePresentCourse(t *testing.T) {
 		return newEntry(t, seq, f)
 	}
 	lost := newEntry(t, 40, lattice.PowerLost{Seq: 15, State: json.RawMessage(`{}`)})
+	lostAtTurn := newEntry(t, 40, lattice.PowerLost{Seq: 5, State: json.RawMessage(`{}`), Pair: lattice.Pair{Sprite: "box", CheckpointID: "v10"}})
 	for name, test := range map[string]struct {
 		facts []lattice.Entry
 		turns []lattice.Seq
@@ -33,6 +34,7 @@ func TestTurnsOfThePresentCourse(t *testing.T) {
 		"to a turn of a later step":         {[]lattice.Entry{back(40, 15, "review", "v20")}, []lattice.Seq{10, 20, 30}, "10 20"},
 		"without files":                     {[]lattice.Entry{back(30, 5, "edit", "")}, []lattice.Seq{10, 20}, ""},
 		"power lost":                        {[]lattice.Entry{lost}, []lattice.Seq{10, 20, 50}, "10 50"},
+		"power lost, on to a turn":          {[]lattice.Entry{lostAtTurn}, []lattice.Seq{10, 20, 50}, "10 50"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []Turn

@@ -251,6 +251,16 @@ func (k *Keeper) Lose(ctx context.Context, id, reason string) error {
 	return k.Settle(ctx, id, f.Amount, reason)
 }
 
+// ReleaseRun releases the open reservations of a run. The only call that it had is made again and counts its former part.
+func (k *Keeper) ReleaseRun(ctx context.Context, run string) error {
+	var ids []string
+	err := k.refresh(ctx, func(l *budget.Ledger, _ uint64) { ids = l.OpenIn(budget.Run.Of(run)) })
+	for _, id := range ids {
+		err = errors.Join(err, k.Release(ctx, id))
+	}
+	return err
+}
+
 // CloseRun settles the reservations of a run that has ended.
 func (k *Keeper) CloseRun(ctx context.Context, run string) {
 	var ids []string
