@@ -67,6 +67,9 @@ func TestKillLoops(t *testing.T) {
 			typical = j.drove // as long as these commands take on this machine
 		}
 		j.remove()
+		if n%10 == 9 {
+			t.Logf("%d loops after %v", n+1, time.Since(start).Round(time.Second))
+		}
 	}
 }
 
