@@ -103,9 +103,13 @@ func (c RunCalls) watch(ctx context.Context, id string, query url.Values, yield 
 	return err
 }
 
-// Log returns the output log of a run from a byte offset.
-func (c RunCalls) Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) {
-	resp, err := c.do(ctx, "GET", runPath(id, "log"), url.Values{"offset": {strconv.FormatInt(offset, 10)}}, nil)
+// Log returns the output log of a run from a byte offset, of all nodes or of one.
+func (c RunCalls) Log(ctx context.Context, id, node string, offset int64) (io.ReadCloser, error) {
+	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}}
+	if node != "" {
+		query.Set("node", node)
+	}
+	resp, err := c.do(ctx, "GET", runPath(id, "log"), query, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -65,9 +65,9 @@ func (a *agents) lastKnown(run string) *redact.Secrets {
 }
 
 // redactOutput returns the log of a run, which takes output without secrets.
-func (a *agents) redactOutput(open func(run string) io.Writer) func(run string) io.Writer {
-	return func(run string) io.Writer {
-		return redact.NewWriter(open(run), func() *redact.Secrets { return a.lastKnown(run) })
+func (a *agents) redactOutput(open func(run, node string) io.Writer) func(run, node string) io.Writer {
+	return func(run, node string) io.Writer {
+		return redact.NewWriter(open(run, node), func() *redact.Secrets { return a.lastKnown(run) })
 	}
 }
 

@@ -30,7 +30,7 @@ func (s *Session) Call(ctx context.Context, c lattice.Call, event func(lattice.E
 	}
 	known := s.known(c.RunID)
 	seen := s.newObserver(c, redactEvents(known, event))
-	output := s.output(c.RunID)
+	output := s.output(c.RunID, c.Node)
 	defer flushOutput(output)
 	defer seen.reportDropped(output)
 	out, err := s.makeAttempt(ctx, c, leased, seen)
@@ -112,7 +112,7 @@ func (s *Session) execSkill(parent context.Context, c lattice.Call, leased []str
 	}
 	defer ended()
 	stdout, feed := io.Pipe()
-	output, stderr := s.output(c.RunID), s.output(c.RunID)
+	output, stderr := s.output(c.RunID, c.Node), s.output(c.RunID, c.Node)
 	defer flushOutput(output, stderr)
 	var exit int
 	var group errgroup.Group

@@ -143,7 +143,7 @@ func (s *Session) followProcess(ctx context.Context, c lattice.Call, seen *obser
 	if p.shared {
 		stdin = nil
 	}
-	output, stderr := s.output(c.RunID), s.output(c.RunID)
+	output, stderr := s.output(c.RunID, c.Node), s.output(c.RunID, c.Node)
 	defer flushOutput(output, stderr)
 	fmt.Fprintf(output, "%s: the connection was lost; what it said lately comes again\n", c.Skill)
 	seen.rereadStream(s.outboxCursor(c.Sprite).foreign)

@@ -189,7 +189,7 @@ func (w *world) renew(grace time.Duration) {
 		w.session.Close()
 	}
 	w.session = session.New(w.client, session.Options{
-		Log: zerolog.Nop(), Output: func(string) io.Writer { return &w.output },
+		Log: zerolog.Nop(), Output: func(_, _ string) io.Writer { return &w.output },
 		Issued: func(string) map[string]bool { return w.issued }, WaitingGrace: grace,
 	})
 }

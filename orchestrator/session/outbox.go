@@ -53,7 +53,7 @@ func (s *Session) reconcileOutbox(ctx context.Context, c lattice.Call, seen *obs
 		return nil
 	}
 	if notAFile(err) { // a program of the sprite put it there instead of the outbox: nothing can be learned from it
-		output := s.output(c.RunID)
+		output := s.output(c.RunID, c.Node)
 		defer flushOutput(output)
 		fmt.Fprintf(output, "%s: %v\n", c.Skill, err)
 		return nil
@@ -63,7 +63,7 @@ func (s *Session) reconcileOutbox(ctx context.Context, c lattice.Call, seen *obs
 	}
 	seen.reread(at.foreign)
 	seen.outbox = true
-	output := s.output(c.RunID)
+	output := s.output(c.RunID, c.Node)
 	next, same, err := readOutbox(body, at, seen, output)
 	flushOutput(output)
 	seen.outbox = false

@@ -87,7 +87,7 @@ func TestFlood(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			w.session = session.New(w.client, session.Options{
-				Log: zerolog.Nop(), Output: func(string) io.Writer { return &w.output }, MaxEvents: tt.events, MaxEventBytes: tt.bytes,
+				Log: zerolog.Nop(), Output: func(_, _ string) io.Writer { return &w.output }, MaxEvents: tt.events, MaxEventBytes: tt.bytes,
 			})
 			out, events := w.must(shell(manifests.ClassWorld, flood))
 			if !out.Result.OK || len(events) != tt.kept || !strings.Contains(w.output.String(), tt.left) || tt.left == "" && w.output.String() != "" {

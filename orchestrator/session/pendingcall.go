@@ -82,7 +82,7 @@ func (e *sharedExec) callSkill(parent context.Context, c lattice.Call, seen *obs
 	ctx, cancel := withDeadline(parent, c)
 	defer cancel()
 	p := &pendingCall{
-		call: c, seen: seen, output: e.s.output(c.RunID), stderr: e.s.output(c.RunID), token: rand.Text(), done: make(chan struct{}), stays: make(chan struct{}),
+		call: c, seen: seen, output: e.s.output(c.RunID, c.Node), stderr: e.s.output(c.RunID, c.Node), token: rand.Text(), done: make(chan struct{}), stays: make(chan struct{}),
 	}
 	defer flushOutput(p.output, p.stderr)
 	line, err := encodeRequest(c, p.token)

@@ -26,7 +26,7 @@ func TestKnownSecretsStayOut(t *testing.T) {
 	w.session.Close()
 	w.session = session.New(w.client, session.Options{
 		Log:    zerolog.Nop(),
-		Output: func(string) io.Writer { return redact.New(canary, number).Writer(&w.output) },
+		Output: func(_, _ string) io.Writer { return redact.New(canary, number).Writer(&w.output) },
 		Issued: func(string) map[string]bool { return w.issued },
 		Known:  func(string) *redact.Secrets { return redact.New(canary, number) },
 		Leased: func(_ context.Context, c lattice.Call) ([]string, error) {

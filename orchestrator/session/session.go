@@ -70,8 +70,9 @@ type liveHost interface{ Offers(capability string) bool }
 type Session struct {
 	host Host
 	log  zerolog.Logger
-	// output returns a writer for one stream of output of a run's skills that is not an event; it may be io.Discard.
-	output func(run string) io.Writer
+	// output returns a writer for one stream of output of a node's skills that is not an event; it may be io.Discard. The node
+	// is "" where it is not known.
+	output func(run, node string) io.Writer
 	// secrets returns KEY=VALUE pairs for agent.run of a run; they are never stored or logged.
 	secrets func(run, sprite string) []string
 	// issued returns the call ids that were given out in a run so far; other ids are strangers'.
@@ -98,7 +99,7 @@ type Session struct {
 // Options of New. All but Log may be nil; without Issued only the call at hand is known.
 type Options struct {
 	Log     zerolog.Logger
-	Output  func(run string) io.Writer
+	Output  func(run, node string) io.Writer
 	Secrets func(run, sprite string) []string // additional variables of a run's agents, KEY=VALUE
 	Issued  func(run string) map[string]bool
 	// Leased returns variables with secrets for a call, KEY=VALUE. It is asked for each attempt.
@@ -121,7 +122,7 @@ type Options struct {
 // New makes a session on host.
 func New(host Host, o Options) *Session {
 	if o.Output == nil {
-		o.Output = func(string) io.Writer { return io.Discard }
+		o.Output = func(_, _ string) io.Writer { return io.Discard }
 	}
 	if o.Secrets == nil {
 		o.Secrets = func(string, string) []string { return nil }

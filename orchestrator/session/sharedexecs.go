@@ -48,7 +48,7 @@ func (s *Session) openShared(c lattice.Call) *sharedExec {
 	}
 	ctx, cut := context.WithCancel(context.Background())
 	e = &sharedExec{
-		s: s, sprite: c.Sprite, grace: grace, output: s.output(c.RunID), stderr: s.output(c.RunID), stdin: newFeed(), cut: cut, ended: make(chan struct{}),
+		s: s, sprite: c.Sprite, grace: grace, output: s.output(c.RunID, ""), stderr: s.output(c.RunID, ""), stdin: newFeed(), cut: cut, ended: make(chan struct{}),
 		live: map[string]*pendingCall{},
 	}
 	e.idle = time.AfterFunc(idleTimeout, func() { e.close() })

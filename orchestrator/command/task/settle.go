@@ -120,7 +120,7 @@ const maxOutput = 16 << 20
 
 // copyOutput appends the output of a run to the log of its process.
 func (d *dispatcher) copyOutput(ctx context.Context, r board.ProcessRecord) error {
-	output, err := d.leader.Log(ctx, r.RunID, 0)
+	output, err := d.leader.Log(ctx, r.RunID, "", 0)
 	if gone := fault.As(err); gone != nil && gone.Code == "run_not_found" {
 		return nil
 	}

@@ -164,7 +164,7 @@ func (p *Preparer) seed(ctx context.Context, run, sprite string, o api.Options) 
 		return nil, err
 	}
 	for _, warning := range s.Warnings {
-		fmt.Fprintln(p.Outputs.Open(run), warning.Message)
+		fmt.Fprintln(p.Outputs.Open(run, ""), warning.Message)
 		if !s.Local { // Start warned about a local one
 			p.Warn(warning.Message)
 		}

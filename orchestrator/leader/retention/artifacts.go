@@ -102,18 +102,18 @@ func (a *Artifacts) Collect(id string) {
 		var unreachable *sprites.ConnError
 		switch {
 		case errors.As(err, &unreachable):
-			fmt.Fprintf(a.Outputs.Open(id), "artifacts were not kept: %v\n", err)
+			fmt.Fprintf(a.Outputs.Open(id, ""), "artifacts were not kept: %v\n", err)
 			return
 		case errors.Is(err, sprites.ErrTooLarge):
 			left++
 		case err != nil:
-			fmt.Fprintf(a.Outputs.Open(id), "artifact %q was not kept: %v\n", p.ref, err)
+			fmt.Fprintf(a.Outputs.Open(id, ""), "artifact %q was not kept: %v\n", p.ref, err)
 			a.Logger.Warn().Str("run", id).Str("artifact", p.ref).Err(err).Msg("keep artifact")
 		}
 		room -= size
 	}
 	if left > 0 {
-		fmt.Fprintf(a.Outputs.Open(id), "%d artifacts are too large or too many to be kept; sprite %s has them while it exists\n", left, all[0].sprite)
+		fmt.Fprintf(a.Outputs.Open(id, ""), "%d artifacts are too large or too many to be kept; sprite %s has them while it exists\n", left, all[0].sprite)
 	}
 }
 

@@ -34,7 +34,7 @@ func (l ActionLog) Append(ctx context.Context, run string, after lattice.Seq, en
 	}
 	for _, e := range entries {
 		if line := actionLine(e); line != "" {
-			fmt.Fprintln(l.Outputs.Open(run), line)
+			fmt.Fprintln(l.Outputs.Open(run, ""), line)
 		}
 	}
 	return seq, nil
