@@ -37,6 +37,16 @@ type Sprite struct {
 	Skills []string `json:"skills,omitempty"`
 }
 
+// Uses returns how much a running sprite uses of what a limit bounds, 0 if that is not known.
+func (s Sprite) Uses(limit string) float64 {
+	for _, l := range s.Limits {
+		if l.Limit == limit {
+			return l.Used
+		}
+	}
+	return 0
+}
+
 // Downgrade says why sprites are isolated by less than namespaces, and names the remedy.
 type Downgrade struct {
 	Reason string `json:"reason"`
@@ -47,8 +57,11 @@ type Downgrade struct {
 type Limit struct {
 	Limit string  `json:"limit"`
 	Max   float64 `json:"max,omitempty"` // 0: as much as others leave
-	By    string  `json:"by,omitempty"`  // the mechanism that keeps it; "" if none does
-	Why   string  `json:"why,omitempty"` // why none does, and the remedy
+	// Used is how much a running sprite uses, of cpu the seconds of processor time since it started; 0 if the kernel does not
+	// count it.
+	Used float64 `json:"used,omitempty"`
+	By   string  `json:"by,omitempty"`  // the mechanism that keeps it; "" if none does
+	Why  string  `json:"why,omitempty"` // why none does, and the remedy
 }
 
 // Network says how firmly a sprite's network policy is kept: "enforced" if no program can bypass it, "advisory" if it binds

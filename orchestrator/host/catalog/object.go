@@ -112,7 +112,8 @@ func checkLabels(labels []string) error {
 
 // limitsOf lists for a sprite's object its limits and how each is enforced.
 func (a *API) limitsOf(rec records.Sprite) []sprites.Limit {
-	given, later := a.Fleet.LimitsInUse(rec, a.Confiner.BoxLimits(rec))
+	box := a.Fleet.PresentBox(rec.ID)
+	given, later := a.Fleet.LimitsInUse(box, a.Confiner.BoxLimits(rec))
 	kept := a.Confiner.Confined().Limits
 	all := make([]sprites.Limit, len(kept))
 	for i, e := range kept {
@@ -121,6 +122,9 @@ func (a *API) limitsOf(rec records.Sprite) []sprites.Limit {
 			e.Why = later
 		}
 		all[i] = sprites.Limit{Limit: string(e.Limit), Max: e.Max, By: e.By, Why: e.Why}
+		if box != nil {
+			all[i].Used = box.Limits().Used(e.Limit)
+		}
 	}
 	return all
 }

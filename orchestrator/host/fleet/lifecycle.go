@@ -300,15 +300,19 @@ func (fl *Fleet) Use(ctx context.Context, name string) (s *Sprite, box *sandbox.
 	return s, box, leave, nil
 }
 
-// LimitsInUse returns the limits of the running sandbox, which a policy may have changed since it started.
-func (fl *Fleet) LimitsInUse(rec records.Sprite, given spec.Limits) (spec.Limits, string) {
+// PresentBox returns the running sandbox of a sprite, nil if there is none.
+func (fl *Fleet) PresentBox(id string) *sandbox.Box {
 	fl.mu.Lock()
-	s := fl.sprites[rec.ID]
+	s := fl.sprites[id]
 	fl.mu.Unlock()
 	if s == nil {
-		return given, ""
+		return nil
 	}
-	box := s.Present()
+	return s.Present()
+}
+
+// LimitsInUse returns the limits of the running sandbox, which a policy may have changed since it started.
+func (fl *Fleet) LimitsInUse(box *sandbox.Box, given spec.Limits) (spec.Limits, string) {
 	if box == nil {
 		return given, ""
 	}

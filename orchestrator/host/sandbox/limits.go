@@ -50,6 +50,9 @@ func (l BoxLimits) Enforced() []spec.Enforcement {
 	return all
 }
 
+// Used returns how much the running box uses of what a limit bounds, 0 if the kernel does not count it; see [cgroup.Group.Used].
+func (l BoxLimits) Used(limit spec.Defence) float64 { return l.box.group.Used(limit) }
+
 // Memory returns how much memory the box may use at present.
 func (l BoxLimits) Memory() int64 {
 	if changed := l.box.memory.Load(); changed > 0 {

@@ -363,6 +363,45 @@ func Sweep() error {
 	return failed
 }
 
+// Used returns how much the processes of the box use of what a limit bounds: their number, bytes of memory that the kernel cannot
+// take back, or the seconds of processor time since the box started. It returns 0 if no group counts them.
+func (g *Group) Used(limit spec.Defence) float64 {
+	for _, d := range g.dirs {
+		used := 0.0
+		switch {
+		case limit == spec.DefencePids:
+			used = d.readNumber("pids.current", "")
+		case limit == spec.DefenceMemory && d.unified:
+			used = float64(d.memoryInUse())
+		case limit == spec.DefenceMemory:
+			used = d.readNumber("memory.stat", "total_rss")
+		case limit == spec.DefenceCPU && d.unified:
+			used = d.readNumber("cpu.stat", "usage_usec") / 1e6
+		case limit == spec.DefenceCPU:
+			used = d.readNumber("cpuacct.usage", "") / 1e9
+		}
+		if used > 0 {
+			return used
+		}
+	}
+	return 0
+}
+
+// readNumber reads a number from a file of the group, from the line that begins with a name, 0 if there is none.
+func (d groupDir) readNumber(file, name string) float64 {
+	text, err := os.ReadFile(filepath.Join(d.path, file))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		rest, ok := strings.CutPrefix(line, name)
+		if n, err := strconv.ParseFloat(strings.TrimSpace(rest), 64); ok && err == nil {
+			return n
+		}
+	}
+	return 0
+}
+
 // Keeps reports whether the kernel bounds the box by a group.
 func (g *Group) Keeps(limit spec.Defence) bool { return g.kept[limit] }
 

@@ -18,6 +18,8 @@ func (g *Group) Limit(spec.Config) {}
 
 func (g *Group) Resize(spec.Limits) error { return errors.ErrUnsupported }
 
+func (g *Group) Used(spec.Defence) float64 { return 0 }
+
 func (g *Group) Keeps(spec.Defence) bool { return false }
 
 func (g *Group) Thaw() {}
