@@ -21,3 +21,6 @@ type Console struct {
 	Explain  func(err error) error // adds a remedy to errors of the machine, such as a full disk
 	Deadline *Deadline             // of the process, after a signal
 }
+
+// Coloured reports whether text for people is coloured: on a terminal, unless NO_COLOR is set (no-color.org).
+func (c *Console) Coloured() bool { return c.Terminal && c.Getenv("NO_COLOR") == "" }

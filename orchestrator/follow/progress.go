@@ -110,9 +110,13 @@ func (p *progress) draw() {
 	if p.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", p.drawn)
 	}
-	lines := []string{fmt.Sprintf("\x1b[1m%s\x1b[0m  %s  %s", p.view.RunID, p.view.Status, p.view.Flow)}
+	id := p.view.RunID
+	if p.console.Coloured() {
+		id = "\x1b[1m" + id + "\x1b[0m"
+	}
+	lines := []string{fmt.Sprintf("%s  %s  %s", id, p.view.Status, p.view.Flow)}
 	now := time.Now()
-	for _, line := range p.steps.Lines(now, true) {
+	for _, line := range p.steps.Lines(now, p.console.Coloured()) {
 		lines = append(lines, "  "+line)
 	}
 	for _, line := range lines {

@@ -19,7 +19,7 @@ func PrintPatch(console *cli.Console, p difference.Patch) error {
 		if _, err := io.WriteString(console.Out, p.Text); err != nil {
 			return err
 		}
-	} else if err := console.Page(colourPatch(p.Text, console.Getenv("NO_COLOR") == "")); err != nil {
+	} else if err := console.Page(colourPatch(p.Text, console.Coloured())); err != nil {
 		return err
 	}
 	switch {

@@ -100,7 +100,7 @@ func runDoctor(ctx context.Context, env *setup.Env, o doctorOptions) error {
 	if env.JSON {
 		err = env.PrintJSON(report)
 	} else {
-		err = printReport(env.Out, report, env.Terminal)
+		err = printReport(env.Out, report, env.Coloured())
 	}
 	if err != nil {
 		return err

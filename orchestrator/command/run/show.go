@@ -85,7 +85,7 @@ func printTimeline(ctx context.Context, console *cli.Console, c *connect.Conn, v
 		return err
 	}
 	t.Pause(v.Waits)
-	for _, line := range t.Lines(time.Now(), console.Terminal) {
+	for _, line := range t.Lines(time.Now(), console.Coloured()) {
 		fmt.Fprintf(console.Out, "  %s\n", line)
 	}
 	return nil
