@@ -3,7 +3,12 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -212,11 +217,7 @@ func TestMCPTasks(t *testing.T) {
 
 // TestMCPAgents has real agents call the tools.
 func TestMCPAgents(t *testing.T) {
-	folder := os.Getenv("LATTICE_NPM_CACHE")
-	if folder == "" {
-		folder = "/var/tmp/lattice-ci-npm"
-	}
-	bin := filepath.Join(folder, "node_modules", ".bin")
+	bin := npmBin()
 	for _, agent := range []string{"claude", "codex"} {
 		t.Run(agent, func(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(bin, agent)); err != nil {
@@ -242,6 +243,143 @@ func TestMCPAgents(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMCPOverHTTP: lattice serve offers the tools to callers with tokens. Each does as much as its role allows, without a session and
+// from no foreign page. The suite of the protocol and a real agent find it conforming.
+func TestMCPOverHTTP(t *testing.T) {
+	env := mcpHome(t)
+	serve := mcpCommand(t, env, "serve", "--http", "127.0.0.1:0", "--json")
+	serve.Stderr = t.Output()
+	out, err := serve.StdoutPipe()
+	if err == nil {
+		err = serve.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = serve.Wait() }) // mcpHome stops it
+	t.Cleanup(func() { _ = mcpCommand(t, env, "serve", "--stop").Run() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := memberOf(t, line, "http")
+	token := map[string]string{"": ""}
+	for _, role := range []string{"viewer", "operator", "admin"} {
+		text, err := mcpCommand(t, env, "token", "create", role, "--role", role).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		token[role] = strings.TrimSpace(string(text))
+	}
+	send := func(role, origin, tool, arguments string) (status int, answer string) {
+		t.Helper()
+		r, err := http.NewRequest("POST", page+"/mcp", strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"`+tool+`","arguments":`+arguments+`}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Cookie": {"lattice_session=none"}}
+		if role != "" {
+			r.Header.Set("Authorization", "Bearer "+token[role])
+		}
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	for _, tt := range []struct {
+		role, origin, tool, arguments string
+		status                        int
+		want                          string
+	}{
+		{"", "", "run_list", `{}`, 401, "token_missing"},
+		{"viewer", "http://evil.example", "run_list", `{}`, 403, "foreign_origin"},
+		{"viewer", "", "run_list", `{}`, 200, `"items":[]`},
+		{"viewer", "", "sprite_list", `{}`, 200, `"items":[]`},
+		{"viewer", "", "flow_run", `{"flow":"human-approve"}`, 200, "role_missing"},
+		{"viewer", "", "sprite_create", `{"sprite":"box"}`, 200, "role_missing"},
+		{"viewer", "", "file_read", `{"sprite":"box","path":"/etc/passwd"}`, 200, "role_missing"},
+		{"admin", "", "flow_run", `{"flow":"/etc/passwd"}`, 200, "flow_not_found"},
+		{"admin", "", "flow_run", `{"flow":"human-approve","input":{"prompt":"Go on?"},"wait_s":30}`, 200, `"status":"waiting"`},
+		{"viewer", "", "waiting_list", `{}`, 200, "Go on?"},
+		{"admin", "", "run_decide", `{}`, 200, "unknown tool"},
+		{"admin", "", "board_tasks", `{}`, 200, "unknown tool"},
+	} {
+		if status, answer := send(tt.role, tt.origin, tt.tool, tt.arguments); status != tt.status || !strings.Contains(strings.ReplaceAll(answer, `\"`, `"`), tt.want) {
+			t.Errorf("%s %s of %q from %q: %d %s, want %d %s", tt.tool, tt.arguments, tt.role, tt.origin, status, answer, tt.status, tt.want)
+		}
+	}
+	var waiting []struct {
+		RunID string `json:"run_id"`
+	}
+	text, err := mcpCommand(t, env, "waiting", "--json").Output()
+	if err := errors.Join(err, json.Unmarshal(text, &waiting)); err != nil || len(waiting) != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	cancel := `{"run":"` + waiting[0].RunID + `"}`
+	if _, answer := send("viewer", "", "run_cancel", cancel); !strings.Contains(answer, "role_missing") {
+		t.Errorf("a viewer cancels: %s", answer)
+	}
+	if _, answer := send("operator", "", "run_cancel", cancel); !strings.Contains(answer, "canceled") {
+		t.Errorf("an operator cannot cancel: %s", answer)
+	}
+	log, err := mcpCommand(t, env, "audit", "ls").Output()
+	if err != nil || !strings.Contains(string(log), "token:admin via mcp") {
+		t.Errorf("the audit log does not name the caller: %v\n%s", err, log)
+	}
+
+	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { // the suite has no token, and judges the Host that it sends
+		u, _ := url.Parse(page)
+		r.SetURL(u)
+		r.Out.Host = r.In.Host
+		r.Out.Header.Set("Authorization", "Bearer "+token["viewer"])
+	}})
+	defer proxy.Close()
+	bin := npmBin()
+	for _, scenario := range []string{"server-initialize", "ping", "tools-list", "dns-rebinding-protection"} {
+		if _, err := os.Stat(filepath.Join(bin, "conformance")); err != nil {
+			t.Skipf("the conformance suite of MCP is not there: %v", err)
+		}
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "node"), filepath.Join(bin, "conformance"), "server", "--url", proxy.URL+"/mcp", "--scenario", scenario)
+		cmd.Dir, cmd.Env = t.TempDir(), []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "HOME=" + buildDir}
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "0 failed") {
+			t.Errorf("%s: %v\n%s", scenario, err, out)
+		}
+	}
+	t.Run("claude", func(t *testing.T) {
+		if _, err := os.Stat(filepath.Join(bin, "claude")); err != nil {
+			t.Skipf("claude is not there: %v", err)
+		}
+		model := agenttest.Serve(t, agenttest.Script{Steps: []agenttest.Step{{Text: "I look", Calls: []agenttest.Call{mcpCall("claude", "run_list", map[string]any{})}}, {Text: "done"}}})
+		cmd := exec.Command(filepath.Join(bin, "claude"), "-p", "do it", "--strict-mcp-config", "--mcp-config",
+			`{"mcpServers":{"lattice":{"type":"http","url":"`+page+`/mcp","headers":{"Authorization":"Bearer `+token["viewer"]+`"}}}}`, "--allowedTools", "mcp__lattice__run_list")
+		cmd.Env = append(env, "PATH="+bin+":"+os.Getenv("PATH"), "ANTHROPIC_BASE_URL="+model.URL, "ANTHROPIC_API_KEY=sk-test")
+		cmd.Dir = t.TempDir()
+		out, err := cmd.CombinedOutput()
+		last, _ := model.Last()
+		if err != nil || len(last.Results) != 1 || !strings.Contains(last.Results[0], waiting[0].RunID) {
+			t.Errorf("%v: the tools told the model %q\n%s", err, last.Results, out)
+		}
+	})
+}
+
+// npmBin returns the folder of programs that npm installed.
+func npmBin() string {
+	folder := os.Getenv("LATTICE_NPM_CACHE")
+	if folder == "" {
+		folder = "/var/tmp/lattice-ci-npm"
+	}
+	return filepath.Join(folder, "node_modules", ".bin")
 }
 
 func mcpCall(agent, tool string, input map[string]any) agenttest.Call {

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/caller"
@@ -42,6 +41,8 @@ type Options struct {
 	Detach bool // this process never leads: a background one does
 	// Via is the program for which this process makes requests, "" for a person; see audit.Who.
 	Via string
+	// Over carries the requests to a leader that is known to be there, nil for the leader of the state directory.
+	Over *http.Client
 	// Of lattice serve alone: flags in place of the settings.
 	Spritekit string
 	Network   equip.NetworkOptions
@@ -52,6 +53,9 @@ type Options struct {
 	HTTPRequired    bool
 	Anywhere        bool
 	TLSCert, TLSKey string
+	// MCP returns the handler that serves the Model Context Protocol next to the page, nil for none. It makes requests of its own,
+	// with the token of its caller, over connections that dial opens.
+	MCP func(dial func(ctx context.Context) (net.Conn, error)) http.Handler
 }
 
 // Conn is a command's connection to the leader, which may be this process itself: the holder of the lock leads.
@@ -62,7 +66,8 @@ type Conn struct {
 	Socket  string
 	Leading *leadership // nil while another process leads
 	inherit []api.HandedRun
-	lost    bool // another process asked this one to hand over, and leads next
+	// yields is how long this process waits for another one to lead before it leads.
+	yields time.Duration
 }
 
 // leadership is this process's time as leader.
@@ -88,8 +93,14 @@ func Dial(ctx context.Context, env *setup.Env, o Options) (*Conn, error) {
 	home := home.Home(env.Home)
 	c := &Conn{Env: env, o: o, Socket: home.Socket()}
 	c.Client = api.NewClient(c.Socket)
+	if o.Over != nil {
+		c.Client = api.NewClientOver(o.Over)
+	}
 	if o.Via != "" {
 		c.Client.Via(o.Via)
+	}
+	if o.Over != nil {
+		return c, nil
 	}
 	if err := c.Establish(ctx); err != nil {
 		return nil, err
@@ -103,7 +114,7 @@ func (c *Conn) Establish(ctx context.Context) error {
 	if c.Leading != nil {
 		select {
 		case <-c.Leading.HandedOver():
-			c.lost = true
+			c.yields = max(c.yields, 2*time.Second) // the process that asked for the lead has it in a moment
 			if err := c.Leading.end(); err != nil {
 				fmt.Fprintf(c.Env.Err, "lattice: %v\n", err)
 			}
@@ -124,6 +135,12 @@ func (c *Conn) Establish(ctx context.Context) error {
 	return nil
 }
 
+// YieldLead lets a command that only follows the leader leave the lead to the next lattice serve when the present one ends.
+func (c *Conn) YieldLead() { c.yields = RestartWait }
+
+// RestartWait is how long a command that follows waits for the next leader, which may be restarted at this moment.
+const RestartWait = 10 * time.Second
+
 // driveOn continues a run that no command follows.
 func (c *Conn) driveOn(ctx context.Context, r api.HandedRun) error {
 	req := api.DriveRequest{Values: r.Values, Detach: true}
@@ -141,8 +158,7 @@ func (c *Conn) find(ctx context.Context) error {
 	defer dial.Close()
 	begun := time.Now()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
-		// Who took the lead from this process has it in a moment; only if it does not come, the lead is free again.
-		if waited := time.Since(begun); !c.lost || waited > 2*time.Second {
+		if c.yields == 0 || time.Since(begun) > c.yields {
 			done, err := c.takeLead(ctx)
 			if done || err != nil {
 				return err
@@ -321,6 +337,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 		web.serveLeader(l, o)
 		web.server.ConnState = unused.note // browsers connect ahead of requests
 		s.group.Go(web.run)
+		s.group.Go(web.runInside)
 	}
 	go func() { // owned by end
 		defer close(s.Ended)
@@ -363,31 +380,6 @@ func (s *leadership) shutdown() error {
 		err = errors.Join(err, s.server.Close())
 	}
 	return errors.Join(err, s.group.Wait(), s.Close(), s.lock.Unlock())
-}
-
-// unusedConns are connections over which no request came. HTTP clients keep such in store; a server that shuts down would
-// wait for them.
-type unusedConns struct {
-	mu  sync.Mutex
-	set map[net.Conn]bool
-}
-
-func (u *unusedConns) note(c net.Conn, state http.ConnState) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if state == http.StateNew {
-		u.set[c] = true
-	} else {
-		delete(u.set, c)
-	}
-}
-
-func (u *unusedConns) drop() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for c := range u.set {
-		_ = c.Close() // it is worth nothing
-	}
 }
 
 // end ends the leadership, if it has not ended by a hand-over, and waits until it is over. It is called once.

@@ -18,6 +18,7 @@ import (
 // webServer serves a leader to callers with tokens and to browsers.
 type webServer struct {
 	listener net.Listener
+	inside   *insideListener // serves requests of this process
 	server   *http.Server
 	url      string
 }
@@ -41,7 +42,7 @@ func listenWeb(o Options) (*webServer, error) {
 		return nil, fault.Busy("address_taken", "%v", err).WithHint("give --http another port; 127.0.0.1:0 takes a free one")
 	}
 	server := &http.Server{TLSConfig: certificates, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	return &webServer{listener, server, scheme + nameListener(listener)}, nil
+	return &webServer{listener, newInsideListener(), server, scheme + nameListener(listener)}, nil
 }
 
 // nameListener returns the address under which this machine reaches a listener.
@@ -55,7 +56,11 @@ func nameListener(l net.Listener) string {
 
 // serveLeader sets the leader that is served.
 func (s *webServer) serveLeader(l *leader.Leader, o Options) {
-	s.server.Handler = web.Handler(l, !o.Anywhere && web.CheckAddress(o.HTTP, false, false) == nil)
+	var tools http.Handler
+	if o.MCP != nil {
+		tools = o.MCP(s.inside.dial)
+	}
+	s.server.Handler = web.Handler(l, tools, !o.Anywhere && web.CheckAddress(o.HTTP, false, false) == nil)
 }
 
 func (s *webServer) run() error {
@@ -65,6 +70,14 @@ func (s *webServer) run() error {
 	}
 	if err := serve(patient.Listener(s.listener)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve callers with tokens: %w", err)
+	}
+	return nil
+}
+
+// runInside serves the requests that the handler of the Model Context Protocol makes.
+func (s *webServer) runInside() error {
+	if err := s.server.Serve(s.inside); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve requests of tools: %w", err)
 	}
 	return nil
 }

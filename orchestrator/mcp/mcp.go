@@ -8,6 +8,8 @@
 // A client that knows the extension Tasks of the protocol gets a task for a run (tasks.go), whose id is that of the run. It
 // is durable as the run is.
 //
+// Over HTTP (http.go), each request acts with the rights of its token.
+//
 // Decisions are a person's. Without Options.Decide no tool decides anything, and a task that waits for a person only says how
 // the person decides.
 package mcp
@@ -18,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path"
 	"slices"
 
@@ -37,6 +40,8 @@ import (
 type Options struct {
 	Tools  []string // patterns such as sprite_* of the tools to offer; nil offers all that Decide allows
 	Decide bool     // offer the tools that decide for the person
+	// Over carries the requests of a caller over HTTP to the leader, with the rights of that caller; nil is a client of this user.
+	Over *http.Client
 }
 
 // Server offers the tools to one client.
@@ -65,7 +70,9 @@ func New(env *setup.Env, o Options) (*Server, error) {
 	)
 	s.addSpriteTools()
 	s.addFileTools()
-	s.addBoardTools()
+	if o.Over == nil {
+		s.addBoardTools() // of the folder in which the client started the server
+	}
 	s.addRunTools()
 	for _, pattern := range o.Tools {
 		if !slices.ContainsFunc(s.names, func(name string) bool { return isMatch(pattern, name) }) {
@@ -154,17 +161,17 @@ func (s *Server) describeError(err error) *fault.Error {
 }
 
 // options returns the options with which a call reaches the leader.
-func options(session *sdk.ServerSession) connect.Options {
+func (s *Server) options(session *sdk.ServerSession) connect.Options {
 	via := "mcp"
 	if p := session.InitializeParams(); p != nil && p.ClientInfo != nil && p.ClientInfo.Name != "" {
 		via += " " + p.ClientInfo.Name
 	}
-	return connect.Options{Detach: true, Via: via}
+	return connect.Options{Detach: true, Via: via, Over: s.o.Over}
 }
 
 // withLeader calls do with a connection to the leader, which is started if there is none.
 func withLeader[Out any](ctx context.Context, s *Server, session *sdk.ServerSession, do func(*connect.Conn) (Out, error)) (out Out, err error) {
-	c, err := connect.Dial(ctx, s.env, options(session))
+	c, err := connect.Dial(ctx, s.env, s.options(session))
 	if err != nil {
 		return out, err
 	}
@@ -175,10 +182,17 @@ func withLeader[Out any](ctx context.Context, s *Server, session *sdk.ServerSess
 // withSprites calls do with a client of the sprite host.
 func withSprites[Out any](ctx context.Context, s *Server, session *sdk.ServerSession, do func(*sprites.Client) (Out, error)) (out Out, err error) {
 	if remote := s.env.RemoteSprites(); remote != nil {
+		if s.o.Over != nil {
+			return out, fault.Unsupported("unsupported", "the sprites are those of a remote Sprites API, which has tokens of its own").WithHint("use that API, or lattice mcp on the machine of the leader")
+		}
 		return do(remote)
 	}
 	return withLeader(ctx, s, session, func(c *connect.Conn) (Out, error) {
-		hc := caller.Via(api.HTTPClient(c.Socket), options(session).Via)
+		over := s.o.Over
+		if over == nil {
+			over = api.HTTPClient(c.Socket)
+		}
+		hc := caller.Via(over, s.options(session).Via)
 		defer hc.CloseIdleConnections()
 		return do(sprites.New(api.Base, "", hc))
 	})

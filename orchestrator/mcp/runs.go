@@ -52,6 +52,7 @@ type listRunsInput struct {
 
 type logInput struct {
 	Run    string `json:"run" jsonschema:"the id of the run"`
+	Node   string `json:"node,omitempty" jsonschema:"read only the output of this node"`
 	Offset int64  `json:"offset,omitempty" jsonschema:"the position of the first byte"`
 }
 
@@ -132,6 +133,9 @@ func (s *Server) runFlow(ctx context.Context, req *sdk.CallToolRequest, in flowI
 	if in.Flow == "-" {
 		return nil, fault.BadInput("flow_unreadable", "standard input belongs to the protocol").WithHint("name a built-in flow, or the path of a file")
 	}
+	if _, builtIn := manifests.Flow(in.Flow); s.o.Over != nil && !builtIn { // a file would be read with the rights of this process
+		return nil, fault.NotFound("flow_not_found", "there is no built-in flow %.64q", in.Flow).WithHint("flow_list")
+	}
 	if started := req.Params.RequestState; started != "" {
 		return withLeader(ctx, s, req.Session, func(c *connect.Conn) (any, error) {
 			return s.showRun(ctx, c, req, showInput{Run: started, WaitS: in.WaitS})
@@ -147,7 +151,7 @@ func (s *Server) runFlow(ctx context.Context, req *sdk.CallToolRequest, in flowI
 	if in.Input == nil {
 		input = []byte("{}")
 	}
-	run, err := launch.Start(ctx, s.env, launch.Options{Options: options(req.Session), Repo: in.Repo, Sprite: in.Sprite, Goal: in.Goal, Key: in.Key}, in.Flow, input)
+	run, err := launch.Start(ctx, s.env, launch.Options{Options: s.options(req.Session), Repo: in.Repo, Sprite: in.Sprite, Goal: in.Goal, Key: in.Key}, in.Flow, input)
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +260,7 @@ func readLog(ctx context.Context, c *connect.Conn, in logInput) (readOutput, err
 	if err != nil {
 		return readOutput{}, err
 	}
-	return readParts(in.Offset, func(offset int64) (io.ReadCloser, error) { return c.Log(ctx, v.RunID, offset) })
+	return readParts(in.Offset, func(offset int64) (io.ReadCloser, error) { return c.Log(ctx, v.RunID, in.Node, offset) })
 }
 
 // decide records a decision of a wait for the person who allowed that with --decide.

@@ -58,7 +58,7 @@ func TestSessions(t *testing.T) {
 		{"no other file", request("GET", "/templates/layout.html", "", nil), 303},
 	} {
 		w := httptest.NewRecorder()
-		Handler(leader{}, true).ServeHTTP(w, tt.r)
+		Handler(leader{}, nil, true).ServeHTTP(w, tt.r)
 		if w.Code != tt.status {
 			t.Errorf("%s: %d, want %d: %.200s", tt.name, w.Code, tt.status, w.Body)
 		}
@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 		"role_missing":    request("POST", "/runs/x/cancel", "viewer", url.Values{"csrf": {csrfOf("viewer")}}),
 	} {
 		w := httptest.NewRecorder()
-		if Handler(leader{}, true).ServeHTTP(w, r); !strings.Contains(w.Body.String(), code) {
+		if Handler(leader{}, nil, true).ServeHTTP(w, r); !strings.Contains(w.Body.String(), code) {
 			t.Errorf("%s %s: %s, want %s", r.Method, r.URL, w.Body, code)
 		}
 	}
@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 func TestLogin(t *testing.T) {
 	for next, want := range map[string]string{"/runs/x?step=1": "/runs/x?step=1", "": "/", "https://evil.example/": "/", "//evil.example": "/", `/\evil.example`: "/", "javascript:alert(1)": "/"} {
 		w := httptest.NewRecorder()
-		Handler(leader{}, true).ServeHTTP(w, request("POST", "/login", "", url.Values{"secret": {" viewer\n"}, "next": {next}}))
+		Handler(leader{}, nil, true).ServeHTTP(w, request("POST", "/login", "", url.Values{"secret": {" viewer\n"}, "next": {next}}))
 		cookies := w.Result().Cookies()
 		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want || len(cookies) != 1 {
 			t.Fatalf("login to %q: %d %s, %d cookies, want %s", next, w.Code, w.Header().Get("Location"), len(cookies), want)

@@ -51,7 +51,10 @@ func CheckAddress(address string, encrypted, anywhere bool) error {
 
 // Handler serves l. With local it refuses requests whose header Host is not a loopback address: a foreign web page could send
 // them.
-func Handler(l Leader, local bool) http.Handler {
+//
+// The handler tools serves the Model Context Protocol to callers with tokens; nil serves none. It acts with the token of its
+// request.
+func Handler(l Leader, tools http.Handler, local bool) http.Handler {
 	s := &server{leader: l, routes: api.Routes(nil), local: local, page: dashboard.New(l)}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
@@ -60,6 +63,9 @@ func Handler(l Leader, local bool) http.Handler {
 	mux.HandleFunc("POST "+hooks+"{forge}", s.receiveHook)
 	for _, path := range []string{"/api/", "/v1/"} {
 		mux.HandleFunc(path, s.requireRole(l.Handler().ServeHTTP))
+	}
+	if tools != nil {
+		mux.HandleFunc(toolsPath, s.requireToken(tools.ServeHTTP))
 	}
 	mux.Handle("GET "+dashboard.AssetRoot, dashboard.Assets())
 	mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { s.page.ServeLogin(w, r, http.StatusOK, "") })
@@ -141,6 +147,18 @@ func (s *server) requireRole(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// toolsPath is the path at which the Model Context Protocol is served.
+const toolsPath = "/mcp"
+
+// requireToken is requireRole for requests with tokens alone: a browser's session is not enough.
+func (s *server) requireToken(next http.HandlerFunc) http.HandlerFunc {
+	guarded := s.requireRole(next)
+	return func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Cookie")
+		guarded(w, r)
+	}
+}
+
 // findCaller returns the caller with the token or the session of a request, or answers why there is none.
 func (s *server) findCaller(w http.ResponseWriter, r *http.Request) (access.Caller, bool) {
 	text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -181,7 +199,7 @@ func (s *server) findRole(r *http.Request) api.Role {
 		return route.Role
 	}
 	switch name, below := strings.CutPrefix(path, "/v1/sprites"); {
-	case below && r.Method == http.MethodGet && strings.Count(name, "/") <= 1, path == "/metrics", path == api.Root+"/openapi.json":
+	case below && r.Method == http.MethodGet && strings.Count(name, "/") <= 1, path == "/metrics", path == toolsPath, path == api.Root+"/openapi.json":
 		return api.Viewer
 	case strings.HasPrefix(path, "/v1/sprites"), strings.HasPrefix(path, "/v1/images"), strings.HasPrefix(path, api.Root+"/"):
 		return api.Admin

@@ -131,7 +131,7 @@ func TestHandler(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer "+tt.token)
 		}
 		w := httptest.NewRecorder()
-		Handler(leader{}, true).ServeHTTP(w, r)
+		Handler(leader{}, nil, true).ServeHTTP(w, r)
 		var p api.Problem
 		if tt.code != "" {
 			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Error == nil {
@@ -156,7 +156,7 @@ func TestMetrics(t *testing.T) {
 	r := httptest.NewRequest("GET", "/metrics", nil)
 	r.Header.Set("Authorization", "Bearer viewer")
 	w := httptest.NewRecorder()
-	Handler(leader{}, false).ServeHTTP(w, r)
+	Handler(leader{}, nil, false).ServeHTTP(w, r)
 	for _, line := range []string{`lattice_build_info{version="1.2"} 1`, "lattice_runs_stored 7", "lattice_runs_driven 1", `lattice_runs_open{status="waiting"} 1`, `lattice_runs_open{status="pending"} 0`, "lattice_waits_open 2", "# TYPE lattice_waits_open gauge", "# TYPE lattice_entries_total counter", `lattice_entries_total{kind="event",type="INFO"} 3`} {
 		if !strings.Contains(w.Body.String(), line+"\n") {
 			t.Errorf("the metrics lack %s:\n%s", line, w.Body)

@@ -37,7 +37,8 @@ in the background drives the runs, which outlive the agent; for a client with th
 
 An agent decides nothing by default: a run waits until you approve or answer it, and the agent only sees that it waits. With
 --decide there is also run_decide, and a client that can ask its user does so. lattice cannot tell then whether the answer is
-yours or the agent's. --tools offers fewer tools. An agent that has a shell of yours can run lattice approve without any tool.
+yours or the agent's. lattice serve --http offers the same tools at /mcp to callers with tokens, without the board and without
+decisions. --tools offers fewer tools. An agent that has a shell of yours can run lattice approve without any tool.
 ` + cli.ExitCodes,
 		Example: `  claude mcp add lattice -- lattice mcp
   codex mcp add lattice -- lattice mcp --tools 'sprite_*' --tools 'file_*'`,

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/equip"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
+	"github.com/spritekit/lattice/orchestrator/mcp"
 	"github.com/spritekit/lattice/orchestrator/setup"
 	"github.com/spritekit/lattice/orchestrator/web"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -42,9 +45,9 @@ to hand over: it finishes the current steps of its runs, and this process contin
 command in the background, where it ends after it has been idle for a while. --stop ends it at once; lattice resume
 continues its runs.
 
---http also serves a page for browsers at a TCP address, which lattice open opens, and the interface, /api/v1, to callers with
-tokens (lattice help token), with /healthz, /readyz and, in the text format of Prometheus, /metrics. /api/v1/openapi.json describes
-the interface. An address that other machines reach needs a certificate.
+--http also serves a page for browsers at a TCP address, which lattice open opens, and to callers with tokens (lattice help token)
+the interface, /api/v1, which /api/v1/openapi.json describes, the tools of lattice mcp at /mcp and, in the text format of
+Prometheus, /metrics. /healthz and /readyz need no token. An address that other machines reach needs a certificate.
 ` + cli.ExitCodes,
 		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop\n  lattice serve --http 127.0.0.1:8080",
 		Args:    cli.Args(cobra.NoArgs),
@@ -104,6 +107,7 @@ func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
 	to := env.LogWriter(out)
 	defer to.Flush()
 	env.Log = zerolog.New(to).Level(env.LogLevel(zerolog.InfoLevel)).With().Timestamp().Logger()
+	o.MCP = func(dial func(context.Context) (net.Conn, error)) http.Handler { return mcp.NewHandler(env, dial) }
 	c, err := connect.Dial(ctx, env, o.Options)
 	if err != nil {
 		return err
