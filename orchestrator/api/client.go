@@ -50,7 +50,8 @@ type StoreCalls struct{ *connection }
 
 // connection sends requests to the leader.
 type connection struct {
-	hc *http.Client
+	hc     *http.Client
+	settle string // the path below which the leader describes itself; see settleRoot
 	// Redial, when set, is called when a request got no answer, because no leader was there or it went away; the request is
 	// then sent again. Every request may be: asking twice for the same is the same as asking once.
 	Redial func(context.Context) error
@@ -61,7 +62,13 @@ const Base = "http://localhost"
 
 // NewClient makes a client for the leader behind the unix socket at path.
 func NewClient(path string) *Client {
-	c := &connection{hc: HTTPClient(path)}
+	return newClient(&connection{hc: HTTPClient(path), settle: settleRoot})
+}
+
+// NewClientOver makes a client whose requests an HTTP client carries, with a token, to the interface for callers with tokens.
+func NewClientOver(hc *http.Client) *Client { return newClient(&connection{hc: hc, settle: Root}) }
+
+func newClient(c *connection) *Client {
 	return &Client{c, RunCalls{c}, TravelCalls{c}, DecisionCalls{c}, AccessCalls{c}, StoreCalls{c}}
 }
 
@@ -83,7 +90,7 @@ func (c *connection) Close() { c.hc.CloseIdleConnections() }
 
 // Hello asks who leads.
 func (c *Client) Hello(ctx context.Context) (Hello, error) {
-	return call[Hello](ctx, c.connection, "GET", settleRoot+"/lattice", nil, nil)
+	return call[Hello](ctx, c.connection, "GET", c.settle+"/lattice", nil, nil)
 }
 
 // HandOver asks the leader to end its leadership.

@@ -42,6 +42,7 @@ type Service interface {
 	Loops
 	Fleet
 	Flows
+	Usage
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
@@ -64,7 +65,8 @@ type Service interface {
 	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable
 	Cancel(ctx context.Context, id, by string) (RunView, error)
 	Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error)
-	Log(ctx context.Context, id string, offset int64) (io.ReadCloser, error) // output of skills that is not an event
+	// Log reads the output of skills that is not an event, of all nodes or of one.
+	Log(ctx context.Context, id, node string, offset int64) (io.ReadCloser, error)
 	Prune(ctx context.Context, r PruneRequest) ([]Pruned, error)
 	// Scrub takes the keys that agents were handed over out of their files in a sprite.
 	Scrub(ctx context.Context, sprite string) error
@@ -182,7 +184,7 @@ func runRoutes(s Service) []Route {
 			})
 		}, after...),
 		raw[empty](Viewer, http.MethodGet, "/runs/{id}/log", "Return the output of skills that is not an event.", mediaText, func(w http.ResponseWriter, r *http.Request) { sendLog(w, r, s) },
-			Param{"offset", "integer", "skip so many bytes"}),
+			Param{"offset", "integer", "skip so many bytes"}, Param{"node", "string", "only the output of this node; offset counts its bytes"}),
 		raw[Update](Viewer, http.MethodGet, "/runs/{id}/events", "Stream the entries and views of a run as server-sent events. Last-Event-ID resumes.", sse.Media,
 			func(w http.ResponseWriter, r *http.Request) { sendRunEvents(w, r, s) }, eventParams...),
 		raw[Update](Viewer, http.MethodGet, "/events", "Stream the views of runs that change as server-sent events. Last-Event-ID resumes.", sse.Media,
@@ -196,7 +198,7 @@ func sendLog(w http.ResponseWriter, r *http.Request, s Service) {
 		fail(w, fault.BadInput("bad_request", "offset must be a number of bytes"))
 		return
 	}
-	log, err := s.Log(r.Context(), idOf(r), offset)
+	log, err := s.Log(r.Context(), idOf(r), r.FormValue("node"), offset)
 	if err != nil {
 		fail(w, err)
 		return

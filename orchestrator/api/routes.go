@@ -60,7 +60,7 @@ func Routes(s Service) []Route {
 	return slices.Concat(
 		leaderRoutes(s), runRoutes(s), travelRoutes(s), reviewRoutes(s), pastFileRoutes(s), actionRoutes(s), artifactRoutes(s), intentRoutes(s),
 		proposalRoutes(s), scheduleRoutes(s), secretRoutes(s), auditRoutes(s), budgetRoutes(s), accessRoutes(s), deliveryRoutes(s), boardRoutes(s), loopRoutes(s), storageRoutes(s),
-		fleetRoutes(s), flowRoutes(s),
+		fleetRoutes(s), flowRoutes(s), usageRoutes(s),
 	)
 }
 

@@ -3,12 +3,23 @@ package api
 import (
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // OwnerLabel is the beginning of the label of a sprite that was created for a run; the id of the run follows.
 const OwnerLabel = "lattice-run:"
+
+// OwnerOf returns the run for which a sprite with labels was created, "" if a person created it.
+func OwnerOf(labels []string) string {
+	for _, label := range labels {
+		if run, ok := strings.CutPrefix(label, OwnerLabel); ok {
+			return run
+		}
+	}
+	return ""
+}
 
 // RunList says which runs are listed; the zero value lists all. A list costs what it holds, however many runs there are.
 type RunList struct {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/artifact"
+	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -231,6 +232,8 @@ type RunView struct {
 	ForkedFrom string `json:"forked_from,omitempty"`
 	// Models is the run's use of models, nil if it asked none.
 	Models *ModelUse `json:"models,omitempty"`
+	// Spent is the amount that its models and agents took, as far as their calls have ended.
+	Spent budget.Amount `json:"spent,omitzero"`
 	// Budgets are the budgets from which the run takes. They are set only in the view of a single run.
 	Budgets []BudgetView `json:"budgets,omitempty"`
 	// Copies are the copies of its sprite that the items of a failed run had, kept like the sprite to be looked into.

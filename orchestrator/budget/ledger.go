@@ -1,6 +1,7 @@
 package budget
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,8 @@ const (
 	WorkItem   Kind = "work_item"
 	Repository Kind = "repository"
 	Day        Kind = "day"
+	// Model is the model that took an amount. It has no limits: which one a call takes is known only when the call has ended.
+	Model Kind = "model"
 )
 
 // Kinds returns the kinds of scopes for which policies have limits, the narrowest first.
@@ -62,6 +65,7 @@ type Fact struct {
 	Scopes []Scope `json:"scopes,omitempty"` // that are charged or, of raised, whose limit is raised
 	Amount Amount  `json:"amount"`
 	Call   string  `json:"call,omitempty"`   // the call, for people
+	Model  string  `json:"model,omitempty"`  // of settled: the model that took the amount, if it is known
 	Reason string  `json:"reason,omitempty"` // of refused; of settled, why the amount is not the one that was reported
 }
 
@@ -117,6 +121,7 @@ func (l *Ledger) Apply(f Fact) {
 			spent = Amount{}
 		}
 		l.changeAccounts(held.Scopes, func(a *Account) { a.Reserved, a.Spent = a.Reserved.Minus(held.Amount), a.Spent.Plus(spent) })
+		l.changeAccounts([]Scope{Model.Of(cmp.Or(f.Model, "unknown"))}, func(a *Account) { a.Spent = a.Spent.Plus(spent) })
 	}
 }
 

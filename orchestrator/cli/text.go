@@ -16,13 +16,20 @@ import (
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
+// TerminalWidth returns the columns of a terminal, 100 if w is not a terminal.
 func TerminalWidth(w io.Writer) int {
+	width, _ := TerminalSize(w)
+	return width
+}
+
+// TerminalSize returns the columns and lines of a terminal, 100 and 40 if w is not a terminal.
+func TerminalSize(w io.Writer) (width, height int) {
 	if f, ok := w.(interface{ Fd() uintptr }); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 20 {
-			return width
+		if width, height, err := term.GetSize(int(f.Fd())); err == nil && width > 20 && height > 4 {
+			return width, height
 		}
 	}
-	return 100
+	return 100, 40
 }
 
 // Cut shortens a line to width columns, not counting colour.

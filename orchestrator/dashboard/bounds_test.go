@@ -84,6 +84,10 @@ func (c *crowd) Budgets(context.Context, string, bool) ([]api.BudgetView, error)
 	return make([]api.BudgetView, c.size), nil
 }
 
+func (c *crowd) Cost(_ context.Context, by string) ([]api.CostLine, error) {
+	return fill(c.size, func(i int) api.CostLine { return api.CostLine{By: by, Name: fmt.Sprintf("%s %d", by, i)} }), nil
+}
+
 func (c *crowd) Sprites(context.Context) ([]sprites.Sprite, error) {
 	return make([]sprites.Sprite, c.size), nil
 }

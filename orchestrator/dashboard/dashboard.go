@@ -52,6 +52,7 @@ type Leader interface {
 	api.Artifacts
 	api.Audit
 	api.Budgets
+	api.Usage
 	api.Proposals
 	api.Intents
 	api.Boards

@@ -96,6 +96,12 @@ func (d listPages) showIntents(v *visit) error {
 	return d.showPage(v, "intents", frame{Title: "Intents", Nav: "intents", Page: list})
 }
 
+// costTable is what models and agents took, by one kind of thing.
+type costTable struct {
+	Title, By string
+	Lines     []api.CostLine
+}
+
 func (d listPages) showCost(v *visit) error {
 	budgets, err := d.leader.Budgets(v.ctx, "", false)
 	if err != nil {
@@ -108,7 +114,15 @@ func (d listPages) showCost(v *visit) error {
 	page := struct {
 		Budgets []api.BudgetView
 		Runs    []api.RunView
+		Costs   []costTable
 	}{Budgets: budgets[:min(len(budgets), maxListed)]}
+	for _, t := range []costTable{{Title: "Days", By: "day"}, {Title: "Repositories", By: "repo"}, {Title: "Models", By: "model"}} {
+		if t.Lines, err = d.leader.Cost(v.ctx, t.By); err != nil {
+			return err
+		}
+		t.Lines = t.Lines[:min(len(t.Lines), maxListed/4)]
+		page.Costs = append(page.Costs, t)
+	}
 	for _, r := range runs {
 		if r.Models != nil {
 			page.Runs = append(page.Runs, r)

@@ -253,7 +253,7 @@ func (l *Leader) open() (err error) {
 func (l *Leader) openAgents() {
 	l.Records = &history.Records{Store: l.store}
 	l.Ledger = &govern.Ledger{Store: l.store, Recorded: l.cfg.Recorded}
-	l.Vault = &credentials.Vault{Facts: l.Ledger, Sources: l.cfg.Secrets, ResolveRun: l.Records.Resolve, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run) }, Logger: l.cfg.Log}
+	l.Vault = &credentials.Vault{Facts: l.Ledger, Sources: l.cfg.Secrets, ResolveRun: l.Records.Resolve, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run, "") }, Logger: l.cfg.Log}
 	l.agents = &agents{vault: l.Vault, home: l.home, log: l.cfg.Log, records: l.Records, values: l.drives.Values, drives: l.drives, models: l.models,
 		providers: l.cfg.Providers, environment: l.cfg.Environ, credentials: l.cfg.Credentials}
 	if l.cfg.LogSecrets != nil {
@@ -290,13 +290,13 @@ func (l *Leader) compose(sprites http.Handler) {
 	witness := govern.Witness{Fulfiller: actor, Ledger: l.Ledger}
 
 	l.Artifacts = &retention.Artifacts{Home: l.home, Store: l.store, Client: l.client, Records: l.Records, Outputs: l.Outputs, Logger: l.cfg.Log}
-	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies, Registry: l.Artifacts, Fleet: l.client, BudgetsOf: l.Keeper.RunBudgets}
+	l.Views = &views.Views{Store: l.store, Records: l.Records, States: states, Drives: d, Watchers: watchers, Values: values, Copies: copies, Registry: l.Artifacts, Fleet: l.client, BudgetsOf: l.Keeper.RunBudgets, SpentOf: l.Keeper.Spent}
 	l.Loops = &views.Loops{Views: l.Views}
 	l.Pruner = &retention.Pruner{Home: l.home, Store: l.store, Client: l.client, Mirrors: l.git.Mirrors(), Records: l.Records, States: states, Views: l.Views, Copies: copies, Logger: l.cfg.Log}
 	l.Register = &environment.Register{Facts: l.Ledger, ReadCI: l.readCI, AdmitPerson: approvals.AdmitPerson, ResolveRun: l.Records.Resolve, LoadRun: l.loadForProposal, OptionsOf: func(id string) (api.Options, error) {
 		rec, err := l.Records.LoadBrief(id)
 		return rec.Kept.Options, err
-	}, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run) }, Logger: l.cfg.Log,
+	}, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run, "") }, Logger: l.cfg.Log,
 		StartRun: func(ctx context.Context, r api.RunRequest) (api.RunView, error) { return l.Starter.Start(ctx, r) }}
 	l.Starter = &runs.Starter{Environment: l.Register, Home: l.home, Store: l.store, Client: l.client, Host: l.host, Git: l.git, Disk: disk, Network: l.cfg.Network, Server: l.cfg.Policy, Ledger: l.Ledger, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Models: l.models, Preparer: preparer, Copies: copies}
 	l.Travel = &travel.Travel{Store: l.store, Client: l.client, Session: l.session, Disk: disk, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Starter: l.Starter, Copies: copies, Pruner: l.Pruner}

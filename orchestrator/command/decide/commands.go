@@ -17,6 +17,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 		newPolicyCmd(env),
 		newAuditCmd(env),
 		newBudgetCmd(env),
+		newCostCmd(env),
 		newSecretCmd(env),
 		newApproveCmd(env),
 		newRejectCmd(env),

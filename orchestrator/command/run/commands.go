@@ -13,6 +13,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 	return []*cobra.Command{
 		newRunCmd(env),
 		newRunsCmd(env),
+		newTopCmd(env),
 		newShowCmd(env),
 		newLogsCmd(env),
 		newEventsCmd(env),

@@ -48,7 +48,7 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 			fmt.Fprintln(w, "NAME\tSTATUS\tISOLATION\tAGE\tRUN\tSTATE\tLABELS")
 			for _, s := range all {
-				run := ownerOf(s)
+				run := api.OwnerOf(s.Labels)
 				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.Name, s.Status, s.Isolation, cli.Age(s.CreatedAt), cli.Clean(run), runs[run].Status, cli.Clean(strings.Join(ownLabels(s), ",")))
 			}
 			return w.Flush()
@@ -98,16 +98,6 @@ func watchSprites(ctx context.Context, console *cli.Console, c *sprites.Client, 
 		return nil // as asked
 	}
 	return err
-}
-
-// ownerOf is the run that a sprite was made for, "" when a person made it.
-func ownerOf(s sprites.Sprite) string {
-	for _, label := range s.Labels {
-		if run, ok := strings.CutPrefix(label, history.OwnerLabel); ok {
-			return run
-		}
-	}
-	return ""
 }
 
 // ownLabels are those that people gave a sprite.

@@ -43,7 +43,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, r *driver.Runner) er
 	if err != nil || lost == nil {
 		return err
 	}
-	rc.Log.Warn().Str("run", id).Str("checkpoint", lost.Pair.CheckpointID).Msg("the machine or its disk was restarted: the run goes back to its newest durable checkpoint")
+	rc.Log.Warn().Str("run_id", id).Str("checkpoint", lost.Pair.CheckpointID).Msg("the machine or its disk was restarted: the run goes back to its newest durable checkpoint")
 	if err := r.Recover(ctx, lost); err != nil && !errors.Is(err, engine.ErrStale) {
 		return fmt.Errorf("recover run %s: %w", id, err)
 	}

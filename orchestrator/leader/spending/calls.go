@@ -54,7 +54,7 @@ func (m Models) Ask(ctx context.Context, q lattice.ModelRequest) (lattice.ModelR
 	case !bound.Priced && r.Amount.MicroUSD > 0:
 		spent.MicroUSD, reason = r.Amount.MicroUSD, "the price is not known"
 	}
-	return reply, m.Keeper.Settle(ctx, id, spent, reason)
+	return reply, m.Keeper.Settle(ctx, id, spent, reply.Model, reason)
 }
 
 func questionID(run, command string, again int) string {
@@ -96,8 +96,8 @@ func (c Caller) Call(ctx context.Context, call lattice.Call, event func(lattice.
 	if neverBegan(out) {
 		return out, c.Keeper.Release(ctx, id)
 	}
-	spent, reason := spentBy(out, r.Amount, c.Keeper.now().Sub(r.Begun))
-	return out, c.Keeper.Settle(ctx, id, spent, reason)
+	spent, model, reason := spentBy(out, r.Amount, c.Keeper.now().Sub(r.Begun))
+	return out, c.Keeper.Settle(ctx, id, spent, model, reason)
 }
 
 // needOf returns what a call of an agent asks for: its limits where it has some, else estimates.
@@ -133,10 +133,11 @@ func milliseconds(seconds float64) int64 {
 	return int64(seconds * 1000)
 }
 
-// spentBy returns the amount that a call of an agent took. The report comes from a sprite, so values that no call has are
+// spentBy returns the amount that a call of an agent took, and its model. The report comes from a sprite, so values that no call has are
 // ignored, and time is what passed here unless the report knows of more.
-func spentBy(out lattice.Outcome, held budget.Amount, passed time.Duration) (spent budget.Amount, reason string) {
+func spentBy(out lattice.Outcome, held budget.Amount, passed time.Duration) (spent budget.Amount, model, reason string) {
 	var report struct {
+		Model string `json:"model"`
 		Usage *struct {
 			Input  int64 `json:"input"`
 			Output int64 `json:"output"`
@@ -149,18 +150,18 @@ func spentBy(out lattice.Outcome, held budget.Amount, passed time.Duration) (spe
 	}
 	err := json.Unmarshal(reportOf(out), &report)
 	if out.Kind != lattice.Finished || err != nil || report.Usage == nil || report.Usage.Input < 0 || report.Usage.Output < 0 {
-		return held, "no usage was reported"
+		return held, report.Model, "no usage was reported"
 	}
 	spent.Millis = max(0, passed.Milliseconds(), min(report.DurationMS, held.Millis))
 	spent.Tokens = budget.Amount{Tokens: report.Usage.Input}.Plus(budget.Amount{Tokens: report.Usage.Output}).Tokens
 	if spent.MicroUSD = budget.MicroUSD(report.Cost.USD); report.Cost.Source != "unknown" || held.MicroUSD == 0 && held.Tokens == 0 {
-		return spent, ""
+		return spent, report.Model, ""
 	}
 	spent.MicroUSD = held.MicroUSD
 	if spent.Tokens == 0 {
 		spent.Tokens = held.Tokens
 	}
-	return spent, "the cost is not known"
+	return spent, report.Model, "the cost is not known"
 }
 
 // reportOf returns the report of an agent in the result of its call, which may have failed.

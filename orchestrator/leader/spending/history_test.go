@@ -151,7 +151,7 @@ func TestHistoryOfABudget(t *testing.T) {
 				}
 				spent := r.Int64N(n + 1)
 				do(spendOp{"settle", id, spent}, func() error {
-					return k.Settle(t.Context(), id, budget.Amount{Tokens: spent}, "")
+					return k.Settle(t.Context(), id, budget.Amount{Tokens: spent}, "", "")
 				})
 			}
 		})

@@ -25,6 +25,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // subject is the subject of the entries about budgets in the audit log.
@@ -227,12 +228,16 @@ func (k *Keeper) refuseCall(ctx context.Context, c Call, scopes []budget.Scope, 
 	return refused
 }
 
-// Settle records the amount that a call took. Of several settlements the first counts.
-func (k *Keeper) Settle(ctx context.Context, id string, spent budget.Amount, reason string) error {
-	err := k.appendFact(ctx, "settled:"+id, budget.Fact{Op: budget.Settled, ID: id, Amount: spent, Reason: reason}, store.Any)
+// Settle records the amount that a call took, and the model, "" if it is not known. Of several settlements the first counts.
+func (k *Keeper) Settle(ctx context.Context, id string, spent budget.Amount, model, reason string) error {
+	f := budget.Fact{Op: budget.Settled, ID: id, Amount: spent, Model: text.HeadRunes(text.Line(model), maxModel), Reason: reason}
+	err := k.appendFact(ctx, "settled:"+id, f, store.Any)
 	k.dropReservation(id)
 	return err
 }
+
+// maxModel bounds the name of a model, in characters: a sprite may report it.
+const maxModel = 100
 
 // Release records that a call did not begin.
 func (k *Keeper) Release(ctx context.Context, id string) error {
@@ -248,7 +253,7 @@ func (k *Keeper) Lose(ctx context.Context, id, reason string) error {
 	if err := k.refresh(ctx, func(l *budget.Ledger, _ uint64) { f, open = l.Open(id) }); err != nil || !open {
 		return err
 	}
-	return k.Settle(ctx, id, f.Amount, reason)
+	return k.Settle(ctx, id, f.Amount, "", reason)
 }
 
 // ReleaseRun releases the open reservations of a run. The only call that it had is made again and counts its former part.
@@ -269,7 +274,7 @@ func (k *Keeper) CloseRun(ctx context.Context, run string) {
 		err = errors.Join(err, k.Lose(ctx, id, "the run ended before the call did"))
 	}
 	if err != nil {
-		k.Logger.Warn().Err(err).Str("run", run).Msg("settle the reservations of the run")
+		k.Logger.Warn().Err(err).Str("run_id", run).Msg("settle the reservations of the run")
 	}
 }
 

@@ -141,7 +141,7 @@ func TestReserveWaitsForACallThatEnds(t *testing.T) {
 			t.Fatalf("the second call did not wait: %v", err)
 		default:
 		}
-		if err := k.Settle(t.Context(), "r/a", budget.Amount{Tokens: 10}, ""); err != nil {
+		if err := k.Settle(t.Context(), "r/a", budget.Amount{Tokens: 10}, "", ""); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-begun; err != nil {
@@ -206,7 +206,7 @@ func TestDayEndsAtMidnightUTC(t *testing.T) {
 	if err != nil || !r.Fresh {
 		t.Fatalf("after midnight: %+v, %v", r, err)
 	}
-	if err := k.Settle(t.Context(), "r/a", budget.Amount{Tokens: 7}, ""); err != nil { // counts for the day of its reservation
+	if err := k.Settle(t.Context(), "r/a", budget.Amount{Tokens: 7}, "", ""); err != nil { // counts for the day of its reservation
 		t.Fatal(err)
 	}
 	if got := w.account("day:2026-11-23"); got.Spent.Tokens != 7 || got.Reserved.Tokens != 0 {

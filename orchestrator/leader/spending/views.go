@@ -1,6 +1,7 @@
 package spending
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -30,6 +31,46 @@ func (k *Keeper) RunBudgets(ctx context.Context, run string) ([]api.BudgetView, 
 		}
 	})
 	return views, err
+}
+
+// Spent returns the amounts that were taken from budgets.
+func (k *Keeper) Spent(ctx context.Context, scopes ...budget.Scope) ([]budget.Amount, error) {
+	spent := make([]budget.Amount, len(scopes))
+	err := k.refresh(ctx, func(l *budget.Ledger, _ uint64) {
+		for i, s := range scopes {
+			spent[i] = l.Account(s).Spent
+		}
+	})
+	return spent, err
+}
+
+// costKinds are the kinds of scopes by which cost is listed, by their names for people.
+var costKinds = map[string]budget.Kind{"repo": budget.Repository, "model": budget.Model, "day": budget.Day}
+
+// Cost lists the amounts that were spent by repo, model or day: the newest day first, else the largest cost.
+func (k *Keeper) Cost(ctx context.Context, by string) ([]api.CostLine, error) {
+	by = cmp.Or(by, "day")
+	kind, ok := costKinds[by]
+	if !ok {
+		return nil, fault.BadInput("bad_input", "cost is listed by repo, model or day, not by %.64q", by).WithHint("lattice cost --by repo")
+	}
+	var lines []api.CostLine
+	if err := k.refresh(ctx, func(l *budget.Ledger, _ uint64) {
+		for _, s := range l.Scopes() {
+			if of, name := s.Split(); of == kind && l.Account(s).Spent != (budget.Amount{}) {
+				lines = append(lines, api.CostLine{By: by, Name: name, Spent: l.Account(s).Spent})
+			}
+		}
+	}); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(lines, func(a, b api.CostLine) int {
+		if kind == budget.Day {
+			return cmp.Compare(b.Name, a.Name)
+		}
+		return cmp.Or(cmp.Compare(b.Spent.MicroUSD, a.Spent.MicroUSD), cmp.Compare(b.Spent.Tokens, a.Spent.Tokens), cmp.Compare(a.Name, b.Name))
+	})
+	return lines, nil
 }
 
 func viewOf(l *budget.Ledger, limit budget.Limit) api.BudgetView {

@@ -73,12 +73,7 @@ func (r *Reconciler) observeSprites(ctx context.Context, d fleet.Document) ([]fl
 	}
 	var observed []fleet.Observed
 	for _, s := range all {
-		o := fleet.Observed{Sprite: s}
-		for _, l := range s.Labels {
-			if run, ok := strings.CutPrefix(l, api.OwnerLabel); ok {
-				o.Run = run
-			}
-		}
+		o := fleet.Observed{Sprite: s, Run: api.OwnerOf(s.Labels)}
 		want, declared := d.Sprites[s.Name]
 		if declared && want.Network != nil {
 			p, err := r.Client.Policies().Network(ctx, s.Name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/artifact"
+	"github.com/spritekit/lattice/orchestrator/budget"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -43,6 +44,8 @@ type Views struct {
 	}
 	// BudgetsOf lists the budgets from which a run takes.
 	BudgetsOf func(ctx context.Context, run string) ([]api.BudgetView, error)
+	// SpentOf returns the amounts that were taken from budgets. Nil leaves them out.
+	SpentOf func(ctx context.Context, scopes ...budget.Scope) ([]budget.Amount, error)
 }
 
 // driveStatus tells whether runs are driven.
@@ -106,6 +109,9 @@ func (vw *Views) Run(ctx context.Context, id string) (api.RunView, error) {
 		return v, err
 	}
 	v.Copies = vw.Copies.List(ctx, v)
+	if err := vw.addSpent(ctx, &v); err != nil {
+		return v, err
+	}
 	if v.Budgets, err = vw.BudgetsOf(ctx, id); err != nil {
 		return v, err
 	}
@@ -138,7 +144,7 @@ func (vw *Views) Sprites(ctx context.Context) ([]sprites.Sprite, error) {
 }
 
 // Runs lists runs, newest first.
-func (vw *Views) Runs(_ context.Context, which api.RunList) ([]api.RunView, error) {
+func (vw *Views) Runs(ctx context.Context, which api.RunList) ([]api.RunView, error) {
 	if which.Before != "" {
 		before, err := vw.Records.Resolve(which.Before)
 		if err != nil {
@@ -163,7 +169,42 @@ func (vw *Views) Runs(_ context.Context, which api.RunList) ([]api.RunView, erro
 			break
 		}
 	}
-	return views, nil
+	all := make([]*api.RunView, len(views))
+	for i := range views {
+		all[i] = &views[i]
+	}
+	return views, vw.addSpent(ctx, all...)
+}
+
+// addSpent adds to runs the amounts that they took.
+func (vw *Views) addSpent(ctx context.Context, runs ...*api.RunView) error {
+	scopes := make([]budget.Scope, len(runs))
+	for i, v := range runs {
+		scopes[i] = budget.Run.Of(v.RunID)
+	}
+	if vw.SpentOf == nil {
+		return nil
+	}
+	spent, err := vw.SpentOf(ctx, scopes...)
+	for i := range spent {
+		runs[i].Spent = spent[i]
+	}
+	return err
+}
+
+// Top returns the open runs and the sprites at this moment.
+func (vw *Views) Top(ctx context.Context) (s api.Snapshot, err error) {
+	s.At = time.Now()
+	spent, err := vw.SpentOf(ctx, budget.DayOf(s.At))
+	if err != nil {
+		return s, err
+	}
+	s.Today = spent[0]
+	if s.Runs, err = vw.Runs(ctx, api.RunList{Open: true}); err != nil {
+		return s, err
+	}
+	s.Sprites, err = vw.Sprites(ctx)
+	return s, err
 }
 
 // Watch yields entries and views until the run is not driven, and does not wait for a time at which it is.
