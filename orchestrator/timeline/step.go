@@ -54,6 +54,8 @@ type Call struct {
 	From, To        time.Time
 	State           StepState
 	Usage           lattice.ModelUsage // of a question
+	Provider        string             // of the model of a question
+	Failure         string             // the kind of failure, "" if it did not fail
 }
 
 // noteCall notes that a call of the current step came to an end or pause.

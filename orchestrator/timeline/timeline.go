@@ -56,7 +56,7 @@ func (t *Timeline) add(e lattice.Entry) bool {
 		if f.OK {
 			state = Done
 		}
-		t.noteCall(e.At, Call{ID: f.CallID, State: state})
+		t.noteCall(e.At, Call{ID: f.CallID, State: state, Failure: f.Kind})
 		t.finishCall(e.At, f)
 	case lattice.CallBlocked:
 		t.noteCall(e.At, Call{ID: f.CallID, State: Waiting})
@@ -107,7 +107,7 @@ func (t *Timeline) add(e lattice.Entry) bool {
 		if f.Kind != "" {
 			state = Failed
 		}
-		t.noteCall(e.At, Call{Skill: f.Model, State: state, Usage: f.Usage})
+		t.noteCall(e.At, Call{Skill: f.Model, State: state, Usage: f.Usage, Provider: f.Provider, Failure: f.Kind})
 		t.modelAnswered(f)
 	case lattice.ModelAskedAgain:
 		t.setState(Running, "asks again")

@@ -39,7 +39,7 @@ type (
 		SpanID       string     `json:"spanId"`
 		ParentSpanID string     `json:"parentSpanId,omitempty"`
 		Name         string     `json:"name"`
-		Kind         int        `json:"kind"`
+		Kind         Kind       `json:"kind"`
 		Start        string     `json:"startTimeUnixNano"`
 		End          string     `json:"endTimeUnixNano"`
 		Attributes   []keyValue `json:"attributes,omitempty"`
@@ -65,8 +65,7 @@ type (
 )
 
 const (
-	kindInternal, kindClient = 1, 3
-	statusError              = 2
+	statusError = 2
 	// genAI is the version of the semantic conventions for generative AI that the attributes follow.
 	genAI = "0.1.0"
 )
@@ -76,10 +75,7 @@ const (
 func Encode(spans []Span, service, version string) ([]byte, error) {
 	out := make([]span, 0, len(spans))
 	for _, s := range spans {
-		o := span{TraceID: s.Trace, SpanID: s.ID, ParentSpanID: s.Parent, Name: s.Name, Kind: kindInternal, Start: formatTime(s.Began), End: formatTime(s.Ended), Attributes: encodeAll(s.Attributes)}
-		if s.Client {
-			o.Kind = kindClient
-		}
+		o := span{TraceID: s.Trace, SpanID: s.ID, ParentSpanID: s.Parent, Name: s.Name, Kind: max(s.Kind, Internal), Start: formatTime(s.Began), End: formatTime(s.Ended), Attributes: encodeAll(s.Attributes)}
 		if s.Failed {
 			o.Status.Code = statusError
 		}

@@ -28,6 +28,7 @@ type Run struct {
 	ID, Flow   string
 	Status     lattice.RunStatus
 	ForkedFrom string // the id of another run, "" for none
+	Failure    string // the kind of failure of a failed run
 	Began      time.Time
 	Ended      time.Time // of its last entry
 }
@@ -35,14 +36,28 @@ type Run struct {
 // Describe returns the run of a view.
 func Describe(v api.RunView) Run {
 	from, _, _ := strings.Cut(v.ForkedFrom, " ")
-	return Run{ID: v.RunID, Flow: v.Flow, Status: v.Status, ForkedFrom: from, Began: v.CreatedAt, Ended: v.UpdatedAt}
+	run := Run{ID: v.RunID, Flow: v.Flow, Status: v.Status, ForkedFrom: from, Began: v.CreatedAt, Ended: v.UpdatedAt}
+	if v.Error != nil {
+		run.Failure = v.Error.Kind
+	}
+	return run
 }
+
+// Kind is the kind of a span, in the numbers of OTLP.
+type Kind int
+
+// The kinds. The zero value counts as Internal.
+const (
+	Internal Kind = 1
+	Server   Kind = 2 // a run
+	Client   Kind = 3 // it waits for an answer of another system
+)
 
 // Span is one stretch of a run.
 type Span struct {
 	Trace, ID, Parent string // in hexadecimal digits
 	Name              string
-	Client            bool // it waits for an answer of another system
+	Kind              Kind
 	Began, Ended      time.Time
 	Attributes        []Attribute
 	Links             []Link
@@ -116,9 +131,12 @@ func (f *fold) addSpan(s Span) {
 
 func (f *fold) addRun(id string) {
 	result := map[lattice.RunStatus]string{lattice.Succeeded: "success", lattice.Failed: "failure", lattice.Canceled: "cancellation"}[f.run.Status]
-	s := Span{ID: id, Name: strings.TrimSpace("RUN " + f.run.Flow), Began: f.run.Began, Ended: f.run.Ended, Failed: f.run.Status == lattice.Failed, Attributes: []Attribute{
+	s := Span{ID: id, Name: strings.TrimSpace("RUN " + f.run.Flow), Kind: Server, Began: f.run.Began, Ended: f.run.Ended, Failed: f.run.Status == lattice.Failed, Attributes: []Attribute{
 		{"cicd.pipeline.action.name", "RUN"}, {"cicd.pipeline.name", f.run.Flow}, {"cicd.pipeline.run.id", f.run.ID}, {"cicd.pipeline.result", result},
 	}}
+	if s.Failed {
+		s.Attributes = append(s.Attributes, errorType(f.run.Failure))
+	}
 	if from := f.run.ForkedFrom; from != "" {
 		s.Links = []Link{{tracecontext.TraceID(from), spanID("run", from)}}
 	}
@@ -135,9 +153,17 @@ func (f *fold) addSteps(steps []*timeline.Step, parent string) {
 			name = path.Base(step.Path())
 		}
 		if !step.Ended.IsZero() {
-			f.addSpan(Span{ID: id, Parent: parent, Name: name, Began: step.Started, Ended: step.Ended, Failed: step.State == timeline.Failed, Attributes: []Attribute{
-				{"cicd.pipeline.task.name", name}, {"cicd.pipeline.task.run.id", f.run.ID + "/" + key}, {"cicd.pipeline.task.run.result", results[step.State]},
-			}})
+			s := Span{ID: id, Parent: parent, Name: name, Began: step.Started, Ended: step.Ended, Failed: step.State == timeline.Failed, Attributes: []Attribute{
+				{"cicd.pipeline.task.name", name}, {"cicd.pipeline.task.run.id", f.run.ID + "/" + key}, {"cicd.pipeline.task.run.result", cmp.Or(results[step.State], "error")},
+			}}
+			if s.Failed {
+				failure := ""
+				if n := len(step.Calls); n > 0 {
+					failure = step.Calls[n-1].Failure
+				}
+				s.Attributes = append(s.Attributes, errorType(failure))
+			}
+			f.addSpan(s)
 		}
 		f.addCalls(step, id)
 		f.addSteps(step.Below, id)
@@ -154,8 +180,8 @@ func (f *fold) addCalls(step *timeline.Step, parent string) {
 		s := Span{Parent: parent, Name: cmp.Or(c.Skill, "call"), Began: c.From, Ended: c.To, Failed: c.State == timeline.Failed}
 		switch last, again := before[c.ID]; {
 		case c.ID == "":
-			s.ID, s.Name, s.Client = spanID("model", parent, number), "chat "+c.Skill, true
-			s.Attributes = []Attribute{{"gen_ai.operation.name", "chat"}, {"gen_ai.response.model", c.Skill}, {"gen_ai.usage.input_tokens", c.Usage.InputTokens}, {"gen_ai.usage.output_tokens", c.Usage.OutputTokens}}
+			s.ID, s.Name, s.Kind = spanID("model", parent, number), "chat "+c.Skill, Client
+			s.Attributes = []Attribute{{"gen_ai.operation.name", "chat"}, {"gen_ai.provider.name", c.Provider}, {"gen_ai.request.model", c.Skill}, {"gen_ai.response.model", c.Skill}, {"gen_ai.usage.input_tokens", c.Usage.InputTokens}, {"gen_ai.usage.output_tokens", c.Usage.OutputTokens}}
 		case again:
 			f.addSpan(Span{ID: spanID("wait", parent, number), Parent: parent, Name: "wait", Began: paused[c.ID], Ended: c.From, Links: []Link{last}})
 			s.ID, s.Links = spanID("call", c.ID, number), []Link{last}
@@ -169,8 +195,16 @@ func (f *fold) addCalls(step *timeline.Step, parent string) {
 		if use, ok := f.agents[c.ID]; ok {
 			s.Name = "invoke_agent " + use.Agent
 		}
+		if s.Failed {
+			s.Attributes = append(s.Attributes, errorType(c.Failure))
+		}
 		f.addSpan(s)
 	}
+}
+
+// errorType returns the attribute of a failed span.
+func errorType(failure string) Attribute {
+	return Attribute{"error.type", cmp.Or(failure, "_OTHER")}
 }
 
 // describeCall returns the attributes of a call of a skill.

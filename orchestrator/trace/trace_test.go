@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,79 @@ chat m 1-2 in "plan"
 	}
 }
 
+// conventions are the names in the registries of the semantic conventions that spans use, with the type of their values and, for an
+// enumeration, its members. cicd.* and error.* are those of version 1.41.0, gen_ai.* those of version 0.1.0 of the
+// conventions for generative AI.
+var conventions = map[string]struct {
+	example any
+	members string
+}{
+	"cicd.pipeline.action.name":     {"", "BUILD RUN SYNC"},
+	"cicd.pipeline.name":            {"", ""},
+	"cicd.pipeline.run.id":          {"", ""},
+	"cicd.pipeline.result":          {"", "success failure timeout skip cancellation error"},
+	"cicd.pipeline.task.name":       {"", ""},
+	"cicd.pipeline.task.run.id":     {"", ""},
+	"cicd.pipeline.task.run.result": {"", "success failure timeout skip cancellation error"},
+	"error.type":                    {"", ""},
+	"gen_ai.operation.name":         {"", "chat create_agent embeddings execute_tool generate_content invoke_agent retrieval text_completion"},
+	"gen_ai.provider.name":          {"", ""},
+	"gen_ai.agent.name":             {"", ""},
+	"gen_ai.request.model":          {"", ""},
+	"gen_ai.response.model":         {"", ""},
+	"gen_ai.usage.input_tokens":     {0, ""},
+	"gen_ai.usage.output_tokens":    {0, ""},
+}
+
+// TestConventions: spans are named, and have the kinds and the attributes that the pinned conventions ask for; attributes of our own
+// begin with lattice.
+func TestConventions(t *testing.T) {
+	spans := Fold(Run{ID: "run_1", Flow: "fix", Status: lattice.Failed, Failure: "tool_error", Began: epoch, Ended: epoch.Add(time.Minute)}, journal(t,
+		lattice.RunStarted{RunID: "run_1"}, []string{"edit"},
+		lattice.CallFinished{CommandID: "call", CallID: "a", OK: true, Data: json.RawMessage(`{"agent":"claude","model":"m","usage":{"input":5,"output":2}}`)}, []string{"plan"},
+		lattice.ModelAnswered{CommandID: "model", ModelReply: lattice.ModelReply{Provider: "openai", Model: "m", Usage: lattice.ModelUsage{InputTokens: 3}}}, []string{"test"},
+		lattice.CallFinished{CommandID: "call", CallID: "c", Kind: "tool_error"}))
+	required := map[string]struct {
+		kind  Kind
+		names string
+	}{
+		"RUN fix":             {Server, "cicd.pipeline.action.name cicd.pipeline.name cicd.pipeline.run.id cicd.pipeline.result error.type"},
+		"edit":                {0, "cicd.pipeline.task.name cicd.pipeline.task.run.id cicd.pipeline.task.run.result"},
+		"test":                {0, "cicd.pipeline.task.name cicd.pipeline.task.run.id cicd.pipeline.task.run.result error.type"},
+		"invoke_agent claude": {0, "gen_ai.operation.name gen_ai.agent.name gen_ai.usage.input_tokens gen_ai.usage.output_tokens"},
+		"chat m":              {Client, "gen_ai.operation.name gen_ai.provider.name gen_ai.request.model gen_ai.usage.input_tokens"},
+	}
+	for _, s := range spans {
+		has := map[string]bool{}
+		for _, a := range s.Attributes {
+			has[a.Key] = true
+			c, known := conventions[a.Key]
+			switch {
+			case strings.HasPrefix(a.Key, "lattice."):
+			case !known:
+				t.Errorf("%s has the attribute %s, which no convention knows", s.Name, a.Key)
+			case fmt.Sprintf("%T", a.Value) != fmt.Sprintf("%T", c.example):
+				t.Errorf("%s has the value %v of type %T for %s, want %T", s.Name, a.Value, a.Value, a.Key, c.example)
+			case c.members != "" && !slices.Contains(strings.Fields(c.members), a.Value.(string)):
+				t.Errorf("%s has the value %v for %s, want one of %s", s.Name, a.Value, a.Key, c.members)
+			}
+		}
+		want := required[s.Name]
+		for _, name := range strings.Fields(want.names) {
+			if !has[name] {
+				t.Errorf("%s lacks %s", s.Name, name)
+			}
+		}
+		if want.names != "" && s.Kind != want.kind {
+			t.Errorf("%s is of kind %d, want %d", s.Name, s.Kind, want.kind)
+		}
+		delete(required, s.Name)
+	}
+	if len(required) > 0 {
+		t.Errorf("there are no spans %v", required)
+	}
+}
+
 // The span of a call is the one that its sprite was told.
 func TestParentIsSpanOfCall(t *testing.T) {
 	spans := Fold(Run{ID: "run_1"}, journal(t, lattice.RunStarted{RunID: "run_1"}, []string{"n"}, lattice.CallFinished{CommandID: "call", CallID: "a", OK: true}))
@@ -124,7 +198,7 @@ func TestParentIsSpanOfCall(t *testing.T) {
 
 // Encode writes the JSON form of OTLP: ids in hexadecimal digits, times and integers as text, enumerations as numbers.
 func TestEncode(t *testing.T) {
-	text, err := Encode([]Span{{Trace: "t", ID: "s", Parent: "p", Name: "n", Client: true, Began: epoch, Ended: epoch, Failed: true, Links: []Link{{"t2", "s2"}}, Attributes: []Attribute{{"a", "x"}, {"b", 0}}}}, "lattice", "v1")
+	text, err := Encode([]Span{{Trace: "t", ID: "s", Parent: "p", Name: "n", Kind: Client, Began: epoch, Ended: epoch, Failed: true, Links: []Link{{"t2", "s2"}}, Attributes: []Attribute{{"a", "x"}, {"b", 0}}}}, "lattice", "v1")
 	const want = `{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"lattice"}},{"key":"service.version","value":{"stringValue":"v1"}}]},` +
 		`"scopeSpans":[{"scope":{"name":"github.com/spritekit/lattice","version":"v1","attributes":[{"key":"lattice.semconv.gen_ai.version","value":{"stringValue":"0.1.0"}}]},` +
 		`"spans":[{"traceId":"t","spanId":"s","parentSpanId":"p","name":"n","kind":3,"startTimeUnixNano":"1785240000000000000","endTimeUnixNano":"1785240000000000000",` +
