@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -163,9 +164,26 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	w = httptest.NewRecorder()
-	Handler(leader{ending: true}, false).ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
+	Handler(leader{ending: true}, nil, false).ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil))
 	if w.Code != http.StatusServiceUnavailable {
 		t.Errorf("a leader that ends is ready: %d", w.Code)
+	}
+}
+
+// TestPromtool: Prometheus' own checker finds no fault with the names, the types and the labels of the metrics.
+func TestPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skipf("promtool, of the package prometheus, is not there: %v", err)
+	}
+	r := httptest.NewRequest("GET", "/metrics", nil)
+	r.Header.Set("Authorization", "Bearer viewer")
+	w := httptest.NewRecorder()
+	Handler(leader{}, nil, false).ServeHTTP(w, r)
+	cmd := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	cmd.Stdin = w.Body
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("promtool: %v\n%s", err, out)
 	}
 }
 
