@@ -18,6 +18,8 @@ type Review interface {
 	ComparedFiles(ctx context.Context, id, from, to string) (difference.Patch, error)
 	// CompareRuns returns the differences between the present of two runs.
 	CompareRuns(ctx context.Context, id, with string) (RunComparison, error)
+	// Candidates lists the attempts that a run makes side by side.
+	Candidates(ctx context.Context, id string) ([]Candidate, error)
 }
 
 // RunComparison holds the differences between the present of two runs.

@@ -58,7 +58,7 @@ type Param struct{ Name, Type, Summary string }
 // Routes lists the operations on s, which may be nil if none is served.
 func Routes(s Service) []Route {
 	return slices.Concat(
-		leaderRoutes(s), runRoutes(s), travelRoutes(s), reviewRoutes(s), pastFileRoutes(s), actionRoutes(s), artifactRoutes(s), intentRoutes(s),
+		leaderRoutes(s), runRoutes(s), travelRoutes(s), reviewRoutes(s), candidateRoutes(s), pastFileRoutes(s), actionRoutes(s), artifactRoutes(s), intentRoutes(s),
 		proposalRoutes(s), scheduleRoutes(s), secretRoutes(s), auditRoutes(s), budgetRoutes(s), accessRoutes(s), deliveryRoutes(s), boardRoutes(s), loopRoutes(s), storageRoutes(s),
 		fleetRoutes(s), flowRoutes(s), usageRoutes(s),
 	)

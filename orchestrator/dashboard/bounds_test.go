@@ -199,6 +199,10 @@ func (c *crowd) Outline(ctx context.Context, id string, after lattice.Seq, yield
 	return c.Entries(ctx, id, after, yield)
 }
 
+func (c *crowd) Candidates(context.Context, string) ([]api.Candidate, error) {
+	return fill(16, func(i int) api.Candidate { return api.Candidate{Try: i, Patch: strings.Repeat("+line\n", c.size)} }), nil
+}
+
 func (c *crowd) ListFlows(context.Context) ([]api.FlowView, error) {
 	return make([]api.FlowView, c.size), nil
 }
@@ -226,7 +230,7 @@ func get(t *testing.T, l Leader, path string) string {
 // audit log than with 1,000.
 func TestPagesAreBounded(t *testing.T) {
 	for _, path := range []string{"/runs", "/runs?flow=none", "/runs?before=run_000100", "/waiting", "/tasks", "/tasks?status=review", "/tasks/X-1", "/workers", "/loops", "/loops/run_1", "/intents", "/proposals",
-		"/flows", "/flows/x", "/artifacts", "/cost", "/sprites", "/audit", "/deliveries", "/runs/run_1/events", "/runs/run_1/log", "/runs/run_1/changes", "/runs/run_1/compare?with=x", "/runs/run_1/compare", "/runs/run_1/files", "/runs/run_1/file?path=x", "/runs/run_1"} {
+		"/flows", "/flows/x", "/artifacts", "/cost", "/sprites", "/audit", "/deliveries", "/runs/run_1/events", "/runs/run_1/log", "/runs/run_1/candidates", "/runs/run_1/changes", "/runs/run_1/compare?with=x", "/runs/run_1/compare", "/runs/run_1/files", "/runs/run_1/file?path=x", "/runs/run_1"} {
 		few, many := &crowd{size: 1000}, &crowd{size: 10_000}
 		get(t, few, path)
 		text := get(t, many, path)

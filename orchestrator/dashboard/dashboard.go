@@ -3,6 +3,7 @@
 //	dashboard  who may see and do which page; templates
 //	runs       the list of runs, and the tabs of one
 //	graph      the flow of a run as a picture, with its state
+//	candidates attempts of a run side by side
 //	files      the files of a run at a moment
 //	waterfall  the steps of a run as bars: a pure fold of the timeline
 //	waits      questions to a person, and forms for the answer

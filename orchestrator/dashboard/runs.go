@@ -23,6 +23,7 @@ func (d *Dashboard) runRoutes() []route {
 		{"GET /runs", "GET /runs", d.showRuns},
 		{"GET /runs/{id}", "GET /runs/{id}", d.showTimeline},
 		{"GET /runs/{id}/graph", "GET /runs/{id}/program", d.showGraph},
+		{"GET /runs/{id}/candidates", "GET /runs/{id}/candidates", d.showCandidates},
 		{"GET /runs/{id}/log", "GET /runs/{id}/log", d.showLog},
 		{"GET /runs/{id}/events", "GET /runs/{id}/entries", d.showEvents},
 		{"GET /runs/{id}/changes", "GET /runs/{id}/patch", d.showChanges},
@@ -123,6 +124,7 @@ type runPage struct {
 	Waits   []waitForm
 	More    int // waits and actions that are not shown
 	Lasted  time.Duration
+	Tries   bool // it makes attempts side by side
 	Body    any
 }
 
@@ -150,7 +152,11 @@ func (d *Dashboard) loadRun(v *visit, tab string) (runPage, error) {
 	if err != nil {
 		return runPage{}, err
 	}
-	p := runPage{RunView: view, Tab: tab, Lasted: view.UpdatedAt.Sub(view.CreatedAt)}
+	program, err := d.leader.Program(v.ctx, view.RunID)
+	if err != nil {
+		return runPage{}, err
+	}
+	p := runPage{RunView: view, Tab: tab, Lasted: view.UpdatedAt.Sub(view.CreatedAt), Tries: hasCandidates(program)}
 	if !view.Status.Ended() {
 		p.Lasted = time.Since(view.CreatedAt)
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/engine/machine"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
@@ -76,7 +75,7 @@ func (t body) beginIteration(node *ir.Node, it *runstate.Iteration) {
 		return
 	}
 	from := m.State.Pairs[t.Sprite()]
-	it.Sprite = fmt.Sprintf("%.40s-%s", t.Sprite(), lattice.DerivedKey(m.State.RunID, strconv.Itoa(m.State.Epoch), inner.Path)[:12])
+	it.Sprite = lattice.CopyName(t.Sprite(), m.State.RunID, m.State.Epoch, inner.Path)
 	inner.Issue(lattice.Command{Kind: lattice.DoFork, Sprite: it.Sprite, Pair: &from})
 }
 

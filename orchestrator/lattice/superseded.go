@@ -1,6 +1,10 @@
 package lattice
 
-import "strings"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Superseded returns the events of calls that were cut off and repeated from an earlier checkpoint: their events
 // since that checkpoint are no longer true of the sprite's files. A call that waited goes back to its wait; one
@@ -55,6 +59,11 @@ func Superseded(entries []Entry) map[Seq]bool {
 		}
 	}
 	return gone
+}
+
+// CopyName is the name of the copy of a sprite that an iteration of a run has.
+func CopyName(sprite, run string, epoch int, path string) string {
+	return fmt.Sprintf("%.40s-%s", sprite, DerivedKey(run, strconv.Itoa(epoch), path)[:12])
 }
 
 // IterationPath is the iteration path of a command, "" of one outside of any MAP.

@@ -22,5 +22,6 @@ func Commands(env *setup.Env) []*cobra.Command {
 		newApproveCmd(env),
 		newRejectCmd(env),
 		newAnswerCmd(env),
+		newChooseCmd(env),
 	}
 }

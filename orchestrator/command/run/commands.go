@@ -19,6 +19,7 @@ func Commands(env *setup.Env) []*cobra.Command {
 		newEventsCmd(env),
 		newTraceCmd(env),
 		newArtifactsCmd(env),
+		newCandidatesCmd(env),
 		newResumeCmd(env),
 		newCancelCmd(env),
 	}
