@@ -198,7 +198,7 @@ var mayImport = map[string][]string{
 	"orchestrator/forge/rest":      {"orchestrator/forge", "spritekit/text"},
 	"orchestrator/forge/github":    {"orchestrator/forge", "orchestrator/forge/rest"},
 	"orchestrator/forge/gitea":     {"orchestrator/forge", "orchestrator/forge/rest"},
-	"orchestrator/forge/publish":   {"orchestrator/forge"},                                                                                                           // effects at code hosts, each once
+	"orchestrator/forge/publish":   {"orchestrator/forge", "orchestrator/forge/rest"},                                                                                // effects at code hosts, each once
 	"orchestrator/forge/forgetest": {"orchestrator/forge"},                                                                                                           // a code host for tests
 	"orchestrator/budget":          {},                                                                                                                               // money, tokens and time against limits: pure
 	"orchestrator/policy":          {"manifests", "orchestrator/audit", "orchestrator/budget", "orchestrator/lattice", "orchestrator/tomlkey", "spritekit/protocol"}, // decides about actions, intents and files: pure

@@ -16,7 +16,7 @@ type Publisher interface {
 	// Find returns the place of a repository; ok is false if lattice is not connected to a code host with it.
 	Find(ctx context.Context, repository string) (p forge.Place, ok bool, err error)
 	OpenPull(ctx context.Context, p forge.Place, key string, n forge.NewPull) (forge.Published, error)
-	PostComment(ctx context.Context, p forge.Place, key string, number int64, body string) (forge.Published, error)
+	PostComment(ctx context.Context, p forge.Place, attempt forge.Attempt, number int64, body string) (forge.Published, error)
 	AddLabels(ctx context.Context, p forge.Place, number int64, labels []string) error
 }
 
@@ -117,7 +117,7 @@ func (f *Fulfiller) publishAt(ctx context.Context, a lattice.Action, at forge.Pl
 		if err != nil {
 			return nil, badParameters(a.Name, err)
 		}
-		return f.publisher.PostComment(ctx, at, a.Key, p.Number, p.Body)
+		return f.publisher.PostComment(ctx, at, forge.Attempt{Key: a.Key, Earlier: a.Begun}, p.Number, p.Body)
 	case protocol.ActionLabelIssue:
 		p, err := decodeParameters[protocol.LabelIssue](a.Parameters)
 		if err != nil {

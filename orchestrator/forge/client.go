@@ -65,6 +65,16 @@ type Client interface {
 	SetHookEvents(ctx context.Context, p Path, hook int64, events []string) error
 }
 
+// ListLag is how long a code host may not list a comment that it has taken.
+const ListLag = 30 * time.Second
+
+// Attempt is an attempt at an effect that happens once.
+type Attempt struct {
+	Key string // of the effect
+	// Earlier is when an earlier attempt began whose outcome is unknown; zero if there is none.
+	Earlier time.Time
+}
+
 // Redeliverer is a Client of a code host that keeps the deliveries of its webhooks.
 type Redeliverer interface {
 	// Deliveries returns the last deliveries of a webhook, newest first.

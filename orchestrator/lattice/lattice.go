@@ -208,6 +208,8 @@ type Action struct {
 	Binding json.RawMessage `json:"binding,omitempty"`
 	// ByHand says that a person has to do it; an approval then means that it was done.
 	ByHand bool `json:"by_hand,omitempty"`
+	// Begun is when an earlier attempt to perform it began whose outcome is unknown; zero if there is none.
+	Begun time.Time `json:"-"`
 }
 
 // Verdict is the decision of the policy about an action.

@@ -65,7 +65,7 @@ func TestRealGitea(t *testing.T) {
 		t.Fatalf("Find = %+v, %t, %v", place, ok, err)
 	}
 	for range 2 {
-		if done, err := p.PostComment(ctx, place, "k1", issue.Number, "The plan: fix it."); err != nil || done.URL == "" {
+		if done, err := p.PostComment(ctx, place, forge.Attempt{Key: "k1"}, issue.Number, "The plan: fix it."); err != nil || done.URL == "" {
 			t.Errorf("PostComment = %+v, %v", done, err)
 		}
 	}

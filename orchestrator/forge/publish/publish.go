@@ -15,8 +15,10 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
+	"github.com/spritekit/lattice/orchestrator/forge/rest"
 )
 
 // Client is the part of [forge.Client] that Publisher needs.
@@ -39,7 +41,14 @@ type Host struct {
 
 // Publisher performs actions. It is safe for concurrent use. Its errors are a *forge.Problem if the code host refused, and
 // otherwise mean that the outcome is unknown: the call may be repeated.
-type Publisher struct{ Hosts map[string]Host }
+type Publisher struct {
+	Hosts map[string]Host
+	// Sleep waits; nil is rest.Sleep.
+	Sleep func(ctx context.Context, d time.Duration) error
+}
+
+// lookPause is the time between two looks for a comment that may be listed late.
+const lookPause = 2 * time.Second
 
 // marked is the kind of the markers.
 const marked = "action"
@@ -126,19 +135,32 @@ func findPull(ctx context.Context, c Client, path forge.Path, n forge.NewPull, s
 	return forge.Published{}, false, nil
 }
 
-// PostComment writes a comment, unless that was done under the same key before.
-func (p *Publisher) PostComment(ctx context.Context, place forge.Place, key string, number int64, body string) (forge.Published, error) {
+// PostComment writes a comment, unless that was done under the same key before. After an earlier attempt it looks for its comment until
+// the code host must list it.
+func (p *Publisher) PostComment(ctx context.Context, place forge.Place, attempt forge.Attempt, number int64, body string) (forge.Published, error) {
 	c, self, err := p.connect(ctx, place)
 	if err != nil {
 		return forge.Published{}, err
 	}
-	marker := forge.MarkerOf(marked, key)
-	all, err := c.Comments(ctx, place.Path, number)
-	if err != nil {
-		return forge.Published{}, err
+	marker := forge.MarkerOf(marked, attempt.Key)
+	sleep := p.Sleep
+	if sleep == nil {
+		sleep = rest.Sleep
 	}
-	if done, ok := forge.FindComment(all, self.ID, marker); ok {
-		return forge.Published{Status: forge.Posted, URL: done.WebURL, Number: number}, nil
+	for waited := time.Since(attempt.Earlier); ; waited += lookPause {
+		all, err := c.Comments(ctx, place.Path, number)
+		if err != nil {
+			return forge.Published{}, err
+		}
+		if done, ok := forge.FindComment(all, self.ID, marker); ok {
+			return forge.Published{Status: forge.Posted, URL: done.WebURL, Number: number}, nil
+		}
+		if waited >= forge.ListLag {
+			break
+		}
+		if err := sleep(ctx, lookPause); err != nil {
+			return forge.Published{}, err
+		}
 	}
 	made, err := c.CreateComment(ctx, place.Path, number, marker.Add(Mute(body)))
 	return forge.Published{Status: forge.Posted, URL: made.WebURL, Number: number}, err

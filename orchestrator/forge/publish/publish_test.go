@@ -69,7 +69,7 @@ func TestOnce(t *testing.T) {
 			w.Error("a lost answer is not an error")
 		}
 		w.LoseAnswer("POST", "/comments")
-		if _, err := w.publisher.PostComment(ctx, w.place, "k2", n, "hello"); err == nil {
+		if _, err := w.publisher.PostComment(ctx, w.place, forge.Attempt{Key: "k2"}, n, "hello"); err == nil {
 			w.Error("a lost answer is not an error")
 		}
 		for range 2 {
@@ -77,7 +77,7 @@ func TestOnce(t *testing.T) {
 			if err != nil || pr.Status != forge.Opened || pr.Number != n+1 || !strings.HasPrefix(pr.URL, w.URL) {
 				w.Errorf("OpenPull = %+v, %v", pr, err)
 			}
-			c, err := w.publisher.PostComment(ctx, w.place, "k2", n, "hello")
+			c, err := w.publisher.PostComment(ctx, w.place, forge.Attempt{Key: "k2"}, n, "hello")
 			if err != nil || c.Status != forge.Posted || !strings.HasPrefix(c.URL, w.URL) {
 				w.Errorf("PostComment = %+v, %v", c, err)
 			}
@@ -94,13 +94,39 @@ func TestOnce(t *testing.T) {
 	})
 }
 
+// A comment that is listed late is found, and not written again.
+func TestLateList(t *testing.T) {
+	eachKind(t, func(w *world) {
+		ctx, looks := t.Context(), 0
+		n := int64(w.OpenIssue("acme/site", "ann", "x", ""))
+		w.publisher.Sleep = func(context.Context, time.Duration) error { looks++; return nil }
+		w.LoseAnswer("POST", "/comments")
+		if _, err := w.publisher.PostComment(ctx, w.place, forge.Attempt{Key: "k"}, n, "hello"); err == nil || looks != 0 {
+			w.Errorf("a lost answer is not an error: %v, %d looks", err, looks)
+		}
+		w.Lag(3)
+		for range 2 {
+			if _, err := w.publisher.PostComment(ctx, w.place, forge.Attempt{Key: "k", Earlier: time.Now()}, n, "hello"); err != nil {
+				w.Error(err)
+			}
+		}
+		if looks != 3 || strings.Count(w.Dump(), "comment acme/site#1 by lattice") != 1 {
+			w.Errorf("%d looks\n%s", looks, w.Dump())
+		}
+		// One that was never written is written in the end.
+		if _, err := w.publisher.PostComment(ctx, w.place, forge.Attempt{Key: "other", Earlier: time.Now()}, n, "world"); err != nil || strings.Count(w.Dump(), "world") != 1 {
+			w.Errorf("%v\n%s", err, w.Dump())
+		}
+	})
+}
+
 // The marker of a person does not count: lattice writes its own comment. An open pull request of the same branches does.
 func TestOthers(t *testing.T) {
 	eachKind(t, func(w *world) {
 		ctx := t.Context()
 		n := int64(w.OpenIssue("acme/site", "ann", "x", ""))
 		w.Comment("acme/site", "ann", int(n), forge.MarkerOf("action", "k2").Add("hello"))
-		if _, err := w.publisher.PostComment(ctx, w.place, "k2", n, "hello"); err != nil || strings.Count(w.Dump(), "comment acme/site#1 by lattice") != 1 {
+		if _, err := w.publisher.PostComment(ctx, w.place, forge.Attempt{Key: "k2"}, n, "hello"); err != nil || strings.Count(w.Dump(), "comment acme/site#1 by lattice") != 1 {
 			w.Errorf("%v\n%s", err, w.Dump())
 		}
 		if _, err := w.publisher.OpenPull(ctx, w.place, "k1", fix); err != nil {
@@ -118,7 +144,7 @@ func TestPlace(t *testing.T) {
 	eachKind(t, func(w *world) {
 		other := w.place
 		other.RepositoryID++
-		_, err := w.publisher.PostComment(t.Context(), other, "k", 1, "hello")
+		_, err := w.publisher.PostComment(t.Context(), other, forge.Attempt{Key: "k"}, 1, "hello")
 		if p, ok := errors.AsType[*forge.Problem](err); !ok || !p.Final() || p.Status != http.StatusConflict {
 			w.Errorf("another repository: %v", err)
 		}

@@ -71,7 +71,7 @@ func New(o Options) *Client {
 		o.Now = time.Now
 	}
 	if o.Sleep == nil {
-		o.Sleep = sleepFor
+		o.Sleep = Sleep
 	}
 	return &Client{o: o, pace: newPace(), http: &http.Client{
 		Timeout:       30 * time.Second,
@@ -79,7 +79,8 @@ func New(o Options) *Client {
 	}}
 }
 
-func sleepFor(ctx context.Context, d time.Duration) error {
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -231,7 +231,7 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 		var reply string
 		switch c.Outcome, reply, err = d.do(ctx, a); {
 		case err == nil && reply != "":
-			err = postOnce(ctx, a.client, a.Thread, forge.MarkerOf("reply", key), reply)
+			err = d.postOnce(ctx, a, key, reply)
 		case err != nil:
 			p := fault.As(err)
 			if p == nil || p.Retryable {
@@ -246,7 +246,7 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 	// The person has to act, if the command came from one who may give commands.
 	if text, refused := strings.CutPrefix(c.Outcome, "refused: "); refused && role.AtLeast(forge.Write) {
 		text = fmt.Sprintf("**lattice** did not carry out %s: %s\n", presence.Inline("/lattice "+string(a.Verb)), presence.Inline(text))
-		if err := postOnce(ctx, a.client, a.Thread, forge.MarkerOf("reply", key), text); err != nil {
+		if err := d.postOnce(ctx, a, key, text); err != nil {
 			return "", err
 		}
 	}
@@ -380,19 +380,29 @@ func (d *Dialogue) decide(ctx context.Context, a asked, open []api.RunView, by s
 	return fmt.Sprintf("%s %s", a.Verb, w.run), nil
 }
 
-// postOnce writes a comment, unless one with the marker is there.
-func postOnce(ctx context.Context, client Client, t Thread, m forge.Marker, body string) error {
-	self, err := client.Self(ctx)
+// postOnce writes a comment with a key, unless that was done. It fails if an earlier attempt began a moment ago: the code host may list
+// its comment late.
+func (d *Dialogue) postOnce(ctx context.Context, a asked, key, body string) error {
+	now := time.Now()
+	begun, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Post, Subject: postsOf(a.Thread), Key: "post:" + key}, post{Post: commandPosts + key}, store.Any)
 	if err != nil {
 		return err
 	}
-	all, err := client.Comments(ctx, t.Repo, t.Number)
+	marker := forge.MarkerOf("reply", key)
+	self, err := a.client.Self(ctx)
 	if err != nil {
 		return err
 	}
-	if _, found := forge.FindComment(all, self.ID, m); found {
+	all, err := a.client.Comments(ctx, a.Repo, a.Number)
+	if err != nil {
+		return err
+	}
+	if _, found := forge.FindComment(all, self.ID, marker); found {
 		return nil
 	}
-	_, err = client.CreateComment(ctx, t.Repo, t.Number, m.Add(body))
+	if begun.At.Before(now) && time.Since(begun.At) < forge.ListLag {
+		return errFresh
+	}
+	_, err = a.client.CreateComment(ctx, a.Repo, a.Number, marker.Add(body))
 	return err
 }

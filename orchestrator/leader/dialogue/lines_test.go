@@ -128,3 +128,22 @@ func TestAssumptions(t *testing.T) {
 		p.expectDump(want)
 	})
 }
+
+// TestLateReply loses the answer to the reply to a command, and the code host lists the reply late: it is not written again.
+func TestLateReply(t *testing.T) {
+	eachKind(t, func(w *world) {
+		w.LoseAnswer("POST", "1/comments")
+		w.Comment(repository, "wilma", w.issue, "/lattice help")
+		w.deliver()
+		if err := w.in.HandleAll(t.Context(), "main"); err == nil {
+			t.Error("a lost answer is no error")
+		}
+		w.Lag(1)
+		if err := w.in.HandleAll(t.Context(), "main"); err == nil {
+			t.Error("a late list shows that the reply is not there")
+		}
+		if err := w.in.HandleAll(t.Context(), "main"); err != nil || len(w.replies()) != 1 {
+			t.Errorf("%v, replies %q", err, w.replies())
+		}
+	})
+}

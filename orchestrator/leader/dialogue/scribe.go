@@ -27,8 +27,6 @@ const (
 	// statusPause is the least time between two edits of the status of a run that works: code hosts limit writes.
 	statusPause = 15 * time.Second
 	retryPause  = 10 * time.Second
-	// postLag is how long a code host may not list a comment that it has taken.
-	postLag = 30 * time.Second
 	// shownRuns bounds the runs of a thread that are looked at.
 	shownRuns = 20
 )
@@ -53,6 +51,8 @@ const (
 	statusPost  = "status"
 	waitPosts   = "wait:"
 	answerPosts = "answer:"
+	// commandPosts begin those of answers to commands.
+	commandPosts = "command:"
 )
 
 // questionKey returns the key of the comment about a wait.
@@ -74,7 +74,7 @@ type post struct {
 }
 
 // isFresh reports whether the comment may have been written a moment ago without being listed yet.
-func (p post) isFresh() bool { return time.Since(p.at) < postLag }
+func (p post) isFresh() bool { return time.Since(p.at) < forge.ListLag }
 
 var errFresh = errors.New("a comment was begun a moment ago, and the code host may list it late")
 

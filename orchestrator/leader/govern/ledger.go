@@ -217,8 +217,13 @@ func (w Witness) Do(ctx context.Context, a lattice.Action) ([]byte, error) {
 
 func (w Witness) doPart(ctx context.Context, a lattice.Action) ([]byte, error) {
 	body := actionBody{Action: a.Name, Of: a.Key, Binding: bindingOf(a), Digest: bindingDigest(a)}
-	if err := w.Ledger.Record(ctx, audit.ActionBegun, audit.Run(a.RunID), "begun:"+a.RunID+":"+a.Key+":"+body.Digest, body); err != nil {
+	now := time.Now()
+	begun, err := w.Ledger.Add(ctx, audit.Entry{Kind: audit.ActionBegun, Subject: audit.Run(a.RunID), Key: "begun:" + a.RunID + ":" + a.Key + ":" + body.Digest}, body, store.Any)
+	if err != nil {
 		return nil, err
+	}
+	if begun.At.Before(now) {
+		a.Begun = begun.At
 	}
 	out, err := w.Fulfiller.Do(ctx, a)
 	kind, key := audit.ActionPerformed, "performed:"+a.RunID+":"+a.Key+":"+body.Digest

@@ -54,8 +54,8 @@ func (o *outside) effect(key string) error {
 	return nil
 }
 
-func (o *outside) PostComment(_ context.Context, _ forge.Place, key string, number int64, _ string) (forge.Published, error) {
-	return forge.Published{Number: number}, o.effect(key)
+func (o *outside) PostComment(_ context.Context, _ forge.Place, a forge.Attempt, number int64, _ string) (forge.Published, error) {
+	return forge.Published{Number: number}, o.effect(a.Key)
 }
 
 func (o *outside) AddLabels(_ context.Context, _ forge.Place, number int64, labels []string) error {
