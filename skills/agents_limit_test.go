@@ -24,7 +24,7 @@ func (s *sprite) pauses(o outcome) time.Time {
 	return at
 }
 
-// Of a vendor's program we see when its usage limit ends. Its session goes on then, with the files and counts that it had.
+// Of a vendor's program we see when its usage limit ends. Its session goes on then, once, with the files and counts that it had.
 func TestARealAgentWaitsOutALimit(t *testing.T) {
 	eachAgent(t, func(t *testing.T, agent string) {
 		a := newRealAgent(t, agent, agenttest.Script{})
@@ -40,6 +40,7 @@ func TestARealAgentWaitsOutALimit(t *testing.T) {
 		if at.Before(began.Add(2*time.Hour-time.Second)) || at.After(time.Now().Add(2*time.Hour+2*time.Minute)) {
 			t.Errorf("it waits until %v, want in two hours", at)
 		}
+		a.allDead()
 		a.resume("call-pauses", map[string]any{})
 		a.says(agenttest.Step{}, agenttest.Step{Text: "it is done"})
 		data := a.done(nil)
@@ -50,6 +51,7 @@ func TestARealAgentWaitsOutALimit(t *testing.T) {
 		if calls := data["tool_calls"].(map[string]any); data["final_text"] != "it is done" || calls["total"] != 1.0 || a.read("work") != "begun\n" {
 			t.Errorf("agent.run = %v; work holds %q", data, a.read("work"))
 		}
+		a.resumedTwice(nil, data)
 	})
 }
 

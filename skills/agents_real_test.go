@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/spritekit/lattice/skills/agent/agenttest"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -140,6 +142,21 @@ func (a *realAgent) done(input map[string]any) map[string]any {
 		a.t.Fatalf("agent.run = exit %d, %s\n%s", o.exit, o.stdout, a.transcripts())
 	}
 	return o.data(a.t)
+}
+
+// resumedTwice checks that a call which has ended with data is not resumed a second time: it returns the same result, and neither
+// asks the model nor leaves a process.
+func (a *realAgent) resumedTwice(input, data map[string]any) {
+	a.t.Helper()
+	asked := len(a.model.Requests())
+	a.resume(a.env.CallID, map[string]any{})
+	if diff := cmp.Diff(data, a.done(input)); diff != "" {
+		a.t.Errorf("resumed twice, agent.run (-first +second):\n%s", diff)
+	}
+	if n := len(a.model.Requests()); n != asked {
+		a.t.Errorf("resumed twice, it asks the model %d times more", n-asked)
+	}
+	a.allDead()
 }
 
 func (a *realAgent) transcripts() string {
