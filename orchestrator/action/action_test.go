@@ -47,22 +47,26 @@ type fixture struct {
 
 const bundlePath = "/workspace/.lattice/out/fix.bundle"
 
+// pattern is a folder with the repositories of a new fixture, which are made once.
+var pattern string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	_ = os.RemoveAll(pattern)
+	os.Exit(code)
+}
+
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	dir := t.TempDir()
-	f := &fixture{t: t, dir: dir, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1",
+	f := &fixture{t: t, dir: dir, files: spriteFiles{}, env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.org"}}
-	f.git(".", "init", "-q", "-b", "main", "sprite")
-	f.git("sprite", "commit", "-q", "--allow-empty", "-m", "first")
-	f.base = f.git("sprite", "rev-parse", "HEAD")
-	f.git(".", "clone", "-q", "--bare", "sprite", "origin.git")
-	f.git("sprite", "checkout", "-q", "-b", "fix")
-	if err := os.WriteFile(filepath.Join(dir, "sprite", "fix.txt"), []byte("fixed\n"), 0o644); err != nil {
+	if pattern == "" {
+		f.makeRepositories()
+	} else if err := os.CopyFS(dir, os.DirFS(pattern)); err != nil {
 		t.Fatal(err)
 	}
-	f.git("sprite", "add", "-A")
-	f.git("sprite", "commit", "-q", "-m", "fix it")
-	f.files = spriteFiles{}
+	f.base = f.git("sprite", "rev-parse", "fix^")
 	f.bundle()
 	git, err := worktree.New(worktree.Options{Env: f.env, Scratch: filepath.Join(dir, "scratch")})
 	if err != nil {
@@ -72,6 +76,27 @@ func newFixture(t *testing.T) *fixture {
 		return f.url(), "r1", run == "run1"
 	}}
 	return f
+}
+
+// makeRepositories makes the bare origin and the commit in the sprite, and keeps a copy for the next fixtures.
+func (f *fixture) makeRepositories() {
+	f.t.Helper()
+	f.git(".", "init", "-q", "-b", "main", "sprite")
+	f.git("sprite", "commit", "-q", "--allow-empty", "-m", "first")
+	f.git(".", "clone", "-q", "--bare", "sprite", "origin.git")
+	f.git("sprite", "checkout", "-q", "-b", "fix")
+	err := os.WriteFile(filepath.Join(f.dir, "sprite", "fix.txt"), []byte("fixed\n"), 0o644)
+	f.git("sprite", "add", "-A")
+	f.git("sprite", "commit", "-q", "-m", "fix it")
+	if err == nil {
+		pattern, err = os.MkdirTemp("", "action-")
+	}
+	if err == nil {
+		err = os.CopyFS(pattern, os.DirFS(f.dir))
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
 }
 
 // bundle makes what is on the branch what the sprite asks to push.

@@ -22,7 +22,9 @@ import (
 func newParts(t *testing.T) (f *fixture, other string) {
 	t.Helper()
 	f = newFixture(t)
-	f.git(".", "clone", "-q", "--bare", "origin.git", "other.git")
+	if err := os.CopyFS(filepath.Join(f.dir, "other.git"), os.DirFS(filepath.Join(f.dir, "origin.git"))); err != nil {
+		t.Fatal(err)
+	}
 	for _, repo := range []string{"origin.git", "other.git"} {
 		hook := filepath.Join(f.dir, repo, "hooks", "post-receive")
 		if err := os.WriteFile(hook, []byte("#!/bin/sh\ncat >>pushes\n"), 0o755); err != nil {
@@ -59,20 +61,24 @@ func (f *fixture) inspected() lattice.Action {
 // Several repositories are one proposal with a digest each. They are pushed in order, each once, although the process ends after any of
 // the effects and before its outcome is recorded.
 func TestPartsArePushedInOrder(t *testing.T) {
+	f, other := newParts(t)
+	a := f.inspected()
+	parts := Parts(a)
+	if len(parts) != 2 || destinationOf(parts[0]) != "fix of "+f.url() || destinationOf(parts[1]) != "fix of "+other {
+		t.Fatalf("parts %+v", parts)
+	}
+	p, err := f.fulfiller().Patch(t.Context(), a)
+	if err != nil || strings.Count(p.Text, "+++ b/fix.txt") != 2 || !strings.Contains(p.Text, "# 2 of 2: fix of "+other) {
+		t.Fatalf("Patch = %v, %v", p, err)
+	}
 	for cut := range 3 { // after so many effects
-		f, other := newParts(t)
-		a := f.inspected()
-		parts := Parts(a)
-		if len(parts) != 2 || destinationOf(parts[0]) != "fix of "+f.url() || destinationOf(parts[1]) != "fix of "+other {
-			t.Fatalf("parts %+v", parts)
-		}
-		p, err := f.fulfiller().Patch(t.Context(), a)
-		if err != nil || strings.Count(p.Text, "+++ b/fix.txt") != 2 || !strings.Contains(p.Text, "# 2 of 2: fix of "+other) {
-			t.Fatalf("Patch = %v, %v", p, err)
+		for _, repo := range []string{"origin.git", "other.git"} { // as before
+			f.git(repo, "update-ref", "-d", "refs/heads/fix")
+			_ = os.Remove(filepath.Join(f.dir, repo, "pushes"))
 		}
 		n := 0
 		ful := f.fulfiller()
-		_, err = ful.DoParts(t.Context(), a, func(ctx context.Context, part lattice.Action) ([]byte, error) {
+		_, err := ful.DoParts(t.Context(), a, func(ctx context.Context, part lattice.Action) ([]byte, error) {
 			if want := parts[n]; string(part.Parameters) != string(want.Parameters) {
 				t.Errorf("part %d has the parameters %s, want %s", n, part.Parameters, want.Parameters)
 			}
