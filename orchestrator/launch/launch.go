@@ -34,10 +34,11 @@ type Options struct {
 	Constraints                                   []string
 	From                                          sources.Options
 	DryRun                                        bool
-	Key                                           string   // starts the run once
-	Alone                                         bool     // refuse the run while another one of the flow is open for WorkItem
-	Checkpoint                                    string   // SPRITE@CHECKPOINT with whose files a fresh sprite begins
-	Siblings                                      []string // REPO[@REF] to check out next to Repo for reading
+	Key                                           string        // starts the run once
+	Alone                                         bool          // refuse the run while another one of the flow is open for WorkItem
+	Checkpoint                                    string        // SPRITE@CHECKPOINT with whose files a fresh sprite begins
+	Siblings                                      []string      // REPO[@REF] to check out next to Repo for reading
+	Conn                                          *connect.Conn // to use in place of a new one; its owner closes it
 
 	fresh                       equip.Options
 	limits                      equip.LimitOptions
@@ -98,8 +99,8 @@ type Started struct {
 	Values api.Values
 }
 
-// Start starts a run of a flow, which is a file or the name of a built-in one, and prints the leader's notices. The caller closes
-// the connection.
+// Start starts a run of a flow, which is a file or the name of a built-in one. With a new connection it prints the leader's notices;
+// the caller closes the connection.
 func Start(ctx context.Context, env *setup.Env, o Options, flow string, input json.RawMessage) (*Started, error) {
 	doc, name, err := sources.Lower(ctx, env, flow, o.From)
 	if err != nil {
@@ -133,9 +134,11 @@ func Start(ctx context.Context, env *setup.Env, o Options, flow string, input js
 	if err != nil {
 		return nil, err
 	}
-	c, err := connect.Dial(ctx, env, o.Options)
-	if err != nil {
-		return nil, err
+	c := o.Conn
+	if c == nil {
+		if c, err = connect.Dial(ctx, env, o.Options); err != nil {
+			return nil, err
+		}
 	}
 	s := &Started{Conn: c, Values: api.Values{Secrets: secrets}}
 	key := ""
@@ -145,7 +148,9 @@ func Start(ctx context.Context, env *setup.Env, o Options, flow string, input js
 	if err := s.sendRequest(ctx, o, api.RunRequest{Flow: doc, Input: input, Key: key, Detach: o.Detach, DryRun: o.DryRun, Alone: o.Alone, Options: env.Models().AddTo(api.Options{
 		FlowName: name, Tools: tools, Skills: skills, Routes: routes, Values: s.Values,
 	})}); err != nil {
-		c.Close()
+		if o.Conn == nil {
+			c.Close()
+		}
 		return nil, err
 	}
 	return s, nil
@@ -202,8 +207,10 @@ func (o *Options) findFrom() (*api.SpriteCheckpoint, error) {
 // sendRequest completes the request, and sends it.
 func (s *Started) sendRequest(ctx context.Context, o Options, req api.RunRequest) error {
 	env := s.Env
-	if err := s.Warn(ctx); err != nil {
-		return err
+	if o.Conn == nil {
+		if err := s.Warn(ctx); err != nil {
+			return err
+		}
 	}
 	image, err := findImage(ctx, s.Conn, o)
 	if err != nil {

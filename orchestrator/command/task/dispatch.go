@@ -30,7 +30,8 @@ type dispatcher struct {
 
 	local map[string]*localWork // by the event that started it
 
-	commits map[string]string // ids by revision, of the present look; nil keeps none
+	commits  map[string]string // ids by revision, of the last second; nil keeps none
+	forgotAt time.Time         // when commits was emptied
 }
 
 // maxPrompt bounds a prompt file, in bytes: a prompt is one argument of a program.
@@ -42,6 +43,9 @@ const (
 	lastPause  = 100 * time.Millisecond
 )
 
+// commitsAge is how long the id of a commit that a revision names is kept between two scans of the board.
+const commitsAge = time.Second
+
 // watchBoard scans the board at an interval and starts requests whenever a worker has ended. With once it starts what is due at the
 // first scan, and ends when nothing runs or waits.
 func (d *dispatcher) watchBoard(ctx context.Context, jobs int, every time.Duration, once bool) error {
@@ -51,7 +55,9 @@ func (d *dispatcher) watchBoard(ctx context.Context, jobs int, every time.Durati
 		}
 		look := firstPause
 		for next := time.Now().Add(every); time.Now().Before(next); {
-			d.commits = map[string]string{}
+			if time.Since(d.forgotAt) > commitsAge {
+				d.forgetCommits()
+			}
 			waiting := len(d.pending)
 			if err := d.startPending(ctx, jobs); err != nil {
 				return err
@@ -81,10 +87,13 @@ func (d *dispatcher) watchBoard(ctx context.Context, jobs int, every time.Durati
 	}
 }
 
+// forgetCommits has the ids of commits asked for again: a request was seen since, and its commit may be newer.
+func (d *dispatcher) forgetCommits() { d.commits, d.forgotAt = map[string]string{}, time.Now() }
+
 // scanBoard reads the board and the queue: it settles the workers that have ended, and finds those that run and the requests that
 // wait. With start it also starts the workers that are due, while fewer than jobs run.
 func (d *dispatcher) scanBoard(ctx context.Context, jobs int, start bool) error {
-	d.commits = map[string]string{}
+	d.forgetCommits()
 	tasks, err := d.board.Tasks()
 	if err != nil {
 		return err

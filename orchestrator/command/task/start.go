@@ -188,13 +188,12 @@ func (d *dispatcher) relaunchRun(ctx context.Context, r board.ProcessRecord) (en
 // startRun starts a run in the background. The run gets nothing of the environment but the keys of its agent, so it can be started
 // from an agent's session.
 func (d *dispatcher) startRun(ctx context.Context, w worker.Definition, t *board.Task, r board.ProcessRecord, flow workerFlow, input []byte) error {
-	o := launch.Options{Options: connect.Options{Detach: true}, WorkItem: t.Name(), Key: r.RequestID}
+	o := launch.Options{Options: connect.Options{Detach: true}, Conn: d.leader, WorkItem: t.Name(), Key: r.RequestID}
 	if slices.Contains(flow.Requires, "repo") {
 		o.Repo, o.Ref = d.board.Root, r.Commit
 	}
 	run, err := launch.Start(ctx, d.env, o, w.Execution.Flow, input)
 	if err == nil {
-		defer run.Close()
 		if run.View.RunID != r.RunID {
 			return fault.Failed("worker_not_started", "the run of %s is %s, not %s", w.Worker.Name, run.View.RunID, r.RunID)
 		}

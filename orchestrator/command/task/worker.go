@@ -376,6 +376,9 @@ func (p *place) withDispatcher(ctx context.Context, at commitFlags, do func(cont
 			return err
 		}
 		defer d.leader.Close()
+		if err := d.leader.Warn(ctx); err != nil {
+			return err
+		}
 		err = do(ctx, d)
 		return errors.Join(err, d.endLocal(ctx))
 	})
