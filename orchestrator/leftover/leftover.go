@@ -1,6 +1,6 @@
 // Package leftover finds the state that killed or interrupted programs left behind, and repairs it: processes of a board beyond
-// their timeout, requests that no worker can take, worktrees without a folder, runs that no leader drives, leases and sprites of
-// runs that have ended.
+// their timeout, requests that no worker can take, worktrees without a folder, runs that no leader drives, outboxes that none has
+// read, leases and sprites of runs that have ended.
 //
 // Start with [OfBoard], [OfRepository], [OfWorkers] and [OfLeader]. They only look; [Leftover.Fix] repairs.
 package leftover
@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -23,7 +24,7 @@ import (
 
 // Leftover is one thing that was left behind.
 type Leftover struct {
-	Kind   string `json:"kind"` // process, request, worktree, run, lease or sprite
+	Kind   string `json:"kind"` // process, request, worktree, run, outbox, lease or sprite
 	Name   string `json:"name"`
 	Detail string `json:"detail"`
 	Remedy string `json:"remedy"` // the repair in words, or a command for things that are not repaired here
@@ -214,11 +215,12 @@ func OfLeader(ctx context.Context, c *api.Client) ([]Leftover, error) {
 	}
 	var all []Leftover
 	for _, r := range runs {
-		if l, ok := judgeRun(r); ok {
-			l.repair = func(ctx context.Context) error {
-				_, err := c.Drive(ctx, r.RunID, api.DriveRequest{Detach: true})
-				return err
-			}
+		drive := sync.OnceValue(func() error { // it reads the outbox, too
+			_, err := c.Drive(ctx, r.RunID, api.DriveRequest{Detach: true})
+			return err
+		})
+		for _, l := range judgeRun(r) {
+			l.repair = func(context.Context) error { return drive() }
 			all = append(all, l)
 		}
 	}
@@ -259,10 +261,18 @@ func OfLeader(ctx context.Context, c *api.Client) ([]Leftover, error) {
 // keepSprites is how many of the newest ended runs keep their sprites, as with lattice sprite prune.
 const keepSprites = 10
 
-// judgeRun says whether a run was left behind by a leader that was killed. Its outbox is read when it is driven on.
-func judgeRun(r api.RunView) (Leftover, bool) {
-	l := Leftover{Kind: "run", Name: r.RunID, Detail: "is " + string(r.Status) + ", and no leader drives it or reads its outbox", Remedy: "lattice resume " + r.RunID}
-	return l, !r.Driving && (r.Status == lattice.Running || r.Status == lattice.Pending)
+// judgeRun returns the leftovers of a run whose leader was killed: the run, and the outbox of its sprite, which only a leader that drives
+// the run reads.
+func judgeRun(r api.RunView) (all []Leftover) {
+	if r.Driving || r.Status != lattice.Running && r.Status != lattice.Pending {
+		return nil
+	}
+	resume := "lattice resume " + r.RunID
+	all = []Leftover{{Kind: "run", Name: r.RunID, Detail: "is " + string(r.Status) + ", and no leader drives it", Remedy: resume}}
+	if r.Status == lattice.Running && r.Sprite != "" {
+		all = append(all, Leftover{Kind: "outbox", Name: r.Sprite, Detail: "may hold events that the journal of " + r.RunID + " lacks: no leader has read it since the run was left", Remedy: resume})
+	}
+	return all
 }
 
 // judgeLease says whether a lease outlived its run.

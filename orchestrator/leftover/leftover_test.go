@@ -137,16 +137,24 @@ func TestOfRepository(t *testing.T) {
 func TestJudges(t *testing.T) {
 	for _, c := range []struct {
 		run  api.RunView
-		want bool
+		want string // kinds and names
 	}{
-		{api.RunView{Status: lattice.Running}, true},
-		{api.RunView{Status: lattice.Pending}, true},
-		{api.RunView{Status: lattice.Running, Driving: true}, false},
-		{api.RunView{Status: lattice.Waiting}, false},
-		{api.RunView{Status: lattice.Failed}, false},
+		{api.RunView{RunID: "run_x", Status: lattice.Running}, "run run_x"},
+		{api.RunView{RunID: "run_x", Status: lattice.Running, Sprite: "s"}, "run run_x, outbox s"},
+		{api.RunView{RunID: "run_x", Status: lattice.Pending, Sprite: "s"}, "run run_x"},
+		{api.RunView{RunID: "run_x", Status: lattice.Running, Sprite: "s", Driving: true}, ""},
+		{api.RunView{RunID: "run_x", Status: lattice.Waiting, Sprite: "s"}, ""},
+		{api.RunView{RunID: "run_x", Status: lattice.Failed, Sprite: "s"}, ""},
 	} {
-		if _, got := judgeRun(c.run); got != c.want {
-			t.Errorf("judgeRun(%+v) = %v", c.run, got)
+		var got []string
+		for _, l := range judgeRun(c.run) {
+			got = append(got, l.Kind+" "+l.Name)
+			if !strings.Contains(l.Remedy, "lattice resume run_x") || l.Detail == "" {
+				t.Errorf("leftover %+v", l)
+			}
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("judgeRun(%+v) = %q, want %q", c.run, got, c.want)
 		}
 	}
 	active := api.LeaseView{Lease: secret.Lease{ID: "l", Name: "s"}, State: "active"}
