@@ -220,7 +220,12 @@ func errorCodes(t *testing.T) map[string]*codeUse {
 							}
 						}
 					case *ast.CompositeLit:
-						if s := nameOf(n.Type); s == "Fault" {
+						if s := nameOf(n.Type); s == "Failure" && len(n.Elts) == 4 { // of the store: text, exit code, code, remedy
+							exit, _ := n.Elts[1].(*ast.BasicLit)
+							if exit != nil {
+								given(n.Elts[2], exit.Value)
+							}
+						} else if s == "Fault" {
 							for _, e := range n.Elts {
 								if kv, ok := e.(*ast.KeyValueExpr); ok && nameOf(kv.Key) == "Code" {
 									given(kv.Value, "")

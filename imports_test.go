@@ -208,9 +208,12 @@ var mayImport = map[string][]string{
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
 	"orchestrator/attest":          {"manifests", "orchestrator/lattice", "spritekit/protocol"}, // signed statements about verified commits
 	"orchestrator/audit":           {},                                                          // the record of decisions and effects: pure
-	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "orchestrator/store/bolt", "orchestrator/store/kv", "spritekit/protocol"},
+	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "orchestrator/store/bolt", "orchestrator/store/kv", "orchestrator/store/postgres", "spritekit/protocol"},
 	"orchestrator/store/kv":        {}, // the seam between the store and its drivers
 	"orchestrator/store/bolt":      {"orchestrator/boltfile", "orchestrator/store/kv"},
+	"orchestrator/store/postgres":  {"orchestrator/store/kv"},
+
+	"orchestrator/store/postgres/postgrestest": {}, // a server for tests
 
 	"orchestrator/reconcile": {"spritekit/fault", "spritekit/protocol"}, // for lattice protocol reconcile: a filter, no part of a run
 
@@ -304,6 +307,7 @@ var leaves = []string{"spritekit/durable", "spritekit/marked", "spritekit/text"}
 // owners lists the only packages that may import a third-party module. Other modules are free.
 var owners = map[string][]string{
 	"go.etcd.io/bbolt":                       {"orchestrator/boltfile", "orchestrator/store/bolt", "orchestrator/host/records"},
+	"github.com/jackc/pgx":                   {"orchestrator/store/postgres", "orchestrator/store/postgres/postgrestest"},
 	"github.com/coder/websocket":             {"orchestrator/sprites", "orchestrator/sprites/socket", "orchestrator/host/execs", "orchestrator/host/fileapi", "orchestrator/host/reach", "orchestrator/host/wire", "orchestrator/sprites/spritestest"},
 	"github.com/go-git/go-git":               {"skills/git/native", "skills/git/native/gitdir", "skills/git/native/wire", "orchestrator/worktree"},
 	"github.com/modelcontextprotocol/go-sdk": {"orchestrator/mcp", "spritekit/mcp"},
@@ -328,7 +332,7 @@ var unreachable = []struct {
 	why      string
 }{
 	{[]string{"spritekit/...", "spritekit", "skills/...", "skills"},
-		[]string{module + "/orchestrator/...", "go.etcd.io/bbolt/...", "go.etcd.io/bbolt", "github.com/coder/websocket"},
+		[]string{module + "/orchestrator/...", "go.etcd.io/bbolt/...", "go.etcd.io/bbolt", "github.com/jackc/...", "github.com/coder/websocket"},
 		"the sprite's side knows nothing of the orchestrator's"},
 	{[]string{"spritekit/protocol"}, []string{"github.com/...", "golang.org/...", "go.etcd.io/..."},
 		"the protocol is for everybody: standard library only"},

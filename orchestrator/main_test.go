@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
+	"github.com/spritekit/lattice/orchestrator/store/postgres/postgrestest"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -48,7 +49,12 @@ type cleaned struct{ m *testing.M }
 
 func (c cleaned) Run() int {
 	defer os.RemoveAll(buildDir)
-	return c.m.Run()
+	code := c.m.Run()
+	if err := postgrestest.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // latticeMain is lattice's main with a log that kills after the n-th durable write, and with the version of another

@@ -17,6 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"github.com/spritekit/lattice/orchestrator/host/subids"
+	"github.com/spritekit/lattice/orchestrator/store/postgres/postgrestest"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -90,6 +91,8 @@ func TestScript(t *testing.T) {
 				return namespaces(), nil
 			case "gitea":
 				return os.Getenv(forgetest.GiteaEnv) != "", nil
+			case "postgres":
+				return postgrestest.Installed(), nil
 			case "claude":
 				return claude != "", nil
 			case "codex":
@@ -113,6 +116,7 @@ func TestScript(t *testing.T) {
 			"codehost": driveCodeHost,
 			"pages":    servePages,
 			"gitea":    driveGitea,
+			"database": makeDatabase,
 		},
 	})
 }

@@ -39,7 +39,7 @@ func PeekRuns(ctx context.Context, env *setup.Env) []api.RunView {
 	if runs, err := client.Runs(ctx, api.RunList{Limit: peeked}); err == nil {
 		return runs
 	}
-	runs, err := leader.Peek(home, peeked)
+	runs, err := leader.Peek(env.StoreAddress(), peeked)
 	if err != nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func peekMoments(ctx context.Context, env *setup.Env, run string) []api.Moment {
 	defer client.Close()
 	moments, err := client.Moments(ctx, run)
 	if err != nil {
-		if moments, err = leader.PeekMoments(home, run); err != nil {
+		if moments, err = leader.PeekMoments(env.StoreAddress(), run); err != nil {
 			return nil
 		}
 	}

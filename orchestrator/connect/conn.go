@@ -280,7 +280,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	bounds.WithSettings(env.Settings)
 	cfg := leader.Config{
 		Models: client, ModelsOf: models.ClientOf, Credentials: env.Credentials, Secrets: env.SecretSources(), Policy: env.ServerPolicy, Notify: env.Notifications(), Schedules: env.Schedules(), Fleet: func() (fleet.Document, error) { return env.Fleet("") }, FleetEvery: time.Duration(env.Settings.Serve.Fleet), Forges: env.Forges(), ObserveForges: env.ObserveForges, Publisher: env.Publisher(), AuthorizeGit: env.AuthorizeGit, Settings: env.LeaderSettings, Providers: env.AgentProviders(), Transport: models.Transport,
-		Home: home.Home(env.Home), Version: env.Version, API: env.API, Oldest: env.Oldest, Serving: o.Serve, Self: env.Exe,
+		Home: home.Home(env.Home), Store: env.StoreAddress(), Version: env.Version, API: env.API, Oldest: env.Oldest, Serving: o.Serve, Self: env.Exe,
 		Spritekit: env.Spritekit(o.Spritekit), Path: env.Getenv("PATH"), Tools: equip.ListHostTools(env, env.Paths(env.Settings.Tools)), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console),
 		Network: network, Image: env.Expand(env.Settings.Image), Remote: env.RemoteSprites(), Environ: env.Environ, Log: env.Log, LogSecrets: func(secrets func() *redact.Secrets) { env.LogSecrets.Store(&secrets) }, WrapLog: env.WrapLog, Recorded: env.Recorded,
 		Name: env.Settings.Git.Name, Email: env.Settings.Git.Email, MinIsolation: spec.Level(bounds.Least), NoRoot: env.Settings.NoRoot, OneUser: env.Settings.OneUser, Box: bounds.Limits(), KeepTurns: env.Settings.Run.KeepTurns,

@@ -34,7 +34,7 @@ func lookAtLeader(ctx context.Context, env *setup.Env) []Check {
 		return []Check{check("leader", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)}
 	}
 	free := check("leader", OK, "", "no process leads %s; the next command will, on %s", env.Home, dir.Socket())
-	checks := []Check{free, lookAtStore(ctx, dir.Store())}
+	checks := []Check{free, lookAtStore(ctx, env.StoreAddress())}
 	if host, ok := lookAtHost(dir.Sprites()); ok {
 		checks = append(checks, host)
 	}
@@ -80,14 +80,18 @@ func lookAtOther(ctx context.Context, env *setup.Env) []Check {
 }
 
 // lookAtStore opens the store for reading. The caller leads.
-func lookAtStore(ctx context.Context, path string) Check {
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+func lookAtStore(ctx context.Context, address string) Check {
+	if _, err := os.Stat(address); errors.Is(err, os.ErrNotExist) && !store.IsDatabase(address) {
 		return check("store", OK, "", "does not exist yet: there were no runs")
 	}
-	s, err := store.OpenReadOnly(path)
+	s, err := store.OpenReadOnly(address)
+	if errors.Is(err, store.ErrMissing) {
+		return check("store", Warn, "the first run makes the tables, if the database is the right one", "%v", err)
+	}
 	if err != nil {
 		return check("store", Fail, storeRemedy(err), "%v", err)
 	}
+	path := s.Name()
 	runs, err := s.Count()
 	problems, checkErr := s.Check(ctx, nil)
 	if err = errors.Join(err, checkErr, s.Close()); err != nil {
@@ -117,7 +121,12 @@ func lookAtHost(dir string) (c Check, ok bool) {
 }
 
 func storeRemedy(err error) string {
+	var f *store.Failure
 	switch {
+	case errors.Is(err, store.ErrUnreachable), errors.Is(err, store.ErrRefused), errors.Is(err, store.ErrAddress):
+		errors.As(err, &f)
+		_, _, hint := f.Advice()
+		return hint
 	case errors.Is(err, store.ErrNewer):
 		return "use the newer lattice that wrote it, or another LATTICE_HOME"
 	case errors.Is(err, store.ErrLocked):

@@ -32,7 +32,7 @@ func TestFormerStore(t *testing.T) {
 	if err := os.WriteFile(home.Store(), raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	before, err := leader.Peek(home, 0)
+	before, err := leader.Peek(home.Store(), 0)
 	if err != nil || len(before) != 1 || before[0].Status != lattice.Waiting {
 		t.Fatalf("Peek = %+v, %v", before, err)
 	}

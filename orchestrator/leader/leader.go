@@ -66,6 +66,7 @@ import (
 // Config of Open.
 type Config struct {
 	Home      home.Home
+	Store     string          // address of the store, "" for the file of Home
 	Version   string          // of this build
 	API       int             // version of the leader's interface, 0 = api.Version
 	Oldest    int             // oldest one of clients that are served, 0 = api.Oldest
@@ -228,7 +229,7 @@ func (l *Leader) open() (err error) {
 	if err := storage.Sweep(l.home); err != nil {
 		return problem.StoreProblem(err)
 	}
-	if l.store, err = store.Open(l.home.Store()); err != nil {
+	if l.store, err = store.Open(cmp.Or(l.cfg.Store, l.home.Store())); err != nil {
 		return problem.StoreProblem(err)
 	}
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch(), Mirrors: l.home.Mirrors(), Authorize: l.cfg.AuthorizeGit}); err != nil {

@@ -306,7 +306,7 @@ func TestBackupHoldsActionDecisions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := storage.Restore(t.Context(), other, f, false, nil); err != nil {
+	if _, err := storage.Restore(t.Context(), other, other.Store(), f, false, nil); err != nil {
 		t.Fatal(err)
 	}
 	l = openLeader(t, other, nil, nil)

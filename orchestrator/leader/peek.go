@@ -6,23 +6,22 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
-	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/views"
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
-// Peek lists the newest runs of a home that no process leads, newest first; limit 0 means all. It does not lead the home and
-// changes nothing. It fails if a process leads.
-func Peek(home home.Home, limit int) ([]api.RunView, error) {
-	s, err := store.OpenReadOnly(home.Store())
+// Peek lists the newest runs of the store at an address, newest first; limit 0 means all. It does not lead and changes nothing. It
+// fails if a process has the file open.
+func Peek(address string, limit int) ([]api.RunView, error) {
+	s, err := store.OpenReadOnly(address)
 	if err != nil {
-		return nil, fmt.Errorf("look into %s: %w", home, err)
+		return nil, fmt.Errorf("look into the store: %w", err)
 	}
 	defer s.Close()
 	v := peekViews(s)
 	all, err := s.Recent("", limit)
 	if err != nil {
-		return nil, fmt.Errorf("look into %s: %w", home, err)
+		return nil, fmt.Errorf("look into the store: %w", err)
 	}
 	views := make([]api.RunView, 0, len(all))
 	for _, r := range all {
@@ -34,10 +33,10 @@ func Peek(home home.Home, limit int) ([]api.RunView, error) {
 }
 
 // PeekMoments is Peek for the moments of a run. Only a leader can tell which of them are available.
-func PeekMoments(home home.Home, id string) ([]api.Moment, error) {
-	s, err := store.OpenReadOnly(home.Store())
+func PeekMoments(address, id string) ([]api.Moment, error) {
+	s, err := store.OpenReadOnly(address)
 	if err != nil {
-		return nil, fmt.Errorf("look into %s: %w", home, err)
+		return nil, fmt.Errorf("look into the store: %w", err)
 	}
 	defer s.Close()
 	v := peekViews(s)

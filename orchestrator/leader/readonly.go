@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"errors"
 	"path/filepath"
 
@@ -22,7 +23,7 @@ func IsReadOnly(err error) bool {
 
 // openReadOnly opens a home on a read-only file system.
 func (l *Leader) openReadOnly() (err error) {
-	if l.store, err = store.OpenReadOnly(l.home.Store()); err != nil {
+	if l.store, err = store.OpenReadOnly(cmp.Or(l.cfg.Store, l.home.Store())); err != nil {
 		return problem.StoreProblem(err)
 	}
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.cfg.ReadOnly}); err != nil {

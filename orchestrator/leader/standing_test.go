@@ -49,7 +49,7 @@ func TestStandingOfAnInterruptedRun(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	views, err := leader.Peek(home, 0)
+	views, err := leader.Peek(home.Store(), 0)
 	if err != nil || len(views) != 1 {
 		t.Fatalf("Peek = %+v, %v", views, err)
 	}

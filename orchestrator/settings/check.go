@@ -92,7 +92,22 @@ func check(s Settings) []Finding {
 	if (s.Git.Name == "") != (s.Git.Email == "") {
 		bad(CodeValue, "git", "set git.name and git.email", "name and email belong together")
 	}
-	return slices.Concat(found, checkSprites(s.Sprites), checkModels(s), checkChannels(s), checkSecrets(s), checkForges(s))
+	return slices.Concat(found, checkSprites(s.Sprites), checkStore(s.Store), checkModels(s), checkChannels(s), checkSecrets(s), checkForges(s))
+}
+
+func checkStore(s Store) []Finding {
+	const hint = "write it as postgres://USER@HOST/DATABASE; the password is in PGPASSWORD or ~/.pgpass"
+	if s.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(s.URL)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return []Finding{{Code: CodeValue, Key: "store.url", Message: "it is not the URL of a PostgreSQL database", Hint: hint}}
+	}
+	if _, set := u.User.Password(); set || u.Query().Has("password") {
+		return []Finding{{Code: CodeSecret, Key: "store.url", Message: "the URL holds a password", Hint: hint}}
+	}
+	return nil
 }
 
 func checkSprites(s Sprites) []Finding {

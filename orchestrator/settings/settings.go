@@ -52,6 +52,7 @@ type Settings struct {
 	Sprites Sprites `json:"sprites,omitzero"`
 	Git     Git     `json:"git,omitzero"`
 	Serve   Serve   `json:"serve,omitzero"`
+	Store   Store   `json:"store,omitzero"`
 	// Actions says what becomes of the actions that sprites ask for, by name; those left out have the default.
 	Actions map[string]Rule `json:"actions,omitempty"`
 	World   World           `json:"world,omitzero"`
@@ -112,6 +113,12 @@ type Sprites struct {
 	TokenEnv string `json:"token_env,omitempty"`
 	// TokenFile is the path of a file that holds the token and that no other user may read; ~/ is the home directory.
 	TokenFile string `json:"token_file,omitempty"`
+}
+
+// Store says where runs are kept, if not in a file of the state directory.
+type Store struct {
+	// URL of a PostgreSQL database, without a password; LATTICE_STORE wins.
+	URL string `json:"url,omitempty"`
 }
 
 // World says which skills of class world runs call without asking.

@@ -122,6 +122,11 @@ func (env *Env) Credentials() map[string]string {
 			out["the token of the code host "+name] = token
 		}
 	}
+	if u, err := url.Parse(env.StoreAddress()); err == nil {
+		if password, set := u.User.Password(); set {
+			out["the password of the store"] = password
+		}
+	}
 	if env.spritesToken != "" {
 		out["the token of the Sprites API"] = env.spritesToken
 	}

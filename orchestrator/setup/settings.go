@@ -104,12 +104,26 @@ func (env *Env) LogLevel(fallback zerolog.Level) zerolog.Level {
 	return fallback
 }
 
+// StoreAddress returns the address of the store: LATTICE_STORE, else that of the settings, else the file of the state directory.
+func (env *Env) StoreAddress() string {
+	return cmp.Or(env.Getenv("LATTICE_STORE"), env.Settings.Store.URL, home.Home(env.Home).Store())
+}
+
+// storeName returns the address of the store without user and parameters, which may hold a password.
+func (env *Env) storeName() string {
+	address, _, _ := strings.Cut(env.StoreAddress(), "?")
+	if scheme, rest, ok := strings.Cut(address, "://"); ok {
+		return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
+	}
+	return address
+}
+
 // LeaderSettings are the settings that hold for as long as a process leads, as JSON by name. Runs bring the others along.
 func (env *Env) LeaderSettings() map[string]string {
 	s, all := env.Settings, map[string]string{}
 	for name, v := range map[string]any{
 		"network": s.Network, "host_ports": s.HostPorts, "limits": s.Limits, "min_isolation": s.MinIsolation, "tools": s.Tools, "spritekit": s.Spritekit, "git": s.Git, "policy": env.policyDigest(), "channels": s.Channels, "secrets": s.Secrets, "schedules": s.Schedules, "notify": s.Notify, "forges": s.Forges, "boards": s.Boards, "flows": s.Flows, "run.keep_turns": s.Run.KeepTurns,
-		"serve.fleet": s.Serve.Fleet,
+		"serve.fleet": s.Serve.Fleet, "store": env.storeName(),
 	} {
 		text, err := json.Marshal(v)
 		if err != nil {

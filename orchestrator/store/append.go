@@ -20,7 +20,7 @@ func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entri
 	a := &appending{run: run, after: after, entries: entries}
 	err := a.encodeEntries()
 	if err == nil {
-		err = s.commitRequest(ctx, &request{check: a.checkSequence, write: a.write})
+		err = s.commitRequest(ctx, &request{reads: a.listReads(), check: a.checkSequence, write: a.write})
 	}
 	if err != nil {
 		for i := range entries {
@@ -85,6 +85,25 @@ func sealNumbered(bucket, key, raw []byte, seq lattice.Seq) []byte {
 	return boltfile.SealIn(bucket, key, append(out, raw[len(unnumbered):]...))
 }
 
+// listReads returns the keys that each append reads. Those of entries with dedupe keys depend on the number of the run.
+func (a *appending) listReads() []kv.Key {
+	run := []byte(a.run)
+	return []kv.Key{{Bucket: bucketHeads, Key: run}, {Bucket: bucketStates, Key: run}, {Bucket: bucketOpen, Key: run}}
+}
+
+// fetchDedupes returns the dedupe key of each entry, nil for one without, and reads them ahead.
+func (a *appending) fetchDedupes(tx kv.Tx) [][]byte {
+	keys, reads := make([][]byte, len(a.entries)), make([]kv.Key, 0, len(a.entries))
+	for i, e := range a.entries {
+		if e.Dedupe != "" && e.Kind != lattice.EntryState {
+			keys[i] = dedupeKey(a.head.number, e.Dedupe)
+			reads = append(reads, kv.Key{Bucket: bucketDedupe, Key: keys[i]})
+		}
+	}
+	tx.Fetch(reads...)
+	return keys
+}
+
 func (a *appending) checkSequence(tx kv.Tx) error {
 	h, err := headOf(tx, a.run)
 	if err != nil {
@@ -99,6 +118,7 @@ func (a *appending) checkSequence(tx kv.Tx) error {
 
 func (a *appending) write(tx kv.Tx) error {
 	log, index, dedupe := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex), tx.Bucket(bucketDedupe)
+	keys := a.fetchDedupes(tx)
 	var state []byte
 	for i := range a.entries {
 		e := &a.entries[i]
@@ -107,12 +127,9 @@ func (a *appending) write(tx kv.Tx) error {
 			state, a.snapshot = a.encoded[i], *e
 			continue
 		}
-		var key []byte
-		if e.Dedupe != "" {
-			key = dedupeKey(a.head.number, e.Dedupe)
-			if dedupe.Get(key) != nil {
-				continue
-			}
+		key := keys[i]
+		if key != nil && dedupe.Get(key) != nil {
+			continue
 		}
 		seq, err := log.NextSequence()
 		if err != nil {

@@ -32,8 +32,10 @@ func listAudit(t *testing.T, s *store.Store, subject string) (out []string) {
 	return out
 }
 
-func TestAudit(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "store.db")
+func TestAudit(t *testing.T) { eachDriver(t, testAudit) }
+
+func testAudit(t *testing.T, at func(t testing.TB) string) {
+	path := at(t)
 	s := open(t, path)
 	for _, tt := range []struct {
 		subject, key string
@@ -61,8 +63,10 @@ func TestAudit(t *testing.T) {
 }
 
 // Of many that append with one key, or after one position, exactly one succeeds.
-func TestAuditAtOnce(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+func TestAuditAtOnce(t *testing.T) { eachDriver(t, testAuditAtOnce) }
+
+func testAuditAtOnce(t *testing.T, at func(t testing.TB) string) {
+	s := open(t, at(t))
 	var wins [2]int
 	var mu sync.Mutex
 	var wg sync.WaitGroup

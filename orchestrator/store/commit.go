@@ -16,6 +16,7 @@ import (
 // requests of the same commit, and its error refuses this request alone. An error of write undoes the commit.
 // A request with work instead has the committer to itself for that long.
 type request struct {
+	reads []kv.Key // that check and write read, as far as they are known before
 	check func(kv.Tx) error
 	write func(kv.Tx) error
 	work  func() error
@@ -134,6 +135,11 @@ func (s *Store) writeGroup(group []*request) (refusals map[*request]error, offen
 			return fmt.Errorf("%w: %w", errBehind, err)
 		}
 		refusals = map[*request]error{}
+		var reads []kv.Key
+		for _, q := range group {
+			reads = append(reads, q.reads...)
+		}
+		tx.Fetch(reads...)
 		for _, q := range group {
 			if err := q.check(tx); err != nil {
 				refusals[q] = err

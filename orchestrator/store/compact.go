@@ -10,25 +10,33 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/store/bolt"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
+	"github.com/spritekit/lattice/orchestrator/store/postgres"
 )
 
 // Compact rewrites the store without its free pages and returns its size in bytes before and after. A file that would not
 // shrink stays. The new file is checked and on disk before it takes the old one's place, in one step; until then nothing has changed, and
 // ctx may end the work. Appends wait until it ends, readers do not. It needs room for a second file, else it fails with
 // ErrFull; a store with problems is refused with ErrDamaged.
+// In a database its table is rewritten.
 func (s *Store) Compact(ctx context.Context, progress Progress) (before, after int64, err error) {
 	err = s.runAlone(ctx, func() error {
-		before, after, err = s.compactFile(ctx, progress)
+		if file, ok := s.db.(*bolt.File); ok {
+			before, after, err = s.compactFile(ctx, file, progress)
+			return err
+		}
+		if before, err = s.Size(); err != nil {
+			return err
+		}
+		if err := s.db.(*postgres.DB).Compact(ctx); err != nil {
+			return fmt.Errorf("compact the store: %w", err)
+		}
+		after, err = s.Size()
 		return err
 	})
 	return before, after, err
 }
 
-func (s *Store) compactFile(ctx context.Context, progress Progress) (before, after int64, err error) {
-	file, ok := s.db.(*bolt.File)
-	if !ok {
-		return 0, 0, fmt.Errorf("compact %s: %w", s.db.Name(), ErrNoFile)
-	}
+func (s *Store) compactFile(ctx context.Context, file *bolt.File, progress Progress) (before, after int64, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("compact the store: %w", bolt.ClassifyError(err))
@@ -53,7 +61,7 @@ func (s *Store) compactFile(ctx context.Context, progress Progress) (before, aft
 	if err := checkCopy(ctx, temp); err != nil {
 		return 0, 0, err
 	}
-	if before, err = fileSize(file.Name()); err != nil {
+	if before, err = file.Size(); err != nil {
 		return 0, 0, err
 	}
 	if after, err = fileSize(temp); err != nil {
@@ -69,6 +77,23 @@ func (s *Store) compactFile(ctx context.Context, progress Progress) (before, aft
 func (s *Store) rewriteFile(ctx context.Context, path string, progress Progress) error {
 	return bolt.Write(path, func(update func(func(kv.Tx) error) error) error {
 		return s.db.View(func(from kv.Tx) error { return copyBuckets(ctx, from, update, progress) })
+	})
+}
+
+// Import copies all records of another store into this one, which must be empty, in one transaction. It fails with ErrNotEmpty.
+func (s *Store) Import(ctx context.Context, from *Store, progress Progress) error {
+	return s.commitRequest(ctx, &request{
+		check: func(tx kv.Tx) error {
+			if tx.Bucket(bucketRuns).Sequence() > 0 || tx.Bucket(bucketAudit).Sequence() > 0 {
+				return fmt.Errorf("import into %s: %w", s.db.Name(), ErrNotEmpty)
+			}
+			return nil
+		},
+		write: func(tx kv.Tx) error {
+			return from.db.View(func(records kv.Tx) error {
+				return copyBuckets(ctx, records, func(write func(kv.Tx) error) error { return write(tx) }, progress)
+			})
+		},
 	})
 }
 

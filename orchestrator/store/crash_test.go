@@ -21,9 +21,10 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/orchestrator/store/postgres/postgrestest"
 )
 
-// TestMain lets the tests run this binary again in another role.
+// TestMain lets the tests run this binary again in another role, and ends the server of the tests.
 func TestMain(m *testing.M) {
 	if role, ok := roles[os.Getenv("STORE_TEST_CHILD")]; ok {
 		if err := role(os.Getenv("STORE_TEST_PATH")); err != nil {
@@ -32,7 +33,12 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := postgrestest.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // roles is what this binary can be beside a test: a writer that is to be killed, that runs out of space, that may not.

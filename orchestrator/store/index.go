@@ -128,7 +128,7 @@ func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
 		return s.recentUnindexed(before, limit)
 	}
 	var out []RunRecord
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.db.View(func(tx kv.Tx) (err error) {
 		c := tx.Bucket(bucketOrder).Cursor()
 		k, id := c.Last()
 		if before != "" {
@@ -139,16 +139,26 @@ func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
 			c.Seek(u32(h.number))
 			k, id = c.Prev()
 		}
-		for ; k != nil && (limit == 0 || len(out) < limit); k, id = c.Prev() {
-			run, err := readRun(tx, id, tx.Bucket(bucketRuns).Get(id), false)
-			if err != nil {
-				return err
-			}
-			out = append(out, run)
+		var page []kv.Key
+		for ; k != nil && (limit == 0 || len(page) < limit); k, id = c.Prev() {
+			page = append(page, kv.Key{Bucket: bucketRuns, Key: id})
 		}
-		return nil
+		out, err = readRuns(tx, page)
+		return err
 	})
 	return out, err
+}
+
+func readRuns(tx kv.Tx, keys []kv.Key) (out []RunRecord, err error) {
+	tx.Fetch(keys...)
+	for _, at := range keys {
+		run, err := readRun(tx, at.Key, tx.Bucket(bucketRuns).Get(at.Key), false)
+		if err != nil {
+			return out, err
+		}
+		out = append(out, run)
+	}
+	return out, nil
 }
 
 // hasIndex reports whether the file has an index. A file that is open for reading only may be older than the index.
@@ -179,11 +189,15 @@ func (s *Store) Open() ([]RunRecord, error) {
 		return s.Runs()
 	}
 	err := s.db.View(func(tx kv.Tx) error {
-		return kv.ForEach(tx.Bucket(bucketOpen), func(id, _ []byte) error {
-			run, err := readRun(tx, id, tx.Bucket(bucketRuns).Get(id), false)
-			out = append(out, run)
-			return err
+		var all []kv.Key
+		err := kv.ForEach(tx.Bucket(bucketOpen), func(id, _ []byte) error {
+			all = append(all, kv.Key{Bucket: bucketRuns, Key: id})
+			return nil
 		})
+		if err == nil {
+			out, err = readRuns(tx, all)
+		}
+		return err
 	})
 	slices.SortStableFunc(out, newestFirst)
 	return out, err

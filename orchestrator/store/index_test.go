@@ -27,8 +27,10 @@ func idsOf(runs []store.RunRecord) (ids []string) {
 	return ids
 }
 
-func TestListsOfRuns(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+func TestListsOfRuns(t *testing.T) { eachDriver(t, testListsOfRuns) }
+
+func testListsOfRuns(t *testing.T, at func(t testing.TB) string) {
+	s := open(t, at(t))
 	create(t, s, "run_c", "run_a", "run_b") // ids are drawn, and say nothing about age
 	want := func(what string, got []store.RunRecord, err error, ids ...string) {
 		t.Helper()

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"github.com/spritekit/lattice/orchestrator/store/kv"
@@ -20,6 +21,30 @@ func layOut(tx kv.Tx) error {
 	}
 	return tx.Bucket(bucketMeta).Put(keySchema, u64(SchemaVersion))
 }
+
+// prepareDatabase lays out a database that has no buckets yet, else it checks the version.
+func prepareDatabase(db kv.Session) error {
+	err := db.View(func(tx kv.Tx) error {
+		if tx.Bucket(bucketMeta) == nil {
+			return errEmpty
+		}
+		return nil
+	})
+	if errors.Is(err, errEmpty) {
+		err = db.Update(func(tx kv.Tx) error {
+			if tx.Bucket(bucketMeta) != nil {
+				return nil // another process was first
+			}
+			return layOut(tx)
+		})
+	}
+	if err != nil {
+		return err
+	}
+	return createBuckets(db)
+}
+
+var errEmpty = errors.New("the database is empty")
 
 // createBuckets checks the version. An old layout is brought up to date here, step by step, in one transaction:
 //

@@ -21,7 +21,11 @@ func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entr
 			return err
 		}
 		log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
-		for _, seq := range pickEntries(c, h.number, after, near) {
+		picked := pickEntries(c, h.number, after, near)
+		for i, seq := range picked {
+			if i%pageSize == 0 {
+				fetchEntries(tx, picked[i:min(i+pageSize, len(picked))])
+			}
 			key := u64(uint64(seq))
 			e, err := decodeEntry(bucketEntries, key, log.Get(key))
 			if err != nil {
@@ -32,6 +36,14 @@ func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entr
 		return nil
 	})
 	return out, err
+}
+
+func fetchEntries(tx kv.Tx, all []lattice.Seq) {
+	keys := make([]kv.Key, len(all))
+	for i, seq := range all {
+		keys[i] = kv.Key{Bucket: bucketEntries, Key: u64(uint64(seq))}
+	}
+	tx.Fetch(keys...)
 }
 
 // Events returns the events of one type that a run holds, in order. All events are looked through, but only those are

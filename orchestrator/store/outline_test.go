@@ -3,7 +3,6 @@ package store_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,7 +10,9 @@ import (
 )
 
 // TestOutline keeps every fact and the events next to one, and leaves out the many between; another run's are not there.
-func TestOutline(t *testing.T) {
+func TestOutline(t *testing.T) { eachDriver(t, testOutline) }
+
+func testOutline(t *testing.T, at func(t testing.TB) string) {
 	for _, tt := range []struct {
 		name, log string // f and e in their order
 		after     lattice.Seq
@@ -28,7 +29,7 @@ func TestOutline(t *testing.T) {
 		{"facts alone", "feeefe", 0, 0, "f1 f5"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := open(t, filepath.Join(t.TempDir(), "store.db"))
+			s := open(t, at(t))
 			create(t, s, "run_1", "run_2")
 			var entries []lattice.Entry
 			for n, kind := range tt.log {
@@ -60,8 +61,10 @@ func TestOutline(t *testing.T) {
 }
 
 // TestEvents finds events by their type, and is not misled by what a body says.
-func TestEvents(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+func TestEvents(t *testing.T) { eachDriver(t, testEvents) }
+
+func testEvents(t *testing.T, at func(t testing.TB) string) {
+	s := open(t, at(t))
 	create(t, s, "run_1", "run_2")
 	artifact, other, misleading := event("run_1", "1"), event("run_2", "1"), event("run_1", "2")
 	artifact.Type, other.Type, misleading.Body = "ARTIFACT", "ARTIFACT", json.RawMessage(`{"type":"ARTIFACT"}`)

@@ -149,16 +149,24 @@ func runEntries(tx kv.Tx, run string, after lattice.Seq, limit int, kind byte) (
 	}
 	var out []lattice.Entry
 	log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
-	for k, v := c.Seek(indexKey(h.number, after+1)); len(k) == 12 && binary.BigEndian.Uint32(k) == h.number; k, v = c.Next() {
-		if kind != 0 && (len(v) != 1 || v[0] != kind) {
-			continue
+	k, v := c.Seek(indexKey(h.number, after+1))
+	for len(k) == 12 && (limit == 0 || len(out) < limit) {
+		var page []kv.Key
+		for ; len(k) == 12 && binary.BigEndian.Uint32(k) == h.number && len(page) < pageSize && (limit == 0 || len(out)+len(page) < limit); k, v = c.Next() {
+			if kind == 0 || len(v) == 1 && v[0] == kind {
+				page = append(page, kv.Key{Bucket: bucketEntries, Key: k[4:]})
+			}
 		}
-		e, err := decodeEntry(bucketEntries, k[4:], log.Get(k[4:]))
-		if err != nil {
-			return nil, fmt.Errorf("run %s: %w", run, err)
-		}
-		if out = append(out, e); len(out) == limit {
+		if len(page) == 0 {
 			break
+		}
+		tx.Fetch(page...)
+		for _, at := range page {
+			e, err := decodeEntry(bucketEntries, at.Key, log.Get(at.Key))
+			if err != nil {
+				return nil, fmt.Errorf("run %s: %w", run, err)
+			}
+			out = append(out, e)
 		}
 	}
 	return out, nil

@@ -31,10 +31,13 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/store/bolt"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
+	"github.com/spritekit/lattice/orchestrator/store/postgres"
 )
 
 var (
@@ -64,7 +67,13 @@ var (
 	ErrNewer    = kv.ErrNewer
 	ErrDamaged  = kv.ErrDamaged
 	ErrFull     = kv.ErrFull
-	ErrNoFile   = kv.ErrNoFile
+	ErrNotEmpty = kv.ErrNotEmpty
+
+	ErrUnreachable = kv.ErrUnreachable
+	ErrRefused     = kv.ErrRefused
+	ErrMissing     = kv.ErrMissing
+	ErrAddress     = kv.ErrAddress
+
 	ErrReadOnly = kv.ErrReadOnly
 	ErrClosed   = kv.ErrClosed
 
@@ -86,30 +95,49 @@ type Store struct {
 	tally  tally
 }
 
-// Open opens or creates the store at path, with its folder. It fails with ErrLocked when another process has it, with
-// ErrNewer when a newer lattice wrote it, with ErrDamaged when it cannot be trusted (nothing is overwritten then), with
-// ErrFull when there is no room for a new one.
-func Open(path string) (*Store, error) {
-	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
-		if err := bolt.Create(path, layOut); err != nil {
+// IsDatabase reports whether an address is a URL rather than the path of a file.
+func IsDatabase(address string) bool { return strings.Contains(address, "://") }
+
+// Open opens or creates the store at an address: the path of a file, whose folder it makes, or the URL of a PostgreSQL database. It
+// fails with ErrLocked when another process has it open for writing, with ErrNewer when a newer lattice wrote it, with ErrDamaged when it cannot
+// be trusted (nothing is overwritten then), with ErrFull when there is no room for a new one, and as postgres.Open does.
+func Open(address string) (*Store, error) {
+	if IsDatabase(address) {
+		return openDatabase(address, postgres.Options{Prepare: prepareDatabase})
+	}
+	if _, err := os.Lstat(address); errors.Is(err, os.ErrNotExist) {
+		if err := bolt.Create(address, layOut); err != nil {
 			return nil, err
 		}
 	}
-	db, err := bolt.Open(path, bolt.Options{Prepare: createBuckets})
+	return openFile(address, bolt.Options{Prepare: createBuckets})
+}
+
+// OpenReadOnly opens the store at an address, which must be there, and changes nothing about it; appends fail with
+// ErrReadOnly. It fails as Open does.
+func OpenReadOnly(address string) (*Store, error) {
+	if IsDatabase(address) {
+		return openDatabase(address, postgres.Options{ReadOnly: true, Prepare: createBuckets})
+	}
+	return openFile(address, bolt.Options{ReadOnly: true, Prepare: createBuckets})
+}
+
+func openFile(path string, o bolt.Options) (*Store, error) {
+	db, err := bolt.Open(path, o)
 	if err != nil {
 		return nil, err
 	}
 	return newStore(db), nil
 }
 
-// OpenReadOnly opens the store at path, which must be there, and changes nothing about it; appends fail with
-// ErrReadOnly. It fails as Open does.
-func OpenReadOnly(path string) (*Store, error) {
-	db, err := bolt.Open(path, bolt.Options{ReadOnly: true, Prepare: createBuckets})
+func openDatabase(url string, o postgres.Options) (*Store, error) {
+	db, err := postgres.Open(url, o)
 	if err != nil {
 		return nil, err
 	}
-	return newStore(db), nil
+	s := newStore(db)
+	db.Watch(s.tails.announce) // commits of other processes
+	return s, nil
 }
 
 func newStore(db kv.DB) *Store {
@@ -127,6 +155,18 @@ func newStore(db kv.DB) *Store {
 		s.commitLoop()
 	}()
 	return s
+}
+
+// Name returns the path of the file, or the URL of the database without its password.
+func (s *Store) Name() string { return s.db.Name() }
+
+// Size returns how many bytes the store takes.
+func (s *Store) Size() (int64, error) {
+	n, err := s.db.Size()
+	if err != nil {
+		return 0, fmt.Errorf("measure the store: %w", err)
+	}
+	return n, nil
 }
 
 // Close writes the audit entries that wait, ends the committer, waits for it and closes the database. Requests that it had not taken

@@ -68,8 +68,10 @@ func state(run, body string) lattice.Entry {
 	return lattice.Entry{Run: run, Kind: lattice.EntryState, Type: "State", Body: json.RawMessage(body)}
 }
 
-func TestAppend(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+func TestAppend(t *testing.T) { eachDriver(t, testAppend) }
+
+func testAppend(t *testing.T, at func(t testing.TB) string) {
+	s := open(t, at(t))
 	create(t, s, "run_a", "run_b")
 	ctx := t.Context()
 
@@ -140,8 +142,10 @@ func TestAppend(t *testing.T) {
 	})
 }
 
-func TestRuns(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "store.db")
+func TestRuns(t *testing.T) { eachDriver(t, testRuns) }
+
+func testRuns(t *testing.T, at func(t testing.TB) string) {
+	path := at(t)
 	s := open(t, path)
 	if _, err := s.Last(); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Last() of an empty store = %v, want ErrNotFound", err)
@@ -262,8 +266,10 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-func TestTail(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+func TestTail(t *testing.T) { eachDriver(t, testTail) }
+
+func testTail(t *testing.T, at func(t testing.TB) string) {
+	s := open(t, at(t))
 	create(t, s, "run_a", "run_b")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -297,10 +303,12 @@ func TestTail(t *testing.T) {
 }
 
 // Runs side by side share commits and lose nothing.
-func TestConcurrentRuns(t *testing.T) {
+func TestConcurrentRuns(t *testing.T) { eachDriver(t, testConcurrentRuns) }
+
+func testConcurrentRuns(t *testing.T, at func(t testing.TB) string) {
 	for _, runs := range []int{1, 8, 64} {
 		t.Run(fmt.Sprint(runs), func(t *testing.T) {
-			s := open(t, filepath.Join(t.TempDir(), "store.db"))
+			s := open(t, at(t))
 			const steps = 20
 			var group sync.WaitGroup
 			for n := range runs {
@@ -338,8 +346,10 @@ func TestConcurrentRuns(t *testing.T) {
 }
 
 // Two drivers of one run: exactly one append wins each position.
-func TestConflictingDrivers(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+func TestConflictingDrivers(t *testing.T) { eachDriver(t, testConflictingDrivers) }
+
+func testConflictingDrivers(t *testing.T, at func(t testing.TB) string) {
+	s := open(t, at(t))
 	create(t, s, "run_a")
 	var won, lost int
 	var mu sync.Mutex // guards won and lost
@@ -365,8 +375,10 @@ func TestConflictingDrivers(t *testing.T) {
 	}
 }
 
-func TestClose(t *testing.T) {
-	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"))
+func TestClose(t *testing.T) { eachDriver(t, testClose) }
+
+func testClose(t *testing.T, at func(t testing.TB) string) {
+	s, err := store.Open(at(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -11,8 +10,10 @@ import (
 )
 
 // Each entry counts once: not one that the run already has, and not one that was refused. A sprite cannot add types.
-func TestCountAppended(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "store.db"))
+func TestCountAppended(t *testing.T) { eachDriver(t, testCountAppended) }
+
+func testCountAppended(t *testing.T, at func(t testing.TB) string) {
+	s := open(t, at(t))
 	create(t, s, "run_a")
 	invented := event("run_a", "e2")
 	invented.Type = "INVENTED_BY_A_SPRITE"

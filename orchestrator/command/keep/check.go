@@ -61,7 +61,7 @@ func checkStore(ctx context.Context, env *setup.Env, file string, progress func(
 	if err != nil && !leader.IsReadOnly(err) { // then no process can write to it
 		return api.StoreReport{}, err
 	}
-	report, err := storage.CheckHome(ctx, dir, progress)
+	report, err := storage.CheckHome(ctx, dir, env.StoreAddress(), progress)
 	return report, errors.Join(err, lock.Unlock())
 }
 

@@ -165,7 +165,8 @@ func addLeftovers(ctx context.Context, env *setup.Env, r *doctor.Report, fix boo
 		}
 	}
 	leads := !slices.ContainsFunc(r.Checks, func(c doctor.Check) bool { return c.Status == doctor.Fail && (c.Name == "leader" || c.Name == "store") })
-	if _, err := os.Stat(home.Home(env.Home).Store()); err == nil && leads {
+	file := home.Home(env.Home).Store()
+	if _, err := os.Stat(file); (err == nil || env.StoreAddress() != file) && leads {
 		c, err := connect.Dial(ctx, env, connect.Options{Detach: fix}) // a run that goes on needs a leader that stays
 		if err != nil {
 			return err

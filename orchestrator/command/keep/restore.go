@@ -22,7 +22,8 @@ func newStoreRestoreCmd(env *setup.Env) *cobra.Command {
 		Short: "Restore a backup",
 		Long: `Replace the store by a backup; "-" is standard input. FILE may also be a plain store, such as the runs.db.bak that a restore
 leaves behind. The whole backup is read and checked before anything changes, and the store changes in one step. An existing
-store is replaced only with --force, and kept as runs.db.bak. No other process may be the leader.
+store is replaced only with --force, and kept as runs.db.bak. No other process may be the leader. If LATTICE_STORE or [store] in
+the settings names a database, the runs are copied into it, and it must have none.
 
 --json prints one object: {"runs","kept","backup":{"format","lattice","schema","created_at","runs"}}.
 Exit codes: 0 done, 1 the backup is damaged, 3 there is no such file, 6 another process is the leader, 7 a store exists,
@@ -67,7 +68,7 @@ func restore(ctx context.Context, env *setup.Env, path string, force bool) (out 
 		return out, err
 	}
 	show := newWork(env.Console)
-	out, err = storage.Restore(ctx, dir, from, force, show.progress)
+	out, err = storage.Restore(ctx, dir, env.StoreAddress(), from, force, show.progress)
 	show.clear()
 	return out, errors.Join(err, lock.Unlock())
 }

@@ -18,7 +18,7 @@ func findOwners(ctx context.Context, env *setup.Env) (map[string]api.RunView, er
 	defer client.Close()
 	runs, err := client.Runs(ctx, api.RunList{Open: true})
 	if errors.Is(err, api.ErrGone) { // there is no leader: the sprites are remote
-		runs, err = leader.Peek(home, 0)
+		runs, err = leader.Peek(env.StoreAddress(), 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

@@ -32,10 +32,11 @@ func VerifyBackup(ctx context.Context, r io.Reader) (BackupInfo, error) {
 
 // Restore replaces the store of home, whose lock the caller holds, by that of a backup, or by a plain store file such as one
 // that a restore kept. It unpacks and checks the backup first, then replaces the store in one step, and keeps the former
-// store under another name. Without force it refuses a home that has a store.
-func Restore(ctx context.Context, home home.Home, from io.Reader, force bool, progress func(api.StoreProgress)) (out Restored, err error) {
-	_, err = os.Lstat(home.Store())
+// store under another name. Without force it refuses a home that has a store. If the store is in a database, that must be empty.
+func Restore(ctx context.Context, home home.Home, address string, from io.Reader, force bool, progress func(api.StoreProgress)) (out Restored, err error) {
+	_, err = os.Lstat(address)
 	switch {
+	case store.IsDatabase(address):
 	case err == nil && !force:
 		return out, fault.Unsafe("home_not_empty", "%s has a store already", home).WithHint("--force replaces it and keeps it as runs.db.bak")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -60,8 +61,24 @@ func Restore(ctx context.Context, home home.Home, from io.Reader, force bool, pr
 	if err := addBundles(filepath.Join(dir, memberBundle), home.Bundles()); err != nil {
 		return out, problem.StoreProblem(fmt.Errorf("restore bundles: %w", err))
 	}
-	out.Kept, err = replaceStore(filepath.Join(dir, memberStore), home.Store())
+	if store.IsDatabase(address) {
+		return out, problem.StoreProblem(importStore(ctx, filepath.Join(dir, memberStore), address, progress))
+	}
+	out.Kept, err = replaceStore(filepath.Join(dir, memberStore), address)
 	return out, problem.StoreProblem(err)
+}
+
+// importStore copies the store in the file at path into a database.
+func importStore(ctx context.Context, path, url string, progress func(api.StoreProgress)) error {
+	from, err := store.OpenReadOnly(path)
+	if err != nil {
+		return err
+	}
+	to, err := store.Open(url)
+	if err != nil {
+		return errors.Join(err, from.Close())
+	}
+	return errors.Join(to.Import(ctx, from, reportPart(progress, "records")), to.Close(), from.Close())
 }
 
 // unpackBackup unpacks an archive, or copies a plain store file.

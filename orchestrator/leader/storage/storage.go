@@ -51,7 +51,7 @@ type Storage struct {
 
 // CheckStore checks the store (api.Storage). Driven runs wait for a part of it.
 func (s *Storage) CheckStore(ctx context.Context, progress func(api.StoreProgress)) (api.StoreReport, error) {
-	report, err := checkStore(ctx, s.Store, s.Home.Store(), progress)
+	report, err := checkStore(ctx, s.Store, progress)
 	if err != nil || s.Remote {
 		return report, err
 	}
@@ -62,9 +62,13 @@ func (s *Storage) CheckStore(ctx context.Context, progress func(api.StoreProgres
 	return report, addAudit(&report, audit)
 }
 
-// CheckHome is CheckStore for a home that no process leads; the caller holds its lock.
-func CheckHome(ctx context.Context, home home.Home, progress func(api.StoreProgress)) (api.StoreReport, error) {
-	report, err := CheckFile(ctx, home.Store(), progress)
+// CheckHome is CheckStore for a home that no process leads; the caller holds its lock. address is that of its store.
+func CheckHome(ctx context.Context, home home.Home, address string, progress func(api.StoreProgress)) (api.StoreReport, error) {
+	check := CheckFile
+	if store.IsDatabase(address) {
+		check = checkDatabase
+	}
+	report, err := check(ctx, address, progress)
 	if err != nil {
 		return report, err
 	}
@@ -117,17 +121,25 @@ func CheckFile(ctx context.Context, path string, progress func(api.StoreProgress
 	if err != nil {
 		return report, problem.StoreProblem(err)
 	}
-	report, err = checkStore(ctx, s, path, progress)
+	report, err = checkStore(ctx, s, progress)
 	return report, errors.Join(err, s.Close())
 }
 
-func checkStore(ctx context.Context, s *store.Store, path string, progress func(api.StoreProgress)) (api.StoreReport, error) {
-	report := api.StoreReport{Path: path, Findings: []api.StoreFinding{}}
-	info, err := os.Stat(path)
+// checkDatabase is CheckStore for a database, which another process may write to meanwhile.
+func checkDatabase(ctx context.Context, url string, progress func(api.StoreProgress)) (report api.StoreReport, err error) {
+	s, err := store.OpenReadOnly(url)
 	if err != nil {
-		return report, fmt.Errorf("check the store: %w", err)
+		return report, problem.StoreProblem(err)
 	}
-	report.Bytes = info.Size()
+	report, err = checkStore(ctx, s, progress)
+	return report, errors.Join(err, s.Close())
+}
+
+func checkStore(ctx context.Context, s *store.Store, progress func(api.StoreProgress)) (report api.StoreReport, err error) {
+	report = api.StoreReport{Path: s.Name(), Findings: []api.StoreFinding{}}
+	if report.Bytes, err = s.Size(); err != nil {
+		return report, problem.StoreProblem(err)
+	}
 	problems, err := s.Check(ctx, reportPart(progress, "entries"))
 	if err != nil {
 		return report, problem.StoreProblem(err)

@@ -208,6 +208,15 @@ func CheckPages(path string, progress func(done, of uint64), report func(format 
 	return ClassifyError(boltfile.Check(path, boltfile.Flat, progress, report))
 }
 
+// Size returns the size of the file.
+func (f *File) Size() (int64, error) {
+	info, err := os.Stat(f.path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
 // Close closes the file. Later transactions fail with kv.ErrClosed.
 func (f *File) Close() error {
 	f.mu.Lock()

@@ -23,12 +23,12 @@ var (
 	ErrFull    = &Failure{"the disk is full", 9, "disk_full", "free some space, then: lattice resume"} // or a quota, or the largest size of a file
 )
 
-// Errors of stores in a database server, and of files alone.
+// Errors of stores in a database server.
 var (
 	ErrUnreachable = &Failure{"the database does not answer", 5, "store_unreachable", "check that the server runs and that LATTICE_STORE or [store] in the settings names it, then: lattice resume"}
+	ErrAddress     = &Failure{"the address of the store is not valid", 2, "store_address", "write it as postgres://USER@HOST/DATABASE; the password is in PGPASSWORD or ~/.pgpass"}
 	ErrRefused     = &Failure{"the database refuses this user", 4, "store_refused", "check the user of the URL and its password, in PGPASSWORD or ~/.pgpass, and what the user may do: lattice needs to create tables in its schema"}
 	ErrMissing     = &Failure{"the database or its schema does not exist", 3, "store_missing", "make it with createdb, or CREATE SCHEMA for a search_path in the URL"}
-	ErrNoFile      = &Failure{"the store is in a database, not in a file", 8, "store_no_file", "the database server looks after its own files"}
 	ErrNotEmpty    = &Failure{"the database has runs", 7, "store_not_empty", "use an empty database, or another schema: add ?search_path=NAME to the URL"}
 )
 

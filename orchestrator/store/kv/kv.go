@@ -63,6 +63,8 @@ type DB interface {
 	Reopen() error
 	// Check reports damage below the records. It fails if it cannot look.
 	Check(progress func(done, of uint64), report func(format string, args ...any)) error
+	// Size returns how many bytes it takes.
+	Size() (int64, error)
 	Close() error
 }
 
