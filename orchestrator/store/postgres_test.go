@@ -313,7 +313,12 @@ func TestDatabaseRefuses(t *testing.T) {
 		return address
 	}
 	good := postgrestest.NewURL(t)
-	run("CREATE ROLE reader LOGIN PASSWORD '" + postgrestest.Password + "'; GRANT USAGE ON SCHEMA public TO reader; REVOKE CREATE ON SCHEMA public FROM public")
+	u, err := url.Parse(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := "reader_" + u.Query().Get("search_path")
+	run("CREATE ROLE " + reader + " LOGIN PASSWORD '" + postgrestest.Password + "'; GRANT USAGE ON SCHEMA public TO " + reader + "; REVOKE CREATE ON SCHEMA public FROM public")
 	for name, c := range map[string]struct {
 		address string
 		want    error
@@ -322,8 +327,8 @@ func TestDatabaseRefuses(t *testing.T) {
 		"another scheme":   {"mysql://h/d", kv.ErrAddress},
 		"no server":        {strings.Replace(good, url.QueryEscape(server.Dir), url.QueryEscape(t.TempDir()), 1), kv.ErrUnreachable},
 		"a wrong password": {strings.Replace(good, postgrestest.Password, "canary-wrong", 1), kv.ErrRefused},
-		"another user":     {strings.Replace(server.URL("public"), postgrestest.User, "reader", 1), kv.ErrRefused},
-		"a hidden schema":  {strings.Replace(good, postgrestest.User, "reader", 1), kv.ErrMissing},
+		"another user":     {strings.Replace(server.URL("public"), postgrestest.User, reader, 1), kv.ErrRefused},
+		"a hidden schema":  {strings.Replace(good, postgrestest.User, reader, 1), kv.ErrMissing},
 		"no database":      {strings.Replace(good, "/postgres?", "/none?", 1), kv.ErrMissing},
 		"no schema":        {server.URL("none"), kv.ErrMissing},
 		"newer tables":     {prepared("INSERT INTO lattice_layout (version) VALUES (99)"), kv.ErrNewer},
