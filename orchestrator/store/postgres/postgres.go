@@ -35,6 +35,8 @@ import (
 const (
 	// patience is how long a server may stay away, such as one that restarts, before a transaction fails.
 	patience = 15 * time.Second
+	// lockPatience is how long the lock of a process that has just been killed may last.
+	lockPatience = 500 * time.Millisecond
 	// silence is after which time the server ends a transaction whose process does not speak.
 	silence = 30 * time.Second
 	// turn bounds one request.
@@ -103,7 +105,11 @@ func (d *DB) openTables(o Options) error {
 		defer d.releaseReader(c)
 	} else {
 		d.writer = c
-		if err := d.lockWriter(c); err != nil {
+		err := d.lockWriter(c)
+		for deadline := time.Now().Add(lockPatience); errors.Is(err, kv.ErrLocked) && time.Now().Before(deadline); err = d.lockWriter(c) {
+			time.Sleep(20 * time.Millisecond)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -218,6 +224,9 @@ func (d *DB) Close() error {
 	}
 	for _, c := range idle {
 		d.closeConn(c)
+	}
+	if d.writer != nil && !d.writer.IsClosed() { // the server notices the end of a connection later than the next process asks
+		_, _ = sendQueries(d.writer, []query{{sql: "SELECT pg_advisory_unlock_all()"}})
 	}
 	return d.Reopen()
 }
