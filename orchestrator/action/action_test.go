@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/worktree"
@@ -185,6 +186,39 @@ func TestPushWithStatement(t *testing.T) {
 	if got := f.git("origin.git", "notes", "--ref=lattice", "show", f.head); got != string(said[0].Envelope) {
 		t.Errorf("the note is %s", got)
 	}
+
+	// A pull request pushes its branch in the same way.
+	f.git("origin.git", "update-ref", "-d", "refs/notes/lattice")
+	f.git("origin.git", "update-ref", "-d", "refs/heads/fix")
+	f.policy("actions.OPEN_PR.notes = true")
+	f.opts.Publisher = atHost{}
+	pull, err := json.Marshal(protocol.OpenPR{Title: "t", Base: "main", Head: "fix", BaseSHA: f.base, HeadSHA: f.head, Bundle: bundlePath, SHA256: f.params.SHA256})
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := f.action()
+	open.Name, open.Parameters = protocol.ActionOpenPR, pull
+	open, _, why, err = f.fulfiller().Inspect(t.Context(), lattice.Call{ID: "call1", RunID: "run1", Permissions: []string{"*"}}, open)
+	if err != nil || why != "" {
+		t.Fatalf("Inspect of a pull request: %s %v", why, err)
+	}
+	if _, err := f.fulfiller().Do(t.Context(), open); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.git("origin.git", "notes", "--ref=lattice", "show", "fix"); got != string(said[0].Envelope) {
+		t.Errorf("the note of a pull request is %s", got)
+	}
+}
+
+// atHost is a code host that opens pull requests.
+type atHost struct{ noPublisher }
+
+func (atHost) Find(context.Context, string) (forge.Place, bool, error) {
+	return forge.Place{Forge: "main", DefaultBranch: "main"}, true, nil
+}
+
+func (atHost) OpenPull(context.Context, forge.Place, string, forge.NewPull) (forge.Published, error) {
+	return forge.Published{Status: forge.Opened, Number: 1}, nil
 }
 
 func (f *fixture) url() string { return "file://" + filepath.Join(f.dir, "origin.git") }
