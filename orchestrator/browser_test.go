@@ -26,6 +26,42 @@ type browser struct {
 	replies  map[int]chan browserReply
 	problems []string // errors of scripts, and what the policy of content refused
 	requests []string // URLs that the page asked for
+	traced   []traceEvent
+	complete bool // the trace
+}
+
+// traceEvent is an event of a trace. Times are in microseconds.
+type traceEvent struct {
+	Name string  `json:"name"`
+	Dur  float64 `json:"dur"`
+	CPU  float64 `json:"tdur"`
+	Args struct {
+		BeginData struct {
+			TotalObjects int `json:"totalObjects"`
+		} `json:"beginData"`
+	} `json:"args"`
+}
+
+// trace returns the events that a trace of some work has.
+func (b *browser) trace(work func()) []traceEvent {
+	b.t.Helper()
+	b.mu.Lock()
+	b.traced, b.complete = nil, false
+	b.mu.Unlock()
+	b.call("Tracing.start", map[string]any{"traceConfig": map[string]any{"includedCategories": []string{"devtools.timeline", "disabled-by-default-devtools.timeline"}}})
+	work()
+	b.call("Tracing.end", nil)
+	for end := time.Now().Add(browserPatience); ; time.Sleep(10 * time.Millisecond) {
+		b.mu.Lock()
+		events, complete := b.traced, b.complete
+		b.mu.Unlock()
+		if complete {
+			return events
+		}
+		if time.Now().After(end) {
+			b.t.Fatal("the trace does not end")
+		}
+	}
 }
 
 type browserReply struct {
@@ -123,6 +159,12 @@ func (b *browser) listen(out *os.File) {
 			if e := entry.Entry; e.Level == "error" && e.Source != "network" {
 				b.problems = append(b.problems, e.Text+" "+e.URL)
 			}
+		case "Tracing.dataCollected":
+			var data struct{ Value []traceEvent }
+			_ = json.Unmarshal(r.Params, &data)
+			b.traced = append(b.traced, data.Value...)
+		case "Tracing.tracingComplete":
+			b.complete = true
 		case "Network.requestWillBeSent":
 			var sent struct {
 				Request struct{ URL string } `json:"request"`

@@ -326,14 +326,33 @@ func (p *page) readLog() {
 		fmt.Fprintf(&long, "\x1b[32mline %d\x1b[0m of a long log\n", i)
 	}
 	p.writeFile(file, long.String())
-	p.open(p.url + "/runs/" + id + "/log")
-	p.wait("document.querySelector('#size').innerText === '100000 lines' && document.querySelector('#lines').innerText.includes('line 99999')")
+	events := p.trace(func() {
+		p.open(p.url + "/runs/" + id + "/log")
+		p.wait("document.querySelector('#size').innerText === '100000 lines' && document.querySelector('#lines').innerText.includes('line 99999')")
+		p.press("/")
+		p.eval("search.value = 'line 4321 '; search.dispatchEvent(new Event('input'))")
+		p.wait("found.innerText === '1 found' && document.querySelector('#lines .hit').innerText.includes('line 4321')")
+		p.eval("search.value = '9'; search.dispatchEvent(new Event('input'))")
+		p.wait("found.innerText === '40951 found'")
+	})
 	if nodes := p.eval("String(document.querySelectorAll('*').length < 2000)"); nodes != "true" {
 		p.t.Errorf("the page of a long log has %s elements", p.eval("String(document.querySelectorAll('*').length)"))
 	}
-	p.press("/")
-	p.eval("search.value = 'line 4321 '; search.dispatchEvent(new Event('input'))")
-	p.wait("found.innerText === '1 found' && document.querySelector('#lines .hit').innerText.includes('line 4321')")
+	layouts, longest := 0, traceEvent{}
+	for _, e := range events {
+		switch {
+		case e.Name == "Layout":
+			if layouts++; e.Args.BeginData.TotalObjects > 4000 { // elements and texts
+				p.t.Errorf("a layout of a long log has %d objects", e.Args.BeginData.TotalObjects)
+			}
+		case e.Name == "RunTask" && e.CPU > longest.CPU:
+			longest = e
+		}
+	}
+	if layouts == 0 {
+		p.t.Errorf("none of %d events of the trace is a layout", len(events))
+	}
+	p.t.Logf("the longest task with a long log took %.0f ms of processor time", longest.CPU/1000)
 }
 
 // writeFile has a file hold a text.

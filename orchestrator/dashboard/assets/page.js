@@ -133,7 +133,7 @@ function changed() {
 
 // --- The log: a list that draws only the lines on the screen.
 
-const lineHeight = 20, ahead = 30, maxKept = 200000;
+const lineHeight = 20, ahead = 30, maxKept = 200000, searchSlice = 5000;
 
 class Log {
   constructor(section) {
@@ -149,6 +149,7 @@ class Log {
     this.offset = 0;
     this.search = "";
     this.hits = [];
+    this.searched = 0;
     this.busy = false;
     this.follow = document.getElementById("follow");
     this.view.addEventListener("scroll", () => {
@@ -204,9 +205,12 @@ class Log {
       const gone = this.lines.length - maxKept;
       this.lines.splice(0, gone);
       this.dropped += gone;
+      this.searched = Math.max(0, this.searched - gone);
+      this.hits = this.hits.map((i) => i - gone).filter((i) => i >= 0);
+      this.hit = this.hit >= gone ? this.hit - gone : undefined;
     }
     document.getElementById("size").textContent = `${this.lines.length + this.dropped} lines`;
-    if (this.search) this.find(this.search, true);
+    this.scan();
     this.schedule();
   }
 
@@ -248,19 +252,37 @@ class Log {
     return element;
   }
 
-  find(text, quiet) {
+  find(text) {
     this.search = text.toLowerCase();
     this.hits = [];
-    if (this.search) this.lines.forEach((line, i) => { if (plain(line).toLowerCase().includes(this.search)) this.hits.push(i); });
-    document.getElementById("found").textContent = this.search ? `${this.hits.length} found` : "";
-    if (quiet) return;
     this.hit = undefined;
-    if (this.hits.length) this.next(1);
-    else this.draw();
+    this.searched = 0;
+    this.seeking = true;
+    document.getElementById("found").textContent = "";
+    this.draw();
+    this.scan();
+  }
+
+  // scan searches the lines that came since, a slice at a time: keys and drawing come between.
+  scan() {
+    if (this.scanning || !this.search) return;
+    const end = Math.min(this.lines.length, this.searched + searchSlice);
+    for (; this.searched < end; this.searched++) {
+      if (plain(this.lines[this.searched]).toLowerCase().includes(this.search)) this.hits.push(this.searched);
+    }
+    document.getElementById("found").textContent = `${this.hits.length} found`;
+    if (this.seeking && this.hits.length) this.next(1);
+    if (this.searched < this.lines.length) {
+      this.scanning = true;
+      setTimeout(() => { this.scanning = false; this.scan(); });
+    } else {
+      this.seeking = false;
+    }
   }
 
   next(step) {
     if (!this.hits.length) return;
+    this.seeking = false;
     const at = this.hits.indexOf(this.hit);
     this.hit = this.hits[(at + step + this.hits.length) % this.hits.length];
     this.follow.checked = false;
