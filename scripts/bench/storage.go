@@ -61,7 +61,12 @@ func storageFigures(of string, m map[string]float64) []figure {
 	}
 	live := figure{Name: of + "checkpoint while a process runs", Value: m["ms/live"], Unit: "ms", Ratio: m["ms/live"] / m["ms/copy"],
 		Beside: fmt.Sprintf("copying the 500 files that changed: %.0f ms", m["ms/copy"])}
-	return append(figures, live.atMost(live.Ratio, 1.5))
+	figures = append(figures, live.atMost(live.Ratio, 1.5))
+	if m["ms/turn"] > 0 {
+		figures = append(figures, figure{Name: of + "turn of an agent after npm install", Value: m["ms/turn"], Unit: "ms", Ratio: m["ms/turn"] / m["ms/layer"],
+			Beside: fmt.Sprintf("on a new layer: %.0f ms", m["ms/layer"])})
+	}
+	return figures
 }
 
 // mountBtrfs mounts a btrfs from a sparse file below dir.
