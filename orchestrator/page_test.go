@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,6 +57,8 @@ func (p *page) serve() {
 	p.t.Helper()
 	cmd := exec.Command(p.job.bin, "serve", "--json", "--http", strings.TrimPrefix(p.url, "http://"))
 	cmd.Dir, cmd.Env = p.job.dir, p.job.env
+	var said bytes.Buffer // it is complete when the process has ended
+	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -67,7 +70,10 @@ func (p *page) serve() {
 		p.stop = func() {}
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_, _ = io.Copy(io.Discard, out)
-		_ = cmd.Wait() // it was told to end
+		err := cmd.Wait() // it was told to end
+		if p.t.Failed() {
+			p.t.Logf("lattice serve: %v\n%s", err, &said)
+		}
 	}
 	var led struct{ HTTP string }
 	if err := json.NewDecoder(out).Decode(&led); err != nil || led.HTTP != p.url {
