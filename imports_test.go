@@ -112,7 +112,7 @@ var mayImport = map[string][]string{
 	"orchestrator":        {"orchestrator/cli", "orchestrator/command/...", "orchestrator/host/sandbox/early", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "spritekit/protocol"},
 	"orchestrator/leader": {"manifests", "orchestrator/...", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	// Its parts, top to bottom: what a part holds, it calls; none calls up.
-	"orchestrator/leader/access":      {"orchestrator/caller", "orchestrator/api", "orchestrator/audit", "spritekit/fault"},
+	"orchestrator/leader/access":      {"orchestrator/caller", "orchestrator/api", "orchestrator/audit", "orchestrator/store", "spritekit/fault", "spritekit/text"},
 	"orchestrator/leader/credentials": {"orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/secret", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/spending":    {"spritekit/text", "orchestrator/leader/drive", "orchestrator/leader/govern", "orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/budget", "orchestrator/engine/driver", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/policy", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/environment": {"orchestrator/leader/history", "orchestrator/api", "orchestrator/audit", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/proposal", "orchestrator/session", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},

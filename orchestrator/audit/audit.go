@@ -53,6 +53,7 @@ const (
 	Schedule        Kind = "schedule"       // how far a schedule has come
 	Token           Kind = "token"          // a fact about a token of the HTTP interface, by its digest
 	Session         Kind = "session"        // a session of a browser began or ended, by its digest
+	WebRefused      Kind = "web.refused"    // a request that the page of another site may have sent
 	Secret          Kind = "secret"         // a fact about a secret and its leases, by name
 	Sprite          Kind = "sprite"         // a call of the Sprites API
 	Request         Kind = "request"        // a request to a code host

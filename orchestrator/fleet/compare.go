@@ -16,6 +16,7 @@ import (
 // Observed is a sprite as the host describes it. Rules and Services are those of declared sprites alone.
 type Observed struct {
 	sprites.Sprite
+	Wanted   string // the digest of the image that the file names, or sprites.NoImage; "" if the host does not tell it
 	Run      string // for which it was created, "" if it was not created for one
 	Rules    []sprites.NetworkRule
 	Services []sprites.Service
@@ -139,6 +140,9 @@ func (s Sprite) planRepair(fleet string, o Observed) (changes []Change) {
 	changes = append(changes, s.compareServices(o)...)
 	if s.Warm && o.Status == "cold" {
 		add(Wake, "it is cold")
+	}
+	if image := cmp.Or(o.Image, sprites.NoImage); o.Wanted != "" && o.Wanted != image {
+		add(Differs, fmt.Sprintf("the image is %.19s, not %.19s: only a new sprite changes it", image, o.Wanted))
 	}
 	have := sprites.Config{}
 	if o.Config != nil {

@@ -53,7 +53,7 @@ type Sprite struct {
 	Network *Network `json:"network,omitempty"`
 	// Services are all services of the sprite, by name.
 	Services map[string]Service `json:"services,omitzero"`
-	// Image is the image of a new sprite: a name or a digest. It does not change a sprite that exists.
+	// Image is the image of a new sprite: a name or a digest. It does not change a sprite that exists; a difference is reported.
 	Image string `json:"image,omitempty"`
 	// RAM, CPUs and Pids limit a new sprite. They do not change a sprite that exists; a difference is reported.
 	RAM  int `json:"ram_mb,omitempty"`

@@ -104,6 +104,10 @@ func (s *server) servePage(w http.ResponseWriter, r *http.Request) {
 	case isRead(r):
 		http.Redirect(w, r, "/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 	default:
+		if err := s.leader.RecordRefused(r.Context(), "session_missing", r.Header.Get("Origin")); err != nil {
+			api.Fail(w, err)
+			return
+		}
 		api.WriteProblem(w, http.StatusUnauthorized, fault.Denied("session_missing", "the session has ended, or the form is not one of its pages").WithHint("log in again: lattice open"))
 	}
 }

@@ -33,6 +33,8 @@ type Leader interface {
 	BeginSession(ctx context.Context, secret string) (s access.Session, ok bool, wait time.Duration, err error)
 	CheckSession(ctx context.Context, text string) (c access.Caller, ok bool, err error)
 	EndSession(ctx context.Context, text string) error
+	// RecordRefused records that a request was refused because the page of another site may have sent it.
+	RecordRefused(ctx context.Context, code, from string) error
 	// ReceiveHook takes the delivery of a code host in a request. It checks its signature.
 	ReceiveHook(w http.ResponseWriter, r *http.Request, forge string) error
 }
@@ -90,15 +92,24 @@ func (s *server) guardRequests(next http.Handler) http.Handler {
 			w.Header().Set(name, value)
 		}
 		if s.local && !isLocal(r.Host) && !(r.Method == http.MethodPost && strings.HasPrefix(r.URL.Path, hooks)) { // a web page cannot sign a delivery
-			api.Fail(w, fault.Denied("foreign_host", "this server is not %.100q", r.Host).WithHint("use the address that lattice serve printed"))
+			s.refuse(w, r, r.Host, fault.Denied("foreign_host", "this server is not %.100q", r.Host).WithHint("use the address that lattice serve printed"))
 			return
 		}
 		if !isOwnOrigin(r) {
-			api.Fail(w, fault.Denied("foreign_origin", "the page of another site sent the request"))
+			s.refuse(w, r, r.Header.Get("Origin"), fault.Denied("foreign_origin", "the page of another site sent the request"))
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// refuse answers a request that the page of another site may have sent, and records it.
+func (s *server) refuse(w http.ResponseWriter, r *http.Request, from string, p *fault.Error) {
+	if err := s.leader.RecordRefused(r.Context(), p.Code, from); err != nil {
+		api.Fail(w, err)
+		return
+	}
+	api.Fail(w, p)
 }
 
 // isOwnOrigin reports whether a request comes from a page of this server, or from no page. A link of another site may lead here;

@@ -37,6 +37,8 @@ func (l leader) Hello() api.Hello {
 	return api.Hello{Version: "1.2", Runs: 7, Driven: 1, Ending: l.ending}
 }
 
+func (leader) RecordRefused(context.Context, string, string) error { return nil }
+
 func (leader) CountAppended() []lattice.EntryCount {
 	return []lattice.EntryCount{{EntryClass: lattice.EntryClass{Kind: lattice.EntryEvent, Type: "INFO"}, Count: 3}}
 }

@@ -33,6 +33,7 @@ type Gate struct {
 	mu       sync.Mutex       // guards all below
 	failures []time.Time      // when the last requests came with a token that does not exist
 	logins   map[string]login // codes that are not used yet, by their digests
+	refused  map[string]bool  // keys of the entries about refused requests
 }
 
 // Within failureLife maxFailures requests may have a wrong token.

@@ -87,9 +87,29 @@ func (r *Reconciler) observeSprites(ctx context.Context, d fleet.Document) ([]fl
 				return nil, problem.SpriteProblem(err)
 			}
 		}
+		if declared {
+			if o.Wanted, err = r.findImage(ctx, want.Image); err != nil {
+				return nil, problem.SpriteProblem(err)
+			}
+		}
 		observed = append(observed, o)
 	}
 	return observed, nil
+}
+
+// findImage returns the digest of an image, or NoImage; "" if the host does not know it, for example because it has no images.
+func (r *Reconciler) findImage(ctx context.Context, ref string) (string, error) {
+	switch {
+	case ref == sprites.NoImage:
+		return ref, nil
+	case ref == "" || strings.HasPrefix(ref, "/"): // a path is imported when a sprite is made
+		return "", nil
+	}
+	image, err := r.Client.Images().Get(ctx, ref)
+	if errors.Is(err, sprites.ErrNotFound) {
+		return "", nil
+	}
+	return image.Digest, err
 }
 
 // describeSprites describes the observed sprites, those that are missing, and the changes.
