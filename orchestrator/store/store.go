@@ -1,4 +1,4 @@
-// Package store keeps runs in one bbolt file. It implements the engine's Log and serves everything else that is read
+// Package store keeps runs in one bbolt file or in a PostgreSQL database. It implements the engine's Log and serves everything else that is read
 // from the log: runs, entries, snapshots, tails. Start with Open and Store.Append.
 //
 // Buckets:
@@ -23,7 +23,7 @@
 //
 // Invariants: one goroutine commits (commit.go); sequence numbers have no gaps; an append, its index, dedupe keys and
 // snapshot are one transaction. All of it is written against package kv; package bolt is the driver for files, with their locks,
-// damage and recovery. The package decides nothing about runs; it decodes the bodies of facts about noted actions alone.
+// damage and recovery, package postgres the one for databases. The package decides nothing about runs; it decodes the bodies of facts about noted actions alone.
 package store
 
 import (

@@ -162,7 +162,7 @@ func (s *Server) Start() error {
 	defer s.mu.Unlock()
 	cmd := exec.Command(s.program, "-D", filepath.Join(s.Dir, "data"), "-c", "listen_addresses=", "-c", "unix_socket_directories="+s.Dir,
 		"-c", "fsync=off", "-c", "shared_buffers=16MB", "-c", "max_connections=60")
-	cmd.Dir, cmd.SysProcAttr = s.Dir, &syscall.SysProcAttr{Credential: s.as, Pdeathsig: syscall.SIGQUIT}
+	cmd.Dir, cmd.SysProcAttr = s.Dir, makeAttributes(s.as)
 	begun, ended := make(chan error), make(chan error, 1)
 	go func() {
 		runtime.LockOSThread() // the server ends with the thread that started it
