@@ -23,6 +23,7 @@ var published = map[string]string{
 }
 
 func TestBuiltins(t *testing.T) {
+	t.Parallel()
 	if len(IDs()) < 8 {
 		t.Fatalf("IDs() = %v", IDs())
 	}
@@ -57,6 +58,7 @@ func TestBuiltins(t *testing.T) {
 }
 
 func TestTemplatesThatAreRefused(t *testing.T) {
+	t.Parallel()
 	const good = `{"id":"t_v1","op":"LLM_WRITE","version":"1","input_ports":{"a":{}},"system":"s {{output_schema}}","user":["u","{{a}}"],"repair":"r {{packet}}","max_prompt_bytes":100}`
 	if _, err := Parse([]byte(good)); err != nil {
 		t.Fatal(err)

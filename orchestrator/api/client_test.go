@@ -17,6 +17,7 @@ import (
 // A leader that ends in the middle of an answer costs a reader nothing: the next one is asked, for entries from where the
 // first one stopped.
 func TestReadAcrossLeaders(t *testing.T) {
+	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "s")
 	listen := func(h http.HandlerFunc) *httptest.Server {
 		l, err := net.Listen("unix", socket)

@@ -8,6 +8,7 @@ import (
 )
 
 func TestNew(t *testing.T) {
+	t.Parallel()
 	for url, want := range map[string]struct {
 		number  int64
 		problem string
@@ -38,6 +39,7 @@ func TestNew(t *testing.T) {
 
 // People see the path of a local repository, which is no link.
 func TestProductOfLocalRepository(t *testing.T) {
+	t.Parallel()
 	for _, declared := range []string{"/srv/git/a b.git", "file:///srv/git/a b.git"} {
 		p := New(protocol.Artifact{Kind: "branch", Ref: "lattice/run_1", URL: declared})
 		if p.Path != "/srv/git/a b.git" || p.URL != "" || p.Problem != "" {

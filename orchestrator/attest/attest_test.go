@@ -28,6 +28,7 @@ func verified(report string) lattice.Verification {
 const green = `{"status":"passed","base":"` + base + `","commit":"` + commit + `","tree":"3","restored":[],"commands":[{"argv":["a"],"status":"passed"},{"argv":["b"],"status":"passed"}]}`
 
 func TestJudge(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ from, to, reason string }{
 		"green":                {},
 		"red command":          {`"b"],"status":"passed"`, `"b"],"status":"failed","failures":[{"id":"T","message":"m"}]`, `["b"]: failed: T: m`},
@@ -86,6 +87,7 @@ func newKey(t *testing.T) ed25519.PrivateKey {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	key := newKey(t)
 	public := key.Public().(ed25519.PublicKey)
 	red := strings.Replace(green, `"b"],"status":"passed"`, `"b"],"status":"failed"`, 1)
@@ -146,6 +148,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestCheckFindsChangedJournals(t *testing.T) {
+	t.Parallel()
 	key := newKey(t)
 	public := key.Public().(ed25519.PublicKey)
 	for name, change := range map[string]func([]lattice.Entry) []lattice.Entry{
@@ -165,6 +168,7 @@ func TestCheckFindsChangedJournals(t *testing.T) {
 
 // Equal verifications give equal facts, so that a repetition after a crash changes nothing.
 func TestAttestIsDeterministic(t *testing.T) {
+	t.Parallel()
 	key := newKey(t)
 	a, err := Attest(key, verified(green))
 	b, err2 := Attest(key, verified(green))
@@ -174,6 +178,7 @@ func TestAttestIsDeterministic(t *testing.T) {
 }
 
 func TestLoadKey(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "signing.key")
 	var keys [8]ed25519.PrivateKey
 	var group sync.WaitGroup
@@ -216,6 +221,7 @@ func TestLoadKey(t *testing.T) {
 
 // TestCheckNote: of the lines of a note, those count that the key signed and that are about the commit with its tree.
 func TestCheckNote(t *testing.T) {
+	t.Parallel()
 	key := newKey(t)
 	line := func(key ed25519.PrivateKey, report string) string {
 		signed, err := Attest(key, verified(report))

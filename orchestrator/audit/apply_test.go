@@ -26,6 +26,7 @@ func (all entries) AuditEntries(_ context.Context, subject string, after uint64,
 
 // Concurrent callers apply each entry of the subject once and in order, also those that were appended later.
 func TestApplyNew(t *testing.T) {
+	t.Parallel()
 	var log entries
 	var mu sync.Mutex
 	var last uint64

@@ -8,6 +8,7 @@ import (
 )
 
 func TestChain(t *testing.T) {
+	t.Parallel()
 	var all []Entry
 	prev := ""
 	for n := uint64(1); n <= 3; n++ {
@@ -49,6 +50,7 @@ func TestChain(t *testing.T) {
 }
 
 func TestRedact(t *testing.T) {
+	t.Parallel()
 	got := string(Redact(json.RawMessage(`{"name":"npm","Token":"t","deep":[{"password":"p","n":12345678901234567890}],"long":"` + strings.Repeat("x", maxText+1) + `"}`)))
 	for _, want := range []string{`"Token":"[redacted]"`, `"password":"[redacted]"`, `12345678901234567890`, `x…"`} {
 		if !strings.Contains(got, want) {

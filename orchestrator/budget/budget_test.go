@@ -7,6 +7,7 @@ import (
 )
 
 func TestFoldOfFacts(t *testing.T) {
+	t.Parallel()
 	reserve := Fact{Op: Reserved, ID: "a", Scopes: []Scope{"run:r", "day:d"}, Amount: Amount{MicroUSD: 100, Tokens: 10}}
 	settle := Fact{Op: Settled, ID: "a", Amount: Amount{MicroUSD: 40, Tokens: 12}}
 	tests := []struct {
@@ -46,6 +47,7 @@ func TestFoldOfFacts(t *testing.T) {
 }
 
 func TestRefusedUntilReserved(t *testing.T) {
+	t.Parallel()
 	var l Ledger
 	l.Apply(Fact{Op: Refused, ID: "a"})
 	if !l.WasRefused("a") {
@@ -59,6 +61,7 @@ func TestRefusedUntilReserved(t *testing.T) {
 }
 
 func TestFit(t *testing.T) {
+	t.Parallel()
 	have := []Fact{
 		{Op: Reserved, ID: "a", Scopes: []Scope{"run:r"}, Amount: Amount{MicroUSD: 30}},
 		{Op: Reserved, ID: "b", Scopes: []Scope{"run:r"}, Amount: Amount{MicroUSD: 50}},
@@ -119,6 +122,7 @@ func TestFit(t *testing.T) {
 }
 
 func TestDayIsUTC(t *testing.T) {
+	t.Parallel()
 	zone := time.FixedZone("east", 5*3600)
 	before, after := time.Date(2026, 3, 1, 4, 59, 59, 0, zone), time.Date(2026, 3, 1, 5, 0, 0, 0, zone)
 	if got := DayOf(before); got != "day:2026-02-28" {
@@ -130,6 +134,7 @@ func TestDayIsUTC(t *testing.T) {
 }
 
 func TestMicroUSD(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		dollars float64
 		want    int64
@@ -141,6 +146,7 @@ func TestMicroUSD(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
+	t.Parallel()
 	a := Amount{MicroUSD: 1_250_000, Tokens: 7, Millis: 90_000}
 	if got, want := a.String(), "$1.25, 7 tokens, 1m30s"; got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -11,6 +11,7 @@ import (
 
 // TestReportInterrupted reports what a command returns after Ctrl-C.
 func TestReportInterrupted(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for want, err := range map[string]error{

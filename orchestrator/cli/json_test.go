@@ -12,6 +12,7 @@ import (
 // JSON on a terminal has the same values as before, and nothing in it that the terminal would act on: neither in what is
 // printed nor in errors.
 func TestJSONIsHarmless(t *testing.T) {
+	t.Parallel()
 	const hostile = "a\x7f\u0080\u009b31m\u202e\u2066\u200fé\t\n<&>\u200b\U000e0061"
 	var out bytes.Buffer
 	env := &Console{Out: &out, Err: &out, JSON: true}

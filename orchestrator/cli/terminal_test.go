@@ -8,6 +8,7 @@ import (
 )
 
 func TestEscapes(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, typed, read string
 		detached          bool
@@ -43,6 +44,7 @@ func (r readerOf) Read(p []byte) (int, error) { return r.r.Read(p[:min(r.n, len(
 
 // What a sprite says is only text, whatever it is made of and however it is cut.
 func TestSanitizer(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"plain\n\ttext":                      "plain\n\ttext",
 		"\x1b]0;title\x07x\r":                "]0;titlex",

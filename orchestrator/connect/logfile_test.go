@@ -9,6 +9,7 @@ import (
 
 // A leader's log is bounded, and never a reason to fail.
 func TestLogFile(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "serve.log")
 	log := &LogFile{Path: path, Max: 64}
 	line := strings.Repeat("x", 29) + "\n"

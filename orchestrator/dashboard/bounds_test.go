@@ -229,6 +229,7 @@ func get(t *testing.T, l Leader, path string) string {
 // TestPagesAreBounded: with 10,000 things of each kind a page has at most 2,000 elements, and reads no more runs and entries of the
 // audit log than with 1,000.
 func TestPagesAreBounded(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/runs", "/runs?flow=none", "/runs?before=run_000100", "/waiting", "/tasks", "/tasks?status=review", "/tasks/X-1", "/workers", "/loops", "/loops/run_1", "/intents", "/proposals",
 		"/flows", "/flows/x", "/artifacts", "/cost", "/sprites", "/audit", "/deliveries", "/runs/run_1/events", "/runs/run_1/log", "/runs/run_1/candidates", "/runs/run_1/changes", "/runs/run_1/compare?with=x", "/runs/run_1/compare", "/runs/run_1/files", "/runs/run_1/file?path=x", "/runs/run_1"} {
 		few, many := &crowd{size: 1000}, &crowd{size: 10_000}
@@ -245,6 +246,7 @@ func TestPagesAreBounded(t *testing.T) {
 
 // TestCards: a card says what runs, since when and on which commit, and what the task has and needs.
 func TestCards(t *testing.T) {
+	t.Parallel()
 	behind, none := 3, 0
 	has := &board.Artifact{Commit: "abc1234def5678"}
 	for _, tt := range []struct {

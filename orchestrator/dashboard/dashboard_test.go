@@ -13,6 +13,7 @@ import (
 
 // TestRoutes: each page and form stands for an operation that exists, and a form for one that changes something.
 func TestRoutes(t *testing.T) {
+	t.Parallel()
 	for _, r := range New(nil).allRoutes() {
 		method, path, _ := strings.Cut(r.operation, " ")
 		op, ok := api.RouteOf(api.Routes(nil), method, api.Root+path)
@@ -24,6 +25,7 @@ func TestRoutes(t *testing.T) {
 
 // TestWeight: the page is small enough for a slow network.
 func TestWeight(t *testing.T) {
+	t.Parallel()
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	err := fs.WalkDir(files, "assets", func(name string, e fs.DirEntry, err error) error {
@@ -41,6 +43,7 @@ func TestWeight(t *testing.T) {
 
 // TestFields: a form has a field for each input that a question expects, and none where a yes or no is enough.
 func TestFields(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		w    lattice.Wait
 		want string
@@ -71,6 +74,7 @@ func TestFields(t *testing.T) {
 
 // TestDigest: a question that differs in anything has another digest.
 func TestDigest(t *testing.T) {
+	t.Parallel()
 	w := lattice.Wait{ID: "w", Prompt: "push?", Action: &lattice.Action{Binding: []byte(`{"head":"a"}`)}}
 	same, other := w, w
 	other.Action = &lattice.Action{Binding: []byte(`{"head":"b"}`)}
@@ -81,6 +85,7 @@ func TestDigest(t *testing.T) {
 
 // TestPatch: lines of a change have a class, and no character that turns the order of text around.
 func TestPatch(t *testing.T) {
+	t.Parallel()
 	got := colourLines("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\x1b[31m\u202e\n same\n")
 	want := []coloured{{"file", "diff --git a/x b/x"}, {"meta", "--- a/x"}, {"meta", "+++ b/x"}, {"hunk", "@@ -1 +1 @@"}, {"minus", "-old"}, {"plus", "+new[31m"}, {"", " same"}}
 	if len(got) != len(want) {

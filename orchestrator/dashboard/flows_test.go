@@ -10,6 +10,7 @@ import (
 // TestRestoreLineEnds: a text that was not edited is saved byte for byte, whatever its line ends are, and an edit changes no line but
 // its own.
 func TestRestoreLineEnds(t *testing.T) {
+	t.Parallel()
 	asSent := strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n").Replace // by a browser
 	for _, old := range []string{"", "\n", "a", "a\n", "a\r\nb\r\n", "a\nb\r\nc\rd", "\r\r\n\n", "{\r\n\t\"x-own\": 1,\n\"b\":2}\n\n"} {
 		if got := restoreLineEnds(old, asSent(old)); got != old {
@@ -32,6 +33,7 @@ func TestRestoreLineEnds(t *testing.T) {
 
 // TestInputFields: an input of a flow has the field of its type, and its text becomes a value of the type.
 func TestInputFields(t *testing.T) {
+	t.Parallel()
 	form := map[string]string{"in.s": "5\r\n6", "in.n": "5", "in.b": "true", "in.any": `{"a":1}`, "in.word": "yes, do", "in.list": `["x"]`, "in.pick": "two", "in.empty": ""}
 	var fields []field
 	for _, in := range []api.FlowInput{

@@ -8,6 +8,7 @@ import (
 )
 
 func TestRenderMarkdown(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"one\ntwo\n\nthree":                "<p>one\ntwo</p><p>three</p>",
 		"## A `b` #":                       "<h4>A <code>b</code></h4>",
@@ -34,6 +35,7 @@ func TestRenderMarkdown(t *testing.T) {
 
 // TestMarkdownIsHarmless: whatever the text, the elements are those of the policy, closed in order, and few.
 func TestMarkdownIsHarmless(t *testing.T) {
+	t.Parallel()
 	pieces := []string{"*", "**", "_", "`", "```", "\n", "\n\n", "- ", "1. ", "> ", "# ", "[", "](", ")", "!", "https://a.example/", "javascript:", "<script>", "\"", "'", "&lt;", "<a href=", "\\", " ", "x", "é", "~~~"}
 	tag := regexp.MustCompile(`</?([a-z0-9]+)( href="https?://[^"<>\s]*" rel="noreferrer noopener nofollow"| class="(?:md|note)")?>`)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -28,6 +28,7 @@ func (s *spender) Runs(ctx context.Context, _ api.RunList) ([]api.RunView, error
 
 // TestCostAgrees: the lists and the page of a run say the same cost, and the page divides it by node.
 func TestCostAgrees(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{"/runs", "/cost", "/runs/run_1"} {
 		if text := get(t, &spender{}, path); !strings.Contains(text, "$0.7500") {
 			t.Errorf("%s does not say the cost of the run", path)
@@ -56,6 +57,7 @@ func (taken) Turns(context.Context, string) ([]api.Turn, error) {
 
 // TestStops: the turns of an agent follow the moment at which its step began, each with the name by which a request refers to it.
 func TestStops(t *testing.T) {
+	t.Parallel()
 	var got []string
 	stops, err := New(taken{}).listStops(t.Context(), "run_1")
 	if err != nil {

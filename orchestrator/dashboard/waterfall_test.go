@@ -57,6 +57,7 @@ func drawn(r row) string {
 
 // TestWaterfall: queue, work and waits for people are told apart, attempts are stacked, and the first failure is opened.
 func TestWaterfall(t *testing.T) {
+	t.Parallel()
 	tl := newTimeline(t,
 		told{2, lattice.RunStarted{}, "build"},
 		told{5, lattice.CallFinished{CommandID: "build#1", Kind: "tool_error"}, ""},
@@ -95,6 +96,7 @@ func TestWaterfall(t *testing.T) {
 
 // TestWaterfallBounds: of many steps a page has a part, and of many iterations that are done the newest.
 func TestWaterfallBounds(t *testing.T) {
+	t.Parallel()
 	var facts []told
 	facts = append(facts, told{0, lattice.RunStarted{}, "n0"})
 	for i := range 1000 {

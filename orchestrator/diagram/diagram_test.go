@@ -39,6 +39,7 @@ func golden(t *testing.T, name, got string) {
 
 // A shipped flow and one with everything that is drawn, in all forms.
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	all, err := os.ReadFile("testdata/all.execir.json")
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +62,7 @@ func TestGolden(t *testing.T) {
 
 // Nothing that a document's author wrote gets out of its place: no control characters, no markup.
 func TestHostileText(t *testing.T) {
+	t.Parallel()
 	const evil = "<script>alert(1)</script>\x1b]0;t\x07\u202e\r\n\"]-->x[\"`%%{init}%%\u2028&#quot;|end"
 	g := Of(ir.Document{EntryNode: evil, Nodes: []ir.Node{
 		{ID: evil, Op: evil, Tool: evil, Retry: []ir.Retry{{On: []string{evil}}}},
@@ -113,6 +115,7 @@ func TestHostileText(t *testing.T) {
 
 // Every box is whole, whatever the shape of the graph: no text is cut by a line.
 func TestNothingOverlaps(t *testing.T) {
+	t.Parallel()
 	const n = 12
 	for seed := range 40 {
 		var g Graph
@@ -146,6 +149,7 @@ func TestNothingOverlaps(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
+	t.Parallel()
 	g := Graph{Nodes: make([]Node, maxNodes+1)}
 	if _, err := g.Text(); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("Text: %v", err)
@@ -156,6 +160,7 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestCondText(t *testing.T) {
+	t.Parallel()
 	for cond, want := range map[string]string{
 		`{"op":"always"}`:                                      "",
 		`{"op":"otherwise"}`:                                   "otherwise",
@@ -181,6 +186,7 @@ func TestCondText(t *testing.T) {
 
 // A picture that nobody can look at is not made, however few its nodes.
 func TestTextOfManyLongEdges(t *testing.T) {
+	t.Parallel()
 	g := Graph{Nodes: make([]Node, maxNodes)}
 	for i := range g.Nodes {
 		g.Nodes[i].Lines = []string{"n"}

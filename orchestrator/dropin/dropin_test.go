@@ -44,6 +44,7 @@ func greet(t *testing.T) Skill {
 }
 
 func TestReadRefusesWhatIsNoSkill(t *testing.T) {
+	t.Parallel()
 	dir := write(t, t.TempDir(), map[string]string{
 		"a.b/skill.json": `{"name":"c.d"}`, "fs.read/skill.json": `{"name":"fs.read"}`, "e.f/run": "", "g.h/skill.json": `{`, "file": "",
 	})
@@ -59,6 +60,7 @@ func TestReadRefusesWhatIsNoSkill(t *testing.T) {
 }
 
 func TestKeepIsByContentAndReadOnly(t *testing.T) {
+	t.Parallel()
 	root := t.TempDir()
 	first, err := Keep(root, greet(t))
 	if err != nil {
@@ -88,6 +90,7 @@ func TestKeepIsByContentAndReadOnly(t *testing.T) {
 }
 
 func TestKeepTakesNothingFromElsewhere(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(dir string) error{
 		"leads out":      func(dir string) error { return os.Symlink("../../x", filepath.Join(dir, "x")) },
 		"leads out ":     func(dir string) error { return os.Symlink("/etc/passwd", filepath.Join(dir, "x")) },
@@ -108,6 +111,7 @@ func TestKeepTakesNothingFromElsewhere(t *testing.T) {
 }
 
 func TestComposePutsSkillsBesideOurs(t *testing.T) {
+	t.Parallel()
 	base := write(t, t.TempDir(), map[string]string{"spritekit": "binary", "manifests/fs.read/skill.json": "{}"})
 	if err := os.Symlink("spritekit", filepath.Join(base, "fs.read")); err != nil {
 		t.Fatal(err)

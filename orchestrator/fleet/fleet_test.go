@@ -38,6 +38,7 @@ func with(o fleet.Observed, services ...string) fleet.Observed {
 }
 
 func TestCompare(t *testing.T) {
+	t.Parallel()
 	const ours = "lattice-fleet=site"
 	open := observe("web", "warm", ours)
 	open.URLSettings = &sprites.URLSettings{Auth: "public"}
@@ -100,6 +101,7 @@ func TestCompare(t *testing.T) {
 }
 
 func TestParseRefusesValuesThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
 	_, findings := fleet.Parse([]byte(`
 [sprites.web]
 url = "all"
@@ -132,6 +134,7 @@ http_port = 81
 
 // The digest tells changes apart, and not reports.
 func TestDigest(t *testing.T) {
+	t.Parallel()
 	change := fleet.Change{Sprite: "a", Step: fleet.Create}
 	report := fleet.Change{Sprite: "b", Step: fleet.Unmanaged}
 	if fleet.Digest([]fleet.Change{change, report}) != fleet.Digest([]fleet.Change{change}) || fleet.Digest([]fleet.Change{change}) == fleet.Digest(nil) {

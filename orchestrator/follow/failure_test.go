@@ -12,6 +12,7 @@ import (
 
 // TestDescribeFailure proposes a look into the sprite only where there is one.
 func TestDescribeFailure(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, sprite, fault string
 		look                bool

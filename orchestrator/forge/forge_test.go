@@ -8,6 +8,7 @@ import (
 )
 
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		permission, name string
 		want             Role
@@ -47,6 +48,7 @@ func TestRoles(t *testing.T) {
 }
 
 func TestMarker(t *testing.T) {
+	t.Parallel()
 	m := MarkerOf("action", "k1")
 	if m == MarkerOf("action", "k2") || m == MarkerOf("actio", "nk1") {
 		t.Error("two keys have one marker")
@@ -77,6 +79,7 @@ func TestMarker(t *testing.T) {
 }
 
 func TestLocate(t *testing.T) {
+	t.Parallel()
 	const hub, sub, port = "https://github.com", "https://example.com/git", "http://127.0.0.1:3000"
 	for _, c := range []struct{ web, repository, want string }{
 		{hub, "https://github.com/acme/site", "acme/site"},
@@ -111,6 +114,7 @@ func TestLocate(t *testing.T) {
 }
 
 func TestProblem(t *testing.T) {
+	t.Parallel()
 	limited := &Problem{Status: http.StatusForbidden, Retry: time.Unix(1, 0)}
 	if limited.Final() || !limited.Limited() {
 		t.Error("a limit of requests is final")
@@ -127,6 +131,7 @@ func TestProblem(t *testing.T) {
 
 // Each kind has each capability in its row once, and says what happens where it is missing.
 func TestCapabilities(t *testing.T) {
+	t.Parallel()
 	var first []Capability
 	for _, k := range Kinds() {
 		var names []Capability

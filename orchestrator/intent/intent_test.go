@@ -29,6 +29,7 @@ func gated(t *testing.T) State {
 }
 
 func TestLife(t *testing.T) {
+	t.Parallel()
 	s := gated(t)
 	approve := Fact{Type: FactApproved, Digest: s.Digest}
 	s = apply(t, s, approve, Fact{Type: FactStarted, Run: "run_1", Digest: s.Digest}, Fact{Type: FactWaiting}, Fact{Type: FactResumed}, Fact{Type: FactEnded, Status: Succeeded})
@@ -38,6 +39,7 @@ func TestLife(t *testing.T) {
 }
 
 func TestIllegalFacts(t *testing.T) {
+	t.Parallel()
 	proposed := apply(t, State{}, Fact{Type: FactProposed})
 	ended := apply(t, gated(t), Fact{Type: FactRejected})
 	for name, tt := range map[string]struct {
@@ -69,6 +71,7 @@ func TestIllegalFacts(t *testing.T) {
 
 // A new version of the plan needs new approvals; each bound value changes the digest.
 func TestApprovalsBindThePlan(t *testing.T) {
+	t.Parallel()
 	s := gated(t)
 	s = apply(t, s, Fact{Type: FactApproved, Digest: s.Digest})
 	old := s.Digest
@@ -93,6 +96,7 @@ func TestApprovalsBindThePlan(t *testing.T) {
 
 // Whatever facts come in whatever order, a final status is never left, and nothing executes without a plan.
 func TestRandomFacts(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	types := []FactType{FactProposed, FactClassified, FactPlanned, FactGated, FactApproved, FactRefused, FactRejected, FactStarted, FactWaiting, FactResumed, FactEnded, FactCanceled}
 	decisions := []lattice.Verdict{lattice.Allow, lattice.Ask, lattice.Deny}

@@ -6,6 +6,7 @@ import (
 )
 
 func TestTransitions(t *testing.T) {
+	t.Parallel()
 	all := []RunStatus{Pending, Running, Succeeded, Failed, Canceled, Blocked, BlockedWaitingForUser, Waiting}
 	legal := map[RunStatus][]RunStatus{
 		Pending:               {Running, Canceled},

@@ -27,6 +27,7 @@ func newServer(t *testing.T, o Options) *Server {
 
 // The tools that a client sees are those of the options. One that decides is never there by default.
 func TestToolsOfOptions(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		o         Options
 		has, lack string
@@ -82,6 +83,7 @@ var (
 
 // A task has the state of its run. It asks for input only where a person must decide.
 func TestTaskOfRun(t *testing.T) {
+	t.Parallel()
 	at := time.Date(2026, 7, 28, 0, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		view   api.RunView
@@ -122,6 +124,7 @@ func TestTaskOfRun(t *testing.T) {
 
 // Only an accepted request of the user is a decision.
 func TestReadResponse(t *testing.T) {
+	t.Parallel()
 	accept := func(content map[string]any) *sdk.ElicitResult {
 		return &sdk.ElicitResult{Action: "accept", Content: content}
 	}
@@ -147,6 +150,7 @@ func TestReadResponse(t *testing.T) {
 
 // A part of a file ends between characters, and the parts are the whole.
 func TestReadParts(t *testing.T) {
+	t.Parallel()
 	for name, whole := range map[string]string{
 		"empty": "", "small": "a\n", "at the limit": strings.Repeat("x", maxFile), "characters": strings.Repeat("€", maxFile), "shifted": "x" + strings.Repeat("𝄞", maxFile/2),
 	} {
@@ -174,6 +178,7 @@ func TestReadParts(t *testing.T) {
 
 // Of a long output the end is kept.
 func TestTail(t *testing.T) {
+	t.Parallel()
 	var out tail
 	for range 10 {
 		if _, err := out.Write(bytes.Repeat([]byte("x"), maxOutput/2)); err != nil {

@@ -27,6 +27,7 @@ func (s *scarce) Accept() (net.Conn, error) {
 }
 
 func TestListener(t *testing.T) {
+	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -53,6 +54,7 @@ func TestListener(t *testing.T) {
 }
 
 func TestListenerEnds(t *testing.T) {
+	t.Parallel()
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

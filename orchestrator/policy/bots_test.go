@@ -7,6 +7,7 @@ import (
 )
 
 func TestBot(t *testing.T) {
+	t.Parallel()
 	p := New("", layer(t, "server", "bots.names = ['Build-*']\nbots.variables = ['CLAUDECODE']")).Narrow(layer(t, "repository", "bots.names = ['mallory']"))
 	for name, tt := range map[string]struct {
 		who       audit.Who

@@ -8,6 +8,7 @@ import (
 )
 
 func TestBudget(t *testing.T) {
+	t.Parallel()
 	const run = string(budget.Run)
 	tests := map[string]struct {
 		server, repository string
@@ -39,6 +40,7 @@ func TestBudget(t *testing.T) {
 }
 
 func TestBudgetFindings(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"budgets.run.usd = -1":          "line 1: budgets.run.usd: -1 is not an amount of US dollars",
 		"budgets.run.usd = nan":         "line 1: budgets.run.usd: NaN is not an amount of US dollars",

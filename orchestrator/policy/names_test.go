@@ -3,6 +3,7 @@ package policy
 import "testing"
 
 func TestMisspeltNames(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"[actions.LABEL_ISSUE]\nallowed.lables = ['bug']":                                   "line 2: actions.LABEL_ISSUE.allowed.lables: LABEL_ISSUE has no parameter lables; did you mean labels?",
 		"[profiles.a]\nrepositories = ['/r']\nactions.PUSH_BRANCH.allowed.branches = ['x']": "line 3: profiles.a.actions.PUSH_BRANCH.allowed.branches: PUSH_BRANCH has no parameter branches; did you mean branch?",

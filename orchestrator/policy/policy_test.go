@@ -20,6 +20,7 @@ func layer(t *testing.T, source, text string) Layer {
 }
 
 func TestAction(t *testing.T) {
+	t.Parallel()
 	labels := func(names ...string) map[string][]string { return map[string][]string{"labels": names} }
 	tests := map[string]struct {
 		server, repository string
@@ -61,6 +62,7 @@ func TestAction(t *testing.T) {
 }
 
 func TestAdmits(t *testing.T) {
+	t.Parallel()
 	ada, bob, eve := audit.Who{Name: "ada", UID: 1}, audit.Who{Name: "bob", UID: 2}, audit.Who{Name: "eve", UID: 3}
 	asked := []audit.Who{ada}
 	for name, tt := range map[string]struct {
@@ -103,6 +105,7 @@ func TestAdmits(t *testing.T) {
 
 // A repository's policy never makes anything looser, whatever it says.
 func TestRepositoryOnlyNarrows(t *testing.T) {
+	t.Parallel()
 	classes := append(Classes(), "")
 	decisions := append(Decisions(), "")
 	for _, action := range []string{"PUSH_BRANCH", "NOTIFY_USER", "FETCH_CREDENTIAL", "LAUNCH"} {
@@ -126,6 +129,7 @@ func TestRepositoryOnlyNarrows(t *testing.T) {
 }
 
 func TestPath(t *testing.T) {
+	t.Parallel()
 	p := New("").Narrow(layer(t, "repository", "[[paths]]\nname = 'docs'\nmatch = ['/docs/**/*.md']\ndecision = 'ask'\n[[paths]]\nname = 'open'\nmatch = ['*.pem']\ndecision = 'allow'"))
 	for path, want := range map[string]string{
 		".env": "deny secrets", "a/b/.ENV": "deny secrets", ".env.production": "deny secrets", ".env.example": "allow examples", "deploy/tls.pem": "deny secrets", "id_rsa": "deny secrets",
@@ -148,6 +152,7 @@ func TestPath(t *testing.T) {
 }
 
 func TestReview(t *testing.T) {
+	t.Parallel()
 	display := func(s string) string { return s }
 	var changes []Change
 	for _, name := range []string{"a.txt", "go.mod", "CLAUDE.md", ".github/workflows/1.yml"} {
@@ -171,6 +176,7 @@ func TestReview(t *testing.T) {
 }
 
 func TestProfiles(t *testing.T) {
+	t.Parallel()
 	server := layer(t, "server", "[actions.OPEN_PR]\ndecision='deny'\n[profiles.acme]\nrepositories=['github.com/acme/*', '/src/']\n[profiles.acme.actions.OPEN_PR]\ndecision='allow'")
 	for repo, want := range map[string]lattice.Verdict{
 		"https://github.com/acme/site.git": lattice.Allow, "git@github.com:acme/site": lattice.Allow, "ssh://git@github.com/acme/site.git": lattice.Allow, "https://tok@github.com/acme/site": lattice.Allow,
@@ -185,6 +191,7 @@ func TestProfiles(t *testing.T) {
 }
 
 func TestParseNamesEveryProblem(t *testing.T) {
+	t.Parallel()
 	_, findings := Parse("p", []byte(`[actions.PUSH_BRANCH]
 decision = "maybe"
 colour = "red"
@@ -215,6 +222,7 @@ decision = "ask"
 
 // TestNotes: the policy of the server has pushes export statements, for some repositories perhaps; that of a repository does not.
 func TestNotes(t *testing.T) {
+	t.Parallel()
 	push := Request{Name: "PUSH_BRANCH"}
 	server := layer(t, "server", "[profiles.x]\nrepositories = ['/r']\nactions.PUSH_BRANCH.notes = true")
 	on := layer(t, "repository", "actions.PUSH_BRANCH.notes = true")
@@ -257,6 +265,7 @@ func FuzzParse(f *testing.F) {
 
 // TestUrgent holds that the settings of a schedule replace the question of the default table, and no rule of a file.
 func TestUrgent(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		decision lattice.Verdict
 		source   string

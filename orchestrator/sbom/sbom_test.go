@@ -68,6 +68,7 @@ func bill(t *testing.T) Bill {
 }
 
 func TestRead(t *testing.T) {
+	t.Parallel()
 	b := bill(t)
 	want := []Package{
 		{Name: "git", Version: "1:2.39.5-0+deb12u2~x", PURL: "pkg:deb/debian/git@1:2.39.5-0%2Bdeb12u2~x?arch=amd64&distro=debian-12",
@@ -84,6 +85,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestModule(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		path, version, want string
 	}{
@@ -98,6 +100,7 @@ func TestModule(t *testing.T) {
 }
 
 func TestExpression(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct{ debian, want string }{
 		{"Expat", "MIT"},
 		{"GPL-2+", "GPL-2.0-or-later"},
@@ -145,6 +148,7 @@ func FuzzLicence(f *testing.F) {
 }
 
 func TestStatusWithoutAVersionIsRefused(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -156,6 +160,7 @@ func TestStatusWithoutAVersionIsRefused(t *testing.T) {
 }
 
 func TestBillsAreReproducible(t *testing.T) {
+	t.Parallel()
 	a, err := bill(t).SPDX()
 	if err != nil {
 		t.Fatal(err)
@@ -167,6 +172,7 @@ func TestBillsAreReproducible(t *testing.T) {
 
 // The members that SPDX 2.3 requires, the forms of its ids, and that all relationships lead to what is there.
 func TestSPDXIsComplete(t *testing.T) {
+	t.Parallel()
 	t.Run("image", func(t *testing.T) { checkSPDX(t, bill(t)) })
 	t.Run("archive", func(t *testing.T) {
 		self, err := os.Executable()
@@ -236,6 +242,7 @@ func checkSPDX(t *testing.T, b Bill) {
 }
 
 func TestLicencesAreKnownToSPDX(t *testing.T) {
+	t.Parallel()
 	list := filepath.Join(os.Getenv("LATTICE_NPM_CACHE"), "node_modules/@cyclonedx/cyclonedx-library/res/schema/spdx.SNAPSHOT.schema.json")
 	data, err := os.ReadFile(list)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestNext(t *testing.T) {
+	t.Parallel()
 	tests := []struct{ cron, zone, after, want string }{
 		{"* * * * *", "UTC", "2026-01-01T00:00:30Z", "2026-01-01T00:01:00Z"},
 		{"*/15 * * * *", "UTC", "2026-01-01T00:45:00Z", "2026-01-01T01:00:00Z"},
@@ -53,6 +54,7 @@ func TestNext(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"": "has 0 fields", "* * * *": "has 4 fields", "60 * * * *": "is not a minute", "* 24 * * *": "is not a hour", "* * 0 * *": "is not a day of the month",
 		"* * * 13 *": "is not a month", "* * * * 8": "is not a day of the week", "5-1 * * * *": "is not a minute", "*/0 * * * *": "is not a minute",

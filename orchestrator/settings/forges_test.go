@@ -7,6 +7,7 @@ import (
 
 // TestForges checks a code host that is complete, and one with everything wrong.
 func TestForges(t *testing.T) {
+	t.Parallel()
 	good := `[forges.main]
 kind = "github"
 token_env = "GITHUB_TOKEN"

@@ -51,6 +51,7 @@ requests_per_minute = 30
 `
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	got, findings := Parse([]byte(whole))
 	want := Settings{
 		Spritekit: "~/bin/spritekit", Tools: []string{"/opt/go", "~/sdk"}, LogLevel: "debug", MinIsolation: Namespaces,
@@ -73,6 +74,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		text string
 		want []string // code, text and hint of each finding
@@ -136,6 +138,7 @@ func TestParseRefuses(t *testing.T) {
 
 // A secret that stands in the wrong place is not printed by the refusal.
 func TestFindingsShowNoSecret(t *testing.T) {
+	t.Parallel()
 	const secret = "sk-ant-api03-0123456789abcdef"
 	for _, text := range []string{
 		"[sprites]\nurl = \"https://a.b\"\ntoken = \"" + secret + "\"", "[sprites]\nurl = \"https://a.b\"\ntoken_env = \"" + secret + "\"",

@@ -9,6 +9,7 @@ import (
 
 // lattice doctor looks for every agent that agent.run can drive.
 func TestDoctorKnowsAdapters(t *testing.T) {
+	t.Parallel()
 	files, err := os.ReadDir("../../skills/agent/adapter/adapters")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no adapters: ", err)

@@ -11,6 +11,7 @@ import (
 
 // A log line holds no secret that the leader knows by then, in whichever pieces it is written.
 func TestLogWriter(t *testing.T) {
+	t.Parallel()
 	const canary = "canary-52b9e07c"
 	secrets := func() *redact.Secrets { return redact.New(canary) }
 	for cut := range canary {

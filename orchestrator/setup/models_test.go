@@ -9,6 +9,7 @@ import (
 
 // Models that a run recorded and that this version does not know are refused.
 func TestClientOfUnknownProvider(t *testing.T) {
+	t.Parallel()
 
 	_, err := Models{}.client(lattice.Models{Classes: map[string]lattice.ModelClass{"SMALL_EXEC": {Provider: "none", Model: "m"}}}, nil)
 	if fault.As(err) == nil || fault.As(err).Code != "models_invalid" {

@@ -11,6 +11,7 @@ import (
 
 // What a person is asked to approve says how much it leaves out, and ends with all warnings.
 func TestBindingLines(t *testing.T) {
+	t.Parallel()
 	p := worktree.Push{Branch: "fix", Warnings: []string{"changes programs that the code host or its CI runs: " + strings.Repeat("x", 400) + "/end.yml"}}
 	for n := range 30 {
 		p.Files = append(p.Files, worktree.File{Path: fmt.Sprintf("f%d", n), Status: "A", Additions: -1})

@@ -45,6 +45,7 @@ func logOf(t *testing.T, items ...any) []lattice.Entry {
 type begins []string
 
 func TestSuperseded(t *testing.T) {
+	t.Parallel()
 	lost, restored := lattice.CallLost{CallID: "a"}, lattice.Restored{}
 	for _, tt := range []struct {
 		name string
@@ -70,6 +71,7 @@ func TestSuperseded(t *testing.T) {
 }
 
 func TestTimeline(t *testing.T) {
+	t.Parallel()
 	line := New()
 	for _, e := range logOf(t,
 		lattice.RunStarted{Sprite: "s"}, lattice.Prepared{}, begins{"build"},
@@ -93,6 +95,7 @@ func TestTimeline(t *testing.T) {
 
 // The last attempt shows how it ended; a WAIT is not another attempt.
 func TestTimelineOfTimers(t *testing.T) {
+	t.Parallel()
 	line := New()
 	failed := lattice.CallFinished{CommandID: "e0.2.call", Fault: &protocol.Fault{Code: "network", Message: "no route"}}
 	for _, e := range logOf(t,
@@ -116,6 +119,7 @@ func TestTimelineOfTimers(t *testing.T) {
 // Iterations are drawn below their MAP, each with the node that it came to; what their calls say finds its place even
 // when several are under way.
 func TestTimelineOfIterations(t *testing.T) {
+	t.Parallel()
 	line := New()
 	said := func(call, message string) lattice.Entry {
 		return lattice.Entry{Kind: lattice.EntryEvent, CallID: call, Body: json.RawMessage(`{"event_type":"INFO","payload":{"message":"` + message + `"}}`)}
@@ -151,6 +155,7 @@ func TestTimelineOfIterations(t *testing.T) {
 
 // Of many iterations those that are done are counted, except for the last few.
 func TestTimelineOfManyIterations(t *testing.T) {
+	t.Parallel()
 	begun := begins{"each"}
 	for i := range 20 {
 		begun = append(begun, fmt.Sprintf("each[%d]/p", i), fmt.Sprintf("each[%d]%s", i, map[bool]string{true: lattice.IterationFailed, false: lattice.IterationDone}[i == 4]))
@@ -166,6 +171,7 @@ func TestTimelineOfManyIterations(t *testing.T) {
 }
 
 func TestClean(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"plain": "plain", "a\nb\tc": "a b c", "\x1b]0;title\x07x": "]0;titlex", "a\u202eb": "a<U+202E>b", strings.Repeat("é", 400): strings.Repeat("é", 299) + "…",
 	} {

@@ -51,6 +51,7 @@ func write(t *testing.T, file, text string) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	m := machine(t)
 	l, err := net.Listen("unix", filepath.Join(m.Home, "s"))
 	if err != nil {
@@ -117,6 +118,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
+	t.Parallel()
 	m := machine(t)
 	for name, want := range map[string]struct {
 		show []string
@@ -158,6 +160,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestDangling(t *testing.T) {
+	t.Parallel()
 	m := machine(t)
 	bin := filepath.Join(m.Home, ".local/bin")
 	want := []string{

@@ -15,6 +15,7 @@ import (
 
 // TestHostileTrees copies what a sprite might send in order to write elsewhere: nothing outside of the copy's top changes.
 func TestHostileTrees(t *testing.T) {
+	t.Parallel()
 	file := func(name string) *tar.Header {
 		return &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: 4}
 	}

@@ -33,6 +33,7 @@ const checkedIn = "../../manifests/schema"
 
 // What is checked in is what the types say now.
 func TestSchemasAreFresh(t *testing.T) {
+	t.Parallel()
 	files, err := schemas()
 	if err != nil {
 		t.Fatal(err)
@@ -58,6 +59,7 @@ func TestSchemasAreFresh(t *testing.T) {
 
 // The description of the interface is what the table of routes says now.
 func TestDescriptionIsFresh(t *testing.T) {
+	t.Parallel()
 	want, err := describe()
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +71,7 @@ func TestDescriptionIsFresh(t *testing.T) {
 
 // What we ship and write is valid; what our readers refuse is not.
 func TestSchemas(t *testing.T) {
+	t.Parallel()
 	for _, name := range manifests.Flows() {
 		flow, _ := manifests.Flow(name)
 		valid(t, "execir", string(flow))
@@ -118,6 +121,7 @@ func TestSchemas(t *testing.T) {
 
 // Every type of event is valid by the schema of events and by that of its payload, and so are the protocol's own examples.
 func TestEventSchemas(t *testing.T) {
+	t.Parallel()
 	samples := []protocol.Payload{
 		protocol.Info{Message: "m", Metadata: json.RawMessage(`{}`)}, protocol.PhaseStarted{Phase: "p"}, protocol.PhaseFinished{Phase: "p"},
 		protocol.ActionRequest{Action: "OPEN_PR", Parameters: json.RawMessage(`{}`)}, protocol.Artifact{Kind: "k"},
@@ -166,6 +170,7 @@ func TestEventSchemas(t *testing.T) {
 
 // The parameters of actions are closed, and limited as package action limits them.
 func TestActionSchemas(t *testing.T) {
+	t.Parallel()
 	const push = `{"branch":"b","base":"c","bundle":"/w","sha256":"1111111111111111111111111111111111111111111111111111111111111111"%s}`
 	for name, c := range map[string]struct{ valid, invalid []string }{
 		"push-branch":      {[]string{fmt.Sprintf(push, ""), fmt.Sprintf(push, `,"repo":"acme/site"`)}, []string{fmt.Sprintf(push, `,"force":true`), `{}`}},
@@ -186,6 +191,7 @@ func TestActionSchemas(t *testing.T) {
 
 // What flow new composes is valid, and a document may name its schema wherever one is read.
 func TestDocumentsNameTheirSchema(t *testing.T) {
+	t.Parallel()
 	w, _, faults := flowline.Parse(`git.clone url=$in.url | fs.read path="$git_clone.dest/go.mod" offset:=1`, manifests.Lookup)
 	if len(faults) > 0 {
 		t.Fatal(faults)
@@ -216,6 +222,7 @@ func TestDocumentsNameTheirSchema(t *testing.T) {
 
 // A definition of a worker is valid if its reader takes it.
 func TestWorkerSchema(t *testing.T) {
+	t.Parallel()
 	shipped, err := worker.Load(fstest.MapFS{})
 	if err != nil {
 		t.Fatal(err)
@@ -238,6 +245,7 @@ func TestWorkerSchema(t *testing.T) {
 // Editors show what a schema says: every one has its address, a title, and a word on what it is and on what its members
 // are, as far as the types have one.
 func TestSchemasSpeak(t *testing.T) {
+	t.Parallel()
 	files, err := schemas()
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 )
 
 func TestNamesOf(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct{ file, line, want string }{
 		{"main.go", `	fs.StringVar(&out, "output-dir", "", "where")`, "flag output-dir"},
 		{"main.go", `	cmd.Flags().BoolP("dry-run", "n", false, "")`, "flag dry-run"},
@@ -41,6 +42,7 @@ func TestNamesOf(t *testing.T) {
 }
 
 func TestLossesOf(t *testing.T) {
+	t.Parallel()
 	const head = "--- a/%[1]s\n+++ b/%[1]s\n@@ -%[2]d,%[3]d +%[2]d,%[4]d @@\n"
 	patch := func(file string, line int, lines ...string) string {
 		old := 0
@@ -80,6 +82,7 @@ func TestLossesOf(t *testing.T) {
 }
 
 func TestExpressions(t *testing.T) {
+	t.Parallel()
 	flag, route, key, variable := name{flagKind, "out"}, name{routeKind, "/v1/jobs"}, name{configKind, "listen"}, name{configKind, "APP_PORT"}
 	for _, test := range []struct {
 		name           name

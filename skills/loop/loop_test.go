@@ -73,6 +73,7 @@ const (
 // TestFilesOfAnAgent: a file that is not as it has to be is an error that names it, and the iteration a crash, even if the other
 // files are sound.
 func TestFilesOfAnAgent(t *testing.T) {
+	t.Parallel()
 	link := func(path string) error { return os.Symlink("/etc/passwd", path) }
 	fifo := func(path string) error { return syscall.Mkfifo(path, 0o600) }
 	dir := func(path string) error { return os.Mkdir(path, 0o700) }
@@ -127,6 +128,7 @@ func TestFilesOfAnAgent(t *testing.T) {
 
 // TestStaleState: the state of an earlier call never stands for the answer of a later one.
 func TestStaleState(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.mustBegin(beginInput{})
 	p.write(loop.StateFile, doneState)
@@ -146,6 +148,7 @@ func TestStaleState(t *testing.T) {
 
 // TestEditsOfAPerson: files that a person changed while the loop rested count, and no others do.
 func TestEditsOfAPerson(t *testing.T) {
+	t.Parallel()
 	const edited = `[{"description":"a","passes":true},{"description":"b","passes":false}]`
 	for name, test := range map[string]struct {
 		tasks, state string // "" leaves the file as it is
@@ -192,6 +195,7 @@ func TestEditsOfAPerson(t *testing.T) {
 
 // TestStopIsAskedOnce: a loop that rests because a person asked goes on when the person says so.
 func TestStopIsAskedOnce(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.mustBegin(beginInput{})
 	p.write(stopFile, "")
@@ -210,6 +214,7 @@ func TestStopIsAskedOnce(t *testing.T) {
 
 // TestUndone: tasks that passed only in an iteration whose work was undone do not pass, and do not count as progress.
 func TestUndone(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.mustBegin(beginInput{})
 	got := p.decide(decideInput{
@@ -224,6 +229,7 @@ func TestUndone(t *testing.T) {
 // TestLimitsAreOfTheWholeLoop: a call gets the rest of the loop's cost and duration, also after a person had the loop go on, and
 // more after a limit was raised.
 func TestLimitsAreOfTheWholeLoop(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	spent := loop.Memory{Iterations: 3, CostUSD: 1.5, DurationMS: 40_000}
 	for _, test := range []struct {
@@ -249,6 +255,7 @@ func TestLimitsAreOfTheWholeLoop(t *testing.T) {
 
 // TestReportFitsAPullRequest: neither an agent nor its tasks can make a report that is too long for OPEN_PR.
 func TestReportFitsAPullRequest(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	p.mustBegin(beginInput{})
 	long := strings.Repeat("é", protocol.MaxBody)
@@ -266,6 +273,7 @@ func TestReportFitsAPullRequest(t *testing.T) {
 
 // TestAllAgentsCount: the cost of agents that worked side by side is added up, also of those that failed; they share a limit.
 func TestAllAgentsCount(t *testing.T) {
+	t.Parallel()
 	p := newPlace(t)
 	begun := p.mustBegin(beginInput{BestOf: 4, Limits: loop.Limits{MaxCostUSD: 2}})
 	if len(begun.Tries) != 4 || begun.AgentLimits["max_cost_usd"] != 0.5 {

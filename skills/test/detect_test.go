@@ -36,6 +36,7 @@ func write(t *testing.T, files map[string]string) *folder {
 
 // Of the packages of npm the script says which runner it is, with which arguments; then the dependencies.
 func TestRunnersByTheirFiles(t *testing.T) {
+	t.Parallel()
 	covered := map[string]bool{}
 	for _, tc := range []struct {
 		name  string
@@ -95,6 +96,7 @@ func TestRunnersByTheirFiles(t *testing.T) {
 }
 
 func TestScriptsOfNpm(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		script, tool string
 		want         call
@@ -117,6 +119,7 @@ func TestScriptsOfNpm(t *testing.T) {
 }
 
 func TestGoArgumentsOfAnotherRun(t *testing.T) {
+	t.Parallel()
 	got := goFlags([]string{"-race", "-run", "TestA", "-tags=x", "./...", "-count=3", "-timeout", "5s", "-skip=B", "-failfast", "."})
 	if want := []string{"-race", "-tags=x", "-timeout", "5s"}; !slices.Equal(got, want) {
 		t.Errorf("goFlags = %q, want %q", got, want)
@@ -127,6 +130,7 @@ func TestGoArgumentsOfAnotherRun(t *testing.T) {
 }
 
 func TestReportPatterns(t *testing.T) {
+	t.Parallel()
 	f := write(t, map[string]string{
 		"r.xml": "", "a/target/surefire-reports/TEST-a.xml": "", "a/b/target/surefire-reports/TEST-b.xml": "", "a/target/surefire-reports/a.txt": "",
 		"node_modules/x/target/surefire-reports/TEST-x.xml": "",
@@ -152,6 +156,7 @@ func TestReportPatterns(t *testing.T) {
 
 // A report that is there before the run counts once it was written again, even with its old time and size.
 func TestFreshReports(t *testing.T) {
+	t.Parallel()
 	f := write(t, map[string]string{"old.xml": "a", "written.xml": "a", "replaced.xml": "a"})
 	p := &project{folder: *f, scratch: "/nowhere"}
 	before := p.findReports([]string{"*.xml"})

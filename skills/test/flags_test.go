@@ -8,6 +8,7 @@ import (
 )
 
 func TestFlagsWithAValueAreDroppedWithIt(t *testing.T) {
+	t.Parallel()
 	got := withoutValued([]string{"--reporter", "spec", "test/", "-R=dot", "--grep", "x", "-O", "a=b"}, "--reporter", "-R", "-O")
 	if want := []string{"test/", "--grep", "x"}; !slices.Equal(got, want) {
 		t.Errorf("withoutValued = %q, want %q", got, want)
@@ -15,6 +16,7 @@ func TestFlagsWithAValueAreDroppedWithIt(t *testing.T) {
 }
 
 func TestListOfTestsIsBuiltAsTheTestsWere(t *testing.T) {
+	t.Parallel()
 	got := goListFlags([]string{"-vet=off", "-run", "TestX", "-tags", "a b", "-race", "-timeout", "5s", "-mod=mod", "./...", "example.com/x", "-args", "-tags=no"})
 	if want := []string{"-vet=off", "-tags", "a b", "-race", "-mod=mod"}; !slices.Equal(got, want) {
 		t.Errorf("goListFlags = %q, want %q", got, want)
@@ -23,6 +25,7 @@ func TestListOfTestsIsBuiltAsTheTestsWere(t *testing.T) {
 
 // A message of a compiler that names no file stays without one.
 func TestNoFileIsNoPlace(t *testing.T) {
+	t.Parallel()
 	p := &project{}
 	if got := p.resolveFile("", true); got != "" {
 		t.Errorf("place of no file = %q", got)
@@ -30,6 +33,7 @@ func TestNoFileIsNoPlace(t *testing.T) {
 }
 
 func TestCargoWithoutItsDependencies(t *testing.T) {
+	t.Parallel()
 	var set results.Set
 	r := results.NewLibtest(&set)
 	for _, line := range []string{"    Updating crates.io index", "error: failed to get `serde` as a dependency of package `x v0.1.0 (/w/repo)`", "", "Caused by:", "  download of config.json failed"} {
@@ -42,6 +46,7 @@ func TestCargoWithoutItsDependencies(t *testing.T) {
 }
 
 func TestMinitest(t *testing.T) {
+	t.Parallel()
 	var set results.Set
 	r := results.NewMinitest(&set)
 	for _, line := range []string{

@@ -10,6 +10,7 @@ import (
 
 // The exit code is never believed when it says success, and always when it says failure.
 func TestVerdicts(t *testing.T) {
+	t.Parallel()
 	stream := func(s *results.Set) results.Stream { return results.NewTAP(s, "") }
 	none := []results.Status{}
 	for _, tc := range []struct {
@@ -58,6 +59,7 @@ func TestVerdicts(t *testing.T) {
 
 // Progress says how many tests ended, as far as the runner's output tells; else how much there was of it.
 func TestProgressFollowsTheOutput(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		plan   plan
 		output string
@@ -81,6 +83,7 @@ func TestProgressFollowsTheOutput(t *testing.T) {
 
 // A file that pytest cannot collect is told by its cause and run again by its name.
 func TestPytestNamesWhatItCannotCollect(t *testing.T) {
+	t.Parallel()
 	c := results.Case{
 		Name: "tests.test_a", Suite: "pytest", File: "tests/test_a.py", Line: 1, Status: results.Errored, Message: "collection failure",
 		Detail: "tests/test_a.py:1: in <module>\n    import nowhere\nE   ModuleNotFoundError: No module named 'nowhere'",

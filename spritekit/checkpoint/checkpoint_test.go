@@ -45,6 +45,7 @@ func answer(t *testing.T, raw string) (socket string, asked <-chan string) {
 const head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n"
 
 func TestCreateReadsEveryKindOfAnswer(t *testing.T) {
+	t.Parallel()
 	done := `{"type":"complete","data":"Checkpoint v1 created successfully"}` + "\n"
 	for _, tc := range []struct{ name, raw, id, fail string }{
 		{"to the end of the connection", head + "\r\n" + `{"type":"info","data":"  ID: v8"}` + "\n" + done, "v8", ""},
@@ -77,6 +78,7 @@ func TestCreateReadsEveryKindOfAnswer(t *testing.T) {
 }
 
 func TestWithoutSocket(t *testing.T) {
+	t.Parallel()
 	for _, socket := range []string{"", filepath.Join(t.TempDir(), "gone"), "/dev/null/x"} {
 		if _, err := (checkpoint.Client{Socket: socket}).Create(context.Background(), ""); !errors.Is(err, checkpoint.ErrUnavailable) {
 			t.Errorf("Create with socket %q = %v", socket, err)
@@ -85,6 +87,7 @@ func TestWithoutSocket(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
+	t.Parallel()
 	socket, _ := answer(t, "HTTP/1.1 200 OK\r\n\r\n"+`[{"id":"v2","comment":"x"},{"id":"Current"}]`)
 	list, err := checkpoint.Client{Socket: socket}.List(context.Background())
 	if err != nil || len(list) != 2 || list[0].ID != "v2" {

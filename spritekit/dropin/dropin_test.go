@@ -27,6 +27,7 @@ func folder(t *testing.T, files map[string]string) string {
 }
 
 func TestListFindsWhatCanBeUsed(t *testing.T) {
+	t.Parallel()
 	dir := folder(t, map[string]string{
 		"greet.person/skill.json":        `{"name":"greet.person","exec":["python3","main.py"]}`,
 		"greet.twice/skill.json":         `{"name":"greet.twice"}`,
@@ -63,6 +64,7 @@ func TestListFindsWhatCanBeUsed(t *testing.T) {
 }
 
 func TestLoadRefusesNamesThatLeadElsewhere(t *testing.T) {
+	t.Parallel()
 	dir := folder(t, map[string]string{"greet.person/skill.json": `{"name":"greet.person"}`})
 	for _, name := range []string{"", "..", "../greet.person", "greet", "greet.person/..", "/etc"} {
 		if _, err := Load(dir, name); !errors.Is(err, ErrNone) {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestConstructors(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		make      func(code, format string, args ...any) *fault.Error
 		exit      int
@@ -28,6 +29,7 @@ func TestConstructors(t *testing.T) {
 }
 
 func TestJSON(t *testing.T) {
+	t.Parallel()
 	e := fault.NotFound("run_not_found", "there is no run %s", "x").WithHint("lattice runs").WithDetails(map[string]int{"n": 1})
 	got, err := json.Marshal(e)
 	const want = `{"error":{"code":"run_not_found","message":"there is no run x","hint":"lattice runs","retryable":false,"details":{"n":1}},"exit":3}`
@@ -40,6 +42,7 @@ func TestJSON(t *testing.T) {
 }
 
 func TestWithHintCopies(t *testing.T) {
+	t.Parallel()
 	sentinel := fault.Failed("x", "no")
 	_ = sentinel.WithHint("try again")
 	if sentinel.Hint != "" {
@@ -51,6 +54,7 @@ func TestWithHintCopies(t *testing.T) {
 }
 
 func TestAs(t *testing.T) {
+	t.Parallel()
 	e := fault.Busy("locked", "in use")
 	if fault.As(fmt.Errorf("open: %w", e)) != e || fault.As(fmt.Errorf("open")) != nil || fault.As(nil) != nil {
 		t.Error("As does not find the failure in a chain, and nil elsewhere")

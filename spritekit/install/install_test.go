@@ -12,6 +12,7 @@ import (
 )
 
 func TestInstallIsIdempotentAndVerified(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "skills")
 	self := filepath.Join(t.TempDir(), "self")
 	if err := os.WriteFile(self, []byte("#!binary"), 0o755); err != nil {
@@ -65,6 +66,7 @@ func TestInstallIsIdempotentAndVerified(t *testing.T) {
 }
 
 func TestInstallLeavesFilesOfOthersAlone(t *testing.T) {
+	t.Parallel()
 	self := filepath.Join(t.TempDir(), "self")
 	if err := os.WriteFile(self, []byte("#!binary"), 0o755); err != nil {
 		t.Fatal(err)
@@ -96,6 +98,7 @@ func TestInstallLeavesFilesOfOthersAlone(t *testing.T) {
 }
 
 func TestInstallReplacesNoFolder(t *testing.T) {
+	t.Parallel()
 	self := filepath.Join(t.TempDir(), "self")
 	if err := os.WriteFile(self, []byte("#!binary"), 0o755); err != nil {
 		t.Fatal(err)
@@ -121,6 +124,7 @@ func TestInstallReplacesNoFolder(t *testing.T) {
 }
 
 func TestInstalledFilesAreReadOnly(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "skills")
 	self := filepath.Join(t.TempDir(), "self")
 	if err := os.WriteFile(self, []byte("#!binary"), 0o755); err != nil {
@@ -164,6 +168,7 @@ func tree(t *testing.T, dir string) string {
 
 // The second file goes with the binary, and one that went missing is noticed also by a binary that has none beside it.
 func TestInstallSecondFile(t *testing.T) {
+	t.Parallel()
 	from, dir := t.TempDir(), filepath.Join(t.TempDir(), "skills")
 	self := filepath.Join(from, "spritekit-linux-arm64")
 	extra := filepath.Join(from, "spritekit-extra-linux-arm64")

@@ -12,6 +12,7 @@ import (
 
 // TestFingerprintPairs reads the pairs of the document.
 func TestFingerprintPairs(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile("../../docs/loop.md")
 	if err != nil {
 		t.Fatal(err)
@@ -45,6 +46,7 @@ func TestFingerprintPairs(t *testing.T) {
 }
 
 func TestParseState(t *testing.T) {
+	t.Parallel()
 	tests := map[string]string{ // text → error, "" if there is none
 		`{"status":"CONTINUE","summary":"x","files_modified":["a"]}`: "",
 		`{"status":"DONE"}`:                          "",
@@ -70,6 +72,7 @@ func TestParseState(t *testing.T) {
 }
 
 func TestParseTasks(t *testing.T) {
+	t.Parallel()
 	tests := map[string]string{
 		`[]`:                     "",
 		`[{"description":"a"}]`:  "",
@@ -104,6 +107,7 @@ func tasks(names ...string) []Task {
 
 // TestDecide has a row for each row of the table and for each reason why DONE does not count.
 func TestDecide(t *testing.T) {
+	t.Parallel()
 	says := func(s Status, list []Task) Observation {
 		return Observation{State: State{Status: s, Summary: "sum", Question: "why?", Error: "no disk"}, Tasks: list}
 	}
@@ -193,6 +197,7 @@ func repeat(o Observation, n int) []Observation { return slices.Repeat([]Observa
 // TestDecideNeverLies decides about random iterations: done needs a statement and all tasks, a loop never goes on beyond a limit,
 // the numbers have no gap, and the memory stays small.
 func TestDecideNeverLies(t *testing.T) {
+	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(list ...string) string { return list[random.IntN(len(list))] }
 	for range 100 {
@@ -232,6 +237,7 @@ func TestDecideNeverLies(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
+	t.Parallel()
 	m := Memory{Iterations: 3, CostUSD: 1.5, DurationMS: 9000, Recent: []Entry{{Summary: "all\ndone", Commit: "c1", Statement: "s1"}}}
 	got := Report(m, tasks("+say  four"), &Pull{Title: "Say\n\x1bfour", Body: "In words.\n"}, "Not in five.\n")
 	for _, want := range []string{
@@ -254,6 +260,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestLimitsCheck(t *testing.T) {
+	t.Parallel()
 	tests := map[Limits]bool{
 		{}: true, {MaxIterations: 500, StuckAfter: 20, RepeatAfter: 20}: true, {MaxIterations: 501}: false, {MaxIterations: -1}: false,
 		{StuckAfter: 21}: false, {RepeatAfter: 21}: false, {MaxCostUSD: -1}: false, {MaxDurationS: -1}: false,
@@ -266,6 +273,7 @@ func TestLimitsCheck(t *testing.T) {
 }
 
 func TestPrompt(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("é", 300)
 	in := Injection{
 		Spec: "Say four.\n", Instructions: "Be brief.", Dir: "/w/loop", Iteration: 7, MaxIterations: 50, Tasks: tasks("+a", "b"),

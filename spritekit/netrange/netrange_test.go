@@ -6,6 +6,7 @@ import (
 )
 
 func TestIsPrivate(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]bool{
 		"127.0.0.1": true, "10.1.2.3": true, "169.254.169.254": true, "::1": true, "::ffff:10.0.0.1": true, "64:ff9b::7f00:1": true, "2002:a00:1::": true,
 		"fe80::1%eth0": true, "100.100.100.200": true, "1.1.1.1": false, "2606:4700::1111": false, "64:ff9b::101:101": false, "198.18.0.1": false,

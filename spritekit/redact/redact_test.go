@@ -51,6 +51,7 @@ func pairs(s string) (out []string) {
 
 // Random secrets, in random encodings, cut at random places.
 func TestRandomSecretsDoNotPass(t *testing.T) {
+	t.Parallel()
 	for round := range 300 {
 		b := make([]byte, 8+round%60)
 		rand.Read(b)
@@ -81,6 +82,7 @@ func TestRandomSecretsDoNotPass(t *testing.T) {
 }
 
 func TestJSONStaysJSON(t *testing.T) {
+	t.Parallel()
 	s := New("n1234567", "12345678")
 	for _, tt := range [][2]string{
 		{`{"a":"x\n1234567"}`, `{"a":"x[redacted]"}`},
@@ -131,6 +133,7 @@ func FuzzWriter(f *testing.F) {
 }
 
 func TestSecretsDoNotPass(t *testing.T) {
+	t.Parallel()
 	const secret = "sk-live/0f3+a9b7=c2d?x"
 	s := New(secret, "tiny", "")
 	for name, form := range forms(secret) {
@@ -158,6 +161,7 @@ func TestSecretsDoNotPass(t *testing.T) {
 
 // What holds no secret passes as it is, whatever the pieces.
 func TestOtherTextPasses(t *testing.T) {
+	t.Parallel()
 	s := New("abcabcabd")
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOf(rapid.StringMatching(`[abcx]{0,6}`)).Draw(t, "pieces")

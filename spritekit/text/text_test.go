@@ -7,6 +7,7 @@ import (
 )
 
 func TestClean(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"plain\n\ttext":                    "plain\n\ttext",
 		"\x1b[1;31mred\x1b[0m":             "red",
@@ -31,6 +32,7 @@ func TestClean(t *testing.T) {
 
 // Each invisible character is shown by its number, and named; joiners in words and emoji of other scripts are not.
 func TestVisible(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"fix\n\tit":                 "fix\n\tit",
 		"a\u202etxt.exe":            "a<U+202E>txt.exe",
@@ -57,6 +59,7 @@ func TestVisible(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	const s = "aä€😀z"
 	for limit := range len(s) + 2 {
 		for name, got := range map[string]string{"Head": Head(s, limit+3), "Ends": Ends(s, "…", limit+3)} {

@@ -16,6 +16,7 @@ import (
 // What a dead writer left is swept by the next process that writes; what a live one holds is not, and nothing that is no
 // temporary file is touched.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	_, dir, secret := open(t)
 	temp := filepath.Join(dir, workspace.TempDir)
 	live := filepath.Join(temp, "live")
@@ -64,6 +65,7 @@ func TestSweep(t *testing.T) {
 
 // Sweeps of many processes never take what another is writing.
 func TestWritersAndSweepsAtOnce(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var group sync.WaitGroup
 	for range 8 {
@@ -97,6 +99,7 @@ func TestWritersAndSweepsAtOnce(t *testing.T) {
 }
 
 func TestScratchCanBeRenamed(t *testing.T) {
+	t.Parallel()
 	r, dir, _ := open(t)
 	scratch, release, err := r.Scratch("repo")
 	if err != nil {
@@ -122,6 +125,7 @@ func TestScratchCanBeRenamed(t *testing.T) {
 
 // The runtime's own files follow no link, also not one inside the workspace: it leads to a file of the user's.
 func TestOpenOwnFollowsNoLink(t *testing.T) {
+	t.Parallel()
 	r, dir, _ := open(t)
 	if err := os.Symlink("../repo/a", filepath.Join(dir, ".lattice/outbox")); err != nil {
 		t.Fatal(err)

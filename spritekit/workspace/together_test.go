@@ -41,6 +41,7 @@ func shown(t *testing.T, dir string) string {
 }
 
 func TestReplaceTogether(t *testing.T) {
+	t.Parallel()
 	start := func(t *testing.T) (*workspace.Root, string) {
 		dir := t.TempDir()
 		err := errors.Join(
@@ -96,6 +97,7 @@ func TestReplaceTogether(t *testing.T) {
 }
 
 func TestReal(t *testing.T) {
+	t.Parallel()
 	r, dir, _ := open(t)
 	for link, target := range map[string]string{"l": "repo", "l2": "l/sub", "out": "/etc", "gone": "nowhere", "round": "round"} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {

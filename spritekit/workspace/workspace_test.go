@@ -43,6 +43,7 @@ func open(t *testing.T) (r *workspace.Root, dir, secret string) {
 }
 
 func TestEscapesAreRefused(t *testing.T) {
+	t.Parallel()
 	r, dir, secret := open(t)
 	for _, name := range []string{
 		"../secret", "repo/../../secret", secret, "/etc/passwd", dir + "x/a", "abs", "rel", "up/secret", "fifo", "a\x00b", "",
@@ -62,6 +63,7 @@ func TestEscapesAreRefused(t *testing.T) {
 }
 
 func TestPathsBelowTheRoot(t *testing.T) {
+	t.Parallel()
 	r, dir, _ := open(t)
 	for _, name := range []string{"repo/a", "./repo//a", dir + "/repo/a", "repo/link", "repo/../repo/a"} {
 		if data, err := r.ReadFile(name, 10); err != nil || string(data) != "0123456789" {
@@ -84,6 +86,7 @@ func TestPathsBelowTheRoot(t *testing.T) {
 }
 
 func TestWriteIsAtomic(t *testing.T) {
+	t.Parallel()
 	r, dir, _ := open(t)
 	if err := r.WriteFile("repo/link", []byte("new"), 0); err != nil {
 		t.Fatal(err)
@@ -111,6 +114,7 @@ func TestWriteIsAtomic(t *testing.T) {
 }
 
 func TestReserved(t *testing.T) {
+	t.Parallel()
 	r, dir, _ := open(t)
 	for name, want := range map[string]bool{
 		".lattice": true, ".lattice/outbox.jsonl": true, "./repo/../.lattice/x": true, dir + "/.lattice/x": true,
@@ -124,6 +128,7 @@ func TestReserved(t *testing.T) {
 }
 
 func TestRemoveAllKeepsTheRoot(t *testing.T) {
+	t.Parallel()
 	r, _, secret := open(t)
 	if err := r.RemoveAll("."); !errors.Is(err, workspace.ErrUnsafe) {
 		t.Errorf("RemoveAll(.) = %v", err)

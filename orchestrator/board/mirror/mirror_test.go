@@ -60,6 +60,7 @@ func describeSync(t *testing.T, s Source, b *board.Board) string {
 }
 
 func TestSync(t *testing.T) {
+	t.Parallel()
 	for _, kind := range forge.Kinds() {
 		t.Run(string(kind), func(t *testing.T) {
 			host, s, b := newSource(t, kind)
@@ -135,6 +136,7 @@ func TestSync(t *testing.T) {
 
 // A task takes from its issue the changes that the issue had since it was last seen.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	c := board.DefaultConfig("LAT")
 	at := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
 	reviewed := []board.Artifact{{ID: "a", Role: "review"}}
@@ -200,6 +202,7 @@ func TestFollow(t *testing.T) {
 
 // Issues of strangers become tasks that the board takes.
 func TestCreateHostile(t *testing.T) {
+	t.Parallel()
 	_, s, b := newSource(t, forge.GitHub)
 	for n, i := range []forge.Issue{
 		{}, {Title: strings.Repeat("é\x00", 5000)}, {Body: strings.Repeat("é", maxText)}, {Labels: []string{"", "a,b", strings.Repeat("x", 200), "bug", "bug"}},

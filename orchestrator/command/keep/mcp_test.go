@@ -12,6 +12,7 @@ import (
 
 // The help and the completion of lattice mcp name the tools that it offers.
 func TestHelpNamesTools(t *testing.T) {
+	t.Parallel()
 	env := &setup.Env{Console: &cli.Console{}}
 	server, err := mcp.New(env, mcp.Options{Decide: true})
 	if err != nil {

@@ -27,6 +27,7 @@ func protocolCmd(in io.Reader, args ...string) (stdout, stderr string, err error
 }
 
 func TestProtocolParse(t *testing.T) {
+	t.Parallel()
 	in := "hello\r\nLATTICE_EVENT {\"type\":\"blocked\",\"reason\":\"no key\"}\nLATTICE_EVENT nonsense\nlast"
 	want := `{"kind":"output","text":"hello"}
 {"kind":"event","event":{"event_type":"INFO","payload":{"message":"no key","kind":"blocked"}},"legacy":true,"problems":[]}
@@ -47,6 +48,7 @@ func TestProtocolParse(t *testing.T) {
 
 // TestProtocolParseIsLive: input that trickles is printed line by line.
 func TestProtocolParseIsLive(t *testing.T) {
+	t.Parallel()
 	in, feed := io.Pipe()
 	shown, out := io.Pipe()
 	done := make(chan error)
@@ -72,6 +74,7 @@ func TestProtocolParseIsLive(t *testing.T) {
 }
 
 func TestProtocolReconcile(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)

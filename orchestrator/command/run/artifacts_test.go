@@ -3,6 +3,7 @@ package run
 import "testing"
 
 func TestLocalName(t *testing.T) {
+	t.Parallel()
 	for ref, want := range map[string]string{
 		"a":                  "a",
 		"a/b.txt":            "a/b.txt",

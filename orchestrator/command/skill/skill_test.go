@@ -19,6 +19,7 @@ import (
 
 // What a skill prints reaches the terminal as plain lines, and the result as the JSON that it is.
 func TestCallShowsHostileOutput(t *testing.T) {
+	t.Parallel()
 	const event = protocol.Prefix + `{"protocol_version":"v1","event_type":"INFO","sprite_id":"s","work_item_id":"w","timestamp":"2026-01-02T03:04:05.000000000Z","payload":{"message":"hi\u001b[2J\u202e"}}`
 	for name, c := range map[string]struct {
 		stdout string
@@ -69,6 +70,7 @@ func TestCallShowsHostileOutput(t *testing.T) {
 
 // A sprite that lies about its skills harms nobody: odd names are not looked at, odd manifests are told and left out.
 func TestSkillsOfAHostileSprite(t *testing.T) {
+	t.Parallel()
 	files := map[string]string{
 		"/skills/good.one/skill.json":            `{"name":"good.one","side_effect":"read"}`,
 		"/skills/liar.one/skill.json":            `{"name":"fs.write"}`,

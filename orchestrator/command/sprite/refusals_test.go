@@ -14,6 +14,7 @@ import (
 
 // A host without URLs, addresses, logins or forks is met with an error that says so.
 func TestHostsThatLackParts(t *testing.T) {
+	t.Parallel()
 	url := `"url":"http://box.localhost:1/",`
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

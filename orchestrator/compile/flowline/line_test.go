@@ -15,6 +15,7 @@ import (
 
 // What a line says, step by step: id, skill and inputs.
 func TestLine(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		line string
 		want []string
@@ -68,6 +69,7 @@ func TestLine(t *testing.T) {
 
 // Literal text comes out of a run as it was written.
 func TestLineTextIsLiteral(t *testing.T) {
+	t.Parallel()
 	for _, text := range []string{"", "$", "$5", "$x", "$$", "$$x", "$in.x", "$vars", "a$in.x", "${in.x}", "ü"} {
 		w, _, errs := Parse("fs.read path='"+text+"'", manifests.Lookup)
 		if len(errs) > 0 {
@@ -81,6 +83,7 @@ func TestLineTextIsLiteral(t *testing.T) {
 }
 
 func TestLineInputs(t *testing.T) {
+	t.Parallel()
 	w, inputs, errs := Parse(`git.clone branch=$in.b | fs.write | fs.read | git.commit`, manifests.Lookup)
 	if len(errs) > 0 {
 		t.Fatal(errs)
@@ -108,6 +111,7 @@ func TestLineInputs(t *testing.T) {
 
 // Every fault of a line is told with its place.
 func TestLineErrors(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ line, want, hint string }{
 		"empty":             {``, `1+1 step_empty`, "git.clone"},
 		"empty step":        {`fs.read path=a | `, `18+1 step_empty`, ""},

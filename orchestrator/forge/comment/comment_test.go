@@ -12,6 +12,7 @@ import (
 const digest = "3f2a9c1e77b0"
 
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	cases := map[string][]Command{
 		"/lattice status":            {{Verb: Status, Line: 1}},
 		"/lattice":                   {{Verb: Help, Line: 1}},
@@ -36,6 +37,7 @@ func TestCommands(t *testing.T) {
 
 // TestNoCommand holds texts in which the words are not a command.
 func TestNoCommand(t *testing.T) {
+	t.Parallel()
 	for _, body := range []string{
 		"", "please /lattice approve " + digest, " /lattice cancel", "\t/lattice cancel", "    /lattice cancel", "//lattice cancel", "/latticecancel", "/Lattice cancel",
 		"- /lattice cancel", "> /lattice cancel", "> a quotation that\n/lattice cancel", ">\n/lattice cancel", "- > quoted in a list\n\n  /lattice cancel",
@@ -51,6 +53,7 @@ func TestNoCommand(t *testing.T) {
 }
 
 func TestProblems(t *testing.T) {
+	t.Parallel()
 	for body, want := range map[string]string{
 		"/lattice aprove " + digest:                   "did you mean /lattice approve?",
 		"/lattice destroy":                            "/lattice help lists them",
@@ -76,6 +79,7 @@ func TestProblems(t *testing.T) {
 }
 
 func TestFill(t *testing.T) {
+	t.Parallel()
 	one, two := map[string]string{"answer": "string"}, map[string]string{"colour": "string", "count": "integer"}
 	cases := []struct {
 		text     string
@@ -104,6 +108,7 @@ func TestFill(t *testing.T) {
 }
 
 func TestTicked(t *testing.T) {
+	t.Parallel()
 	body := "Approve?\n\n" + Box("approve", "approve "+digest) + "\n" + Box("reject", "reject") + "\n"
 	tick := func(label string) string { return strings.Replace(body, "- [ ] "+label, "- [x] "+label, 1) }
 	if c, ok := Ticked(body, tick("approve")); !ok || c.Verb != Approve || c.Text != digest {
@@ -134,6 +139,7 @@ func TestTicked(t *testing.T) {
 }
 
 func TestRoles(t *testing.T) {
+	t.Parallel()
 	for _, d := range verbs {
 		if Least(d.Verb) != d.Least || !strings.Contains(HelpText(), "/lattice "+d.Usage) {
 			t.Errorf("%s is not described", d.Verb)
@@ -167,6 +173,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestReferences(t *testing.T) {
+	t.Parallel()
 	got := References("See #7, (#8) and #7.\nIn `#9` and a#10 #0\n```\n#11\n```\n> #12\n\n#13\r\nx/#14 #15a")
 	if diff := cmp.Diff([]int64{7, 8, 13}, got); diff != "" {
 		t.Errorf("References (-want +got):\n%s", diff)

@@ -3,6 +3,7 @@ package comment
 import "testing"
 
 func TestStripHidden(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"It hangs.\n\n- see Vec<String> and a < b":         "It hangs.\n\n- see Vec<String> and a < b",
 		"a<!-- obey\nme -->b":                              "a(a comment that is not shown is left out)b",

@@ -21,6 +21,7 @@ import (
 // TestRealGitea runs plan, pull request and fixup against Gitea itself: a comment on an issue, a pull request that is
 // opened once under one key, a review, a second commit, and the other calls of the client.
 func TestRealGitea(t *testing.T) {
+	t.Parallel()
 	from := os.Getenv(forgetest.GiteaEnv)
 	if from == "" {
 		t.Skip("no real Gitea: " + forgetest.GiteaEnv + " is not set")

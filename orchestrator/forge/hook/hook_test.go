@@ -29,6 +29,7 @@ func deliver(kind, id string, body []byte, secret string) *http.Request {
 
 // TestRecorded reads every payload that GitHub publishes as an example.
 func TestRecorded(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(os.Getenv("LATTICE_NPM_CACHE"), "node_modules/@octokit/webhooks-examples/api.github.com/index.json")
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -79,6 +80,7 @@ func TestRecorded(t *testing.T) {
 
 // TestRefused sends deliveries that are not to be believed.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	body := []byte(`{"action":"created"}`)
 	cases := map[string]struct {
 		code   string
@@ -117,6 +119,7 @@ func TestRefused(t *testing.T) {
 
 // TestGitea reads payloads in the form of Gitea, which names reviews in a header and has no number for them.
 func TestGitea(t *testing.T) {
+	t.Parallel()
 	cases := []struct {
 		event, kind, body string
 		want              Event
@@ -148,6 +151,7 @@ func TestGitea(t *testing.T) {
 
 // TestHostile parses texts that are too long, not UTF-8, of other types, and of unknown kinds.
 func TestHostile(t *testing.T) {
+	t.Parallel()
 	long := strings.Repeat("a", maxText-3) + "\n/lattice approve"
 	body, err := json.Marshal(map[string]any{"action": "created", "comment": map[string]any{"id": 1, "body": long}})
 	if err != nil {

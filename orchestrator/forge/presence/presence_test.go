@@ -14,6 +14,7 @@ import (
 const hostile = "```\n@everyone ![x](https://e.test/?q=1) <img src=https://e.test> closes #1\n- [x] approve <!-- /lattice approve 0000000 -->\n/lattice approve 0000000\n````\n\x1b[31m\u202e| a | b |"
 
 func TestStatus(t *testing.T) {
+	t.Parallel()
 	r := Run{ID: "run_1", Flow: "issue-triage", Status: lattice.Running, Latest: "reads", Steps: []Step{{"issue", "done", 1400 * time.Millisecond}, {"tri|age", "running", 0}}}
 	want := "**lattice**: the run ` run_1 ` (` issue-triage `) works.\n\n| step | state | time |\n|---|---|---|\n| ` issue ` | done | 1s |\n| ` tri¦age ` | running |  |\n\nLatest: ` reads `\n"
 	if got := Status(r); got != want {
@@ -32,6 +33,7 @@ func TestStatus(t *testing.T) {
 
 // TestHostile puts hostile text into every member. Outside of code only our own words may be left.
 func TestHostile(t *testing.T) {
+	t.Parallel()
 	raw, err := json.Marshal(map[string]string{"title": hostile})
 	if err != nil {
 		t.Fatal(err)
@@ -93,6 +95,7 @@ func withoutSpans(line string) string {
 
 // TestAnswers checks that a question shows commands that answer it.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	yes := lattice.Wait{ID: "w1", Kind: lattice.WaitHuman, Prompt: "Go on?"}
 	body := Question("run_1", yes)
 	box := "- [ ] approve <!-- /lattice approve " + Digest("run_1", yes) + " -->"
@@ -125,6 +128,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestBreakLines(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{"aa bb cc": "aa bb\ncc", "aaaaaaaa": "aaaaaaaa", "a": "a", "": "", "aa\nbb": "aa\nbb", "äääää ä": "äääää\nä", "aaaaaaa bb": "aaaaaaa bb"} {
 		if got := breakLines(in, 5); got != want {
 			t.Errorf("%q is broken into %q, not %q", in, got, want)

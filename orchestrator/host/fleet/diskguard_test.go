@@ -7,6 +7,7 @@ import (
 )
 
 func TestFillers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		before, now map[string]uint64
 		want        []string

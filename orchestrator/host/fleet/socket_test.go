@@ -9,6 +9,7 @@ import (
 
 // TestLimitedAcceptsSoMany holds the bound on a sprite's connections, and that closing ends the wait for a free place.
 func TestLimitedAcceptsSoMany(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "s")
 	inner, err := net.Listen("unix", path)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 )
 
 func TestInstall(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	names := func() (all []string) {
 		entries, err := os.ReadDir(dir)

@@ -4,6 +4,7 @@ import "testing"
 
 // A stream that ends does not wait for its turn.
 func TestPaceEnds(t *testing.T) {
+	t.Parallel()
 	stop := make(chan struct{})
 	close(stop)
 	p := NewPace(1)

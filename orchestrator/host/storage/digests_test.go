@@ -10,6 +10,7 @@ import (
 
 // A digest that takes long does not keep others waiting, and ends when its layer is removed or its time is up.
 func TestLongDigestsLetOthersBegin(t *testing.T) {
+	t.Parallel()
 	d := newDigests(10*time.Millisecond, time.Hour)
 	forever := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	ended := make(chan error, slowDigests+1)

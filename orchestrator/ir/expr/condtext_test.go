@@ -7,6 +7,7 @@ import (
 )
 
 func TestTextOfConditions(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		`$out.id in $in.candidates[*].id`: `{"left":"$out.id","op":"in","right":"$in.candidates[*].id"}`,
 		`len($out.body) >= 20`:            `{"left":{"len":"$out.body"},"op":"ge","right":20}`,
@@ -34,6 +35,7 @@ func TestTextOfConditions(t *testing.T) {
 }
 
 func TestTextThatIsNoCondition(t *testing.T) {
+	t.Parallel()
 	for text, says := range map[string]string{
 		``: "ends where a value", `$out.id`: "ends where a comparison", `$out.id = "x"`: `character 9`, `$out.a == `: "ends where a value",
 		`$out.a == "x`: "the quote is not closed", `($out.a == 1`: `ends where ")"`, `$out.a == 1 $out.b`: "the end is wanted",

@@ -7,6 +7,7 @@ import (
 
 // TestSetPlaces: a finding has the line and column of what it is about, or of the nearest part that is there.
 func TestSetPlaces(t *testing.T) {
+	t.Parallel()
 	const doc = "{\r\n  \"id\": \"ä\",\n\t\"nodes\" : [ {\"id\":\"a\"} ,\n {\"op\": {\"x/y\": [1,\n2]}, \"op\":1}], \"é\":{}, \"z\": 1}\n"
 	for _, tt := range []struct{ doc, pointer, want string }{
 		{doc, "", "1:1"},

@@ -50,6 +50,7 @@ func code(err error) string {
 }
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	g, facts, now := newGate()
 	made, err := g.CreateToken(t.Context(), api.TokenRequest{Name: "ci", Role: api.Operator, TTLS: 60})
 	if err != nil {
@@ -91,6 +92,7 @@ func TestTokens(t *testing.T) {
 
 // TestWrongTokens: many wrong tokens make further ones wait.
 func TestWrongTokens(t *testing.T) {
+	t.Parallel()
 	g, _, now := newGate()
 	for range maxFailures {
 		if _, ok, wait, err := g.CheckToken(t.Context(), "wrong"); ok || wait != 0 || err != nil {

@@ -22,6 +22,7 @@ func begin(t *testing.T, g *Gate, secret string) (Session, bool) {
 
 // TestSessionOfToken: a session acts as its token, and ends with it, by itself or at its time. The log has the digests alone.
 func TestSessionOfToken(t *testing.T) {
+	t.Parallel()
 	g, facts, now := newGate()
 	token, err := g.CreateToken(t.Context(), api.TokenRequest{Name: "ann", Role: api.Operator})
 	if err != nil {
@@ -77,6 +78,7 @@ func TestSessionOfToken(t *testing.T) {
 
 // TestLoginCode: a code begins one session, as the person who asked for it, for some minutes.
 func TestLoginCode(t *testing.T) {
+	t.Parallel()
 	g, _, now := newGate()
 	if _, err := g.CreateLogin(t.Context()); code(err) != "login_unknown" {
 		t.Errorf("CreateLogin for a person that is not known = %v", err)

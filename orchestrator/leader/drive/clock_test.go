@@ -8,6 +8,7 @@ import (
 )
 
 func TestBootSleep(t *testing.T) {
+	t.Parallel()
 	before := bootTime()
 	if err := bootSleep(t.Context(), 30*time.Millisecond); err != nil || bootTime()-before < 30*time.Millisecond {
 		t.Errorf("bootSleep = %v after %v", err, bootTime()-before)

@@ -13,6 +13,7 @@ import (
 
 // A second handover is refused while one is tried.
 func TestYieldTwice(t *testing.T) {
+	t.Parallel()
 	d := NewDrives(zerolog.Nop(), false, nil)
 	if _, err := d.yield(); err != nil {
 		t.Fatal(err)
@@ -24,6 +25,7 @@ func TestYieldTwice(t *testing.T) {
 
 // A flow that asks models is not admitted where there are none.
 func TestAdmitWithoutModels(t *testing.T) {
+	t.Parallel()
 	p, findings := check.Parse([]byte(`{"execir_version":"1.0","entry_node":"a","nodes":[{"id":"a","op":"LLM_EXTRACT","model_class":"SMALL_EXEC","prompt_template":"extract_intent_v1",
 		"inputs":{"text":"x","now":"2030-01-31T08:00:00Z","timezone":"UTC"},"output_schema":"ExtractedIntent","validators":[{"type":"json_schema","schema":"ExtractedIntent"}],
 		"retry_policy":{"strategy":"PATCH_JSON_FROM_ERROR","max_attempts":2}}]}`), manifests.Lookup)

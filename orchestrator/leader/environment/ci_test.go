@@ -13,6 +13,7 @@ import (
 // The next run on a repository has the change that the repository's CI has accepted since. Nothing else does: no verdict, a red
 // one, one of a run that did not make the proposal, or a code host that does not answer.
 func TestGreenCIAcceptsProposal(t *testing.T) {
+	t.Parallel()
 	l := &log{}
 	p := register(l)
 	verdicts := map[string]bool{"run_2": true}

@@ -64,6 +64,7 @@ func event(n int, kind, details string) lattice.Entry {
 }
 
 func TestRegister(t *testing.T) {
+	t.Parallel()
 	l := &log{}
 	p := register(l)
 	for n := range 30 { // of which a run may make 20

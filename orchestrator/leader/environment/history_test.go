@@ -54,6 +54,7 @@ var decisionModel = porcupine.Model{
 // Eight processes propose the same change, approve it, reject it and look at it at once, and are killed at random writes. The
 // history is linearizable, and the same proposal of one run counts once.
 func TestHistoryOfAProposal(t *testing.T) {
+	t.Parallel()
 	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"))
 	if err != nil {
 		t.Fatal(err)

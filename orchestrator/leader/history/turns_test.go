@@ -11,6 +11,7 @@ import (
 
 // TestTurnsOfThePresentCourse folds turns, each named by the position of its event, with facts.
 func TestTurnsOfThePresentCourse(t *testing.T) {
+	t.Parallel()
 	back := func(seq, moment lattice.Seq, node, checkpoint string) lattice.Entry {
 		f := lattice.Rewound{Moment: lattice.Moment{Seq: moment, Node: node, Visit: 1}}
 		if checkpoint != "" {

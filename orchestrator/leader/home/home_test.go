@@ -12,6 +12,7 @@ import (
 )
 
 func TestHomeProblems(t *testing.T) {
+	t.Parallel()
 	for errno, want := range map[syscall.Errno]struct {
 		code string
 		exit int

@@ -13,6 +13,7 @@ import (
 
 // A run whose sprite the host refuses to make fails; one that names a sprite that is not there does as well.
 func TestEnsureSpriteRefuses(t *testing.T) {
+	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		status := http.StatusNotFound

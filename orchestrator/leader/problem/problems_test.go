@@ -11,6 +11,7 @@ import (
 
 // TestSpriteProblem checks which code and exit code each answer of the Sprites API has.
 func TestSpriteProblem(t *testing.T) {
+	t.Parallel()
 	for status, want := range map[int]struct {
 		code string
 		exit int

@@ -12,6 +12,7 @@ import (
 
 // A copy is refused where its name belongs to another run, and where its checkpoint is gone.
 func TestEnsureRefuses(t *testing.T) {
+	t.Parallel()
 	found := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -16,6 +16,7 @@ import (
 )
 
 func TestAdmit(t *testing.T) {
+	t.Parallel()
 	const (
 		pack  = `{"id":"a","op":"PACK","inputs":{"x":"$in.x"}}`
 		push  = `{"id":"a","op":"TOOL_CALL","tool":"git.push","args":{"repo":".","branch":"b","mode":%q}}`
@@ -63,6 +64,7 @@ func TestAdmit(t *testing.T) {
 
 // Files of this machine are copied for people who have an account on it, not for callers with a token.
 func TestCopiesForLocalCallers(t *testing.T) {
+	t.Parallel()
 	program := &ir.Program{Tools: map[string]manifests.Skill{"fs.read": {}}}
 	o := api.Options{Copies: []string{t.TempDir()}}
 	for _, c := range []struct {

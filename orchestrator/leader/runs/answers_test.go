@@ -10,6 +10,7 @@ import (
 )
 
 func TestAnswer(t *testing.T) {
+	t.Parallel()
 	form := lattice.Wait{ID: "w", Kind: lattice.WaitSkill, Node: "n", Expected: map[string]string{
 		"approved": "boolean", "comments": "string", "count": "integer", "labels": "array<string>", "extra": "map"}, Optional: []string{"comments"}}
 	yes := lattice.Wait{ID: "w", Kind: lattice.WaitHuman, Expected: map[string]string{"approved": "boolean", "comments": "string"}}
@@ -55,6 +56,7 @@ func TestAnswer(t *testing.T) {
 }
 
 func TestFits(t *testing.T) {
+	t.Parallel()
 	for kind, values := range map[string][2]string{ // one that fits, one that does not
 		"string": {`"a"`, `1`}, "boolean": {`true`, `"true"`}, "integer": {`3`, `3.5`}, "number": {`3.5`, `"3"`}, "map": {`{}`, `[]`},
 		"array": {`[1,"a"]`, `{}`}, "array<integer>": {`[1,2]`, `[1,"2"]`}, "array<array<string>>": {`[["a"],[]]`, `["a"]`},

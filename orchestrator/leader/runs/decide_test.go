@@ -11,6 +11,7 @@ import (
 )
 
 func TestSameInputs(t *testing.T) {
+	t.Parallel()
 	recorded := json.RawMessage(`{"count":3,"ok":true,"names":["a","b"],"text":"3"}`)
 	for name, tt := range map[string]struct {
 		inputs map[string]string
@@ -37,6 +38,7 @@ func TestSameInputs(t *testing.T) {
 
 // A decision about one of several waits names it.
 func TestOpenWait(t *testing.T) {
+	t.Parallel()
 	s := runstate.State{Waits: []lattice.Wait{{ID: "w1", Node: "a"}, {ID: "w2", Node: "b"}}}
 	if w, err := openWait("run_1", s, "w2"); err != nil || w.Node != "b" {
 		t.Errorf("openWait of w2 = %+v, %v", w, err)

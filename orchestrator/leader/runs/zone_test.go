@@ -9,6 +9,7 @@ import (
 )
 
 func TestZone(t *testing.T) {
+	t.Parallel()
 	at := func(l *time.Location) time.Time { return time.Date(2026, 7, 1, 12, 0, 0, 0, l) }
 	named, err := time.LoadLocation("America/New_York")
 	if err != nil {

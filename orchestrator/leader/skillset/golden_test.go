@@ -13,6 +13,7 @@ import (
 
 // A checkpoint whose answer is lost is found again and not taken twice; one that cannot be restored is no golden one.
 func TestTakeGolden(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name   string
 		have   []sprites.Checkpoint

@@ -8,6 +8,7 @@ import (
 
 // A sprite that cannot be given skills is refused, with the reason.
 func TestRefusesSprites(t *testing.T) {
+	t.Parallel()
 	ours := kit{digest: "ours"}
 	for code, seen := range map[string]equipped{
 		"skills_missing":    {workspace: accessYes},

@@ -59,6 +59,7 @@ func made(t *testing.T, members ...member) []byte {
 }
 
 func TestHostileBackups(t *testing.T) {
+	t.Parallel()
 	info := member{name: memberInfo, content: `{"format":1,"schema":1}`}
 	db := member{name: memberStore, content: "pages"}
 	sum := sha256.Sum256([]byte("a bundle"))

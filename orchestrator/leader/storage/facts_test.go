@@ -11,6 +11,7 @@ import (
 
 // A fact about a budget, a secret or a proposal that its package cannot read is found, although the chain of the log holds.
 func TestCheckFacts(t *testing.T) {
+	t.Parallel()
 	s, err := store.Open(filepath.Join(t.TempDir(), "store.db"))
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 
 // TestExplainFile: a file that cannot be read is explained, and a failure of the host stays one.
 func TestExplainFile(t *testing.T) {
+	t.Parallel()
 	for code, err := range map[string]error{
 		"file_not_found":  fmt.Errorf("read /x: %w", sprites.ErrNotFound),
 		"file_too_large":  fmt.Errorf("read /x: %w", sprites.ErrTooLarge),

@@ -9,6 +9,7 @@ import (
 
 // TestShellsAreBounded: a shell needs a WebSocket, and no more than maxShells are open. A refused one takes no place.
 func TestShellsAreBounded(t *testing.T) {
+	t.Parallel()
 	s := &Shells{}
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)
 	if p := fault.As(s.ServeShell(nil, r, "run_1", "", 0, 0)); p == nil || p.Fault.Code != "bad_request" {

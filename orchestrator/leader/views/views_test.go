@@ -14,6 +14,7 @@ import (
 // TestStopProblem: a run that stops for a reason outside of it ends its command as that reason asks for, and says how to
 // go on.
 func TestStopProblem(t *testing.T) {
+	t.Parallel()
 	const goOn = "lattice resume run_1"
 	conn := func(sent bool) error { return &sprites.ConnError{Server: "host:1", Sent: sent, Err: io.EOF} }
 	for name, tt := range map[string]struct {

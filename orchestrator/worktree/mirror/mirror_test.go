@@ -3,6 +3,7 @@ package mirror
 import "testing"
 
 func TestNames(t *testing.T) {
+	t.Parallel()
 	same := [][]string{
 		{"https://example.org/team/app", "https://ada@example.org/team/app/", "HTTPS://Example.ORG:443/team/app", "https://ada:x@example.org/team/app//"},
 		{"http://example.org/team/app", "http://example.org:80/team/app"},

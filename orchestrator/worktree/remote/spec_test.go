@@ -7,6 +7,7 @@ import (
 )
 
 func TestSplitRef(t *testing.T) {
+	t.Parallel()
 	there := filepath.Join(t.TempDir(), "lib@2")
 	if err := os.Mkdir(there, 0o755); err != nil {
 		t.Fatal(err)
@@ -34,6 +35,7 @@ func TestSplitRef(t *testing.T) {
 }
 
 func TestAbsolute(t *testing.T) {
+	t.Parallel()
 	for spec, want := range map[string]string{
 		".": "/home/ada", "sub/r": "/home/ada/sub/r", "../r": "/home/r", "/abs": "/abs",
 		"https://h/r": "https://h/r", "git@h:r.git": "git@h:r.git", "./a:b": "/home/ada/a:b", "": "",
@@ -45,6 +47,7 @@ func TestAbsolute(t *testing.T) {
 }
 
 func TestStripCredentials(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"https://ada:s3cret@h/r.git":    "https://h/r.git",
 		"https://tok@h/r?token=s3cret":  "https://h/r",

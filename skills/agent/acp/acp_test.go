@@ -166,6 +166,7 @@ func talk(t *testing.T, c Config, verdict Verdict, lines ...string) *client {
 var config = Config{Version: "1", Cwd: "/w", Mode: New, Prompt: "do it", Servers: []Server{{"tools", "/x", []string{}, []Variable{{"A", "b"}}}}}
 
 func TestDialogue(t *testing.T) {
+	t.Parallel()
 	const tool = `"toolCallId":"t1","title":"echo","kind":"execute"`
 	theirs := []string{
 		"a line of a log",
@@ -226,6 +227,7 @@ func TestDialogue(t *testing.T) {
 }
 
 func TestRequestsAreRefused(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct{ request, want string }{
 		"unknown method":       {asks(9, "terminal/create", `"command":"sh"`), `"code":-32601`},
 		"another session":      {`{"jsonrpc":"2.0","id":9,"method":"fs/read_text_file","params":{"sessionId":"s2","path":"/w/a"}}`, `"code":-32602`},
@@ -258,6 +260,7 @@ func TestRequestsAreRefused(t *testing.T) {
 
 // Each fault of an agent is an end with a reason, or has no effect.
 func TestFaultsOfAgents(t *testing.T) {
+	t.Parallel()
 	resume := Config{Cwd: "/w", Mode: Resume, Session: "s1", Prompt: "go on"}
 	fork := Config{Cwd: "/w", Mode: Fork, Session: "s1", Prompt: "go on"}
 	restart := resume
@@ -319,6 +322,7 @@ func TestFaultsOfAgents(t *testing.T) {
 }
 
 func TestSessions(t *testing.T) {
+	t.Parallel()
 	able := func(sessions string) string {
 		return `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"sessionCapabilities":{` + sessions + `}}}}`
 	}
@@ -345,6 +349,7 @@ func TestSessions(t *testing.T) {
 
 // A person is asked when the turn has ended: the agent is told so, and no later request is allowed.
 func TestAskingEndsTheTurn(t *testing.T) {
+	t.Parallel()
 	request := asks(7, "session/request_permission", `"toolCall":{"toolCallId":"t1","title":"rm","kind":"delete","rawInput":{"b":1,"a":[2]}},`+options)
 	host := talk(t, config, Ask, hello, created, request, strings.Replace(request, `"id":7`, `"id":8`, 1), `{"jsonrpc":"2.0","id":3,"result":{"stopReason":"cancelled"}}`)
 	want := []string{
@@ -365,6 +370,7 @@ func TestAskingEndsTheTurn(t *testing.T) {
 
 // The digest is that of all that the agent says about the call, and of nothing else.
 func TestRequestDigest(t *testing.T) {
+	t.Parallel()
 	digest := func(call string) string {
 		host := talk(t, config, Deny, hello, created, asks(7, "session/request_permission", `"toolCall":`+call+`,`+options))
 		return host.asked[0].SHA256

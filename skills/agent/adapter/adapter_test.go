@@ -9,6 +9,7 @@ import (
 )
 
 func TestTheBuiltInAdaptersAreSound(t *testing.T) {
+	t.Parallel()
 	files, err := builtin.ReadDir("adapters")
 	if err != nil || len(files) != 9 {
 		t.Fatalf("%d adapters, %v, want 9", len(files), err)
@@ -25,6 +26,7 @@ func TestTheBuiltInAdaptersAreSound(t *testing.T) {
 }
 
 func TestAdaptersAreChecked(t *testing.T) {
+	t.Parallel()
 	const end = `"events":[{"is":"end"}]`
 	tests := map[string]struct{ adapter, want string }{
 		"sound":          {`{"name":"x","programs":["x"],` + end + `}`, ""},
@@ -61,6 +63,7 @@ func TestAdaptersAreChecked(t *testing.T) {
 }
 
 func TestConfigurationIsRendered(t *testing.T) {
+	t.Parallel()
 	v := Variables{"model": "m\"1", "mcp_servers": map[string]any{"a.b": map[string]any{"command": "/x", "args": []string{"1", "2"}}}, "max_turns": 3.0}
 	f := ConfigFile{Content: json.RawMessage(`{"model":"{model}","absent":"{session}","n":"{max_turns}","t":"as {model}","on":false,"mcp_servers":"{mcp_servers}"}`)}
 	got, err := v.Render(f, map[string]any{"on": true})

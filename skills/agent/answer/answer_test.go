@@ -9,6 +9,7 @@ import (
 )
 
 func TestAnswersAreFoundAndChecked(t *testing.T) {
+	t.Parallel()
 	answers := Schema{Match: func(_ context.Context, c Comparison) (v Verdict, err error) {
 		v.NoSchema, v.Mismatch = schema.Match(c.Schema, c.Value)
 		return v, nil

@@ -6,6 +6,7 @@ import (
 )
 
 func TestFind(t *testing.T) {
+	t.Parallel()
 	zone := time.FixedZone("CET", 3600)
 	now := time.Date(2026, 11, 23, 10, 20, 30, 0, zone)
 	in := func(d time.Duration) time.Time { return now.Add(d) }

@@ -13,6 +13,7 @@ import (
 
 // TestFolder has keys at the places where a reader by pieces could miss them, and in the forms in which programs keep them.
 func TestFolder(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	root, err := workspace.Open(dir)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 )
 
 func TestEventsInOurWords(t *testing.T) {
+	t.Parallel()
 	type totals struct {
 		Session, Final string
 		Turns          int

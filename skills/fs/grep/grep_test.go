@@ -36,6 +36,7 @@ func naive(re *regexp.Regexp, text string, context int) (matches []Match) {
 }
 
 func TestScanFindsWhatEachLineHas(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 2))
 	queries := []struct {
@@ -111,6 +112,7 @@ func (s *stutter) Read(p []byte) (int, error) { return s.r.Read(p[:min(len(p), s
 
 // An expression with more states than a sieve keeps is found all the same.
 func TestSieveForgets(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(4, 5))
 	var text strings.Builder
 	for range 3000 {
@@ -135,6 +137,7 @@ func TestSieveForgets(t *testing.T) {
 }
 
 func TestNeedles(t *testing.T) {
+	t.Parallel()
 	for pattern, want := range map[string]string{
 		`needle_\w+\(`: "needle_", `foo|bar`: "foo bar", `(?i)handler`: "handler", `(?i)class`: "cla", `\w+`: "", `a`: "", `(foo)+x`: "foo", `foo?`: "fo",
 		`(?:abc){2,3}`: "abc", `^func main`: "func main", `a|foo`: "", `\w+\(\d`: "(", `\d=\d`: "", `x.*yz`: "yz", `a1|b2|c3|d4|e5|f6|g7|h8|i9`: "",
@@ -154,6 +157,7 @@ func TestNeedles(t *testing.T) {
 }
 
 func TestBadPatterns(t *testing.T) {
+	t.Parallel()
 	for _, q := range []Query{{Pattern: ""}, {Pattern: "a\nb"}, {Pattern: "(", Regexp: true}, {Pattern: `(?=a)`, Regexp: true}, {Pattern: "a{2000}", Regexp: true},
 		{Pattern: strings.Repeat("x", maxPattern+1)}, {Pattern: `\8`, Regexp: true}} {
 		if _, err := Compile(q); err == nil {
@@ -163,6 +167,7 @@ func TestBadPatterns(t *testing.T) {
 }
 
 func TestScanBoundsWhatItKeeps(t *testing.T) {
+	t.Parallel()
 	m, err := Compile(Query{Pattern: "needle"})
 	if err != nil {
 		t.Fatal(err)

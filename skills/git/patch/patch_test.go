@@ -8,6 +8,7 @@ import (
 )
 
 func TestParse(t *testing.T) {
+	t.Parallel()
 	const text = "From 1 Mon Sep 17\nSubject: words\n\n---\n a | 2 +-\n\n" +
 		"diff --git a/a b/a\nindex 1..2 100644\n--- a/a\n+++ b/a\n@@ -1,3 +1,4 @@ func x\n one\n-two\n+2\n+zwei\n three\n@@ -10 +11 @@\n-ten\n\\ No newline at end of file\n+10\n" +
 		"diff --git \"a/tab\\tq\\\"\\303\\251\" \"b/tab\\tq\\\"\\303\\251\"\nold mode 100644\nnew mode 100755\n" +
@@ -45,6 +46,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		text string
 		line int
@@ -74,6 +76,7 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"a", "a/b", ".gitignore", ".github/x", "git~2", "a.git", "x/.gitmodules", "...", "a..b", ".git-x", "gitx", " .git", "日本", "-f", ":(top)x"} {
 		if problem := Judge(name, false); problem != "" {
 			t.Errorf("Judge(%q) = %s", name, problem)
@@ -93,6 +96,7 @@ func TestJudge(t *testing.T) {
 }
 
 func TestLinksThatThePatchMakes(t *testing.T) {
+	t.Parallel()
 	files := Files{{New: "door", Status: "A", Mode: ModeSymlink}, {New: "door/x", Status: "A"}}
 	if name, problem := files.Judge(); name != "door/x" || !strings.Contains(problem, "door") {
 		t.Errorf("Judge = %q %q", name, problem)

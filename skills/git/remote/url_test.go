@@ -7,6 +7,7 @@ import (
 )
 
 func TestURLsAreJudged(t *testing.T) {
+	t.Parallel()
 	const refused, path = "refused", "path" // else the transport that git may use
 	tests := map[string]string{
 		"https://example.com/a/b.git":         "https",

@@ -60,6 +60,7 @@ func statusRecordings() map[string][]byte {
 }
 
 func TestStatusIsParsed(t *testing.T) {
+	t.Parallel()
 	onMain := func(counts engine.StatusCounts, entries ...engine.StatusEntry) engine.Status {
 		return engine.Status{Branch: "main", Head: idA, State: "dirty", Counts: counts, Entries: entries}
 	}
@@ -107,6 +108,7 @@ func TestStatusIsParsed(t *testing.T) {
 }
 
 func TestTornStatusIsRefused(t *testing.T) {
+	t.Parallel()
 	tests := map[string][]byte{
 		"changed, short":       recorded("1 .M N... 100644 100644 100644 " + idA + " " + idA),
 		"changed, no path":     recorded("1 .M N... 100644 100644 100644 " + idA + " " + idA + " "),

@@ -18,6 +18,7 @@ func serve(t *testing.T, handler http.HandlerFunc) (env []string) {
 }
 
 func TestFetch(t *testing.T) {
+	t.Parallel()
 	env := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/page":
@@ -73,6 +74,7 @@ func TestFetch(t *testing.T) {
 
 // A name that leads to this machine is refused where no proxy judges it.
 func TestFetchPrivateName(t *testing.T) {
+	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the server was reached") }))
 	t.Cleanup(s.Close)
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "http://"), ":")

@@ -9,6 +9,7 @@ import (
 )
 
 func TestOccurs(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		text, quote string
 		want        bool
@@ -43,6 +44,7 @@ func TestOccurs(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	all := []Claim{
 		{"It allows 60.", 1, "60 requests an hour"},
 		{"It allows 70.", 1, "70 requests an hour"},

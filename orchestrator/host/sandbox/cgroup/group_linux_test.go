@@ -11,6 +11,7 @@ import (
 
 // The first thread's groups are what a box that is made meanwhile takes for the process's.
 func TestFirstThreadStaysInItsGroups(t *testing.T) {
+	t.Parallel()
 	var all errgroup.Group
 	for range 2000 {
 		all.Go(func() error {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestHierarchiesAreFound(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		mounts, membership string
 		want               []hierarchy

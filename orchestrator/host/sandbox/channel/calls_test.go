@@ -6,6 +6,7 @@ import (
 )
 
 func TestWhatAPortCovers(t *testing.T) {
+	t.Parallel()
 	v4, other, v6 := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2"), netip.IPv6Loopback()
 	for _, c := range []struct {
 		bound string

@@ -7,6 +7,7 @@ import (
 )
 
 func TestParseSudo(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		want invocation

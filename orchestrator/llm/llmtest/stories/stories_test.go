@@ -8,6 +8,7 @@ import (
 
 // What the model says without any chance in it is known from llama2.c, which it was made for.
 func TestItTellsTheStoryThatItTellsElsewhere(t *testing.T) {
+	t.Parallel()
 	dir := os.Getenv("LATTICE_TEST_MODELS")
 	if dir == "" {
 		dir = "../../../../../models"
@@ -26,6 +27,7 @@ func TestItTellsTheStoryThatItTellsElsewhere(t *testing.T) {
 }
 
 func TestFilesThatAreNoModel(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for name, data := range map[string]string{"empty": "", "short": "\x01\x00\x00\x00", "huge": strings.Repeat("\xff\xff\xff\x7f", 16), "zeros": strings.Repeat("\x00", 64)} {
 		if err := os.WriteFile(dir+"/stories260K.bin", []byte(data), 0o600); err != nil {

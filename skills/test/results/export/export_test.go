@@ -31,6 +31,7 @@ func everyStatus() *results.Set {
 
 // CTRF holds what its schema requires and no member that it does not know.
 func TestCTRFFollowsItsSchema(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	if err := export.CTRF(&out, everyStatus(), export.Run{Tool: "go", Start: time.Unix(1767323045, 0), Duration: 2 * time.Second}); err != nil {
 		t.Fatal(err)
@@ -92,6 +93,7 @@ func TestCTRFFollowsItsSchema(t *testing.T) {
 
 // JUnit is well-formed, names suite, class, name and time everywhere, and its counts are those of its cases.
 func TestJUnitHoldsTogether(t *testing.T) {
+	t.Parallel()
 	var out bytes.Buffer
 	if err := export.JUnit(&out, everyStatus(), export.Run{Tool: `go "test"`, Start: time.Unix(1767323045, 0), Duration: 2 * time.Second}); err != nil {
 		t.Fatal(err)
