@@ -186,7 +186,7 @@ func TestProtocolDocument(t *testing.T) {
 	}
 	for _, word := range []string{
 		protocol.ActionOpenPR, protocol.ActionPostComment, protocol.ActionLabelIssue, protocol.ActionNotifyUser,
-		protocol.ActionFetchCredential, protocol.ActionPushBranch, protocol.ActionUseTool,
+		protocol.ActionFetchCredential, protocol.ActionPushBranch, protocol.ActionUseTool, protocol.ActionOpenIssues,
 		protocol.AdjustRuntimeInstall, protocol.AdjustRuntimeVersion, protocol.AdjustDependencyManagerSwitch, protocol.AdjustAddPreinstallStep,
 		protocol.AdjustSmokeCommand, protocol.AdjustAddSystemPackage, protocol.AdjustEnableNetworkAccess, protocol.AdjustEscalateToHuman,
 		protocol.ScopeRepoSpecific, protocol.ScopeGlobalCandidate,

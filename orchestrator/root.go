@@ -53,7 +53,7 @@ environment, the environment overrides settings, and settings override defaults:
             token_env token_file   where its token is; SPRITES_TOKEN overrides it. The token itself does not
                                belong in the settings and is refused
   [actions] NAME               "ask", "allow" or "deny" when a sprite asks for PUSH_BRANCH, OPEN_PR, POST_COMMENT,
-                               LABEL_ISSUE, NOTIFY_USER, USE_TOOL, FETCH_CREDENTIAL (denied unless set; allow asks a person)
+                               LABEL_ISSUE, OPEN_ISSUES, NOTIFY_USER, USE_TOOL, FETCH_CREDENTIAL (denied unless set; allow asks a person)
   [git] name email             the committer when git is not configured
   [store] url                  of a PostgreSQL database that keeps the runs, without a password; LATTICE_STORE overrides it
   [serve] idle                 after how long an idle leader in the background ends, such as "5m"

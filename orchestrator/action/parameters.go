@@ -38,6 +38,7 @@ var kinds = map[string]kind{
 		return p.Repo, errors.Join(checkPositive("number", p.Number), checkFilled("body", p.Body), checkText("body", p.Body, protocol.MaxBody))
 	})},
 	protocol.ActionLabelIssue: {permission: "github:write", atForge: true, check: strictly(checkLabels)},
+	protocol.ActionOpenIssues: {permission: "github:write", atForge: true, check: strictly(checkIssues)},
 	protocol.ActionUseTool:    {permission: "agent:run", check: strictly(checkTool)},
 	protocol.ActionNotifyUser: {permission: "user:notify", check: strictly(checkNotice)},
 	protocol.ActionFetchCredential: {permission: "credential:fetch", check: strictly(func(p protocol.FetchCredential) (string, error) {
@@ -219,6 +220,38 @@ func checkLabels(p protocol.LabelIssue) (string, error) {
 	}
 	return p.Repo, errors.Join(errs...)
 }
+
+// issueKey matches the keys of tasks and the names of epics.
+var issueKey = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`) })
+
+// checkIssues refuses invisible characters as well: an approval is about many texts at once.
+func checkIssues(p protocol.OpenIssues) (string, error) {
+	errs := []error{checkLine("document", p.Document, protocol.MaxTitle)}
+	if p.Number < 0 {
+		errs = append(errs, checkPositive("number", p.Number))
+	}
+	if n := len(p.Issues); n == 0 || n > protocol.MaxIssues {
+		errs = append(errs, fmt.Errorf("the parameter issues has %d entries; 1 to %d are allowed", n, protocol.MaxIssues))
+	}
+	known := map[string]bool{}
+	for i, issue := range p.Issues {
+		at := fmt.Sprintf("issues/%d/", i)
+		switch {
+		case !issueKey().MatchString(issue.Key) || len(issue.Key) > 60 || issue.Epic != "" && !issueKey().MatchString(issue.Epic) || len(issue.Epic) > 60:
+			errs = append(errs, fmt.Errorf("the parameters %skey and epic are words in small letters joined by dashes", at))
+		case known[issue.Key]:
+			errs = append(errs, fmt.Errorf("the parameter %skey is %s, as that of another issue", at, issue.Key))
+		case text.Invisible(issue.Title+issue.Body) != nil:
+			errs = append(errs, fmt.Errorf("the parameters %stitle and body hold invisible characters", at))
+		}
+		known[issue.Key] = true
+		errs = append(errs, checkLine(at+"title", issue.Title, protocol.MaxTitle), checkText(at+"body", issue.Body, maxIssueBody))
+	}
+	return p.Repo, errors.Join(errs...)
+}
+
+// maxIssueBody bounds the text of each issue, so that a person can read all of them.
+const maxIssueBody = 8 << 10
 
 func checkTool(p protocol.UseTool) (string, error) {
 	return "", errors.Join(checkLine("agent", p.Agent, 128), checkLine("kind", p.Kind, 32), checkText("name", p.Name, 128), checkLine("title", p.Title, 1024),

@@ -18,6 +18,8 @@ type Publisher interface {
 	OpenPull(ctx context.Context, p forge.Place, key string, n forge.NewPull) (forge.Published, error)
 	PostComment(ctx context.Context, p forge.Place, attempt forge.Attempt, number int64, body string) (forge.Published, error)
 	AddLabels(ctx context.Context, p forge.Place, number int64, labels []string) error
+	// OpenIssues opens the issues that were not opened under their keys before, and returns all of them in their order.
+	OpenIssues(ctx context.Context, p forge.Place, keys []string, all []forge.NewIssue) ([]forge.Published, error)
 }
 
 // noPublisher is where there are no code hosts.
@@ -124,6 +126,9 @@ func (f *Fulfiller) publishAt(ctx context.Context, a lattice.Action, at forge.Pl
 			return nil, badParameters(a.Name, err)
 		}
 		return map[string]any{"number": p.Number, "labels": p.Labels}, f.publisher.AddLabels(ctx, at, p.Number, p.Labels)
+	}
+	if a.Name == protocol.ActionOpenIssues {
+		return f.openIssues(ctx, a, at)
 	}
 	return nil, newRefusal("unsupported", "", "the action %.64q is not supported", a.Name)
 }

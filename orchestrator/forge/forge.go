@@ -273,7 +273,7 @@ type Place struct {
 const (
 	Opened      = "opened"
 	Posted      = "posted"
-	AlreadyOpen = "already_open" // a pull request of the same branches was there; the push updated it
+	AlreadyOpen = "already_open" // a pull request of the same branches was there, and the push updated it; or an issue with the same key was
 )
 
 // Published is the outcome of an action at a code host.

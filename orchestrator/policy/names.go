@@ -13,6 +13,7 @@ import (
 var parametersOf = map[string]reflect.Type{
 	protocol.ActionPushBranch: reflect.TypeFor[protocol.PushBranch](), protocol.ActionOpenPR: reflect.TypeFor[protocol.OpenPR](),
 	protocol.ActionPostComment: reflect.TypeFor[protocol.PostComment](), protocol.ActionLabelIssue: reflect.TypeFor[protocol.LabelIssue](),
+	protocol.ActionOpenIssues: reflect.TypeFor[protocol.OpenIssues](),
 	protocol.ActionNotifyUser: reflect.TypeFor[protocol.NotifyUser](), protocol.ActionFetchCredential: reflect.TypeFor[protocol.FetchCredential](),
 }
 

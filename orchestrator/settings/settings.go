@@ -151,7 +151,7 @@ func Rules() []string { return []string{"ask", "allow", "deny"} }
 
 // ActionNames are the actions that a rule can be about.
 func ActionNames() []string {
-	return []string{"FETCH_CREDENTIAL", "LABEL_ISSUE", "NOTIFY_USER", "OPEN_PR", "POST_COMMENT", "PUSH_BRANCH", "USE_TOOL"}
+	return []string{"FETCH_CREDENTIAL", "LABEL_ISSUE", "NOTIFY_USER", "OPEN_ISSUES", "OPEN_PR", "POST_COMMENT", "PUSH_BRANCH", "USE_TOOL"}
 }
 
 // Level is how much is logged.

@@ -37,13 +37,20 @@ func DescribeRequest(a lattice.Action) (lines []string) {
 		Title  string   `json:"title"`
 		Body   string   `json:"body"`
 		Labels []string `json:"labels"`
+
+		Document string               `json:"document"`
+		Issues   []protocol.TaskIssue `json:"issues"`
 	}
-	atHost := a.Name == protocol.ActionOpenPR || a.Name == protocol.ActionPostComment || a.Name == protocol.ActionLabelIssue
+	atHost := a.Name == protocol.ActionOpenPR || a.Name == protocol.ActionPostComment || a.Name == protocol.ActionLabelIssue || a.Name == protocol.ActionOpenIssues
 	if atHost && json.Unmarshal(a.Parameters, &p) == nil {
 		if p.Number > 0 {
 			lines = append(lines, fmt.Sprintf("number: %d", p.Number))
 		}
-		for _, part := range []struct{ name, text string }{{"title", p.Title}, {"labels", strings.Join(p.Labels, ", ")}, {"body", p.Body}} {
+		var issues []string
+		for _, issue := range p.Issues {
+			issues = append(issues, fmt.Sprintf("%s (epic %s)", cli.CleanLine(issue.Title), cli.CleanLine(issue.Epic)))
+		}
+		for _, part := range []struct{ name, text string }{{"document", p.Document}, {"issues", strings.Join(issues, "\n")}, {"title", p.Title}, {"labels", strings.Join(p.Labels, ", ")}, {"body", p.Body}} {
 			shown := []rune(strings.TrimSpace(part.text))
 			if len(shown) == 0 {
 				continue

@@ -139,7 +139,7 @@ func actionTypes() []actionType {
 		{protocol.ActionPushBranch, reflect.TypeFor[protocol.PushBranch]()}, {protocol.ActionOpenPR, reflect.TypeFor[protocol.OpenPR]()},
 		{protocol.ActionPostComment, reflect.TypeFor[protocol.PostComment]()}, {protocol.ActionLabelIssue, reflect.TypeFor[protocol.LabelIssue]()},
 		{protocol.ActionNotifyUser, reflect.TypeFor[protocol.NotifyUser]()}, {protocol.ActionFetchCredential, reflect.TypeFor[protocol.FetchCredential]()},
-		{protocol.ActionUseTool, reflect.TypeFor[protocol.UseTool]()},
+		{protocol.ActionUseTool, reflect.TypeFor[protocol.UseTool]()}, {protocol.ActionOpenIssues, reflect.TypeFor[protocol.OpenIssues]()},
 	}
 }
 
@@ -287,6 +287,7 @@ func contract() rules {
 			"OpenPR.base_sha": oid, "OpenPR.head_sha": oid, "OpenPR.sha256": pattern(`^([0-9a-f]{64})?$`),
 			"PostComment.number": number, "PostComment.body": {"type": "string", "maxLength": protocol.MaxBody, "pattern": `\S`},
 			"LabelIssue.number": number, "LabelIssue.labels": {"type": "array", "minItems": 1, "maxItems": protocol.MaxLabels, "items": line(protocol.MaxLabel)},
+			"OpenIssues.number": number, "OpenIssues.document": line(protocol.MaxTitle), "TaskIssue.title": line(protocol.MaxTitle), "TaskIssue.key": pattern(`^[a-z0-9]+(-[a-z0-9]+)*$`),
 			"NotifyUser.title": line(protocol.MaxNotifyTitle), "NotifyUser.body": {"type": "string", "maxLength": protocol.MaxNotifyBody},
 			"NotifyUser.level": enum("", protocol.LevelInfo, protocol.LevelWarning, protocol.LevelError), "NotifyUser.channel": pattern(`^([A-Za-z0-9][A-Za-z0-9_.-]{0,63})?$`),
 			"FetchCredential.name": line(128), "FetchCredential.purpose": line(1024),

@@ -1,6 +1,6 @@
-// Package github holds the skills that propose changes at GitHub: github.open_pr, github.comment and github.label. None
-// of them talks to GitHub. Each asks the orchestrator, which decides and acts from outside (DESIGN 18): open_pr waits for
-// what came of it, the others do when told to.
+// Package github holds the skills that propose changes at GitHub: github.open_pr, github.open_issues, github.comment
+// and github.label. None of them talks to GitHub. Each asks the orchestrator, which decides and acts from outside (DESIGN 18):
+// open_pr and open_issues wait for the outcome, the others do when told to.
 package github
 
 import (
@@ -32,6 +32,7 @@ func Skills(bundle Bundle) []skill.Skill {
 	return []skill.Skill{
 		{Name: "github.comment", Run: skill.Typed(postComment)},
 		{Name: "github.label", Run: skill.Typed(labelIssue)},
+		{Name: "github.open_issues", Run: skill.Typed(openIssues)},
 		{Name: "github.open_pr", Run: skill.Typed(f.openPR)},
 	}
 }

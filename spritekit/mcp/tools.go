@@ -37,7 +37,7 @@ func isCore(name string) bool {
 // named.
 func isStep(name string) bool {
 	switch name {
-	case "loop.begin", "loop.decide", "loop.read", "test.confirm", "web.check", "web.fetch":
+	case "loop.begin", "loop.decide", "loop.read", "test.confirm", "github.open_issues", "web.check", "web.fetch":
 		return true
 	}
 	return false

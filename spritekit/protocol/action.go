@@ -48,6 +48,27 @@ type LabelIssue struct {
 	Repo   string   `json:"repo,omitempty"`
 }
 
+// OpenIssues holds the parameters of OPEN_ISSUES: an issue for each task of a document, and then one for each epic, which lists
+// its tasks. Document and the keys identify the issues, so that another round opens only those that are new. Number is the issue
+// that describes the project; it gets a comment with the links.
+type OpenIssues struct {
+	Document string      `json:"document"`
+	Issues   []TaskIssue `json:"issues"`
+	Number   int64       `json:"number,omitempty"`
+	Repo     string      `json:"repo,omitempty"`
+}
+
+// TaskIssue is an issue of OPEN_ISSUES.
+type TaskIssue struct {
+	Key   string `json:"key"`
+	Epic  string `json:"epic,omitempty"`
+	Title string `json:"title"`
+	Body  string `json:"body,omitempty"`
+}
+
+// MaxIssues is how many issues one action may open, besides those of the epics.
+const MaxIssues = 200
+
 // Limits of the parameters of actions. They are in bytes, those of a code host for its texts.
 const (
 	MaxTitle       = 256

@@ -87,6 +87,7 @@ const (
 	ActionFetchCredential = "FETCH_CREDENTIAL"
 	ActionPushBranch      = "PUSH_BRANCH"
 	ActionUseTool         = "USE_TOOL"
+	ActionOpenIssues      = "OPEN_ISSUES"
 )
 
 // PushBranch holds the parameters of PUSH_BRANCH. Base and Head are full commit ids; Bundle is a path in the sprite. The pushes of

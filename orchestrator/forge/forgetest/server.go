@@ -308,7 +308,8 @@ func (s *Server) Lag(times int) {
 	s.lag = times
 }
 
-// LoseAnswer performs the next such request and ends its connection without an answer.
+// LoseAnswer performs the next request whose path contains a part, and ends its connection without an answer. A part
+// that ends with $ is the end of the path.
 func (s *Server) LoseAnswer(method, part string) {
 	s.addFault(method, part, 1, func(_ http.ResponseWriter, _ *http.Request, serve func()) {
 		serve()
@@ -348,7 +349,7 @@ func (s *Server) withFaults(next http.Handler) http.Handler {
 		s.requests++
 		var hit *fault
 		for _, f := range s.faults {
-			if f.times > 0 && f.method == r.Method && strings.Contains(r.URL.Path, f.part) {
+			if f.times > 0 && f.method == r.Method && strings.Contains(r.URL.Path+"$", f.part) {
 				f.times--
 				hit = f
 				break

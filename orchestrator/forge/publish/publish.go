@@ -28,6 +28,8 @@ type Client interface {
 	Comments(ctx context.Context, p forge.Path, number int64) ([]forge.Comment, error)
 	CreateComment(ctx context.Context, p forge.Path, number int64, body string) (forge.Comment, error)
 	AddLabels(ctx context.Context, p forge.Path, number int64, labels []string) error
+	IssuesSince(ctx context.Context, p forge.Path, since time.Time) ([]forge.Issue, error)
+	OpenIssue(ctx context.Context, p forge.Path, n forge.NewIssue) (forge.Issue, error)
 	PullsOf(ctx context.Context, p forge.Path, head string) ([]forge.PullRequest, error)
 	OpenPull(ctx context.Context, p forge.Path, n forge.NewPull) (forge.PullRequest, error)
 }

@@ -62,6 +62,10 @@ func (o *outside) AddLabels(_ context.Context, _ forge.Place, number int64, labe
 	return o.effect(fmt.Sprint(number, labels))
 }
 
+func (o *outside) OpenIssues(_ context.Context, _ forge.Place, keys []string, all []forge.NewIssue) ([]forge.Published, error) {
+	return make([]forge.Published, len(all)), o.effect(strings.Join(keys, " "))
+}
+
 func (o *outside) Check(protocol.FetchCredential) error { return nil }
 
 func (o *outside) Grant(_ context.Context, a lattice.Action, _ protocol.FetchCredential) ([]byte, error) {
