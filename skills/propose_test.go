@@ -93,6 +93,12 @@ func TestRequestsThatWait(t *testing.T) {
 			`{"ok":true,"action":"OPEN_PR","result":{"lease":"x"}}`, 2, "bad_input"},
 		{"unknown answer", "credential.fetch", `{"name":"npm","purpose":"publish"}`, "FETCH_CREDENTIAL", `{"name":"npm","purpose":"publish"}`,
 			`{"secret":"x"}`, 2, "bad_input"},
+		{"issues", "github.open_issues", `{"document":"seed.md","tasks":[{"key":"a","epic":"e","title":"A","description":"b","priority":"high"}],"number":7}`, "OPEN_ISSUES",
+			`{"document":"seed.md","issues":[{"key":"a","epic":"e","title":"A","body":"b"}],"number":7}`,
+			`{"ok":true,"action":"OPEN_ISSUES","result":{"issues":[{"key":"a","status":"opened","url":"https://example.com/8","number":8}],"epics":[]}}`, 0,
+			`{"issues":[{"key":"a","url":"https://example.com/8","number":8,"status":"opened"}],"epics":[]}`},
+		{"issues by hand", "github.open_issues", `{"document":"seed.md","tasks":[{"key":"a","title":"A"}]}`, "OPEN_ISSUES", `{"document":"seed.md","issues":[{"key":"a","title":"A"}]}`,
+			`{"approved":true,"comments":"done by hand"}`, 0, `{"issues":[],"epics":[],"comments":"done by hand"}`},
 		{"link with a password", "github.comment", `{"number":7,"body":"x","wait":true}`, "POST_COMMENT", `{"number":7,"body":"x"}`,
 			`{"ok":true,"result":{"url":"https://u:p@example.com"}}`, 2, "bad_input"},
 	}
