@@ -38,7 +38,7 @@ func (f *Fulfiller) openIssues(ctx context.Context, a lattice.Action, at forge.P
 		}
 		keys, tasks = append(keys, p.Document+"\x00task\x00"+issue.Key), append(tasks, forge.NewIssue{Title: issue.Title, Body: strings.TrimSpace(body)})
 	}
-	opened, err := f.publisher.OpenIssues(ctx, at, keys, tasks)
+	opened, err := f.publisher.OpenIssues(ctx, at, a.Begun, keys, tasks)
 	if err != nil {
 		return nil, err
 	}
@@ -49,22 +49,29 @@ func (f *Fulfiller) openIssues(ctx context.Context, a lattice.Action, at forge.P
 	names, lists := listEpics(p, opened)
 	keys, tasks = nil, nil
 	for i, name := range names {
+		if name == "" {
+			continue
+		}
 		keys = append(keys, p.Document+"\x00epic\x00"+name)
 		tasks = append(tasks, forge.NewIssue{Title: "Epic: " + name, Body: lists[i] + "\nFrom " + p.Document})
 	}
-	if len(names) > 0 {
-		if opened, err = f.publisher.OpenIssues(ctx, at, keys, tasks); err != nil {
+	if opened = nil; len(keys) > 0 {
+		if opened, err = f.publisher.OpenIssues(ctx, at, a.Begun, keys, tasks); err != nil {
 			return nil, err
 		}
 	}
 	var links strings.Builder
 	fmt.Fprintf(&links, "The tasks of %s:\n\n", p.Document)
 	for i, name := range names {
-		out.Epics = append(out.Epics, openedIssue{name, opened[i]})
-		fmt.Fprintf(&links, "Epic %s: #%d\n\n%s\n", name, opened[i].Number, lists[i])
+		if name != "" {
+			epic := opened[len(out.Epics)]
+			out.Epics = append(out.Epics, openedIssue{name, epic})
+			fmt.Fprintf(&links, "Epic %s: #%d\n\n", name, epic.Number)
+		}
+		links.WriteString(lists[i] + "\n")
 	}
 	if p.Number > 0 {
-		done, err := f.publisher.PostComment(ctx, at, a.Key, p.Number, links.String())
+		done, err := f.publisher.PostComment(ctx, at, forge.Attempt{Key: a.Key, Earlier: a.Begun}, p.Number, links.String())
 		if err != nil {
 			return nil, err
 		}
@@ -73,21 +80,15 @@ func (f *Fulfiller) openIssues(ctx context.Context, a lattice.Action, at forge.P
 	return out, nil
 }
 
-// noEpic is the name of the epic of tasks without one.
-const noEpic = "other"
-
-// listEpics returns the epics in the order of their first tasks, and for each the list of its tasks, in Markdown.
+// listEpics returns the epics in the order of their first tasks, "" for tasks without one, and for each the list of its tasks, in
+// Markdown.
 func listEpics(p protocol.OpenIssues, opened []forge.Published) (names, lists []string) {
 	at := map[string]int{}
 	for i, issue := range p.Issues {
-		name := issue.Epic
-		if name == "" {
-			name = noEpic
-		}
-		j, known := at[name]
+		j, known := at[issue.Epic]
 		if !known {
 			j = len(names)
-			at[name], names, lists = j, append(names, name), append(lists, "")
+			at[issue.Epic], names, lists = j, append(names, issue.Epic), append(lists, "")
 		}
 		lists[j] += fmt.Sprintf("- [ ] #%d %s\n", opened[i].Number, issue.Title)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -18,8 +19,9 @@ type Publisher interface {
 	OpenPull(ctx context.Context, p forge.Place, key string, n forge.NewPull) (forge.Published, error)
 	PostComment(ctx context.Context, p forge.Place, attempt forge.Attempt, number int64, body string) (forge.Published, error)
 	AddLabels(ctx context.Context, p forge.Place, number int64, labels []string) error
-	// OpenIssues opens the issues that were not opened under their keys before, and returns all of them in their order.
-	OpenIssues(ctx context.Context, p forge.Place, keys []string, all []forge.NewIssue) ([]forge.Published, error)
+	// OpenIssues opens the issues that were not opened under their keys before, and returns all of them in their order. earlier is
+	// when an earlier attempt began, as in forge.Attempt.
+	OpenIssues(ctx context.Context, p forge.Place, earlier time.Time, keys []string, all []forge.NewIssue) ([]forge.Published, error)
 }
 
 // noPublisher is where there are no code hosts.

@@ -2,20 +2,28 @@ package publish
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
 
 // OpenIssues opens the issues that were not opened under their keys before, and returns all of them in their order. An issue that
-// people changed or closed since is found by its marker, and stays as it is.
-func (p *Publisher) OpenIssues(ctx context.Context, place forge.Place, keys []string, all []forge.NewIssue) ([]forge.Published, error) {
+// people changed or closed since is found by its marker, and stays as it is. earlier is when an earlier attempt began, as in
+// [forge.Attempt].
+func (p *Publisher) OpenIssues(ctx context.Context, place forge.Place, earlier time.Time, keys []string, all []forge.NewIssue) ([]forge.Published, error) {
 	c, self, err := p.connect(ctx, place)
 	if err != nil {
 		return nil, err
 	}
-	there, err := c.IssuesSince(ctx, place.Path, time.Unix(0, 0))
-	if err != nil {
+	var there []forge.Issue
+	if _, err := p.lookAgain(ctx, earlier, func() (bool, error) {
+		there, err = c.IssuesSince(ctx, place.Path, time.Unix(0, 0))
+		return !slices.ContainsFunc(keys, func(key string) bool {
+			_, found := findIssue(there, self.ID, forge.MarkerOf("issue", key))
+			return !found
+		}), err
+	}); err != nil {
 		return nil, err
 	}
 	var done []forge.Published

@@ -145,27 +145,34 @@ func (p *Publisher) PostComment(ctx context.Context, place forge.Place, attempt 
 		return forge.Published{}, err
 	}
 	marker := forge.MarkerOf(marked, attempt.Key)
+	var done forge.Comment
+	found, err := p.lookAgain(ctx, attempt.Earlier, func() (bool, error) {
+		all, err := c.Comments(ctx, place.Path, number)
+		var found bool
+		done, found = forge.FindComment(all, self.ID, marker)
+		return found, err
+	})
+	if found || err != nil {
+		return forge.Published{Status: forge.Posted, URL: done.WebURL, Number: number}, err
+	}
+	made, err := c.CreateComment(ctx, place.Path, number, marker.Add(Mute(body)))
+	return forge.Published{Status: forge.Posted, URL: made.WebURL, Number: number}, err
+}
+
+// lookAgain calls look until it finds the work of an earlier attempt, or the code host must list that.
+func (p *Publisher) lookAgain(ctx context.Context, earlier time.Time, look func() (found bool, err error)) (found bool, err error) {
 	sleep := p.Sleep
 	if sleep == nil {
 		sleep = rest.Sleep
 	}
-	for waited := time.Since(attempt.Earlier); ; waited += lookPause {
-		all, err := c.Comments(ctx, place.Path, number)
-		if err != nil {
-			return forge.Published{}, err
-		}
-		if done, ok := forge.FindComment(all, self.ID, marker); ok {
-			return forge.Published{Status: forge.Posted, URL: done.WebURL, Number: number}, nil
-		}
-		if waited >= forge.ListLag {
-			break
+	for waited := time.Since(earlier); ; waited += lookPause {
+		if found, err = look(); found || err != nil || waited >= forge.ListLag {
+			return found, err
 		}
 		if err := sleep(ctx, lookPause); err != nil {
-			return forge.Published{}, err
+			return false, err
 		}
 	}
-	made, err := c.CreateComment(ctx, place.Path, number, marker.Add(Mute(body)))
-	return forge.Published{Status: forge.Posted, URL: made.WebURL, Number: number}, err
 }
 
 // AddLabels adds labels. Adding one twice is the same as adding it once.

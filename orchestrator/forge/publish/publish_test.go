@@ -167,16 +167,16 @@ func TestOpenIssuesOnce(t *testing.T) {
 		ctx := t.Context()
 		keys, all := []string{"seed.md a", "seed.md b"}, []forge.NewIssue{{Title: "A", Body: "for @ann"}, {Title: "B"}}
 		w.LoseAnswer("POST", "/issues$")
-		if _, err := w.publisher.OpenIssues(ctx, w.place, keys, all); err == nil {
+		if _, err := w.publisher.OpenIssues(ctx, w.place, time.Time{}, keys, all); err == nil {
 			w.Error("a lost answer is not an error")
 		}
 		for _, want := range []string{forge.Opened, forge.AlreadyOpen} {
-			done, err := w.publisher.OpenIssues(ctx, w.place, keys, all)
+			done, err := w.publisher.OpenIssues(ctx, w.place, time.Time{}, keys, all)
 			if err != nil || len(done) != 2 || done[0].Status != forge.AlreadyOpen || done[1].Status != want || done[0].Number == done[1].Number || done[1].URL == "" {
 				w.Errorf("OpenIssues = %+v, %v; want the second %s", done, err, want)
 			}
 		}
-		done, err := w.publisher.OpenIssues(ctx, w.place, []string{"seed.md c", "seed.md a"}, []forge.NewIssue{{Title: "C"}, {Title: "Another title"}})
+		done, err := w.publisher.OpenIssues(ctx, w.place, time.Time{}, []string{"seed.md c", "seed.md a"}, []forge.NewIssue{{Title: "C"}, {Title: "Another title"}})
 		if err != nil || done[0].Status != forge.Opened || done[1].Status != forge.AlreadyOpen {
 			w.Errorf("another round: %+v, %v", done, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/audit"
@@ -62,7 +63,7 @@ func (o *outside) AddLabels(_ context.Context, _ forge.Place, number int64, labe
 	return o.effect(fmt.Sprint(number, labels))
 }
 
-func (o *outside) OpenIssues(_ context.Context, _ forge.Place, keys []string, all []forge.NewIssue) ([]forge.Published, error) {
+func (o *outside) OpenIssues(_ context.Context, _ forge.Place, _ time.Time, keys []string, all []forge.NewIssue) ([]forge.Published, error) {
 	return make([]forge.Published, len(all)), o.effect(strings.Join(keys, " "))
 }
 
@@ -79,6 +80,7 @@ const killedEnv = "GOVERN_TEST_KILLED"
 var parametersOf = map[string]string{
 	protocol.ActionPostComment:     `{"number":7,"body":"b"}`,
 	protocol.ActionLabelIssue:      `{"number":7,"labels":["bug"]}`,
+	protocol.ActionOpenIssues:      `{"document":"seed.md","issues":[{"key":"a","title":"A"},{"key":"b","title":"B"}]}`,
 	protocol.ActionNotifyUser:      `{"title":"t"}`,
 	protocol.ActionFetchCredential: `{"name":"npm","purpose":"publish"}`,
 }
