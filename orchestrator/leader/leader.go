@@ -324,7 +324,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	}
 	d.Records, d.Hostless, d.Sessions, d.Superseded = l.Records, l.hostless, l.session, l.Ledger.IsSuperseded
 	d.Recovery = &drive.Recovery{Client: l.client, Disk: disk, Records: l.Records, Release: l.Keeper.ReleaseRun, Log: l.cfg.Log}
-	journal = notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}
+	journal = tellingLog{notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}, l.cfg.Log}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{
 			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: retention.Turns{Caller: spending.Caller{Caller: l.session, Keeper: l.Keeper}, Boundaries: boundaries, Keep: l.cfg.KeepTurns}, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Attester: &govern.Attester{Home: l.home, Ledger: l.Ledger, Remove: l.Pruner.RemoveCopy}, Model: drive.Asker{Models: func() (drive.Models, error) { return l.findModels(id) }},
@@ -332,6 +332,7 @@ func (l *Leader) compose(sprites http.Handler) {
 		})
 	}
 	d.Ended = func(id string, r *driver.Runner, status lattice.RunStatus) {
+		addRun(l.cfg.Log.Info(), id).Str("status", string(status)).Msg("the run ended")
 		if status == lattice.Succeeded || status == lattice.Canceled {
 			l.Pruner.RemoveCopies(id, r)
 		}
@@ -396,7 +397,7 @@ func (l *Leader) settleIntent(run string) {
 		_, err = l.Pipeline.Intent(context.Background(), rec.Kept.Intent)
 	}
 	if err != nil {
-		l.cfg.Log.Warn().Err(err).Str("run_id", run).Msg("settle the intent")
+		addRun(l.cfg.Log.Warn().Err(err), run).Msg("settle the intent")
 	}
 }
 

@@ -27,7 +27,7 @@ func (l *Leader) sendTrace(id string) {
 			err = l.cfg.Traces.Send(ctx, trace.Fold(trace.Describe(v), entries))
 		}
 		if err != nil {
-			l.cfg.Log.Warn().Err(err).Str("run_id", id).Msg("send the trace")
+			addRun(l.cfg.Log.Warn().Err(err), id).Msg("send the trace")
 		}
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
 // Recovery takes runs back to a durable checkpoint after a restart of the machine or of its disk.
@@ -43,7 +44,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, r *driver.Runner) er
 	if err != nil || lost == nil {
 		return err
 	}
-	rc.Log.Warn().Str("run_id", id).Str("checkpoint", lost.Pair.CheckpointID).Msg("the machine or its disk was restarted: the run goes back to its newest durable checkpoint")
+	rc.Log.Warn().Str("run_id", id).Str("trace_id", tracecontext.TraceID(id)).Str("checkpoint", lost.Pair.CheckpointID).Msg("the machine or its disk was restarted: the run goes back to its newest durable checkpoint")
 	if err := r.Recover(ctx, lost); err != nil && !errors.Is(err, engine.ErrStale) {
 		return fmt.Errorf("recover run %s: %w", id, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
 // maxLog bounds a run's log file.
@@ -77,7 +78,7 @@ func (o *Outputs) appendTo(w *writerOf, p []byte) bool {
 // neither event nor result.
 func (o *Outputs) Open(run, node string) io.Writer {
 	if err := os.MkdirAll(o.Home.Run(run), 0o700); err != nil {
-		o.Logger.Warn().Err(err).Str("run_id", run).Msg("make run directory")
+		o.Logger.Warn().Err(err).Str("run_id", run).Str("trace_id", tracecontext.TraceID(run)).Msg("make run directory")
 		return io.Discard
 	}
 	return &writerOf{outputs: o, run: run, node: node, end: -1}

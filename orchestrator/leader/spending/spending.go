@@ -26,6 +26,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/text"
+	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
 // subject is the subject of the entries about budgets in the audit log.
@@ -274,7 +275,7 @@ func (k *Keeper) CloseRun(ctx context.Context, run string) {
 		err = errors.Join(err, k.Lose(ctx, id, "the run ended before the call did"))
 	}
 	if err != nil {
-		k.Logger.Warn().Err(err).Str("run_id", run).Msg("settle the reservations of the run")
+		k.Logger.Warn().Err(err).Str("run_id", run).Str("trace_id", tracecontext.TraceID(run)).Msg("settle the reservations of the run")
 	}
 }
 
