@@ -51,8 +51,11 @@ func TestKillLoops(t *testing.T) {
 	for n := range loops {
 		r := rand.New(rand.NewPCG(seed, uint64(n)))
 		j := newJob(t)
-		if j.kills = randomPlan(r, typical); n%2 == 1 { // at least one of two loops is killed in its first iteration
-			j.kills[0] = kill{"leader", 1, typical[0] / 2}
+		switch {
+		case *soakLoops == 0 && n == 1: // at least one of the two is killed in its first iteration
+			j.kills = []kill{{"leader", 1, time.Second}}
+		case *soakLoops == 0 || n > 0: // the first loop of a soak shows how long the commands take on this machine
+			j.kills = randomPlan(r, typical)
 		}
 		var plan []string
 		for range 1 + r.IntN(most) {
@@ -64,7 +67,7 @@ func TestKillLoops(t *testing.T) {
 			t.Fatalf("loop %d of seed %d with the steps %v, killed the %v; its folder is %s", n, seed, plan, j.hits, j.keep())
 		}
 		if hits.add(j.hits); len(j.hits) == 0 {
-			typical = j.drove // as long as these commands take on this machine
+			typical = j.drove
 		}
 		j.remove()
 		if n%10 == 9 {
