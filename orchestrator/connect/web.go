@@ -21,6 +21,7 @@ type webServer struct {
 	inside   *insideListener // serves requests of this process
 	server   *http.Server
 	url      string
+	encrypts bool // server.TLSConfig does not say: each server gets one when it begins to serve
 }
 
 // listenWeb listens at the address of the options, if they have one.
@@ -42,7 +43,7 @@ func listenWeb(o Options) (*webServer, error) {
 		return nil, fault.Busy("address_taken", "%v", err).WithHint("give --http another port; 127.0.0.1:0 takes a free one")
 	}
 	server := &http.Server{TLSConfig: certificates, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	return &webServer{listener, newInsideListener(), server, scheme + nameListener(listener)}, nil
+	return &webServer{listener, newInsideListener(), server, scheme + nameListener(listener), certificates != nil}, nil
 }
 
 // nameListener returns the address under which this machine reaches a listener.
@@ -65,7 +66,7 @@ func (s *webServer) serveLeader(l *leader.Leader, o Options) {
 
 func (s *webServer) run() error {
 	serve := s.server.Serve
-	if s.server.TLSConfig != nil {
+	if s.encrypts {
 		serve = func(l net.Listener) error { return s.server.ServeTLS(l, "", "") }
 	}
 	if err := serve(patient.Listener(s.listener)); !errors.Is(err, http.ErrServerClosed) {
