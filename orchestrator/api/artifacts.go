@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/artifact"
 )
 
@@ -24,7 +25,7 @@ func artifactRoutes(s Artifacts) []Route {
 		raw[empty](Viewer, http.MethodGet, "/runs/{id}/artifact", "Read a file that a run declared.", mediaBytes, func(w http.ResponseWriter, r *http.Request) {
 			content, err := s.Artifact(r.Context(), idOf(r), r.FormValue("ref"))
 			if err != nil {
-				fail(w, err)
+				exchange.Fail(w, err)
 				return
 			}
 			defer content.Close()

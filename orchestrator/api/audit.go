@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
@@ -17,8 +18,8 @@ type Audit interface {
 }
 
 func auditRoutes(s Audit) []Route {
-	return []Route{raw[audit.Entry](Viewer, http.MethodGet, "/audit", "Stream the entries of the audit log.", mediaLines, func(w http.ResponseWriter, r *http.Request) {
-		stream(w, r, func(after lattice.Seq, line func(any) error) error {
+	return []Route{raw[audit.Entry](Viewer, http.MethodGet, "/audit", "Stream the entries of the audit log.", exchange.MediaLines, func(w http.ResponseWriter, r *http.Request) {
+		exchange.Stream(w, r, func(after lattice.Seq, line func(any) error) error {
 			return s.AuditEntries(r.Context(), r.FormValue("subject"), uint64(after), func(e audit.Entry) error { return line(e) })
 		})
 	}, Param{"subject", "string", "only those of a subject, such as run:ID"}, Param{"after", "integer", "only those behind this one"}, Param{"limit", "integer", "at most so many"})}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/worker"
 )
@@ -118,8 +119,8 @@ func boardRoutes(s Boards) []Route {
 	of := Param{"board", "string", "the name of a board"}
 	return []Route{
 		get("/boards", "List the boards.", func(r *http.Request) ([]BoardView, error) { return s.ListBoards(r.Context()) }),
-		raw[[]TaskView](Viewer, http.MethodGet, "/tasks", "List tasks, the oldest first. A header Link names the next page.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
-			limit, err := limitOf(r)
+		raw[[]TaskView](Viewer, http.MethodGet, "/tasks", "List tasks, the oldest first. A header Link names the next page.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
+			limit, err := exchange.LimitOf(r)
 			q := TaskQuery{Board: r.FormValue("board"), Status: r.FormValue("status"), Label: r.FormValue("label"), Assigned: r.FormValue("assigned"), All: isSet(r, "all"), After: r.FormValue("after"), Limit: limit}
 			var out []TaskView
 			if err == nil {
@@ -129,7 +130,7 @@ func boardRoutes(s Boards) []Route {
 				q.After = out[limit-1].ID
 				w.Header().Set("Link", "<"+Root+"/tasks?"+q.Query().Encode()+`>; rel="next"`)
 			}
-			reply(w, out, err)
+			exchange.Reply(w, out, err)
 		}, of, Param{"status", "string", "only those in a status"}, Param{"label", "string", "only those with a label"}, Param{"assigned", "string", "only those assigned to an actor"},
 			Param{"all", "boolean", "also those that are done or cancelled"}, Param{"after", "string", "only those behind this task"}, Param{"limit", "integer", "at most so many; 0 is all"}),
 		get("/tasks/{id}", "Return a task with its history.", func(r *http.Request) (TaskDetail, error) {

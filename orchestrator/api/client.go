@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -143,7 +144,7 @@ func (c *connection) send(ctx context.Context, method, path string, query url.Va
 		return resp, nil
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	data, err := io.ReadAll(io.LimitReader(resp.Body, exchange.MaxBody))
 	if err != nil {
 		return nil, markGone(err)
 	}

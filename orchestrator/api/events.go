@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sse"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -79,17 +80,17 @@ var errBehind = errors.New("the reader is behind")
 func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 	after, err := positionOf(r)
 	if err != nil {
-		fail(w, err)
+		exchange.Fail(w, err)
 		return
 	}
 	backlog, err := strconv.ParseUint("0"+r.FormValue("backlog"), 10, 64)
 	if err != nil {
-		fail(w, fault.BadInput("bad_request", "backlog is a number"))
+		exchange.Fail(w, fault.BadInput("bad_request", "backlog is a number"))
 		return
 	}
 	v, err := s.Run(r.Context(), idOf(r))
 	if err != nil {
-		fail(w, err)
+		exchange.Fail(w, err)
 		return
 	}
 	out, err := sse.Start(w)
@@ -110,7 +111,7 @@ func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 		err = e.skip()
 	}
 	if err != nil && r.Context().Err() == nil {
-		_ = e.send(0, e.update(UpdateAlert, time.Now(), asFault(err))) // the reader may be gone
+		_ = e.send(0, e.update(UpdateAlert, time.Now(), exchange.AsFault(err))) // the reader may be gone
 	}
 }
 
@@ -178,7 +179,7 @@ func newUpdate(kind string, at time.Time, v RunView, payload any) Update {
 func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
 	after, err := positionOf(r)
 	if err != nil {
-		fail(w, err)
+		exchange.Fail(w, err)
 		return
 	}
 	out, err := sse.Start(w)

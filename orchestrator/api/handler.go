@@ -1,24 +1,20 @@
 package api
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
-	"reflect"
 	"strconv"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sse"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Service is the interface of a leader. Errors that a user can act on are *fault.Error; all others are reported
@@ -77,9 +73,6 @@ type Service interface {
 // paramOutline asks for an outline; a leader that does not know it answers with everything.
 const paramOutline = "outline"
 
-// maxBody bounds request bodies: a flow of 1 MiB with its input.
-const maxBody = 8 << 20
-
 // settleRoot is the path below which two processes of any versions settle who leads; see Hello. The rest of the interface
 // may move.
 const settleRoot = "/v1"
@@ -102,7 +95,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		}
 	}
 	mux.HandleFunc("GET "+Root+"/openapi.json", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", mediaJSON)
+		w.Header().Set("Content-Type", exchange.MediaJSON)
 		_, _ = io.WriteString(w, Description()) // the client sees a cut body
 	})
 	mux.HandleFunc("/api/", unknownRoute(routes))
@@ -112,18 +105,18 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 func leaderRoutes(s Service) []Route {
 	return []Route{
 		get("/lattice", "Describe the leader.", func(*http.Request) (Hello, error) { return s.Hello(), nil }),
-		raw[Handover](Owner, http.MethodPost, "/lattice/handover", "End the leadership in favour of another process.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
+		raw[Handover](Owner, http.MethodPost, "/lattice/handover", "End the leadership in favour of another process.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
 			var in HandoverRequest
-			if !decode(w, r, &in, false) { // a newer lattice may say more
+			if !exchange.Decode(w, r, &in, false) { // a newer lattice may say more
 
 				return
 			}
 			if in.API < 1 || in.PID < 1 { // null, say
-				fail(w, fault.BadInput("bad_request", "a handover needs api and pid, of the lattice that leads next"))
+				exchange.Fail(w, fault.BadInput("bad_request", "a handover needs api and pid, of the lattice that leads next"))
 				return
 			}
 			out, err := s.HandOver(r.Context(), in)
-			reply(w, out, err)
+			exchange.Reply(w, out, err)
 		}),
 		post(Operator, "/sprites/{id}/scrub", "Remove the keys that agents were handed over from their files in a sprite.",
 			func(r *http.Request, _ struct{}) (struct{}, error) {
@@ -142,7 +135,7 @@ func runRoutes(s Service) []Route {
 			}
 			return s.Start(r.Context(), in)
 		})),
-		raw[[]RunView](Viewer, http.MethodGet, "/runs", "List runs, the newest first. A header Link names the next page.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
+		raw[[]RunView](Viewer, http.MethodGet, "/runs", "List runs, the newest first. A header Link names the next page.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
 			which, err := readRunList(r.URL.Query())
 			var out []RunView
 			if err == nil {
@@ -152,7 +145,7 @@ func runRoutes(s Service) []Route {
 				which.Before = out[len(out)-1].RunID
 				w.Header().Set("Link", "<"+Root+"/runs?"+which.query().Encode()+`>; rel="next"`)
 			}
-			reply(w, out, err)
+			exchange.Reply(w, out, err)
 		}, runListParams...),
 		get("/runs/{id}", "Return a run. The id may be the beginning of one, or latest.", func(r *http.Request) (RunView, error) { return s.Run(r.Context(), idOf(r)) }),
 		get("/runs/{id}/program", "Return the ExecIR document that a run executes.", func(r *http.Request) (json.RawMessage, error) { return s.Program(r.Context(), idOf(r)) }),
@@ -165,21 +158,21 @@ func runRoutes(s Service) []Route {
 			in.By = requester(r.Context(), in.By)
 			return s.Decide(r.Context(), idOf(r), in)
 		}),
-		raw[lattice.Entry](Viewer, http.MethodGet, "/runs/{id}/entries", "Stream a run's facts and events, oldest first.", mediaLines, func(w http.ResponseWriter, r *http.Request) {
+		raw[lattice.Entry](Viewer, http.MethodGet, "/runs/{id}/entries", "Stream a run's facts and events, oldest first.", exchange.MediaLines, func(w http.ResponseWriter, r *http.Request) {
 			entries := s.Entries
 			if isSet(r, paramOutline) {
 				entries = s.Outline
 			}
-			stream(w, r, func(after lattice.Seq, line func(any) error) error {
+			exchange.Stream(w, r, func(after lattice.Seq, line func(any) error) error {
 				return entries(r.Context(), idOf(r), after, func(e lattice.Entry) error { return line(e) })
 			})
 		}, after...),
-		raw[WatchLine](Viewer, http.MethodGet, "/runs/{id}/watch", "Stream a run's entries and views until it is not driven.", mediaLines, func(w http.ResponseWriter, r *http.Request) {
+		raw[WatchLine](Viewer, http.MethodGet, "/runs/{id}/watch", "Stream a run's entries and views until it is not driven.", exchange.MediaLines, func(w http.ResponseWriter, r *http.Request) {
 			watch := s.Watch
 			if isSet(r, paramOutline) {
 				watch = s.WatchOutline
 			}
-			stream(w, r, func(after lattice.Seq, line func(any) error) error {
+			exchange.Stream(w, r, func(after lattice.Seq, line func(any) error) error {
 				return watch(r.Context(), idOf(r), after, func(l WatchLine) error { return line(l) })
 			})
 		}, after...),
@@ -195,12 +188,12 @@ func runRoutes(s Service) []Route {
 func sendLog(w http.ResponseWriter, r *http.Request, s Service) {
 	offset, err := strconv.ParseInt("0"+r.FormValue("offset"), 10, 64)
 	if err != nil {
-		fail(w, fault.BadInput("bad_request", "offset must be a number of bytes"))
+		exchange.Fail(w, fault.BadInput("bad_request", "offset must be a number of bytes"))
 		return
 	}
 	log, err := s.Log(r.Context(), idOf(r), r.FormValue("node"), offset)
 	if err != nil {
-		fail(w, err)
+		exchange.Fail(w, err)
 		return
 	}
 	defer log.Close()
@@ -226,153 +219,6 @@ func keyOf(r *http.Request, body string) string {
 	sum := sha256.Sum256([]byte(caller.Of(r.Context()).String() + "\x00" + header))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
-
-// read decodes the body strictly into v and answers for itself when that fails.
-func read(w http.ResponseWriter, r *http.Request, v any) bool { return decode(w, r, v, true) }
-
-// decode refuses null, which would be every request with all that it leaves out. No body is an empty object.
-func decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
-	var body json.RawMessage
-	if !decodeUpTo(w, r, &body, maxBody) {
-		return false
-	}
-	if len(body) == 0 {
-		return true
-	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if strict {
-		dec.DisallowUnknownFields()
-	}
-	err := dec.Decode(v)
-	if string(body) == "null" {
-		err = errors.New("it is null")
-	}
-	if err != nil {
-		fail(w, fault.BadInput("bad_request", "read request: %v", err))
-	}
-	return err == nil
-}
-
-func decodeUpTo(w http.ResponseWriter, r *http.Request, v any, limit int64) bool {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
-	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		fail(w, fault.BadInput("bad_request", "read request: %v", err))
-		return false
-	}
-	return true
-}
-
-func reply(w http.ResponseWriter, v any, err error) {
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice && list.IsNil() {
-		v = []struct{}{} // an empty list is not null
-	}
-	w.Header().Set("Content-Type", mediaJSON)
-	_ = json.NewEncoder(w).Encode(v) // the client sees a cut body
-}
-
-// stream answers with NDJSON. An error after the first line ends the stream with a problem line.
-func stream(w http.ResponseWriter, r *http.Request, produce func(lattice.Seq, func(any) error) error) {
-	after, err := strconv.ParseUint("0"+r.FormValue("after"), 10, 64)
-	if err != nil {
-		fail(w, fault.BadInput("bad_request", "after must be a sequence number"))
-		return
-	}
-	limit, err := limitOf(r)
-	if err != nil {
-		fail(w, err)
-		return
-	}
-	enc, lines := json.NewEncoder(w), 0
-	flush := http.NewResponseController(w)
-	err = produce(lattice.Seq(after), func(v any) error {
-		if lines++; lines == 1 {
-			w.Header().Set("Content-Type", mediaLines)
-		}
-		if err := enc.Encode(v); err != nil {
-			return err
-		}
-		if err := flush.Flush(); err != nil {
-			return err
-		}
-		if lines == limit {
-			return errLimit
-		}
-		return nil
-	})
-	switch {
-	case err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errLimit):
-	case lines > 0:
-		_ = enc.Encode(asFault(err))
-	default:
-		fail(w, err)
-	}
-}
-
-// errLimit ends a stream that has as many lines as were asked for.
-var errLimit = errors.New("limit reached")
-
-// AsFault returns the error that a person sees, with its code and its remedy.
-func AsFault(err error) *fault.Error { return asFault(err) }
-
-// asFault returns the [fault.Error] of err, or an internal one. Its exit code is never 0.
-func asFault(err error) *fault.Error {
-	if p := fault.As(err); p != nil {
-		return &fault.Error{Fault: p.Fault, Exit: cmp.Or(p.Exit, protocol.ExitFailed)}
-	}
-	if refused, ok := errors.AsType[*lattice.Refusal](err); ok {
-		return &fault.Error{Fault: refused.Fault, Exit: protocol.ExitFailed}
-	}
-	var advised interface {
-		error
-		Advice() (exit int, code, hint string) // errors of a store
-	}
-	if errors.As(err, &advised) {
-		exit, code, hint := advised.Advice()
-		return fault.New(exit, code, "%v", err).WithHint("%s", hint)
-	}
-	return fault.Internal("internal", "%v", err)
-}
-
-var httpStatus = map[int]int{
-	protocol.ExitBadInput: http.StatusBadRequest, protocol.ExitNotFound: http.StatusNotFound,
-	protocol.ExitDenied: http.StatusForbidden, protocol.ExitBusy: http.StatusConflict,
-	protocol.ExitFailed: http.StatusUnprocessableEntity, protocol.ExitUnsupported: http.StatusNotImplemented,
-	protocol.ExitLimit: http.StatusInsufficientStorage, protocol.ExitWaiting: http.StatusAccepted, // recorded; other people must act as well
-}
-
-func fail(w http.ResponseWriter, err error) {
-	p := asFault(err)
-	WriteProblem(w, StatusOf(p), p)
-}
-
-// StatusOf returns the status of HTTP for an error.
-func StatusOf(p *fault.Error) int {
-	if status, ok := httpStatus[p.Exit]; ok {
-		return status
-	}
-	return http.StatusInternalServerError
-}
-
-// Problem is the body of an answer without a result, as RFC 9457 has it: the error, and the status of HTTP.
-type Problem struct {
-	Status int    `json:"status"`
-	Title  string `json:"title"`
-	*fault.Error
-}
-
-// WriteProblem answers with an error and a status of HTTP.
-func WriteProblem(w http.ResponseWriter, status int, p *fault.Error) {
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(Problem{status, http.StatusText(status), p})
-}
-
-// Fail answers with a problem.
-func Fail(w http.ResponseWriter, err error) { fail(w, err) }
 
 // requester returns the name of the user who made a request. The name in the body counts only if the connection does not
 // tell who it is.

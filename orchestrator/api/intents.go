@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/intent"
 )
 
@@ -52,7 +53,7 @@ type IntentDecision struct {
 func intentRoutes(s Intents) []Route {
 	return []Route{
 		get("/intents", "List intents, the newest first.", func(r *http.Request) ([]intent.State, error) {
-			limit, err := limitOf(r)
+			limit, err := exchange.LimitOf(r)
 			if err != nil {
 				return nil, err
 			}

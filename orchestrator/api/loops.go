@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/loop"
 )
 
@@ -19,7 +20,7 @@ type Loops interface {
 
 func loopRoutes(s Loops) []Route {
 	return []Route{
-		raw[[]loop.View](Viewer, http.MethodGet, "/loops", "List loops, the newest first. A header Link names the next page, which may be empty.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
+		raw[[]loop.View](Viewer, http.MethodGet, "/loops", "List loops, the newest first. A header Link names the next page, which may be empty.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
 			which, err := readRunList(r.URL.Query())
 			var out []loop.View
 			if err == nil {
@@ -28,7 +29,7 @@ func loopRoutes(s Loops) []Route {
 			if err == nil && which.Before != "" {
 				w.Header().Set("Link", "<"+Root+"/loops?"+which.query().Encode()+`>; rel="next"`)
 			}
-			reply(w, out, err)
+			exchange.Reply(w, out, err)
 		}, runListParams...),
 		get("/loops/{id}", "Return the loop of a run, with its iterations and tasks.", func(r *http.Request) (loop.View, error) { return s.Loop(r.Context(), idOf(r)) }),
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -46,7 +47,7 @@ func pastFileRoutes(s PastFiles) []Route {
 		raw[empty](Viewer, http.MethodGet, "/runs/{id}/file", "Read a file of a run's sprite as it was at a moment.", mediaBytes, func(w http.ResponseWriter, r *http.Request) {
 			content, err := s.FileAt(r.Context(), idOf(r), r.FormValue("at"), r.FormValue("path"))
 			if err != nil {
-				fail(w, err)
+				exchange.Fail(w, err)
 				return
 			}
 			w.Header().Set("Content-Type", mediaBytes)
@@ -60,7 +61,7 @@ func pastFileRoutes(s PastFiles) []Route {
 					err = s.ServeShell(w, r, idOf(r), r.FormValue("at"), rows, cols)
 				}
 				if err != nil {
-					fail(w, err)
+					exchange.Fail(w, err)
 				}
 			}, at, Param{"rows", "integer", "of the terminal"}, Param{"cols", "integer", "of the terminal"}),
 	}

@@ -1,14 +1,13 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
 	"strconv"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/artifact"
-	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // ProductQuery selects from the registry of artifacts.
@@ -19,22 +18,13 @@ type ProductQuery struct {
 
 func productsRoute(s Artifacts) Route {
 	return get("/artifacts", "List artifacts of all runs, the newest first.", func(r *http.Request) ([]artifact.Product, error) {
-		limit, err := limitOf(r)
+		limit, err := exchange.LimitOf(r)
 		if err != nil {
 			return nil, err
 		}
 		return s.Products(r.Context(), ProductQuery{Kind: r.FormValue("kind"), Run: r.FormValue("run"), Intent: r.FormValue("intent"), Repo: r.FormValue("repo"), Limit: limit})
 	}, Param{"kind", "string", "branch, commit, file, pull_request, issue, or as declared"}, Param{"run", "string", "only those of a run"},
 		Param{"intent", "string", "only those of an intent"}, Param{"repo", "string", "only those of runs on a repository"}, Param{"limit", "integer", "at most so many; by default 100"})
-}
-
-// limitOf returns the parameter limit of a request, 0 if there is none.
-func limitOf(r *http.Request) (int, error) {
-	limit, err := strconv.Atoi(cmp.Or(r.FormValue("limit"), "0"))
-	if err != nil || limit < 0 {
-		return 0, fault.BadInput("bad_request", "the limit of a list is a number, not %q", r.FormValue("limit"))
-	}
-	return limit, nil
 }
 
 // Products lists artifacts of all runs, the newest first.

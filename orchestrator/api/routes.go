@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -33,8 +34,6 @@ func (r Role) Includes(o Role) bool {
 
 // Media types of answers.
 const (
-	mediaJSON  = "application/json"
-	mediaLines = "application/x-ndjson"
 	mediaText  = "text/plain; charset=utf-8"
 	mediaBytes = "application/octet-stream"
 	mediaTar   = "application/x-tar"
@@ -72,21 +71,21 @@ func Description() string { return description }
 
 // get makes a route that answers with the result of a function.
 func get[Out any](path, summary string, answer func(*http.Request) (Out, error), params ...Param) Route {
-	return Route{Method: http.MethodGet, Path: Root + path, Summary: summary, Role: Viewer, Params: params, Out: reflect.TypeFor[Out](), Media: mediaJSON,
+	return Route{Method: http.MethodGet, Path: Root + path, Summary: summary, Role: Viewer, Params: params, Out: reflect.TypeFor[Out](), Media: exchange.MediaJSON,
 		serve: func(w http.ResponseWriter, r *http.Request) {
 			out, err := answer(r)
-			reply(w, out, err)
+			exchange.Reply(w, out, err)
 		}}
 }
 
 // post makes a route whose function gets the body, which is read strictly.
 func post[In, Out any](role Role, path, summary string, act func(*http.Request, In) (Out, error), params ...Param) Route {
-	return Route{Method: http.MethodPost, Path: Root + path, Summary: summary, Role: role, Params: params, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](), Media: mediaJSON,
+	return Route{Method: http.MethodPost, Path: Root + path, Summary: summary, Role: role, Params: params, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](), Media: exchange.MediaJSON,
 		serve: func(w http.ResponseWriter, r *http.Request) {
 			var in In
-			if read(w, r, &in) {
+			if exchange.Read(w, r, &in) {
 				out, err := act(r, in)
-				reply(w, out, err)
+				exchange.Reply(w, out, err)
 			}
 		}}
 }
@@ -124,7 +123,7 @@ func (route Route) checkParams(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for name := range r.URL.Query() {
 			if !slices.ContainsFunc(route.Params, func(p Param) bool { return p.Name == name }) {
-				fail(w, fault.BadInput("bad_request", "%s %s has no parameter %q", route.Method, route.Path, name).WithHint("GET %s/openapi.json lists the parameters", Root))
+				exchange.Fail(w, fault.BadInput("bad_request", "%s %s has no parameter %q", route.Method, route.Path, name).WithHint("GET %s/openapi.json lists the parameters", Root))
 				return
 			}
 		}
@@ -137,10 +136,10 @@ func unknownRoute(routes []Route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if allowed := methodsOf(routes, r.URL.EscapedPath()); len(allowed) > 0 {
 			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			WriteProblem(w, http.StatusMethodNotAllowed, fault.BadInput("bad_request", "%s is not a method of %s, which has %s", r.Method, r.URL.Path, strings.Join(allowed, " and ")))
+			exchange.WriteProblem(w, http.StatusMethodNotAllowed, fault.BadInput("bad_request", "%s is not a method of %s, which has %s", r.Method, r.URL.Path, strings.Join(allowed, " and ")))
 			return
 		}
-		fail(w, fault.NotFound("no_route", "the interface has no %s", r.URL.Path).WithHint("GET %s/openapi.json lists its routes", Root))
+		exchange.Fail(w, fault.NotFound("no_route", "the interface has no %s", r.URL.Path).WithHint("GET %s/openapi.json lists its routes", Root))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -65,9 +66,9 @@ type storeLine[T any] struct {
 
 func storageRoutes(s Storage) []Route {
 	return []Route{
-		raw[storeLine[StoreReport]](Admin, http.MethodPost, "/store/check", "Check the store; the last line has the result.", mediaLines,
+		raw[storeLine[StoreReport]](Admin, http.MethodPost, "/store/check", "Check the store; the last line has the result.", exchange.MediaLines,
 			func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CheckStore) }),
-		raw[storeLine[Compaction]](Admin, http.MethodPost, "/store/compact", "Compact the store; the last line has the result.", mediaLines,
+		raw[storeLine[Compaction]](Admin, http.MethodPost, "/store/compact", "Compact the store; the last line has the result.", exchange.MediaLines,
 			func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CompactStore) }),
 		raw[empty](Admin, http.MethodGet, "/store/backup", "Return a backup of the store.", mediaTar, func(w http.ResponseWriter, r *http.Request) { sendBackup(w, r, s) }),
 	}
@@ -84,20 +85,20 @@ func sendBackup(w http.ResponseWriter, r *http.Request, s Storage) {
 	case err != nil && begun:
 		panic(http.ErrAbortHandler) // so that the client does not take it for the end
 	case err != nil:
-		fail(w, err)
+		exchange.Fail(w, err)
 	}
 }
 
 // long answers with progress as NDJSON, and with the result or a problem as the last line.
 func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Context, func(StoreProgress)) (T, error)) {
-	w.Header().Set("Content-Type", mediaLines)
+	w.Header().Set("Content-Type", exchange.MediaLines)
 	enc, flush := json.NewEncoder(w), http.NewResponseController(w)
 	out, err := work(r.Context(), func(p StoreProgress) {
 		_ = enc.Encode(storeLine[T]{Progress: &p}) // a client that is gone ends the context
 		_ = flush.Flush()
 	})
 	if err != nil {
-		_ = enc.Encode(asFault(err))
+		_ = enc.Encode(exchange.AsFault(err))
 		return
 	}
 	_ = enc.Encode(storeLine[T]{Result: &out})

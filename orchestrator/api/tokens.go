@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 )
 
 // Access is the part of Service for people and programs that use the leader over HTTP.
@@ -47,9 +49,9 @@ type Login struct {
 }
 
 func accessRoutes(s Access) []Route {
-	revoke := raw[Token](Owner, http.MethodDelete, "/tokens/{id}", "Revoke a token.", mediaJSON, func(w http.ResponseWriter, r *http.Request) {
+	revoke := raw[Token](Owner, http.MethodDelete, "/tokens/{id}", "Revoke a token.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
 		out, err := s.RevokeToken(r.Context(), r.PathValue("id"))
-		reply(w, out, err)
+		exchange.Reply(w, out, err)
 	})
 	return []Route{
 		get("/tokens", "List the tokens, the oldest first.", func(r *http.Request) ([]Token, error) { return s.Tokens(r.Context()) }),

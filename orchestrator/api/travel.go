@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -144,12 +145,12 @@ func travelRoutes(s Travel) []Route {
 			func(r *http.Request) (Comparison, error) {
 				return s.Compare(r.Context(), idOf(r), r.FormValue("from"), r.FormValue("to"))
 			}, momentParams...),
-		raw[Replay](Viewer, http.MethodPost, "/runs/{id}/replay", "Replay a run by its journal alone, or by the journal in the body.", mediaJSON,
+		raw[Replay](Viewer, http.MethodPost, "/runs/{id}/replay", "Replay a run by its journal alone, or by the journal in the body.", exchange.MediaJSON,
 			func(w http.ResponseWriter, r *http.Request) {
 				var journal []lattice.Entry
-				if decodeUpTo(w, r, &journal, maxJournal) {
+				if exchange.DecodeUpTo(w, r, &journal, maxJournal) {
 					out, err := s.Replay(r.Context(), idOf(r), journal)
-					reply(w, out, err)
+					exchange.Reply(w, out, err)
 				}
 			}),
 	}

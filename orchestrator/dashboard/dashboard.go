@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -242,13 +243,13 @@ func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, name string, s
 func (d *Dashboard) ServeLogin(w http.ResponseWriter, r *http.Request, status int, problem string) {
 	page := struct{ Next, Problem string }{cmp.Or(r.FormValue("next"), "/"), problem}
 	if err := d.write(w, r, "login", status, frame{Title: "Log in", Page: page}); err != nil {
-		api.Fail(w, err)
+		exchange.Fail(w, err)
 	}
 }
 
 // showError answers with the page of an error.
 func (d *Dashboard) showError(v *visit, err error) {
-	p := api.AsFault(err)
+	p := exchange.AsFault(err)
 	back := v.Request.URL.Path
 	if i := strings.LastIndex(back, "/"); v.Request.Method == http.MethodPost && i > 0 {
 		back = back[:i]
@@ -257,8 +258,8 @@ func (d *Dashboard) showError(v *visit, err error) {
 		*fault.Error
 		Back string
 	}{p, back}
-	if err := d.write(v.ResponseWriter, v.Request, "error", api.StatusOf(p), frame{Visitor: v.Visitor, Title: "Error", Page: page}); err != nil {
-		api.Fail(v.ResponseWriter, errors.Join(p, err))
+	if err := d.write(v.ResponseWriter, v.Request, "error", exchange.StatusOf(p), frame{Visitor: v.Visitor, Title: "Error", Page: page}); err != nil {
+		exchange.Fail(v.ResponseWriter, errors.Join(p, err))
 	}
 }
 

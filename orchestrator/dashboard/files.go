@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -82,7 +83,7 @@ func (d *Dashboard) showFiles(v *visit, fill func(id string, p *filePage) error)
 		return err
 	}
 	if err := fill(run.RunID, &body); err != nil {
-		body.Problem = api.AsFault(err)
+		body.Problem = exchange.AsFault(err)
 	}
 	run.Body = body
 	return d.showRun(v, run)

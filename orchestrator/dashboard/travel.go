@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -149,12 +150,12 @@ func (d *Dashboard) showComparison(v *visit) error {
 	c, err := d.leader.Compare(v.ctx, p.RunID, body.From, body.To)
 	switch {
 	case err != nil:
-		body.Problem = api.AsFault(err)
+		body.Problem = exchange.AsFault(err)
 	default:
 		c.Vars, c.Files = shorten(c.Vars, maxNodes, &body.More), shorten(c.Files, maxNodes, &body.More)
 		body.Comparison = &c
 		if body.Patch, err = d.leader.ComparedFiles(v.ctx, p.RunID, body.From, body.To); err != nil {
-			body.Patch.Note = api.AsFault(err).Fault.Message
+			body.Patch.Note = exchange.AsFault(err).Fault.Message
 		}
 		body.Patch = cutPatch(body.Patch, maxLines/2)
 	}
@@ -176,7 +177,7 @@ func (d *Dashboard) showRunComparison(v *visit, p runPage, with string) error {
 	}{Wanted: with}
 	var err error
 	if body.RunComparison, err = d.leader.CompareRuns(v.ctx, p.RunID, with); err != nil {
-		body.Problem = api.AsFault(err)
+		body.Problem = exchange.AsFault(err)
 	}
 	body.Nodes, body.Vars, body.Files = shorten(body.Nodes, maxNodes, &body.More), shorten(body.Vars, maxNodes, &body.More), shorten(body.Files, maxNodes, &body.More)
 	body.Patch = cutPatch(body.Patch, maxLines/2)

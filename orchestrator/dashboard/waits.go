@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/difference"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -106,7 +107,7 @@ func (d *Dashboard) describeWaits(v *visit, r api.RunView) (forms []waitForm, er
 			if len(w.Action.Binding) > 0 {
 				p, err := d.leader.Proposed(v.ctx, r.RunID, w.ID)
 				if err != nil {
-					p = difference.Patch{Note: api.AsFault(err).Fault.Message}
+					p = difference.Patch{Note: exchange.AsFault(err).Fault.Message}
 				}
 				f.Patch = &p
 			}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/leader"
@@ -62,7 +63,7 @@ func TestBoards(t *testing.T) {
 			}
 		}
 		if resp.StatusCode != 200 {
-			var p api.Problem
+			var p exchange.Problem
 			if err := json.Unmarshal(text, &p); err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 )
@@ -211,7 +212,7 @@ func TestInterfaceRequests(t *testing.T) {
 		{"GET", "/runs/latest/events?after=x", "", 400, "bad_request"},
 	} {
 		resp := send(t, server, tt.method, api.Root+tt.path, tt.body)
-		p := body[api.Problem](t, resp)
+		p := body[exchange.Problem](t, resp)
 		if resp.StatusCode != tt.status || p.Fault.Code != tt.code || p.Status != tt.status || p.Fault.Message == "" {
 			t.Errorf("%s %s: %s, %+v, want %d %s", tt.method, tt.path, resp.Status, p.Error, tt.status, tt.code)
 		}

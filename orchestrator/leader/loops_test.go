@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/loop"
 )
@@ -50,7 +51,7 @@ func TestLoops(t *testing.T) {
 	}
 	other := start(t, l, ask, "")
 	watch(t, l, other, "")
-	if p := body[api.Problem](t, send(t, server, "GET", api.Root+"/loops/"+other, "")); p.Fault.Code != "loop_not_found" {
+	if p := body[exchange.Problem](t, send(t, server, "GET", api.Root+"/loops/"+other, "")); p.Fault.Code != "loop_not_found" {
 		t.Errorf("a run that is not a loop: %+v", p.Error)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/dashboard"
 	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -83,7 +83,7 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 	}
 	cookie, _ := r.Cookie(cookieName) // findSession read it
 	if err := s.leader.EndSession(r.Context(), cookie.Value); err != nil {
-		api.Fail(w, err)
+		exchange.Fail(w, err)
 		return
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, Path: "/", MaxAge: -1, Expires: time.Unix(1, 0), HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
@@ -105,9 +105,9 @@ func (s *server) servePage(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/login?"+url.Values{"next": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
 	default:
 		if err := s.leader.RecordRefused(r.Context(), "session_missing", r.Header.Get("Origin")); err != nil {
-			api.Fail(w, err)
+			exchange.Fail(w, err)
 			return
 		}
-		api.WriteProblem(w, http.StatusUnauthorized, fault.Denied("session_missing", "the session has ended, or the form is not one of its pages").WithHint("log in again: lattice open"))
+		exchange.WriteProblem(w, http.StatusUnauthorized, fault.Denied("session_missing", "the session has ended, or the form is not one of its pages").WithHint("log in again: lattice open"))
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/dashboard"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -106,10 +107,10 @@ func (s *server) guardRequests(next http.Handler) http.Handler {
 // refuse answers a request that the page of another site may have sent, and records it.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, from string, p *fault.Error) {
 	if err := s.leader.RecordRefused(r.Context(), p.Code, from); err != nil {
-		api.Fail(w, err)
+		exchange.Fail(w, err)
 		return
 	}
-	api.Fail(w, p)
+	exchange.Fail(w, p)
 }
 
 // isOwnOrigin reports whether a request comes from a page of this server, or from no page. A link of another site may lead here;
@@ -129,7 +130,7 @@ const hooks = "/hooks/"
 // receiveHook answers a delivery when it is kept, before it is handled. It has a signature in place of a token.
 func (s *server) receiveHook(w http.ResponseWriter, r *http.Request) {
 	if err := s.leader.ReceiveHook(w, r, r.PathValue("forge")); err != nil {
-		api.Fail(w, err)
+		exchange.Fail(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusAccepted)
@@ -151,7 +152,7 @@ func (s *server) requireRole(next http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case !ok:
 		case !c.Role.Includes(s.findRole(r)):
-			api.Fail(w, fault.Denied("role_missing", "%s %s needs the role %s, and %s has the role %s", r.Method, r.URL.Path, s.findRole(r), c.Who.Name, c.Role))
+			exchange.Fail(w, fault.Denied("role_missing", "%s %s needs the role %s, and %s has the role %s", r.Method, r.URL.Path, s.findRole(r), c.Who.Name, c.Role))
 		default:
 			next(w, r.WithContext(caller.With(r.Context(), c.Who)))
 		}
@@ -178,17 +179,17 @@ func (s *server) findCaller(w http.ResponseWriter, r *http.Request) (access.Call
 			return c, true
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		api.WriteProblem(w, http.StatusUnauthorized, fault.Denied("token_missing", "the request has no token").WithHint("lattice token create NAME, then send: Authorization: Bearer TOKEN"))
+		exchange.WriteProblem(w, http.StatusUnauthorized, fault.Denied("token_missing", "the request has no token").WithHint("lattice token create NAME, then send: Authorization: Bearer TOKEN"))
 		return access.Caller{}, false
 	}
 	c, ok, wait, err := s.leader.CheckToken(r.Context(), text)
 	if err != nil {
-		api.Fail(w, err)
+		exchange.Fail(w, err)
 		return c, false
 	}
 	if !ok {
 		status, p := explainRefusal(w, wait)
-		api.WriteProblem(w, status, p)
+		exchange.WriteProblem(w, status, p)
 	}
 	return c, ok
 }
@@ -232,7 +233,7 @@ func (s *server) reportReady(w http.ResponseWriter, _ *http.Request) {
 func (s *server) writeMetrics(w http.ResponseWriter, r *http.Request) {
 	open, err := s.leader.Runs(r.Context(), api.RunList{Open: true})
 	if err != nil {
-		api.Fail(w, err)
+		exchange.Fail(w, err)
 		return
 	}
 	hello, waits, byStatus := s.leader.Hello(), 0, map[lattice.RunStatus]int{}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/dashboard"
@@ -135,7 +136,7 @@ func TestHandler(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		Handler(leader{}, nil, true).ServeHTTP(w, r)
-		var p api.Problem
+		var p exchange.Problem
 		if tt.code != "" {
 			if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Error == nil {
 				t.Fatalf("%s %s: %d %s", tt.method, tt.path, w.Code, w.Body)

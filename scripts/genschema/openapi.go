@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/artifact"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/intent"
@@ -32,7 +33,7 @@ func describe() ([]byte, error) {
 		return nil, err
 	}
 	routes := api.Routes(nil)
-	said, err := readComments(root, reflect.TypeFor[api.RunView](), reflect.TypeFor[artifact.Product](), reflect.TypeFor[audit.Entry](), reflect.TypeFor[intent.State](), reflect.TypeFor[lattice.Wait](),
+	said, err := readComments(root, reflect.TypeFor[api.RunView](), reflect.TypeFor[exchange.Problem](), reflect.TypeFor[artifact.Product](), reflect.TypeFor[audit.Entry](), reflect.TypeFor[intent.State](), reflect.TypeFor[lattice.Wait](),
 		reflect.TypeFor[proposal.State](), reflect.TypeFor[secret.Lease](), reflect.TypeFor[sprites.Change](), reflect.TypeFor[fault.Error](), reflect.TypeFor[protocol.Artifact]())
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func describe() ([]byte, error) {
 		}
 		at[strings.ToLower(r.Method)] = g.operation(r)
 	}
-	g.of(reflect.TypeFor[api.Problem]())
+	g.of(reflect.TypeFor[exchange.Problem]())
 	doc := schema{
 		"openapi": "3.1.1",
 		"info": schema{"title": "Lattice", "version": fmt.Sprint(api.Version), "license": schema{"name": "see LICENSE"},
@@ -124,7 +125,7 @@ func componentOf(t reflect.Type) string {
 	if generic {
 		name += path.Ext(strings.TrimSuffix(of, "]"))[1:]
 	}
-	if pkg := path.Base(t.PkgPath()); pkg != "api" {
+	if pkg := path.Base(t.PkgPath()); pkg != "api" && pkg != "exchange" {
 		name = strings.ToUpper(pkg[:1]) + pkg[1:] + strings.ToUpper(name[:1]) + name[1:]
 	}
 	return strings.ToUpper(name[:1]) + name[1:]

@@ -19,6 +19,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/caller"
@@ -106,7 +107,7 @@ func (s *Boards) ListBoards(context.Context) ([]api.BoardView, error) {
 	for _, folder := range s.Folders {
 		v := api.BoardView{Name: s.nameOf(folder), Folder: folder, Status: []string{}}
 		if b, err := board.Open(folder); err != nil {
-			v.Problem = api.AsFault(err).Fault.Message
+			v.Problem = exchange.AsFault(err).Fault.Message
 		} else {
 			v.Status = b.Config.Workflow.Statuses
 			if err := b.Close(); err != nil {

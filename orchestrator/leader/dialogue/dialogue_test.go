@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
@@ -190,7 +191,7 @@ func newWorld(t *testing.T, kind forge.Kind) *world {
 		}, zerolog.Nop())
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if err := w.in.ReceiveHook(rw, r, "main"); err != nil {
-			api.Fail(rw, err)
+			exchange.Fail(rw, err)
 			return
 		}
 		rw.WriteHeader(http.StatusAccepted)

@@ -27,6 +27,7 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/diagram"
@@ -78,7 +79,7 @@ func (s *Flows) ListFlows(context.Context) ([]api.FlowView, error) {
 		for _, name := range names {
 			v := api.FlowView{Name: name, File: filepath.Join(folder, name+".json")}
 			if text, err := readFile(folder, name); err != nil {
-				v.Problem = api.AsFault(err).Fault.Message
+				v.Problem = exchange.AsFault(err).Fault.Message
 			} else {
 				v.Description = describe(text)
 			}
