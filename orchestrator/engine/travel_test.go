@@ -128,7 +128,9 @@ func TestForkAnywhere(t *testing.T) {
 			State: stateAt(rt, p, w, at), Ctx: json.RawMessage(`{"own":1}`)}
 		mine := map[string]any{"deep": []any{json.Number("7")}}
 		set := []lattice.Assignment{{Path: "$vars.mine.deep", Value: json.RawMessage(`[7]`)}}
-		if i := strings.Index(at.Path, "["); i < 0 || p.Node(at.Path[:i]).Op != ir.OpMap {
+		loop, _, inside := strings.Cut(at.Path, "[")
+		loop, _, _ = strings.Cut(loop, "#") // which visit it is
+		if !inside || p.Node(loop).Op != ir.OpMap {
 			fork.Set = set
 		} else {
 			inMap := fork
