@@ -42,7 +42,7 @@ func (env *Env) IssuesOf(ctx context.Context, folder string) (mirror.Source, err
 	for _, name := range slices.Sorted(maps.Keys(env.Settings.Forges)) {
 		s := env.Settings.Forges[name]
 		if path, ok := forge.Locate(WebOf(s), origin); ok && slices.ContainsFunc(forgePaths(s), path.Equal) {
-			return mirror.Source{Forge: name, Web: WebOf(s), Path: path, Poll: time.Duration(s.Poll), Client: func() (mirror.Client, error) { return env.ForgeClient(name) }}, nil
+			return mirror.Source{Forge: name, Web: WebOf(s), Path: path, Poll: time.Duration(s.Poll), Client: func() (mirror.Client, error) { return env.CodeHosts().Client(name) }}, nil
 		}
 	}
 	return mirror.Source{}, fault.NotFound("forge_not_found", "no code host of the settings has the origin of %s", folder).WithHint("lattice forge connect OWNER/NAME")

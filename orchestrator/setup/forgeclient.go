@@ -36,35 +36,41 @@ type forgeClients struct {
 	observe atomic.Pointer[func(host string, r *http.Request, status int)]
 }
 
-// ObserveForges calls observe with each request to a code host from then on.
-func (env *Env) ObserveForges(observe func(host string, r *http.Request, status int)) {
-	env.forges.observe.Store(&observe)
+// CodeHosts gives access to the code hosts of the settings.
+type CodeHosts struct{ env *Env }
+
+// CodeHosts returns the code hosts of the settings.
+func (env *Env) CodeHosts() CodeHosts { return CodeHosts{env} }
+
+// Observe calls observe with each request to a code host from then on.
+func (h CodeHosts) Observe(observe func(host string, r *http.Request, status int)) {
+	h.env.forges.observe.Store(&observe)
 }
 
-// ForgeClient returns the connection to a code host of the settings. Its token is read for each call, so that it can be
+// Client returns the connection to a code host of the settings. Its token is read for each call, so that it can be
 // replaced.
-func (env *Env) ForgeClient(name string) (forge.Client, error) {
-	s, ok := env.Settings.Forges[name]
+func (h CodeHosts) Client(name string) (forge.Client, error) {
+	s, ok := h.env.Settings.Forges[name]
 	if !ok {
 		return nil, fault.NotFound("forge_not_found", "the settings have no code host %q", name).WithHint("add [forges.%s] to the settings; lattice forge ls lists those there are", name)
 	}
-	env.forges.mu.Lock()
-	defer env.forges.mu.Unlock()
-	if c := env.forges.all[name]; c != nil {
+	h.env.forges.mu.Lock()
+	defer h.env.forges.mu.Unlock()
+	if c := h.env.forges.all[name]; c != nil {
 		return c, nil
 	}
 	observe := func(r *http.Request, status int) {
-		if f := env.forges.observe.Load(); f != nil {
+		if f := h.env.forges.observe.Load(); f != nil {
 			(*f)(name, r, status)
 		}
 	}
-	o := rest.Options{Token: func(context.Context) (string, error) { return env.readForgeToken(name) }, Observe: observe}
+	o := rest.Options{Token: func(context.Context) (string, error) { return h.readToken(name) }, Observe: observe}
 	var c forge.Client
 	switch {
 	case forge.Kind(s.Kind) == forge.Gitea:
 		c = gitea.New(WebOf(s), o)
 	case s.AppID != 0:
-		text, err := readPrivate(env.Expand(s.AppKeyFile))
+		text, err := readPrivate(h.env.Expand(s.AppKeyFile))
 		if err != nil {
 			return nil, err
 		}
@@ -76,45 +82,45 @@ func (env *Env) ForgeClient(name string) (forge.Client, error) {
 	default:
 		c = github.New(WebOf(s), o)
 	}
-	if env.forges.all == nil {
-		env.forges.all = map[string]forge.Client{}
+	if h.env.forges.all == nil {
+		h.env.forges.all = map[string]forge.Client{}
 	}
-	env.forges.all[name] = c
+	h.env.forges.all[name] = c
 	return c, nil
 }
 
-// forgeToken returns a token for a code host that holds now.
-func (env *Env) forgeToken(ctx context.Context, name string) (string, error) {
-	if env.Settings.Forges[name].AppID == 0 {
-		return env.readForgeToken(name)
+// token returns a token for a code host that holds now.
+func (h CodeHosts) token(ctx context.Context, name string) (string, error) {
+	if h.env.Settings.Forges[name].AppID == 0 {
+		return h.readToken(name)
 	}
-	c, err := env.ForgeClient(name)
+	c, err := h.Client(name)
 	if err != nil {
 		return "", err
 	}
 	return c.(*github.Client).App().Token(ctx)
 }
 
-// lastForgeToken returns the token of a code host that was used last, "" if there is none.
-func (env *Env) lastForgeToken(name string) string {
-	if env.Settings.Forges[name].AppID == 0 {
-		token, err := env.readForgeToken(name)
+// lastToken returns the token of a code host that was used last, "" if there is none.
+func (h CodeHosts) lastToken(name string) string {
+	if h.env.Settings.Forges[name].AppID == 0 {
+		token, err := h.readToken(name)
 		if err != nil {
 			return ""
 		}
 		return token
 	}
-	c, err := env.ForgeClient(name)
+	c, err := h.Client(name)
 	if err != nil {
 		return ""
 	}
 	return c.(*github.Client).App().LastToken()
 }
 
-// readForgeToken returns the token that the settings name.
-func (env *Env) readForgeToken(name string) (string, error) {
-	s := env.Settings.Forges[name]
-	token, err := env.reference("", s.TokenEnv, s.TokenFile)
+// readToken returns the token that the settings name.
+func (h CodeHosts) readToken(name string) (string, error) {
+	s := h.env.Settings.Forges[name]
+	token, err := h.env.reference("", s.TokenEnv, s.TokenFile)
 	if err != nil {
 		return "", fault.BadInput("forge_unusable", "the code host %s cannot be used: %v", name, err).WithHint("correct [forges.%s] in the settings", name)
 	}
@@ -122,10 +128,10 @@ func (env *Env) readForgeToken(name string) (string, error) {
 }
 
 // Publisher returns the publisher of actions at the code hosts of the settings.
-func (env *Env) Publisher() *publish.Publisher {
+func (h CodeHosts) Publisher() *publish.Publisher {
 	p := &publish.Publisher{Hosts: map[string]publish.Host{}}
-	for name, s := range env.Settings.Forges {
-		p.Hosts[name] = publish.Host{Web: WebOf(s), Repositories: forgePaths(s), Client: func() (publish.Client, error) { return env.ForgeClient(name) }}
+	for name, s := range h.env.Settings.Forges {
+		p.Hosts[name] = publish.Host{Web: WebOf(s), Repositories: forgePaths(s), Client: func() (publish.Client, error) { return h.Client(name) }}
 	}
 	return p
 }
@@ -141,13 +147,13 @@ func forgePaths(s settings.Forge) (paths []forge.Path) {
 }
 
 // AuthorizeGit returns the header Authorization for git's requests to a repository of the settings, "" for any other.
-func (env *Env) AuthorizeGit(ctx context.Context, repository string) (string, error) {
-	for name, s := range env.Settings.Forges {
+func (h CodeHosts) AuthorizeGit(ctx context.Context, repository string) (string, error) {
+	for name, s := range h.env.Settings.Forges {
 		path, ok := forge.Locate(WebOf(s), repository)
 		if !ok || !slices.ContainsFunc(forgePaths(s), path.Equal) {
 			continue
 		}
-		token, err := env.forgeToken(ctx, name)
+		token, err := h.token(ctx, name)
 		if err != nil {
 			return "", fmt.Errorf("authorize git at the code host %s: %w", name, err)
 		}

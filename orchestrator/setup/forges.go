@@ -16,7 +16,7 @@ func (env *Env) Forges() map[string]leader.Forge {
 	all := map[string]leader.Forge{}
 	for name, s := range env.Settings.Forges {
 		all[name] = leader.Forge{
-			Client: func() (forge.Client, error) { return env.ForgeClient(name) }, Repositories: forgePaths(s), Poll: time.Duration(s.Poll), Forks: s.Forks, Labels: s.Labels,
+			Client: func() (forge.Client, error) { return env.CodeHosts().Client(name) }, Repositories: forgePaths(s), Poll: time.Duration(s.Poll), Forks: s.Forks, Labels: s.Labels,
 			Secret: func() (string, error) { return env.reference("", s.WebhookSecretEnv, s.WebhookSecretFile) },
 			Plan:   env.planRequest(s),
 		}

@@ -118,7 +118,7 @@ func (env *Env) Credentials() map[string]string {
 		}
 	}
 	for name := range env.Settings.Forges {
-		if token := env.lastForgeToken(name); token != "" {
+		if token := env.CodeHosts().lastToken(name); token != "" {
 			out["the token of the code host "+name] = token
 		}
 	}

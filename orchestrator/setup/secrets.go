@@ -46,11 +46,11 @@ func (env *Env) SecretSources() map[string]secret.Source {
 func (env *Env) mintSecret(src *secret.Source, s settings.Secret) {
 	src.From, src.Scoped = "the App of forges."+s.Forge, true
 	src.Check = func() error {
-		_, err := env.ForgeClient(s.Forge)
+		_, err := env.CodeHosts().Client(s.Forge)
 		return err
 	}
 	src.Resolve = func(ctx context.Context, r secret.Request) (string, error) {
-		c, err := env.ForgeClient(s.Forge)
+		c, err := env.CodeHosts().Client(s.Forge)
 		if err != nil {
 			return "", err
 		}

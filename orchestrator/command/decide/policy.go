@@ -55,7 +55,7 @@ func openPolicy(ctx context.Context, env *setup.Env, repo string) (policy.Policy
 		return p, err
 	}
 	defer os.RemoveAll(scratch)
-	git, err := worktree.New(worktree.Options{Env: env.Environ, Scratch: scratch, Authorize: env.AuthorizeGit})
+	git, err := worktree.New(worktree.Options{Env: env.Environ, Scratch: scratch, Authorize: env.CodeHosts().AuthorizeGit})
 	if err != nil {
 		return p, err
 	}

@@ -43,7 +43,7 @@ a repository to push and to open pull requests. The exit code is 1 if there is a
 			}
 			var views []checkView
 			for _, name := range list {
-				c, err := env.ForgeClient(name)
+				c, err := env.CodeHosts().Client(name)
 				if err != nil {
 					return err
 				}

@@ -168,7 +168,7 @@ func (c connection) check(ctx context.Context, view *connectView) (forge.Client,
 		c.env.Settings.Forges = map[string]settings.Forge{}
 	}
 	c.env.Settings.Forges[c.name] = c.host
-	client, err := c.env.ForgeClient(c.name)
+	client, err := c.env.CodeHosts().Client(c.name)
 	if err != nil {
 		return nil, err
 	}
