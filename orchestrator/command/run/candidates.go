@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/skills/unified"
 )
 
 func newCandidatesCmd(env *setup.Env) *cobra.Command {
@@ -29,7 +29,7 @@ func newCandidatesCmd(env *setup.Env) *cobra.Command {
 				if t.CostUSD > 0 {
 					cost = fmt.Sprintf("$%.4f", t.CostUSD)
 				}
-				return []any{t.Try, t.State, tests, cost, fmt.Sprintf("+%d -%d", countLines(t.Patch, '+'), countLines(t.Patch, '-')), t.Sprite, t.URL}
+				return []any{t.Try, t.State, tests, cost, countChange(t.Patch), t.Sprite, t.URL}
 			})
 		})
 	cmd.Long = `List the attempts that a run makes side by side, each in a copy of its sprite: state, tests, cost, change, and the copy while it
@@ -39,12 +39,18 @@ person has chosen one (lattice choose).
 	return cmd
 }
 
-// countLines counts the lines of a patch that were added or removed.
-func countLines(patch string, sign byte) (n int) {
-	for line := range strings.Lines(patch) {
-		if line[0] == sign && !strings.HasPrefix(line, "+++ ") && !strings.HasPrefix(line, "--- ") {
-			n++
+// countChange shows how many lines a patch adds and removes, "" if it cannot be read.
+func countChange(patch string) string {
+	var files []unified.File
+	if patch != "" { // Parse refuses a patch without a diff
+		var err error
+		if files, err = unified.Parse(patch); err != nil {
+			return ""
 		}
 	}
-	return n
+	added, removed := 0, 0
+	for _, f := range files {
+		added, removed = added+f.Added(), removed+f.Removed()
+	}
+	return fmt.Sprintf("+%d -%d", added, removed)
 }
