@@ -4,8 +4,10 @@ GO         ?= go
 FUZZTIME   ?= 10s
 SOAK       ?= 600# seconds
 SOAKLOAD   ?= 1800# seconds
-COPIES     ?= 60
+COPIES     ?= -1# every write and flush, which takes an hour or two
 LOOPS      ?= 1000
+FAULTS     ?= 50# rounds of each test of faults
+RUNS       ?= 200
 BIN        ?= bin
 # The commit is stamped into the binaries if this is a git checkout that git accepts.
 VCS        := $(shell git rev-parse -q --verify HEAD >/dev/null 2>&1 && echo true || echo false)
@@ -26,7 +28,7 @@ SKIP       ?=# a regular expression of tests to leave out
 PARALLEL   ?=# how many tests of a package run side by side, if not one on each processor
 VETTED     ?=# not empty: lint has vetted the tests' packages, so go test does not again
 
-.PHONY: build static test race script oracle fuzz schema check lint cross bench bench-peers soak demo man release release-check remote image rootfs oci smoke clean
+.PHONY: build temporal temporal-test static test race script oracle fuzz schema check lint cross typecheck bench bench-peers soak scale demo man vuln corpus release release-check remote image rootfs oci smoke clean
 
 build: ## the binaries: spritekit with its second file, and lattice
 	@echo "build $(BIN)/spritekit, $(BIN)/spritekit-extra, $(BIN)/lattice"
@@ -35,6 +37,12 @@ build: ## the binaries: spritekit with its second file, and lattice
 	@$(GOBUILD) -o $(INITFILE)/boxinit ./orchestrator/host/sandbox/boxinit
 	@$(GO) tool buildid $(INITFILE)/boxinit | sed "s,.*/,," >$(INITFILE)/boxinit.id
 	@$(GOBUILD) -tags boxinit -o $(BIN)/lattice ./orchestrator
+temporal: build ## bin/temporal/lattice: lattice with the driver for a Temporal server, a module of its own
+	@cd orchestrator/temporal && $(GOBUILD) -tags boxinit -o ../../$(BIN)/temporal/lattice ./lattice
+	@ln -sf ../spritekit ../spritekit-extra $(BIN)/temporal/
+temporal-test: temporal ## the driver, with a real server if LATTICE_TEMPORAL names the binary temporal
+	cd orchestrator/temporal && $(GO) vet ./... && $(GO) test -count=1 ./...
+	@[ -n "$${LATTICE_TEMPORAL-}" ] || echo "skipped: the tests with a real server, since LATTICE_TEMPORAL does not name the binary temporal"
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .
 test: build ## all tests; lists at the end the skipped ones, and why
@@ -43,12 +51,18 @@ race: build
 	$(GO) test -race ./...
 script: build ## user-visible behaviour, written as txtar scripts
 	$(GO) test -count=1 -run 'Script' ./orchestrator/... ./spritekit/...
-oracle: ## conditions decide as the Common Expression Language does; a module of its own
+oracle: ## conditions decide as the Common Expression Language does, and the OpenTelemetry Collector reads traces; modules of their own, as the benchmark
 	cd orchestrator/ir/oracle && $(GO) test -count=1 . -rapid.checks=10000
+	cd oracle/traces && $(GO) test -count=1 .
+	cd scripts/bench && $(GO) vet . && $(GO) test -count=1 .
 fuzz: ## every fuzz target for FUZZTIME
 	@for pkg in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -h -o '^func Fuzz[A-Za-z0-9_]*' $$pkg/*_test.go | cut -c6-); do echo "== $$pkg $$f"; \
 	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 10x $$pkg; done; done
+corpus: ## fuzz every target for FUZZTIME, and keep small inputs that reach new code in testdata/fuzz
+	$(GO) run ./scripts/corpus -time $(FUZZTIME)
+vuln: ## known vulnerabilities that the code can reach; VULNDB names another database than Go's
+	$(GO) run ./scripts/vuln $(if $(VULNDB),-db $(VULNDB)) $(VULNFLAGS)
 schema: ## write manifests/schema from the Go types; a test fails if it is out of date
 	$(GO) run ./scripts/genschema manifests/schema
 check: lint static cross test
@@ -58,16 +72,22 @@ lint:
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 cross: ## the other systems compile
 	@for t in $(SYSTEMS); do echo "$$t"; GOOS=$${t%/*} GOARCH=$${t#*/} $(GOBUILD) ./spritekit ./spritekit/extra ./orchestrator; done
+typecheck: ## the types of all packages are right for the other systems; seconds, where cross compiles for minutes
+	$(GO) run ./scripts/typecheck $$(echo $(SYSTEMS) | tr ' ' ,) ./spritekit ./spritekit/extra ./orchestrator
 bench: ## the figures of BENCH.md, compared with other programs
-	$(GO) run ./scripts/bench
+	$(GO) -C scripts/bench run .
 bench-peers: ## the engine compared with other engines that are installed or can be downloaded
-	$(GO) run ./scripts/bench --peers
-soak: build ## kill at random moments for SOAK seconds, kill LOOPS loops, lose the power at COPIES moments, work off 10,000 requests for workers, use one leader in all ways at once for SOAKLOAD seconds
+	$(GO) -C scripts/bench run . --peers
+soak: build ## kill at random moments for SOAK seconds, kill LOOPS loops, lose the power at COPIES moments, or at each write and flush, work off 10,000 requests for workers, use one leader in all ways at once for SOAKLOAD seconds
 	$(GO) test -count=1 -timeout 0 -run TestKillAnytime -v ./orchestrator -soak $(SOAK)s
 	$(GO) test -count=1 -timeout 0 -run TestKillLoops -v ./orchestrator -soak-loops $(LOOPS)
 	$(GO) test -count=1 -timeout 0 -run TestPowerLossCopies -v ./orchestrator -power-copies $(COPIES)
+	$(GO) test -count=1 -timeout 0 -run '^Test(FramesAreLost|KillEachKind|SpritesTakeAll|DisksThatAreSlowOrFail|ClockJumps)$$' -v ./orchestrator -soak-faults $(FAULTS)
 	$(GO) test -count=1 -timeout 0 -run TestQueueDrains -v ./orchestrator -queue 10000
 	$(GO) test -count=1 -timeout 0 -run TestMixedLoad -v ./orchestrator -soak-load $(SOAKLOAD)s
+scale: build ## PostgreSQL and three nodes on this machine: RUNS runs, kill -9 of the leader half-way, and what happened
+	@$(GO) build -o $(BIN)/scale ./scripts/scale
+	@exec $(BIN)/scale --bin $(BIN) --runs $(RUNS)
 demo: build
 	scripts/demo
 man: build ## a manual page for each command and skill, in bin/man/man1: man -M bin/man lattice-run

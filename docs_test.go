@@ -243,7 +243,7 @@ func TestConfigDocument(t *testing.T) {
 	}
 	sections := map[string]string{
 		"Settings": "## Top level", "Limits": "## `[limits]`", "Run": "## `[run]`", "Serve": "## `[serve]`", "Sprites": "## `[sprites]`",
-		"Git": "## `[git]`", "Store": "## `[store]`", "World": "## `[world]`", "Model": "## `[models.CLASS]`", "LLM": "## `[llm]`",
+		"Git": "## `[git]`", "Store": "## `[store]`", "Engine": "## `[engine]`", "World": "## `[world]`", "Model": "## `[models.CLASS]`", "LLM": "## `[llm]`",
 		"Channel": "## `[channels.NAME]`", "Schedule": "## `[schedules.NAME]`", "Forge": "## `[forges.NAME]`", "Notify": "## `[notify]`", "Secret": "## `[secrets.NAME]`",
 		"Budgets": "## `[budgets]`", "Budget": "## `[budgets.NAME]`",
 	}

@@ -174,8 +174,6 @@ func elementMismatch(raw json.RawMessage, t, pointer string) *Problem {
 
 func isNumber(first byte) bool { return first == '-' || '0' <= first && first <= '9' }
 
-func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
-
 func kindOf(raw []byte) string {
 	switch c := raw[0]; {
 	case c == '"':

@@ -25,6 +25,8 @@ type Intent struct {
 // Then says when the outcome of an intent's run calls for another intent, and for which.
 type Then struct {
 	Kind string `json:"kind"`
+	// Health names the outcome that calls for it, "failing" if it is empty; it is a fault only then.
+	Health string `json:"health,omitempty"`
 	// When is a condition, and Input holds value expressions, over $out: the output of the run.
 	When  json.RawMessage            `json:"when"`
 	Input map[string]json.RawMessage `json:"input"`

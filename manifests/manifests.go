@@ -8,6 +8,7 @@
 package manifests
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -218,3 +219,11 @@ func (s Skill) effectiveClass() Class {
 	}
 	return s.SideEffect
 }
+
+// Problem is one rule that a manifest or an input breaks, with the JSON pointer of the member ("" is the document).
+type Problem struct {
+	Pointer string `json:"pointer"`
+	Message string `json:"message"`
+}
+
+func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }

@@ -16,12 +16,6 @@ const maxManifest = 256 << 10
 // MaxTimeoutS bounds every timeout, in seconds: a year, so that a wrong unit is found.
 const MaxTimeoutS = 366 * 24 * 3600
 
-// Problem is one rule that a manifest or an input breaks, with the JSON pointer of the member ("" is the document).
-type Problem struct {
-	Pointer string `json:"pointer"`
-	Message string `json:"message"`
-}
-
 // InvalidError is the error of ParseSkill: all problems of the manifest, in the order of the file's members.
 type InvalidError struct{ Problems []Problem }
 

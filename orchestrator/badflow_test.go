@@ -10,6 +10,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/compile"
+	"github.com/spritekit/lattice/orchestrator/program"
 	"github.com/spritekit/lattice/orchestrator/setup"
 )
 
@@ -97,7 +98,7 @@ func TestBadInput(t *testing.T) {
 			}
 			var out, diagnosis bytes.Buffer
 			env := &setup.Env{Console: &cli.Console{Out: &out, Err: &diagnosis, Getenv: func(string) string { return "" }}}
-			if exit := execute(t.Context(), env, []string{c.command, "validate", file, "--json"}); exit != 2 {
+			if exit := program.Execute(t.Context(), env, []string{c.command, "validate", file, "--json"}); exit != 2 {
 				t.Errorf("exit code %d, want 2: %s", exit, &diagnosis)
 			}
 			var report compile.Report

@@ -27,7 +27,9 @@ type blockFile struct {
 	flushed int // as many writes are on the disk for good
 	// before is called with the lock held, before each write and each flush is taken in.
 	before func()
-	err    error // that ended serve too early
+	// flush is called with the lock held, and reports whether a flush succeeds. It may take its time.
+	flush func() bool
+	err   error // that ended serve too early
 }
 
 type blockWrite struct {
@@ -39,9 +41,7 @@ type blockWrite struct {
 func newBlockFile(t *testing.T, base string) *blockFile {
 	t.Helper()
 	b := &blockFile{path: base + ".block", base: base}
-	if out, err := exec.Command("cp", "--sparse=always", base, base+".now").CombinedOutput(); err != nil {
-		t.Fatalf("copy the disk: %v: %s", err, out)
-	}
+	copyDisk(t, base, base+".now")
 	var err error
 	if b.file, err = os.OpenFile(base+".now", os.O_RDWR, 0); err != nil {
 		t.Fatal(err)
@@ -163,6 +163,9 @@ func (b *blockFile) answer(op uint32, in []byte) ([]byte, unix.Errno) {
 		if b.before != nil {
 			b.before()
 		}
+		if b.flush != nil && !b.flush() {
+			return nil, unix.EIO
+		}
 		b.flushed = len(b.writes)
 		return nil, 0
 	case fuseFlush, fuseRelease:
@@ -171,35 +174,66 @@ func (b *blockFile) answer(op uint32, in []byte) ([]byte, unix.Errno) {
 	return nil, unix.ENOSYS
 }
 
-// cut returns what the disk holds if the power goes now: all that was flushed, and of the writes since each with a chance
-// of one half, or its first half. The caller holds the lock.
-func (b *blockFile) cut(random *rand.Rand) []blockWrite {
-	held := b.writes[:b.flushed:b.flushed]
-	for _, w := range b.writes[b.flushed:] {
-		switch random.IntN(8) {
-		case 0, 1, 2, 3:
-			held = append(held, w)
-		case 4:
-			held = append(held, blockWrite{w.offset, w.data[:len(w.data)/1024*512]}) // a sector is whole
-		}
-	}
-	return held
+// moment is where the power may go: after so many writes, of which so many are on the disk for good.
+type moment struct {
+	writes, flushed int
+	pushed          int // how often the origin had been pushed to, see job.pushed
 }
 
-// writeImage makes path the disk with these writes.
-func (b *blockFile) writeImage(t *testing.T, path string, writes []blockWrite) {
+// diskReplay makes disks of moments, one later than the other.
+type diskReplay struct {
+	*blockFile
+	held  *os.File // the disk with the writes that were flushed
+	wrote int
+}
+
+func (b *blockFile) newReplay(t *testing.T, path string) *diskReplay {
 	t.Helper()
-	if out, err := exec.Command("cp", "--sparse=always", b.base, path).CombinedOutput(); err != nil {
-		t.Fatalf("copy the disk: %v: %s", err, out)
+	copyDisk(t, b.base, path)
+	held, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { held.Close() })
+	return &diskReplay{blockFile: b, held: held}
+}
+
+// writeImage writes the disk as it is after a loss of power at a moment, which must not be before the last one. The image has all flushed
+// writes. Of the later writes it has either all, with the last one torn, or each with a probability of one half. writeImage returns how
+// many are missing.
+func (r *diskReplay) writeImage(t *testing.T, path string, m moment, random *rand.Rand) (lost int) {
+	t.Helper()
+	for ; r.wrote < m.flushed; r.wrote++ {
+		if _, err := r.held.WriteAt(r.writes[r.wrote].data, r.writes[r.wrote].offset); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copyDisk(t, r.held.Name(), path)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	for _, w := range writes {
-		if _, err := f.WriteAt(w.data, w.offset); err != nil {
+	some := random.IntN(2) == 0
+	for n, w := range r.writes[m.flushed:m.writes] {
+		data := w.data
+		switch {
+		case some && random.IntN(2) == 0:
+			lost++
+			continue
+		case some && random.IntN(8) == 0, !some && m.flushed+n == m.writes-1:
+			data = data[:len(data)/1024*512] // a sector is whole
+		}
+		if _, err := f.WriteAt(data, w.offset); err != nil {
 			t.Fatal(err)
 		}
+	}
+	return lost
+}
+
+func copyDisk(t *testing.T, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", "--sparse=always", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("copy the disk: %v: %s", err, out)
 	}
 }

@@ -20,6 +20,9 @@ type codeHost struct {
 	*forgetest.Server
 	held <-chan struct{}
 	sent int // deliveries
+	// The last comment of the script with its text, and its last review.
+	comment, reviewed int64
+	said              string
 	// target is the address to which the webhook leads.
 	target atomic.Pointer[url.URL]
 }
@@ -84,7 +87,7 @@ func driveCodeHost(ts *testscript.TestScript, neg bool, args []string) {
 	case "dump x":
 		ts.Check(os.WriteFile(ts.MkAbs(rest[0]), []byte(h.Dump()), 0o600))
 	default:
-		if h.talk(ts, args) {
+		if h.talk(ts, args) || h.attack(ts, args) {
 			return
 		}
 		ts.Fatalf("codehost %s: not known, or another number of arguments", strings.Join(args, " "))

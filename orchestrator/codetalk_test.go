@@ -30,12 +30,8 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 	const site = "acme/site"
 	switch rest := args[1:]; args[0] + " " + strings.Repeat("x", len(rest)) {
 	case "comment xxx":
-		digests := regexp.MustCompile(`/lattice approve ([0-9a-f]{24}) -->`).FindAllStringSubmatch(h.Dump(), -1)
-		text := rest[2]
-		if len(digests) > 0 {
-			text = strings.ReplaceAll(text, "DIGEST", digests[len(digests)-1][1])
-		}
-		h.Comment(site, rest[0], numberOf(ts, rest[1]), text)
+		h.said = h.withDigest(rest[2])
+		h.comment = h.Comment(site, rest[0], numberOf(ts, rest[1]), h.said)
 	case "review xxxxx":
 		w := forgetest.Review{State: rest[2], Body: rest[3]}
 		if file, line, ok := strings.Cut(rest[4], ":"); ok {
@@ -43,7 +39,7 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 			ts.Check(err)
 			w.Body, w.Comments = "", []forgetest.LineComment{{Path: file, Line: n, Body: rest[3]}}
 		}
-		h.Review(site, rest[0], numberOf(ts, rest[1]), w)
+		h.reviewed = h.Review(site, rest[0], numberOf(ts, rest[1]), w)
 	case "push xxx":
 		h.AnnouncePush(site, rest[0], rest[1], rest[2])
 	case "user x":
@@ -73,6 +69,15 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 		return false
 	}
 	return true
+}
+
+// withDigest returns a text with the digest of the last question for DIGEST, and unescaped.
+func (h *codeHost) withDigest(text string) string {
+	digests := regexp.MustCompile(`/lattice approve ([0-9a-f]{24}) -->`).FindAllStringSubmatch(h.Dump(), -1)
+	if len(digests) > 0 {
+		text = strings.ReplaceAll(text, "DIGEST", digests[len(digests)-1][1])
+	}
+	return unescape(text)
 }
 
 // aim has the webhooks lead to the lattice serve that printed a file, and returns where they led before.

@@ -114,6 +114,7 @@ func TestIntentsAtOnce(t *testing.T) {
 		t.Errorf("%d runs for %d intents, %v", len(runs), keys, err)
 	}
 	j.lattice(t, 0, "", "audit", "verify")
+	j.judgeAll(t)
 	j.lattice(t, 0, "", "serve", "--stop")
 	j.lattice(t, 0, "", "store", "check")
 }

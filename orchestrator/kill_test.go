@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"os/exec"
@@ -66,7 +67,8 @@ func newJob(t *testing.T) *job {
 		t.Fatal(err)
 	}
 	j := &job{dir: dir, bin: lookLattice(t)}
-	j.env = append(os.Environ(), "LATTICE_HOME="+dir+"/home", "PATH="+buildDir+":"+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null",
+	// Without this machine's shared Go cache, to which each new state directory makes thousands of links.
+	j.env = append(os.Environ(), "LATTICE_HOME="+dir+"/home", "XDG_CACHE_HOME="+dir+"/cache", "PATH="+buildDir+":"+os.Getenv("PATH"), "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@localhost")
 	j.sh(t, `git init -q -b main src
 		printf 'broken\n' >src/state
@@ -138,17 +140,68 @@ func (j *job) check(t *testing.T) {
 		t.Errorf("the audit log has %d performed actions, want 1:\n%s", n, record)
 	}
 	j.lattice(t, 0, "", "audit", "verify")
-	_, journal := j.lattice(t, 0, "", "events", view.RunID, "--journal", "--json")
-	_, outbox := j.lattice(t, 0, "", "sprite", "exec", view.Sprite, "--", "cat", "/workspace/.lattice/outbox.jsonl")
-	for name, data := range map[string]string{"journal": journal, "outbox": outbox} {
-		if err := os.WriteFile(filepath.Join(j.dir, name), []byte(data), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	j.sh(t, buildDir+`/checkrun -journal journal -outbox outbox -pushes pushes
-		git -C origin.git fsck --strict
+	j.judge(t, view.RunID, view.Sprite, "-pushes", "pushes")
+	j.sh(t, `git -C origin.git fsck --strict
 		test "$(git -C origin.git show lattice/`+view.RunID+`:state)" = fixed
 		test "$(git -C origin.git rev-list --count main..lattice/`+view.RunID+`)" = 1`)
+}
+
+// judge asks the independent checker about a run: it reads the journal, the outbox of the sprite if that is still there, and what came to
+// the origin.
+func (j *job) judge(t *testing.T, run, sprite string, flags ...string) {
+	t.Helper()
+	flags = append([]string{"-journal", j.dir + "/journal"}, flags...)
+	outputs := map[string][]string{"journal": {"events", run, "--journal", "--json"}}
+	if sprite != "" {
+		outputs["outbox"] = []string{"sprite", "exec", sprite, "--", "cat", "/workspace/.lattice/outbox.jsonl"}
+		flags = append(flags, "-outbox", j.dir+"/outbox", "-sprite", sprite)
+	}
+	for name, args := range outputs {
+		cmd := exec.Command(j.bin, args...)
+		cmd.Dir, cmd.Env = j.dir, j.env
+		out, err := cmd.Output()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(j.dir, name), out, 0o600)
+		}
+		if err != nil {
+			t.Errorf("%v: %v", cmd, err)
+			return
+		}
+	}
+	cmd := exec.Command(buildDir+"/checkrun", flags...)
+	cmd.Dir = j.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		kept, keepErr := os.MkdirTemp("", "lattice-judged-") // which stays
+		for name := range outputs {
+			keepErr = errors.Join(keepErr, os.Rename(filepath.Join(j.dir, name), filepath.Join(kept, name)))
+		}
+		t.Errorf("the checker of run %s: %v; its witnesses are in %s (%v)\n%s", run, err, kept, keepErr, out)
+	}
+}
+
+// judgeAll is judge for the newest runs of the job.
+func (j *job) judgeAll(t *testing.T, flags ...string) {
+	t.Helper()
+	_, list := j.lattice(t, 0, "", "runs", "--limit", "20", "--json")
+	var runs []struct {
+		ID     string `json:"run_id"`
+		Sprite string `json:"sprite"`
+		Status string `json:"status"`
+	}
+	if err := json.Unmarshal([]byte(list), &runs); err != nil {
+		t.Fatalf("runs: %v: %s", err, list)
+	}
+	_, list = j.lattice(t, 0, "", "sprite", "ls", "--json")
+	for _, r := range runs {
+		if !strings.Contains(list, `"`+r.Sprite+`"`) {
+			r.Sprite = ""
+		}
+		all := flags
+		if r.Status == "waiting" || r.Status == "running" || r.Status == "pending" {
+			all = append([]string{"-open"}, flags...)
+		}
+		j.judge(t, r.ID, r.Sprite, all...)
+	}
 }
 
 func (j *job) lattice(t *testing.T, at int, victim string, args ...string) (int, string) {

@@ -88,6 +88,7 @@ func TestKillBehindAPush(t *testing.T) {
 		j.sh(t, `test "$(git -C origin.git for-each-ref 'refs/heads/lattice/*' | wc -l)" = `+strconv.Itoa(times)+`
 			test "$(wc -l <pushes)" = `+strconv.Itoa(times)+`
 			! grep -v '^0000000000' pushes`)
+		j.judgeAll(t, "-pushes", "pushes", "-want-pushes", strconv.Itoa(times))
 		if unharmed {
 			t.Logf("%d times back", times-1)
 			j.remove()
@@ -99,6 +100,7 @@ func TestKillBehindAPush(t *testing.T) {
 type listed struct {
 	ID      string `json:"run_id"`
 	Status  string `json:"status"`
+	Sprite  string `json:"sprite"`
 	Outputs struct {
 		Text string `json:"text"`
 	} `json:"outputs"`
@@ -123,6 +125,7 @@ func (j *job) ended(t *testing.T, text string) {
 		}
 		if i < 3 { // older ones were looked at before
 			j.lattice(t, 0, "", "replay", r.ID)
+			j.judge(t, r.ID, r.Sprite)
 		}
 	}
 }

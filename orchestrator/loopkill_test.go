@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -36,44 +38,89 @@ esac
 var loopSteps = map[string]string{"cheat": "refuse", "lie": "refuse", "crash": "crashed", "ask": "needs_input", "work": "continue"}
 
 // TestKillLoops kills loops at random moments, each one to three times, until it is done: its process, or its sprite's init. The log, the
-// files of the commits and git say afterwards that no iteration was lost or worked twice, and that done was true.
+// files of the commits and git say afterwards that no iteration was lost or worked twice, and that done was true. As many loops as
+// -parallel allows work side by side, each in a state directory of its own.
 func TestKillLoops(t *testing.T) {
 	t.Parallel()
-	seed := cmp.Or(*soakSeed, uint64(time.Now().UnixNano()))
-	typical := []time.Duration{2 * time.Second}
-	loops, most := *soakLoops, 3
-	if loops == 0 {
-		loops, most = 2, 1
+	again, err := parsePlan(*soakPlan)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var hits histogram
-	start := time.Now()
-	defer func() { t.Logf("%d loops in %v, seed %d\n%v", loops, time.Since(start).Round(time.Second), seed, hits) }()
-	for n := range loops {
-		r := rand.New(rand.NewPCG(seed, uint64(n)))
-		j := newJob(t)
-		switch {
-		case *soakLoops == 0 && n == 1: // at least one of the two is killed in its first iteration
-			j.kills = []kill{{"leader", 1, time.Second}}
-		case *soakLoops == 0 || n > 0: // the first loop of a soak shows how long the commands take on this machine
-			j.kills = randomPlan(r, typical)
-		}
-		var plan []string
-		for range 1 + r.IntN(most) {
-			plan = append(plan, []string{"cheat", "lie", "crash", "ask", "work"}[r.IntN(5)])
-		}
-		seen := j.driveLoop(t, plan)
-		j.checkLoop(t, plan, seen)
-		if t.Failed() {
-			t.Fatalf("loop %d of seed %d with the steps %v, killed the %v; its folder is %s", n, seed, plan, j.hits, j.keep())
-		}
-		if hits.add(j.hits); len(j.hits) == 0 {
-			typical = j.drove
-		}
-		j.remove()
-		if n%10 == 9 {
-			t.Logf("%d loops after %v", n+1, time.Since(start).Round(time.Second))
-		}
+	s := loopSoak{seed: cmp.Or(*soakSeed, uint64(time.Now().UnixNano())), typical: []time.Duration{2 * time.Second}, start: time.Now()}
+	loops := cmp.Or(*soakLoops, 2)
+	t.Cleanup(func() {
+		t.Logf("%d of %d loops, %d killed, in %v, seed %d\n%v", s.ended, loops, s.killed, time.Since(s.start).Round(time.Second), s.seed, s.hits)
+	})
+	first := 0
+	if *soakLoops > 0 { // one that lives shows how long the commands take on this machine
+		s.test(t, 0, nil)
+		first = 1
 	}
+	for n := first; n < loops && !t.Failed(); n++ {
+		t.Run(strconv.Itoa(n+1), func(sub *testing.T) {
+			sub.Parallel()
+			if t.Failed() {
+				sub.SkipNow() // the folder of the one that failed is kept
+			}
+			s.test(sub, n, func(r *rand.Rand) plan {
+				if again != nil {
+					return again
+				}
+				if *soakLoops == 0 && n == 1 { // at least one of the two is killed in its first iteration
+					return plan{{"leader", 1, time.Second}}
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				return randomPlan(r, s.typical)
+			})
+		})
+	}
+}
+
+// loopSoak is shared by the loops of TestKillLoops.
+type loopSoak struct {
+	seed  uint64
+	start time.Time
+
+	mu            sync.Mutex // guards what follows
+	typical       []time.Duration
+	hits          histogram
+	ended, killed int
+}
+
+// test makes the n-th loop, with the kills that choose returns, and judges it.
+func (s *loopSoak) test(t *testing.T, n int, choose func(*rand.Rand) plan) {
+	r := rand.New(rand.NewPCG(s.seed, uint64(n)))
+	j := newJob(t)
+	most := 1
+	if *soakLoops > 0 {
+		most = 3
+	}
+	if choose != nil {
+		j.kills = choose(r)
+	}
+	var steps []string
+	for range 1 + r.IntN(most) {
+		steps = append(steps, []string{"cheat", "lie", "crash", "ask", "work"}[r.IntN(5)])
+	}
+	seen := j.driveLoop(t, steps)
+	j.checkLoop(t, steps, seen)
+	if t.Failed() {
+		t.Fatalf("loop %d of seed %d with the steps %v, killed the %v; its folder is %s\nto make these kills again, which may hit elsewhere:\n"+
+			"\tgo test ./orchestrator -run TestKillLoops -soak-loops 50 -soak-plan %s", n+1, s.seed, steps, j.hits, j.keep(), j.kills)
+	}
+	j.remove()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hits.add(j.hits)
+	s.ended++
+	switch {
+	case len(j.hits) > 0:
+		s.killed++
+	case len(j.kills) == 0:
+		s.typical = j.drove
+	}
+	t.Logf("steps %v, killed %v, %d states; %d loops after %v", steps, j.hits, len(seen), s.ended, time.Since(s.start).Round(time.Second))
 }
 
 // loopSeen is the part of lattice loop status --json that people rely on.
@@ -201,14 +248,17 @@ func (j *job) checkLoop(t *testing.T, plan []string, seen []loopSeen) {
 		if done := it.Decision == "done"; done != (i == len(all)-1) || done && (it.Statement == "" || green[it.Commit] != it.Statement) {
 			t.Errorf("iteration %d is %s without a statement that its commit is green, or not the last one: %s", i+1, it.Decision, shown)
 		}
-		if it.Commit == "" {
-			continue
-		}
-		// The agent of each iteration so far left one line: none was lost, and none worked twice.
-		for k := range i + 1 {
-			j.sh(t, fmt.Sprintf(`test "$(git -C origin.git show %s:work.%d)" = x`, it.Commit, k+1))
-		}
 	}
+	// The agent of each iteration left one line in the result: none was lost, and none worked twice. Only one whose sprite died may not
+	// have come that far.
+	for i, it := range all {
+		missing := ""
+		if it.Decision == "crashed" && died {
+			missing = fmt.Sprintf("! git -C origin.git cat-file -e %s:work.%d || ", all[len(all)-1].Commit, i+1)
+		}
+		j.sh(t, fmt.Sprintf(`%stest "$(git -C origin.git show %s:work.%d)" = x`, missing, all[len(all)-1].Commit, i+1))
+	}
+	j.judge(t, last.RunID, last.Sprite, "-pushes", "pushes")
 	if len(all) == 0 {
 		t.Fatal("the journal has no iteration")
 	}
@@ -221,5 +271,7 @@ func (j *job) checkLoop(t *testing.T, plan []string, seen []loopSeen) {
 test "$(git -C origin.git rev-parse lattice/%s)" = %s
 git -C origin.git fsck --strict
 git clone -q -b lattice/%[1]s origin.git result && git -C result checkout -q origin/main -- tests && cd result && sh tests/check.sh`, last.RunID, all[len(all)-1].Commit))
-	leftovers(t, j.dir+"/home", "")
+	if !t.Failed() {
+		leftovers(t, j.dir+"/home", "")
+	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/program"
 )
 
 // buildDir holds the real spritekit of this tree, and checkrun.
@@ -60,8 +61,13 @@ func (c cleaned) Run() int {
 // latticeMain is lattice's main with a log that kills after the n-th durable write, and with the version of another
 // build ("VERSION API OLDEST"), when the environment says so.
 func latticeMain() {
-	env := newEnv()
-	ctx, stop := untilSignal(env)
+	if file := os.Getenv(clockEnv); file != "" {
+		if err := shiftClock(file); err != nil {
+			panic(err)
+		}
+	}
+	env := program.NewEnv()
+	ctx, stop := program.UntilSignal(env)
 	if as := os.Getenv("LATTICE_AS"); as != "" {
 		if _, err := fmt.Sscan(as, &env.Version, &env.API, &env.Oldest); err != nil {
 			panic(err)
@@ -82,7 +88,7 @@ func latticeMain() {
 	if within, err := time.ParseDuration(os.Getenv("END_WITHIN")); err == nil {
 		env.Deadline.Within = within
 	}
-	code := execute(ctx, env, os.Args[1:])
+	code := program.Execute(ctx, env, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -249,29 +249,10 @@ func TestMCPAgents(t *testing.T) {
 // from no foreign page. The suite of the protocol and a real agent find it conforming.
 func TestMCPOverHTTP(t *testing.T) {
 	env := mcpHome(t)
-	serve := mcpCommand(t, env, "serve", "--http", "127.0.0.1:0", "--json")
-	serve.Stderr = t.Output()
-	out, err := serve.StdoutPipe()
-	if err == nil {
-		err = serve.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = serve.Wait() }) // mcpHome stops it
-	t.Cleanup(func() { _ = mcpCommand(t, env, "serve", "--stop").Run() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := memberOf(t, line, "http")
+	page := serveHTTP(t, env)
 	token := map[string]string{"": ""}
 	for _, role := range []string{"viewer", "operator", "admin"} {
-		text, err := mcpCommand(t, env, "token", "create", role, "--role", role).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		token[role] = strings.TrimSpace(string(text))
+		token[role] = createToken(t, env, role)
 	}
 	send := func(role, origin, tool, arguments string) (status int, answer string) {
 		t.Helper()
@@ -356,21 +337,26 @@ func TestMCPOverHTTP(t *testing.T) {
 			t.Errorf("%s: %v\n%s", scenario, err, out)
 		}
 	}
-	t.Run("claude", func(t *testing.T) {
-		if _, err := os.Stat(filepath.Join(bin, "claude")); err != nil {
-			t.Skipf("claude is not there: %v", err)
-		}
-		model := agenttest.Serve(t, agenttest.Script{Steps: []agenttest.Step{{Text: "I look", Calls: []agenttest.Call{mcpCall("claude", "run_list", map[string]any{})}}, {Text: "done"}}})
-		cmd := exec.Command(filepath.Join(bin, "claude"), "-p", "do it", "--strict-mcp-config", "--mcp-config",
-			`{"mcpServers":{"lattice":{"type":"http","url":"`+page+`/mcp","headers":{"Authorization":"Bearer `+token["viewer"]+`"}}}}`, "--allowedTools", "mcp__lattice__run_list")
-		cmd.Env = append(env, "PATH="+bin+":"+os.Getenv("PATH"), "ANTHROPIC_BASE_URL="+model.URL, "ANTHROPIC_API_KEY=sk-test")
-		cmd.Dir = t.TempDir()
-		out, err := cmd.CombinedOutput()
-		last, _ := model.Last()
-		if err != nil || len(last.Results) != 1 || !strings.Contains(last.Results[0], waiting[0].RunID) {
-			t.Errorf("%v: the tools told the model %q\n%s", err, last.Results, out)
-		}
-	})
+	for _, agent := range []string{"claude", "codex"} {
+		t.Run(agent, func(t *testing.T) {
+			if _, err := os.Stat(filepath.Join(bin, agent)); err != nil {
+				t.Skipf("%s is not there: %v", agent, err)
+			}
+			model := agenttest.Serve(t, agenttest.Script{Steps: []agenttest.Step{{Text: "I look", Calls: []agenttest.Call{mcpCall(agent, "run_list", map[string]any{})}}, {Text: "done"}}})
+			cmd := exec.Command(filepath.Join(bin, "claude"), "-p", "do it", "--strict-mcp-config", "--mcp-config",
+				`{"mcpServers":{"lattice":{"type":"http","url":"`+page+`/mcp","headers":{"Authorization":"Bearer `+token["viewer"]+`"}}}}`, "--allowedTools", "mcp__lattice__run_list")
+			if agent == "codex" {
+				cmd = codexWith(bin, `{url="`+page+`/mcp",bearer_token_env_var="LATTICE_TOKEN"}`, model.URL)
+			}
+			cmd.Env = append(env, "PATH="+bin+":"+os.Getenv("PATH"), "ANTHROPIC_BASE_URL="+model.URL, "ANTHROPIC_API_KEY=sk-test", "OPENAI_API_KEY=sk-test", "CODEX_API_KEY=sk-test", "LATTICE_TOKEN="+token["viewer"])
+			cmd.Dir = t.TempDir()
+			out, err := cmd.CombinedOutput()
+			last, _ := model.Last()
+			if err != nil || len(last.Results) != 1 || !strings.Contains(last.Results[0], waiting[0].RunID) {
+				t.Errorf("%v: the tools told the model %q\n%s", err, last.Results, out)
+			}
+		})
+	}
 }
 
 // npmBin returns the folder of programs that npm installed.
@@ -394,9 +380,14 @@ func agentWithLattice(t *testing.T, agent, bin, model string) *exec.Cmd {
 	t.Helper()
 	lattice := lookLattice(t)
 	if agent == "codex" {
-		return exec.Command(filepath.Join(bin, agent), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-c", `mcp_servers.lattice={command="`+lattice+`",args=["mcp"],env_vars=["LATTICE_HOME"]}`,
-			"-c", `model_providers.scripted={name="scripted",base_url="`+model+`/v1",env_key="CODEX_API_KEY",wire_api="responses",request_max_retries=1,stream_max_retries=1,supports_websockets=false}`,
-			"-c", `model_provider="scripted"`, "-m", "gpt-scripted", "do it")
+		return codexWith(bin, `{command="`+lattice+`",args=["mcp"],env_vars=["LATTICE_HOME"]}`, model)
 	}
 	return exec.Command(filepath.Join(bin, agent), "-p", "do it", "--strict-mcp-config", "--mcp-config", `{"mcpServers":{"lattice":{"command":"`+lattice+`","args":["mcp"]}}}`, "--allowedTools", "mcp__lattice__flow_run,mcp__lattice__waiting_list")
+}
+
+// codexWith returns the command of Codex with one server, in the form of its settings.
+func codexWith(bin, server, model string) *exec.Cmd {
+	return exec.Command(filepath.Join(bin, "codex"), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-c", "mcp_servers.lattice="+server,
+		"-c", `model_providers.scripted={name="scripted",base_url="`+model+`/v1",env_key="CODEX_API_KEY",wire_api="responses",request_max_retries=1,stream_max_retries=1,supports_websockets=false}`,
+		"-c", `model_provider="scripted"`, "-m", "gpt-scripted", "do it")
 }

@@ -37,6 +37,9 @@ type page struct {
 	job  *job
 	url  string
 	stop func()
+
+	candidates, loop string // the run with attempts side by side, and the path of the loop
+	axe              string // axe-core, "" if it is not installed
 }
 
 // freePort returns a port that no other program gets by chance: it lies below those that systems give out.
@@ -82,24 +85,42 @@ func (p *page) serve() {
 	}
 }
 
+// newPage starts a browser for the page of a lattice that does not serve yet.
+func newPage(t *testing.T) *page {
+	p := &page{browser: startBrowser(t), t: t, job: newJob(t), url: fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), stop: func() {}}
+	t.Cleanup(p.job.remove)
+	t.Cleanup(func() { p.stop() })
+	p.writeFile(filepath.Join(p.job.dir, "visit.json"), visitedFlow)
+	return p
+}
+
+// login begins a session with the link that lattice open prints.
+func (p *page) login() {
+	p.t.Helper()
+	_, link := p.job.lattice(p.t, 0, "", "open")
+	p.open(strings.TrimSpace(link))
+	p.wait("location.pathname === '/runs' && document.querySelector('#live-runs')")
+}
+
 // TestPage has a person work with the page in a real browser: watch a live run, answer, approve, reject, rewind, fork and compare,
 // while the server is restarted. Output of sprites executes nothing, and axe-core finds no serious fault.
 func TestPage(t *testing.T) {
 	began := time.Now()
-	p := &page{browser: startBrowser(t), t: t, job: newJob(t), url: fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), stop: func() {}}
-	t.Cleanup(p.job.remove)
-	t.Cleanup(func() { p.stop() })
-	if err := os.WriteFile(filepath.Join(p.job.dir, "visit.json"), []byte(visitedFlow), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	p := newPage(t)
 	p.job.lattice(t, 0, "", "task", "init", "--code", "LAT")
 	p.writeFile(filepath.Join(p.job.dir, "flows", "own.json"), editedFlow)
+	p.writeFile(filepath.Join(p.job.dir, "config.toml"), "[forges.main]\nkind = \"github\"\nurl = \"http://127.0.0.1:9\"\ntoken_env = \"FORGE_TOKEN\"\nwebhook_secret_env = \"HOOK_SECRET\"\nrepositories = [\"acme/site\"]\n")
+	p.job.env = append(p.job.env, "LATTICE_CONFIG="+filepath.Join(p.job.dir, "config.toml"), "FORGE_TOKEN=t", "HOOK_SECRET=hook-secret-of-the-test")
+	if axe, err := os.ReadFile(filepath.Join(os.Getenv("LATTICE_NPM_CACHE"), "node_modules/axe-core/axe.min.js")); err == nil {
+		p.axe = string(axe)
+		p.call("Page.setBypassCSP", map[string]any{"enabled": true}) // axe-core makes styles
+	}
 	p.serve()
 	p.look(1280, 860, "light")
-	_, link := p.job.lattice(t, 0, "", "open")
-	p.open(strings.TrimSpace(link))
-	p.wait("location.pathname === '/runs' && document.querySelector('#live-runs')")
-	for _, do := range []func(){p.answerAndApprove, p.goBack, p.workOnTasks, p.editFlow, p.readLog, p.checkLooks} {
+	p.open(p.url + "/login")
+	p.looks("login")
+	p.login()
+	for _, do := range []func(){p.answerAndApprove, p.goBack, p.workOnTasks, p.editFlow, p.readLog, p.chooseCandidate, p.fillLists, p.useKeys, p.checkLooks} {
 		do()
 		t.Log(time.Since(began).Round(10 * time.Millisecond))
 	}
@@ -344,21 +365,7 @@ func (p *page) readLog() {
 	if nodes := p.eval("String(document.querySelectorAll('*').length < 2000)"); nodes != "true" {
 		p.t.Errorf("the page of a long log has %s elements", p.eval("String(document.querySelectorAll('*').length)"))
 	}
-	layouts, longest := 0, traceEvent{}
-	for _, e := range events {
-		switch {
-		case e.Name == "Layout":
-			if layouts++; e.Args.BeginData.TotalObjects > 4000 { // elements and texts
-				p.t.Errorf("a layout of a long log has %d objects", e.Args.BeginData.TotalObjects)
-			}
-		case e.Name == "RunTask" && e.CPU > longest.CPU:
-			longest = e
-		}
-	}
-	if layouts == 0 {
-		p.t.Errorf("none of %d events of the trace is a layout", len(events))
-	}
-	p.t.Logf("the longest task with a long log took %.0f ms of processor time", longest.CPU/1000)
+	p.layouts(events)
 }
 
 // writeFile has a file hold a text.
@@ -373,42 +380,66 @@ func (p *page) writeFile(file, text string) {
 	}
 }
 
-// checkLooks has axe-core judge the pages, in both themes and at two widths, and keeps a picture of each if it is told where.
+// lookedAt names a page of each kind, by template. latest is a run that asks, LATEST its id, CANDIDATES one with attempts, LOOP a loop.
+var lookedAt = map[string]string{
+	"runs": "runs", "run-timeline": "runs/latest", "run-graph": "runs/latest/graph", "run-log": "runs/latest/log", "run-events": "runs/latest/events", "run-files": "runs/latest/files",
+	"run-changes": "runs/CANDIDATES/changes", "run-candidates": "runs/CANDIDATES/candidates", "run-compare": "runs/CANDIDATES/compare?from=tries%231", "run-compare-runs": "runs/CANDIDATES/compare?with=LATEST",
+	"run-shell": "runs/latest/shell?at=note%231", "waiting": "waiting", "tasks": "tasks", "task": "tasks/LAT-1", "workers": "workers", "loops": "loops", "loop": "LOOP", "flows": "flows", "flow": "flows/own",
+	"intents": "intents", "proposals": "proposals", "artifacts": "artifacts", "cost": "cost", "sprites": "sprites", "audit": "audit", "deliveries": "deliveries", "error": "runs/run_none", "login": "login",
+}
+
+// checkLooks has axe-core judge a page of each kind, and keeps pictures of it.
 func (p *page) checkLooks() {
 	p.t.Helper()
-	axe, err := os.ReadFile(filepath.Join(os.Getenv("LATTICE_NPM_CACHE"), "node_modules/axe-core/axe.min.js"))
-	if err != nil {
-		p.t.Skip("axe-core is not installed")
-	}
-	p.call("Page.setBypassCSP", map[string]any{"enabled": true}) // axe-core makes styles
 	p.job.lattice(p.t, 0, "", "run", "visit.json", "--keep", "--detach")
 	p.open(p.url + "/runs/latest")
 	p.wait("document.querySelector('[name=\"in.count\"]')")
-	for _, path := range []string{"runs", "runs/latest", "runs/latest/graph", "runs/latest/log", "runs/latest/files", "runs/latest/compare", "waiting", "tasks", "tasks/LAT-1", "workers", "loops", "flows", "flows/own", "audit"} {
+	latest := p.eval("document.querySelector('.crumbs code').innerText")
+	for kind, path := range lookedAt {
+		path = strings.NewReplacer("CANDIDATES", p.candidates, "LOOP", p.loop, "LATEST", latest).Replace(path)
+		if kind == "login" {
+			continue // looked at before the login
+		}
 		p.look(1280, 860, "light")
 		p.open(p.url + "/" + path)
-		for _, look := range []struct {
-			width, height int
-			theme         string
-		}{{1280, 860, "light"}, {1280, 860, "dark"}, {390, 844, "light"}, {390, 844, "dark"}} {
-			p.look(look.width, look.height, look.theme)
-			name := fmt.Sprintf("%s-%d-%s", strings.ReplaceAll(path, "/", "-"), look.width, look.theme)
-			p.screenshot(os.Getenv("LATTICE_SCREENSHOTS"), name)
-			if wide := p.eval("String(document.documentElement.scrollWidth > innerWidth)"); wide == "true" {
-				p.t.Errorf("%s is wider than its window", name)
-			}
-			if (look.width == 390) != (look.theme == "dark") {
-				continue // as wide as one and as light as another
-			}
-			if p.eval("typeof axe") == "undefined" {
-				p.eval(string(axe) + ";0")
-			}
-			found := p.eval(`(async () => {
-				const r = await axe.run(document, { resultTypes: ["violations"] });
-				return r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => v.id + ": " + v.nodes.map((n) => n.html + " " + n.failureSummary).join("; ")).join("\n") })()`)
-			if found != "" {
-				p.t.Errorf("%s: %s", name, found)
-			}
+		if kind == "run-log" {
+			p.wait("document.querySelector('#lines .ln, #lines .empty')")
+		}
+		if title := p.eval("document.title"); strings.HasPrefix(title, "Error") != (kind == "error") {
+			p.t.Errorf("%s is the page %q: %s", path, title, p.eval("document.querySelector('main').innerText"))
+		}
+		p.looks(strings.NewReplacer(p.candidates, "candidates", p.loop, "loop", latest, "latest").Replace(path))
+	}
+	if p.axe == "" {
+		p.t.Skip("axe-core is not installed")
+	}
+}
+
+// looks has axe-core judge the page that is open, in both themes and at two widths, and keeps a picture of each if it is told where.
+func (p *page) looks(path string) {
+	p.t.Helper()
+	for _, look := range []struct {
+		width, height int
+		theme         string
+	}{{1280, 860, "light"}, {1280, 860, "dark"}, {390, 844, "light"}, {390, 844, "dark"}} {
+		p.look(look.width, look.height, look.theme)
+		name := fmt.Sprintf("%s-%d-%s", strings.NewReplacer("/", "-", "?", "-", "=", "-", "%23", "-").Replace(path), look.width, look.theme)
+		p.screenshot(os.Getenv("LATTICE_SCREENSHOTS"), name)
+		if wide := p.eval(fmt.Sprintf("String(Math.max(innerWidth, document.documentElement.scrollWidth) > %d)", look.width)); wide == "true" {
+			p.t.Errorf("%s is wider than its window", name)
+		}
+		if p.axe == "" {
+			continue
+		}
+		if p.eval("typeof axe") == "undefined" {
+			p.eval(p.axe + ";0")
+		}
+		found := p.eval(`(async () => {
+			const r = await axe.run(document, { resultTypes: ["violations"] });
+			return r.violations.filter((v) => v.impact === "serious" || v.impact === "critical").map((v) => v.id + ": " + v.nodes.map((n) => n.html + " " + n.failureSummary).join("; ")).join("\n") })()`)
+		if found != "" {
+			p.t.Errorf("%s: %s", name, found)
 		}
 	}
+	p.look(1280, 860, "light")
 }

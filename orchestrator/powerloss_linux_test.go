@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,7 +20,7 @@ import (
 
 var (
 	powerLosses = flag.Int("power-losses", 4, "how often TestPowerLossAnytime loses the power")
-	powerCopies = flag.Int("power-copies", 6, "how many copies of one disk TestPowerLossCopies goes on from")
+	powerCopies = flag.Int("power-copies", 6, "from how many moments of one disk TestPowerLossCopies goes on; negative: from every write and every flush")
 )
 
 // TestPowerLossAnytime loses the disk under a run at random moments: the file system that holds the state is shut down
@@ -45,8 +46,8 @@ func TestPowerLossAnytime(t *testing.T) {
 	}
 }
 
-// TestPowerLossCopies copies the disk under a run, block by block, and the origin with it, at random writes and flushes. A
-// copy lacks some of the writes that were not flushed. A run that goes on from any copy brings the same to the origin, and brings it once.
+// TestPowerLossCopies records each write and each flush of the disk below a run, and resumes the run from images of the disk at random
+// moments, or at every moment; see writeImage. Each resumed run pushes the same commit, and pushes it once.
 func TestPowerLossCopies(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a disk takes root")
@@ -54,36 +55,52 @@ func TestPowerLossCopies(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(7, seed))
 	j := newJob(t)
-	const lines = 20000
+	lines := 20000
+	if *powerCopies < 0 { // fewer writes, and each is replayed
+		lines = 200
+	}
 	start := j.fixParts(t, lines, "sh check.sh")
 	block := newBlockFile(t, newImage(t, j.dir))
-	copies := copier{job: j, block: block, random: random, kept: make([]diskCopy, *powerCopies)}
-	block.before = copies.offer
+	var moments []moment
+	block.before = func() { moments = append(moments, moment{len(block.writes), block.flushed, j.pushed()}) }
+	j.sh(t, "cp -a origin.git origin-0")
 	d := mountImage(t, block.path, filepath.Join(j.dir, "home"))
 	j.finish(t, start, lines)
 	d.unmount(t)
+	j.sh(t, "cp -a origin.git origin-1; cp pushes pushes-1")
 	block.mu.Lock()
 	defer block.mu.Unlock()
-	if err := errors.Join(block.err, copies.err); err != nil {
-		t.Fatal(err)
+	if block.err != nil {
+		t.Fatal(block.err)
 	}
-	t.Logf("seed %d, %d moments", seed, copies.offered)
-	for n, c := range copies.kept {
-		if t.Failed() || c.origin == "" { // the run made fewer writes
-			break
-		}
+	t.Logf("seed %d, %d moments", seed, len(moments))
+	all := len(moments)
+	for *powerCopies >= 0 && len(moments) > *powerCopies {
+		n := random.IntN(len(moments))
+		moments = slices.Delete(moments, n, n+1)
+	}
+	held := block.newReplay(t, filepath.Join(j.dir, "held"))
+	begun := time.Now()
+	for n, m := range moments {
 		image := filepath.Join(j.dir, "copy")
-		block.writeImage(t, image, c.writes)
-		j.sh(t, fmt.Sprintf("rm -rf origin.git pushes; cp -a %s/. .", c.origin))
+		lost := held.writeImage(t, image, m, random)
+		if m.pushed < 0 { // the origin loses nothing
+			m.pushed = random.IntN(2)
+		}
+		j.sh(t, fmt.Sprintf("rm -rf origin.git pushes; cp -a origin-%d origin.git; [ %[1]d = 0 ] || cp pushes-1 pushes", m.pushed))
 		d := mountImage(t, image, d.dir)
 		next := j.afterKill(t, start)
-		t.Logf("copy %d of moment %d, %d of %d writes: lattice %s", n, c.moment, len(c.writes), c.of, next[0])
+		if *powerCopies >= 0 || n%100 == 0 {
+			t.Logf("copy %d of %d after write %d, without %d of %d that were not flushed: lattice %s", n, all, m.writes, lost, m.writes-m.flushed, next[0])
+		}
 		j.finish(t, next, lines)
 		d.unmount(t)
+		if t.Failed() {
+			t.Fatalf("the disk at moment %d: %d writes of which %d were flushed, without %d, and %d pushes; it is kept as %s", n, m.writes, m.flushed, lost, m.pushed, j.keep())
+		}
 	}
-	if !t.Failed() {
-		j.remove()
-	}
+	t.Logf("went on from %d moments in %v", len(moments), time.Since(begun).Round(time.Second))
+	j.remove()
 }
 
 // TestPowerLossInAnAgent loses the power while an agent works. The agent goes on from its last turn, with the files and the session
@@ -171,51 +188,11 @@ const turnsFlow = `{"execir_version": "1.0", "id": "turns", "ctx_requires": ["re
   {"id": "started", "op": "TOOL_CALL", "tool": "exec.run", "outputs": {"result": "$vars.started"}, "args": {"command": "tr '\\n' ' ' <started", "cwd": "$ctx.repo.path"}},
   {"id": "work", "op": "TOOL_CALL", "tool": "exec.run", "outputs": {"result": "$vars.work"}, "args": {"command": "tr '\\n' ' ' <work", "cwd": "$ctx.repo.path"}}]}`
 
-// copier keeps copies of a disk and of the origin, of moments that are all equally likely.
-type copier struct {
-	*job
-	block   *blockFile
-	random  *rand.Rand
-	offered int
-	kept    []diskCopy
-	err     error // of the last try
-}
-
-type diskCopy struct {
-	moment, of int
-	writes     []blockWrite
-	origin     string // a folder with origin.git and pushes
-}
-
-// offer keeps a copy of this moment, perhaps in place of an earlier one, unless a push is arriving just now. The disk
-// takes nothing in meanwhile.
-func (c *copier) offer() {
-	slot := c.offered
-	if slot >= len(c.kept) {
-		slot = c.random.IntN(c.offered + 1)
-	}
-	before := c.pushed()
-	if slot < len(c.kept) && before >= 0 {
-		to := filepath.Join(c.dir, fmt.Sprint("origin-", c.offered))
-		err := os.CopyFS(to+"/origin.git", os.DirFS(c.dir+"/origin.git"))
-		if err != nil || c.pushed() != before { // a push arrived meanwhile; the next moment will do
-			c.err = err
-			_ = os.RemoveAll(to)
-			return
-		}
-		if c.err = nil; before > 0 {
-			c.err = os.WriteFile(to+"/pushes", []byte(strings.Repeat("pushed\n", before)), 0o600)
-		}
-		c.kept[slot] = diskCopy{c.offered, len(c.block.writes), c.block.cut(c.random), to}
-	}
-	c.offered++
-}
-
 // pushed returns how many pushes the origin has, -1 while one is arriving.
-func (c *copier) pushed() int {
-	refs, _ := filepath.Glob(c.dir + "/origin.git/refs/heads/lattice/*")
-	pushes, _ := os.ReadFile(c.dir + "/pushes")
-	incoming, _ := filepath.Glob(c.dir + "/origin.git/objects/*incoming*")
+func (j *job) pushed() int {
+	refs, _ := filepath.Glob(j.dir + "/origin.git/refs/heads/lattice/*")
+	pushes, _ := os.ReadFile(j.dir + "/pushes")
+	incoming, _ := filepath.Glob(j.dir + "/origin.git/objects/*incoming*")
 	if n := strings.Count(string(pushes), "\n"); n == len(refs) && len(incoming) == 0 {
 		return n
 	}
@@ -315,14 +292,15 @@ func (j *job) until(t *testing.T, d *disk, args []string, after time.Duration, l
 func (j *job) whole(t *testing.T, lines int) {
 	t.Helper()
 	var view struct {
-		RunID string `json:"run_id"`
+		RunID  string `json:"run_id"`
+		Sprite string `json:"sprite"`
 	}
 	_, out := j.lattice(t, 0, "", "show", "--json")
 	if err := json.Unmarshal([]byte(out), &view); err != nil {
 		t.Fatalf("show: %v: %s", err, out)
 	}
+	j.judge(t, view.RunID, view.Sprite, "-pushes", "pushes")
 	j.sh(t, fmt.Sprintf(`git -C origin.git fsck --strict
-		test $(wc -l <pushes) = 1
 		seq %d >want
 		for i in 1 2 3 4 5 6; do git -C origin.git show lattice/%s:part$i | cmp - want; done
 		test "$(git -C origin.git show lattice/%[2]s:state)" = fixed

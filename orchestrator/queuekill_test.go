@@ -164,11 +164,15 @@ X`)
 		}
 	}
 	_ = cmd.Process.Kill()
+	j.judgeAll(t)
 	j.lattice(t, 0, "", "serve", "--stop")
 	j.lattice(t, 0, "", "store", "check")
 }
 
-var drain = flag.Int("queue", 24, "requests that TestQueueDrains works off")
+var (
+	drain     = flag.Int("queue", 24, "requests that TestQueueDrains works off")
+	drainJobs = flag.String("queue-jobs", "8", "workers at once in TestQueueDrains")
+)
 
 // A dispatcher works off a queue without loss: every request is completed once, by a run of its own. How many it works off in a second
 // is logged.
@@ -195,7 +199,7 @@ func TestQueueDrains(t *testing.T) {
 		}
 	}
 	start := time.Now()
-	j.lattice(t, 0, "", "worker", "watch", "--once", "--jobs", "8")
+	j.lattice(t, 0, "", "worker", "watch", "--once", "--jobs", *drainJobs)
 	t.Logf("%d requests in %s", *drain, time.Since(start).Round(time.Millisecond))
 	list, problems, err := queue.List()
 	if err != nil || len(problems) > 0 || len(list) != *drain {
@@ -213,6 +217,7 @@ func TestQueueDrains(t *testing.T) {
 		}
 		runs[q.RunID] = true
 	}
+	j.judgeAll(t)
 	j.lattice(t, 0, "", "serve", "--stop")
 }
 

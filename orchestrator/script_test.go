@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 	"github.com/spritekit/lattice/orchestrator/host/subids"
@@ -30,6 +31,35 @@ const rootfsEnv = "LATTICE_ROOTFS"
 // TestScript runs testdata/script: what a user sees, one file an area. Every script has its own state directory, and
 // must leave no process behind.
 func TestScript(t *testing.T) {
+	p := scriptParams(t, forge.GitHub)
+	p.Dir = "testdata/script"
+	testscript.Run(t, p)
+}
+
+// TestScriptOnGitea runs the scripts of loops that begin with codehost start $KIND again, over the server in the manner of Gitea.
+func TestScriptOnGitea(t *testing.T) {
+	p := scriptParams(t, forge.Gitea)
+	all, err := filepath.Glob("testdata/script/forge-*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range all {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\ncodehost start $KIND ") {
+			p.Files = append(p.Files, file)
+		}
+	}
+	if len(p.Files) < 4 {
+		t.Fatalf("only %v run over both kinds of code hosts", p.Files)
+	}
+	testscript.Run(t, p)
+}
+
+// scriptParams returns how scripts are run. The scripts that run over each kind of code host have it as $KIND.
+func scriptParams(t *testing.T, kind forge.Kind) testscript.Params {
 	tool, claude, codex := toolFolder(t), agentProgram(t, claudeFile), agentProgram(t, codexFile)
 	gemini, opencode := nodeProgram(t, geminiFile), agentProgram(t, opencodeFile)
 	examples, err := filepath.Abs("../manifests/examples")
@@ -40,12 +70,15 @@ func TestScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	stores, err := filepath.Abs("leader/testdata") // of former versions
+	if err != nil {
+		t.Fatal(err)
+	}
 	namespaces := sync.OnceValue(func() bool {
 		self, err := os.Executable()
 		return err == nil && sandbox.Probe(self, buildDir).Namespaces
 	})
-	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+	return testscript.Params{
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			// Socket addresses are short; so is the state directory.
@@ -65,6 +98,8 @@ func TestScript(t *testing.T) {
 			e.Setenv("ROOTFS", os.Getenv(rootfsEnv))
 			e.Setenv("EXAMPLES", examples)
 			e.Setenv("DOCS", docs)
+			e.Setenv("KIND", string(kind))
+			e.Setenv("STORES", stores)
 			e.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
 				e.Setenv("GIT_"+role+"_NAME", "Tester")
@@ -79,6 +114,8 @@ func TestScript(t *testing.T) {
 		},
 		Condition: func(name string) (bool, error) {
 			switch name {
+			case "kind:github", "kind:gitea":
+				return name == "kind:"+string(kind), nil
 			case "mounts":
 				return os.Getenv(mountsEnv) != "", nil
 			case "root":
@@ -114,11 +151,12 @@ func TestScript(t *testing.T) {
 			"tmpfs":    mountDisk,
 			"receiver": serveReceiver,
 			"codehost": driveCodeHost,
+			"tamper":   tamper,
 			"pages":    servePages,
 			"gitea":    driveGitea,
 			"database": makeDatabase,
 		},
-	})
+	}
 }
 
 // mapsSubIDs reports whether sprites of this user have sub-ids.

@@ -169,4 +169,5 @@ func TestMixedLoad(t *testing.T) {
 		t.Errorf("the leader hung:\n%s", said.String())
 	}
 	job.sh(t, job.bin+` store check`)
+	job.judgeAll(t)
 }

@@ -69,7 +69,7 @@ func TestARealAgentOfTheProtocolIsAllowedAndWaitsOutALimit(t *testing.T) {
 	if data["final_text"] != "it is done" || !strings.Contains(last.Prompt, "do it") || !strings.Contains(last.Prompt, "which has ended. Go on") {
 		t.Errorf("agent.run = %v; the model was told %q", data, last.Prompt)
 	}
-	a.resumedTwice(ask, data)
+	a.resumedTwice(ask, data, map[string]any{})
 }
 
 // A program that crashes in a turn goes on in its session, and a call that begins on the files of a turn goes on from there.

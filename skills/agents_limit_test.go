@@ -51,7 +51,7 @@ func TestARealAgentWaitsOutALimit(t *testing.T) {
 		if calls := data["tool_calls"].(map[string]any); data["final_text"] != "it is done" || calls["total"] != 1.0 || a.read("work") != "begun\n" {
 			t.Errorf("agent.run = %v; work holds %q", data, a.read("work"))
 		}
-		a.resumedTwice(nil, data)
+		a.resumedTwice(nil, data, map[string]any{})
 	})
 }
 

@@ -146,10 +146,10 @@ func (a *realAgent) done(input map[string]any) map[string]any {
 
 // resumedTwice checks that a call which has ended with data is not resumed a second time: it returns the same result, and neither
 // asks the model nor leaves a process.
-func (a *realAgent) resumedTwice(input, data map[string]any) {
+func (a *realAgent) resumedTwice(input, data, inputs map[string]any) {
 	a.t.Helper()
 	asked := len(a.model.Requests())
-	a.resume(a.env.CallID, map[string]any{})
+	a.resume(a.env.CallID, inputs)
 	if diff := cmp.Diff(data, a.done(input)); diff != "" {
 		a.t.Errorf("resumed twice, agent.run (-first +second):\n%s", diff)
 	}

@@ -221,7 +221,11 @@ func TestHostileRepositoriesRunNothing(t *testing.T) {
 func TestALockedRepositoryIsBusy(t *testing.T) {
 	s := newSprite(t)
 	s.origin()
-	s.write("origin/.git/index.lock", "")
+	owner, err := os.Create(filepath.Join(s.dir, "origin/.git/index.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close()
 	s.write("origin/x", "")
 	if fault := s.fails("git.add", `{"repo":"origin","all":true}`, 6, "busy"); !fault.Retryable {
 		t.Error("busy is not retryable")

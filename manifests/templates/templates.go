@@ -24,9 +24,9 @@ var files embed.FS
 //
 //	{{port}}            the value of an input port, as one line of JSON between BEGIN port and END port
 //	{{output_schema}}   the JSON Schema of the answer, in the same way
-//	{{packet}}          what was wrong with the answer before, in the repair text alone
+//	{{packet}}          the faults of the answer before, in the repair text alone
 //
-// Values come into the user's and the repair text only: what a system text says nobody else writes. JSON on one line
+// Values come into the user's and the repair text only: the system text has one author. JSON on one line
 // holds no line end, so that no value can end its own block.
 type Template struct {
 	ID           string                     `json:"id"` // ends in _v and a number: other bytes are another template
@@ -38,7 +38,7 @@ type Template struct {
 	System       Lines                      `json:"system"`
 	User         Lines                      `json:"user"`
 	Repair       Lines                      `json:"repair"` // follows User when an answer has to be corrected
-	// MaxPromptBytes bounds what comes of it, system and user's text together.
+	// MaxPromptBytes bounds the result, system and user's text together.
 	MaxPromptBytes int `json:"max_prompt_bytes"`
 
 	SHA256 string `json:"-"` // "sha256:…" of the file's bytes

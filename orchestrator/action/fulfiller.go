@@ -1,14 +1,14 @@
 // Package action decides about the external effects that sprites ask for, and performs them outside (DESIGN 18-21).
-// Start with Fulfiller: Inspect turns a request into a verdict and a binding, Do performs what was bound.
+// Start with Fulfiller: Inspect turns a request into a verdict and a binding, Do performs the bound action.
 //
 //	judge     asks package policy which actions are allowed, asked about or denied
-//	parameters  the actions, and what their parameters may be
+//	parameters  the actions, and their parameters
 //	target      the repository of an action
 //	key       makes doing an action twice the same as doing it once
 //	parts     actions of several repositories
 //	publish     the actions at a code host
 //	note        the signed statements that go with a push
-//	binding   what an approval covers; Do refuses when the world no longer matches it
+//	binding   the content that an approval covers; Do refuses when the world no longer matches it
 //
 // Everything in a request is hostile. Parameters are decoded strictly, the call's own grant is checked, files are
 // fetched from one folder of the sprite with a limit and a digest, and a bundle is verified by package worktree before
@@ -161,7 +161,7 @@ func New(o Options) *Fulfiller {
 	return &Fulfiller{publisher: o.Publisher, leases: o.Credentials, git: o.Git, repoOf: o.RepoOf, hidden: o.AgentEnv, secrets: o.Secrets, notify: o.Notify, policyOf: o.PolicyOf, before: o.Before, planned: o.Planned, record: o.Record, attested: o.Statement, bundles: bundles{files: o.Files, dir: o.Dir, limit: o.MaxBundle}}
 }
 
-// Binding is what an approval of PUSH_BRANCH or OPEN_PR binds: remote, branch, base, head and diff digest (in Push), by
+// Binding is the content that an approval of PUSH_BRANCH or OPEN_PR binds: remote, branch, base, head and diff digest (in Push), by
 // way of one bundle. Old is the destination's value that the push will replace. OPEN_PR has a place as well, and the other
 // actions at a code host have only that. For the further repositories of an action see [Parts].
 type Binding struct {
@@ -226,7 +226,7 @@ func (f *Fulfiller) judgePart(ctx context.Context, c lattice.Call, a lattice.Act
 		switch {
 		case err != nil:
 		case !connected:
-			a.ByHand, ask = true, true // lattice cannot perform it, so a person has to, whatever the policy allows
+			a.ByHand, ask = true, true // lattice cannot perform it, so a person has to, even if the policy allows it
 		case a.Name == protocol.ActionPushBranch, a.Name == protocol.ActionOpenPR:
 			a, err = f.bindPush(ctx, a, review(reviewSecrets(known, &hidden, &ask), rules, &ask))
 			if err == nil && verdict.Notes {
@@ -254,7 +254,7 @@ func (f *Fulfiller) checkRequest(ctx context.Context, c lattice.Call, a lattice.
 	needed := kind.permission
 	if known && !isGranted(c.Permissions, needed) && !isGranted(c.Below, needed) {
 		hint := fmt.Sprintf("add %q to permissions in the skill.json of %s; a run that names its permissions needs --allow %s, too", needed, c.Skill, needed)
-		if c.Below != nil { // an agent may use what the run was granted
+		if c.Below != nil { // an agent may use the grants of the run
 			hint = "start the run with --allow " + needed
 		}
 		return policy.Policy{}, policy.Verdict{}, newRefusal("permission_denied", hint, "%s needs the permission %s, which this call was not granted", a.Name, needed)
@@ -450,4 +450,28 @@ func formatRefusal(r *lattice.Refusal) string {
 		s += "; " + r.Fault.Hint
 	}
 	return s
+}
+
+// askPolicy asks the policy of a run about an action, before which the same request has more of its name.
+func (f *Fulfiller) askPolicy(ctx context.Context, a lattice.Action, more int) (policy.Policy, policy.Verdict, error) {
+	p, err := f.policyOf(ctx, a.RunID)
+	if err != nil {
+		return p, policy.Verdict{}, err
+	}
+	before, err := f.before(a.RunID, a.Name, a.Key)
+	if err != nil {
+		return p, policy.Verdict{}, err
+	}
+	planned, err := f.planned(a.RunID, a.Name)
+	if err != nil {
+		return p, policy.Verdict{}, err
+	}
+	own, _, ok := f.repoOf(a.RunID)
+	if !ok {
+		own = ""
+	}
+	q := RequestOf(a, own)
+	q.Before, q.Planned = before+more, planned && !q.Foreign // a plan is about the repository of the run
+	v := p.Action(q)
+	return p, v, refusalOf(a.Name, v)
 }

@@ -18,30 +18,6 @@ func isGranted(permissions []string, p string) bool {
 	return slices.Contains(permissions, p) || slices.Contains(permissions, "*")
 }
 
-// askPolicy asks the policy of a run about an action, before which the same request has more of its name.
-func (f *Fulfiller) askPolicy(ctx context.Context, a lattice.Action, more int) (policy.Policy, policy.Verdict, error) {
-	p, err := f.policyOf(ctx, a.RunID)
-	if err != nil {
-		return p, policy.Verdict{}, err
-	}
-	before, err := f.before(a.RunID, a.Name, a.Key)
-	if err != nil {
-		return p, policy.Verdict{}, err
-	}
-	planned, err := f.planned(a.RunID, a.Name)
-	if err != nil {
-		return p, policy.Verdict{}, err
-	}
-	own, _, ok := f.repoOf(a.RunID)
-	if !ok {
-		own = ""
-	}
-	q := RequestOf(a, own)
-	q.Before, q.Planned = before+more, planned && !q.Foreign // a plan is about the repository of the run
-	v := p.Action(q)
-	return p, v, refusalOf(a.Name, v)
-}
-
 // refusalOf returns the refusal that a verdict is, nil if it is none.
 func refusalOf(name string, v policy.Verdict) error {
 	if v.Decision != lattice.Deny {

@@ -45,15 +45,3 @@ func decodePush(params json.RawMessage) (protocol.PushBranch, error) {
 	}
 	return p, err
 }
-
-func isDigest(s string) bool {
-	if len(s) != 64 {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
-}

@@ -53,10 +53,12 @@ type ActionDecision struct {
 	By       string           `json:"by"`
 }
 
+func actionName(v NotedAction) string { return v.RunID + "/" + v.Key }
+
 func actionRoutes(s Actions) []Route {
 	return []Route{
-		get("/actions", "List the open actions of all runs.", func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), allRuns) }),
-		get("/runs/{id}/actions", "List the actions that skills of a run requested without waiting for them.",
+		listAll("/actions", "List the open actions of all runs.", after, actionName, func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), allRuns) }),
+		listAll("/runs/{id}/actions", "List the actions that skills of a run requested without waiting for them.", after, actionName,
 			func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), idOf(r)) }),
 		post(Operator, "/runs/{id}/actions", "Decide about an open action; an approved push is performed.",
 			func(r *http.Request, in ActionDecision) (NotedAction, error) {

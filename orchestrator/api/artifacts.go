@@ -39,7 +39,7 @@ func artifactRoutes(s Artifacts) []Route {
 
 // Artifact reads a file that a run declared; see Artifacts. The caller closes it.
 func (c RunCalls) Artifact(ctx context.Context, id, ref string) (io.ReadCloser, error) {
-	resp, err := c.do(ctx, "GET", runPath(id, "artifact"), url.Values{"ref": {ref}}, nil)
+	resp, err := c.Do(ctx, "GET", runPath(id, "artifact"), url.Values{"ref": {ref}}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ func auditRoutes(s Audit) []Route {
 
 // AuditEntries calls yield for the entries of a subject of the audit log, "" for all.
 func (c DecisionCalls) AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
-	return c.again(ctx, func() error {
+	return c.Again(ctx, func() error {
 		query := url.Values{"subject": {subject}, "after": {strconv.FormatUint(after, 10)}}
 		return lines(ctx, c.connection, Root+"/audit", query, func(e audit.Entry) error {
 			after = e.Seq

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/board"
@@ -118,21 +117,11 @@ type WorkerRequest struct {
 func boardRoutes(s Boards) []Route {
 	of := Param{"board", "string", "the name of a board"}
 	return []Route{
-		get("/boards", "List the boards.", func(r *http.Request) ([]BoardView, error) { return s.ListBoards(r.Context()) }),
-		raw[[]TaskView](Viewer, http.MethodGet, "/tasks", "List tasks, the oldest first. A header Link names the next page.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
-			limit, err := exchange.LimitOf(r)
-			q := TaskQuery{Board: r.FormValue("board"), Status: r.FormValue("status"), Label: r.FormValue("label"), Assigned: r.FormValue("assigned"), All: isSet(r, "all"), After: r.FormValue("after"), Limit: limit}
-			var out []TaskView
-			if err == nil {
-				out, err = s.Tasks(r.Context(), q)
-			}
-			if err == nil && limit > 0 && len(out) == limit {
-				q.After = out[limit-1].ID
-				w.Header().Set("Link", "<"+Root+"/tasks?"+q.Query().Encode()+`>; rel="next"`)
-			}
-			exchange.Reply(w, out, err)
+		listAll("/boards", "List the boards.", after, func(v BoardView) string { return v.Name }, func(r *http.Request) ([]BoardView, error) { return s.ListBoards(r.Context()) }),
+		list("/tasks", "List tasks, the oldest first.", after, func(v TaskView) string { return v.ID }, func(r *http.Request, p exchange.Page) ([]TaskView, error) {
+			return s.Tasks(r.Context(), TaskQuery{Board: r.FormValue("board"), Status: r.FormValue("status"), Label: r.FormValue("label"), Assigned: r.FormValue("assigned"), All: exchange.IsSet(r, "all"), After: p.Last, Limit: p.Limit})
 		}, of, Param{"status", "string", "only those in a status"}, Param{"label", "string", "only those with a label"}, Param{"assigned", "string", "only those assigned to an actor"},
-			Param{"all", "boolean", "also those that are done or cancelled"}, Param{"after", "string", "only those behind this task"}, Param{"limit", "integer", "at most so many; 0 is all"}),
+			Param{"all", "boolean", "also those that are done or cancelled"}),
 		get("/tasks/{id}", "Return a task with its history.", func(r *http.Request) (TaskDetail, error) {
 			return s.Task(r.Context(), r.FormValue("board"), r.PathValue("id"))
 		}, of),
@@ -143,8 +132,8 @@ func boardRoutes(s Boards) []Route {
 		post(Operator, "/tasks/{id}", "Move, assign or comment on a task. The rules of the board decide about a move.", func(r *http.Request, in TaskChange) (TaskView, error) {
 			return s.ChangeTask(r.Context(), r.FormValue("board"), r.PathValue("id"), in)
 		}, of),
-		get("/workers", "List the workers of a board.", func(r *http.Request) ([]WorkerView, error) { return s.Workers(r.Context(), r.FormValue("board")) }, of),
-		get("/queue", "List the requests for workers, the oldest first.", func(r *http.Request) ([]worker.Request, error) { return s.Queue(r.Context(), r.FormValue("board")) }, of),
+		listAll("/workers", "List the workers of a board.", after, func(v WorkerView) string { return v.Board + "/" + v.Name }, func(r *http.Request) ([]WorkerView, error) { return s.Workers(r.Context(), r.FormValue("board")) }, of),
+		listAll("/queue", "List the requests for workers, the oldest first.", after, func(v worker.Request) string { return v.ID }, func(r *http.Request) ([]worker.Request, error) { return s.Queue(r.Context(), r.FormValue("board")) }, of),
 		acceptKey(post(Admin, "/queue", "Ask for a worker to run on a task, or return the request that the key made before.", func(r *http.Request, in WorkerRequest) (worker.Request, error) {
 			in.Key = keyOf(r, in.Key)
 			return s.RequestWorker(r.Context(), r.FormValue("board"), in)
@@ -154,19 +143,7 @@ func boardRoutes(s Boards) []Route {
 
 // Query returns q as the query of an address.
 func (q TaskQuery) Query() url.Values {
-	v := url.Values{}
-	for name, value := range map[string]string{"board": q.Board, "status": q.Status, "label": q.Label, "assigned": q.Assigned, "after": q.After} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-	if q.All {
-		v.Set("all", "true")
-	}
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-	return v
+	return queryOf("board", q.Board, "status", q.Status, "label", q.Label, "assigned", q.Assigned, after, q.After, "all", formatSet(q.All), "limit", formatSet(max(q.Limit, 0)))
 }
 
 // Wants reports whether q selects a task.

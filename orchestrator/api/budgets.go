@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/budget"
 )
 
@@ -35,9 +36,9 @@ type BudgetView struct {
 
 func budgetRoutes(s Budgets) []Route {
 	return []Route{
-		get("/budgets", "List the budgets of a run; without one those of today, of repositories and of calls that have not ended.",
+		listAll("/budgets", "List the budgets of a run; without one those of today, of repositories and of calls that have not ended.", after, func(v BudgetView) string { return string(v.Scope) },
 			func(r *http.Request) ([]BudgetView, error) {
-				return s.Budgets(r.Context(), r.FormValue("run"), isSet(r, "all"))
+				return s.Budgets(r.Context(), r.FormValue("run"), exchange.IsSet(r, "all"))
 			}, Param{"run", "string", "only those of a run"}, Param{"all", "boolean", "those of other days and of ended calls as well"}),
 		acceptKey(post(Admin, "/budgets/raise", "Raise the limits of a scope by an amount.", func(r *http.Request, in RaiseRequest) (BudgetView, error) {
 			in.Key = keyOf(r, in.Key)

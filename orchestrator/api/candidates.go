@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strconv"
 )
 
 // Candidate is one of several attempts at the same work, side by side: an item of a MAP with a copy of the sprite.
@@ -31,7 +32,7 @@ type CandidateTests struct {
 
 func candidateRoutes(s Review) []Route {
 	return []Route{
-		get("/runs/{id}/candidates", "List the attempts that a run makes side by side, each in a copy of the sprite.",
+		listAll("/runs/{id}/candidates", "List the attempts that a run makes side by side, each in a copy of the sprite.", after, func(v Candidate) string { return strconv.Itoa(v.Try) },
 			func(r *http.Request) ([]Candidate, error) { return s.Candidates(r.Context(), idOf(r)) }),
 	}
 }

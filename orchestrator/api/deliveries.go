@@ -6,8 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"time"
-
-	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Deliveries is what a leader knows of the webhooks of code hosts.
@@ -32,16 +30,9 @@ type DeliveryView struct {
 
 func deliveryRoutes(s Deliveries) []Route {
 	return []Route{
-		get("/deliveries", "List the deliveries of code hosts, the newest first.", func(r *http.Request) ([]DeliveryView, error) {
-			limit := 0
-			if text := r.URL.Query().Get("limit"); text != "" {
-				var err error
-				if limit, err = strconv.Atoi(text); err != nil || limit < 0 {
-					return nil, fault.BadInput("bad_request", "the limit of a list is a number, not %q", text)
-				}
-			}
-			return s.Deliveries(r.Context(), r.URL.Query().Get("forge"), limit)
-		}, Param{"forge", "string", "only those of this code host"}, Param{"limit", "integer", "at most so many; 0 is 1000, the most"}),
+		listAll("/deliveries", "List the last 1000 deliveries of code hosts, the newest first.", before, func(v DeliveryView) string { return v.Forge + "/" + v.ID }, func(r *http.Request) ([]DeliveryView, error) {
+			return s.Deliveries(r.Context(), r.FormValue("forge"), 0)
+		}, Param{"forge", "string", "only those of this code host"}),
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -9,58 +10,23 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/stream"
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sse"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Update is one server-sent event. Its type is also the name of the event.
-type Update struct {
-	Type     string        `json:"type"`
-	At       time.Time     `json:"ts"`
-	IntentID string        `json:"intent_id,omitempty"`
-	RunID    string        `json:"run_id"`
-	Sprite   *UpdateSprite `json:"sprite"`
-	Payload  any           `json:"payload"`
-}
-
-// UpdateSprite names the sprite of an update.
-type UpdateSprite struct {
-	Name string `json:"name"`
-}
-
-// The types of an Update.
-const (
-	UpdateOutput = "run.output"   // the payload is an entry of the journal
-	UpdateRun    = "run.updated"  // the payload is the view of a run
-	UpdateAlert  = "system.alert" // the payload is a Gap, or why the stream ends
-)
-
-// Gap says that a reader was too far behind, and which entries it did not get; GET …/entries has them.
-type Gap struct {
-	Code   string      `json:"code"`   // gap
-	After  lattice.Seq `json:"after"`  // the last entry before the gap
-	Before lattice.Seq `json:"before"` // the first position behind it
-}
+// Item is an entry of a run, or the view after it, for all readers of its events.
+type Item = stream.Item[RunView]
 
 var eventParams = []Param{
 	{"after", "integer", "only entries behind this sequence number; the header Last-Event-ID wins"},
 	{"types", "string", "only these, separated by commas: run.output, run.updated, or types of entries"},
 	{"backlog", "integer", "leave out older entries and tell of the gap when the reader is behind by more sequence numbers than this"},
-}
-
-// positionOf returns the position behind which a reader wants events.
-func positionOf(r *http.Request) (lattice.Seq, error) {
-	text := r.Header.Get("Last-Event-ID")
-	if text == "" {
-		text = "0" + r.FormValue("after")
-	}
-	after, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		return 0, fault.BadInput("bad_request", "after and Last-Event-ID are sequence numbers")
-	}
-	return lattice.Seq(after), nil
 }
 
 // runEvents is the stream of a run's events to one reader.
@@ -72,13 +38,14 @@ type runEvents struct {
 	after   lattice.Seq
 	types   []string
 	backlog lattice.Seq // 0 is any
+	frames  [][]byte    // of sendItems
 }
 
 // errBehind means that the reader is too far behind.
 var errBehind = errors.New("the reader is behind")
 
 func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
-	after, err := positionOf(r)
+	after, err := exchange.PositionOf(r)
 	if err != nil {
 		exchange.Fail(w, err)
 		return
@@ -102,16 +69,16 @@ func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 		e.types = strings.Split(types, ",")
 	}
 	for err = e.skip(); err == nil; {
-		err = sse.Pump(r.Context(), out, func(ctx context.Context, yield func(WatchLine) error) error {
+		err = sse.Pump(r.Context(), out, func(ctx context.Context, yield func([]*Item) error) error {
 			return s.Tail(ctx, v.RunID, e.after, yield)
-		}, e.line)
+		}, e.sendItems)
 		if !errors.Is(err, errBehind) {
 			break
 		}
 		err = e.skip()
 	}
 	if err != nil && r.Context().Err() == nil {
-		_ = e.send(0, e.update(UpdateAlert, time.Now(), exchange.AsFault(err))) // the reader may be gone
+		_ = e.send(0, stream.Alert, exchange.AsFault(err)) // the reader may be gone
 	}
 }
 
@@ -120,31 +87,41 @@ func (e *runEvents) skip() error {
 	if e.backlog == 0 || e.view.LastSeq <= e.after+e.backlog {
 		return nil
 	}
-	gap := Gap{Code: "gap", After: e.after, Before: e.view.LastSeq - e.backlog + 1}
+	gap := stream.Gap{Code: "gap", After: e.after, Before: e.view.LastSeq - e.backlog + 1}
 	e.after = gap.Before - 1
-	return e.send(e.after, e.update(UpdateAlert, time.Now(), gap))
+	return e.send(e.after, stream.Alert, gap)
 }
 
-func (e *runEvents) line(l WatchLine) error {
-	if l.View != nil {
-		e.view, e.unseen = *l.View, 0
-		if !e.wants(UpdateRun, "") {
-			return nil
+// sendItems sends those of the items that the reader wants.
+func (e *runEvents) sendItems(items []*Item) error {
+	e.frames = e.frames[:0]
+	for _, i := range items {
+		switch {
+		case i.View != nil:
+			if e.view, e.unseen = *i.View, 0; !e.wants(stream.Run, "") {
+				continue
+			}
+		default:
+			e.after = i.Entry.Seq
+			if e.unseen++; !e.wants(stream.Output, i.Entry.Type) {
+				continue
+			}
 		}
-		return e.send(0, e.update(UpdateRun, e.view.UpdatedAt, e.view))
-	}
-	e.after = l.Entry.Seq
-	if e.wants(UpdateOutput, l.Entry.Type) {
-		if err := e.send(e.after, e.update(UpdateOutput, l.Entry.At, l.Entry)); err != nil {
+		frame, err := i.Encode(e.view.about())
+		if err != nil {
 			return err
 		}
+		e.frames = append(e.frames, frame)
+	}
+	if err := e.out.SendEncoded(e.frames); err != nil {
+		return err
 	}
 	return e.checkBacklog()
 }
 
 // checkBacklog returns errBehind when more entries than the backlog came while as many were sent.
 func (e *runEvents) checkBacklog() (err error) {
-	if e.unseen++; e.backlog == 0 || e.unseen < e.backlog {
+	if e.backlog == 0 || e.unseen < e.backlog {
 		return nil
 	}
 	e.unseen = 0
@@ -159,25 +136,18 @@ func (e *runEvents) wants(update, entry string) bool {
 }
 
 // send writes an update; position 0 leaves the reader's as it is.
-func (e *runEvents) send(position lattice.Seq, u Update) error {
-	return e.out.Send(uint64(position), u.Type, u)
+func (e *runEvents) send(position lattice.Seq, kind string, payload any) error {
+	return e.out.Send(uint64(position), kind, stream.New(kind, time.Now(), e.view.about(), payload))
 }
 
-func (e *runEvents) update(kind string, at time.Time, payload any) Update {
-	return newUpdate(kind, at, e.view, payload)
+// about names the run for updates about it.
+func (v *RunView) about() stream.About {
+	return stream.About{RunID: v.RunID, IntentID: v.IntentID, Sprite: v.Sprite}
 }
 
-func newUpdate(kind string, at time.Time, v RunView, payload any) Update {
-	u := Update{Type: kind, At: at, IntentID: v.IntentID, RunID: v.RunID, Payload: payload}
-	if v.Sprite != "" {
-		u.Sprite = &UpdateSprite{v.Sprite}
-	}
-	return u
-}
-
-// sendUpdates streams the views of runs that change.
+// sendUpdates streams the views of runs that change, and the entries of the audit log about intents, sprites and code hosts.
 func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
-	after, err := positionOf(r)
+	after, err := exchange.PositionOf(r)
 	if err != nil {
 		exchange.Fail(w, err)
 		return
@@ -186,8 +156,20 @@ func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
 	if err != nil {
 		return // the reader is gone
 	}
-	_ = sse.Pump(r.Context(), out, func(ctx context.Context, yield func(RunView) error) error { return s.Updates(ctx, after, yield) },
-		func(v RunView) error {
-			return out.Send(uint64(v.LastSeq), UpdateRun, newUpdate(UpdateRun, v.UpdatedAt, v, v))
-		}) // the reader resumes
+	types := r.FormValue("types")
+	_ = sse.Pump(r.Context(), out, func(ctx context.Context, yield func(stream.Update) error) error {
+		both, ctx := errgroup.WithContext(ctx)
+		both.Go(func() error {
+			return cmp.Or(s.Updates(ctx, after, func(v RunView) error {
+				return stream.New(stream.Run, v.UpdatedAt, v.about(), v).At(v.LastSeq).SendIf(types, yield)
+			}), errUpdatesEnd)
+		})
+		both.Go(func() error {
+			return cmp.Or(s.Changes(ctx, after, func(e audit.Entry) error { return stream.OfAudit(e).SendIf(types, yield) }), errUpdatesEnd)
+		})
+		return both.Wait()
+	}, func(u stream.Update) error { return out.Send(uint64(u.Position), u.Type, u) }) // the reader resumes
 }
+
+// errUpdatesEnd means that the leadership ends.
+var errUpdatesEnd = errors.New("there are no more updates")

@@ -78,7 +78,7 @@ type FlowRun struct {
 
 func flowRoutes(s Flows) []Route {
 	return []Route{
-		get("/flows", "List the flows.", func(r *http.Request) ([]FlowView, error) { return s.ListFlows(r.Context()) }),
+		listAll("/flows", "List the flows.", after, func(v FlowView) string { return v.Name }, func(r *http.Request) ([]FlowView, error) { return s.ListFlows(r.Context()) }),
 		get("/flows/{id}", "Return the text of a flow.", func(r *http.Request) (FlowDocument, error) { return s.Flow(r.Context(), r.PathValue("id")) }),
 		post(Operator, "/flows/check", "Check and draw a document.", func(r *http.Request, in FlowCheck) (FlowReport, error) { return s.CheckFlow(r.Context(), in) }),
 		post(Admin, "/flows/{id}", "Save the text of a flow to its file, unless the file has changed in between.", func(r *http.Request, in FlowSave) (FlowDocument, error) {

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/stream"
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sse"
@@ -39,6 +41,7 @@ type Service interface {
 	Fleet
 	Flows
 	Usage
+	Sandboxes
 	Hello() Hello
 	Start(ctx context.Context, r RunRequest) (RunView, error)
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
@@ -53,10 +56,12 @@ type Service interface {
 	Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
 	// WatchOutline is Watch with Outline in the place of Entries.
 	WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
-	// Tail is Watch that does not end when the run is not driven.
-	Tail(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
+	// Tail is Watch that does not end when the run is not driven. Its items are shared with other readers.
+	Tail(ctx context.Context, id string, after lattice.Seq, yield func([]*Item) error) error
 	// Updates calls yield for the view of each run that changed behind a position, and then of each that changes.
 	Updates(ctx context.Context, after lattice.Seq, yield func(RunView) error) error
+	// Changes calls yield for each new entry of the audit log, and first for those since the entry of any run at a position.
+	Changes(ctx context.Context, after lattice.Seq, yield func(audit.Entry) error) error
 	Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) // go on with an interrupted run; a no-op when someone does
 	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable
 	Cancel(ctx context.Context, id, by string) (RunView, error)
@@ -99,6 +104,7 @@ func Handler(s Service, sprites http.Handler) http.Handler {
 		_, _ = io.WriteString(w, Description()) // the client sees a cut body
 	})
 	mux.HandleFunc("/api/", unknownRoute(routes))
+	mux.HandleFunc("/v1/", unknownRoute(routes))
 	return caller.RecordProgram(mux)
 }
 
@@ -127,7 +133,7 @@ func leaderRoutes(s Service) []Route {
 }
 
 func runRoutes(s Service) []Route {
-	after := []Param{{"after", "integer", "only those behind this sequence number"}, {"limit", "integer", "at most so many lines"}, {paramOutline, "boolean", "a bounded number of events between two facts"}}
+	stretch := []Param{{"after", "integer", "only those behind this sequence number"}, {"limit", "integer", "at most so many lines"}, {paramOutline, "boolean", "a bounded number of events between two facts"}}
 	return []Route{
 		acceptKey(post(Admin, "/runs", "Start a run.", func(r *http.Request, in RunRequest) (RunView, error) {
 			if in.Key == "" && r.Header.Get(headerKey) != "" {
@@ -135,17 +141,8 @@ func runRoutes(s Service) []Route {
 			}
 			return s.Start(r.Context(), in)
 		})),
-		raw[[]RunView](Viewer, http.MethodGet, "/runs", "List runs, the newest first. A header Link names the next page.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
-			which, err := readRunList(r.URL.Query())
-			var out []RunView
-			if err == nil {
-				out, err = s.Runs(r.Context(), which)
-			}
-			if err == nil && which.Limit > 0 && len(out) == which.Limit {
-				which.Before = out[len(out)-1].RunID
-				w.Header().Set("Link", "<"+Root+"/runs?"+which.query().Encode()+`>; rel="next"`)
-			}
-			exchange.Reply(w, out, err)
+		list("/runs", "List runs, the newest first: 100, but all of a work item or a flow and all that are open, unless limit says otherwise; 0 is all.", before, func(v RunView) string { return v.RunID }, func(r *http.Request, p exchange.Page) ([]RunView, error) {
+			return s.Runs(r.Context(), readRunList(r, p))
 		}, runListParams...),
 		get("/runs/{id}", "Return a run. The id may be the beginning of one, or latest.", func(r *http.Request) (RunView, error) { return s.Run(r.Context(), idOf(r)) }),
 		get("/runs/{id}/program", "Return the ExecIR document that a run executes.", func(r *http.Request) (json.RawMessage, error) { return s.Program(r.Context(), idOf(r)) }),
@@ -160,28 +157,29 @@ func runRoutes(s Service) []Route {
 		}),
 		raw[lattice.Entry](Viewer, http.MethodGet, "/runs/{id}/entries", "Stream a run's facts and events, oldest first.", exchange.MediaLines, func(w http.ResponseWriter, r *http.Request) {
 			entries := s.Entries
-			if isSet(r, paramOutline) {
+			if exchange.IsSet(r, paramOutline) {
 				entries = s.Outline
 			}
 			exchange.Stream(w, r, func(after lattice.Seq, line func(any) error) error {
 				return entries(r.Context(), idOf(r), after, func(e lattice.Entry) error { return line(e) })
 			})
-		}, after...),
+		}, stretch...),
 		raw[WatchLine](Viewer, http.MethodGet, "/runs/{id}/watch", "Stream a run's entries and views until it is not driven.", exchange.MediaLines, func(w http.ResponseWriter, r *http.Request) {
 			watch := s.Watch
-			if isSet(r, paramOutline) {
+			if exchange.IsSet(r, paramOutline) {
 				watch = s.WatchOutline
 			}
 			exchange.Stream(w, r, func(after lattice.Seq, line func(any) error) error {
 				return watch(r.Context(), idOf(r), after, func(l WatchLine) error { return line(l) })
 			})
-		}, after...),
+		}, stretch...),
 		raw[empty](Viewer, http.MethodGet, "/runs/{id}/log", "Return the output of skills that is not an event.", mediaText, func(w http.ResponseWriter, r *http.Request) { sendLog(w, r, s) },
 			Param{"offset", "integer", "skip so many bytes"}, Param{"node", "string", "only the output of this node; offset counts its bytes"}),
-		raw[Update](Viewer, http.MethodGet, "/runs/{id}/events", "Stream the entries and views of a run as server-sent events. Last-Event-ID resumes.", sse.Media,
+		raw[stream.Update](Viewer, http.MethodGet, "/runs/{id}/events", "Stream the entries and views of a run as server-sent events. Last-Event-ID resumes.", sse.Media,
 			func(w http.ResponseWriter, r *http.Request) { sendRunEvents(w, r, s) }, eventParams...),
-		raw[Update](Viewer, http.MethodGet, "/events", "Stream the views of runs that change as server-sent events. Last-Event-ID resumes.", sse.Media,
-			func(w http.ResponseWriter, r *http.Request) { sendUpdates(w, r, s) }, Param{"after", "integer", "only changes behind this sequence number"}),
+		raw[stream.Update](Viewer, http.MethodGet, "/events", "Stream what changes as server-sent events: runs, intents, sprites, and events of code hosts. Last-Event-ID resumes.", sse.Media,
+			func(w http.ResponseWriter, r *http.Request) { sendUpdates(w, r, s) }, Param{"after", "integer", "only changes behind this sequence number"},
+			Param{"types", "string", "only these, separated by commas: run.updated, intent.updated, sprite.updated, github.updated"}),
 	}
 }
 
@@ -199,12 +197,6 @@ func sendLog(w http.ResponseWriter, r *http.Request, s Service) {
 	defer log.Close()
 	w.Header().Set("Content-Type", mediaText)
 	_, _ = io.Copy(w, log) // the client sees a cut body
-}
-
-// isSet reports whether a parameter of the query is true.
-func isSet(r *http.Request, name string) bool {
-	set, err := strconv.ParseBool(r.FormValue(name))
-	return err == nil && set
 }
 
 // headerKey names the header with the key by which a request that comes twice counts once.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 	"strconv"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
@@ -15,8 +14,8 @@ import (
 type Intents interface {
 	// CreateIntent creates an intent, or returns the one that the key created before.
 	CreateIntent(ctx context.Context, r IntentRequest) (intent.State, error)
-	// Intents lists up to limit intents, the newest first; 0 are all.
-	Intents(ctx context.Context, limit int) ([]intent.State, error)
+	// Intents lists up to limit intents that are older than the intent before, the newest first. "" begins with the newest, 0 are all.
+	Intents(ctx context.Context, before string, limit int) ([]intent.State, error)
 	Intent(ctx context.Context, id string) (intent.State, error)
 	// DecideIntent approves, rejects or cancels an intent. The same decision again changes nothing.
 	DecideIntent(ctx context.Context, id string, d IntentDecision) (intent.State, error)
@@ -52,13 +51,9 @@ type IntentDecision struct {
 
 func intentRoutes(s Intents) []Route {
 	return []Route{
-		get("/intents", "List intents, the newest first.", func(r *http.Request) ([]intent.State, error) {
-			limit, err := exchange.LimitOf(r)
-			if err != nil {
-				return nil, err
-			}
-			return s.Intents(r.Context(), limit)
-		}, Param{"limit", "integer", "at most so many"}),
+		list("/intents", "List intents, the newest first.", before, func(v intent.State) string { return v.ID }, func(r *http.Request, p exchange.Page) ([]intent.State, error) {
+			return s.Intents(r.Context(), p.Last, p.Limit)
+		}),
 		acceptKey(post(Operator, "/intents", "Create an intent, or return the one that the key created before.",
 			func(r *http.Request, in IntentRequest) (intent.State, error) {
 				in.Key = keyOf(r, in.Key)
@@ -80,9 +75,9 @@ func (c DecisionCalls) CreateIntent(ctx context.Context, r IntentRequest) (inten
 	return call[intent.State](ctx, c.connection, "POST", Root+"/intents", nil, r)
 }
 
-// Intents lists up to limit intents, the newest first; 0 are all.
-func (c DecisionCalls) Intents(ctx context.Context, limit int) ([]intent.State, error) {
-	return call[[]intent.State](ctx, c.connection, "GET", Root+"/intents", url.Values{"limit": {strconv.Itoa(limit)}}, nil)
+// Intents lists up to limit intents that are older than another one, the newest first; 0 are all.
+func (c DecisionCalls) Intents(ctx context.Context, older string, limit int) ([]intent.State, error) {
+	return call[[]intent.State](ctx, c.connection, "GET", Root+"/intents", queryOf("limit", strconv.Itoa(limit), before, older), nil)
 }
 
 // Intent returns the intent whose id is id or begins with it; "" is the newest.

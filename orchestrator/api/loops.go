@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/loop"
@@ -21,16 +22,19 @@ type Loops interface {
 func loopRoutes(s Loops) []Route {
 	return []Route{
 		raw[[]loop.View](Viewer, http.MethodGet, "/loops", "List loops, the newest first. A header Link names the next page, which may be empty.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
-			which, err := readRunList(r.URL.Query())
-			var out []loop.View
+			var (
+				out  []loop.View
+				next string
+			)
+			p, err := exchange.PageOf(r, before)
 			if err == nil {
-				out, which.Before, err = s.ListLoops(r.Context(), which)
+				out, next, err = s.ListLoops(r.Context(), readRunList(r, p))
 			}
-			if err == nil && which.Before != "" {
-				w.Header().Set("Link", "<"+Root+"/loops?"+which.query().Encode()+`>; rel="next"`)
+			if err == nil && next != "" {
+				exchange.LinkNext(w, r, before, next)
 			}
 			exchange.Reply(w, out, err)
-		}, runListParams...),
+		}, append(slices.Clone(runListParams), Param{"limit", "integer", "at most so many; by default 50"}, Param{before, "string", "only those that follow this one in the list; the header Link has it"})...),
 		get("/loops/{id}", "Return the loop of a run, with its iterations and tasks.", func(r *http.Request) (loop.View, error) { return s.Loop(r.Context(), idOf(r)) }),
 	}
 }

@@ -3,8 +3,8 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/url"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/proposal"
 )
@@ -35,9 +35,9 @@ type ProposalDecision struct {
 
 func proposalRoutes(s Proposals) []Route {
 	return []Route{
-		get("/proposals", "List the changes of their environment that sprites proposed, the newest last.",
+		listAll("/proposals", "List the changes of their environment that sprites proposed, the newest last.", after, func(v proposal.State) string { return v.ID },
 			func(r *http.Request) ([]proposal.State, error) {
-				return s.Proposals(r.Context(), ProposalList{Run: r.FormValue("run"), Open: isSet(r, "open")})
+				return s.Proposals(r.Context(), ProposalList{Run: r.FormValue("run"), Open: exchange.IsSet(r, "open")})
 			}, Param{"run", "string", "only those that a run made"}, Param{"open", "boolean", "only those that are pending"}),
 		get("/proposals/{id}", "Return a proposal.", func(r *http.Request) (proposal.State, error) { return s.Proposal(r.Context(), idOf(r)) }),
 		post(Operator, "/proposals/{id}/decide", "Approve or reject a proposal.",
@@ -53,11 +53,7 @@ func proposalRoutes(s Proposals) []Route {
 
 // Proposals lists the changes of their environment that sprites proposed.
 func (c DecisionCalls) Proposals(ctx context.Context, which ProposalList) ([]proposal.State, error) {
-	query := url.Values{"run": {which.Run}}
-	if which.Open {
-		query.Set("open", "true")
-	}
-	return call[[]proposal.State](ctx, c.connection, "GET", Root+"/proposals", query, nil)
+	return call[[]proposal.State](ctx, c.connection, "GET", Root+"/proposals", queryOf("run", which.Run, "open", formatSet(which.Open)), nil)
 }
 
 // Proposal returns one of them, by its id or a unique prefix of that.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	_ "embed"
 	"net/http"
 	"reflect"
@@ -59,7 +60,7 @@ func Routes(s Service) []Route {
 	return slices.Concat(
 		leaderRoutes(s), runRoutes(s), travelRoutes(s), reviewRoutes(s), candidateRoutes(s), pastFileRoutes(s), actionRoutes(s), artifactRoutes(s), intentRoutes(s),
 		proposalRoutes(s), scheduleRoutes(s), secretRoutes(s), auditRoutes(s), budgetRoutes(s), accessRoutes(s), deliveryRoutes(s), boardRoutes(s), loopRoutes(s), storageRoutes(s),
-		fleetRoutes(s), flowRoutes(s), usageRoutes(s),
+		fleetRoutes(s), flowRoutes(s), usageRoutes(s), approvalRoutes(s), sandboxRoutes(s),
 	)
 }
 
@@ -76,6 +77,42 @@ func get[Out any](path, summary string, answer func(*http.Request) (Out, error),
 			out, err := answer(r)
 			exchange.Reply(w, out, err)
 		}}
+}
+
+// Parameters that name the last item of the page before: of lists with the newest first, and of all others.
+const (
+	before = "before"
+	after  = "after"
+)
+
+// usual is the length of pages of the lists that are not sent as a whole unless a request asks for it.
+var usual = map[string]int{"/artifacts": 100, "/runs": 100}
+
+// list makes a route that answers with a list or, if the request has a limit, with a page of it.
+func list[T any](path, summary, cursor string, name func(T) string, read func(*http.Request, exchange.Page) ([]T, error), params ...Param) Route {
+	params = append(slices.Clone(params), Param{"limit", "integer", "at most so many; by default all, or as many as the list says"}, Param{cursor, "string", "only those that follow this one in the list; the header Link has it"})
+	return raw[[]T](Viewer, http.MethodGet, path, summary+" A header Link names the next page, which may be empty.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
+		var out []T
+		p, err := exchange.PageOf(r, cursor)
+		if err == nil {
+			out, err = read(r, p)
+		}
+		if err == nil && len(out) > 0 && len(out) == cmp.Or(p.Limit, usual[path]) {
+			exchange.LinkNext(w, r, cursor, name(out[len(out)-1]))
+		}
+		exchange.Reply(w, out, err)
+	}, params...)
+}
+
+// listAll is list for a list that is read as a whole.
+func listAll[T any](path, summary, cursor string, name func(T) string, read func(*http.Request) ([]T, error), params ...Param) Route {
+	return list(path, summary, cursor, name, func(r *http.Request, p exchange.Page) ([]T, error) {
+		all, err := read(r)
+		if err != nil {
+			return nil, err
+		}
+		return exchange.Cut(all, p, name)
+	}, params...)
 }
 
 // post makes a route whose function gets the body, which is read strictly.
@@ -146,21 +183,11 @@ func unknownRoute(routes []Route) http.HandlerFunc {
 // methodsOf lists the methods that routes have at a path.
 func methodsOf(routes []Route, path string) (methods []string) {
 	for _, r := range routes {
-		if matchesPath(r.Path, path) {
+		if exchange.Matches(r.Path, path) {
 			methods = append(methods, r.Method)
 		}
 	}
 	return methods
-}
-
-// matchesPath reports whether a path is one of the pattern's, in which {name} stands for one segment.
-func matchesPath(pattern, path string) bool {
-	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
-	return len(want) == len(got) && !slices.ContainsFunc(want, func(segment string) bool {
-		have := got[0]
-		got = got[1:]
-		return segment != have && !strings.HasPrefix(segment, "{")
-	})
 }
 
 // RouteOf returns the route of a request, to check rights before it is served.
@@ -168,7 +195,7 @@ func RouteOf(routes []Route, method, path string) (Route, bool) {
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
-	at := slices.IndexFunc(routes, func(r Route) bool { return r.Method == method && matchesPath(r.Path, path) })
+	at := slices.IndexFunc(routes, func(r Route) bool { return r.Method == method && exchange.Matches(r.Path, path) })
 	if at < 0 {
 		return Route{}, false
 	}

@@ -71,7 +71,7 @@ func (c RunCalls) Outline(ctx context.Context, id string, after lattice.Seq, yie
 
 // entries reads on behind the last entry that came when the leader ends under the answer.
 func (c RunCalls) entries(ctx context.Context, id string, after lattice.Seq, query func(lattice.Seq) url.Values, yield func(lattice.Entry) error) error {
-	return c.again(ctx, func() error {
+	return c.Again(ctx, func() error {
 		return lines(ctx, c.connection, runPath(id, "entries"), query(after), func(e lattice.Entry) error {
 			after = e.Seq
 			return yield(e)
@@ -92,7 +92,7 @@ func (c RunCalls) WatchOutline(ctx context.Context, id string, after lattice.Seq
 
 func (c RunCalls) watch(ctx context.Context, id string, query url.Values, yield func(WatchLine) error) error {
 	done := false
-	here := &connection{hc: c.hc}
+	here := &connection{HTTP: c.HTTP}
 	err := lines(ctx, here, runPath(id, "watch"), query, func(l WatchLine) error {
 		done = done || l.Done
 		return yield(l)
@@ -105,11 +105,7 @@ func (c RunCalls) watch(ctx context.Context, id string, query url.Values, yield 
 
 // Log returns the output log of a run from a byte offset, of all nodes or of one.
 func (c RunCalls) Log(ctx context.Context, id, node string, offset int64) (io.ReadCloser, error) {
-	query := url.Values{"offset": {strconv.FormatInt(offset, 10)}}
-	if node != "" {
-		query.Set("node", node)
-	}
-	resp, err := c.do(ctx, "GET", runPath(id, "log"), query, nil)
+	resp, err := c.Do(ctx, "GET", runPath(id, "log"), queryOf("offset", strconv.FormatInt(offset, 10), "node", node), nil)
 	if err != nil {
 		return nil, err
 	}

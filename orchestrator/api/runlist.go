@@ -1,11 +1,12 @@
 package api
 
 import (
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 
-	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 )
 
 // OwnerLabel is the beginning of the label of a sprite that was created for a run; the id of the run follows.
@@ -31,36 +32,17 @@ type RunList struct {
 }
 
 func (l RunList) query() url.Values {
-	q := url.Values{}
-	if l.Open {
-		q.Set("open", "true")
-	}
-	if l.WorkItem != "" {
-		q.Set("work_item", l.WorkItem)
-	}
-	if l.Flow != "" {
-		q.Set("flow", l.Flow)
-	}
-	if l.Before != "" {
-		q.Set("before", l.Before)
-	}
-	if l.Limit != 0 {
-		q.Set("limit", strconv.Itoa(l.Limit))
-	}
-	return q
+	return queryOf("open", formatSet(l.Open), "work_item", l.WorkItem, "flow", l.Flow, before, l.Before, "limit", strconv.Itoa(l.Limit))
 }
 
-func readRunList(q url.Values) (l RunList, err error) {
-	l.Open, l.WorkItem, l.Flow, l.Before = q.Get("open") == "true", q.Get("work_item"), q.Get("flow"), q.Get("before")
-	if text := q.Get("limit"); text != "" {
-		if l.Limit, err = strconv.Atoi(text); err != nil || l.Limit < 0 {
-			return l, fault.BadInput("bad_request", "the limit of a list is a number, not %q", text)
-		}
+func readRunList(r *http.Request, p exchange.Page) RunList {
+	l := RunList{Open: r.FormValue("open") == "true", WorkItem: r.FormValue("work_item"), Flow: r.FormValue("flow"), Before: p.Last, Limit: p.Limit}
+	if !r.Form.Has("limit") && !l.Open && l.WorkItem == "" && l.Flow == "" {
+		l.Limit = usual["/runs"]
 	}
-	return l, nil
+	return l
 }
 
 var runListParams = []Param{
-	{"open", "boolean", "only those that have not ended"}, {"work_item", "string", "only those for a work item"},
-	{"flow", "string", "only those of a flow"}, {"before", "string", "only those that are older than this run"}, {"limit", "integer", "at most so many; 0 is all"},
+	{"open", "boolean", "only those that have not ended"}, {"work_item", "string", "only those for a work item"}, {"flow", "string", "only those of a flow"},
 }

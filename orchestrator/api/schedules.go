@@ -39,7 +39,7 @@ type ScheduleView struct {
 
 func scheduleRoutes(s Schedules) []Route {
 	return []Route{
-		get("/schedules", "List the schedules of the settings.", func(r *http.Request) ([]ScheduleView, error) { return s.Schedules(r.Context()) }),
+		listAll("/schedules", "List the schedules of the settings.", after, func(v ScheduleView) string { return v.Name }, func(r *http.Request) ([]ScheduleView, error) { return s.Schedules(r.Context()) }),
 		acceptKey(post(Operator, "/schedules/{id}/run", "Create the intent of a schedule now.",
 			func(r *http.Request, in ScheduleRun) (intent.State, error) {
 				return s.RunSchedule(r.Context(), r.PathValue("id"), keyOf(r, in.Key))

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/secret"
 )
 
@@ -41,7 +42,7 @@ type LeaseView struct {
 
 func secretRoutes(s Secrets) []Route {
 	return []Route{
-		get("/secrets", "List the secrets of the settings, with their leases and without values.", func(r *http.Request) ([]SecretView, error) { return s.Secrets(r.Context(), isSet(r, "all")) },
+		listAll("/secrets", "List the secrets of the settings, with their leases and without values.", after, func(v SecretView) string { return v.Name }, func(r *http.Request) ([]SecretView, error) { return s.Secrets(r.Context(), exchange.IsSet(r, "all")) },
 			Param{"all", "boolean", "with leases that have ended"}),
 		post(Admin, "/secrets/{id}/test", "Read a secret from its provider, and say whether that worked.",
 			func(r *http.Request, _ struct{}) (SecretView, error) {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/api/wire"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -116,7 +117,7 @@ func (c StoreCalls) CompactStore(ctx context.Context, progress func(StoreProgres
 
 func watched[T any](ctx context.Context, c *connection, path string, progress func(StoreProgress)) (T, error) {
 	var out T
-	resp, err := c.do(ctx, "POST", path, nil, nil)
+	resp, err := c.Do(ctx, "POST", path, nil, nil)
 	if err != nil {
 		return out, err
 	}
@@ -127,7 +128,7 @@ func watched[T any](ctx context.Context, c *connection, path string, progress fu
 			fault.Error
 		}
 		if err := dec.Decode(&line); err != nil {
-			return out, markGone(err)
+			return out, wire.MarkGone(err)
 		}
 		switch {
 		case line.Exit != 0:
@@ -142,13 +143,13 @@ func watched[T any](ctx context.Context, c *connection, path string, progress fu
 
 // Backup copies a backup of the leader's store to w. One that was cut short is an error.
 func (c StoreCalls) Backup(ctx context.Context, w io.Writer) error {
-	resp, err := c.do(ctx, "GET", Root+"/store/backup", nil, nil)
+	resp, err := c.Do(ctx, "GET", Root+"/store/backup", nil, nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
 	_, err = io.Copy(w, resp.Body)
-	return markGone(err)
+	return wire.MarkGone(err)
 }
 
 // Scrub takes the keys that agents were handed over out of their files in a sprite.

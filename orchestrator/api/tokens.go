@@ -54,7 +54,7 @@ func accessRoutes(s Access) []Route {
 		exchange.Reply(w, out, err)
 	})
 	return []Route{
-		get("/tokens", "List the tokens, the oldest first.", func(r *http.Request) ([]Token, error) { return s.Tokens(r.Context()) }),
+		listAll("/tokens", "List the tokens, the oldest first.", after, func(v Token) string { return v.Name }, func(r *http.Request) ([]Token, error) { return s.Tokens(r.Context()) }),
 		post(Owner, "/tokens", "Create a token. The answer is the only place of its text.",
 			func(r *http.Request, in TokenRequest) (NewToken, error) { return s.CreateToken(r.Context(), in) }),
 		revoke,

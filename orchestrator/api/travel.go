@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
@@ -124,9 +125,9 @@ const maxJournal = 256 << 20
 
 func travelRoutes(s Travel) []Route {
 	return []Route{
-		get("/runs/{id}/moments", "List where a run's nodes began, and whether the run can be taken back there.",
+		listAll("/runs/{id}/moments", "List where a run's nodes began, and whether the run can be taken back there.", after, Moment.String,
 			func(r *http.Request) ([]Moment, error) { return s.Moments(r.Context(), idOf(r)) }),
-		get("/runs/{id}/turns", "List the turns of a run's agents, and whether the run can be taken back there.",
+		listAll("/runs/{id}/turns", "List the turns of a run's agents, and whether the run can be taken back there.", after, func(v Turn) string { return strconv.Itoa(v.Turn) },
 			func(r *http.Request) ([]Turn, error) { return s.Turns(r.Context(), idOf(r)) }),
 		get("/runs/{id}/values", "Return the input and the variables of a run at a moment.",
 			func(r *http.Request) (RunValues, error) { return s.ValuesAt(r.Context(), idOf(r), r.FormValue("at")) },

@@ -36,7 +36,7 @@ type CostLine struct {
 func usageRoutes(s Usage) []Route {
 	return []Route{
 		get("/top", "Return the open runs and the sprites, with what they use at this moment.", func(r *http.Request) (Snapshot, error) { return s.Top(r.Context()) }),
-		get("/cost", "List what models and agents took by repository, model or day.", func(r *http.Request) ([]CostLine, error) {
+		listAll("/cost", "List what models and agents took by repository, model or day.", after, func(v CostLine) string { return v.Name }, func(r *http.Request) ([]CostLine, error) {
 			return s.Cost(r.Context(), r.FormValue("by"))
 		}, Param{"by", "string", "repo, model or day; by default day"}),
 	}

@@ -4,6 +4,7 @@ package artifact
 
 import (
 	"cmp"
+	"fmt"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/spritekit/lattice/orchestrator/artifact/report"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -33,7 +35,12 @@ type Product struct {
 	Number   int64       `json:"number,omitempty"` // of a pull request or an issue
 	// Problem says why a declared URL was left out.
 	Problem string `json:"problem,omitempty"`
+	// Report is the summary of a file that is a report of tests or of an analyser, when a copy of it was kept.
+	Report *report.Report `json:"report,omitempty"`
 }
+
+// Name returns RUN@SEQ, which no other artifact has.
+func (p Product) Name() string { return fmt.Sprintf("%s@%d", p.RunID, p.Seq) }
 
 // kinds are the declared kinds that have another name in the registry.
 var kinds = map[string]string{"pr_url": "pull_request", "issue_url": "issue", "commit_sha": "commit", "pr": "pull_request"}

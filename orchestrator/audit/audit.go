@@ -35,7 +35,7 @@ type Entry struct {
 	Sum     string          `json:"sum,omitempty"`
 }
 
-// Kind says what an entry records.
+// Kind is the kind of an entry.
 type Kind string
 
 const (
@@ -48,27 +48,32 @@ const (
 	ActionPerformed Kind = "action.performed"
 	ActionFailed    Kind = "action.failed" // it was refused, for good
 	WaitAnswered    Kind = "wait.answered"
-	Intent          Kind = "intent"         // a fact of an intent
-	Proposal        Kind = "proposal"       // a fact about a change of the environment
-	Schedule        Kind = "schedule"       // how far a schedule has come
-	Token           Kind = "token"          // a fact about a token of the HTTP interface, by its digest
-	Session         Kind = "session"        // a session of a browser began or ended, by its digest
-	WebRefused      Kind = "web.refused"    // a request that the page of another site may have sent
-	Secret          Kind = "secret"         // a fact about a secret and its leases, by name
-	Sprite          Kind = "sprite"         // a call of the Sprites API
-	Request         Kind = "request"        // a request to a code host
-	Budget          Kind = "budget"         // a question to a model or a call of an agent, with the amount that it takes
-	Verified        Kind = "verified"       // a statement about a commit was signed
-	IntentRefused   Kind = "intent.refused" // its creator has created too many
-	IntentNewest    Kind = "intent.newest"  // the newest intent about a subject
-	Delivery        Kind = "delivery"       // a webhook of a code host, or its outcome
-	Command         Kind = "command"        // a command in a comment at a code host
-	Post            Kind = "post"           // a comment of lattice at a code host
-	Pull            Kind = "pull"           // lattice opened a pull request for a run
-	Review          Kind = "review"         // a review of such a pull request, or its outcome
-	Task            Kind = "task"           // a change of a task that came over the interface or the page
-	Fleet           Kind = "fleet"          // a change of a sprite that a fleet file declares, or its outcome
-	Flow            Kind = "flow"           // a new text of a flow's file that came over the interface or the page
+	Intent          Kind = "intent"           // a fact of an intent
+	Proposal        Kind = "proposal"         // a fact about a change of the environment
+	Schedule        Kind = "schedule"         // how far a schedule has come
+	Token           Kind = "token"            // a fact about a token of the HTTP interface, by its digest
+	Session         Kind = "session"          // a session of a browser began or ended, by its digest
+	WebRefused      Kind = "web.refused"      // a request that the page of another site may have sent
+	Secret          Kind = "secret"           // a fact about a secret and its leases, by name
+	Sprite          Kind = "sprite"           // a call of the Sprites API
+	Request         Kind = "request"          // a request to a code host
+	Budget          Kind = "budget"           // a question to a model or a call of an agent, with the amount that it takes
+	Verified        Kind = "verified"         // a statement about a commit was signed
+	IntentRefused   Kind = "intent.refused"   // its creator has created too many
+	IntentNewest    Kind = "intent.newest"    // the newest intent about a subject
+	Delivery        Kind = "delivery"         // a webhook of a code host, or its outcome
+	Command         Kind = "command"          // a command in a comment at a code host
+	Post            Kind = "post"             // a comment of lattice at a code host
+	Pull            Kind = "pull"             // lattice opened a pull request for a run
+	Review          Kind = "review"           // a review of such a pull request, or its outcome
+	Task            Kind = "task"             // a change of a task that came over the interface or the page
+	Fleet           Kind = "fleet"            // a change of a sprite that a fleet file declares, or its outcome
+	Disarmed        Kind = "disarmed"         // text of a sprite that looks like more than it is, and was kept as text
+	ProposalRefused Kind = "proposal.refused" // a change of the environment that names more than the form allows
+	AnswerRefused   Kind = "answer.refused"   // an answer to a wait that does not fit it
+	Broken          Kind = "audit.broken"     // an entry of this log was changed or removed
+	Write           Kind = "write"            // a request of the interface that may change something, and why it was refused
+	Flow            Kind = "flow"             // a new text of a flow's file that came over the interface or the page
 )
 
 // capabilities maps the capabilities of lattice to the kinds of entries about them.
@@ -84,7 +89,7 @@ var capabilities = map[string][]Kind{
 func Capabilities() []string { return slices.Sorted(maps.Keys(capabilities)) }
 
 // IsCall reports whether the entry is about a single call, of which there are many. Lists leave them out by default.
-func (e Entry) IsCall() bool { return e.Kind == Sprite || e.Kind == Request }
+func (e Entry) IsCall() bool { return e.Kind == Sprite || e.Kind == Request || e.Kind == Write }
 
 // Uses reports whether an entry is about the use of a capability.
 func (e Entry) Uses(capability string) bool { return slices.Contains(capabilities[capability], e.Kind) }

@@ -344,8 +344,13 @@ func TestHookEndsWithItsCaller(t *testing.T) {
 }
 
 func TestLockIsHeld(t *testing.T) {
-	b := newBoard(t)
-	if err := b.locked(t.Context(), func() error {
+	other := newBoard(t)
+	b, err := Open(other.Root) // as another process does
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	if err := other.locked(t.Context(), func() error {
 		synctest.Test(t, func(t *testing.T) {
 			_, _, err := b.Create(t.Context(), "human:a", "", CreatedData{Title: "x", Status: "backlog"})
 			var bad *fault.Error

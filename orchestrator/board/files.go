@@ -46,6 +46,8 @@ type Board struct {
 	Root   string // the folder that holds .lattice
 	Config Config
 	root   *os.Root // links that lead out of the repository are not followed
+	// Writers of this process share commits.
+	commits commits
 	// Warn is told about damaged lines. They are skipped.
 	Warn func(text string)
 }
@@ -93,7 +95,7 @@ func Open(dir string) (*Board, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	return &Board{Root: dir, Config: c, root: root, Warn: func(string) {}}, nil
+	return &Board{Root: dir, Config: c, root: root, commits: commits{sync: (*os.File).Sync}, Warn: func(string) {}}, nil
 }
 
 // Close closes the board.
@@ -134,19 +136,22 @@ func Init(dir string, c Config) error {
 	if err := root.WriteFile(ignoreFile, []byte("# Events, tasks, workers and config.json belong to the repository.\n/locks/\n/logs/\n/queue/\n"), 0o644); err != nil {
 		return err
 	}
-	return errors.Join(replaceFile(root, configFile, append(text, '\n')), syncDir(root, protocol.Dir))
+	return errors.Join(replaceFile(root, configFile, append(text, '\n'), (*os.File).Sync), syncDir(root, protocol.Dir))
 }
 
-// replaceFile replaces a file by a synced one. After a loss of power it is the old or the new one; of a file that did not exist, the
-// caller syncs the folder.
-func replaceFile(root *os.Root, name string, text []byte) error {
+// unsynced leaves it to the system when a file is synced.
+func unsynced(*os.File) error { return nil }
+
+// replaceFile replaces a file by one that sync syncs. After a loss of power it is the old or the new one; of a file that did not exist,
+// the caller syncs the folder.
+func replaceFile(root *os.Root, name string, text []byte, sync func(*os.File) error) error {
 	temp := name + ".tmp"
 	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+	if err = errors.Join(err, sync(f), f.Close()); err == nil {
 		err = root.Rename(temp, name)
 	}
 	return err
@@ -362,11 +367,6 @@ func (b *Board) Claim(ctx context.Context, actor string, statuses []string) (*Ta
 	return t, events, err
 }
 
-// locked calls do while no other process writes to the board.
-func (b *Board) locked(ctx context.Context, do func() error) error {
-	return b.Exclusive(ctx, "board", do)
-}
-
 // Exclusive calls do while no other process is in a call with the same name. It waits for ten seconds at most.
 func (b *Board) Exclusive(ctx context.Context, name string, do func() error) error {
 	lockFile := path.Join(locksDir, name+".lock")
@@ -397,7 +397,8 @@ func (b *Board) Exclusive(ctx context.Context, name string, do func() error) err
 	}
 }
 
-// append makes the changes durable as events and applies them. The caller holds the lock.
+// append appends the changes as events and applies them. It is called in [Board.locked], which makes the events durable. The copy of the
+// task follows from them, and is not synced.
 func (b *Board) append(t *Task, actor string, changes []Change) ([]Event, error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -431,7 +432,7 @@ func (b *Board) append(t *Task, actor string, changes []Change) ([]Event, error)
 		err = b.root.MkdirAll(tasksDir, 0o755)
 	}
 	if err == nil {
-		err = replaceFile(b.root, path.Join(tasksDir, t.ID+".json"), append(text, '\n'))
+		err = replaceFile(b.root, path.Join(tasksDir, t.ID+".json"), append(text, '\n'), unsynced)
 	}
 	if err != nil {
 		b.Warn(fmt.Sprintf("the events of %s are written; its copy in %s is not: %v", t.ID, tasksDir, err))
@@ -439,13 +440,14 @@ func (b *Board) append(t *Task, actor string, changes []Change) ([]Event, error)
 	return events, nil
 }
 
-// appendLines appends whole lines to the file of a task and syncs it. A line that a killed writer cut off stays a line of
-// its own.
+// appendLines appends whole lines to the file of a task, which the commit syncs. A line that a killed writer cut off stays a line of its
+// own.
 func (b *Board) appendLines(id string, lines []byte) (err error) {
 	if err := b.root.MkdirAll(eventsDir, 0o755); err != nil {
 		return err
 	}
-	f, err := b.root.OpenFile(path.Join(eventsDir, id+".jsonl"), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	name := path.Join(eventsDir, id+".jsonl")
+	f, err := b.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -454,7 +456,8 @@ func (b *Board) appendLines(id string, lines []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if size := info.Size(); size > 0 {
+	size := info.Size()
+	if size > 0 {
 		last := make([]byte, 1)
 		if _, err := f.ReadAt(last, size-1); err != nil {
 			return err
@@ -463,16 +466,9 @@ func (b *Board) appendLines(id string, lines []byte) (err error) {
 			lines = append([]byte{'\n'}, lines...)
 		}
 	}
-	if _, err := f.Write(lines); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if info.Size() == 0 {
-		return syncDir(b.root, eventsDir)
-	}
-	return nil
+	b.commits.grown[name] = b.commits.grown[name] || size == 0
+	_, err = f.Write(lines)
+	return err
 }
 
 // Task folds one task.

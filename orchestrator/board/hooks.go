@@ -22,6 +22,9 @@ import (
 // hookTime is the time after which a hook is killed (seed workers-design, "Workers vs Hooks vs Agents").
 const hookTime = 10 * time.Second
 
+// maxHookOutput bounds the output of a hook that is shown, in bytes.
+const maxHookOutput = 64 << 10
+
 // HooksDigest returns the digest of the hooks, "" if there are none. A person trusts hooks by their digest: a repository may
 // come with some of its author's choosing.
 func (c Config) HooksDigest() string {
@@ -134,13 +137,37 @@ func (b *Board) runHook(ctx context.Context, command string, e Event, text []byt
 	cmd.Dir = b.Root
 	cmd.Env = append(environ[:len(environ):len(environ)], "LATTICE_ROOT="+b.Root, "LATTICE_TASK_ID="+e.TaskID, "LATTICE_EVENT_ID="+e.ID, "LATTICE_EVENT_TYPE="+e.Type, "LATTICE_ACTOR="+e.Actor)
 	cmd.Stdin = bytes.NewReader(text)
-	cmd.Stdout, cmd.Stderr = out, out
+	shown := &beginning{to: out, left: maxHookOutput}
+	cmd.Stdout, cmd.Stderr = shown, shown
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // for output that an escaped child holds open
 	err := cmd.Run()
-	if ctx.Err() == context.DeadlineExceeded {
+	switch {
+	case ctx.Err() == context.DeadlineExceeded:
 		return fmt.Errorf("killed after %s", hookTime)
+	case errors.Is(err, exec.ErrWaitDelay): // it started something that goes on
+		return nil
+	case shown.err != nil:
+		return shown.err
+	case err == nil && shown.left == 0:
+		return fmt.Errorf("its output beyond %d bytes is dropped", maxHookOutput)
 	}
 	return err
+}
+
+// beginning passes on the first bytes that are written, and drops the others.
+type beginning struct {
+	to   io.Writer
+	left int
+	err  error
+}
+
+func (b *beginning) Write(p []byte) (int, error) {
+	pass := p[:min(len(p), b.left)]
+	b.left -= len(pass)
+	if _, err := b.to.Write(pass); err != nil && b.err == nil {
+		b.err = err
+	}
+	return len(p), nil
 }

@@ -26,7 +26,7 @@ func (b *Board) ReplaceFile(name string, text []byte) error {
 		return err
 	}
 	_, err := b.root.Lstat(name)
-	if err := replaceFile(b.root, name, text); err != nil {
+	if err := replaceFile(b.root, name, text, b.commits.sync); err != nil {
 		return err
 	}
 	if errors.Is(err, fs.ErrNotExist) {

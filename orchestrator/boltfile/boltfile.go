@@ -1,11 +1,11 @@
-// Package boltfile is what the databases of lattice, runs.db and the sprite host's host.db, have in common: how a bbolt
-// file is opened and read. Start at Open, View and Update.
+// Package boltfile opens and reads the bbolt files of lattice: runs.db and the sprite host's host.db.
+// The databases share it. Start at Open, View and Update.
 //
 // bbolt maps the file and believes it: a damaged page ends the process. So Open looks at the pages first (pages.go), and
-// what can go wrong later runs in Contain. Check looks at all of a file. The package knows nothing of what is stored.
+// code that can fail later runs in Contain. Check looks at all of a file. The package does not know the content.
 //
 // A transaction must not wait for anything else. A writer whose file outgrows its mapping waits until every reader has
-// ended, and readers that begin meanwhile wait for that writer; a reader that waits for a lock whose holder wants to read
+// ended, and readers that begin in that time wait for that writer; a reader that waits for a lock whose holder wants to read
 // thus waits for ever. So no lock is taken inside a transaction, and none begins inside another of the same file. Under
 // test both panic: see Lock.
 package boltfile
@@ -134,7 +134,7 @@ func (p Progress) report(done, of uint64) {
 	}
 }
 
-// Check looks at all pages of a file, which may be too damaged to be opened, and reports what is wrong with them. It fails
+// Check looks at all pages of a file, which may be too damaged to be opened, and reports their damage. It fails
 // with ErrHeld when another process has it open for writing.
 func Check(path string, layout Layout, progress Progress, report func(format string, args ...any)) error {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // do not block on a pipe

@@ -109,7 +109,7 @@ func Salvage(f *os.File, layout Layout, visit func(buckets []string, key, value 
 	return r.checkBucket(m.root, 0)
 }
 
-// otherMeta reports, when all is looked at, that one of the two meta pages is damaged. What bbolt goes on with then is
+// otherMeta reports, when all is looked at, that one of the two meta pages is damaged. The state with which bbolt goes on then is
 // whole, but may lack the last commit.
 func (r *pageReader) otherMeta(newest *meta) error {
 	for _, offset := range []int64{0, int64(newest.pageSize)} {

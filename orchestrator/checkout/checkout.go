@@ -1,7 +1,8 @@
 // Package checkout runs the command of a worker on this machine, in a git worktree: a frozen checkout of one commit. Start with [Run].
 //
-// The command gets little of the caller's environment and a session of its own, so that it can start from an agent's session. It is not
-// sandboxed. All that it started ends with it; [Clean] does the same after a crash of the caller.
+// The command gets little of the caller's environment and a session of its own, so that it can start from an agent's session. It reads
+// all that the user can read, and changes only a temporary folder of its own and the writable paths of its job. All that it started ends
+// with it; [Clean] does the same after a crash of the caller.
 package checkout
 
 import (
@@ -19,10 +20,17 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/spritekit/marked"
+	"github.com/spritekit/lattice/spritekit/readonly"
 )
 
 // Prefix begins the names of the folders of worktrees.
 const Prefix = "lattice-worker-"
+
+// tempSuffix is behind the name of a worktree in the name of its temporary folder.
+const tempSuffix = ".tmp"
+
+// devices can be written by every command.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts", "/dev/shm"}
 
 // markName is the variable that marks the processes of a command with the event that started it.
 const markName = "LATTICE_STARTED_EVENT_ID"
@@ -43,6 +51,7 @@ type Job struct {
 	Variables          []string // more of them, NAME=VALUE
 	Event              string   // process_started
 	Timeout            time.Duration
+	Writable           []string  // more paths that the command can change
 	Log                io.Writer // gets the output, and the errors as well
 }
 
@@ -57,14 +66,21 @@ func Run(ctx context.Context, j Job) (report string, err error) {
 	cmd := exec.CommandContext(limited, "/bin/sh", "-c", j.Command)
 	cmd.Dir = j.Folder
 	cmd.Env = append(keepVariables(j.Environ), j.Variables...)
-	cmd.Env = append(cmd.Env, markName+"="+j.Event)
+	temp := j.Folder + tempSuffix
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		return "", err
+	}
+	cmd.Env = append(cmd.Env, markName+"="+j.Event, "TMPDIR="+temp, "GIT_OPTIONAL_LOCKS=0")
 	cmd.Stdin = strings.NewReader(j.Input)
 	out := &beginning{}
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(out, j.Log), j.Log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // for output that an escaped child holds open
-	switch err := cmd.Run(); {
+	if err = readonly.Start(slices.Concat(devices, []string{temp}, j.Writable), cmd.Start); err == nil {
+		err = cmd.Wait()
+	}
+	switch {
 	case ctx.Err() != nil:
 		return "", errors.New("lattice was ended")
 	case limited.Err() != nil:
@@ -84,6 +100,9 @@ func Clean(ctx context.Context, repository, folder, event string) error {
 	}
 	if !strings.HasPrefix(filepath.Base(folder), Prefix) {
 		return fmt.Errorf("%s is not the folder of a worker", folder)
+	}
+	if err := os.RemoveAll(folder + tempSuffix); err != nil {
+		return err
 	}
 	if _, err := os.Lstat(folder); err == nil {
 		if err := runGit(ctx, repository, "worktree", "remove", "--force", "--force", folder); err != nil {

@@ -31,9 +31,9 @@ func newJob(t *testing.T, command string) (Job, *bytes.Buffer) {
 }
 
 func TestRun(t *testing.T) {
-	j, log := newJob(t, `cat; cat file; echo "$LATTICE_TASK_ID $CLAUDECODE $SECRET"; echo noted >&2; echo changed >file; [ "$(cut -d' ' -f6 /proc/$$/stat)" = $$ ] && echo alone`)
+	j, log := newJob(t, `cat; cat file; echo "$LATTICE_TASK_ID $CLAUDECODE $SECRET"; echo noted >&2; echo changed >file; echo temporary >"$TMPDIR/file" && cat "$TMPDIR/file"; [ "$(cut -d' ' -f6 /proc/$$/stat)" = $$ ] && echo alone`)
 	report, err := Run(t.Context(), j)
-	if want := "Look for ones.one\ntask_1  \nalone\n"; err != nil || report != want {
+	if want := "Look for ones.one\ntask_1  \ntemporary\nalone\n"; err != nil || report != want {
 		t.Errorf("Run = %q, %v, want %q", report, err, want)
 	}
 	if !strings.Contains(log.String(), "noted") {
@@ -70,6 +70,7 @@ func TestRunFails(t *testing.T) {
 // A process that left the session of the command ends with it.
 func TestRunEndsAll(t *testing.T) {
 	j, _ := newJob(t, `setsid sh -c 'echo $$ >"$0"; exec sleep 1000' "$PWD/../pid" >/dev/null 2>&1 & while ! [ -s ../pid ]; do sleep 0.01; done`)
+	j.Writable = []string{filepath.Dir(j.Folder)}
 	if _, err := Run(t.Context(), j); err != nil {
 		t.Fatal(err)
 	}

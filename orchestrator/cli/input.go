@@ -39,7 +39,7 @@ func (c *Console) ReadNamed(ctx context.Context, path string, limit int64) ([]by
 func (c *Console) ReadInputFile(ctx context.Context, path string) ([]byte, error) {
 	data, err := c.ReadNamed(ctx, path, maxInput)
 	if err != nil {
-		return nil, fault.BadInput("input_unreadable", "read input: %v", err)
+		return nil, fault.BadInput("input_unreadable", "read input: %v", err).WithHint("name a file, or - for standard input")
 	}
 	if len(data) > maxInput {
 		return nil, fault.Limit("input_too_large", "read input: %s has more than %d bytes", path, maxInput).WithHint("put large data into a file of the repository, and pass its path as the input")

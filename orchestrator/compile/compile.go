@@ -11,13 +11,16 @@ package compile
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
+	"github.com/spritekit/lattice/orchestrator/ladder"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -192,4 +195,86 @@ func (f *Flow) Labels() map[string]string {
 // NewReport reports findings; none is an empty list, not null.
 func NewReport(findings []finding.Finding) Report {
 	return Report{OK: !finding.HasErrors(findings), Findings: append([]finding.Finding{}, findings...)}
+}
+
+// CheckWorldCalls warns of each skill of class world for whose calls a run waits for approval, and of names in allowed, the
+// setting world.allow, that no skill in tools has and that look like the name of another.
+func (f *Flow) CheckWorldCalls(allowed []string, tools Tools) (found []finding.Finding) {
+	calls := f.Program.WorldCalls(nil)
+	for _, name := range allowed {
+		hint := finding.Near(name, slices.Concat(calls, skillNames()))
+		if _, known := tools(name); !known && !slices.Contains(calls, name) && strings.HasPrefix(hint, "did you mean") {
+			found = append(found, finding.Finding{
+				Code: "world_allow_unknown", Severity: finding.SeverityWarning,
+				Message: fmt.Sprintf("there is no skill %q, which the setting world.allow names", name), Hint: hint,
+			})
+		}
+	}
+	for _, skill := range f.Program.UnplannedWorldCalls(nil) {
+		if slices.Contains(allowed, skill) {
+			continue
+		}
+		asks := finding.Finding{
+			Code: "world_call_asks", Severity: finding.SeverityWarning,
+			Message: fmt.Sprintf("%s acts outside of the sprite: the run waits for approval before each call", skill),
+			Hint:    fmt.Sprintf("allow it for one run with lattice run --approve-world %s, or for all runs with the setting world.allow; or name the node in the approves of a HUMAN node before it", skill),
+		}
+		f.Program.Walk(func(n *ir.Node, _ int) {
+			if asks.Node == "" && (n.Tool == skill || n.Compensate != nil && n.Compensate.Tool == skill) {
+				asks.Node = n.ID
+			}
+		})
+		found = append(found, asks)
+	}
+	return found
+}
+
+// parseLowered returns the flow of a document that was lowered to ExecIR, in canonical form. told maps its findings to the
+// source document.
+func (s Sources) parseLowered(doc map[string]any, told func([]finding.Finding) []finding.Finding) (*Flow, []finding.Finding) {
+	s.embedUses(doc)
+	text, err := json.Marshal(doc)
+	if err == nil {
+		text, err = canonicalJSON(text)
+	}
+	if err != nil {
+		return nil, []finding.Finding{encodingError(err)}
+	}
+	program, findings := check.Parse(text, s.Tools, schemaFaults)
+	if program == nil {
+		return nil, told(findings)
+	}
+	return &Flow{Program: program, ExecIR: text}, told(findings)
+}
+
+// schemaFaults finds schemas of a document against which nothing could be held, and default answers that do not fit theirs.
+func schemaFaults(doc *ir.Document) (findings []finding.Finding) {
+	checked := func(schema json.RawMessage, at string) {
+		var name string
+		if schema == nil || json.Unmarshal(schema, &name) == nil {
+			return // a name: the schema is checked where it stands
+		}
+		if err := ladder.CheckSchema(schema); err != nil {
+			findings = append(findings, errorAt("schema_invalid", at, "use JSON Schema 2020-12 without references to other documents", err.Error()))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(doc.Schemas)) {
+		checked(doc.Schemas[name], "/schemas/"+escapePointer(name))
+	}
+	checked(doc.InputSchema, "/input_schema")
+	doc.Places(func(n *ir.Node, at string) {
+		checked(n.AnswerSchema, at+"/answer_schema")
+		if n.Answer == nil || n.AnswerSchema == nil {
+			return
+		}
+		answer, failed := expr.Eval(n.Answer, expr.Scope{})
+		problems, err := ladder.Fit(doc.AnswerSchema(n), answer)
+		if failed != nil || err != nil { // known only at run time, or told above
+			return
+		}
+		for _, problem := range problems {
+			findings = append(findings, errorAt("answer_invalid", at+"/default_answer"+problem.Path, "change default_answer or answer_schema", "the default answer does not fit answer_schema: "+problem.Message))
+		}
+	})
+	return findings
 }

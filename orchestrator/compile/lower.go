@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gowebpki/jcs"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/ir"
-	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
@@ -40,24 +40,6 @@ func parseWorkflow(data []byte, s Sources) (*Flow, []finding.Finding) {
 	}
 	flow.Workflow, flow.origins = &w, l.origins
 	return flow, findings
-}
-
-// parseLowered returns the flow of a document that was lowered to ExecIR, in canonical form. told maps its findings to the
-// source document.
-func (s Sources) parseLowered(doc map[string]any, told func([]finding.Finding) []finding.Finding) (*Flow, []finding.Finding) {
-	s.embedUses(doc)
-	text, err := json.Marshal(doc)
-	if err == nil {
-		text, err = canonicalJSON(text)
-	}
-	if err != nil {
-		return nil, []finding.Finding{encodingError(err)}
-	}
-	program, findings := check.Parse(text, s.Tools, schemaFaults)
-	if program == nil {
-		return nil, told(findings)
-	}
-	return &Flow{Program: program, ExecIR: text}, told(findings)
 }
 
 func encodingError(err error) finding.Finding {
@@ -209,4 +191,74 @@ func (l *lowering) mapFindings(findings []finding.Finding) []finding.Finding {
 		}
 	}
 	return out
+}
+
+// checkPorts checks that inputs which are outputs of other steps are of a type that fits.
+func (l *lowering) checkPorts() {
+	types := l.outputTypes()
+	for i := range l.workflow.Nodes {
+		s := &l.workflow.Nodes[i]
+		skill, ok := l.tools(s.Skill())
+		var in map[string]json.RawMessage
+		if !ok || json.Unmarshal(s.In, &in) != nil {
+			continue
+		}
+		for _, f := range skill.Inputs {
+			var ref string
+			if json.Unmarshal(in[f.Name], &ref) != nil {
+				continue
+			}
+			if from, known := types[ref]; known && !isAssignable(from, f.Type) {
+				hint := ""
+				if f.Type == "string" {
+					hint = `{"json":"` + ref + `"} makes text of it`
+				}
+				l.addError("port_type", "/nodes/"+strconv.Itoa(i)+"/in/"+escapePointer(f.Name), hint, "%s takes %s as %s; %s is %s", skill.Name, f.Name, f.Type, ref, from)
+			}
+		}
+	}
+}
+
+// outputTypes gives the types of references to outputs, as far as the steps that write them agree.
+func (l *lowering) outputTypes() map[string]string {
+	types := map[string]string{}
+	set := func(ref, t string) {
+		if former, ok := types[ref]; ok && former != t {
+			t = "" // any
+		}
+		types[ref] = t
+	}
+	for i := range l.workflow.Nodes {
+		s := &l.workflow.Nodes[i]
+		targets := s.Outputs
+		if targets == nil {
+			targets = map[string]string{"result": "$vars" + refSegment(s.ID)}
+		}
+		skill, _ := l.tools(s.Skill())
+		for port, to := range targets {
+			for _, f := range skill.Outputs {
+				switch port {
+				case "result":
+					set(to+"."+f.Name, f.Type)
+				case f.Name:
+					set(to, f.Type)
+				}
+			}
+		}
+	}
+	return types
+}
+
+// isAssignable reports whether a value of type from may be given where type to is wanted. "" is any type, and "array" an array
+// of anything.
+func isAssignable(from, to string) bool {
+	if from == to || from == "" || to == "" || from == "integer" && to == "number" {
+		return true
+	}
+	a, isArray := strings.CutPrefix(from, "array")
+	b, wantsArray := strings.CutPrefix(to, "array")
+	if !isArray || !wantsArray {
+		return false
+	}
+	return a == "" || b == "" || isAssignable(a[1:len(a)-1], b[1:len(b)-1])
 }

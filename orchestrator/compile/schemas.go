@@ -7,43 +7,9 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/manifests"
-	"github.com/spritekit/lattice/orchestrator/ir"
-	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 	"github.com/spritekit/lattice/orchestrator/ladder"
 )
-
-// schemaFaults finds schemas of a document against which nothing could be held, and default answers that do not fit theirs.
-func schemaFaults(doc *ir.Document) (findings []finding.Finding) {
-	checked := func(schema json.RawMessage, at string) {
-		var name string
-		if schema == nil || json.Unmarshal(schema, &name) == nil {
-			return // a name: the schema is checked where it stands
-		}
-		if err := ladder.CheckSchema(schema); err != nil {
-			findings = append(findings, errorAt("schema_invalid", at, "use JSON Schema 2020-12 without references to other documents", err.Error()))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(doc.Schemas)) {
-		checked(doc.Schemas[name], "/schemas/"+escapePointer(name))
-	}
-	checked(doc.InputSchema, "/input_schema")
-	doc.Places(func(n *ir.Node, at string) {
-		checked(n.AnswerSchema, at+"/answer_schema")
-		if n.Answer == nil || n.AnswerSchema == nil {
-			return
-		}
-		answer, failed := expr.Eval(n.Answer, expr.Scope{})
-		problems, err := ladder.Fit(doc.AnswerSchema(n), answer)
-		if failed != nil || err != nil { // known only at run time, or told above
-			return
-		}
-		for _, problem := range problems {
-			findings = append(findings, errorAt("answer_invalid", at+"/default_answer"+problem.Path, "change default_answer or answer_schema", "the default answer does not fit answer_schema: "+problem.Message))
-		}
-	})
-	return findings
-}
 
 // CheckInput validates the input of a run against the flow's input_schema. It returns all errors, each with its place in
 // the input. A flow without one takes any.

@@ -4,6 +4,7 @@ package complete
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/leader"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -74,6 +76,35 @@ func Turns(env *setup.Env) cobra.CompletionFunc {
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	}
+}
+
+// Nodes offers the nodes of the program of the run that is named, or of the last one: those inside of others, too.
+func Nodes(env *setup.Env) cobra.CompletionFunc {
+	return func(c *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
+		var names []string
+		var flow ir.Document
+		if json.Unmarshal(peekProgram(c.Context(), env, cli.Optional(list)), &flow) != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ir.WalkNodes(flow.Nodes, "", func(n *ir.Node, _ string) { names = append(names, Describe(n.ID, string(n.Op)+" "+n.Tool)) })
+		slices.Sort(names)
+		return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func peekProgram(ctx context.Context, env *setup.Env, run string) json.RawMessage {
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
+	defer cancel()
+	if env.Home == "" {
+		return nil
+	}
+	client := api.NewClient(home.Home(env.Home).Socket())
+	defer client.Close()
+	program, err := client.Program(ctx, run)
+	if err != nil {
+		program, _ = leader.PeekProgram(env.StoreAddress(), run) // completion is silent
+	}
+	return program
 }
 
 func peekMoments(ctx context.Context, env *setup.Env, run string) []api.Moment {

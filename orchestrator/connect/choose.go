@@ -27,13 +27,13 @@ func ChooseRun(ctx context.Context, c *Conn, run string, running bool) (api.RunV
 	if err != nil {
 		return api.RunView{}, err
 	}
-	found := kept(all, complete.IsWaiting)
+	found := keepRuns(all, complete.IsWaiting)
 	if len(found) == 0 && running {
-		found = kept(all, complete.IsOpen)
+		found = keepRuns(all, complete.IsOpen)
 	}
 	if len(found) > 1 {
-		here := folder(ctx, workingDir())
-		if near := kept(found, func(v api.RunView) bool { return here.holds(v.Repo) }); len(near) == 1 {
+		here := findCheckout(ctx, workingDir())
+		if near := keepRuns(found, func(v api.RunView) bool { return here.isCheckoutOf(v.Repo) }); len(near) == 1 {
 			found = near
 		}
 	}
@@ -74,14 +74,14 @@ func (c *Conn) PageOfRuns(ctx context.Context, which api.RunList) (runs []api.Ru
 	return runs, older, err
 }
 
-func kept(all []api.RunView, keep func(api.RunView) bool) []api.RunView {
+func keepRuns(all []api.RunView, keep func(api.RunView) bool) []api.RunView {
 	return slices.DeleteFunc(slices.Clone(all), func(v api.RunView) bool { return !keep(v) })
 }
 
 // checkout is where a person stands: the folder without links, and the URL that its repository was cloned from.
 type checkout struct{ dir, origin string }
 
-func folder(ctx context.Context, dir string) checkout {
+func findCheckout(ctx context.Context, dir string) checkout {
 	if dir == "" {
 		return checkout{}
 	}
@@ -101,8 +101,8 @@ func plainURL(url string) string {
 	return strings.TrimSuffix(strings.TrimRight(remote.StripCredentials(strings.TrimSpace(url)), "/"), ".git")
 }
 
-// holds reports whether the repository of a run is the one that the person stands in.
-func (p checkout) holds(repo string) bool {
+// isCheckoutOf reports whether the repository of a run is the one that the person stands in.
+func (p checkout) isCheckoutOf(repo string) bool {
 	if repo == "" || p.dir == "" {
 		return false
 	}

@@ -5,6 +5,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,29 +35,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/redact"
 )
-
-// Options matter only to the process that leads.
-type Options struct {
-	Serve  bool // this process does nothing but lead
-	Detach bool // this process never leads: a background one does
-	// Via is the program for which this process makes requests, "" for a person; see audit.Who.
-	Via string
-	// Over carries the requests to a leader that is known to be there, nil for the leader of the state directory.
-	Over *http.Client
-	// Of lattice serve alone: flags in place of the settings.
-	Spritekit string
-	Network   equip.NetworkOptions
-	// HTTP is the address at which the leader is also served to callers with tokens, "" for none; Anywhere allows one that
-	// other machines reach although nothing is encrypted. Without HTTPRequired the leader leads although the address is taken.
-	// TLSCert and TLSKey are files in PEM, "" for none.
-	HTTP            string
-	HTTPRequired    bool
-	Anywhere        bool
-	TLSCert, TLSKey string
-	// MCP returns the handler that serves the Model Context Protocol next to the page, nil for none. It makes requests of its own,
-	// with the token of its caller, over connections that dial opens.
-	MCP func(dial func(ctx context.Context) (net.Conn, error)) http.Handler
-}
 
 // Conn is a command's connection to the leader, which may be this process itself: the holder of the lock leads.
 type Conn struct {
@@ -109,13 +87,13 @@ func Dial(ctx context.Context, env *setup.Env, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Establish finds the leader, or becomes it. What an older leader hands over goes on here.
+// Establish finds the leader, or becomes it. Runs that an older leader hands over go on here.
 func (c *Conn) Establish(ctx context.Context) error {
 	if c.Leading != nil {
 		select {
 		case <-c.Leading.HandedOver():
 			c.yields = max(c.yields, 2*time.Second) // the process that asked for the lead has it in a moment
-			if err := c.Leading.end(); err != nil {
+			if err := c.Leading.endLead(); err != nil {
 				fmt.Fprintf(c.Env.Err, "lattice: %v\n", err)
 			}
 			c.Leading = nil
@@ -123,7 +101,7 @@ func (c *Conn) Establish(ctx context.Context) error {
 			return nil
 		}
 	}
-	if err := c.find(ctx); err != nil {
+	if err := c.findLeader(ctx); err != nil {
 		return err
 	}
 	for _, r := range c.inherit {
@@ -152,8 +130,8 @@ func (c *Conn) driveOn(ctx context.Context, r api.HandedRun) error {
 	return err
 }
 
-// find ends with a leader that answers, or with this process leading. The lock decides; the rest is patience.
-func (c *Conn) find(ctx context.Context) error {
+// findLeader ends with a leader that answers, or with this process leading. The lock decides; the rest is patience.
+func (c *Conn) findLeader(ctx context.Context) error {
 	dial := api.NewClient(c.Socket)
 	defer dial.Close()
 	begun := time.Now()
@@ -210,7 +188,7 @@ func (c *Conn) takeLead(ctx context.Context) (bool, error) {
 		}
 		return false, startLeader(ctx, c.Env)
 	}
-	c.Leading, err = lead(c.Env, c.o, lock, "")
+	c.Leading, err = leadState(c.Env, c.o, lock, "")
 	return true, err
 }
 
@@ -220,7 +198,7 @@ func (c *Conn) readOnly() error {
 	if err != nil {
 		return fmt.Errorf("read a read-only state directory: %w", err)
 	}
-	if c.Leading, err = lead(c.Env, c.o, nil, dir); err != nil {
+	if c.Leading, err = leadState(c.Env, c.o, nil, dir); err != nil {
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	c.Leading.scratch, c.Socket = dir, filepath.Join(dir, leader.SocketName)
@@ -262,8 +240,8 @@ func (c *Conn) askForLead(ctx context.Context, dial *api.Client, h api.Hello) er
 	return err
 }
 
-// lead opens the state and serves it on the socket, until end or a hand-over.
-func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leadership, error) {
+// leadState opens the state and serves it on the socket, until end or a hand-over.
+func leadState(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leadership, error) {
 	network, err := equip.BuildNetwork(env, o.Network)
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
@@ -279,7 +257,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	var bounds equip.LimitOptions
 	bounds.WithSettings(env.Settings)
 	cfg := leader.Config{
-		Models: client, ModelsOf: models.ClientOf, Credentials: env.Credentials, Secrets: env.SecretSources(), Policy: env.ServerPolicy, Notify: env.Notifications(), Schedules: env.Schedules(), Fleet: func() (fleet.Document, error) { return env.Fleet("") }, FleetEvery: time.Duration(env.Settings.Serve.Fleet), Forges: env.Forges(), ObserveForges: env.CodeHosts().Observe, Publisher: env.CodeHosts().Publisher(), AuthorizeGit: env.CodeHosts().AuthorizeGit, Settings: env.LeaderSettings, Providers: env.AgentProviders(), Transport: models.Transport,
+		Models: client, ModelsOf: models.ClientOf, Credentials: env.Credentials, Secrets: env.SecretSources(), Policy: env.ServerPolicy, Notify: env.Notifications(), Schedules: env.Schedules(), Fleet: func() (fleet.Document, error) { return env.Fleet("") }, FleetEvery: time.Duration(env.Settings.Serve.Fleet), Forges: env.Forges(), ObserveForges: env.CodeHosts().Observe, Publisher: env.CodeHosts().Publisher(), AuthorizeGit: env.CodeHosts().AuthorizeGit, Settings: env.LeaderSettings, Providers: env.Agents().Providers(), Transport: models.Transport,
 		Home: home.Home(env.Home), Store: env.StoreAddress(), Version: env.Version, API: env.API, Oldest: env.Oldest, Serving: o.Serve, Self: env.Exe,
 		Spritekit: env.Spritekit(o.Spritekit), Path: env.Getenv("PATH"), Tools: equip.ListHostTools(env, env.Paths(env.Settings.Tools)), CheckTool: func(path string) (string, error) { return equip.CheckTool(env, path) }, Shared: equip.FindSharedCaches(env.Console),
 		Network: network, Image: env.Expand(env.Settings.Image), Remote: env.RemoteSprites(), Environ: env.Environ, Log: env.Log, LogSecrets: func(secrets func() *redact.Secrets) { env.LogSecrets.Store(&secrets) }, WrapLog: env.WrapLog, Recorded: env.Recorded,
@@ -289,6 +267,11 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	if o.Serve {
 		cfg.Boards, cfg.Flows.Folders = env.Boards(), env.Flows()
 		cfg.Issues = env.MirroredIssues(cfg.Boards)
+	}
+	if readOnly == "" {
+		if cfg.Engine, err = env.Engine(context.Background()); err != nil {
+			return nil, errors.Join(err, lock.Unlock())
+		}
 	}
 	cfg.Flows.Sources = func() (compile.Sources, error) { return sources.ReadAll(env, sources.Options{}) }
 	cfg.ReadOnly = readOnly
@@ -305,7 +288,10 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	if web != nil {
-		cfg.Told.HTTP = web.url
+		cfg.Told.HTTP, cfg.Lead.URL = web.url, cmp.Or(o.URL, web.url)
+	}
+	if o.Standby {
+		cfg.Lead.Term = term
 	}
 	l, err := leader.Open(cfg)
 	if err != nil {
@@ -315,14 +301,14 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	if readOnly != "" {
 		socket = filepath.Join(readOnly, leader.SocketName)
 	}
-	listener, err := listen(socket)
+	listener, err := listenSocket(socket)
 	if err != nil {
 		return nil, errors.Join(err, web.close(), l.Close(), lock.Unlock())
 	}
 	unused := &unusedConns{set: map[net.Conn]bool{}}
 	s := &leadership{
 		Leader: l, lock: lock, unused: unused, web: web,
-		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.note, ConnContext: caller.WithPeer},
+		server: &http.Server{Handler: l.Handler(), ReadHeaderTimeout: 10 * time.Second, ConnState: unused.noteState, ConnContext: caller.WithPeer},
 		stop:   make(chan struct{}), Ended: make(chan struct{}),
 	}
 	broken := make(chan struct{})
@@ -335,7 +321,7 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 	})
 	if web != nil {
 		web.serveLeader(l, o)
-		web.server.ConnState = unused.note // browsers connect ahead of requests
+		web.server.ConnState = unused.noteState // browsers connect ahead of requests
 		s.group.Go(web.run)
 		s.group.Go(web.runInside)
 	}
@@ -345,14 +331,18 @@ func lead(env *setup.Env, o Options, lock *home.Lock, readOnly string) (*leaders
 		case <-s.HandedOver():
 		case <-s.stop:
 		case <-broken: // a leader that cannot be reached must not keep the lock
+		case <-s.Lost():
+			defer s.endInTime(env).Stop()
+			s.Err = errors.Join(ErrLost, s.shutDown())
+			return
 		}
-		s.Err = s.shutdown()
+		s.Err = s.shutDown()
 	}()
 	return s, nil
 }
 
-// listen makes the socket, readable for its owner alone. The lock is ours, so an old socket is a dead one's.
-func listen(path string) (net.Listener, error) {
+// listenSocket makes the socket, readable for its owner alone. The lock is ours, so an old socket is a dead one's.
+func listenSocket(path string) (net.Listener, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove old socket: %w", err)
 	}
@@ -366,15 +356,15 @@ func listen(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// shutdown stops driving and serving, in that order, and gives the leadership up.
-func (s *leadership) shutdown() error {
+// shutDown stops driving and serving, in that order, and gives the leadership up.
+func (s *leadership) shutDown() error {
 	err := s.Quiesce() // watchers end with it
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	drop := time.AfterFunc(100*time.Millisecond, s.unused.drop)
+	drop := time.AfterFunc(100*time.Millisecond, s.unused.dropUnused)
 	defer drop.Stop()
 	if s.web != nil {
-		err = errors.Join(err, s.web.shutdown(ctx))
+		err = errors.Join(err, s.web.shutDown(ctx))
 	}
 	if s.server.Shutdown(ctx) != nil {
 		err = errors.Join(err, s.server.Close())
@@ -382,8 +372,8 @@ func (s *leadership) shutdown() error {
 	return errors.Join(err, s.group.Wait(), s.Close(), s.lock.Unlock())
 }
 
-// end ends the leadership, if it has not ended by a hand-over, and waits until it is over. It is called once.
-func (s *leadership) end() error {
+// endLead ends the leadership, if it has not ended by a hand-over, and waits until it is over. It is called once.
+func (s *leadership) endLead() error {
 	close(s.stop)
 	<-s.Ended
 	if s.scratch != "" {
@@ -404,20 +394,20 @@ func (c *Conn) Close() {
 		left = c.Leading.Leave(ctx)
 		cancel()
 	}
-	if err := c.Leading.end(); err != nil {
+	if err := c.Leading.endLead(); err != nil {
 		fmt.Fprintf(c.Env.Err, "lattice: %v\n", err)
 	}
 	c.Leading = nil
 	if len(left) > 0 {
-		c.leave(left)
+		c.leaveRuns(left)
 	}
 }
 
 // leaveWait is how long a command whose own work is done waits for the steps of runs that go on without it.
 const leaveWait = 3 * time.Second
 
-// leave has runs go on in the background.
-func (c *Conn) leave(left []api.HandedRun) {
+// leaveRuns has runs go on in the background.
+func (c *Conn) leaveRuns(left []api.HandedRun) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*connectWait)
 	defer cancel()
 	c.o.Detach, c.inherit = true, left
@@ -463,7 +453,7 @@ func (c *Conn) TakeOver(ctx context.Context, v api.RunView) error {
 	if err := c.Establish(ctx); err != nil {
 		return err
 	}
-	values, err := c.Env.RenewedValues(v, nil)
+	values, err := c.Env.Values().Renew(v, nil)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func newInsideListener() *insideListener {
 	return &insideListener{conns: make(chan net.Conn), ended: make(chan struct{})}
 }
 
-func (l *insideListener) dial(ctx context.Context) (net.Conn, error) {
+func (l *insideListener) dialInside(ctx context.Context) (net.Conn, error) {
 	here, there := net.Pipe()
 	select {
 	case l.conns <- there:
@@ -56,7 +56,7 @@ type unusedConns struct {
 	set map[net.Conn]bool
 }
 
-func (u *unusedConns) note(c net.Conn, state http.ConnState) {
+func (u *unusedConns) noteState(c net.Conn, state http.ConnState) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if state == http.StateNew {
@@ -66,7 +66,7 @@ func (u *unusedConns) note(c net.Conn, state http.ConnState) {
 	}
 }
 
-func (u *unusedConns) drop() {
+func (u *unusedConns) dropUnused() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for c := range u.set {

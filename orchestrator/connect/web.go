@@ -32,11 +32,11 @@ func listenWeb(o Options) (*webServer, error) {
 	var certificates *tls.Config
 	scheme := "http://"
 	if o.TLSCert != "" {
-		pair, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+		pair, err := loadCertificate(o.TLSCert, o.TLSKey)
 		if err != nil {
 			return nil, fault.BadInput("bad_certificate", "read the certificate: %v", err).WithHint("--tls-cert and --tls-key name files in PEM")
 		}
-		scheme, certificates = "https://", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+		scheme, certificates = "https://", &tls.Config{GetCertificate: pair.findPair, MinVersion: tls.VersionTLS12}
 	}
 	listener, err := net.Listen("tcp", o.HTTP)
 	if err != nil {
@@ -59,7 +59,7 @@ func nameListener(l net.Listener) string {
 func (s *webServer) serveLeader(l *leader.Leader, o Options) {
 	var tools http.Handler
 	if o.MCP != nil {
-		tools = o.MCP(s.inside.dial)
+		tools = o.MCP(s.inside.dialInside)
 	}
 	s.server.Handler = web.Handler(l, tools, !o.Anywhere && web.CheckAddress(o.HTTP, false, false) == nil)
 }
@@ -83,8 +83,8 @@ func (s *webServer) runInside() error {
 	return nil
 }
 
-// shutdown waits for requests until ctx ends, and cuts off the others.
-func (s *webServer) shutdown(ctx context.Context) error {
+// shutDown waits for requests until ctx ends, and cuts off the others.
+func (s *webServer) shutDown(ctx context.Context) error {
 	if s.server.Shutdown(ctx) == nil {
 		return nil
 	}

@@ -68,7 +68,7 @@ func (c *crowd) Actions(context.Context, string) ([]api.NotedAction, error) {
 	return fill(c.size, func(int) api.NotedAction { return api.NotedAction{Status: api.ActionOpen} }), nil
 }
 
-func (c *crowd) Intents(_ context.Context, limit int) ([]intent.State, error) {
+func (c *crowd) Intents(_ context.Context, _ string, limit int) ([]intent.State, error) {
 	return fill(min(limit, c.size), func(int) intent.State { return intent.State{Status: intent.Gated} }), nil
 }
 

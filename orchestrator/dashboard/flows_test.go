@@ -1,10 +1,15 @@
 package dashboard
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
 )
 
 // TestRestoreLineEnds: a text that was not edited is saved byte for byte, whatever its line ends are, and an edit changes no line but
@@ -49,5 +54,60 @@ func TestInputFields(t *testing.T) {
 	form["in.list"] = "x"
 	if _, err := readInputs(fields, func(name string) string { return form[name] }); err == nil || !strings.Contains(err.Error(), "the input list is not JSON") {
 		t.Errorf("text for an array: %v", err)
+	}
+}
+
+// editorOf is a leader that remembers which documents it was told to run and to save.
+type editorOf struct {
+	crowd
+	ran, saved []string
+}
+
+func (e *editorOf) RunFlow(_ context.Context, _ string, r api.FlowRun) (api.RunView, error) {
+	e.ran = append(e.ran, r.Text)
+	return api.RunView{RunID: "run_1"}, nil
+}
+
+func (e *editorOf) SaveFlow(_ context.Context, name string, r api.FlowSave) (api.FlowDocument, error) {
+	e.saved = append(e.saved, r.Text)
+	return api.FlowDocument{FlowView: api.FlowView{Name: name}, Text: r.Text}, nil
+}
+
+// TestFlowRoles: a viewer only looks at the page of a flow, an operator runs the document that it shows, edited or not, and only an
+// admin saves one. The page shows nobody a form that would be refused.
+func TestFlowRoles(t *testing.T) {
+	t.Parallel()
+	const edited = `{"edited":true}`
+	for _, tt := range []struct {
+		role        api.Role
+		runs, saves bool
+	}{{api.Viewer, false, false}, {api.Operator, true, false}, {api.Admin, true, true}} {
+		e := &editorOf{crowd: crowd{size: 1}}
+		visit := func(method, path string) *httptest.ResponseRecorder {
+			form := url.Values{"text": {edited}, "key": {"k"}, "as": {"x"}, "was": {""}, "repo": {"r"}}
+			r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(form.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			w := httptest.NewRecorder()
+			New(e).Serve(w, r, Visitor{Who: audit.Who{Name: "a"}, Role: tt.role, CSRF: "c"})
+			return w
+		}
+		page := visit("GET", "/flows/x").Body.String()
+		if got := strings.Contains(page, `action="/flows/x/run"`); got && !tt.runs {
+			t.Errorf("the page shows a %s the form that runs", tt.role)
+		}
+		if got := strings.Contains(page, ">Save</button>"); got != tt.saves {
+			t.Errorf("the page shows a %s the form that saves: %v", tt.role, got)
+		}
+		for path, may := range map[string]bool{"/flows/x/run": tt.runs, "/flows/x/save": tt.saves} {
+			if w := visit("POST", path); (w.Code == http.StatusForbidden) == may {
+				t.Errorf("POST %s of a %s: %d %s", path, tt.role, w.Code, w.Body)
+			}
+		}
+		if ran := strings.Join(e.ran, ""); (ran == edited) != tt.runs {
+			t.Errorf("a %s ran %q", tt.role, ran)
+		}
+		if saved := strings.Join(e.saved, ""); (saved == edited) != tt.saves {
+			t.Errorf("a %s saved %q", tt.role, saved)
+		}
 	}
 }

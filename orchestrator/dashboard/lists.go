@@ -89,7 +89,7 @@ func (d listPages) showProposals(v *visit) error {
 }
 
 func (d listPages) showIntents(v *visit) error {
-	list, err := d.leader.Intents(v.ctx, maxListed/2)
+	list, err := d.leader.Intents(v.ctx, "", maxListed/2)
 	if err != nil {
 		return err
 	}

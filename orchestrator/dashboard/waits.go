@@ -150,7 +150,7 @@ func (d *Dashboard) showWaiting(v *visit) error {
 	if page.Actions, err = d.leader.Actions(v.ctx, "*"); err != nil {
 		return err
 	}
-	intents, err := d.leader.Intents(v.ctx, maxListed)
+	intents, err := d.leader.Intents(v.ctx, "", maxListed)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package diagram draws flows: as text for a terminal, as SVG, and as Mermaid for documents that other programs draw.
 //
 // Start with Of, which makes a Graph of an ExecIR document, then Graph.Text, Graph.SVG or Graph.Mermaid. All of it is
-// pure and deterministic. What a document's author wrote is made harmless for a terminal when the graph is made, and
+// pure and deterministic. Text of the document's author is made harmless for a terminal when the graph is made, and
 // for Mermaid and SVG when it is written.
 package diagram
 
@@ -17,7 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir"
 )
 
-// ErrTooLarge says that a drawing would help nobody. Mermaid has no such bound.
+// ErrTooLarge says that a drawing would be too large to read. Mermaid has no such bound.
 var ErrTooLarge = errors.New("the flow is too large to be drawn")
 
 // Bounds of a drawing, and of one text in it.

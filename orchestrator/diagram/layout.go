@@ -26,7 +26,7 @@ type label struct {
 	text string
 }
 
-// wire runs through points, each straight below or beside the one before it.
+// wire runs through points, each straight below or next to the one before it.
 type wire struct {
 	points []point
 	arrow  bool // it ends at a box
@@ -35,7 +35,7 @@ type wire struct {
 
 type point struct{ x, y int }
 
-// vertex is what the layout moves: a box, the label of an edge, or the place where a long edge crosses a layer.
+// vertex is an element that the layout moves: a box, the label of an edge, or the place where a long edge crosses a layer.
 type vertex struct {
 	node       int // position in Graph.Nodes, -1 for the others
 	text       string
@@ -61,7 +61,7 @@ func (g Graph) layOut() *picture {
 		l.alignLayers(func(v *vertex) []*vertex { return v.in }, false)
 		l.alignLayers(func(v *vertex) []*vertex { return v.out }, true)
 	}
-	l.alignLayers(func(v *vertex) []*vertex { return v.in }, false) // so that what need not turn is straight
+	l.alignLayers(func(v *vertex) []*vertex { return v.in }, false) // so that edges that need not turn are straight
 	return l.makePicture()
 }
 

@@ -31,15 +31,15 @@ func lookAtLeader(ctx context.Context, env *setup.Env) []Check {
 		return lookAtOther(ctx, env)
 	}
 	if err != nil {
-		return []Check{check("leader", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)}
+		return []Check{newCheck("leader", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)}
 	}
-	free := check("leader", OK, "", "no process leads %s; the next command will, on %s", env.Home, dir.Socket())
+	free := newCheck("leader", OK, "", "no process leads %s; the next command will, on %s", env.Home, dir.Socket())
 	checks := []Check{free, lookAtStore(ctx, env.StoreAddress())}
 	if host, ok := lookAtHost(dir.Sprites()); ok {
 		checks = append(checks, host)
 	}
 	if err := lock.Unlock(); err != nil {
-		checks[0] = check("leader", Fail, "try again", "give up the lock: %v", err)
+		checks[0] = newCheck("leader", Fail, "try again", "give up the lock: %v", err)
 	}
 	return checks
 }
@@ -53,16 +53,16 @@ func lookAtOther(ctx context.Context, env *setup.Env) []Check {
 	defer cancel()
 	hello, err := c.Hello(ctx)
 	if err != nil {
-		return []Check{check("leader", Fail, "find it with: fuser "+env.Home+"/lattice.lock, and end it", "another process holds %s but does not answer on %s: %v", env.Home, socket, err)}
+		return []Check{newCheck("leader", Fail, "find it with: fuser "+env.Home+"/lattice.lock, and end it", "another process holds %s but does not answer on %s: %v", env.Home, socket, err)}
 	}
 	who := fmt.Sprintf("process %d (lattice %s) leads %s on %s", hello.PID, hello.Version, hello.Home, socket)
 	if hello.API != api.Version {
-		return []Check{check("leader", Warn, "use the newer of the two: it takes over by itself", "%s and speaks version %d of the leader's interface, this lattice speaks %d", who, hello.API, api.Version)}
+		return []Check{newCheck("leader", Warn, "use the newer of the two: it takes over by itself", "%s and speaks version %d of the leader's interface, this lattice speaks %d", who, hello.API, api.Version)}
 	}
 	if _, err := c.Runs(ctx, api.RunList{Limit: 1}); err != nil {
 		return []Check{
-			check("leader", OK, "", "%s", who),
-			check("store", Fail, "end the leader, then: lattice store check", "the leader cannot read its runs: %v", err),
+			newCheck("leader", OK, "", "%s", who),
+			newCheck("store", Fail, "end the leader, then: lattice store check", "the leader cannot read its runs: %v", err),
 		}
 	}
 	doing := "idle"
@@ -70,11 +70,11 @@ func lookAtOther(ctx context.Context, env *setup.Env) []Check {
 		doing = "driving " + cli.Count(hello.Driven, "run", "runs")
 	}
 	checks := []Check{
-		check("leader", OK, "", "%s, %s", who, doing),
-		check("store", OK, "", "open in the leader, with %s", cli.Count(hello.Runs, "run", "runs")),
+		newCheck("leader", OK, "", "%s, %s", who, doing),
+		newCheck("store", OK, "", "open in the leader, with %s", cli.Count(hello.Runs, "run", "runs")),
 	}
 	if hello.Sandbox == "none" {
-		checks = append(checks, check("sprites", Fail, sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged}), "%s", hello.Warning))
+		checks = append(checks, newCheck("sprites", Fail, sprites.Remedy(&sprites.APIError{Code: sprites.CodeDamaged}), "%s", hello.Warning))
 	}
 	return checks
 }
@@ -82,25 +82,25 @@ func lookAtOther(ctx context.Context, env *setup.Env) []Check {
 // lookAtStore opens the store for reading. The caller leads.
 func lookAtStore(ctx context.Context, address string) Check {
 	if _, err := os.Stat(address); errors.Is(err, os.ErrNotExist) && !store.IsDatabase(address) {
-		return check("store", OK, "", "does not exist yet: there were no runs")
+		return newCheck("store", OK, "", "does not exist yet: there were no runs")
 	}
 	s, err := store.OpenReadOnly(address)
 	if errors.Is(err, store.ErrMissing) {
-		return check("store", Warn, "the first run makes the tables, if the database is the right one", "%v", err)
+		return newCheck("store", Warn, "the first run makes the tables, if the database is the right one", "%v", err)
 	}
 	if err != nil {
-		return check("store", Fail, storeRemedy(err), "%v", err)
+		return newCheck("store", Fail, storeRemedy(err), "%v", err)
 	}
 	path := s.Name()
 	runs, err := s.Count()
 	problems, checkErr := s.Check(ctx, nil)
 	if err = errors.Join(err, checkErr, s.Close()); err != nil {
-		return check("store", Fail, storeRemedy(err), "read %s: %v", path, err)
+		return newCheck("store", Fail, storeRemedy(err), "read %s: %v", path, err)
 	}
 	if len(problems) > 0 {
-		return check("store", Fail, storeRemedy(nil), "%s has %s, the first: %s", path, cli.Count(len(problems), "fault", "faults"), problems[0])
+		return newCheck("store", Fail, storeRemedy(nil), "%s has %s, the first: %s", path, cli.Count(len(problems), "fault", "faults"), problems[0])
 	}
-	return check("store", OK, "", "%s is sound, with %s", path, cli.Count(runs, "run", "runs"))
+	return newCheck("store", OK, "", "%s is sound, with %s", path, cli.Count(runs, "run", "runs"))
 }
 
 // lookAtHost looks into the sprite host's database, where there is one.
@@ -111,13 +111,13 @@ func lookAtHost(dir string) (c Check, ok bool) {
 	case errors.Is(err, os.ErrNotExist):
 		return c, false
 	case errors.Is(err, records.ErrServed):
-		return check("sprites", OK, "", "another process serves %s", dir), true
+		return newCheck("sprites", OK, "", "another process serves %s", dir), true
 	case err != nil:
-		return check("sprites", Fail, remedy, "%v", err), true
+		return newCheck("sprites", Fail, remedy, "%v", err), true
 	case len(a.Problems) > 0:
-		return check("sprites", Fail, remedy, "%s has %s, the first: %s", a.Path, cli.Count(len(a.Problems), "fault", "faults"), a.Problems[0]), true
+		return newCheck("sprites", Fail, remedy, "%s has %s, the first: %s", a.Path, cli.Count(len(a.Problems), "fault", "faults"), a.Problems[0]), true
 	}
-	return check("sprites", OK, "", "%s is sound, with %s", a.Path, cli.Count(a.Sprites, "sprite", "sprites")), true
+	return newCheck("sprites", OK, "", "%s is sound, with %s", a.Path, cli.Count(a.Sprites, "sprite", "sprites")), true
 }
 
 func storeRemedy(err error) string {

@@ -25,7 +25,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-func check(name string, status Status, remedy, format string, args ...any) Check {
+func newCheck(name string, status Status, remedy, format string, args ...any) Check {
 	return Check{Name: name, Status: status, Detail: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
@@ -33,20 +33,20 @@ func check(name string, status Status, remedy, format string, args ...any) Check
 func lookAtState(_ context.Context, env *setup.Env) []Check {
 	const remedy = "set LATTICE_HOME to a directory that you can write to"
 	if err := os.MkdirAll(env.Home, 0o700); err != nil {
-		return []Check{check("state", Fail, remedy, "%v", err)}
+		return []Check{newCheck("state", Fail, remedy, "%v", err)}
 	}
 	if err := tryWriting(env.Home); err != nil {
 		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-			return []Check{check("state", Fail, "free some space, or remove sprites: lattice sprite prune", "%s: the disk is full", env.Home)}
+			return []Check{newCheck("state", Fail, "free some space, or remove sprites: lattice sprite prune", "%s: the disk is full", env.Home)}
 		}
-		return []Check{check("state", Fail, remedy, "write to %s: %v", env.Home, err)}
+		return []Check{newCheck("state", Fail, remedy, "write to %s: %v", env.Home, err)}
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(env.Home, &st); err != nil {
-		return []Check{check("state", Fail, remedy, "look at %s: %v", env.Home, err)}
+		return []Check{newCheck("state", Fail, remedy, "look at %s: %v", env.Home, err)}
 	}
 	kind := fileSystemKind(st)
-	c := check("state", OK, "", "%s is writable and durable (%s)", env.Home, kind)
+	c := newCheck("state", OK, "", "%s is writable and durable (%s)", env.Home, kind)
 	c.Status, c.Remedy = FileSystem(kind)
 	if info, err := os.Stat(env.Home); err == nil && info.Mode().Perm()&0o077 != 0 {
 		c.Status, c.Remedy = Warn, "chmod 700 "+env.Home
@@ -80,7 +80,7 @@ func tryWriting(dir string) error {
 func lookAtKernel(context.Context) []Check {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
-		return []Check{check("kernel", Warn, "none known", "uname failed: %v", err)}
+		return []Check{newCheck("kernel", Warn, "none known", "uname failed: %v", err)}
 	}
 	text := func(field []byte) string { return unix.ByteSliceToString(field) }
 	return []Check{Kernel(text(u.Sysname[:]), text(u.Release[:]), text(u.Machine[:])), controlGroups()}
@@ -89,13 +89,13 @@ func lookAtKernel(context.Context) []Check {
 // lookAtStorage finds out whether checkpoints share bytes with the sprite where they cannot be stacked, or copy them.
 func lookAtStorage(_ context.Context, env *setup.Env) []Check {
 	if err := os.MkdirAll(env.Home, 0o700); err != nil {
-		return []Check{check("storage", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)}
+		return []Check{newCheck("storage", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)}
 	}
 	how := "checkpoints stack layers (snapshots on btrfs) and copy files where they cannot; a file system with reflinks, such as btrfs or xfs, would share them"
-	if reflinks(env.Home) {
+	if hasReflinks(env.Home) {
 		how = "checkpoints stack layers (snapshots on btrfs), and share the bytes of files where they cannot (reflinks)"
 	}
-	return []Check{check("storage", OK, "", "%s; overlayfs: %s", how, overlay())}
+	return []Check{newCheck("storage", OK, "", "%s; overlayfs: %s", how, findOverlay())}
 }
 
 // lookAtURLs finds out whether programs of this machine find the names of sprites' URLs, by the C library's way where there is
@@ -115,20 +115,20 @@ func lookAtURLs(ctx context.Context) []Check {
 		found = err == nil && len(addrs) > 0 && addrs[0].IsLoopback()
 	}
 	if !found {
-		return []Check{check("urls", Warn, "use lattice sprite url NAME --address, whose URL works with every program, or install libnss-myhostname",
+		return []Check{newCheck("urls", Warn, "use lattice sprite url NAME --address, whose URL works with every program, or install libnss-myhostname",
 			"browsers and curl resolve NAME.localhost, other programs here do not")}
 	}
-	return []Check{check("urls", OK, "", "every program resolves NAME.localhost")}
+	return []Check{newCheck("urls", OK, "", "every program resolves NAME.localhost")}
 }
 
 func lookAtGit(ctx context.Context) []Check {
 	path, err := exec.LookPath("git")
 	if err != nil {
-		return []Check{check("git", Fail, "install git 2.32 or newer", "git is not on PATH")}
+		return []Check{newCheck("git", Fail, "install git 2.32 or newer", "git is not on PATH")}
 	}
 	out, err := exec.CommandContext(ctx, path, "version").Output()
 	if err != nil {
-		return []Check{check("git", Fail, "install git 2.32 or newer", "%s version: %v", path, err)}
+		return []Check{newCheck("git", Fail, "install git 2.32 or newer", "%s version: %v", path, err)}
 	}
 	return []Check{Git(path, string(out))}
 }
@@ -148,22 +148,22 @@ func lookAtSpritekit(ctx context.Context, env *setup.Env, told string) []Check {
 	}
 	switch {
 	case err != nil:
-		return []Check{check("spritekit", Fail, remedy, "%s does not run: %v", path, err)}
+		return []Check{newCheck("spritekit", Fail, remedy, "%s does not run: %v", path, err)}
 	case v.Protocol != protocol.Version:
-		return []Check{check("spritekit", Fail, remedy, "%s speaks protocol %s, not %s", path, v.Protocol, protocol.Version)}
+		return []Check{newCheck("spritekit", Fail, remedy, "%s speaks protocol %s, not %s", path, v.Protocol, protocol.Version)}
 	case v.OS != runtime.GOOS || v.Arch != runtime.GOARCH:
-		return []Check{check("spritekit", Warn, remedy, "%s is for %s/%s, which this %s/%s machine only emulates", path, v.OS, v.Arch, runtime.GOOS, runtime.GOARCH)}
+		return []Check{newCheck("spritekit", Warn, remedy, "%s is for %s/%s, which this %s/%s machine only emulates", path, v.OS, v.Arch, runtime.GOOS, runtime.GOARCH)}
 	}
 	if skillset.FindExtra(path) == "" {
-		return []Check{check("spritekit", Warn, "run make build, which creates both files",
+		return []Check{newCheck("spritekit", Warn, "run make build, which creates both files",
 			"%s exists, but %s next to it is missing: sprites have no spritekit mcp, and no git if their image has none", path, protocol.Extra)}
 	}
-	return []Check{check("spritekit", OK, "", "%s (%s, protocol %s, %s/%s)", path, v.Version, v.Protocol, v.OS, v.Arch)}
+	return []Check{newCheck("spritekit", OK, "", "%s (%s, protocol %s, %s/%s)", path, v.Version, v.Protocol, v.OS, v.Arch)}
 }
 
 // problemCheck is a failure in the words of an error that has a remedy of its own.
 func problemCheck(name string, err error) Check {
-	c := check(name, Fail, "see the other findings, or report this with the output of lattice doctor --json", "%v", err)
+	c := newCheck(name, Fail, "see the other findings, or report this with the output of lattice doctor --json", "%v", err)
 	if p, ok := errors.AsType[*fault.Error](err); ok && p.Fault.Hint != "" {
 		c.Remedy = p.Fault.Hint
 	}
@@ -176,14 +176,14 @@ func lookAtSettings(_ context.Context, env *setup.Env) []Check {
 	text, err := setup.ReadBounded(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
-		return []Check{check("settings", OK, "", "none (%s)", file)}
+		return []Check{newCheck("settings", OK, "", "none (%s)", file)}
 	case err != nil:
-		return []Check{check("settings", Fail, "make it a file that you can read, or unset LATTICE_CONFIG", "%v", err)}
+		return []Check{newCheck("settings", Fail, "make it a file that you can read, or unset LATTICE_CONFIG", "%v", err)}
 	}
 	s, findings := settings.Parse(text)
 	var checks []Check
 	for _, f := range findings {
-		checks = append(checks, check("settings", Fail, cmp.Or(f.Hint, "correct it"), "%s: %s", file, f.Text()))
+		checks = append(checks, newCheck("settings", Fail, cmp.Or(f.Hint, "correct it"), "%s: %s", file, f.Text()))
 	}
 	for _, tool := range s.Tools {
 		if _, err := equip.CheckTool(env, tool); err != nil {
@@ -196,7 +196,7 @@ func lookAtSettings(_ context.Context, env *setup.Env) []Check {
 		checks = append(checks, problemCheck("settings", err))
 	}
 	if checks == nil {
-		checks = []Check{check("settings", OK, "", "%s", file)}
+		checks = []Check{newCheck("settings", OK, "", "%s", file)}
 	}
 	return checks
 }
@@ -210,7 +210,7 @@ func lookAtRemote(ctx context.Context, env *setup.Env) []Check {
 	url := env.SpritesURL
 	all, err := client.List(ctx, "")
 	if err == nil {
-		return []Check{check("remote", OK, "", "%s answers and accepts the token; %d sprites", url, len(all))}
+		return []Check{newCheck("remote", OK, "", "%s answers and accepts the token; %d sprites", url, len(all))}
 	}
 	remedy := "check SPRITES_API_URL and the network"
 	if text := err.Error(); strings.Contains(text, "401") || strings.Contains(text, "403") || strings.Contains(text, "authentication") {
@@ -219,5 +219,5 @@ func lookAtRemote(ctx context.Context, env *setup.Env) []Check {
 	if p, ok := errors.AsType[*fault.Error](setup.ExplainSprite(err)); ok && p.Fault.Hint != "" {
 		remedy = p.Fault.Hint
 	}
-	return []Check{check("remote", Fail, remedy, "%s: %v", url, err)}
+	return []Check{newCheck("remote", Fail, remedy, "%s: %v", url, err)}
 }

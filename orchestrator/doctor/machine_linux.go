@@ -25,8 +25,8 @@ func fileSystemKind(st unix.Statfs_t) string {
 	return fmt.Sprintf("file system 0x%x", st.Type)
 }
 
-// reflinks reports whether files in dir can share their bytes.
-func reflinks(dir string) bool {
+// hasReflinks reports whether files in dir can share their bytes.
+func hasReflinks(dir string) bool {
 	from, err := os.CreateTemp(dir, ".doctor-")
 	if err != nil {
 		return false
@@ -45,8 +45,8 @@ func reflinks(dir string) bool {
 	return unix.IoctlFileClone(int(to.Fd()), int(from.Fd())) == nil
 }
 
-// overlay says whether the kernel has overlayfs.
-func overlay() string {
+// findOverlay says whether the kernel has overlayfs.
+func findOverlay() string {
 	list, err := os.ReadFile("/proc/filesystems")
 	switch {
 	case err != nil:
@@ -70,7 +70,7 @@ func controlGroups() Check {
 	switch _, unified := os.Stat(mount + "/cgroup.controllers"); {
 	case unified == nil:
 		kind = "version 2"
-	case exists(mount + "/unified/cgroup.procs"):
+	case pathExists(mount + "/unified/cgroup.procs"):
 		kind, mount = "versions 1 and 2", mount+"/unified"
 	}
 	delegated := "not delegated to this user"
@@ -83,7 +83,7 @@ func controlGroups() Check {
 	return c
 }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
 }

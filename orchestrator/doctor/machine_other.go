@@ -8,10 +8,10 @@ import (
 
 func fileSystemKind(st unix.Statfs_t) string { return unix.ByteSliceToString(st.Fstypename[:]) }
 
-// reflinks is for Linux: elsewhere checkpoints copy.
-func reflinks(string) bool { return false }
+// hasReflinks is for Linux: elsewhere checkpoints copy.
+func hasReflinks(string) bool { return false }
 
-func overlay() string { return "not on this system" }
+func findOverlay() string { return "not on this system" }
 
 func controlGroups() Check {
 	return Check{Name: "cgroup", Status: OK, Detail: "not on this system"}

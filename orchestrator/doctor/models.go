@@ -12,11 +12,11 @@ import (
 // lookAtModels says which model classes the settings name, and whether they could be asked. Nothing is sent.
 func lookAtModels(_ context.Context, env *setup.Env) []Check {
 	if len(env.Settings.Models) == 0 {
-		return []Check{check("models", OK, "", "none; flows that ask models need them in the settings, such as [models.SMALL_EXEC]")}
+		return []Check{newCheck("models", OK, "", "none; flows that ask models need them in the settings, such as [models.SMALL_EXEC]")}
 	}
 	client, err := env.Models().Client()
 	if err != nil {
-		return []Check{check("models", Fail, "correct the settings", "%v", err)}
+		return []Check{newCheck("models", Fail, "correct the settings", "%v", err)}
 	}
 	var checks []Check
 	for _, name := range slices.Sorted(maps.Keys(env.Settings.Models)) {
@@ -27,11 +27,11 @@ func lookAtModels(_ context.Context, env *setup.Env) []Check {
 		}
 		switch err := client.Ready(name, false); {
 		case err != nil:
-			checks = append(checks, check("models", Warn, "see the part about models in lattice run --help", "%v", err))
+			checks = append(checks, newCheck("models", Warn, "see the part about models in lattice run --help", "%v", err))
 		case m.InputUSD == nil || m.OutputUSD == nil:
-			checks = append(checks, check("models", OK, "", "%s, without prices: flows with max_cost_usd cannot ask it", what))
+			checks = append(checks, newCheck("models", OK, "", "%s, without prices: flows with max_cost_usd cannot ask it", what))
 		default:
-			checks = append(checks, check("models", OK, "", "%s", what))
+			checks = append(checks, newCheck("models", OK, "", "%s", what))
 		}
 	}
 	return checks

@@ -24,8 +24,8 @@ func lookAtSchedules(ctx context.Context, env *setup.Env) []Check {
 
 func judgeSchedules(n int, followed bool) Check {
 	if followed {
-		return check("schedules", OK, "", "lattice serve follows %s", cli.Count(n, "schedule", "schedules"))
+		return newCheck("schedules", OK, "", "lattice serve follows %s", cli.Count(n, "schedule", "schedules"))
 	}
-	return check("schedules", Warn, "start lattice serve, or let systemd do it: see [schedules.NAME] in docs/config.md",
+	return newCheck("schedules", Warn, "start lattice serve, or let systemd do it: see [schedules.NAME] in docs/config.md",
 		"no lattice serve leads, so nothing follows %s of the settings", cli.Count(n, "schedule", "schedules"))
 }

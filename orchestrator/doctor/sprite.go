@@ -47,14 +47,14 @@ var versionFlag = map[string]string{"go": "version", "java": "-version"}
 // the leader, when one leads, else of a host that is gone afterwards.
 func lookIntoSprites(ctx context.Context, env *setup.Env, shown []string) []Check {
 	if env.RemoteSprites() != nil {
-		return []Check{check("isolation", OK, "", "sprites are remote; their agents and toolchains are not checked")}
+		return []Check{newCheck("isolation", OK, "", "sprites are remote; their agents and toolchains are not checked")}
 	}
 	t, err := openTrial(ctx, env)
 	if err != nil {
 		return []Check{problemCheck("isolation", err)}
 	}
 	defer t.close()
-	checks := append([]Check{lookAtNamespaces(env), t.isolation(ctx, env.Settings.MinIsolation, env.Settings.NoRoot)}, t.bounds(ctx)...)
+	checks := append([]Check{lookAtNamespaces(env), t.checkIsolation(ctx, env.Settings.MinIsolation, env.Settings.NoRoot)}, t.checkBounds(ctx)...)
 	if len(equip.NewMachine(env).Find("go")) > 0 {
 		checks = append(checks, lookAtGoCache(env.Console))
 	}
@@ -68,33 +68,33 @@ func lookIntoSprites(ctx context.Context, env *setup.Env, shown []string) []Chec
 func lookAtNamespaces(env *setup.Env) Check {
 	dir, err := makeScratch(env)
 	if err != nil {
-		return check("namespaces", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)
+		return newCheck("namespaces", Fail, "set LATTICE_HOME to a directory that you can write to", "%v", err)
 	}
 	defer os.RemoveAll(dir)
 	r := sandbox.Probe(env.Exe, dir)
 	if !r.Namespaces {
-		return check("namespaces", Warn, r.Remedy, "%s: %s", r.Step, r.Cause)
+		return newCheck("namespaces", Warn, r.Remedy, "%s: %s", r.Step, r.Cause)
 	}
-	return check("namespaces", OK, "", "user, mount, process, IPC and host name namespaces work; programs in a sprite have no privileges")
+	return newCheck("namespaces", OK, "", "user, mount, process, IPC and host name namespaces work; programs in a sprite have no privileges")
 }
 
 // shownPath checks the path of a --tool.
 func shownPath(path string, all []string) Check {
 	for _, link := range toolchain.Dangling(all) {
 		if strings.HasPrefix(link, path+"/") {
-			return check("shown", Warn, "add it with another --tool", "%s contains links to files that sprites do not see, such as %s", path, link)
+			return newCheck("shown", Warn, "add it with another --tool", "%s contains links to files that sprites do not see, such as %s", path, link)
 		}
 	}
-	return check("shown", OK, "", "sprites see %s at the same path, read-only", path)
+	return newCheck("shown", OK, "", "sprites see %s at the same path, read-only", path)
 }
 
 // lookAtGoCache says whether fresh sprites have the standard library compiled.
 func lookAtGoCache(console *cli.Console) Check {
 	folder, toolchain := share.SharedGo(equip.FindSharedCaches(console))
 	if toolchain == "" {
-		return check("go cache", Warn, "lattice doctor --warm", "empty: the first Go build in each sprite compiles the standard library")
+		return newCheck("go cache", Warn, "lattice doctor --warm", "empty: the first Go build in each sprite compiles the standard library")
 	}
-	return check("go cache", OK, "", "sprites share the standard library of %s, read-only (%s)", toolchain, folder)
+	return newCheck("go cache", OK, "", "sprites share the standard library of %s, read-only (%s)", toolchain, folder)
 }
 
 // WarmCache makes the shared Go cache, in a host of its own: a leader's sprites find it when they start.
@@ -135,7 +135,7 @@ type trial struct {
 	close  func()
 }
 
-func (t trial) isolation(ctx context.Context, wanted settings.Isolation, noRoot bool) Check {
+func (t trial) checkIsolation(ctx context.Context, wanted settings.Isolation, noRoot bool) Check {
 	root := "no sudo: programs are this machine's processes"
 	switch {
 	case noRoot:
@@ -145,7 +145,7 @@ func (t trial) isolation(ctx context.Context, wanted settings.Isolation, noRoot 
 	case spec.Level(t.hello.Isolation) == spec.LevelUser:
 		root = t.rootOfUser(ctx)
 	}
-	c := check("isolation", OK, "", "%s (%s; %s)", t.hello.Isolation, t.hello.Sandbox, root)
+	c := newCheck("isolation", OK, "", "%s (%s; %s)", t.hello.Isolation, t.hello.Sandbox, root)
 	if t.hello.Warning != "" {
 		c.Status, c.Detail = Warn, t.hello.Warning
 		c.Remedy = "run only programs that you would run here without a sprite, or use remote sprites (SPRITES_API_URL)"
@@ -160,7 +160,7 @@ func (t trial) isolation(ctx context.Context, wanted settings.Isolation, noRoot 
 // rootOfUser says what sudo does in a sprite of an ordinary user.
 func (t trial) rootOfUser(ctx context.Context) string {
 	var out limitedText
-	err := t.with(ctx, nil, func(name string) error {
+	err := t.withSprite(ctx, nil, func(name string) error {
 		ctx, cancel := context.WithTimeout(ctx, programLimit)
 		defer cancel()
 		_, err := t.client.Exec(ctx, name, sprites.Exec{Cmd: []string{"sudo", "-u", "#1", "id", "-u"}, Stdout: &out, Stderr: &out})
@@ -179,21 +179,21 @@ func (t trial) rootOfUser(ctx context.Context) string {
 	return "no sudo: " + strings.TrimPrefix(said, "sudo: ")
 }
 
-// bounds checks the network and the limits of a new sprite.
-func (t trial) bounds(ctx context.Context) (checks []Check) {
-	err := t.with(ctx, nil, func(name string) error {
+// checkBounds checks the network and the limits of a new sprite.
+func (t trial) checkBounds(ctx context.Context) (checks []Check) {
+	err := t.withSprite(ctx, nil, func(name string) error {
 		s, err := t.client.Get(ctx, name)
 		if err != nil {
 			return err
 		}
 		if s.Network != nil {
-			c := check("network", OK, "", "%s", equip.DescribeNetwork(s))
+			c := newCheck("network", OK, "", "%s", equip.DescribeNetwork(s))
 			if s.Network.Enforcement != "enforced" {
 				c.Status, c.Remedy = Warn, "sprites may reach what the policy denies: use a Linux with network namespaces and nf_tables, or remote sprites"
 			}
 			checks = append(checks, c)
 		}
-		limits := check("limits", OK, "", "%s", equip.DescribeLimits(s.Limits))
+		limits := newCheck("limits", OK, "", "%s", equip.DescribeLimits(s.Limits))
 		for _, l := range s.Limits {
 			if l.By == "" && !strings.Contains(limits.Remedy, l.Why) {
 				limits.Status, limits.Remedy = Warn, strings.TrimPrefix(limits.Remedy+"; "+l.Why, "; ")
@@ -277,8 +277,8 @@ func openOwnTrial(env *setup.Env) (t trial, err error) {
 	}, nil
 }
 
-// with makes a temporary sprite that is shown paths, has do use it, and removes it.
-func (t trial) with(ctx context.Context, paths []string, do func(sprite string) error) (err error) {
+// withSprite makes a temporary sprite that is shown paths, has do use it, and removes it.
+func (t trial) withSprite(ctx context.Context, paths []string, do func(sprite string) error) (err error) {
 	name := "doctor-" + strings.ToLower(rand.Text()[:10])
 	if _, err := t.client.Create(ctx, sprites.Create{Name: name, Labels: []string{"lattice-doctor"}, Tools: paths, Image: sprites.NoImage}); err != nil {
 		return err
@@ -296,7 +296,7 @@ func (t trial) with(ctx context.Context, paths []string, do func(sprite string) 
 func tryPrograms(ctx context.Context, env *setup.Env, t trial, shown []string) []Check {
 	found := equip.NewMachine(env).Find(slices.Concat(setup.AgentNames, toolNames)...)
 	programs := make([]Program, len(found))
-	err := t.with(ctx, shown, func(sprite string) error {
+	err := t.withSprite(ctx, shown, func(sprite string) error {
 		var group errgroup.Group
 		group.SetLimit(trialsAtOnce)
 		for i, f := range found {
@@ -317,7 +317,7 @@ func tryPrograms(ctx context.Context, env *setup.Env, t trial, shown []string) [
 		checks = append(checks, p.Judge())
 	}
 	if noAgent {
-		none := check("agents", Warn, "install one, or pass a script to flows as agent_command", "none of %s is on PATH", strings.Join(setup.AgentNames, ", "))
+		none := newCheck("agents", Warn, "install one, or pass a script to flows as agent_command", "none of %s is on PATH", strings.Join(setup.AgentNames, ", "))
 		checks = append([]Check{none}, checks...)
 	}
 	return checks
@@ -328,12 +328,12 @@ func tryProgram(ctx context.Context, t trial, sprite string, shown []string, f t
 	if slices.Contains(setup.AgentNames, f.Name) {
 		p.Kind = "agent"
 	}
-	p.Inside, p.Said, p.Exit, p.Trial = t.version(ctx, sprite, f.Name)
+	p.Inside, p.Said, p.Exit, p.Trial = t.askVersion(ctx, sprite, f.Name)
 	if p.Trial != nil || p.Inside != "" || len(p.Show) == 0 {
 		return p
 	}
-	p.Trial = t.with(ctx, slices.Concat(shown, p.Show), func(other string) (err error) {
-		_, _, p.Tried, err = t.version(ctx, other, f.Name)
+	p.Trial = t.withSprite(ctx, slices.Concat(shown, p.Show), func(other string) (err error) {
+		_, _, p.Tried, err = t.askVersion(ctx, other, f.Name)
 		return err
 	})
 	return p
@@ -342,8 +342,8 @@ func tryProgram(ctx context.Context, t trial, sprite string, shown []string, f t
 // ask prints where a program is found and the first line of its version, and ends as the program does.
 const ask = `p=$(command -v "$1") || exit 127; echo "$p"; out=$("$@" 2>&1 </dev/null); code=$?; printf '%s\n' "$out" | head -n 1; exit $code`
 
-// version asks a program in a sprite for its version. Where is "" when the sprite does not find it.
-func (t trial) version(ctx context.Context, sprite, name string) (where, said string, exit int, err error) {
+// askVersion asks a program in a sprite for its version. Where is "" when the sprite does not find it.
+func (t trial) askVersion(ctx context.Context, sprite, name string) (where, said string, exit int, err error) {
 	flag, ok := versionFlag[name]
 	if !ok {
 		flag = "--version"

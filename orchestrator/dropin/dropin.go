@@ -1,6 +1,6 @@
 // Package dropin takes the skills of others along: folders on this machine that bear a skill's name and hold skill.json
 // and a program (DESIGN 15). Read looks at one, Keep copies it to where it no longer changes, Compose makes the /skills
-// of sprites that have some of them beside the built-in ones. Nothing of a folder is run here.
+// of sprites that have some of them next to the built-in ones. Nothing of a folder is run here.
 package dropin
 
 import (
@@ -22,7 +22,7 @@ type Skill struct {
 }
 
 const (
-	maxManifest = 256<<10 + 1 // bytes; ParseSkill refuses what is larger
+	maxManifest = 256<<10 + 1 // bytes; ParseSkill refuses larger ones
 	maxFiles    = 10_000      // of one skill
 	maxBytes    = 256 << 20   // of all its files
 )

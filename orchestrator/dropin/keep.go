@@ -46,8 +46,8 @@ func Keep(root string, s Skill) (string, error) {
 	return filepath.Join(to, s.Name), nil
 }
 
-// Compose makes to, a folder like base, which an install made, with copies of skills beside it. It is made once: what is
-// there already is taken for it.
+// Compose makes to, a folder like base, which an install made, with copies of skills next to it. It is made once: a folder
+// that exists is taken for it.
 func Compose(base string, kept []string, to string) error {
 	if _, err := os.Lstat(to); err == nil {
 		return nil
@@ -75,7 +75,7 @@ func Compose(base string, kept []string, to string) error {
 	return nil
 }
 
-// renameFolder puts a folder in its place, unless somebody else has put the same there.
+// renameFolder puts a folder in its place, unless another process has put the same there.
 func renameFolder(from, to string) error {
 	err := os.Rename(from, to)
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTEMPTY) {
@@ -84,7 +84,7 @@ func renameFolder(from, to string) error {
 	return err
 }
 
-// copier copies a tree. Everybody may read the copy and nobody write its files; what could be executed still can.
+// copier copies a tree. Every user may read the copy and none may write its files; executable files stay executable.
 type copier struct {
 	sum   hash.Hash // of names, kinds and contents, when it is wanted
 	link  bool      // link files instead of copying them, where that goes: they never change

@@ -131,11 +131,15 @@ func (t callOp) Answered(_ *ir.Node, c lattice.Command, f lattice.Fact) error {
 	case lattice.TimerFired:
 		t.waitedLongEnough()
 	case lattice.Restored:
+		if cut := t.Visit.Cut; cut != "" {
+			t.failCut(cut)
+			return nil
+		}
 		t.sendAgain(c.Sprite)
 	case lattice.ActionDone:
 		return t.actionDone(c, f)
 	case lattice.Attested:
-		return t.attested(f)
+		return proofOp{t}.attested(f)
 	default:
 		return unexpectedFact(c, f)
 	}
@@ -287,8 +291,8 @@ func (t callOp) callFinished(c lattice.Command, f lattice.CallFinished) error {
 		return nil
 	}
 	t.Run.State.LeaveBarrier(t.Path)
-	if f.OK && t.verifies() {
-		t.attest(f)
+	if proof := (proofOp{t}); f.OK && proof.verifies() {
+		proof.attest(f)
 		return nil
 	}
 	if v := t.Visit; t.Run.State.Disk != "" && !t.runsInCopy() && (runstate.OnWorld(c) || v.Acted && c.Call.Class != manifests.ClassRead) {
@@ -339,48 +343,6 @@ func (t callOp) completeCall(data any) {
 	t.CacheAnswer(node, answer)
 	t.releaseCopy(node, true)
 	t.CompleteNode(data, ports)
-}
-
-// callLost repeats a call whose stream broke off, on restored files if it is of class sprite and its skill does not continue. A
-// person settles the outcome of a call of class world (DESIGN 14).
-func (t callOp) callLost(c lattice.Command, f lattice.CallLost) {
-	v := t.Visit
-	if v.Call.Class == manifests.ClassWorld {
-		t.askOutcome(f.Detail)
-		return
-	}
-	v.Losses++
-	if f.Continues {
-		t.sendAgain(c.Sprite)
-		return
-	}
-	if v.Before != nil && (v.Call.Class == manifests.ClassSprite || v.Call.Resume != nil) {
-		t.Issue(machine.Restore(*v.Before))
-		return
-	}
-	t.sendAgain(c.Sprite)
-}
-
-// askOutcome asks a person for the outcome of the current call, which is of class world.
-func (t callOp) askOutcome(detail string) {
-	t.OpenWait(lattice.Wait{
-		Kind:     lattice.WaitUnknown,
-		Prompt:   fmt.Sprintf("%s was cut off and may or may not have happened: %s", t.Visit.Call.Skill, detail),
-		Reason:   "unknown_outcome",
-		Choices:  []string{"done", "retry", "fail"},
-		Expected: map[string]string{"outcome": "string", "result": "map"},
-		Optional: []string{"result"},
-	})
-}
-
-// sendAgain dispatches the same attempt once more, unless it was lost too often.
-func (t callOp) sendAgain(sprite string) {
-	if v := t.Visit; v.Losses >= maxLosses {
-		t.Run.State.LeaveBarrier(t.Path)
-		t.FailAttempt(machine.Failf(expr.FailToolUnavailable, "%s was cut off %d times in sprite %s", v.Call.Skill, v.Losses, sprite))
-		return
-	}
-	t.Dispatch()
 }
 
 // checkpointTaken goes on with the call for which a checkpoint was taken.

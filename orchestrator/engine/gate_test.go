@@ -169,7 +169,7 @@ func TestEventBytesAreBounded(t *testing.T) {
 	deps := idleDeps(s)
 	deps.Caller, deps.MaxEventBytes = talker{says: 50, size: 1000}, 20_000
 	drive(t, p, deps, runs[0])
-	events, err := s.Events(runs[0], "INFO")
+	events, _, err := s.Events(runs[0], "INFO", "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

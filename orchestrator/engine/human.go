@@ -62,6 +62,8 @@ func (t humanOp) openQuestion(node *ir.Node) {
 	}
 	if len(node.Expected) == 0 && len(node.Choices) == 0 {
 		w.Optional = []string{"comments"}
+	} else {
+		w.Optional = t.Run.Program.OptionalInputs(node)
 	}
 	w.Calls = t.planCalls(node)
 	if pair, ok := t.Run.State.Pairs[t.Sprite()]; ok {
@@ -111,6 +113,11 @@ func (t humanOp) Decided(w lattice.Wait, f lattice.Answered, inputs map[string]a
 	if f.Decision == lattice.Approve {
 		for _, c := range w.Calls {
 			m.State.Planned = append(m.State.Planned, runstate.Planned{PlannedCall: c, Path: w.Path, By: w.Node})
+		}
+	}
+	for _, name := range w.Optional { // so that a later reference reads null, and not the answer of an earlier visit
+		if _, given := out[name]; !given {
+			out[name] = nil
 		}
 	}
 	out["by"] = f.By

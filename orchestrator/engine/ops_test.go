@@ -161,6 +161,17 @@ func TestAnswerSchema(t *testing.T) {
 	c = begin(t, doc(`{"n":9}`))
 	c.feed(lattice.TimerFired{CommandID: c.command(lattice.DoTimer).ID})
 	c.is(lattice.Failed, expr.FailSchema, `{}`)
+
+	// An input that the schema does not require may be left out, and reads null.
+	c = begin(t, graphOf("h", `{"id":"h","op":"HUMAN","prompt":"How many?","expected_inputs":{"n":"integer","why":"string"},"answer_schema":{"required":["n"]},"outputs":{"n":"$vars.n","why":"$vars.why"}}`, ``))
+	if diff := cmp.Diff([]string{"why"}, c.s.Waits[0].Optional); diff != "" {
+		t.Errorf("optional (-want +got):\n%s", diff)
+	}
+	c.answer(lattice.Answer, `{"n":2}`)
+	c.is(lattice.Succeeded, "", `{"n":2,"why":null}`)
+	if c = begin(t, graphOf("h", `{"id":"h","op":"HUMAN","prompt":"How many?","expected_inputs":{"n":"integer"},"answer_schema":{"required":["comments"]}}`, ``)); len(c.s.Waits[0].Optional) > 0 {
+		t.Errorf("optional: %v, though the schema requires none of the inputs", c.s.Waits[0].Optional)
+	}
 }
 
 func TestParallel(t *testing.T) {

@@ -14,13 +14,16 @@ import (
 // A call of lattice.VerifySkill in a fork of its own is a verification. Its report becomes a signed statement in the journal
 // before the node ends. The node succeeds only if the statement is green; otherwise it fails with verify_red.
 
+// proofOp is a call that is a verification.
+type proofOp struct{ callOp }
+
 // verifies reports whether the current call is a verification.
-func (t callOp) verifies() bool {
+func (t proofOp) verifies() bool {
 	return t.Visit.Call.Skill == lattice.VerifySkill && t.runsInCopy()
 }
 
 // attest has the report of the current call signed.
-func (t callOp) attest(f lattice.CallFinished) {
+func (t proofOp) attest(f lattice.CallFinished) {
 	if len(f.Data) == 0 {
 		f.Data = json.RawMessage(`{}`)
 	}
@@ -36,7 +39,7 @@ func (t callOp) attest(f lattice.CallFinished) {
 }
 
 // attested ends the verification, whose statement is in the journal.
-func (t callOp) attested(f lattice.Attested) error {
+func (t proofOp) attested(f lattice.Attested) error {
 	ended := t.Visit.Ended
 	if ended == nil {
 		return errors.New("a statement about a call that has not ended")

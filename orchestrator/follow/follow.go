@@ -37,7 +37,7 @@ func Run(ctx context.Context, console *cli.Console, c *connect.Conn, view api.Ru
 // Watch shows a run until it ends or pauses, and returns its last state.
 func Watch(ctx context.Context, console *cli.Console, c *connect.Conn, view api.RunView, known lattice.Seq) (api.RunView, error) {
 	p := newProgress(console, view, known)
-	defer p.close()
+	defer p.leavePicture()
 	watch, after := c.WatchOutline, lattice.Seq(0)
 	if console.JSON { // every entry once, and nothing has to be drawn from those before
 		watch, after = c.Watch, known
@@ -50,11 +50,11 @@ func Watch(ctx context.Context, console *cli.Console, c *connect.Conn, view api.
 			if l.View != nil {
 				view = *l.View
 			}
-			return p.line(l)
+			return p.takeReport(l)
 		})
 		switch {
 		case ctx.Err() != nil:
-			p.close()
+			p.leavePicture()
 			c.StopDriving(view.RunID)
 			fmt.Fprintf(console.Err, "stopped; to continue: lattice resume %s\n", view.RunID)
 			return view, &cli.ExitError{Code: protocol.ExitCancelled}
@@ -65,7 +65,7 @@ func Watch(ctx context.Context, console *cli.Console, c *connect.Conn, view api.
 		case err != nil:
 			return view, err
 		default:
-			p.close()
+			p.leavePicture()
 			return view, nil
 		}
 	}
@@ -92,7 +92,7 @@ func Conclude(ctx context.Context, console *cli.Console, c *connect.Conn, v api.
 		}
 		return &cli.ExitError{Code: protocol.ExitWaiting}
 	case lattice.Canceled:
-		fmt.Fprintf(console.Err, "%s canceled%s\n", v.RunID, continued(v))
+		fmt.Fprintf(console.Err, "%s canceled%s\n", v.RunID, describeContinuation(v))
 		return &cli.ExitError{Code: protocol.ExitCancelled}
 	case lattice.Failed:
 		DescribeFailure(console, v)
@@ -233,7 +233,7 @@ func answerCommands(run string, w lattice.Wait) []string {
 			commands = append(commands, fmt.Sprintf("%s…   one of %d more; lattice show --json has them", answer, len(w.Choices)-most))
 			break
 		}
-		commands = append(commands, answer+shellWord(cli.Clean(choice)))
+		commands = append(commands, answer+shellWord(choice))
 	}
 	if len(w.Choices) == 0 {
 		commands = append(commands, answer+"TEXT")
@@ -244,16 +244,8 @@ func answerCommands(run string, w lattice.Wait) []string {
 	return append(commands, "lattice cancel "+run)
 }
 
-// shellWord quotes text for a shell where it needs that.
-func shellWord(text string) string {
-	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+,-") == "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-// continued says where a run goes on, if it does.
-func continued(v api.RunView) string {
+// describeContinuation says where a run goes on, if it does.
+func describeContinuation(v api.RunView) string {
 	if v.ContinuedIn == "" {
 		return ""
 	}

@@ -36,12 +36,12 @@ func newProgress(console *cli.Console, v api.RunView, known lattice.Seq) *progre
 		fmt.Fprintf(console.Err, "%s %s\n", v.RunID, v.Flow)
 		return p
 	}
-	p.ended.Go(p.tick)
+	p.ended.Go(p.redrawClocks)
 	return p
 }
 
-// tick redraws the clocks of running steps.
-func (p *progress) tick() {
+// redrawClocks redraws the clocks of running steps.
+func (p *progress) redrawClocks() {
 	t := time.NewTicker(200 * time.Millisecond)
 	defer t.Stop()
 	for {
@@ -50,14 +50,14 @@ func (p *progress) tick() {
 			return
 		case <-t.C:
 			p.mu.Lock()
-			p.draw()
+			p.drawPicture(cli.TerminalSize(p.console.Out))
 			p.mu.Unlock()
 		}
 	}
 }
 
-// line takes a report of the leader.
-func (p *progress) line(l api.WatchLine) error {
+// takeReport takes a report of the leader.
+func (p *progress) takeReport(l api.WatchLine) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, news := time.Now(), true
@@ -79,17 +79,17 @@ func (p *progress) line(l api.WatchLine) error {
 	switch {
 	case p.console.JSON:
 	case p.console.Terminal:
-		p.draw()
+		p.drawPicture(cli.TerminalSize(p.console.Out))
 	default:
-		p.print(at, news)
+		p.printChanges(at, news)
 	}
 	return nil
 }
 
-// print writes a line for each step whose state changed; a change that is not new is only noted.
-func (p *progress) print(at time.Time, news bool) {
+// printChanges writes a line for each step whose state changed; a change that is not new is only noted.
+func (p *progress) printChanges(at time.Time, news bool) {
 	for _, s := range p.steps.All() {
-		if p.shown[s] == s.State {
+		if p.shown[s] == s.State || s.OnlyDecides() {
 			continue
 		}
 		p.shown[s] = s.State
@@ -100,12 +100,12 @@ func (p *progress) print(at time.Time, news bool) {
 	}
 }
 
-// draw replaces the previous picture. mu is held.
-func (p *progress) draw() {
+// drawPicture replaces the previous picture by one of at most height lines, 0 for any number: lines that have left the screen
+// cannot be replaced. mu is held.
+func (p *progress) drawPicture(width, height int) {
 	if p.closed {
 		return
 	}
-	width := cli.TerminalWidth(p.console.Out)
 	var b strings.Builder
 	if p.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA", p.drawn)
@@ -114,39 +114,44 @@ func (p *progress) draw() {
 	if p.console.Coloured() {
 		id = "\x1b[1m" + id + "\x1b[0m"
 	}
+	steps := p.steps.Progress(time.Now(), p.console.Coloured())
 	lines := []string{fmt.Sprintf("%s  %s  %s", id, p.view.Status, p.view.Flow)}
-	now := time.Now()
-	for _, line := range p.steps.Lines(now, p.console.Coloured()) {
+	if most := height - 3; height > 0 && len(steps) > most { // one line each for the title, for those left out, and below all
+		lines = append(lines, fmt.Sprintf("  … %d lines before", len(steps)-most))
+		steps = steps[len(steps)-most:]
+	}
+	for _, line := range steps {
 		lines = append(lines, "  "+line)
 	}
 	for _, line := range lines {
 		fmt.Fprintf(&b, "\x1b[2K%s\n", cli.Cut(line, width))
 	}
+	fmt.Fprint(&b, "\x1b[J") // the picture before may have been longer
 	p.drawn = len(lines)
 	fmt.Fprint(p.console.Err, b.String())
 }
 
-// close leaves the last picture standing.
-func (p *progress) close() {
+// leavePicture leaves the last picture standing.
+func (p *progress) leavePicture() {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
 		return
 	}
 	if p.console.Terminal && !p.console.JSON {
-		p.draw()
+		p.drawPicture(cli.TerminalWidth(p.console.Out), 0)
 	}
 	p.closed = true
 	if p.view.Status == lattice.Failed && !p.console.JSON {
-		p.quote()
+		p.quoteAgent()
 	}
 	p.mu.Unlock()
 	close(p.stop)
 	p.ended.Wait()
 }
 
-// quote prints the last words of the agent of a failed run: it often knows why. mu is held.
-func (p *progress) quote() {
+// quoteAgent prints the last words of the agent of a failed run: it often knows why. mu is held.
+func (p *progress) quoteAgent() {
 	words := []rune(strings.TrimSpace(p.steps.Words))
 	if len(words) == 0 {
 		return

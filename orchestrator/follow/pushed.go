@@ -15,7 +15,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/worktree/remote"
 )
 
-// printPushed tells a person where a run's work is and how to take it over, if it pushed any. What was pushed is known
+// printPushed tells a person where a run's work is and how to take it over, if it pushed any. The pushes are known
 // from outside of the sprite, by the actions that were done; the last one counts.
 func printPushed(ctx context.Context, console *cli.Console, c *connect.Conn, v api.RunView) {
 	if v.Repo == "" {
@@ -48,17 +48,17 @@ type pushResult struct {
 }
 
 func printMerge(console *cli.Console, repo, branch string) {
-	merge := fmt.Sprintf("git fetch %s %s && git merge FETCH_HEAD", word(repo), word(branch))
+	merge := fmt.Sprintf("git fetch %s %s && git merge FETCH_HEAD", shellWord(repo), shellWord(branch))
 	if strings.HasPrefix(repo, "/") {
-		merge = fmt.Sprintf("git -C %s merge %s", word(repo), word(branch))
+		merge = fmt.Sprintf("git -C %s merge %s", shellWord(repo), shellWord(branch))
 	}
 	fmt.Fprintf(console.Out, "  The result is branch %s of %s. Merge it with: %s\n", cli.Clean(branch), cli.Clean(repo), merge)
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// word is text as one word of a shell's command line.
-func word(text string) string {
+// shellWord returns a text, cleaned, as one word of a command line of a shell.
+func shellWord(text string) string {
 	if plainWord.MatchString(text) {
 		return text
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// VerifyProposals tries the changes that a failed run proposed and that nobody tried yet, each in a run of its own, and says
-// what came of it. Problems are printed: the failure of the run itself is what its command ends with.
+// VerifyProposals tries the changes that a failed run proposed and that no run tried yet, each in a run of its own, and prints
+// the outcome. Problems are printed: its command ends with the failure of the run itself.
 func VerifyProposals(ctx context.Context, console *cli.Console, c *connect.Conn, failed api.RunView, values api.Values) {
 	if failed.Status != lattice.Failed || console.JSON || ctx.Err() != nil {
 		return
@@ -36,7 +36,7 @@ func VerifyProposals(ctx context.Context, console *cli.Console, c *connect.Conn,
 	}
 }
 
-// VerifyProposal tries one proposal, shows the run that does, and prints what is known then.
+// VerifyProposal tries one proposal, shows the run that does, and prints the state of the proposal then.
 func VerifyProposal(ctx context.Context, console *cli.Console, c *connect.Conn, id string, values api.Values) (proposal.State, error) {
 	view, err := c.VerifyProposal(ctx, id, api.DriveRequest{Values: values})
 	if err != nil {
@@ -68,12 +68,12 @@ func VerifyProposal(ctx context.Context, console *cli.Console, c *connect.Conn, 
 	return proposal.State{}, fmt.Errorf("the outcome of the run %s was not recorded", view.RunID)
 }
 
-// PrintProposal says what is known of a proposal and what a person can do about it.
+// PrintProposal prints the state of a proposal and the commands with which a person decides.
 func PrintProposal(console *cli.Console, s proposal.State) {
 	text := cli.Clean(s.Adjustment.String())
 	switch {
 	case s.Status == proposal.Verified:
-		fmt.Fprintf(console.Err, "lattice: accepted: later runs on %s %s\n", where(s), text)
+		fmt.Fprintf(console.Err, "lattice: accepted: later runs on %s %s\n", describeScope(s), text)
 	case s.Status == proposal.Rejected:
 		fmt.Fprintf(console.Err, "lattice: not accepted, since it did not help: %s\n", text)
 	case slices.Contains(s.Needs, "approval"):
@@ -83,8 +83,8 @@ func PrintProposal(console *cli.Console, s proposal.State) {
 	}
 }
 
-// where names the runs that a proposal is about.
-func where(s proposal.State) string {
+// describeScope names the runs that a proposal is about.
+func describeScope(s proposal.State) string {
 	if s.Scope != protocol.ScopeRepoSpecific {
 		return "every repository"
 	}

@@ -40,8 +40,8 @@ type Client interface {
 	// PullsOf returns the pull requests from a branch of the repository itself, open and closed, newest first.
 	PullsOf(ctx context.Context, p Path, head string) ([]PullRequest, error)
 	OpenPull(ctx context.Context, p Path, n NewPull) (PullRequest, error)
-	// MarkReady makes a draft ready for review. It succeeds if the pull request is not a draft.
-	MarkReady(ctx context.Context, p Path, number int64) error
+	// Files returns the files that a pull request changes. A code host lists at most some thousands.
+	Files(ctx context.Context, p Path, number int64) ([]File, error)
 	// Reviews returns the submitted reviews, oldest first.
 	Reviews(ctx context.Context, p Path, number int64) ([]Review, error)
 	// ReviewComments returns the comments of all reviews, oldest first.
@@ -56,7 +56,10 @@ type Client interface {
 	Checks(ctx context.Context, p Path, sha string) ([]Check, error)
 	// SetCheck shows a check at a commit. A check of the same name is replaced.
 	SetCheck(ctx context.Context, p Path, sha string, c Check) error
+}
 
+// HookKeeper is a Client that can add webhooks. Only the commands that connect a repository need one.
+type HookKeeper interface {
 	// Hooks returns the webhooks of a repository.
 	Hooks(ctx context.Context, p Path) ([]Hook, error)
 	// CreateHook adds a webhook that signs its deliveries with a secret.

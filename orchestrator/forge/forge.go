@@ -136,6 +136,14 @@ type PullRequest struct {
 // FromFork reports whether the commits come from another repository, whose owner needs no permission in this one.
 func (p PullRequest) FromFork() bool { return p.Head.RepositoryID != p.Base.RepositoryID }
 
+// File is a file that a pull request changes.
+type File struct {
+	Path      string `json:"path"`
+	Status    string `json:"status"` // as the code host names it: added, modified or changed, removed or deleted, renamed
+	Additions int    `json:"additions"`
+	Deletions int    `json:"deletions"`
+}
+
 // ReviewState is the verdict of a review.
 type ReviewState string
 

@@ -29,6 +29,17 @@ func (m Marker) IsIn(text string) bool {
 	return text == string(m) || strings.HasSuffix(text, "\n"+string(m))
 }
 
+// IsMarked reports whether the last line of a text is the marker of any text.
+func IsMarked(text string) bool {
+	text = strings.TrimRight(strings.ReplaceAll(text, "\r\n", "\n"), "\n ")
+	line := text[strings.LastIndexByte(text, '\n')+1:]
+	rest, begun := strings.CutPrefix(line, "<!-- lattice ")
+	rest, ended := strings.CutSuffix(rest, " -->")
+	_, sum, two := strings.Cut(rest, " ")
+	_, err := hex.DecodeString(sum)
+	return begun && ended && two && err == nil && len(sum) == 32
+}
+
 // FindComment returns the first comment of an author with a marker.
 func FindComment(all []Comment, author int64, m Marker) (Comment, bool) {
 	i := slices.IndexFunc(all, func(c Comment) bool { return c.Author.ID == author && m.IsIn(c.Body) })

@@ -78,8 +78,17 @@ func TestToolInAnImage(t *testing.T) {
 	root := smallRoot(t)
 	w := imageWorld(t, layer.Overlay)
 	w.host.core.Config.ImportImages = true
-	tool, err := filepath.Abs("../testdata/tool")
+	parent, err := os.UserCacheDir() // a checkout below /tmp cannot be shown
 	if err != nil {
+		t.Fatal(err)
+	}
+	err = os.MkdirAll(parent, 0o755)
+	tool, made := os.MkdirTemp(parent, "lattice-test-")
+	if err := errors.Join(err, made); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(tool)
+	if err := errors.Join(os.Chmod(tool, 0o755), os.CopyFS(tool, os.DirFS("../testdata/tool"))); err != nil {
 		t.Fatal(err)
 	}
 	w.host.core.Config.AskedTools = []string{tool}

@@ -22,7 +22,7 @@ func (h *Host) routes() http.Handler {
 	handle := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := fn(w, r); err != nil {
-				h.refuse(w, r, err)
+				h.writeRefusal(w, r, err)
 			}
 		})
 	}
@@ -85,12 +85,12 @@ func (h *Host) routes() http.Handler {
 	handle("/", func(_ http.ResponseWriter, r *http.Request) error {
 		return wire.Refuse(http.StatusNotFound, "not_found", "this host does not offer "+r.Method+" "+r.URL.Path)
 	})
-	return h.guard(mux)
+	return h.guardRequests(mux)
 }
 
-// guard lets only local, authorized requests of programs through. Web pages are kept out twice: browsers tell their
+// guardRequests lets only local, authorized requests of programs through. Web pages are kept out twice: browsers tell their
 // origin, and a name that was rebound to this machine is not a loopback name.
-func (h *Host) guard(next http.Handler) http.Handler {
+func (h *Host) guardRequests(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Sprite-Version", wire.Version)
 		w.Header().Set("X-Sprite-Capabilities", "signal,"+sprites.LiveCheckpoints)
@@ -101,7 +101,7 @@ func (h *Host) guard(next http.Handler) http.Handler {
 		case r.Header.Get("Origin") != "":
 			wire.WriteError(w, wire.Refuse(http.StatusForbidden, "forbidden", "requests of web pages are refused"))
 			return
-		case !h.authorized(r):
+		case !h.isAuthorized(r):
 			wire.WriteError(w, wire.Refuse(http.StatusUnauthorized, "authentication failed", "send the host's token as Authorization: Bearer TOKEN"))
 			return
 		case !wire.IsQuery(r.URL.RawQuery):
@@ -126,7 +126,7 @@ func (h *Host) allowsHost(header string) bool {
 	return slices.Contains(h.core.Config.AllowHosts, wire.HostName(header))
 }
 
-func (h *Host) authorized(r *http.Request) bool {
+func (h *Host) isAuthorized(r *http.Request) bool {
 	if h.core.Config.Token == "" {
 		return true
 	}
@@ -134,8 +134,8 @@ func (h *Host) authorized(r *http.Request) bool {
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare([]byte(token), []byte(h.core.Config.Token)) == 1
 }
 
-// refuse answers with the status that err asks for.
-func (h *Host) refuse(w http.ResponseWriter, r *http.Request, err error) {
+// writeRefusal answers with the status that err asks for.
+func (h *Host) writeRefusal(w http.ResponseWriter, r *http.Request, err error) {
 	if limited, ok := errors.AsType[*wire.LimitError](err); ok {
 		limited.Write(w)
 		return
@@ -169,7 +169,7 @@ func (h *Host) insideRoutes(s *fleet.Inside, id, name string) http.Handler {
 	handle := func(pattern string, fn func(http.ResponseWriter, *http.Request) error) {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := fn(w, r); err != nil {
-				h.refuse(w, r, err)
+				h.writeRefusal(w, r, err)
 			}
 		})
 	}

@@ -53,7 +53,7 @@ func (s Status) CanBecome(next Status) bool { return slices.Contains(transitions
 // Ended reports whether s is final.
 func (s Status) Ended() bool { return s != "" && len(transitions[s]) == 0 }
 
-// Plan is what is done if the intent is carried out.
+// Plan is the work that is done if the intent is carried out.
 type Plan struct {
 	Version int             `json:"version"`
 	Flow    string          `json:"flow"`
@@ -78,7 +78,7 @@ func (p Plan) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// FactType says what a fact reports.
+// FactType is the type of a fact.
 type FactType string
 
 const (

@@ -3,6 +3,9 @@ package ir
 import (
 	"encoding/json"
 	"maps"
+	"slices"
+
+	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
 // AnswerSchema returns the JSON Schema that the answer to a HUMAN node must satisfy, nil if there is none.
@@ -18,6 +21,23 @@ func (d *Document) AnswerSchema(n *Node) json.RawMessage {
 	}
 	schema, _ := d.FindOutputSchema(name)
 	return schema
+}
+
+// OptionalInputs returns the expected inputs of a HUMAN node that an answer may leave out, sorted: those that its answer_schema does
+// not require, if it requires one of them.
+func (p *Program) OptionalInputs(n *Node) (names []string) {
+	o, _ := ViewOf(p.AnswerSchema(n)).ResolveObject()
+	required, _ := expr.StringList(o["required"])
+	asked := n.ExpectedInputs()
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		if !slices.Contains(required, name) {
+			names = append(names, name)
+		}
+	}
+	if len(names) == len(asked) {
+		return nil
+	}
+	return names
 }
 
 // Judged returns the part of an answer that is validated against answer_schema: the expected inputs, and those of

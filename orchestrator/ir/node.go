@@ -11,6 +11,12 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 )
 
+// Values of Node.OnLoss.
+const (
+	LossRepeats = "repeat"
+	LossFails   = "fail"
+)
+
 // Node is one node; which fields belong to which op is checked by Validate.
 type Node struct {
 	ID         string                     `json:"id"`
@@ -35,6 +41,9 @@ type Node struct {
 	// Restore names a TOOL_CALL of the same graph. Before the call the files of the sprite go back to those before the last
 	// call of that node.
 	Restore string `json:"restore,omitempty"`
+	// OnLoss says what a call does whose process or sprite dies while lattice looks on: "repeat" (default) makes it again, "fail" fails
+	// the attempt, with tool_unavailable.
+	OnLoss string `json:"on_loss,omitempty"`
 
 	// SWITCH
 	Cases   []Case `json:"cases,omitempty"`
@@ -217,7 +226,7 @@ var NodeFields = map[string][]Op{
 	"branches": {OpParallel}, "join": {OpParallel},
 	"until": {OpLoop}, "while": {OpLoop}, "init": {OpLoop}, "max_iterations": {OpLoop},
 	"ref": {OpSubgraph}, "set": {OpSet}, "seconds": {OpWait}, "at": {OpWait}, "kind": {OpFail}, "message": {OpFail},
-	"output": {OpEnd}, "event": {OpEmit}, "compensate": {OpToolCall}, "restore": {OpToolCall}, "answer_schema": {OpHuman},
+	"output": {OpEnd}, "event": {OpEmit}, "compensate": {OpToolCall}, "restore": {OpToolCall}, "on_loss": {OpToolCall}, "answer_schema": {OpHuman},
 	"model_class": llmOps, "prompt_template": llmOps, "output_schema": llmOps, "validators": llmOps, "retry_policy": llmOps,
 	"escalation": llmOps, "max_output_tokens": llmOps, "temperature": llmOps, "seed": llmOps, "cache": {OpToolCall, OpLLMExtract, OpLLMClassify, OpLLMChoose, OpLLMWrite},
 	"labels": {OpLLMClassify}, "allow_unknown": {OpLLMClassify}, "candidates": {OpLLMChoose}, "id_field": {OpLLMChoose},

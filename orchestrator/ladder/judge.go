@@ -11,6 +11,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // Checks are the checks of the answers of one visit of a node. Use NewChecks.
@@ -302,4 +303,31 @@ func decodeValue(d *json.Decoder, depth int) (any, error) {
 		return object, err
 	}
 	return token, nil
+}
+
+// Packet returns the packet with the problems of v for the request after at.
+func (v Verdict) Packet(n *ir.Node, c Checks, at Rung) Packet {
+	p := Packet{
+		Version: "1", Node: n.ID, Attempt: at.Attempt + 1, MaxAttempts: at.Limit, Kind: v.Kind, Error: v.Message, Errors: v.Problems,
+		Schema: c.SchemaName, Instruction: "fix_only",
+	}
+	if c.hasIDs {
+		p.AllowedIDs = c.ids[:min(len(c.ids), maxAllowed)]
+	}
+	if c.hasLabels {
+		p.Allowed = c.labels[:min(len(c.labels), maxAllowed)]
+	}
+	if raw, err := expr.Marshal(v.Value); v.Parsed && err == nil && len([]rune(string(raw))) <= maxPrevious {
+		p.Previous = raw
+		return p
+	}
+	previous := text.HeadRunes(v.Text, maxPrevious)
+	p.Previous, p.Text = json.RawMessage("null"), &previous
+	return p
+}
+
+// Failed returns the packet for a failure without an answer to check, such as a refusal.
+func Failed(n *ir.Node, c Checks, at Rung, kind, message, answer string) Packet {
+	v := Verdict{Kind: kind, Message: message, Text: answer, Problems: []Problem{{Validator: -1, Code: kind, Message: text.HeadRunes(message, maxMessage)}}}
+	return v.Packet(n, c, at)
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/spritekit/lattice/orchestrator/ir"
-	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
@@ -41,33 +39,6 @@ const (
 	maxMessage  = 300  // characters of a problem's message
 	maxAllowed  = 100  // ids or labels
 )
-
-// Packet returns the packet with the problems of v for the request after at.
-func (v Verdict) Packet(n *ir.Node, c Checks, at Rung) Packet {
-	p := Packet{
-		Version: "1", Node: n.ID, Attempt: at.Attempt + 1, MaxAttempts: at.Limit, Kind: v.Kind, Error: v.Message, Errors: v.Problems,
-		Schema: c.SchemaName, Instruction: "fix_only",
-	}
-	if c.hasIDs {
-		p.AllowedIDs = c.ids[:min(len(c.ids), maxAllowed)]
-	}
-	if c.hasLabels {
-		p.Allowed = c.labels[:min(len(c.labels), maxAllowed)]
-	}
-	if raw, err := expr.Marshal(v.Value); v.Parsed && err == nil && len([]rune(string(raw))) <= maxPrevious {
-		p.Previous = raw
-		return p
-	}
-	previous := text.HeadRunes(v.Text, maxPrevious)
-	p.Previous, p.Text = json.RawMessage("null"), &previous
-	return p
-}
-
-// Failed returns the packet for a failure without an answer to check, such as a refusal.
-func Failed(n *ir.Node, c Checks, at Rung, kind, message, answer string) Packet {
-	v := Verdict{Kind: kind, Message: message, Text: answer, Problems: []Problem{{Validator: -1, Code: kind, Message: text.HeadRunes(message, maxMessage)}}}
-	return v.Packet(n, c, at)
-}
 
 func newProblem(validator int, path, code, format string, args ...any) Problem {
 	return Problem{Validator: validator, Path: path, Code: code, Message: text.HeadRunes(fmt.Sprintf(format, args...), maxMessage)}

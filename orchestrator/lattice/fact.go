@@ -164,6 +164,7 @@ type CallLost struct {
 	CallID    string `json:"call_id"`
 	Detail    string `json:"detail"`
 	Continues bool   `json:"continues,omitempty"` // the skill goes on with the files as they are; see manifests.Skill
+	Watched   bool   `json:"watched,omitempty"`   // the leader that made the call saw it die, so that the end of a leader is not the cause
 }
 
 // BoundaryTaken pairs this journal position with a checkpoint of the sprite.

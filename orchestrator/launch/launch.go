@@ -89,7 +89,7 @@ func (o *Options) withSettings(env *setup.Env) {
 		o.allow = s.Allow
 	}
 	o.keep = o.keep || s.Keep && !o.keepSaid
-	o.agentEnv = env.WithAgentEnv(o.agentEnv)
+	o.agentEnv = env.Agents().WithEnv(o.agentEnv)
 }
 
 // Started is a run that was started, or checked with --dry-run, and the connection to its leader.
@@ -108,8 +108,8 @@ func Start(ctx context.Context, env *setup.Env, o Options, flow string, input js
 	}
 	o.withSettings(env)
 	var routes []string
-	o.agentEnv, routes = env.AgentPreset(o.agentEnv, input)
-	secrets, err := env.Secrets(o.agentEnv)
+	o.agentEnv, routes = env.Agents().Preset(o.agentEnv, input)
+	secrets, err := env.Values().Named(o.agentEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +243,7 @@ func (s *Started) sendRequest(ctx context.Context, o Options, req api.RunRequest
 	}
 	var warnings []string
 	if fromHere { // others may hold a login
-		if problem, hint := env.MissingAgentKey(req.Input, o.agentEnv, req.Routes); problem != "" {
+		if problem, hint := env.Agents().MissingKey(req.Input, o.agentEnv, req.Routes); problem != "" {
 			warnings = append(warnings, problem+"; "+hint)
 		}
 	}

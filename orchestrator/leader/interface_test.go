@@ -210,8 +210,19 @@ func TestInterfaceRequests(t *testing.T) {
 		{"POST", "/runs", `{"flow":{},"unknown":1}`, 400, "bad_request"},
 		{"POST", "/runs", `null`, 400, "bad_request"},
 		{"GET", "/runs/latest/events?after=x", "", 400, "bad_request"},
+		// The paths before /api/v1. /v1/lattice is left on the socket, where two processes settle who leads.
+		{"GET", "../v1/runs", "", 404, "no_route"},
+		{"GET", "../v1/run/latest/log", "", 404, "no_route"},
+		{"POST", "../v1/run/latest/decide", "", 404, "no_route"},
+		{"POST", "../v1/store/check", "", 404, "no_route"},
+		{"POST", "../v1/prune", "", 404, "no_route"},
+		{"GET", "../v1/lattices", "", 404, "no_route"},
 	} {
-		resp := send(t, server, tt.method, api.Root+tt.path, tt.body)
+		path, former := strings.CutPrefix(tt.path, "..")
+		if !former {
+			path = api.Root + tt.path
+		}
+		resp := send(t, server, tt.method, path, tt.body)
 		p := body[exchange.Problem](t, resp)
 		if resp.StatusCode != tt.status || p.Fault.Code != tt.code || p.Status != tt.status || p.Fault.Message == "" {
 			t.Errorf("%s %s: %s, %+v, want %d %s", tt.method, tt.path, resp.Status, p.Error, tt.status, tt.code)
@@ -231,6 +242,14 @@ func readEvents(t *testing.T, resp *http.Response, n int) (events []string) {
 		case "event":
 			events = append(events, id+" "+value)
 			id = ""
+		case "data": // the envelope of each event has all members
+			var envelope map[string]any
+			err := json.Unmarshal([]byte(value), &envelope)
+			for _, member := range []string{"type", "ts", "trace_id", "run_id", "sprite", "payload"} {
+				if _, ok := envelope[member]; err != nil || !ok {
+					t.Errorf("an event without %s: %v %.200s", member, err, value)
+				}
+			}
 		}
 	}
 	return events
@@ -281,5 +300,22 @@ func TestEvents(t *testing.T) {
 	}
 	if got := readEvents(t, updates, 1); len(got) != 1 {
 		t.Error("no update came after the answer")
+	}
+
+	// The audit log tells of intents and sprites. What came while a reader was away comes when it resumes.
+	kinds := []string{"intent.updated", "sprite.updated"}
+	live := map[string]*http.Response{}
+	for _, kind := range kinds {
+		live[kind] = send(t, server, "GET", api.Root+"/events?types="+kind, "")
+	}
+	if resp := send(t, server, "POST", api.Root+"/intents", `{"kind":"sprite_task_exec","key":"k","input":{"command":"true"}}`); resp.StatusCode != http.StatusOK {
+		t.Fatalf("create an intent: %s %v", resp.Status, body[any](t, resp))
+	}
+	if resp := send(t, server, "POST", api.Root+"/sprites", `{"name":"box"}`); resp.StatusCode >= 500 {
+		t.Fatalf("create a sprite: %s", resp.Status)
+	}
+	for _, kind := range kinds {
+		expect(live[kind], " "+kind)
+		expect(send(t, server, "GET", api.Root+"/events?types="+kind, "", "Last-Event-ID", fmt.Sprint(v.LastSeq)), " "+kind)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/action"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/board/mirror"
+	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/fleet"
 	"github.com/spritekit/lattice/orchestrator/host"
@@ -32,6 +33,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/access"
 	"github.com/spritekit/lattice/orchestrator/leader/boards"
 	"github.com/spritekit/lattice/orchestrator/leader/credentials"
+	"github.com/spritekit/lattice/orchestrator/leader/disarm"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/environment"
 	"github.com/spritekit/lattice/orchestrator/leader/flows"
@@ -66,6 +68,7 @@ import (
 type Config struct {
 	Home      home.Home
 	Store     string          // address of the store, "" for the file of Home
+	Lead      store.Leader    // how this process leads a store that is a database
 	Version   string          // of this build
 	API       int             // version of the leader's interface, 0 = api.Version
 	Oldest    int             // oldest one of clients that are served, 0 = api.Oldest
@@ -115,6 +118,8 @@ type Config struct {
 	ObserveForges func(func(host string, r *http.Request, status int))
 	// KeepTurns is how many checkpoints of turns of agents a sprite keeps; 0 for the default.
 	KeepTurns int
+	// Engine schedules the runs; nil: their drives do. The leader ends it.
+	Engine drive.Engine
 	// Boards are the folders of repositories whose boards are shown.
 	Boards []string
 	Issues map[string]mirror.Source // that become tasks of the board in a folder
@@ -193,10 +198,12 @@ type Leader struct {
 	session  *session.Session
 	models   *drive.ModelSet
 	agents   *agents
+	disarm   *disarm.Notes
 	drives   *drive.Drives
 	notifier *notifier
 	presence // at code hosts
-	handler  http.Handler
+	sandboxes
+	handler http.Handler
 	// hostless is the reason why the embedded host could not be opened. Runs can then only be read and backed up.
 	hostless error
 	// noSkills is the reason why no skill may run in sprites of the embedded host; noSpritekit is the reason why sprites have
@@ -204,7 +211,9 @@ type Leader struct {
 	noSkills, noSpritekit error
 
 	quiesced func() error // quiesce, once
-	stops    []func()     // end the work in the background
+	stop     func()       // ends the work in the background, nil if there is none
+	// endEngine ends the engine, after the drives; nil if there is none.
+	endEngine func()
 }
 
 // Open opens the home. The caller holds its lock.
@@ -228,7 +237,7 @@ func (l *Leader) open() (err error) {
 	if err := storage.Sweep(l.home); err != nil {
 		return problem.StoreProblem(err)
 	}
-	if l.store, err = store.Open(cmp.Or(l.cfg.Store, l.home.Store())); err != nil {
+	if l.store, err = store.OpenAs(cmp.Or(l.cfg.Store, l.home.Store()), l.cfg.Lead); err != nil {
 		return problem.StoreProblem(err)
 	}
 	if l.git, err = worktree.New(worktree.Options{Env: l.cfg.Environ, Scratch: l.home.Scratch(), Mirrors: l.home.Mirrors(), Authorize: l.cfg.AuthorizeGit}); err != nil {
@@ -242,9 +251,14 @@ func (l *Leader) open() (err error) {
 		}
 	}
 	l.compose(sprites)
+	if l.cfg.Engine != nil {
+		if l.endEngine, err = l.cfg.Engine.ServeInBackground(&drive.Scheduled{Drives: l.drives, Records: l.Records}); err != nil {
+			return err
+		}
+	}
 	l.notifier.start()
 	if l.cfg.Serving {
-		l.stops = []func(){l.Scheduler.FollowInBackground(), l.Inbox.FollowInBackground(), l.scribe.FollowInBackground(), l.mirror.FollowInBackground(), l.Reconciler.FollowInBackground()}
+		l.stop = followInBackground(l.Scheduler.Follow, l.Inbox.Follow, l.scribe.Follow, l.mirror.Follow, l.Reconciler.Follow)
 	}
 	return nil
 }
@@ -253,6 +267,7 @@ func (l *Leader) open() (err error) {
 func (l *Leader) openAgents() {
 	l.Records = &history.Records{Store: l.store}
 	l.Ledger = &govern.Ledger{Store: l.store, Recorded: l.cfg.Recorded}
+	l.disarm = &disarm.Notes{Facts: l.Ledger, Queue: l.store.QueueAudit, Logger: l.cfg.Log}
 	l.Vault = &credentials.Vault{Facts: l.Ledger, Sources: l.cfg.Secrets, ResolveRun: l.Records.Resolve, OutputOf: func(run string) io.Writer { return l.Outputs.Open(run, "") }, Logger: l.cfg.Log}
 	l.agents = &agents{vault: l.Vault, home: l.home, log: l.cfg.Log, records: l.Records, values: l.drives.Values, drives: l.drives, models: l.models,
 		providers: l.cfg.Providers, environment: l.cfg.Environ, credentials: l.cfg.Credentials}
@@ -276,7 +291,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	states := &history.States{Store: l.store, Records: l.Records, Live: d, Disk: disk}
 	copies := &retention.Copies{Client: l.client}
 	preparer := &prepare.Preparer{Home: l.home, Client: l.client, Git: l.git, Host: l.host, Records: l.Records, Copies: copies, Outputs: l.Outputs, Name: l.cfg.Name, Email: l.cfg.Email, Spritekit: l.cfg.Spritekit, Self: l.cfg.Self, Path: l.cfg.Path, Warn: l.cfg.Warn, NoSkills: l.noSkills, NoSpritekit: l.noSpritekit}
-	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.agents.redactOutput(l.Outputs.Open), Secrets: l.agents.environ, Leased: l.Vault.Env, Known: l.agents.listKnown, Issued: states.ListIssued, Equip: preparer.Equip})
+	l.session = session.New(l.client, session.Options{Log: l.cfg.Log, Output: l.agents.redactOutput(l.disarm.Output(l.Outputs.Open)), Secrets: l.agents.environ, Leased: l.Vault.Env, Known: l.agents.listKnown, Issued: states.ListIssued, Equip: preparer.Equip})
 	preparer.Session = l.session
 	l.notifier = newNotifier(l.cfg.Notify, l.home, l.cfg.Log)
 	l.notifier.known = l.agents.lastKnown
@@ -301,6 +316,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Starter = &runs.Starter{Environment: l.Register, Home: l.home, Store: l.store, Client: l.client, Host: l.host, Git: l.git, Disk: disk, Network: l.cfg.Network, Server: l.cfg.Policy, Ledger: l.Ledger, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Models: l.models, Preparer: preparer, Copies: copies}
 	l.Travel = &travel.Travel{Store: l.store, Client: l.client, Session: l.session, Disk: disk, Records: l.Records, States: states, Views: l.Views, Drives: d, Values: values, Starter: l.Starter, Copies: copies, Pruner: l.Pruner}
 	l.Shells = &travel.Shells{Reviewer: &travel.Reviewer{Store: l.store, Client: l.client, Git: l.git, Actor: actor, Views: l.Views, Travel: l.Travel}, Record: l.Ledger.Record}
+	l.sandboxes = sandboxes{l.client, l.Ledger.Record}
 	l.Decisions = &runs.Decisions{Client: l.client, Records: l.Records, States: states, Views: l.Views, Drives: d, Starter: l.Starter, Approvals: approvals}
 	l.Notes = &runs.Notes{Store: l.store, Records: l.Records, Drives: d, Actor: witness, Approvals: approvals}
 	l.Pipeline = &intents.Pipeline{Facts: l.Ledger, Executor: l, BaseOf: rules.Base}
@@ -314,7 +330,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.Succession.Client, l.Succession.Embedded = l.client, l.host != nil
 
 	boundaries := &retention.Boundaries{Session: l.session, Client: l.client, States: states, Log: l.cfg.Log}
-	var journal driver.Log = l.store
+	var journal driver.Log = disarm.Log{Log: l.store, Notes: l.disarm}
 	if l.cfg.WrapLog != nil {
 		journal = l.cfg.WrapLog(journal)
 	}
@@ -323,11 +339,16 @@ func (l *Leader) compose(sprites http.Handler) {
 		boundaries.DropCount(sprite)
 	}
 	d.Records, d.Hostless, d.Sessions, d.Superseded = l.Records, l.hostless, l.session, l.Ledger.IsSuperseded
-	d.Recovery = &drive.Recovery{Client: l.client, Disk: disk, Records: l.Records, Release: l.Keeper.ReleaseRun, Log: l.cfg.Log}
+	d.Recovery = &drive.Recovery{Client: l.client, Disk: disk, Records: l.Records, SettleTurn: l.Keeper.SettleTurn, Log: l.cfg.Log}
 	journal = tellingLog{notifyingLog{credentials.Log{Log: journal, Vault: l.Vault}, l.notifier}, l.cfg.Log}
+	var scheduler driver.Scheduler
+	if l.cfg.Engine != nil {
+		scheduler = l.cfg.Engine
+	}
 	d.Deps = func(id string) driver.Deps {
 		return drive.WithClocks(driver.Deps{
-			Log: runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: retention.Turns{Caller: spending.Caller{Caller: l.session, Keeper: l.Keeper}, Boundaries: boundaries, Keep: l.cfg.KeepTurns}, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Attester: &govern.Attester{Home: l.home, Ledger: l.Ledger, Remove: l.Pruner.RemoveCopy}, Model: drive.Asker{Models: func() (drive.Models, error) { return l.findModels(id) }},
+			Scheduler: scheduler,
+			Log:       runs.ActionLog{Log: environment.Log{Log: journal, Register: l.Register}, Outputs: l.Outputs}, Caller: retention.Turns{Caller: spending.Caller{Caller: l.session, Keeper: l.Keeper}, Boundaries: boundaries, Keep: l.cfg.KeepTurns}, Boundary: boundaries, Preparer: preparer, Forker: preparer, Actor: witness, Attester: &govern.Attester{Home: l.home, Ledger: l.Ledger, Remove: l.Pruner.RemoveCopy}, Model: drive.Asker{Models: func() (drive.Models, error) { return l.findModels(id) }},
 			OnEntry: func(entries []lattice.Entry) { watchers.Notify(entries[0].Run) },
 		})
 	}
@@ -351,7 +372,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	} else {
 		l.client.Record(l.Ledger.RecordCall)
 	}
-	l.handler = activity.CountRequests(api.Handler(l, sprites))
+	l.handler = activity.CountRequests(caller.RecordProgram(l.Ledger.RecordWrites(api.Handler(l, sprites))))
 }
 
 // loadForProposal returns what a proposal needs to know of a run.
@@ -450,31 +471,5 @@ func (l *Leader) Hello() api.Hello {
 	return h
 }
 
-// Quiesce ends every drive and every sandbox. Runs stay resumable. Requests are still answered, so that the server can shut
-// down without cutting one off; Close comes after that.
-func (l *Leader) Quiesce() error { return l.quiesced() }
-
-func (l *Leader) quiesce() error {
-	close(l.Succession.Ending)
-	for _, stop := range l.stops {
-		stop()
-	}
-	l.drives.StopAll()
-	l.notifier.close()
-	if l.session != nil {
-		l.session.Close()
-	}
-	if l.host != nil {
-		return l.host.Close()
-	}
-	return nil
-}
-
-// Close ends the leader, and closes the store. It is called once.
-func (l *Leader) Close() error {
-	err := l.Quiesce()
-	if l.store != nil {
-		err = errors.Join(err, l.store.Close())
-	}
-	return err
-}
+// Lost is closed when another process may lead the database soon; see [store.Store.Lost].
+func (l *Leader) Lost() <-chan struct{} { return l.store.Lost() }

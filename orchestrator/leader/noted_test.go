@@ -65,7 +65,7 @@ func (k killedAt) Append(ctx context.Context, run string, after lattice.Seq, ent
 const packs = `{"execir_version":"1.0","id":"packs","tools":[],"entry_node":"p","nodes":[{"id":"p","op":"PACK","inputs":{"a":1}}],"edges":[]}`
 
 // openLeader opens a leader on home with an actor of the test's.
-func openLeader(t *testing.T, home home.Home, actor runs.Performer, wrap func(driver.Log) driver.Log) *Leader {
+func openLeader(t testing.TB, home home.Home, actor runs.Performer, wrap func(driver.Log) driver.Log) *Leader {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

@@ -1,6 +1,8 @@
 package leader
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -52,6 +54,16 @@ func PeekMoments(address, id string) ([]api.Moment, error) {
 		out[i] = p.View(pt)
 	}
 	return out, nil
+}
+
+// PeekProgram is Peek for the program of a run.
+func PeekProgram(address, id string) (json.RawMessage, error) {
+	s, err := store.OpenReadOnly(address)
+	if err != nil {
+		return nil, fmt.Errorf("look into the store: %w", err)
+	}
+	defer s.Close()
+	return peekViews(s).Program(context.Background(), id)
 }
 
 // peekViews returns the views of a store that no leader has: nothing is driven.

@@ -1,13 +1,14 @@
 // Package leftover finds the state that killed or interrupted programs left behind, and repairs it: processes of a board beyond
 // their timeout, requests that no worker can take, worktrees without a folder, runs that no leader drives, outboxes that none has
-// read, leases and sprites of runs that have ended.
+// read, leases and sprites of runs that have ended, sprites of runs that are not known.
 //
-// Start with [OfBoard], [OfRepository], [OfWorkers] and [OfLeader]. They only look; [Leftover.Fix] repairs.
+// Start with [OfBoard], [OfRepository], [OfWorkers], [OfLeader] and [OfSprites]. They only look; [Leftover.Fix] repairs.
 package leftover
 
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os/exec"
 	"slices"
 	"strings"
@@ -254,6 +255,26 @@ func OfLeader(ctx context.Context, c *api.Client) ([]Leftover, error) {
 			_, err := c.Prune(ctx, request)
 			return err
 		}})
+	}
+	return all, nil
+}
+
+// OfSprites returns the sprites that were made for runs which the leader does not know, such as after an older store was restored. owners
+// are the runs by the names of their sprites, all of one host that no other leader uses.
+func OfSprites(ctx context.Context, c *api.Client, owners map[string]string, remove func(ctx context.Context, sprite string) error) ([]Leftover, error) {
+	var all []Leftover
+	for _, name := range slices.Sorted(maps.Keys(owners)) {
+		_, err := c.Run(ctx, owners[name])
+		if err == nil {
+			continue
+		}
+		if gone := fault.As(err); gone == nil || gone.Code != "run_not_found" {
+			return nil, err
+		}
+		all = append(all, Leftover{
+			Kind: "sprite", Name: name, Detail: "was made for " + owners[name] + ", which is not known here", Remedy: "lattice sprite rm " + name,
+			repair: func(ctx context.Context) error { return remove(ctx, name) },
+		})
 	}
 	return all, nil
 }

@@ -13,10 +13,8 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/connect"
-	"github.com/spritekit/lattice/orchestrator/follow"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/launch"
-	"github.com/spritekit/lattice/orchestrator/timeline"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -100,7 +98,7 @@ func (s *Server) addRunTools() {
 		})
 	})
 	add(s, "waiting_list", "List the runs that wait for a decision of the user, and the actions that skills asked for.", hints{reads: true}, func(ctx context.Context, req *sdk.CallToolRequest, _ noInput) (any, error) {
-		return withLeader(ctx, s, req.Session, func(c *connect.Conn) ([]timeline.RunWithActions, error) { return follow.ListWaiting(ctx, c) })
+		return withLeader(ctx, s, req.Session, func(c *connect.Conn) ([]api.RunWithActions, error) { return api.ListWaiting(ctx, c) })
 	})
 	if s.o.Decide {
 		add(s, "run_decide", "Decide a wait of a run for the user. Ask the user first, and show them what the decision allows.", hints{destroys: true}, func(ctx context.Context, req *sdk.CallToolRequest, in decideInput) (any, error) {
@@ -274,7 +272,7 @@ func (s *Server) decide(ctx context.Context, c *connect.Conn, v api.RunView, in 
 	if in.Wait == "" {
 		return v, fault.BadInput("bad_input", "the decision names no wait").WithHint("run_show lists the waits of the run")
 	}
-	values, err := s.env.RenewedValues(v, nil)
+	values, err := s.env.Values().Renew(v, nil)
 	if err != nil {
 		return v, err
 	}

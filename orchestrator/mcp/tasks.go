@@ -53,8 +53,8 @@ type task struct {
 // taskParams are the parameters of the three methods.
 type taskParams struct {
 	sdk.ParamsBase
-	TaskID         string               `json:"taskId"`
-	InputResponses sdk.InputResponseMap `json:"inputResponses,omitempty"`
+	TaskID         string                     `json:"taskId"`
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
 }
 
 // acknowledged is the result of tasks/update and tasks/cancel.
@@ -116,9 +116,32 @@ func (s *Server) updateTask(ctx context.Context, session *sdk.ServerSession, p *
 		if err != nil {
 			return v, err
 		}
-		return s.applyResponses(ctx, c, v, p.InputResponses)
+		open, err := readOpen(v, p.InputResponses)
+		if err != nil {
+			return v, err
+		}
+		return s.applyResponses(ctx, c, v, open)
 	})
 	return err
+}
+
+// readOpen reads the responses to the open waits of a run, and ignores all others.
+func readOpen(v api.RunView, responses map[string]json.RawMessage) (sdk.InputResponseMap, error) {
+	open := map[string]json.RawMessage{}
+	for _, w := range v.Waits {
+		if r, ok := responses[w.ID]; ok {
+			open[w.ID] = r
+		}
+	}
+	text, err := json.Marshal(open)
+	read := sdk.InputResponseMap{}
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil {
+		return nil, fault.BadInput("bad_input", "the response is none: %v", err)
+	}
+	return read, nil
 }
 
 func (s *Server) cancelTask(ctx context.Context, session *sdk.ServerSession, p *taskParams) error {

@@ -83,8 +83,8 @@ type Upstream struct {
 	KeyVar string // which says how the provider wants the key
 }
 
-// authorize sets the header that the provider wants.
-func (u Upstream) authorize(h http.Header) {
+// setAuthorization sets the header that the provider wants.
+func (u Upstream) setAuthorization(h http.Header) {
 	for _, name := range secretHeaders() {
 		h.Del(name)
 	}
@@ -179,16 +179,16 @@ func (r *Routes) For(sprite string) http.Handler {
 		name, rest, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/"), "/")
 		run, ok := r.runOf(req, sprite)
 		if !ok {
-			refuse(w, http.StatusUnauthorized, "authentication_error", "this is the host's way to models: it takes the pass that the agent of a run was given in place of a key")
+			writeRefusal(w, http.StatusUnauthorized, "authentication_error", "this is the host's way to models: it takes the pass that the agent of a run was given in place of a key")
 			return
 		}
 		up, ok := r.o.Upstream(run, name)
 		switch {
 		case !ok:
-			refuse(w, http.StatusNotFound, "not_found_error", "run "+run+" has no way to "+name+" through the host")
+			writeRefusal(w, http.StatusNotFound, "not_found_error", "run "+run+" has no way to "+name+" through the host")
 			return
 		case slices.Contains(strings.Split(rest, "/"), ".."):
-			refuse(w, http.StatusBadRequest, "invalid_request_error", "the path leads out of the provider's address")
+			writeRefusal(w, http.StatusBadRequest, "invalid_request_error", "the path leads out of the provider's address")
 			return
 		}
 		if p, known := Find(name); known {
@@ -201,7 +201,7 @@ func (r *Routes) For(sprite string) http.Handler {
 				p.Out.URL.Path, p.Out.URL.RawPath = "/"+rest, ""
 				p.SetURL(up.Base)
 				p.Out.Host = up.Base.Host
-				up.authorize(p.Out.Header)
+				up.setAuthorization(p.Out.Header)
 				p.Out.Header.Del("Accept-Encoding") // the transport's own is undone before the tokens are counted
 				query := p.Out.URL.Query()
 				query.Del("key") // where some programs send it
@@ -224,7 +224,7 @@ func (r *Routes) For(sprite string) http.Handler {
 				if req.Context().Err() == nil {
 					r.o.Record(Use{Time: began.UTC(), Run: run, Sprite: sprite, Provider: name, Path: "/" + rest, Status: http.StatusBadGateway, Seconds: time.Since(began).Seconds()})
 				}
-				refuse(w, http.StatusBadGateway, "api_error", "the host does not reach "+up.Base.Host+" for "+name+": "+err.Error())
+				writeRefusal(w, http.StatusBadGateway, "api_error", "the host does not reach "+up.Base.Host+" for "+name+": "+err.Error())
 			},
 		}
 		req.Body = http.MaxBytesReader(w, req.Body, maxBody)
@@ -232,8 +232,8 @@ func (r *Routes) For(sprite string) http.Handler {
 	})
 }
 
-// refuse answers in the form that programs of both providers show to people.
-func refuse(w http.ResponseWriter, status int, kind, message string) {
+// writeRefusal answers in the form that programs of both providers show to people.
+func writeRefusal(w http.ResponseWriter, status int, kind, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]string{"type": kind, "message": message}}) // it may be gone

@@ -52,8 +52,8 @@ type geminiUsage struct {
 	Thoughts   int `json:"thoughtsTokenCount"`
 }
 
-// add merges the usage of a response. Counts of a stream are totals, so that the last ones count.
-func (t *Tokens) add(a *answer) {
+// addUsage merges the usage of a response. Counts of a stream are totals, so that the last ones count.
+func (t *Tokens) addUsage(a *answer) {
 	if a == nil {
 		return
 	}
@@ -75,8 +75,8 @@ func (t *Tokens) add(a *answer) {
 		set(&t.Cached, u.Cached)
 		set(&t.Output, u.Candidates+u.Thoughts)
 	}
-	t.add(a.Message)
-	t.add(a.Response)
+	t.addUsage(a.Message)
+	t.addUsage(a.Response)
 }
 
 // parse reads one document: an object, or Gemini's list of them.
@@ -85,10 +85,10 @@ func (t *Tokens) parse(doc []byte) {
 	var one answer
 	switch {
 	case json.Unmarshal(doc, &one) == nil:
-		t.add(&one)
+		t.addUsage(&one)
 	case json.Unmarshal(doc, &list) == nil:
 		for i := range list {
-			t.add(&list[i])
+			t.addUsage(&list[i])
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (c Channel) Check() error {
 		return errors.New("its url is not an http or https URL") // err would print the URL, which may be a secret
 	case c.Kind == Webhook && c.Secret == "":
 		return errors.New("a webhook needs a secret that signs its requests")
-	case c.Kind == Webhook && len(c.key()) < 16:
+	case c.Kind == Webhook && len(c.signingKey()) < 16:
 		return errors.New("its secret has fewer than 16 bytes")
 	case c.Kind == Ntfy && strings.Trim(u.Path, "/") == "":
 		return errors.New("its url does not end with the name of a topic")
@@ -39,8 +39,8 @@ func (c Channel) Check() error {
 	return nil
 }
 
-// key returns the bytes that sign the requests of a webhook.
-func (c Channel) key() []byte {
+// signingKey returns the bytes that sign the requests of a webhook.
+func (c Channel) signingKey() []byte {
 	if text, ok := strings.CutPrefix(c.Secret, secretPrefix); ok {
 		if key, err := base64.StdEncoding.DecodeString(text); err == nil {
 			return key
@@ -49,8 +49,8 @@ func (c Channel) key() []byte {
 	return []byte(c.Secret)
 }
 
-// request returns the request that delivers n. The time is part of a webhook's signature.
-func (c Channel) request(ctx context.Context, n Note, now time.Time) (*http.Request, error) {
+// newRequest returns the request that delivers n. The time is part of a webhook's signature.
+func (c Channel) newRequest(ctx context.Context, n Note, now time.Time) (*http.Request, error) {
 	address, body, header := c.URL, any(n), http.Header{}
 	switch c.Kind {
 	case Slack:
@@ -73,7 +73,7 @@ func (c Channel) request(ctx context.Context, n Note, now time.Time) (*http.Requ
 		at := strconv.FormatInt(now.Unix(), 10)
 		header.Set("Webhook-Id", n.ID)
 		header.Set("Webhook-Timestamp", at)
-		header.Set("Webhook-Signature", sign(c.key(), n.ID, at, text))
+		header.Set("Webhook-Signature", signBody(c.signingKey(), n.ID, at, text))
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(text))
 	if err != nil {
@@ -85,8 +85,8 @@ func (c Channel) request(ctx context.Context, n Note, now time.Time) (*http.Requ
 	return r, nil
 }
 
-// sign returns the signature of a webhook: version 1 of Standard Webhooks, HMAC-SHA256 over "id.timestamp.body".
-func sign(key []byte, id, at string, body []byte) string {
+// signBody returns the signature of a webhook: version 1 of Standard Webhooks, HMAC-SHA256 over "id.timestamp.body".
+func signBody(key []byte, id, at string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
@@ -166,11 +166,11 @@ func NewClient() *http.Client {
 // Deliver sends n to the channel once. A *Refusal is the channel's answer; other errors mean that it was not reached. No
 // error contains the channel's URL.
 func (c Channel) Deliver(ctx context.Context, client *http.Client, n Note) error {
-	n, err := n.check()
+	n, err := n.checkNote()
 	if err != nil {
 		return err
 	}
-	r, err := c.request(ctx, n, time.Now())
+	r, err := c.newRequest(ctx, n, time.Now())
 	if err != nil {
 		return err
 	}

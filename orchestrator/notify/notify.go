@@ -2,7 +2,7 @@
 // of Slack or a compatible service, or ntfy. Start with Sender, which delivers the notes of a [Spool] until each channel
 // took them or refused them for good.
 //
-//	channel  what a channel is, and the request that carries a note to it
+//	channel  a channel, and the request that carries a note to it
 //	spool    notes on their way, one file each, so that they survive the process
 //	sender   delivers them, with exponential backoff
 //
@@ -73,8 +73,8 @@ const (
 
 var noteID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`) })
 
-// check refuses a note that cannot be delivered, and cuts one that is too long.
-func (n Note) check() (Note, error) {
+// checkNote refuses a note that cannot be delivered, and cuts one that is too long.
+func (n Note) checkNote() (Note, error) {
 	if !noteID().MatchString(n.ID) {
 		return n, fmt.Errorf("the id %.40q of a note is not a name", n.ID)
 	}

@@ -80,7 +80,7 @@ func TestDeliver(t *testing.T) {
 			t.Errorf("ntfy: headers %v", in.header)
 		}
 		if test.channel.Kind == Webhook {
-			want := sign([]byte("0123456789abcdef"), "n1", in.header.Get("Webhook-Timestamp"), []byte(in.header.Get("Test-Body")))
+			want := signBody([]byte("0123456789abcdef"), "n1", in.header.Get("Webhook-Timestamp"), []byte(in.header.Get("Test-Body")))
 			if in.header.Get("Webhook-Signature") != want || in.header.Get("Webhook-Id") != "n1" {
 				t.Errorf("webhook: headers %v, want signature %s", in.header, want)
 			}
@@ -91,7 +91,7 @@ func TestDeliver(t *testing.T) {
 // The vector of the specification of Standard Webhooks.
 func TestSignature(t *testing.T) {
 	c := Channel{Secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
-	got := sign(c.key(), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
+	got := signBody(c.signingKey(), "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
 		t.Errorf("sign = %s, want %s", got, want)
 	}
@@ -138,18 +138,18 @@ func TestCheck(t *testing.T) {
 func TestHostileText(t *testing.T) {
 	n := note
 	n.Title, n.Body = strings.Repeat("é", 300), "a\x1b]0;x\x07\u202eb\n\tc\xff"
-	got, err := n.check()
+	got, err := n.checkNote()
 	if err != nil || len(got.Title) > maxTitle || !strings.HasSuffix(got.Title, "é…") || got.Body != "a]0;x<U+202E>b\n\tc" {
 		t.Errorf("check = %q %q, %v", got.Title, got.Body, err)
 	}
 	n.ID = "../escape"
-	if _, err := n.check(); err == nil {
+	if _, err := n.checkNote(); err == nil {
 		t.Error("the id of a note names a file elsewhere")
 	}
 	n = note
 	n.Level = "shout"
 	var bad *fault.Error
-	if _, err := n.check(); !errors.As(err, &bad) || bad.Code != "bad_notification" {
+	if _, err := n.checkNote(); !errors.As(err, &bad) || bad.Code != "bad_notification" {
 		t.Errorf("a level that does not exist: %v", err)
 	}
 }
@@ -300,7 +300,7 @@ func TestSpoolOutlivesProcess(t *testing.T) {
 func TestFullSpool(t *testing.T) {
 	s := NewSpool(t.TempDir())
 	for i := range maxNotes {
-		if err := s.write(Waiting{Note: Note{ID: "n" + strings.Repeat("x", i%100) + string(rune('a'+i/100))}}); err != nil {
+		if err := s.writeNote(Waiting{Note: Note{ID: "n" + strings.Repeat("x", i%100) + string(rune('a'+i/100))}}); err != nil {
 			t.Fatal(err)
 		}
 	}

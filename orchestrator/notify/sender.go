@@ -13,7 +13,7 @@ const (
 	firstDelay = time.Second
 	maxDelay   = 10 * time.Minute
 	maxAge     = 24 * time.Hour
-	grace      = 5 * time.Second // for what is due when Run ends
+	grace      = 5 * time.Second // for notes that are due when Run ends
 )
 
 // Sender delivers the notes of a spool.
@@ -22,7 +22,7 @@ type Sender struct {
 	// channels returns the channel of a name, as the settings have it now.
 	channels func(name string) (Channel, error)
 	client   *http.Client
-	// log is told what became of a note: err is nil when it was delivered.
+	// log is told the outcome of a note: err is nil when it was delivered.
 	log  func(n Note, err error)
 	wake chan struct{}
 }
@@ -44,7 +44,7 @@ func (s *Sender) Add(n Note) error {
 	return nil
 }
 
-// Run delivers notes until ctx ends, and then for a few seconds those that are due. What is left stays in the spool.
+// Run delivers notes until ctx ends, and then for a few seconds those that are due. The others stay in the spool.
 func (s *Sender) Run(ctx context.Context) {
 	sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -81,7 +81,7 @@ func (s *Sender) deliverDue(ctx context.Context) (time.Duration, error) {
 	for _, w := range all {
 		wait := time.Until(w.Next)
 		if wait <= 0 && ctx.Err() == nil {
-			if wait, err = s.attempt(ctx, w); err != nil {
+			if wait, err = s.attemptDelivery(ctx, w); err != nil {
 				return 0, err
 			}
 		}
@@ -92,12 +92,12 @@ func (s *Sender) deliverDue(ctx context.Context) (time.Duration, error) {
 	return next, nil
 }
 
-// attempt tries to deliver a note. It returns the time until the next attempt, 0 if there will be none. An error is one
+// attemptDelivery tries to deliver a note. It returns the time until the next attempt, 0 if there will be none. An error is one
 // of the spool.
-func (s *Sender) attempt(ctx context.Context, w Waiting) (time.Duration, error) {
+func (s *Sender) attemptDelivery(ctx context.Context, w Waiting) (time.Duration, error) {
 	channel, err := s.channels(w.Channel)
 	if err == nil && !channel.Takes(w.Level) {
-		return 0, s.spool.remove(w.ID)
+		return 0, s.spool.removeNote(w.ID)
 	}
 	if err == nil {
 		err = channel.Deliver(ctx, s.client, w.Note)
@@ -109,13 +109,13 @@ func (s *Sender) attempt(ctx context.Context, w Waiting) (time.Duration, error) 
 	switch {
 	case err == nil:
 		s.log(w.Note, nil)
-		return 0, s.spool.remove(w.ID)
+		return 0, s.spool.removeNote(w.ID)
 	case errors.As(err, &no) && no.Final(), time.Since(w.At) > maxAge:
 		s.log(w.Note, fmt.Errorf("given up after %d attempts: %w", w.Attempts+1, err))
-		return 0, s.spool.remove(w.ID)
+		return 0, s.spool.removeNote(w.ID)
 	}
 	delay := min(firstDelay<<min(w.Attempts, 20), maxDelay)
 	w.Attempts, w.Problem, w.Next = w.Attempts+1, err.Error(), time.Now().Add(delay)
 	s.log(w.Note, err)
-	return delay, s.spool.write(w)
+	return delay, s.spool.writeNote(w)
 }

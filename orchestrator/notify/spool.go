@@ -35,11 +35,11 @@ func NewSpool(dir string) *Spool { return &Spool{dir} }
 // Add puts a note into the spool; the note is on disk when Add returns. A note with the id of one in the spool changes
 // nothing.
 func (s *Spool) Add(n Note) error {
-	n, err := n.check()
+	n, err := n.checkNote()
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(s.path(n.ID)); err == nil {
+	if _, err := os.Lstat(s.pathOf(n.ID)); err == nil {
 		return nil
 	}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
@@ -49,7 +49,7 @@ func (s *Spool) Add(n Note) error {
 		return errors.Join(err, fault.Busy("notifications_full", "%d notifications wait to be delivered; no more are kept", len(files)).
 			WithHint("lattice notify ls shows why they wait"))
 	}
-	return s.write(Waiting{Note: n})
+	return s.writeNote(Waiting{Note: n})
 }
 
 // List returns the notes in the spool, the oldest first. A file that is not a note is left out.
@@ -80,8 +80,8 @@ func (s *Spool) List() ([]Waiting, error) {
 	return all, nil
 }
 
-// write replaces the file of a note; it is on disk when write returns.
-func (s *Spool) write(w Waiting) error {
+// writeNote replaces the file of a note; it is on disk when write returns.
+func (s *Spool) writeNote(w Waiting) error {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return err
@@ -95,18 +95,18 @@ func (s *Spool) write(w Waiting) error {
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("keep a notification: %w", err)
 	}
-	if err := os.Rename(f.Name(), s.path(w.ID)); err != nil {
+	if err := os.Rename(f.Name(), s.pathOf(w.ID)); err != nil {
 		return fmt.Errorf("keep a notification: %w", err)
 	}
 	return durable.SyncDir(s.dir)
 }
 
-// remove takes a note out of the spool. A loss of power may bring it back; it is then delivered again.
-func (s *Spool) remove(id string) error {
-	if err := os.Remove(s.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+// removeNote takes a note out of the spool. A loss of power may bring it back; it is then delivered again.
+func (s *Spool) removeNote(id string) error {
+	if err := os.Remove(s.pathOf(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove a notification: %w", err)
 	}
 	return nil
 }
 
-func (s *Spool) path(id string) string { return filepath.Join(s.dir, id+".json") }
+func (s *Spool) pathOf(id string) string { return filepath.Join(s.dir, id+".json") }

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"os"
@@ -166,42 +165,3 @@ func (b *bound) Write(p []byte) (int, error) {
 var artifactConfig = []byte("{}")
 
 const emptyJSON types.MediaType = "application/vnd.oci.empty.v1+json"
-
-// attachDocuments attaches documents to an image: artifacts that name it as their subject.
-func (b *builder) attachDocuments(img *image, subject v1.Descriptor, made *Image) (all []v1.Descriptor, err error) {
-	if b.Describe == nil {
-		return nil, nil
-	}
-	kit, err := b.Skills.findSpritekit(img.arch)
-	if err != nil {
-		return nil, err
-	}
-	docs, err := b.Describe(Contents{Platform: made.Platform, Digest: made.Digest, Files: img.from.files, Spritekit: kit, Time: b.Time})
-	if err != nil {
-		return nil, fmt.Errorf("describe the image for %s: %w", made.Platform, err)
-	}
-	config, err := b.layout.writeBytes(emptyJSON, artifactConfig)
-	if err != nil {
-		return nil, err
-	}
-	subject.Platform = nil
-	for _, doc := range docs {
-		blob, err := b.layout.writeBytes(types.MediaType(doc.MediaType), doc.Data)
-		if err != nil {
-			return nil, err
-		}
-		blob.Annotations = map[string]string{"org.opencontainers.image.title": doc.Title}
-		artifact, err := b.layout.writeDocument(types.OCIManifestSchema1, v1.Manifest{
-			SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: doc.MediaType, Config: config,
-			Layers: []v1.Descriptor{blob}, Subject: &subject,
-			Annotations: map[string]string{"org.opencontainers.image.created": formatTime(b.Time)},
-		})
-		if err != nil {
-			return nil, err
-		}
-		artifact.ArtifactType = doc.MediaType
-		all = append(all, artifact)
-		made.Documents = append(made.Documents, Attached{MediaType: doc.MediaType, Title: doc.Title, Digest: blob.Digest.String(), Manifest: artifact.Digest.String()})
-	}
-	return all, nil
-}

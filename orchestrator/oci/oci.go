@@ -106,11 +106,6 @@ type Attached struct {
 // codeRefused is the code of each failure whose cause is the recipe or its inputs.
 const codeRefused = "image_refused"
 
-// inputError reports that an image cannot be built from these inputs. hint may be "".
-func inputError(hint, format string, args ...any) error {
-	return fault.BadInput(codeRefused, format, args...).WithHint("%s", hint)
-}
-
 // refuseMissing reports that an input does not exist.
 func refuseMissing(hint, format string, args ...any) error {
 	return fault.NotFound(codeRefused, format, args...).WithHint("%s", hint)
@@ -312,4 +307,72 @@ func mergeMaps(maps ...map[string]string) map[string]string {
 		maps0.Copy(all, m)
 	}
 	return all
+}
+
+// attachDocuments attaches documents to an image: artifacts that name it as their subject.
+func (b *builder) attachDocuments(img *image, subject v1.Descriptor, made *Image) (all []v1.Descriptor, err error) {
+	if b.Describe == nil {
+		return nil, nil
+	}
+	kit, err := b.Skills.findSpritekit(img.arch)
+	if err != nil {
+		return nil, err
+	}
+	docs, err := b.Describe(Contents{Platform: made.Platform, Digest: made.Digest, Files: img.from.files, Spritekit: kit, Time: b.Time})
+	if err != nil {
+		return nil, fmt.Errorf("describe the image for %s: %w", made.Platform, err)
+	}
+	config, err := b.layout.writeBytes(emptyJSON, artifactConfig)
+	if err != nil {
+		return nil, err
+	}
+	subject.Platform = nil
+	for _, doc := range docs {
+		blob, err := b.layout.writeBytes(types.MediaType(doc.MediaType), doc.Data)
+		if err != nil {
+			return nil, err
+		}
+		blob.Annotations = map[string]string{"org.opencontainers.image.title": doc.Title}
+		artifact, err := b.layout.writeDocument(types.OCIManifestSchema1, v1.Manifest{
+			SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: doc.MediaType, Config: config,
+			Layers: []v1.Descriptor{blob}, Subject: &subject,
+			Annotations: map[string]string{"org.opencontainers.image.created": formatTime(b.Time)},
+		})
+		if err != nil {
+			return nil, err
+		}
+		artifact.ArtifactType = doc.MediaType
+		all = append(all, artifact)
+		made.Documents = append(made.Documents, Attached{MediaType: doc.MediaType, Title: doc.Title, Digest: blob.Digest.String(), Manifest: artifact.Digest.String()})
+	}
+	return all, nil
+}
+
+// fromRootfs makes a layer of each root filesystem.
+func (b *builder) fromRootfs() ([]*image, error) {
+	var images []*image
+	for _, r := range b.Rootfs {
+		b.Tell("read " + r.Path)
+		var seen inventory
+		layer, diff, err := b.layout.writeLayer(b.ctx, seen.observeTar(b.tarRootfs(r.Path)))
+		if err != nil {
+			return nil, prefixPath(r.Path, err)
+		}
+		img := b.emptyBase(cmp.Or(r.Architecture, seen.arch))
+		img.from = seen
+		img.config.Config.Cmd = []string{"/bin/sh"}
+		img.addLayer(layer, diff, b.Time, "lattice image build: root filesystem")
+		switch {
+		case seen.entries == 0:
+			return nil, inputError("", "%s holds no files", r.Path)
+		case img.arch == "":
+			return nil, inputError("say it: --rootfs linux/ARCH="+r.Path, "%s has no programs that tell its architecture", r.Path)
+		case seen.arch != "" && seen.arch != img.arch:
+			return nil, inputError("", "the programs of %s are for %s, not for %s", r.Path, seen.arch, img.arch)
+		case slices.ContainsFunc(images, func(have *image) bool { return have.arch == img.arch }):
+			return nil, inputError("leave one of them out", "there are two root filesystems for %s; the second is %s", img.arch, r.Path)
+		}
+		images = append(images, img)
+	}
+	return images, nil
 }

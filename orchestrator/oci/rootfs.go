@@ -21,35 +21,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// fromRootfs makes a layer of each root filesystem.
-func (b *builder) fromRootfs() ([]*image, error) {
-	var images []*image
-	for _, r := range b.Rootfs {
-		b.Tell("read " + r.Path)
-		var seen inventory
-		layer, diff, err := b.layout.writeLayer(b.ctx, seen.observeTar(b.tarRootfs(r.Path)))
-		if err != nil {
-			return nil, prefixPath(r.Path, err)
-		}
-		img := b.emptyBase(cmp.Or(r.Architecture, seen.arch))
-		img.from = seen
-		img.config.Config.Cmd = []string{"/bin/sh"}
-		img.addLayer(layer, diff, b.Time, "lattice image build: root filesystem")
-		switch {
-		case seen.entries == 0:
-			return nil, inputError("", "%s holds no files", r.Path)
-		case img.arch == "":
-			return nil, inputError("say it: --rootfs linux/ARCH="+r.Path, "%s has no programs that tell its architecture", r.Path)
-		case seen.arch != "" && seen.arch != img.arch:
-			return nil, inputError("", "the programs of %s are for %s, not for %s", r.Path, seen.arch, img.arch)
-		case slices.ContainsFunc(images, func(have *image) bool { return have.arch == img.arch }):
-			return nil, inputError("leave one of them out", "there are two root filesystems for %s; the second is %s", img.arch, r.Path)
-		}
-		images = append(images, img)
-	}
-	return images, nil
-}
-
 // prefixPath adds the input's path to err, and keeps its exit code.
 func prefixPath(path string, err error) error {
 	if e := fault.As(err); e != nil {
@@ -242,3 +213,6 @@ func tarMode(m fs.FileMode) int64 {
 	}
 	return bits
 }
+
+// errChanged means that another process writes to a file that is read.
+var errChanged = errors.New("it changed while it was read")

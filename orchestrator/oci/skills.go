@@ -198,8 +198,5 @@ func goArch(m elf.Machine) string {
 	return ""
 }
 
-// errChanged means that another process writes to a file that is read.
-var errChanged = errors.New("it changed while it was read")
-
 // isBelow reports whether name is dir or lies in it.
 func isBelow(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }

@@ -90,7 +90,7 @@ func (p Policy) Budget(name string) (limit budget.Amount, rules map[budget.Unit]
 			_, decided := rules[u]
 			if _, set := l.lines[key]; (n > 0 || set) && (!decided || lower && n < limit.Of(u)) {
 				limit = limit.With(u, n)
-				rules[u] = l.rule(key)
+				rules[u] = l.ruleOf(key)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func (p Policy) Estimate() budget.Amount {
 func (p Policy) Raise() Verdict {
 	for _, l := range p.ceiling {
 		if by := l.Budgets.Raise.By; len(by) > 0 {
-			return Verdict{Decision: lattice.Allow, Rule: l.rule("budgets." + RaiseName + ".by"), Approve: Approve{By: by}}
+			return Verdict{Decision: lattice.Allow, Rule: l.ruleOf("budgets." + RaiseName + ".by"), Approve: Approve{By: by}}
 		}
 	}
 	return Verdict{Decision: lattice.Allow, Rule: Rule{Source: defaultSource, Name: "budgets." + RaiseName}}
@@ -123,15 +123,15 @@ func (c *checker) checkBudgets(at string, b Budgets) {
 	for _, name := range BudgetNames() {
 		limit, key := b.findBudget(name), at+"budgets."+name
 		if limit.USD < 0 || math.IsNaN(limit.USD) || math.IsInf(limit.USD, 0) {
-			c.report(key+".usd", "%v is not an amount of US dollars", limit.USD)
+			c.addProblem(key+".usd", "%v is not an amount of US dollars", limit.USD)
 		}
 		if limit.Tokens < 0 {
-			c.report(key+".tokens", "%d is not a number of tokens", limit.Tokens)
+			c.addProblem(key+".tokens", "%d is not a number of tokens", limit.Tokens)
 		}
 		for _, u := range budget.Units() {
 			at := key + "." + string(u)
 			if c.lines[at] > 0 && limit.toAmount().Of(u) == 0 && name != estimateName {
-				c.report(at, "a budget is more than 0; leave it out to set no limit")
+				c.addProblem(at, "a budget is more than 0; leave it out to set no limit")
 			}
 		}
 	}

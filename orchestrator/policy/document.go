@@ -79,7 +79,7 @@ type Intent struct {
 	Older Older `toml:"older" json:"older,omitempty"`
 }
 
-func (i Intent) action() Action {
+func (i Intent) asAction() Action {
 	return Action{Class: i.Class, Decision: i.Decision, Approve: i.Approve}
 }
 
@@ -95,8 +95,8 @@ type Approve struct {
 	Expires Duration `toml:"expires" json:"expires,omitempty"`
 }
 
-// stricter returns an Approve that satisfies both.
-func (a Approve) stricter(b Approve) Approve {
+// unionWith returns an Approve that satisfies both.
+func (a Approve) unionWith(b Approve) Approve {
 	switch {
 	case len(a.By) == 0:
 		a.By = b.By
@@ -204,24 +204,24 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 	}
 	c := checker{lines: l.lines}
 	for _, key := range meta.Undecoded() {
-		c.report(key.String(), "there is no such key")
+		c.addProblem(key.String(), "there is no such key")
 	}
-	c.rules("", l.Actions, l.Intents, l.Paths)
+	c.checkRules("", l.Actions, l.Intents, l.Paths)
 	c.checkBudgets("", l.Budgets)
 	if l.Rate.Intents < 0 {
-		c.report(RateName, "%d is not a limit", l.Rate.Intents)
+		c.addProblem(RateName, "%d is not a limit", l.Rate.Intents)
 	}
 	for i, p := range l.Bots.Names {
 		l.Bots.Names[i] = strings.ToLower(p)
 	}
-	c.patterns(botNames, l.Bots.Names)
+	c.checkPatterns(botNames, l.Bots.Names)
 	for _, name := range sortedKeys(l.Profiles) {
 		p, at := l.Profiles[name], "profiles."+name
 		if len(p.Repositories) == 0 {
-			c.report(at, "a profile needs repositories")
+			c.addProblem(at, "a profile needs repositories")
 		}
-		c.patterns(at+".repositories", p.Repositories)
-		c.rules(at+".", p.Actions, p.Intents, p.Paths)
+		c.checkPatterns(at+".repositories", p.Repositories)
+		c.checkRules(at+".", p.Actions, p.Intents, p.Paths)
 		c.checkBudgets(at+".", p.Budgets)
 	}
 	slices.SortStableFunc(c.findings, func(a, b Finding) int { return a.Line - b.Line })
@@ -232,30 +232,30 @@ func Parse(source string, text []byte) (Layer, []Finding) {
 func CheckRepository(l Layer) (findings []Finding) {
 	c := checker{lines: l.lines}
 	if len(l.Profiles) > 0 {
-		c.report("profiles", "only the policy of a server has profiles")
+		c.addProblem("profiles", "only the policy of a server has profiles")
 	}
 	if len(l.World.Allow)+len(l.World.Deny) > 0 {
-		c.report("world", "only the policy of a server has rules about skills")
+		c.addProblem("world", "only the policy of a server has rules about skills")
 	}
 	if l.Rate != (Rate{}) {
-		c.report("rate", "only the policy of a server has it")
+		c.addProblem("rate", "only the policy of a server has it")
 	}
 	for _, name := range sortedKeys(l.Actions) {
 		if l.Actions[name].Notes {
-			c.report("actions."+name+".notes", "only the policy of a server has it")
+			c.addProblem("actions."+name+".notes", "only the policy of a server has it")
 		}
 	}
 	for _, kind := range sortedKeys(l.Intents) {
 		if l.Intents[kind].Older != "" {
-			c.report("intents."+kind+".older", "only the policy of a server has it")
+			c.addProblem("intents."+kind+".older", "only the policy of a server has it")
 		}
 	}
 	if len(l.Budgets.Raise.By) > 0 {
-		c.report("budgets."+RaiseName, "only the policy of a server has it")
+		c.addProblem("budgets."+RaiseName, "only the policy of a server has it")
 	}
 	for _, kind := range []string{string(budget.Day), estimateName} {
 		if l.Budgets.findBudget(kind) != (Budget{}) {
-			c.report("budgets."+kind, "only the policy of a server has it")
+			c.addProblem("budgets."+kind, "only the policy of a server has it")
 		}
 	}
 	return c.findings
@@ -266,45 +266,45 @@ type checker struct {
 	findings []Finding
 }
 
-func (c *checker) report(key, format string, a ...any) {
+func (c *checker) addProblem(key, format string, a ...any) {
 	c.findings = append(c.findings, Finding{Line: c.lines.Of(key), Key: key, Message: fmt.Sprintf(format, a...)})
 }
 
-func (c *checker) rules(at string, actions map[string]Action, intents map[string]Intent, paths []Path) {
+func (c *checker) checkRules(at string, actions map[string]Action, intents map[string]Intent, paths []Path) {
 	for _, name := range sortedKeys(actions) {
 		a, key := actions[name], at+"actions."+name
-		c.approval(key, a.Class, a.Decision, a.Approve)
+		c.checkApproval(key, a.Class, a.Decision, a.Approve)
 		c.checkNames(key, name, a)
 		if a.Max < 0 {
-			c.report(key+".max", "%d is not a limit", a.Max)
+			c.addProblem(key+".max", "%d is not a limit", a.Max)
 		}
 		if a.Notes && name != protocol.ActionPushBranch && name != protocol.ActionOpenPR {
-			c.report(key+".notes", "%s pushes no commit", name)
+			c.addProblem(key+".notes", "%s pushes no commit", name)
 		}
 		for _, parameter := range sortedKeys(a.Allowed) {
-			c.patterns(key+".allowed."+parameter, a.Allowed[parameter])
+			c.checkPatterns(key+".allowed."+parameter, a.Allowed[parameter])
 		}
 	}
 	for _, kind := range sortedKeys(intents) {
 		i := intents[kind]
-		c.approval(at+"intents."+kind, i.Class, i.Decision, i.Approve)
+		c.checkApproval(at+"intents."+kind, i.Class, i.Decision, i.Approve)
 		c.oneOf(at+"intents."+kind+".older", string(i.Older), []string{string(KeepOlder), string(CancelOlder)}, true)
 	}
 	for n, p := range paths {
 		key := fmt.Sprintf("%spaths[%d]", at, n)
 		c.oneOf(key+".decision", string(p.Decision), PathDecisions(), false)
 		if p.Name == "" || len(p.Match) == 0 {
-			c.report(key, "a rule about files needs name and match")
+			c.addProblem(key, "a rule about files needs name and match")
 		}
-		c.patterns(key+".match", p.Match)
+		c.checkPatterns(key+".match", p.Match)
 	}
 }
 
-func (c *checker) approval(key string, class Class, d lattice.Verdict, a Approve) {
+func (c *checker) checkApproval(key string, class Class, d lattice.Verdict, a Approve) {
 	c.oneOf(key+".class", string(class), Classes(), true)
 	c.oneOf(key+".decision", string(d), Decisions(), true)
 	if a.People < 0 || a.People > 10 {
-		c.report(key+".approve.people", "the number of people is from 1 to 10")
+		c.addProblem(key+".approve.people", "the number of people is from 1 to 10")
 	}
 }
 
@@ -315,16 +315,65 @@ func Decisions() []string {
 
 func (c *checker) oneOf(key, value string, values []string, optional bool) {
 	if !slices.Contains(values, value) && (value != "" || !optional) {
-		c.report(key, "%q is not one of %s", value, strings.Join(values, ", "))
+		c.addProblem(key, "%q is not one of %s", value, strings.Join(values, ", "))
 	}
 }
 
-func (c *checker) patterns(key string, patterns []string) {
+func (c *checker) checkPatterns(key string, patterns []string) {
 	for _, p := range patterns {
 		if _, err := path.Match(strings.ReplaceAll(p, "**", "*"), ""); err != nil || p == "" {
-			c.report(key, "%q is not a pattern", p)
+			c.addProblem(key, "%q is not a pattern", p)
 		}
 	}
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// checkNames reports names in a rule about an action that match nothing, so that the rule would have no effect.
+func (c *checker) checkNames(key, action string, a Action) {
+	known := listParameters(action)
+	if known == nil {
+		if near := nearestName(action, sortedKeys(parametersOf)); near != "" {
+			c.addProblem(key, "lattice knows no action %s; did you mean %s?", action, near)
+		}
+		return
+	}
+	for _, name := range sortedKeys(a.Allowed) {
+		at := key + ".allowed." + name
+		switch near := nearestName(name, known); {
+		case slices.Contains(known, name):
+		case near != "":
+			c.addProblem(at, "%s has no parameter %s; did you mean %s?", action, name, near)
+		default:
+			c.addProblem(at, "%s has no parameter %s; it has %s", action, name, strings.Join(known, ", "))
+		}
+	}
+}
+
+// Rate limits how often one person or token may ask.
+type Rate struct {
+	// Intents is the number of intents that one person or token may create in an hour.
+	Intents int `toml:"intents_per_hour" json:"intents_per_hour,omitempty"`
+}
+
+// Older says what becomes of older intents of the same kind, subject and repository that have not ended.
+type Older string
+
+// The values of Older.
+const (
+	KeepOlder   Older = "keep"
+	CancelOlder Older = "cancel"
+)
+
+// RateName is the name of the rule that limits the number of intents.
+const RateName = "rate.intents_per_hour"
+
+// Older returns what becomes of older intents of a kind: the first of the server's layers that has a rule decides.
+func (p Policy) Older(kind string) Older {
+	for _, l := range p.ceiling {
+		if o := l.Intents[kind].Older; o != "" {
+			return o
+		}
+	}
+	return KeepOlder
+}

@@ -34,27 +34,6 @@ func listParameters(action string) []string {
 	return names
 }
 
-// checkNames reports names in a rule about an action that match nothing, so that the rule would have no effect.
-func (c *checker) checkNames(key, action string, a Action) {
-	known := listParameters(action)
-	if known == nil {
-		if near := nearestName(action, sortedKeys(parametersOf)); near != "" {
-			c.report(key, "lattice knows no action %s; did you mean %s?", action, near)
-		}
-		return
-	}
-	for _, name := range sortedKeys(a.Allowed) {
-		at := key + ".allowed." + name
-		switch near := nearestName(name, known); {
-		case slices.Contains(known, name):
-		case near != "":
-			c.report(at, "%s has no parameter %s; did you mean %s?", action, name, near)
-		default:
-			c.report(at, "%s has no parameter %s; it has %s", action, name, strings.Join(known, ", "))
-		}
-	}
-}
-
 // nearestName returns the name that is spelt almost like word, "" if there is none.
 func nearestName(word string, names []string) (near string) {
 	least := 1 + len(word)/4

@@ -28,13 +28,13 @@ type PathVerdict struct {
 func (p Policy) Path(c Change) PathVerdict {
 	v := PathVerdict{Path: c.Path, Decision: PathAllow, Rule: Rule{Source: "class", Name: "other files"}, Deleted: c.Deleted}
 	for _, l := range p.ceiling {
-		if found, ok := l.path(c); ok {
+		if found, ok := l.decidePath(c); ok {
 			v = found
 			break
 		}
 	}
 	if p.repository != nil {
-		if narrow, ok := p.repository.path(c); ok && narrow.Decision.strictness() > v.Decision.strictness() {
+		if narrow, ok := p.repository.decidePath(c); ok && narrow.Decision.rankOf() > v.Decision.rankOf() {
 			v = narrow
 		}
 	}
@@ -44,13 +44,13 @@ func (p Policy) Path(c Change) PathVerdict {
 	return v
 }
 
-func (d PathDecision) strictness() int { return slices.Index(PathDecisions(), string(d)) }
+func (d PathDecision) rankOf() int { return slices.Index(PathDecisions(), string(d)) }
 
-// path returns the decision of the first rule of l that matches a file.
-func (l Layer) path(c Change) (PathVerdict, bool) {
+// decidePath returns the decision of the first rule of l that matches a file.
+func (l Layer) decidePath(c Change) (PathVerdict, bool) {
 	for i, r := range l.Paths {
 		if slices.ContainsFunc(r.Match, func(pattern string) bool { return matchesPath(pattern, c.Path) }) {
-			rule := l.rule(fmt.Sprintf("paths[%d]", i))
+			rule := l.ruleOf(fmt.Sprintf("paths[%d]", i))
 			rule.Name = "paths." + r.Name
 			why := cmp.Or(r.Why, r.Name)
 			return PathVerdict{Path: c.Path, Decision: r.Decision, Rule: rule, Name: r.Name, Why: why, Deleted: c.Deleted}, true
@@ -67,9 +67,9 @@ type PathRule struct {
 
 // PathRules returns the rules about files in the order in which they are tried, those of the repository last.
 func (p Policy) PathRules() (all []PathRule) {
-	for _, l := range p.layers() {
+	for _, l := range p.allLayers() {
 		for i, r := range l.Paths {
-			all = append(all, PathRule{r, l.rule(fmt.Sprintf("paths[%d]", i))})
+			all = append(all, PathRule{r, l.ruleOf(fmt.Sprintf("paths[%d]", i))})
 		}
 	}
 	return all
@@ -140,7 +140,7 @@ func (p Policy) Review(changes []Change, display func(string) string) (lines []s
 		byRule[v.Why] = append(byRule[v.Why], v)
 	}
 	slices.SortStableFunc(order, func(a, b string) int {
-		return byRule[b][0].Decision.strictness() - byRule[a][0].Decision.strictness()
+		return byRule[b][0].Decision.rankOf() - byRule[a][0].Decision.rankOf()
 	})
 	for _, why := range order {
 		names := []string{}

@@ -36,8 +36,8 @@ const (
 // Classes returns the classes in ascending order of risk.
 func Classes() []string { return []string{string(Safe), string(Controlled), string(Dangerous)} }
 
-// decision returns the default decision of a class.
-func (c Class) decision() lattice.Verdict {
+// defaultVerdict returns the default decision of a class.
+func (c Class) defaultVerdict() lattice.Verdict {
 	if c == Safe {
 		return lattice.Allow
 	}
@@ -65,7 +65,7 @@ func New(repository string, server ...Layer) Policy {
 	for _, l := range append(slices.Clip(server), Default()) {
 		for _, name := range sortedKeys(l.Profiles) {
 			if prof := l.Profiles[name]; repository != "" && matchesRepository(prof.Repositories, repository) {
-				p.ceiling = append(p.ceiling, l.profile(name, prof))
+				p.ceiling = append(p.ceiling, l.profileLayer(name, prof))
 			}
 		}
 		p.ceiling = append(p.ceiling, l)
@@ -79,8 +79,8 @@ func (p Policy) Narrow(repository Layer) Policy {
 	return p
 }
 
-// profile returns the rules of a profile as a layer.
-func (l Layer) profile(name string, prof Profile) Layer {
+// profileLayer returns the rules of a profile as a layer.
+func (l Layer) profileLayer(name string, prof Profile) Layer {
 	out := Layer{Source: l.Source, lines: tomlkey.Lines{}}
 	out.Actions, out.Intents, out.World, out.Paths, out.Budgets = prof.Actions, prof.Intents, prof.World, prof.Paths, prof.Budgets
 	for key, line := range l.lines {
@@ -106,8 +106,8 @@ func (r Rule) String() string {
 	return r.Source + ": " + r.Name
 }
 
-// rule returns the Rule for a key of the layer.
-func (l Layer) rule(key string) Rule {
+// ruleOf returns the Rule for a key of the layer.
+func (l Layer) ruleOf(key string) Rule {
 	r := Rule{Source: l.Source, Name: key}
 	if l.Source != defaultSource {
 		r.Line = l.lines[key]
@@ -145,8 +145,8 @@ const (
 // repoValue is the value that names the repository of an action.
 const repoValue = "repo"
 
-// deny turns v into a refusal by rule.
-func (v Verdict) deny(rule Rule, code, format string, a ...any) Verdict {
+// denyBy turns v into a refusal by rule.
+func (v Verdict) denyBy(rule Rule, code, format string, a ...any) Verdict {
 	v.Decision, v.Rule, v.Code, v.Reason = lattice.Deny, rule, code, fmt.Sprintf(format, a...)
 	return v
 }
@@ -167,9 +167,9 @@ type Request struct {
 
 // Action decides about an action.
 func (p Policy) Action(q Request) Verdict {
-	v, rules := p.effective("actions", q.Name, func(l Layer) (Action, bool) { a, ok := l.Actions[q.Name]; return a, ok })
+	v, rules := p.mergeRules("actions", q.Name, func(l Layer) (Action, bool) { a, ok := l.Actions[q.Name]; return a, ok })
 	if q.Foreign && (len(rules) == 0 || rules[0].repository || rules[0].Allowed[repoValue] == nil) {
-		return v.deny(v.Rule, CodeTarget, "the policy allows %s only for the repository of the run, not for %.128q", q.Name, strings.Join(q.Values[repoValue], ", "))
+		return v.denyBy(v.Rule, CodeTarget, "the policy allows %s only for the repository of the run, not for %.128q", q.Name, strings.Join(q.Values[repoValue], ", "))
 	}
 	for _, r := range rules {
 		for _, name := range sortedKeys(r.Allowed) {
@@ -179,12 +179,12 @@ func (p Policy) Action(q Request) Verdict {
 			}
 			for _, value := range q.Values[name] {
 				if !matches(r.Allowed[name], value) {
-					return v.deny(r.rule, CodeValue, "the policy allows %s only with %s of %s, not %.80q", q.Name, name, strings.Join(r.Allowed[name], ", "), value)
+					return v.denyBy(r.rule, CodeValue, "the policy allows %s only with %s of %s, not %.80q", q.Name, name, strings.Join(r.Allowed[name], ", "), value)
 				}
 			}
 		}
 		if r.Max > 0 && q.Before >= r.Max {
-			return v.deny(r.rule, CodeMax, "the policy allows %d %s in one run", r.Max, q.Name)
+			return v.denyBy(r.rule, CodeMax, "the policy allows %d %s in one run", r.Max, q.Name)
 		}
 	}
 	if q.Planned && v.Decision == lattice.Ask && v.Class == Controlled {
@@ -195,7 +195,7 @@ func (p Policy) Action(q Request) Verdict {
 
 // Intent decides about an intent of a kind.
 func (p Policy) Intent(kind string) Verdict {
-	v, _ := p.effective("intents", kind, func(l Layer) (Action, bool) { i, ok := l.Intents[kind]; return i.action(), ok })
+	v, _ := p.mergeRules("intents", kind, func(l Layer) (Action, bool) { i, ok := l.Intents[kind]; return i.asAction(), ok })
 	v.Older = p.Older(kind)
 	return v
 }
@@ -215,10 +215,10 @@ func (p Policy) World(skill string) Verdict {
 	v := Verdict{Decision: lattice.Ask, Class: Controlled, Rule: Rule{Source: "class", Name: string(Controlled)}}
 	for _, l := range p.ceiling {
 		if slices.Contains(l.World.Deny, skill) {
-			return v.deny(l.rule("world.deny"), CodeDenied, "the policy denies calls of %s", skill)
+			return v.denyBy(l.ruleOf("world.deny"), CodeDenied, "the policy denies calls of %s", skill)
 		}
 		if slices.Contains(l.World.Allow, skill) {
-			v.Decision, v.Rule = lattice.Allow, l.rule("world.allow")
+			v.Decision, v.Rule = lattice.Allow, l.ruleOf("world.allow")
 			return v
 		}
 	}
@@ -271,7 +271,7 @@ func identityOf(w audit.Who) string {
 // Names returns the names that rules of a kind, "action" or "intent", are about.
 func (p Policy) Names(kind string) []string {
 	names := map[string]bool{}
-	for _, l := range p.layers() {
+	for _, l := range p.allLayers() {
 		if kind == "intent" {
 			for name := range l.Intents {
 				names[name] = true
@@ -285,8 +285,8 @@ func (p Policy) Names(kind string) []string {
 	return sortedKeys(names)
 }
 
-// layers returns all layers, the repository's last.
-func (p Policy) layers() []Layer {
+// allLayers returns all layers, the repository's last.
+func (p Policy) allLayers() []Layer {
 	if p.repository == nil {
 		return p.ceiling
 	}
@@ -300,9 +300,9 @@ type origin struct {
 	repository bool // the rule is one of a repository
 }
 
-// effective merges the rules about one name. It returns the verdict without regard to values, and the rules whose limits
+// mergeRules merges the rules about one name. It returns the verdict without regard to values, and the rules whose limits
 // hold.
-func (p Policy) effective(table, name string, find func(Layer) (Action, bool)) (Verdict, []origin) {
+func (p Policy) mergeRules(table, name string, find func(Layer) (Action, bool)) (Verdict, []origin) {
 	key := table + "." + name
 	v := Verdict{Class: Controlled}
 	var rules []origin
@@ -312,12 +312,12 @@ func (p Policy) effective(table, name string, find func(Layer) (Action, bool)) (
 		if !ok {
 			continue
 		}
-		at := origin{a, l.rule(key), false}
+		at := origin{a, l.ruleOf(key), false}
 		if len(rules) == 0 {
 			decided = at.rule
 			rules = append(rules, at)
 		} else {
-			rules[0].Action = rules[0].under(a)
+			rules[0].Action = rules[0].fillFrom(a)
 		}
 	}
 	if len(rules) > 0 {
@@ -326,7 +326,7 @@ func (p Policy) effective(table, name string, find func(Layer) (Action, bool)) (
 	}
 	if l := p.repository; l != nil {
 		if a, ok := find(*l); ok {
-			rules = append(rules, origin{a, l.rule(key), true})
+			rules = append(rules, origin{a, l.ruleOf(key), true})
 		}
 	}
 	for i, r := range rules {
@@ -337,25 +337,25 @@ func (p Policy) effective(table, name string, find func(Layer) (Action, bool)) (
 		if r.Max > 0 && (v.Max == 0 || r.Max < v.Max) {
 			v.Max = r.Max
 		}
-		v.Approve = v.Approve.stricter(r.Approve)
+		v.Approve = v.Approve.unionWith(r.Approve)
 	}
-	v.Decision, v.Rule = v.Class.decision(), decided
+	v.Decision, v.Rule = v.Class.defaultVerdict(), decided
 	for i, r := range rules {
-		if d := r.Decision; d != "" && (i == 0 || strictness(d) > strictness(v.Decision)) {
+		if d := r.Decision; d != "" && (i == 0 || rankVerdict(d) > rankVerdict(v.Decision)) {
 			v.Decision, v.Rule = d, r.rule
 		}
 	}
 	switch {
 	case v.Decision == lattice.Deny:
-		v = v.deny(v.Rule, CodeDenied, "the policy denies %s", name)
+		v = v.denyBy(v.Rule, CodeDenied, "the policy denies %s", name)
 	case v.Decision == lattice.Allow && v.Class == Dangerous:
 		v.Decision = lattice.Ask
 	}
 	return v, rules
 }
 
-// under returns a with the members that it leaves out taken from b, a rule of a lower layer. A class can only be raised.
-func (a Action) under(b Action) Action {
+// fillFrom returns a with the members that it leaves out taken from b, a rule of a lower layer. A class can only be raised.
+func (a Action) fillFrom(b Action) Action {
 	if riskOf(b.Class) > riskOf(a.Class) {
 		a.Class = b.Class
 	}
@@ -377,8 +377,8 @@ func (a Action) under(b Action) Action {
 
 func riskOf(c Class) int { return slices.Index(Classes(), string(c)) }
 
-// strictness orders decisions.
-func strictness(d lattice.Verdict) int {
+// rankVerdict orders decisions.
+func rankVerdict(d lattice.Verdict) int {
 	return slices.Index([]lattice.Verdict{lattice.Allow, lattice.Ask, lattice.Deny}, d)
 }
 
@@ -440,3 +440,35 @@ var defaultLayer = sync.OnceValue(func() Layer {
 
 // DefaultText returns the text of the default table.
 func DefaultText() []byte { return slices.Clone(defaultText) }
+
+// Bot returns why the caller is a program and the rule that says so; the reason is "" for a person. variables are the names of the
+// caller's environment variables, as far as they are known.
+func (p Policy) Bot(who audit.Who, variables []string) (reason string, rule Rule) {
+	if who.Bot {
+		return fmt.Sprintf("%s is a bot at its code host", orElse(who.Login, who.Name)), Rule{Source: "code host", Name: "bot"}
+	}
+	for _, l := range p.allLayers() {
+		for _, name := range []string{who.Name, strings.TrimPrefix(who.Name, "token:"), who.Login} {
+			if name != "" && matchesAny(l.Bots.Names, strings.ToLower(name)) {
+				return fmt.Sprintf("%s is the name of a bot", name), l.ruleOf(botNames)
+			}
+		}
+		for _, v := range l.Bots.Variables {
+			if slices.Contains(variables, v) {
+				return fmt.Sprintf("an agent started this command: its environment has %s", v), l.ruleOf(botVariables)
+			}
+		}
+	}
+	return "", Rule{}
+}
+
+// Rate returns the number of intents that one person or token may create in an hour, 0 without a limit, and the rule that says
+// so: that of the first of the server's layers that has one.
+func (p Policy) Rate() (limit int, rule Rule) {
+	for _, l := range p.ceiling {
+		if l.Rate.Intents > 0 {
+			return l.Rate.Intents, l.ruleOf(RateName)
+		}
+	}
+	return 0, Rule{Source: defaultSource, Name: RateName}
+}

@@ -94,11 +94,11 @@ func TestAdmits(t *testing.T) {
 			t.Errorf("%s: %d more, %q; want %d, %q", name, more, reason, tt.more, tt.refused)
 		}
 	}
-	both := Approve{By: []string{"ada", "bob"}, People: 2}.stricter(Approve{By: []string{"bob", "eve"}, Expires: 5})
+	both := Approve{By: []string{"ada", "bob"}, People: 2}.unionWith(Approve{By: []string{"bob", "eve"}, Expires: 5})
 	if !slices.Equal(both.By, []string{"bob"}) || both.People != 2 || both.Expires != 5 {
 		t.Errorf("stricter = %+v", both)
 	}
-	if none := (Approve{By: []string{"ada"}}).stricter(Approve{By: []string{"bob"}}); none.By == nil {
+	if none := (Approve{By: []string{"ada"}}).unionWith(Approve{By: []string{"bob"}}); none.By == nil {
 		t.Error("two lists without a common name admit all")
 	}
 }
@@ -119,7 +119,7 @@ func TestRepositoryOnlyNarrows(t *testing.T) {
 					}
 					wide := New("", rule("server", "", server))
 					before, after := wide.Action(Request{Name: action}), wide.Narrow(rule("repository", class, decision)).Action(Request{Name: action})
-					if strictness(after.Decision) < strictness(before.Decision) || riskOf(after.Class) < riskOf(before.Class) {
+					if rankVerdict(after.Decision) < rankVerdict(before.Decision) || riskOf(after.Class) < riskOf(before.Class) {
 						t.Errorf("%s: server %q, repository %q %q: %s %s became %s %s", action, server, class, decision, before.Class, before.Decision, after.Class, after.Decision)
 					}
 				}
@@ -255,7 +255,7 @@ func FuzzParse(f *testing.F) {
 		}
 		p := New("github.com/a/b", l).Narrow(l)
 		for _, name := range p.Names("action") {
-			if v := p.Action(Request{Name: name}); strictness(v.Decision) < 0 {
+			if v := p.Action(Request{Name: name}); rankVerdict(v.Decision) < 0 {
 				t.Errorf("%s: %q", name, v.Decision)
 			}
 		}

@@ -114,11 +114,11 @@ func Parse(s protocol.SuggestedAdjustment) (Adjustment, error) {
 		return Adjustment{}, fmt.Errorf("details: %w", err)
 	}
 	a.Type = s.Type
-	return a, a.check()
+	return a, a.checkValues()
 }
 
-// check refuses values of the right type that are not allowed.
-func (a Adjustment) check() error {
+// checkValues refuses values of the right type that are not allowed.
+func (a Adjustment) checkValues() error {
 	switch a.Type {
 	case protocol.AdjustRuntimeInstall, protocol.AdjustRuntimeVersion:
 		if _, ok := runtimes[a.Runtime]; !ok {
@@ -165,8 +165,8 @@ var interpreters = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(a|ba|da|z|k)?sh$|^fish$|^(python|perl|ruby|node|deno|bun|php|lua|awk|tclsh)[0-9.]*$`)
 })
 
-// checkCommand refuses what is not one program with its arguments: a shell or a wrapper would run text that nobody
-// judged, and a path outside the repository is not the repository's.
+// checkCommand refuses a command that is not one program with its arguments: a shell or a wrapper would run text that was
+// not judged, and a path outside the repository is not the repository's.
 func checkCommand(argv []string, cwd string) error {
 	if len(argv) == 0 || len(argv) > maxArgv {
 		return fmt.Errorf("details/argv: %d arguments; 1 to %d are allowed", len(argv), maxArgv)
@@ -202,7 +202,7 @@ func isLocal(p string) bool {
 	return p == "" || filepath.IsLocal(p)
 }
 
-// NeedsApproval reports whether a person must approve the adjustment in the scope, whatever its verification says.
+// NeedsApproval reports whether a person must approve the adjustment in the scope, even after a verification.
 func (a Adjustment) NeedsApproval(scope string) bool {
 	switch a.Type {
 	case protocol.AdjustAddSystemPackage, protocol.AdjustEnableNetworkAccess, protocol.AdjustEscalateToHuman:
@@ -225,9 +225,9 @@ func (a Adjustment) String() string {
 		}
 		return "use " + a.Manager
 	case protocol.AdjustAddPreinstallStep:
-		return "run before the rest: " + quote(a.Argv)
+		return "run before the rest: " + quoteCommand(a.Argv)
 	case protocol.AdjustSmokeCommand:
-		return "test with: " + quote(a.Argv)
+		return "test with: " + quoteCommand(a.Argv)
 	case protocol.AdjustAddSystemPackage:
 		return "install the packages " + strings.Join(a.Packages, " ")
 	case protocol.AdjustEnableNetworkAccess:
@@ -236,8 +236,8 @@ func (a Adjustment) String() string {
 	return "ask a person: " + a.Question
 }
 
-// quote returns a command as a person would type it.
-func quote(argv []string) string {
+// quoteCommand returns a command as a person would type it.
+func quoteCommand(argv []string) string {
 	out := make([]string, len(argv))
 	for i, a := range argv {
 		if a == "" || strings.ContainsAny(a, " \t'\"\\$`&|;<>()*?[]#~!{}") {

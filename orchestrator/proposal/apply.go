@@ -17,16 +17,16 @@ const nodePrefix = "environment_"
 // object is a JSON object whose members are left as they are, short forms and extensions included.
 type object map[string]json.RawMessage
 
-// text returns a member that is a string, "" for any other.
-func (o object) text(name string) (s string) {
+// stringMember returns a member that is a string, "" for any other.
+func (o object) stringMember(name string) (s string) {
 	if json.Unmarshal(o[name], &s) != nil {
 		return ""
 	}
 	return s
 }
 
-// set gives o a member. v is made of strings and JSON, which can always be encoded.
-func (o object) set(name string, v any) {
+// setMember gives o a member. v is made of strings and JSON, which can always be encoded.
+func (o object) setMember(name string, v any) {
 	raw, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
@@ -54,14 +54,14 @@ func parseDocument(raw []byte) (d document, err error) {
 	return d, nil
 }
 
-// encode returns the document as JSON.
-func (d document) encode() ([]byte, error) {
-	d.members.set("nodes", d.nodes)
-	d.members.set("edges", append([]object{}, d.edges...))
+// encodeJSON returns the document as JSON.
+func (d document) encodeJSON() ([]byte, error) {
+	d.members.setMember("nodes", d.nodes)
+	d.members.setMember("edges", append([]object{}, d.edges...))
 	return json.Marshal(d.members)
 }
 
-// Apply returns the ExecIR document with the adjustments in it: nodes that install what is missing before the first node,
+// Apply returns the ExecIR document with the adjustments in it: nodes that install the missing packages before the first node,
 // nodes that run after each git.clone of the flow itself, and the test command of its test.run nodes. Adjustments without
 // a place in the document are not in applied: network access is not part of a flow, and a flow may clone or test nothing.
 func Apply(flow []byte, adjustments []Adjustment) (changed []byte, applied []Adjustment, err error) {
@@ -94,10 +94,10 @@ func Apply(flow []byte, adjustments []Adjustment) (changed []byte, applied []Adj
 	if len(applied) == 0 {
 		return flow, nil, nil
 	}
-	if err := b.finish(); err != nil {
+	if err := b.finishDocument(); err != nil {
 		return nil, nil, err
 	}
-	changed, err = b.encode()
+	changed, err = b.encodeJSON()
 	if err != nil {
 		return nil, nil, fmt.Errorf("write the flow: %w", err)
 	}
@@ -118,31 +118,31 @@ type builder struct {
 	added bool
 }
 
-// add appends an exec.run node and returns its id, which no other node has.
-func (b *builder) add(args execArgs) string {
+// addNode appends an exec.run node and returns its id, which no other node has.
+func (b *builder) addNode(args execArgs) string {
 	id := ""
-	for n := 1; id == "" || slices.ContainsFunc(b.nodes, func(node object) bool { return node.text("id") == id }); n++ {
+	for n := 1; id == "" || slices.ContainsFunc(b.nodes, func(node object) bool { return node.stringMember("id") == id }); n++ {
 		id = fmt.Sprintf("%s%d", nodePrefix, n)
 	}
 	node := object{}
-	node.set("id", id)
-	node.set("op", ir.OpToolCall)
-	node.set("tool", "exec.run")
-	node.set("args", args)
+	node.setMember("id", id)
+	node.setMember("op", ir.OpToolCall)
+	node.setMember("tool", "exec.run")
+	node.setMember("args", args)
 	b.nodes = append(b.nodes, node)
 	b.added = true
 	return id
 }
 
 func (b *builder) addFirst(args execArgs) bool {
-	b.first = append(b.first, b.add(args))
+	b.first = append(b.first, b.addNode(args))
 	return true
 }
 
 func (b *builder) addEdge(from, to string) {
 	edge := object{}
-	edge.set("from", from)
-	edge.set("to", to)
+	edge.setMember("from", from)
+	edge.setMember("to", to)
 	b.edges = append(b.edges, edge)
 }
 
@@ -150,17 +150,17 @@ func (b *builder) addEdge(from, to string) {
 func (b *builder) addAfterClones(a Adjustment) bool {
 	found := false
 	for _, node := range slices.Clone(b.nodes) {
-		if node.text("tool") != "git.clone" {
+		if node.stringMember("tool") != "git.clone" {
 			continue
 		}
 		args := execArgs{Argv: a.Argv} // exec.run's default is the repository
 		if a.Cwd != "" {
 			args.Cwd = path.Join("repo", a.Cwd)
 		}
-		clone, id := node.text("id"), b.add(args)
+		clone, id := node.stringMember("id"), b.addNode(args)
 		for _, e := range b.edges {
-			if e.text("from") == clone {
-				e.set("from", id)
+			if e.stringMember("from") == clone {
+				e.setMember("from", id)
 			}
 		}
 		b.addEdge(clone, id)
@@ -173,7 +173,7 @@ func (b *builder) addAfterClones(a Adjustment) bool {
 func (b *builder) setTestCommand(a Adjustment) bool {
 	found := false
 	for _, node := range b.nodes {
-		if node.text("tool") != "test.run" {
+		if node.stringMember("tool") != "test.run" {
 			continue
 		}
 		args := object{}
@@ -183,27 +183,27 @@ func (b *builder) setTestCommand(a Adjustment) bool {
 		byInput := object{}
 		switch {
 		case args["command"] == nil:
-			args.set("command", a.Argv)
+			args.setMember("command", a.Argv)
 		case json.Unmarshal(args["command"], &byInput) == nil && byInput["ref"] != nil && string(byInput["default"]) == "null":
-			byInput.set("default", a.Argv)
-			args.set("command", byInput)
+			byInput.setMember("default", a.Argv)
+			args.setMember("command", byInput)
 		default:
 			continue // the flow names a command of its own
 		}
-		node.set("args", args)
+		node.setMember("args", args)
 		found = true
 	}
 	return found
 }
 
-// finish puts the nodes of addFirst in front of the entry node, and exec.run on the list of tools.
-func (b *builder) finish() error {
-	entry := b.members.text("entry_node")
+// finishDocument puts the nodes of addFirst in front of the entry node, and exec.run on the list of tools.
+func (b *builder) finishDocument() error {
+	entry := b.members.stringMember("entry_node")
 	for _, id := range slices.Backward(b.first) {
 		b.addEdge(id, entry)
 		entry = id
 	}
-	b.members.set("entry_node", entry)
+	b.members.setMember("entry_node", entry)
 	var tools []string
 	if !b.added || b.members["tools"] == nil {
 		return nil
@@ -212,7 +212,7 @@ func (b *builder) finish() error {
 		return fmt.Errorf("read the tools of the flow: %w", err)
 	}
 	if !slices.Contains(tools, "exec.run") {
-		b.members.set("tools", append(tools, "exec.run"))
+		b.members.setMember("tools", append(tools, "exec.run"))
 	}
 	return nil
 }
@@ -263,30 +263,30 @@ func Domains(adjustments []Adjustment) (domains []string) {
 	return domains
 }
 
-// Truncate returns the flow without what follows one of its own nodes, so that a run of it ends behind the node.
+// Truncate returns the flow without the nodes that follow one of its own, so that a run of it ends behind the node.
 func Truncate(flow []byte, last string) ([]byte, error) {
 	doc, err := parseDocument(flow)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(doc.nodes, func(n object) bool { return n.text("id") == last })
+	i := slices.IndexFunc(doc.nodes, func(n object) bool { return n.stringMember("id") == last })
 	if i < 0 {
 		return nil, fmt.Errorf("the flow has no node %q", last)
 	}
 	delete(doc.nodes[i], "catch") // a failure is not to be caught
 	reached := doc.findReachable(last)
-	doc.nodes = slices.DeleteFunc(doc.nodes, func(n object) bool { return !reached[n.text("id")] })
+	doc.nodes = slices.DeleteFunc(doc.nodes, func(n object) bool { return !reached[n.stringMember("id")] })
 	doc.edges = slices.DeleteFunc(doc.edges, func(e object) bool {
-		return e.text("from") == last || !reached[e.text("from")] || !reached[e.text("to")]
+		return e.stringMember("from") == last || !reached[e.stringMember("from")] || !reached[e.stringMember("to")]
 	})
 	delete(doc.members, "output")
-	return doc.encode()
+	return doc.encodeJSON()
 }
 
 // findReachable returns the nodes that a run can enter before it leaves the last one.
 func (d document) findReachable(last string) map[string]bool {
 	reached := map[string]bool{}
-	for queue := []string{d.members.text("entry_node")}; len(queue) > 0; {
+	for queue := []string{d.members.stringMember("entry_node")}; len(queue) > 0; {
 		id := queue[0]
 		queue = queue[1:]
 		if reached[id] {
@@ -297,15 +297,15 @@ func (d document) findReachable(last string) map[string]bool {
 			continue
 		}
 		for _, e := range d.edges {
-			if e.text("from") == id {
-				queue = append(queue, e.text("to"))
+			if e.stringMember("from") == id {
+				queue = append(queue, e.stringMember("to"))
 			}
 		}
 		for _, n := range d.nodes {
 			var catches []object
-			if n.text("id") == id && json.Unmarshal(n["catch"], &catches) == nil {
+			if n.stringMember("id") == id && json.Unmarshal(n["catch"], &catches) == nil {
 				for _, c := range catches {
-					queue = append(queue, c.text("to"))
+					queue = append(queue, c.stringMember("to"))
 				}
 			}
 		}

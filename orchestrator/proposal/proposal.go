@@ -1,8 +1,8 @@
 // Package proposal judges the changes of their environment that sprites propose (ENVIRONMENT_PROPOSAL), and applies those
-// that were accepted to the flows of later runs. Start with State: what is known of one proposal, a fold of [Fact]s.
+// that were accepted to the flows of later runs. Start with State: the state of one proposal, a fold of [Fact]s.
 //
 //	adjustment  the eight types of changes, each with closed details
-//	proposal    facts about a proposal, and what they add up to
+//	proposal    facts about a proposal, and the state that they add up to
 //	apply       a flow with the accepted changes in it
 //
 // A sprite proposes and never hears of the outcome. A change takes effect when it has proved itself in a fresh sprite and,
@@ -31,7 +31,7 @@ const (
 	Rejected Status = "rejected"
 )
 
-// FactKind says what a Fact holds.
+// FactKind is the kind of a Fact.
 type FactKind string
 
 const (
@@ -76,13 +76,13 @@ func ID(repo string, p protocol.EnvironmentProposal) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Bounds of what a State keeps of repeated proposals.
+// Bounds of the repeated proposals that a State keeps.
 const (
 	maxRuns     = 20
 	maxEvidence = 50
 )
 
-// State is what is known of one proposal.
+// State is the state of one proposal.
 type State struct {
 	ID          string     `json:"id"`
 	Fingerprint string     `json:"fingerprint"`
@@ -102,7 +102,7 @@ type State struct {
 	Trial      *Trial                   `json:"trial,omitempty"`    // the last one
 	CI         *CI                      `json:"ci,omitempty"`       // the last verdict
 	Approval   *Approval                `json:"approval,omitempty"` // or rejection
-	// Needs lists what is missing for acceptance: "verification", "approval".
+	// Needs lists the steps that are missing for acceptance: "verification", "approval".
 	Needs []string `json:"needs,omitempty"`
 }
 
@@ -148,7 +148,7 @@ func (s State) Next(f Fact) (State, error) {
 			s = State{ID: f.ID, Fingerprint: f.Proposal.Fingerprint(), Status: Pending, Repo: f.Repo, Scope: f.Proposal.Scope,
 				Adjustment: a, Failure: f.Proposal.ObservedFailure, FirstAt: f.At}
 		}
-		s = s.count(f)
+		s = s.countDuplicate(f)
 	case Tried:
 		s.Trial = &Trial{Run: f.Run, At: f.At, OK: f.OK, Detail: f.Detail}
 		switch {
@@ -169,11 +169,11 @@ func (s State) Next(f Fact) (State, error) {
 		s.Approval = &Approval{false, f.By, f.At, f.Comments}
 		s.Status = Rejected
 	}
-	return s.settle(), nil
+	return s.completeState(), nil
 }
 
-// count takes one more proposal of the same content into the state.
-func (s State) count(f Fact) State {
+// countDuplicate takes one more proposal of the same content into the state.
+func (s State) countDuplicate(f Fact) State {
 	s.Count++
 	s.LastAt = f.At
 	s.Confidence = max(s.Confidence, f.Proposal.Confidence)
@@ -193,8 +193,8 @@ func (s State) count(f Fact) State {
 	return s
 }
 
-// settle computes what is missing, and accepts the proposal when nothing is.
-func (s State) settle() State {
+// completeState computes the missing steps, and accepts the proposal if there are none.
+func (s State) completeState() State {
 	s.Needs = nil
 	if s.Status == Rejected {
 		return s

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// sorter sorts any number of entries with limit of them in memory: what is more goes to the spool in sorted runs, which
+// sorter sorts any number of entries with limit of them in memory: further ones go to the spool in sorted runs, which
 // are merged as they are read back.
 type sorter struct {
 	compare func(a, b entry) int

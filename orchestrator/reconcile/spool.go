@@ -59,7 +59,7 @@ func (s *spool) fileError(what string, err error) error {
 	return fmt.Errorf("%s a temporary file (TMPDIR says where they go): %w", what, err)
 }
 
-// openReader reads what was added. Nothing is added after it was asked for.
+// openReader reads the added entries. None is added after the call.
 func (s *spool) openReader() (io.ReaderAt, error) {
 	if s.out != nil {
 		if err := s.out.Flush(); err != nil {
@@ -84,7 +84,7 @@ func (s *spool) read(at int64, n int) ([]byte, error) {
 		return nil, err
 	}
 	ahead := n
-	if s.windowAt <= at && at <= end { // in order: what follows will be wanted as well
+	if s.windowAt <= at && at <= end { // in order: the next ones will be wanted as well
 		ahead = int(min(max(int64(n), 256<<10), s.size-at))
 	}
 	if cap(s.window) < ahead {

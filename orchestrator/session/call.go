@@ -20,6 +20,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/redact"
 )
 
 // Call runs one attempt at a skill. Every event is handed to event before Call returns.
@@ -165,14 +166,6 @@ var (
 	errTimeout    = errors.New("the call's timeout ran out")
 	errOverstayed = errors.New("the skill went on after WAITING")
 )
-
-// disconnectGrace is how long a remote host may keep the process after a cut: until its own timeout, plus a little.
-func disconnectGrace(c lattice.Call) time.Duration {
-	if c.TimeoutS <= 0 {
-		return time.Hour
-	}
-	return callTimeout(c) + 30*time.Second
-}
 
 // concludeCall converts the end of an exec to an outcome.
 func (s *Session) concludeCall(ctx context.Context, c lattice.Call, seen *observer, exit int, err error) (lattice.Outcome, error) {
@@ -345,4 +338,55 @@ func exitOf(res protocol.Result) int {
 		return protocol.ExitOK
 	}
 	return protocol.ExitFailed
+}
+
+// redactOutcome returns an outcome without secrets.
+func redactOutcome(known *redact.Secrets, c lattice.Call, out lattice.Outcome) lattice.Outcome {
+	if !known.Any() {
+		return out
+	}
+	raw, err := json.Marshal(out)
+	if err == nil && bytes.Equal(known.JSON(raw), raw) {
+		return out
+	}
+	var redacted lattice.Outcome
+	if err != nil || json.Unmarshal(known.JSON(raw), &redacted) != nil {
+		return failedOutcome(c, expr.FailTool, protocol.ExitFailed, protocol.CodeNoResult, c.Skill+" ended with a result that holds a secret in the place of a number")
+	}
+	return redacted
+}
+
+// settleLost finds out the outcome of a call whose stream was lost: it looks for the process and follows it to its end, then
+// reads the outbox. When it returns, no process of the call runs any more. A call that can be
+// repeated is stopped instead of followed, and so is a process that has printed nothing: it may wait for an input that was
+// lost on the way.
+func (s *Session) settleLost(ctx context.Context, c lattice.Call, seen *observer, known process) (lattice.Outcome, bool, error) {
+	bounded, cancel := withDeadline(ctx, c)
+	defer cancel()
+	for attempt := 1; ; attempt++ {
+		all, err := s.listProcesses(ctx, c, known)
+		if err != nil {
+			return lattice.Outcome{}, false, err
+		}
+		if len(all) == 0 {
+			return s.recoverOutcome(ctx, c, seen)
+		}
+		for _, p := range all {
+			if c.Class == manifests.ClassRead || !known.heard && !p.shared || attempt > maxAttach || bounded.Err() != nil {
+				if err := s.killProcess(ctx, c, p.id); err != nil {
+					return lattice.Outcome{}, false, err
+				}
+				continue
+			}
+			exit, err := s.followProcess(bounded, c, seen, p)
+			if ctx.Err() != nil {
+				return lattice.Outcome{}, false, ctx.Err()
+			}
+			if err == nil && isAdoptable(c, seen.result) {
+				out, err := s.judgeStream(ctx, c, seen, exit)
+				return out, err == nil, err
+			}
+			// Whether it ended, was gone or was lost again, the next listing tells.
+		}
+	}
 }

@@ -86,41 +86,6 @@ func (s *Session) killProcess(ctx context.Context, c lattice.Call, id string) er
 	return nil
 }
 
-// settleLost finds out the outcome of a call whose stream was lost: it looks for the process and follows it to its end, then
-// reads the outbox. When it returns, no process of the call runs any more. A call that can be
-// repeated is stopped instead of followed, and so is a process that has printed nothing: it may wait for an input that was
-// lost on the way.
-func (s *Session) settleLost(ctx context.Context, c lattice.Call, seen *observer, known process) (lattice.Outcome, bool, error) {
-	bounded, cancel := withDeadline(ctx, c)
-	defer cancel()
-	for attempt := 1; ; attempt++ {
-		all, err := s.listProcesses(ctx, c, known)
-		if err != nil {
-			return lattice.Outcome{}, false, err
-		}
-		if len(all) == 0 {
-			return s.recoverOutcome(ctx, c, seen)
-		}
-		for _, p := range all {
-			if c.Class == manifests.ClassRead || !known.heard && !p.shared || attempt > maxAttach || bounded.Err() != nil {
-				if err := s.killProcess(ctx, c, p.id); err != nil {
-					return lattice.Outcome{}, false, err
-				}
-				continue
-			}
-			exit, err := s.followProcess(bounded, c, seen, p)
-			if ctx.Err() != nil {
-				return lattice.Outcome{}, false, ctx.Err()
-			}
-			if err == nil && isAdoptable(c, seen.result) {
-				out, err := s.judgeStream(ctx, c, seen, exit)
-				return out, err == nil, err
-			}
-			// Whether it ended, was gone or was lost again, the next listing tells.
-		}
-	}
-}
-
 // isAdoptable judges the result line of a process that was followed after a cut. A failure may be the cut's own doing; and
 // of a resumed call, waiting may be the old word of its first half.
 func isAdoptable(c lattice.Call, res *protocol.Result) bool {

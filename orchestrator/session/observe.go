@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -74,14 +73,6 @@ func (o *observer) reset() {
 	o.counted, o.result, o.recorded, o.waiting, o.request, o.asked = 0, nil, nil, nil, nil, nil
 	o.late, o.long = false, false
 	o.question, o.inShared, o.sole = nil, false, nil
-}
-
-func (s *Session) newObserver(c lattice.Call, event func(lattice.Event)) *observer {
-	known := s.outboxCursor(c.Sprite).foreign
-	return &observer{
-		call: c, issued: sync.OnceValue(func() map[string]bool { return s.issued(c.RunID) }), event: event,
-		seen: map[digest]bool{}, known: known, foreign: maps.Clone(known), own: s.budget, others: s.budget, grace: s.grace,
-	}
 }
 
 // reread begins another source of the same events, whose part that came before holds the known ones.

@@ -241,3 +241,11 @@ func (e *sharedExec) giveUp(p *pendingCall) {
 	e.removeCall(p)
 	e.killProcess(p.call)
 }
+
+// disconnectGrace is how long a remote host may keep the process after a cut: until its own timeout, plus a little.
+func disconnectGrace(c lattice.Call) time.Duration {
+	if c.TimeoutS <= 0 {
+		return time.Hour
+	}
+	return callTimeout(c) + 30*time.Second
+}

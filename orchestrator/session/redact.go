@@ -1,14 +1,10 @@
 package session
 
 import (
-	"bytes"
-	"encoding/json"
 	"io"
 	"slices"
 
-	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
 )
 
@@ -34,22 +30,6 @@ func redactEvents(known *redact.Secrets, event func(lattice.Event)) func(lattice
 		}
 		event(e)
 	}
-}
-
-// redactOutcome returns an outcome without secrets.
-func redactOutcome(known *redact.Secrets, c lattice.Call, out lattice.Outcome) lattice.Outcome {
-	if !known.Any() {
-		return out
-	}
-	raw, err := json.Marshal(out)
-	if err == nil && bytes.Equal(known.JSON(raw), raw) {
-		return out
-	}
-	var redacted lattice.Outcome
-	if err != nil || json.Unmarshal(known.JSON(raw), &redacted) != nil {
-		return failedOutcome(c, expr.FailTool, protocol.ExitFailed, protocol.CodeNoResult, c.Skill+" ended with a result that holds a secret in the place of a number")
-	}
-	return redacted
 }
 
 // flushOutput writes the output that redactors held back. A redactor takes one stream: a secret whose halves come with text

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -126,4 +127,27 @@ func TestStopSparesConcurrentCall(t *testing.T) {
 	b.mu.Unlock()
 	stop()
 	<-staying
+}
+
+// cutHost is a host that breaks before it sends a byte of an input.
+type cutHost struct {
+	Host
+	environ []string
+}
+
+func (h *cutHost) Exec(_ context.Context, _ string, e sprites.Exec) (int, error) {
+	h.environ = e.Env
+	return 0, errors.New("the host is gone")
+}
+
+// A skill learns how long its input is: the stdin of a call whose host dies ends as that of a call without input does.
+func TestCallAnnouncesItsInput(t *testing.T) {
+	h := &cutHost{}
+	input := []byte(`{"path":"a"}`)
+	s := New(h, Options{})
+	s.alone["s"] = true // a shared exec sends the length of each input
+	_, err := s.Call(t.Context(), lattice.Call{ID: "call_a", Sprite: "s", Skill: "look", Class: manifests.ClassRead, Input: input}, func(lattice.Event) {})
+	if want := fmt.Sprint("LATTICE_STDIN_BYTES=", len(input)); err == nil || !slices.Contains(h.environ, want) {
+		t.Errorf("the call had the environment %q, want %s; error %v", h.environ, want, err)
+	}
 }

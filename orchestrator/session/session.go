@@ -34,6 +34,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -265,6 +267,7 @@ func (s *Session) callEnv(c lattice.Call) []string {
 		"LATTICE_CALL_ID=" + c.ID,
 		"LATTICE_IDEMPOTENCY_KEY=" + c.IdempotencyKey,
 		"LATTICE_PERMISSIONS=" + strings.Join(c.Permissions, ","),
+		"LATTICE_STDIN_BYTES=" + strconv.Itoa(len(c.Input)),
 		"TRACEPARENT=" + tracecontext.Parent(c.RunID, c.ID),
 	}
 	if c.Skill == "agent.run" {
@@ -289,3 +292,11 @@ func callTimeout(c lattice.Call) time.Duration {
 
 // resumeFile is resume.json in the sprite.
 const resumeFile = workspace + "/" + protocol.ResumeFile
+
+func (s *Session) newObserver(c lattice.Call, event func(lattice.Event)) *observer {
+	known := s.outboxCursor(c.Sprite).foreign
+	return &observer{
+		call: c, issued: sync.OnceValue(func() map[string]bool { return s.issued(c.RunID) }), event: event,
+		seen: map[digest]bool{}, known: known, foreign: maps.Clone(known), own: s.budget, others: s.budget, grace: s.grace,
+	}
+}

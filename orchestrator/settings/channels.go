@@ -93,7 +93,7 @@ func checkChannels(s Settings) (found []Finding) {
 
 func checkChannel(at, name string, c Channel) (found []Finding) {
 	bad := func(code, key, message, hint string) {
-		found = append(found, Finding{Code: code, Key: join(at, key), Message: message, Hint: hint})
+		found = append(found, Finding{Code: code, Key: joinKey(at, key), Message: message, Hint: hint})
 	}
 	if !channelName().MatchString(name) {
 		found = append(found, Finding{Code: CodeValue, Key: at, Message: "it is not the name of a channel", Hint: "letters, digits, dots, hyphens and underscores, such as ops"})
@@ -135,9 +135,9 @@ func checkChannel(at, name string, c Channel) (found []Finding) {
 		bad(CodeValue, "url", "it is not an http or https URL", "such as https://ntfy.sh/my-topic")
 	case u.User != nil:
 		bad(CodeSecret, "url", "the URL holds credentials", "use url_env or url_file")
-	case c.Kind == "slack" && !loopback(u.Hostname()):
+	case c.Kind == "slack" && !isLoopback(u.Hostname()):
 		bad(CodeSecret, "url", "the URL of a Slack webhook is a secret", "use url_env or url_file")
-	case u.Scheme == "http" && c.Kind == "ntfy" && countSet(c.SecretEnv, c.SecretFile) > 0 && !loopback(u.Hostname()):
+	case u.Scheme == "http" && c.Kind == "ntfy" && countSet(c.SecretEnv, c.SecretFile) > 0 && !isLoopback(u.Hostname()):
 		bad(CodeValue, "url", "the access token would travel unencrypted", "use https")
 	}
 	return found

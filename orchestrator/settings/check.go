@@ -3,25 +3,18 @@ package settings
 import (
 	"fmt"
 	"maps"
+	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/schedule"
 )
 
-var (
-	variable = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`) })
-	// tokenLike matches credentials in places for the names of variables or files.
-	tokenLike = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9_./+=-]*[0-9][A-Za-z0-9_./+=-]{19,}$`) })
-)
-
-// check finds values of the right type that cannot be meant.
-func check(s Settings) []Finding {
+// checkSettings finds values of the right type that cannot be meant.
+func checkSettings(s Settings) []Finding {
 	var found []Finding
 	bad := func(code, key, hint, format string, a ...any) {
 		found = append(found, Finding{Code: code, Key: key, Message: fmt.Sprintf(format, a...), Hint: hint})
@@ -92,7 +85,7 @@ func check(s Settings) []Finding {
 	if (s.Git.Name == "") != (s.Git.Email == "") {
 		bad(CodeValue, "git", "set git.name and git.email", "name and email belong together")
 	}
-	return slices.Concat(found, checkSprites(s.Sprites), checkStore(s.Store), checkModels(s), checkChannels(s), checkSecrets(s), checkForges(s))
+	return slices.Concat(found, checkSprites(s.Sprites), checkStore(s.Store), checkEngine(s.Engine), checkModels(s), checkChannels(s), checkSecrets(s), checkForges(s))
 }
 
 func checkStore(s Store) []Finding {
@@ -108,6 +101,34 @@ func checkStore(s Store) []Finding {
 		return []Finding{{Code: CodeSecret, Key: "store.url", Message: "the URL holds a password", Hint: hint}}
 	}
 	return nil
+}
+
+func checkEngine(e Engine) (found []Finding) {
+	bad := func(key, hint, message string) {
+		found = append(found, Finding{Code: CodeValue, Key: "engine." + key, Message: message, Hint: hint})
+	}
+	if host, port, err := net.SplitHostPort(e.Temporal); e.Temporal != "" && (err != nil || host == "" || port == "") {
+		bad("temporal", "such as 127.0.0.1:7233", "it is not an address HOST:PORT")
+	}
+	if e.Temporal == "" && e != (Engine{}) {
+		bad("temporal", "set engine.temporal", "there is no address to which the other settings of [engine] belong")
+	}
+	blobs := e.Blobs
+	if strings.Contains(blobs, "://") {
+		if u, err := url.Parse(blobs); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") == "" || u.User != nil {
+			bad("blobs", "such as https://s3.example.com/BUCKET/PREFIX; credentials belong into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", "it is not the URL of a bucket")
+		}
+		blobs = ""
+	}
+	for key, path := range map[string]string{"blobs": blobs, "ca": e.CA, "cert": e.Cert, "key": e.Key} {
+		if path != "" && !strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "~/") {
+			bad(key, "begin it with / or ~/", "it is not an absolute path")
+		}
+	}
+	if (e.Cert == "") != (e.Key == "") {
+		bad("cert", "set engine.cert and engine.key", "certificate and key belong together")
+	}
+	return found
 }
 
 func checkSprites(s Sprites) []Finding {
@@ -144,18 +165,10 @@ func checkSprites(s Sprites) []Finding {
 	return found
 }
 
-// shown shortens a value that may be a misplaced secret.
-func shown(text string) string {
-	if len(text) > 8 {
-		return text[:4] + "…"
-	}
-	return text
-}
-
 func checkAgentEnv(key string, names []string, bad func(code, key, hint, format string, a ...any)) {
 	for _, name := range names {
 		if !variable().MatchString(name) || strings.HasPrefix(name, "LATTICE_") {
-			bad(CodeValue, key, "the list holds names of variables, not their values", "%q cannot be passed to an agent", shown(name))
+			bad(CodeValue, key, "the list holds names of variables, not their values", "%q cannot be passed to an agent", shortenValue(name))
 		}
 	}
 }

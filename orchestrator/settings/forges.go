@@ -81,7 +81,7 @@ func checkForges(s Settings) (found []Finding) {
 
 func checkForge(at, name string, f Forge) (found []Finding) {
 	bad := func(code, key, message, hint string) {
-		found = append(found, Finding{Code: code, Key: join(at, key), Message: message, Hint: hint})
+		found = append(found, Finding{Code: code, Key: joinKey(at, key), Message: message, Hint: hint})
 	}
 	if !forgeName().MatchString(name) {
 		found = append(found, Finding{Code: CodeValue, Key: at, Message: "it is not the name of a code host", Hint: "small letters, digits and hyphens, such as main"})
@@ -97,7 +97,7 @@ func checkForge(at, name string, f Forge) (found []Finding) {
 		bad(CodeValue, "url", "it is not an http or https URL", "such as https://git.example.org")
 	case u.User != nil:
 		bad(CodeSecret, "url", "the URL holds credentials", "use token_env or token_file")
-	case u.Scheme == "http" && !loopback(u.Hostname()):
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
 		bad(CodeValue, "url", "the token would travel unencrypted", "use https")
 	}
 	switch app := f.AppID != 0 || f.InstallationID != 0 || f.AppKeyFile != ""; {

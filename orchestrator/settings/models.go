@@ -77,10 +77,10 @@ func checkModels(s Settings) (found []Finding) {
 	}
 	for i, name := range s.LLM.Order {
 		if _, ok := s.Models[name]; !ok {
-			found = append(found, Finding{Code: CodeValue, Key: "llm.order", Message: fmt.Sprintf("there is no model class %q", shown(name)), Hint: "known: " + strings.Join(slices.Sorted(maps.Keys(s.Models)), ", ")})
+			found = append(found, Finding{Code: CodeValue, Key: "llm.order", Message: fmt.Sprintf("there is no model class %q", shortenValue(name)), Hint: "known: " + strings.Join(slices.Sorted(maps.Keys(s.Models)), ", ")})
 		}
 		if slices.Contains(s.LLM.Order[:i], name) {
-			found = append(found, Finding{Code: CodeValue, Key: "llm.order", Message: fmt.Sprintf("%s stands in it twice", shown(name))})
+			found = append(found, Finding{Code: CodeValue, Key: "llm.order", Message: fmt.Sprintf("%s stands in it twice", shortenValue(name))})
 		}
 	}
 	if n := s.LLM.RequestsPerMinute; n < 0 || n > 1e6 {
@@ -91,7 +91,7 @@ func checkModels(s Settings) (found []Finding) {
 
 func checkModel(at, name string, m Model) (found []Finding) {
 	bad := func(code, key, message, hint string) {
-		found = append(found, Finding{Code: code, Key: join(at, key), Message: message, Hint: hint})
+		found = append(found, Finding{Code: code, Key: joinKey(at, key), Message: message, Hint: hint})
 	}
 	if !className().MatchString(name) {
 		found = append(found, Finding{Code: CodeValue, Key: at, Message: fmt.Sprintf("%q is no name of a model class", name), Hint: "capitals, digits and _, such as SMALL_EXEC"})
@@ -128,13 +128,13 @@ func checkModel(at, name string, m Model) (found []Finding) {
 		bad(CodeValue, "base_url", "it is no http or https URL", "such as http://127.0.0.1:8080/v1")
 	case u.User != nil:
 		bad(CodeSecret, "base_url", "the URL holds credentials", "leave them out and set key_env or key_file")
-	case u.Scheme == "http" && (m.KeyEnv != "" || m.KeyFile != "") && !loopback(u.Hostname()):
+	case u.Scheme == "http" && (m.KeyEnv != "" || m.KeyFile != "") && !isLoopback(u.Hostname()):
 		bad(CodeValue, "base_url", "the key would travel in the open", "use https, or leave the key out")
 	}
 	return found
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -29,7 +29,7 @@ const (
 
 // Parse reads the text of a settings file. When anything is wrong with it, all of that is returned, ordered by line, and
 // the settings are not to be used.
-func Parse(text []byte) (Settings, []Finding) { return Decode(text, check) }
+func Parse(text []byte) (Settings, []Finding) { return Decode(text, checkSettings) }
 
 // Decode reads TOML into a struct by the json names of its members, strictly, and then calls check. It returns all findings,
 // ordered by line, and then no value. Another file in TOML is read in the same way.
@@ -40,10 +40,10 @@ func Decode[T any](text []byte, check func(T) []Finding) (T, []Finding) {
 	}
 	var tree map[string]any
 	if _, err := toml.Decode(string(text), &tree); err != nil {
-		return none, []Finding{syntax(err)}
+		return none, []Finding{syntaxFinding(err)}
 	}
 	r := reader{}
-	r.table("", tree, reflect.ValueOf(&to).Elem())
+	r.readTable("", tree, reflect.ValueOf(&to).Elem())
 	r.findings = append(r.findings, check(to)...)
 	if len(r.findings) == 0 {
 		return to, nil
@@ -56,7 +56,7 @@ func Decode[T any](text []byte, check func(T) []Finding) (T, []Finding) {
 	return none, r.findings
 }
 
-func syntax(err error) Finding {
+func syntaxFinding(err error) Finding {
 	var p toml.ParseError
 	if !errors.As(err, &p) {
 		return Finding{Code: CodeSyntax, Message: err.Error()}
@@ -71,26 +71,26 @@ func syntax(err error) Finding {
 // reader fills a struct from a decoded table, by the json names of its members, and notes what does not fit.
 type reader struct{ findings []Finding }
 
-func (r *reader) table(at string, from map[string]any, to reflect.Value) {
+func (r *reader) readTable(at string, from map[string]any, to reflect.Value) {
 	members := map[string]reflect.Value{}
 	for i := range to.NumField() {
 		name, _, _ := strings.Cut(to.Type().Field(i).Tag.Get("json"), ",")
 		members[name] = to.Field(i)
 	}
 	for _, name := range slices.Sorted(maps.Keys(from)) {
-		key := join(at, name)
+		key := joinKey(at, name)
 		if member, ok := members[name]; ok {
-			r.value(key, from[name], member)
+			r.readValue(key, from[name], member)
 			continue
 		}
-		r.unknown(key, at, name, slices.Sorted(maps.Keys(members)))
+		r.reportUnknown(key, at, name, slices.Sorted(maps.Keys(members)))
 	}
 }
 
 // secretWords name keys under which people would write a credential.
 var secretWords = []string{"token", "secret", "password", "api_key", "apikey", "key"}
 
-func (r *reader) unknown(key, at, name string, known []string) {
+func (r *reader) reportUnknown(key, at, name string, known []string) {
 	f := Finding{Code: CodeUnknownKey, Key: key, Message: "there is no such setting"}
 	if slices.Contains(secretWords, strings.ToLower(name)) {
 		f.Code, f.Message = CodeSecret, "settings hold no credentials, only where they are"
@@ -98,20 +98,20 @@ func (r *reader) unknown(key, at, name string, known []string) {
 		if strings.HasPrefix(at, "models.") {
 			f.Hint = strings.ReplaceAll(f.Hint, "token_", "key_")
 		}
-	} else if near := nearest(name, known); near != "" {
-		f.Hint = "did you mean " + join(at, near) + "?"
+	} else if near := nearestName(name, known); near != "" {
+		f.Hint = "did you mean " + joinKey(at, near) + "?"
 	} else {
 		f.Hint = "known here: " + strings.Join(known, ", ")
 	}
 	r.findings = append(r.findings, f)
 }
 
-func (r *reader) value(key string, from any, to reflect.Value) {
+func (r *reader) readValue(key string, from any, to reflect.Value) {
 	if to.CanAddr() {
 		if u, ok := to.Addr().Interface().(encoding.TextUnmarshaler); ok {
 			text, ok := from.(string)
 			if !ok {
-				r.mistyped(key, "text in quotes", from)
+				r.reportType(key, "text in quotes", from)
 			} else if err := u.UnmarshalText([]byte(text)); err != nil {
 				r.findings = append(r.findings, Finding{Code: CodeValue, Key: key, Message: err.Error()})
 			}
@@ -122,28 +122,28 @@ func (r *reader) value(key string, from any, to reflect.Value) {
 	case reflect.Struct:
 		table, ok := from.(map[string]any)
 		if !ok {
-			r.mistyped(key, "a table", from)
+			r.reportType(key, "a table", from)
 			return
 		}
-		r.table(key, table, to)
+		r.readTable(key, table, to)
 	case reflect.String:
 		text, ok := from.(string)
 		if !ok {
-			r.mistyped(key, "text in quotes", from)
+			r.reportType(key, "text in quotes", from)
 			return
 		}
 		to.SetString(text)
 	case reflect.Bool:
 		yes, ok := from.(bool)
 		if !ok {
-			r.mistyped(key, "true or false", from)
+			r.reportType(key, "true or false", from)
 			return
 		}
 		to.SetBool(yes)
 	case reflect.Int:
 		n, ok := from.(int64)
 		if !ok {
-			r.mistyped(key, "a whole number", from)
+			r.reportType(key, "a whole number", from)
 			return
 		}
 		to.SetInt(n)
@@ -154,25 +154,25 @@ func (r *reader) value(key string, from any, to reflect.Value) {
 		case float64:
 			to.SetFloat(n)
 		default:
-			r.mistyped(key, "a number", from)
+			r.reportType(key, "a number", from)
 		}
 	case reflect.Pointer: // to a member that may be left out and may be zero
 		to.Set(reflect.New(to.Type().Elem()))
-		r.value(key, from, to.Elem())
+		r.readValue(key, from, to.Elem())
 	case reflect.Map: // of tables, by names that people choose
 		tables, ok := from.(map[string]any)
 		if !ok {
-			r.mistyped(key, "a table", from)
+			r.reportType(key, "a table", from)
 			return
 		}
 		to.Set(reflect.MakeMap(to.Type()))
 		for _, name := range slices.Sorted(maps.Keys(tables)) {
 			member := reflect.New(to.Type().Elem()).Elem()
-			r.value(join(key, name), tables[name], member)
+			r.readValue(joinKey(key, name), tables[name], member)
 			to.SetMapIndex(reflect.ValueOf(name), member)
 		}
 	case reflect.Slice:
-		r.list(key, from, to)
+		r.readList(key, from, to)
 	case reflect.Interface: // of any type
 		to.Set(reflect.ValueOf(from))
 	default:
@@ -180,8 +180,8 @@ func (r *reader) value(key string, from any, to reflect.Value) {
 	}
 }
 
-// list reads texts or whole numbers.
-func (r *reader) list(key string, from any, to reflect.Value) {
+// readList reads texts or whole numbers.
+func (r *reader) readList(key string, from any, to reflect.Value) {
 	items, ok := from.([]any)
 	list := reflect.MakeSlice(to.Type(), len(items), len(items))
 	for i, item := range items {
@@ -200,17 +200,17 @@ func (r *reader) list(key string, from any, to reflect.Value) {
 		if to.Type().Elem().Kind() == reflect.Int {
 			want = "a list of whole numbers"
 		}
-		r.mistyped(key, want, from)
+		r.reportType(key, want, from)
 		return
 	}
 	to.Set(list)
 }
 
-func (r *reader) mistyped(key, want string, got any) {
-	r.findings = append(r.findings, Finding{Code: CodeType, Key: key, Message: fmt.Sprintf("it must be %s, not %s", want, kind(got))})
+func (r *reader) reportType(key, want string, got any) {
+	r.findings = append(r.findings, Finding{Code: CodeType, Key: key, Message: fmt.Sprintf("it must be %s, not %s", want, kindOf(got))})
 }
 
-func kind(v any) string {
+func kindOf(v any) string {
 	switch v.(type) {
 	case string:
 		return "text"
@@ -226,15 +226,15 @@ func kind(v any) string {
 	return "a date"
 }
 
-func join(at, name string) string {
+func joinKey(at, name string) string {
 	if at == "" {
 		return name
 	}
 	return at + "." + name
 }
 
-// nearest is the name that differs least from word, "" when none is near.
-func nearest(word string, names []string) string {
+// nearestName is the name that differs least from word, "" when none is near.
+func nearestName(word string, names []string) string {
 	best, least := "", max(2, len(word)/3)+1
 	for _, name := range names {
 		if d := manifests.Distance(strings.ToLower(word), name); d < least {

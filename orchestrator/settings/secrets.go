@@ -88,7 +88,7 @@ func checkSecrets(s Settings) (found []Finding) {
 
 func checkSecret(at, name string, s Secret) (found []Finding) {
 	bad := func(key, message, hint string) {
-		found = append(found, Finding{Code: CodeValue, Key: join(at, key), Message: message, Hint: hint})
+		found = append(found, Finding{Code: CodeValue, Key: joinKey(at, key), Message: message, Hint: hint})
 	}
 	if !channelName().MatchString(name) {
 		found = append(found, Finding{Code: CodeValue, Key: at, Message: "it is not the name of a secret", Hint: "letters, digits, dots, hyphens and underscores, such as npm"})
@@ -111,7 +111,7 @@ func checkSecret(at, name string, s Secret) (found []Finding) {
 		bad("permissions", "the provider "+string(s.Provider)+" does not use it", "leave it out")
 	}
 	if s.Env != "" && (!variable().MatchString(s.Env) || len(s.Env) >= 20 && tokenLike().MatchString(s.Env)) {
-		found = append(found, Finding{Code: CodeSecret, Key: join(at, "env"), Message: "it looks like a secret, not like the name of a variable", Hint: "env names an environment variable"})
+		found = append(found, Finding{Code: CodeSecret, Key: joinKey(at, "env"), Message: "it looks like a secret, not like the name of a variable", Hint: "env names an environment variable"})
 	}
 	program := ""
 	if len(s.Command) > 0 {

@@ -14,13 +14,6 @@
 // the file: credentials are named by reference.
 package settings
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
-)
-
 // Settings holds the members of config.toml. The zero value is an empty file: every member has a default elsewhere.
 type Settings struct {
 	// Schema may name this file's JSON schema, for editors.
@@ -53,6 +46,7 @@ type Settings struct {
 	Git     Git     `json:"git,omitzero"`
 	Serve   Serve   `json:"serve,omitzero"`
 	Store   Store   `json:"store,omitzero"`
+	Engine  Engine  `json:"engine,omitzero"`
 	// Actions says what becomes of the actions that sprites ask for, by name; those left out have the default.
 	Actions map[string]Rule `json:"actions,omitempty"`
 	World   World           `json:"world,omitzero"`
@@ -121,6 +115,25 @@ type Store struct {
 	URL string `json:"url,omitempty"`
 }
 
+// Engine says who decides when the commands of runs are performed, if not the process that leads. Only a lattice that is built with
+// Temporal has one; another one refuses to lead.
+type Engine struct {
+	// Temporal is the address of a Temporal server, such as 127.0.0.1:7233.
+	Temporal string `json:"temporal,omitempty"`
+	// Namespace of the workflows; by default "default".
+	Namespace string `json:"namespace,omitempty"`
+	// Queue is the task queue; each store needs one of its own. By default "lattice".
+	Queue string `json:"queue,omitempty"`
+	// Blobs is a folder, or the URL of a bucket, for values that are too large for the histories of workflows, the same for all nodes; by
+	// default the folder blobs in the state directory.
+	Blobs string `json:"blobs,omitempty"`
+	// CA, Cert and Key are PEM files for a server that speaks TLS: who signed its certificate, and the certificate and key of this
+	// client.
+	CA   string `json:"ca,omitempty"`
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
+}
+
 // World says which skills of class world runs call without asking.
 type World struct {
 	// Allow names the skills; as --approve-world of each run that calls them.
@@ -141,115 +154,4 @@ type Serve struct {
 	HTTP string `json:"http,omitempty"`
 	// Fleet is how often lattice serve makes sprites as fleet.toml next to this file declares them; by default never.
 	Fleet Duration `json:"fleet,omitempty"`
-}
-
-// Rule is what becomes of an action. One that hands out authority is never done without a person: allow asks.
-type Rule string
-
-// Rules are the values of Rule.
-func Rules() []string { return []string{"ask", "allow", "deny"} }
-
-// ActionNames are the actions that a rule can be about.
-func ActionNames() []string {
-	return []string{"FETCH_CREDENTIAL", "LABEL_ISSUE", "NOTIFY_USER", "OPEN_ISSUES", "OPEN_PR", "POST_COMMENT", "PUSH_BRANCH", "USE_TOOL"}
-}
-
-// Level is how much is logged.
-type Level string
-
-// Levels are the values of Level, most first.
-func Levels() []string { return []string{"trace", "debug", "info", "warn", "error", "disabled"} }
-
-// Isolation is the level of isolation of sprites of the embedded host.
-type Isolation string
-
-// The values of Isolation, weakest first.
-const (
-	Process    Isolation = "process"    // nothing keeps them from the machine's files
-	Namespaces Isolation = "namespaces" // either of the next
-	User       Isolation = "ns-user"    // namespaces; to the kernel they are the user who runs them
-	Root       Isolation = "ns-root"    // namespaces, made by root; to the kernel they are nobody
-)
-
-// processTree is an older name of Process.
-const processTree Isolation = "process-tree"
-
-// Isolations are the values of Isolation, weakest first.
-func Isolations() []string {
-	return []string{string(Process), string(processTree), string(Namespaces), string(User), string(Root)}
-}
-
-// Least is the level that i asks for: process, ns-user or ns-root, "" for none.
-func (i Isolation) Least() string {
-	switch i {
-	case processTree:
-		return string(Process)
-	case Namespaces:
-		return string(User)
-	default:
-		return string(i)
-	}
-}
-
-// Network is the name of a network policy.
-type Network string
-
-// Networks are the values of Network: package registries, git forges and models; nothing; every public address.
-func Networks() []string { return []string{"defaults", "none", "open"} }
-
-// Duration is a length of time, written like "90s" or "1h30m".
-type Duration time.Duration
-
-// UnmarshalText reads a positive duration.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
-	switch {
-	case err != nil:
-		return fmt.Errorf("%q is no length of time such as 90s, 5m or 1h30m", text)
-	case v <= 0:
-		return fmt.Errorf("%s is not longer than nothing", text)
-	}
-	*d = Duration(v)
-	return nil
-}
-
-// Size is a number of bytes, written as digits and K, M, G or T for powers of 1024.
-type Size int64
-
-// UnmarshalText reads a size above zero.
-func (s *Size) UnmarshalText(text []byte) error {
-	digits, shift := strings.TrimSuffix(strings.TrimSuffix(strings.ToUpper(string(text)), "B"), "I"), 0
-	if n := len(digits); n > 0 {
-		if i := strings.IndexByte("KMGT", digits[n-1]); i >= 0 {
-			digits, shift = digits[:n-1], 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n <= 0 || n > 1<<62>>shift {
-		return fmt.Errorf("%q is no size such as 512M or 2G", text)
-	}
-	*s = Size(n << shift)
-	return nil
-}
-
-// Finding is one thing that is wrong with a settings file.
-type Finding struct {
-	Code    string `json:"code"`
-	Line    int    `json:"line,omitempty"` // from 1; 0 if unknown
-	Key     string `json:"key,omitempty"`  // dotted
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-}
-
-// Text is the finding on one line.
-func (f Finding) Text() string {
-	var b strings.Builder
-	if f.Line > 0 {
-		fmt.Fprintf(&b, "line %d: ", f.Line)
-	}
-	if f.Key != "" {
-		b.WriteString(f.Key + ": ")
-	}
-	b.WriteString(f.Message)
-	return b.String()
 }

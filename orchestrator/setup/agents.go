@@ -46,33 +46,39 @@ func agentOf(input json.RawMessage) string {
 	return name
 }
 
-// WithAgentEnv adds to the names of variables those of the settings that are set here.
-func (env *Env) WithAgentEnv(names []string) []string {
-	for _, name := range env.Settings.Run.AgentEnv {
-		if env.Getenv(name) != "" && !slices.Contains(names, name) {
+// Agents tells what agents get from the environment and the settings.
+type Agents struct{ env *Env }
+
+// Agents returns the agents as this environment equips them.
+func (env *Env) Agents() Agents { return Agents{env} }
+
+// WithEnv adds to the names of variables those of the settings that are set here.
+func (a Agents) WithEnv(names []string) []string {
+	for _, name := range a.env.Settings.Run.AgentEnv {
+		if a.env.Getenv(name) != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// AgentPreset adds to the names of variables those that the preset of the inputs' agent takes from this environment, and
+// Preset adds to the names of variables those that the preset of the inputs' agent takes from this environment, and
 // says so. A variable that named has already is handed over as it is, and its provider gets no route.
-func (env *Env) AgentPreset(named []string, input json.RawMessage) (names, routes []string) {
-	names, routes, outside, inside := env.findPreset(named, input)
+func (a Agents) Preset(named []string, input json.RawMessage) (names, routes []string) {
+	names, routes, outside, inside := a.findPreset(named, input)
 	if len(outside) > 0 {
-		fmt.Fprintf(env.Err, "agent %s: asks models through the host, by %s; the key stays outside of the sprite\n", agentOf(input), strings.Join(outside, ", "))
+		fmt.Fprintf(a.env.Err, "agent %s: asks models through the host, by %s; the key stays outside of the sprite\n", agentOf(input), strings.Join(outside, ", "))
 	}
 	if len(inside) > 0 {
-		fmt.Fprintf(env.Err, "agent %s: gets %s\n", agentOf(input), strings.Join(inside, ", "))
+		fmt.Fprintf(a.env.Err, "agent %s: gets %s\n", agentOf(input), strings.Join(inside, ", "))
 	}
-	env.warnOfHandedOver(names)
+	a.warnOfHandedOver(names)
 	return names, routes
 }
 
-// findPreset returns the names and routes of AgentPreset, by what the host asks models outside, and which variables of the
+// findPreset returns the names and routes of Preset, by what the host asks models outside, and which variables of the
 // preset the agent gets.
-func (env *Env) findPreset(named []string, input json.RawMessage) (names, routes, outside, inside []string) {
+func (a Agents) findPreset(named []string, input json.RawMessage) (names, routes, outside, inside []string) {
 	preset, ok := agentPresets()[ProgramOf(agentOf(input))]
 	if !ok {
 		return named, nil, nil, nil
@@ -83,13 +89,13 @@ func (env *Env) findPreset(named []string, input json.RawMessage) (names, routes
 		if slices.ContainsFunc(p.Vars(), func(name string) bool { return slices.Contains(names, name) }) {
 			continue
 		}
-		set := slices.DeleteFunc(p.Vars(), func(name string) bool { return env.Getenv(name) == "" })
+		set := slices.DeleteFunc(p.Vars(), func(name string) bool { return a.env.Getenv(name) == "" })
 		key := slices.ContainsFunc(set, func(name string) bool { return slices.Contains(p.KeyVars, name) })
-		configured := slices.ContainsFunc(env.AgentProviders(), func(s leader.ModelProvider) bool { return s.Name == provider })
+		configured := slices.ContainsFunc(a.Providers(), func(s leader.ModelProvider) bool { return s.Name == provider })
 		switch {
 		case !key && !configured:
 			continue
-		case env.RemoteSprites() != nil: // they do not reach this machine
+		case a.env.RemoteSprites() != nil: // they do not reach this machine
 			inside = append(inside, set...)
 			continue
 		case !key:
@@ -101,7 +107,7 @@ func (env *Env) findPreset(named []string, input json.RawMessage) (names, routes
 		routes = append(routes, provider)
 	}
 	for _, name := range preset.vars {
-		if env.Getenv(name) != "" && !slices.Contains(names, name) {
+		if a.env.Getenv(name) != "" && !slices.Contains(names, name) {
 			inside = append(inside, name)
 		}
 	}
@@ -110,24 +116,24 @@ func (env *Env) findPreset(named []string, input json.RawMessage) (names, routes
 }
 
 // warnOfHandedOver says what remains of keys that a remote sprite is handed over.
-func (env *Env) warnOfHandedOver(names []string) {
-	if env.RemoteSprites() == nil {
+func (a Agents) warnOfHandedOver(names []string) {
+	if a.env.RemoteSprites() == nil {
 		return
 	}
 	var keys []string
 	for _, name := range names {
-		if value := env.Getenv(name); value != "" && secret.IsSecret(name, value) {
+		if value := a.env.Getenv(name); value != "" && secret.IsSecret(name, value) {
 			keys = append(keys, name)
 		}
 	}
 	if len(keys) > 0 {
-		fmt.Fprintf(env.Err, "warning: the remote sprite gets %s itself; lattice takes it out of the agent's files when the call ends and before each checkpoint that lattice takes, but not out of copies elsewhere, nor out of checkpoints that the service or others take\n", strings.Join(keys, ", "))
+		fmt.Fprintf(a.env.Err, "warning: the remote sprite gets %s itself; lattice takes it out of the agent's files when the call ends and before each checkpoint that lattice takes, but not out of copies elsewhere, nor out of checkpoints that the service or others take\n", strings.Join(keys, ", "))
 	}
 }
 
-// MissingAgentKey says that the inputs' agent has no key, and what to do, or returns "". names and routes are those of
+// MissingKey says that the inputs' agent has no key, and what to do, or returns "". names and routes are those of
 // AgentPreset; with a variable of the person's own the agent may need no key.
-func (env *Env) MissingAgentKey(input json.RawMessage, names, routes []string) (problem, hint string) {
+func (a Agents) MissingKey(input json.RawMessage, names, routes []string) (problem, hint string) {
 	name := agentOf(input)
 	preset, ok := agentPresets()[ProgramOf(name)]
 	if !ok || preset.keyless || len(routes) > 0 || slices.ContainsFunc(names, func(name string) bool {
@@ -140,7 +146,7 @@ func (env *Env) MissingAgentKey(input json.RawMessage, names, routes []string) (
 	for _, provider := range preset.providers {
 		p, _ := modelroute.Find(provider)
 		keys = append(keys, p.KeyVars...)
-		if env.Getenv(p.BaseVar) != "" {
+		if a.env.Getenv(p.BaseVar) != "" {
 			also = ", although " + p.BaseVar + " is"
 		}
 	}
@@ -148,9 +154,9 @@ func (env *Env) MissingAgentKey(input json.RawMessage, names, routes []string) (
 		"export " + keys[0] + ", name a model with a key in the settings, or pass another credential with --agent-env NAME"
 }
 
-// AgentProviders are the providers of the settings that have a key, the first model of each.
-func (env *Env) AgentProviders() (all []leader.ModelProvider) {
-	models := env.Models()
+// Providers are the providers of the settings that have a key, the first model of each.
+func (a Agents) Providers() (all []leader.ModelProvider) {
+	models := a.env.Models()
 	classes := models.Named.Classes
 	for _, class := range slices.Sorted(maps.Keys(classes)) {
 		m := classes[class]
@@ -158,7 +164,7 @@ func (env *Env) AgentProviders() (all []leader.ModelProvider) {
 		if _, ok := modelroute.Find(name); !ok || m.KeyEnv+m.KeyFile == "" || slices.ContainsFunc(all, func(p leader.ModelProvider) bool { return p.Name == name }) {
 			continue
 		}
-		all = append(all, leader.ModelProvider{Name: name, Base: m.BaseURL, Key: func(sent func(string) string) (string, error) { return models.key(m, sent) }})
+		all = append(all, leader.ModelProvider{Name: name, Base: m.BaseURL, Key: func(sent func(string) string) (string, error) { return models.findKey(m, sent) }})
 	}
 	return all
 }

@@ -5,6 +5,7 @@
 package setup
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -20,6 +21,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
+	"github.com/spritekit/lattice/orchestrator/leader/drive"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -45,6 +47,8 @@ type Env struct {
 	LogSecrets atomic.Pointer[func() *redact.Secrets]
 	// WrapLog lets a composition root put its own log between engine and store.
 	WrapLog func(driver.Log) driver.Log
+	// OpenEngine connects a process that leads to the engine of the settings; nil in a binary without one.
+	OpenEngine func(context.Context, *Env) (drive.Engine, error)
 	// Recorded, if not nil, is called when an entry of the audit log is on disk.
 	Recorded func()
 

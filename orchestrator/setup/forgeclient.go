@@ -89,8 +89,8 @@ func (h CodeHosts) Client(name string) (forge.Client, error) {
 	return c, nil
 }
 
-// token returns a token for a code host that holds now.
-func (h CodeHosts) token(ctx context.Context, name string) (string, error) {
+// findToken returns a token for a code host that holds now.
+func (h CodeHosts) findToken(ctx context.Context, name string) (string, error) {
 	if h.env.Settings.Forges[name].AppID == 0 {
 		return h.readToken(name)
 	}
@@ -120,7 +120,7 @@ func (h CodeHosts) lastToken(name string) string {
 // readToken returns the token that the settings name.
 func (h CodeHosts) readToken(name string) (string, error) {
 	s := h.env.Settings.Forges[name]
-	token, err := h.env.reference("", s.TokenEnv, s.TokenFile)
+	token, err := h.env.resolveReference("", s.TokenEnv, s.TokenFile)
 	if err != nil {
 		return "", fault.BadInput("forge_unusable", "the code host %s cannot be used: %v", name, err).WithHint("correct [forges.%s] in the settings", name)
 	}
@@ -153,7 +153,7 @@ func (h CodeHosts) AuthorizeGit(ctx context.Context, repository string) (string,
 		if !ok || !slices.ContainsFunc(forgePaths(s), path.Equal) {
 			continue
 		}
-		token, err := h.token(ctx, name)
+		token, err := h.findToken(ctx, name)
 		if err != nil {
 			return "", fmt.Errorf("authorize git at the code host %s: %w", name, err)
 		}

@@ -17,7 +17,7 @@ func (env *Env) Forges() map[string]leader.Forge {
 	for name, s := range env.Settings.Forges {
 		all[name] = leader.Forge{
 			Client: func() (forge.Client, error) { return env.CodeHosts().Client(name) }, Repositories: forgePaths(s), Poll: time.Duration(s.Poll), Forks: s.Forks, Labels: s.Labels,
-			Secret: func() (string, error) { return env.reference("", s.WebhookSecretEnv, s.WebhookSecretFile) },
+			Secret: func() (string, error) { return env.resolveReference("", s.WebhookSecretEnv, s.WebhookSecretFile) },
 			Plan:   env.planRequest(s),
 		}
 	}
@@ -30,6 +30,6 @@ func (env *Env) planRequest(s settings.Forge) api.IntentRequest {
 	if err != nil || s.Input == nil {
 		input = nil
 	}
-	names, routes, _, _ := env.findPreset(env.WithAgentEnv(slices.Clone(s.AgentEnv)), input)
-	return api.IntentRequest{Input: input, AgentEnv: names, Routes: routes, Values: api.Values{Secrets: env.SetValues(names)}}
+	names, routes, _, _ := env.Agents().findPreset(env.Agents().WithEnv(slices.Clone(s.AgentEnv)), input)
+	return api.IntentRequest{Input: input, AgentEnv: names, Routes: routes, Values: api.Values{Secrets: env.Values().Set(names)}}
 }

@@ -46,10 +46,10 @@ func (env *Env) Models() Models {
 }
 
 // Client returns a client of the named models.
-func (m Models) Client() (*llm.Client, error) { return m.client(*m.Named, unsent) }
+func (m Models) Client() (*llm.Client, error) { return m.newClient(*m.Named, noKey) }
 
-// unsent returns no key: no client of the leader has sent one.
-func unsent(string) string { return "" }
+// noKey returns no key: no client of the leader has sent one.
+func noKey(string) string { return "" }
 
 // WarnOfChangedModels prints the classes of a run whose models the settings have changed since it started.
 func WarnOfChangedModels(env *Env, v api.RunView) {
@@ -70,12 +70,12 @@ func WarnOfChangedModels(env *Env, v api.RunView) {
 // AddTo adds the models, and the keys that are set here, to the options of a run.
 func (m Models) AddTo(o api.Options) api.Options {
 	o.Models = m.Named
-	o.ModelKeys = m.keys(m.Named.KeyEnvs())
+	o.ModelKeys = m.readKeys(m.Named.KeyEnvs())
 	return o
 }
 
-// keys returns the values of the named variables that are set here.
-func (m Models) keys(names []string) map[string]string {
+// readKeys returns the values of the named variables that are set here.
+func (m Models) readKeys(names []string) map[string]string {
 	keys := map[string]string{}
 	for _, name := range names {
 		if value := m.getenv(name); value != "" {
@@ -88,16 +88,16 @@ func (m Models) keys(names []string) map[string]string {
 // ClientOf returns a client of the models that a run was started with. sent returns the value of a variable as a client of the
 // leader sent it, "" where none did.
 func (m Models) ClientOf(named lattice.Models, sent func(name string) string) (drive.Models, error) {
-	return m.client(named, sent)
+	return m.newClient(named, sent)
 }
 
-func (m Models) client(named lattice.Models, sent func(name string) string) (*llm.Client, error) {
+func (m Models) newClient(named lattice.Models, sent func(name string) string) (*llm.Client, error) {
 	o := llm.Options{Transport: m.Transport, PerMinute: named.PerMinute, Order: named.Order}
 	for _, name := range slices.Sorted(maps.Keys(named.Classes)) {
 		class := named.Classes[name]
 		o.Classes = append(o.Classes, llm.Class{
 			Name: name, Provider: llm.Provider(class.Provider), Model: class.Model, BaseURL: class.BaseURL, Structured: llm.Structured(class.Structured),
-			Key: func() (string, error) { return m.key(class, sent) }, KeyFrom: cmp.Or(class.KeyEnv, class.KeyFile), NoTemperature: class.NoTemperature,
+			Key: func() (string, error) { return m.findKey(class, sent) }, KeyFrom: cmp.Or(class.KeyEnv, class.KeyFile), NoTemperature: class.NoTemperature,
 			InputUSD: class.InputUSD, OutputUSD: class.OutputUSD, Timeout: time.Duration(class.TimeoutS * float64(time.Second)),
 		})
 	}
@@ -113,7 +113,7 @@ func (env *Env) Credentials() map[string]string {
 	out := map[string]string{}
 	models := env.Models()
 	for class, m := range models.Named.Classes {
-		if key, err := models.key(m, unsent); err == nil && key != "" {
+		if key, err := models.findKey(m, noKey); err == nil && key != "" {
 			out["the key of model "+class] = key
 		}
 	}
@@ -147,8 +147,8 @@ func (env *Env) ProxyVar(name string) string {
 	return cmp.Or(env.Getenv(name), env.Getenv(strings.ToLower(name)))
 }
 
-// key returns the credential for a model; "" for one that wants none.
-func (m Models) key(class lattice.ModelClass, sent func(name string) string) (string, error) {
+// findKey returns the credential for a model; "" for one that wants none.
+func (m Models) findKey(class lattice.ModelClass, sent func(name string) string) (string, error) {
 	switch {
 	case class.KeyEnv != "":
 		key := cmp.Or(sent(class.KeyEnv), m.getenv(class.KeyEnv))

@@ -11,7 +11,7 @@ import (
 func TestClientOfUnknownProvider(t *testing.T) {
 	t.Parallel()
 
-	_, err := Models{}.client(lattice.Models{Classes: map[string]lattice.ModelClass{"SMALL_EXEC": {Provider: "none", Model: "m"}}}, nil)
+	_, err := Models{}.newClient(lattice.Models{Classes: map[string]lattice.ModelClass{"SMALL_EXEC": {Provider: "none", Model: "m"}}}, nil)
 	if fault.As(err) == nil || fault.As(err).Code != "models_invalid" {
 		t.Errorf("llmClient = %v, want models_invalid", err)
 	}

@@ -17,8 +17,8 @@ func (env *Env) Channel(name string) (notify.Channel, error) {
 	}
 	c := notify.Channel{Name: name, Kind: notify.Kind(s.Kind), MinLevel: string(s.MinLevel)}
 	var err error
-	if c.URL, err = env.reference(s.URL, s.URLEnv, s.URLFile); err == nil {
-		c.Secret, err = env.reference("", s.SecretEnv, s.SecretFile)
+	if c.URL, err = env.resolveReference(s.URL, s.URLEnv, s.URLFile); err == nil {
+		c.Secret, err = env.resolveReference("", s.SecretEnv, s.SecretFile)
 	}
 	if err == nil {
 		err = c.Check()
@@ -29,8 +29,8 @@ func (env *Env) Channel(name string) (notify.Channel, error) {
 	return c, nil
 }
 
-// reference returns a value, or the content of the variable or of the file that is named instead of it.
-func (env *Env) reference(value, variable, file string) (string, error) {
+// resolveReference returns a value, or the content of the variable or of the file that is named instead of it.
+func (env *Env) resolveReference(value, variable, file string) (string, error) {
 	switch {
 	case variable != "":
 		if value = env.Getenv(variable); value == "" {
@@ -48,11 +48,11 @@ func (env *Env) reference(value, variable, file string) (string, error) {
 
 // Notifications returns the settings of the leader's notifications.
 func (env *Env) Notifications() leader.Notify {
-	return leader.Notify{Channels: env.Channel, Default: env.Settings.Notify.Channel, On: texts(env.Settings.Notify.On)}
+	return leader.Notify{Channels: env.Channel, Default: env.Settings.Notify.Channel, On: convertTexts(env.Settings.Notify.On)}
 }
 
-// texts returns values as text.
-func texts[T ~string](values []T) []string {
+// convertTexts returns values as text.
+func convertTexts[T ~string](values []T) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
 		out[i] = string(v)

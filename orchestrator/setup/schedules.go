@@ -48,7 +48,7 @@ func (env *Env) scheduledRequest(input map[string]any, agentEnv []string) (r api
 			r.Input = raw
 		}
 	}
-	r.AgentEnv, r.Routes, _, _ = env.findPreset(env.WithAgentEnv(slices.Clone(agentEnv)), r.Input)
-	r.Values = api.Values{Secrets: env.SetValues(r.AgentEnv)}
+	r.AgentEnv, r.Routes, _, _ = env.Agents().findPreset(env.Agents().WithEnv(slices.Clone(agentEnv)), r.Input)
+	r.Values = api.Values{Secrets: env.Values().Set(r.AgentEnv)}
 	return r
 }

@@ -123,7 +123,7 @@ func (env *Env) LeaderSettings() map[string]string {
 	s, all := env.Settings, map[string]string{}
 	for name, v := range map[string]any{
 		"network": s.Network, "host_ports": s.HostPorts, "limits": s.Limits, "min_isolation": s.MinIsolation, "tools": s.Tools, "spritekit": s.Spritekit, "git": s.Git, "policy": env.policyDigest(), "channels": s.Channels, "secrets": s.Secrets, "schedules": s.Schedules, "notify": s.Notify, "forges": s.Forges, "boards": s.Boards, "flows": s.Flows, "run.keep_turns": s.Run.KeepTurns,
-		"serve.fleet": s.Serve.Fleet, "store": env.storeName(),
+		"serve.fleet": s.Serve.Fleet, "store": env.storeName(), "engine": s.Engine,
 	} {
 		text, err := json.Marshal(v)
 		if err != nil {

@@ -80,8 +80,8 @@ func Refuse(name string, findings []finding.Finding) error {
 	return p
 }
 
-// Open reads a flow: a file, standard input for "-", or a built-in flow when there is no such file. What it holds is
-// not looked at. The name is that of the file without .json.
+// Open reads a flow: a file, standard input for "-", or a built-in flow when there is no such file. Its content is
+// not validated. The name is that of the file without .json.
 func Open(ctx context.Context, console *cli.Console, arg string) (doc []byte, name string, err error) {
 	doc, err = console.ReadNamed(ctx, arg, ir.MaxDocumentBytes)
 	if errors.Is(err, os.ErrNotExist) {

@@ -12,7 +12,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// readTemplates reads prompt templates of one's own, by their ids. What runs is whole, and stays as it was when files change.
+// readTemplates reads prompt templates of one's own, by their ids. A run keeps its own copy, which stays the same when files change.
 func readTemplates(dirs []string) (map[string]json.RawMessage, error) {
 	files, err := readSourceFiles("templates", dirs)
 	if err != nil {

@@ -24,25 +24,25 @@ func (c *Client) Checkpoint(ctx context.Context, name, comment string) (Checkpoi
 
 func (c *transport) takeCheckpoint(ctx context.Context, name string, body map[string]any) (Checkpoint, error) {
 	if err := c.o.BeforeCheckpoint(ctx, name); err != nil {
-		return Checkpoint{}, describe(err, "checkpoint %s", name)
+		return Checkpoint{}, describeError(err, "checkpoint %s", name)
 	}
 	var id string
-	err := c.retry(ctx, false, func() (err error) {
-		id, err = c.progress(ctx, spritePath(name, "checkpoint"), body)
+	err := c.retrySafely(ctx, false, func() (err error) {
+		id, err = c.followProgress(ctx, spritePath(name, "checkpoint"), body)
 		return err
 	})
 	if err != nil {
-		return Checkpoint{}, describe(err, "checkpoint %s", name)
+		return Checkpoint{}, describeError(err, "checkpoint %s", name)
 	}
 	if id == "" {
 		return Checkpoint{}, fmt.Errorf("checkpoint %s: the server named no checkpoint id", name)
 	}
 	var out Checkpoint
-	err = c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints", id)}, &out)
+	err = c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints", id)}, &out)
 	if err == nil && out.ID != id {
 		err = fmt.Errorf("the answer is about checkpoint %q: %w", out.ID, errOdd)
 	}
-	return out, describe(err, "checkpoint %s: read back %s", name, id)
+	return out, describeError(err, "checkpoint %s: read back %s", name, id)
 }
 
 // CheckpointDurable is Checkpoint that returns when the checkpoint survives a loss of power.
@@ -63,33 +63,33 @@ func (c *Client) AllCheckpoints(ctx context.Context, name string) ([]Checkpoint,
 
 func (c *transport) listCheckpoints(ctx context.Context, name string, query url.Values) ([]Checkpoint, error) {
 	var all []Checkpoint
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints"), query: query}, &all)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints"), query: query}, &all)
 	if err != nil {
-		return nil, describe(err, "list checkpoints of %s", name)
+		return nil, describeError(err, "list checkpoints of %s", name)
 	}
 	return slices.DeleteFunc(all, func(p Checkpoint) bool { return p.ID == Current }), nil
 }
 
 // DeleteCheckpoint removes one checkpoint.
 func (c *Client) DeleteCheckpoint(ctx context.Context, name, id string) error {
-	return describe(c.remove(ctx, spritePath(name, "checkpoints", id), nil), "delete checkpoint %s of %s", id, name)
+	return describeError(c.deleteResource(ctx, spritePath(name, "checkpoints", id), nil), "delete checkpoint %s of %s", id, name)
 }
 
 // Restore puts the sprite's files back to checkpoint id. It ends every process in the sprite. It is repeated when the outcome
 // is unknown: the files are the same after the second time. The caller must not run anything in the sprite until it returns.
 func (c *Client) Restore(ctx context.Context, name, id string) error {
 	_ = c.o.BeforeCheckpoint(ctx, name) // a restore may be the remedy
-	err := c.retry(ctx, false, func() error {
-		_, err := c.progress(ctx, spritePath(name, "checkpoints", id, "restore"), nil)
+	err := c.retrySafely(ctx, false, func() error {
+		_, err := c.followProgress(ctx, spritePath(name, "checkpoints", id, "restore"), nil)
 		return err
 	})
 	for attempt := 1; attempt < maxAttempts && Uncertain(err) && ctx.Err() == nil; attempt++ {
-		if c.o.Wait(ctx, c.pause(attempt, err)) != nil {
+		if c.o.Wait(ctx, c.retryDelay(attempt, err)) != nil {
 			break
 		}
-		_, err = c.progress(ctx, spritePath(name, "checkpoints", id, "restore"), nil)
+		_, err = c.followProgress(ctx, spritePath(name, "checkpoints", id, "restore"), nil)
 	}
-	return describe(err, "restore %s to %s", name, id)
+	return describeError(err, "restore %s to %s", name, id)
 }
 
 // Fork makes a new sprite with the files of checkpoint id of another, or of its present state ([Current]). A name that is
@@ -98,7 +98,7 @@ func (c *Client) Restore(ctx context.Context, name, id string) error {
 func (c *Client) Fork(ctx context.Context, name, id, to string, labels ...string) (Sprite, error) {
 	if id == Current && to != name {
 		if err := c.o.BeforeCheckpoint(ctx, name); err != nil {
-			return Sprite{}, describe(err, "fork %s", name)
+			return Sprite{}, describeError(err, "fork %s", name)
 		}
 	}
 	var out Sprite
@@ -106,11 +106,11 @@ func (c *Client) Fork(ctx context.Context, name, id, to string, labels ...string
 		Name   string   `json:"name"`
 		Labels []string `json:"labels,omitempty"`
 	}{to, labels}
-	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "checkpoints", id, "fork"), in: in}, &out)
+	err := c.sendRequest(ctx, request{method: http.MethodPost, path: spritePath(name, "checkpoints", id, "fork"), in: in}, &out)
 	if err == nil && out.Name != to {
 		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
 	}
-	return out, describe(err, "fork %s at %s into %s", name, id, to)
+	return out, describeError(err, "fork %s at %s into %s", name, id, to)
 }
 
 // Diff returns the changes between two checkpoints of a sprite, ordered by path. An empty to is the present state, an empty
@@ -123,33 +123,33 @@ func (c *Client) Diff(ctx context.Context, name, from, to string) ([]Change, err
 		}
 	}
 	var out []Change
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "diff"), query: query}, &out)
-	return out, describe(err, "compare checkpoints of %s", name)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "diff"), query: query}, &out)
+	return out, describeError(err, "compare checkpoints of %s", name)
 }
 
 // Usage returns the space that a sprite takes on its host's disk.
 func (c *Client) Usage(ctx context.Context, name string) (Usage, error) {
 	var out Usage
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "usage")}, &out)
-	return out, describe(err, "measure %s", name)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "usage")}, &out)
+	return out, describeError(err, "measure %s", name)
 }
 
 // Verify has the host read the files of a checkpoint again. Damage is no error; see [Verified].
 func (c *Client) Verify(ctx context.Context, name, id string) (Verified, error) {
 	var out Verified
-	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "checkpoints", id, "verify")}, &out)
-	return out, describe(err, "verify checkpoint %s of %s", id, name)
+	err := c.sendRequest(ctx, request{method: http.MethodPost, path: spritePath(name, "checkpoints", id, "verify")}, &out)
+	return out, describeError(err, "verify checkpoint %s of %s", id, name)
 }
 
-// progress posts body once and reads the NDJSON stream to its end. It returns the checkpoint id that the stream named,
+// followProgress posts body once and reads the NDJSON stream to its end. It returns the checkpoint id that the stream named,
 // or the first failure that it reported.
-func (c *transport) progress(ctx context.Context, path string, body any) (id string, err error) {
+func (c *transport) followProgress(ctx context.Context, path string, body any) (id string, err error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, streamTimeout)
 		defer cancel()
 	}
-	res, err := c.once(ctx, request{method: http.MethodPost, path: path, in: body})
+	res, err := c.sendOnce(ctx, request{method: http.MethodPost, path: path, in: body})
 	if err != nil {
 		return "", err
 	}

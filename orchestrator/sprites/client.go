@@ -23,6 +23,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/sprites/backoff"
 )
 
 // callTimeout ends a management or file call whose context has no deadline of its own.
@@ -95,7 +97,7 @@ func NewWith(base, token string, hc *http.Client, o Options) *Client {
 		hc = http.DefaultClient
 	}
 	if o.Wait == nil {
-		o.Wait = waitByClock
+		o.Wait = backoff.Wait
 	}
 	if o.BeforeCheckpoint == nil {
 		o.BeforeCheckpoint = func(context.Context, string) error { return nil }
@@ -143,21 +145,21 @@ func (c *Client) Remote() bool { return c.o.Remote }
 // again: the sprite may exist, which Get tells.
 func (c *Client) Create(ctx context.Context, in Create) (Sprite, error) {
 	var out Sprite
-	err := c.call(ctx, request{method: http.MethodPost, path: "/v1/sprites", in: in}, &out)
+	err := c.sendRequest(ctx, request{method: http.MethodPost, path: "/v1/sprites", in: in}, &out)
 	if err == nil && out.Name != in.Name {
 		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
 	}
-	return out, describe(err, "create sprite %s", in.Name)
+	return out, describeError(err, "create sprite %s", in.Name)
 }
 
 // Get returns the sprite called name, or an error that is [ErrNotFound].
 func (c *Client) Get(ctx context.Context, name string) (Sprite, error) {
 	var out Sprite
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name)}, &out)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name)}, &out)
 	if err == nil && out.Name != name {
 		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
 	}
-	return out, describe(err, "get sprite %s", name)
+	return out, describeError(err, "get sprite %s", name)
 }
 
 // maxPages bounds a list of sprites, of which a page holds 50.
@@ -176,12 +178,12 @@ func (c *Client) List(ctx context.Context, prefix string) ([]Sprite, error) {
 			HasMore bool           `json:"has_more"`
 			Next    string         `json:"next_continuation_token"`
 		}
-		err := c.call(ctx, request{method: http.MethodGet, path: "/v1/sprites", query: query}, &page)
+		err := c.sendRequest(ctx, request{method: http.MethodGet, path: "/v1/sprites", query: query}, &page)
 		if err == nil && !page.Sprites.told {
 			err = fmt.Errorf("the answer has no list of sprites: %w", errOdd)
 		}
 		if err != nil {
-			return nil, describe(err, "list sprites")
+			return nil, describeError(err, "list sprites")
 		}
 		all = append(all, page.Sprites.items...)
 		if !page.HasMore || page.Next == "" || page.Next == query.Get("continuation_token") {
@@ -197,17 +199,17 @@ func (c *Client) Delete(ctx context.Context, name string) error {
 	c.mu.Lock()
 	delete(c.env, name)
 	c.mu.Unlock()
-	return describe(c.remove(ctx, spritePath(name), nil), "delete sprite %s", name)
+	return describeError(c.deleteResource(ctx, spritePath(name), nil), "delete sprite %s", name)
 }
 
-// remove deletes the resource at path. If the first attempt may have taken effect, a second one that finds nothing has
+// deleteResource deletes the resource at path. If the first attempt may have taken effect, a second one that finds nothing has
 // succeeded.
-func (c *transport) remove(ctx context.Context, path string, query url.Values) error {
+func (c *transport) deleteResource(ctx context.Context, path string, query url.Values) error {
 	uncertain := false
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	return c.retry(ctx, true, func() error {
-		err := c.attempt(ctx, request{method: http.MethodDelete, path: path, query: query}, nil)
+	return c.retrySafely(ctx, true, func() error {
+		err := c.attemptRequest(ctx, request{method: http.MethodDelete, path: path, query: query}, nil)
 		if uncertain && errors.Is(err, ErrNotFound) {
 			return nil
 		}
@@ -235,8 +237,8 @@ func spritePath(name string, more ...string) string {
 	return p
 }
 
-// describe adds the operation that failed to err.
-func describe(err error, format string, args ...any) error {
+// describeError adds the operation that failed to err.
+func describeError(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}
@@ -254,18 +256,18 @@ type request struct {
 	again        bool   // a POST that may be sent twice: it sets a state and does not start an action
 }
 
-// idempotent says that sending the request twice has the effect of sending it once.
-func (r request) idempotent() bool { return r.method != http.MethodPost || r.again }
+// isIdempotent says that sending the request twice has the effect of sending it once.
+func (r request) isIdempotent() bool { return r.method != http.MethodPost || r.again }
 
-// call sends a request, again where that is safe, and decodes the answer into out (nil discards it).
-func (c *transport) call(ctx context.Context, r request, out any) error {
-	ctx, cancel := bounded(ctx)
+// sendRequest sends a request, again where that is safe, and decodes the answer into out (nil discards it).
+func (c *transport) sendRequest(ctx context.Context, r request, out any) error {
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
-	return c.retry(ctx, r.idempotent(), func() error { return c.attempt(ctx, r, out) })
+	return c.retrySafely(ctx, r.isIdempotent(), func() error { return c.attemptRequest(ctx, r, out) })
 }
 
-// bounded gives ctx a deadline when it has none.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+// withDeadline gives ctx a deadline when it has none.
+func withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
 	}
@@ -275,9 +277,9 @@ func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 // maxAnswer bounds a JSON answer.
 const maxAnswer = 32 << 20
 
-// attempt sends a request once and reads its whole answer, which may be empty when out is nil or a *json.RawMessage.
-func (c *transport) attempt(ctx context.Context, r request, out any) error {
-	res, err := c.once(ctx, r)
+// attemptRequest sends a request once and reads its whole answer, which may be empty when out is nil or a *json.RawMessage.
+func (c *transport) attemptRequest(ctx context.Context, r request, out any) error {
+	res, err := c.sendOnce(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -285,7 +287,7 @@ func (c *transport) attempt(ctx context.Context, r request, out any) error {
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return c.broken(err)
+		return c.connError(err)
 	case len(data) > maxAnswer:
 		return fmt.Errorf("the answer is longer than %d bytes: %w", maxAnswer, errOdd)
 	}
@@ -297,27 +299,27 @@ func (c *transport) attempt(ctx context.Context, r request, out any) error {
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return unreadable(res, data, err)
+		return unreadableAnswer(res, data, err)
 	}
 	return nil
 }
 
-// unreadable returns an error that describes an answer that should have been JSON.
-func unreadable(res *http.Response, data []byte, err error) error {
+// unreadableAnswer returns an error that describes an answer that should have been JSON.
+func unreadableAnswer(res *http.Response, data []byte, err error) error {
 	if _, ok := errors.AsType[*json.SyntaxError](err); ok && looksForeign(res.Header, data) {
-		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(data)}
+		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: singleLineExcerpt(data)}
 	}
 	return fmt.Errorf("the answer cannot be read: %w: %w", err, errOdd)
 }
 
-// foreign reports whether err says that something else than the API has answered.
-func foreign(err error) bool {
+// isForeign reports whether err says that something else than the API has answered.
+func isForeign(err error) bool {
 	var answer *ForeignError
 	return errors.As(err, &answer)
 }
 
-// once sends one request and returns its answer when that is a success.
-func (c *transport) once(ctx context.Context, r request) (*http.Response, error) {
+// sendOnce sends one request and returns its answer when that is a success.
+func (c *transport) sendOnce(ctx context.Context, r request) (*http.Response, error) {
 	target := c.base + r.path
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
@@ -349,10 +351,10 @@ func (c *transport) once(ctx context.Context, r request) (*http.Response, error)
 	if r.accept != "" {
 		req.Header.Set("Accept", r.accept)
 	}
-	c.authorize(req.Header)
+	c.setAuthorization(req.Header)
 	res, err := c.hc.Do(req)
 	if err != nil {
-		return nil, c.broken(err)
+		return nil, c.connError(err)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		defer res.Body.Close()
@@ -361,7 +363,7 @@ func (c *transport) once(ctx context.Context, r request) (*http.Response, error)
 	return res, nil
 }
 
-func (c *transport) authorize(h http.Header) {
+func (c *transport) setAuthorization(h http.Header) {
 	if c.token != "" {
 		h.Set("Authorization", "Bearer "+c.token)
 	}

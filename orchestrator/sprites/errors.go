@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/sprites/backoff"
 	"github.com/spritekit/lattice/orchestrator/sprites/progress"
 )
 
@@ -121,7 +122,7 @@ func Uncertain(err error) bool {
 	case errors.As(err, &conn):
 		return conn.Sent
 	case errors.As(err, &api):
-		return gateway(api.Status) || api.Status == http.StatusInternalServerError
+		return isGatewayStatus(api.Status) || api.Status == http.StatusInternalServerError
 	}
 	return false
 }
@@ -200,19 +201,19 @@ const maxErrorBody = 64 << 10
 func readAPIError(res *http.Response) error {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	if err != nil && len(body) == 0 {
-		return &APIError{Status: res.StatusCode, Message: err.Error(), RetryAfter: retryAfter(res.Header)}
+		return &APIError{Status: res.StatusCode, Message: err.Error(), RetryAfter: backoff.After(res.Header)}
 	}
 	if at, err := res.Location(); err == nil {
 		return &ForeignError{Status: res.StatusCode, Kind: "a redirect", Text: "go to " + at.Host}
 	}
 	if res.StatusCode < 400 {
-		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(body)}
+		return &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: singleLineExcerpt(body)}
 	}
 	e := parseAPIError(res.StatusCode, body)
 	if looksForeign(res.Header, body) {
-		e.Message = "a proxy's page: " + excerpt(body)
+		e.Message = "a proxy's page: " + singleLineExcerpt(body)
 	}
-	if after := retryAfter(res.Header); after > 0 {
+	if after := backoff.After(res.Header); after > 0 {
 		e.RetryAfter = after
 	}
 	return e
@@ -223,8 +224,8 @@ func looksForeign(h http.Header, body []byte) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "text/html") || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))
 }
 
-// excerpt is the beginning of a text in one line.
-func excerpt(body []byte) string {
+// singleLineExcerpt is the beginning of a text in one line.
+func singleLineExcerpt(body []byte) string {
 	const most = 200
 	text := strings.Join(strings.Fields(strings.ToValidUTF8(string(body[:min(len(body), 4*most)]), "?")), " ")
 	if runes := []rune(text); len(runes) > most {

@@ -27,17 +27,17 @@ func (c *Client) Exec(ctx context.Context, name string, e Exec) (int, error) {
 	}
 	env, err := c.completeEnv(ctx, name, e.Env)
 	if err != nil {
-		return 0, describe(err, "exec %s in %s", e.Cmd[0], name)
+		return 0, describeError(err, "exec %s in %s", e.Cmd[0], name)
 	}
-	conn, err := c.dial(ctx, spritePath(name, "exec")+"?"+e.query(env).Encode())
+	conn, err := c.dialExec(ctx, spritePath(name, "exec")+"?"+e.execQuery(env).Encode())
 	if Uncertain(err) && !failedByItself(err) {
 		err = &LostError{Err: err}
 	}
 	if err != nil {
-		return 0, describe(err, "exec %s in %s", e.Cmd[0], name)
+		return 0, describeError(err, "exec %s in %s", e.Cmd[0], name)
 	}
-	code, err := c.stream(ctx, conn, e, e.TTY)
-	return code, describe(err, "exec %s in %s", e.Cmd[0], name)
+	code, err := c.streamExec(ctx, conn, e, e.TTY)
+	return code, describeError(err, "exec %s in %s", e.Cmd[0], name)
 }
 
 // failedByItself reports whether the server itself failed to start a command, as opposed to a proxy that lost the answer.
@@ -46,8 +46,8 @@ func failedByItself(err error) bool {
 	return errors.As(err, &api) && api.Status == http.StatusInternalServerError
 }
 
-// query is how the API takes a command.
-func (e Exec) query(env []string) url.Values {
+// execQuery is how the API takes a command.
+func (e Exec) execQuery(env []string) url.Values {
 	q := url.Values{"cmd": e.Cmd, "path": {e.Cmd[0]}, "env": env, "stdin": {strconv.FormatBool(e.Stdin != nil || e.TTY)}}
 	if e.Dir != "" {
 		q.Set("dir", e.Dir)
@@ -71,15 +71,15 @@ func (e Exec) query(env []string) url.Values {
 // taken from the session. A session that is gone is [ErrNotFound].
 func (c *Client) Attach(ctx context.Context, name, session string, e Exec) (int, error) {
 	var conn *websocket.Conn
-	err := c.retry(ctx, true, func() (err error) { // joining twice is joining once
+	err := c.retrySafely(ctx, true, func() (err error) { // joining twice is joining once
 		conn, err = c.dialOnce(ctx, spritePath(name, "exec", session))
 		return err
 	})
 	if err != nil {
-		return 0, describe(err, "attach to session %s in %s", session, name)
+		return 0, describeError(err, "attach to session %s in %s", session, name)
 	}
-	code, err := c.stream(ctx, conn, e, e.TTY)
-	return code, describe(err, "attach to session %s in %s", session, name)
+	code, err := c.streamExec(ctx, conn, e, e.TTY)
+	return code, describeError(err, "attach to session %s in %s", session, name)
 }
 
 // Sessions lists the commands that run in the sprite.
@@ -88,7 +88,7 @@ func (c *Client) Sessions(ctx context.Context, name string) ([]Session, error) {
 		Count    *int            `json:"count"`
 		Sessions listOf[Session] `json:"sessions"`
 	}
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "exec")}, &out)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "exec")}, &out)
 	switch {
 	case err != nil:
 	case !out.Sessions.told:
@@ -96,7 +96,7 @@ func (c *Client) Sessions(ctx context.Context, name string) ([]Session, error) {
 	case out.Count != nil && *out.Count != len(out.Sessions.items):
 		err = fmt.Errorf("the answer counts %d sessions and lists %d: %w", *out.Count, len(out.Sessions.items), errOdd)
 	}
-	return out.Sessions.items, describe(err, "list sessions of %s", name)
+	return out.Sessions.items, describeError(err, "list sessions of %s", name)
 }
 
 // Kill says how a session is to end.
@@ -120,7 +120,7 @@ func (c *Client) KillSession(ctx context.Context, name, session string, k Kill) 
 	ctx, cancel := context.WithTimeout(ctx, callTimeout+k.Timeout)
 	defer cancel()
 	for attempt := 1; attempt <= maxAttempts; attempt++ {
-		err = c.retry(ctx, false, func() (err error) {
+		err = c.retrySafely(ctx, false, func() (err error) {
 			code, err = c.killOnce(ctx, name, session, k)
 			return err
 		})
@@ -132,16 +132,16 @@ func (c *Client) KillSession(ctx context.Context, name, session string, k Kill) 
 		if failed == nil && !slices.ContainsFunc(running, func(s Session) bool { return s.ID == session }) {
 			return nil, nil
 		}
-		if c.o.Wait(ctx, c.pause(attempt, err)) != nil {
+		if c.o.Wait(ctx, c.retryDelay(attempt, err)) != nil {
 			break
 		}
 	}
-	return code, describe(err, "kill session %s in %s", session, name)
+	return code, describeError(err, "kill session %s in %s", session, name)
 }
 
 func (c *transport) killOnce(ctx context.Context, name, session string, k Kill) (code *int, err error) {
 	query := url.Values{"signal": {k.Signal}, "timeout": {k.Timeout.String()}}
-	res, err := c.once(ctx, request{method: http.MethodPost, path: spritePath(name, "exec", session, "kill"), query: query})
+	res, err := c.sendOnce(ctx, request{method: http.MethodPost, path: spritePath(name, "exec", session, "kill"), query: query})
 	if api, ok := errors.AsType[*APIError](err); ok && api.Status == http.StatusGone {
 		return nil, nil
 	}
@@ -153,9 +153,9 @@ func (c *transport) killOnce(ctx context.Context, name, session string, k Kill) 
 	return said.Exit, err
 }
 
-// dial opens an exec socket. It is tried again only when the command cannot have been started.
-func (c *transport) dial(ctx context.Context, target string) (conn *websocket.Conn, err error) {
-	err = c.retry(ctx, false, func() error {
+// dialExec opens an exec socket. It is tried again only when the command cannot have been started.
+func (c *transport) dialExec(ctx context.Context, target string) (conn *websocket.Conn, err error) {
+	err = c.retrySafely(ctx, false, func() error {
 		conn, err = c.dialOnce(ctx, target)
 		return err
 	})
@@ -166,7 +166,7 @@ func (c *transport) dialOnce(ctx context.Context, target string) (*websocket.Con
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	header := http.Header{}
-	c.authorize(header)
+	c.setAuthorization(header)
 	hc := *c.hc
 	hc.Transport = sentOnce{c.hc.Transport}
 	conn, res, err := websocket.Dial(ctx, c.base+target, &websocket.DialOptions{HTTPClient: &hc, HTTPHeader: header})
@@ -174,7 +174,7 @@ func (c *transport) dialOnce(ctx context.Context, target string) (*websocket.Con
 		if res != nil && res.StatusCode != http.StatusSwitchingProtocols && res.StatusCode != 0 {
 			return nil, readAPIError(res)
 		}
-		return nil, c.broken(err)
+		return nil, c.connError(err)
 	}
 	conn.SetReadLimit(maxMessage)
 	c.mu.Lock()
@@ -242,7 +242,7 @@ func (c *Client) Environment(ctx context.Context, name string) ([]string, error)
 	found := map[string]string{}
 	maps.Copy(found, defaultEnv)
 	var out environment
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	// Commands that are sent no variables get all of the sprite's own.
 	_, err := c.Exec(ctx, name, Exec{Cmd: []string{"env", "-0"}, Stdout: &out, MaxRunAfterDisconnect: time.Second})

@@ -19,7 +19,7 @@ var ErrTooLarge = errors.New("file is larger than the limit")
 
 // ReadFile returns a whole file of at most limit bytes; a longer one is [ErrTooLarge].
 func (c *Client) ReadFile(ctx context.Context, name, path string, limit int64) ([]byte, error) {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	r, err := c.ReadFrom(ctx, name, path, 0)
 	if err != nil {
@@ -28,10 +28,10 @@ func (c *Client) ReadFile(ctx context.Context, name, path string, limit int64) (
 	defer r.Close()
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))
 	if err != nil {
-		return nil, describe(err, "read %s in %s", path, name)
+		return nil, describeError(err, "read %s in %s", path, name)
 	}
 	if int64(len(data)) > limit {
-		return nil, describe(ErrTooLarge, "read %s in %s, at most %d bytes", path, name, limit)
+		return nil, describeError(ErrTooLarge, "read %s in %s, at most %d bytes", path, name, limit)
 	}
 	return data, nil
 }
@@ -40,9 +40,9 @@ func (c *Client) ReadFile(ctx context.Context, name, path string, limit int64) (
 // again where the reading stood. The caller closes the reader; ctx bounds the whole reading.
 func (c *Client) ReadFrom(ctx context.Context, name, path string, offset int64) (io.ReadCloser, error) {
 	f := &fileReader{c: c, ctx: ctx, sprite: name, path: path, at: offset}
-	err := c.retry(ctx, true, f.open)
+	err := c.retrySafely(ctx, true, f.openContent)
 	if err != nil {
-		return nil, describe(err, "read %s in %s", path, name)
+		return nil, describeError(err, "read %s in %s", path, name)
 	}
 	return f, nil
 }
@@ -56,12 +56,12 @@ type fileReader struct {
 	body         io.ReadCloser
 }
 
-func (f *fileReader) open() error {
+func (f *fileReader) openContent() error {
 	query := pathQuery(f.path)
 	if f.at > 0 {
 		query.Set("start", strconv.FormatInt(f.at, 10))
 	}
-	res, err := f.c.once(f.ctx, request{method: http.MethodGet, path: spritePath(f.sprite, "fs", "read"), query: query})
+	res, err := f.c.sendOnce(f.ctx, request{method: http.MethodGet, path: spritePath(f.sprite, "fs", "read"), query: query})
 	if err != nil {
 		var api *APIError
 		if f.at > 0 && errors.As(err, &api) && api.Status == http.StatusRequestedRangeNotSatisfiable {
@@ -85,7 +85,7 @@ func (f *fileReader) open() error {
 	// A server that ignored the range also sends the bytes before it.
 	if _, err := io.CopyN(io.Discard, res.Body, skip); err != nil && err != io.EOF {
 		res.Body.Close()
-		return f.c.broken(err)
+		return f.c.connError(err)
 	}
 	return nil
 }
@@ -105,13 +105,13 @@ func (f *fileReader) Read(p []byte) (int, error) {
 	if f.ctx.Err() != nil {
 		return 0, f.ctx.Err()
 	}
-	err = f.c.broken(err)
+	err = f.c.connError(err)
 	again := 0
-	reopened := f.c.retry(f.ctx, true, func() error {
+	reopened := f.c.retrySafely(f.ctx, true, func() error {
 		if again++; again == 1 {
 			return err // the cut itself is the first failure
 		}
-		if err := f.open(); err != nil {
+		if err := f.openContent(); err != nil {
 			return err
 		}
 		n, err = f.body.Read(p)
@@ -121,7 +121,7 @@ func (f *fileReader) Read(p []byte) (int, error) {
 		}
 		f.body.Close()
 		f.body = http.NoBody
-		return f.c.broken(err)
+		return f.c.connError(err)
 	})
 	if reopened != nil {
 		return 0, reopened
@@ -137,7 +137,7 @@ func (f *fileReader) Close() error { return f.body.Close() }
 // WriteFile replaces a file with the contents of r and makes its parent directories. mode holds permission bits. A connection
 // that breaks is tried again when r is also an io.ReaderAt and io.Seeker, as files and byte readers are.
 func (c *transport) WriteFile(ctx context.Context, name, path string, r io.Reader, mode uint32) error {
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	if r == nil {
 		r = strings.NewReader("")
@@ -146,14 +146,14 @@ func (c *transport) WriteFile(ctx context.Context, name, path string, r io.Reade
 	query.Set("mode", fmt.Sprintf("%04o", mode&0o7777))
 	query.Set("mkdirParents", "true")
 	req := request{method: http.MethodPut, path: spritePath(name, "fs", "write"), query: query, body: r, size: -1}
-	content, again := replayable(r)
+	content, again := replayableRest(r)
 	if !again {
-		return describe(c.attempt(ctx, req, nil), "write %s in %s", path, name)
+		return describeError(c.attemptRequest(ctx, req, nil), "write %s in %s", path, name)
 	}
-	err := c.retry(ctx, true, func() error {
+	err := c.retrySafely(ctx, true, func() error {
 		req.body, req.size = io.NewSectionReader(content, content.from, content.size), content.size
 		var answer json.RawMessage
-		if err := c.attempt(ctx, req, &answer); err != nil {
+		if err := c.attemptRequest(ctx, req, &answer); err != nil {
 			return err
 		}
 		var wrote struct{ Size *int64 }
@@ -162,7 +162,7 @@ func (c *transport) WriteFile(ctx context.Context, name, path string, r io.Reade
 		}
 		return nil
 	})
-	return describe(err, "write %s in %s", path, name)
+	return describeError(err, "write %s in %s", path, name)
 }
 
 // section is the rest of a reader that can be read again.
@@ -171,8 +171,8 @@ type section struct {
 	from, size int64
 }
 
-// replayable returns the rest of r as something that can be read as often as need be.
-func replayable(r io.Reader) (section, bool) {
+// replayableRest returns the rest of r as something that can be read as often as need be.
+func replayableRest(r io.Reader) (section, bool) {
 	at, ok := r.(io.ReaderAt)
 	seeker, too := r.(io.Seeker)
 	if !ok || !too {
@@ -194,8 +194,8 @@ func replayable(r io.Reader) (section, bool) {
 
 // List returns the entries of a directory sorted by name, or the one entry of a file.
 func (c Files) List(ctx context.Context, name, path string) ([]FileInfo, error) {
-	entries, _, err := c.list(ctx, name, pathQuery(path))
-	return entries, describe(err, "list %s in %s", path, name)
+	entries, _, err := c.listFiles(ctx, name, pathQuery(path))
+	return entries, describeError(err, "list %s in %s", path, name)
 }
 
 // Tree returns all that is below a directory, sorted by path; pattern, unless it is "", is a glob for names.
@@ -205,24 +205,24 @@ func (c Files) Tree(ctx context.Context, name, path, pattern string) ([]FileInfo
 	if pattern != "" {
 		query.Set("pattern", pattern)
 	}
-	entries, _, err := c.list(ctx, name, query)
-	return entries, describe(err, "list %s in %s", path, name)
+	entries, _, err := c.listFiles(ctx, name, query)
+	return entries, describeError(err, "list %s in %s", path, name)
 }
 
 // Some returns at most so many entries of a directory, sorted by name, and how many it has.
 func (c Files) Some(ctx context.Context, name, path string, most int) (entries []FileInfo, total int, err error) {
 	query := pathQuery(path)
 	query.Set("limit", strconv.Itoa(most))
-	entries, total, err = c.list(ctx, name, query)
-	return entries[:min(len(entries), most)], max(total, len(entries)), describe(err, "list %s in %s", path, name)
+	entries, total, err = c.listFiles(ctx, name, query)
+	return entries[:min(len(entries), most)], max(total, len(entries)), describeError(err, "list %s in %s", path, name)
 }
 
-func (c Files) list(ctx context.Context, name string, query url.Values) (_ []FileInfo, count int, err error) {
+func (c Files) listFiles(ctx context.Context, name string, query url.Values) (_ []FileInfo, count int, err error) {
 	var out struct {
 		Entries listOf[FileInfo] `json:"entries"`
 		Count   int              `json:"count"`
 	}
-	err = c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "fs", "list"), query: query}, &out)
+	err = c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "fs", "list"), query: query}, &out)
 	if err == nil && !out.Entries.told {
 		err = fmt.Errorf("the answer has no list of entries: %w", errOdd)
 	}
@@ -242,7 +242,7 @@ func (c Files) Remove(ctx context.Context, name, path string, recursive bool) er
 	if recursive {
 		query.Set("recursive", "true")
 	}
-	return describe(c.remove(ctx, spritePath(name, "fs", "delete"), query), "remove %s in %s", path, name)
+	return describeError(c.deleteResource(ctx, spritePath(name, "fs", "delete"), query), "remove %s in %s", path, name)
 }
 
 func pathQuery(path string) url.Values {

@@ -15,13 +15,13 @@ type Files struct{ *transport }
 // Stat describes a file, or a folder; a link is followed. The API has no call for that: it is found in lists.
 func (c Files) Stat(ctx context.Context, name, file string) (FileInfo, error) {
 	file = path.Clean("/" + file)
-	ctx, cancel := bounded(ctx)
+	ctx, cancel := withDeadline(ctx)
 	defer cancel()
 	if file != "/" {
 		query := pathQuery(path.Dir(file))
 		query.Set("pattern", globQuoter.Replace(path.Base(file)))
 		// Where the folder cannot be listed, the file perhaps can.
-		if entries, _, err := c.list(ctx, name, query); err == nil {
+		if entries, _, err := c.listFiles(ctx, name, query); err == nil {
 			for _, e := range entries {
 				if e.Name == path.Base(file) && e.Type != "symlink" {
 					return e, nil
@@ -29,9 +29,9 @@ func (c Files) Stat(ctx context.Context, name, file string) (FileInfo, error) {
 			}
 		}
 	}
-	entries, _, err := c.list(ctx, name, pathQuery(file))
+	entries, _, err := c.listFiles(ctx, name, pathQuery(file))
 	if err != nil {
-		return FileInfo{}, describe(err, "look at %s in %s", file, name)
+		return FileInfo{}, describeError(err, "look at %s in %s", file, name)
 	}
 	if len(entries) == 1 && entries[0].Path == file {
 		return entries[0], nil
@@ -65,26 +65,26 @@ type CopiedFile struct {
 // and merges into a folder there.
 func (c Files) Copy(ctx context.Context, name, source, dest string, o CopyOptions) (Copied, error) {
 	var out Copied
-	err := c.change(ctx, name, "copy", fileChange{Source: source, Dest: dest, Recursive: o.Recursive, PreserveAttrs: o.PreserveAttrs}, &out)
-	return out, describe(err, "copy %s to %s in %s", source, dest, name)
+	err := c.changeFiles(ctx, name, "copy", fileChange{Source: source, Dest: dest, Recursive: o.Recursive, PreserveAttrs: o.PreserveAttrs}, &out)
+	return out, describeError(err, "copy %s to %s in %s", source, dest, name)
 }
 
 // Rename moves a file or folder within a sprite. A file at dest is replaced.
 func (c Files) Rename(ctx context.Context, name, source, dest string) error {
-	return describe(c.change(ctx, name, "rename", fileChange{Source: source, Dest: dest}, nil), "rename %s to %s in %s", source, dest, name)
+	return describeError(c.changeFiles(ctx, name, "rename", fileChange{Source: source, Dest: dest}, nil), "rename %s to %s in %s", source, dest, name)
 }
 
 // Chmod sets the permission bits of a file, or with recursive of a tree, in which links are left alone.
 func (c Files) Chmod(ctx context.Context, name, file string, mode uint32, recursive bool) error {
 	in := fileChange{Path: file, Mode: fmt.Sprintf("%04o", mode&0o7777), Recursive: recursive}
-	return describe(c.change(ctx, name, "chmod", in, nil), "change the mode of %s in %s", file, name)
+	return describeError(c.changeFiles(ctx, name, "chmod", in, nil), "change the mode of %s in %s", file, name)
 }
 
 // Chown gives a file, or with recursive a tree, to a user and a group: numbers or names, "" to leave one as it is. A sprite
 // without rights of root can only give its own files to itself.
 func (c Files) Chown(ctx context.Context, name, file, user, group string, recursive bool) error {
 	in := fileChange{Path: file, UID: accountOf(user), GID: accountOf(group), Recursive: recursive}
-	return describe(c.change(ctx, name, "chown", in, nil), "change the owner of %s in %s", file, name)
+	return describeError(c.changeFiles(ctx, name, "chown", in, nil), "change the owner of %s in %s", file, name)
 }
 
 // Mkdir makes a folder and those above it. The API has no call for that: a file is written into it and removed.
@@ -119,8 +119,8 @@ func accountOf(text string) any {
 	return text
 }
 
-func (c Files) change(ctx context.Context, name, call string, in fileChange, out any) error {
+func (c Files) changeFiles(ctx context.Context, name, call string, in fileChange, out any) error {
 	in.WorkingDir = "/"
 	again := call == "chmod" || call == "chown"
-	return c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "fs", call), in: in, again: again}, out)
+	return c.sendRequest(ctx, request{method: http.MethodPost, path: spritePath(name, "fs", call), in: in, again: again}, out)
 }

@@ -27,9 +27,9 @@ var ErrWatchOver = errors.New("the watch is over: the sprite was stopped, restor
 // Next returns the events; the first one is of type "subscribed". A path that cannot be watched yields an event of
 // type "error". A watch does not keep a sprite awake.
 func (c Files) Watch(ctx context.Context, name string, paths []string, recursive bool) (*FileWatch, error) {
-	conn, err := c.dial(ctx, spritePath(name, "fs", "watch"))
+	conn, err := c.dialExec(ctx, spritePath(name, "fs", "watch"))
 	if err != nil {
-		return nil, describe(err, "watch files in %s", name)
+		return nil, describeError(err, "watch files in %s", name)
 	}
 	ask, err := json.Marshal(struct {
 		Type       string   `json:"type"`
@@ -42,7 +42,7 @@ func (c Files) Watch(ctx context.Context, name string, paths []string, recursive
 	}
 	if err != nil {
 		conn.CloseNow()
-		return nil, describe(err, "watch files in %s", name)
+		return nil, describeError(err, "watch files in %s", name)
 	}
 	w := &FileWatch{client: c.transport, conn: conn, pulse: socket.Pulse{Conn: conn, Every: c.o.Probe}}
 	w.pulse.Pause() // but for the time of Next
@@ -67,7 +67,7 @@ func (w *FileWatch) Next(ctx context.Context) (FileEvent, error) {
 			return FileEvent{}, fmt.Errorf("watch files: %w", ctx.Err())
 		}
 		if err != nil {
-			return FileEvent{}, describe(w.client.broken(err), "watch files")
+			return FileEvent{}, describeError(w.client.connError(err), "watch files")
 		}
 		w.pulse.Heard()
 		var e FileEvent

@@ -78,11 +78,11 @@ func (c Images) Import(ctx context.Context, in ImageImport, report func(string))
 		defer cancel()
 	}
 	img, err := c.importOnce(ctx, in, report)
-	return img, describe(err, "import image %s", in.Ref)
+	return img, describeError(err, "import image %s", in.Ref)
 }
 
 func (c Images) importOnce(ctx context.Context, in ImageImport, report func(string)) (Image, error) {
-	res, err := c.once(ctx, request{method: http.MethodPost, path: "/v1/images", in: in})
+	res, err := c.sendOnce(ctx, request{method: http.MethodPost, path: "/v1/images", in: in})
 	if err != nil {
 		return Image{}, err
 	}
@@ -104,7 +104,7 @@ func (c Images) importOnce(ctx context.Context, in ImageImport, report func(stri
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {
-		return Image{}, c.broken(err)
+		return Image{}, c.connError(err)
 	}
 	return Image{}, progress.ErrCut
 }
@@ -114,21 +114,21 @@ func (c Images) List(ctx context.Context) ([]Image, error) {
 	var out struct {
 		Images listOf[Image] `json:"images"`
 	}
-	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/images"}, &out)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: "/v1/images"}, &out)
 	if err == nil && !out.Images.told {
 		err = fmt.Errorf("the answer has no list of images: %w", errOdd)
 	}
-	return out.Images.items, describe(err, "list images")
+	return out.Images.items, describeError(err, "list images")
 }
 
 // Get finds an image by name, digest or the first digits of one.
 func (c Images) Get(ctx context.Context, ref string) (Image, error) {
 	var out Image
-	err := c.call(ctx, request{method: http.MethodGet, path: "/v1/images/" + url.PathEscape(ref)}, &out)
-	return out, describe(err, "get image %s", ref)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: "/v1/images/" + url.PathEscape(ref)}, &out)
+	return out, describeError(err, "get image %s", ref)
 }
 
 // Remove removes an image that no sprite uses; else the error is an *APIError with status 409.
 func (c Images) Remove(ctx context.Context, ref string) error {
-	return describe(c.call(ctx, request{method: http.MethodDelete, path: "/v1/images/" + url.PathEscape(ref)}, nil), "remove image %s", ref)
+	return describeError(c.sendRequest(ctx, request{method: http.MethodDelete, path: "/v1/images/" + url.PathEscape(ref)}, nil), "remove image %s", ref)
 }

@@ -31,17 +31,17 @@ func (c *Client) Update(ctx context.Context, name string, u Update) (Sprite, err
 		in["url_settings"] = u.URLSettings
 	}
 	var out Sprite
-	err := c.call(ctx, request{method: http.MethodPut, path: spritePath(name), in: in}, &out)
+	err := c.sendRequest(ctx, request{method: http.MethodPut, path: spritePath(name), in: in}, &out)
 	if err == nil && out.Name != name {
 		err = fmt.Errorf("the answer is about sprite %q: %w", out.Name, errOdd)
 	}
-	return out, describe(err, "update sprite %s", name)
+	return out, describeError(err, "update sprite %s", name)
 }
 
 // Restart ends all processes of a sprite and starts the sprite again; its files stay. It helps if a sprite no longer answers.
 // After a broken connection the request is not repeated, because that would end processes started since.
 func (c *Client) Restart(ctx context.Context, name string) error {
-	return describe(c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "restart")}, nil), "restart sprite %s", name)
+	return describeError(c.sendRequest(ctx, request{method: http.MethodPost, path: spritePath(name, "restart")}, nil), "restart sprite %s", name)
 }
 
 // Health is the result of a sprite's self-test.
@@ -56,11 +56,11 @@ type Health struct {
 // Check wakes a sprite and has it show that commands run in it.
 func (c *Client) Check(ctx context.Context, name string) (Health, error) {
 	var out Health
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "check")}, &out)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "check")}, &out)
 	if err == nil && out.Status == "" {
 		err = fmt.Errorf("the answer has no status: %w", errOdd)
 	}
-	return out, describe(err, "check sprite %s", name)
+	return out, describeError(err, "check sprite %s", name)
 }
 
 // SpriteState is a line of the watched list: how a sprite stands now.
@@ -81,12 +81,12 @@ const maxStateLine = 1 << 20
 // until each fails, ctx ends or the connection does. It never returns nil: an end of the stream is no end of the changes.
 func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteState) error) error {
 	var res *http.Response
-	err := c.retry(ctx, true, func() (err error) {
-		res, err = c.once(ctx, request{method: http.MethodGet, path: "/v1/sprites", query: url.Values{"prefix": {prefix}}, accept: "application/x-ndjson"})
+	err := c.retrySafely(ctx, true, func() (err error) {
+		res, err = c.sendOnce(ctx, request{method: http.MethodGet, path: "/v1/sprites", query: url.Values{"prefix": {prefix}}, accept: "application/x-ndjson"})
 		return err
 	})
 	if err != nil {
-		return describe(err, "watch the list of sprites")
+		return describeError(err, "watch the list of sprites")
 	}
 	defer res.Body.Close()
 	lines := bufio.NewScanner(res.Body)
@@ -98,15 +98,15 @@ func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteS
 			continue
 		}
 		if torn != nil {
-			return describe(torn, "watch the list of sprites")
+			return describeError(torn, "watch the list of sprites")
 		}
 		var state SpriteState
 		if err := json.Unmarshal(line, &state); err != nil {
-			torn = unreadable(res, line, err)
+			torn = unreadableAnswer(res, line, err)
 			continue
 		}
 		if state.Name == "" && state.Type != "heartbeat" {
-			return describe(fmt.Errorf("a line names no sprite; this host's list cannot be watched: %w", errOdd), "watch the list of sprites")
+			return describeError(fmt.Errorf("a line names no sprite; this host's list cannot be watched: %w", errOdd), "watch the list of sprites")
 		}
 		if err := each(state); err != nil {
 			return err
@@ -115,15 +115,15 @@ func (c *Client) WatchList(ctx context.Context, prefix string, each func(SpriteS
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if foreign(torn) {
-		return describe(torn, "watch the list of sprites")
+	if isForeign(torn) {
+		return describeError(torn, "watch the list of sprites")
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		return describe(fmt.Errorf("a line is longer than %d bytes: %w", maxStateLine, errOdd), "watch the list of sprites")
+		return describeError(fmt.Errorf("a line is longer than %d bytes: %w", maxStateLine, errOdd), "watch the list of sprites")
 	}
 	err = lines.Err()
 	if err == nil {
 		err = io.EOF
 	}
-	return describe(c.broken(err), "watch the list of sprites")
+	return describeError(c.connError(err), "watch the list of sprites")
 }

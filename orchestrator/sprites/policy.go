@@ -36,8 +36,8 @@ type Denial struct {
 // Network returns the rules that bind a sprite.
 func (c Policies) Network(ctx context.Context, name string) (NetworkPolicy, error) {
 	var out NetworkPolicy
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "policy", "network")}, &out)
-	return out, describe(err, "get network policy of sprite %s", name)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "policy", "network")}, &out)
+	return out, describeError(err, "get network policy of sprite %s", name)
 }
 
 // SetNetwork replaces the rules that bind a sprite. Connections that they do not allow are cut.
@@ -45,14 +45,14 @@ func (c Policies) SetNetwork(ctx context.Context, name string, p NetworkPolicy) 
 	if p.Rules == nil {
 		p.Rules = []NetworkRule{}
 	}
-	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "policy", "network"), in: p, again: true}, nil)
-	return describe(err, "set network policy of sprite %s", name)
+	err := c.sendRequest(ctx, request{method: http.MethodPost, path: spritePath(name, "policy", "network"), in: p, again: true}, nil)
+	return describeError(err, "set network policy of sprite %s", name)
 }
 
 // ResetNetwork takes a sprite's own policy away, so that the host's preset binds it; of the embedded host only.
 func (c Policies) ResetNetwork(ctx context.Context, name string) error {
-	err := c.call(ctx, request{method: http.MethodDelete, path: spritePath(name, "policy", "network")}, nil)
-	return describe(err, "reset network policy of sprite %s", name)
+	err := c.sendRequest(ctx, request{method: http.MethodDelete, path: spritePath(name, "policy", "network")}, nil)
+	return describeError(err, "reset network policy of sprite %s", name)
 }
 
 // Denials lists the connections that a sprite was denied, the newest first. Only the embedded host offers it.
@@ -60,6 +60,6 @@ func (c Policies) Denials(ctx context.Context, name string) ([]Denial, error) {
 	var out struct {
 		Denials []Denial `json:"denials"`
 	}
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "policy", "network", "denials")}, &out)
-	return out.Denials, describe(err, "list network denials of sprite %s", name)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "policy", "network", "denials")}, &out)
+	return out.Denials, describeError(err, "list network denials of sprite %s", name)
 }

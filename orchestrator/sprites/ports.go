@@ -44,12 +44,12 @@ func (c Ports) List(ctx context.Context, name string) ([]PortEvent, error) {
 // or the connection breaks. It never returns nil.
 func (c Ports) Watch(ctx context.Context, name string, first func([]PortEvent) error, each func(PortEvent) error) error {
 	var ws *websocket.Conn
-	err := c.retry(ctx, true, func() (err error) {
+	err := c.retrySafely(ctx, true, func() (err error) {
 		ws, err = c.dialOnce(ctx, spritePath(name, "ports", "watch"))
 		return err
 	})
 	if err != nil {
-		return describe(err, "watch the ports of %s", name)
+		return describeError(err, "watch the ports of %s", name)
 	}
 	beat := socket.Pulse{Conn: ws, Every: c.o.Probe}
 	beating, cancel := context.WithCancel(ctx)
@@ -66,7 +66,7 @@ func (c Ports) Watch(ctx context.Context, name string, first func([]PortEvent) e
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return describe(c.broken(err), "watch the ports of %s", name)
+			return describeError(c.connError(err), "watch the ports of %s", name)
 		}
 		beat.Heard()
 		var m struct {

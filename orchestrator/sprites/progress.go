@@ -23,7 +23,7 @@ func (c *transport) readProgress(res *http.Response) (progress.Outcome, error) {
 	for lines.Scan() {
 		line := bytes.TrimSpace(lines.Bytes())
 		if first && looksForeign(res.Header, line) {
-			return progress.Outcome{}, &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: excerpt(line)}
+			return progress.Outcome{}, &ForeignError{Status: res.StatusCode, Kind: res.Header.Get("Content-Type"), Text: singleLineExcerpt(line)}
 		}
 		if len(line) > 0 {
 			first = false
@@ -33,7 +33,7 @@ func (c *transport) readProgress(res *http.Response) (progress.Outcome, error) {
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return progress.Outcome{}, fmt.Errorf("a line of the answer is longer than %d bytes: %w", maxProgressLine, errOdd)
 	} else if err != nil && !p.Failed() {
-		return progress.Outcome{}, c.broken(err)
+		return progress.Outcome{}, c.connError(err)
 	}
 	out, err := p.End()
 	if failure := new(progress.Failure); errors.As(err, &failure) {

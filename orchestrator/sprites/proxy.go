@@ -34,27 +34,27 @@ type ProxyNote struct {
 // nothing listens is an error, and so is a server that answers otherwise.
 func (c *Client) Dial(ctx context.Context, name, host string, port int) (net.Conn, error) {
 	conn, err := c.dialProxy(ctx, name, ProxyInit{Host: host, Port: port, HalfClose: true})
-	return conn, describe(err, "connect to port %d of %s", port, name)
+	return conn, describeError(err, "connect to port %d of %s", port, name)
 }
 
 func (c *transport) dialProxy(ctx context.Context, name string, in ProxyInit) (net.Conn, error) {
-	ws, err := c.dial(ctx, spritePath(name, "proxy"))
+	ws, err := c.dialExec(ctx, spritePath(name, "proxy"))
 	if err != nil {
 		return nil, err
 	}
-	answer, err := greet(ctx, ws, in)
+	answer, err := exchangeGreeting(ctx, ws, in)
 	if err != nil {
 		ws.CloseNow()
 		var api *APIError
 		if !errors.As(err, &api) && !errors.Is(err, errOdd) {
-			err = c.broken(err)
+			err = c.connError(err)
 		}
 		return nil, err
 	}
 	return socket.NewConn(ws, answer.Target, answer.HalfClose), nil
 }
 
-func greet(ctx context.Context, ws *websocket.Conn, in ProxyInit) (answer ProxyAnswer, err error) {
+func exchangeGreeting(ctx context.Context, ws *websocket.Conn, in ProxyInit) (answer ProxyAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	data, err := json.Marshal(in)

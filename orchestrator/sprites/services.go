@@ -54,9 +54,9 @@ type ServiceEvent struct {
 // List lists the sprite's services.
 func (c Services) List(ctx context.Context, name string) ([]Service, error) {
 	var raw json.RawMessage
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "services")}, &raw)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "services")}, &raw)
 	if err != nil {
-		return nil, describe(err, "list services of %s", name)
+		return nil, describeError(err, "list services of %s", name)
 	}
 	var all []Service
 	if json.Unmarshal(raw, &all) == nil {
@@ -74,11 +74,11 @@ func (c Services) List(ctx context.Context, name string) ([]Service, error) {
 // Get returns one service, or an error that is [ErrNotFound].
 func (c Services) Get(ctx context.Context, name, service string) (Service, error) {
 	var out Service
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service)}, &out)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service)}, &out)
 	if err == nil && out.Name != service {
 		err = fmt.Errorf("the answer is about service %q: %w", out.Name, errOdd)
 	}
-	return out, describe(err, "get service %s of %s", service, name)
+	return out, describeError(err, "get service %s of %s", service, name)
 }
 
 // ServiceCall says how to follow a service: for how long (0 is not at all, negative the server's default), and who is told
@@ -88,7 +88,7 @@ type ServiceCall struct {
 	OnEvent  func(ServiceEvent) error
 }
 
-func (f ServiceCall) query() url.Values {
+func (f ServiceCall) callQuery() url.Values {
 	q := url.Values{}
 	if f.Duration >= 0 {
 		q.Set("duration", f.Duration.String())
@@ -100,55 +100,55 @@ func (f ServiceCall) query() url.Values {
 func (c Services) Put(ctx context.Context, name string, s Service, f ServiceCall) error {
 	body := s
 	body.State = nil
-	err := c.stream(ctx, request{method: http.MethodPut, path: spritePath(name, "services", s.Name), query: f.query(), in: body}, f)
-	return describe(err, "define service %s of %s", s.Name, name)
+	err := c.streamEvents(ctx, request{method: http.MethodPut, path: spritePath(name, "services", s.Name), query: f.callQuery(), in: body}, f)
+	return describeError(err, "define service %s of %s", s.Name, name)
 }
 
 // Start starts a service with all that it needs.
 func (c Services) Start(ctx context.Context, name, service string, f ServiceCall) error {
-	err := c.stream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "start"), query: f.query()}, f)
-	return describe(err, "start service %s of %s", service, name)
+	err := c.streamEvents(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "start"), query: f.callQuery()}, f)
+	return describeError(err, "start service %s of %s", service, name)
 }
 
 // Restart stops a service and starts it.
 func (c Services) Restart(ctx context.Context, name, service string, f ServiceCall) error {
-	err := c.stream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "restart"), query: f.query()}, f)
-	return describe(err, "restart service %s of %s", service, name)
+	err := c.streamEvents(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "restart"), query: f.callQuery()}, f)
+	return describeError(err, "restart service %s of %s", service, name)
 }
 
 // Stop stops a service until it is started by request. It is killed when it has not ended after the timeout; f's
 // duration is not used.
 func (c Services) Stop(ctx context.Context, name, service string, timeout time.Duration, f ServiceCall) error {
 	query := url.Values{"timeout": {timeout.String()}}
-	err := c.stream(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "stop"), query: query}, f)
-	return describe(err, "stop service %s of %s", service, name)
+	err := c.streamEvents(ctx, request{method: http.MethodPost, path: spritePath(name, "services", service, "stop"), query: query}, f)
+	return describeError(err, "stop service %s of %s", service, name)
 }
 
 // Logs reads the last lines of a service's log, and the lines that follow.
 func (c Services) Logs(ctx context.Context, name, service string, lines int, f ServiceCall) error {
-	query := f.query()
+	query := f.callQuery()
 	query.Set("lines", strconv.Itoa(lines))
-	err := c.stream(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service, "logs"), query: query}, f)
-	return describe(err, "read the log of service %s of %s", service, name)
+	err := c.streamEvents(ctx, request{method: http.MethodGet, path: spritePath(name, "services", service, "logs"), query: query}, f)
+	return describeError(err, "read the log of service %s of %s", service, name)
 }
 
 // Delete stops and forgets a service. Its log stays.
 func (c Services) Delete(ctx context.Context, name, service string) error {
-	return describe(c.remove(ctx, spritePath(name, "services", service), nil), "delete service %s of %s", service, name)
+	return describeError(c.deleteResource(ctx, spritePath(name, "services", service), nil), "delete service %s of %s", service, name)
 }
 
 // Signal sends a signal ("HUP") to a service's process group. One that ends by it is started again.
 func (c Services) Signal(ctx context.Context, name, service, signal string) error {
 	in := map[string]string{"name": service, "signal": signal}
-	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "services", "signal"), in: in}, nil)
-	return describe(err, "signal service %s of %s", service, name)
+	err := c.sendRequest(ctx, request{method: http.MethodPost, path: spritePath(name, "services", "signal"), in: in}, nil)
+	return describeError(err, "signal service %s of %s", service, name)
 }
 
-// stream sends a request, again only when it was not seen, and reads its events to the last one.
-func (c Services) stream(ctx context.Context, r request, f ServiceCall) error {
+// streamEvents sends a request, again only when it was not seen, and reads its events to the last one.
+func (c Services) streamEvents(ctx context.Context, r request, f ServiceCall) error {
 	var res *http.Response
-	err := c.retry(ctx, r.method == http.MethodGet, func() (err error) {
-		res, err = c.once(ctx, r)
+	err := c.retrySafely(ctx, r.method == http.MethodGet, func() (err error) {
+		res, err = c.sendOnce(ctx, r)
 		return err
 	})
 	if err != nil {
@@ -169,7 +169,7 @@ func (c Services) stream(ctx context.Context, r request, f ServiceCall) error {
 		}
 		var e ServiceEvent
 		if err := json.Unmarshal(line, &e); err != nil {
-			torn = unreadable(res, line, err)
+			torn = unreadableAnswer(res, line, err)
 			continue
 		}
 		complete = complete || e.Type == "complete"
@@ -184,10 +184,10 @@ func (c Services) stream(ctx context.Context, r request, f ServiceCall) error {
 		return fmt.Errorf("a line of the answer is longer than %d bytes: %w", maxProgressLine, errOdd)
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
-	case foreign(torn):
+	case isForeign(torn):
 		return torn
 	case err != nil:
-		return c.broken(err)
+		return c.connError(err)
 	case !complete || torn != nil:
 		return progress.ErrCut
 	}

@@ -22,18 +22,18 @@ const (
 	exitGrace = 2 * time.Second
 )
 
-// stream runs one exec socket to its end.
-func (c *Client) stream(ctx context.Context, conn *websocket.Conn, e Exec, tty bool) (int, error) {
+// streamExec runs one exec socket to its end.
+func (c *Client) streamExec(ctx context.Context, conn *websocket.Conn, e Exec, tty bool) (int, error) {
 	s := &execStream{conn: conn, e: e, tty: tty, pulse: socket.Pulse{Conn: conn, Every: c.o.Probe}, informed: make(chan struct{})}
 	inner, cancel := context.WithCancel(ctx)
 	var helpers sync.WaitGroup
 	helpers.Go(func() { s.pulse.Run(inner) })
-	helpers.Go(func() { s.forward(inner) })
+	helpers.Go(func() { s.forwardControl(inner) })
 	if e.Stdin != nil || !tty {
 		// Not awaited: a Read of Stdin cannot be interrupted. It ends with its next Read.
 		go s.sendStdin(inner)
 	}
-	code, err := s.receive(ctx)
+	code, err := s.receiveOutput(ctx)
 	cancel()
 	conn.CloseNow()
 	helpers.Wait()
@@ -57,8 +57,8 @@ type exits struct {
 	text, frame *int
 }
 
-// code is the exit that both forms agree on; false when they do not, or nothing was said.
-func (x exits) code() (int, bool) {
+// exitCode is the exit that both forms agree on; false when they do not, or nothing was said.
+func (x exits) exitCode() (int, bool) {
 	switch {
 	case x.text == nil && x.frame == nil:
 		return 0, false
@@ -70,8 +70,8 @@ func (x exits) code() (int, bool) {
 	return 0, false
 }
 
-// receive writes output as it comes and returns the exit code.
-func (s *execStream) receive(ctx context.Context) (int, error) {
+// receiveOutput writes output as it comes and returns the exit code.
+func (s *execStream) receiveOutput(ctx context.Context) (int, error) {
 	informed := func() {
 		if !s.settled {
 			s.settled = true
@@ -83,7 +83,7 @@ func (s *execStream) receive(ctx context.Context) (int, error) {
 	for {
 		typ, data, err := socket.ReadMessage(ctx, s.conn)
 		if err != nil {
-			if code, ok := said.code(); ok {
+			if code, ok := said.exitCode(); ok {
 				return code, nil
 			}
 			if ctx.Err() != nil {
@@ -94,15 +94,15 @@ func (s *execStream) receive(ctx context.Context) (int, error) {
 		s.pulse.Heard()
 		before := said
 		if typ == websocket.MessageText {
-			s.control(data, &said, informed)
+			s.handleText(data, &said, informed)
 		} else {
 			informed() // a server that sends no session_info agrees to the request
-			if err := s.output(data, &said); err != nil {
+			if err := s.handleOutput(data, &said); err != nil {
 				return 0, err
 			}
 		}
 		if said.text != nil && (said.frame != nil || s.tty) {
-			code, ok := said.code()
+			code, ok := said.exitCode()
 			if !ok {
 				return 0, &LostError{Session: s.session, Err: fmt.Errorf("the exit was told twice, as %d and as %d", *said.text, *said.frame)}
 			}
@@ -117,8 +117,8 @@ func (s *execStream) receive(ctx context.Context) (int, error) {
 	}
 }
 
-// control takes a text message; kinds that it does not know say nothing.
-func (s *execStream) control(data []byte, said *exits, informed func()) {
+// handleText takes a text message; kinds that it does not know say nothing.
+func (s *execStream) handleText(data []byte, said *exits, informed func()) {
 	var m Control
 	var mistyped *json.UnmarshalTypeError // old servers number their sessions; the rest of the message counts
 	if err := json.Unmarshal(data, &m); err != nil && !errors.As(err, &mistyped) {
@@ -139,8 +139,8 @@ func (s *execStream) control(data []byte, said *exits, informed func()) {
 	}
 }
 
-// output takes one binary message.
-func (s *execStream) output(data []byte, said *exits) error {
+// handleOutput takes one binary message.
+func (s *execStream) handleOutput(data []byte, said *exits) error {
 	w := s.e.Stdout
 	if !s.tty {
 		if len(data) == 0 {
@@ -212,8 +212,8 @@ func (s *execStream) sendStdin(ctx context.Context) {
 	}
 }
 
-// forward sends resizes and signals.
-func (s *execStream) forward(ctx context.Context) {
+// forwardControl sends resizes and signals.
+func (s *execStream) forwardControl(ctx context.Context) {
 	resize, signals := s.e.Resize, s.e.Signals
 	for resize != nil || signals != nil {
 		var m Control

@@ -20,19 +20,19 @@ type Task struct {
 // List lists a sprite's tasks. Hosts other than the embedded one tell them to the sprite itself alone, and answer 404.
 func (c Tasks) List(ctx context.Context, name string) ([]Task, error) {
 	all := struct{ Tasks []Task }{Tasks: []Task{}}
-	err := c.call(ctx, request{method: http.MethodGet, path: spritePath(name, "tasks")}, &all)
-	return all.Tasks, describe(err, "list the tasks of %s", name)
+	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "tasks")}, &all)
+	return all.Tasks, describeError(err, "list the tasks of %s", name)
 }
 
 // KeepAwake starts a sprite and keeps it awake by a task for so long, an hour at most; a task of that name is renewed. As
 // Tasks, of the embedded host only.
 func (c Tasks) KeepAwake(ctx context.Context, name, task string, d time.Duration) (Task, error) {
 	var out Task
-	err := c.call(ctx, request{method: http.MethodPut, path: spritePath(name, "tasks", task), in: map[string]string{"expire": d.String()}}, &out)
-	return out, describe(err, "keep %s awake by task %s", name, task)
+	err := c.sendRequest(ctx, request{method: http.MethodPut, path: spritePath(name, "tasks", task), in: map[string]string{"expire": d.String()}}, &out)
+	return out, describeError(err, "keep %s awake by task %s", name, task)
 }
 
 // End ends a task before its time.
 func (c Tasks) End(ctx context.Context, name, task string) error {
-	return describe(c.remove(ctx, spritePath(name, "tasks", task), nil), "end task %s of %s", task, name)
+	return describeError(c.deleteResource(ctx, spritePath(name, "tasks", task), nil), "end task %s of %s", task, name)
 }

@@ -23,8 +23,8 @@ type URLAccess struct {
 func (c URLs) SetAuth(ctx context.Context, name, auth string) (Sprite, error) {
 	in := map[string]any{"url_settings": map[string]string{"auth": auth}}
 	var out Sprite
-	err := c.call(ctx, request{method: http.MethodPut, path: spritePath(name), in: in}, &out)
-	return out, describe(err, "open the URL of %s to %s", name, auth)
+	err := c.sendRequest(ctx, request{method: http.MethodPut, path: spritePath(name), in: in}, &out)
+	return out, describeError(err, "open the URL of %s to %s", name, auth)
 }
 
 // Invite asks the embedded host for the credentials of the sprite's URL. With byAddress the URL has an IP address of the
@@ -36,6 +36,6 @@ func (c URLs) Invite(ctx context.Context, name string, byAddress bool) (URLAcces
 	if byAddress {
 		query.Set("form", "address")
 	}
-	err := c.call(ctx, request{method: http.MethodPost, path: spritePath(name, "url"), query: query}, &out)
-	return out, describe(err, "open the URL of %s", name)
+	err := c.sendRequest(ctx, request{method: http.MethodPost, path: spritePath(name, "url"), query: query}, &out)
+	return out, describeError(err, "open the URL of %s", name)
 }

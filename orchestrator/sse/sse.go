@@ -22,46 +22,99 @@ const (
 
 // Writer writes server-sent events. It is used by one goroutine.
 type Writer struct {
-	w     http.ResponseWriter
-	flush *http.ResponseController
+	w       http.ResponseWriter
+	control *http.ResponseController
+	unsent  int    // events that were written since the last flush
+	joined  []byte // of SendEncoded
 }
+
+// batch is the number of events after which a Writer flushes, even if more are ready.
+const batch = 64
+
+// maxJoined is the size from which events are not joined any more.
+const maxJoined = 16 << 10
+
+// ahead is the number of values that Pump takes before the reader has those before them.
+const ahead = 4
 
 // Start begins the answer to a request and returns its writer. An error means that the reader is gone.
 func Start(w http.ResponseWriter) (*Writer, error) {
 	w.Header().Set("Content-Type", Media)
 	w.Header().Set("Cache-Control", "no-store")
-	s := &Writer{w: w, flush: http.NewResponseController(w)}
-	return s, s.write("retry: 2000\n\n")
+	s := &Writer{w: w, control: http.NewResponseController(w)}
+	return s, errors.Join(s.write([]byte("retry: 2000\n\n"), 1), s.flush())
 }
 
-func (s *Writer) write(text string) error {
-	if err := s.flush.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+// write writes the text of n events.
+func (s *Writer) write(text []byte, n int) error {
+	if s.unsent == 0 {
+		if err := s.control.SetWriteDeadline(time.Now().Add(writeLimit)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+	}
+	if _, err := s.w.Write(text); err != nil {
 		return err
 	}
-	if _, err := s.w.Write([]byte(text)); err != nil {
-		return err
+	if s.unsent += n; s.unsent >= batch {
+		return s.flush()
 	}
-	return s.flush.Flush()
+	return nil
 }
 
-// Send writes data as JSON in an event of a type. An id of 0 leaves the reader's position as it is.
-func (s *Writer) Send(id uint64, event string, data any) error {
+func (s *Writer) flush() error {
+	if s.unsent == 0 {
+		return nil
+	}
+	s.unsent = 0
+	return s.control.Flush()
+}
+
+// Encode returns an event of a type with data as JSON. An id of 0 leaves the reader's position as it is.
+func Encode(id uint64, event string, data any) ([]byte, error) {
 	raw, err := json.Marshal(data)
 	if err != nil {
-		return fmt.Errorf("encode event: %w", err)
+		return nil, fmt.Errorf("encode event: %w", err)
 	}
-	text := "event: " + event + "\ndata: " + string(raw) + "\n\n"
+	var text []byte
 	if id > 0 {
-		text = "id: " + strconv.FormatUint(id, 10) + "\n" + text
+		text = append(strconv.AppendUint(append(text, "id: "...), id, 10), '\n')
 	}
-	return s.write(text)
+	text = append(append(append(text, "event: "...), event...), "\ndata: "...)
+	return append(append(text, raw...), "\n\n"...), nil
+}
+
+// Send writes the event that Encode returns. The event leaves with the end of the answer at the latest; Pump sees to it that it leaves at once.
+func (s *Writer) Send(id uint64, event string, data any) error {
+	text, err := Encode(id, event, data)
+	if err != nil {
+		return err
+	}
+	return s.write(text, 1)
+}
+
+// SendEncoded is Send for events that are encoded. They are written together, because each write to the connection costs more than
+// copying them.
+func (s *Writer) SendEncoded(events [][]byte) error {
+	s.joined = s.joined[:0]
+	n := 0
+	for i, e := range events {
+		s.joined, n = append(s.joined, e...), n+1
+		if len(s.joined) < maxJoined && i < len(events)-1 {
+			continue
+		}
+		if err := s.write(s.joined, n); err != nil {
+			return err
+		}
+		s.joined, n = s.joined[:0], 0
+	}
+	return nil
 }
 
 // Pump sends the values that produce yields, with heartbeats in between, until one of them or the reader ends. A slow reader
 // holds produce up.
 func Pump[T any](ctx context.Context, s *Writer, produce func(context.Context, func(T) error) error, send func(T) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	items, ended := make(chan T), make(chan error, 1)
+	items, ended := make(chan T, ahead), make(chan error, 1)
 	go func() {
 		ended <- produce(ctx, func(v T) error {
 			select {
@@ -80,18 +133,28 @@ func Pump[T any](ctx context.Context, s *Writer, produce func(context.Context, f
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
+		if len(items) == 0 { // nothing is ready that could leave with it
+			if err := s.flush(); err != nil {
+				return end(err)
+			}
+		}
 		select {
 		case v := <-items:
 			if err := send(v); err != nil {
 				return end(err)
 			}
 		case <-beat.C:
-			if err := s.write(": alive\n\n"); err != nil {
+			if err := s.write([]byte(": alive\n\n"), 1); err != nil {
 				return end(err)
 			}
 		case err := <-ended:
 			cancel()
-			return err
+			for len(items) > 0 {
+				if failed := send(<-items); failed != nil {
+					return failed
+				}
+			}
+			return errors.Join(err, s.flush())
 		}
 	}
 }

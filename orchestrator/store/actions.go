@@ -14,8 +14,6 @@ import (
 // each that was closed by a decision, so that a request which is noted again stays closed. Each append changes the index by
 // the facts that lattice.ChangeAction knows.
 
-var bucketActions = []byte("actions")
-
 // The first byte of a key of the index.
 const (
 	actionOpen   = 'o'
@@ -109,7 +107,7 @@ func (m actionModel) Delete(key []byte) error {
 // WithOpenActions returns the ids of the runs that have open actions, newest first.
 func (s *Store) WithOpenActions() ([]string, error) {
 	var out []string
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		if index := tx.Bucket(bucketActions); index != nil {
 			c := index.Cursor()
 			for k, id := c.Seek([]byte{actionOpen}); k != nil; k, id = c.Next() {
@@ -128,16 +126,4 @@ func (s *Store) WithOpenActions() ([]string, error) {
 	})
 	slices.Reverse(out)
 	return slices.Compact(out), err
-}
-
-func (c *checker) openActions(tx kv.Tx) {
-	listed := 0
-	visitBucket(tx, bucketActions, func(key string, id []byte) {
-		if listed++; c.actions[key] != string(id) {
-			c.addFinding("index", string(id), "the list of noted actions has it at %x, where it does not belong", key)
-		}
-	})
-	if listed != len(c.actions) {
-		c.addFinding("index", "", "the list of noted actions has %d of %d", listed, len(c.actions))
-	}
 }

@@ -20,7 +20,7 @@ func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entri
 	a := &appending{run: run, after: after, entries: entries}
 	err := a.encodeEntries()
 	if err == nil {
-		err = s.commitRequest(ctx, &request{reads: a.listReads(), check: a.checkSequence, write: a.write})
+		err = s.commits.commitRequest(ctx, &request{reads: a.listReads(), check: a.checkSequence, write: a.write})
 	}
 	if err != nil {
 		for i := range entries {
@@ -30,7 +30,7 @@ func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entri
 	}
 	for _, e := range entries {
 		if e.Seq != 0 {
-			s.tally.add(e.Kind, e.Type, 1)
+			s.commits.tally.add(e.Kind, e.Type, 1)
 		}
 	}
 	return a.head.last, nil

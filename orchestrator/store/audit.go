@@ -18,11 +18,6 @@ import (
 // The audit log has its own sequence; each entry holds the digest of the one before it. The index auditindex finds entries
 // by key and by subject: a byte for the kind of the index key, 16 bytes of a hash, and for subjects the sequence number.
 
-var (
-	bucketAudit      = []byte("audit")
-	bucketAuditIndex = []byte("auditindex")
-)
-
 const (
 	auditKey     = 'k' // + hash → sequence number
 	auditSubject = 's' // + hash + sequence number → nothing
@@ -40,7 +35,7 @@ const Any = ^uint64(0)
 // entry of the subject, 0 for none, or Any; if another one is the last, it fails with lattice.ErrConflict. If the key of e
 // has an entry, that entry is returned, nothing is appended, and added is false.
 func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (stored audit.Entry, added bool, err error) {
-	err = s.commitRequest(ctx, &request{
+	err = s.commits.commitRequest(ctx, &request{
 		check: func(tx kv.Tx) error {
 			index := tx.Bucket(bucketAuditIndex)
 			if e.Key != "" {
@@ -68,7 +63,7 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 		return stored, false, nil
 	}
 	if err == nil {
-		s.tally.add(auditEntry, string(e.Kind), 1)
+		s.commits.tally.add(auditEntry, string(e.Kind), 1)
 	}
 	return stored, err == nil, err
 }
@@ -115,10 +110,7 @@ func indexAudit(index kv.Bucket, e audit.Entry) error {
 			return fmt.Errorf("put index: %w", err)
 		}
 	}
-	if err := index.Put(auditSubjectKey(e), nil); err != nil {
-		return fmt.Errorf("put index: %w", err)
-	}
-	return nil
+	return index.Put(auditSubjectKey(e), nil)
 }
 
 // auditSubjectKey is the key of an entry in the index of subjects.
@@ -160,13 +152,13 @@ func readAudit(tx kv.Tx, key []byte) (e audit.Entry, err error) {
 func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) error) error {
 	const page = 256
 	if subject == "" {
-		if err := s.flushAudit(); err != nil {
+		if err := s.commits.flushAudit(); err != nil {
 			return err
 		}
 	}
 	for {
 		var entries []audit.Entry
-		err := s.db.View(func(tx kv.Tx) error {
+		err := s.view(func(tx kv.Tx) error {
 			entries = entries[:0]
 			if tx.Bucket(bucketAudit) == nil {
 				return nil // an older file that is open for reading only
@@ -201,7 +193,7 @@ func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) erro
 
 // LastAudit returns the last entry of a subject.
 func (s *Store) LastAudit(subject string) (e audit.Entry, ok bool, err error) {
-	err = s.db.View(func(tx kv.Tx) error {
+	err = s.view(func(tx kv.Tx) error {
 		index := tx.Bucket(bucketAuditIndex)
 		if index == nil {
 			return nil // an older file that is open for reading only
@@ -234,44 +226,4 @@ func makeAudit(tx kv.Tx) error {
 		}
 		return indexAudit(index, e)
 	})
-}
-
-// auditRuns checks the chain of the audit log, and its index. The first broken entry is named.
-func (c *checker) auditRuns(tx kv.Tx) {
-	log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
-	if log == nil || index == nil {
-		return
-	}
-	var seq uint64
-	prev, want := "", 0
-	visitBucket(tx, bucketAudit, func(key string, _ []byte) {
-		seq++
-		e, err := readAudit(tx, []byte(key))
-		if err == nil {
-			err = e.Verify(seq, prev)
-		}
-		if err != nil {
-			c.addFinding("audit", "", "%v", err)
-		}
-		prev = e.Sum
-		want++
-		subject := auditSubjectKey(e)
-		if !index.Has(subject) {
-			c.addFinding("audit", "", "audit entry %d is not found by its subject", e.Seq)
-		}
-		if e.Key != "" {
-			want++
-			if !bytes.Equal(index.Get(auditIndexKey(auditKey, e.Key)), u64(e.Seq)) {
-				c.addFinding("audit", "", "audit entry %d is not found by its key", e.Seq)
-			}
-		}
-	})
-	if log.Sequence() != seq {
-		c.addFinding("audit", "", "%d audit entries were written, %d are there", log.Sequence(), seq)
-	}
-	have := 0
-	visitBucket(tx, bucketAuditIndex, func(string, []byte) { have++ })
-	if have != want {
-		c.addFinding("audit", "", "the index of the audit log has %d keys, not %d", have, want)
-	}
 }

@@ -10,7 +10,7 @@ import (
 
 // LastAudits returns the last entries of a subject, the newest first: at most limit, and only those behind the entry after.
 func (s *Store) LastAudits(subject string, after uint64, limit int) (entries []audit.Entry, err error) {
-	err = s.db.View(func(tx kv.Tx) error {
+	err = s.view(func(tx kv.Tx) error {
 		index := tx.Bucket(bucketAuditIndex)
 		if index == nil {
 			return nil // an older file that is open for reading only

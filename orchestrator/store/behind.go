@@ -23,19 +23,19 @@ type behind struct {
 	missed  int           // entries that were not kept
 }
 
-// QueueAudit appends an entry without a key with the next commit, or when the store is closed. A store that is open for reading
-// only keeps no entries.
+// QueueAudit appends an entry with the next commit, or when the store is closed, unless its key has an entry then. A store that is
+// open for reading only keeps no entries.
 func (s *Store) QueueAudit(e audit.Entry) {
 	if s.db.ReadOnly() {
 		return
 	}
-	s.behind.mu.Lock()
-	defer s.behind.mu.Unlock()
-	if len(s.behind.entries) >= maxBehind {
-		s.behind.missed++
+	s.commits.behind.mu.Lock()
+	defer s.commits.behind.mu.Unlock()
+	if len(s.commits.behind.entries) >= maxBehind {
+		s.commits.behind.missed++
 		return
 	}
-	s.behind.entries = append(s.behind.entries, e)
+	s.commits.behind.entries = append(s.commits.behind.entries, e)
 }
 
 // peek returns the entries that wait. The last one says how many were not kept.
@@ -63,29 +63,34 @@ func (b *behind) drop(n, missed int) {
 }
 
 // putWaiting writes the entries that wait. written forgets them; it is called after the commit.
-func (s *Store) putWaiting(tx kv.Tx) (written func(), err error) {
-	entries, missed := s.behind.peek()
+func (c *committer) putWaiting(tx kv.Tx) (written func(), err error) {
+	entries, missed := c.behind.peek()
+	var put []audit.Kind
 	for _, e := range entries {
+		if e.Key != "" && tx.Bucket(bucketAuditIndex).Get(auditIndexKey(auditKey, e.Key)) != nil {
+			continue
+		}
 		if _, err := putAudit(tx, e); err != nil {
 			return nil, fmt.Errorf("write audit entries behind: %w", err)
 		}
+		put = append(put, e.Kind)
 	}
 	return func() {
-		s.behind.drop(len(entries)-min(missed, 1), missed)
-		for _, e := range entries {
-			s.tally.add(auditEntry, string(e.Kind), 1)
+		c.behind.drop(len(entries)-min(missed, 1), missed)
+		for _, kind := range put {
+			c.tally.add(auditEntry, string(kind), 1)
 		}
 	}, nil
 }
 
 // flushAudit writes the entries that wait, if there are any.
-func (s *Store) flushAudit() error {
-	s.behind.mu.Lock()
-	waiting := len(s.behind.entries)
-	s.behind.mu.Unlock()
+func (c *committer) flushAudit() error {
+	c.behind.mu.Lock()
+	waiting := len(c.behind.entries)
+	c.behind.mu.Unlock()
 	if waiting == 0 {
 		return nil
 	}
 	nothing := func(kv.Tx) error { return nil }
-	return s.commitRequest(context.Background(), &request{check: nothing, write: nothing})
+	return c.commitRequest(context.Background(), &request{check: nothing, write: nothing})
 }

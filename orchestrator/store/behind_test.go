@@ -39,6 +39,7 @@ func TestEntriesWrittenBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.db = &counting{DB: s.db}
+	s.commits.db = s.db
 	before := writes(s)
 	for n := range 3 {
 		s.QueueAudit(behindEntry(n))
@@ -129,7 +130,7 @@ func TestEntriesBehindAreBounded(t *testing.T) {
 		t.Errorf("after the bound: %s", missed)
 	}
 	s.QueueAudit(behindEntry(0))
-	if entries, n := s.behind.peek(); len(entries) != 1 || n != 0 {
+	if entries, n := s.commits.behind.peek(); len(entries) != 1 || n != 0 {
 		t.Errorf("%d entries wait, %d missed", len(entries), n)
 	}
 }

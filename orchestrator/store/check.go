@@ -42,14 +42,14 @@ func reportProgress(p Progress, done, of uint64) {
 // facts fold to the snapshot is the engine's to say. Appends wait until it ends; ctx ends only the wait for a turn.
 func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error) {
 	var c checker
-	err := s.runAlone(ctx, func() error {
+	err := s.commits.runAlone(ctx, func() error {
 		if err := s.db.Check(progress, c.addPage); err != nil {
 			return fmt.Errorf("check the store: %w", err)
 		}
 		if len(c.problems) > 0 {
 			return nil // damaged pages cannot be read
 		}
-		return s.db.View(func(tx kv.Tx) error {
+		return s.view(func(tx kv.Tx) error {
 			c.checkRuns(tx)
 			c.checkEntries(tx, progress)
 			c.checkLeftovers(tx)
@@ -221,5 +221,99 @@ func visitBucket(tx kv.Tx, bucket []byte, visit func(key string, value []byte)) 
 	c := tx.Bucket(bucket).Cursor()
 	for k, v := c.First(); k != nil; k, v = c.Next() {
 		visit(string(k), v)
+	}
+}
+
+func (c *checker) openActions(tx kv.Tx) {
+	listed := 0
+	visitBucket(tx, bucketActions, func(key string, id []byte) {
+		if listed++; c.actions[key] != string(id) {
+			c.addFinding("index", string(id), "the list of noted actions has it at %x, where it does not belong", key)
+		}
+	})
+	if listed != len(c.actions) {
+		c.addFinding("index", "", "the list of noted actions has %d of %d", listed, len(c.actions))
+	}
+}
+
+// checkRegistries checks the registries that the file has.
+func (c *checker) checkRegistries(tx kv.Tx) {
+	if hasBuckets(tx, bucketArtifacts) {
+		listed := 0
+		visitBucket(tx, bucketArtifacts, func(key string, run []byte) {
+			listed++
+			e, err := readArtifact(tx, []byte(key))
+			if err != nil || !isArtifact(e) || e.Run != string(run) || key != string(indexKey(c.heads[e.Run].number, e.Seq)) {
+				c.addFinding("index", string(run), "the list of artifacts has entry %x, which is none", key)
+			}
+		})
+		if listed != c.artifacts {
+			c.addFinding("index", "", "the list of artifacts has %d of %d", listed, c.artifacts)
+		}
+	}
+	if !hasBuckets(tx, bucketIntents, bucketAudit) {
+		return
+	}
+	want, listed := 0, 0
+	visitBucket(tx, bucketAudit, func(key string, _ []byte) {
+		if e, err := readAudit(tx, []byte(key)); err == nil {
+			if id, ok := intentOf(e); ok {
+				want++
+				if !bytes.Equal(tx.Bucket(bucketIntents).Get(append([]byte{'i'}, id...)), u64(e.Seq)) {
+					c.addFinding("index", "", "the list of intents lacks %s", id)
+				}
+			}
+		}
+	})
+	visitBucket(tx, bucketIntents, func(key string, id []byte) {
+		if key[0] == 's' && len(key) == 9 {
+			listed++
+			if !bytes.Equal(tx.Bucket(bucketIntents).Get(append([]byte{'i'}, id...)), []byte(key[1:])) || binary.BigEndian.Uint64([]byte(key[1:])) == 0 {
+				c.addFinding("index", "", "the list of intents has %s twice", id)
+			}
+		}
+	})
+	if listed != want {
+		c.addFinding("index", "", "the list of intents has %d of %d", listed, want)
+	}
+}
+
+// auditRuns checks the chain of the audit log, and its index. The first broken entry is named.
+func (c *checker) auditRuns(tx kv.Tx) {
+	log, index := tx.Bucket(bucketAudit), tx.Bucket(bucketAuditIndex)
+	if log == nil || index == nil {
+		return
+	}
+	var seq uint64
+	prev, want := "", 0
+	visitBucket(tx, bucketAudit, func(key string, _ []byte) {
+		seq++
+		e, err := readAudit(tx, []byte(key))
+		if err == nil {
+			err = e.Verify(seq, prev)
+		}
+		if err != nil {
+			c.addFinding("audit", "", "%v", err)
+		}
+		prev = e.Sum
+		want++
+		subject := auditSubjectKey(e)
+		if !index.Has(subject) {
+			c.addFinding("audit", "", "audit entry %d is not found by its subject", e.Seq)
+		}
+		if e.Key != "" {
+			want++
+			if !bytes.Equal(index.Get(auditIndexKey(auditKey, e.Key)), u64(e.Seq)) {
+				c.addFinding("audit", "", "audit entry %d is not found by its key", e.Seq)
+			}
+		}
+	})
+	if log.Sequence() != seq {
+		c.addFinding("audit", "", "%d audit entries were written, %d are there", log.Sequence(), seq)
+	}
+	have := 0
+	visitBucket(tx, bucketAuditIndex, func(string, []byte) { have++ })
+	if have != want {
+		c.addFinding("audit", "", "the index of the audit log has %d keys, not %d", have, want)
 	}
 }

@@ -37,7 +37,7 @@ func TestRefusalFollowsTheCommit(t *testing.T) {
 	}, put)
 	early := false
 	third := newRequest(func(kv.Tx) error { early = len(second.done) > 0; return nil }, nothing)
-	s.commitGroup([]*request{first, second, third})
+	s.commits.commitGroup([]*request{first, second, third})
 	if early {
 		t.Error("the second request was refused before the first was committed")
 	}

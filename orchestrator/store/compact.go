@@ -19,9 +19,9 @@ import (
 // ErrFull; a store with problems is refused with ErrDamaged.
 // In a database its table is rewritten.
 func (s *Store) Compact(ctx context.Context, progress Progress) (before, after int64, err error) {
-	err = s.runAlone(ctx, func() error {
+	err = s.commits.runAlone(ctx, func() error {
 		if file, ok := s.db.(*bolt.File); ok {
-			before, after, err = s.compactFile(ctx, file, progress)
+			before, after, err = compaction{s.db, progress}.compactFile(ctx, file)
 			return err
 		}
 		if before, err = s.Size(); err != nil {
@@ -36,7 +36,13 @@ func (s *Store) Compact(ctx context.Context, progress Progress) (before, after i
 	return before, after, err
 }
 
-func (s *Store) compactFile(ctx context.Context, file *bolt.File, progress Progress) (before, after int64, err error) {
+// compaction writes the records of a store to another file.
+type compaction struct {
+	from     kv.DB
+	progress Progress
+}
+
+func (c compaction) compactFile(ctx context.Context, file *bolt.File) (before, after int64, err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("compact the store: %w", bolt.ClassifyError(err))
@@ -55,7 +61,7 @@ func (s *Store) compactFile(ctx context.Context, file *bolt.File, progress Progr
 	if err := f.Close(); err != nil {
 		return 0, 0, err
 	}
-	if err := s.rewriteFile(ctx, temp, progress); err != nil {
+	if err := c.rewriteFile(ctx, temp); err != nil {
 		return 0, 0, err
 	}
 	if err := checkCopy(ctx, temp); err != nil {
@@ -74,15 +80,15 @@ func (s *Store) compactFile(ctx context.Context, file *bolt.File, progress Progr
 }
 
 // rewriteFile copies everything into the file at path and syncs it.
-func (s *Store) rewriteFile(ctx context.Context, path string, progress Progress) error {
+func (c compaction) rewriteFile(ctx context.Context, path string) error {
 	return bolt.Write(path, func(update func(func(kv.Tx) error) error) error {
-		return s.db.View(func(from kv.Tx) error { return copyBuckets(ctx, from, update, progress) })
+		return c.from.View(func(from kv.Tx) error { return copyBuckets(ctx, from, update, c.progress) })
 	})
 }
 
 // Import copies all records of another store into this one, which must be empty, in one transaction. It fails with ErrNotEmpty.
 func (s *Store) Import(ctx context.Context, from *Store, progress Progress) error {
-	return s.commitRequest(ctx, &request{
+	return s.commits.commitRequest(ctx, &request{
 		check: func(tx kv.Tx) error {
 			if tx.Bucket(bucketRuns).Sequence() > 0 || tx.Bucket(bucketAudit).Sequence() > 0 {
 				return fmt.Errorf("import into %s: %w", s.db.Name(), ErrNotEmpty)
@@ -163,7 +169,7 @@ func checkCopy(ctx context.Context, path string) error {
 func (s *Store) CopyTo(path string) error {
 	file, ok := s.db.(*bolt.File)
 	if !ok {
-		return s.rewriteFile(context.Background(), path, nil)
+		return compaction{from: s.db}.rewriteFile(context.Background(), path)
 	}
 	if err := file.CopyTo(path); err != nil {
 		return fmt.Errorf("copy the store: %w", bolt.ClassifyError(err))

@@ -15,13 +15,6 @@ import (
 // in which they were created, open those that have not ended. See actions.go and lookup.go for the others. A file without
 // them gets them when it is opened for writing.
 
-var (
-	bucketOrder = []byte("order")
-	bucketOpen  = []byte("open")
-
-	indexBuckets = [][]byte{bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketFlows, bucketAuditIndex, bucketArtifacts, bucketIntents}
-)
-
 func isIndex(bucket []byte) bool {
 	return slices.ContainsFunc(indexBuckets, func(index []byte) bool { return bytes.Equal(index, bucket) })
 }
@@ -128,7 +121,7 @@ func (s *Store) Recent(before string, limit int) ([]RunRecord, error) {
 		return s.recentUnindexed(before, limit)
 	}
 	var out []RunRecord
-	err := s.db.View(func(tx kv.Tx) (err error) {
+	err := s.view(func(tx kv.Tx) (err error) {
 		c := tx.Bucket(bucketOrder).Cursor()
 		k, id := c.Last()
 		if before != "" {
@@ -164,7 +157,7 @@ func readRuns(tx kv.Tx, keys []kv.Key) (out []RunRecord, err error) {
 // hasIndex reports whether the file has an index. A file that is open for reading only may be older than the index.
 func (s *Store) hasIndex(bucket []byte) bool {
 	has := false
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		has = hasBuckets(tx, bucket)
 		return nil
 	})
@@ -188,7 +181,7 @@ func (s *Store) Open() ([]RunRecord, error) {
 	if !s.hasIndex(bucketOpen) {
 		return s.Runs()
 	}
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		var all []kv.Key
 		err := kv.ForEach(tx.Bucket(bucketOpen), func(id, _ []byte) error {
 			all = append(all, kv.Key{Bucket: bucketRuns, Key: id})

@@ -14,13 +14,6 @@ import (
 // The index lookup finds the runs of a sprite and those of a work item, the index flows those of a flow. Their keys end with the
 // number of the run, so that runs lie in the order in which they were created.
 
-var (
-	bucketLookup = []byte("lookup")
-	bucketFlows  = []byte("flows")
-
-	lookups = [][]byte{bucketLookup, bucketFlows}
-)
-
 // field is a field by which runs are looked up.
 type field byte
 
@@ -112,7 +105,7 @@ func (s *Store) lookUp(f field, value, before string, limit int) ([]RunRecord, e
 		return all, err
 	}
 	var out []RunRecord
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		end := uint32(math.MaxUint32)
 		if before != "" {
 			h, err := headOf(tx, before)
@@ -144,7 +137,7 @@ func (s *Store) lookUp(f field, value, before string, limit int) ([]RunRecord, e
 // Count returns the number of runs.
 func (s *Store) Count() (int, error) {
 	made := 0
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		made = int(tx.Bucket(bucketRuns).Sequence())
 		return nil
 	})

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,6 +21,11 @@ func layOut(tx kv.Tx) error {
 		}
 	}
 	return tx.Bucket(bucketMeta).Put(keySchema, u64(SchemaVersion))
+}
+
+// UpdateMeta changes the bucket of values about the store as a whole, in one transaction.
+func UpdateMeta(ctx context.Context, s *Store, write func(meta kv.Bucket) error) error {
+	return s.commits.commitRequest(ctx, &request{check: func(kv.Tx) error { return nil }, write: func(tx kv.Tx) error { return write(tx.Bucket(bucketMeta)) }})
 }
 
 // prepareDatabase lays out a database that has no buckets yet, else it checks the version.

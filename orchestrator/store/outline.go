@@ -15,7 +15,7 @@ import (
 // included. Only the returned entries are read.
 func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entry, error) {
 	var out []lattice.Entry
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
@@ -46,27 +46,23 @@ func fetchEntries(tx kv.Tx, all []lattice.Seq) {
 	tx.Fetch(keys...)
 }
 
-// Events returns the events of one type that a run holds, in order. All events are looked through, but only those are
-// decoded.
-func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
-	name, err := marshalJSON(eventType)
-	if err != nil {
-		return nil, fmt.Errorf("encode event type: %w", err)
-	}
-	mark := append([]byte(`"type":`), name...) // may be in a body as well
-	var out []lattice.Entry
-	err = s.db.View(func(tx kv.Tx) error {
+// Events returns the events of a type that a run holds behind after and whose text may hold part, in order. last is the run's last
+// entry. All events behind after are looked through, but few others are decoded.
+func (s *Store) Events(run, eventType, part string, after lattice.Seq) (events []lattice.Entry, last lattice.Seq, err error) {
+	mark := fmt.Appendf(nil, `"type":%q`, eventType) // may be in a body as well
+	err = s.view(func(tx kv.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
 		}
+		last = h.last
 		log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
-		for k, v := c.Seek(indexKey(h.number, 0)); len(k) == 12 && binary.BigEndian.Uint32(k) == h.number; k, v = c.Next() {
+		for k, v := c.Seek(indexKey(h.number, after+1)); len(k) == 12 && binary.BigEndian.Uint32(k) == h.number; k, v = c.Next() {
 			if len(v) != 1 || v[0] != kindByte(lattice.EntryEvent) {
 				continue
 			}
 			raw := log.Get(k[4:])
-			if text, err := openSealed(bucketEntries, k[4:], raw); err == nil && !bytes.Contains(text, mark) {
+			if text, err := openSealed(bucketEntries, k[4:], raw); err == nil && !(bytes.Contains(text, mark) && mayHold(text, part)) {
 				continue
 			}
 			e, err := decodeEntry(bucketEntries, k[4:], raw)
@@ -74,12 +70,17 @@ func (s *Store) Events(run, eventType string) ([]lattice.Entry, error) {
 				return fmt.Errorf("run %s: %w", run, err)
 			}
 			if e.Type == eventType {
-				out = append(out, e)
+				events = append(events, e)
 			}
 		}
 		return nil
 	})
-	return out, err
+	return events, last, err
+}
+
+// mayHold reports whether a JSON text may hold a part in one of its strings: it does, or it has escapes, which may stand for it.
+func mayHold(text []byte, part string) bool {
+	return bytes.Contains(text, []byte(part)) || bytes.Contains(text, []byte(`\u`))
 }
 
 // pickEntries picks the sequence numbers by the index alone.

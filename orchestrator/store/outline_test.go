@@ -74,8 +74,30 @@ func testEvents(t *testing.T, at func(t testing.TB) string) {
 	if _, err := s.Append(t.Context(), "run_2", 0, []lattice.Entry{other}); err != nil {
 		t.Fatal(err)
 	}
-	found, err := s.Events("run_1", "ARTIFACT")
-	if err != nil || len(found) != 1 || found[0].Seq != 3 {
-		t.Errorf("Events = %+v, %v, want the third entry", found, err)
+	escaped := event("run_1", "4")
+	escaped.Type, escaped.Body = "ARTIFACT", json.RawMessage(`{"kind":"\u0072eport"}`)
+	plain := event("run_1", "5")
+	plain.Type, plain.Body = "ARTIFACT", json.RawMessage(`{"kind":"report"}`)
+	if _, err := s.Append(t.Context(), "run_1", 4, []lattice.Entry{escaped, plain}); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		part  string
+		after lattice.Seq
+		want  string
+	}{
+		{"", 0, "[3 6 7] 7"},
+		{"", 3, "[6 7] 7"},
+		{"report", 0, "[6 7] 7"},
+		{"", 7, "[] 7"},
+	} {
+		found, last, err := s.Events("run_1", "ARTIFACT", tt.part, tt.after)
+		var seqs []lattice.Seq
+		for _, e := range found {
+			seqs = append(seqs, e.Seq)
+		}
+		if got := fmt.Sprint(seqs, last); err != nil || got != tt.want {
+			t.Errorf("Events with %q behind %d = %s, %v, want %s", tt.part, tt.after, got, err, tt.want)
+		}
 	}
 }

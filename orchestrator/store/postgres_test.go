@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"net"
 	"net/url"
@@ -12,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -289,6 +292,39 @@ func TestImport(t *testing.T) {
 	}
 }
 
+// A database of an older schema is brought up to date, and its records as they were are kept in a table, for the lattice that wrote them.
+func TestDatabaseUpgrade(t *testing.T) {
+	server := postgrestest.Shared(t)
+	address := postgrestest.NewURL(t)
+	reopen := func() {
+		t.Helper()
+		s, err := store.Open(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reopen()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(sql string) {
+		t.Helper()
+		if err := server.Exec(t.Context(), "SET search_path = "+u.Query().Get("search_path")+"; "+sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // the second copy replaces the first
+		run(`UPDATE lattice_records SET value = '\x0000000000000002' WHERE bucket = 'meta'`)
+		reopen()
+		run(`SELECT 1 / count(*) FROM lattice_records WHERE bucket = 'meta' AND value = '\x0000000000000003'`)
+		run(`SELECT 1 / count(*) FROM lattice_records_schema2 WHERE bucket = 'meta' AND value = '\x0000000000000002'`)
+	}
+}
+
 // A database that cannot be used is refused, with the reason and without the password.
 func TestDatabaseRefuses(t *testing.T) {
 	server := postgrestest.Shared(t)
@@ -346,4 +382,85 @@ func TestDatabaseRefuses(t *testing.T) {
 	if _, err := store.OpenReadOnly(good); !errors.Is(err, kv.ErrMissing) {
 		t.Errorf("OpenReadOnly of an empty schema = %v, want ErrMissing", err)
 	}
+}
+
+// Check finds rows that the index does not have, an index that is not valid and other columns, with the extension amcheck and without. A
+// sound database has no faults.
+func TestCheckOfTable(t *testing.T) {
+	server := postgrestest.Shared(t)
+	for name, c := range map[string]struct{ damage, want string }{
+		"sound": {"SELECT 1", ""},
+		"row that is in no index": {`UPDATE pg_index SET indisready = false WHERE indexrelid = 'lattice_records_pkey'::regclass;
+			INSERT INTO lattice_records VALUES ('entries', '\x00', '\x00');
+			UPDATE pg_index SET indisready = true WHERE indexrelid = 'lattice_records_pkey'::regclass`, "rows, of which its index"},
+		"other columns":           {`UPDATE pg_attribute SET attcollation = 'ucs_basic'::regcollation WHERE attrelid = 'lattice_records'::regclass AND attname = 'bucket'`, "has the columns"},
+		"index that is not valid": {"UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'lattice_records_pkey'::regclass", "is not valid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := postgrestest.NewURL(t)
+			s := openWithRun(t, address)
+			u, err := url.Parse(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Exec(t.Context(), "SET search_path = "+u.Query().Get("search_path")+"; "+c.damage); err != nil {
+				t.Fatal(err)
+			}
+			for _, extension := range []string{"DROP EXTENSION IF EXISTS amcheck", "CREATE EXTENSION amcheck SCHEMA public"} {
+				if err := server.Exec(t.Context(), extension); err != nil {
+					t.Fatal(err)
+				}
+				problems, err := s.Check(t.Context(), nil)
+				if err != nil || (len(problems) > 0) != (c.want != "") || len(problems) > 0 && !strings.Contains(problems[0].Message, c.want) {
+					t.Errorf("%s: %v, %v, want %q", extension, problems, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// Check reports a page that the server cannot read.
+func TestCheckOfPages(t *testing.T) {
+	server, address := postgrestest.Shared(t), postgrestest.NewURL(t)
+	s := openWithRun(t, address)
+	ctx := t.Context()
+	c, err := pgconn.Connect(ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	got, err := c.Exec(ctx, "CHECKPOINT; SELECT pg_relation_filepath('lattice_records')").ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(filepath.Join(server.Dir, "data", string(got[1].Rows[0][0])), os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(bytes.Repeat([]byte{0xff}, 8192), 0)
+	if err := errors.Join(err, f.Close(), server.Start()); err != nil {
+		t.Fatal(err)
+	}
+	problems, err := s.Check(ctx, nil)
+	if err != nil || len(problems) != 1 || !strings.Contains(problems[0].Message, "invalid page") {
+		t.Errorf("Check = %v, %v", problems, err)
+	}
+}
+
+// openWithRun opens a store, and puts a run into it.
+func openWithRun(t *testing.T, address string) *store.Store {
+	t.Helper()
+	s, err := store.Open(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	create(t, s, "run_a")
+	if _, err := s.Append(t.Context(), "run_a", 0, []lattice.Entry{fact("run_a", `{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -18,7 +18,7 @@ const pageSize = 256
 // State snapshots are not among them.
 func (s *Store) Entries(run string, after lattice.Seq, limit int) ([]lattice.Entry, error) {
 	var out []lattice.Entry
-	err := s.db.View(func(tx kv.Tx) (err error) {
+	err := s.view(func(tx kv.Tx) (err error) {
 		if run == "" {
 			out, err = allEntries(tx, after, limit)
 			return err
@@ -40,7 +40,7 @@ type History struct {
 // Load returns the history of a run. It fails with ErrDamaged when its facts are not those that were appended.
 func (s *Store) Load(run string) (History, error) {
 	var out History
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ func followChain(chain string, fact lattice.Entry) (string, error) {
 // State returns the newest snapshot of a run; its Seq is that of the last entry before it. ok is false before the first.
 // There may be facts behind it, see FactBehind.
 func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
-	err = s.db.View(func(tx kv.Tx) error {
+	err = s.view(func(tx kv.Tx) error {
 		if _, err := headOf(tx, run); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (s *Store) State(run string) (state lattice.Entry, ok bool, err error) {
 // FactBehind reports whether a run has a fact behind a place in its log, such as that of its snapshot.
 func (s *Store) FactBehind(run string, after lattice.Seq) (bool, error) {
 	found := false
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		h, err := headOf(tx, run)
 		if err != nil || h.last <= after {
 			return err
@@ -116,7 +116,7 @@ func stateOf(tx kv.Tx, run string) (lattice.Entry, bool, error) {
 func (s *Store) Tail(ctx context.Context, run string, after lattice.Seq) iter.Seq2[lattice.Entry, error] {
 	return func(yield func(lattice.Entry, error) bool) {
 		for {
-			changed := s.tails.nextChange() // before reading: a commit in between is not missed
+			changed := s.commits.tails.nextChange() // before reading: a commit in between is not missed
 			page, err := s.Entries(run, after, pageSize)
 			if err != nil {
 				yield(lattice.Entry{}, err)

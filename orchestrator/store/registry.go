@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -15,11 +14,6 @@ import (
 
 // Two registries list entries of the logs, so that listing them costs what they are and not what the log is: artifacts has
 // the events by which runs declare products, intents the facts with which intents begin.
-
-var (
-	bucketArtifacts = []byte("artifacts") // number of the run + sequence → run id
-	bucketIntents   = []byte("intents")   // 's' + sequence → id, and 'i' + id → sequence
-)
 
 const (
 	artifactEvent = "ARTIFACT"
@@ -57,7 +51,7 @@ func (s *Store) Artifacts(run string) iter.Seq2[lattice.Entry, error] {
 	return func(yield func(lattice.Entry, error) bool) {
 		for before, more := []byte(nil), true; more; {
 			var entries []lattice.Entry
-			err := s.db.View(func(tx kv.Tx) (err error) {
+			err := s.view(func(tx kv.Tx) (err error) {
 				entries, before, err = readArtifacts(tx, run, before, page)
 				return err
 			})
@@ -148,7 +142,7 @@ func makeIntents(tx kv.Tx) error {
 // Intents returns the ids of up to limit intents, the newest first, 0 of all. They are older than the intent before; "" begins with
 // the newest.
 func (s *Store) Intents(before string, limit int) (ids []string, err error) {
-	err = s.db.View(func(tx kv.Tx) error {
+	err = s.view(func(tx kv.Tx) error {
 		registry := tx.Bucket(bucketIntents)
 		if registry == nil {
 			return nil // an older file that is open for reading only
@@ -168,7 +162,7 @@ func (s *Store) Intents(before string, limit int) (ids []string, err error) {
 
 // FindIntents returns the ids of intents that begin with prefix, at most two.
 func (s *Store) FindIntents(prefix string) (ids []string, err error) {
-	err = s.db.View(func(tx kv.Tx) error {
+	err = s.view(func(tx kv.Tx) error {
 		registry := tx.Bucket(bucketIntents)
 		if registry == nil {
 			return nil
@@ -181,46 +175,4 @@ func (s *Store) FindIntents(prefix string) (ids []string, err error) {
 		return nil
 	})
 	return ids, err
-}
-
-// checkRegistries checks the registries that the file has.
-func (c *checker) checkRegistries(tx kv.Tx) {
-	if hasBuckets(tx, bucketArtifacts) {
-		listed := 0
-		visitBucket(tx, bucketArtifacts, func(key string, run []byte) {
-			listed++
-			e, err := readArtifact(tx, []byte(key))
-			if err != nil || !isArtifact(e) || e.Run != string(run) || key != string(indexKey(c.heads[e.Run].number, e.Seq)) {
-				c.addFinding("index", string(run), "the list of artifacts has entry %x, which is none", key)
-			}
-		})
-		if listed != c.artifacts {
-			c.addFinding("index", "", "the list of artifacts has %d of %d", listed, c.artifacts)
-		}
-	}
-	if !hasBuckets(tx, bucketIntents, bucketAudit) {
-		return
-	}
-	want, listed := 0, 0
-	visitBucket(tx, bucketAudit, func(key string, _ []byte) {
-		if e, err := readAudit(tx, []byte(key)); err == nil {
-			if id, ok := intentOf(e); ok {
-				want++
-				if !bytes.Equal(tx.Bucket(bucketIntents).Get(append([]byte{'i'}, id...)), u64(e.Seq)) {
-					c.addFinding("index", "", "the list of intents lacks %s", id)
-				}
-			}
-		}
-	})
-	visitBucket(tx, bucketIntents, func(key string, id []byte) {
-		if key[0] == 's' && len(key) == 9 {
-			listed++
-			if !bytes.Equal(tx.Bucket(bucketIntents).Get(append([]byte{'i'}, id...)), []byte(key[1:])) || binary.BigEndian.Uint64([]byte(key[1:])) == 0 {
-				c.addFinding("index", "", "the list of intents has %s twice", id)
-			}
-		}
-	})
-	if listed != want {
-		c.addFinding("index", "", "the list of intents has %d of %d", listed, want)
-	}
 }

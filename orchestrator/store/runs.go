@@ -49,7 +49,7 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 		return fmt.Errorf("encode run %s: %w", run.ID, err)
 	}
 	id := []byte(run.ID)
-	return s.commitRequest(ctx, &request{
+	return s.commits.commitRequest(ctx, &request{
 		check: func(tx kv.Tx) error {
 			if tx.Bucket(bucketRuns).Get(id) != nil {
 				return fmt.Errorf("%w: %s", ErrExists, run.ID)
@@ -84,7 +84,7 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 // Run returns the run whose id is id or begins with it. It fails with ErrNotFound or ErrAmbiguous.
 func (s *Store) Run(id string) (RunRecord, error) {
 	var run RunRecord
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		key, err := findRun(tx, id)
 		if err != nil {
 			return err
@@ -140,7 +140,7 @@ func readRun(tx kv.Tx, id, raw []byte, program bool) (RunRecord, error) {
 // Runs lists all runs, newest first, without their programs.
 func (s *Store) Runs() ([]RunRecord, error) {
 	var runs []RunRecord
-	err := s.db.View(func(tx kv.Tx) error {
+	err := s.view(func(tx kv.Tx) error {
 		return kv.ForEach(tx.Bucket(bucketRuns), func(id, raw []byte) error {
 			run, err := readRun(tx, id, raw, false)
 			runs = append(runs, run)
@@ -173,7 +173,7 @@ func (s *Store) Last() (RunRecord, error) {
 // Record returns the run with this id, without its program. It fails with ErrNotFound.
 func (s *Store) Record(id string) (RunRecord, error) {
 	var run RunRecord
-	err := s.db.View(func(tx kv.Tx) (err error) {
+	err := s.view(func(tx kv.Tx) (err error) {
 		raw := tx.Bucket(bucketRuns).Get([]byte(id))
 		if raw == nil {
 			return fmt.Errorf("%w: %s", ErrNotFound, id)

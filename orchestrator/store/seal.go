@@ -2,26 +2,12 @@ package store
 
 import (
 	"bytes"
-	"fmt"
-	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 )
 
 // Values are sealed (boltfile.Seal). Programs need no seal, because their key is their digest; index and dedupe have none,
 // because Check holds them against the entries. Values of schema 1 have no seal.
-
-// openSealed returns the content of a value, which belongs to the transaction. It fails with ErrDamaged.
-func openSealed(bucket, key, value []byte) ([]byte, error) {
-	if len(value) > 0 && value[0] == '{' {
-		return value, nil // of schema 1
-	}
-	content, err := boltfile.Unseal(bucket, key, value)
-	if err != nil {
-		return nil, fmt.Errorf("%w%s", ErrDamaged, strings.TrimPrefix(err.Error(), boltfile.ErrDamaged.Error()))
-	}
-	return content, nil
-}
 
 // resealed returns a value as this version writes it; one that is so already stays as it is.
 func resealed(bucket, key, value []byte) ([]byte, error) {

@@ -28,34 +28,20 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
+	"time"
 
+	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/store/bolt"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 	"github.com/spritekit/lattice/orchestrator/store/postgres"
-)
-
-var (
-	bucketMeta     = []byte("meta")
-	bucketRuns     = []byte("runs")
-	bucketPrograms = []byte("programs")
-	bucketEntries  = []byte("entries")
-	bucketHeads    = []byte("heads")
-	bucketIndex    = []byte("index")
-	bucketDedupe   = []byte("dedupe")
-	bucketStates   = []byte("states")
-
-	buckets = [][]byte{
-		bucketMeta, bucketRuns, bucketPrograms, bucketEntries, bucketHeads, bucketIndex, bucketDedupe, bucketStates,
-		bucketOrder, bucketOpen, bucketActions, bucketLookup, bucketFlows, bucketAudit, bucketAuditIndex, bucketArtifacts, bucketIntents,
-	}
-
-	keySchema = []byte("schema")
 )
 
 // Failure is an error that callers can tell apart.
@@ -84,16 +70,23 @@ var (
 
 // Store is an open store. It is safe for concurrent use; Close it once.
 type Store struct {
-	db kv.DB
-
-	requests chan *request
-	stop     chan struct{} // closed by Close
-	stopped  chan struct{} // closed by the committer when it has ended
-
-	tails  notifier
-	behind behind
-	tally  tally
+	reader
+	commits *committer
+	lost    <-chan struct{} // see Lost
 }
+
+// reader reads a database, and counts what it reads.
+type reader struct {
+	db    kv.DB
+	reads atomic.Uint64
+}
+
+func (r *reader) view(read func(kv.Tx) error) error {
+	return r.db.View(func(tx kv.Tx) error { return read(kv.CountReads(tx, &r.reads)) })
+}
+
+// CountReads returns how many keys were looked up or passed, outside of writes, since the database was opened.
+func (r *reader) CountReads() uint64 { return r.reads.Load() }
 
 // IsDatabase reports whether an address is a URL rather than the path of a file.
 func IsDatabase(address string) bool { return strings.Contains(address, "://") }
@@ -101,9 +94,26 @@ func IsDatabase(address string) bool { return strings.Contains(address, "://") }
 // Open opens or creates the store at an address: the path of a file, whose folder it makes, or the URL of a PostgreSQL database. It
 // fails with ErrLocked when another process has it open for writing, with ErrNewer when a newer lattice wrote it, with ErrDamaged when it cannot
 // be trusted (nothing is overwritten then), with ErrFull when there is no room for a new one, and as postgres.Open does.
-func Open(address string) (*Store, error) {
+func Open(address string) (*Store, error) { return OpenAs(address, Leader{}) }
+
+// Leader describes a process that opens a store for writing to those that would like to. Files need none of it.
+type Leader struct {
+	URL  string        // at which it serves, "" for none
+	Term time.Duration // see Store.Lost; 0 for none
+}
+
+// Lease says which process leads a database.
+type Lease = postgres.Lease
+
+// ReadLease returns the lease of a database; it fails with ErrMissing if none has led it, and as Open does.
+func ReadLease(ctx context.Context, address string) (Lease, error) {
+	return postgres.ReadLease(ctx, address)
+}
+
+// OpenAs is Open for a process that others may want to know.
+func OpenAs(address string, by Leader) (*Store, error) {
 	if IsDatabase(address) {
-		return openDatabase(address, postgres.Options{Prepare: prepareDatabase})
+		return openDatabase(address, postgres.Options{Prepare: prepareDatabase, Address: by.URL, Term: by.Term})
 	}
 	if _, err := os.Lstat(address); errors.Is(err, os.ErrNotExist) {
 		if err := bolt.Create(address, layOut); err != nil {
@@ -136,29 +146,19 @@ func openDatabase(url string, o postgres.Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(db)
-	db.Watch(s.tails.announce) // commits of other processes
+	db.Watch(s.commits.tails.announce) // commits of other processes
+	s.lost = db.Lost()
 	return s, nil
 }
 
-func newStore(db kv.DB) *Store {
-	s := &Store{
-		db:       db,
-		requests: make(chan *request), stop: make(chan struct{}), stopped: make(chan struct{}),
-		tails: notifier{signal: make(chan struct{})},
-	}
-	if db.ReadOnly() {
-		close(s.stopped)
-		return s
-	}
-	go func() {
-		defer close(s.stopped)
-		s.commitLoop()
-	}()
-	return s
-}
+func newStore(db kv.DB) *Store { return &Store{reader: reader{db: db}, commits: newCommitter(db)} }
 
 // Name returns the path of the file, or the URL of the database without its password.
 func (s *Store) Name() string { return s.db.Name() }
+
+// Lost is closed when this process could not renew its lead of a database for half of the term: nothing is stored any more, and another
+// process may lead after the other half. It is nil for a file.
+func (s *Store) Lost() <-chan struct{} { return s.lost }
 
 // Size returns how many bytes the store takes.
 func (s *Store) Size() (int64, error) {
@@ -172,10 +172,8 @@ func (s *Store) Size() (int64, error) {
 // Close writes the audit entries that wait, ends the committer, waits for it and closes the database. Requests that it had not taken
 // get ErrClosed.
 func (s *Store) Close() error {
-	_ = s.flushAudit() // on a full disk they are lost, as after a crash
-	close(s.stop)
-	<-s.stopped
-	defer s.tails.close()
+	s.commits.endLoop()
+	defer s.commits.tails.close()
 	return s.db.Close()
 }
 
@@ -191,4 +189,16 @@ func marshalJSON(v any) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// openSealed returns the content of a value, which belongs to the transaction. It fails with ErrDamaged.
+func openSealed(bucket, key, value []byte) ([]byte, error) {
+	if len(value) > 0 && value[0] == '{' {
+		return value, nil // of schema 1
+	}
+	content, err := boltfile.Unseal(bucket, key, value)
+	if err != nil {
+		return nil, fmt.Errorf("%w%s", ErrDamaged, strings.TrimPrefix(err.Error(), boltfile.ErrDamaged.Error()))
+	}
+	return content, nil
 }

@@ -91,9 +91,3 @@ func DescribeActions(out io.Writer, all []api.NotedAction) {
 		fmt.Fprintf(out, "  next: lattice action approve %s %.*s   %s\n    or: lattice action reject %s %.*s\n", a.RunID, KeyLength, a.Key, effect, a.RunID, KeyLength, a.Key)
 	}
 }
-
-// RunWithActions is a run with the actions that its skills asked for without waiting.
-type RunWithActions struct {
-	api.RunView
-	Actions []api.NotedAction `json:"actions,omitempty"`
-}

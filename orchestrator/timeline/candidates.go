@@ -80,9 +80,9 @@ func (a *attempt) take(f lattice.CallFinished) {
 	var d struct {
 		Status string `json:"status"`
 		Counts *struct{ Total, Failed int }
-		Cost   struct{ USD float64 }
-		Usage  struct{ Input, Output int64 }
 		Patch  *string
+		spent
+		Inherited spent // taken by another call
 	}
 	if json.Unmarshal(data, &d) != nil {
 		return
@@ -93,9 +93,17 @@ func (a *attempt) take(f lattice.CallFinished) {
 	if d.Patch != nil {
 		a.Patch = *d.Patch
 	}
-	a.CostUSD += d.Cost.USD
-	a.Tokens += d.Usage.Input + d.Usage.Output
+	a.CostUSD += d.Cost.USD - d.Inherited.Cost.USD
+	a.Tokens += d.tokens() - d.Inherited.tokens()
 }
+
+// spent is what an agent says that it took.
+type spent struct {
+	Cost  struct{ USD float64 }
+	Usage struct{ Input, Output int64 }
+}
+
+func (s spent) tokens() int64 { return s.Usage.Input + s.Usage.Output }
 
 // List returns the candidates in their order. exists tells which copies there are, with their URLs.
 func (c *Candidates) List(exists func(sprite string) (url string, ok bool)) []api.Candidate {

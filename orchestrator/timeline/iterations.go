@@ -102,6 +102,12 @@ func (t *Timeline) beginStep(iteration, node string, at time.Time) {
 	t.lanes[iteration], t.Current = s, s
 }
 
+// beginPreparation begins a step in which the sprite is made or restored.
+func (t *Timeline) beginPreparation(name string, at time.Time) {
+	t.beginStep("", name, at)
+	t.Current.prepares = true
+}
+
 func (t *Timeline) endIteration(iteration string, at time.Time, state StepState) {
 	s := t.lanes[iteration]
 	if s == nil {
@@ -140,6 +146,14 @@ const maxShown = 10
 // Lines draws the timeline for people.
 func (t *Timeline) Lines(now time.Time, colour bool) []string {
 	return drawSteps(t.steps, "", now, colour)
+}
+
+// Progress draws the timeline for people who follow the run: without the steps that only decide, unless one takes long.
+func (t *Timeline) Progress(now time.Time, colour bool) []string {
+	steps := slices.DeleteFunc(slices.Clone(t.steps), func(s *Step) bool {
+		return s.OnlyDecides() && (!s.Ended.IsZero() || now.Sub(s.Started) < time.Second)
+	})
+	return drawSteps(steps, "", now, colour)
 }
 
 func drawSteps(steps []*Step, indent string, now time.Time, colour bool) (out []string) {

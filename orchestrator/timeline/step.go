@@ -36,6 +36,7 @@ type Step struct {
 	Phases         []Phase
 	Checkpoints    []time.Time // when boundaries were taken
 	Calls          []Call      // of skills and models, as far as they have ended
+	prepares       bool        // it makes or restores the sprite
 	since          time.Time   // the call that goes on began
 	answers        int         // of models
 	spent          lattice.ModelUsage
@@ -99,6 +100,14 @@ func (s *Step) Attempts() int {
 		}
 	}
 	return n
+}
+
+// OnlyDecides reports whether the step has done nothing that people follow a run for: it called nothing, said nothing and
+// waited for nothing, as a node does that sets variables or chooses where the flow goes on.
+func (s *Step) OnlyDecides() bool {
+	quiet := func(p Phase) bool { return p.State == Running || p.State == Done }
+	return s.path == "" && !s.prepares && s.Skill == "" && s.Message == "" && len(s.Below)+len(s.Calls)+len(s.Checkpoints) == 0 &&
+		quiet(Phase{State: s.State}) && !slices.ContainsFunc(s.Phases, func(p Phase) bool { return !quiet(p) })
 }
 
 // Path returns the path of the iteration, "" for a node of the flow itself.

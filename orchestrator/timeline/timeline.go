@@ -40,15 +40,15 @@ func (t *Timeline) add(e lattice.Entry) bool {
 	switch f := fact.(type) {
 	case lattice.RunStarted:
 		if f.Sprite != "" {
-			t.beginStep("", "prepare", e.At)
+			t.beginPreparation("prepare", e.At)
 		}
 	case lattice.RunForked:
 		if f.Pair != nil {
-			t.beginStep("", "copy", e.At)
+			t.beginPreparation("copy", e.At)
 		}
 	case lattice.Rewound:
 		t.closeSteps(e.At, Dropped, "left")
-		t.beginStep("", fmt.Sprintf("↺ back to %s#%d", f.Moment.Name(), f.Moment.Visit), e.At)
+		t.beginPreparation(fmt.Sprintf("↺ back to %s#%d", f.Moment.Name(), f.Moment.Visit), e.At)
 	case lattice.PowerLost:
 		t.powerLost(e.At, f)
 	case lattice.CallFinished:
@@ -254,13 +254,10 @@ type agentUse struct {
 
 func (u agentUse) describeUse() (words []string) {
 	if u.ToolCalls > 0 {
-		words = append(words, countOf(u.ToolCalls, "tool call"))
+		words = append(words, cli.Count(u.ToolCalls, "tool call", "tool calls"))
 	}
-	switch {
-	case u.Retries == 1:
-		words = append(words, "1 retry")
-	case u.Retries > 1:
-		words = append(words, fmt.Sprintf("%d retries", u.Retries))
+	if u.Retries > 0 {
+		words = append(words, cli.Count(u.Retries, "retry", "retries"))
 	}
 	if u.Tokens > 0 {
 		words = append(words, fmt.Sprintf("%d tokens", u.Tokens))
@@ -269,13 +266,6 @@ func (u agentUse) describeUse() (words []string) {
 		words = append(words, fmt.Sprintf("$%.2f", *u.CostUSD))
 	}
 	return words
-}
-
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // summarizeData returns the part of a skill's data that is interesting for people.
@@ -293,13 +283,8 @@ func summarizeData(data json.RawMessage) string {
 			Total int `json:"total"`
 		} `json:"tool_calls"`
 		Retries int `json:"retries"`
-		Usage   struct {
-			Input  int64 `json:"input"`
-			Output int64 `json:"output"`
-		} `json:"usage"`
-		Cost struct {
-			USD float64 `json:"usd"`
-		} `json:"cost"`
+		spent
+		Inherited spent `json:"inherited"` // shown of the call that took it
 	}
 	if json.Unmarshal(data, &d) != nil {
 		return ""
@@ -309,10 +294,10 @@ func summarizeData(data json.RawMessage) string {
 		parts = append(parts, d.Status)
 	}
 	if d.Counts != nil && d.Counts.Total > 0 {
-		parts = append(parts, fmt.Sprintf("%d tests, %d failed", d.Counts.Total, d.Counts.Failed))
+		parts = append(parts, fmt.Sprintf("%s, %d failed", cli.Count(d.Counts.Total, "test", "tests"), d.Counts.Failed))
 	}
 	if d.ToolCalls != nil { // an agent's
-		use := agentUse{d.ToolCalls.Total, d.Retries, d.Usage.Input + d.Usage.Output, &d.Cost.USD}
+		use := agentUse{d.ToolCalls.Total, d.Retries, d.tokens() - d.Inherited.tokens(), new(d.Cost.USD - d.Inherited.Cost.USD)}
 		parts = append(parts, strings.Join(use.describeUse(), ", "))
 	}
 	if d.Branch != "" {

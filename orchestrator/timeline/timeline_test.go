@@ -116,6 +116,36 @@ func TestTimelineOfTimers(t *testing.T) {
 	}
 }
 
+// Progress leaves out nodes that only decide, unless one takes long. Lines has all nodes.
+func TestProgressLeavesDecisionsOut(t *testing.T) {
+	t.Parallel()
+	line := New()
+	for _, e := range logOf(t,
+		lattice.RunStarted{Sprite: "s"}, lattice.Prepared{}, begins{"init", "choose", "build"},
+		"c1", lattice.CallFinished{CallID: "c1", OK: true}, begins{"count", "each", "each[0]/p", "each[0]" + lattice.IterationDone, "check"},
+		lattice.CommandFailed{Fault: protocol.Fault{Code: "no_such_variable", Message: "no x"}}, begins{"ask"},
+		lattice.BoundaryTaken{CommandID: "e0.5.checkpoint"}, begins{"last"},
+	) {
+		line.Add(e)
+	}
+	names := func(lines []string) (out []string) {
+		for _, l := range lines {
+			out = append(out, strings.Fields(l)[1])
+		}
+		return out
+	}
+	last := line.now
+	if diff := cmp.Diff([]string{"prepare", "build", "each", "each[0]", "check", "ask"}, names(line.Progress(last, false))); diff != "" {
+		t.Errorf("progress (-want +got):\n%s", diff)
+	}
+	if got := names(line.Progress(last.Add(2*time.Second), false)); got[len(got)-1] != "last" {
+		t.Errorf("a step that takes long is not shown: %v", got)
+	}
+	if got := names(line.Lines(last, false)); len(got) != 10 {
+		t.Errorf("%d lines of the whole timeline, want 10: %v", len(got), got)
+	}
+}
+
 // Iterations are drawn below their MAP, each with the node that it came to; what their calls say finds its place even
 // when several are under way.
 func TestTimelineOfIterations(t *testing.T) {

@@ -22,7 +22,7 @@ type Program struct {
 	Show []string
 	// Seen says that it lies in the system's own folders, which every sprite sees.
 	Seen bool
-	// Note says what is special, such as that File is a shim; "" when nothing is.
+	// Note names a peculiarity, such as that File is a shim; "" if there is none.
 	Note string
 }
 

@@ -2,7 +2,7 @@
 // with Machine: Check judges a path that a person wants to show to sprites read-only (--tool PATH, the settings' tools),
 // Find looks for programs and names the narrowest paths with which each of them would run in a sprite.
 //
-// What is shown can be read by everything that runs in a sprite, so folders that hold credentials are refused, and so is
+// Shown files can be read by everything that runs in a sprite, so folders that hold credentials are refused, and so is
 // every folder that contains such a one, or the state directory. Nothing is ever shown because it was found: Find only
 // proposes, with the exception of Default.
 package toolchain
@@ -29,7 +29,7 @@ const (
 	CodeKind     = "tool_path_not_plain" // a socket, pipe or device
 )
 
-// Machine is what of this machine decides about paths. All are absolute; "" leaves a rule out.
+// Machine holds the facts about this machine that decide about paths. All are absolute; "" leaves a rule out.
 type Machine struct {
 	Home  string // the user's home directory
 	State string // the state directory
@@ -38,7 +38,7 @@ type Machine struct {
 	Taken []string
 }
 
-// secrets lists, relative to the home directory, what holds credentials or a person's private things. Everything below
+// secrets lists, relative to the home directory, the paths that hold credentials or a person's private things. Everything below
 // is refused, and everything above where it exists.
 var secrets = []string{
 	".ssh", ".aws", ".azure", ".gnupg", ".kube", ".docker", ".config", ".claude", ".codex", ".gemini", ".mozilla", ".thunderbird",

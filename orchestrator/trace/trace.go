@@ -86,6 +86,12 @@ type agentUse struct {
 		Input  int `json:"input"`
 		Output int `json:"output"`
 	} `json:"usage"`
+	Inherited struct { // part of Usage that the span of another call shows
+		Usage struct {
+			Input  int `json:"input"`
+			Output int `json:"output"`
+		} `json:"usage"`
+	} `json:"inherited"`
 }
 
 // Fold returns the spans of a run that have ended. The run itself is the first one, once it has ended.
@@ -218,5 +224,5 @@ func (f *fold) describeCall(c timeline.Call) []Attribute {
 	if use.Model != "" {
 		all = append(all, Attribute{"gen_ai.response.model", use.Model})
 	}
-	return append(all, Attribute{"gen_ai.usage.input_tokens", use.Usage.Input}, Attribute{"gen_ai.usage.output_tokens", use.Usage.Output})
+	return append(all, Attribute{"gen_ai.usage.input_tokens", use.Usage.Input - use.Inherited.Usage.Input}, Attribute{"gen_ai.usage.output_tokens", use.Usage.Output - use.Inherited.Usage.Output})
 }

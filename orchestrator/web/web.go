@@ -30,12 +30,15 @@ type Leader interface {
 	Handler() http.Handler
 	Hello() api.Hello
 	CountAppended() []lattice.EntryCount
+	CountReads() uint64
 	CheckToken(ctx context.Context, text string) (c access.Caller, ok bool, wait time.Duration, err error)
 	BeginSession(ctx context.Context, secret string) (s access.Session, ok bool, wait time.Duration, err error)
 	CheckSession(ctx context.Context, text string) (c access.Caller, ok bool, err error)
 	EndSession(ctx context.Context, text string) error
-	// RecordRefused records that a request was refused because the page of another site may have sent it.
+	// RecordRefused records that a request was refused whose caller is not known, or which the page of another site may have sent.
 	RecordRefused(ctx context.Context, code, from string) error
+	// RecordWrite records a request that may change something, with the status and the code of its refusal.
+	RecordWrite(r *http.Request, status int, code string) error
 	// ReceiveHook takes the delivery of a code host in a request. It checks its signature.
 	ReceiveHook(w http.ResponseWriter, r *http.Request, forge string) error
 }
@@ -64,9 +67,12 @@ func Handler(l Leader, tools http.Handler, local bool) http.Handler {
 	mux.HandleFunc("GET /readyz", s.reportReady)
 	mux.HandleFunc("GET /metrics", s.requireRole(s.writeMetrics))
 	mux.HandleFunc("POST "+hooks+"{forge}", s.receiveHook)
-	for _, path := range []string{"/api/", "/v1/"} {
+	for _, path := range []string{"/api/", "/v1/sprites", "/v1/sprites/", "/v1/images", "/v1/images/"} {
 		mux.HandleFunc(path, s.requireRole(l.Handler().ServeHTTP))
 	}
+	mux.HandleFunc("/v1/", s.requireRole(func(w http.ResponseWriter, r *http.Request) { // also the hand-over, which is for the owner
+		exchange.Fail(w, fault.NotFound("no_route", "the interface has no %s", r.URL.Path).WithHint("GET %s/openapi.json lists its routes", api.Root))
+	}))
 	if tools != nil {
 		mux.HandleFunc(toolsPath, s.requireToken(tools.ServeHTTP))
 	}
@@ -152,6 +158,12 @@ func (s *server) requireRole(next http.HandlerFunc) http.HandlerFunc {
 		switch {
 		case !ok:
 		case !c.Role.Includes(s.findRole(r)):
+			if !isRead(r) {
+				if err := s.leader.RecordWrite(r.WithContext(caller.With(r.Context(), c.Who)), http.StatusForbidden, "role_missing"); err != nil {
+					exchange.Fail(w, err)
+					return
+				}
+			}
 			exchange.Fail(w, fault.Denied("role_missing", "%s %s needs the role %s, and %s has the role %s", r.Method, r.URL.Path, s.findRole(r), c.Who.Name, c.Role))
 		default:
 			next(w, r.WithContext(caller.With(r.Context(), c.Who)))
@@ -179,7 +191,7 @@ func (s *server) findCaller(w http.ResponseWriter, r *http.Request) (access.Call
 			return c, true
 		}
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		exchange.WriteProblem(w, http.StatusUnauthorized, fault.Denied("token_missing", "the request has no token").WithHint("lattice token create NAME, then send: Authorization: Bearer TOKEN"))
+		s.refuseUnknown(w, r, http.StatusUnauthorized, fault.Denied("token_missing", "the request has no token").WithHint("lattice token create NAME, then send: Authorization: Bearer TOKEN"))
 		return access.Caller{}, false
 	}
 	c, ok, wait, err := s.leader.CheckToken(r.Context(), text)
@@ -189,9 +201,24 @@ func (s *server) findCaller(w http.ResponseWriter, r *http.Request) (access.Call
 	}
 	if !ok {
 		status, p := explainRefusal(w, wait)
-		exchange.WriteProblem(w, status, p)
+		s.refuseUnknown(w, r, status, p)
 	}
 	return c, ok
+}
+
+// refuseUnknown answers a request whose caller is not known. It records one that may change something.
+func (s *server) refuseUnknown(w http.ResponseWriter, r *http.Request, status int, p *fault.Error) {
+	if !isRead(r) {
+		from, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err == nil {
+			err = s.leader.RecordRefused(r.Context(), p.Code, from)
+		}
+		if err != nil {
+			exchange.Fail(w, err)
+			return
+		}
+	}
+	exchange.WriteProblem(w, status, p)
 }
 
 // explainRefusal returns the answer to a wrong token, after which the next one has to wait.
@@ -213,10 +240,10 @@ func (s *server) findRole(r *http.Request) api.Role {
 	switch name, below := strings.CutPrefix(path, "/v1/sprites"); {
 	case below && r.Method == http.MethodGet && strings.Count(name, "/") <= 1, path == "/metrics", path == toolsPath, path == api.Root+"/openapi.json":
 		return api.Viewer
-	case strings.HasPrefix(path, "/v1/sprites"), strings.HasPrefix(path, "/v1/images"), strings.HasPrefix(path, api.Root+"/"):
+	case strings.HasPrefix(path, "/v1/"), strings.HasPrefix(path, api.Root+"/"):
 		return api.Admin
 	}
-	return api.Owner // such as a handover: it is not served here
+	return api.Owner // it is not served here
 }
 
 // reportReady answers whether the leader accepts new work.
@@ -259,4 +286,6 @@ func (s *server) writeMetrics(w http.ResponseWriter, r *http.Request) {
 	for _, c := range s.leader.CountAppended() {
 		fmt.Fprintf(w, "lattice_entries_total{kind=%q,type=%q} %d\n", c.Kind, c.Type, c.Count)
 	}
+	fmt.Fprint(w, "# HELP lattice_store_reads_total Keys of the store that were looked up or passed since the leader started.\n# TYPE lattice_store_reads_total counter\n")
+	fmt.Fprintf(w, "lattice_store_reads_total %d\n", s.leader.CountReads())
 }

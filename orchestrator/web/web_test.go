@@ -40,9 +40,13 @@ func (l leader) Hello() api.Hello {
 
 func (leader) RecordRefused(context.Context, string, string) error { return nil }
 
+func (leader) RecordWrite(*http.Request, int, string) error { return nil }
+
 func (leader) CountAppended() []lattice.EntryCount {
 	return []lattice.EntryCount{{EntryClass: lattice.EntryClass{Kind: lattice.EntryEvent, Type: "INFO"}, Count: 3}}
 }
+
+func (leader) CountReads() uint64 { return 5 }
 
 func (leader) Runs(context.Context, api.RunList) ([]api.RunView, error) {
 	return []api.RunView{{Status: lattice.Waiting, Waits: make([]lattice.Wait, 2)}, {Status: lattice.Running}}, nil
@@ -106,7 +110,7 @@ func TestHandler(t *testing.T) {
 		{"POST", "/api/v1/tokens", "admin", [2]string{}, 403, "role_missing"},
 		{"DELETE", "/api/v1/tokens/ci", "admin", [2]string{}, 403, "role_missing"},
 		{"POST", "/api/v1/lattice/handover", "admin", [2]string{}, 403, "role_missing"},
-		{"POST", "/v1/lattice/handover", "admin", [2]string{}, 403, "role_missing"},
+		{"POST", "/v1/lattice/handover", "admin", [2]string{}, 404, "no_route"},
 		{"GET", "/v1/sprites", "viewer", [2]string{}, 200, ""},
 		{"GET", "/v1/sprites/s", "viewer", [2]string{}, 200, ""},
 		{"GET", "/v1/sprites/s/fs/read", "operator", [2]string{}, 403, "role_missing"},
@@ -161,7 +165,7 @@ func TestMetrics(t *testing.T) {
 	r.Header.Set("Authorization", "Bearer viewer")
 	w := httptest.NewRecorder()
 	Handler(leader{}, nil, false).ServeHTTP(w, r)
-	for _, line := range []string{`lattice_build_info{version="1.2"} 1`, "lattice_runs_stored 7", "lattice_runs_driven 1", `lattice_runs_open{status="waiting"} 1`, `lattice_runs_open{status="pending"} 0`, "lattice_waits_open 2", "# TYPE lattice_waits_open gauge", "# TYPE lattice_entries_total counter", `lattice_entries_total{kind="event",type="INFO"} 3`} {
+	for _, line := range []string{`lattice_build_info{version="1.2"} 1`, "lattice_runs_stored 7", "lattice_runs_driven 1", `lattice_runs_open{status="waiting"} 1`, `lattice_runs_open{status="pending"} 0`, "lattice_waits_open 2", "# TYPE lattice_waits_open gauge", "# TYPE lattice_entries_total counter", `lattice_entries_total{kind="event",type="INFO"} 3`, "lattice_store_reads_total 5"} {
 		if !strings.Contains(w.Body.String(), line+"\n") {
 			t.Errorf("the metrics lack %s:\n%s", line, w.Body)
 		}

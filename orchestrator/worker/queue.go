@@ -155,19 +155,17 @@ func (q Queue) End(ctx context.Context, id, status, reason string, now time.Time
 	return q.advance(ctx, id, status, func(r *Request) { r.Error, r.EndedAt = reason, now.UTC().Format(time.RFC3339Nano) })
 }
 
-// advance takes a request to a later status.
+// advance takes a request to a later status. The status follows from the events of the task, and is not synced.
 func (q Queue) advance(ctx context.Context, id, status string, change func(*Request)) error {
-	return q.Board.Exclusive(ctx, "queue", func() error {
-		r, err := q.read(id + ".json")
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
+	return q.Board.Amend(ctx, path.Join(QueueDir, id+".json"), func(text []byte) ([]byte, error) {
+		r, err := parseRequest(id+".json", text)
 		if err != nil || r.Ended() || slices.Index(statuses, status) <= slices.Index(statuses, r.Status) {
-			return err
+			return nil, err
 		}
 		r.Status = status
 		change(&r)
-		return q.Add(r)
+		text, err = json.Marshal(r)
+		return append(text, '\n'), err
 	})
 }
 

@@ -48,7 +48,28 @@ const (
 	PlaceWorktree = "worktree"
 )
 
-// IsLocal reports whether the command of the worker runs on this machine, without a sandbox.
+// agentState holds the files below the home folder that an engine changes.
+var agentState = map[string][]string{
+	"claude": {"~/.claude", "~/.claude.json"}, "codex": {"~/.codex"}, "gemini": {"~/.gemini"},
+	"opencode": {"~/.cache/opencode", "~/.config/opencode", "~/.local/share/opencode", "~/.local/state/opencode"},
+}
+
+// WritablePaths returns the paths that the command of the worker can change in a worktree.
+func (d Definition) WritablePaths(worktree, home string) (paths []string) {
+	for _, name := range slices.Concat(agentState[d.Execution.Engine], d.Execution.Writable) {
+		switch below, inHome := strings.CutPrefix(name, "~/"); {
+		case name == ".":
+			paths = append(paths, worktree)
+		case !inHome:
+			paths = append(paths, name)
+		case home != "":
+			paths = append(paths, path.Join(home, below))
+		}
+	}
+	return paths
+}
+
+// IsLocal reports whether the command of the worker runs on this machine, without a sprite.
 func (d Definition) IsLocal() bool { return d.Execution.Place == PlaceWorktree }
 
 // TrustDigest returns the digest by which a person trusts the command of a worker that runs on this machine, "" for other workers.
@@ -56,7 +77,8 @@ func (d Definition) TrustDigest() string {
 	if !d.IsLocal() {
 		return ""
 	}
-	sum := sha256.Sum256([]byte(strings.Join([]string{"worker", d.Worker.Name, d.Execution.Command, d.Execution.PromptFile}, "\x00")))
+	words := append([]string{"worker", d.Worker.Name, d.Execution.Command, d.Execution.PromptFile}, d.Execution.Writable...)
+	sum := sha256.Sum256([]byte(strings.Join(words, "\x00")))
 	return hex.EncodeToString(sum[:])
 }
 
@@ -74,8 +96,10 @@ type Execution struct {
 	Command string `toml:"command" json:"command,omitempty"` // of the engine script; others accept their own name, such as "claude -p"
 	// PromptFile is a file of the repository. It is read from the base commit, since the reviewed one could have changed it.
 	PromptFile string `toml:"prompt_file" json:"prompt_file,omitempty"`
-	// Place is where the work runs: sprite (default), or worktree for a git worktree of this machine, without a sandbox.
+	// Place is where the work runs: sprite (default), or worktree for a git worktree of this machine.
 	Place string `toml:"place" json:"place,omitempty"`
+	// Writable names paths that the command in a worktree can change, besides the state of its engine: . for the worktree, ~/PATH, /PATH.
+	Writable []string `toml:"writable" json:"writable,omitempty"`
 	// Worktree must be true: a worker sees the commit and not the files that change while it works.
 	Worktree       bool `toml:"worktree" json:"worktree"`
 	TimeoutMinutes int  `toml:"timeout_minutes" json:"timeout_minutes"`
@@ -221,6 +245,10 @@ func (d Definition) findProblem() string {
 		return fmt.Sprintf("execution.place is %q, not %s or %s", x.Place, PlaceSprite, PlaceWorktree)
 	case d.IsLocal() && (x.Flow != "" || x.Merge || d.Output.Apply):
 		return "execution.place is worktree, which excludes flow, merge and apply: they need a run"
+	case !d.IsLocal() && len(x.Writable) > 0:
+		return "execution.writable has no effect in a sprite: it needs place = \"worktree\""
+	case slices.ContainsFunc(x.Writable, func(p string) bool { return p != "." && !strings.HasPrefix(p, "~/") && !path.IsAbs(p) }):
+		return fmt.Sprintf("execution.writable is %q; a path is ., ~/PATH or /PATH", x.Writable)
 	case d.IsLocal() && x.Command == "":
 		return "execution.place is worktree, and execution.command is missing"
 	case x.Engine == "script" && x.Command == "":

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -77,7 +78,7 @@ func TestDefinitionsOfTheSeed(t *testing.T) {
 		Output:    Output{ArtifactRole: "review", ReportPrefix: "CR", ReportDir: "notes"},
 		File:      ".lattice/workers/code-review-lite.toml",
 	}
-	if got, err := Find(all, "codereviewlite"); err != nil || got != want {
+	if got, err := Find(all, "codereviewlite"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	if _, err := Find(all, "other"); err == nil || !strings.Contains(err.Error(), "no worker other") {
@@ -189,7 +190,7 @@ func TestDue(t *testing.T) {
 		{"no role, came back", repeated, with(func(t *board.Task) { t.StatusChangedAt = at(20) }), done, 30, ""},
 	} {
 		due, why := tt.d.Due(&tt.task, tt.events, time.Date(2026, 1, 1, 12, tt.minute, 0, 0, time.UTC))
-		if tt.d == heavy {
+		if reflect.DeepEqual(tt.d, heavy) {
 			if due, _ := tt.d.DueBy(board.WorkerPolicy{Default: "CodeReviewLite", EscalateTo: tt.d.Worker.Name}, &tt.task, tt.events, time.Time{}); !due {
 				t.Errorf("%s: a policy does not start it", tt.name)
 			}

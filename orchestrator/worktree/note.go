@@ -16,11 +16,14 @@ const NotesRef = "refs/notes/lattice"
 // noteAttempts bounds how often a note is written again because the notes of the remote changed meanwhile.
 const noteAttempts = 5
 
+// notes reads and pushes the notes about commits.
+type notes struct{ git *Git }
+
 // pushNote adds the line s.Note to the note about s.Head at the destination, unless it is there. Like a branch, the notes move as a
 // compare-and-swap; notes of others stay.
-func (g *Git) pushNote(ctx context.Context, s staged) error {
+func (n notes) pushNote(ctx context.Context, s staged) error {
 	for range noteAttempts {
-		if done, err := g.tryNote(ctx, s); done || err != nil {
+		if done, err := n.tryNote(ctx, s); done || err != nil {
 			return err
 		}
 	}
@@ -28,8 +31,8 @@ func (g *Git) pushNote(ctx context.Context, s staged) error {
 }
 
 // tryNote is one attempt of pushNote. done is false if the notes at the destination moved.
-func (g *Git) tryNote(ctx context.Context, s staged) (done bool, err error) {
-	old, err := g.fetchNotes(ctx, s)
+func (n notes) tryNote(ctx context.Context, s staged) (done bool, err error) {
+	old, err := n.fetchNotes(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -37,11 +40,11 @@ func (g *Git) tryNote(ctx context.Context, s staged) (done bool, err error) {
 	if err != nil || head == old {
 		return err == nil, err
 	}
-	r, err := g.pushRef(ctx, s, NotesRef, old, head)
+	r, err := n.git.pushRef(ctx, s, NotesRef, old, head)
 	if err != nil || r.Exit == 0 {
 		return err == nil, err
 	}
-	refs, err := g.remote.List(ctx, s.target.url, NotesRef)
+	refs, err := n.git.remote.List(ctx, s.target.url, NotesRef)
 	if err != nil {
 		return false, err
 	}
@@ -59,8 +62,8 @@ func (g *Git) tryNote(ctx context.Context, s staged) (done bool, err error) {
 }
 
 // fetchNotes makes the notes of the scratch repository those of the destination, and returns their commit, "" if there are none.
-func (g *Git) fetchNotes(ctx context.Context, s staged) (commit string, err error) {
-	refs, err := g.remote.List(ctx, s.target.url, NotesRef)
+func (n notes) fetchNotes(ctx context.Context, s staged) (commit string, err error) {
+	refs, err := n.git.remote.List(ctx, s.target.url, NotesRef)
 	if err != nil {
 		return "", err
 	}
@@ -68,7 +71,7 @@ func (g *Git) fetchNotes(ctx context.Context, s staged) (commit string, err erro
 		_, err := s.repo.mustRun(ctx, "update-ref", "-d", NotesRef)
 		return "", err
 	}
-	r, err := g.remote.Run(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"fetch", "-q", "--no-tags",
+	r, err := n.git.remote.Run(ctx, s.target.url, gitexec.Command{Dir: s.repo.dir, User: true, Hide: s.Request.Hide, Limits: gitexec.PushLimits, Args: []string{"fetch", "-q", "--no-tags",
 		"--no-write-fetch-head", "--no-auto-maintenance", "--end-of-options", s.target.url, "+" + NotesRef + ":" + NotesRef}})
 	if err != nil {
 		return "", err
@@ -87,7 +90,7 @@ func (q quarantine) notes(ctx context.Context) (string, error) {
 
 // addNote adds a line to the note about a commit, and returns the commit of all notes.
 func (q quarantine) addNote(ctx context.Context, commit, line string) (string, error) {
-	lines, err := q.git.readNote(ctx, q.gitCommand(), commit)
+	lines, err := notes{q.git}.readNote(ctx, q.gitCommand(), commit)
 	if err != nil {
 		return "", err
 	}
@@ -111,9 +114,9 @@ func (q quarantine) addNote(ctx context.Context, commit, line string) (string, e
 }
 
 // readNote returns the lines of the note about a commit, none if there is none. in says where and how git runs.
-func (g *Git) readNote(ctx context.Context, in gitexec.Command, commit string) ([]string, error) {
+func (n notes) readNote(ctx context.Context, in gitexec.Command, commit string) ([]string, error) {
 	in.Args = []string{"notes", "--ref=" + NotesRef, "show", commit}
-	r, err := g.proc.Run(ctx, in)
+	r, err := n.git.proc.Run(ctx, in)
 	switch {
 	case err != nil:
 		return nil, err
@@ -150,6 +153,6 @@ func (g *Git) Note(ctx context.Context, path, revision string) (n Noted, err err
 		return n, err
 	}
 	n.Tree = r.StdoutText()
-	n.Lines, err = g.readNote(ctx, in, n.Commit)
+	n.Lines, err = notes{g}.readNote(ctx, in, n.Commit)
 	return n, err
 }

@@ -47,7 +47,7 @@ func (g *Git) Push(ctx context.Context, p Push) (PushResult, error) {
 		}
 	}
 	if s.Note = p.Note; s.Note != "" { // first, so that no commit is there without it
-		if err := g.pushNote(ctx, s); err != nil {
+		if err := (notes{g}).pushNote(ctx, s); err != nil {
 			return PushResult{}, err
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -178,6 +180,10 @@ func (g *Git) writeBundle(ctx context.Context, repo string, s Seeded) error {
 			return err
 		}
 		refs = append(refs, ref)
+	}
+	// A git that was killed leaves the file to which it wrote. One leader prepares a run, so that no other git writes there.
+	if err := os.Remove(s.Bundle + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	_, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repo, Args: append([]string{"bundle", "create", "-q", s.Bundle}, refs...)})
 	return err

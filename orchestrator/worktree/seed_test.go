@@ -17,6 +17,9 @@ func TestSeedLocal(t *testing.T) {
 	head := w.repository("repo")
 	w.in("repo", "remote", "add", "origin", "https://ada:s3cret@example.org/r.git")
 	w.in("repo", "checkout", "-q", "-b", "work")
+	if err := os.WriteFile(w.path("out.bundle.lock"), []byte("half of it"), 0o600); err != nil { // of a git that was killed
+		t.Fatal(err)
+	}
 	s, err := w.git.Seed(t.Context(), w.path("repo"), SeedOptions{}, w.path("out.bundle"))
 	if err != nil {
 		t.Fatal(err)

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestParseBench(t *testing.T) {
@@ -24,8 +23,8 @@ PASS
 		"BenchmarkX/runs=1": {"ns/op": 13.5, "x-json": 2},
 		"BenchmarkOdd-name": {"steps/s": 7},
 	}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("parseBench differs (-want +got):\n%s%v", diff, err)
+	if !reflect.DeepEqual(got, want) || err != nil {
+		t.Errorf("parseBench = %v, %v; want %v", got, err, want)
 	}
 	if _, err := parseBench("BenchmarkX-8 100 fast ns/op\n"); err == nil {
 		t.Error("a value that is no number is no error")
@@ -93,8 +92,8 @@ a call    1.235 ms                      1.50  nothing  ≤ 1.8 met
 a parser  2 GB/s                                       ≥ 1 missed
 python3   skipped: not on this machine
 `
-	if diff := cmp.Diff(want, out.String()); diff != "" || err != nil {
-		t.Errorf("print differs (-want +got):\n%s%v", diff, err)
+	if out.String() != want || err != nil {
+		t.Errorf("print: %v\n%s\nwant\n%s", err, out.String(), want)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Command bench measures the project's targets for speed, compared with other programs, and prints a table. BENCH.md explains
-// each figure and its method. Run it in the repository's root:
+// each figure and its method. It is a module of its own, and measures the repository that it lies in:
 //
-//	go run ./scripts/bench [--quick] [--json] [--only NAME,…] [--peers]
+//	go -C scripts/bench run . [--quick] [--json] [--only NAME,…] [--peers]
 //
 // --only measures some groups of figures, such as --only git,session: a wrong name is answered with all of them.
 //
@@ -20,6 +20,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -35,6 +36,10 @@ func main() {
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unknown argument %q; see --help\n", flag.Arg(0))
 		os.Exit(2)
+	}
+	if err := enterRepository(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
 	}
 	measure := func(ctx context.Context, quick, asJSON bool, out, progress io.Writer) error {
 		return bench(ctx, quick, asJSON, *only, out, progress)
@@ -55,6 +60,23 @@ func main() {
 	}
 }
 
+// enterRepository changes to the root of the repository: the nearest folder above this one that holds all three trees.
+func enterRepository() error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "orchestrator", "engine")); err == nil {
+			return os.Chdir(dir)
+		}
+		if dir == filepath.Dir(dir) {
+			return errors.New("run it in the repository that it measures: go -C scripts/bench run .")
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
 // plan says how often things are done.
 type plan struct {
 	calls   int    // rounds of short processes
@@ -67,15 +89,16 @@ type plan struct {
 	engine  string // which benchmarks of the engine
 	points  int    // rounds of checkpoints
 	batches int    // of exercises
+	shown   int    // events of the run that the page shows
 	trees   []int  // files of the sprites that are checkpointed
 }
 
 func bench(ctx context.Context, quick, asJSON bool, only string, out, progress io.Writer) (err error) {
 	p := plan{calls: 300, gits: 60, floods: 15, walks: 11, events: 1_000_000, commits: 500, count: 5, engine: "BenchmarkEngine",
-		points: 40, batches: 4, trees: []int{1_000, 10_000, 100_000}}
+		points: 40, batches: 4, shown: 10_000, trees: []int{1_000, 10_000, 100_000}}
 	if quick {
 		p = plan{calls: 60, gits: 15, floods: 5, walks: 3, events: 200_000, commits: 100, count: 1, engine: "BenchmarkEngine/runs=(1|8)$",
-			points: 10, batches: 1, trees: []int{1_000, 100_000}}
+			points: 10, batches: 1, shown: 10_000, trees: []int{1_000, 100_000}}
 	}
 	dir, err := os.MkdirTemp("", "lattice-bench-")
 	if err != nil {
@@ -100,6 +123,9 @@ func bench(ctx context.Context, quick, asJSON bool, only string, out, progress i
 		{"flows", "flows", func() error { return r.add(flows(ctx, dir, min(p.count, 3))) }},
 		{"sandboxes", "sandboxes", func() error { return r.add(sandboxes(ctx, dir, p.points)) }},
 		{"checkpoints", "checkpoints", func() error { return r.add(checkpoints(ctx, dir, p.points, p.trees)) }},
+		{"page", "the page and its events", func() error { return r.add(page(ctx, dir, p.shown, p.points)) }},
+		{"lookups", "requests among many runs", func() error { return r.add(lookups(ctx, dir)) }},
+		{"tasks", "the page in a browser", func() error { return r.add(longTasks(ctx)) }},
 		{"exercises", "tests in sprites", func() error { return r.add(exercises(ctx, dir, p.batches)) }},
 		{"sizes", "sizes", func() error { return r.add(sizes(dir)) }},
 	})

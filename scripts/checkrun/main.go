@@ -1,12 +1,12 @@
-// Command checkrun judges a finished run from the outside. It shares no code with what it judges: it knows the formats
+// Command checkrun judges a finished run from the outside. It shares no code with the engine that it judges: it knows the formats
 // from their specification and reads three independent witnesses.
 //
-//	-journal  what the orchestrator recorded   (lattice events RUN --journal --json)
-//	-outbox   what the sprite recorded         (/workspace/.lattice/outbox.jsonl)
-//	-pushes   what arrived at the origin       (one line "old new ref" per update, written by its post-receive hook)
+//	-journal  the records of the orchestrator  (lattice events RUN --journal --json)
+//	-outbox   the records of the sprite        (/workspace/.lattice/outbox.jsonl)
+//	-pushes   the pushes at the origin         (one line "old new ref" per update, written by its post-receive hook)
 //
 // It holds that each event is there once and in order, each node was done once, and each effect happened once, and
-// prints every violation. Exit code 1 when there is one. Of calls that ran beside each other (-at-once) order is promised
+// prints every violation. Exit code 1 when there is one. Of calls that ran concurrently (-at-once) order is promised
 // within each call only.
 package main
 
@@ -36,8 +36,11 @@ type event struct {
 	EventID   string          `json:"event_id"`
 	EventType string          `json:"event_type"`
 	CallID    string          `json:"call_id"`
+	SpriteID  string          `json:"sprite_id"`
 	Timestamp string          `json:"timestamp"`
 	Payload   json.RawMessage `json:"payload"`
+
+	missed bool // an outbox that was restored may lack it
 }
 
 type fact struct {
@@ -46,7 +49,16 @@ type fact struct {
 	WaitID    string `json:"wait_id"`
 	Key       string `json:"key"`
 	OK        bool   `json:"ok"`
-	Fault     struct {
+	Seq       uint64 `json:"seq"`
+	Moment    struct {
+		Seq uint64 `json:"seq"`
+	} `json:"moment"`
+	Pair *struct {
+		Seq        uint64 `json:"seq"`
+		Checkpoint string `json:"checkpoint_id"`
+	} `json:"pair"`
+	State json.RawMessage `json:"state"`
+	Fault struct {
 		Code string `json:"code"`
 	} `json:"fault"`
 }
@@ -63,12 +75,21 @@ func main() {
 	pushes := flag.String("pushes", "", "`FILE` with the origin's record of updates")
 	atOnce := flag.Bool("at-once", false, "calls ran beside each other")
 	wantPushes := flag.Int("want-pushes", 1, "updates that must have arrived")
+	sprite := flag.String("sprite", "", "`NAME` of the sprite whose outbox it is, for a run that works in several")
+	open := flag.Bool("open", false, "the run has not ended, and may go on while it is judged")
 	flag.Parse()
 	var r report
 	entries := read[entry](&r, *journal)
-	live := judgeJournal(&r, entries)
-	judgeOutbox(&r, live, read[event](&r, *outbox), *atOnce)
-	judgePushes(&r, *pushes, *wantPushes)
+	live, forked := judgeJournal(&r, entries, *open)
+	if *outbox != "" {
+		if *sprite != "" {
+			live = slices.DeleteFunc(live, func(e event) bool { return e.SpriteID != *sprite })
+		}
+		judgeOutbox(&r, live, read[event](&r, *outbox), *atOnce, forked, *open)
+	}
+	if *pushes != "" {
+		judgePushes(&r, *pushes, *wantPushes)
+	}
 	for _, line := range r {
 		fmt.Println(line)
 	}
@@ -103,13 +124,14 @@ func read[T any](r *report, path string) []T {
 	return out
 }
 
-// judgeJournal checks facts and events, and returns the sprite's events that were not superseded, in order.
-func judgeJournal(r *report, entries []entry) []event {
+// judgeJournal checks facts and events, and returns the sprite's events that were not superseded, in order, and whether the run is a fork.
+func judgeJournal(r *report, entries []entry, open bool) (live []event, forked bool) {
 	answered, waits, ids := map[string]int{}, map[string]int{}, map[string]int{}
 	paused := map[string]uint64{} // where a call waited last
 	undone := map[string][]span{} // stretches whose events of a call a restore took back
 	cut := map[string]string{}    // the call that was lost last, by iteration
-	keys, last := map[string]int{}, uint64(0)
+	var rewound, missed []span    // stretches that a rewind or a loss of power took back, and those whose events the outbox may lack
+	keys, last, prepared := map[string]int{}, uint64(0), ""
 	for _, e := range entries {
 		if e.Seq <= last {
 			r.add("entry %d comes after entry %d", e.Seq, last)
@@ -127,6 +149,23 @@ func judgeJournal(r *report, entries []entry) []event {
 			answered[f.CommandID]++
 		case "Answered":
 			waits[f.WaitID]++
+		case "Rewound":
+			rewound = append(rewound, span{f.Moment.Seq, e.Seq})
+		case "PowerLost":
+			if len(f.State) > 0 {
+				rewound = append(rewound, span{f.Seq, e.Seq})
+			}
+			if len(f.State) == 0 || f.Pair != nil && f.Pair.Checkpoint == "" {
+				delete(answered, prepared) // the sprite is made again
+			}
+		case "RunForked":
+			forked = true
+		}
+		if (e.Type == "Rewound" || e.Type == "PowerLost") && f.Pair != nil {
+			missed = append(missed, span{f.Pair.Seq, e.Seq})
+		}
+		if e.Type == "Prepared" {
+			prepared = f.CommandID
 		}
 		_, at, _ := strings.Cut(f.CommandID, "@")
 		switch e.Type {
@@ -164,7 +203,6 @@ func judgeJournal(r *report, entries []entry) []event {
 			r.add("action %s was done %d times", key, n)
 		}
 	}
-	var live []event
 	when, ends := map[string]time.Time{}, 0
 	for _, e := range entries {
 		if e.Kind != "event" {
@@ -176,6 +214,9 @@ func judgeJournal(r *report, entries []entry) []event {
 			continue
 		}
 		ids[ev.EventID]++
+		if slices.ContainsFunc(rewound, func(s span) bool { return e.Seq > s.from && e.Seq < s.to }) {
+			continue
+		}
 		if strings.Contains(strings.Join(e.Flags, " "), "orchestrator") {
 			ends++
 			continue
@@ -194,6 +235,7 @@ func judgeJournal(r *report, entries []entry) []event {
 			r.add("event %d of %s is not later than the one before", e.Seq, ev.CallID)
 		}
 		when[ev.CallID] = at
+		ev.missed = slices.ContainsFunc(missed, func(s span) bool { return e.Seq > s.from && e.Seq < s.to })
 		live = append(live, ev)
 	}
 	for id, n := range ids {
@@ -201,15 +243,16 @@ func judgeJournal(r *report, entries []entry) []event {
 			r.add("event %s is recorded %d times", id, n)
 		}
 	}
-	if ends != 1 {
+	if ends > 1 || ends == 0 && !open {
 		r.add("the work item ended %d times", ends)
 	}
-	return live
+	return live, forked
 }
 
 // judgeOutbox holds the sprite's record against the orchestrator's: the same events in the same order. A restore to the
-// checkpoint of a WAITING takes that WAITING and the result record after it out of the outbox; nothing else may lack.
-func judgeOutbox(r *report, live, outbox []event, atOnce bool) {
+// checkpoint of a WAITING takes that WAITING and the result record after it out of the outbox; nothing else may lack. The outbox of a fork begins with that of its origin,
+// and that of a run that works goes on.
+func judgeOutbox(r *report, live, outbox []event, atOnce, forked, open bool) {
 	at := map[string]int{}
 	for i, e := range outbox {
 		if _, twice := at[e.EventID]; twice {
@@ -221,7 +264,7 @@ func judgeOutbox(r *report, live, outbox []event, atOnce bool) {
 	for _, e := range live {
 		i, there := at[e.EventID]
 		if !there {
-			if !afterCheckpoint(e) {
+			if !afterCheckpoint(e) && !e.missed {
 				r.add("event %s %s is not in the outbox", e.EventType, e.EventID)
 			}
 			continue
@@ -236,7 +279,10 @@ func judgeOutbox(r *report, live, outbox []event, atOnce bool) {
 		position[line], seen[e.EventID] = i, true
 	}
 	for _, e := range outbox {
-		if !seen[e.EventID] && !isResult(e) {
+		if seen[e.EventID] {
+			forked = false
+		}
+		if !seen[e.EventID] && !isResult(e) && !forked && !open {
 			r.add("event %s %s of the outbox was not recorded", e.EventType, e.EventID)
 		}
 	}

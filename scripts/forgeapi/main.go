@@ -26,6 +26,7 @@ var operations = []string{
 	"GET /repos/{owner}/{repo}/issues/{issue_number}/labels", "POST /repos/{owner}/{repo}/issues/{issue_number}/labels",
 	"DELETE /repos/{owner}/{repo}/issues/{issue_number}/labels/{name}",
 	"GET /repos/{owner}/{repo}/pulls", "POST /repos/{owner}/{repo}/pulls", "GET /repos/{owner}/{repo}/pulls/{pull_number}",
+	"GET /repos/{owner}/{repo}/pulls/{pull_number}/files",
 	"GET /repos/{owner}/{repo}/pulls/{pull_number}/reviews", "GET /repos/{owner}/{repo}/pulls/{pull_number}/comments", "POST /repos/{owner}/{repo}/pulls/{pull_number}/comments",
 	"POST /repos/{owner}/{repo}/pulls/{pull_number}/comments/{comment_id}/replies",
 	"GET /repos/{owner}/{repo}/commits/{ref}/status", "POST /repos/{owner}/{repo}/statuses/{sha}",

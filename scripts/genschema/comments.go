@@ -38,13 +38,13 @@ func readComments(root string, types ...reflect.Type) (comments, error) {
 			if err != nil {
 				return nil, fmt.Errorf("read comments: %w", err)
 			}
-			c.file(t.PkgPath(), parsed)
+			c.readFile(t.PkgPath(), parsed)
 		}
 	}
 	return c, nil
 }
 
-func (c comments) file(pkg string, f *ast.File) {
+func (c comments) readFile(pkg string, f *ast.File) {
 	for _, decl := range f.Decls {
 		general, ok := decl.(*ast.GenDecl)
 		if !ok || general.Tok != token.TYPE {
@@ -53,22 +53,22 @@ func (c comments) file(pkg string, f *ast.File) {
 		for _, spec := range general.Specs {
 			t := spec.(*ast.TypeSpec)
 			name := pkg + "." + t.Name.Name
-			c[name] = sentence(t.Doc, general.Doc)
+			c[name] = firstSentence(t.Doc, general.Doc)
 			object, ok := t.Type.(*ast.StructType)
 			if !ok {
 				continue
 			}
 			for _, field := range object.Fields.List {
 				for _, id := range field.Names {
-					c[name+"."+id.Name] = sentence(field.Comment, field.Doc)
+					c[name+"."+id.Name] = firstSentence(field.Comment, field.Doc)
 				}
 			}
 		}
 	}
 }
 
-// sentence is the first comment that says something, on one line, beginning with a capital letter.
-func sentence(groups ...*ast.CommentGroup) string {
+// firstSentence is the first comment that says something, on one line, beginning with a capital letter.
+func firstSentence(groups ...*ast.CommentGroup) string {
 	for _, g := range groups {
 		if text := strings.Join(strings.Fields(g.Text()), " "); text != "" {
 			return strings.ToUpper(text[:1]) + text[1:]

@@ -51,7 +51,7 @@ func main() {
 }
 
 func write(dir string) error {
-	files, err := schemas()
+	files, err := makeSchemas()
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func write(dir string) error {
 			return fmt.Errorf("write schema: %w", err)
 		}
 	}
-	description, err := describe()
+	description, err := describeAPI()
 	if err != nil {
 		return err
 	}
@@ -81,13 +81,13 @@ type document struct {
 	more        func(*generator) schema
 }
 
-func documents() []document {
+func listDocuments() []document {
 	all := []document{
-		{"event", "An event of the sprite protocol v1", reflect.TypeFor[protocol.Event](), payloads},
-		{"result", "The last line that a skill prints", reflect.TypeFor[protocol.Result](), outcomes},
+		{"event", "An event of the sprite protocol v1", reflect.TypeFor[protocol.Event](), bindPayloads},
+		{"result", "The last line that a skill prints", reflect.TypeFor[protocol.Result](), resultForms},
 		{"session-call", "A call, as spritekit session reads it: one line", reflect.TypeFor[protocol.SessionCall](), nil},
 		{"session-cancel", "The other line that spritekit session reads: end a call", reflect.TypeFor[protocol.SessionCancel](), nil},
-		{"session-result", "The last line of a call, as spritekit session writes it", reflect.TypeFor[protocol.SessionResult](), outcomes},
+		{"session-result", "The last line of a call, as spritekit session writes it", reflect.TypeFor[protocol.SessionResult](), resultForms},
 		{"session-output", "What a call printed beside its events, as spritekit session writes it", reflect.TypeFor[protocol.SessionOutput](), nil},
 		{"session-note", "What spritekit session says of itself", reflect.TypeFor[protocol.SessionNote](), nil},
 		{"skill", "A skill's manifest, skill.json", reflect.TypeFor[manifests.Skill](), fieldForm},
@@ -96,7 +96,7 @@ func documents() []document {
 		{"step-rule", "The rule by which a type of step becomes nodes of ExecIR", reflect.TypeFor[compile.Rule](), nil},
 		{"prompt-template", "A prompt template, ID.json, for nodes that ask models", reflect.TypeFor[templates.Template](), nil},
 		{"test", ".spritekit/test.json, how a project is tested", test.SettingsType(), nil},
-		{"execir", "An ExecIR document, the form in which flows run", reflect.TypeFor[ir.Document](), escalation},
+		{"execir", "An ExecIR document, the form in which flows run", reflect.TypeFor[ir.Document](), escalationSchema},
 		{"adapter", "An agent's adapter for agent.run, /skills/agents/NAME.json", adapter.Type(), adapterParts},
 		{"task", "task.json, what a run is for", reflect.TypeFor[protocol.Task](), nil},
 		{"answers", "answers.json, what people answered, by the names of what was asked", reflect.TypeFor[map[string]any](), nil},
@@ -151,13 +151,13 @@ func closeObject(g *generator) schema {
 	return schema{"unevaluatedProperties": false}
 }
 
-// schemas returns the text of every schema by the name of its file.
-func schemas() (map[string][]byte, error) {
+// makeSchemas returns the text of every schema by the name of its file.
+func makeSchemas() (map[string][]byte, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return nil, err
 	}
-	all := documents()
+	all := listDocuments()
 	types := []reflect.Type{reflect.TypeFor[lattice.Wait](), reflect.TypeFor[fault.Error](), reflect.TypeFor[finding.Finding]()}
 	for _, d := range all {
 		types = append(types, d.t)
@@ -172,8 +172,8 @@ func schemas() (map[string][]byte, error) {
 		e := json.NewEncoder(&text)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
-		g := generator{rules: contract(), comments: said}
-		if err := e.Encode(g.document(d.name, d.title, d.t, d.more)); err != nil {
+		g := generator{rules: contractRules(), comments: said}
+		if err := e.Encode(g.makeDocument(d.name, d.title, d.t, d.more)); err != nil {
 			return nil, fmt.Errorf("encode schema %s: %w", d.name, err)
 		}
 		files[d.name+".schema.json"] = text.Bytes()
@@ -188,13 +188,13 @@ func payloadTypes() []protocol.Payload {
 	}
 }
 
-// payloads binds each event_type to its payload. Unknown types are allowed; they have no effect.
-func payloads(g *generator) schema {
+// bindPayloads binds each event_type to its payload. Unknown types are allowed; they have no effect.
+func bindPayloads(g *generator) schema {
 	var all []any
 	for _, p := range payloadTypes() {
 		all = append(all, schema{
 			"if":   schema{"properties": schema{"event_type": schema{"const": p.EventType()}}},
-			"then": schema{"properties": schema{"payload": g.of(reflect.TypeOf(p))}},
+			"then": schema{"properties": schema{"payload": g.schemaOf(reflect.TypeOf(p))}},
 		})
 	}
 	return schema{"allOf": all}
@@ -202,33 +202,33 @@ func payloads(g *generator) schema {
 
 // fieldForm defines the long form of an input or output; contract also allows the short one.
 func fieldForm(g *generator) schema {
-	g.of(reflect.TypeFor[manifests.Field]())
+	g.schemaOf(reflect.TypeFor[manifests.Field]())
 	return nil
 }
 
 // adapterParts defines the long form of a part of a command line; contract also allows the short one, a word.
 func adapterParts(g *generator) schema {
 	argv, _ := adapter.Type().FieldByName("Argv")
-	g.of(argv.Type.Elem())
+	g.schemaOf(argv.Type.Elem())
 	return nil
 }
 
 // runError defines the reason of a failed run; contract also allows null.
 func runError(g *generator) schema {
-	g.of(reflect.TypeFor[api.RunError]())
+	g.schemaOf(reflect.TypeFor[api.RunError]())
 	return nil
 }
 
-// outcomes are the three forms of a result.
-func outcomes(*generator) schema {
+// resultForms are the three forms of a result.
+func resultForms(*generator) schema {
 	form := func(ok bool, required ...string) schema {
 		return schema{"properties": schema{"ok": schema{"const": ok}}, "required": required}
 	}
 	return schema{"anyOf": []any{form(true, "data"), form(true, "waiting"), form(false, "error")}}
 }
 
-// contract returns the rules of these types' readers that the Go types cannot express.
-func contract() rules {
+// contractRules returns the rules of these types' readers that the Go types cannot express.
+func contractRules() rules {
 	enum := func(values ...any) schema { return schema{"enum": values} }
 	pattern := func(p string) schema { return schema{"type": "string", "pattern": p} }
 	object := schema{"type": "object"}
@@ -242,13 +242,13 @@ func contract() rules {
 	fields := schema{"type": "array", "items": schema{"anyOf": []any{
 		schema{"type": "string"}, schema{"$ref": "#/$defs/Field"},
 	}}}
-	kinds := schema{"type": "array", "minItems": 1, "items": enum(values(append(expr.FailureKinds(), "ALL"))...)}
+	kinds := schema{"type": "array", "minItems": 1, "items": enum(enumOf(append(expr.FailureKinds(), "ALL"))...)}
 	return rules{
 		types: map[reflect.Type]schema{
 			reflect.TypeFor[time.Time]():       {"type": "string", "format": "date-time"},
-			reflect.TypeFor[ir.Op]():           enum(ops()...),
-			reflect.TypeFor[expr.Cond]():       condition(),
-			reflect.TypeFor[ir.Escalations]():  escalations(),
+			reflect.TypeFor[ir.Op]():           enum(listOps()...),
+			reflect.TypeFor[expr.Cond]():       conditionSchema(),
+			reflect.TypeFor[ir.Escalations]():  escalationsSchema(),
 			reflect.TypeFor[templates.Lines](): schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "array", "items": schema{"type": "string"}}}},
 			reflect.TypeFor[board.Commands]():  schema{"anyOf": []any{schema{"type": "string"}, schema{"type": "array", "items": schema{"type": "string"}}}},
 			reflect.TypeFor[manifests.Class](): enum(manifests.ClassRead, manifests.ClassIdempotent, manifests.ClassSprite, manifests.ClassWorld),
@@ -261,20 +261,20 @@ func contract() rules {
 				loop.DecideRepeated, loop.DecideCrashed, loop.DecideMaxIterations, loop.DecideMaxCost, loop.DecideMaxDuration),
 			reflect.TypeFor[settings.Duration]():       pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
 			reflect.TypeFor[policy.Duration]():         pattern(`^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`),
-			reflect.TypeFor[policy.Class]():            enum(values(policy.Classes())...),
-			reflect.TypeFor[policy.PathDecision]():     enum(values(policy.PathDecisions())...),
-			reflect.TypeFor[lattice.Verdict]():         enum(values(policy.Decisions())...),
+			reflect.TypeFor[policy.Class]():            enum(enumOf(policy.Classes())...),
+			reflect.TypeFor[policy.PathDecision]():     enum(enumOf(policy.PathDecisions())...),
+			reflect.TypeFor[lattice.Verdict]():         enum(enumOf(policy.Decisions())...),
 			reflect.TypeFor[settings.Size]():           pattern(`^[0-9]+([kKmMgGtT][iI]?)?[bB]?$`),
-			reflect.TypeFor[settings.Level]():          enum(values(settings.Levels())...),
-			reflect.TypeFor[settings.Isolation]():      enum(values(settings.Isolations())...),
-			reflect.TypeFor[settings.Rule]():           enum(values(settings.Rules())...),
-			reflect.TypeFor[settings.Network]():        enum(values(settings.Networks())...),
-			reflect.TypeFor[settings.Provider]():       enum(values(settings.Providers())...),
-			reflect.TypeFor[settings.Structured]():     enum(values(settings.StructuredModes())...),
-			reflect.TypeFor[settings.SecretProvider](): enum(values(settings.SecretProviders())...),
-			reflect.TypeFor[settings.ChannelKind]():    enum(values(settings.ChannelKinds())...),
-			reflect.TypeFor[settings.NotifyLevel]():    enum(values(settings.NotifyLevels())...),
-			reflect.TypeFor[settings.NotifyEvent]():    enum(values(settings.NotifyEvents())...),
+			reflect.TypeFor[settings.Level]():          enum(enumOf(settings.Levels())...),
+			reflect.TypeFor[settings.Isolation]():      enum(enumOf(settings.Isolations())...),
+			reflect.TypeFor[settings.Rule]():           enum(enumOf(settings.Rules())...),
+			reflect.TypeFor[settings.Network]():        enum(enumOf(settings.Networks())...),
+			reflect.TypeFor[settings.Provider]():       enum(enumOf(settings.Providers())...),
+			reflect.TypeFor[settings.Structured]():     enum(enumOf(settings.StructuredModes())...),
+			reflect.TypeFor[settings.SecretProvider](): enum(enumOf(settings.SecretProviders())...),
+			reflect.TypeFor[settings.ChannelKind]():    enum(enumOf(settings.ChannelKinds())...),
+			reflect.TypeFor[settings.NotifyLevel]():    enum(enumOf(settings.NotifyLevels())...),
+			reflect.TypeFor[settings.NotifyEvent]():    enum(enumOf(settings.NotifyEvents())...),
 		},
 		fields: map[string]schema{
 			"Event.protocol_version": {"const": protocol.Version},
@@ -341,11 +341,11 @@ func contract() rules {
 			"Finding.severity":          enum(finding.SeverityError, finding.SeverityWarning),
 			"Identity.name":             pattern(`^[^ /\\\n]+$`),
 			"Identity.actor":            pattern(`^(agent|human|team|worker):[A-Za-z0-9._@+-]{1,100}$`),
-			"Trigger.on_event":          enum(values(worker.TriggerEvents)...),
+			"Trigger.on_event":          enum(enumOf(worker.TriggerEvents)...),
 			"Trigger.stale_hours":       {"type": "integer", "minimum": 0},
 			"Trigger.cooldown_minutes":  {"type": "integer", "minimum": 0},
 			"Execution.place":           enum(worker.PlaceSprite, worker.PlaceWorktree),
-			"Execution.engine":          enum(values(worker.Engines)...),
+			"Execution.engine":          enum(enumOf(worker.Engines)...),
 			"Execution.worktree":        {"const": true},
 			"Execution.timeout_minutes": {"type": "integer", "minimum": 1, "maximum": 1440},
 			"RunLine.error":             {"anyOf": []any{schema{"$ref": "#/$defs/RunError"}, schema{"type": "null"}}},
@@ -361,7 +361,7 @@ func contract() rules {
 			"Node.cache":                enum("run", "none"),
 			"Node.on_empty":             enum("error", "null"),
 			"Node.on_single":            enum("auto", "ask"),
-			"Node.kind":                 enum(values(expr.FailureKinds())...),
+			"Node.kind":                 enum(enumOf(expr.FailureKinds())...),
 			"Branch.name":               id,
 			"Validator.type":            enum("json_schema", "invariant", "choice_in_candidates", "label_in_set", "no_extra_text", "max_chars"),
 			"RetryPolicy.strategy":      enum("PATCH_JSON_FROM_ERROR", "REGENERATE", "NONE"),
@@ -386,9 +386,9 @@ func contract() rules {
 	}
 }
 
-// condition is a condition of an edge or a case, one level of it: package ir checks the nested ones.
-func condition() schema {
-	properties := schema{"op": schema{"enum": values(expr.CondOps())}, "left": schema{}, "right": schema{}, "items": schema{}}
+// conditionSchema is a condition of an edge or a case, one level of it: package ir checks the nested ones.
+func conditionSchema() schema {
+	properties := schema{"op": schema{"enum": enumOf(expr.CondOps())}, "left": schema{}, "right": schema{}, "items": schema{}}
 	for _, name := range []string{"is", "ref", "key", "pattern", "as", "type"} {
 		properties[name] = schema{"type": "string"}
 	}
@@ -401,20 +401,20 @@ func condition() schema {
 	}
 }
 
-// escalations are one escalation, or a list of them.
-func escalations() schema {
+// escalationsSchema are one escalation, or a list of them.
+func escalationsSchema() schema {
 	one := schema{"$ref": "#/$defs/Escalation"}
 	return schema{"anyOf": []any{one, schema{"type": "array", "items": one}}}
 }
 
-// escalation defines an element of escalations.
-func escalation(g *generator) schema {
-	g.of(reflect.TypeFor[ir.Escalation]())
+// escalationSchema defines an element of escalations.
+func escalationSchema(g *generator) schema {
+	g.schemaOf(reflect.TypeFor[ir.Escalation]())
 	return nil
 }
 
-// ops are all ops of the format, those too that this lattice does not run.
-func ops() []any {
+// listOps are all ops of the format, those too that this lattice does not run.
+func listOps() []any {
 	var out []any
 	for _, op := range ir.Ops() {
 		out = append(out, op)
@@ -424,8 +424,8 @@ func ops() []any {
 
 func packageOf[T any]() string { return reflect.TypeFor[T]().PkgPath() }
 
-// values are the members of a list for enum.
-func values(list []string) []any {
+// enumOf are the members of a list for enum.
+func enumOf(list []string) []any {
 	out := make([]any, len(list))
 	for i := range list {
 		out[i] = list[i]

@@ -34,7 +34,7 @@ const checkedIn = "../../manifests/schema"
 // What is checked in is what the types say now.
 func TestSchemasAreFresh(t *testing.T) {
 	t.Parallel()
-	files, err := schemas()
+	files, err := makeSchemas()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestSchemasAreFresh(t *testing.T) {
 // The description of the interface is what the table of routes says now.
 func TestDescriptionIsFresh(t *testing.T) {
 	t.Parallel()
-	want, err := describe()
+	want, err := describeAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestWorkerSchema(t *testing.T) {
 // are, as far as the types have one.
 func TestSchemasSpeak(t *testing.T) {
 	t.Parallel()
-	files, err := schemas()
+	files, err := makeSchemas()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func invalid(t *testing.T, name, text string) {
 
 // compiled are the schemas as an independent implementation of JSON Schema understands them; it judges them, too.
 var compiled = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
-	files, err := schemas()
+	files, err := makeSchemas()
 	if err != nil {
 		return nil, err
 	}

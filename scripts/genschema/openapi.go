@@ -26,8 +26,8 @@ import (
 // describePath is where the description of the leader's interface lies in the module.
 const describePath = "orchestrator/api/openapi.json"
 
-// describe returns the OpenAPI description of the leader's interface, made of its table of routes.
-func describe() ([]byte, error) {
+// describeAPI returns the OpenAPI description of the leader's interface, made of its table of routes.
+func describeAPI() ([]byte, error) {
 	root, err := moduleRoot()
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func describe() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules := contract()
+	rules := contractRules()
 	rules.closed, rules.open = nil, nil
 	g := generator{rules: rules, comments: said, defs: schema{}, name: componentOf, null: true}
 	paths := schema{}
@@ -48,9 +48,9 @@ func describe() ([]byte, error) {
 			at = schema{}
 			paths[r.Path] = at
 		}
-		at[strings.ToLower(r.Method)] = g.operation(r)
+		at[strings.ToLower(r.Method)] = g.describeOperation(r)
 	}
-	g.of(reflect.TypeFor[exchange.Problem]())
+	g.schemaOf(reflect.TypeFor[exchange.Problem]())
 	doc := schema{
 		"openapi": "3.1.1",
 		"info": schema{"title": "Lattice", "version": fmt.Sprint(api.Version), "license": schema{"name": "see LICENSE"},
@@ -70,7 +70,7 @@ func describe() ([]byte, error) {
 	return bytes.ReplaceAll(text.Bytes(), []byte(`"#/$defs/`), []byte(`"#/components/schemas/`)), nil
 }
 
-func (g *generator) operation(r api.Route) schema {
+func (g *generator) describeOperation(r api.Route) schema {
 	params := []any{}
 	for _, segment := range strings.Split(r.Path, "/") {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
@@ -85,12 +85,12 @@ func (g *generator) operation(r api.Route) schema {
 	}
 	answer := schema{}
 	if r.Out != nil {
-		answer["schema"] = g.of(r.Out)
+		answer["schema"] = g.schemaOf(r.Out)
 	}
 	o := schema{
 		"operationId": operationOf(r), "summary": r.Summary, "x-role": r.Role, "tags": []any{strings.Split(strings.TrimPrefix(r.Path, api.Root+"/"), "/")[0]},
 		"responses": schema{
-			"200":     schema{"description": answers(r), "content": schema{r.Media: answer}},
+			"200":     schema{"description": describeAnswers(r), "content": schema{r.Media: answer}},
 			"default": schema{"description": "No result; the error has a code, a sentence and often the remedy.", "content": schema{"application/problem+json": schema{"schema": schema{"$ref": "#/$defs/Problem"}}}},
 		},
 	}
@@ -98,12 +98,12 @@ func (g *generator) operation(r api.Route) schema {
 		o["parameters"] = params
 	}
 	if r.In != nil {
-		o["requestBody"] = schema{"content": schema{"application/json": schema{"schema": g.of(r.In)}}}
+		o["requestBody"] = schema{"content": schema{"application/json": schema{"schema": g.schemaOf(r.In)}}}
 	}
 	return o
 }
 
-func answers(r api.Route) string {
+func describeAnswers(r api.Route) string {
 	switch {
 	case strings.HasSuffix(r.Media, "ndjson"):
 		return "Lines of JSON, each with this schema; a line with a member exit other than 0 ends the stream with that problem."

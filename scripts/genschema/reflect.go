@@ -30,13 +30,13 @@ type rules struct {
 	open     map[string]bool         // of these, those whose objects may have meta and x-…
 }
 
-func (g *generator) of(t reflect.Type) any {
+func (g *generator) schemaOf(t reflect.Type) any {
 	if s, ok := g.rules.types[t]; ok {
 		return s
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return g.of(t.Elem())
+		return g.schemaOf(t.Elem())
 	case reflect.Bool:
 		return schema{"type": "boolean"}
 	case reflect.String:
@@ -49,9 +49,9 @@ func (g *generator) of(t reflect.Type) any {
 		if t.Elem().Kind() == reflect.Uint8 {
 			return schema{} // json.RawMessage: any value
 		}
-		return schema{"type": "array", "items": g.of(t.Elem())}
+		return schema{"type": "array", "items": g.schemaOf(t.Elem())}
 	case reflect.Map:
-		return schema{"type": "object", "additionalProperties": g.of(t.Elem())}
+		return schema{"type": "object", "additionalProperties": g.schemaOf(t.Elem())}
 	case reflect.Interface:
 		return schema{}
 	case reflect.Struct:
@@ -60,18 +60,18 @@ func (g *generator) of(t reflect.Type) any {
 			name = g.name(t)
 		}
 		if name == "" {
-			return g.object(t)
+			return g.objectSchema(t)
 		}
 		if _, ok := g.defs[name]; !ok {
 			g.defs[name] = nil // known from here on: its members may name it
-			g.defs[name] = g.object(t)
+			g.defs[name] = g.objectSchema(t)
 		}
 		return schema{"$ref": "#/$defs/" + name}
 	}
 	panic("genschema knows no schema for " + t.String())
 }
 
-func (g *generator) object(t reflect.Type) schema {
+func (g *generator) objectSchema(t reflect.Type) schema {
 	properties, required := schema{}, []string{}
 	for field := range t.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -83,7 +83,7 @@ func (g *generator) object(t reflect.Type) schema {
 			if embedded.Kind() == reflect.Pointer {
 				embedded = embedded.Elem()
 			}
-			inner := g.object(embedded)
+			inner := g.objectSchema(embedded)
 			maps.Copy(properties, inner["properties"].(schema))
 			if all, _ := inner["required"].([]string); embedded == field.Type { // a nil pointer has no members
 				required = append(required, all...)
@@ -93,7 +93,7 @@ func (g *generator) object(t reflect.Type) schema {
 		at := t.Name() + "." + name
 		property, ok := g.rules.fields[at]
 		if !ok {
-			property = g.of(field.Type).(schema)
+			property = g.schemaOf(field.Type).(schema)
 		}
 		if k := field.Type.Kind(); g.null && len(property) > 0 && !strings.HasPrefix(options, "omit") && (k == reflect.Slice || k == reflect.Map || k == reflect.Pointer) {
 			property = schema{"anyOf": []any{property, schema{"type": "null"}}}
@@ -123,11 +123,11 @@ func (g *generator) object(t reflect.Type) schema {
 	return s
 }
 
-// document returns the whole schema of one type. more, which may add definitions, returns rules about several members.
-func (g generator) document(name, title string, t reflect.Type, more func(*generator) schema) schema {
+// makeDocument returns the whole schema of one type. more, which may add definitions, returns rules about several members.
+func (g generator) makeDocument(name, title string, t reflect.Type, more func(*generator) schema) schema {
 	g.defs = schema{}
 	s := schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": manifests.SchemaURL(name), "title": title}
-	maps.Copy(s, g.of(t).(schema))
+	maps.Copy(s, g.schemaOf(t).(schema))
 	if more != nil {
 		maps.Copy(s, more(&g))
 	}

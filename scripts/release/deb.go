@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goreleaser/nfpm/v2"
@@ -69,7 +71,9 @@ func (r *release) debContents(tree string) (all files.Contents, err error) {
 	add("completions/"+completions["bash"], "/usr/share/bash-completion/completions/lattice", 0o644)
 	add("completions/"+completions["zsh"], "/usr/share/zsh/vendor-completions/_lattice", 0o644)
 	add("completions/"+completions["fish"], "/usr/share/fish/vendor_completions.d/lattice.fish", 0o644)
-	add("systemd/lattice.service", "/usr/lib/systemd/user/lattice.service", 0o644)
+	for _, unit := range slices.Sorted(maps.Keys(units)) {
+		add("systemd/"+unit, path.Join(units[unit], unit), 0o644)
+	}
 	add("apparmor/lattice", "/etc/apparmor.d/lattice", 0o644)
 	add("LICENSE", "/usr/share/doc/lattice/copyright", 0o644)
 	for _, name := range []string{"README.md", "THREATS.md", "SECURITY.md", "THIRD-PARTY-LICENSES.txt"} {

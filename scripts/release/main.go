@@ -187,14 +187,22 @@ func (r *release) buildPlatform(platform string) error {
 	return r.writeBill(deb, platform, programs)
 }
 
+// units are the units of systemd, with their folders in a system. scripts/release/units starts them.
+var units = map[string]string{
+	"lattice.service": "/usr/lib/systemd/user", "lattice@.service": "/usr/lib/systemd/system", "lattice-node.service": "/usr/lib/systemd/system",
+}
+
 // addSystemFiles adds the files of one system to a tree, and returns the programs among them and inside others.
 func (r *release) addSystemFiles(tree, system string) (programs []string, err error) {
 	if system == "linux" {
 		init := filepath.Join(r.work, "boxinit") // it lies inside lattice
-		return []string{init}, errors.Join(
+		err := errors.Join(
 			copyFile(init, filepath.Join(r.root, "orchestrator/host/initfile/boxinit"), 0o755),
-			copyFile(filepath.Join(tree, "apparmor", "lattice"), filepath.Join(r.root, "images/apparmor/lattice"), 0o644),
-			copyFile(filepath.Join(tree, "systemd", "lattice.service"), filepath.Join(r.root, "scripts/release/lattice.service"), 0o644))
+			copyFile(filepath.Join(tree, "apparmor", "lattice"), filepath.Join(r.root, "images/apparmor/lattice"), 0o644))
+		for unit := range units {
+			err = errors.Join(err, copyFile(filepath.Join(tree, "systemd", unit), filepath.Join(r.root, "scripts/release", unit), 0o644))
+		}
+		return []string{init}, err
 	}
 	for _, arch := range []string{"amd64", "arm64"} { // sprites are remote, and need the skills of their system
 		linux := filepath.Join(r.work, "linux-"+arch)

@@ -51,7 +51,7 @@ func main() {
 	}
 	r.runAgain(*rerun, func(t id) bool { return passesAlone(flag.Args(), t) })
 	r.listSlowest(*slow)
-	if !r.finish(allowed) {
+	if !r.printEnd(allowed) {
 		os.Exit(1)
 	}
 }
@@ -116,7 +116,7 @@ func (r *report) read(in io.Reader) error {
 			} else if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil || e.Action == "" {
 				r.out.Write(line)
 			} else {
-				r.take(e)
+				r.takeEvent(e)
 			}
 		}
 		if err == io.EOF {
@@ -128,7 +128,7 @@ func (r *report) read(in io.Reader) error {
 	}
 }
 
-func (r *report) take(e event) {
+func (r *report) takeEvent(e event) {
 	at := id{e.Package, e.Test}
 	switch e.Action {
 	case "output":
@@ -220,8 +220,8 @@ func skipReason(output []string) string {
 	return "no reason given"
 }
 
-// finish prints the skipped tests by reason and the closing line. It reports whether all is well.
-func (r *report) finish(allowed []*regexp.Regexp) bool {
+// printEnd prints the skipped tests by reason and the closing line. It reports whether all is well.
+func (r *report) printEnd(allowed []*regexp.Regexp) bool {
 	reasons := slices.Collect(maps.Keys(r.reasons))
 	slices.SortFunc(reasons, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(r.reasons[b]), len(r.reasons[a])), cmp.Compare(a, b))
@@ -233,7 +233,7 @@ func (r *report) finish(allowed []*regexp.Regexp) bool {
 	for _, reason := range reasons {
 		tests := r.reasons[reason]
 		mark := " "
-		if !allows(allowed, reason) {
+		if !isAllowed(allowed, reason) {
 			mark = "!"
 			refused += len(tests)
 		}
@@ -341,7 +341,7 @@ func passesAlone(command []string, t id) bool {
 	return cmd.Run() == nil
 }
 
-func allows(allowed []*regexp.Regexp, reason string) bool {
+func isAllowed(allowed []*regexp.Regexp, reason string) bool {
 	if allowed == nil {
 		return true
 	}

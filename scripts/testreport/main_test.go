@@ -34,7 +34,7 @@ func report1(t *testing.T, in string, patterns ...string) (string, bool) {
 	for _, p := range patterns {
 		allowed = append(allowed, regexp.MustCompile(p))
 	}
-	ok := r.finish(allowed)
+	ok := r.printEnd(allowed)
 	return out.String(), ok
 }
 
@@ -148,7 +148,7 @@ func TestRunAgain(t *testing.T) {
 			again = append(again, at.test)
 			return slices.Contains(tt.passes, at.test)
 		})
-		if ok := r.finish(nil); ok != tt.ok || !slices.Equal(again, tt.again) {
+		if ok := r.printEnd(nil); ok != tt.ok || !slices.Equal(again, tt.again) {
 			t.Errorf("%s: ok = %v, run again %q; want %v, %q", tt.name, ok, again, tt.ok, tt.again)
 		}
 		wantLines(t, out.String(), tt.last)
@@ -173,7 +173,7 @@ func TestStatus(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.runAgain(2, func(id) bool { return true })
-		if ok := r.finish(nil); ok != tt.ok || strings.Contains(out.String(), "exit") {
+		if ok := r.printEnd(nil); ok != tt.ok || strings.Contains(out.String(), "exit") {
 			t.Errorf("%s: ok = %v, want %v:\n%s", tt.name, ok, tt.ok, out.String())
 		}
 	}
@@ -199,7 +199,7 @@ func TestPassesAlone(t *testing.T) {
 }
 
 func TestEmptyAllowFileAllowsNothing(t *testing.T) {
-	if allows([]*regexp.Regexp{}, "any reason") {
+	if isAllowed([]*regexp.Regexp{}, "any reason") {
 		t.Error("a list without patterns allows a skip")
 	}
 }

@@ -11,6 +11,9 @@ import (
 
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/appserver"
+	"github.com/spritekit/lattice/skills/agent/control"
+	"github.com/spritekit/lattice/skills/agent/idle"
 	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -29,25 +32,52 @@ var errDeaf = errors.New("the agent does not read its messages")
 type talk struct {
 	l        *launch
 	out      *output
-	silence  *silence
+	silence  *idle.Timer
 	feed     *feed
-	dialogue *acp.Dialogue
+	dialogue dialogue
 	asked    *acp.Request // the request that waits for a person
 }
 
+// dialogue is the client's side of a protocol.
+type dialogue interface {
+	// Take handles a line that the agent printed.
+	Take(line []byte)
+	// Refuse ends the dialogue because of a line that cannot be a message.
+	Refuse(why string)
+}
+
+// talks reports whether the agent asks us for something while it works.
+func (l *launch) talks() bool { return l.adapter.Output == adapter.OutputACP || l.controlled() }
+
+// controlled reports whether the agent asks for permission by a protocol of its own.
+func (l *launch) controlled() bool {
+	return l.adapter.Asks != "" && l.in.Permissions.Mode == modeAsk
+}
+
 // newTalk returns a dialogue about the prompt of l. It makes the program that l starts read from it.
-func (l *launch) newTalk(out *output, s *silence) (*talk, error) {
+func (l *launch) newTalk(out *output, s *idle.Timer) (*talk, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("talk to the agent: %w", err)
 	}
 	l.spec.Input = r
 	t := &talk{l: l, out: out, silence: s, feed: newFeed(w)}
-	t.dialogue = acp.NewDialogue(acp.Config{
+	switch {
+	case l.controlled() && l.adapter.Asks == adapter.AsksControl:
+		t.dialogue = control.Begin(t, l.prompt)
+		return t, nil
+	case l.controlled():
+		t.dialogue = appserver.Begin(appserver.Config{
+			Version: l.call.Manifest.Version, Cwd: l.spec.Dir, Model: l.in.Model, Mode: l.mode, Session: l.session.ID, Prompt: l.prompt, Schema: l.in.OutputSchema,
+		}, t)
+		return t, nil
+	}
+	d := acp.NewDialogue(acp.Config{
 		Version: l.call.Manifest.Version, Cwd: l.spec.Dir, OwnFiles: l.adapter.OwnFiles, Servers: l.servers, Mode: l.mode, Session: l.session.ID,
 		Prompt: l.prompt, Restart: l.restart,
 	}, t)
-	t.dialogue.Begin()
+	t.dialogue = d
+	d.Begin()
 	return t, nil
 }
 
@@ -66,7 +96,7 @@ func (t *talk) Event(e adapter.Event) { t.out.addEvent(e) }
 // Send implements [acp.Host].
 func (t *talk) Send(line []byte) {
 	if !t.feed.send(line) {
-		t.silence.cancel(errDeaf)
+		t.silence.End(errDeaf)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/agent/scrub"
+	"github.com/spritekit/lattice/skills/git/guard"
 	"github.com/spritekit/lattice/spritekit/redact"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
@@ -74,7 +75,7 @@ func pruneOldHomes(root *workspace.Root, now time.Time) error {
 
 // askedHomes returns the homes of the last calls that waited for an answer.
 func askedHomes(root *workspace.Root) (map[string]bool, error) {
-	files, err := root.OwnFiles(waitingDir)
+	files, err := root.Runtime().List(waitingDir)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func askedHomes(root *workspace.Root) (map[string]bool, error) {
 
 // pruneRecords removes the records of sessions whose homes are gone, so that resuming one fails with not_found.
 func pruneRecords(root *workspace.Root, gone []string) error {
-	files, err := root.OwnFiles(sessionsDir)
+	files, err := root.Runtime().List(sessionsDir)
 	if err != nil {
 		return err
 	}
@@ -108,9 +109,14 @@ func pruneRecords(root *workspace.Root, gone []string) error {
 	return nil
 }
 
-// removeLocks removes the locks that a killed process of the agent left in its home.
+// removeLocks removes the locks that a killed process of an agent left in its home, and in a sprite also those in the repository.
 func (l *launch) removeLocks() error {
 	root := l.call.Root
+	if l.call.SpriteID != "" {
+		if _, err := guard.RemoveStaleOf(root, l.spec.Dir); err != nil {
+			return fmt.Errorf("remove a lock that an agent left: %w", err)
+		}
+	}
 	for _, pattern := range l.adapter.Locks {
 		found, err := filepath.Glob(root.Own(l.files.home + strings.TrimPrefix(pattern, "{home}")))
 		if err != nil {

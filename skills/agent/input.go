@@ -60,6 +60,7 @@ type input struct {
 	Config       map[string]any  `json:"config"`
 	EnvAllow     []string        `json:"env_allow"`
 	ExtraArgs    []string        `json:"extra_args"`
+	ReadOnly     []string        `json:"read_only"`
 	PassThrough  bool            `json:"pass_through_events"`
 }
 
@@ -164,3 +165,14 @@ func answerPrompt(q skill.Question, inputs json.RawMessage) string {
 	return fmt.Sprintf("Your call of %s (%s) was answered:\n\n```json\n%s\n```\n\nGo on with your task. If you need it as the skill's result, call %s again with the same input.\n",
 		q.Skill, q.Waiting.Reason, inputs, q.Skill)
 }
+
+const (
+	usageLimitFails = "fail" // of the input usage_limit
+
+	// If the agent does not say when the limit ends, the pauses double, up to maxGuessed of them.
+	firstGuess = time.Minute
+	maxGuessed = 6
+
+	longestPause = 31 * 24 * time.Hour // a time beyond is not believed
+	codeLimited  = "agent_rate_limited"
+)

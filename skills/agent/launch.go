@@ -16,6 +16,7 @@ import (
 	"github.com/spritekit/lattice/skills/agent/acp"
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/agent/answer"
+	"github.com/spritekit/lattice/skills/agent/record"
 	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/relay"
@@ -31,25 +32,29 @@ const ownServer = "spritekit"
 
 // launch is one start of an agent: its input, and the process that prepare makes of it.
 type launch struct {
-	call    *skill.Call
-	reaper  *proc.Reaper
-	in      input
-	adapter adapter.Adapter
-	schema  answer.Schema
-	self    binary
-	session session
-	mode    string // of the session
-	prompt  string
-	asked   string             // digest of the prompt of the input
-	restart string             // the prompt of a new session if this one cannot be resumed, "" if that is an error
-	answers []permissionAnswer // to requests for permission
-	prior   tally.SoFar        // of earlier invocations of the same call
-	changed []string           // files, by those
-	began   time.Time
-	pauses  int  // of the call at a usage limit, since the model last answered
-	crashes int  // of the agent, in this process
-	crashed bool // the agent, which goes on
-	turns   *turns
+	call      *skill.Call
+	reaper    *proc.Reaper
+	in        input
+	adapter   adapter.Adapter
+	schema    answer.Schema
+	self      binary
+	session   session
+	mode      string // of the session
+	prompt    string
+	task      string             // the prompt of the input
+	asked     string             // its digest
+	restart   string             // the prompt of a new session if this one cannot be resumed, "" if that is an error
+	former    string             // record of the conversation before this invocation
+	said      *record.Record     // and with it
+	answers   []permissionAnswer // to requests for permission
+	prior     tally.SoFar        // of earlier invocations of the same call
+	inherited tally.SoFar        // the part of prior that another call took up to the turn from which this one goes on
+	changed   []string           // files, by those
+	began     time.Time
+	pauses    int  // of the call at a usage limit, since the model last answered
+	crashes   int  // of the agent, in this process
+	crashed   bool // the agent, which goes on
+	turns     *turns
 
 	spec    proc.Spec
 	secrets *redact.Secrets
@@ -122,7 +127,7 @@ func (l *launch) prepare(ctx context.Context) (err error) {
 	for _, name := range slices.Concat(a.EnvAllow, a.Secrets) {
 		l.vars["env:"+name] = proc.Getenv(c.Env, name, "")
 	}
-	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.newInstaller().installPacks(ctx, l.adapter, l.in.Packs) }, l.wordPrompt, l.writeConfig, l.moveSession, l.removeLocks} {
+	for _, step := range []func() error{l.offerServers, l.placeTexts, func() error { return l.newInstaller().installPacks(ctx, l.adapter, l.in.Packs) }, l.wordPrompt, l.writeConfig, l.moveSession, l.removeLocks, func() error { return confineAgent(l.call, l.in.ReadOnly, &l.spec) }} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -297,10 +302,14 @@ func (l *launch) wordPrompt() error {
 	switch {
 	case l.adapter.Output == adapter.OutputACP:
 		if l.mode == modeResume && l.in.Session.Mode == modeNew {
-			first, err := readPrompt(l.call, l.in)
-			l.restart = first + "\n\n" + l.prompt
-			return err
+			l.restart = l.task + "\n\n" + l.prompt
+			if l.former != "" {
+				l.restart = record.Prompt(l.task, l.former, l.prompt)
+			}
+
 		}
+		return nil
+	case l.controlled():
 		return nil
 	case l.adapter.Prompt != "file":
 		l.spec.Stdin = l.prompt
@@ -345,4 +354,26 @@ func newUUID() string {
 	_, _ = rand.Read(b[:]) // it never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// moveSession gives the file of a session that is resumed the name that the adapter wants; see [adapter.SessionFile].
+func (l *launch) moveSession() error {
+	f := l.adapter.Session
+	if f == nil || f.Moved == "" || l.mode != modeResume || l.files.home == "" {
+		return nil
+	}
+	pattern, ok := expandSession(f.Path, l.session.ID)
+	if !ok {
+		return nil
+	}
+	found, err := filepath.Glob(l.call.Root.Own(l.files.home + pattern))
+	if err != nil || len(found) == 0 {
+		return nil // the agent says that there is no such session
+	}
+	newest := found[len(found)-1]
+	name, _ := expandSession(f.Moved, l.session.ID)
+	if to := filepath.Join(filepath.Dir(newest), name); to != newest {
+		return l.call.Root.Rename(newest, to)
+	}
+	return nil
 }

@@ -24,17 +24,6 @@ type usageLimit struct {
 	Pauses  int    `json:"pauses"` // this one included, since the model last answered
 }
 
-const (
-	usageLimitFails = "fail" // of the input usage_limit
-
-	// If the agent does not say when the limit ends, the pauses double, up to maxGuessed of them.
-	firstGuess = time.Minute
-	maxGuessed = 6
-
-	longestPause = 31 * 24 * time.Hour // a time beyond is not believed
-	codeLimited  = "agent_rate_limited"
-)
-
 // pauseUntil returns when the agent may go on, if err is the end of an invocation at a usage limit.
 func (l *launch) pauseUntil(err error, o outcome, now time.Time) (time.Time, bool) {
 	failed, ok := errors.AsType[*skill.Error](err)
@@ -62,13 +51,13 @@ func (l *launch) pauseUntil(err error, o outcome, now time.Time) (time.Time, boo
 // pause has the call wait until the limit has ended.
 func (l *launch) pause(ctx context.Context, r report, o outcome, until time.Time) error {
 	reason := l.adapter.Name + " reached a usage limit"
-	p := l.newPending(r, o)
+	p := progress{l}.newPending(r, o)
 	p.Limit = &usageLimit{Message: reason, Pauses: l.pauses + 1}
 	if len(r.Errors) > 0 {
 		reason += ": " + cleanLine(l.secrets.Text(r.Errors[len(r.Errors)-1]))
 	}
 	if r.Turns == 0 {
-		p.Session = session{}
+		p.Session, p.Said = session{}, l.former
 	}
 	if err := p.save(l.call); err != nil {
 		return err

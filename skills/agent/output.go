@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/idle"
 	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -37,11 +38,11 @@ type output struct {
 	call    *skill.Call
 	adapter adapter.Adapter
 	secrets *redact.Secrets
-	silence *silence
+	silence *idle.Timer
 	pass    bool
 	tally   *tally.Tally
 	heard   func(adapter.Event) // called after the tally has counted the event; may stop the agent
-	talk    *talk               // set if the agent speaks the Agent Client Protocol
+	talk    *talk               // set if the agent asks us for something while it works
 
 	sink     *redact.Writer
 	lines    proc.Lines
@@ -66,7 +67,7 @@ func (s *shared) Write(p []byte) (int, error) {
 	return s.to.Write(p)
 }
 
-func newOutput(c *skill.Call, a adapter.Adapter, s *redact.Secrets, transcript io.Writer, silence *silence, pass bool, heard func(adapter.Event)) *output {
+func newOutput(c *skill.Call, a adapter.Adapter, talks bool, s *redact.Secrets, transcript io.Writer, silence *idle.Timer, pass bool, heard func(adapter.Event)) *output {
 	o := &output{
 		call: c, adapter: a, secrets: s, silence: silence, pass: pass, tally: tally.New(), heard: heard,
 		tail: proc.Tail{Limit: tally.MaxText}, document: proc.Head{}, told: map[string]time.Time{},
@@ -79,7 +80,7 @@ func newOutput(c *skill.Call, a adapter.Adapter, s *redact.Secrets, transcript i
 		o.document.Limit = maxDocument
 	}
 	to := io.MultiWriter(transcript, &o.tail, &o.document)
-	if a.Output != adapter.OutputACP {
+	if !talks {
 		to = io.MultiWriter(to, &o.lines)
 	}
 	o.sink = s.Writer(to)
@@ -89,7 +90,7 @@ func newOutput(c *skill.Call, a adapter.Adapter, s *redact.Secrets, transcript i
 // Write takes a part of stdout. The messages of a protocol are read as they are, and at once: an agent waits for the answers,
 // and a file that it writes has its bytes.
 func (o *output) Write(p []byte) (int, error) {
-	o.silence.restartTimer()
+	o.silence.Restart()
 	if o.talk != nil {
 		_, _ = o.lines.Write(p) // it never fails
 	}

@@ -45,7 +45,7 @@ func (t *talk) Judge(r acp.Request) acp.Verdict {
 		verdict = acp.Deny
 	case verdict == acp.Ask:
 		t.asked = &r
-		t.silence.endAfter(politeStop, errWaiting)
+		t.silence.EndAfter(politeStop, errWaiting)
 	}
 	if verdict == acp.Deny {
 		t.out.tally.AddDenial(r.Kind, t.l.title(r))

@@ -15,6 +15,7 @@ import (
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/agent/answer"
 	"github.com/spritekit/lattice/skills/agent/tally"
+	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/redact"
@@ -31,6 +32,7 @@ type report struct {
 	SessionID    string `json:"session_id,omitempty"`
 	Resumable    bool   `json:"resumable"`
 	tally.SoFar
+	Inherited         *tally.SoFar   `json:"inherited,omitempty"` // the part of SoFar that another call took, up to the turn from which this one goes on
 	Retries           int            `json:"retries"`
 	Exit              exit           `json:"exit"`
 	FilesChanged      []string       `json:"files_changed"`
@@ -62,6 +64,9 @@ func (l *launch) newReport(o outcome) report {
 	r := report{
 		Agent: l.adapter.Name, AgentVersion: t.Version, Model: t.Model, SessionID: l.sessionAfter(o).ID, SoFar: l.sumUp(o), Retries: t.Retries,
 		Exit: exit{Code: o.exit.Code}, FinalText: o.out.finalText(), PermissionDenials: append([]any{}, t.Denials...), Errors: append([]string{}, t.Errors...), MCPServers: t.Servers,
+	}
+	if l.inherited.Cost.Source != "" {
+		r.Inherited = &l.inherited
 	}
 	r.Resumable = r.SessionID != "" && l.adapter.Resumes
 	if o.exit.Signal != 0 {
@@ -273,4 +278,29 @@ func (d *decision) encodeReport() (json.RawMessage, error) {
 		return nil, fmt.Errorf("report of the agent: %w", err)
 	}
 	return d.secrets.Bytes(raw), nil
+}
+
+// Reasons for which an agent is stopped.
+var (
+	errWall    = errors.New("the agent used up its time")
+	errIdle    = errors.New("the agent was silent for too long")
+	errDead    = errors.New("the agent keeps asking a model that does not answer")
+	errLingers = errors.New("the agent did not exit after its last event")
+	errWaiting = errors.New("the agent waits for an answer")
+	// errSlowTurns: the agent is started again, on a new layer of files (turn.go).
+	errSlowTurns = errors.New("it takes long to keep the turns of the agent")
+	errNoTools   = errors.New("the agent could not start our MCP server")
+)
+
+// limitError names a limit that the agent exceeded.
+type limitError string
+
+// outcome holds everything that is known after the agent has ended.
+type outcome struct {
+	exit     proc.Exit
+	cause    error // why it was stopped, nil if it ended by itself
+	out      *output
+	stderr   string
+	question *skill.Question
+	noServer string // status of our MCP server if the agent is not connected to it
 }

@@ -25,6 +25,8 @@ import (
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/skills/agent/answer"
+	"github.com/spritekit/lattice/skills/agent/idle"
+	"github.com/spritekit/lattice/skills/agent/record"
 	"github.com/spritekit/lattice/skills/agent/tally"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/skills/propose"
@@ -52,27 +54,12 @@ func Skills(r *proc.Reaper, watch Watch, match answer.Matcher) []skill.Skill {
 	})}}
 }
 
-// Reasons for which an agent is stopped.
-var (
-	errWall    = errors.New("the agent used up its time")
-	errIdle    = errors.New("the agent was silent for too long")
-	errDead    = errors.New("the agent keeps asking a model that does not answer")
-	errLingers = errors.New("the agent did not exit after its last event")
-	errWaiting = errors.New("the agent waits for an answer")
-	// errSlowTurns: the agent is started again, on a new layer of files (turn.go).
-	errSlowTurns = errors.New("it takes long to keep the turns of the agent")
-	errNoTools   = errors.New("the agent could not start our MCP server")
-)
-
 // maxFailedRequests is how many requests to a model may fail in sequence before the agent is stopped. Agents retry for minutes,
 // and a model rarely returns in that time.
 const maxFailedRequests = 4
 
 // tooManyRequests is the HTTP status of a model that is available and asks the client to wait.
 const tooManyRequests = 429
-
-// limitError names a limit that the agent exceeded.
-type limitError string
 
 func (e limitError) Error() string { return "the agent exceeded the limit " + string(e) }
 
@@ -109,7 +96,8 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 	if l.prompt, err = readPrompt(l.call, l.in); err != nil {
 		return err
 	}
-	l.mode, l.session, l.asked = l.in.Session.Mode, session{Agent: l.adapter.Name}, digestPrompt(l.prompt)
+	l.task, l.asked = l.prompt, digestPrompt(l.prompt)
+	l.mode, l.session = l.in.Session.Mode, session{Agent: l.adapter.Name}
 	if l.mode != modeNew {
 		l.session, err = loadSession(l.call, l.adapter.Name, l.in.Session.ID)
 	}
@@ -118,7 +106,7 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 	}
 	p, err := loadPending(l.call)
 	if err != nil || l.call.Resume == nil && !p.Running {
-		return l.startOver(err)
+		return progress{l}.startOver(err)
 	}
 	var more string
 	switch l.answers = p.Answers; {
@@ -134,23 +122,14 @@ func (l *launch) chooseSession(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	l.prior, l.changed = p.SoFar, p.Changed
+	l.prior, l.inherited, l.changed, l.former = p.SoFar, p.Inherited, p.Changed, p.Said
 	if p.Session.ID != "" && l.adapter.Resumes {
 		l.mode, l.session, l.prompt = modeResume, p.Session, more
 		return nil
 	} // else the agent starts again, and the skill that asked returns the answer when the agent calls it
+	l.prompt = record.Prompt(l.task, l.former, more)
 	l.forgetUse()
 	return nil
-}
-
-// outcome holds everything that is known after the agent has ended.
-type outcome struct {
-	exit     proc.Exit
-	cause    error // why it was stopped, nil if it ended by itself
-	out      *output
-	stderr   string
-	question *skill.Question
-	noServer string // status of our MCP server if the agent is not connected to it
 }
 
 // run runs the prepared agent and returns the result of the call.
@@ -172,7 +151,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		return nil, err
 	}
 	if o.exit.Leftover > 0 {
-		c.Warn("processes_killed", fmt.Sprintf("%d processes that the agent left behind were killed", o.exit.Leftover))
+		c.Warn("processes_killed", fmt.Sprintf("processes that the agent left behind were killed: %d", o.exit.Leftover))
 	}
 	l.files.undoAll()
 	r := l.newReport(o)
@@ -192,7 +171,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 	slices.Sort(r.FilesChanged)
 	r.FilesChanged = slices.Compact(r.FilesChanged)
 	if o.question != nil && errors.Is(o.cause, errWaiting) {
-		p := l.newPending(r, o)
+		p := progress{l}.newPending(r, o)
 		p.Question = *o.question
 		if err := p.save(c); err != nil {
 			return nil, err
@@ -200,7 +179,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		return nil, relay.Suspend(ctx, c, *o.question)
 	}
 	if asked := o.out.asked(); asked != nil && errors.Is(o.cause, errWaiting) {
-		p := l.newPending(r, o)
+		p := progress{l}.newPending(r, o)
 		p.Permission = asked
 		if err := p.save(c); err != nil {
 			return nil, err
@@ -208,7 +187,7 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		return nil, propose.Ask(ctx, c, protocol.ActionUseTool, l.describePermission(*asked))
 	}
 	if errors.Is(o.cause, errSlowTurns) && len(o.out.tally.Ends) == 0 {
-		p := l.newPending(r, o)
+		p := progress{l}.newPending(r, o)
 		p.SlowTurns = true
 		if err := p.save(c); err != nil {
 			return nil, err
@@ -220,13 +199,13 @@ func (l *launch) run(ctx context.Context, watch Watch) (json.RawMessage, error) 
 		return nil, l.pause(ctx, r, o, until)
 	}
 	if ctx.Err() != nil { // the call may be made again
-		return result, errors.Join(err, l.noteProgress(o, r.FilesChanged))
+		return result, errors.Join(err, progress{l}.noteProgress(o, r.FilesChanged))
 	}
-	if l.crashed = l.canGoOn(err, o); l.crashed {
-		l.goOnAfterCrash(r, o)
+	if l.crashed = (progress{l}).canGoOn(err, o); l.crashed {
+		progress{l}.goOnAfterCrash(r, o)
 		return nil, err
 	}
-	return result, errors.Join(err, l.forgetProgress())
+	return result, errors.Join(err, progress{l}.forgetProgress())
 }
 
 // runAgent runs the agent until it ends or is stopped.
@@ -234,12 +213,13 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 	c := l.call
 	limited, cancel := context.WithTimeoutCause(ctx, seconds(l.in.Limits.After(l.prior).WallS), errWall)
 	defer cancel()
-	alive, silence := watchSilence(limited, seconds(l.in.Limits.IdleS))
-	defer silence.stopTimers()
+	alive, silence := idle.Watch(limited, seconds(l.in.Limits.IdleS), errIdle)
+	defer silence.Stop()
 
 	var o outcome
+	l.said = record.New(l.former)
 	log := &shared{to: transcript}
-	o.out = newOutput(c, l.adapter, l.secrets, log, silence, l.in.PassThrough, func(s adapter.Event) { l.checkLimits(s, &o, silence) })
+	o.out = newOutput(c, l.adapter, l.talks(), l.secrets, log, silence, l.in.PassThrough, func(s adapter.Event) { l.checkLimits(s, &o, silence) })
 	l.spec.Stdout, l.spec.Stderr = o.out, o.out
 	words := proc.Tail{Limit: maxStderr}
 	stderr := &listener{silence: silence, to: l.secrets.Writer(tee{log, &words})}
@@ -250,13 +230,13 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 	nested, err := relay.Follow(c, func(q skill.Question) {
 		once.Do(func() {
 			o.question = &q // read after the relay has ended
-			silence.cancel(errWaiting)
+			silence.End(errWaiting)
 		})
 	})
 	if err != nil {
 		return o, err
 	}
-	if l.adapter.Output == adapter.OutputACP {
+	if l.talks() {
 		if o.out.talk, err = l.newTalk(o.out, silence); err != nil {
 			return o, errors.Join(err, nested.Finish())
 		}
@@ -288,7 +268,8 @@ func (l *launch) runAgent(ctx context.Context, transcript *proc.Transcript) (out
 }
 
 // checkLimits stops the agent if its last event exceeds a limit.
-func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
+func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *idle.Timer) {
+	l.said.Add(s)
 	if l.turns != nil {
 		l.turns.addEvent(s, *o)
 	}
@@ -297,23 +278,26 @@ func (l *launch) checkLimits(s adapter.Event, o *outcome, silence *silence) {
 		if l.offered && o.noServer == "" {
 			o.noServer = serverStatus(o.out.tally.Servers)
 			if asked := l.in.MCP.Spritekit; o.noServer != "" && asked != nil && *asked {
-				silence.cancel(errNoTools)
+				silence.End(errNoTools)
 			}
 		}
-	case adapter.KindTurn, adapter.KindToolCall:
-		if err := l.noteProgress(*o, l.changed); err != nil {
+	case adapter.KindText, adapter.KindTurn, adapter.KindToolCall:
+		if s.Kind == adapter.KindText && l.adapter.Resumes { // its session holds the text
+			break
+		}
+		if err := (progress{l}).noteProgress(*o, l.changed); err != nil {
 			l.call.Warn("progress_not_kept", err.Error())
 		}
 	case adapter.KindEnd:
-		silence.endAfter(seconds(cmp.Or(l.adapter.LingerS, defaultLinger)), errLingers)
+		silence.EndAfter(seconds(cmp.Or(l.adapter.LingerS, defaultLinger)), errLingers)
 		return // the work is done; a limit that the last answer exceeds changes nothing
 	}
 	slow := s.Number("status") == tooManyRequests || l.adapter.CauseOf(s.Text("message")) == adapter.CauseRate
 	if s.Kind == adapter.KindRetry && !slow && o.out.tally.FailedRequests >= maxFailedRequests {
-		silence.cancel(errDead)
+		silence.End(errDead)
 	}
 	if name := l.in.Limits.FirstPassed(o.out.tally, l.usageBefore(), l.in.Prices, l.prior); name != "" {
-		silence.cancel(limitError(name))
+		silence.End(limitError(name))
 	}
 }
 
@@ -369,12 +353,12 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 
 // listener passes stderr on, and restarts the idle timer.
 type listener struct {
-	silence *silence
+	silence *idle.Timer
 	to      *redact.Writer
 }
 
 func (w *listener) Write(p []byte) (int, error) {
-	w.silence.restartTimer()
+	w.silence.Restart()
 	return w.to.Write(p)
 }
 

@@ -83,7 +83,9 @@ type pending struct {
 	SlowTurns  bool               `json:"slow_turns,omitempty"`
 	Answers    []permissionAnswer `json:"answers,omitempty"` // to the earlier ones of the call
 	SoFar      tally.SoFar        `json:"so_far"`
+	Inherited  tally.SoFar        `json:"inherited,omitzero"` // part of SoFar; see launch
 	Changed    []string           `json:"files_changed,omitempty"`
+	Said       string             `json:"said,omitempty"` // record of the conversation, for a session that cannot be resumed
 }
 
 func waitingFile(c *skill.Call) string { return waitingDir + "/" + c.ID + ".json" }
@@ -113,4 +115,9 @@ func saveRecord(c *skill.Call, dir, name string, v any) error {
 		return err
 	}
 	return c.Root.WriteFile(name, append(raw, '\n'), 0o600)
+}
+
+// expandSession replaces the variables of a path of a session's file. ok is false if there can be no such file.
+func expandSession(path, id string) (expanded string, ok bool) {
+	return strings.NewReplacer("{home}", "", "{session}", id, "{session_head}", id[:min(8, len(id))]).Replace(path), id != "" && !strings.ContainsAny(id, `/\*?[`)
 }

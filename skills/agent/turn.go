@@ -1,23 +1,23 @@
 package agent
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/skills/agent/idle"
+	"github.com/spritekit/lattice/skills/agent/record"
+	"github.com/spritekit/lattice/skills/agent/sessionlog"
 	"github.com/spritekit/lattice/skills/proc"
 	"github.com/spritekit/lattice/spritekit/checkpoint"
 	"github.com/spritekit/lattice/spritekit/protocol"
-	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
 // After each turn of an agent, which is an answer of the model with the results of its tools, the call keeps the files together
@@ -26,22 +26,19 @@ import (
 //	last result ─► the agent writes it to its session ─► the agent is stopped ─► turnFile, checkpoint ─► the agent goes on
 //	rewind, fork ─► the checkpoint is restored ─► a new call of the step finds turnFile ─► the session goes on from there
 //
-// turnFile is in such checkpoints only. A turn is not kept if the agent goes on before it is stopped.
+// turnFile is in such checkpoints only. A turn is missed if the agent goes on before it is stopped; the call says so.
 //
 // A checkpoint costs a copy of the files that changed since the call began or was resumed. When the copies have become slow, the
 // call waits for a moment: to be resumed begins a new layer of files (errSlowTurns).
 
 const (
-	turnFile    = ".lattice/agents/turn.json"
-	sessionWait = 15 * time.Second // in which an agent writes a result to its session
-	sessionPoll = 10 * time.Millisecond
-	keepWait    = 30 * time.Second // for the checkpoint, while the agent is stopped
+	turnFile = ".lattice/agents/turn.json"
+	keepWait = 30 * time.Second // for the checkpoint, while the agent is stopped
 
 	slowTurn    = 200 * time.Millisecond
 	restartCost = 2 * time.Second // of an agent; less is not worth a new layer
 
-	maxSessionRead = 16 << 20 // a line of a session
-	turnPrompt     = "You were taken back to this point of your work. The files are as they were then. Go on with your task.\n"
+	turnPrompt = "You were taken back to this point of your work. The files are as they were then. Go on with your task.\n"
 )
 
 // keptTurn is the record in turnFile: a call that begins with it goes on from there.
@@ -67,11 +64,15 @@ func (l *launch) goBack() error {
 	if json.Unmarshal(raw, &t) != nil || l.call.Resume != nil || l.call.Again || t.Call == l.call.ID || t.Session.Agent != l.adapter.Name || t.PromptSHA256 != l.asked {
 		return nil // left by a call that was cut off, or of another prompt
 	}
-	if l.session, err = loadSession(l.call, t.Session.Agent, t.Session.ID); err != nil {
-		return err
+	l.answers, l.prior, l.inherited, l.changed, l.former = t.Answers, t.SoFar, t.SoFar, t.Changed, t.Said
+	if !l.resumesTurns() {
+		l.prompt = record.Prompt(l.task, l.former, turnPrompt)
+		l.forgetUse()
+		return nil
 	}
-	l.mode, l.prompt, l.answers, l.prior, l.changed = modeResume, turnPrompt, t.Answers, t.SoFar, t.Changed
-	return nil
+	l.mode, l.prompt = modeResume, turnPrompt
+	l.session, err = loadSession(l.call, t.Session.Agent, t.Session.ID)
+	return err
 }
 
 // turns keeps the turns of one invocation of an agent. The goroutine that reads the agent's stdout calls addEvent; a
@@ -79,26 +80,40 @@ func (l *launch) goBack() error {
 type turns struct {
 	l       *launch
 	ctx     context.Context
-	silence *silence
-	log     sessionLog
+	silence *idle.Timer
+	log     sessionlog.Log
 	running map[string]bool // tools
 	tool    string          // the last one
 	keeping sync.WaitGroup
-	alone   sync.Mutex    // held while a turn is kept
-	spent   time.Duration // for the checkpoints of the invocation, guarded by alone
+	alone   sync.Mutex          // held while a turn is kept
+	spent   time.Duration       // for the checkpoints of the invocation, guarded by alone
+	failed  error               // a turn could not be kept; no other is tried; guarded by alone
+	missed  *protocol.AgentTurn // the last turn if it was not kept, until that is said; guarded by alone
 
-	mu     sync.Mutex         // guards the fields below
-	pid    int                // of the agent, 0 before it has started
-	goesOn context.CancelFunc // ends the keeping of the last turn, nil before the first
-	failed bool               // a turn could not be kept; no other is tried
+	mu     sync.Mutex              // guards the fields below
+	pid    int                     // of the agent, 0 before it has started
+	goesOn context.CancelCauseFunc // ends the keeping of the last turn
 }
 
-// newTurns returns nil if the turns of the agent cannot be kept: it has no session, or the sprite cannot checkpoint itself.
-func (l *launch) newTurns(ctx context.Context, silence *silence) *turns {
-	if !l.adapter.Resumes || l.adapter.Session == nil && l.adapter.Output != adapter.OutputACP || l.call.Socket == "" || l.call.RunID == "" || l.call.Nested {
+// Why a turn is not kept, beside failures.
+var (
+	errWentOn = errors.New("the agent went on before it was stopped")
+	errEnded  = errors.New("the agent ended before it was stopped")
+	errNoName = errors.New("the agent has not named its session")
+)
+
+// resumesTurns reports whether a turn holds the agent's own session. Else it holds the record of what the agent said and did, with
+// which a new session begins.
+func (l *launch) resumesTurns() bool {
+	return l.adapter.Resumes && (l.adapter.Session != nil || l.adapter.Output == adapter.OutputACP)
+}
+
+// newTurns returns nil if the turns of the agent cannot be kept: it does not tell them, or the sprite cannot checkpoint itself.
+func (l *launch) newTurns(ctx context.Context, silence *idle.Timer) *turns {
+	if !(progress{l}).tells() || l.call.Socket == "" || l.call.RunID == "" || l.call.Nested {
 		return nil
 	}
-	return &turns{l: l, ctx: ctx, silence: silence, running: map[string]bool{}, goesOn: func() {}}
+	return &turns{l: l, ctx: ctx, silence: silence, running: map[string]bool{}, goesOn: func(error) {}}
 }
 
 // noteProcess notes the process of the agent.
@@ -112,26 +127,37 @@ func (k *turns) noteProcess(pid int) {
 func (k *turns) addEvent(e adapter.Event, o outcome) {
 	switch e.Kind {
 	case adapter.KindStart:
-		k.log.open(k.l, o.out.tally.Session)
+		k.openLog(o.out.tally.Session)
 	case adapter.KindToolCall:
-		k.giveUp()
+		k.giveUp(errWentOn)
 		k.running[e.Text("id")], k.tool = true, e.Text("name")+" "+e.Text("input")
-		k.log.catchUp()
-	case adapter.KindTurn, adapter.KindText, adapter.KindEnd:
-		k.giveUp()
+		k.log.CatchUp()
+	case adapter.KindTurn, adapter.KindText:
+		k.giveUp(errWentOn)
+	case adapter.KindEnd:
+		k.giveUp(errEnded)
 	case adapter.KindToolResult:
-		k.log.expectResult()
+		k.log.ExpectResult()
 		if delete(k.running, e.Text("id")); len(k.running) == 0 {
 			k.beginKeeping(o)
 		}
 	}
 }
 
-// giveUp ends the keeping of the last turn: the agent goes on.
-func (k *turns) giveUp() {
+// openLog begins to watch the file of the session.
+func (k *turns) openLog(id string) {
+	if f := k.l.adapter.Session; f != nil && k.l.files.home != "" {
+		if pattern, ok := expandSession(f.Path, id); ok {
+			k.log.Open(k.l.call.Root, k.l.call.Root.Own(k.l.files.home+pattern), f.Result)
+		}
+	}
+}
+
+// giveUp ends the keeping of the last turn: the agent goes on or has ended.
+func (k *turns) giveUp(why error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.goesOn()
+	k.goesOn(why)
 }
 
 // beginKeeping begins to keep the turn that has ended.
@@ -139,55 +165,93 @@ func (k *turns) beginKeeping(o outcome) {
 	s, now := k.l.sessionAfter(o), k.l.sumUp(o)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if s.ID == "" || k.failed || k.pid == 0 {
-		return
+	if k.pid == 0 {
+		return // an agent speaks after it has started
 	}
-	record, err := json.Marshal(keptTurn{pending: pending{Session: s, Answers: k.l.answers, SoFar: now, Changed: k.l.changed}, Call: k.l.call.ID, PromptSHA256: k.l.asked})
+	record, err := json.Marshal(keptTurn{pending: pending{Session: s, Answers: k.l.answers, SoFar: now, Changed: k.l.changed, Said: progress{k.l}.recorded()}, Call: k.l.call.ID, PromptSHA256: k.l.asked})
 	if err != nil {
 		return // a record of ours can be encoded
 	}
-	info := protocol.AgentTurn{Turn: now.Turns, Agent: k.l.adapter.Name, Tool: cleanLine(k.l.secrets.Text(k.tool))}
-	goesOn, cancel := context.WithCancel(k.ctx)
-	k.goesOn()
+	info := protocol.AgentTurn{Turn: now.Turns, Agent: k.l.adapter.Name, Tool: cleanLine(k.l.secrets.Text(k.tool)), Spent: now.Spent(k.l.inherited)}
+	goesOn, cancel := context.WithCancelCause(k.ctx)
+	k.goesOn(errWentOn)
 	k.goesOn = cancel
 	pid := k.pid
 	k.keeping.Go(func() {
-		defer cancel()
+		defer cancel(nil)
 		k.alone.Lock()
 		defer k.alone.Unlock()
-		if err := k.keepTurn(goesOn, pid, s, record, info); err != nil && k.ctx.Err() == nil {
-			k.l.call.Warn("turns_not_kept", fmt.Sprintf("no run can go back to turn %d and later ones: %v", info.Turn, err))
-			k.mu.Lock()
-			defer k.mu.Unlock()
-			k.failed = true
+		k.sayMissed(info.Turn)
+		if err := k.keepTurn(goesOn, pid, s, record, info); err != nil {
+			k.noteMissed(info, err)
 		}
 	})
 }
 
-// keepTurn keeps a turn unless goesOn, which ends when the agent goes on, ends before.
+// noteMissed notes that a turn was not kept. alone is held.
+func (k *turns) noteMissed(info protocol.AgentTurn, why error) {
+	switch {
+	case errors.Is(why, errWentOn):
+		info.Reason = protocol.TurnWentOn
+	case errors.Is(why, sessionlog.ErrUnwritten):
+		info.Reason = protocol.TurnUnwritten
+	case errors.Is(why, errNoName):
+		info.Reason = protocol.TurnUnnamed
+	case errors.Is(why, errEnded), k.ctx.Err() != nil:
+		info.Reason = protocol.TurnEnded
+	default:
+		info.Reason = protocol.TurnFailed
+		if k.failed == nil {
+			k.failed = why
+			k.l.call.Warn("turns_not_kept", fmt.Sprintf("no run can go back to turn %d and later ones: %v", info.Turn, why))
+		}
+	}
+	k.missed = &info
+}
+
+// sayMissed says that the last turn was not kept. If that was turn now, then it had not ended: tools that ran side by side end one
+// after the other. An event that cannot be written fails the call itself. alone is held.
+func (k *turns) sayMissed(now int) {
+	m := k.missed
+	if k.missed = nil; m != nil && (m.Turn != now || now == 0) {
+		_ = k.emitTurn(fmt.Sprintf("turn %d is not kept", m.Turn), *m)
+	}
+}
+
+func (k *turns) emitTurn(message string, info protocol.AgentTurn) error {
+	metadata, err := json.Marshal(info)
+	if err != nil {
+		return err
+	}
+	return k.l.call.Emit(protocol.Info{Message: message, Kind: protocol.KindAgentTurn, Metadata: metadata})
+}
+
+// keepTurn keeps a turn unless goesOn, which ends when the agent goes on, ends before. alone is held.
 func (k *turns) keepTurn(goesOn context.Context, pid int, s session, record []byte, info protocol.AgentTurn) error {
-	if !k.log.await(goesOn) {
-		return nil
+	switch {
+	case k.failed != nil:
+		return k.failed
+	case s.ID == "" && k.l.resumesTurns():
+		return errNoName
+	}
+	if err := k.log.Await(goesOn); err != nil {
+		return err
 	}
 	began := time.Now()
 	release := proc.Hold(pid)
 	id, err := k.takeCheckpoint(s, record)
 	took := time.Since(began)
 	info.CheckpointID, info.Milliseconds = id, took.Milliseconds()
-	late := goesOn.Err() != nil // the agent printed more before it was stopped
+	late := context.Cause(goesOn) // the agent printed more before it was stopped
 	release()
-	if err != nil || late {
+	if err := cmp.Or(err, late); err != nil {
 		return err
 	}
 	k.spent += took
 	if took > slowTurn && k.spent > restartCost {
-		k.silence.cancel(errSlowTurns)
+		k.silence.End(errSlowTurns)
 	}
-	metadata, err := json.Marshal(info)
-	if err != nil {
-		return err
-	}
-	return k.l.call.Emit(protocol.Info{Message: fmt.Sprintf("turn %d is kept as %s", info.Turn, id), Kind: protocol.KindAgentTurn, Metadata: metadata})
+	return k.emitTurn(fmt.Sprintf("turn %d is kept as %s", info.Turn, id), info)
 }
 
 // takeCheckpoint takes the checkpoint with the record of a turn. The agent is stopped.
@@ -207,127 +271,9 @@ func (k *turns) takeCheckpoint(s session, record []byte) (id string, err error) 
 
 // finish waits for the turn that is being kept. The agent has ended.
 func (k *turns) finish() {
-	k.giveUp()
+	k.giveUp(errEnded)
 	k.keeping.Wait()
-}
-
-// sessionLog is the file to which an agent appends its session; see [adapter.SessionFile]. Without one nothing is awaited.
-type sessionLog struct {
-	root    *workspace.Root
-	pattern string
-	mark    []byte // is in the file once for each result of a tool
-
-	mu    sync.Mutex // guards the fields below
-	name  string     // of the file
-	read  int64      // the lines up to here are counted
-	count int        // results in there
-	want  int        // results that the agent has reported
-}
-
-// moveSession gives the file of a session that is resumed the name that the adapter wants; see [adapter.SessionFile].
-func (l *launch) moveSession() error {
-	f := l.adapter.Session
-	if f == nil || f.Moved == "" || l.mode != modeResume || l.files.home == "" {
-		return nil
-	}
-	pattern, ok := expandSession(f.Path, l.session.ID)
-	if !ok {
-		return nil
-	}
-	found, err := filepath.Glob(l.call.Root.Own(l.files.home + pattern))
-	if err != nil || len(found) == 0 {
-		return nil // the agent says that there is no such session
-	}
-	newest := found[len(found)-1]
-	name, _ := expandSession(f.Moved, l.session.ID)
-	if to := filepath.Join(filepath.Dir(newest), name); to != newest {
-		return l.call.Root.Rename(newest, to)
-	}
-	return nil
-}
-
-// expandSession replaces the variables of a path of a session's file. ok is false if there can be no such file.
-func expandSession(path, id string) (expanded string, ok bool) {
-	return strings.NewReplacer("{home}", "", "{session}", id, "{session_head}", id[:min(8, len(id))]).Replace(path), id != "" && !strings.ContainsAny(id, `/\*?[`)
-}
-
-// open notes which file holds the session, and counts the results of earlier invocations.
-func (s *sessionLog) open(l *launch, id string) {
-	f := l.adapter.Session
-	if f == nil || l.files.home == "" {
-		return
-	}
-	pattern, ok := expandSession(f.Path, id)
-	if !ok {
-		return
-	}
-	s.root, s.mark = l.call.Root, []byte(f.Result)
-	s.pattern = s.root.Own(l.files.home + pattern)
-	s.catchUp()
-}
-
-// expectResult notes that the agent is going to write the result of a tool.
-func (s *sessionLog) expectResult() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.want++
-}
-
-// catchUp makes results that the agent wrote without reporting them count as reported.
-func (s *sessionLog) catchUp() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.readMore()
-	s.want = max(s.want, s.count)
-}
-
-// await waits until the file holds all results that were reported. It returns false if ctx ends before, or if the agent does
-// not write them.
-func (s *sessionLog) await(ctx context.Context) bool {
-	tick := time.NewTicker(sessionPoll)
-	defer tick.Stop()
-	for end := time.Now().Add(sessionWait); !s.holdsAll(); {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-		if time.Now().After(end) {
-			s.mu.Lock()
-			s.want = s.count
-			s.mu.Unlock()
-			return false
-		}
-	}
-	return ctx.Err() == nil
-}
-
-func (s *sessionLog) holdsAll() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.readMore()
-	return s.mark == nil || s.count >= s.want
-}
-
-// readMore counts the results in the lines that were appended to the file. s.mu is held.
-func (s *sessionLog) readMore() {
-	if s.mark == nil {
-		return
-	}
-	found, err := filepath.Glob(s.pattern)
-	if err != nil || len(found) == 0 {
-		return // it is not there yet
-	}
-	if newest := found[len(found)-1]; newest != s.name { // agents begin the names with the time
-		s.name, s.read, s.count = newest, 0, 0
-	}
-	for {
-		data, _, err := s.root.ReadRange(s.name, s.read, maxSessionRead)
-		lines := data[:bytes.LastIndexByte(data, '\n')+1]
-		if err != nil || len(lines) == 0 {
-			return
-		}
-		s.read += int64(len(lines))
-		s.count += bytes.Count(lines, s.mark)
-	}
+	k.alone.Lock()
+	defer k.alone.Unlock()
+	k.sayMissed(-1)
 }

@@ -118,7 +118,7 @@ func runProgram(ctx context.Context, c *skill.Call, in input, reaper *proc.Reape
 		return nil, nil
 	}
 	if ended.Leftover > 0 {
-		c.Warn("processes_killed", fmt.Sprintf("%d processes that the program left behind were killed", ended.Leftover))
+		c.Warn("processes_killed", fmt.Sprintf("processes that the program left behind were killed: %d", ended.Leftover))
 	}
 	if searched.Omitted() > 0 {
 		c.Warn("pattern_not_everywhere", fmt.Sprintf("expect_stdout was looked for in the first %d bytes of stdout only", maxSearched))

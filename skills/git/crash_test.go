@@ -216,11 +216,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 func (b *bench) kill(pid int) {
 	b.t.Helper()
 	_ = syscall.Kill(pid, syscall.SIGSTOP) // gone already is as good
-	for state := "R"; state != "T" && state != "Z" && state != "gone"; {
-		state = "gone"
-		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
-			state = strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]
-		}
+	for !b.stopped(pid) {
 		time.Sleep(time.Millisecond)
 	}
 	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
@@ -245,6 +241,23 @@ func (b *bench) kill(pid int) {
 			time.Sleep(time.Millisecond)
 		}
 	}
+}
+
+// stopped reports whether no thread of a process runs. One that starts a child stops only when that child has its own
+// group and runs its program.
+func (b *bench) stopped(pid int) bool {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	b.ok(err)
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err != nil {
+			continue // it is gone
+		}
+		if state := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]; !strings.Contains("TtZX", state) {
+			return false
+		}
+	}
+	return true
 }
 
 // Killed right before any system call that changes a file, which is every boundary between two states of the disk, a skill

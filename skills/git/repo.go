@@ -99,7 +99,7 @@ func (f family) openRepo(ctx context.Context, c *skill.Call, in on) (context.Con
 	e, err := f.pickEngine(ctx, c, in.Engine)
 	// The native engine does not follow links that lead out of the workspace, so that it could not read them.
 	if err == nil && (c.Class != "read" || e.Name() == engine.Native) {
-		err = guard.RefuseLinks(r.at)
+		err = guard.CheckFilesFor(c, r.at)
 	}
 	if err == nil && c.Class != "read" {
 		err = guard.CheckIndex(r.at, in.Trust)

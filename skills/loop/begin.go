@@ -40,6 +40,7 @@ type beginData struct {
 	Prompt      string             `json:"prompt"`
 	AgentLimits map[string]float64 `json:"agent_limits"`
 	Tries       []int              `json:"tries"` // one element for each agent
+	ReadOnly    []string           `json:"read_only"`
 }
 
 // Values of beginData.Next.
@@ -60,7 +61,10 @@ func beginIteration(_ context.Context, c *skill.Call, in beginInput) (*beginData
 	if err != nil {
 		return nil, err
 	}
-	out := beginData{Next: nextWork, Iteration: in.Memory.Iterations + 1, Tasks: tasks, AgentLimits: limitAgent(in.AgentLimits, limits, in.Memory, max(1, in.BestOf))}
+	out := beginData{Next: nextWork, Iteration: in.Memory.Iterations + 1, Tasks: tasks, ReadOnly: []string{}, AgentLimits: limitAgent(in.AgentLimits, limits, in.Memory, max(1, in.BestOf))}
+	for _, s := range in.Siblings {
+		out.ReadOnly = append(out.ReadOnly, s.Path)
+	}
 	for i := range max(1, in.BestOf) {
 		out.Tries = append(out.Tries, i+1)
 	}
@@ -187,7 +191,7 @@ func limitAgent(given map[string]float64, l loop.Limits, m loop.Memory, agents i
 		}
 	}
 	if l.MaxCostUSD > 0 {
-		lower("max_cost_usd", max(l.MaxCostUSD-m.CostUSD, 0.01)/float64(agents))
+		lower("max_cost_usd", loop.RoundUSD(max(l.MaxCostUSD-m.CostUSD, 0.01)/float64(agents)))
 	}
 	if l.MaxDurationS > 0 {
 		lower("wall_s", max(l.MaxDurationS-float64(m.DurationMS)/1000, 1))

@@ -111,7 +111,10 @@ func decideNext(_ context.Context, c *skill.Call, in decideInput) (*decideData, 
 			return nil, skill.BadInput("/report", "%v", err)
 		}
 	}
-	if in.Undone {
+	if in.Memory.Iterations == 0 {
+		in.Memory.Finished = loop.Passing(in.Before)
+	}
+	if in.Undone || in.Crash != "" { // nothing that it says counts
 		in.Tasks = loop.Undo(in.Tasks, in.Before)
 	}
 	usd, ms, err := in.sumTook()
@@ -119,7 +122,7 @@ func decideNext(_ context.Context, c *skill.Call, in decideInput) (*decideData, 
 		return nil, err
 	}
 	o := loop.Observation{
-		Crash: in.Crash, Tasks: in.Tasks, Resumed: in.Resumed, Green: in.Green, Commit: in.Commit, Tree: r.Tree, Statement: r.Statement,
+		Crash: in.Crash, Tasks: in.Tasks, Resumed: in.Resumed, Undone: in.Undone, Green: in.Green, Commit: in.Commit, Tree: r.Tree, Statement: r.Statement,
 		Failure: in.Red, CostUSD: usd, DurationMS: ms + r.DurationMS,
 	}
 	if in.State != nil {

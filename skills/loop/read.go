@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/spritekit/loop"
@@ -13,6 +14,7 @@ import (
 type readInput struct {
 	Answer string          `json:"answer"`
 	Tasks  json.RawMessage `json:"tasks"`
+	Memory loop.Memory     `json:"memory"`
 }
 
 type readData struct {
@@ -62,7 +64,11 @@ func readAnswer(_ context.Context, c *skill.Call, in readInput) (*readData, erro
 	if out.Tasks, err = loop.ParseTasks(tasks); err != nil {
 		return nil, badFile("%v", err)
 	}
-	out.Message, out.Passing = commitMessage(before, out.Tasks, out.State), len(out.Tasks)-loop.Incomplete(out.Tasks)
+	finished := in.Memory.Finished
+	if in.Memory.Iterations == 0 {
+		finished = loop.Passing(before)
+	}
+	out.Message, out.Passing = commitMessage(finished, out.Tasks, out.State), len(out.Tasks)-loop.Incomplete(out.Tasks)
 	if out.State.Status == loop.NeedsInput || out.State.Status == loop.Blocked {
 		out.Rests = 1
 	}
@@ -86,31 +92,29 @@ func readResults(c *skill.Call, out *readData) error {
 	return err
 }
 
-// commitMessage names the task that newly passes, or else the summary.
-func commitMessage(before, after []loop.Task, s loop.State) string {
-	passed := map[string]bool{}
-	for _, name := range loop.Passing(before) {
-		passed[name] = true
+// commitMessage names the tasks that the commit finishes, of which the first is its subject, or else the summary.
+func commitMessage(finished []string, after []loop.Task, s loop.State) string {
+	names := slices.DeleteFunc(loop.Passing(after), func(name string) bool { return slices.Contains(finished, name) })
+	summary := strings.TrimSpace(s.Summary)
+	first, _, _ := strings.Cut(summary, "\n")
+	subject := cmp.Or(first, "Work on the tasks")
+	if len(names) > 0 {
+		subject = names[0]
 	}
-	subject := ""
-	for _, name := range loop.Passing(after) {
-		if !passed[name] {
-			subject = name
-			break
-		}
-	}
-	first, _, _ := strings.Cut(strings.TrimSpace(s.Summary), "\n")
-	subject = cmp.Or(subject, first, "Work on the tasks")
+	var body []string
 	if runes := []rune(subject); len(runes) > 72 {
-		subject = string(runes[:71]) + "…"
+		subject, body = string(runes[:71])+"…", append(body, subject)
 	}
-	if summary := strings.TrimSpace(s.Summary); summary != "" && summary != subject {
-		if len(summary) > 4000 {
-			summary = strings.ToValidUTF8(summary[:4000], "")
-		}
-		return subject + "\n\n" + summary
+	if len(summary) > 4000 {
+		summary = strings.ToValidUTF8(summary[:4000], "")
 	}
-	return subject
+	if summary != "" && summary != subject {
+		body = append(body, summary)
+	}
+	if len(names) > 1 {
+		body = append(body, "Finishes as well:\n- "+strings.Join(names[1:], "\n- "))
+	}
+	return strings.Join(append([]string{subject}, body...), "\n\n")
 }
 
 // decodeLast decodes the last JSON object of a text that has a member status. It may be followed by white space, or by the end

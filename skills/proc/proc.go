@@ -38,6 +38,8 @@ type Spec struct {
 	Tree bool
 	// Grace is how long the program has after SIGINT, and again after SIGTERM, once the context ends. 0 kills at once.
 	Grace time.Duration
+	// Confine, if set, calls start, which starts the program, in the way in which the program is confined.
+	Confine func(start func() error) error
 	// Started, if set, is called with the id of the process.
 	Started func(pid int)
 }
@@ -96,7 +98,7 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	}
 	cmd.Stdin = in.read
 	began := time.Now()
-	err = r.startProcess(cmd, spec.Tree)
+	err = r.startProcess(cmd, spec)
 	out.closeWriters()
 	in.read.Close()
 	if err != nil {
@@ -133,13 +135,13 @@ func (r *Reaper) Run(ctx context.Context, spec Spec) (Exit, error) {
 	return exit, nil
 }
 
-func (r *Reaper) startProcess(cmd *exec.Cmd, tree bool) error {
+func (r *Reaper) startProcess(cmd *exec.Cmd, spec Spec) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.children == nil {
 		r.children = map[int]bool{}
 	}
-	if tree && r.trees == 0 {
+	if spec.Tree && r.trees == 0 {
 		if err := adoptOrphans(); err != nil {
 			return err
 		}
@@ -148,11 +150,15 @@ func (r *Reaper) startProcess(cmd *exec.Cmd, tree bool) error {
 			r.prior[pid] = true
 		}
 	}
-	if err := cmd.Start(); err != nil {
+	start := cmd.Start
+	if spec.Confine != nil {
+		start = func() error { return spec.Confine(cmd.Start) }
+	}
+	if err := start(); err != nil {
 		return err
 	}
 	r.children[cmd.Process.Pid] = true
-	if tree {
+	if spec.Tree {
 		r.trees++
 	}
 	return nil

@@ -231,7 +231,7 @@ func (w *watch) lastText() string {
 		passed, failed = w.set.Counts.Passed, w.set.Counts.Failed+w.set.Counts.Errored
 	}
 	if passed+failed == 0 {
-		return fmt.Sprintf("%d lines of output", w.seen)
+		return fmt.Sprintf("lines of output so far: %d", w.seen)
 	}
 	return fmt.Sprintf("%d tests passed, %d failed", passed, failed)
 }

@@ -68,8 +68,8 @@ func TestProgressFollowsTheOutput(t *testing.T) {
 		"TAP":      {plan{stream: func(s *results.Set) results.Stream { return results.NewTAP(s, "") }}, "1..3\nok 1\nnot ok 2\nok 3\nok 4\n", "2 tests passed, 1 failed"},
 		"go":       {plan{stream: func(s *results.Set) results.Stream { return results.NewGoTest(s, "", nil) }}, `{"Action":"pass","Package":"p","Test":"TestA"}` + "\n", "1 tests passed, 0 failed"},
 		"marks":    {plan{mark: func(line string) (bool, bool) { return line == "+", line == "-" }}, "+\n+\n-\n", "2 tests passed, 1 failed"},
-		"nothing":  {plan{}, "a\nb\n", "2 lines of output"},
-		"compiler": {plan{stream: func(s *results.Set) results.Stream { return results.NewCompiler(s) }}, "a\n", "1 lines of output"},
+		"nothing":  {plan{}, "a\nb\n", "lines of output so far: 2"},
+		"compiler": {plan{stream: func(s *results.Set) results.Stream { return results.NewCompiler(s) }}, "a\n", "lines of output so far: 1"},
 	} {
 		w := newWatch(&tc.plan, &results.Set{})
 		for line := range strings.Lines(tc.output) {

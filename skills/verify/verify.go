@@ -162,8 +162,12 @@ func (v verifier) restoreProtected(ctx context.Context, c *skill.Call, clone str
 		return fault.New(protocol.ExitLimit, "too_many", "the commit changes too many files since base to be compared")
 	}
 	protected := ignore.NewTree(rulesOf(patterns), func(string) []byte { return nil })
-	var back []string
+	var back, attributes []string
 	for _, f := range diff.Files {
+		if path.Base(f.Path) == ".gitattributes" {
+			attributes = append(attributes, f.Path)
+			continue
+		}
 		if !protected.Ignored(f.Path, false) {
 			continue
 		}
@@ -174,10 +178,64 @@ func (v verifier) restoreProtected(ctx context.Context, c *skill.Call, clone str
 			return err
 		}
 	}
-	if len(back) == 0 {
+	if len(back) > 0 {
+		if err := v.CallSkill(ctx, c, "git.restore", map[string]any{"repo": clone, "paths": back, "source": r.Base}, nil); err != nil {
+			return err
+		}
+	}
+	if len(attributes) == 0 {
 		return nil
 	}
-	return v.CallSkill(ctx, c, "git.restore", map[string]any{"repo": clone, "paths": back, "source": r.Base}, nil)
+	r.Restored = append(r.Restored, attributes...)
+	slices.Sort(r.Restored)
+	return v.rewriteProtected(ctx, c, clone, attributes, protected, r.Base)
+}
+
+// rewriteProtected puts the attributes of the base commit back, by which git may change the content of a file that it checks out,
+// and checks the protected files out again.
+func (v verifier) rewriteProtected(ctx context.Context, c *skill.Call, clone string, attributes []string, protected *ignore.Tree, base string) error {
+	restore := map[string]any{"repo": clone, "paths": attributes, "source": base, "staged": true, "worktree": true}
+	if err := v.CallSkill(ctx, c, "git.restore", restore, nil); err != nil {
+		return err
+	}
+	files, err := listProtected(c, clone, "", protected)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(files, 500) {
+		for _, name := range some {
+			if err := c.Root.Remove(path.Join(clone, name)); err != nil {
+				return err
+			}
+		}
+		if err := v.CallSkill(ctx, c, "git.restore", map[string]any{"repo": clone, "paths": some, "source": base}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listProtected lists the protected files below a folder of a clone, without those of git.
+func listProtected(c *skill.Call, clone, dir string, protected *ignore.Tree) (files []string, err error) {
+	entries, err := c.Root.List(path.Join(clone, dir))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		name := path.Join(dir, e.Name())
+		switch {
+		case name == ".git" || e.Name() == ".gitattributes":
+		case e.IsDir():
+			below, err := listProtected(c, clone, name, protected)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, below...)
+		case protected.Ignored(name, false):
+			files = append(files, name)
+		}
+	}
+	return files, nil
 }
 
 func rulesOf(patterns []string) *ignore.Rules {

@@ -136,7 +136,7 @@ func Fresh(root *workspace.Root, id, skill, inputSHA256 string, now func() time.
 // openCall opens and locks the file. A file that was pruned while we waited for its lock is created again.
 func (c *Call) openCall(ctx context.Context) error {
 	for {
-		f, made, err := c.root.OpenOwn(c.name)
+		f, made, err := c.root.Runtime().Open(c.name)
 		if err != nil {
 			return fmt.Errorf("open call journal: %w", err)
 		}

@@ -52,7 +52,7 @@ func Results(root *workspace.Root, use func(result []byte)) error {
 
 // listCalls names the journals, the oldest first.
 func listCalls(root *workspace.Root) ([]string, error) {
-	files, err := root.OwnFiles(protocol.CallsDir)
+	files, err := root.Runtime().List(protocol.CallsDir)
 	var names []string
 	for _, info := range files {
 		if strings.HasSuffix(info.Name(), ".jsonl") {

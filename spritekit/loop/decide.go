@@ -3,6 +3,7 @@ package loop
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -57,6 +58,9 @@ func (l Limits) Complete() Limits {
 	return l
 }
 
+// RoundUSD returns dollars in whole millionths. Sums and differences of costs are rounded: three times 0.35 reaches a limit of 1.05.
+func RoundUSD(dollars float64) float64 { return math.Round(dollars*1e6) / 1e6 }
+
 // Check returns an error if a limit is out of its bounds.
 func (l Limits) Check() error {
 	l = l.Complete()
@@ -79,6 +83,7 @@ type Observation struct {
 	State   State  `json:"state"`
 	Tasks   []Task `json:"tasks"`
 	Resumed bool   `json:"resumed,omitempty"` // a person had the loop go on before it
+	Undone  bool   `json:"undone,omitempty"`  // the files are again those before the agent's call
 	// The verification of the commit. Green is lattice's word.
 	Green      bool     `json:"green"`
 	Commit     string   `json:"commit,omitempty"`
@@ -107,6 +112,7 @@ type Entry struct {
 	Error          string   `json:"error,omitempty"` // normalized
 	Advanced       bool     `json:"advanced"`        // a task passes for the first time, or the list was made
 	Resumed        bool     `json:"resumed,omitempty"`
+	Undone         bool     `json:"undone,omitempty"` // the files went back to those before the agent's call
 	CostUSD        float64  `json:"cost_usd"`
 	DurationMS     int64    `json:"duration_ms"`
 }
@@ -119,6 +125,11 @@ type Memory struct {
 	Known      []string `json:"known"`  // names of all tasks that were ever listed
 	Passed     []string `json:"passed"` // names of all tasks that ever passed
 	Recent     []Entry  `json:"recent"` // the last iterations, at most MostRecent
+	// Finished are the names of the tasks that have a commit of their own, and Loose is the last commit, "" if it has finished a task. The
+	// next commit replaces a loose one, so that there is one commit for each task.
+	Finished []string `json:"finished,omitempty"`
+	Loose    string   `json:"loose,omitempty"`
+	Proven   bool     `json:"proven,omitempty"` // an iteration was green
 }
 
 // Last returns the last iteration, nil before the first.
@@ -150,7 +161,7 @@ func Decide(m Memory, o Observation, l Limits) Memory {
 	e := Entry{
 		Iteration: m.Iterations + 1, Summary: cutText(o.State.Summary, 2000), TasksCompleted: len(o.Tasks) - Incomplete(o.Tasks), Tasks: len(o.Tasks),
 		Status: o.State.Status, Question: cutText(o.State.Question, 4000), Green: o.Green, Commit: o.Commit, Statement: o.Statement,
-		Resumed: o.Resumed, CostUSD: o.CostUSD, DurationMS: o.DurationMS,
+		Resumed: o.Resumed, Undone: o.Undone, CostUSD: o.CostUSD, DurationMS: o.DurationMS,
 	}
 	failure := cmp.Or(o.Crash, o.Failure, o.State.Error)
 	e.Error = NormalizeError(failure)
@@ -159,9 +170,17 @@ func Decide(m Memory, o Observation, l Limits) Memory {
 	e.Advanced = len(removeAll(passing, m.Passed)) > 0 || len(m.Known) == 0 && len(o.Tasks) > 0
 
 	m.Iterations++
-	m.CostUSD += o.CostUSD
+	m.CostUSD = RoundUSD(m.CostUSD + o.CostUSD)
 	m.DurationMS += o.DurationMS
 	m.Known, m.Passed = uniteSets(m.Known, Names(o.Tasks)), uniteSets(m.Passed, passing)
+	m.Proven = m.Proven || o.Green
+	if o.Commit != "" && !o.Undone {
+		m.Loose = o.Commit
+		if len(removeAll(passing, m.Finished)) > 0 {
+			m.Loose = ""
+		}
+		m.Finished = passing // one that fails again is finished by another commit
+	}
 	m.Recent = append(slices.Clone(m.Recent), e)
 	if n := len(m.Recent); n > MostRecent {
 		m.Recent = m.Recent[n-MostRecent:]

@@ -241,7 +241,7 @@ func TestReport(t *testing.T) {
 	m := Memory{Iterations: 3, CostUSD: 1.5, DurationMS: 9000, Recent: []Entry{{Summary: "all\ndone", Commit: "c1", Statement: "s1"}}}
 	got := Report(m, tasks("+say  four"), &Pull{Title: "Say\n\x1bfour", Body: "In words.\n"}, "Not in five.\n")
 	for _, want := range []string{
-		"In words.\n\n## Tasks\n\n- [x] say four\n", "Commit c1 is green. The statement is s1.\n", "3 iterations, 1.50 US dollars, 9 seconds",
+		"In words.\n\n## Tasks\n\n- [x] say four\n", "Commit c1 is green. The statement is s1.\n", "Iterations: 3. Cost: 1.50 US dollars. Work: 9 seconds.",
 		"## Differences from the spec\n\nNot in five.",
 	} {
 		if !strings.Contains(got.Body, want) {

@@ -54,6 +54,12 @@ func Prompt(in Injection) string {
 		case in.Failure != "":
 			fmt.Fprintf(&b, "Last verification: red\n%s\n", cutText(in.Failure, 4000))
 		}
+		switch {
+		case in.Last.Undone:
+			b.WriteString("Its changes were undone: the files are those before it.\n")
+		case in.Last.Decision == DecideCrashed:
+			fmt.Fprintf(&b, "The previous call was cut off, and its changes may be half-done: %s\n", cutText(in.Last.Reason, 1000))
+		}
 		if in.Last.Decision == DecideRefuse {
 			fmt.Fprintf(&b, "You said DONE, which does not count: %s.\n", in.Last.Reason)
 		}

@@ -28,7 +28,7 @@ func Report(m Memory, tasks []Task, said *Pull, divergence string) Pull {
 		fmt.Fprintf(&b, "- [x] %s\n", cutText(nameOf(t), 300))
 	}
 	fmt.Fprintf(&b, "\n## Verification\n\nCommit %s is green. The statement is %s.\n", last.Commit, last.Statement)
-	fmt.Fprintf(&b, "\n%d iterations, %.2f US dollars, %d seconds of work.\n", m.Iterations, m.CostUSD, m.DurationMS/1000)
+	fmt.Fprintf(&b, "\nIterations: %d. Cost: %.2f US dollars. Work: %d seconds.\n", m.Iterations, m.CostUSD, m.DurationMS/1000)
 	if text := strings.TrimSpace(divergence); text != "" {
 		fmt.Fprintf(&b, "\n## Differences from the spec\n\n%s\n", text)
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 // batchesEnd is the first version of the protocol without batches.
@@ -117,3 +118,13 @@ func (l *lines) answerFault(line []byte, fault *jsonrpc.Error) error {
 	_, err = l.out.Write(append(answer, '\n'))
 	return err
 }
+
+const (
+	// MaxResult is the size of the largest result for a client, in bytes; a larger one is in a file of the workspace
+	// that the result names, since it would fill a model's context rather than inform it.
+	MaxResult = 64 << 10
+	// defaultParallel is how many calls run side by side; others wait.
+	defaultParallel = 8
+	// maxMessage bounds one message of a client: the largest input and its envelope.
+	maxMessage = skill.MaxInput + 1<<20
+)

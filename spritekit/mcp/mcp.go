@@ -28,16 +28,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/skill"
 )
 
-const (
-	// MaxResult is the size of the largest result for a client, in bytes; a larger one is in a file of the workspace
-	// that the result names, since it would fill a model's context rather than inform it.
-	MaxResult = 64 << 10
-	// defaultParallel is how many calls run side by side; others wait.
-	defaultParallel = 8
-	// maxMessage bounds one message of a client: the largest input and its envelope.
-	maxMessage = skill.MaxInput + 1<<20
-)
-
 // Skill is one that can be offered.
 type Skill struct {
 	Manifest manifests.Skill

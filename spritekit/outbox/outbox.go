@@ -236,7 +236,7 @@ func (l *File) Close() error {
 }
 
 func (l *File) openFile() error {
-	f, made, err := l.root.OpenOwn(protocol.OutboxFile)
+	f, made, err := l.root.Runtime().Open(protocol.OutboxFile)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (l *File) lockFile() (size int64, err error) {
 		if err := l.flockFile(); err != nil {
 			return 0, fmt.Errorf("lock: %w", err)
 		}
-		if info, err := l.root.Glance(protocol.OutboxFile); err == nil && os.SameFile(info, l.is) {
+		if info, err := l.root.Runtime().Glance(protocol.OutboxFile); err == nil && os.SameFile(info, l.is) {
 			return info.Size(), nil
 		}
 		info, still, err := l.root.StillNamed(l.file, protocol.OutboxFile)

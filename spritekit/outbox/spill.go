@@ -123,7 +123,7 @@ func spillText(root *workspace.Root, text string) (string, error) {
 // stay, because a reader may be about to open them, and so do those that pinned returns by digest. It is called only if
 // files must be removed.
 func PruneSpill(root *workspace.Root, budget int64, recent int, pinned func() (map[string]bool, error)) error {
-	files, err := root.OwnFiles(SpillDir)
+	files, err := root.Runtime().List(SpillDir)
 	if err != nil {
 		return fmt.Errorf("prune spilled files: %w", err)
 	}

@@ -1,5 +1,7 @@
 package protocol
 
+import "github.com/spritekit/lattice/spritekit/protocol/quote"
+
 // Decode reads one envelope, v1 or legacy. ok is false if line is not a JSON object or has neither event_type nor type;
 // such a line is ordinary output. An event that breaks a rule is ok and has problems: it is kept, but must not be acted
 // on. A member that is absent (or null) is a problem only if the rules of the payload require it; the reader fills in
@@ -22,14 +24,14 @@ func (d *decoder) decode(line []byte, e *Event) (problems []Problem, why string)
 	d.report.problems = nil
 	text, replaced := toUTF8(line)
 	if replaced {
-		d.report.add("", "contains invalid UTF-8, which was replaced by U+FFFD")
+		d.report.addProblem("", "contains invalid UTF-8, which was replaced by U+FFFD")
 	} else {
 		text = append([]byte(nil), line...)
 	}
 	if d.json.root == nil {
 		d.json.root, d.json.payload = make([]member, 0, 8), make([]member, 0, 4) // enough for most events
 	}
-	defer d.shrink()
+	defer d.shrinkBuffers()
 	raw, err := d.json.read(text)
 	if err != nil {
 		return nil, "not readable as JSON: " + err.Error()
@@ -39,9 +41,9 @@ func (d *decoder) decode(line []byte, e *Event) (problems []Problem, why string)
 	}
 	root := fields{members: d.json.root, report: &d.report}
 	root.reportTwins()
-	eventType, legacyType := root.get("event_type", optional), root.get("type", optional)
+	eventType, legacyType := root.getMember("event_type", optional), root.getMember("type", optional)
 	switch {
-	case eventType != nil && root.get("payload", optional) != nil: // regular v1
+	case eventType != nil && root.getMember("payload", optional) != nil: // regular v1
 		e.Raw = raw
 	case eventType != nil:
 		e.Raw = gatherPayload(root)
@@ -53,7 +55,7 @@ func (d *decoder) decode(line []byte, e *Event) (problems []Problem, why string)
 	if &e.Raw[0] != &raw[0] { // it was rewritten
 		d.json.root = splitObject(e.Raw, d.json.root[:0])
 		root.members = d.json.root
-		d.json.payload = splitObject(root.get("payload", required), d.json.payload[:0])
+		d.json.payload = splitObject(root.getMember("payload", required), d.json.payload[:0])
 	}
 	e.readEnvelope(root)
 	if e.followsOurRules(root) {
@@ -62,8 +64,8 @@ func (d *decoder) decode(line []byte, e *Event) (problems []Problem, why string)
 	return d.report.problems, ""
 }
 
-// shrink releases buffers that an unusually large event has grown.
-func (d *decoder) shrink() {
+// shrinkBuffers releases buffers that an unusually large event has grown.
+func (d *decoder) shrinkBuffers() {
 	const usual = 128
 	if cap(d.json.root)+cap(d.json.payload) > usual {
 		d.json = jsonReader{}
@@ -83,7 +85,7 @@ func (e *Event) readEnvelope(root fields) {
 	text := room[:0]
 	for i, name := range names {
 		if v := root.quotedString(name, optional); v != nil {
-			text = appendUnquoted(text, v)
+			text = quote.AppendDecoded(text, v)
 		}
 		ends[i] = len(text)
 	}
@@ -91,17 +93,17 @@ func (e *Event) readEnvelope(root fields) {
 	for i, end := range ends {
 		*into[i], start = all[start:end], end
 	}
-	if v := root.get("timestamp", optional); isString(v) {
+	if v := root.getMember("timestamp", optional); isString(v) {
 		if _, err := ParseTime(e.Timestamp); err != nil {
 			root.addProblem("timestamp", "must be an RFC 3339 instant")
 		}
 	}
-	e.Payload = root.get("payload", optional)
+	e.Payload = root.getMember("payload", optional)
 }
 
 // followsOurRules reports whether e has the protocol version of this package.
 func (e *Event) followsOurRules(root fields) bool {
-	v := root.get("protocol_version", optional)
+	v := root.getMember("protocol_version", optional)
 	if v == nil || e.ProtocolVersion == Version {
 		return true
 	}
@@ -121,14 +123,14 @@ func typeOf(quoted []byte) Type {
 			return t
 		}
 	}
-	return Type(unquote(quoted))
+	return Type(quote.Decode(quoted))
 }
 
 func versionOf(quoted []byte) string {
 	if isQuoted(quoted, Version) {
 		return Version
 	}
-	return unquote(quoted)
+	return quote.Decode(quoted)
 }
 
 // isQuoted reports whether quoted is plain in quotes, without escapes.

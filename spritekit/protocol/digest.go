@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/spritekit/lattice/spritekit/protocol/quote"
 )
 
 // Canonical returns raw with sorted keys, without insignificant space, with each string in its shortest form and with
@@ -17,7 +19,7 @@ import (
 // with the same canonical form have the same meaning.
 func Canonical(raw json.RawMessage) (json.RawMessage, error) {
 	text, _ := toUTF8(raw)
-	value, err := compact(text)
+	value, err := compactJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("canonical form: no JSON: %w", err)
 	}
@@ -75,14 +77,14 @@ func appendCanonicalString(out, quoted []byte) []byte {
 			i++
 			continue
 		}
-		r, n := decodeEscape(quoted[i:])
+		r, n := quote.DecodeEscape(quoted[i:])
 		i += n
 		switch {
 		case 0xD800 <= r && r < 0xE000:
 			out = append(out, '\\', 'u')
 			out = strconv.AppendInt(out, int64(r), 16)
 		case r < ' ' || r == '"' || r == '\\':
-			out = appendEscape(out, byte(r))
+			out = quote.AppendEscape(out, byte(r))
 		default:
 			out = append(out, string(r)...)
 		}
@@ -125,10 +127,10 @@ func (p EnvironmentProposal) Fingerprint() string {
 		details = json.RawMessage("null")
 	}
 	var w objectWriter
-	w.add("adjustment_details", details)
-	w.add("adjustment_type", appendQuoted(nil, []byte(p.SuggestedAdjustment.Type)))
-	w.add("exit_code", strconv.AppendInt(nil, int64(p.ObservedFailure.ExitCode), 10))
-	w.add("phase", appendQuoted(nil, []byte(p.ObservedFailure.Phase)))
+	w.addMember("adjustment_details", details)
+	w.addMember("adjustment_type", quote.Append(nil, []byte(p.SuggestedAdjustment.Type)))
+	w.addMember("exit_code", strconv.AppendInt(nil, int64(p.ObservedFailure.ExitCode), 10))
+	w.addMember("phase", quote.Append(nil, []byte(p.ObservedFailure.Phase)))
 	return sha256Hex(w.bytes())
 }
 

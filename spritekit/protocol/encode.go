@@ -3,13 +3,15 @@ package protocol
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/spritekit/lattice/spritekit/protocol/quote"
 )
 
 // Encode checks e against every writer's rule and returns its one line of JSON, without prefix and newline. An empty
 // ProtocolVersion is written as v1. Sprite and work item may be empty, because the emitter may not know them. The error
 // names every rule that e breaks. Raw and Legacy are ignored: only readers set them.
 func Encode(e Event) ([]byte, error) {
-	payload, problems := e.check()
+	payload, problems := e.checkEvent()
 	if err := asError(problems); err != nil {
 		return nil, fmt.Errorf("encode %.64s: %w", e.Type, err)
 	}
@@ -36,40 +38,40 @@ func Encode(e Event) ([]byte, error) {
 
 func appendText(out []byte, name, value string) []byte {
 	out = append(append(append(out, `,"`...), name...), `":`...)
-	return appendQuoted(out, []byte(value))
+	return quote.Append(out, []byte(value))
 }
 
-// check returns the compact payload and the writer's rules that e breaks.
-func (e Event) check() (payload []byte, problems []Problem) {
+// checkEvent returns the compact payload and the writer's rules that e breaks.
+func (e Event) checkEvent() (payload []byte, problems []Problem) {
 	var r report
 	if e.ProtocolVersion != "" && e.ProtocolVersion != Version {
-		r.add("/protocol_version", "must be "+Version)
+		r.addProblem("/protocol_version", "must be "+Version)
 	}
 	if e.EventID != "" && !isULID(e.EventID) {
-		r.add("/event_id", "must be a ULID")
+		r.addProblem("/event_id", "must be a ULID")
 	}
 	for _, m := range []struct{ name, value string }{
 		{"call_id", e.CallID}, {"sprite_id", e.SpriteID}, {"work_item_id", e.WorkItemID},
 	} {
 		if !utf8.ValidString(m.value) {
-			r.add("/"+m.name, "must be UTF-8")
+			r.addProblem("/"+m.name, "must be UTF-8")
 		}
 	}
 	if !isWriterTime(e.Timestamp) {
-		r.add("/timestamp", "must be UTC with nine fractional digits, such as "+timestampLayout)
+		r.addProblem("/timestamp", "must be UTC with nine fractional digits, such as "+timestampLayout)
 	}
 	if !e.Type.Known() {
-		r.add("/event_type", "is not one of the nine types of "+Version)
+		r.addProblem("/event_type", "is not one of the nine types of "+Version)
 		return nil, r.problems
 	}
-	payload, err := compact(e.Payload)
+	payload, err := compactJSON(e.Payload)
 	switch {
 	case len(e.Payload) == 0:
-		r.add("/payload", "is required")
+		r.addProblem("/payload", "is required")
 	case err != nil:
-		r.add("/payload", "is not JSON: "+err.Error())
+		r.addProblem("/payload", "is not JSON: "+err.Error())
 	case !utf8.Valid(e.Payload):
-		r.add("/payload", "must be UTF-8")
+		r.addProblem("/payload", "must be UTF-8")
 	default:
 		openPayload(e.Type, payload, &r)
 	}

@@ -44,7 +44,7 @@ type Info struct {
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 }
 
-// KindAgentTurn is the kind of the INFO event that tells that a turn of an agent was kept.
+// KindAgentTurn is the kind of the INFO event that tells that a turn of an agent was kept, or why it was not.
 const KindAgentTurn = "agent_turn"
 
 // AgentTurn is the metadata of a KindAgentTurn event: the checkpoint holds the files and the agent's session as they were after
@@ -52,10 +52,28 @@ const KindAgentTurn = "agent_turn"
 type AgentTurn struct {
 	Turn         int    `json:"turn"` // of the step, as the agent counts
 	Agent        string `json:"agent"`
-	CheckpointID string `json:"checkpoint_id"`
-	Tool         string `json:"tool"`        // the last one that the agent used
-	Milliseconds int64  `json:"duration_ms"` // that the agent was stopped
+	CheckpointID string `json:"checkpoint_id"`    // empty if the turn was not kept
+	Reason       string `json:"reason,omitempty"` // for which it was not, one of those below
+	Tool         string `json:"tool"`             // the last one that the agent used
+	Milliseconds int64  `json:"duration_ms"`      // that the agent was stopped
+	Spent        Spent  `json:"spent"`            // by its call up to here
 }
+
+// Spent is what an agent took. The cost is 0 if it is not known.
+type Spent struct {
+	Tokens       int64   `json:"tokens"`
+	CostUSD      float64 `json:"cost_usd"`
+	Milliseconds int64   `json:"duration_ms"`
+}
+
+// Reasons for which a turn is not kept.
+const (
+	TurnWentOn    = "went_on"   // the agent, before it was stopped
+	TurnEnded     = "ended"     // the agent, before it was stopped
+	TurnUnwritten = "unwritten" // the results of the tools to the session
+	TurnUnnamed   = "unnamed"   // the session
+	TurnFailed    = "failed"    // a checkpoint, and no other is tried
+)
 
 // TurnComment begins the comment of such a checkpoint.
 const TurnComment = "turn of an agent"

@@ -5,12 +5,14 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/spritekit/lattice/spritekit/protocol/quote"
 )
 
 // report collects the rules that an event breaks.
 type report struct{ problems []Problem }
 
-func (r *report) add(pointer, message string) {
+func (r *report) addProblem(pointer, message string) {
 	switch {
 	case len(r.problems) < maxProblems:
 		r.problems = append(r.problems, Problem{pointer, message})
@@ -64,7 +66,9 @@ func (f fields) reportTwins() {
 
 const twice = "is given twice; the last one counts"
 
-func (f fields) addProblem(name, message string) { f.report.add(f.at+memberPointer(name), message) }
+func (f fields) addProblem(name, message string) {
+	f.report.addProblem(f.at+memberPointer(name), message)
+}
 
 var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
@@ -76,8 +80,8 @@ func memberPointer(name string) string {
 	return "/" + name
 }
 
-// get returns the text of a member, nil if it is absent. need makes absence a problem.
-func (f fields) get(name string, need bool) json.RawMessage {
+// getMember returns the text of a member, nil if it is absent. need makes absence a problem.
+func (f fields) getMember(name string, need bool) json.RawMessage {
 	for i := len(f.members) - 1; i >= 0; i-- {
 		if f.members[i].name == name {
 			if isNull(f.members[i].value) {
@@ -92,17 +96,17 @@ func (f fields) get(name string, need bool) json.RawMessage {
 	return nil
 }
 
-func (f fields) str(name string, need bool) string {
+func (f fields) getString(name string, need bool) string {
 	v := f.quotedString(name, need)
 	if v == nil || f.rulesOnly {
 		return ""
 	}
-	return unquote(v)
+	return quote.Decode(v)
 }
 
 // quotedString returns a string member with its quotes and escapes, nil if it is absent or not a string.
 func (f fields) quotedString(name string, need bool) json.RawMessage {
-	v := f.get(name, need)
+	v := f.getMember(name, need)
 	if v != nil && !isString(v) {
 		f.addProblem(name, "must be a string")
 		return nil
@@ -112,13 +116,13 @@ func (f fields) quotedString(name string, need bool) json.RawMessage {
 
 // oneOf returns a required string, which must be one of allowed.
 func (f fields) oneOf(name string, allowed ...string) string {
-	v := f.get(name, required)
+	v := f.getMember(name, required)
 	if v == nil {
 		return ""
 	}
 	if isString(v) {
 		for _, a := range allowed {
-			if isQuoted(v, a) || unquote(v) == a {
+			if isQuoted(v, a) || quote.Decode(v) == a {
 				return a
 			}
 		}
@@ -127,16 +131,16 @@ func (f fields) oneOf(name string, allowed ...string) string {
 	return ""
 }
 
-func (f fields) boolean(name string, need bool) bool {
-	v := f.get(name, need)
+func (f fields) getBool(name string, need bool) bool {
+	v := f.getMember(name, need)
 	if v != nil && v[0] != 't' && v[0] != 'f' {
 		f.addProblem(name, "must be true or false")
 	}
 	return v != nil && v[0] == 't'
 }
 
-func (f fields) object(name string, need bool) json.RawMessage {
-	v := f.get(name, need)
+func (f fields) getObject(name string, need bool) json.RawMessage {
+	v := f.getMember(name, need)
 	if v != nil && !isObject(v) {
 		f.addProblem(name, "must be an object")
 		return nil
@@ -146,15 +150,15 @@ func (f fields) object(name string, need bool) json.RawMessage {
 
 // objectFields returns the members of a required object. If the object is absent that is reported once.
 func (f fields) objectFields(name string) (fields, bool) {
-	v := f.object(name, required)
+	v := f.getObject(name, required)
 	if v == nil {
 		return fields{}, false
 	}
 	return newFields(f.at+memberPointer(name), v, nil, f.report), true
 }
 
-func (f fields) integer(name string, need bool) int {
-	v := f.get(name, need)
+func (f fields) getInt(name string, need bool) int {
+	v := f.getMember(name, need)
 	if v == nil {
 		return 0
 	}
@@ -169,9 +173,9 @@ func (f fields) integer(name string, need bool) int {
 	return 0
 }
 
-// fraction returns a required number from 0 to 1.
-func (f fields) fraction(name string) float64 {
-	v := f.get(name, required)
+// getFraction returns a required number from 0 to 1.
+func (f fields) getFraction(name string) float64 {
+	v := f.getMember(name, required)
 	if v == nil {
 		return 0
 	}
@@ -185,7 +189,7 @@ func (f fields) fraction(name string) float64 {
 
 // stringList returns a required array of strings.
 func (f fields) stringList(name string) []string {
-	v := f.get(name, required)
+	v := f.getMember(name, required)
 	if v == nil {
 		return nil
 	}
@@ -199,7 +203,7 @@ func (f fields) stringList(name string) []string {
 			f.addProblem(name, "must be a list of strings, but element "+strconv.Itoa(i)+" is none")
 			return nil
 		}
-		out = append(out, unquote(e))
+		out = append(out, quote.Decode(e))
 	}
 	return out
 }

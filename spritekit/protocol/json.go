@@ -3,6 +3,8 @@ package protocol
 import (
 	"encoding/json"
 	"unicode/utf8"
+
+	"github.com/spritekit/lattice/spritekit/protocol/quote"
 )
 
 // The functions of this file work on JSON text that a jsonReader has checked; they do not check it again.
@@ -10,7 +12,7 @@ import (
 // stringLen returns the length of the quoted string at the start of b.
 func stringLen(b []byte) int {
 	for i := 1; ; i += 2 { // skip a backslash and the character that it escapes
-		if i += plainLen(b[i:]); b[i] == '"' {
+		if i += quote.PlainLen(b[i:]); b[i] == '"' {
 			return i + 1
 		}
 	}
@@ -135,7 +137,7 @@ func memberName(key []byte) string {
 	case "type":
 		return "type"
 	}
-	return unquote(key)
+	return quote.Decode(key)
 }
 
 // toUTF8 returns b with each invalid UTF-8 byte replaced by U+FFFD, and whether there was one.

@@ -1,6 +1,10 @@
 package protocol
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/spritekit/lattice/spritekit/protocol/quote"
+)
 
 // A jsonReader checks all JSON that is read: in one pass over a text it checks that the text is exactly one value,
 // removes insignificant white space in place and, for readers of envelopes, splits the value into members. A reader of
@@ -22,7 +26,7 @@ func (j *jsonReader) read(b []byte) ([]byte, error) {
 	j.b, j.next, j.done = b, 0, 0
 	j.root, j.payload = j.root[:0], j.payload[:0]
 	var err error
-	if j.skipSpace(); j.root != nil && j.peek() == '{' {
+	if j.skipSpace(); j.root != nil && j.peekByte() == '{' {
 		err = j.readObject(0, &j.root)
 	} else {
 		err = j.readValue(0)
@@ -36,24 +40,24 @@ func (j *jsonReader) read(b []byte) ([]byte, error) {
 	return j.b[:j.done:j.done], nil
 }
 
-// compact returns a copy of the one JSON value in text, without insignificant white space.
-func compact(text []byte) ([]byte, error) {
+// compactJSON returns a copy of the one JSON value in text, without insignificant white space.
+func compactJSON(text []byte) ([]byte, error) {
 	var j jsonReader
 	return j.read(append([]byte(nil), text...))
 }
 
 func (j *jsonReader) fail(what string) error { return fmt.Errorf("byte %d: %s", j.next, what) }
 
-// peek returns the next byte, 0 at the end. A NUL byte is not valid outside of strings, so 0 is unambiguous.
-func (j *jsonReader) peek() byte {
+// peekByte returns the next byte, 0 at the end. A NUL byte is not valid outside of strings, so 0 is unambiguous.
+func (j *jsonReader) peekByte() byte {
 	if j.next < len(j.b) {
 		return j.b[j.next]
 	}
 	return 0
 }
 
-// keep moves the next n bytes to the compact value.
-func (j *jsonReader) keep(n int) {
+// keepBytes moves the next n bytes to the compact value.
+func (j *jsonReader) keepBytes(n int) {
 	if j.done != j.next {
 		copy(j.b[j.done:], j.b[j.next:j.next+n])
 	}
@@ -77,7 +81,7 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\
 
 func (j *jsonReader) readValue(depth int) error {
 	j.skipSpace()
-	switch c := j.peek(); {
+	switch c := j.peekByte(); {
 	case c == '"':
 		return j.readString()
 	case c == '{':
@@ -102,7 +106,7 @@ func (j *jsonReader) readObject(depth int, into *[]member) error {
 		return err
 	}
 	for {
-		if j.skipSpace(); j.peek() != '"' {
+		if j.skipSpace(); j.peekByte() != '"' {
 			return j.fail("expected the name of a member")
 		}
 		start := j.done
@@ -110,7 +114,7 @@ func (j *jsonReader) readObject(depth int, into *[]member) error {
 			return err
 		}
 		colon := j.done
-		if j.skipSpace(); j.peek() != ':' {
+		if j.skipSpace(); j.peekByte() != ':' {
 			return j.fail("expected ':'")
 		}
 		j.keepByte()
@@ -136,7 +140,7 @@ func (j *jsonReader) readObject(depth int, into *[]member) error {
 func (j *jsonReader) memberValue(name string, depth int) error {
 	if depth == 1 && name == "payload" {
 		j.payload = j.payload[:0]
-		if j.skipSpace(); j.peek() == '{' {
+		if j.skipSpace(); j.peekByte() == '{' {
 			return j.readObject(depth, &j.payload)
 		}
 	}
@@ -163,7 +167,7 @@ func (j *jsonReader) readOpening(depth int, end byte) (empty bool, err error) {
 		return false, j.fail(fmt.Sprintf("nested deeper than %d", MaxDepth))
 	}
 	j.keepByte()
-	if j.skipSpace(); j.peek() != end {
+	if j.skipSpace(); j.peekByte() != end {
 		return false, nil
 	}
 	j.keepByte()
@@ -173,7 +177,7 @@ func (j *jsonReader) readOpening(depth int, end byte) (empty bool, err error) {
 // readSeparator reads the comma or closing bracket after a member or element, and reports whether another one follows.
 func (j *jsonReader) readSeparator(end byte) (bool, error) {
 	j.skipSpace()
-	switch j.peek() {
+	switch j.peekByte() {
 	case ',':
 		j.keepByte()
 		return true, nil
@@ -187,17 +191,17 @@ func (j *jsonReader) readSeparator(end byte) (bool, error) {
 func (j *jsonReader) readString() error {
 	b := j.b
 	for i := j.next + 1; ; {
-		i += plainLen(b[i:])
+		i += quote.PlainLen(b[i:])
 		if i == len(b) {
 			j.next = i
 			return j.fail("a string does not end")
 		}
 		switch b[i] {
 		case '"':
-			j.keep(i + 1 - j.next)
+			j.keepBytes(i + 1 - j.next)
 			return nil
 		case '\\':
-			n := escapeLen(b[i:])
+			n := quote.EscapeLen(b[i:])
 			if n == 0 {
 				j.next = i
 				return j.fail("an unknown escape in a string")
@@ -217,27 +221,27 @@ func (j *jsonReader) readNumber() error {
 	}
 	n := j.next - start
 	j.next = start
-	j.keep(n)
+	j.keepBytes(n)
 	return nil
 }
 
 func (j *jsonReader) skipNumber() error {
-	if j.peek() == '-' {
+	if j.peekByte() == '-' {
 		j.next++
 	}
-	if j.peek() == '0' {
+	if j.peekByte() == '0' {
 		j.next++
 	} else if !j.skipDigits() {
 		return j.fail("expected a digit")
 	}
-	if j.peek() == '.' {
+	if j.peekByte() == '.' {
 		if j.next++; !j.skipDigits() {
 			return j.fail("expected a digit")
 		}
 	}
-	if c := j.peek(); c == 'e' || c == 'E' {
+	if c := j.peekByte(); c == 'e' || c == 'E' {
 		j.next++
-		if c := j.peek(); c == '+' || c == '-' {
+		if c := j.peekByte(); c == '+' || c == '-' {
 			j.next++
 		}
 		if !j.skipDigits() {
@@ -249,7 +253,7 @@ func (j *jsonReader) skipNumber() error {
 
 func (j *jsonReader) skipDigits() bool {
 	start := j.next
-	for isDigit(j.peek()) {
+	for isDigit(j.peekByte()) {
 		j.next++
 	}
 	return j.next > start
@@ -259,7 +263,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func (j *jsonReader) readLiteral(word string) error {
 	if end := j.next + len(word); end <= len(j.b) && string(j.b[j.next:end]) == word {
-		j.keep(len(word))
+		j.keepBytes(len(word))
 		return nil
 	}
 	return j.fail("expected a value")

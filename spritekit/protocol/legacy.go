@@ -3,6 +3,8 @@ package protocol
 import (
 	"encoding/json"
 	"slices"
+
+	"github.com/spritekit/lattice/spritekit/protocol/quote"
 )
 
 // Legacy events have a lower-case "type" and all their members at the root:
@@ -43,7 +45,7 @@ func isEnvelopeMember(name string) bool { return slices.Contains(envelopeMembers
 
 // convertLegacy returns the v1 envelope of the legacy event raw.
 func convertLegacy(raw []byte, root fields) []byte {
-	kind := root.str("type", required)
+	kind := root.getString("type", required)
 	form, known := legacyFormOf(kind)
 	var payload objectWriter
 	switch {
@@ -52,7 +54,7 @@ func convertLegacy(raw []byte, root fields) []byte {
 		payload.writeMetadata(root, form.hasPlace)
 	case form.becomes == TypeInfo:
 		form.writeInfo(&payload, root, kind)
-		payload.add("metadata", raw)
+		payload.addMember("metadata", raw)
 	default:
 		payload.addAll(root, form.keep)
 		payload.writeMetadata(root, form.hasPlace)
@@ -62,13 +64,13 @@ func convertLegacy(raw []byte, root fields) []byte {
 
 // writeInfo writes message and kind.
 func (form legacyForm) writeInfo(payload *objectWriter, root fields, kind string) {
-	message := root.get(form.message, optional)
+	message := root.getMember(form.message, optional)
 	if message == nil {
-		message = appendQuoted(nil, []byte(kind))
+		message = quote.Append(nil, []byte(kind))
 	}
-	payload.add("message", message)
+	payload.addMember("message", message)
 	if kind != "" {
-		payload.add("kind", appendQuoted(nil, []byte(kind)))
+		payload.addMember("kind", quote.Append(nil, []byte(kind)))
 	}
 }
 
@@ -101,9 +103,9 @@ func writeEnvelope(root fields, eventType string, payload []byte) []byte {
 	for _, name := range envelopeMembers {
 		switch {
 		case name == "payload":
-			w.add(name, payload)
+			w.addMember(name, payload)
 		case name == "event_type" && eventType != "":
-			w.add(name, appendQuoted(nil, []byte(eventType)))
+			w.addMember(name, quote.Append(nil, []byte(eventType)))
 		default:
 			w.addAll(root, []string{name})
 		}
@@ -114,7 +116,7 @@ func writeEnvelope(root fields, eventType string, payload []byte) []byte {
 // objectWriter writes the members of one compact object.
 type objectWriter struct{ out []byte }
 
-func (w *objectWriter) separate() {
+func (w *objectWriter) writeComma() {
 	if w.out == nil {
 		w.out = append(w.out, '{')
 	} else {
@@ -122,14 +124,14 @@ func (w *objectWriter) separate() {
 	}
 }
 
-func (w *objectWriter) add(name string, value []byte) {
-	w.separate()
-	w.out = append(appendQuoted(w.out, []byte(name)), ':')
+func (w *objectWriter) addMember(name string, value []byte) {
+	w.writeComma()
+	w.out = append(quote.Append(w.out, []byte(name)), ':')
 	w.out = append(w.out, value...)
 }
 
 func (w *objectWriter) addRaw(m member) {
-	w.separate()
+	w.writeComma()
 	w.out = append(append(w.out, m.key...), ':')
 	w.out = append(w.out, m.value...)
 }
@@ -152,7 +154,7 @@ func (w *objectWriter) bytes() []byte {
 // writeMetadata writes the metadata of root together with the members of root that have no place in v1. If metadata is
 // not an object, or has a member of the same name as another, it becomes a member itself, so that nothing is lost.
 func (w *objectWriter) writeMetadata(root fields, placed func(name string) bool) {
-	own := root.get("metadata", optional)
+	own := root.getMember("metadata", optional)
 	var homeless []member
 	for _, m := range root.members {
 		if !placed(m.name) {
@@ -169,12 +171,12 @@ func (w *objectWriter) writeMetadata(root fields, placed func(name string) bool)
 			all.addRaw(m)
 		}
 	case own != nil:
-		all.add("metadata", own)
+		all.addMember("metadata", own)
 	}
 	for _, m := range homeless {
 		all.addRaw(m)
 	}
-	w.add("metadata", all.bytes())
+	w.addMember("metadata", all.bytes())
 }
 
 // splitMergeable returns the members of own if it is an object that has no name in common with others.

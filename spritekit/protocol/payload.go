@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spritekit/lattice/spritekit/protocol/quote"
 )
 
 // Values of the closed lists of v1.
@@ -49,9 +51,9 @@ func New(p Payload) (Event, error) {
 func marshal(v any) (json.RawMessage, error) {
 	switch p := v.(type) { // each call has these: encoding/json would build their encoders in each process
 	case PhaseStarted:
-		return append(phase(p.Phase), '}'), nil
+		return append(encodePhase(p.Phase), '}'), nil
 	case PhaseFinished:
-		return append(strconv.AppendBool(append(phase(p.Phase), `,"success":`...), p.Success), '}'), nil
+		return append(strconv.AppendBool(append(encodePhase(p.Phase), `,"success":`...), p.Success), '}'), nil
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -62,8 +64,8 @@ func marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-func phase(name string) []byte {
-	return appendQuoted([]byte(`{"phase":`), []byte(strings.ToValidUTF8(name, "\uFFFD")))
+func encodePhase(name string) []byte {
+	return quote.Append([]byte(`{"phase":`), []byte(strings.ToValidUTF8(name, "\uFFFD")))
 }
 
 // Open returns the typed payload of e, or an error for an unknown type, another protocol version or a payload that
@@ -75,7 +77,7 @@ func (e Event) Open() (Payload, error) {
 	if e.ProtocolVersion != "" && e.ProtocolVersion != Version {
 		return nil, fmt.Errorf("open an event: protocol_version is %.64q, only %s is understood", e.ProtocolVersion, Version)
 	}
-	payload, err := compact(e.Payload)
+	payload, err := compactJSON(e.Payload)
 	if err != nil {
 		return nil, fmt.Errorf("open the payload of %s: %w", e.Type, err)
 	}
@@ -107,27 +109,27 @@ func openPayload(t Type, raw json.RawMessage, r *report) Payload {
 // readPayload is openPayload for a payload whose members are already in f.
 func readPayload(t Type, raw json.RawMessage, f fields) Payload {
 	if !isObject(raw) {
-		f.report.add(f.at, "must be an object")
+		f.report.addProblem(f.at, "must be an object")
 		return nil
 	}
 	f.reportTwins()
 	switch t {
 	case TypeInfo:
-		return Info{f.str("message", required), f.str("kind", optional), f.object("metadata", optional)}
+		return Info{f.getString("message", required), f.getString("kind", optional), f.getObject("metadata", optional)}
 	case TypePhaseStarted:
-		return PhaseStarted{f.str("phase", required)}
+		return PhaseStarted{f.getString("phase", required)}
 	case TypePhaseFinished:
-		return PhaseFinished{f.str("phase", required), f.boolean("success", required)}
+		return PhaseFinished{f.getString("phase", required), f.getBool("success", required)}
 	case TypeActionRequest:
 		return openActionRequest(f)
 	case TypeArtifact:
-		return Artifact{f.str("kind", required), f.str("ref", optional), f.str("url", optional), f.object("metadata", optional)}
+		return Artifact{f.getString("kind", required), f.getString("ref", optional), f.getString("url", optional), f.getObject("metadata", optional)}
 	case TypeWaiting:
 		return openWaiting(f)
 	case TypeCompleted:
-		return Completed{f.oneOf("status", StatusSuccess, StatusFailure), f.str("summary", optional)}
+		return Completed{f.oneOf("status", StatusSuccess, StatusFailure), f.getString("summary", optional)}
 	case TypeError:
-		return Error{f.str("message", required), f.get("details", optional)}
+		return Error{f.getString("message", required), f.getMember("details", optional)}
 	case TypeEnvironmentProposal:
 		return openProposal(f)
 	}
@@ -135,7 +137,7 @@ func readPayload(t Type, raw json.RawMessage, f fields) Payload {
 }
 
 func openActionRequest(f fields) ActionRequest {
-	a := ActionRequest{f.str("action", required), f.object("parameters", required), f.boolean("blocking", optional)}
+	a := ActionRequest{f.getString("action", required), f.getObject("parameters", required), f.getBool("blocking", optional)}
 	if a.Parameters != nil {
 		// A policy judges the parameters and another program acts on them: both must read the same.
 		newFields(f.at+"/parameters", a.Parameters, nil, f.report)
@@ -144,8 +146,8 @@ func openActionRequest(f fields) ActionRequest {
 }
 
 func openWaiting(f fields) Waiting {
-	w := Waiting{Reason: f.str("reason", required), CheckpointID: f.str("checkpoint_id", required)}
-	if id := f.get("checkpoint_id", optional); isString(id) && isQuoted(id, "") {
+	w := Waiting{Reason: f.getString("reason", required), CheckpointID: f.getString("checkpoint_id", required)}
+	if id := f.getMember("checkpoint_id", optional); isString(id) && isQuoted(id, "") {
 		f.addProblem("checkpoint_id", "must not be empty: a checkpoint is taken before WAITING")
 	}
 	w.ExpectedInputs, w.ResumeAt = openExpected(f), openResumeAt(f)
@@ -157,7 +159,7 @@ func openResumeAt(f fields) string {
 	if quoted == nil {
 		return ""
 	}
-	at := unquote(quoted)
+	at := quote.Decode(quoted)
 	if _, err := time.Parse(time.RFC3339, at); err != nil {
 		f.addProblem("resume_at", "must be a time as in RFC 3339")
 	}
@@ -165,18 +167,18 @@ func openResumeAt(f fields) string {
 }
 
 func openExpected(f fields) map[string]string {
-	raw := f.object("expected_inputs", optional)
+	raw := f.getObject("expected_inputs", optional)
 	if raw == nil {
 		return nil
 	}
 	in := newFields(f.at+"/expected_inputs", raw, nil, f.report)
 	expected := make(map[string]string, len(in.members))
 	for _, m := range in.members {
-		if !isString(m.value) || !IsInputType(unquote(m.value)) {
+		if !isString(m.value) || !IsInputType(quote.Decode(m.value)) {
 			in.addProblem(m.name, "must be one of "+inputTypes)
 			continue
 		}
-		expected[m.name] = unquote(m.value)
+		expected[m.name] = quote.Decode(m.value)
 	}
 	return expected
 }
@@ -201,15 +203,15 @@ func openProposal(f fields) EnvironmentProposal {
 	var p EnvironmentProposal
 	if in, ok := f.objectFields("observed_failure"); ok {
 		p.ObservedFailure = ObservedFailure{
-			in.str("phase", required), in.integer("exit_code", required), in.str("stderr_hint", required)}
+			in.getString("phase", required), in.getInt("exit_code", required), in.getString("stderr_hint", required)}
 	}
 	if in, ok := f.objectFields("suggested_adjustment"); ok {
 		p.SuggestedAdjustment = SuggestedAdjustment{in.oneOf("type",
 			AdjustRuntimeInstall, AdjustRuntimeVersion, AdjustDependencyManagerSwitch, AdjustAddPreinstallStep,
 			AdjustSmokeCommand, AdjustAddSystemPackage, AdjustEnableNetworkAccess, AdjustEscalateToHuman),
-			in.object("details", required)}
+			in.getObject("details", required)}
 	}
-	p.Confidence = f.fraction("confidence")
+	p.Confidence = f.getFraction("confidence")
 	p.Evidence = f.stringList("evidence")
 	p.Scope = f.oneOf("scope", ScopeRepoSpecific, ScopeGlobalCandidate)
 	return p

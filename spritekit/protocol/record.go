@@ -3,6 +3,8 @@ package protocol
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/spritekit/lattice/spritekit/protocol/quote"
 )
 
 // Kind is the kind of a Record.
@@ -65,22 +67,22 @@ func (r Record) AppendJSON(out []byte) ([]byte, error) {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = appendQuoted(append(out, `{"pointer":`...), []byte(p.Pointer))
-			out = append(appendQuoted(append(out, `,"message":`...), []byte(p.Message)), '}')
+			out = quote.Append(append(out, `{"pointer":`...), []byte(p.Pointer))
+			out = append(quote.Append(append(out, `,"message":`...), []byte(p.Message)), '}')
 		}
 		return append(out, "]}"...), nil
 	case KindOutput:
 		out = append(out, `{"kind":"output","text":`...)
 		if r.Bytes != nil {
-			out = appendQuoted(out, r.Bytes)
+			out = quote.Append(out, r.Bytes)
 		} else {
-			out = appendQuoted(out, []byte(r.Text))
+			out = quote.Append(out, []byte(r.Text))
 		}
 		return append(out, '}'), nil
 	case KindWarning:
-		out = appendQuoted(append(out, `{"kind":"warning","code":`...), []byte(r.Code))
+		out = quote.Append(append(out, `{"kind":"warning","code":`...), []byte(r.Code))
 		out = strconv.AppendInt(append(out, `,"line":`...), int64(r.Line), 10)
-		return append(appendQuoted(append(out, `,"detail":`...), []byte(r.Detail)), '}'), nil
+		return append(quote.Append(append(out, `,"detail":`...), []byte(r.Detail)), '}'), nil
 	}
 	return nil, fmt.Errorf("write a record: unknown kind %q", r.Kind)
 }

@@ -15,7 +15,7 @@ func DecodeResult(line []byte) (result Result, ok bool) {
 		return Result{}, false
 	}
 	line, _ = toUTF8(line)
-	object, err := compact(line)
+	object, err := compactJSON(line)
 	if err != nil {
 		return Result{}, false
 	}
@@ -26,14 +26,14 @@ func DecodeResult(line []byte) (result Result, ok bool) {
 // readResult reads a result from the members of an object.
 func readResult(f fields) (result Result, ok bool) {
 	result = Result{
-		OK:       f.boolean("ok", required),
-		Skill:    f.str("skill", required),
-		Data:     f.object("data", optional),
+		OK:       f.getBool("ok", required),
+		Skill:    f.getString("skill", required),
+		Data:     f.getObject("data", optional),
 		Error:    openFault(f),
 		Waiting:  openResultWaiting(f),
 		Warnings: openWarnings(f),
-		Events:   f.integer("events", optional),
-		CallID:   f.str("call_id", optional),
+		Events:   f.getInt("events", optional),
+		CallID:   f.getString("call_id", optional),
 	}
 	switch {
 	case len(f.report.problems) > 0, result.Skill == "", result.Events < 0:
@@ -47,7 +47,7 @@ func readResult(f fields) (result Result, ok bool) {
 }
 
 func openFault(f fields) *Fault {
-	if f.get("error", optional) == nil {
+	if f.getMember("error", optional) == nil {
 		return nil
 	}
 	in, ok := f.objectFields("error")
@@ -55,11 +55,11 @@ func openFault(f fields) *Fault {
 		return nil
 	}
 	fault := &Fault{
-		Code:      in.str("code", required),
-		Message:   in.str("message", required),
-		Hint:      in.str("hint", optional),
-		Retryable: in.boolean("retryable", optional),
-		Details:   in.get("details", optional),
+		Code:      in.getString("code", required),
+		Message:   in.getString("message", required),
+		Hint:      in.getString("hint", optional),
+		Retryable: in.getBool("retryable", optional),
+		Details:   in.getMember("details", optional),
 	}
 	if fault.Code == "" {
 		in.addProblem("code", "must not be empty")
@@ -68,18 +68,18 @@ func openFault(f fields) *Fault {
 }
 
 func openResultWaiting(f fields) *Waiting {
-	if f.get("waiting", optional) == nil {
+	if f.getMember("waiting", optional) == nil {
 		return nil
 	}
 	in, ok := f.objectFields("waiting")
 	if !ok {
 		return nil
 	}
-	return &Waiting{in.str("reason", required), in.str("checkpoint_id", optional), openExpected(in), openResumeAt(in)}
+	return &Waiting{in.getString("reason", required), in.getString("checkpoint_id", optional), openExpected(in), openResumeAt(in)}
 }
 
 func openWarnings(f fields) []Warning {
-	v := f.get("warnings", optional)
+	v := f.getMember("warnings", optional)
 	if v == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func openWarnings(f fields) []Warning {
 			return nil
 		}
 		in := newFields("/warnings", e, nil, f.report)
-		out = append(out, Warning{in.str("code", required), in.str("message", required)})
+		out = append(out, Warning{in.getString("code", required), in.getString("message", required)})
 	}
 	return out
 }

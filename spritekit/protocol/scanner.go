@@ -74,7 +74,7 @@ func (s *Scanner) Read(rec *Record) error {
 		line, next, found := s.findLine()
 		if !found {
 			if s.err == nil {
-				s.fill()
+				s.fillBuffer()
 				continue
 			}
 			if s.start == s.end {
@@ -88,11 +88,11 @@ func (s *Scanner) Read(rec *Record) error {
 			s.beginCut(rec)
 			return nil
 		}
-		s.consume(next)
+		s.consumeTo(next)
 		if s.prefix == "" && len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		s.deliver(rec, line)
+		s.deliverLine(rec, line)
 		return nil
 	}
 }
@@ -114,13 +114,13 @@ func (s *Scanner) findLine() (line []byte, next int, found bool) {
 	return seen[:i:i], next, true
 }
 
-// consume moves the start of the next line to position next of the buffer.
-func (s *Scanner) consume(next int) {
+// consumeTo moves the start of the next line to position next of the buffer.
+func (s *Scanner) consumeTo(next int) {
 	s.offset += int64(next - s.start)
 	s.start, s.searched = next, 0
 }
 
-func (s *Scanner) deliver(rec *Record, line []byte) {
+func (s *Scanner) deliverLine(rec *Record, line []byte) {
 	if len(line) < len(s.prefix) || string(line[:len(s.prefix)]) != s.prefix {
 		s.deliverOutput(rec, line)
 		return
@@ -143,8 +143,8 @@ func (s *Scanner) deliverOutput(rec *Record, line []byte) {
 	rec.Text, rec.Bytes, rec.Line = "", line, s.line
 }
 
-// fill makes room in the buffer and reads once from r.
-func (s *Scanner) fill() {
+// fillBuffer makes room in the buffer and reads once from r.
+func (s *Scanner) fillBuffer() {
 	if s.start == s.end {
 		s.start, s.end = 0, 0
 	}
@@ -204,7 +204,7 @@ func (s *Scanner) beginCut(rec *Record) {
 	line := s.buf[s.start : s.start+n]
 	s.cut = &cutter{line: s.line, offset: s.offset, sum: sha256.New()}
 	s.cut.write(line)
-	s.consume(s.start + n)
+	s.consumeTo(s.start + n)
 	*rec = Record{Kind: KindOutput, Bytes: line, Line: s.line}
 }
 
@@ -215,11 +215,11 @@ func (s *Scanner) finishCut(rec *Record) error {
 		i := bytes.IndexByte(rest, '\n')
 		if i >= 0 {
 			s.cut.write(rest[:i])
-			s.consume(s.start + i + 1)
+			s.consumeTo(s.start + i + 1)
 			break
 		}
 		s.cut.write(rest)
-		s.consume(s.end)
+		s.consumeTo(s.end)
 		if s.err != nil {
 			if s.cut.heldCR { // without LF it is not a line end
 				s.cut.heldCR = false
@@ -228,7 +228,7 @@ func (s *Scanner) finishCut(rec *Record) error {
 			}
 			break
 		}
-		s.fill()
+		s.fillBuffer()
 	}
 	cut := Cut{s.cut.offset, s.cut.size, hex.EncodeToString(s.cut.sum.Sum(nil))}
 	*rec = Record{Kind: KindWarning, Code: WarnLineCut, Line: s.cut.line, Detail: cut.String(), Cut: &cut}

@@ -108,7 +108,7 @@ func DecodeSessionRequest(line []byte) (call SessionCall, cancel string, problem
 	if !utf8.Valid(line) {
 		return call, "", []Problem{{"", "is not UTF-8"}}
 	}
-	object, err := compact(line)
+	object, err := compactJSON(line)
 	if err != nil {
 		return call, "", []Problem{{"", "is not JSON: " + err.Error()}}
 	}
@@ -117,21 +117,21 @@ func DecodeSessionRequest(line []byte) (call SessionCall, cancel string, problem
 	}
 	var r report
 	f := newFields("", object, nil, &r)
-	if f.get("cancel", optional) != nil {
+	if f.getMember("cancel", optional) != nil {
 		f.reportUnknown("cancel")
-		return call, f.str("cancel", required), r.problems
+		return call, f.getString("cancel", required), r.problems
 	}
 	f.reportUnknown("call_id", "skill", "input", "work_item_id", "run_id", "idempotency_key", "permissions", "timeout_s", "token")
 	call = SessionCall{
-		CallID: f.str("call_id", required), Skill: f.str("skill", required), Input: f.object("input", optional),
-		WorkItemID: f.str("work_item_id", optional), RunID: f.str("run_id", optional),
-		IdempotencyKey: f.str("idempotency_key", optional), Token: f.str("token", optional),
+		CallID: f.getString("call_id", required), Skill: f.getString("skill", required), Input: f.getObject("input", optional),
+		WorkItemID: f.getString("work_item_id", optional), RunID: f.getString("run_id", optional),
+		IdempotencyKey: f.getString("idempotency_key", optional), Token: f.getString("token", optional),
 	}
-	if f.get("permissions", optional) != nil {
+	if f.getMember("permissions", optional) != nil {
 		list := f.stringList("permissions")
 		call.Permissions = &list
 	}
-	if v := f.get("timeout_s", optional); v != nil {
+	if v := f.getMember("timeout_s", optional); v != nil {
 		x, err := strconv.ParseFloat(string(v), 64)
 		if err != nil || x <= 0 {
 			f.addProblem("timeout_s", "must be a number above 0")
@@ -167,27 +167,27 @@ func DecodeSessionLine(line []byte) (out SessionLine, ok bool) {
 	if !isObject(line) {
 		return out, false
 	}
-	object, err := compact(line)
+	object, err := compactJSON(line)
 	if err != nil {
 		return out, false
 	}
 	var r report
 	f := newFields("", object, nil, &r)
 	switch {
-	case f.get("session", optional) != nil:
+	case f.getMember("session", optional) != nil:
 		out.Note = &SessionNote{
-			Session: f.str("session", required), ProtocolVersion: f.str("protocol_version", optional),
-			Parallel: f.integer("parallel", optional), Line: f.integer("line", optional), CallID: f.str("call_id", optional),
+			Session: f.getString("session", required), ProtocolVersion: f.getString("protocol_version", optional),
+			Parallel: f.getInt("parallel", optional), Line: f.getInt("line", optional), CallID: f.getString("call_id", optional),
 			Problems: openProblems(f),
 		}
-	case f.get("ok", optional) != nil:
+	case f.getMember("ok", optional) != nil:
 		result, fits := readResult(f)
 		if !fits {
 			return out, false
 		}
-		out.Result = &SessionResult{Result: result, Exit: f.integer("exit", required), Token: f.str("token", optional), Outbox: openStretch(f)}
+		out.Result = &SessionResult{Result: result, Exit: f.getInt("exit", required), Token: f.getString("token", optional), Outbox: openStretch(f)}
 	default:
-		out.Output = &SessionOutput{CallID: f.str("call_id", required), Stdout: f.optionalString("stdout"), Stderr: f.optionalString("stderr")}
+		out.Output = &SessionOutput{CallID: f.getString("call_id", required), Stdout: f.optionalString("stdout"), Stderr: f.optionalString("stderr")}
 		if out.Output.Stdout == nil && out.Output.Stderr == nil {
 			return SessionLine{}, false
 		}
@@ -197,15 +197,15 @@ func DecodeSessionLine(line []byte) (out SessionLine, ok bool) {
 
 // optionalString returns a string member, nil if it is absent.
 func (f fields) optionalString(name string) *string {
-	if f.get(name, optional) == nil {
+	if f.getMember(name, optional) == nil {
 		return nil
 	}
-	text := f.str(name, required)
+	text := f.getString(name, required)
 	return &text
 }
 
 func openStretch(f fields) *Stretch {
-	if f.get("outbox", optional) == nil {
+	if f.getMember("outbox", optional) == nil {
 		return nil
 	}
 	in, ok := f.objectFields("outbox")
@@ -217,7 +217,7 @@ func openStretch(f fields) *Stretch {
 
 // fileOffset returns a required offset in a file.
 func (f fields) fileOffset(name string) int64 {
-	n, err := strconv.ParseInt(string(f.get(name, required)), 10, 64)
+	n, err := strconv.ParseInt(string(f.getMember(name, required)), 10, 64)
 	if err != nil || n < 0 {
 		f.addProblem(name, "must be a position in a file")
 	}
@@ -225,7 +225,7 @@ func (f fields) fileOffset(name string) int64 {
 }
 
 func openProblems(f fields) []Problem {
-	list := f.get("problems", optional)
+	list := f.getMember("problems", optional)
 	if list == nil {
 		return nil
 	}
@@ -239,7 +239,7 @@ func openProblems(f fields) []Problem {
 			break
 		}
 		in := newFields("/problems", e, nil, f.report)
-		out = append(out, Problem{in.str("pointer", required), in.str("message", required)})
+		out = append(out, Problem{in.getString("pointer", required), in.getString("message", required)})
 	}
 	return out
 }

@@ -39,7 +39,7 @@ func baseEnv(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		switch name {
-		case "LATTICE_CALL_ID", "LATTICE_PARENT_CALL_ID", "LATTICE_RUN_ID", "LATTICE_WORK_ITEM_ID", "LATTICE_IDEMPOTENCY_KEY":
+		case "LATTICE_CALL_ID", "LATTICE_PARENT_CALL_ID", "LATTICE_RUN_ID", "LATTICE_WORK_ITEM_ID", "LATTICE_IDEMPOTENCY_KEY", "LATTICE_STDIN_BYTES":
 			return true
 		}
 		return strings.HasPrefix(name, "LATTICE_INPUT_")

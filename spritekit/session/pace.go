@@ -2,6 +2,9 @@ package session
 
 import "time"
 
+// moment is for how long calls are small.
+const moment = 5 * time.Millisecond
+
 // pace is a slow-call detector: it tells Options.Hurry whether calls have run for longer than a moment. Its timer is not
 // stopped for each call, because that costs more than a short call.
 type pace struct {

@@ -65,8 +65,6 @@ const (
 	MaxParallel = 64
 	maxQueued   = 32 << 20 // bytes of lines that wait for their turn
 	maxWaiting  = 1024     // and their number
-	// moment is for how long calls are small.
-	moment = 5 * time.Millisecond
 )
 
 // Serve serves calls until the session ends, and returns its exit code: 0, 75 after a call that waits, 130 when ctx

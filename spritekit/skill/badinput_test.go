@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,6 +176,9 @@ func TestBadInput(t *testing.T) {
 			{name: "an input of a wrong type", env: "LATTICE_INPUT_COUNT=many", exit: 2, code: "bad_input", hint: "--help"},
 			{name: "an input that is torn", env: `LATTICE_INPUT_COUNT={"x`, exit: 2, code: "bad_input", hint: "--help"},
 			{name: "an input that nobody asked for", env: "LATTICE_INPUT_NOPE=1", runs: 1},
+			{name: "an input of the announced length", env: "LATTICE_STDIN_BYTES=" + strconv.Itoa(len(ok)), runs: 1},
+			{name: "an input that has not arrived", input: " ", env: "LATTICE_STDIN_BYTES=12", exit: 5, code: "input_cut", hint: "again"},
+			{name: "an input that is cut off", env: "LATTICE_STDIN_BYTES=1200", exit: 5, code: "input_cut", hint: "again"},
 			{name: "a call id that is a path", env: "LATTICE_CALL_ID=../../x", exit: 2, code: "bad_call_id", hint: "unset"},
 			{name: "a call id without end", env: "LATTICE_CALL_ID=" + strings.Repeat("a", 129), exit: 2, code: "bad_call_id", hint: "unset"},
 			{name: "a sprite of no text", env: "LATTICE_SPRITE_ID=\xff", exit: 2, code: "bad_environment", hint: "unset"},

@@ -100,7 +100,7 @@ func (c *accepted) needsNoJournal() bool {
 	if c.desk == nil || c.class != manifests.ClassRead {
 		return false
 	}
-	_, err := c.root.Glance(protocol.CallsDir + "/" + c.id + ".jsonl")
+	_, err := c.root.Runtime().Glance(protocol.CallsDir + "/" + c.id + ".jsonl")
 	return errors.Is(err, fs.ErrNotExist)
 }
 

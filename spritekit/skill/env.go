@@ -26,6 +26,7 @@ type Env struct {
 	Socket         string // "" if there is none
 	Grants         Grants
 	Inputs         map[string]string // LATTICE_INPUT_<NAME> by NAME
+	StdinBytes     string            // how long the input on stdin is (LATTICE_STDIN_BYTES); "" if the caller does not say
 	Child          []string          // environment of child processes
 	// MaxResult is the size in bytes above which the data of a result line is moved to a file; 0 means protocol.SpillAt,
 	// which is also the maximum.
@@ -56,6 +57,8 @@ func ParseEnv(environ []string) Env {
 			env.AgentCallID = value
 		case "LATTICE_IDEMPOTENCY_KEY":
 			env.IdempotencyKey = value
+		case "LATTICE_STDIN_BYTES":
+			env.StdinBytes = value
 		case "LATTICE_WORKSPACE":
 			if value != "" {
 				env.Workspace = value
@@ -72,7 +75,7 @@ func ParseEnv(environ []string) Env {
 	// A skill that a child process calls is a separate call: it must not have the id and inputs of this one.
 	env.Child = slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return name == "LATTICE_CALL_ID" || name == "LATTICE_IDEMPOTENCY_KEY" || strings.HasPrefix(name, "LATTICE_INPUT_")
+		return name == "LATTICE_CALL_ID" || name == "LATTICE_IDEMPOTENCY_KEY" || name == "LATTICE_STDIN_BYTES" || strings.HasPrefix(name, "LATTICE_INPUT_")
 	})
 	return env
 }

@@ -29,7 +29,7 @@ func NewCallID(env Env, now time.Time) string {
 // Admit reads the input of a call of m and checks it as Serve does: strict JSON, the manifest, the grants. It returns the
 // input with defaults, in canonical form.
 func Admit(m manifests.Skill, env Env, stdin io.Reader) (json.RawMessage, error) {
-	input, err := readInput(stdin)
+	input, err := readInput(stdin, env.StdinBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,9 @@ const (
 	maxDepth = 200
 )
 
-// readInput reads stdin: one JSON object, or nothing, which counts as {}.
-func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
+// readInput reads stdin: one JSON object, or nothing, which counts as {}. size is the length that the caller announced, or "": if the
+// connection breaks before the input has arrived, its end looks like that of an empty input, with which the skill must not begin.
+func readInput(stdin io.Reader, size string) (map[string]json.RawMessage, error) {
 	raw, err := io.ReadAll(io.LimitReader(stdin, MaxInput+1))
 	if err != nil {
 		return nil, fmt.Errorf("read stdin: %w", err)
@@ -31,6 +32,10 @@ func readInput(stdin io.Reader) (map[string]json.RawMessage, error) {
 	if len(raw) > MaxInput {
 		return nil, fault.Limit("input_too_large", "the input on stdin has more than %d bytes", MaxInput).
 			WithHint("put large data into a file of the workspace and name the file")
+	}
+	if size != "" && size != strconv.Itoa(len(raw)) {
+		return nil, fault.Network("input_cut", "stdin ended after %d bytes of the input, and the caller announced %s", len(raw), size).
+			WithHint("make the call again")
 	}
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 {
 		return map[string]json.RawMessage{}, nil

@@ -138,7 +138,7 @@ func (r *runner) acceptCall(ctx context.Context) (*accepted, error) {
 	if err := r.openAll(); err != nil {
 		return nil, err
 	}
-	input, err := readInput(r.streams.Stdin)
+	input, err := readInput(r.streams.Stdin, r.env.StdinBytes)
 	if err != nil {
 		return nil, err
 	}

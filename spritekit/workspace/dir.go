@@ -29,7 +29,7 @@ func (r *Root) Real(name string) (string, error) {
 	}
 	missing := ""
 	for p := rel; p != "."; p = path.Dir(p) {
-		real, err := filepath.EvalSymlinks(r.placeOf(p))
+		real, err := filepath.EvalSymlinks(r.Own(p))
 		if errors.Is(err, fs.ErrNotExist) {
 			if _, lerr := r.rootOf(p).Lstat(p); lerr == nil {
 				return "", fmt.Errorf("%w: %s leads nowhere", ErrUnsafe, p)

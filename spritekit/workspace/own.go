@@ -22,15 +22,21 @@ func newPlantedError(name, what string) error {
 // isOwn reports whether a clean path is the runtime's: .lattice or below.
 func isOwn(rel string) bool { return rel == protocol.Dir || strings.HasPrefix(rel, protocol.Dir+"/") }
 
-// OpenOwn opens one of the runtime's own files, below .lattice, for reading and appending, and makes it where it is
-// missing; made says so. Unlike OpenFile it follows no symlink at all, neither of the file nor of .lattice: a link
-// that was planted there would make the runtime write into a file of the user's.
-func (r *Root) OpenOwn(name string) (f *os.File, made bool, err error) {
+// Runtime is the files of the runtime itself, in .lattice. Unlike the methods of Root, all its methods but Glance follow no
+// symlink, neither of the file nor of .lattice: a link that was planted there would make the runtime write into a file of
+// the user's.
+type Runtime struct{ root *Root }
+
+// Runtime returns the files of the runtime in this tree.
+func (r *Root) Runtime() Runtime { return Runtime{r} }
+
+// Open opens one of the files for reading and appending, and makes it where it is missing; made says so.
+func (o Runtime) Open(name string) (f *os.File, made bool, err error) {
 	const flags = os.O_RDWR | os.O_APPEND
 	for range 16 { // it may come and go while we look
-		info, err := r.lstatOwn(name)
+		info, err := o.lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			f, err = r.createOwn(name, flags)
+			f, err = o.create(name, flags)
 			if errors.Is(err, fs.ErrExist) {
 				continue
 			}
@@ -42,7 +48,7 @@ func (r *Root) OpenOwn(name string) (f *os.File, made bool, err error) {
 		if !info.Mode().IsRegular() {
 			return nil, false, newPlantedError(name, kindOf(info.Mode()))
 		}
-		if f, err = r.OpenFile(name, flags, 0); errors.Is(err, fs.ErrNotExist) {
+		if f, err = o.root.OpenFile(name, flags, 0); errors.Is(err, fs.ErrNotExist) {
 			continue
 		} else if err != nil {
 			return nil, false, err
@@ -86,15 +92,15 @@ func (r *Root) StillNamed(f *os.File, name string) (info fs.FileInfo, still bool
 	return info, err == nil && os.SameFile(info, there), r.explainError(err)
 }
 
-// Glance describes one of the runtime's own files with a single system call. It follows a symlink that was planted in place of
+// Glance describes one of the files with a single system call. It follows a symlink that was planted in place of
 // .lattice. A result that is known to be the runtime's file, or that there is none, can be trusted; others must be checked.
-func (r *Root) Glance(name string) (fs.FileInfo, error) {
-	return os.Lstat(r.baseOf(name) + "/" + name)
+func (o Runtime) Glance(name string) (fs.FileInfo, error) {
+	return os.Lstat(o.root.baseOf(name) + "/" + name)
 }
 
-// OwnFiles describes the regular files in one of the runtime's own folders, the oldest first; none when it is not there.
-func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
-	switch info, err := r.lstatOwn(dir); {
+// List describes the regular files in one of the folders, the oldest first; none when it is not there.
+func (o Runtime) List(dir string) ([]fs.FileInfo, error) {
+	switch info, err := o.lstat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
@@ -102,13 +108,13 @@ func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
 	case !info.IsDir():
 		return nil, newPlantedError(dir, kindOf(info.Mode()))
 	}
-	entries, err := r.List(dir)
+	entries, err := o.root.List(dir)
 	if err != nil {
 		return nil, err
 	}
 	var files []fs.FileInfo
 	for _, e := range entries {
-		if info, err := r.rootOf(dir).Lstat(dir + "/" + e.Name()); err == nil && info.Mode().IsRegular() { // else it went away, or was planted
+		if info, err := o.root.rootOf(dir).Lstat(dir + "/" + e.Name()); err == nil && info.Mode().IsRegular() { // else it went away, or was planted
 			files = append(files, info)
 		}
 	}
@@ -116,37 +122,37 @@ func (r *Root) OwnFiles(dir string) ([]fs.FileInfo, error) {
 	return files, nil
 }
 
-func (r *Root) lstatOwn(name string) (fs.FileInfo, error) {
-	dir, err := r.rootOf(protocol.Dir).Lstat(protocol.Dir)
+func (o Runtime) lstat(name string) (fs.FileInfo, error) {
+	dir, err := o.root.rootOf(protocol.Dir).Lstat(protocol.Dir)
 	switch {
 	case err != nil:
 		return nil, err
 	case dir.Mode()&fs.ModeSymlink != 0:
 		return nil, newPlantedError(protocol.Dir, "a symlink")
 	}
-	info, err := r.rootOf(name).Lstat(name)
+	info, err := o.root.rootOf(name).Lstat(name)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil, inTheWay(name)
 	}
-	return info, r.explainError(err)
+	return info, o.root.explainError(err)
 }
 
-func (r *Root) createOwn(name string, flags int) (*os.File, error) {
+func (o Runtime) create(name string, flags int) (*os.File, error) {
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
-		if err := r.ownDir(name[:i]); err != nil {
+		if err := o.makeDir(name[:i]); err != nil {
 			return nil, err
 		}
 	}
-	return r.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o644)
+	return o.root.OpenFile(name, flags|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
 func inTheWay(name string) error {
 	return newPlantedError("what lies in the way of "+name, "no folder")
 }
 
-// ownDir makes a folder of the runtime's. An error names any other file there, because it was planted.
-func (r *Root) ownDir(name string) error {
-	err := r.MkdirAll(name)
+// makeDir makes a folder. An error names any other file there, because it was planted.
+func (o Runtime) makeDir(name string) error {
+	err := o.root.MkdirAll(name)
 	if errors.Is(err, syscall.ENOTDIR) || errors.Is(err, fs.ErrExist) {
 		return inTheWay(name)
 	}
@@ -154,9 +160,9 @@ func (r *Root) ownDir(name string) error {
 		return err
 	}
 	for dir := name; ; dir = dir[:strings.LastIndexByte(dir, '/')] {
-		info, err := r.rootOf(dir).Lstat(dir)
+		info, err := o.root.rootOf(dir).Lstat(dir)
 		if err != nil {
-			return r.explainError(err)
+			return o.root.explainError(err)
 		}
 		if !info.IsDir() {
 			return newPlantedError(dir, kindOf(info.Mode()))

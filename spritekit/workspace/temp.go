@@ -10,6 +10,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -38,51 +39,57 @@ func IsTemp(name string) bool {
 	return false
 }
 
+// temps makes the temporary files of a tree, and once removes those of dead processes.
+type temps struct {
+	root  *Root
+	swept sync.Once
+}
+
 // temp is a locked file on its way to another name.
 type temp struct {
 	file *os.File
 	name string // relative to the root
 }
 
-// tempPlace returns the folder for temporary files that will be renamed into dir, and the prefix of their names.
-func (r *Root) tempPlace(dir string) (place, prefix string, err error) {
-	if r.state != nil && !isOwn(dir) { // TempDir lies in another tree
+// findPlace returns the folder for temporary files that will be renamed into dir, and the prefix of their names.
+func (t *temps) findPlace(dir string) (place, prefix string, err error) {
+	if t.root.state != nil && !isOwn(dir) { // TempDir lies in another tree
 		for dir != "." {
-			if _, err := r.rootOf(dir).Stat(dir); err == nil {
+			if _, err := t.root.rootOf(dir).Stat(dir); err == nil {
 				break
 			}
 			dir = path.Dir(dir)
 		}
-		r.sweepTemps(dir, tempPrefix)
+		t.sweepDead(dir, tempPrefix)
 		return dir, tempPrefix, nil
 	}
-	if err := r.ownDir(TempDir); err != nil {
+	if err := t.root.Runtime().makeDir(TempDir); err != nil {
 		return "", "", err
 	}
 	// Renaming a missing file fails with another error if a mount is in between. Device numbers would not tell: a bind
 	// mount has that of the file system it shows.
 	nothing := randomName()
-	if err := r.rootOf(TempDir).Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
-		r.sweepTemps(dir, tempPrefix)
+	if err := t.root.rootOf(TempDir).Rename(path.Join(TempDir, nothing), path.Join(dir, nothing)); errors.Is(err, syscall.EXDEV) {
+		t.sweepDead(dir, tempPrefix)
 		return dir, tempPrefix, nil
 	}
-	r.swept.Do(func() { r.sweepTemps(TempDir, "") })
+	t.swept.Do(func() { t.sweepDead(TempDir, "") })
 	return TempDir, "", nil
 }
 
-// newTemp makes a temporary file that can be renamed into dir.
-func (r *Root) newTemp(dir string) (temp, error) {
-	place, prefix, err := r.tempPlace(dir)
+// createFile makes a temporary file that can be renamed into dir.
+func (t *temps) createFile(dir string) (temp, error) {
+	place, prefix, err := t.findPlace(dir)
 	if err != nil {
 		return temp{}, err
 	}
 	for {
 		name := path.Join(place, prefix+randomName())
-		f, err := r.rootOf(name).OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		f, err := t.root.rootOf(name).OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return temp{}, r.explainError(err)
+			return temp{}, t.root.explainError(err)
 		}
-		owned, err := r.ownsFile(f, name)
+		owned, err := t.lockNew(f, name)
 		if owned {
 			return temp{f, name}, nil
 		}
@@ -99,7 +106,7 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	place, prefix, err := r.tempPlace(rel)
+	place, prefix, err := r.temps.findPlace(rel)
 	if err != nil {
 		return "", nil, err
 	}
@@ -115,11 +122,11 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 		if err != nil {
 			return "", nil, r.explainError(err)
 		}
-		owned, err := r.ownsFile(d, name)
+		owned, err := r.temps.lockNew(d, name)
 		if owned {
 			// The next sweep removes the rest.
 			release := func() { r.rootOf(name).RemoveAll(name); d.Close() }
-			return r.placeOf(name), release, nil
+			return r.Own(name), release, nil
 		}
 		if err = errors.Join(err, d.Close()); err != nil {
 			return "", nil, err
@@ -127,19 +134,19 @@ func (r *Root) Scratch(into string) (dir string, release func(), err error) {
 	}
 }
 
-// ownsFile locks a new file or folder. It reports false when a sweep was faster, which took it away.
-func (r *Root) ownsFile(f *os.File, name string) (bool, error) {
+// lockNew locks a new file or folder. It reports false when a sweep was faster, which took it away.
+func (t *temps) lockNew(f *os.File, name string) (bool, error) {
 	// Only a sweep can hold it, and only for a moment.
 	if err := Lock(context.Background(), f, time.Millisecond); err != nil {
 		return false, fmt.Errorf("lock a temporary file: %w", err)
 	}
-	_, still, err := r.StillNamed(f, name)
+	_, still, err := t.root.StillNamed(f, name)
 	return still, err
 }
 
-// sweepTemps removes temporary files of dead processes. Failures are ignored; the next sweep tries again.
-func (r *Root) sweepTemps(place, prefix string) {
-	entries, err := r.List(place)
+// sweepDead removes temporary files of dead processes. Failures are ignored; the next sweep tries again.
+func (t *temps) sweepDead(place, prefix string) {
+	entries, err := t.root.List(place)
 	if err != nil {
 		return
 	}
@@ -148,12 +155,12 @@ func (r *Root) sweepTemps(place, prefix string) {
 			continue // of another user, or planted; it is not opened
 		}
 		name := path.Join(place, e.Name())
-		f, err := r.rootOf(name).OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		f, err := t.root.rootOf(name).OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			continue
 		}
 		if syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			r.rootOf(name).RemoveAll(name)
+			t.root.rootOf(name).RemoveAll(name)
 		}
 		f.Close()
 	}

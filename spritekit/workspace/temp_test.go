@@ -130,13 +130,13 @@ func TestOpenOwnFollowsNoLink(t *testing.T) {
 	if err := os.Symlink("../repo/a", filepath.Join(dir, ".lattice/outbox")); err != nil {
 		t.Fatal(err)
 	}
-	if f, _, err := r.OpenOwn(".lattice/outbox"); !errors.Is(err, workspace.ErrUnsafe) {
-		t.Errorf("OpenOwn = %v, %v, want ErrUnsafe", f, err)
+	if f, _, err := r.Runtime().Open(".lattice/outbox"); !errors.Is(err, workspace.ErrUnsafe) {
+		t.Errorf("Open = %v, %v, want ErrUnsafe", f, err)
 	}
 	for i, want := range []bool{true, false} {
-		f, made, err := r.OpenOwn(".lattice/calls/x")
+		f, made, err := r.Runtime().Open(".lattice/calls/x")
 		if err != nil || made != want {
-			t.Fatalf("OpenOwn, time %d = made %v, %v", i, made, err)
+			t.Fatalf("Open, time %d = made %v, %v", i, made, err)
 		}
 		if _, err := f.WriteString("line\n"); err != nil {
 			t.Fatal(err)

@@ -100,7 +100,7 @@ func (r *Root) stageChange(c Change) (temp, error) {
 		mode = info.Mode().Perm()
 	}
 	mode = cmp.Or(mode, 0o644)
-	t, err := r.newTemp(path.Dir(c.Name))
+	t, err := r.temps.createFile(path.Dir(c.Name))
 	if err != nil {
 		return temp{}, err
 	}
@@ -125,7 +125,7 @@ func (r *Root) setAside(name, dir string, away bool) (temp, error) {
 	if err != nil {
 		return temp{}, err
 	}
-	place, prefix, err := r.tempPlace(dir)
+	place, prefix, err := r.temps.findPlace(dir)
 	if err == nil {
 		// A file that another process has locked is held as well.
 		_ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)

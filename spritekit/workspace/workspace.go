@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 )
 
@@ -37,7 +36,7 @@ type Root struct {
 	state  *os.Root // of the runtime's own files where they lie in another tree, else nil
 	held   string   // the directory of state, absolute, symlinks resolved
 	escape error    // the error of os.Root for paths that leave it
-	swept  sync.Once
+	temps  temps
 }
 
 // Open opens dir as a workspace root. dir must exist.
@@ -59,7 +58,9 @@ func Open(dir string) (*Root, error) {
 	if perr, ok := errors.AsType[*fs.PathError](escape); ok {
 		escape = perr.Err
 	}
-	return &Root{dir: real, given: given, root: root, escape: escape}, nil
+	r := &Root{dir: real, given: given, root: root, escape: escape}
+	r.temps.root = r
+	return r, nil
 }
 
 // OpenWithState is Open of a workspace whose .lattice, the runtime's own files, lies in the directory state instead, so that
@@ -109,13 +110,10 @@ func (r *Root) baseOf(rel string) string {
 	return r.dir
 }
 
-// placeOf is the absolute path of one relative to the root.
-func (r *Root) placeOf(rel string) string {
+// Own returns the absolute path of one relative to the root, such as that of one of the runtime's own files, below .lattice.
+func (r *Root) Own(rel string) string {
 	return filepath.Join(r.baseOf(rel), filepath.FromSlash(rel))
 }
-
-// Own is the absolute path of one of the runtime's own files, below .lattice.
-func (r *Root) Own(name string) string { return r.placeOf(name) }
 
 // State is the directory that holds .lattice where that is not Dir, else "".
 func (r *Root) State() string { return r.held }
@@ -161,7 +159,7 @@ func (r *Root) Abs(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return r.placeOf(rel), nil
+	return r.Own(rel), nil
 }
 
 // Reserved reports whether a path is the runtime's own: .lattice or below, also by way of a symlink. Skills refuse to
@@ -176,7 +174,7 @@ func (r *Root) Reserved(name string) bool {
 	}
 	// Resolve the part of the path that exists.
 	for p := rel; p != "."; p = path.Dir(p) {
-		real, err := filepath.EvalSymlinks(r.placeOf(p))
+		real, err := filepath.EvalSymlinks(r.Own(p))
 		if errors.Is(err, fs.ErrNotExist) {
 			if _, lerr := r.rootOf(p).Lstat(p); lerr == nil {
 				return true // a dangling symlink: where it would lead is not known to be ours to write

@@ -32,7 +32,7 @@ func (r *Root) WriteFrom(name string, src io.Reader, mode fs.FileMode) (int64, e
 	switch {
 	case err != nil:
 	case isOwn(rel):
-		err = r.ownDir(path.Dir(rel))
+		err = r.Runtime().makeDir(path.Dir(rel))
 	default:
 		rel, err = r.resolveTarget(name)
 	}
@@ -79,7 +79,7 @@ func (r *Root) resolveTarget(name string) (string, error) {
 			return "", fmt.Errorf("%w: %s is a symlink to the absolute path %s", ErrUnsafe, name, link)
 		}
 		// ".." of the link counts from the real parent. os.Root judges the outcome again when it is used.
-		parent, err := filepath.EvalSymlinks(r.placeOf(path.Dir(rel)))
+		parent, err := filepath.EvalSymlinks(r.Own(path.Dir(rel)))
 		if err != nil {
 			return "", err
 		}
@@ -93,7 +93,7 @@ func (r *Root) resolveTarget(name string) (string, error) {
 // replaceFile needs two fsyncs, and gets no more: that of the content, or power loss after the rename could leave a file of
 // zeroes under the name, and that of the directory, or the result that tells of the file could outlive it.
 func (r *Root) replaceFile(rel string, src io.Reader, mode fs.FileMode) (n int64, err error) {
-	t, err := r.newTemp(path.Dir(rel))
+	t, err := r.temps.createFile(path.Dir(rel))
 	if err != nil {
 		return 0, err
 	}

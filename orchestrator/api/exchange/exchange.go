@@ -145,8 +145,16 @@ var httpStatus = map[int]int{
 	protocol.ExitLimit: http.StatusInsufficientStorage, protocol.ExitWaiting: http.StatusAccepted, // recorded; other people must act as well
 }
 
+// statusOfCode holds the codes whose status says more than their exit code: values that are well-formed and do not fit the
+// question, and a question that is not open any more.
+var statusOfCode = map[string]int{"bad_answer": http.StatusUnprocessableEntity, "answer_needed": http.StatusUnprocessableEntity,
+	"answer_too_large": http.StatusUnprocessableEntity, "not_waiting": http.StatusConflict}
+
 // StatusOf returns the status of HTTP for an error.
 func StatusOf(p *fault.Error) int {
+	if status, ok := statusOfCode[p.Code]; ok {
+		return status
+	}
 	if status, ok := httpStatus[p.Exit]; ok {
 		return status
 	}

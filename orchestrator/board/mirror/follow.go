@@ -61,14 +61,13 @@ func (f *Follower) Wake(host string, p forge.Path) (known bool) {
 	return known
 }
 
-// FollowInBackground mirrors issues, and returns a function that ends that and waits for the end.
-func (f *Follower) FollowInBackground() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+// Follow mirrors issues until ctx ends.
+func (f *Follower) Follow(ctx context.Context) {
 	var all sync.WaitGroup
 	for folder, s := range f.Sources {
 		all.Go(func() { f.followBoard(ctx, folder, s) })
 	}
-	return func() { cancel(); all.Wait() }
+	all.Wait()
 }
 
 // followBoard mirrors the issues of one board: at the beginning, when an event is written or a delivery came, and every so often.

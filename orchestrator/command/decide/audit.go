@@ -110,7 +110,7 @@ func auditText(e audit.Entry) string {
 		return ""
 	}
 	var parts []string
-	for _, name := range []string{"fact", "call", "action", "step", "service", "phase", "error", "kind", "name", "status", "flow", "node", "intent_id", "decision", "rule", "reason", "comments"} {
+	for _, name := range []string{"fact", "call", "action", "step", "service", "phase", "error", "kind", "name", "status", "flow", "node", "intent_id", "decision", "rule", "command", "role", "looks_like", "found", "where", "code", "from", "outcome", "reason", "comments"} {
 		if text, ok := b[name].(string); ok && text != "" {
 			if name == "rule" || name == "comments" {
 				text = name + " " + text

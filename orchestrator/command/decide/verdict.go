@@ -65,7 +65,7 @@ func runDecide(ctx context.Context, env *setup.Env, o decideOptions, run string,
 		return err
 	}
 	setup.WarnOfChangedModels(env, view)
-	if req.Values, err = env.RenewedValues(view, o.agentEnv); err != nil {
+	if req.Values, err = env.Values().Renew(view, o.agentEnv); err != nil {
 		return err
 	}
 	if req.WaitID == "" && len(view.Waits) == 1 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/follow"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -15,7 +16,7 @@ import (
 func newWaitingCmd(env *setup.Env) *cobra.Command {
 	return connect.NewQueryCmd(env, "waiting", "List what waits for a person or a time", "  lattice waiting --json", cobra.NoArgs,
 		func(ctx context.Context, c *connect.Conn, _ []string) error {
-			open, err := follow.ListWaiting(ctx, c)
+			open, err := api.ListWaiting(ctx, c)
 			if err != nil {
 				return err
 			}

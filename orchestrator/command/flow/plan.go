@@ -84,7 +84,7 @@ func runPlan(ctx context.Context, env *setup.Env, o planOptions) error {
 		if flow != nil {
 			return writePlan(env.Console, o, plan, findings)
 		}
-		fmt.Fprintf(env.Err, "the plan has %d findings\n", len(findings))
+		fmt.Fprintf(env.Err, "the plan has %s\n", cli.Count(len(findings), "finding", "findings"))
 	}
 	p := sources.Refuse("that was planned", findings).(*fault.Error)
 	p.Exit = protocol.ExitFailed

@@ -129,7 +129,7 @@ func (c connection) connect(ctx context.Context) (connectView, error) {
 		view.Written = true
 	}
 	if view.Webhook != "" {
-		view.Created, view.Events, err = addHook(ctx, client, c.path, view.Webhook, secret)
+		view.Created, view.Events, err = addHook(ctx, client, client.Kind(), c.path, view.Webhook, secret)
 	}
 	return view, err
 }
@@ -163,7 +163,7 @@ func (c connection) settingsText(file string) (string, error) {
 }
 
 // check tries the token and the role of its account.
-func (c connection) check(ctx context.Context, view *connectView) (forge.Client, error) {
+func (c connection) check(ctx context.Context, view *connectView) (hookClient, error) {
 	if c.env.Settings.Forges == nil {
 		c.env.Settings.Forges = map[string]settings.Forge{}
 	}
@@ -186,7 +186,11 @@ func (c connection) check(ctx context.Context, view *connectView) (forge.Client,
 	case c.host.Kind == settings.ForgeKind(forge.Gitea) && !view.Role.AtLeast(forge.Admin):
 		view.Notices = append(view.Notices, "commands in comments are not taken: Gitea tells the roles of people only to an account with the role admin")
 	}
-	return client, nil
+	full, ok := client.(hookClient)
+	if !ok {
+		return nil, fmt.Errorf("the client of the code host %s adds no webhooks", c.name)
+	}
+	return full, nil
 }
 
 // keepSecret returns the secret in a file, which it makes if there is none.
@@ -224,6 +228,12 @@ func appendText(path, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
+// hookClient is a client with which a repository is connected.
+type hookClient interface {
+	forge.Client
+	forge.HookKeeper
+}
+
 // hookEvents returns the events that a webhook delivers, by the names with which the code host lists them.
 func hookEvents(kind forge.Kind) []string {
 	if kind == forge.Gitea {
@@ -233,12 +243,12 @@ func hookEvents(kind forge.Kind) []string {
 }
 
 // addHook adds a webhook. If there is one to that address, for example of an earlier version, it gets the events that it lacks.
-func addHook(ctx context.Context, client forge.Client, p forge.Path, address, secret string) (added bool, missing []string, err error) {
+func addHook(ctx context.Context, client forge.HookKeeper, kind forge.Kind, p forge.Path, address, secret string) (added bool, missing []string, err error) {
 	all, err := client.Hooks(ctx, p)
 	if err != nil {
 		return false, nil, err
 	}
-	events := hookEvents(client.Kind())
+	events := hookEvents(kind)
 	i := slices.IndexFunc(all, func(h forge.Hook) bool { return h.URL == address })
 	if i < 0 {
 		_, err = client.CreateHook(ctx, p, address, secret, events)

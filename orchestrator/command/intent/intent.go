@@ -61,8 +61,8 @@ func newCreateCmd(env *setup.Env) *cobra.Command {
 				return err
 			}
 			r.Input = input
-			r.AgentEnv, r.Routes = env.AgentPreset(env.WithAgentEnv(names), input)
-			r.Secrets = env.SetValues(r.AgentEnv)
+			r.AgentEnv, r.Routes = env.Agents().Preset(env.Agents().WithEnv(names), input)
+			r.Secrets = env.Values().Set(r.AgentEnv)
 			s, err := c.CreateIntent(ctx, r)
 			if err != nil {
 				return err
@@ -117,7 +117,7 @@ func newLsCmd(env *setup.Env) *cobra.Command {
 	limit := 50
 	cmd := connect.NewQueryCmd(env, "ls", "List intents, the newest first", "  lattice intent ls --json", cobra.NoArgs,
 		func(ctx context.Context, c *connect.Conn, _ []string) error {
-			all, err := c.Intents(ctx, limit)
+			all, err := c.Intents(ctx, "", limit)
 			if err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ func newDecideCmd(env *setup.Env, verb, short string) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				d.Secrets = env.SetValues(s.Plan.AgentEnv)
+				d.Secrets = env.Values().Set(s.Plan.AgentEnv)
 			}
 			s, err := c.DecideIntent(ctx, list[0], d)
 			if err != nil {

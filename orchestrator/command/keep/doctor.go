@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
@@ -22,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leftover"
 	"github.com/spritekit/lattice/orchestrator/settings"
 	"github.com/spritekit/lattice/orchestrator/setup"
+	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -45,8 +47,8 @@ temporary sprite. Every finding that is not ok comes with a remedy. With --tool,
 with lattice run --tool.
 
 It also lists what killed programs left behind: workers of the board of the current folder that are beyond their timeout, requests that
-no worker can take, worktrees whose folders are gone, runs that no leader drives and the outboxes of their sprites, and leases and
-sprites of runs that have ended. With --fix, these are repaired: a worker is ended, a request marked as failed, a run driven on.
+no worker can take, worktrees whose folders are gone, runs that no leader drives and the outboxes of their sprites, leases and
+sprites of runs that have ended, and sprites of runs that are not known. With --fix, these are repaired: a worker is ended, a request marked as failed, a run driven on.
 
 "fail" means that something that lattice needs does not work, "warn" that something could be better.
 
@@ -166,13 +168,20 @@ func addLeftovers(ctx context.Context, env *setup.Env, r *doctor.Report, fix boo
 	}
 	leads := !slices.ContainsFunc(r.Checks, func(c doctor.Check) bool { return c.Status == doctor.Fail && (c.Name == "leader" || c.Name == "store") })
 	file := home.Home(env.Home).Store()
-	if _, err := os.Stat(file); (err == nil || env.StoreAddress() != file) && leads {
+	_, storeErr := os.Stat(file)
+	_, spritesErr := os.Stat(home.Home(env.Home).Sprites())
+	if (storeErr == nil || spritesErr == nil || env.StoreAddress() != file) && leads {
 		c, err := connect.Dial(ctx, env, connect.Options{Detach: fix}) // a run that goes on needs a leader that stays
 		if err != nil {
 			return err
 		}
 		defer c.Close()
 		add(leftover.OfLeader(ctx, c.Client))
+		if env.RemoteSprites() == nil { // a remote host may have sprites of others
+			client := api.HTTPClient(c.Socket)
+			defer client.CloseIdleConnections()
+			add(listOrphans(ctx, c.Client, sprites.New(api.Base, "", client)))
+		}
 	}
 	for i, l := range all {
 		if fix {
@@ -182,6 +191,21 @@ func addLeftovers(ctx context.Context, env *setup.Env, r *doctor.Report, fix boo
 	}
 	r.Leftovers = all
 	return nil
+}
+
+// listOrphans returns the sprites of the embedded host whose runs are not known.
+func listOrphans(ctx context.Context, c *api.Client, host *sprites.Client) ([]leftover.Leftover, error) {
+	all, err := host.List(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	owners := map[string]string{}
+	for _, s := range all {
+		if run := api.OwnerOf(s.Labels); run != "" {
+			owners[s.Name] = run
+		}
+	}
+	return leftover.OfSprites(ctx, c, owners, host.Delete)
 }
 
 // cancelRun cancels a run if it exists. One that has ended has an outcome, which a dispatcher records.

@@ -48,8 +48,12 @@ continues its runs.
 --http also serves a page for browsers at a TCP address, which lattice open opens, and to callers with tokens (lattice help token)
 the interface, /api/v1, which /api/v1/openapi.json describes, the tools of lattice mcp at /mcp and, in the text format of
 Prometheus, /metrics. /healthz and /readyz need no token. An address that other machines reach needs a certificate.
+
+With --standby, several nodes share one database, each with a state directory of its own. One leads; the others wait, forward what
+comes to their address, and answer /readyz with 503. When the leader ends or is cut off, another one takes over within ten seconds and
+resumes its runs. A node that is cut off stops before that, and stands by again.
 ` + cli.ExitCodes,
-		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop\n  lattice serve --http 127.0.0.1:8080",
+		Example: "  lattice serve\n  lattice serve --idle 10m --log serve.log\n  lattice serve --stop\n  lattice serve --http 127.0.0.1:8080\n  lattice serve --standby --http 10.0.0.1:8080 --tls-cert node.pem --tls-key node.key",
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.resume != "all" && o.resume != "none" {
@@ -58,7 +62,7 @@ Prometheus, /metrics. /healthz and /readyz need no token. An address that other 
 			if o.HTTPRequired = cmd.Flags().Changed("http"); !o.HTTPRequired {
 				o.HTTP = env.Settings.Serve.HTTP
 			}
-			if err := checkWeb(o.Options); err != nil {
+			if err := errors.Join(checkStandby(env, o), checkWeb(o.Options)); err != nil {
 				return err
 			}
 			if o.stop {
@@ -75,6 +79,8 @@ Prometheus, /metrics. /healthz and /readyz need no token. An address that other 
 	f.StringVar(&o.TLSCert, "tls-cert", "", "encrypt what --http serves, with the certificates in `FILE`, in PEM")
 	f.StringVar(&o.TLSKey, "tls-key", "", "the private key of --tls-cert, a `FILE` in PEM")
 	f.BoolVar(&o.Anywhere, "http-anywhere", false, "let --http be an address that other machines reach; nothing is encrypted")
+	f.BoolVar(&o.Standby, "standby", false, "be one of several nodes on a database: wait while another one leads")
+	f.StringVar(&o.URL, "url", "", "with --standby: the `URL` at which the other nodes reach this one (default: that of --http)")
 	f.StringVar(&o.log, "log", "", "log to `FILE` instead of standard error; its size is limited")
 	f.StringVar(&o.resume, "resume", "all", "which interrupted runs to resume: all or none")
 	f.BoolVar(&o.stop, "stop", false, "end the lattice serve that is the leader; its runs can be resumed")
@@ -97,6 +103,43 @@ func checkWeb(o connect.Options) error {
 	return web.CheckAddress(o.HTTP, o.TLSCert != "", o.Anywhere)
 }
 
+// checkStandby checks the options of one node of several.
+func checkStandby(env *setup.Env, o serveOptions) error {
+	host, _, _ := net.SplitHostPort(o.HTTP)
+	ip := net.ParseIP(host)
+	switch {
+	case !o.Standby && o.URL != "":
+		return cli.UsageErrorf("--url needs --standby")
+	case !o.Standby:
+		return nil
+	case o.stop || o.idle > 0:
+		return cli.UsageErrorf("--standby does not go together with --stop and --idle")
+	case o.HTTP == "":
+		return cli.UsageErrorf("--standby needs --http, at which the other nodes reach this one")
+	case o.URL == "" && (host == "" || ip != nil && ip.IsUnspecified()):
+		return cli.UsageErrorf("--standby at %s needs --url: other nodes do not know which address that is", o.HTTP)
+	}
+	return connect.CheckStandby(env)
+}
+
+// runNode leads and stands by in turn, until ctx ends.
+func runNode(ctx context.Context, env *setup.Env, o serveOptions) error {
+	for {
+		err := connect.StandBy(ctx, env, &o.Options)
+		if err == nil {
+			err = lead(ctx, env, o)
+		}
+		switch p := fault.As(err); {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, connect.ErrLost), p != nil && p.Code == "store_locked": // another node was first
+			fmt.Fprintf(env.Err, "lattice: %v\n", err)
+		default:
+			return err
+		}
+	}
+}
+
 func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
 	var out io.Writer = env.Err
 	if o.log != "" {
@@ -108,6 +151,14 @@ func runServe(ctx context.Context, env *setup.Env, o serveOptions) error {
 	defer to.Flush()
 	env.Log = zerolog.New(to).Level(env.LogLevel(zerolog.InfoLevel)).With().Timestamp().Logger()
 	o.MCP = func(dial func(context.Context) (net.Conn, error)) http.Handler { return mcp.NewHandler(env, dial) }
+	if o.Standby {
+		return runNode(ctx, env, o)
+	}
+	return lead(ctx, env, o)
+}
+
+// lead leads until ctx ends or the lead does.
+func lead(ctx context.Context, env *setup.Env, o serveOptions) error {
 	c, err := connect.Dial(ctx, env, o.Options)
 	if err != nil {
 		return err
@@ -166,7 +217,7 @@ func resumeRuns(ctx context.Context, c *connect.Conn) error {
 	for _, r := range runs {
 		timed := r.Status == lattice.Waiting && r.Doing == string(lattice.DoTimer)
 		if r.Status == lattice.Running || r.Status == lattice.Pending || timed {
-			values, err := c.Env.RequiredValues(r)
+			values, err := c.Env.Values().Require(r)
 			if err == nil {
 				_, err = c.Drive(ctx, r.RunID, api.DriveRequest{Values: values})
 			}

@@ -110,7 +110,7 @@ done is rejected: it is not pushed, and the loop can go on.
 
 // rejectResult rejects the result of a loop, and waits until the loop rests.
 func rejectResult(ctx context.Context, env *setup.Env, c *connect.Conn, v api.RunView, w lattice.Wait) (api.RunView, error) {
-	values, err := env.RenewedValues(v, nil)
+	values, err := env.Values().Renew(v, nil)
 	if err != nil {
 		return v, err
 	}

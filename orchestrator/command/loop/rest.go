@@ -156,7 +156,7 @@ func runResume(ctx context.Context, env *setup.Env, o resumeOptions, name string
 		if err != nil {
 			return err
 		}
-		if req.Values, err = env.RenewedValues(v, o.AgentEnv); err != nil {
+		if req.Values, err = env.Values().Renew(v, o.AgentEnv); err != nil {
 			return err
 		}
 		req.By, req.Detach = env.User, o.Detach
@@ -176,7 +176,7 @@ func runResume(ctx context.Context, env *setup.Env, o resumeOptions, name string
 	case o.said || limits != (loops.Limits{}):
 		return cli.UsageErrorf("%s is %s: an answer or a limit has no effect", view.Name, view.Status)
 	}
-	values, err := env.ResumedValues(v, o.AgentEnv)
+	values, err := env.Values().Resume(v, o.AgentEnv)
 	if err != nil {
 		return err
 	}
@@ -280,7 +280,7 @@ func runRewind(ctx context.Context, env *setup.Env, o resumeOptions, name string
 	if at == nil {
 		return fault.NotFound("loop_not_found", "%s has no iteration %d in which an agent was called", view.Name, to).WithHint("lattice loop status %s lists the iterations", view.Name)
 	}
-	values, err := env.RequiredValues(v, o.AgentEnv...)
+	values, err := env.Values().Require(v, o.AgentEnv...)
 	if err != nil {
 		return err
 	}

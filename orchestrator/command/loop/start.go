@@ -79,14 +79,16 @@ spec, and context.md, which is added to the agent's system prompt; one of the tw
 --import takes spec and tasks from a session folder of wisp, such as .wisp/sessions/feature-x; --spec and --tasks override. Its
 templates can be named, too: --template .wisp/templates/default.
 
---restore says when the files of the sprite go back to those before the agent's call: each, after every call, so that only the
-change of the repository stays; on_failure, after a crash or a red verification, with that change undone; or never. With --best-of,
-each iteration lets N agents work side by side, each in a copy of the sprite, and keeps the best change: a green one, then the one
-with most tasks that pass, then the smallest.
+--restore says when the files of the sprite go back to those before the agent's call: on_red, after a red verification, once one was
+green; each, after every call, so that only the change of the repository stays; on_failure, after a crash or any red verification;
+or never.
+
+With --best-of, each iteration lets N agents work side by side, each in a copy of the sprite, and keeps the best change: a green
+one, then the one with most tasks that pass, then the smallest.
 
 --checkpoint begins with the files of a checkpoint, such as one in which tools were installed; the other sprite stays as it is.
---sibling-repos checks further repositories out to /workspace/NAME, next to /workspace/repo. They are for reading: an iteration that
-changes one counts as a crash.
+--sibling-repos checks further repositories out to /workspace/NAME, next to /workspace/repo. The kernel refuses the agent
+changes of them; an iteration that leaves one changed all the same counts as a crash.
 
 The first Ctrl-C pauses the loop, and lattice loop resume continues it. With --headless, a loop that stops fails instead of
 waiting for a person; a question waits all the same, and the command ends with 75.
@@ -125,7 +127,7 @@ waiting for a person; a question waits all the same, and the command ends with 7
 	f.BoolVar(&o.pull, "pull-request", false, "ask for a pull request of the result, instead of a push of its branch")
 	f.StringSliceVar(&o.Siblings, "sibling-repos", nil, "`REPO[@REF]`, a URL or a path, to check out next to the repository for reading; repeatable")
 	f.StringVar(&o.Checkpoint, "checkpoint", "", "begin in a copy of `SPRITE@CHECKPOINT`, instead of an empty sprite")
-	f.StringVar(&o.restore, "restore", "never", "take the files back to before the agent's call: never, each or on_failure")
+	f.StringVar(&o.restore, "restore", "on_red", "take the files back to before the agent's call: on_red, never, each or on_failure")
 	f.IntVar(&o.bestOf, "best-of", 1, "let `N` agents work on each iteration, each in a copy of the sprite, and keep the best change")
 	f.BoolVar(&o.headless, "headless", false, "fail when the loop stops, instead of waiting for a person")
 	_ = cmd.RegisterFlagCompletionFunc("restore", cobra.FixedCompletions(restoreModes(), cobra.ShellCompDirectiveNoFileComp))
@@ -134,7 +136,7 @@ waiting for a person; a question waits all the same, and the command ends with 7
 }
 
 // restoreModes are the values of --restore.
-func restoreModes() []string { return []string{"never", "each", "on_failure"} }
+func restoreModes() []string { return []string{"on_red", "never", "each", "on_failure"} }
 
 // maxBestOf bounds --best-of, as the flow does.
 const maxBestOf = 8
@@ -143,10 +145,10 @@ const maxBestOf = 8
 func (o *startOptions) checkFiles() error {
 	switch {
 	case !slices.Contains(restoreModes(), o.restore):
-		return cli.UsageErrorf("--restore is %q, not never, each or on_failure", o.restore)
+		return cli.UsageErrorf("--restore is %q, not on_red, never, each or on_failure", o.restore)
 	case o.bestOf < 1 || o.bestOf > maxBestOf:
 		return cli.UsageErrorf("--best-of is %d, not between 1 and %d", o.bestOf, maxBestOf)
-	case o.bestOf > 1 && o.restore != "never":
+	case o.bestOf > 1 && o.restore != "never" && o.restore != "on_red":
 		return cli.UsageErrorf("--restore has no effect with --best-of, whose agents work in copies")
 	}
 	return nil
@@ -208,7 +210,7 @@ func (o *startOptions) buildInput(ctx context.Context, env *setup.Env, limits lo
 	set("agent_timeout_s", o.agentTimeout.Seconds(), o.agentTimeout > 0)
 	set("branch", o.branch, o.branch != "")
 	set("pull_request", true, o.pull)
-	set("restore", o.restore, o.restore != "never")
+	set("restore", o.restore, o.restore != "on_red")
 	set("best_of", o.bestOf, o.bestOf > 1)
 	set("max_iterations", limits.MaxIterations, limits.MaxIterations > 0)
 	set("max_cost_usd", limits.MaxCostUSD, limits.MaxCostUSD > 0)

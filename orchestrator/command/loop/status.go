@@ -103,8 +103,12 @@ func printLoop(console *cli.Console, v loop.View) error {
 	if v.Working > 0 && v.Status == loop.Running {
 		fmt.Fprintf(out, ", in iteration %d", v.Working)
 	}
+	cost := "cost unknown" // agents that are told no price, and programs, report none
+	if v.CostUSD != 0 {
+		cost = formatCost(v.CostUSD)
+	}
 	fmt.Fprintf(out, "\n  run %s, sprite %s, %d of %d tasks, %s, %s of work\n", v.RunID, v.Sprite, v.Completed, len(v.Tasks),
-		formatCost(v.CostUSD), (time.Duration(v.DurationS * float64(time.Second))).Round(time.Second))
+		cost, (time.Duration(v.DurationS * float64(time.Second))).Round(time.Second))
 	if v.Reason != "" {
 		fmt.Fprintf(out, "  reason: %s\n", clipLine(v.Reason, 2000))
 	}

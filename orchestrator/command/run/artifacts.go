@@ -22,6 +22,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/artifact"
+	"github.com/spritekit/lattice/orchestrator/artifact/report"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -44,7 +45,7 @@ func newArtifactsCmd(env *setup.Env) *cobra.Command {
 	var q api.ProductQuery
 	var all bool
 	cmd := connect.NewQueryCmd(env, "artifacts [RUN [NAME]]", "List or fetch what a run produced: commits, branches, files",
-		"  lattice artifacts --json\n  lattice artifacts --all --kind pull_request\n  lattice artifacts run_0123 --out products\n  lattice artifacts run_0123 report.md -o -", cobra.MaximumNArgs(2),
+		"  lattice artifacts --json\n  lattice artifacts --all --kind pull_request\n  lattice artifacts --kind sarif --json\n  lattice artifacts run_0123 --out products\n  lattice artifacts run_0123 report.md -o -", cobra.MaximumNArgs(2),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
 			if all || q != (api.ProductQuery{}) {
 				q.Run = cmp.Or(q.Run, cli.Optional(list))
@@ -71,9 +72,15 @@ func newArtifactsCmd(env *setup.Env) *cobra.Command {
 			case env.JSON:
 				return env.PrintJSON(found)
 			}
+			reports := map[string]string{}
+			if v.Record != nil {
+				for _, p := range v.Record.Artifacts {
+					reports[p.Ref] = describeReport(p.Report)
+				}
+			}
 			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
 			for _, a := range found {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", cli.Clean(a.Value.Kind), cli.Clean(a.Value.Ref), cli.Clean(a.Value.URL))
+				fmt.Fprintf(w, "%s\t%s\t%s\n", cli.Clean(a.Value.Kind), cli.Clean(a.Value.Ref), cli.Clean(cmp.Or(a.Value.URL, reports[a.Value.Ref])))
 			}
 			return w.Flush()
 		})
@@ -83,7 +90,8 @@ ones exist only as long as the run's sprite.
 
 With --all, --kind, --intent or --repo, list what all runs produced, the newest first, with the run and its intent. There the
 kinds are branch, commit, file, pull_request, issue, or as a skill named them; the URL is one of a web page, or the
-path of a repository of this machine; others are left out.
+path of a repository of this machine; others are left out. Files that are a JUnit report of tests or a SARIF report of an
+analyser are recognised by their content and summarised; --kind junit or sarif lists those alone, --json their findings.
 
 Names come from the sprite and are not trusted: a file whose name leads out of the folder is refused, and existing files
 are replaced only with --force.
@@ -99,14 +107,22 @@ are replaced only with --force.
 	return cmd
 }
 
+// describeReport returns the summary of a report in a few words, "" for none.
+func describeReport(r *report.Report) string {
+	if r == nil {
+		return ""
+	}
+	return r.String()
+}
+
 // listProducts prints artifacts from the registry.
 func listProducts(ctx context.Context, console *cli.Console, c *connect.Conn, q api.ProductQuery) error {
 	found, err := c.Products(ctx, q)
 	if err != nil {
 		return err
 	}
-	return cli.PrintTable(console, found, "RUN\tINTENT\tKIND\tREF\tURL", func(p artifact.Product) []any {
-		return []any{p.RunID, p.IntentID, p.Kind, p.Ref, cmp.Or(p.URL, p.Path, p.Problem)}
+	return cli.PrintTable(console, found, "RUN\tINTENT\tKIND\tREF\tURL OR REPORT", func(p artifact.Product) []any {
+		return []any{p.RunID, p.IntentID, p.Kind, p.Ref, cmp.Or(p.URL, p.Path, p.Problem, describeReport(p.Report))}
 	})
 }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,23 +37,8 @@ a SUBGRAPH includes the nodes inside of it. -f goes on until the run ends or pau
 ` + cli.ExitCodes
 	cmd.Flags().BoolVarP(&keep, "follow", "f", false, "keep printing until the run ends or pauses")
 	cmd.Flags().StringVar(&node, "node", "", "print only the output of this `NODE`")
-	_ = cmd.RegisterFlagCompletionFunc("node", completeNodes(env))
+	_ = cmd.RegisterFlagCompletionFunc("node", complete.Nodes(env))
 	return cmd
-}
-
-// completeNodes offers the nodes of the run that is named, or of the last one.
-func completeNodes(env *setup.Env) cobra.CompletionFunc {
-	moments := complete.Moments(env)
-	return func(cmd *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
-		offered, _ := moments(cmd, list, word)
-		var names []string
-		for _, moment := range offered {
-			name, _, _ := strings.Cut(moment, "#")
-			names = append(names, name)
-		}
-		slices.Sort(names)
-		return slices.Compact(names), cobra.ShellCompDirectiveNoFileComp
-	}
 }
 
 // logPrinter prints the log of a run, or of one of its nodes, each byte once.

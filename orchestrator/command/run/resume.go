@@ -30,7 +30,7 @@ set now, the command ends with 2.
 			ctx := c.Context()
 			return follow.Continue(ctx, env, o, cli.Optional(list), func(c *connect.Conn, before api.RunView) (view api.RunView, values api.Values, err error) {
 				setup.WarnOfChangedModels(env, before)
-				if values, err = env.ResumedValues(before, o.AgentEnv); err != nil {
+				if values, err = env.Values().Resume(before, o.AgentEnv); err != nil {
 					return view, values, err
 				}
 				view, err = c.Drive(ctx, before.RunID, api.DriveRequest{Values: values, Detach: o.Detach})

@@ -34,7 +34,7 @@ func newShowCmd(env *setup.Env) *cobra.Command {
 				return err
 			}
 			if env.JSON {
-				return env.PrintJSON(timeline.RunWithActions{RunView: v, Actions: actions})
+				return env.PrintJSON(api.RunWithActions{RunView: v, Actions: actions})
 			}
 			fmt.Fprintf(env.Out, "%s  %s  %s\n", v.RunID, timeline.DescribeStatus(v), v.Flow)
 			w := tabwriter.NewWriter(env.Out, 0, 0, 2, ' ', 0)
@@ -57,10 +57,30 @@ func newShowCmd(env *setup.Env) *cobra.Command {
 				follow.DescribeFailure(env.Console, v)
 			}
 			follow.PrintOutputs(env.Console, v.Outputs)
+			printReports(env.Console, v.Record)
 			return nil
 		})
 	cmd.Flags().BoolVarP(&patch, "patch", "p", false, "print only the content of the change that the run asks to push, or asked for last; with --json as the member patch")
 	return cmd
+}
+
+// printReports prints the summaries of the reports that a run declared, and their findings.
+func printReports(console *cli.Console, record *api.Record) {
+	if record == nil {
+		return
+	}
+	for _, p := range record.Artifacts {
+		if p.Report == nil {
+			continue
+		}
+		fmt.Fprintf(console.Out, "%s  %s\n", cli.Clean(p.Ref), p.Report)
+		for _, f := range p.Report.Findings {
+			fmt.Fprintf(console.Out, "  %s\n", cli.Clean(f.String()))
+		}
+		if p.Report.Omitted > 0 {
+			fmt.Fprintf(console.Out, "  and %d more\n", p.Report.Omitted)
+		}
+	}
 }
 
 // showPatch prints the content of the change that a run asks to push.

@@ -132,8 +132,8 @@ func (t *topView) formatLines(now api.Snapshot) []string {
 		}
 		boxes = append(boxes, []any{s.Name, s.Status, t.describeCPU(now, s), describeUse(s, "memory"), describeUse(s, "pids"), cli.Age(s.CreatedAt), api.OwnerOf(s.Labels)})
 	}
-	lines := []string{fmt.Sprintf("%s  %d runs open (%d running, %d waiting), %d sprites (%d running), spent today: %s", now.At.Local().Format(time.TimeOnly),
-		len(now.Runs), byStatus[lattice.Running], byStatus[lattice.Waiting], len(now.Sprites), awake, now.Today), ""}
+	lines := []string{fmt.Sprintf("%s  %s (%d running, %d waiting), %s (%d running), spent today: %s", now.At.Local().Format(time.TimeOnly),
+		cli.Count(len(now.Runs), "open run", "open runs"), byStatus[lattice.Running], byStatus[lattice.Waiting], cli.Count(len(now.Sprites), "sprite", "sprites"), awake, now.Today), ""}
 	lines = append(lines, cli.FormatTable("RUN\tSTATUS\tFLOW\tAT\tAGE\tTOKENS\tCOST\tSPRITE", runs)...)
 	return append(append(lines, ""), cli.FormatTable("SPRITE\tSTATUS\tCPU\tMEMORY\tPROCESSES\tAGE\tRUN", boxes)...)
 }

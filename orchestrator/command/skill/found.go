@@ -3,7 +3,6 @@ package skill
 import (
 	"context"
 	"path"
-	"slices"
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/cli"
@@ -19,7 +18,6 @@ import (
 const (
 	skillsDir   = "/skills"
 	maxManifest = 256 << 10
-	maxDropIns  = 1000
 )
 
 // skillIn is a skill as a sprite has it.
@@ -55,9 +53,9 @@ func readLocalSkills(env *setup.Env, dirs []string) ([]skillIn, error) {
 // skillsIn lists the skills of a sprite: the built-in skills that it has, by our own manifests, and those that were
 // dropped into it. A drop-in whose manifest cannot be used is told by warn and left out.
 func skillsIn(ctx context.Context, c *sprites.Client, sprite string, warn func(string)) ([]skillIn, error) {
-	names, err := skillNamesIn(ctx, c, sprite)
+	names, err := skillset.ListNames(ctx, c, sprite)
 	if err != nil {
-		return nil, err
+		return nil, setup.ExplainSprite(err)
 	}
 	var all []skillIn
 	for _, name := range names {
@@ -73,22 +71,6 @@ func skillsIn(ctx context.Context, c *sprites.Client, sprite string, warn func(s
 		all = append(all, s)
 	}
 	return all, nil
-}
-
-// skillNamesIn lists the entries of /skills that have the name of a skill. Nothing else that the sprite says is trusted.
-func skillNamesIn(ctx context.Context, c *sprites.Client, sprite string) ([]string, error) {
-	entries, err := c.Files().List(ctx, sprite, skillsDir)
-	if err != nil {
-		return nil, setup.ExplainSprite(err)
-	}
-	var names []string
-	for _, e := range entries {
-		if manifests.ValidName(e.Name) && len(names) < maxDropIns {
-			names = append(names, e.Name)
-		}
-	}
-	slices.Sort(names)
-	return names, nil
 }
 
 // dropInSkill finds a skill that a sprite brings itself. Other names are not looked for.

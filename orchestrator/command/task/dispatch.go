@@ -5,7 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/connect"
@@ -22,6 +25,8 @@ type dispatcher struct {
 	leader  *connect.Conn
 	at      commitFlags
 	queue   worker.Queue
+
+	mu sync.Mutex // guards the members below while workers start and end side by side
 
 	// Of the last scan, without those that ended since.
 	active  []board.ProcessRecord
@@ -43,6 +48,9 @@ const (
 	lastPause  = 100 * time.Millisecond
 )
 
+// sideBySide bounds the workers that start or end at once: their events share the commits of the board.
+const sideBySide = 32
+
 // commitsAge is how long the id of a commit that a revision names is kept between two scans of the board.
 const commitsAge = time.Second
 
@@ -50,11 +58,13 @@ const commitsAge = time.Second
 // first scan, and ends when nothing runs or waits.
 func (d *dispatcher) watchBoard(ctx context.Context, jobs int, every time.Duration, once bool) error {
 	for first := true; ; first = false {
+		began := time.Now()
 		if err := d.scanBoard(ctx, jobs, first || !once); err != nil {
 			return err
 		}
 		look := firstPause
-		for next := time.Now().Add(every); time.Now().Before(next); {
+		next := time.Now().Add(max(every, 10*time.Since(began))) // a large board is not read all the time
+		for time.Now().Before(next) {
 			if time.Since(d.forgotAt) > commitsAge {
 				d.forgetCommits()
 			}
@@ -137,8 +147,11 @@ func (d *dispatcher) scanBoard(ctx context.Context, jobs int, start bool) error 
 
 // warnOnce reports a problem that every scan finds.
 func (d *dispatcher) warnOnce(problem string) {
-	if !d.warned[problem] {
-		d.warned[problem] = true
+	d.mu.Lock()
+	known := d.warned[problem]
+	d.warned[problem] = true
+	d.mu.Unlock()
+	if !known {
 		d.board.Warn(problem)
 	}
 }
@@ -163,18 +176,24 @@ func (d *dispatcher) followRequest(ctx context.Context, q worker.Request, starte
 
 // settleActive settles the active workers, and forgets those that have ended.
 func (d *dispatcher) settleActive(ctx context.Context) error {
-	var still []board.ProcessRecord
-	for _, r := range d.active {
-		ended, err := d.settleProcess(ctx, r)
-		if err != nil {
+	ended := make([]bool, len(d.active))
+	var all errgroup.Group
+	all.SetLimit(sideBySide)
+	for i, r := range d.active {
+		all.Go(func() (err error) {
+			ended[i], err = d.settleProcess(ctx, r)
 			return err
-		}
-		if !ended {
+		})
+	}
+	err := all.Wait()
+	var still []board.ProcessRecord
+	for i, r := range d.active {
+		if !ended[i] {
 			still = append(still, r)
 		}
 	}
 	d.active = still
-	return nil
+	return err
 }
 
 // startDue starts the workers that are due while fewer than jobs run.
@@ -214,24 +233,28 @@ func (d *dispatcher) startDue(ctx context.Context, jobs int) error {
 // startPending starts requests of the queue, the oldest first, while fewer than jobs run. A merge waits until the one before it has
 // ended, and others go on.
 func (d *dispatcher) startPending(ctx context.Context, jobs int) error {
-	for i := 0; len(d.active) < jobs && i < len(d.pending); {
-		q := d.pending[i]
-		w, err := worker.Find(d.workers, q.Worker)
-		if err == nil && w.Execution.Merge && slices.ContainsFunc(d.active, func(r board.ProcessRecord) bool { return r.Type == w.Worker.Name }) {
-			i++
-			continue
-		}
-		d.pending = slices.Delete(d.pending, i, i+1)
-		if err == nil {
-			err = d.startRequest(ctx, w, q, nil)
-		} else {
-			err = d.queue.End(ctx, q.ID, worker.Failed, err.Error(), time.Now())
-		}
-		if err != nil {
-			return err
-		}
+	var all errgroup.Group
+	all.SetLimit(sideBySide)
+	merging := map[string]bool{}
+	for _, r := range d.active {
+		merging[r.Type] = true
 	}
-	return nil
+	room := jobs - len(d.active)
+	d.pending = slices.DeleteFunc(d.pending, func(q worker.Request) bool {
+		w, err := worker.Find(d.workers, q.Worker)
+		switch {
+		case room <= 0 || err == nil && w.Execution.Merge && merging[w.Worker.Name]:
+			return false
+		case err != nil:
+			all.Go(func() error { return d.queue.End(ctx, q.ID, worker.Failed, err.Error(), time.Now()) })
+			return true
+		}
+		room--
+		merging[w.Worker.Name] = true
+		all.Go(func() error { return d.startRequest(ctx, w, q, nil) })
+		return true
+	})
+	return all.Wait()
 }
 
 // startRequest starts the worker of a request, if a condition holds for its task; nil always holds. A worker that does not start is
@@ -244,14 +267,16 @@ func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q wo
 	case err == nil && r.EventID == "": // it is not due, or another dispatcher has started it
 		return nil
 	case err == nil:
+		d.mu.Lock()
 		d.active = append(d.active, r)
-		fmt.Fprintf(d.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, d.nameOf(r.TaskID), cutCommit(r.Commit), cmp.Or(r.RunID, r.Worktree))
+		d.mu.Unlock()
+		fmt.Fprintf(d.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, nameOf(d.board, r.TaskID), cutCommit(r.Commit), cmp.Or(r.RunID, r.Worktree))
 		return nil
 	case refused != nil && refused.Retryable:
-		d.warnOnce(fmt.Sprintf("%s does not start on %s yet: %v", w.Worker.Name, d.nameOf(q.TaskID), err))
+		d.warnOnce(fmt.Sprintf("%s does not start on %s yet: %v", w.Worker.Name, nameOf(d.board, q.TaskID), err))
 		return nil
 	}
-	d.board.Warn(fmt.Sprintf("%s does not start on %s: %v", w.Worker.Name, d.nameOf(q.TaskID), err))
+	d.board.Warn(fmt.Sprintf("%s does not start on %s: %v", w.Worker.Name, nameOf(d.board, q.TaskID), err))
 	if r.EventID != "" {
 		return d.failProcess(ctx, r, err.Error())
 	}
@@ -259,8 +284,8 @@ func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q wo
 }
 
 // nameOf returns the short id of a task.
-func (d *dispatcher) nameOf(id string) string {
-	if t, err := d.board.Task(id); err == nil {
+func nameOf(b *board.Board, id string) string {
+	if t, err := b.Task(id); err == nil {
 		return t.Name()
 	}
 	return id

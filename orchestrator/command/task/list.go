@@ -1,9 +1,12 @@
 package task
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,27 +75,67 @@ func newShowCmd(p *place) *cobra.Command {
 		Short:   "Show a task and its history",
 		Example: "  lattice task show LAT-1\n  lattice task show LAT-1 --json | jq .artifacts",
 		Args:    cli.Args(cobra.ExactArgs(1)),
-		RunE: func(_ *cobra.Command, list []string) error {
+		RunE: func(cmd *cobra.Command, list []string) error {
 			return p.withBoard(func(b *board.Board, _ string) error {
 				t, err := b.Resolve(list[0])
 				if err != nil {
 					return err
 				}
+				since := p.countSince(cmd.Context(), b.Root, t)
 				if p.env.JSON {
-					return p.env.PrintJSON(t)
+					return p.env.PrintJSON(struct {
+						*board.Task
+						Since map[string]int `json:"commits_since,omitempty"`
+					}{t, since})
 				}
 				events, err := b.History(t.ID)
 				if err != nil {
 					return err
 				}
-				return p.printTask(t, events)
+				return p.printTask(t, events, since)
 			})
 		},
 	}
 }
 
+// countSince returns, by the commits that artifacts and processes of a task are about, how many commits HEAD has beyond them. It leaves
+// out commits that the repository does not have.
+func (p *place) countSince(ctx context.Context, root string, t *board.Task) map[string]int {
+	since := map[string]int{}
+	count := func(commit string) {
+		if _, known := since[commit]; known || strings.Trim(commit, "0123456789abcdef") != "" || commit == "" {
+			return
+		}
+		cmd := exec.CommandContext(ctx, "git", "-C", root, "rev-list", "--count", "--end-of-options", commit+"..HEAD")
+		cmd.Env = p.env.Environ
+		out, err := cmd.Output()
+		if n, bad := strconv.Atoi(strings.TrimSpace(string(out))); err == nil && bad == nil {
+			since[commit] = n
+		}
+	}
+	for _, a := range t.Artifacts {
+		count(a.Commit)
+	}
+	for _, r := range t.Active {
+		count(r.Commit)
+	}
+	return since
+}
+
+// describeDrift says how many commits followed a commit; "" if none did, or if that is not known.
+func describeDrift(commit string, since map[string]int) string {
+	switch n := since[commit]; n {
+	case 0:
+		return ""
+	case 1:
+		return " (+1 commit since)"
+	default:
+		return fmt.Sprintf(" (+%d commits since)", n)
+	}
+}
+
 // printTask shows a task to people. Agents choose most of the text.
-func (p *place) printTask(t *board.Task, events []board.Event) error {
+func (p *place) printTask(t *board.Task, events []board.Event, since map[string]int) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s  %s\n", t.Name(), t.Title)
 	fmt.Fprintf(&text, "status    %s\n", t.Status)
@@ -105,10 +148,10 @@ func (p *place) printTask(t *board.Task, events []board.Event) error {
 		fmt.Fprintf(&text, "issue     %s\n", t.Issue.URL)
 	}
 	for _, a := range t.Artifacts {
-		fmt.Fprintf(&text, "artifact  %s%s%s\n", a.Path, a.URL, describeArtifact(a))
+		fmt.Fprintf(&text, "artifact  %s%s%s\n", a.Path, a.URL, describeArtifact(a)+describeDrift(a.Commit, since))
 	}
 	for _, r := range t.Active {
-		fmt.Fprintf(&text, "running   %s since %s on %s\n", r.Type, formatTime(r.StartedAt), orDash(r.Commit))
+		fmt.Fprintf(&text, "running   %s since %s on %s%s\n", r.Type, formatTime(r.StartedAt), orDash(r.Commit), describeDrift(r.Commit, since))
 	}
 	if t.Description != "" {
 		fmt.Fprintf(&text, "\n%s\n", strings.TrimRight(t.Description, "\n"))

@@ -44,7 +44,9 @@ func (d *dispatcher) startLocal(ctx context.Context, w worker.Definition, q work
 	}
 	r = board.Processes(events)[0]
 	work := &localWork{record: r, lease: lease, cancel: func() {}, ended: make(chan struct{})}
+	d.mu.Lock()
 	d.local[r.EventID] = work
+	d.mu.Unlock()
 	job, err := d.prepareJob(ctx, w, r)
 	if err == nil {
 		err = errors.Join(d.queue.Claim(ctx, q.ID, ""), d.runHooks(ctx, d.board, events))
@@ -89,22 +91,29 @@ func (d *dispatcher) prepareJob(ctx context.Context, w worker.Definition, r boar
 	return checkout.Job{
 		Repository: root, Folder: r.Worktree, Commit: r.Commit, Command: w.Execution.Command, Input: fmt.Sprintf("%s\n\ngit diff %s...%s shows the change.\n", prompt, base, r.Commit),
 		Environ: d.env.Environ, Event: r.EventID, Timeout: time.Duration(r.TimeoutMinutes) * time.Minute, Log: processLog{d.board, r.EventID},
+		Writable:  w.WritablePaths(r.Worktree, d.env.Getenv("HOME")),
 		Variables: []string{"LATTICE_ROOT=" + root, "LATTICE_TASK_ID=" + r.TaskID, "LATTICE_COMMIT_SHA=" + r.Commit, "LATTICE_WORKTREE=" + r.Worktree},
 	}, nil
 }
 
-// settleLocal records the end of a process in a worktree if it has ended. One whose dispatcher died is cleaned up.
-func (d *dispatcher) settleLocal(ctx context.Context, r board.ProcessRecord) (ended bool, err error) {
+// settleLocal records the end of a process in a worktree if it has ended. One whose dispatcher died is cleaned up. own says that this
+// dispatcher started it.
+func (d *dispatcher) settleLocal(ctx context.Context, r board.ProcessRecord) (ended, own bool, err error) {
+	d.mu.Lock()
 	work := d.local[r.EventID]
+	d.mu.Unlock()
 	if work == nil {
-		return checkout.Recover(ctx, d.board, d.env.Home, r, func(reason string) error { return d.failProcess(ctx, r, reason) })
+		ended, err = checkout.Recover(ctx, d.board, d.env.Home, r, func(reason string) error { return d.failProcess(ctx, r, reason) })
+		return ended, false, err
 	}
 	select {
 	case <-work.ended:
 	default:
-		return false, nil
+		return false, true, nil
 	}
+	d.mu.Lock()
 	delete(d.local, r.EventID)
+	d.mu.Unlock()
 	if err = work.err; err != nil {
 		err = d.failProcess(ctx, r, err.Error())
 	} else {
@@ -112,9 +121,9 @@ func (d *dispatcher) settleLocal(ctx context.Context, r board.ProcessRecord) (en
 		err = d.completeProcess(ctx, r, outputs, time.Now())
 	}
 	if err != nil {
-		return false, errors.Join(err, work.lease.Leave()) // others find it lost
+		return false, true, errors.Join(err, work.lease.Leave()) // others find it lost
 	}
-	return true, work.lease.End()
+	return true, true, work.lease.End()
 }
 
 // endLocal ends the commands that run in worktrees, and records that they failed.
@@ -124,7 +133,7 @@ func (d *dispatcher) endLocal(ctx context.Context) (err error) {
 	}
 	for _, work := range d.local {
 		<-work.ended
-		_, failed := d.settleLocal(context.WithoutCancel(ctx), work.record)
+		_, _, failed := d.settleLocal(context.WithoutCancel(ctx), work.record)
 		err = errors.Join(err, failed)
 	}
 	return err

@@ -63,7 +63,7 @@ func (d *dispatcher) settleTask(ctx context.Context, id string) (*board.Task, er
 func (d *dispatcher) settleProcess(ctx context.Context, r board.ProcessRecord) (ended bool, err error) {
 	late := worker.Late(r, time.Now())
 	if checkout.IsLocal(r) {
-		if ended, err := d.settleLocal(ctx, r); ended || err != nil || d.local[r.EventID] != nil {
+		if ended, own, err := d.settleLocal(ctx, r); ended || err != nil || own {
 			return ended, err
 		}
 	}

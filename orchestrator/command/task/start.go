@@ -76,13 +76,18 @@ func (d *dispatcher) countLines(ctx context.Context) (int, error) {
 
 // findCommit returns the id of a commit.
 func (d *dispatcher) findCommit(ctx context.Context, revision string) (string, error) {
-	if commit, ok := d.commits[revision]; ok {
+	d.mu.Lock()
+	commit, ok := d.commits[revision]
+	d.mu.Unlock()
+	if ok {
 		return commit, nil
 	}
 	commit, err := d.runGit(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
 	if err != nil {
 		return "", fault.NotFound("commit_not_found", "%s names no commit of %s", revision, d.board.Root).WithHint("--commit COMMIT")
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.commits != nil {
 		d.commits[revision] = commit
 	}
@@ -104,7 +109,7 @@ func (d *dispatcher) startWorker(ctx context.Context, w worker.Definition, q wor
 		return r, err
 	}
 	r = board.Processes(events)[0]
-	worker.AppendLog(d.board, r, "%s starts on %s at %s in %s", w.Worker.Name, d.nameOf(r.TaskID), r.Commit, r.RunID)
+	worker.AppendLog(d.board, r, "%s starts on %s at %s in %s", w.Worker.Name, nameOf(d.board, r.TaskID), r.Commit, r.RunID)
 	if err := d.queue.Claim(ctx, q.ID, r.RunID); err != nil {
 		return r, err
 	}
@@ -253,7 +258,7 @@ func (d *dispatcher) buildInput(ctx context.Context, w worker.Definition, t *boa
 		all["prompt"] = prompt
 	}
 	var err error
-	if all["task"], err = d.describeTask(t); err != nil {
+	if all["task"], err = describeTask(d.board, t); err != nil {
 		return nil, err
 	}
 	if all["types"] = d.board.Config.TaskTypes; len(d.board.Config.TaskTypes) == 0 {
@@ -284,7 +289,7 @@ func (d *dispatcher) writePrompt(ctx context.Context, w worker.Definition, t *bo
 }
 
 // describeTask returns the input task of flows. The plan is the newest artifact of the role plan.
-func (d *dispatcher) describeTask(t *board.Task) (map[string]string, error) {
+func describeTask(b *board.Board, t *board.Task) (map[string]string, error) {
 	task := map[string]string{
 		"name": t.Name(), "title": t.Title, "description": t.Description, "status": t.Status, "since": t.StatusChangedAt,
 		"type": t.Type, "priority": t.Priority, "labels": strings.Join(t.Labels, ","),
@@ -293,7 +298,7 @@ func (d *dispatcher) describeTask(t *board.Task) (map[string]string, error) {
 		if a.Role != "plan" || a.Path == "" {
 			continue
 		}
-		f, err := d.board.FS().Open(a.Path)
+		f, err := b.FS().Open(a.Path)
 		if err != nil {
 			return nil, fault.NotFound("file_not_found", "read the plan of %s: %v", t.Name(), err).WithHint("lattice task attach %s FILE --role plan", t.Name())
 		}

@@ -53,7 +53,9 @@ PlanReviewLite, AutoTriage and StaleDetector start by themselves only on boards 
 manifests/schema/worker.schema.json in the source of lattice describes these files to editors; $schema may name it.
 
 With place = "worktree", the command runs with your rights in a git worktree of the commit on this machine, without a run or a
-sandbox. Confirm it first with lattice task trust. The command reads the prompt from standard input, and its output is the report.
+sprite. Confirm it first with lattice task trust. The command reads the prompt from standard input, and its output is the report. It
+reads all files that you can read, but Landlock (Linux 5.13) lets it change only $TMPDIR, the files that its engine keeps in your home
+folder, and writable = [".", "~/PATH", "/PATH"], where . is the worktree. The network is open to it, as for you.
 Most variables of your environment are removed. When lattice worker ends, or at the timeout, lattice ends all programs that the
 command started and removes the worktree. After a crash, the next lattice worker or lattice doctor --fix does so.
 

@@ -53,6 +53,8 @@ If the host cannot copy sprites, the command ends with 8.
 	cmd.Flags().StringVar(&node, "at", "", "the `NODE` to continue from, or NODE#N for its N-th time")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "set a variable first: `x=text` or x:=json")
 	cmd.Flags().IntVarP(&n, "number", "n", 1, "how many runs to start")
+	_ = cmd.RegisterFlagCompletionFunc("number", cobra.NoFileCompletions)
+	_ = cmd.RegisterFlagCompletionFunc("set", cobra.NoFileCompletions)
 	_ = cmd.RegisterFlagCompletionFunc("at", complete.Moments(env))
 	moment = addTurnFlag(cmd, env, "at", &node)
 	return cmd
@@ -69,7 +71,7 @@ func runFork(ctx context.Context, env *setup.Env, o follow.Options, run string, 
 		return err
 	}
 	req.Models = env.Models().Named
-	if req.Values, err = env.RequiredValues(before, o.AgentEnv...); err != nil {
+	if req.Values, err = env.Values().Require(before, o.AgentEnv...); err != nil {
 		return err
 	}
 	views, err := conn.Fork(ctx, before.RunID, req)

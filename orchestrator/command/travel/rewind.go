@@ -54,7 +54,7 @@ is refused (not_fast_forward) until someone deletes or merges the branch; rewind
 				return listMoments(ctx, env, run)
 			}
 			return follow.Continue(ctx, env, o, run, func(c *connect.Conn, before api.RunView) (view api.RunView, values api.Values, err error) {
-				if values, err = env.RequiredValues(before, o.AgentEnv...); err != nil {
+				if values, err = env.Values().Require(before, o.AgentEnv...); err != nil {
 					return view, values, err
 				}
 				view, err = c.Rewind(ctx, before.RunID, api.RewindRequest{

@@ -26,17 +26,18 @@ func newTurnsCmd(env *setup.Env) *cobra.Command {
 				return []any{t.Turn, fmt.Sprintf("%s#%d", t.Node, t.Visit), t.At.Local().Format(time.DateTime), t.Checkpoint, t.Agent, t.Tool, momentNote(t.Moment)}
 			})
 		})
-	cmd.Long = `List the turns of a run's agents that were kept. A turn is one answer of the model with the results of the tools that the agent
+	cmd.Long = `List the turns of a run's agents. A turn is one answer of the model with the results of the tools that the agent
 used. The checkpoint of a turn holds all files of the sprite, those that a shell wrote and untracked ones included, and the
 agent's own session. So rewind --turn and fork --turn restore files and conversation together; diff takes @N for turn N.
 
-Turns are kept of claude, codex and agents that speak the Agent Client Protocol. An agent in an iteration of a LOOP, MAP,
+Turns are known of claude, codex and agents that speak the Agent Client Protocol. An agent in an iteration of a LOOP, MAP,
 PARALLEL or SUBGRAPH has turns, too: its step is named with the path of the iteration, such as rounds[2]/edit#1, and a run that
 goes back there repeats the later iterations. A run cannot go back to turns of an agent that worked at the same time as other nodes or in
 a copy of the sprite; the list says so.
 
+A turn has no boundary if the agent went on or ended before it could be stopped, or did not write its session: the list says so.
 A sprite keeps the checkpoints of its newest turns: 64 of them, or keep_turns under [run] in the settings. The list says which
-are gone.
+are gone. A run that cannot go back to a turn names the nearest ones to which it can.
 ` + cli.ExitCodes
 	return cmd
 }

@@ -72,6 +72,7 @@ function refresh(page) {
     if (!now || now.isEqualNode(old)) continue;
     // A form that is being filled in stays; it is refused if its question has changed.
     if (old.contains(document.activeElement) && document.activeElement.closest("form")) continue;
+    if (old.dataset.part !== "follows" && [...old.querySelectorAll("input, textarea")].some((field) => field.value !== field.defaultValue)) continue;
     const opened = [...old.querySelectorAll("details")].map((d) => d.open);
     const focused = [...old.querySelectorAll("a, summary")].indexOf(document.activeElement);
     const next = document.importNode(now, true);

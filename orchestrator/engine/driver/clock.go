@@ -68,6 +68,21 @@ func (i issue) dueAt(c lattice.Command) time.Time {
 	return i.at.Add(durationOf(c.DelayS))
 }
 
+// findDue returns when the pending timers go off on the wall clock, by the ids of their commands. A drive without a Scheduler
+// asks for each when it comes to rest.
+func (r *Runner) findDue() map[string]time.Time {
+	if r.deps.Scheduler == nil {
+		return nil
+	}
+	due := map[string]time.Time{}
+	for _, c := range r.state.Pending {
+		if c.Kind == lattice.DoTimer {
+			due[c.ID] = r.issued[c.ID].dueAt(c)
+		}
+	}
+	return due
+}
+
 // issueEarlier returns the issue of a command that another process issued at a wall clock time.
 func issueEarlier(at, now time.Time, boot time.Duration) issue {
 	return issue{at: at, boot: boot - max(0, now.Sub(at)), sent: true}

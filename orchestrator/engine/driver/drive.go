@@ -29,6 +29,7 @@ func (r *Runner) Run(ctx context.Context) (Stop, error) {
 	}()
 	r.driven, r.mark = true, r.deps.Awake()
 	defer func() { r.driven = false }()
+	putDown := r.announceDrive()
 
 	d := &drive{r: r, mail: make(chan mail, maxBatch), running: map[string]context.CancelFunc{}, ending: map[string]bool{}}
 	d.ctx, d.cancel = context.WithCancel(ctx)
@@ -36,6 +37,7 @@ func (r *Runner) Run(ctx context.Context) (Stop, error) {
 	if rest := d.stopEffects(); err == nil {
 		err = rest
 	}
+	putDown(err)
 	if err == nil && !stop.Status.Ended() {
 		err = ctx.Err() // nil for a run that waits
 	}
@@ -85,6 +87,7 @@ func (d *drive) driveLoop() (Stop, error) {
 		select {
 		case <-d.r.yield:
 			d.yields = true
+		case <-d.r.gate.wake: // commands are asked for
 		case m := <-d.mail:
 			err = d.receiveMail(m)
 		case q := <-d.r.decisions:
@@ -130,6 +133,9 @@ func (d *drive) checkRest() (Stop, bool, error) {
 				id, stop.Left, stop.Due = c.ID, left, issued.dueAt(c)
 			}
 		}
+		if id != "" && stop.Left > 0 && slices.ContainsFunc(s.Pending, func(c lattice.Command) bool { return d.r.gate.isOpen(c.ID) }) {
+			return stop, false, nil // the scheduler asks for a timer, and its outcome is awaited
+		}
 		if id == "" || stop.Left > 0 {
 			return stop, true, nil
 		}
@@ -154,7 +160,7 @@ func (d *drive) startEffects() {
 		return
 	}
 	for _, c := range d.r.state.Pending {
-		if d.running[c.ID] != nil || d.yields {
+		if d.running[c.ID] != nil || d.yields || !d.r.mayBegin(c) {
 			continue
 		}
 		if back := d.r.state.Recovering; back != nil && back.Command != c.ID {
@@ -227,7 +233,7 @@ func (d *drive) storeBegun(m mail) error {
 const (
 	maxBatch      = 256     // events of one append
 	maxBatchBytes = 4 << 20 // of their bodies, the last one not counted
-	eventPause    = 100 * time.Millisecond
+	eventPause    = 50 * time.Millisecond
 )
 
 // commitEvents commits the observed events with the facts that follow from them.
@@ -251,6 +257,8 @@ func (d *drive) takeOutcome(m mail) error {
 	}
 	if err == nil && len(facts) > 0 {
 		delete(d.running, m.command)
+		d.r.outcomeOf = m.command
+		defer func() { d.r.outcomeOf = "" }()
 	}
 	if failed := d.commitEvents(facts...); failed != nil {
 		return failed
@@ -298,7 +306,7 @@ func (d *drive) countRepeats() error {
 	}
 	for _, c := range slices.Clone(d.r.state.Pending) {
 		issued := d.r.issued[c.ID]
-		if c.Kind != lattice.DoModel || d.running[c.ID] != nil || !issued.sent {
+		if c.Kind != lattice.DoModel || d.running[c.ID] != nil || !issued.sent || !d.r.mayBegin(c) {
 			continue
 		}
 		issued.sent = false

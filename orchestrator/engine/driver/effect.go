@@ -165,7 +165,7 @@ func (e effect) callSkill(ctx context.Context) ([]lattice.Fact, error) {
 func (e effect) encodeOutcome(ctx context.Context, call lattice.Call, o lattice.Outcome) (lattice.Fact, error) {
 	switch o.Kind {
 	case lattice.Lost:
-		return lattice.CallLost{CommandID: e.command.ID, CallID: call.ID, Detail: o.Detail, Continues: e.r.program.Tools[call.Skill].Continues}, nil
+		return lattice.CallLost{CommandID: e.command.ID, CallID: call.ID, Detail: o.Detail, Continues: e.r.program.Tools[call.Skill].Continues, Watched: !call.Uncertain}, nil
 	case lattice.Finished:
 		if o.Asked != nil {
 			return lattice.CallBlocked{CommandID: e.command.ID, CallID: call.ID, Exit: o.Exit, Question: *o.Asked}, nil

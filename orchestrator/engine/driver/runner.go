@@ -98,6 +98,8 @@ type Deps struct {
 	Sleep       func(ctx context.Context, d time.Duration) error
 	// MaxEventBytes bounds the bodies of the events of sprites that a run records; 0 is DefaultMaxEventBytes.
 	MaxEventBytes uint64
+	// Scheduler decides when commands are performed; nil: the drive does.
+	Scheduler Scheduler
 	// OnEntry is called after each commit with the entries that were stored and the new state entry, in order, from the
 	// goroutine that appended. It must not block and not call the Runner. May be nil.
 	OnEntry func([]lattice.Entry)
@@ -119,6 +121,9 @@ type Runner struct {
 	// snapshots decides when the state is written down.
 	snapshots  snapshots
 	eventBytes uint64 // of the bodies of the events so far
+	facts      int    // so far
+	outcomeOf  string // the command whose outcome is being committed, "" if it is another fact
+	gate       *gate
 
 	issued map[string]issue // of each pending command
 	active time.Duration    // driven so far, waits excluded
@@ -126,6 +131,7 @@ type Runner struct {
 	mark   time.Duration    // until when active has counted, on Awake
 	broken error            // a failed append: the state on disk is unknown, load again
 
+	drive     atomic.Int64 // number of the drive that began last, for the scheduler
 	last      atomic.Pointer[Standing]
 	failed    atomic.Bool // broken is set
 	decisions chan decision
@@ -168,7 +174,7 @@ func Load(deps Deps, p *ir.Program, run string, secret []byte, h replay.History)
 		decisions: make(chan decision), yield: make(chan struct{}, 1),
 	}
 	r.chain, r.at, r.snapshots = folded.Chain, folded.At, countSince(h)
-	r.eventBytes = h.EventBytes
+	r.eventBytes, r.facts, r.gate = h.EventBytes, len(h.Facts), newGate()
 	now, boot := r.deps.Now(), r.deps.Boot()
 	for _, c := range r.state.Pending {
 		r.issued[c.ID] = issueEarlier(folded.Since[c.ID], now, boot)
@@ -182,6 +188,9 @@ type Standing struct {
 	State runstate.State
 	Seq   lattice.Seq
 	At    time.Time
+	// Facts is the number of facts that led to State, and Due tells when its timers go off; both are for a Scheduler.
+	Facts int
+	Due   map[string]time.Time
 }
 
 // State is the last committed state. It must not be changed.
@@ -194,7 +203,7 @@ func (r *Runner) Standing() Standing { return *r.last.Load() }
 func (r *Runner) Broken() bool { return r.failed.Load() }
 
 func (r *Runner) publishState() {
-	r.last.Store(&Standing{r.state, r.seq, r.at})
+	r.last.Store(&Standing{r.state, r.seq, r.at, r.facts, r.findDue()})
 }
 
 // Begin appends the run's first fact. Run then drives it.
@@ -267,6 +276,7 @@ func (r *Runner) appendFacts(ctx context.Context, events []lattice.Entry, facts 
 	}
 	entries, state, chain := events, r.state, r.chain
 	var issued []lattice.Command
+	var written []Fact
 	last := 0 // the last fact of entries
 	for _, f := range facts {
 		next, commands, err := engine.Step(r.program, state, f)
@@ -276,6 +286,9 @@ func (r *Runner) appendFacts(ctx context.Context, events []lattice.Entry, facts 
 		body, err := expr.Marshal(f)
 		if err != nil {
 			return fmt.Errorf("encode %s: %w", f.FactType(), err)
+		}
+		if r.deps.Scheduler != nil {
+			written = append(written, Fact{f.FactType(), body})
 		}
 		last = len(entries)
 		entries = append(entries, lattice.Entry{
@@ -328,9 +341,11 @@ func (r *Runner) appendFacts(ctx context.Context, events []lattice.Entry, facts 
 		return r.broken
 	}
 	r.state, r.seq, r.at, r.chain, r.active, r.mark, r.snapshots = state, seq, at, chain, active, awake, kept
+	r.facts += len(facts)
 	r.noteIssued(issued, issue{at: now, boot: r.deps.Boot()})
 	r.publishState()
 	r.notifyObserver(entries)
+	r.reportFacts(written)
 	return nil
 }
 

@@ -167,7 +167,7 @@ func (t *Thread) completeRun(node *ir.Node, last any) {
 func (t *Thread) FailAttempt(f *expr.Failure) {
 	m := t.Run
 	if m.State.Undoing != nil {
-		m.endUndo(f)
+		undoing{m}.endUndo(f)
 		return
 	}
 	node, v := m.Program.Node(t.Node), t.Visit
@@ -212,7 +212,7 @@ func retryDelay(rule ir.Retry, retries int, key string) float64 {
 func (t *Thread) FailVisit(f *expr.Failure) {
 	m := t.Run
 	if m.State.Undoing != nil {
-		m.endUndo(f)
+		undoing{m}.endUndo(f)
 		return
 	}
 	node, v := m.Program.Node(t.Node), t.Visit
@@ -250,7 +250,7 @@ func (t *Thread) failThread(f *expr.Failure) {
 		t.failIteration(f)
 		return
 	}
-	t.Run.startUndo(f)
+	undoing{t.Run}.startUndo(f)
 }
 
 // CoversKind reports whether a retry or catch rule covers kind. ALL does not cover limits and cancellation, which must not be swallowed.
@@ -303,7 +303,7 @@ func (t *Thread) keyIn(epoch int, parts ...string) string {
 func (t *Thread) CompleteNode(out any, ports map[string]any) {
 	m := t.Run
 	if m.State.Undoing != nil {
-		m.endUndo(nil)
+		undoing{m}.endUndo(nil)
 		return
 	}
 	node := m.Program.Node(t.Node)

@@ -22,8 +22,11 @@ func (t *Thread) recordUndo(node *ir.Node, out any) {
 	t.Run.State.Done = append(t.Run.State.Done, undo)
 }
 
+// undoing takes back what the completed nodes of a failed run did, one after the other.
+type undoing struct{ *Machine }
+
 // startUndo fails the run with f after the completed nodes have been undone.
-func (m *Machine) startUndo(f *expr.Failure) {
+func (m undoing) startUndo(f *expr.Failure) {
 	if len(m.State.Done) == 0 {
 		m.endRun(lattice.Failed, f)
 		return
@@ -33,7 +36,7 @@ func (m *Machine) startUndo(f *expr.Failure) {
 }
 
 // undoNext begins to take back the node that completed last of those that are left, or ends the run.
-func (m *Machine) undoNext() {
+func (m undoing) undoNext() {
 	u := m.State.Undoing
 	if len(m.State.Done) == 0 {
 		u.Now = runstate.Undo{}
@@ -62,7 +65,7 @@ func (m *Machine) undoNext() {
 }
 
 // endUndo notes how the call ended that takes back a node.
-func (m *Machine) endUndo(f *expr.Failure) {
+func (m undoing) endUndo(f *expr.Failure) {
 	u := m.State.Undoing
 	name := path.Join(u.Now.Path, u.Now.Node)
 	if f != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // SoundPoint folds a run's facts to the PowerLost that takes it back, for a machine or disk that is now known as disk. Its
@@ -72,6 +73,7 @@ func SoundPoint(p *ir.Program, run string, facts []lattice.Entry, disk string, t
 type Turn struct {
 	Seq  lattice.Seq
 	Pair lattice.Pair
+	Said protocol.AgentTurn
 }
 
 // callAlone is a call in the main sprite while nothing else is at work. Its turns hold all files of the run.

@@ -142,6 +142,7 @@ type Visit struct {
 	// Before is the boundary to which a lost call of class sprite goes back.
 	Before    *lattice.Pair `json:"before,omitempty"`
 	Losses    int           `json:"losses,omitempty"` // of this attempt
+	Cut       string        `json:"cut,omitempty"`    // why the attempt fails when its files are again those before it
 	Suspended *Suspension   `json:"suspended,omitempty"`
 	// Approved says that a person allowed the call, one of class world, in each attempt of this visit.
 	Approved bool `json:"approved,omitempty"`

@@ -11,6 +11,7 @@ package comment
 
 import (
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,15 +51,15 @@ var verbs = []struct {
 	Does  string
 	Least forge.Role
 }{
-	{Plan, "plan", "let an agent answer the issue with questions or a plan", forge.Write},
+	{Plan, "plan [DOCUMENT]", "let an agent answer the issue with questions or a plan, or divide a document of the repository into issues", forge.Write},
 	{Research, "research QUESTION", "answer a question with notes from pages of the web, each with its source; the question may go on in the next lines", forge.Write},
 	{Approve, "approve DIGEST", "approve the request with this digest", forge.Write},
 	{Reject, "reject [REASON]", "reject the open request", forge.Write},
 	{Answer, "answer TEXT", "answer the open question; several inputs go on the next lines, as name: value", forge.Write},
 	{Status, "status", "show the state of the run", forge.Read},
 	{Cancel, "cancel [REASON]", "cancel the run", forge.Write},
-	{Rerun, "rerun", "start the work again", forge.Write},
-	{Hold, "hold", "stop the run at its next step; rerun continues it", forge.Write},
+	{Rerun, "rerun", "continue a run that was held; when the run has ended, do its work again", forge.Write},
+	{Hold, "hold", "stop the run; rerun continues it", forge.Write},
 	{Help, "help", "list the commands", forge.Read},
 }
 
@@ -154,7 +155,9 @@ func (c *Command) check() {
 		c.Problem = fmt.Sprintf("the answer is empty: %s answer TEXT", prefix)
 	case c.Verb == Research && c.Text == "":
 		c.Problem = fmt.Sprintf("the question is missing: %s research QUESTION", prefix)
-	case c.Text != "" && slices.Contains([]Verb{Plan, Status, Rerun, Hold, Help}, c.Verb):
+	case c.Verb == Plan && c.Text != "" && (!filepath.IsLocal(c.Text) || strings.ContainsAny(c.Text, " \t\\")):
+		c.Problem = fmt.Sprintf("a plan is of the issue, or of one document, a path in the repository without blanks: %s plan docs/seed.md", prefix)
+	case c.Text != "" && slices.Contains([]Verb{Status, Rerun, Hold, Help}, c.Verb):
 		c.Problem = fmt.Sprintf("%s takes nothing behind it", c.Verb)
 	}
 }

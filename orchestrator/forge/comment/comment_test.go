@@ -27,6 +27,12 @@ func TestCommands(t *testing.T) {
 		"```\n/lattice cancel\n```\n/lattice status":               {{Verb: Status, Line: 4}},
 		"> ```\n> code\n\n/lattice status":                         {{Verb: Status, Line: 4}},
 		"<!-- a note -->\n\n/lattice status":                       {{Verb: Status, Line: 3}},
+		"See <https://a.example/x> and [y](z).\n/lattice status":   {{Verb: Status, Line: 2}},
+		"- [ ] a\n- [x] b (c)\n/lattice status":                    {{Verb: Status, Line: 3}},
+		"<details>\n\na\n\n</details>\n\n/lattice status":          {{Verb: Status, Line: 7}},
+		"$$\nx\n$$\n/lattice status":                               {{Verb: Status, Line: 4}},
+		"a < b\n/lattice status":                                   {{Verb: Status, Line: 2}},
+		"```suggestion\r\nx\r\n```\r\n/lattice status":             {{Verb: Status, Line: 4}},
 	}
 	for body, want := range cases {
 		if got := Parse(body); !reflect.DeepEqual(got, want) {
@@ -44,6 +50,13 @@ func TestNoCommand(t *testing.T) {
 		"```\n/lattice cancel", "~~~ text\n/lattice cancel\n```\n/lattice cancel\n~~~", "````\n```\n/lattice cancel\n````", "1. ```\n/lattice cancel\n```",
 		"`code that\n/lattice cancel\ngoes on`", "``a ` b\n/lattice cancel\n``",
 		"<!--\n/lattice cancel\n-->", "text <!-- hidden\n/lattice cancel\n-->", "<!-- a --> <!--\n/lattice cancel\n-->", "<details>\n/lattice cancel\n</details>", "<pre>\n\n/lattice cancel\n</pre>", "<SCRIPT>\n\n/lattice cancel\n</script>",
+		"\t```\n/lattice cancel", "~~~~\n~~~\n/lattice cancel\n~~~~", "- ~~~\n  x\n/lattice cancel\n  ~~~", "```suggestion\r\n/lattice cancel\r\n```", "$$\n/lattice cancel\n$$",
+		"> > nested\n/lattice cancel", "1. > a\n/lattice cancel", "- > a\n/lattice cancel", "- a\n  > b\n/lattice cancel",
+		"<details>\n\n/lattice cancel\n\n</details>", "<details><summary>x</summary>\n\n/lattice cancel\n</details>", "<p hidden>\n/lattice cancel\n</p>", "a <pre>\n/lattice cancel\n</pre>", "a <span title='\n/lattice cancel\n'>",
+		"<?x\n\n/lattice cancel\n?>", "<![CDATA[\n\n/lattice cancel\n]]>", "<!X\n\n/lattice cancel\n>",
+		"[//]: # (\n/lattice cancel\n)", "[x]: y \"\n/lattice cancel\n\"", "[^1]: note\n/lattice cancel", "[a](<\n/lattice cancel\n>)", "[a](x '\n/lattice cancel\n')", "![\n/lattice cancel\n](x)",
+		"On Monday, sue wrote:\n\n/lattice cancel", "On Monday sue <s@x> wrote:\n> a\n\n/lattice cancel", "-----Original Message-----\nFrom: sue\n\n/lattice cancel", "From: sue\nSent: Monday\n\n/lattice cancel", "________________________________\nFrom: sue\n/lattice cancel", "-- \n/lattice cancel",
+		"\uff0flattice cancel", "\u2215lattice cancel", "/\u202elattice cancel", "/lattice\u200b cancel", "/lattice\u2003cancel", "\r/lattice cancel", "\x0b/lattice cancel", "\x0c/lattice cancel",
 		"\u200b/lattice cancel", "\ufeff/lattice cancel", "/\u200blattice cancel", "/lаttice cancel", "/lattice\u00a0cancel", "x\r/lattice cancel", "x\u2028/lattice cancel", "x\x85/lattice cancel",
 	} {
 		if got := Parse(body); len(got) > 0 {

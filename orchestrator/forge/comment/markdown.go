@@ -1,6 +1,10 @@
 package comment
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+	"sync"
+)
 
 // shownLines reports for each line whether it is shown as text, as far as a command can be in it.
 func shownLines(lines []string) []bool {
@@ -28,8 +32,17 @@ func shownLines(lines []string) []bool {
 			quoted, paragraph = false, ""
 			continue
 		}
-		if strings.HasPrefix(trimmed, ">") {
+		if beginsMail(lines[i:]) {
+			return shown
+		}
+		if strings.HasPrefix(strings.TrimLeft(line, listMarks), ">") {
 			quoted = true
+			continue
+		}
+		if strings.HasPrefix(trimmed, formula) {
+			if strings.Count(line, formula)%2 == 1 {
+				until = formula
+			}
 			continue
 		}
 		if fence = openedFence(line); fence != "" {
@@ -40,15 +53,60 @@ func shownLines(lines []string) []bool {
 			until = htmlEnd(line)
 			continue
 		}
-		shown[i] = !quoted && !opensSpan(paragraph)
+		shown[i] = !quoted && !opensSpan(paragraph) && !opensHidden(paragraph)
 		paragraph += line + "\n"
 	}
 	return shown
 }
 
+// listMarks are the characters in front of the text of an item of a list.
+const listMarks = " \t-*+0123456789.)"
+
+// formula begins and ends a block of mathematics.
+const formula = "$$"
+
+var mailPattern = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(-{2,} ?(Original Message|Forwarded message) ?-{2,}|_{20,}|On .{5,300} wrote:|-- ?)$`)
+})
+
+// beginsMail reports whether the lines begin the message that an answer by mail quotes below, or a signature.
+func beginsMail(lines []string) bool {
+	line := strings.TrimRight(lines[0], " \t")
+	if mailPattern().MatchString(line) {
+		return true
+	}
+	if !strings.HasPrefix(line, "From: ") || len(lines) < 2 {
+		return false
+	}
+	for _, name := range []string{"Sent: ", "Date: ", "To: "} {
+		if strings.HasPrefix(lines[1], name) {
+			return true
+		}
+	}
+	return false
+}
+
+var (
+	autoLinks = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`<[A-Za-z][A-Za-z0-9+.-]*:[^\s<>]*>`)
+	})
+	hiddenStart = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?m)<[A-Za-z/!?]|^ {0,3}\[[^\]\n]*\]:|\]\([^()]*\z`)
+	})
+)
+
+// opensHidden reports whether the lines behind a paragraph may belong to HTML or to a link in it, of which not all is shown.
+func opensHidden(paragraph string) bool {
+	text := autoLinks().ReplaceAllString(paragraph, "")
+	if strings.Count(text, "[") > strings.Count(text, "]") {
+		return true
+	}
+	return hiddenStart().MatchString(text)
+}
+
 // openedFence returns the fence that a line opens, "" for none. A fence in a list is indented.
 func openedFence(line string) string {
-	line = strings.TrimLeft(line, " \t-*+0123456789.)")
+	line = strings.TrimLeft(line, listMarks)
 	for _, mark := range []string{"`", "~"} {
 		n := len(line) - len(strings.TrimLeft(line, mark))
 		if n >= 3 && (mark == "~" || !strings.Contains(line[n:], "`")) {
@@ -77,7 +135,15 @@ func htmlEnd(line string) string {
 		return "-->"
 	}
 	lower = strings.TrimSpace(lower)
-	for _, name := range []string{"pre", "script", "style", "textarea"} {
+	for _, part := range [][2]string{{"<?", "?>"}, {"<![cdata[", "]]>"}, {"<!", ">"}} {
+		if strings.HasPrefix(lower, part[0]) {
+			if strings.Contains(lower[len(part[0]):], part[1]) {
+				return blank
+			}
+			return part[1]
+		}
+	}
+	for _, name := range []string{"pre", "script", "style", "textarea", "details"} {
 		if strings.HasPrefix(lower, "<"+name) {
 			if strings.Contains(lower, "</"+name+">") {
 				return blank

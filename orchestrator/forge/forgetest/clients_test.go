@@ -48,7 +48,7 @@ type world struct {
 	clock *clock
 	dir   string // of the bare repository
 	work  string // a clone
-	bot   forge.Client
+	bot   client
 	botID int64
 }
 
@@ -68,8 +68,18 @@ func eachKind(t *testing.T, test func(w *world)) {
 	}
 }
 
-func (w *world) client(token string) forge.Client {
-	o := rest.Options{Token: func(context.Context) (string, error) { return token, nil }, Now: w.clock.Now, Sleep: w.clock.Sleep}
+// client is a client that can do all.
+type client interface {
+	forge.Client
+	forge.HookKeeper
+}
+
+func (w *world) options(token string) rest.Options {
+	return rest.Options{Token: func(context.Context) (string, error) { return token, nil }, Now: w.clock.Now, Sleep: w.clock.Sleep}
+}
+
+func (w *world) client(token string) client {
+	o := w.options(token)
 	if w.kind == forge.GitHub {
 		return github.New(w.URL, o)
 	}
@@ -244,6 +254,9 @@ func TestRole(t *testing.T) {
 func TestPullRequests(t *testing.T) {
 	eachKind(t, func(w *world) {
 		ctx := t.Context()
+		w.commit("changed")
+		w.push("main")
+		w.check(os.WriteFile(filepath.Join(w.work, "changed"), []byte("otherwise"), 0o600))
 		w.commit("second")
 		w.push("sprite/1")
 		opened, err := w.bot.OpenPull(ctx, site, forge.NewPull{Title: "Second", Body: "text", Head: "sprite/1", Base: "main", Draft: true})
@@ -262,10 +275,9 @@ func TestPullRequests(t *testing.T) {
 		if found, err := w.bot.PullsOf(ctx, site, "sprite"); err != nil || len(found) != 0 {
 			w.Errorf("another branch has %+v, %v", found, err)
 		}
-		w.check(w.bot.MarkReady(ctx, site, opened.Number))
-		w.check(w.bot.MarkReady(ctx, site, opened.Number))
-		if ready, err := w.bot.Pull(ctx, site, opened.Number); err != nil || ready.Draft || ready.Title != "Second" {
-			w.Errorf("ready: %+v, %v", ready, err)
+		status := map[forge.Kind]string{forge.GitHub: "modified", forge.Gitea: "changed"}[w.kind]
+		if files, err := w.bot.Files(ctx, site, opened.Number); err != nil || !slices.Equal(files, []forge.File{{Path: "changed", Status: status, Additions: 1, Deletions: 1}, {Path: "second", Status: "added", Additions: 1}}) {
+			w.Errorf("the files are %+v, %v", files, err)
 		}
 		if issue, err := w.bot.Issue(ctx, site, opened.Number); err != nil || !issue.Pull {
 			w.Errorf("as an issue: %+v, %v", issue, err)
@@ -381,7 +393,7 @@ func TestLimits(t *testing.T) {
 		ctx := t.Context()
 		w.AddUser("ann", "User")
 		n := int64(w.OpenIssue("acme/site", "ann", "x", ""))
-		w.Fail("POST", "/comments", 1, http.StatusForbidden, http.Header{"Retry-After": {"30"}})
+		w.Server.Fail("POST", "/comments", 1, http.StatusForbidden, http.Header{"Retry-After": {"30"}})
 		_, err := w.bot.CreateComment(ctx, site, n, "once")
 		w.check(err)
 		if w.clock.slept < 30*time.Second || strings.Count(w.Dump(), `"once"`) != 1 {
@@ -389,7 +401,7 @@ func TestLimits(t *testing.T) {
 		}
 		// One that ends in an hour fails at once, and so do the next calls, which are not sent.
 		end := w.clock.Now().Add(time.Hour)
-		w.Fail("GET", "/issues/", 1, http.StatusForbidden, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {strconv.FormatInt(end.Unix(), 10)}})
+		w.Server.Fail("GET", "/issues/", 1, http.StatusForbidden, http.Header{"X-Ratelimit-Remaining": {"0"}, "X-Ratelimit-Reset": {strconv.FormatInt(end.Unix(), 10)}})
 		before, _ := w.Requests()
 		for range 3 {
 			_, err := w.bot.Issue(ctx, site, n)
@@ -441,7 +453,7 @@ func TestFailures(t *testing.T) {
 		ctx := t.Context()
 		w.AddUser("ann", "User")
 		n := int64(w.OpenIssue("acme/site", "ann", "x", ""))
-		w.Fail("GET", "/issues/", 2, http.StatusBadGateway, nil)
+		w.Server.Fail("GET", "/issues/", 2, http.StatusBadGateway, nil)
 		_, err := w.bot.Issue(ctx, site, n)
 		w.check(err)
 		w.LoseAnswer("POST", "/comments")
@@ -451,7 +463,7 @@ func TestFailures(t *testing.T) {
 		if strings.Count(w.Dump(), `"lost"`) != 1 {
 			w.Errorf("the state is\n%s", w.Dump())
 		}
-		w.Fail("POST", "/comments", 1, http.StatusBadGateway, nil)
+		w.Server.Fail("POST", "/comments", 1, http.StatusBadGateway, nil)
 		if _, err := w.bot.CreateComment(ctx, site, n, "failed"); err == nil || strings.Contains(w.Dump(), `"failed"`) {
 			w.Errorf("a failed write: %v", err)
 		}

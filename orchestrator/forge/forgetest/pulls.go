@@ -1,6 +1,7 @@
 package forgetest
 
 import (
+	"cmp"
 	"net/http"
 	"os/exec"
 	"slices"
@@ -68,6 +69,34 @@ func (s pulls) editPull(q request) {
 		i.title, i.updated = in.Title, s.advanceClock()
 		q.writeJSON(http.StatusCreated, s.pullJSON(q.repo, i))
 	}
+}
+
+// listFiles lists the files that a pull request changes, as git counts their lines.
+func (s pulls) listFiles(q request) {
+	i := q.pull()
+	if i == nil {
+		return
+	}
+	git := func(format string) (lines [][]string) {
+		out, _ := exec.Command("git", "-C", q.repo.dir, "diff", "--no-renames", format, i.pull.base+"..."+i.pull.headSHA).Output()
+		for line := range strings.Lines(string(out)) {
+			lines = append(lines, strings.Split(strings.TrimSpace(line), "\t"))
+		}
+		return lines
+	}
+	var out []any
+	states := git("--name-status")
+	for n, f := range git("--numstat") {
+		added, _ := strconv.Atoi(f[0])
+		deleted, _ := strconv.Atoi(f[1])
+		status := map[string]string{"A": "added", "D": "removed", "M": "modified", "T": "changed"}[states[n][0]]
+		if s.kind == forge.Gitea {
+			status = map[string]string{"added": "added", "removed": "deleted"}[status]
+			status = cmp.Or(status, "changed")
+		}
+		out = append(out, map[string]any{"filename": f[2], "status": status, "additions": added, "deletions": deleted, "changes": added + deleted, "sha": strings.Repeat("0", 40)})
+	}
+	q.writePage(s.model, out)
 }
 
 func (s pulls) listReviews(q request) {

@@ -52,6 +52,7 @@ func (s *Server) routes() http.Handler {
 			q.writeJSON(http.StatusOK, s.pullJSON(q.repo, i))
 		}
 	}))
+	api("GET", at+"/pulls/{number}/files", s.inRepo(forge.Read, pulls{s.model}.listFiles))
 	api("GET", at+"/pulls/{number}/reviews", s.inRepo(forge.Read, pulls{s.model}.listReviews))
 	api("GET", at+"/commits/{sha}/status", s.inRepo(forge.Read, checks{s.model}.combinedStatus))
 	api("POST", at+"/statuses/{sha}", s.inRepo(forge.Write, checks{s.model}.setStatus))

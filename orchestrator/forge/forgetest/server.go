@@ -1,7 +1,8 @@
 // Package forgetest is a code host for tests: a server that holds its state in memory and speaks the parts of the REST
 // interfaces of GitHub or Gitea that lattice uses, and serves repositories through git's own http-backend. Start with New.
 //
-//	server       the acts of people and of tests, with faults
+//	server       the acts of people and of tests
+//	faults       answers that fail, are late or are lost
 //	model        users, repositories and issues
 //	requests     the credentials and the role of a request
 //	routes       the REST interface; issues, pulls, checks and hooks have the requests about them, answers the JSON of all of them
@@ -36,10 +37,9 @@ import (
 type Server struct {
 	*httptest.Server
 	*model
+	faults
 
-	faults    []*fault
 	limit     *limit // nil: there is none
-	requests  int
 	unchanged int
 }
 
@@ -217,11 +217,11 @@ func (s *Server) Label(path, login string, number int, name string) {
 	s.emitAs(r, s.mustUser(login), "issues", "labeled", i, map[string]any{"label": map[string]any{"name": name}})
 }
 
-// MoveToFork has a pull request come from another repository.
-func (s *Server) MoveToFork(path string, number int) {
+// MoveToFork has a pull request come from another repository, or from its own again.
+func (s *Server) MoveToFork(path string, number int, fork bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mustRepo(path).items[number-1].pull.fork = true
+	s.mustRepo(path).items[number-1].pull.fork = fork
 }
 
 // CloseIssue closes an issue as a user.
@@ -284,23 +284,6 @@ func (s *Server) Dump() string {
 	return b.String()
 }
 
-// A fault changes the answers to some requests.
-type fault struct {
-	method, part string // of the path
-	times        int
-	act          func(w http.ResponseWriter, r *http.Request, serve func())
-}
-
-// Fail answers the next requests of a method whose path contains part with a status and headers, without performing them.
-func (s *Server) Fail(method, part string, times, status int, header http.Header) {
-	s.addFault(method, part, times, func(w http.ResponseWriter, _ *http.Request, _ func()) {
-		for name, values := range header {
-			w.Header()[name] = values
-		}
-		writeProblem(w, status, "it was told to fail")
-	})
-}
-
 // Lag has the next lists of comments and of reviews lack the newest one, as those of a copy of the data that is behind.
 func (s *Server) Lag(times int) {
 	s.mu.Lock()
@@ -308,60 +291,11 @@ func (s *Server) Lag(times int) {
 	s.lag = times
 }
 
-// LoseAnswer performs the next request whose path contains a part, and ends its connection without an answer. A part
-// that ends with $ is the end of the path.
-func (s *Server) LoseAnswer(method, part string) {
-	s.addFault(method, part, 1, func(_ http.ResponseWriter, _ *http.Request, serve func()) {
-		serve()
-		panic(http.ErrAbortHandler)
-	})
-}
-
-// HoldAnswer performs the next such request, closes reached, and gives no answer before the client is gone.
-func (s *Server) HoldAnswer(method, part string) (reached <-chan struct{}) {
-	done := make(chan struct{})
-	s.addFault(method, part, 1, func(_ http.ResponseWriter, r *http.Request, serve func()) {
-		serve()
-		close(done)
-		<-r.Context().Done()
-		panic(http.ErrAbortHandler)
-	})
-	return done
-}
-
-func (s *Server) addFault(method, part string, times int, act func(http.ResponseWriter, *http.Request, func())) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.faults = append(s.faults, &fault{method, part, times, act})
-}
-
 // Requests returns how many requests the server answered, and how many of them with 304.
 func (s *Server) Requests() (all, unchanged int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.requests, s.unchanged
-}
-
-// withFaults counts the requests, and applies the first fault that matches.
-func (s *Server) withFaults(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.requests++
-		var hit *fault
-		for _, f := range s.faults {
-			if f.times > 0 && f.method == r.Method && strings.Contains(r.URL.Path+"$", f.part) {
-				f.times--
-				hit = f
-				break
-			}
-		}
-		s.mu.Unlock()
-		if hit == nil {
-			next.ServeHTTP(w, r)
-			return
-		}
-		hit.act(w, r, func() { next.ServeHTTP(httptest.NewRecorder(), r) })
-	})
+	return s.countRequests(), s.unchanged
 }
 
 // withETag adds an ETag to answers of GET, and answers 304 if the client has that answer.

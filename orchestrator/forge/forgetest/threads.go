@@ -120,8 +120,6 @@ func (s threads) graphql(q request) {
 	var data any
 	id, _ := in.Variables["id"].(string)
 	switch {
-	case strings.Contains(in.Query, "markPullRequestReadyForReview(input: {pullRequestId: $id})"):
-		data = s.markReady(q, id)
 	case strings.Contains(in.Query, "resolveReviewThread(input: {threadId: $id})"):
 		data = s.resolve(q, id)
 	case strings.Contains(in.Query, "reviewThreads(first: 100, after: $after)"):
@@ -132,18 +130,6 @@ func (s threads) graphql(q request) {
 		return
 	}
 	q.writeJSON(http.StatusOK, map[string]any{"data": data})
-}
-
-func (s threads) markReady(q request, id string) any {
-	for _, r := range s.repos {
-		for _, i := range r.items {
-			if i.pull != nil && id == "PR_"+strconv.FormatInt(i.id, 10) && r.roleOf(q.by).AtLeast(forge.Write) {
-				i.pull.draft = false
-				return map[string]any{}
-			}
-		}
-	}
-	return nil
 }
 
 func (s threads) resolve(q request, id string) any {
@@ -176,7 +162,7 @@ func (s threads) listThreads(variables map[string]any) any {
 	for _, c := range r.items[n].pull.reviewComments {
 		if c.replyTo == 0 {
 			nodes = append(nodes, map[string]any{"id": "PRRT_" + strconv.FormatInt(c.id, 10), "isResolved": c.resolved, "isOutdated": isOutdated(r.dir, r.items[n].pull.headSHA, c),
-				"comments": map[string]any{"nodes": []any{map[string]any{"databaseId": c.id}}}})
+				"comments": map[string]any{"nodes": []any{map[string]any{"fullDatabaseId": strconv.FormatInt(c.id, 10)}}}})
 		}
 	}
 	page := map[string]any{"nodes": nodes, "pageInfo": map[string]any{"hasNextPage": false, "endCursor": ""}}

@@ -19,7 +19,10 @@ import (
 // Client implements [forge.Client].
 type Client struct{ rest.Calls }
 
-var _ forge.Client = (*Client)(nil)
+var (
+	_ forge.Client     = (*Client)(nil)
+	_ forge.HookKeeper = (*Client)(nil)
+)
 
 // draftPrefix is the beginning of the title of a draft.
 const draftPrefix = "WIP: "
@@ -149,15 +152,6 @@ func (c *Client) OpenPull(ctx context.Context, p forge.Path, n forge.NewPull) (f
 	return pull(w), err
 }
 
-// MarkReady implements [forge.Client].
-func (c *Client) MarkReady(ctx context.Context, p forge.Path, number int64) error {
-	w, err := c.FetchPull(ctx, p, number)
-	if err != nil || !pull(w).Draft || !strings.HasPrefix(strings.ToUpper(w.Title), draftPrefix) {
-		return err
-	}
-	return c.Do(ctx, http.MethodPatch, rest.At(p, "/pulls/%d", number), map[string]string{"title": w.Title[len(draftPrefix):]}, nil)
-}
-
 // ReviewComments implements [forge.Client]. Gitea lists them by review.
 func (c *Client) ReviewComments(ctx context.Context, p forge.Path, number int64) ([]forge.ReviewComment, error) {
 	reviews, err := c.Reviews(ctx, p, number)
@@ -215,7 +209,7 @@ func (c *Client) SetCheck(ctx context.Context, p forge.Path, sha string, k forge
 	return c.SetStatus(ctx, p, sha, k)
 }
 
-// CreateHook implements [forge.Client].
+// CreateHook implements [forge.HookKeeper].
 func (c *Client) CreateHook(ctx context.Context, p forge.Path, address, secret string, events []string) (forge.Hook, error) {
 	return c.PostHook(ctx, p, [2]string{"type", "gitea"}, address, secret, events)
 }

@@ -117,8 +117,8 @@ func TestRealGitea(t *testing.T) {
 	opened, err := c.Pull(ctx, site, number)
 	check(err)
 	check(boss.Do(ctx, http.MethodPost, fmt.Sprintf("/repos/acme/site/pulls/%d/reviews", number), map[string]any{"event": "REQUEST_CHANGES", "body": "once more"}, nil))
-	push("Fix it better") // the fixup
-	check(c.MarkReady(ctx, site, number))
+	push("Fix it better")                                                                                                              // the fixup
+	check(boss.Do(ctx, http.MethodPatch, fmt.Sprintf("/repos/acme/site/pulls/%d", number), map[string]string{"title": "Fix it"}, nil)) // a person marks it ready
 	ready, err := c.Pull(ctx, site, number)
 	check(err)
 	if !opened.Draft || ready.Draft || ready.Title != "Fix it" || ready.FromFork() || ready.Head.SHA == opened.Head.SHA {

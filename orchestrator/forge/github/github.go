@@ -27,6 +27,7 @@ type Client struct {
 
 var (
 	_ forge.Client      = (*Client)(nil)
+	_ forge.HookKeeper  = (*Client)(nil)
 	_ forge.Redeliverer = (*Client)(nil)
 	_ forge.Resolver    = (*Client)(nil)
 )
@@ -143,15 +144,6 @@ func (c *Client) OpenPull(ctx context.Context, p forge.Path, n forge.NewPull) (f
 	return w.Forge(), err
 }
 
-// MarkReady implements [forge.Client]. REST cannot do it.
-func (c *Client) MarkReady(ctx context.Context, p forge.Path, number int64) error {
-	w, err := c.FetchPull(ctx, p, number)
-	if err != nil || !w.Draft {
-		return err
-	}
-	return c.sendQuery(ctx, "mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }", map[string]any{"id": w.NodeID}, nil)
-}
-
 // reviewComment is a comment on a line, as GitHub describes it.
 type reviewComment struct {
 	rest.Comment
@@ -242,7 +234,7 @@ func (c *Client) SetCheck(ctx context.Context, p forge.Path, sha string, k forge
 	return c.Do(ctx, http.MethodPost, rest.At(p, "/check-runs"), in, nil)
 }
 
-// CreateHook implements [forge.Client].
+// CreateHook implements [forge.HookKeeper].
 func (c *Client) CreateHook(ctx context.Context, p forge.Path, address, secret string, events []string) (forge.Hook, error) {
 	return c.PostHook(ctx, p, [2]string{"name", "web"}, address, secret, events)
 }

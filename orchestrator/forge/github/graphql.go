@@ -37,7 +37,7 @@ type thread struct {
 	IsOutdated bool   `json:"isOutdated"`
 	Comments   struct {
 		Nodes []struct {
-			DatabaseID int64 `json:"databaseId"`
+			FullDatabaseID int64 `json:"fullDatabaseId,string"`
 		} `json:"nodes"`
 	} `json:"comments"`
 }
@@ -63,14 +63,14 @@ func (c *Client) findThread(ctx context.Context, p forge.Path, number, comment i
 			} `json:"repository"`
 		}
 		err := c.sendQuery(ctx, `query($owner: String!, $name: String!, $number: Int!, $after: String) { repository(owner: $owner, name: $name) { pullRequest(number: $number) {
- reviewThreads(first: 100, after: $after) { nodes { id isResolved isOutdated comments(first: 1) { nodes { databaseId } } } pageInfo { hasNextPage endCursor } } } } }`,
+ reviewThreads(first: 100, after: $after) { nodes { id isResolved isOutdated comments(first: 1) { nodes { fullDatabaseId } } } pageInfo { hasNextPage endCursor } } } } }`,
 			map[string]any{"owner": p.Owner, "name": p.Name, "number": number, "after": after}, &found)
 		if err != nil {
 			return thread{}, false, err
 		}
 		page := found.Repository.PullRequest.ReviewThreads
 		for _, t := range page.Nodes {
-			if first := t.Comments.Nodes; len(first) > 0 && first[0].DatabaseID == comment {
+			if first := t.Comments.Nodes; len(first) > 0 && first[0].FullDatabaseID == comment {
 				return t, true, nil
 			}
 		}

@@ -121,6 +121,21 @@ func (c Calls) PostPull(ctx context.Context, p forge.Path, members map[string]an
 	return w, err
 }
 
+// Files implements [forge.Client].
+func (c Calls) Files(ctx context.Context, p forge.Path, number int64) ([]forge.File, error) {
+	var out []forge.File
+	type file struct {
+		Filename  string `json:"filename"`
+		Status    string `json:"status"`
+		Additions int    `json:"additions"`
+		Deletions int    `json:"deletions"`
+	}
+	err := List(ctx, c.Client, At(p, "/pulls/%d/files", number), Pages(), func(w file) {
+		out = append(out, forge.File{Path: w.Filename, Status: w.Status, Additions: w.Additions, Deletions: w.Deletions})
+	})
+	return out, err
+}
+
 // Reviews implements [forge.Client].
 func (c Calls) Reviews(ctx context.Context, p forge.Path, number int64) ([]forge.Review, error) {
 	var out []forge.Review
@@ -199,7 +214,7 @@ func (c Calls) PermissionOf(ctx context.Context, p forge.Path, u forge.User) (fo
 	return forge.ParseRole(w.Permission, w.RoleName), nil
 }
 
-// Hooks implements [forge.Client].
+// Hooks implements [forge.HookKeeper].
 func (c Calls) Hooks(ctx context.Context, p forge.Path) (out []forge.Hook, err error) {
 	err = List(ctx, c.Client, At(p, "/hooks"), Pages(), func(w Hook) { out = append(out, w.Forge()) })
 	return out, err
@@ -213,7 +228,7 @@ func (c Calls) PostHook(ctx context.Context, p forge.Path, kind [2]string, addre
 	return w.Forge(), err
 }
 
-// SetHookEvents implements [forge.Client].
+// SetHookEvents implements [forge.HookKeeper].
 func (c Calls) SetHookEvents(ctx context.Context, p forge.Path, hook int64, events []string) error {
 	return c.Do(ctx, http.MethodPatch, At(p, "/hooks/%d", hook), map[string]any{"active": true, "events": events}, nil)
 }

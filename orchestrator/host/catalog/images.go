@@ -199,7 +199,7 @@ func (a *Images) namedImage(ctx context.Context, ref string) (string, error) {
 	return img.Digest, nil
 }
 
-// defaultImage is the image of sprites that ask for none, "" when there is none. What was imported once counts for as
+// defaultImage is the image of sprites that ask for none, "" when there is none. An image that was imported once counts for as
 // long as the host runs.
 func (a *Images) defaultImage(ctx context.Context) (string, error) {
 	ref := a.Config.Image

@@ -14,7 +14,7 @@ import (
 )
 
 // A task is a reason to stay awake that a sprite gives itself through its own socket, or is given, such as work in the background
-// that nobody is attached to. It ends by itself, and with the sandbox.
+// that no client is attached to. It ends by itself, and with the sandbox.
 const (
 	maxTaskTime = time.Hour // also where the request does not say
 	maxTasks    = 100

@@ -34,14 +34,14 @@ func (cf *Confiner) Probed() func() Confinement {
 			found = kept
 			return found
 		}
-		found = cf.probe()
+		found = cf.probeMechanism()
 		cf.keepProbe(key, found)
 		return found
 	}
 }
 
-// probe starts and ends a box on an empty tree to see which mechanism works here.
-func (cf *Confiner) probe() Confinement {
+// probeMechanism starts and ends a box on an empty tree to see which mechanism works here.
+func (cf *Confiner) probeMechanism() Confinement {
 	dir, err := os.MkdirTemp(filepath.Join(cf.Config.Dir, "tmp"), "probe-")
 	if err != nil {
 		return Confinement{Netns: true, Text: "unknown: " + err.Error()}

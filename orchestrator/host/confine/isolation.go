@@ -53,16 +53,16 @@ func (cf *Confiner) Downgrade() *sprites.Downgrade { return cf.Confined().Downgr
 func (cf *Confiner) BoxLimits(rec records.Sprite) spec.Limits {
 	l := cf.Config.Box
 	if c := rec.Config; c != nil {
-		l.Pids = least(l.Pids, c.Pids)
-		l.CPUs = least(l.CPUs, float64(c.CPUs))
-		l.MemoryBytes = least(l.MemoryBytes, int64(c.RAMMB)<<20)
+		l.Pids = smallerLimit(l.Pids, c.Pids)
+		l.CPUs = smallerLimit(l.CPUs, float64(c.CPUs))
+		l.MemoryBytes = smallerLimit(l.MemoryBytes, int64(c.RAMMB)<<20)
 	}
-	l.MemoryBytes = least(l.MemoryBytes, rec.Resources.MemoryLimit())
+	l.MemoryBytes = smallerLimit(l.MemoryBytes, rec.Resources.MemoryLimit())
 	return l
 }
 
-// least is the smaller of two limits; 0 is none.
-func least[T int | int64 | float64](a, b T) T {
+// smallerLimit returns the smaller of two limits; 0 is none.
+func smallerLimit[T int | int64 | float64](a, b T) T {
 	if a == 0 || b > 0 && b < a {
 		return b
 	}

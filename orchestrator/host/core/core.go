@@ -58,7 +58,7 @@ func RemoveAll(dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	// Whatever a driver made, this can remove: the one that knows most does it.
+	// The Btrfs driver can remove the folders of every driver.
 	d, err := layer.Open(layer.Btrfs)
 	if err != nil {
 		return err

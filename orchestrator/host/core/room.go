@@ -20,8 +20,8 @@ const (
 // Space is the free space of a file system.
 type Space struct{ Bytes, TotalBytes, Nodes, TotalNodes uint64 }
 
-// want is how many bytes are to stay free.
-func (r Space) want(reserve int64) uint64 {
+// reservedBytes returns how many bytes are to stay free.
+func (r Space) reservedBytes(reserve int64) uint64 {
 	if reserve == 0 {
 		return min(max(r.TotalBytes/reservePart, min(reserveLeast, r.TotalBytes/reserveSmall)), reserveMost)
 	}
@@ -29,15 +29,15 @@ func (r Space) want(reserve int64) uint64 {
 }
 
 // Nearly and urgent say how close a disk is to being full, for the guard of those that run.
-func (r Space) Nearly(reserve int64) bool { return r.Bytes < r.want(reserve) }
-func (r Space) Urgent(reserve int64) bool { return r.Bytes < r.want(reserve)/4 }
+func (r Space) Nearly(reserve int64) bool { return r.Bytes < r.reservedBytes(reserve) }
+func (r Space) Urgent(reserve int64) bool { return r.Bytes < r.reservedBytes(reserve)/4 }
 
 // Less reports whether r has less left than before.
 func (r Space) Less(before Space) bool { return r.Bytes < before.Bytes }
 
 // Low says which resource is short, "" when there is enough. A file system without a fixed number of inodes says 0 of them.
 func (r Space) Low(reserve int64) string {
-	want := r.want(reserve)
+	want := r.reservedBytes(reserve)
 	switch {
 	case r.Bytes < want:
 		return fmt.Sprintf("%d MiB are free of which %d stay so", r.Bytes>>20, want>>20)
@@ -47,8 +47,8 @@ func (r Space) Low(reserve int64) string {
 	return ""
 }
 
-// full says that next to nothing is left, whatever the configuration wants to stay free.
-func (r Space) full() bool {
+// isFull says that next to nothing is left, whatever the configuration wants to stay free.
+func (r Space) isFull() bool {
 	const bytes, nodes = 64 << 10, 8
 	return r.Bytes < bytes || r.TotalNodes > 0 && r.Nodes < nodes
 }
@@ -59,7 +59,7 @@ func (c *Core) CheckSpace() error {
 	if err != nil {
 		return fmt.Errorf("look at the disk: %w", err)
 	}
-	if r.full() {
+	if r.isFull() {
 		// An empty layer may lie ready; but on top of another one not even a deletion would find room.
 		return fmt.Errorf("the disk of %s: %w", c.Config.Dir, syscall.ENOSPC)
 	}

@@ -105,17 +105,17 @@ func (ea *API) OpenControl(w http.ResponseWriter, r *http.Request) error {
 	defer cancel()
 	c := &control{execs: ea, name: name, conn: conn, ctx: ctx, pure: strings.HasPrefix(r.UserAgent(), goClient)}
 	if q.Get("op") != "" {
-		c.start(envelope{Op: "exec"}, q, controlPrefix)
+		c.startOperation(envelope{Op: "exec"}, q, controlPrefix)
 	}
-	c.listen()
+	c.readMessages()
 	cancel()
-	c.release()
+	c.releaseOperation()
 	c.ops.Wait()
 	return nil
 }
 
-// listen reads the client's messages until it leaves.
-func (c *control) listen() {
+// readMessages reads the client's messages until it leaves.
+func (c *control) readMessages() {
 	for {
 		typ, message, err := wire.NextMessage(c.ctx, c.conn)
 		if err != nil {
@@ -153,26 +153,26 @@ func (c *control) takeText(message io.Reader) error {
 	}
 	switch {
 	case e.Type == "release":
-		c.release()
+		c.releaseOperation()
 	case e.Type == "op.start":
-		args, err := e.values()
+		args, err := e.decodeArguments()
 		if err != nil {
-			c.refuse(e, prefix, wire.BadRequest(err.Error()))
+			c.refuseOperation(e, prefix, wire.BadRequest(err.Error()))
 			return nil
 		}
-		c.start(e, args, prefix)
+		c.startOperation(e, args, prefix)
 	case e.Type == "start": // of the older dialect, whose one operation is proxy
-		c.refuse(e, prefix, wire.Refuse(http.StatusNotFound, "op.not_found", "there is no such operation; there is exec"))
+		c.refuseOperation(e, prefix, wire.Refuse(http.StatusNotFound, "op.not_found", "there is no such operation; there is exec"))
 	case !enveloped:
-		if op := c.active(); op != nil {
-			return op.session.control(strings.NewReader(body))
+		if op := c.activeOperation(); op != nil {
+			return op.session.handleControl(strings.NewReader(body))
 		}
 	}
 	return nil
 }
 
-// values reads the arguments of an operation as if they stood in a query: an object of strings and lists, or a query.
-func (e envelope) values() (url.Values, error) {
+// decodeArguments reads the arguments of an operation as if they stood in a query: an object of strings and lists, or a query.
+func (e envelope) decodeArguments() (url.Values, error) {
 	var query string
 	if json.Unmarshal(e.Args, &query) == nil {
 		return url.ParseQuery(query)
@@ -202,32 +202,32 @@ func (e envelope) values() (url.Values, error) {
 	return q, nil
 }
 
-// start begins an operation: a command, or joining one that runs.
-func (c *control) start(e envelope, args url.Values, prefix string) {
+// startOperation begins an operation: a command, or joining one that runs.
+func (c *control) startOperation(e envelope, args url.Values, prefix string) {
 	c.mu.Lock()
 	busy := c.op != nil
 	c.mu.Unlock()
 	switch {
 	case e.Op != "exec":
-		c.refuse(e, prefix, wire.Refuse(http.StatusNotFound, "op.not_found", fmt.Sprintf("there is no operation %.40q; there is exec", e.Op)))
+		c.refuseOperation(e, prefix, wire.Refuse(http.StatusNotFound, "op.not_found", fmt.Sprintf("there is no operation %.40q; there is exec", e.Op)))
 		return
 	case busy:
-		c.refuse(e, prefix, wire.Refuse(http.StatusConflict, "op.busy", "an operation is under way; one control channel does one at a time"))
+		c.refuseOperation(e, prefix, wire.Refuse(http.StatusConflict, "op.busy", "an operation is under way; one control channel does one at a time"))
 		return
 	}
 	c.ops.Wait() // one that was released may still be writing
-	op, in, err := c.begin(args)
+	op, in, err := c.beginCommand(args)
 	failed, notStarted := startFailure(err)
 	if err != nil && !notStarted {
-		c.refuse(e, prefix, err)
+		c.refuseOperation(e, prefix, err)
 		return
 	}
 	c.mu.Lock()
 	c.op, c.some = op, true
 	c.mu.Unlock()
 	c.ops.Go(func() {
-		if !c.send(envelope{Type: "op.ack", ID: e.ID}, prefix) {
-			op.end()
+		if !c.sendEnvelope(envelope{Type: "op.ack", ID: e.ID}, prefix) {
+			op.endOperation()
 			return
 		}
 		var code int
@@ -235,23 +235,23 @@ func (c *control) start(e envelope, args url.Values, prefix string) {
 		if notStarted {
 			code, told = failed.Code, c.execs.tellFailure(c.ctx, c.conn, in, failed)
 		} else {
-			told = op.session.talk(c.ctx, c.conn, op.client)
+			told = op.session.sendOutput(c.ctx, c.conn, op.client)
 			code = op.session.code // written before talk heard of the exit
 		}
-		op.end()
+		op.endOperation()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if c.op == op {
 			c.op = nil
 		}
 		if told {
-			c.send(envelope{Type: "op.complete", ID: e.ID, Args: fmt.Appendf(nil, `{"ok":true,"exitCode":%d}`, exitByte(code))}, prefix)
+			c.sendEnvelope(envelope{Type: "op.complete", ID: e.ID, Args: fmt.Appendf(nil, `{"ok":true,"exitCode":%d}`, exitByte(code))}, prefix)
 		}
 	})
 }
 
-// begin starts or joins a command.
-func (c *control) begin(args url.Values) (*operation, execRequest, error) {
+// beginCommand starts or joins a command.
+func (c *control) beginCommand(args url.Values) (*operation, execRequest, error) {
 	op := &operation{client: newClient(args.Get("id") == "")}
 	if id := args.Get("id"); id != "" {
 		s, release, err := c.execs.findSession(c.name, id)
@@ -259,7 +259,7 @@ func (c *control) begin(args url.Values) (*operation, execRequest, error) {
 			return nil, execRequest{}, err
 		}
 		op.session, op.client.release = s, release
-		if !s.attach(op.client) {
+		if !s.attachClient(op.client) {
 			release()
 			return nil, execRequest{}, noSession(id)
 		}
@@ -269,7 +269,7 @@ func (c *control) begin(args url.Values) (*operation, execRequest, error) {
 	if err != nil {
 		return nil, in, err
 	}
-	s, err := c.execs.start(c.ctx, c.name, in, op.client)
+	s, err := c.execs.startCommand(c.ctx, c.name, in, op.client)
 	if failed, ok := startFailure(err); ok {
 		return &operation{client: op.client}, in, failed
 	}
@@ -280,16 +280,16 @@ func (c *control) begin(args url.Values) (*operation, execRequest, error) {
 	return op, in, nil
 }
 
-// end lets go of the command, which runs on for its time if it has not ended.
-func (o *operation) end() {
+// endOperation lets go of the command, which runs on for its time if it has not ended.
+func (o *operation) endOperation() {
 	o.client.leave()
 	if o.session != nil {
-		o.session.detach(o.client)
+		o.session.detachClient(o.client)
 	}
 }
 
-// active is the operation under way, nil for none or one whose command was never started.
-func (c *control) active() *operation {
+// activeOperation returns the operation under way, nil for none or one whose command was never started.
+func (c *control) activeOperation() *operation {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.op == nil || c.op.session == nil {
@@ -298,8 +298,8 @@ func (c *control) active() *operation {
 	return c.op
 }
 
-// release leaves the operation under way, if any: its goroutine then says no more.
-func (c *control) release() {
+// releaseOperation leaves the operation under way, if any: its goroutine then says no more.
+func (c *control) releaseOperation() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.op != nil {
@@ -310,13 +310,13 @@ func (c *control) release() {
 
 // takeInput takes a binary message. Input that comes after its operation has ended was sent before the client knew that.
 func (c *control) takeInput(message io.Reader) error {
-	op := c.active()
+	op := c.activeOperation()
 	if op == nil {
 		c.mu.Lock()
 		some := c.some
 		c.mu.Unlock()
 		if !some {
-			c.refuse(envelope{}, controlPrefix, wire.Refuse(http.StatusConflict, "op.not_active", "no operation is under way"))
+			c.refuseOperation(envelope{}, controlPrefix, wire.Refuse(http.StatusConflict, "op.not_active", "no operation is under way"))
 		}
 		return nil
 	}
@@ -330,7 +330,7 @@ func (c *control) takeInput(message io.Reader) error {
 	case len(head) == 0:
 		return nil
 	case !c.pure && op.input != plainInput && whole && aboutTerminal(head):
-		return s.control(peeked)
+		return s.handleControl(peeked)
 	case s.tty:
 		return s.takeRaw(op.client, peeked)
 	case whole && string(head) == "\x04":
@@ -353,8 +353,8 @@ func aboutTerminal(message []byte) bool {
 	return len(message) > 0 && message[0] == '{' && json.Unmarshal(message, &m) == nil && (m.Type == "resize" || m.Type == "signal")
 }
 
-// refuse answers an operation that could not be started. Clients read the reason from one of two members.
-func (c *control) refuse(e envelope, prefix string, err error) {
+// refuseOperation answers an operation that could not be started. Clients read the reason from one of two members.
+func (c *control) refuseOperation(e envelope, prefix string, err error) {
 	var code, text string
 	if limited, ok := errors.AsType[*wire.LimitError](err); ok {
 		code, text = limited.Code, limited.Message
@@ -364,11 +364,11 @@ func (c *control) refuse(e envelope, prefix string, err error) {
 	}
 	args, err := json.Marshal(map[string]string{"code": code, "message": text, "error": text})
 	if err == nil {
-		c.send(envelope{Type: "op.error", ID: e.ID, Args: args}, prefix)
+		c.sendEnvelope(envelope{Type: "op.error", ID: e.ID, Args: args}, prefix)
 	}
 }
 
-func (c *control) send(e envelope, prefix string) bool {
+func (c *control) sendEnvelope(e envelope, prefix string) bool {
 	data, err := json.Marshal(e)
 	return err == nil && c.conn.Write(c.ctx, websocket.MessageText, append([]byte(prefix), data...)) == nil
 }

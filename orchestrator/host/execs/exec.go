@@ -114,9 +114,9 @@ type API struct {
 	lastSession  atomic.Int64
 }
 
-// start runs a command in the sprite with c as its owner, who keeps the sprite awake until detach. The process may have ended when start
+// startCommand runs a command in the sprite with c as its owner, who keeps the sprite awake until detachClient. The process may have ended when it
 // returns; its output is kept for c.
-func (ea *API) start(ctx context.Context, name string, in execRequest, c *client) (*session, error) {
+func (ea *API) startCommand(ctx context.Context, name string, in execRequest, c *client) (*session, error) {
 	s, rec, leave, err := ea.sprites.Enter(ctx, name, 1)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (ea *API) start(ctx context.Context, name string, in execRequest, c *client
 	env := program.MergeEnv(box.Config().BaseEnv(), ea.Config.Env, program.PlainEnv(box), s.NetworkEnv(), own, in.env)
 	one := newSession()
 	// Without the lock: a sandbox that does not answer must not keep anybody from stopping it.
-	if err := one.launch(box, in, env); err != nil {
+	if err := one.launchProcess(box, in, env); err != nil {
 		return nil, err
 	}
 	one.id, one.created, one.last = ea.nextSession(), ea.Now(), ea.Clock()
@@ -144,8 +144,8 @@ func (ea *API) start(ctx context.Context, name string, in execRequest, c *client
 	return one, nil
 }
 
-// launch starts the process and keeps our ends of its pipes.
-func (s *session) launch(box *sandbox.Box, in execRequest, env []string) error {
+// launchProcess starts the process and keeps our ends of its pipes.
+func (s *session) launchProcess(box *sandbox.Box, in execRequest, env []string) error {
 	p := spec.Process{
 		Program: in.program, Argv: in.argv, Env: env, Dir: in.dir, TTY: in.tty, Rows: uint16(in.rows), Cols: uint16(in.cols),
 	}
@@ -189,7 +189,7 @@ func (s *session) launch(box *sandbox.Box, in execRequest, env []string) error {
 	}
 	s.proc = proc
 	if in.tty {
-		terminal, err := pollable(proc.PTY)
+		terminal, err := makePollable(proc.PTY)
 		if err != nil {
 			return errors.Join(fmt.Errorf("take over the terminal: %w", err), proc.Signal("KILL"), proc.PTY.Close())
 		}
@@ -201,8 +201,8 @@ func (s *session) launch(box *sandbox.Box, in execRequest, env []string) error {
 	return nil
 }
 
-// pollable returns a copy of f that honours deadlines.
-func pollable(f *os.File) (*os.File, error) {
+// makePollable returns a copy of f that honours deadlines.
+func makePollable(f *os.File) (*os.File, error) {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return nil, err

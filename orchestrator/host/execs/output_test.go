@@ -12,7 +12,7 @@ func TestWatcherThatDoesNotReadIsCutOff(t *testing.T) {
 	s := newSession()
 	owner, watcher := newClient(true), newClient(false)
 	s.clients[owner] = true
-	if !s.attach(watcher) {
+	if !s.attachClient(watcher) {
 		t.Fatal("attach = false")
 	}
 	got := make(chan int)
@@ -25,9 +25,9 @@ func TestWatcherThatDoesNotReadIsCutOff(t *testing.T) {
 	}()
 	const frames = 10 * clientBacklog
 	for range frames {
-		s.publish(frame{sprites.StreamStdout, make([]byte, program.ReadChunk)})
+		s.publishFrame(frame{sprites.StreamStdout, make([]byte, program.ReadChunk)})
 	}
-	s.finish(0, nil)
+	s.finishSession(0, nil)
 	if n := <-got; n != frames {
 		t.Errorf("the owner got %d frames, want %d", n, frames)
 	}
@@ -51,7 +51,7 @@ func TestRecentOutputIsBounded(t *testing.T) {
 		for i := range c.n {
 			data := make([]byte, c.piece)
 			data[len(data)-1] = byte(i)
-			s.publish(frame{c.streams[i%len(c.streams)], data})
+			s.publishFrame(frame{c.streams[i%len(c.streams)], data})
 		}
 		size := 0
 		for _, f := range s.recent {

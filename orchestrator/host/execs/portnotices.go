@@ -24,19 +24,19 @@ func newPortNotices(watch *fleet.PortWatch, first int) *portNotices {
 	return &portNotices{watch: watch, first: first, begin: time.NewTimer(fleet.PortsEvery / 2)}
 }
 
-// join begins to listen; it is due when begin fires.
-func (n *portNotices) join() { n.joined = n.watch.Join() }
+// joinWatch begins to listen; it is due when begin fires.
+func (n *portNotices) joinWatch() { n.joined = n.watch.Join() }
 
-// lists is nil before join.
-func (n *portNotices) lists() <-chan fleet.PortList {
+// portLists returns the lists of ports as they come; nil before joinWatch.
+func (n *portNotices) portLists() <-chan fleet.PortList {
 	if n.joined == nil {
 		return nil
 	}
 	return n.joined.Lists
 }
 
-// news returns the differences from the list before.
-func (n *portNotices) news(now []channel.Port) []sprites.PortEvent {
+// diffPorts returns the differences from the list before.
+func (n *portNotices) diffPorts(now []channel.Port) []sprites.PortEvent {
 	before := n.before
 	if !n.settled {
 		n.settled = true
@@ -50,7 +50,7 @@ func (n *portNotices) news(now []channel.Port) []sprites.PortEvent {
 	return fleet.PortChanges(before, now)
 }
 
-func (n *portNotices) end() {
+func (n *portNotices) endWatch() {
 	n.begin.Stop()
 	if n.joined != nil {
 		n.watch.Part(n.joined)

@@ -48,13 +48,13 @@ func (ea *API) Post(w http.ResponseWriter, r *http.Request) error {
 		return wire.Refuse(http.StatusHTTPVersionNotSupported, "http_version", "exec over POST needs HTTP/1.1, because its frames are told apart by chunks")
 	}
 	c := newClient(true)
-	s, err := ea.start(r.Context(), r.PathValue("name"), in, c)
+	s, err := ea.startCommand(r.Context(), r.PathValue("name"), in, c)
 	failed, notStarted := startFailure(err)
 	if err != nil && !notStarted {
 		return err
 	}
 	if !notStarted {
-		defer s.detach(c)
+		defer s.detachClient(c)
 	}
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -63,16 +63,16 @@ func (ea *API) Post(w http.ResponseWriter, r *http.Request) error {
 	defer conn.Close()
 	defer context.AfterFunc(ea.Context, func() { conn.Close() })()
 	out := postWriter{conn}
-	out.head(w.Header(), strings.EqualFold(r.Header.Get("Expect"), "100-continue"))
+	out.writeHead(w.Header(), strings.EqualFold(r.Header.Get("Expect"), "100-continue"))
 	if notStarted {
-		out.failure(failed)
+		out.writeFailure(failed)
 		return nil
 	}
 	var input sync.WaitGroup
 	input.Go(func() {
 		defer c.leave()
 		if in.stdin {
-			s.copyBody(c, body(r, buffered.Reader))
+			s.copyBody(c, requestBody(r, buffered.Reader))
 		}
 		_, _ = io.Copy(io.Discard, buffered) // until the client leaves, or we do
 	})
@@ -81,14 +81,14 @@ func (ea *API) Post(w http.ResponseWriter, r *http.Request) error {
 		conn.Close()
 		input.Wait()
 	}()
-	if s.post(out, c) { // an answer without its end tells the client that something is missing
-		out.end()
+	if s.postOutput(out, c) { // an answer without its end tells the client that something is missing
+		out.endBody()
 	}
 	return nil
 }
 
-// body returns the body of r on a connection that was taken over.
-func body(r *http.Request, from *bufio.Reader) io.Reader {
+// requestBody returns the body of r on a connection that was taken over.
+func requestBody(r *http.Request, from *bufio.Reader) io.Reader {
 	if r.ContentLength >= 0 {
 		return &exactly{from, r.ContentLength}
 	}
@@ -113,8 +113,8 @@ func (e *exactly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// post sends output and the exit; false when there was no exit.
-func (s *session) post(w postWriter, c *client) bool {
+// postOutput sends output and the exit; false when there was no exit.
+func (s *session) postOutput(w postWriter, c *client) bool {
 	var held *frame // taken while joining, of the other stream
 	said := false
 	for {
@@ -126,16 +126,16 @@ func (s *session) post(w postWriter, c *client) bool {
 					if said {
 						time.Sleep(exitPause - postPause)
 					}
-					return s.lost == nil && w.frame(sprites.StreamExit, []byte{exitByte(s.code)}) == nil
+					return s.lost == nil && w.writeFrame(sprites.StreamExit, []byte{exitByte(s.code)}) == nil
 				}
 				f, said = &next, true
 			case <-c.here.Done():
 				return false
 			}
 		}
-		f.data, held = c.join(f.stream, slices.Clip(f.data))
+		f.data, held = c.joinFrames(f.stream, slices.Clip(f.data))
 		for piece := range slices.Chunk(f.data, postFrame) {
-			if w.frame(f.stream, piece) != nil {
+			if w.writeFrame(f.stream, piece) != nil {
 				return false
 			}
 			time.Sleep(postPause)
@@ -143,9 +143,9 @@ func (s *session) post(w postWriter, c *client) bool {
 	}
 }
 
-// join appends the waiting frames of the same stream to data, up to a full frame or so: many small frames would take as many
+// joinFrames appends the waiting frames of the same stream to data, up to a full frame or so: many small frames would take as many
 // pauses. It returns the frame of the other stream that it came across.
-func (c *client) join(stream byte, data []byte) ([]byte, *frame) {
+func (c *client) joinFrames(stream byte, data []byte) ([]byte, *frame) {
 	for len(data) < postFrame {
 		select {
 		case next, more := <-c.frames:
@@ -184,8 +184,8 @@ func (s *session) copyBody(c *client, body io.Reader) {
 // postWriter sends frames that arrive in one piece.
 type postWriter struct{ conn net.Conn }
 
-// head begins the answer. A client that is gone is found so by the first frame.
-func (p postWriter) head(header http.Header, expected bool) {
+// writeHead begins the answer. A client that is gone is found so by the first frame.
+func (p postWriter) writeHead(header http.Header, expected bool) {
 	var head bytes.Buffer
 	if expected {
 		head.WriteString("HTTP/1.1 100 Continue\r\n\r\n")
@@ -202,21 +202,21 @@ func (p postWriter) head(header http.Header, expected bool) {
 	time.Sleep(postPause) // it must not take room in the first frame's piece
 }
 
-func (p postWriter) frame(stream byte, data []byte) error {
+func (p postWriter) writeFrame(stream byte, data []byte) error {
 	chunk := append(fmt.Appendf(nil, "%x\r\n", 1+len(data)), stream)
 	_, err := p.conn.Write(append(append(chunk, data...), "\r\n"...))
 	return err
 }
 
-// failure tells the short life of a command that could not be started; a client that is gone does not hear of it.
-func (p postWriter) failure(failed *spec.StartError) {
-	if p.frame(sprites.StreamStderr, []byte(failed.Text+"\n")) == nil {
+// writeFailure tells the short life of a command that could not be started; a client that is gone does not hear of it.
+func (p postWriter) writeFailure(failed *spec.StartError) {
+	if p.writeFrame(sprites.StreamStderr, []byte(failed.Text+"\n")) == nil {
 		time.Sleep(exitPause)
-		if p.frame(sprites.StreamExit, []byte{exitByte(failed.Code)}) == nil {
-			p.end()
+		if p.writeFrame(sprites.StreamExit, []byte{exitByte(failed.Code)}) == nil {
+			p.endBody()
 		}
 	}
 }
 
-// end ends the answer.
-func (p postWriter) end() { _, _ = io.WriteString(p.conn, "0\r\n\r\n") }
+// endBody ends the answer.
+func (p postWriter) endBody() { _, _ = io.WriteString(p.conn, "0\r\n\r\n") }

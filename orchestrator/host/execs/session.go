@@ -96,9 +96,9 @@ func (s *session) run() {
 	var reading, goroutines sync.WaitGroup
 	for stream, f := range s.outputs {
 		reading.Add(1)
-		goroutines.Go(func() { s.pump(stream, f, reading.Done) })
+		goroutines.Go(func() { s.pumpOutput(stream, f, reading.Done) })
 	}
-	goroutines.Go(s.feed)
+	goroutines.Go(s.feedStdin)
 	code, err := s.proc.Wait()
 	// All that the process wrote is in its pipes by now. The pumps take that without waiting for more: children in the
 	// background may keep the pipes open for ever.
@@ -109,7 +109,7 @@ func (s *session) run() {
 		_ = s.input.SetWriteDeadline(time.Now())
 	}
 	reading.Wait()
-	s.finish(code, err)
+	s.finishSession(code, err)
 	goroutines.Wait()
 	for _, f := range s.outputs {
 		f.Close()
@@ -119,8 +119,8 @@ func (s *session) run() {
 	}
 }
 
-// resize tells the terminal its new size.
-func (s *session) resize(rows, cols uint16) {
+// resizeTerminal tells the terminal its new size.
+func (s *session) resizeTerminal(rows, cols uint16) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tty && !s.Ended() {
@@ -130,7 +130,7 @@ func (s *session) resize(rows, cols uint16) {
 	}
 }
 
-func (s *session) finish(code int, err error) {
+func (s *session) finishSession(code int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.code, s.lost = code, err
@@ -153,14 +153,14 @@ func (s *session) Ended() bool {
 	}
 }
 
-// pump hands output to the clients until the process has ended, then calls done and lets children in the background
+// pumpOutput hands output to the clients until the process has ended, then calls done and lets children in the background
 // write into the void rather than die of a closed pipe.
-func (s *session) pump(stream byte, f *os.File, done func()) {
+func (s *session) pumpOutput(stream byte, f *os.File, done func()) {
 	buf := make([]byte, program.ReadChunk)
 	unheard := program.NewPace(program.UnheardRate)
 	for {
 		n, err := f.Read(buf)
-		if n > 0 && !s.publish(frame{stream, append([]byte(nil), buf[:n]...)}) {
+		if n > 0 && !s.publishFrame(frame{stream, append([]byte(nil), buf[:n]...)}) {
 			unheard.Take(n, s.aborted)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -200,14 +200,14 @@ func (s *session) pumpRest(stream byte, f *os.File, buf []byte) {
 			return
 		}
 		taken += n
-		s.publish(frame{stream, append([]byte(nil), buf[:n]...)})
+		s.publishFrame(frame{stream, append([]byte(nil), buf[:n]...)})
 	}
 }
 
-// publish keeps f for later clients and hands it to the present ones, if there are any.
-func (s *session) publish(f frame) (heard bool) {
+// publishFrame keeps f for later clients and hands it to the present ones, if there are any.
+func (s *session) publishFrame(f frame) (heard bool) {
 	s.mu.Lock()
-	s.keep(f)
+	s.keepFrame(f)
 	s.total += int64(len(f.data))
 	s.last = time.Now()
 	present := slices.Collect(maps.Keys(s.clients))
@@ -232,9 +232,9 @@ func (s *session) publish(f frame) (heard bool) {
 	return len(present) > 0
 }
 
-// keep adds f to the recent output and drops the oldest output beyond the limit. A piece that follows one of the same stream joins
+// keepFrame adds f to the recent output and drops the oldest output beyond the limit. A piece that follows one of the same stream joins
 // it, or a program that writes byte by byte would cost many times its output. mu is held.
-func (s *session) keep(f frame) {
+func (s *session) keepFrame(f frame) {
 	last := len(s.recent) - 1
 	if last >= 0 && s.recent[last].stream == f.stream && len(s.recent[last].data)+len(f.data) <= program.ReadChunk {
 		// Readers of the piece see only its old length.
@@ -256,8 +256,8 @@ func (s *session) keep(f frame) {
 	}
 }
 
-// attach adds a client; false when the session has ended.
-func (s *session) attach(c *client) bool {
+// attachClient adds a client; false when the session has ended.
+func (s *session) attachClient(c *client) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.clients == nil {
@@ -272,8 +272,8 @@ func (s *session) attach(c *client) bool {
 	return true
 }
 
-// detach removes a client. Without any, the command is killed when its grace is over.
-func (s *session) detach(c *client) {
+// detachClient removes a client. Without any, the command is killed when its grace is over.
+func (s *session) detachClient(c *client) {
 	if c.release != nil {
 		defer c.release()
 	}
@@ -302,10 +302,10 @@ func (s *session) LastUse() (last, until time.Time) {
 }
 
 // write queues input, nil for its end. It waits for room, and gives up when c leaves.
-func (s *session) write(c *client, data []byte) { s.stdin.put(c.here, data) }
+func (s *session) write(c *client, data []byte) { s.stdin.addPiece(c.here, data) }
 
-// feed passes queued input on to the process.
-func (s *session) feed() {
+// feedStdin passes queued input on to the process.
+func (s *session) feedStdin() {
 	defer s.stdin.close()
 	if s.input == nil {
 		return
@@ -319,7 +319,7 @@ func (s *session) feed() {
 			return
 		case <-s.stdin.more:
 		}
-		for data, ok := s.stdin.next(); ok; data, ok = s.stdin.next() {
+		for data, ok := s.stdin.takePiece(); ok; data, ok = s.stdin.takePiece() {
 			if data == nil && !s.tty {
 				return
 			}
@@ -341,8 +341,8 @@ func (s *session) Abandon() {
 	<-s.finished
 }
 
-// info describes the session in listings.
-func (s *session) info() sprites.Session {
+// describeSession describes the session in listings.
+func (s *session) describeSession() sprites.Session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().UTC()

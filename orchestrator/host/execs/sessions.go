@@ -53,7 +53,7 @@ func (ea *API) listSessions(w http.ResponseWriter, r *http.Request) error {
 	}
 	all := []sprites.Session{}
 	for _, one := range s.Running() {
-		all = append(all, one.(*session).info())
+		all = append(all, one.(*session).describeSession())
 	}
 	slices.SortFunc(all, func(a, b sprites.Session) int { return cmp.Compare(a.ID, b.ID) })
 	wire.WriteJSON(w, http.StatusOK, map[string]any{"count": len(all), "sessions": all})

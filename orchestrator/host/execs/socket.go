@@ -40,7 +40,7 @@ func (ea *API) execSocket(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	c := newClient(true)
-	s, err := ea.start(r.Context(), r.PathValue("name"), in, c)
+	s, err := ea.startCommand(r.Context(), r.PathValue("name"), in, c)
 	if failed, ok := startFailure(err); ok {
 		return ea.serveFailure(w, r, in, failed)
 	}
@@ -79,7 +79,7 @@ func (ea *API) attachTo(w http.ResponseWriter, r *http.Request, id string) error
 	}
 	c := newClient(false)
 	c.release = release
-	if !s.attach(c) {
+	if !s.attachClient(c) {
 		release()
 		return noSession(id)
 	}
@@ -89,7 +89,7 @@ func (ea *API) attachTo(w http.ResponseWriter, r *http.Request, id string) error
 
 // serveSocket connects a client with a session until one of them ends.
 func (ea *API) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c *client) {
-	defer s.detach(c)
+	defer s.detachClient(c)
 	conn, err := wire.AcceptSocket(w, r)
 	if err != nil {
 		return // Accept has answered
@@ -101,10 +101,10 @@ func (ea *API) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		defer c.leave()
-		s.listen(ctx, conn, c)
+		s.readMessages(ctx, conn, c)
 	})
 	stop := context.AfterFunc(ctx, c.leave)
-	if s.talk(ctx, conn, c) {
+	if s.sendOutput(ctx, conn, c) {
 		if s.code > 128 { // died of a signal
 			select {
 			case <-time.After(signalPause):
@@ -119,15 +119,15 @@ func (ea *API) serveSocket(w http.ResponseWriter, r *http.Request, s *session, c
 	reader.Wait()
 }
 
-// listen reads the client's messages. It reads at all times, because only reading answers pings.
-func (s *session) listen(ctx context.Context, conn *websocket.Conn, c *client) {
+// readMessages reads the client's messages. It reads at all times, because only reading answers pings.
+func (s *session) readMessages(ctx context.Context, conn *websocket.Conn, c *client) {
 	for {
 		typ, message, err := wire.NextMessage(ctx, conn)
 		if err != nil {
 			return
 		}
 		if typ == websocket.MessageText {
-			err = s.control(message)
+			err = s.handleControl(message)
 		} else {
 			err = s.takeInput(c, message)
 		}
@@ -180,9 +180,9 @@ func ignoreEOF(err error) error {
 	return err
 }
 
-// control executes a text message. Unknown messages, and those that come too late because the process has just ended, it
+// handleControl executes a text message. Unknown messages, and those that come too late because the process has just ended, it
 // ignores.
-func (s *session) control(message io.Reader) error {
+func (s *session) handleControl(message io.Reader) error {
 	data, err := io.ReadAll(io.LimitReader(message, wire.MaxControl))
 	if err != nil {
 		return err
@@ -192,20 +192,20 @@ func (s *session) control(message io.Reader) error {
 		return nil
 	}
 	switch {
-	case m.Type == "resize" && within16(m.Rows) && within16(m.Cols):
-		s.resize(uint16(m.Rows), uint16(m.Cols))
+	case m.Type == "resize" && fitsUint16(m.Rows) && fitsUint16(m.Cols):
+		s.resizeTerminal(uint16(m.Rows), uint16(m.Cols))
 	case m.Type == "signal":
 		_ = s.proc.Signal(program.SignalName(m.Signal))
 	}
 	return nil
 }
 
-func within16(n int) bool { return n > 0 && n < 1<<16 }
+func fitsUint16(n int) bool { return n > 0 && n < 1<<16 }
 
-// talk sends output and the exit; true when all of it was sent. The order matters: clients return at the first word of
+// sendOutput sends output and the exit; true when all of it was sent. The order matters: clients return at the first word of
 // an exit and drop what comes later. Of stdout and stderr each arrives in the order in which it was written, and all of it
 // before the exit; between the two the order is undefined, as they are two pipes. A terminal, and 2>&1, have one.
-func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) bool {
+func (s *session) sendOutput(ctx context.Context, conn *websocket.Conn, c *client) bool {
 	s.mu.Lock()
 	info := sessionInfo{
 		Type: "session_info", SessionID: s.id, Command: s.name, Created: s.created.Unix(),
@@ -216,7 +216,7 @@ func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) boo
 		return false
 	}
 	for _, f := range c.backlog {
-		if !s.send(ctx, conn, f) {
+		if !s.sendFrame(ctx, conn, f) {
 			return false
 		}
 	}
@@ -224,23 +224,23 @@ func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) boo
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
 	ports := newPortNotices(s.ports, s.proc.PID)
-	defer ports.end()
+	defer ports.endWatch()
 	for {
 		select {
 		case f, more := <-c.frames:
 			if !more {
 				return s.sendExit(ctx, conn)
 			}
-			if !s.send(ctx, conn, f) {
+			if !s.sendFrame(ctx, conn, f) {
 				return false
 			}
 		case <-c.here.Done():
 			return false
 		case <-ports.begin.C:
-			ports.join()
+			ports.joinWatch()
 			continue
-		case now := <-ports.lists():
-			for _, e := range ports.news(now.Ports) {
+		case now := <-ports.portLists():
+			for _, e := range ports.diffPorts(now.Ports) {
 				if !wire.SendControl(ctx, conn, e) {
 					return false
 				}
@@ -255,7 +255,7 @@ func (s *session) talk(ctx context.Context, conn *websocket.Conn, c *client) boo
 	}
 }
 
-func (s *session) send(ctx context.Context, conn *websocket.Conn, f frame) bool {
+func (s *session) sendFrame(ctx context.Context, conn *websocket.Conn, f frame) bool {
 	data := f.data
 	if !s.tty {
 		data = append([]byte{f.stream}, data...)

@@ -28,17 +28,17 @@ func newStdin() *stdin {
 	return &stdin{room: semaphore.NewWeighted(stdinRoom), more: make(chan struct{}, 1)}
 }
 
-func cost(piece []byte) int64 { return int64(len(piece)) + pieceCost }
+func pieceSize(piece []byte) int64 { return int64(len(piece)) + pieceCost }
 
-// put adds a piece, waiting for room until ctx ends. After close it drops the piece.
-func (s *stdin) put(ctx context.Context, piece []byte) {
-	if s.room.Acquire(ctx, cost(piece)) != nil {
+// addPiece adds a piece, waiting for room until ctx ends. After close it drops the piece.
+func (s *stdin) addPiece(ctx context.Context, piece []byte) {
+	if s.room.Acquire(ctx, pieceSize(piece)) != nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		s.room.Release(cost(piece))
+		s.room.Release(pieceSize(piece))
 		return
 	}
 	s.pieces = append(s.pieces, piece)
@@ -48,15 +48,15 @@ func (s *stdin) put(ctx context.Context, piece []byte) {
 	}
 }
 
-// next takes the first piece; false when there is none at present.
-func (s *stdin) next() (piece []byte, ok bool) {
+// takePiece takes the first piece; false when there is none at present.
+func (s *stdin) takePiece() (piece []byte, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.pieces) == 0 {
 		return nil, false
 	}
 	piece, s.pieces = s.pieces[0], s.pieces[1:]
-	s.room.Release(cost(piece))
+	s.room.Release(pieceSize(piece))
 	return piece, true
 }
 
@@ -66,7 +66,7 @@ func (s *stdin) close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	for _, piece := range s.pieces {
-		s.room.Release(cost(piece))
+		s.room.Release(pieceSize(piece))
 	}
 	s.pieces = nil
 }

@@ -11,11 +11,11 @@ import (
 // A command that nobody listens to is held to the rate: what it says in a second takes a second, however quick the machine is.
 func TestUnheardCommandsArePaced(t *testing.T) {
 	s := newSession()
-	if s.publish(frame{1, []byte("x")}) {
+	if s.publishFrame(frame{1, []byte("x")}) {
 		t.Error("a session without clients is heard")
 	}
 	c := newClient(false)
-	if !s.attach(c) || !s.publish(frame{1, []byte("x")}) {
+	if !s.attachClient(c) || !s.publishFrame(frame{1, []byte("x")}) {
 		t.Error("a session with a client is not heard")
 	}
 	c.leave()
@@ -28,7 +28,7 @@ func TestUnheardCommandsArePaced(t *testing.T) {
 	began, ended := time.Now(), make(chan struct{})
 	go func() {
 		defer close(ended)
-		newSession().pump(1, r, func() {})
+		newSession().pumpOutput(1, r, func() {})
 	}()
 	piece := make([]byte, 1<<20)
 	for range (program.Burst + program.UnheardRate) / len(piece) {

@@ -39,8 +39,8 @@ func (a *account) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*string)(a))
 }
 
-// op is the operation that a change asks for.
-func (in fileChange) op(kind files.Kind) files.Op {
+// operationOf returns the operation that a change asks for.
+func (in fileChange) operationOf(kind files.Kind) files.Op {
 	named := in.Path
 	if kind == files.Copy || kind == files.Rename {
 		named = in.Source
@@ -62,7 +62,7 @@ func (a *API) DeleteFile(w http.ResponseWriter, r *http.Request) error {
 	if in.Path == "" {
 		return wire.BadRequest("path is missing")
 	}
-	op := in.op(files.Remove)
+	op := in.operationOf(files.Remove)
 	return a.doFiles(w, r, op, in.AsRoot, "deleted", maxNamed, func(e files.Entry) any { return path.Join(string(op.Path), e.Rel) }, nil)
 }
 
@@ -74,7 +74,7 @@ func (a *API) RenameFile(w http.ResponseWriter, r *http.Request) error {
 	if in.Source == "" || in.Dest == "" {
 		return wire.BadRequest("source and dest are needed")
 	}
-	op := in.op(files.Rename)
+	op := in.operationOf(files.Rename)
 	return a.withFiles(w, r, string(op.Path), in.AsRoot, func(f fileAccess) (func(), error) {
 		if err := checkName(string(op.Path), string(op.Dest)); err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func (a *API) CopyFile(w http.ResponseWriter, r *http.Request) error {
 	if in.Source == "" || in.Dest == "" {
 		return wire.BadRequest("source and dest are needed")
 	}
-	op := in.op(files.Copy)
+	op := in.operationOf(files.Copy)
 	var total int64
 	return a.doFiles(w, r, op, in.AsRoot, "copied", maxNamed, func(e files.Entry) any {
 		if e.Mode.IsRegular() {
@@ -116,10 +116,10 @@ func (a *API) ChmodFile(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	op := in.op(files.Chmod)
+	op := in.operationOf(files.Chmod)
 	op.Mode = mode
 	return a.doFiles(w, r, op, in.AsRoot, "affected", maxNamed, func(e files.Entry) any {
-		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
+		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": formatOctal(e.Mode)}
 	}, nil)
 }
 
@@ -134,8 +134,8 @@ func (a *API) ChownFile(w http.ResponseWriter, r *http.Request) error {
 	if in.UID == "" && in.GID == "" {
 		return wire.BadRequest("uid or gid is needed: a number or a name")
 	}
-	op := in.op(files.Chown)
+	op := in.operationOf(files.Chown)
 	return a.doFiles(w, r, op, in.AsRoot, "affected", maxNamed, func(e files.Entry) any {
-		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": octal(e.Mode)}
+		return map[string]string{"path": path.Join(string(op.Path), e.Rel), "mode": formatOctal(e.Mode)}
 	}, nil)
 }

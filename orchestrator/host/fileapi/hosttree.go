@@ -15,28 +15,28 @@ import (
 
 // This file makes rooted a files.Tree, and a fileAccess by it.
 
-// change locates a file for a change.
-func (f *rooted) change(name string, last bool) (located, error) {
-	at, err := f.locate(name, last)
+// locateChange locates a file for a change.
+func (f *rooted) locateChange(name string, last bool) (located, error) {
+	at, err := f.locateFile(name, last)
 	if err == nil && at.readOnly {
 		err = syscall.EROFS
 	}
 	return at, err
 }
 
-// replaceable locates a file for removal or renaming. The places themselves stay.
-func (f *rooted) replaceable(name string) (located, error) {
-	at, err := f.change(name, false)
-	if err == nil && at.top() {
+// locateReplaceable locates a file for removal or renaming. The places themselves stay.
+func (f *rooted) locateReplaceable(name string) (located, error) {
+	at, err := f.locateChange(name, false)
+	if err == nil && at.isTop() {
 		err = syscall.EPERM
 	}
 	return at, err
 }
 
 func (f *rooted) Open(name string, flag int, perm fs.FileMode) (*os.File, error) {
-	find := f.locate
+	find := f.locateFile
 	if flag&(os.O_WRONLY|os.O_RDWR|os.O_CREATE) != 0 {
-		find = f.change
+		find = f.locateChange
 	}
 	at, err := find(name, flag&syscall.O_NOFOLLOW == 0)
 	if err != nil {
@@ -50,7 +50,7 @@ func (f *rooted) Open(name string, flag int, perm fs.FileMode) (*os.File, error)
 }
 
 func (f *rooted) Stat(name string) (fs.FileInfo, error) {
-	at, err := f.locate(name, true)
+	at, err := f.locateFile(name, true)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (f *rooted) Stat(name string) (fs.FileInfo, error) {
 }
 
 func (f *rooted) Lstat(name string) (fs.FileInfo, error) {
-	at, err := f.locate(name, false)
+	at, err := f.locateFile(name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -66,12 +66,12 @@ func (f *rooted) Lstat(name string) (fs.FileInfo, error) {
 }
 
 func (f *rooted) Real(name string) (string, error) {
-	at, err := f.locate(name, true)
+	at, err := f.locateFile(name, true)
 	return at.seen, err
 }
 
 func (f *rooted) Readlink(name string) (string, error) {
-	at, err := f.locate(name, false)
+	at, err := f.locateFile(name, false)
 	if err != nil {
 		return "", err
 	}
@@ -79,36 +79,36 @@ func (f *rooted) Readlink(name string) (string, error) {
 }
 
 func (f *rooted) Mkdir(name string, perm fs.FileMode) error {
-	at, err := f.change(name, false)
+	at, err := f.locateChange(name, false)
 	if err != nil {
 		return err
 	}
 	if err := at.root.Mkdir(at.rel, perm); err != nil {
 		return err
 	}
-	return f.give(at.root, at.rel)
+	return f.giveToUser(at.root, at.rel)
 }
 
 // Mkfifo has no counterpart in os.Root.
 func (f *rooted) Mkfifo(string, fs.FileMode) error { return syscall.ENOSYS }
 
 func (f *rooted) Symlink(target, name string) error {
-	at, err := f.change(name, false)
+	at, err := f.locateChange(name, false)
 	if err != nil {
 		return err
 	}
 	if err := at.root.Symlink(target, at.rel); err != nil {
 		return err
 	}
-	return f.give(at.root, at.rel)
+	return f.giveToUser(at.root, at.rel)
 }
 
 func (f *rooted) Rename(from, to string) error {
-	src, err := f.replaceable(from)
+	src, err := f.locateReplaceable(from)
 	if err != nil {
 		return err
 	}
-	dst, err := f.replaceable(to)
+	dst, err := f.locateReplaceable(to)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (f *rooted) Rename(from, to string) error {
 }
 
 func (f *rooted) Remove(name string) error {
-	at, err := f.replaceable(name)
+	at, err := f.locateReplaceable(name)
 	if err != nil {
 		return err
 	}
@@ -127,21 +127,21 @@ func (f *rooted) Remove(name string) error {
 }
 
 func (f *rooted) RemoveAll(name string) error {
-	at, err := f.replaceable(name)
+	at, err := f.locateReplaceable(name)
 	if err != nil {
 		return err
 	}
 	return at.root.RemoveAll(at.rel)
 }
 
-// Writable knows read-only places only: whatever else is not to be written fails when it is.
+// Writable knows read-only places only: a write to any other that is not writable fails later.
 func (f *rooted) Writable(name string) error {
-	_, err := f.change(name, true)
+	_, err := f.locateChange(name, true)
 	return err
 }
 
 func (f *rooted) Chmod(name string, mode fs.FileMode) error {
-	at, err := f.change(name, true)
+	at, err := f.locateChange(name, true)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (f *rooted) Chmod(name string, mode fs.FileMode) error {
 }
 
 func (f *rooted) Lchown(name string, uid, gid int) error {
-	at, err := f.change(name, false)
+	at, err := f.locateChange(name, false)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (f *rooted) Lchown(name string, uid, gid int) error {
 }
 
 func (f *rooted) Chtimes(name string, mtime time.Time) error {
-	at, err := f.change(name, true)
+	at, err := f.locateChange(name, true)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,7 @@ func fileInfo(top string, e files.Entry) sprites.FileInfo {
 		kind = "symlink"
 	}
 	info := sprites.FileInfo{
-		Name: path.Base(name), Path: name, Type: kind, Size: e.Size, Mode: octal(e.Mode), ModTime: e.ModTime.UTC().Truncate(time.Second), IsDir: e.Mode.IsDir(),
+		Name: path.Base(name), Path: name, Type: kind, Size: e.Size, Mode: formatOctal(e.Mode), ModTime: e.ModTime.UTC().Truncate(time.Second), IsDir: e.Mode.IsDir(),
 	}
 	if y := info.ModTime.Year(); y < 0 || y > 9999 {
 		info.ModTime = time.Unix(0, 0).UTC() // no such time in JSON
@@ -73,7 +73,7 @@ func (a *API) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root 
 			return nil, err
 		}
 		kept := &spool{dir: a.TempDir()}
-		count, err := collect(kept, list, most, op.Kind == files.List && most == maxEntries, show, func(emit files.Emit) error { return f.Do(r.Context(), op, emit) })
+		count, err := collectEntries(kept, list, most, op.Kind == files.List && most == maxEntries, show, func(emit files.Emit) error { return f.Do(r.Context(), op, emit) })
 		if err == nil {
 			tail := map[string]any{"path": name, "count": count}
 			if finish != nil {
@@ -87,13 +87,13 @@ func (a *API) doFiles(w http.ResponseWriter, r *http.Request, op files.Op, root 
 		}
 		return func() {
 			defer kept.close()
-			kept.answer(w)
+			kept.sendAnswer(w)
 		}, nil
 	})
 }
 
-// collect writes the beginning of an object with the entries that do emits.
-func collect(kept *spool, list string, most int, strict bool, show func(files.Entry) any, do func(files.Emit) error) (count int, err error) {
+// collectEntries writes the beginning of an object with the entries that do emits.
+func collectEntries(kept *spool, list string, most int, strict bool, show func(files.Entry) any, do func(files.Emit) error) (count int, err error) {
 	out := bufio.NewWriter(kept)
 	fmt.Fprintf(out, "{%q:[", list)
 	err = do(func(e files.Entry) error {

@@ -28,7 +28,7 @@ func queryName(r *http.Request) (string, error) {
 	return fileName(q.Get("path"), q.Get("workingDir")), nil
 }
 
-func octal(mode fs.FileMode) string {
+func formatOctal(mode fs.FileMode) string {
 	bits := uint32(mode.Perm())
 	for _, b := range specialBits {
 		if mode&b.is != 0 {
@@ -67,11 +67,11 @@ func (a *API) ReadFile(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	q := r.URL.Query()
-	start, err := position(q.Get("start"), 0)
+	start, err := parsePosition(q.Get("start"), 0)
 	if err != nil {
 		return err
 	}
-	end, err := position(q.Get("end"), -1)
+	end, err := parsePosition(q.Get("end"), -1)
 	if err != nil {
 		return err
 	}
@@ -108,15 +108,15 @@ func (a *API) ReadFile(w http.ResponseWriter, r *http.Request) error {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", start, source.end-1, whole))
 		}
 	}
-	if err := a.lend(w, status, source, yield, done); err != nil {
+	if err := a.lendFile(w, status, source, yield, done); err != nil {
 		panic(http.ErrAbortHandler) // the client must not take a part for the whole
 	}
 	return nil
 }
 
-// lend serves from a sprite's file. A small one is read at once; of a large one the sprite is held until the client has it
-// all or somebody wants the sprite alone. done is called once the sprite's file is closed.
-func (a *API) lend(w http.ResponseWriter, status int, source *lent, yield <-chan struct{}, done func()) error {
+// lendFile serves from a sprite's file. A small one is read at once; of a large one the sprite is held until the client has it
+// all or a caller wants the sprite alone. done is called once the sprite's file is closed.
+func (a *API) lendFile(w http.ResponseWriter, status int, source *lent, yield <-chan struct{}, done func()) error {
 	if length := source.end - source.at; length <= held {
 		content := make([]byte, length)
 		_, err := io.ReadFull(source, content)
@@ -151,7 +151,7 @@ func (a *API) lend(w http.ResponseWriter, status int, source *lent, yield <-chan
 	return err
 }
 
-func position(text string, otherwise int64) (int64, error) {
+func parsePosition(text string, otherwise int64) (int64, error) {
 	if text == "" {
 		return otherwise, nil
 	}
@@ -177,7 +177,7 @@ func (a *API) WriteFile(w http.ResponseWriter, r *http.Request) error {
 		}
 		mode = &m
 	}
-	content, err := nameless(a.TempDir())
+	content, err := createNameless(a.TempDir())
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (a *API) WriteFile(w http.ResponseWriter, r *http.Request) error {
 		}
 		given, err := f.Write(r.Context(), name, content, size, mode)
 		return func() {
-			wire.WriteJSON(w, http.StatusOK, map[string]any{"path": name, "size": size, "mode": octal(given)})
+			wire.WriteJSON(w, http.StatusOK, map[string]any{"path": name, "size": size, "mode": formatOctal(given)})
 		}, err
 	})
 }

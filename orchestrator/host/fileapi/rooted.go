@@ -76,8 +76,8 @@ type located struct {
 	readOnly bool
 }
 
-// top reports that the path is one of the places themselves, which can be listed but not removed.
-func (l located) top() bool {
+// isTop reports that the path is one of the places themselves, which can be listed but not removed.
+func (l located) isTop() bool {
 	for _, p := range places {
 		if l.seen == p.seen {
 			return true
@@ -86,8 +86,8 @@ func (l located) top() bool {
 	return false
 }
 
-// place maps a name to its root without looking at the disk.
-func (f *rooted) place(seen string) (located, error) {
+// placeOf maps a name to its root without looking at the disk.
+func (f *rooted) placeOf(seen string) (located, error) {
 	for _, p := range places {
 		rest, ok := strings.CutPrefix(seen, p.seen)
 		if !ok || rest != "" && rest[0] != '/' {
@@ -107,10 +107,10 @@ func (f *rooted) place(seen string) (located, error) {
 	return located{}, syscall.EACCES
 }
 
-// locate finds the file that name refers to, following the sprite's own links (absolute ones mean the sprite's root). With last,
+// locateFile finds the file that name refers to, following the sprite's own links (absolute ones mean the sprite's root). With last,
 // a link at the end is followed, too. Parts that do not exist are left as they are. A race with the sprite can at worst
 // make a later use fail: os.Root follows nothing out of its directory.
-func (f *rooted) locate(name string, last bool) (located, error) {
+func (f *rooted) locateFile(name string, last bool) (located, error) {
 	if strings.ContainsRune(name, 0) {
 		return located{}, syscall.EINVAL
 	}
@@ -122,7 +122,7 @@ func (f *rooted) locate(name string, last bool) (located, error) {
 	for links := 0; len(todo) > 0; {
 		next := path.Join(done, todo[0])
 		todo = todo[1:]
-		at, err := f.place(next)
+		at, err := f.placeOf(next)
 		if err != nil {
 			if len(todo) > 0 && isPrefixOfPlace(next) {
 				done = next
@@ -156,7 +156,7 @@ func (f *rooted) locate(name string, last bool) (located, error) {
 		todo = append(strings.Split(strings.Trim(path.Clean(target), "/"), "/"), todo...)
 		done = "/"
 	}
-	return f.place(done)
+	return f.placeOf(done)
 }
 
 // isPrefixOfPlace is true for /home, on the way to /home/sprite.
@@ -169,8 +169,8 @@ func isPrefixOfPlace(name string) bool {
 	return false
 }
 
-// give makes the sprite's user the owner.
-func (f *rooted) give(root *os.Root, rel string) error {
+// giveToUser makes the sprite's user the owner.
+func (f *rooted) giveToUser(root *os.Root, rel string) error {
 	if f.uid < 0 {
 		return nil
 	}

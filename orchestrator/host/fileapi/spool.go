@@ -26,8 +26,8 @@ type spool struct {
 	size   int64
 }
 
-// nameless makes a file that is gone when it is closed.
-func nameless(dir string) (*os.File, error) {
+// createNameless makes a file that is gone when it is closed.
+func createNameless(dir string) (*os.File, error) {
 	f, err := os.CreateTemp(dir, "spool-")
 	if err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func nameless(dir string) (*os.File, error) {
 
 func (s *spool) Write(p []byte) (n int, err error) {
 	if s.file == nil && s.memory.Len()+len(p) > held {
-		if s.file, err = nameless(s.dir); err != nil {
+		if s.file, err = createNameless(s.dir); err != nil {
 			return 0, err
 		}
 	}
@@ -53,7 +53,7 @@ func (s *spool) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-func (s *spool) reader() io.Reader {
+func (s *spool) openReader() io.Reader {
 	if s.file == nil {
 		return bytes.NewReader(s.memory.Bytes())
 	}
@@ -66,11 +66,11 @@ func (s *spool) close() {
 	}
 }
 
-// answer sends the kept answer as JSON.
-func (s *spool) answer(w http.ResponseWriter) {
+// sendAnswer sends the kept answer as JSON.
+func (s *spool) sendAnswer(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.FormatInt(s.size, 10))
-	if _, err := io.Copy(w, s.reader()); err != nil {
+	if _, err := io.Copy(w, s.openReader()); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -111,7 +111,7 @@ func (l *lent) Read(p []byte) (int, error) {
 func (l *lent) takeBack() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	copied, err := nameless(l.dir)
+	copied, err := createNameless(l.dir)
 	if err == nil {
 		_, err = io.Copy(copied, io.NewSectionReader(l.file, l.at-l.base, l.end-l.at))
 	}

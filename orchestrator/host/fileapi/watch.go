@@ -50,12 +50,12 @@ func (a *API) WatchFiles(w http.ResponseWriter, r *http.Request) error {
 	c := fileWatch{ws: conn, watcher: watcher, asked: make(chan []string, maxAsked)}
 	var helpers sync.WaitGroup
 	helpers.Go(func() {
-		c.listen(ctx)
+		c.readSubscriptions(ctx)
 		cancel()
 		watcher.conn.Close()
 	})
 	helpers.Go(func() { wire.KeepAlive(ctx, conn, a.PingEvery) })
-	if c.tell(ctx) && ctx.Err() == nil {
+	if c.sendEvents(ctx) && ctx.Err() == nil {
 		conn.Close(websocket.StatusGoingAway, "the sprite's files are gone: it was stopped, restored or deleted")
 	}
 	cancel()
@@ -84,7 +84,7 @@ func (a *API) startWatch(ctx context.Context, r *http.Request) (fileWatcher, err
 	return newFileWatcher(func(theirs *os.File) error { return box.Files().Watch(ctx, theirs) })
 }
 
-// watchRooted watches where the host does it: until somebody wants the sprite's files to himself.
+// watchRooted watches where the host does it: until a caller wants the sprite's files alone.
 func (a *API) watchRooted(ctx context.Context, r *http.Request) (fileWatcher, error) {
 	s, rec, leave, err := a.sprites.Enter(r.Context(), r.PathValue("name"), 1)
 	if err != nil {
@@ -163,8 +163,8 @@ type fileWatch struct {
 	asked   chan []string // the paths of subscriptions that the watcher has not answered
 }
 
-// listen passes on the client's subscriptions until it leaves. Other messages are ignored.
-func (c *fileWatch) listen(ctx context.Context) {
+// readSubscriptions passes on the client's subscriptions until it leaves. Other messages are ignored.
+func (c *fileWatch) readSubscriptions(ctx context.Context) {
 	for {
 		_, message, err := wire.NextMessage(ctx, c.ws)
 		if err != nil {
@@ -200,9 +200,9 @@ func (c *fileWatch) listen(ctx context.Context) {
 	}
 }
 
-// tell passes on the watcher's events, and reports whether the watcher ended. Output of a sandbox is not trusted: a line
+// sendEvents passes on the watcher's events, and reports whether the watcher ended. Output of a sandbox is not trusted: a line
 // that is too long, or not an event, ends the watch.
-func (c *fileWatch) tell(ctx context.Context) (ended bool) {
+func (c *fileWatch) sendEvents(ctx context.Context) (ended bool) {
 	lines := bufio.NewScanner(c.watcher.conn)
 	lines.Buffer(make([]byte, 4<<10), files.MaxEvent)
 	for lines.Scan() {
@@ -223,20 +223,20 @@ func (c *fileWatch) tell(ctx context.Context) (ended bool) {
 		case files.Failed:
 			out.Message = e.Text
 		}
-		if !c.send(ctx, out) {
+		if !c.sendEvent(ctx, out) {
 			return false
 		}
 	}
 	if ctx.Err() == nil {
 		c.watcher.conn.Close()
 		if errors.Is(c.watcher.ended(), syscall.EMFILE) {
-			c.send(ctx, sprites.FileEvent{Type: string(files.Failed), Message: "too many watches of this sprite at a time: end one first", Timestamp: time.Now().UTC()})
+			c.sendEvent(ctx, sprites.FileEvent{Type: string(files.Failed), Message: "too many watches of this sprite at a time: end one first", Timestamp: time.Now().UTC()})
 		}
 	}
 	return true
 }
 
-func (c *fileWatch) send(ctx context.Context, e sprites.FileEvent) bool {
+func (c *fileWatch) sendEvent(ctx context.Context, e sprites.FileEvent) bool {
 	text, err := json.Marshal(e)
 	if err != nil {
 		return false

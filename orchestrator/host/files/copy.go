@@ -14,8 +14,8 @@ import (
 // piece is how much is copied before a copy looks whether it is still wanted.
 const piece = 8 << 20
 
-// rename is mv: where a folder of a lower layer, or another file system, cannot be renamed, it is copied and removed.
-func rename(ctx context.Context, t Tree, from, to string, emit Emit) error {
+// renameOrCopy is mv: where a folder of a lower layer, or another file system, cannot be renamed, it is copied and removed.
+func renameOrCopy(ctx context.Context, t Tree, from, to string, emit Emit) error {
 	err := t.Rename(from, to)
 	if !errors.Is(err, syscall.EXDEV) {
 		return err
@@ -27,7 +27,7 @@ func rename(ctx context.Context, t Tree, from, to string, emit Emit) error {
 	temp := tempBeside(to)
 	quiet := func(Entry) error { return emit(tick) }
 	c := copier{walker: walker{ctx: ctx, t: t, emit: quiet}, preserve: true}
-	err = c.copy(from, temp, "")
+	err = c.copyEntry(from, temp, "")
 	if err == nil {
 		err = t.Rename(temp, to)
 	}
@@ -84,22 +84,22 @@ func copyTo(ctx context.Context, t Tree, from, to string, op Op, emit Emit) erro
 		}
 	}
 	c := copier{walker: walker{ctx: ctx, t: t, emit: emit}, preserve: op.Preserve}
-	return c.copy(from, to, "")
+	return c.copyEntry(from, to, "")
 }
 
-// copy makes to a copy of from. rel is the path of from below the copy's top.
-func (c *copier) copy(from, to, rel string) error {
+// copyEntry makes to a copy of from. rel is the path of from below the copy's top.
+func (c *copier) copyEntry(from, to, rel string) error {
 	st, err := c.t.Lstat(from)
 	if err != nil {
 		return err
 	}
 	switch {
 	case st.IsDir():
-		return c.folder(from, to, rel, st)
+		return c.copyFolder(from, to, rel, st)
 	case st.Mode().IsRegular():
-		err = c.file(from, to, st)
+		err = c.copyFile(from, to, st)
 	case st.Mode()&fs.ModeSymlink != 0:
-		err = c.link(from, to)
+		err = c.copyLink(from, to)
 	case st.Mode()&fs.ModeNamedPipe != 0:
 		err = c.t.Mkfifo(to, st.Mode().Perm())
 	case rel == "":
@@ -113,7 +113,7 @@ func (c *copier) copy(from, to, rel string) error {
 	return c.emit(Entry{Rel: rel, Mode: st.Mode(), Size: st.Size(), ModTime: st.ModTime()})
 }
 
-func (c *copier) folder(from, to, rel string, st fs.FileInfo) error {
+func (c *copier) copyFolder(from, to, rel string, st fs.FileInfo) error {
 	if c.made != nil && os.SameFile(st, c.made) {
 		return syscall.EINVAL // the copy itself, which was moved below the original
 	}
@@ -132,15 +132,15 @@ func (c *copier) folder(from, to, rel string, st fs.FileInfo) error {
 		}
 		c.made = top
 	}
-	err := c.each(from, func(name string) error {
+	err := c.eachName(from, func(name string) error {
 		base := path.Base(name)
-		return ignoreNotExist(c.copy(name, path.Join(to, base), path.Join(rel, base)))
+		return ignoreNotExist(c.copyEntry(name, path.Join(to, base), path.Join(rel, base)))
 	})
 	if err != nil {
 		return err
 	}
 	if made {
-		if err := c.t.Chmod(to, permissions(st.Mode())); err != nil {
+		if err := c.t.Chmod(to, keptMode(st.Mode())); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (c *copier) folder(from, to, rel string, st fs.FileInfo) error {
 	return c.emit(Entry{Rel: rel, Mode: st.Mode(), ModTime: st.ModTime()})
 }
 
-func (c *copier) link(from, to string) error {
+func (c *copier) copyLink(from, to string) error {
 	target, err := c.t.Readlink(from)
 	if err != nil {
 		return err
@@ -165,8 +165,8 @@ func (c *copier) link(from, to string) error {
 	return c.t.Symlink(target, to)
 }
 
-// file copies content and permissions into a new file and puts it in its place.
-func (c *copier) file(from, to string, st fs.FileInfo) error {
+// copyFile copies content and permissions into a new file and puts it in its place.
+func (c *copier) copyFile(from, to string, st fs.FileInfo) error {
 	if there, err := c.t.Lstat(to); err == nil {
 		switch {
 		case there.IsDir():
@@ -186,8 +186,8 @@ func (c *copier) file(from, to string, st fs.FileInfo) error {
 	if err != nil {
 		return err
 	}
-	err = c.content(out, in)
-	err = errors.Join(err, out.Chmod(permissions(st.Mode())), out.Close())
+	err = c.copyContent(out, in)
+	err = errors.Join(err, out.Chmod(keptMode(st.Mode())), out.Close())
 	if err == nil && c.preserve {
 		err = c.t.Chtimes(temp, st.ModTime())
 	}
@@ -200,9 +200,9 @@ func (c *copier) file(from, to string, st fs.FileInfo) error {
 	return nil
 }
 
-// content copies a file with its holes.
-func (c *copier) content(out, in *os.File) error {
-	if clone(out, in) {
+// copyContent copies a file with its holes.
+func (c *copier) copyContent(out, in *os.File) error {
+	if cloneBlocks(out, in) {
 		return nil
 	}
 	st, err := in.Stat()
@@ -210,7 +210,7 @@ func (c *copier) content(out, in *os.File) error {
 		return err
 	}
 	for at := int64(0); at < st.Size(); {
-		start, end := extent(in, at, st.Size())
+		start, end := nextExtent(in, at, st.Size())
 		if _, err := in.Seek(start, io.SeekStart); err != nil {
 			return err
 		}
@@ -238,5 +238,5 @@ func (c *copier) content(out, in *os.File) error {
 	return out.Truncate(st.Size())
 }
 
-// permissions returns the mode bits that a copy keeps: all but setuid and setgid.
-func permissions(mode fs.FileMode) fs.FileMode { return mode & (fs.ModePerm | fs.ModeSticky) }
+// keptMode returns the mode bits that a copy keeps: all but setuid and setgid.
+func keptMode(mode fs.FileMode) fs.FileMode { return mode & (fs.ModePerm | fs.ModeSticky) }

@@ -6,11 +6,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clone shares the blocks of a file with another, where the file system can.
-func clone(out, in *os.File) bool { return unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) == nil }
+// cloneBlocks shares the blocks of a file with another, where the file system can.
+func cloneBlocks(out, in *os.File) bool {
+	return unix.IoctlFileClone(int(out.Fd()), int(in.Fd())) == nil
+}
 
-// extent finds the next bytes at or behind at that are no hole.
-func extent(f *os.File, at, size int64) (start, end int64) {
+// nextExtent finds the next bytes at or behind at that are no hole.
+func nextExtent(f *os.File, at, size int64) (start, end int64) {
 	start, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
 	if err == unix.ENXIO {
 		return size, size // a hole to the end

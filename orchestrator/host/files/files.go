@@ -97,21 +97,21 @@ func Do(ctx context.Context, t Tree, op Op, emit Emit) error {
 	w := walker{ctx: ctx, t: t, top: name, emit: emit}
 	switch op.Kind {
 	case List:
-		return w.list(string(op.Pattern), op.Recursive)
+		return w.listFolder(string(op.Pattern), op.Recursive)
 	case Remove:
-		return w.remove(op.Recursive)
+		return w.removeEntry(op.Recursive)
 	case Rename:
-		return rename(ctx, t, name, dest, emit)
+		return renameOrCopy(ctx, t, name, dest, emit)
 	case Copy:
 		return copyTo(ctx, t, name, dest, op, emit)
 	case Chmod:
-		return w.change(op.Recursive, func(name string) error { return t.Chmod(name, op.Mode) })
+		return w.changeEntries(op.Recursive, func(name string) error { return t.Chmod(name, op.Mode) })
 	case Chown:
-		uid, gid, err := owner(t, op)
+		uid, gid, err := parseOwner(t, op)
 		if err != nil {
 			return err
 		}
-		return w.change(op.Recursive, func(name string) error { return t.Lchown(name, uid, gid) })
+		return w.changeEntries(op.Recursive, func(name string) error { return t.Lchown(name, uid, gid) })
 	}
 	return fmt.Errorf("file operation %q: %w", op.Kind, syscall.ENOSYS)
 }
@@ -204,12 +204,12 @@ func Write(t Tree, name string, content io.Reader, size int64, mode *fs.FileMode
 	}
 	temp, file, err := createBeside(t, name)
 	if exists && err != nil && t.Writable(path.Dir(name)) != nil {
-		return given, overwrite(t, name, content, size, mode)
+		return given, overwriteFile(t, name, content, size, mode)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if err = fill(file, content, size, &given); err == nil {
+	if err = fillFile(file, content, size, &given); err == nil {
 		err = t.Rename(temp, name)
 	}
 	if err != nil {
@@ -230,17 +230,17 @@ func syncFolder(t Tree, name string) error {
 	return durable.CloseDir(dir)
 }
 
-// overwrite writes into the file itself.
-func overwrite(t Tree, name string, content io.Reader, size int64, mode *fs.FileMode) error {
+// overwriteFile writes into the file itself.
+func overwriteFile(t Tree, name string, content io.Reader, size int64, mode *fs.FileMode) error {
 	file, err := t.Open(name, os.O_WRONLY|os.O_TRUNC|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
-	return fill(file, content, size, mode)
+	return fillFile(file, content, size, mode)
 }
 
-// fill writes and closes a file. It is then on the disk.
-func fill(file *os.File, content io.Reader, size int64, mode *fs.FileMode) error {
+// fillFile writes and closes a file. It is then on the disk.
+func fillFile(file *os.File, content io.Reader, size int64, mode *fs.FileMode) error {
 	n, err := io.Copy(file, io.LimitReader(content, size))
 	if err == nil && n < size {
 		err = io.ErrUnexpectedEOF

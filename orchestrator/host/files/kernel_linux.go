@@ -44,8 +44,8 @@ func (Kernel) Open(name string, flag int, perm fs.FileMode) (*os.File, error) {
 	}
 }
 
-// at calls do with a name for the file that name leads to; the new name keeps leading to the same file.
-func (k Kernel) at(name string, do func(held string) error) error {
+// withHeldName calls do with a name for the file that name leads to; the new name keeps leading to the same file.
+func (k Kernel) withHeldName(name string, do func(held string) error) error {
 	f, err := k.Open(name, unix.O_PATH, 0)
 	if err != nil {
 		return err
@@ -68,17 +68,17 @@ func (k Kernel) Stat(name string) (fs.FileInfo, error) {
 func (Kernel) Lstat(name string) (fs.FileInfo, error) { return os.Lstat(name) }
 
 // Real implements Tree.
-func (k Kernel) Real(name string) (string, error) { return k.real(name, 0) }
+func (k Kernel) Real(name string) (string, error) { return k.realPath(name, 0) }
 
-func (k Kernel) real(name string, links int) (real string, err error) {
-	err = k.at(name, func(held string) error {
+func (k Kernel) realPath(name string, links int) (real string, err error) {
+	err = k.withHeldName(name, func(held string) error {
 		real, err = nameOf(held)
 		return err
 	})
 	if err == nil || !errors.Is(err, fs.ErrNotExist) || name == "/" {
 		return real, err
 	}
-	dir, err := k.real(path.Dir(name), links)
+	dir, err := k.realPath(path.Dir(name), links)
 	if err != nil {
 		return "", err
 	}
@@ -93,7 +93,7 @@ func (k Kernel) real(name string, links int) (real string, err error) {
 	if !path.IsAbs(target) {
 		target = path.Join(dir, target)
 	}
-	return k.real(path.Clean(target), links)
+	return k.realPath(path.Clean(target), links)
 }
 
 // nameOf is the name of a held file. A file that has been unlinked may still be seen, mounted over another.
@@ -140,7 +140,7 @@ func (Kernel) Writable(name string) error { return unix.Access(name, unix.W_OK) 
 
 // Chmod implements Tree.
 func (k Kernel) Chmod(name string, mode fs.FileMode) error {
-	return k.at(name, func(held string) error { return os.Chmod(held, mode) })
+	return k.withHeldName(name, func(held string) error { return os.Chmod(held, mode) })
 }
 
 // Lchown implements Tree. A link as the last part of the name is meant itself.
@@ -148,7 +148,7 @@ func (Kernel) Lchown(name string, uid, gid int) error { return os.Lchown(name, u
 
 // Chtimes implements Tree.
 func (k Kernel) Chtimes(name string, mtime time.Time) error {
-	return k.at(name, func(held string) error { return os.Chtimes(held, time.Time{}, mtime) })
+	return k.withHeldName(name, func(held string) error { return os.Chtimes(held, time.Time{}, mtime) })
 }
 
 // User implements Tree.

@@ -32,8 +32,8 @@ type walker struct {
 	held int // names
 }
 
-// each calls do with the names in a folder, batch by batch until it is empty of new ones.
-func (w *walker) each(dir string, do func(name string) error) error {
+// eachName calls do with the names in a folder, batch by batch until it is empty of new ones.
+func (w *walker) eachName(dir string, do func(name string) error) error {
 	f, err := w.t.Open(dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
@@ -64,30 +64,30 @@ func (w *walker) each(dir string, do func(name string) error) error {
 	}
 }
 
-// tell emits the entry of name.
-func (w *walker) tell(name string, st fs.FileInfo) error {
+// emitEntry emits the entry of name.
+func (w *walker) emitEntry(name string, st fs.FileInfo) error {
 	return w.emit(Entry{Rel: strings.TrimPrefix(strings.TrimPrefix(name, w.top), "/"), Mode: st.Mode(), Size: st.Size(), ModTime: st.ModTime()})
 }
 
-func (w *walker) list(pattern string, recursive bool) error {
+func (w *walker) listFolder(pattern string, recursive bool) error {
 	st, err := w.t.Stat(w.top)
 	if err != nil {
 		return err
 	}
 	if !st.IsDir() {
-		return w.tell(w.top, st)
+		return w.emitEntry(w.top, st)
 	}
 	return w.listIn(w.top, pattern, recursive)
 }
 
 func (w *walker) listIn(dir, pattern string, recursive bool) error {
-	return w.each(dir, func(name string) error {
+	return w.eachName(dir, func(name string) error {
 		st, err := w.t.Lstat(name)
 		if err != nil {
 			return nil // was removed since
 		}
-		if w.matches(pattern, name) {
-			if err := w.tell(name, st); err != nil {
+		if w.matchesPattern(pattern, name) {
+			if err := w.emitEntry(name, st); err != nil {
 				return err
 			}
 		}
@@ -107,7 +107,7 @@ func ignoreFolder(err error) error {
 	return err
 }
 
-func (w *walker) matches(pattern, name string) bool {
+func (w *walker) matchesPattern(pattern, name string) bool {
 	if pattern == "" {
 		return true
 	}
@@ -118,7 +118,7 @@ func (w *walker) matches(pattern, name string) bool {
 	return ok
 }
 
-func (w *walker) remove(recursive bool) error {
+func (w *walker) removeEntry(recursive bool) error {
 	st, err := w.t.Lstat(w.top)
 	if err != nil {
 		return err
@@ -139,7 +139,7 @@ func (w *walker) removeOne(name string, st fs.FileInfo, recursive bool) error {
 		if errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EMFILE) {
 			err = w.t.RemoveAll(name)
 			if err == nil {
-				return w.tell(name, st)
+				return w.emitEntry(name, st)
 			}
 		}
 		if err != nil {
@@ -149,11 +149,11 @@ func (w *walker) removeOne(name string, st fs.FileInfo, recursive bool) error {
 	if err := w.t.Remove(name); err != nil {
 		return err
 	}
-	return w.tell(name, st)
+	return w.emitEntry(name, st)
 }
 
 func (w *walker) removeIn(dir string) error {
-	return w.each(dir, func(name string) error {
+	return w.eachName(dir, func(name string) error {
 		st, err := w.t.Lstat(name)
 		if err == nil {
 			err = w.removeOne(name, st, true)
@@ -165,9 +165,9 @@ func (w *walker) removeIn(dir string) error {
 	})
 }
 
-// change calls do for a file and, with recursive, for all entries below a folder. It skips links below the folder, and follows
+// changeEntries calls do for a file and, with recursive, for all entries below a folder. It skips links below the folder, and follows
 // a link at the end of the path itself.
-func (w *walker) change(recursive bool, do func(name string) error) error {
+func (w *walker) changeEntries(recursive bool, do func(name string) error) error {
 	real, err := w.t.Real(w.top)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (w *walker) changeOne(name string, recursive bool, do func(name string) err
 		return err
 	}
 	if st.IsDir() && recursive {
-		err := w.each(name, func(name string) error {
+		err := w.eachName(name, func(name string) error {
 			if err := w.changeOne(name, true, do); !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -201,15 +201,15 @@ func (w *walker) changeOne(name string, recursive bool, do func(name string) err
 	if st, err = w.t.Lstat(name); err != nil {
 		return err
 	}
-	return w.tell(name, st)
+	return w.emitEntry(name, st)
 }
 
-// owner reads the user and the group that Chown is to give.
-func owner(t Tree, op Op) (uid, gid int, err error) {
-	if uid, err = number(op.User, t.User); err != nil {
+// parseOwner reads the user and the group that Chown is to give.
+func parseOwner(t Tree, op Op) (uid, gid int, err error) {
+	if uid, err = parseID(op.User, t.User); err != nil {
 		return 0, 0, err
 	}
-	if gid, err = number(op.Group, t.Group); err != nil {
+	if gid, err = parseID(op.Group, t.Group); err != nil {
 		return 0, 0, err
 	}
 	if uid < 0 && gid < 0 {
@@ -218,7 +218,7 @@ func owner(t Tree, op Op) (uid, gid int, err error) {
 	return uid, gid, nil
 }
 
-func number(text string, find func(string) (int, error)) (int, error) {
+func parseID(text string, find func(string) (int, error)) (int, error) {
 	if text == "" {
 		return -1, nil
 	}

@@ -44,5 +44,5 @@ const maxWatched = 8192
 // Watch serves one conversation until conn ends or breaks.
 func Watch(t Tree, conn io.ReadWriteCloser) error {
 	defer conn.Close()
-	return watch(t, conn, json.NewEncoder(conn))
+	return watchTree(t, conn, json.NewEncoder(conn))
 }

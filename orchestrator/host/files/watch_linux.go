@@ -45,25 +45,25 @@ type watcher struct {
 	last    Event
 }
 
-// watch has the kernel tell. All boxes of a host and the user who made them share the watchers that it has for one user:
+// watchTree has the kernel tell. All boxes of a host and the user who made them share the watchers that it has for one user:
 // when there are no more, we look for ourselves.
-func watch(t Tree, conn io.Reader, out *json.Encoder) error {
-	from := lines(conn)
-	asked, err := notify(t, from, out)
+func watchTree(t Tree, conn io.Reader, out *json.Encoder) error {
+	from := scanRequests(conn)
+	asked, err := serveInotify(t, from, out)
 	if !errors.Is(err, errNoWatchers) {
 		return err
 	}
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	return poll(t, from, out, tick.C, asked...)
+	return pollTree(t, from, out, tick.C, asked...)
 }
 
 // errNoWatchers says that the kernel gives no more watchers, or folders to watch.
 var errNoWatchers = errors.New("no more watchers")
 
-// notify serves the conversation until it ends, or until errNoWatchers; asked then holds the subscriptions, of which all but
+// serveInotify serves the conversation until it ends, or until errNoWatchers; asked then holds the subscriptions, of which all but
 // the last are confirmed.
-func notify(t Tree, from *bufio.Scanner, out *json.Encoder) (asked []Subscription, err error) {
+func serveInotify(t Tree, from *bufio.Scanner, out *json.Encoder) (asked []Subscription, err error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, errNoWatchers
@@ -72,14 +72,14 @@ func notify(t Tree, from *bufio.Scanner, out *json.Encoder) (asked []Subscriptio
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	defer w.in.Close() // which ends read
-	reader.Go(w.read)
+	reader.Go(w.readEvents)
 	for from.Scan() {
 		var s Subscription
 		if json.Unmarshal(from.Bytes(), &s) != nil {
 			break
 		}
 		asked = append(asked, s)
-		if err := w.subscribe(s); errors.Is(err, errNoWatchers) {
+		if err := w.startWatch(s); errors.Is(err, errNoWatchers) {
 			return asked, err
 		} else if err != nil {
 			break
@@ -88,16 +88,16 @@ func notify(t Tree, from *bufio.Scanner, out *json.Encoder) (asked []Subscriptio
 	return nil, from.Err()
 }
 
-// subscribe starts to watch the path of s, and then confirms it.
-func (w *watcher) subscribe(s Subscription) error {
+// startWatch starts to watch the path of s, and then confirms it.
+func (w *watcher) startWatch(s Subscription) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range s.Paths {
 		name := string(p)
-		if err := w.ask(name, s.Recursive); errors.Is(err, errNoWatchers) {
+		if err := w.addSubscription(name, s.Recursive); errors.Is(err, errNoWatchers) {
 			return err
 		} else if err != nil {
-			if err := w.out.Encode(failed(name, err)); err != nil {
+			if err := w.out.Encode(failureEvent(name, err)); err != nil {
 				return err
 			}
 		}
@@ -105,25 +105,25 @@ func (w *watcher) subscribe(s Subscription) error {
 	return w.out.Encode(Event{Type: Subscribed, Time: time.Now()})
 }
 
-func (w *watcher) ask(name string, recursive bool) error {
+func (w *watcher) addSubscription(name string, recursive bool) error {
 	st, err := w.t.Stat(name)
 	if err != nil {
 		return err
 	}
 	if !st.IsDir() {
-		return w.add(target{dir: path.Dir(name), only: path.Base(name), top: true}, nil)
+		return w.addFolder(target{dir: path.Dir(name), only: path.Base(name), top: true}, nil)
 	}
-	return w.add(target{dir: name, recursive: recursive, top: true}, nil)
+	return w.addFolder(target{dir: name, recursive: recursive, top: true}, nil)
 }
 
-// add watches a folder and, recursively, those in it. found is told of all that is in it.
-func (w *watcher) add(g target, found func(name string, st fs.FileInfo) error) error {
+// addFolder watches a folder and, recursively, those in it. found is told of all that is in it.
+func (w *watcher) addFolder(g target, found func(name string, st fs.FileInfo) error) error {
 	if len(w.targets) >= maxWatched {
 		if w.full {
 			return nil
 		}
 		w.full = true
-		return w.out.Encode(failed(g.dir, fmt.Errorf("more than %d folders: the rest is not watched", maxWatched)))
+		return w.out.Encode(failureEvent(g.dir, fmt.Errorf("more than %d folders: the rest is not watched", maxWatched)))
 	}
 	dir, err := w.t.Open(g.dir, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -131,7 +131,7 @@ func (w *watcher) add(g target, found func(name string, st fs.FileInfo) error) e
 	}
 	defer dir.Close()
 	var wd int
-	err = w.control(func(fd int) (err error) {
+	err = w.withDescriptor(func(fd int) (err error) {
 		wd, err = unix.InotifyAddWatch(fd, "/proc/self/fd/"+strconv.Itoa(int(dir.Fd())), watchMask)
 		return err
 	})
@@ -157,15 +157,15 @@ func (w *watcher) add(g target, found func(name string, st fs.FileInfo) error) e
 			return err
 		}
 		for _, n := range names {
-			if err := w.within(path.Join(g.dir, n), found); err != nil {
+			if err := w.reportName(path.Join(g.dir, n), found); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// within looks at one name in a folder that has just been added.
-func (w *watcher) within(name string, found func(string, fs.FileInfo) error) error {
+// reportName looks at one name in a folder that has just been added.
+func (w *watcher) reportName(name string, found func(string, fs.FileInfo) error) error {
 	st, err := w.t.Lstat(name)
 	if err != nil {
 		return nil
@@ -178,11 +178,11 @@ func (w *watcher) within(name string, found func(string, fs.FileInfo) error) err
 	if !st.IsDir() {
 		return nil
 	}
-	return ignoreFolder(w.add(target{dir: name, recursive: true}, found))
+	return ignoreFolder(w.addFolder(target{dir: name, recursive: true}, found))
 }
 
-// read emits events until the inotify descriptor is closed.
-func (w *watcher) read() {
+// readEvents emits events until the inotify descriptor is closed.
+func (w *watcher) readEvents() {
 	buf := make([]byte, 64<<10)
 	for {
 		w.caughtUp()
@@ -190,7 +190,7 @@ func (w *watcher) read() {
 		if err != nil {
 			return
 		}
-		if w.digest(buf[:n]) != nil {
+		if w.decodeEvents(buf[:n]) != nil {
 			return
 		}
 	}
@@ -204,7 +204,7 @@ func (w *watcher) caughtUp() {
 		return
 	}
 	var waiting int
-	err := w.control(func(fd int) (err error) {
+	err := w.withDescriptor(func(fd int) (err error) {
 		waiting, err = unix.IoctlGetInt(fd, unix.TIOCINQ)
 		return err
 	})
@@ -213,8 +213,8 @@ func (w *watcher) caughtUp() {
 	}
 }
 
-// control does something with the inotify descriptor unless it is closed.
-func (w *watcher) control(do func(fd int) error) error {
+// withDescriptor does something with the inotify descriptor unless it is closed.
+func (w *watcher) withDescriptor(do func(fd int) error) error {
 	raw, err := w.in.SyscallConn()
 	if err != nil {
 		return err
@@ -222,8 +222,8 @@ func (w *watcher) control(do func(fd int) error) error {
 	return errors.Join(raw.Control(func(fd uintptr) { err = do(int(fd)) }), err)
 }
 
-// digest decodes the kernel's events: sixteen bytes each, followed by a name of the length that they state.
-func (w *watcher) digest(raw []byte) error {
+// decodeEvents decodes the kernel's events: sixteen bytes each, followed by a name of the length that they state.
+func (w *watcher) decodeEvents(raw []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = Event{}
@@ -233,16 +233,16 @@ func (w *watcher) digest(raw []byte) error {
 		end := min(unix.SizeofInotifyEvent+int(binary.NativeEndian.Uint32(raw[12:])), len(raw))
 		name, _, _ := bytes.Cut(raw[unix.SizeofInotifyEvent:end], []byte{0})
 		raw = raw[end:]
-		if err := w.event(wd, mask, string(name)); err != nil {
+		if err := w.handleEvent(wd, mask, string(name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *watcher) event(wd int32, mask uint32, name string) error {
+func (w *watcher) handleEvent(wd int32, mask uint32, name string) error {
 	if mask&unix.IN_Q_OVERFLOW != 0 {
-		return w.out.Encode(failed("", errors.New("overflow: more happened than could be told; look at the files themselves")))
+		return w.out.Encode(failureEvent("", errors.New("overflow: more happened than could be told; look at the files themselves")))
 	}
 	targets := w.targets[wd]
 	if mask&unix.IN_IGNORED != 0 {
@@ -250,26 +250,26 @@ func (w *watcher) event(wd int32, mask uint32, name string) error {
 		return nil
 	}
 	for _, g := range targets {
-		if err := w.tell(g, mask, name); err != nil {
+		if err := w.emitFor(g, mask, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tell emits the event that a kernel event means for one target.
-func (w *watcher) tell(g target, mask uint32, name string) error {
+// emitFor emits the event that a kernel event means for one target.
+func (w *watcher) emitFor(g target, mask uint32, name string) error {
 	if name == "" { // the folder itself
 		if !g.top || g.only != "" {
 			return nil // its parent is watched, too
 		}
 		switch {
 		case mask&unix.IN_DELETE_SELF != 0:
-			return w.send(g.dir, "remove", true)
+			return w.sendEvent(g.dir, "remove", true)
 		case mask&unix.IN_MOVE_SELF != 0:
-			return w.send(g.dir, "rename", true)
+			return w.sendEvent(g.dir, "rename", true)
 		case mask&unix.IN_ATTRIB != 0:
-			return w.send(g.dir, "chmod", true)
+			return w.sendEvent(g.dir, "chmod", true)
 		}
 		return nil
 	}
@@ -279,7 +279,7 @@ func (w *watcher) tell(g target, mask uint32, name string) error {
 	name = path.Join(g.dir, name)
 	isDir := mask&unix.IN_ISDIR != 0
 	if mask&unix.IN_MOVED_FROM != 0 && isDir && g.recursive {
-		w.forget(name)
+		w.forgetFolder(name)
 	}
 	for _, k := range []struct {
 		mask uint32
@@ -292,7 +292,7 @@ func (w *watcher) tell(g target, mask uint32, name string) error {
 			delete(w.told, name)
 			continue
 		}
-		if err := w.send(name, k.kind, isDir); err != nil {
+		if err := w.sendEvent(name, k.kind, isDir); err != nil {
 			return err
 		}
 	}
@@ -300,23 +300,23 @@ func (w *watcher) tell(g target, mask uint32, name string) error {
 		return nil
 	}
 	// Report the entries that were made in the new folder before the watch began.
-	err := w.add(target{dir: name, recursive: true}, func(name string, st fs.FileInfo) error {
+	err := w.addFolder(target{dir: name, recursive: true}, func(name string, st fs.FileInfo) error {
 		if w.told[name] {
 			return nil
 		}
 		if len(w.told) < maxWatched {
 			w.told[name] = true
 		}
-		return w.send(name, "create", st.IsDir())
+		return w.sendEvent(name, "create", st.IsDir())
 	})
 	if errors.Is(err, errNoWatchers) { // the rest goes on
-		return w.out.Encode(failed(name, err))
+		return w.out.Encode(failureEvent(name, err))
 	}
 	return ignoreFolder(err)
 }
 
-// forget stops watching a folder that goes away under its old name, with those in it.
-func (w *watcher) forget(dir string) {
+// forgetFolder stops watching a folder that goes away under its old name, with those in it.
+func (w *watcher) forgetFolder(dir string) {
 	for wd, targets := range w.targets {
 		kept := targets[:0:0]
 		for _, g := range targets {
@@ -326,7 +326,7 @@ func (w *watcher) forget(dir string) {
 		}
 		if w.targets[wd] = kept; len(kept) == 0 {
 			delete(w.targets, wd)
-			_ = w.control(func(fd int) error { // gone is as good
+			_ = w.withDescriptor(func(fd int) error { // gone is as good
 				_, err := unix.InotifyRmWatch(fd, uint32(wd))
 				return err
 			})
@@ -334,8 +334,8 @@ func (w *watcher) forget(dir string) {
 	}
 }
 
-// send tells one event. One that only repeats the last of its batch is left out.
-func (w *watcher) send(name, kind string, isDir bool) error {
+// sendEvent tells one event. One that only repeats the last of its batch is left out.
+func (w *watcher) sendEvent(name, kind string, isDir bool) error {
 	e := Event{Type: Changed, Path: []byte(name), Event: kind, Time: time.Now(), IsDir: isDir}
 	if st, err := w.t.Lstat(name); err == nil {
 		e.Size, e.IsDir = st.Size(), st.IsDir()

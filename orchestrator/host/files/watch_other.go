@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-func watch(t Tree, conn io.Reader, out *json.Encoder) error {
+func watchTree(t Tree, conn io.Reader, out *json.Encoder) error {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
-	return poll(t, lines(conn), out, tick.C)
+	return pollTree(t, scanRequests(conn), out, tick.C)
 }

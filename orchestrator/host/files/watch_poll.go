@@ -47,23 +47,23 @@ type look struct {
 	time time.Time
 }
 
-// lines reads the client's requests.
-func lines(conn io.Reader) *bufio.Scanner {
+// scanRequests reads the client's requests.
+func scanRequests(conn io.Reader) *bufio.Scanner {
 	l := bufio.NewScanner(conn)
 	l.Buffer(nil, 1<<20)
 	return l
 }
 
-// poll serves a conversation that begins with, or continues after, the subscriptions of begun, of which all but the last have
+// pollTree serves a conversation that begins with, or continues after, the subscriptions of begun, of which all but the last have
 // been confirmed. It polls at each tick.
-func poll(t Tree, from *bufio.Scanner, out *json.Encoder, tick <-chan time.Time, begun ...Subscription) error {
+func pollTree(t Tree, from *bufio.Scanner, out *json.Encoder, tick <-chan time.Time, begun ...Subscription) error {
 	p := &poller{t: t, out: out, seen: map[string]look{}}
 	done := make(chan struct{})
 	var looking sync.WaitGroup
 	defer looking.Wait()
 	defer close(done)
 	for i, s := range begun {
-		if err := p.subscribe(s, i == len(begun)-1); err != nil {
+		if err := p.recordState(s, i == len(begun)-1); err != nil {
 			return nil // the asker has gone
 		}
 	}
@@ -71,7 +71,7 @@ func poll(t Tree, from *bufio.Scanner, out *json.Encoder, tick <-chan time.Time,
 		for {
 			select {
 			case <-tick:
-				if p.tell() != nil {
+				if p.emitChanges() != nil {
 					return
 				}
 			case <-done:
@@ -81,15 +81,15 @@ func poll(t Tree, from *bufio.Scanner, out *json.Encoder, tick <-chan time.Time,
 	})
 	for from.Scan() {
 		var s Subscription
-		if json.Unmarshal(from.Bytes(), &s) != nil || p.subscribe(s, true) != nil {
+		if json.Unmarshal(from.Bytes(), &s) != nil || p.recordState(s, true) != nil {
 			break
 		}
 	}
 	return from.Err()
 }
 
-// subscribe records the present state, so that only later changes are reported.
-func (p *poller) subscribe(s Subscription, confirm bool) error {
+// recordState records the present state, so that only later changes are reported.
+func (p *poller) recordState(s Subscription, confirm bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, name := range s.Paths {
@@ -97,10 +97,10 @@ func (p *poller) subscribe(s Subscription, confirm bool) error {
 		_, err := p.t.Stat(one.name)
 		if err == nil {
 			p.asked = append(p.asked, one)
-			err = p.walk(one, p.seen)
+			err = p.walkSubscription(one, p.seen)
 		}
 		if err != nil {
-			if err := p.out.Encode(failed(one.name, err)); err != nil {
+			if err := p.out.Encode(failureEvent(one.name, err)); err != nil {
 				return err
 			}
 		}
@@ -111,14 +111,14 @@ func (p *poller) subscribe(s Subscription, confirm bool) error {
 	return p.out.Encode(Event{Type: Subscribed, Time: time.Now()})
 }
 
-// tell emits the changes since the last poll.
-func (p *poller) tell() error {
+// emitChanges emits the changes since the last poll.
+func (p *poller) emitChanges() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := map[string]look{}
 	for _, one := range p.asked {
 		// A path that cannot be read counts as removed; a new subscription will report the reason.
-		if err := p.walk(one, now); errors.Is(err, errTold) {
+		if err := p.walkSubscription(one, now); errors.Is(err, errTold) {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (p *poller) tell() error {
 	for _, name := range names {
 		was, before := p.seen[name]
 		is, after := now[name]
-		for _, kind := range changes(was, before, is, after) {
+		for _, kind := range changesBetween(was, before, is, after) {
 			e := Event{Type: Changed, Path: []byte(name), Event: kind, Time: time.Now(), Size: is.size, IsDir: is.mode.IsDir() || !after && was.mode.IsDir()}
 			if err := p.out.Encode(e); err != nil {
 				return err
@@ -143,8 +143,8 @@ func (p *poller) tell() error {
 	return nil
 }
 
-// changes returns the events that lead from one state of a file to another.
-func changes(was look, before bool, is look, after bool) []string {
+// changesBetween returns the events that lead from one state of a file to another.
+func changesBetween(was look, before bool, is look, after bool) []string {
 	switch {
 	case !before && after:
 		return []string{"create"}
@@ -166,17 +166,17 @@ func changes(was look, before bool, is look, after bool) []string {
 // errTold says that the asker has gone while something was told.
 var errTold = errors.New("nobody listens")
 
-// walk notes how all stands that one asks for.
-func (p *poller) walk(one polled, to map[string]look) error {
-	st, err := p.note(one.name, to)
+// walkSubscription notes how all stands that one asks for.
+func (p *poller) walkSubscription(one polled, to map[string]look) error {
+	st, err := p.recordFile(one.name, to)
 	if err != nil || !st.IsDir() && st.Mode()&fs.ModeSymlink == 0 {
 		return err
 	}
-	return p.folder(one.name, one.recursive, to)
+	return p.recordFolder(one.name, one.recursive, to)
 }
 
-// folder records the entries of a folder.
-func (p *poller) folder(name string, recursive bool, to map[string]look) error {
+// recordFolder records the entries of a folder.
+func (p *poller) recordFolder(name string, recursive bool, to map[string]look) error {
 	dir, err := p.t.Open(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return nil // a link to a file
@@ -195,12 +195,12 @@ func (p *poller) folder(name string, recursive bool, to map[string]look) error {
 		}
 		for _, n := range names {
 			within := path.Join(name, n)
-			st, err := p.note(within, to)
+			st, err := p.recordFile(within, to)
 			if errors.Is(err, errTold) || p.full && len(to) >= maxPolled {
 				return err
 			}
 			if err == nil && recursive && st.IsDir() {
-				if err := p.folder(within, true, to); errors.Is(err, errTold) {
+				if err := p.recordFolder(within, true, to); errors.Is(err, errTold) {
 					return err
 				}
 			}
@@ -208,8 +208,8 @@ func (p *poller) folder(name string, recursive bool, to map[string]look) error {
 	}
 }
 
-// note looks at one file.
-func (p *poller) note(name string, to map[string]look) (fs.FileInfo, error) {
+// recordFile looks at one file.
+func (p *poller) recordFile(name string, to map[string]look) (fs.FileInfo, error) {
 	st, err := p.t.Lstat(name)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (p *poller) note(name string, to map[string]look) (fs.FileInfo, error) {
 	if len(to) >= maxPolled {
 		if !p.full {
 			p.full = true
-			if p.out.Encode(failed(name, fmt.Errorf("more than %d files: the rest is not watched", maxPolled))) != nil {
+			if p.out.Encode(failureEvent(name, fmt.Errorf("more than %d files: the rest is not watched", maxPolled))) != nil {
 				return nil, errTold
 			}
 		}
@@ -227,7 +227,7 @@ func (p *poller) note(name string, to map[string]look) (fs.FileInfo, error) {
 	return st, nil
 }
 
-func failed(name string, err error) Event {
+func failureEvent(name string, err error) Event {
 	e := Event{Type: Failed, Path: []byte(name), Time: time.Now(), Text: err.Error()}
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		e.Code = int(errno)

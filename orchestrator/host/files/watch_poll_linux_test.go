@@ -32,7 +32,7 @@ func TestPoll(t *testing.T) {
 	go func() {
 		defer theirs.Close()
 		begun := Subscription{Paths: [][]byte{[]byte(at("d")), []byte(at("none"))}, Recursive: true}
-		ended <- poll(Kernel{}, lines(theirs), json.NewEncoder(theirs), tick, begun)
+		ended <- pollTree(Kernel{}, scanRequests(theirs), json.NewEncoder(theirs), tick, begun)
 	}()
 	events := make(chan Event, 100)
 	go func() { // until asker is closed

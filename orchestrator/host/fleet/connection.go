@@ -13,7 +13,7 @@ import (
 func (s *Sprite) NetworkLog() ([]egress.Denial, egress.Stats) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.denials().List(), s.world.Stats()
+	return s.denialList().List(), s.world.Stats()
 }
 
 // SetPolicy stores the network policy of the sprite, nil for that of its preset, and applies it to the box that runs.
@@ -44,8 +44,8 @@ func (s *Sprite) SetPolicy(rules *[]egress.Rule) error {
 	return nil
 }
 
-// denials is the sprite's own list; mu is held.
-func (s *Sprite) denials() *egress.Denials {
+// denialList returns the sprite's own list; mu is held.
+func (s *Sprite) denialList() *egress.Denials {
 	if s.denied == nil {
 		log, name := s.fleet.Config.Log, s.Name
 		s.denied = egress.NewDenials(s.fleet.Now, func(d egress.Denial) {
@@ -65,18 +65,18 @@ func (s *Sprite) denials() *egress.Denials {
 	return s.denied
 }
 
-// connect gives the box that was just started its network. mu is held.
-func (s *Sprite) connect(box *sandbox.Box) error {
+// connectNetwork gives the box that was just started its network. mu is held.
+func (s *Sprite) connectNetwork(box *sandbox.Box) error {
 	rec, err := s.fleet.Store.Sprite(s.Name) // as it is now: SetPolicy takes mu, too
 	if err != nil {
 		return err
 	}
-	s.world, err = s.fleet.network.Connect(s.fleet.Context, box, rec, s.denials())
+	s.world, err = s.fleet.network.Connect(s.fleet.Context, box, rec, s.denialList())
 	return err
 }
 
-// disconnect ends all connections of a box and waits for them. mu is held.
-func (s *Sprite) disconnect() {
+// disconnectNetwork ends all connections of a box and waits for them. mu is held.
+func (s *Sprite) disconnectNetwork() {
 	s.world.Close()
 	s.world = nil
 }

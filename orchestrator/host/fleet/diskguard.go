@@ -58,7 +58,7 @@ func (g *DiskGuard) Look() (ended []string) {
 			written[s.Name], running[s.Name] = box.Processes().Written(), s
 		}
 	}
-	names := fillers(g.Written, written)
+	names := findFillers(g.Written, written)
 	g.Written = written
 	if !urgent {
 		return nil
@@ -75,8 +75,8 @@ func (g *DiskGuard) Look() (ended []string) {
 	return ended
 }
 
-// fillers names the sprites that wrote the most since before; all of them where writes are not counted.
-func fillers(before, now map[string]uint64) (names []string) {
+// findFillers names the sprites that wrote the most since before; all of them where writes are not counted.
+func findFillers(before, now map[string]uint64) (names []string) {
 	var most uint64
 	for name, n := range now {
 		wrote := n - min(n, before[name])

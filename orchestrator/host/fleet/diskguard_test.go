@@ -18,7 +18,7 @@ func TestFillers(t *testing.T) {
 		{map[string]uint64{"a": 5}, map[string]uint64{"a": 2, "b": 1}, []string{"b"}}, // a was started anew
 		{map[string]uint64{"a": 5, "b": 5}, map[string]uint64{"a": 5, "b": 5}, []string{"a", "b"}},
 	} {
-		if diff := cmp.Diff(c.want, fillers(c.before, c.now)); diff != "" {
+		if diff := cmp.Diff(c.want, findFillers(c.before, c.now)); diff != "" {
 			t.Errorf("fillers(%v, %v): %s", c.before, c.now, diff)
 		}
 	}

@@ -218,13 +218,16 @@ func (fl *Fleet) Close() error {
 	return errors.Join(failed...)
 }
 
-// Guard starts the goroutines that watch the disk and the kernel's shared tables. They end with the host.
-func (fl *Fleet) Guard() {
-	fl.Guards.Go(fl.guardShares)
-	if fl.Config.Reserve >= 0 {
-		fl.Guards.Go(fl.guardDisk)
-	}
-}
-
 // StartSandbox starts a box. Most of the start of the next one is done ahead.
 func (fl *Fleet) StartSandbox(cfg spec.Config) (*sandbox.Box, error) { return fl.boxes.Start(cfg) }
+
+// noteShortage has the guard look, if err says that a sandbox could not be had for want of something.
+func (fl *Fleet) noteShortage(err error) {
+	if !spec.Short(err) {
+		return
+	}
+	select {
+	case fl.starved <- struct{}{}:
+	default: // it will look
+	}
+}

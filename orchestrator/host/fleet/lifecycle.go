@@ -88,25 +88,25 @@ func (fl *Fleet) State(rec records.Sprite) state {
 func (s *Sprite) Hold() (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.wake(); err != nil {
+	if err := s.wakeProcesses(); err != nil {
 		return nil, err
 	}
-	return s.keep(), nil
+	return s.keepAwake(), nil
 }
 
-// keep is hold of a sprite that is awake; mu is held.
-func (s *Sprite) keep() (release func()) {
+// keepAwake does as Hold for a sprite that is awake; mu is held.
+func (s *Sprite) keepAwake() (release func()) {
 	s.life.holds++
 	return sync.OnceFunc(func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.life.holds--
-		s.rest()
+		s.startIdleTimer()
 	})
 }
 
-// wake lets frozen processes go on. mu is held.
-func (s *Sprite) wake() error {
+// wakeProcesses lets frozen processes go on. mu is held.
+func (s *Sprite) wakeProcesses() error {
 	if s.life.timer != nil {
 		s.life.timer.Stop()
 	}
@@ -116,7 +116,7 @@ func (s *Sprite) wake() error {
 	if err := s.enterState(Running); err != nil {
 		return err
 	}
-	if err := s.unfreeze(); err != nil {
+	if err := s.unfreezeBox(); err != nil {
 		// Processes that stand still for ever are of no use to anybody: the sandbox ends, and the next command starts
 		// another one.
 		s.fleet.Config.Log.Error().Err(err).Str("sprite", s.Name).Msg("thaw the sprite's processes; its sandbox is stopped")
@@ -125,8 +125,8 @@ func (s *Sprite) wake() error {
 	return nil
 }
 
-// unfreeze lets processes go on, if they are frozen. mu is held.
-func (s *Sprite) unfreeze() error {
+// unfreezeBox lets processes go on, if they are frozen. mu is held.
+func (s *Sprite) unfreezeBox() error {
 	thaw := s.life.thaw
 	s.life.thaw = nil
 	if thaw == nil {
@@ -142,11 +142,11 @@ func (s *Sprite) enterState(to status) error {
 		return nil
 	}
 	if to == Running {
-		if err := fl.Limits.occupy(); err != nil {
+		if err := fl.Limits.occupyPlace(); err != nil {
 			return err
 		}
 	} else if from == Running {
-		fl.Limits.vacate()
+		fl.Limits.vacatePlace()
 	}
 	now := fl.Now()
 	switch s.life.status = to; to {
@@ -160,8 +160,8 @@ func (s *Sprite) enterState(to status) error {
 	return nil
 }
 
-// rest begins the wait for the sprite to have been idle for long enough, if it is idle. mu is held.
-func (s *Sprite) rest() {
+// startIdleTimer begins the wait for the sprite to have been idle for long enough, if it is idle. mu is held.
+func (s *Sprite) startIdleTimer() {
 	wait := s.fleet.idleTimes().warm
 	if s.life.holds > 0 || wait <= 0 || s.box == nil {
 		return
@@ -195,17 +195,17 @@ func (s *Sprite) SleepIfIdle() {
 		return // it is in use, and rests again when that ends
 	}
 	defer s.gate.Release(Alone)
-	stop := s.step(s.fleet.Clock())
+	stop := s.stepToSleep(s.fleet.Clock())
 	if stop {
 		if err := s.Stop(); err != nil {
 			s.fleet.Config.Log.Warn().Err(err).Str("sprite", s.Name).Msg("stop the sandbox of an idle sprite")
 		}
 	}
-	s.remember()
+	s.recordAwake()
 }
 
-// step is one step towards sleep; stop says that the sandbox is to be stopped.
-func (s *Sprite) step(now time.Time) (stop bool) {
+// stepToSleep takes one step towards sleep; stop says that the sandbox is to be stopped.
+func (s *Sprite) stepToSleep(now time.Time) (stop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	times := s.fleet.idleTimes()
@@ -233,7 +233,7 @@ func (s *Sprite) step(now time.Time) (stop bool) {
 		s.life.timer.Reset(awake)
 		return false
 	case s.life.status == Running:
-		s.freeze()
+		s.freezeProcesses()
 		if err := s.enterState(Warm); err != nil {
 			s.fleet.Config.Log.Warn().Err(err).Str("sprite", s.Name).Msg("let the sprite get warm")
 		}
@@ -242,18 +242,18 @@ func (s *Sprite) step(now time.Time) (stop bool) {
 		}
 		return false
 	}
-	return commands == 0 && !s.serves()
+	return commands == 0 && !s.runsService()
 }
 
-// serves reports whether one of the sprite's services runs.
-func (s *Sprite) serves() bool {
+// runsService reports whether one of the sprite's services runs.
+func (s *Sprite) runsService() bool {
 	return slices.ContainsFunc(s.services.List(), func(one sprites.Service) bool {
 		return one.State.Status == "running" || one.State.Status == "starting"
 	})
 }
 
-// freeze makes the processes stand still; mu is held.
-func (s *Sprite) freeze() {
+// freezeProcesses makes the processes stand still; mu is held.
+func (s *Sprite) freezeProcesses() {
 	ctx, cancel := context.WithTimeout(s.fleet.Context, freezeTimeout)
 	defer cancel()
 	thaw, err := s.box.Freeze(ctx)
@@ -264,8 +264,8 @@ func (s *Sprite) freeze() {
 	s.life.thaw = thaw
 }
 
-// remember writes down when the sprite was awake. That is no reason for a call to fail or to wait.
-func (s *Sprite) remember() {
+// recordAwake writes down when the sprite was awake. That is no reason for a call to fail or to wait.
+func (s *Sprite) recordAwake() {
 	s.mu.Lock()
 	at := s.life
 	s.mu.Unlock()

@@ -51,10 +51,10 @@ func (l *limits) CountCreation(now time.Time) error {
 func (l *limits) CheckRunning() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.overfull()
+	return l.checkRoom()
 }
 
-func (l *limits) overfull() error {
+func (l *limits) checkRoom() error {
 	if l.of.Running <= 0 || l.running < l.of.Running {
 		return nil
 	}
@@ -65,19 +65,19 @@ func (l *limits) overfull() error {
 	}
 }
 
-// occupy counts a sprite that begins to run, or refuses it.
-func (l *limits) occupy() error {
+// occupyPlace counts a sprite that begins to run, or refuses it.
+func (l *limits) occupyPlace() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.overfull(); err != nil {
+	if err := l.checkRoom(); err != nil {
 		return err
 	}
 	l.running++
 	return nil
 }
 
-// vacate counts a sprite out that runs no more.
-func (l *limits) vacate() {
+// vacatePlace counts a sprite out that runs no more.
+func (l *limits) vacatePlace() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running--

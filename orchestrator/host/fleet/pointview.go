@@ -28,17 +28,17 @@ func (s *Sprite) RefreshView() {
 	}
 	s.pinned = append(s.pinned, s.fleet.layers.Pin(chain)...) // with hidden ones: a program may have them open
 	s.shown = slices.DeleteFunc(s.shown, func(id string) bool {
-		return !wanted(id) && s.tried(s.box.Hide(id))
+		return !wanted(id) && s.noteViewChange(s.box.Hide(id))
 	})
 	for _, p := range points {
-		if !slices.Contains(s.shown, p.ID) && s.tried(s.box.Show(p)) {
+		if !slices.Contains(s.shown, p.ID) && s.noteViewChange(s.box.Show(p)) {
 			s.shown = append(s.shown, p.ID)
 		}
 	}
 }
 
-// tried reports whether the box's view was changed, and logs why it was not.
-func (s *Sprite) tried(err error) bool {
+// noteViewChange reports whether the box's view was changed, and logs why it was not.
+func (s *Sprite) noteViewChange(err error) bool {
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		s.fleet.Config.Log.Warn().Err(err).Str("sprite", s.Name).Msg("show the sprite its checkpoints")
 	}

@@ -44,7 +44,7 @@ func (p *PortWatch) Join() *PortListener {
 	if p.quit == nil {
 		var ctx context.Context
 		ctx, p.quit = context.WithCancel(p.sprite.fleet.Context)
-		p.sprite.fleet.Chores.Go(func() { p.look(ctx) })
+		p.sprite.fleet.Chores.Go(func() { p.watchPorts(ctx) })
 	}
 	return l
 }
@@ -59,14 +59,14 @@ func (p *PortWatch) Part(l *PortListener) {
 	}
 }
 
-// look sends the listeners the open ports, until ctx ends.
-func (p *PortWatch) look(ctx context.Context) {
+// watchPorts sends the listeners the open ports, until ctx ends.
+func (p *PortWatch) watchPorts(ctx context.Context) {
 	tick := time.NewTicker(PortsEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		began := time.Now()
 		if now, err := p.sprite.Ports(ctx); err == nil { // else it is being stopped, or stands still
-			p.tell(ctx, PortList{began, now})
+			p.tellListeners(ctx, PortList{began, now})
 		}
 		select {
 		case <-ctx.Done():
@@ -75,7 +75,7 @@ func (p *PortWatch) look(ctx context.Context) {
 	}
 }
 
-func (p *PortWatch) tell(ctx context.Context, now PortList) {
+func (p *PortWatch) tellListeners(ctx context.Context, now PortList) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if ctx.Err() != nil {
@@ -106,10 +106,10 @@ func (s *Sprite) Ports(ctx context.Context) ([]channel.Port, error) {
 
 // PortChanges says how one list becomes another.
 func PortChanges(before, now []channel.Port) []sprites.PortEvent {
-	return slices.Concat(PortEvents("port_closed", without(before, now)), PortEvents("port_opened", without(now, before)))
+	return slices.Concat(PortEvents("port_closed", subtractPorts(before, now)), PortEvents("port_opened", subtractPorts(now, before)))
 }
 
-func without(all, minus []channel.Port) (rest []channel.Port) {
+func subtractPorts(all, minus []channel.Port) (rest []channel.Port) {
 	for _, p := range all {
 		if !slices.Contains(minus, p) {
 			rest = append(rest, p)

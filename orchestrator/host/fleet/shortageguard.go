@@ -4,8 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
-
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 )
 
@@ -78,13 +76,10 @@ func (g *ShortageGuard) Look() (name string) {
 	return worst.Name
 }
 
-// noteShortage has the guard look, if err says that a sandbox could not be had for want of something.
-func (fl *Fleet) noteShortage(err error) {
-	if !spec.Short(err) {
-		return
-	}
-	select {
-	case fl.starved <- struct{}{}:
-	default: // it will look
+// Guard starts the goroutines that watch the disk and the kernel's shared tables. They end with the host.
+func (fl *Fleet) Guard() {
+	fl.Guards.Go(fl.guardShares)
+	if fl.Config.Reserve >= 0 {
+		fl.Guards.Go(fl.guardDisk)
 	}
 }

@@ -47,11 +47,11 @@ type Sprite struct {
 	tasks    map[string]Task // reasons to stay awake that the sprite gave itself
 	life     lifecycle
 	world    *network.Connection // the network of the box; nil without a box or a policy
-	denied   *egress.Denials     // see denials
+	denied   *egress.Denials     // see denialList
 }
 
-// up returns the running box, starting one if there is none. The caller holds mu and is inside the gate.
-func (s *Sprite) up(rec records.Sprite) (*sandbox.Box, error) {
+// startBox returns the running box, starting one if there is none. The caller holds mu and is inside the gate.
+func (s *Sprite) startBox(rec records.Sprite) (*sandbox.Box, error) {
 	fl := s.fleet
 	if fl.Context.Err() != nil {
 		return nil, wire.ErrClosing
@@ -64,7 +64,7 @@ func (s *Sprite) up(rec records.Sprite) (*sandbox.Box, error) {
 			return s.box, nil
 		}
 		fl.Config.Log.Warn().Str("sprite", rec.Name).Msg("sandbox ended by itself, starting another")
-		if err := s.down(); err != nil {
+		if err := s.endBox(); err != nil {
 			return nil, fmt.Errorf("clear away the ended sandbox: %w", err)
 		}
 	}
@@ -96,7 +96,7 @@ func (s *Sprite) up(rec records.Sprite) (*sandbox.Box, error) {
 		s.letGo()
 		return nil, errors.Join(fmt.Errorf("start sandbox: %w", err), s.enterState(Cold))
 	}
-	if err := s.connect(box); err != nil {
+	if err := s.connectNetwork(box); err != nil {
 		defer s.letGo()
 		return nil, errors.Join(fmt.Errorf("connect the sandbox to the network: %w", err), box.Stop(), s.enterState(Cold))
 	}
@@ -107,18 +107,18 @@ func (s *Sprite) up(rec records.Sprite) (*sandbox.Box, error) {
 	if err := s.services.Up(box, fl.serviceEnv(rec, box)); err != nil {
 		fl.Config.Log.Error().Err(err).Str("sprite", rec.Name).Msg("start the sprite's services") // commands run without them
 	}
-	fl.Chores.Go(s.remember)
+	fl.Chores.Go(s.recordAwake)
 	return box, nil
 }
 
-// down ends the box, if there is one. mu is held.
-func (s *Sprite) down() error {
+// endBox ends the box, if there is one. mu is held.
+func (s *Sprite) endBox() error {
 	if s.box == nil {
 		return nil
 	}
-	err := errors.Join(s.unfreeze(), s.box.Stop()) // frozen processes cannot end on every system
+	err := errors.Join(s.unfreezeBox(), s.box.Stop()) // frozen processes cannot end on every system
 	s.letGo()
-	s.disconnect()
+	s.disconnectNetwork()
 	clear(s.tasks)
 	return errors.Join(err, s.enterState(Cold))
 }
@@ -127,11 +127,11 @@ func (s *Sprite) down() error {
 // or the host is closed.
 func (s *Sprite) Stop() error {
 	s.mu.Lock()
-	err := s.unfreeze() // services are told to end, and must be able to hear it
+	err := s.unfreezeBox() // services are told to end, and must be able to hear it
 	s.mu.Unlock()
 	s.services.Quit()
 	s.mu.Lock()
-	err = errors.Join(err, s.down())
+	err = errors.Join(err, s.endBox())
 	if s.life.timer != nil {
 		s.life.timer.Stop()
 	}
@@ -227,14 +227,14 @@ func hasEnded(box *sandbox.Box) bool {
 func (s *Sprite) StartBox(rec records.Sprite) (*sandbox.Box, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.up(rec)
+	return s.startBox(rec)
 }
 
 // EndBox ends the sandbox that a sprite has, if any, without waiting for calls under way.
 func (s *Sprite) EndBox() error {
 	s.mu.Lock()
 	box := s.box
-	err := s.unfreeze()
+	err := s.unfreezeBox()
 	s.mu.Unlock()
 	if box == nil {
 		return err
@@ -273,3 +273,52 @@ func (s *Sprite) ChangeTasks(fn func(tasks map[string]Task, now time.Time) error
 
 // PortWatch watches the ports that the sprite listens on.
 func (s *Sprite) PortWatch() *PortWatch { return &s.listening }
+
+// command is a process that a request has started in a sprite: see package execs.
+type command interface {
+	// Ended reports whether its process has.
+	Ended() bool
+	// LastUse returns when the command last wrote something, and until when it may run without a client.
+	LastUse() (last, until time.Time)
+	// Abandon ends a command whose sandbox is gone, and waits for its goroutines.
+	Abandon()
+}
+
+// Adopt counts a command that has started among those of the sprite, runs run, and forgets the command when run returns. The
+// sprite stays awake until release.
+func (s *Sprite) Adopt(id string, c command, run func(), finished chan struct{}) (release func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	release = s.keepAwake()
+	s.commands[id] = c
+	s.fleet.Chores.Go(func() {
+		run()
+		s.mu.Lock()
+		delete(s.commands, id)
+		s.startIdleTimer()
+		s.mu.Unlock()
+		close(finished)
+	})
+	return release
+}
+
+// Running returns the commands that have not ended.
+func (s *Sprite) Running() []command {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []command
+	for _, c := range s.commands {
+		if !c.Ended() {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// Command returns a command that has not ended, by its id.
+func (s *Sprite) Command(id string) (command, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.commands[id]
+	return c, ok && !c.Ended()
+}

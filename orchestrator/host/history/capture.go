@@ -14,11 +14,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 )
 
-// capture freezes the present files of a sprite that the caller is alone with. Where no process is left, an empty layer
+// captureFiles freezes the present files of a sprite that the caller is alone with. Where no process is left, an empty layer
 // goes on top, for which the sandbox must end; but as long as little has changed, copying that is quicker than ending one
 // sandbox and starting another. Else the layer is copied, or a snapshot taken, while processes are held as far as the driver
 // needs that.
-func (hs *API) capture(ctx context.Context, s *fleet.Sprite, rec records.Sprite) (records.Captured, error) {
+func (hs *API) captureFiles(ctx context.Context, s *fleet.Sprite, rec records.Sprite) (records.Captured, error) {
 	now, err := hs.Store.Layer(rec.Tree)
 	if err != nil {
 		return records.Captured{}, err
@@ -54,7 +54,7 @@ func (hs *API) capture(ctx context.Context, s *fleet.Sprite, rec records.Sprite)
 	thaw := func() error { return nil }
 	if box := s.Present(); box != nil && !d.LiveSafe() {
 		hs.Step("holding")
-		if thaw, err = hold(ctx, box); err != nil {
+		if thaw, err = freezeBox(ctx, box); err != nil {
 			return records.Captured{}, fmt.Errorf("hold the sprite's processes: %w", err)
 		}
 	}
@@ -89,7 +89,7 @@ func (hs *API) captureBelow(ctx context.Context, s *fleet.Sprite, d layer.Driver
 	ended := s.Present() != nil
 	err = s.Pause()
 	if err == nil {
-		err = hs.complete(ctx, d, now, hs.Layers.LayerDir(now.ID))
+		err = hs.completeLayer(ctx, d, now, hs.Layers.LayerDir(now.ID))
 	}
 	if err != nil {
 		hs.Layers.Discard(next)
@@ -109,14 +109,14 @@ func (hs *API) captureCopy(ctx context.Context, d layer.Driver, now records.Laye
 		if err := hs.Layers.Clone(ctx, d, now, dir); err != nil {
 			return err
 		}
-		return hs.complete(ctx, d, now, dir)
+		return hs.completeLayer(ctx, d, now, dir)
 	})
 	copied.Frozen, copied.Image = true, now.Image
 	return records.Captured{Layer: copied, Made: []records.Layer{copied}}, err
 }
 
-// hold freezes the box. One that ends by itself at this moment holds nothing back: none of its processes is left.
-func hold(ctx context.Context, box *sandbox.Box) (thaw func() error, err error) {
+// freezeBox freezes the box. One that ends by itself at this moment holds nothing back: none of its processes is left.
+func freezeBox(ctx context.Context, box *sandbox.Box) (thaw func() error, err error) {
 	thaw, err = box.Freeze(ctx)
 	if errors.Is(err, spec.ErrDied) {
 		return func() error { return nil }, box.Stop() // which waits until it is gone
@@ -124,8 +124,8 @@ func hold(ctx context.Context, box *sandbox.Box) (thaw func() error, err error) 
 	return thaw, err
 }
 
-// complete has a layer that is about to be frozen, or a copy of it, hold all that shows in it now.
-func (hs *API) complete(ctx context.Context, d layer.Driver, of records.Layer, dir string) error {
+// completeLayer has a layer that is about to be frozen, or a copy of it, hold all that shows in it now.
+func (hs *API) completeLayer(ctx context.Context, d layer.Driver, of records.Layer, dir string) error {
 	if of.Plain {
 		return nil
 	}

@@ -39,11 +39,11 @@ func (hs *API) CheckpointNamed(w http.ResponseWriter, r *http.Request, name stri
 		return wire.BadRequest(fmt.Sprintf("the comment is longer than %d bytes", maxComment))
 	}
 	in.Durable = inside || in.Durable || r.URL.Query().Get("durable") == "true"
-	return hs.report(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
+	return hs.reportProgress(w, r, "Creating checkpoint...", func(ctx context.Context) ([]sprites.Progress, error) {
 		if err := hs.announceCapture(ctx, name); err != nil {
 			return nil, err
 		}
-		p, err := hs.checkpoint(ctx, name, in.Comment)
+		p, err := hs.takeCheckpoint(ctx, name, in.Comment)
 		if err == nil && in.Durable {
 			err = hs.Settler.Settle(ctx)
 		}
@@ -78,9 +78,9 @@ func (hs *API) announceCapture(ctx context.Context, name string) error {
 	return wire.Refuse(http.StatusConflict, sprites.CodeKeysKept, err.Error())
 }
 
-// checkpoint saves the sprite's files. Commands continue. It is alone, so that no file call writes at that moment
+// takeCheckpoint saves the sprite's files. Commands continue. It is alone, so that no file call writes at that moment
 // and none starts a command.
-func (hs *API) checkpoint(ctx context.Context, name, comment string) (records.Checkpoint, error) {
+func (hs *API) takeCheckpoint(ctx context.Context, name, comment string) (records.Checkpoint, error) {
 	none := records.Checkpoint{}
 	if err := hs.CheckSpace(); err != nil {
 		return none, err
@@ -93,7 +93,7 @@ func (hs *API) checkpoint(ctx context.Context, name, comment string) (records.Ch
 	if why := hs.Layers.WhyDegraded(rec.Tree); why != "" {
 		return none, wire.Degraded(why)
 	}
-	now, err := hs.capture(ctx, s, rec)
+	now, err := hs.captureFiles(ctx, s, rec)
 	if err != nil {
 		return none, fmt.Errorf("checkpoint %s: %w", name, err)
 	}
@@ -116,7 +116,7 @@ func (hs *API) checkpoint(ctx context.Context, name, comment string) (records.Ch
 
 func (hs *API) Restore(w http.ResponseWriter, r *http.Request) error {
 	name, id := r.PathValue("name"), r.PathValue("id")
-	return hs.report(w, r, "Restoring from checkpoint "+id+"...", func(ctx context.Context) ([]sprites.Progress, error) {
+	return hs.reportProgress(w, r, "Restoring from checkpoint "+id+"...", func(ctx context.Context) ([]sprites.Progress, error) {
 		return []sprites.Progress{
 			{Type: "info", Data: "Container components started successfully"},
 			{Type: "complete", Data: "Restore from " + id + " complete", CheckpointID: id},
@@ -140,7 +140,7 @@ func (hs *API) restoreTo(ctx context.Context, name, id string) error {
 	if err != nil {
 		return err
 	}
-	frozen, err := hs.usable(ctx, p)
+	frozen, err := hs.usableLayer(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (hs *API) completePresent(ctx context.Context, rec records.Sprite) error {
 	if err != nil {
 		return err
 	}
-	return hs.complete(ctx, d, now, hs.Layers.LayerDir(now.ID))
+	return hs.completeLayer(ctx, d, now, hs.Layers.LayerDir(now.ID))
 }
 
 // quickly is the size of layers that are copied for a checkpoint while their sandbox goes on: to copy so much takes less time
@@ -199,8 +199,8 @@ const (
 	quicklyBytes   = 4 << 20
 )
 
-// usable returns the frozen layer of a checkpoint, or why its files cannot be used any more.
-func (hs *API) usable(ctx context.Context, p records.Checkpoint) (records.Layer, error) {
+// usableLayer returns the frozen layer of a checkpoint, or why its files cannot be used any more.
+func (hs *API) usableLayer(ctx context.Context, p records.Checkpoint) (records.Layer, error) {
 	if why := hs.Layers.WhyDegraded(p.Tree); why != "" {
 		return records.Layer{}, lostCheckpoint(p.ID, why)
 	}
@@ -247,7 +247,7 @@ func (hs *API) ListNamed(w http.ResponseWriter, name string, autos bool, history
 	out := []sprites.Checkpoint{{ID: sprites.Current, CreateTime: rec.UpdatedAt, SourceID: rec.Source}}
 	for _, p := range slices.Backward(points) {
 		if autos || !p.Auto {
-			out = append(out, hs.point(p))
+			out = append(out, hs.describeCheckpoint(p))
 		}
 	}
 	wire.WriteJSON(w, http.StatusOK, out)
@@ -271,7 +271,7 @@ func writeHistory(w http.ResponseWriter, points []records.Checkpoint, id string)
 	return err
 }
 
-func (hs *API) point(p records.Checkpoint) sprites.Checkpoint {
+func (hs *API) describeCheckpoint(p records.Checkpoint) sprites.Checkpoint {
 	out := sprites.Checkpoint{ID: p.ID, CreateTime: p.CreateTime, SourceID: p.Source, Comment: p.Comment, IsAuto: p.Auto}
 	if chain, err := hs.Store.Chain(p.Tree); err == nil && len(chain) > 0 {
 		out.Durable, out.Bytes = true, chain[0].Bytes
@@ -302,7 +302,7 @@ func (hs *API) GetNamed(w http.ResponseWriter, name, id string) error {
 	if err != nil {
 		return err
 	}
-	wire.WriteJSON(w, http.StatusOK, hs.point(p))
+	wire.WriteJSON(w, http.StatusOK, hs.describeCheckpoint(p))
 	return nil
 }
 
@@ -328,9 +328,9 @@ func (hs *API) DeleteCheckpoint(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// report runs work and answers with a progress stream. The stream begins when work has succeeded or takes long: a quick
+// reportProgress runs work and answers with a progress stream. The stream begins when work has succeeded or takes long: a quick
 // failure is an answer with a proper status, a late one is a line in the stream, as the API has it.
-func (hs *API) report(w http.ResponseWriter, r *http.Request, first string, work func(context.Context) ([]sprites.Progress, error)) error {
+func (hs *API) reportProgress(w http.ResponseWriter, r *http.Request, first string, work func(context.Context) ([]sprites.Progress, error)) error {
 	type result struct {
 		said []sprites.Progress
 		err  error

@@ -29,11 +29,11 @@ func (hs *API) Diff(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	a, err := hs.files(rec, from)
+	a, err := hs.listFolders(rec, from)
 	if err != nil {
 		return err
 	}
-	b, err := hs.files(rec, to)
+	b, err := hs.listFolders(rec, to)
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func (hs *API) Diff(w http.ResponseWriter, r *http.Request) error {
 	if !lined {
 		changes := []sprites.Change{}
 		err := tree.Diff(r.Context(), a, b, func(c tree.Change) error {
-			changes = append(changes, change(c))
+			changes = append(changes, describeChange(c))
 			return nil
 		})
 		if err != nil {
@@ -52,7 +52,7 @@ func (hs *API) Diff(w http.ResponseWriter, r *http.Request) error {
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	enc := json.NewEncoder(w)
-	err = tree.Diff(r.Context(), a, b, func(c tree.Change) error { return enc.Encode(change(c)) })
+	err = tree.Diff(r.Context(), a, b, func(c tree.Change) error { return enc.Encode(describeChange(c)) })
 	if err != nil {
 		_ = enc.Encode(map[string]string{"type": "error", "error": err.Error()}) // a client that is gone does not matter
 		return nil
@@ -77,8 +77,8 @@ func (hs *API) sourceOf(rec records.Sprite, id string) (string, error) {
 	return source, nil
 }
 
-// files lists the folders that hold a checkpoint's files, or the present ones.
-func (hs *API) files(rec records.Sprite, id string) ([]string, error) {
+// listFolders lists the folders that hold a checkpoint's files, or the present ones.
+func (hs *API) listFolders(rec records.Sprite, id string) ([]string, error) {
 	layer := rec.Tree
 	if id != sprites.Current {
 		p, err := hs.Store.Checkpoint(rec.ID, id)
@@ -93,15 +93,15 @@ func (hs *API) files(rec records.Sprite, id string) ([]string, error) {
 	return hs.Layers.Folders(layer)
 }
 
-func change(c tree.Change) sprites.Change {
+func describeChange(c tree.Change) sprites.Change {
 	out := sprites.Change{Path: "/" + strings.ToValidUTF8(c.Path, "\ufffd"), Change: string(c.Kind)}
 	if c.Kind != tree.Added {
-		out.OldType, out.OldSize, out.OldMode = c.From.Type, c.From.Size, permissions(c.From.Mode)
+		out.OldType, out.OldSize, out.OldMode = c.From.Type, c.From.Size, formatMode(c.From.Mode)
 	}
 	if c.Kind != tree.Deleted {
-		out.Type, out.Size, out.Mode = c.To.Type, c.To.Size, permissions(c.To.Mode)
+		out.Type, out.Size, out.Mode = c.To.Type, c.To.Size, formatMode(c.To.Mode)
 	}
 	return out
 }
 
-func permissions(mode uint32) string { return fmt.Sprintf("%04o", mode) }
+func formatMode(mode uint32) string { return fmt.Sprintf("%04o", mode) }

@@ -34,7 +34,7 @@ func (hs *API) ForkSprite(w http.ResponseWriter, r *http.Request) error {
 	if err := hs.Catalog.AdmitCreation(r.Context(), false); err != nil {
 		return err
 	}
-	rec, err := hs.fork(r.Context(), name, id, in.Name, in.Labels)
+	rec, err := hs.forkSprite(r.Context(), name, id, in.Name, in.Labels)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (hs *API) ForkSprite(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (hs *API) fork(ctx context.Context, name, id, to string, labels []string) (records.Sprite, error) {
+func (hs *API) forkSprite(ctx context.Context, name, id, to string, labels []string) (records.Sprite, error) {
 	if id == sprites.Current {
 		if err := hs.announceCapture(ctx, name); err != nil {
 			return records.Sprite{}, err
@@ -61,11 +61,11 @@ func (hs *API) fork(ctx context.Context, name, id, to string, labels []string) (
 		if why := hs.Layers.WhyDegraded(rec.Tree); why != "" {
 			return rec, wire.Degraded(why)
 		}
-		now, err = hs.capture(ctx, s, rec)
+		now, err = hs.captureFiles(ctx, s, rec)
 	} else {
 		var p records.Checkpoint
 		if p, err = hs.Store.Checkpoint(s.ID, id); err == nil {
-			now.Layer, err = hs.usable(ctx, p)
+			now.Layer, err = hs.usableLayer(ctx, p)
 		}
 	}
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // sprite made them, and they must not keep the host from starting.
 func (hs *API) Sweep() error {
 	for _, wiped := range []string{"tmp", "trash", "run"} {
-		hs.scrap(wiped)
+		hs.removeFolder(wiped)
 	}
 	for _, name := range []string{"layers", "trees", "tmp", "trash", "run", "cache"} {
 		if err := os.MkdirAll(filepath.Join(hs.Config.Dir, name), 0o711); err != nil {
@@ -46,13 +46,13 @@ func (hs *API) removeUnknown(folder string, known map[string]bool) error {
 		if known[e.Name()] {
 			continue
 		}
-		hs.scrap(filepath.Join(folder, e.Name()))
+		hs.removeFolder(filepath.Join(folder, e.Name()))
 	}
 	return nil
 }
 
-// scrap removes one of the host's folders as far as it can.
-func (hs *API) scrap(name string) {
+// removeFolder removes one of the host's folders as far as it can.
+func (hs *API) removeFolder(name string) {
 	if err := core.RemoveAll(filepath.Join(hs.Config.Dir, name)); err != nil {
 		hs.Config.Log.Warn().Err(err).Str("folder", name).Msg("remove what nothing refers to")
 	}

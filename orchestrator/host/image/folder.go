@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,25 +14,6 @@ import (
 	"syscall"
 	"time"
 )
-
-// findFolder takes a folder as a root filesystem. It is read twice: for its digest, and to be copied.
-func findFolder(ctx context.Context, dir string) (*found, error) {
-	sum := sha256.New()
-	if err := writeFolder(ctx, sum, dir); err != nil {
-		return nil, err
-	}
-	open := func() (io.ReadCloser, error) {
-		r, w := io.Pipe()
-		p := &pipedFolder{PipeReader: r, done: make(chan struct{})}
-		go func() { // awaited by Close
-			defer close(p.done)
-			w.CloseWithError(writeFolder(ctx, w, dir))
-		}()
-		return p, nil
-	}
-	digest := digestName(sum)
-	return &found{kind: KindRootfs, digest: digest, layers: []layer{{open: open, diffID: digest}}, close: func() error { return nil }}, nil
-}
 
 // pipedFolder is a folder that is read as a tar while it is written as one.
 type pipedFolder struct {

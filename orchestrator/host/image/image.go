@@ -130,3 +130,10 @@ type InUseError struct{ Sprites []string }
 func (e *InUseError) Error() string {
 	return "sprites use it: " + strings.Join(e.Sprites, ", ")
 }
+
+// stamp tells one state of a file from another.
+type stamp struct {
+	Size  int64  `json:"size"`
+	MTime int64  `json:"mtime"` // nanoseconds
+	Inode uint64 `json:"inode"`
+}

@@ -36,13 +36,6 @@ type layer struct {
 	whiteouts bool
 }
 
-// stamp tells one state of a file from another.
-type stamp struct {
-	Size  int64  `json:"size"`
-	MTime int64  `json:"mtime"` // nanoseconds
-	Inode uint64 `json:"inode"`
-}
-
 func stampOf(info fs.FileInfo) *stamp {
 	s := &stamp{Size: info.Size(), MTime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -217,4 +210,23 @@ func nameOf(path string) string {
 		return ""
 	}
 	return name
+}
+
+// findFolder takes a folder as a root filesystem. It is read twice: for its digest, and to be copied.
+func findFolder(ctx context.Context, dir string) (*found, error) {
+	sum := sha256.New()
+	if err := writeFolder(ctx, sum, dir); err != nil {
+		return nil, err
+	}
+	open := func() (io.ReadCloser, error) {
+		r, w := io.Pipe()
+		p := &pipedFolder{PipeReader: r, done: make(chan struct{})}
+		go func() { // awaited by Close
+			defer close(p.done)
+			w.CloseWithError(writeFolder(ctx, w, dir))
+		}()
+		return p, nil
+	}
+	digest := digestName(sum)
+	return &found{kind: KindRootfs, digest: digest, layers: []layer{{open: open, diffID: digest}}, close: func() error { return nil }}, nil
 }

@@ -17,13 +17,13 @@ import (
 
 // Install returns the path of command boxinit in dir, where it is written unless it is there. The path is "" where this
 // program has none in it, or dir is on a file system from which nothing is executed. One process at a time uses dir.
-func Install(dir string) (path string, err error) { return install(dir, programID, program) }
+func Install(dir string) (path string, err error) { return installProgram(dir, programID, program) }
 
 // prefix begins the name of the file; what follows changes with its content.
 const prefix = "init-"
 
-func install(dir, id, program string) (path string, err error) {
-	if program == "" || !executes(dir) {
+func installProgram(dir, id, program string) (path string, err error) {
+	if program == "" || !canExecute(dir) {
 		return "", nil
 	}
 	name := prefix + strings.TrimSpace(id)

@@ -32,7 +32,7 @@ func TestInstall(t *testing.T) {
 		t.Helper()
 		want := filepath.Join(dir, prefix+id)
 		before, _ := os.Stat(want)
-		path, err := install(dir, id+"\n", program)
+		path, err := installProgram(dir, id+"\n", program)
 		must(err)
 		if path != want {
 			t.Errorf("path %s, want %s", path, want)
@@ -61,12 +61,12 @@ func TestInstall(t *testing.T) {
 		t.Error("another version is not written")
 	}
 	must(os.Remove(filepath.Join(dir, prefix+"b")))
-	if path, err := install(dir, "", ""); path != "" || err != nil || len(names()) != 1 {
+	if path, err := installProgram(dir, "", ""); path != "" || err != nil || len(names()) != 1 {
 		t.Errorf("of no program: %q, %v, %v", path, err, names())
 	}
 	if os.Getuid() != 0 {
 		must(os.Chmod(dir, 0o500))
-		if path, err := install(dir, "c", "third"); err == nil {
+		if path, err := installProgram(dir, "c", "third"); err == nil {
 			t.Errorf("a folder that cannot be written has %s", path)
 		}
 		must(os.Chmod(dir, 0o700))

@@ -2,4 +2,4 @@
 
 package initfile
 
-func executes(string) bool { return true }
+func canExecute(string) bool { return true }

@@ -92,7 +92,7 @@ func (btrfs) Clone(_ context.Context, from, dir string) error {
 // removed like a folder.
 func (btrfs) Remove(dir string) error {
 	st, err := os.Lstat(Data(dir))
-	if err == nil && st.IsDir() && inode(st) == btrfsSubvolInode {
+	if err == nil && st.IsDir() && inodeOf(st) == btrfsSubvolInode {
 		var args volArgs
 		copy(args.name[:], filepath.Base(Data(dir)))
 		err := inFolder(dir, btrfsSnapDestroy, unsafe.Pointer(&args))

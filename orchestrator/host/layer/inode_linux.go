@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-func inode(info os.FileInfo) uint64 {
+func inodeOf(info os.FileInfo) uint64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return st.Ino
 	}

@@ -1,16 +1,16 @@
 // Package layer keeps the file trees of sprites and their checkpoints as layers. A layer is a folder with d/, the files,
 // and with overlay also w/, which the kernel works in. It is live while a sprite writes to it and frozen for good after.
 //
-// Start at Driver. There are three, which differ in what stands for "the same files again":
+// Start at Driver. There are three, which differ in how they keep "the same files again":
 //
 //	overlay  an empty layer on top of a frozen one: constant time, whatever the size. A live layer must not be stacked
 //	         upon while processes have it mounted (they would go on writing into it), so it is copied, and as it holds
-//	         only what was changed, so is only that.
+//	         only the changes, so are only those.
 //	btrfs    a snapshot: constant time, and consistent even while processes write.
 //	cas      a copy, on any file system and any system; blocks are shared where the file system can (FICLONE).
 //
 // A driver never decides which layers are needed, knows no sprite and keeps no list: that is host.db's part. It neither
-// syncs what it makes nor follows links inside of a layer, because those were made by what ran in a sprite.
+// syncs what it makes nor follows links inside of a layer, because programs in a sprite made those.
 package layer
 
 import (
@@ -42,9 +42,9 @@ type Driver interface {
 	// Clone makes a layer with the files of another, which may be in use when LiveSafe says so.
 	Clone(ctx context.Context, from, dir string) error
 	// Complete makes a layer, or a copy of it, hold all that shows while it is in use. It is done before the layer is frozen,
-	// and may be done again. of is the layer itself; below are the files that it lies on, topmost first. Nobody writes to it.
+	// and may be done again. of is the layer itself; below are the files that it lies on, topmost first. No process writes to it.
 	Complete(ctx context.Context, dir, of string, below []string) error
-	// Freeze drops what a layer needs only to be written to. Nobody has it mounted.
+	// Freeze drops the parts that a layer needs only to be written to. It is not mounted.
 	Freeze(dir string) error
 	// Remove removes a layer, whole or half made; a missing one is no error.
 	Remove(dir string) error
@@ -131,7 +131,7 @@ func (overlay) Freeze(dir string) error {
 	return nil
 }
 
-func (overlay) Remove(dir string) error { return remove(dir) }
+func (overlay) Remove(dir string) error { return removeDir(dir) }
 
 type cas struct{}
 
@@ -154,7 +154,7 @@ func (cas) Make(dir string, uid, gid int) error {
 }
 
 func (cas) Clone(ctx context.Context, from, dir string) error { return clone(ctx, from, dir) }
-func (cas) Remove(dir string) error                           { return remove(dir) }
+func (cas) Remove(dir string) error                           { return removeDir(dir) }
 
 // clone copies the files of a layer.
 func clone(ctx context.Context, from, dir string) error {
@@ -164,7 +164,7 @@ func clone(ctx context.Context, from, dir string) error {
 	return tree.Copy(ctx, Data(from), Data(dir))
 }
 
-func remove(dir string) error {
+func removeDir(dir string) error {
 	if err := tree.Remove(dir); err != nil {
 		return fmt.Errorf("remove layer: %w", err)
 	}

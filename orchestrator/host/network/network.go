@@ -42,8 +42,8 @@ type Policy struct {
 	outward  *egress.Room // for the connections of sprites to the world
 }
 
-// enforcement returns how far the policy of this host's sprites is enforced, and why not further.
-func (n *Policy) enforcement() (label, why string) {
+// describeEnforcement returns how far the policy of this host's sprites is enforced, and why not further.
+func (n *Policy) describeEnforcement() (label, why string) {
 	c := n.confiner.Confined()
 	switch {
 	case n.Config.Network.Preset == "":
@@ -58,7 +58,7 @@ func (n *Policy) enforcement() (label, why string) {
 }
 
 func (n *Policy) Describe(rec records.Sprite) *sprites.Network {
-	label, why := n.enforcement()
+	label, why := n.describeEnforcement()
 	return &sprites.Network{Enforcement: label, Preset: n.presetName(rec), Why: why, HostPorts: n.hostPorts(rec)}
 }
 
@@ -69,10 +69,10 @@ func (n *Policy) presetName(rec records.Sprite) string {
 	if rec.Policy != nil {
 		return customPolicy
 	}
-	return string(n.preset(rec))
+	return string(n.presetOf(rec))
 }
 
-func (n *Policy) preset(rec records.Sprite) egress.Preset {
+func (n *Policy) presetOf(rec records.Sprite) egress.Preset {
 	if rec.Network != "" {
 		return rec.Network
 	}
@@ -110,10 +110,10 @@ func (n *Policy) Rules(rec records.Sprite) []egress.Rule {
 	switch {
 	case rec.Policy != nil:
 		return *rec.Policy
-	case n.preset(rec) == "":
+	case n.presetOf(rec) == "":
 		return egress.Open.Rules()
 	}
-	return n.preset(rec).Rules()
+	return n.presetOf(rec).Rules()
 }
 
 // Connection connects a running box to the network.
@@ -124,15 +124,15 @@ type Connection struct {
 	env     []string // of every command: the proxy, where programs have to know of one
 }
 
-func (n *Policy) upstream() egress.Upstream {
+func (n *Policy) findUpstream() egress.Upstream {
 	if n.Config.Network.Upstream.Dial == nil {
 		return egress.Direct()
 	}
 	return n.Config.Network.Upstream
 }
 
-// descriptors is how many this process may have.
-func descriptors() uint64 {
+// descriptorLimit returns how many this process may have.
+func descriptorLimit() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return 0 // the least, then
@@ -200,7 +200,7 @@ func (n *Policy) Connect(ctx context.Context, box *sandbox.Box, rec records.Spri
 		models = n.Config.Network.Models(rec.Name)
 	}
 	c := &Connection{gateway: egress.New(egress.Config{
-		Upstream: n.upstream(), HostPorts: n.hostPorts(rec), Models: models, Denials: denials, Room: n.outward, Now: n.Now,
+		Upstream: n.findUpstream(), HostPorts: n.hostPorts(rec), Models: models, Denials: denials, Room: n.outward, Now: n.Now,
 	}, policy)}
 	ctx, cancel := context.WithCancel(ctx)
 	c.cancel = cancel
@@ -260,5 +260,5 @@ func (c *Connection) Stats() egress.Stats {
 }
 
 func NewPolicy(c *core.Core, confiner *confine.Confiner) *Policy {
-	return &Policy{Core: c, confiner: confiner, outward: egress.NewRoom(descriptors())}
+	return &Policy{Core: c, confiner: confiner, outward: egress.NewRoom(descriptorLimit())}
 }

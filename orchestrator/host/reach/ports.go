@@ -18,7 +18,7 @@ func (a *API) WatchPorts(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.CheckHandshake(r); err != nil {
 		return err
 	}
-	s, leave, err := a.reach(r.Context(), r.PathValue("name"))
+	s, leave, err := a.reachSprite(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (a *API) Proxy(w http.ResponseWriter, r *http.Request) error {
 	if err := wire.CheckHandshake(r); err != nil {
 		return err
 	}
-	s, leave, err := a.reach(r.Context(), r.PathValue("name"))
+	s, leave, err := a.reachSprite(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func (a *API) Proxy(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// reach wakes a sprite and keeps it awake until leave, without keeping it from being restored.
-func (a *API) reach(ctx context.Context, name string) (s *fleet.Sprite, leave func(), err error) {
+// reachSprite wakes a sprite and keeps it awake until leave, without keeping it from being restored.
+func (a *API) reachSprite(ctx context.Context, name string) (s *fleet.Sprite, leave func(), err error) {
 	s, _, done, err := a.sprites.Use(ctx, name)
 	if err != nil {
 		return nil, nil, err

@@ -78,14 +78,14 @@ func (a *API) serveURLs(addr string) (*urlServer, error) {
 		return nil, errors.Join(err, listener.Close())
 	}
 	u.transport = &http.Transport{
-		DialContext: u.dial, DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: urlIdle, MaxConnsPerHost: maxURLConns,
+		DialContext: u.dialService, DisableCompression: true, MaxIdleConnsPerHost: 16, IdleConnTimeout: urlIdle, MaxConnsPerHost: maxURLConns,
 	}
 	quiet := log.New(io.Discard, "", 0) // errors of clients and sprites are not the host's
 	u.proxy = &httputil.ReverseProxy{
-		ErrorLog: quiet, Rewrite: rewrite, Transport: u.transport, FlushInterval: -1, ErrorHandler: u.failed,
+		ErrorLog: quiet, Rewrite: rewriteRequest, Transport: u.transport, FlushInterval: -1, ErrorHandler: u.writeFailure,
 		ModifyResponse: func(r *http.Response) error { r.Header.Del("Alt-Svc"); return nil }, // the port is not the sprite's to move
 	}
-	u.server = &http.Server{Handler: http.HandlerFunc(u.serve), ErrorLog: quiet, ReadHeaderTimeout: urlHeader, IdleTimeout: 2 * time.Minute}
+	u.server = &http.Server{Handler: http.HandlerFunc(u.serveRequest), ErrorLog: quiet, ReadHeaderTimeout: urlHeader, IdleTimeout: 2 * time.Minute}
 	listeners := []net.Listener{listener}
 	if second, err := net.Listen("tcp", net.JoinHostPort("::1", strconv.Itoa(u.port))); err == nil && name == "127.0.0.1" {
 		listeners = append(listeners, second) // some programs try ::1 first, and no other server may answer there
@@ -94,12 +94,12 @@ func (a *API) serveURLs(addr string) (*urlServer, error) {
 		u.domains = append(u.domains, "."+name)
 	}
 	for _, l := range listeners {
-		u.listen(l)
+		u.serveListener(l)
 	}
 	return u, u.restoreAddresses()
 }
 
-func (u *urlServer) listen(l net.Listener) {
+func (u *urlServer) serveListener(l net.Listener) {
 	u.serving.Go(func() {
 		if err := u.server.Serve(patient.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
 			u.Config.Log.Error().Err(err).Stringer("at", l.Addr()).Msg("the URLs of sprites are no longer served")
@@ -118,8 +118,8 @@ func (u *urlServer) close() error {
 	return err
 }
 
-// of is the URL of a sprite, "" when URLs are not served.
-func (u *urlServer) of(name string) string {
+// urlOf returns the URL of a sprite, "" when URLs are not served.
+func (u *urlServer) urlOf(name string) string {
 	if u == nil {
 		return ""
 	}
@@ -131,7 +131,7 @@ func (u *urlServer) hostOf(name string) string { return name + urlDomain + ":" +
 // spriteOf names the sprite that a Host header is about; false when it is about something else.
 func (u *urlServer) spriteOf(header string) (string, bool) {
 	host := wire.HostName(header)
-	if name, ok := u.addresses.owner(host); ok {
+	if name, ok := u.addresses.ownerOf(host); ok {
 		return name, true
 	}
 	for _, domain := range append([]string{urlDomain}, u.domains...) {
@@ -151,50 +151,50 @@ type target struct {
 
 type targetKey struct{}
 
-func (u *urlServer) serve(w http.ResponseWriter, r *http.Request) {
+func (u *urlServer) serveRequest(w http.ResponseWriter, r *http.Request) {
 	name, ok := u.spriteOf(r.Host)
 	if !ok {
-		page(w, http.StatusMisdirectedRequest, "No such sprite", "This address serves sprites by their names, NAME.localhost, and nothing else.", "lattice sprite url NAME")
+		writePage(w, http.StatusMisdirectedRequest, "No such sprite", "This address serves sprites by their names, NAME.localhost, and nothing else.", "lattice sprite url NAME")
 		return
 	}
 	done, ok := u.sprites.Admit()
 	if !ok {
-		page(w, http.StatusServiceUnavailable, "Shutting down", "The sprite host is ending.", "")
+		writePage(w, http.StatusServiceUnavailable, "Shutting down", "The sprite host is ending.", "")
 		return
 	}
 	defer done()
 	rec, err := u.Store.Sprite(name)
 	if err != nil {
-		page(w, http.StatusNotFound, "No such sprite", "There is no sprite "+name+" on this machine.", "lattice sprite ls")
+		writePage(w, http.StatusNotFound, "No such sprite", "There is no sprite "+name+" on this machine.", "lattice sprite ls")
 		return
 	}
-	if !u.admit(w, r, rec) {
+	if !u.admitRequest(w, r, rec) {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(u.Context, cancel)()
-	s, leave, err := u.reach(ctx, name) // it stays awake as long as the request takes
+	s, leave, err := u.reachSprite(ctx, name) // it stays awake as long as the request takes
 	if err != nil {
-		u.failed(w, r, fmt.Errorf("wake the sprite: %w", err))
+		u.writeFailure(w, r, fmt.Errorf("wake the sprite: %w", err))
 		return
 	}
 	defer leave()
 	all, err := u.Store.Services(s.ID)
 	if err != nil {
-		u.failed(w, r, err)
+		u.writeFailure(w, r, err)
 		return
 	}
 	to := target{sprite: rec}
 	to.port, _ = services.HTTPPort(all)
-	if u.bears(r, rec) {
-		to.secret = bearer(r)
+	if u.hasBearer(r, rec) {
+		to.secret = bearerToken(r)
 	}
 	u.proxy.ServeHTTP(w, r.WithContext(context.WithValue(ctx, targetKey{}, to)))
 }
 
-// rewrite makes the request that the sprite gets: its own Host header, as the browser sent it, and nothing of ours.
-func rewrite(r *httputil.ProxyRequest) {
+// rewriteRequest makes the request that the sprite gets: its own Host header, as the browser sent it, and nothing of ours.
+func rewriteRequest(r *httputil.ProxyRequest) {
 	to := r.In.Context().Value(targetKey{}).(target)
 	r.Out.URL.Scheme = "http"
 	r.Out.URL.Host = net.JoinHostPort(to.sprite.Name, strconv.Itoa(to.port))
@@ -203,8 +203,8 @@ func rewrite(r *httputil.ProxyRequest) {
 	withoutOurs(r.Out)
 }
 
-// dial connects to a sprite's port, named as SPRITE:PORT. While a service is about to listen there it waits.
-func (u *urlServer) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+// dialService connects to a sprite's port, named as SPRITE:PORT. While a service is about to listen there it waits.
+func (u *urlServer) dialService(ctx context.Context, _, addr string) (net.Conn, error) {
 	name, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return nil, err
@@ -213,7 +213,7 @@ func (u *urlServer) dial(ctx context.Context, _, addr string) (net.Conn, error) 
 	defer cancel()
 	for {
 		conn, err := u.dialSprite(ctx, name, net.JoinHostPort("localhost", port))
-		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || !u.expected(name) {
+		if err == nil || !errors.Is(err, syscall.ECONNREFUSED) || !u.isExpected(name) {
 			return conn, err
 		}
 		select {
@@ -224,8 +224,8 @@ func (u *urlServer) dial(ctx context.Context, _, addr string) (net.Conn, error) 
 	}
 }
 
-// failed tells a person why the sprite does not answer.
-func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
+// writeFailure tells a person why the sprite does not answer.
+func (u *urlServer) writeFailure(w http.ResponseWriter, r *http.Request, err error) {
 	name, _ := u.spriteOf(r.Host)
 	to, _ := r.Context().Value(targetKey{}).(target)
 	switch {
@@ -233,22 +233,22 @@ func (u *urlServer) failed(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // the client has left
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, context.DeadlineExceeded):
 		cause := fmt.Sprintf("Nothing listens on port %d of sprite %s.", to.port, name)
-		if s := u.web(name); s != nil {
+		if s := u.findWebService(name); s != nil {
 			cause += fmt.Sprintf(" Its service %s is %s", s.Name, s.Status)
 			if s.Problem != "" {
 				cause += ": " + s.Problem
 			}
-			page(w, http.StatusBadGateway, "Nothing listens", cause+".", fmt.Sprintf("lattice sprite service logs %s %s", name, s.Name))
+			writePage(w, http.StatusBadGateway, "Nothing listens", cause+".", fmt.Sprintf("lattice sprite service logs %s %s", name, s.Name))
 			return
 		}
-		page(w, http.StatusBadGateway, "Nothing listens", cause+" Have a program listen there, or say which service serves another port.", fmt.Sprintf("lattice sprite service create %s web --http-port 3000 -- CMD", name))
+		writePage(w, http.StatusBadGateway, "Nothing listens", cause+" Have a program listen there, or say which service serves another port.", fmt.Sprintf("lattice sprite service create %s web --http-port 3000 -- CMD", name))
 	default:
 		u.Config.Log.Debug().Err(err).Str("sprite", name).Msg("serve a sprite's URL")
-		page(w, http.StatusBadGateway, "The sprite does not answer", wire.Classify(err).Message, "lattice sprite show "+name)
+		writePage(w, http.StatusBadGateway, "The sprite does not answer", wire.Classify(err).Message, "lattice sprite show "+name)
 	}
 }
 
-func page(w http.ResponseWriter, status int, title, cause, remedy string) {
+func writePage(w http.ResponseWriter, status int, title, cause, remedy string) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
@@ -266,8 +266,8 @@ var pageText = template.Must(template.New("").Parse(`<!doctype html>
 {{with .Remedy}}<p>Try: <code>{{.}}</code></p>{{end}}
 `))
 
-// web returns the service of the sprite that has an HTTP port, nil when there is none.
-func (u *urlServer) web(name string) *services.Web {
+// findWebService returns the service of the sprite that has an HTTP port, nil when there is none.
+func (u *urlServer) findWebService(name string) *services.Web {
 	v, err := u.sprites.ServicesOf(name)
 	if err != nil {
 		return nil
@@ -275,14 +275,14 @@ func (u *urlServer) web(name string) *services.Web {
 	return v.Web()
 }
 
-// expected reports whether a service of the sprite can still come to listen.
-func (u *urlServer) expected(name string) bool {
-	s := u.web(name)
+// isExpected reports whether a service of the sprite can still come to listen.
+func (u *urlServer) isExpected(name string) bool {
+	s := u.findWebService(name)
 	return s != nil && s.Wanted
 }
 
 // URLOf returns the URL of a sprite, "" when URLs are not served.
-func (a *API) URLOf(name string) string { return a.urls.of(name) }
+func (a *API) URLOf(name string) string { return a.urls.urlOf(name) }
 
 // OpenURLs serves the URLs of sprites on a loopback address; see serveURLs.
 func (a *API) OpenURLs(addr string) (err error) {
@@ -292,3 +292,65 @@ func (a *API) OpenURLs(addr string) (err error) {
 
 // Close ends serving URLs.
 func (a *API) Close() error { return a.urls.close() }
+
+// addressOf is the URL of a sprite by its own address, "" when it has none.
+func (u *urlServer) addressOf(name string) string {
+	if u == nil {
+		return ""
+	}
+	addr, ok := u.addresses.addressOf(name)
+	if !ok {
+		return ""
+	}
+	return "http://" + net.JoinHostPort(addr.String(), strconv.Itoa(u.port)) + "/"
+}
+
+// giveAddress gives a sprite an address of its own, if it has none yet.
+func (u *urlServer) giveAddress(name string) (string, error) {
+	if at := u.addressOf(name); at != "" {
+		return at, nil
+	}
+	var failed error
+	for n := range addressTries {
+		addr := proposeAddress(name, n)
+		if !u.addresses.takeAddress(name, addr) {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort(addr.String(), strconv.Itoa(u.port)))
+		if err != nil {
+			u.addresses.dropAddress(name, addr)
+			failed = err
+			continue
+		}
+		if err := u.Store.SetAddress(name, addr); err != nil {
+			u.addresses.dropAddress(name, addr)
+			return "", errors.Join(err, l.Close())
+		}
+		u.serveListener(l)
+		return u.addressOf(name), nil
+	}
+	if failed == nil {
+		return "", wire.Refuse(http.StatusTooManyRequests, "too_many_addresses", fmt.Sprintf("%d sprites have an address of their own already; remove some sprites", maxAddresses))
+	}
+	return "", wire.Refuse(http.StatusNotImplemented, "no_address", "this machine gives a sprite no address of its own: "+failed.Error()+"; use lattice sprite proxy")
+}
+
+// restoreAddresses listens on the addresses that sprites had, and forgets those of sprites that are gone.
+func (u *urlServer) restoreAddresses() error {
+	kept, err := u.Store.Addresses()
+	if err != nil {
+		return err
+	}
+	for name, addr := range kept {
+		l, err := net.Listen("tcp", net.JoinHostPort(addr.String(), strconv.Itoa(u.port)))
+		if err != nil || !u.addresses.takeAddress(name, addr) {
+			u.Config.Log.Warn().Err(err).Stringer("address", addr).Msg("a sprite loses its address until it asks for one again")
+			if l != nil {
+				l.Close()
+			}
+			continue
+		}
+		u.serveListener(l)
+	}
+	return nil
+}

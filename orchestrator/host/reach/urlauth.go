@@ -44,26 +44,26 @@ type login struct {
 	until  time.Time
 }
 
-// token signs that its bearer may open a sprite's URL until some time.
-func (k *urlKeys) token(sprite string, until time.Time) string {
+// makeToken signs that its bearer may open a sprite's URL until some time.
+func (k *urlKeys) makeToken(sprite string, until time.Time) string {
 	end := strconv.FormatInt(until.Unix(), 36)
 	mac := hmac.New(sha256.New, k.key)
 	mac.Write([]byte(sprite + "\n" + end))
 	return end + "." + base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// valid reports whether a token is for this sprite and has not ended.
-func (k *urlKeys) valid(token, sprite string) bool {
+// isValid reports whether a token is for this sprite and has not ended.
+func (k *urlKeys) isValid(token, sprite string) bool {
 	end, _, _ := strings.Cut(token, ".")
 	unix, err := strconv.ParseInt(end, 36, 64)
 	if err != nil || k.now().After(time.Unix(unix, 0)) {
 		return false
 	}
-	return subtle.ConstantTimeCompare([]byte(token), []byte(k.token(sprite, time.Unix(unix, 0)))) == 1
+	return subtle.ConstantTimeCompare([]byte(token), []byte(k.makeToken(sprite, time.Unix(unix, 0)))) == 1
 }
 
-// invite makes a token that signs a browser in, once.
-func (k *urlKeys) invite(sprite string) (string, bool) {
+// makeInvitation makes a token that signs a browser in, once.
+func (k *urlKeys) makeInvitation(sprite string) (string, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.now()
@@ -83,8 +83,8 @@ func (k *urlKeys) invite(sprite string) (string, bool) {
 	return token, true
 }
 
-// use takes such a token.
-func (k *urlKeys) use(token, sprite string) bool {
+// useInvitation takes such a token.
+func (k *urlKeys) useInvitation(token, sprite string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	l, ok := k.logins[token]
@@ -95,16 +95,16 @@ func (k *urlKeys) use(token, sprite string) bool {
 	return !k.now().After(l.until)
 }
 
-// admit lets a request through to the sprite, or answers it.
-func (u *urlServer) admit(w http.ResponseWriter, r *http.Request, rec records.Sprite) bool {
-	if query := r.URL.Query(); query.Has("token") && (r.Method == http.MethodGet || r.Method == http.MethodHead) && u.keys.use(query.Get("token"), rec.ID) {
+// admitRequest lets a request through to the sprite, or answers it.
+func (u *urlServer) admitRequest(w http.ResponseWriter, r *http.Request, rec records.Sprite) bool {
+	if query := r.URL.Query(); query.Has("token") && (r.Method == http.MethodGet || r.Method == http.MethodHead) && u.keys.useInvitation(query.Get("token"), rec.ID) {
 		u.signIn(w, r, rec, query)
 		return false
 	}
-	if rec.URLSettings.Auth == "public" || u.bears(r, rec) || ownPage(r) && u.hasCookie(r, rec) {
+	if rec.URLSettings.Auth == "public" || u.hasBearer(r, rec) || ownPage(r) && u.hasCookie(r, rec) {
 		return true
 	}
-	page(w, http.StatusUnauthorized, "Not signed in", "This URL is for those whom its owner lets in.", "lattice sprite url "+rec.Name+" --login")
+	writePage(w, http.StatusUnauthorized, "Not signed in", "This URL is for those whom its owner lets in.", "lattice sprite url "+rec.Name+" --login")
 	return false
 }
 
@@ -113,7 +113,7 @@ func (u *urlServer) signIn(w http.ResponseWriter, r *http.Request, rec records.S
 	query.Del("token")
 	until := u.Now().Add(urlTokenLife)
 	http.SetCookie(w, &http.Cookie{
-		Name: urlCookie, Value: u.keys.token(rec.ID, until), Path: "/", Expires: until, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+		Name: urlCookie, Value: u.keys.makeToken(rec.ID, until), Path: "/", Expires: until, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 	// The path alone, with one slash in front: it must not lead to another host.
 	to := url.URL{Path: "/" + strings.TrimLeft(r.URL.Path, "/\\"), RawQuery: query.Encode()}
@@ -123,7 +123,7 @@ func (u *urlServer) signIn(w http.ResponseWriter, r *http.Request, rec records.S
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-func bearer(r *http.Request) string {
+func bearerToken(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""
@@ -131,12 +131,12 @@ func bearer(r *http.Request) string {
 	return token
 }
 
-func (u *urlServer) bears(r *http.Request, rec records.Sprite) bool {
-	token := bearer(r)
+func (u *urlServer) hasBearer(r *http.Request, rec records.Sprite) bool {
+	token := bearerToken(r)
 	if token == "" {
 		return false
 	}
-	return u.isToken(token) || u.keys.valid(token, rec.ID)
+	return u.isToken(token) || u.keys.isValid(token, rec.ID)
 }
 
 // isToken reports whether a token is the host's own.
@@ -146,7 +146,7 @@ func (a *API) isToken(token string) bool {
 
 // hasCookie looks at all cookies of the name: programs in the sprite may have set some.
 func (u *urlServer) hasCookie(r *http.Request, rec records.Sprite) bool {
-	return slices.ContainsFunc(r.CookiesNamed(urlCookie), func(c *http.Cookie) bool { return u.keys.valid(c.Value, rec.ID) })
+	return slices.ContainsFunc(r.CookiesNamed(urlCookie), func(c *http.Cookie) bool { return u.keys.isValid(c.Value, rec.ID) })
 }
 
 // ownPage reports whether a browser sends the request for a person or for a page of the sprite itself. Requests that
@@ -165,7 +165,7 @@ func ownPage(r *http.Request) bool {
 // withoutOurs removes the credentials of the host from a request: programs in the sprite must not have them.
 func withoutOurs(r *http.Request) {
 	to := r.Context().Value(targetKey{}).(target)
-	if to.secret != "" && bearer(r) == to.secret {
+	if to.secret != "" && bearerToken(r) == to.secret {
 		r.Header.Del("Authorization")
 	}
 	var kept []string // as they came: they are not ours to tidy up
@@ -191,20 +191,20 @@ func (a *API) InviteURL(w http.ResponseWriter, r *http.Request) error {
 	if a.urls == nil {
 		return wire.Refuse(http.StatusNotImplemented, "no_urls", "this host serves no URLs of sprites")
 	}
-	once, ok := a.urls.keys.invite(rec.ID)
+	once, ok := a.urls.keys.makeInvitation(rec.ID)
 	if !ok {
 		return wire.Refuse(http.StatusTooManyRequests, "too_many_logins", "too many sign-ins were asked for and not used; try again in some minutes")
 	}
 	until := a.Now().Add(urlTokenLife)
 	auth := cmp.Or(rec.URLSettings.Auth, "sprite")
-	url := a.urls.of(rec.Name)
+	url := a.urls.urlOf(rec.Name)
 	if r.URL.Query().Get("form") == "address" {
 		if url, err = a.urls.giveAddress(rec.Name); err != nil {
 			return err
 		}
 	}
 	wire.WriteJSON(w, http.StatusOK, sprites.URLAccess{
-		URL: url, Auth: auth, Login: url + "?token=" + once, Token: a.urls.keys.token(rec.ID, until), Expires: until,
+		URL: url, Auth: auth, Login: url + "?token=" + once, Token: a.urls.keys.makeToken(rec.ID, until), Expires: until,
 	})
 	return nil
 }

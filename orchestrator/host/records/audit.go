@@ -23,7 +23,7 @@ type Audit struct {
 // maxProblems bounds the problems of an audit.
 const maxProblems = 1000
 
-func (a *Audit) report(format string, args ...any) {
+func (a *Audit) reportProblem(format string, args ...any) {
 	if len(a.Problems) < maxProblems {
 		a.Problems = append(a.Problems, fmt.Sprintf(format, args...))
 	}
@@ -37,10 +37,10 @@ func (s *Store) Audit() (Audit, error) {
 		return s.auditClosed()
 	}
 	a := Audit{Path: s.path}
-	if err := boltfile.CheckOpen(s.db, boltfile.Nested, nil, a.report); err != nil {
+	if err := boltfile.CheckOpen(s.db, boltfile.Nested, nil, a.reportProblem); err != nil {
 		return a, fmt.Errorf("check %s: %w", s.path, err)
 	}
-	return a.finish(s.db)
+	return a.finishAudit(s.db)
 }
 
 // auditClosed looks at a file that could not be opened again. mu is held.
@@ -58,7 +58,7 @@ func (s *Store) auditClosed() (Audit, error) {
 // never was one, and with ErrServed where there is.
 func AuditDir(dir string) (a Audit, err error) {
 	a.Path = filepath.Join(dir, "host.db")
-	err = boltfile.Check(a.Path, boltfile.Nested, nil, a.report)
+	err = boltfile.Check(a.Path, boltfile.Nested, nil, a.reportProblem)
 	if errors.Is(err, boltfile.ErrHeld) {
 		err = ErrServed
 	}
@@ -66,18 +66,18 @@ func AuditDir(dir string) (a Audit, err error) {
 		return a, fmt.Errorf("check %s: %w", a.Path, err)
 	}
 	if len(a.Problems) > 0 {
-		return a.finish(nil)
+		return a.finishAudit(nil)
 	}
 	db, err := boltfile.Open(a.Path, boltfile.Options{Layout: boltfile.Nested, Patience: 200 * time.Millisecond, ReadOnly: true})
 	if err != nil {
 		return a, fmt.Errorf("check %s: %w", a.Path, err)
 	}
-	a, err = a.finish(db)
+	a, err = a.finishAudit(db)
 	return a, errors.Join(err, db.Close())
 }
 
-// finish looks at the records, unless the pages are damaged.
-func (a Audit) finish(db *bolt.DB) (Audit, error) {
+// finishAudit looks at the records, unless the pages are damaged.
+func (a Audit) finishAudit(db *bolt.DB) (Audit, error) {
 	info, err := os.Stat(a.Path)
 	if err != nil {
 		return a, fmt.Errorf("check %s: %w", a.Path, err)
@@ -87,25 +87,25 @@ func (a Audit) finish(db *bolt.DB) (Audit, error) {
 		return a, nil
 	}
 	err = boltfile.Contain(func() error {
-		return boltfile.View(db, func(tx *bolt.Tx) error { a.records(tx); return nil })
+		return boltfile.View(db, func(tx *bolt.Tx) error { a.auditRecords(tx); return nil })
 	})
 	if errors.Is(err, ErrDamaged) {
-		a.report("%v", err)
+		a.reportProblem("%v", err)
 		err = nil
 	}
 	return a, err
 }
 
-func (a *Audit) records(tx *bolt.Tx) {
+func (a *Audit) auditRecords(tx *bolt.Tx) {
 	for _, name := range [][]byte{bucketSprites, bucketCheckpoints, bucketLayers, bucketMeta} {
 		if tx.Bucket(name) == nil {
-			a.report("it has no %s", name)
+			a.reportProblem("it has no %s", name)
 			return
 		}
 	}
 	old := !hasSums(tx)
 	if !old {
-		a.values(tx)
+		a.auditValues(tx)
 	}
 	open := func(name []byte, below ...string) table {
 		t := openTable(tx, name, below...)
@@ -115,17 +115,17 @@ func (a *Audit) records(tx *bolt.Tx) {
 	layers := map[string]Layer{}
 	eachRecord(a, open(bucketLayers), "layer", func(key string, l Layer) {
 		if l.ID != key {
-			a.report("the record of layer %s names %s", key, l.ID)
+			a.reportProblem("the record of layer %s names %s", key, l.ID)
 		}
 		layers[key] = l
 	})
 	need := func(what, id string) {
 		if _, known := layers[id]; !known {
-			a.report("%s needs layer %s, of which there is no record", what, id)
+			a.reportProblem("%s needs layer %s, of which there is no record", what, id)
 		}
 	}
 	for id, l := range layers {
-		for _, below := range l.below() {
+		for _, below := range l.layersBelow() {
 			need("layer "+id, below)
 		}
 	}
@@ -134,12 +134,12 @@ func (a *Audit) records(tx *bolt.Tx) {
 		a.Sprites++
 		known[rec.ID] = true
 		if rec.Name != name {
-			a.report("the record of sprite %s names %s", name, rec.Name)
+			a.reportProblem("the record of sprite %s names %s", name, rec.Name)
 		}
 		need("sprite "+name, rec.Tree)
 		points := open(bucketCheckpoints, rec.ID)
 		if points.Bucket == nil {
-			a.report("sprite %s has no list of checkpoints", name)
+			a.reportProblem("sprite %s has no list of checkpoints", name)
 			return
 		}
 		eachRecord(a, points, "checkpoint of sprite "+name, func(_ string, p Checkpoint) {
@@ -152,13 +152,13 @@ func (a *Audit) records(tx *bolt.Tx) {
 	c := tx.Bucket(bucketCheckpoints).Cursor()
 	for k, _ := c.First(); k != nil; k, _ = c.Next() {
 		if !known[string(k)] {
-			a.report("there are checkpoints of %s, which is not there", k)
+			a.reportProblem("there are checkpoints of %s, which is not there", k)
 		}
 	}
 }
 
-// values reports the values of which eachRecord reads none, and that are not what was written.
-func (a *Audit) values(tx *bolt.Tx) {
+// auditValues reports the values of which eachRecord reads none, and that are not what was written.
+func (a *Audit) auditValues(tx *bolt.Tx) {
 	for _, name := range [][]byte{bucketMeta, bucketURLs} {
 		t := openTable(tx, name)
 		if t.Bucket == nil {
@@ -167,12 +167,12 @@ func (a *Audit) values(tx *bolt.Tx) {
 		c := t.Cursor()
 		for k, v := c.First(); k != nil; k, v = c.Next() {
 			if _, err := t.open(k, v); err != nil {
-				a.report("the value %q of %s cannot be read: %v", k, name, err)
+				a.reportProblem("the value %q of %s cannot be read: %v", k, name, err)
 			}
 		}
 	}
 	if tx.Bucket(bucketMeta).Get(keySealed) == nil {
-		a.report("its values have checksums, and it does not say so")
+		a.reportProblem("its values have checksums, and it does not say so")
 	}
 }
 
@@ -186,7 +186,7 @@ func eachRecord[T any](a *Audit, t table, what string, visit func(key string, re
 			err = json.Unmarshal(content, &rec)
 		}
 		if err != nil {
-			a.report("the record of %s %s cannot be read: %v", what, k, err)
+			a.reportProblem("the record of %s %s cannot be read: %v", what, k, err)
 			continue
 		}
 		visit(string(k), rec)

@@ -89,10 +89,10 @@ func putCheckpoint(tx *bolt.Tx, rec *Sprite, p Checkpoint) (Checkpoint, error) {
 	if err := holdLayer(tx, p.Tree); err != nil {
 		return p, err
 	}
-	return p, openTable(tx, bucketCheckpoints, rec.ID).putJSON(number(rec.Checkpointed), p)
+	return p, openTable(tx, bucketCheckpoints, rec.ID).putJSON(encodeNumber(rec.Checkpointed), p)
 }
 
-func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
+func encodeNumber(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Restore makes the new layer fresh the sprite's state, which then descends from checkpoint source. The state before
 // stays as an automatic checkpoint with the comment, unless the comment is ""; of the automatic ones only the newest `keep` stay. What

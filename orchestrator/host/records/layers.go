@@ -29,8 +29,8 @@ type Layer struct {
 	Bytes      int64      `json:"bytes,omitempty"`
 }
 
-// below lists the layers that l keeps.
-func (l Layer) below() []string {
+// layersBelow lists the layers that l keeps.
+func (l Layer) layersBelow() []string {
 	var ids []string
 	for _, id := range []string{l.Parent, l.Merged} {
 		if id != "" {
@@ -79,7 +79,7 @@ func changeLayer(tx *bolt.Tx, id string, change func(*Layer)) error {
 
 // addLayer stores a new layer, which nothing refers to yet, and holds the layers that it needs.
 func addLayer(tx *bolt.Tx, l Layer) error {
-	for _, id := range l.below() {
+	for _, id := range l.layersBelow() {
 		if err := holdLayer(tx, id); err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func forgetLayer(tx *bolt.Tx, l Layer, mounted func(string) bool) ([]Layer, erro
 		return nil, err
 	}
 	garbage := []Layer{l}
-	for _, id := range l.below() {
+	for _, id := range l.layersBelow() {
 		more, err := releaseLayer(tx, id, mounted)
 		if err != nil {
 			return nil, err
@@ -274,12 +274,12 @@ func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map
 		if err := meta.Put(keyBoot, []byte(boot)); err != nil {
 			return err
 		}
-		return s.recount(tx, layers, refs, rebooted)
+		return s.recountLayers(tx, layers, refs, rebooted)
 	})
 	return layers, sprites, err
 }
 
-func (s *Store) recount(tx *bolt.Tx, layers map[string]Layer, refs map[string]int, rebooted bool) error {
+func (s *Store) recountLayers(tx *bolt.Tx, layers map[string]Layer, refs map[string]int, rebooted bool) error {
 	for id, l := range layers { // the sources of a torn one are still there
 		if m, ok := layers[l.Merged]; ok && (m.Unverified || rebooted && !m.Durable) {
 			l.Merged = ""
@@ -294,7 +294,7 @@ func (s *Store) recount(tx *bolt.Tx, layers map[string]Layer, refs map[string]in
 			return
 		}
 		used[id] = true
-		for _, below := range layers[id].below() {
+		for _, below := range layers[id].layersBelow() {
 			refs[below]++
 			walk(below)
 		}

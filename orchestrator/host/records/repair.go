@@ -188,7 +188,7 @@ func (r *found) keepUsed() {
 			return
 		}
 		used[id] = l
-		for _, below := range l.below() {
+		for _, below := range l.layersBelow() {
 			walk(below)
 		}
 	}

@@ -151,16 +151,16 @@ var ErrClosed = errors.New("the host's database is closed")
 
 // view runs fn in a read transaction. It reads and does nothing else: see package boltfile.
 func (s *Store) view(fn func(*bolt.Tx) error) error {
-	if err := s.use(); err != nil {
+	if err := s.holdDatabase(); err != nil {
 		return err
 	}
 	defer s.mu.RUnlock()
 	return boltfile.Contain(func() error { return boltfile.View(s.db, fn) })
 }
 
-// use holds the database for reading, opening it first when that failed after an earlier commit: the cause, such
+// holdDatabase holds the database for reading, opening it first when that failed after an earlier commit: the cause, such
 // as a full disk, may have passed.
-func (s *Store) use() error {
+func (s *Store) holdDatabase() error {
 	s.mu.RLock()
 	if s.db != nil {
 		return nil
@@ -176,7 +176,7 @@ func (s *Store) use() error {
 	if err := s.reopen(); err != nil {
 		return err
 	}
-	return s.use()
+	return s.holdDatabase()
 }
 
 // update runs fn in one durable transaction.
@@ -193,7 +193,7 @@ func (s *Store) update(fn func(*bolt.Tx) error) error {
 
 // transact runs fn in a write transaction; refused is fn's own error.
 func (s *Store) transact(fn func(*bolt.Tx) error) (refused, err error) {
-	if err := s.use(); err != nil {
+	if err := s.holdDatabase(); err != nil {
 		return err, nil
 	}
 	defer s.mu.RUnlock()

@@ -23,13 +23,13 @@ func openTable(tx *bolt.Tx, name []byte, below ...string) table {
 	t := table{Bucket: tx.Bucket(name), place: name}
 	for _, id := range below {
 		if t.Bucket != nil {
-			t = t.nested(id)
+			t = t.nestedTable(id)
 		}
 	}
 	return t
 }
 
-func (t table) nested(id string) table {
+func (t table) nestedTable(id string) table {
 	t.Bucket, t.place = t.Bucket.Bucket([]byte(id)), fmt.Appendf(nil, "%s/%s", t.place, id)
 	return t
 }
@@ -86,18 +86,18 @@ func sealAll(tx *bolt.Tx) error {
 	if mark, err := meta.Get(keySealed); mark != nil || err != nil {
 		return err
 	}
-	if err := tx.ForEach(func(name []byte, b *bolt.Bucket) error { return table{Bucket: b, place: name, old: true}.seal() }); err != nil {
+	if err := tx.ForEach(func(name []byte, b *bolt.Bucket) error { return table{Bucket: b, place: name, old: true}.sealValues() }); err != nil {
 		return err
 	}
 	return meta.Put(keySealed, []byte("1"))
 }
 
-// seal seals the values of a table and of those in it. A value that is sealed already says that the mark of the file is lost.
-func (t table) seal() error {
+// sealValues seals the values of a table and of those in it. A value that is sealed already says that the mark of the file is lost.
+func (t table) sealValues() error {
 	contents := map[string][]byte{}
 	err := t.Bucket.ForEach(func(key, value []byte) error {
 		if value == nil {
-			return t.nested(string(key)).seal()
+			return t.nestedTable(string(key)).sealValues()
 		}
 		if _, err := boltfile.Unseal(t.place, key, value); err == nil {
 			return fmt.Errorf("%w: %s %q has a checksum, and the file does not say so", ErrDamaged, t.place, key)
@@ -123,7 +123,7 @@ func hasSums(tx *bolt.Tx) bool {
 func (t table) findSeal(found error) error {
 	return t.Bucket.ForEach(func(key, value []byte) error {
 		if value == nil {
-			return t.nested(string(key)).findSeal(found)
+			return t.nestedTable(string(key)).findSeal(found)
 		}
 		if _, err := boltfile.Unseal(t.place, key, value); err == nil {
 			return found

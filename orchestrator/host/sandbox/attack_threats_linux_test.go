@@ -3,10 +3,8 @@ package sandbox_test
 import (
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -39,38 +37,6 @@ func TestThreatsNameEveryAttack(t *testing.T) {
 	}
 	if string(file) != want {
 		t.Error("the table in THREATS.md is not that of the attacks: run this test with -update and read the difference")
-	}
-}
-
-// What THREATS.md calls a test is one.
-func TestThreatsNameTests(t *testing.T) {
-	top := filepath.Join("..", "..", "..")
-	file, err := os.ReadFile(filepath.Join(top, "THREATS.md"))
-	if err != nil {
-		t.Skip("away from the sources: ", err)
-	}
-	known := map[string]bool{}
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
-	for _, folder := range []string{"orchestrator", "skills", "spritekit"} {
-		must(t, filepath.WalkDir(filepath.Join(top, folder), func(path string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			known[filepath.Base(path)] = true
-			if !strings.HasSuffix(path, "_test.go") {
-				return nil
-			}
-			source, err := os.ReadFile(path)
-			for _, found := range function.FindAllSubmatch(source, -1) {
-				known[string(found[1])] = true
-			}
-			return err
-		}))
-	}
-	for _, found := range regexp.MustCompile("`((?:Test|Fuzz)\\w+|[a-z-]+\\.txtar)`").FindAllSubmatch(file, -1) {
-		if !known[string(found[1])] {
-			t.Errorf("THREATS.md names %s, and there is no such test", found[1])
-		}
 	}
 }
 

@@ -37,18 +37,18 @@ func startInit(k spec.Kind) (*bareInit, error) {
 	var ids *idrange.Range
 	if k.OwnIDs {
 		if ids, err = idrange.Take(k.Self); err != nil {
-			return nil, errors.Join(refusal(spec.FailedAt(spec.StepNamespaces, err)), control.Conn.Close())
+			return nil, errors.Join(refusalOf(spec.FailedAt(spec.StepNamespaces, err)), control.Conn.Close())
 		}
 	}
 	s := &bareInit{kind: k, ids: ids, group: cgroup.New(), control: control, stderr: new(tail)}
-	s.cmd, err = spawn(k, ids, s.group, child, s.stderr)
+	s.cmd, err = spawnInit(k, ids, s.group, child, s.stderr)
 	if err != nil { // it may be the groups that are refused, or that nothing can be started in them
 		if err := s.group.Remove(); err != nil {
 			ids.Release()
 			return nil, errors.Join(err, control.Conn.Close())
 		}
 		s.group = new(cgroup.Group)
-		s.cmd, err = spawn(k, ids, s.group, child, s.stderr)
+		s.cmd, err = spawnInit(k, ids, s.group, child, s.stderr)
 	}
 	if err != nil {
 		ids.Release()
@@ -60,8 +60,8 @@ func startInit(k spec.Kind) (*bareInit, error) {
 	return s, nil
 }
 
-// discard ends a bareInit that got no box.
-func (s *bareInit) discard() error {
+// discardInit ends a bareInit that got no box.
+func (s *bareInit) discardInit() error {
 	s.cmd.Process.Kill()
 	s.cmd.Wait() // says how it was killed
 	s.ids.Release()
@@ -79,21 +79,21 @@ func (s *bareInit) makeBox(cfg spec.Config) (*Box, error) {
 	b.group.Limit(cfg)
 	cfg.FewPids = cfg.Level == spec.LevelUser && cfg.Rooted() && cfg.Defended(spec.DefencePids) && !b.group.Keeps(spec.DefencePids) && spec.PidsPerNamespace()
 	b.cfg = cfg
-	err := prepare(cfg)
+	err := prepareFolders(cfg)
 	if err == nil {
 		var p view.Plan
 		var mounts []*os.File
-		if p, mounts, err = draw(cfg, s.ids); err == nil {
+		if p, mounts, err = drawPlan(cfg, s.ids); err == nil {
 			err = b.setUp(p, mounts)
 			channel.CloseAll(mounts)
 		}
 	}
 	if err != nil {
 		b.network.Close()
-		left := s.discard()
-		return nil, errors.Join(starved(err), left)
+		left := s.discardInit()
+		return nil, errors.Join(explainShortage(err), left)
 	}
 	b.tasks.Go(b.read)
-	b.tasks.Go(b.wait)
+	b.tasks.Go(b.awaitInit)
 	return b, nil
 }

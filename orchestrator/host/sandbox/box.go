@@ -144,7 +144,7 @@ func (b *Box) setUpNetwork() error {
 	}
 	if len(answer.Held) > 0 {
 		channel.CloseAll(files)
-		files, err = b.fetch(answer)
+		files, err = b.fetchFiles(answer)
 	}
 	if err == nil {
 		b.network, err = takeNetwork(answer, files)
@@ -163,7 +163,7 @@ func checkReply(op string, answer channel.Reply, err error, said *tail) error {
 	case err != nil:
 		return &unborn{fmt.Errorf("init ended: %w", err), said}
 	case answer.Op == channel.OpRefused:
-		return refusal(spec.FailedAt(answer.Step, answered{answer.Code, answer.Error}))
+		return refusalOf(spec.FailedAt(answer.Step, answered{answer.Code, answer.Error}))
 	case answer.Op != op:
 		return fmt.Errorf("set up the sandbox: init answers %q", answer.Op)
 	}
@@ -187,7 +187,7 @@ func (b *Box) ExecContext(ctx context.Context, p spec.Process) (*Proc, error) {
 		c.Dir = []byte("/workspace")
 	}
 	if b.cfg.Plain() {
-		c = translate(b.cfg, c)
+		c = translateCommand(b.cfg, c)
 	}
 	var fds []int
 	if !p.TTY {
@@ -206,13 +206,13 @@ func (b *Box) ExecContext(ctx context.Context, p spec.Process) (*Proc, error) {
 	b.mu.Unlock()
 
 	if err := b.waitAwake(ctx); err != nil {
-		b.forget(proc.id)
+		b.forgetCall(proc.id)
 		return nil, fmt.Errorf("start %s: %w", c.Program, err)
 	}
-	err := b.send(channel.Request{Op: channel.OpExec, ID: proc.id, Exec: &c}, fds...)
+	err := b.sendRequest(channel.Request{Op: channel.OpExec, ID: proc.id, Exec: &c}, fds...)
 	runtime.KeepAlive(p)
 	if err != nil {
-		b.forget(proc.id)
+		b.forgetCall(proc.id)
 		return nil, fmt.Errorf("start %s: %w", c.Program, err)
 	}
 	silent, look := time.NewTimer(startTimeout), time.NewTicker(startLook)
@@ -221,33 +221,33 @@ func (b *Box) ExecContext(ctx context.Context, p spec.Process) (*Proc, error) {
 	for {
 		select {
 		case r := <-proc.started:
-			return proc.begun(r)
+			return proc.completeStart(r)
 		case <-look.C:
 			if freeStart(b.cmd.Process.Pid) {
-				b.prevented()
+				b.noteAbandoned()
 			}
 		case <-b.done:
 			select { // the answer may have come first
 			case r := <-proc.started:
-				return proc.begun(r)
+				return proc.completeStart(r)
 			default:
-				return nil, fmt.Errorf("start %s: %w", c.Program, b.died())
+				return nil, fmt.Errorf("start %s: %w", c.Program, b.deathError())
 			}
 		case <-ctx.Done():
 			b.giveUp(proc)
 			return nil, fmt.Errorf("start %s: %w", c.Program, ctx.Err())
 		case <-silent.C:
-			if b.frozen() { // by a later call
+			if b.isFrozen() { // by a later call
 				silent.Reset(startTimeout)
 				continue
 			}
-			b.end(fmt.Errorf("init does not start %s", c.Program))
+			b.endInit(fmt.Errorf("init does not start %s", c.Program))
 		}
 	}
 }
 
-// prevented notes that the start that init is at has been given up: it takes one after another.
-func (b *Box) prevented() {
+// noteAbandoned notes that the start that init is at has been given up: it takes one after another.
+func (b *Box) noteAbandoned() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var first *Proc
@@ -277,11 +277,11 @@ func (b *Box) giveUp(p *Proc) {
 		}
 	default:
 	}
-	_ = b.send(channel.Request{Op: channel.OpSignal, ID: p.id, Signal: int(syscall.SIGKILL)}) // a box that does not listen ends by this
+	_ = b.sendRequest(channel.Request{Op: channel.OpSignal, ID: p.id, Signal: int(syscall.SIGKILL)}) // a box that does not listen ends by this
 }
 
-// send refuses to wait forever for an init that no longer listens.
-func (b *Box) send(r channel.Request, fds ...int) error {
+// sendRequest refuses to wait forever for an init that no longer listens.
+func (b *Box) sendRequest(r channel.Request, fds ...int) error {
 	if err := b.control.Conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
 		return b.sendFailed(err)
 	}
@@ -293,7 +293,7 @@ func (b *Box) sendFailed(err error) error {
 		return err
 	}
 	// A frame may be half sent; nothing sensible can follow it. The box ends, and its waiters get the error.
-	b.end(err)
+	b.endInit(err)
 	return fmt.Errorf("%w: %w", spec.ErrDied, err)
 }
 
@@ -302,7 +302,7 @@ func (b *Box) Stop() error { return b.StopFor(errors.New("stopped by the host"))
 
 // StopFor is Stop with a reason, which ErrDied tells to those who wait for something in the box.
 func (b *Box) StopFor(cause error) error {
-	b.end(cause)
+	b.endInit(cause)
 	patience := time.NewTimer(endTimeout)
 	defer patience.Stop()
 	select {
@@ -314,8 +314,8 @@ func (b *Box) StopFor(cause error) error {
 	return b.tasks.Wait()
 }
 
-// end makes init end; read and wait take it from there.
-func (b *Box) end(cause error) {
+// endInit makes init end; read and wait take it from there.
+func (b *Box) endInit(cause error) {
 	b.mu.Lock()
 	if b.cause == nil {
 		b.cause = cause
@@ -351,19 +351,19 @@ func (b *Box) read() error {
 		files, err := b.control.Receive(&r)
 		if err != nil {
 			channel.CloseAll(files)
-			b.end(err)
+			b.endInit(err)
 			return nil // the end of the box is not a failure of the reader
 		}
 		if r.Op == channel.OpAnswer {
 			b.deliverAnswer(r, files)
 			continue
 		}
-		b.deliver(r, files)
+		b.deliverReply(r, files)
 	}
 }
 
-// wait outlives init, lets the reader take its last words, and then releases everybody who waits for the box.
-func (b *Box) wait() error {
+// awaitInit outlives init, lets the reader take its last words, and then releases everybody who waits for the box.
+func (b *Box) awaitInit() error {
 	err := b.cmd.Wait()
 	// The socket has ended with init, unless something that left a plain box still holds it.
 	if err := b.control.Conn.SetReadDeadline(time.Now().Add(sendTimeout)); err != nil {
@@ -389,13 +389,13 @@ func (b *Box) wait() error {
 	return errors.Join(err, left)
 }
 
-func (b *Box) died() error {
+func (b *Box) deathError() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return fmt.Errorf("%w: %w", spec.ErrDied, b.cause)
 }
 
-func (b *Box) forget(id uint64) {
+func (b *Box) forgetCall(id uint64) {
 	b.mu.Lock()
 	delete(b.procs, id)
 	b.mu.Unlock()

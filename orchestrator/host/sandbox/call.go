@@ -11,20 +11,20 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 )
 
-// call has init do name with in and waits. The answer is decoded into out, unless that is nil. The descriptors in send stay
+// callInit has init do name with in and waits. The answer is decoded into out, unless that is nil. The descriptors in send stay
 // the caller's. Init is not trusted: out and the received descriptors may be anything of their form, so their reader checks.
 //
 // An error of init's satisfies errors.Is for its errno and the like of fs.ErrNotExist. When ctx ends, init is told and call
 // returns at once; ErrDied says that the box has ended.
 // A box that is frozen (Box.Freeze) is asked when it goes on.
-func (b *Box) call(ctx context.Context, name string, in any, send []*os.File, out any) (received []*os.File, err error) {
+func (b *Box) callInit(ctx context.Context, name string, in any, send []*os.File, out any) (received []*os.File, err error) {
 	if err := b.waitAwake(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return b.ask(ctx, name, in, send, out)
+	return b.askInit(ctx, name, in, send, out)
 }
 
-func (b *Box) frozen() bool {
+func (b *Box) isFrozen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.awake != nil
@@ -42,14 +42,14 @@ func (b *Box) waitAwake(ctx context.Context) error {
 	case <-awake:
 		return nil
 	case <-b.done:
-		return b.died()
+		return b.deathError()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// ask is call of a box that may be frozen.
-func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out any) (received []*os.File, err error) {
+// askInit does as callInit in a box that may be frozen.
+func (b *Box) askInit(ctx context.Context, name string, in any, send []*os.File, out any) (received []*os.File, err error) {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return nil, fmt.Errorf("%s: encode: %w", name, err)
@@ -62,7 +62,7 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%s: %w", name, ctx.Err())
 	case <-b.done:
-		return nil, fmt.Errorf("%s: %w", name, b.died())
+		return nil, fmt.Errorf("%s: %w", name, b.deathError())
 	}
 	come := make(chan channel.Answer, 1)
 	b.mu.Lock()
@@ -75,7 +75,7 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	for i, f := range send {
 		fds[i] = int(f.Fd())
 	}
-	err = b.send(channel.Request{Op: channel.OpCall, ID: id, Call: &channel.Call{Name: name, Body: body}}, fds...)
+	err = b.sendRequest(channel.Request{Op: channel.OpCall, ID: id, Call: &channel.Call{Name: name, Body: body}}, fds...)
 	runtime.KeepAlive(send)
 	if err != nil {
 		b.mu.Lock()
@@ -91,22 +91,22 @@ func (b *Box) ask(ctx context.Context, name string, in any, send []*os.File, out
 	}
 	select {
 	case a := <-come:
-		return b.result(a, name, out)
+		return b.decodeResult(a, name, out)
 	case <-ctx.Done():
-		b.abandon(id, come)
+		b.abandonCall(id, come)
 		return nil, fmt.Errorf("%s: %w", name, ctx.Err())
 	case <-b.done:
 	}
 	select { // the answer may have come first
 	case a := <-come:
-		return b.result(a, name, out)
+		return b.decodeResult(a, name, out)
 	default:
-		return nil, fmt.Errorf("%s: %w", name, b.died())
+		return nil, fmt.Errorf("%s: %w", name, b.deathError())
 	}
 }
 
-// abandon gives up a call whose answer may be on its way.
-func (b *Box) abandon(id uint64, come <-chan channel.Answer) {
+// abandonCall gives up a call whose answer may be on its way.
+func (b *Box) abandonCall(id uint64, come <-chan channel.Answer) {
 	b.mu.Lock()
 	_, waiting := b.calls[id]
 	if waiting {
@@ -114,7 +114,7 @@ func (b *Box) abandon(id uint64, come <-chan channel.Answer) {
 	}
 	b.mu.Unlock()
 	if waiting {
-		_ = b.send(channel.Request{Op: channel.OpCancel, ID: id}) // a box that no longer listens ends by this
+		_ = b.sendRequest(channel.Request{Op: channel.OpCancel, ID: id}) // a box that no longer listens ends by this
 		return
 	}
 	late := <-come // delivered just now
@@ -144,12 +144,12 @@ func (b *Box) deliverAnswer(r channel.Reply, files []*os.File) {
 	}
 }
 
-// result decodes an answer, and takes over the descriptors that init holds for it.
-func (b *Box) result(a channel.Answer, name string, out any) ([]*os.File, error) {
+// decodeResult decodes an answer, and takes over the descriptors that init holds for it.
+func (b *Box) decodeResult(a channel.Answer, name string, out any) ([]*os.File, error) {
 	if len(a.Held) > 0 {
 		channel.CloseAll(a.Files)
 		var err error
-		if a.Files, err = b.fetch(a.Reply); err != nil {
+		if a.Files, err = b.fetchFiles(a.Reply); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}

@@ -52,7 +52,7 @@ func talking(t *testing.T) (*Box, *channel.Socket) {
 
 func TestCallsAreBounded(t *testing.T) {
 	b, _ := talking(t)
-	if _, err := b.call(t.Context(), "fs.none", strings.Repeat("x", channel.MaxCall), nil, nil); !errors.Is(err, syscall.E2BIG) {
+	if _, err := b.callInit(t.Context(), "fs.none", strings.Repeat("x", channel.MaxCall), nil, nil); !errors.Is(err, syscall.E2BIG) {
 		t.Errorf("a call that is too big = %v", err)
 	}
 }
@@ -100,7 +100,7 @@ func TestAnswers(t *testing.T) {
 		played := make(chan struct{})
 		go func() { defer close(played); answer(said(c.reply), c.fds...) }()
 		var out string
-		files, err := b.call(t.Context(), "fs.x", 1, nil, &out)
+		files, err := b.callInit(t.Context(), "fs.x", 1, nil, &out)
 		<-played
 		channel.CloseAll(files)
 		if !errors.Is(err, c.want) || len(files) != c.files || c.want == nil && out != "ok" {
@@ -110,7 +110,7 @@ func TestAnswers(t *testing.T) {
 
 	// A body of the wrong form, and answers that nobody asked for.
 	go answer(said(channel.Reply{Body: json.RawMessage(`{"a":1}`)}))
-	if _, err := b.call(t.Context(), "fs.x", 1, nil, new(string)); err == nil {
+	if _, err := b.callInit(t.Context(), "fs.x", 1, nil, new(string)); err == nil {
 		t.Error("a wrong body is taken")
 	}
 	for range channel.MaxCalls + 1 {
@@ -122,7 +122,7 @@ func TestAnswers(t *testing.T) {
 	// A call that is given up frees its place only when the answer comes, and init hears of it.
 	ctx, cancel := context.WithCancel(t.Context())
 	given := make(chan error)
-	go func() { _, err := b.call(ctx, "fs.slow", 1, nil, nil); given <- err }()
+	go func() { _, err := b.callInit(ctx, "fs.slow", 1, nil, nil); given <- err }()
 	var asked, cancelled channel.Request
 	if _, err := inner.Receive(&asked); err != nil {
 		t.Fatal(err)
@@ -141,12 +141,12 @@ func TestAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	go answer(said(channel.Reply{}))
-	if _, err := b.call(t.Context(), "fs.x", 1, nil, nil); err != nil || len(b.slots) != 0 {
+	if _, err := b.callInit(t.Context(), "fs.x", 1, nil, nil); err != nil || len(b.slots) != 0 {
 		t.Errorf("after it: %v, %d calls count", err, len(b.slots))
 	}
 
 	// The socket ends while one waits.
-	go func() { _, err := b.call(t.Context(), "fs.x", 1, nil, nil); given <- err }()
+	go func() { _, err := b.callInit(t.Context(), "fs.x", 1, nil, nil); given <- err }()
 	if _, err := inner.Receive(&asked); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestSilentInit(t *testing.T) {
 	b.mu.Lock()
 	b.awake = make(chan struct{})
 	b.mu.Unlock()
-	if _, err := b.call(ctx, "fs.none", nil, nil, nil); !errors.Is(err, context.Canceled) {
+	if _, err := b.callInit(ctx, "fs.none", nil, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("call of a frozen box = %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (b *Box) Dial(ctx context.Context, network, addr string) (net.Conn, error) 
 		return nil, fmt.Errorf("dial into the sprite: %w", net.UnknownNetworkError(network))
 	}
 	to := channel.NetTarget{Network: network, Host: host, Port: uint16(port), Shared: !b.cfg.Network || b.cfg.Plain()}
-	files, err := b.call(ctx, "net.dial", to, nil, nil)
+	files, err := b.callInit(ctx, "net.dial", to, nil, nil)
 	if err != nil {
 		if errors.Is(err, syscall.EACCES) {
 			err = channel.ErrOutside
@@ -43,16 +43,16 @@ func (b *Box) Dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	if len(files) != 1 {
 		return nil, fmt.Errorf("dial %s in the sprite: init handed over %d descriptors", addr, len(files))
 	}
-	conn, err := connection(files[0], uint16(port))
+	conn, err := makeConnection(files[0], uint16(port))
 	if err != nil {
 		return nil, fmt.Errorf("dial %s in the sprite: %w", addr, err)
 	}
 	return conn, nil
 }
 
-// connection makes a connection of a descriptor from init, if that is a TCP socket connected to port. Init may be in the
+// makeConnection makes a connection of a descriptor from init, if that is a TCP socket connected to port. Init may be in the
 // hands of a program in the box, which might hand over a file, a listener, or something that blocks for ever.
-func connection(f *os.File, port uint16) (net.Conn, error) {
+func makeConnection(f *os.File, port uint16) (net.Conn, error) {
 	if err := checkSocket(f); err != nil {
 		return nil, fmt.Errorf("init handed over no TCP connection: %w", err)
 	}
@@ -72,7 +72,7 @@ func connection(f *os.File, port uint16) (net.Conn, error) {
 // is left out.
 func (b *Box) Ports(ctx context.Context) ([]channel.Port, error) {
 	var all []channel.Port
-	files, err := b.call(ctx, "net.ports", struct{}{}, nil, &all)
+	files, err := b.callInit(ctx, "net.ports", struct{}{}, nil, &all)
 	channel.CloseAll(files)
 	if err != nil {
 		return nil, fmt.Errorf("list the sprite's ports: %w", err)

@@ -47,17 +47,17 @@ func TestForgedConnections(t *testing.T) {
 		"a datagram socket":     os.NewFile(uintptr(udp), ""),
 		"an unconnected socket": os.NewFile(uintptr(fresh), ""),
 	} {
-		if conn, err := connection(f, port); err == nil {
+		if conn, err := makeConnection(f, port); err == nil {
 			t.Errorf("%s was taken for a connection to %v", name, conn.RemoteAddr())
 		}
 		f.Close()
 	}
 	f := file(there.(*net.TCPConn).File())
 	defer f.Close()
-	if _, err := connection(f, port+1); err == nil {
+	if _, err := makeConnection(f, port+1); err == nil {
 		t.Error("a connection to another port was taken")
 	}
-	conn, err := connection(f, port)
+	conn, err := makeConnection(f, port)
 	if err != nil {
 		t.Fatalf("a true connection was refused: %v", err)
 	}

@@ -23,7 +23,7 @@ func (s *Starter) Spare() int {
 		defer cancel()
 		defer close(again.gone)
 		defer close(again.offer)
-		again.hold(ctx, k)
+		again.holdInit(ctx, k)
 	})
 	return k.cmd.Process.Pid
 }

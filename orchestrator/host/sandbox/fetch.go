@@ -9,8 +9,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// fetch takes the descriptors that init holds for the host. Like those that it sends, they may be anything that init has open.
-func (b *Box) fetch(r channel.Reply) (files []*os.File, err error) {
+// fetchFiles takes the descriptors that init holds for the host. Like those that it sends, they may be anything that init has open.
+func (b *Box) fetchFiles(r channel.Reply) (files []*os.File, err error) {
 	if len(r.Held) > channel.MaxCallFDs {
 		b.refuseHeld(r.ID)
 		return nil, fmt.Errorf("take over descriptors: init holds %d: %w", len(r.Held), syscall.EMSGSIZE)
@@ -23,7 +23,7 @@ func (b *Box) fetch(r channel.Reply) (files []*os.File, err error) {
 	if err != nil {
 		err = fmt.Errorf("take over descriptors: %w", err)
 	}
-	if sent := b.send(channel.Request{Op: channel.OpTaken, ID: r.ID}); err == nil && sent != nil {
+	if sent := b.sendRequest(channel.Request{Op: channel.OpTaken, ID: r.ID}); err == nil && sent != nil {
 		channel.CloseAll(files)
 		return nil, sent
 	}
@@ -32,7 +32,7 @@ func (b *Box) fetch(r channel.Reply) (files []*os.File, err error) {
 
 // refuseHeld has init close held descriptors.
 func (b *Box) refuseHeld(id uint64) {
-	_ = b.send(channel.Request{Op: channel.OpTaken, ID: id}) // a box that does not listen ends by this
+	_ = b.sendRequest(channel.Request{Op: channel.OpTaken, ID: id}) // a box that does not listen ends by this
 }
 
 // refuseUnheard is refuseHeld for the reader of init's words, which must not depend on init's reading.

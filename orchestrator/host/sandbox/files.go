@@ -37,7 +37,7 @@ func (f Files) AsRoot() Files { return Files{f.box, true} }
 // Open opens a regular file for reading; anything else is EISDIR or EINVAL. The caller closes it, soon: while it is open the
 // box's file system is in use. Its size and content are the box's business: they may change, and end, at any time.
 func (f Files) Open(ctx context.Context, name string) (*os.File, int64, error) {
-	received, err := f.call(ctx, channel.FSOpen, channel.FSTarget{Path: []byte(name)}, nil, nil)
+	received, err := f.callInit(ctx, channel.FSOpen, channel.FSTarget{Path: []byte(name)}, nil, nil)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -54,7 +54,7 @@ func (f Files) Open(ctx context.Context, name string) (*os.File, int64, error) {
 
 // Write replaces a file by the first size bytes of content, which is read from its start; see files.Write.
 func (f Files) Write(ctx context.Context, name string, content *os.File, size int64, mode *fs.FileMode) (given fs.FileMode, err error) {
-	_, err = f.call(ctx, channel.FSWrite, channel.FSTarget{Path: []byte(name), Size: size, Mode: mode}, []*os.File{content}, &given)
+	_, err = f.callInit(ctx, channel.FSWrite, channel.FSTarget{Path: []byte(name), Size: size, Mode: mode}, []*os.File{content}, &given)
 	return given & fs.ModePerm, err
 }
 
@@ -77,7 +77,7 @@ func (f Files) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 	}()
 	stop := context.AfterFunc(ctx, func() { r.Close() })
 	defer stop()
-	_, err = f.call(ctx, channel.FSDo, op, []*os.File{w}, nil)
+	_, err = f.callInit(ctx, channel.FSDo, op, []*os.File{w}, nil)
 	w.Close() // init's copy is the last one
 	if err != nil {
 		r.Close()
@@ -96,12 +96,12 @@ func (f Files) Do(ctx context.Context, op files.Op, emit files.Emit) error {
 // Watch has init talk over conn, one end of a stream socket, as files.Watch does, until the other end is closed, ctx ends or
 // the box does. conn stays the caller's. More than a few at a time are EMFILE.
 func (f Files) Watch(ctx context.Context, conn *os.File) error {
-	_, err := f.box.call(ctx, channel.FSWatch, nil, []*os.File{conn}, nil)
+	_, err := f.box.callInit(ctx, channel.FSWatch, nil, []*os.File{conn}, nil)
 	return err
 }
 
-// call is Box.call that returns only when init is done.
-func (f Files) call(ctx context.Context, name string, in any, send []*os.File, out any) ([]*os.File, error) {
+// callInit is Box.call that returns only when init is done.
+func (f Files) callInit(ctx context.Context, name string, in any, send []*os.File, out any) ([]*os.File, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -111,10 +111,10 @@ func (f Files) call(ctx context.Context, name string, in any, send []*os.File, o
 	}
 	begun := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
-		giveUp = time.AfterFunc(fsPatience, func() { f.box.end(fmt.Errorf("%s: init does not end it", name)) })
+		giveUp = time.AfterFunc(fsPatience, func() { f.box.endInit(fmt.Errorf("%s: init does not end it", name)) })
 		close(begun)
 	})
-	received, err := f.box.call(context.WithoutCancel(ctx), name, in, send, out)
+	received, err := f.box.callInit(context.WithoutCancel(ctx), name, in, send, out)
 	if !stop() {
 		<-begun
 		giveUp.Stop()

@@ -38,30 +38,30 @@ func (b *Box) Freeze(ctx context.Context) (thaw func() error, err error) {
 		b.mu.Unlock()
 	}
 	b.held++
-	return sync.OnceValue(b.thaw), nil
+	return sync.OnceValue(b.thawProcesses), nil
 }
 
 func freezeBox(ctx context.Context, b *Box) error {
 	select {
 	case <-b.done:
-		return b.died()
+		return b.deathError()
 	default:
 	}
 	if group, ok := b.group.Freezer(); ok {
 		err := group.Freeze(ctx, b.done)
 		if errors.Is(err, cgroup.ErrGroupGone) {
-			err = b.died()
+			err = b.deathError()
 		}
 		return err
 	}
-	_, err := b.ask(ctx, "box.freeze", nil, nil, nil)
+	_, err := b.askInit(ctx, "box.freeze", nil, nil, nil)
 	if err != nil {
 		_ = thawBox(b) // init may have frozen the box all the same; the first error is the better reason
 	}
 	return err
 }
 
-func (b *Box) thaw() error {
+func (b *Box) thawProcesses() error {
 	b.holding.Lock()
 	defer b.holding.Unlock()
 	if b.held--; b.held > 0 {
@@ -88,7 +88,7 @@ func thawBox(b *Box) error {
 	ctx, cancel := context.WithTimeout(context.Background(), thawTimeout)
 	defer cancel()
 	var ran bool
-	if _, err := b.ask(ctx, "box.thaw", nil, nil, &ran); err != nil {
+	if _, err := b.askInit(ctx, "box.thaw", nil, nil, &ran); err != nil {
 		return fmt.Errorf("let the processes of the sandbox go on: %w", err)
 	}
 	if ran {

@@ -452,7 +452,7 @@ func FuzzReplies(f *testing.F) {
 		go func() {
 			defer close(waiting)
 			var ports []channel.Port
-			received, _ := b.call(ctx, "net.ports", nil, nil, &ports) // it may end in any way
+			received, _ := b.callInit(ctx, "net.ports", nil, nil, &ports) // it may end in any way
 			channel.CloseAll(received)
 		}()
 		var r channel.Request
@@ -494,7 +494,7 @@ func TestHeldForNobody(t *testing.T) {
 			_, _ = b.ExecContext(ctx, spec.Process{Argv: []string{"x"}, TTY: true})
 		},
 		"a call": func(ctx context.Context, b *Box) {
-			files, _ := b.call(ctx, "fs.x", 1, nil, nil)
+			files, _ := b.callInit(ctx, "fs.x", 1, nil, nil)
 			channel.CloseAll(files)
 		},
 	} {

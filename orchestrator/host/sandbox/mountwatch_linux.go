@@ -15,8 +15,8 @@ func watchMounts() (mountWatch, error) {
 	return mountWatch{table}, err
 }
 
-// changed reports whether anything was mounted or unmounted since the watch began, or whether that cannot be told.
-func (w mountWatch) changed() bool {
+// hasChanged reports whether anything was mounted or unmounted since the watch began, or whether that cannot be told.
+func (w mountWatch) hasChanged() bool {
 	fds := []unix.PollFd{{Fd: int32(w.table), Events: unix.POLLPRI}}
 	_, err := unix.Poll(fds, 0)
 	for errors.Is(err, unix.EINTR) { // by a signal of the runtime's

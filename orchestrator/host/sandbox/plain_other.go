@@ -16,9 +16,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/view"
 )
 
-func spawn(k spec.Kind, _ *idrange.Range, _ *cgroup.Group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
+func spawnInit(k spec.Kind, _ *idrange.Range, _ *cgroup.Group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
 	if k.Level != spec.LevelProcess {
-		return nil, refusal(spec.FailedAt(spec.StepNamespaces, errors.ErrUnsupported))
+		return nil, refusalOf(spec.FailedAt(spec.StepNamespaces, errors.ErrUnsupported))
 	}
 	cmd := &exec.Cmd{
 		Path:        k.Self,
@@ -35,12 +35,12 @@ func spawn(k spec.Kind, _ *idrange.Range, _ *cgroup.Group, child *os.File, stder
 	return cmd, nil
 }
 
-// draw has nothing to say: nothing is built.
-func draw(spec.Config, *idrange.Range) (p view.Plan, mounts []*os.File, err error) {
+// drawPlan has nothing to say: nothing is built.
+func drawPlan(spec.Config, *idrange.Range) (p view.Plan, mounts []*os.File, err error) {
 	return p, nil, nil
 }
 
-func refusal(err error) error {
+func refusalOf(err error) error {
 	return &spec.Refusal{
 		Step:   spec.StepNamespaces,
 		Cause:  err.Error(),
@@ -53,7 +53,7 @@ type mountWatch struct{}
 
 func watchMounts() (mountWatch, error) { return mountWatch{}, errors.ErrUnsupported }
 
-func (mountWatch) changed() bool { return true }
+func (mountWatch) hasChanged() bool { return true }
 
 func (mountWatch) Close() error { return nil }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/tree"
 )
 
-// prepare makes missing folders of the host that the box needs, and gives the folders, but not their entries, to their owners.
-func prepare(c spec.Config) error {
+// prepareFolders makes missing folders of the host that the box needs, and gives the folders, but not their entries, to their owners.
+func prepareFolders(c spec.Config) error {
 	uid, gid := c.Owner()
 	if err := os.MkdirAll(c.Cache, 0o755); err != nil {
 		return fmt.Errorf("make sandbox folder: %w", err)

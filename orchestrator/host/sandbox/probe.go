@@ -25,7 +25,7 @@ type Report struct {
 // self is the executable that becomes init (Config.Self); dir is a folder for scratch files, best the one that sprites
 // will live in.
 func Probe(self, dir string) Report {
-	err := try(self, dir)
+	err := trySandbox(self, dir)
 	if err == nil {
 		return Report{Level: spec.Best(), Landlock: spec.LandlockABI(), Namespaces: true}
 	}
@@ -36,7 +36,7 @@ func Probe(self, dir string) Report {
 	return r
 }
 
-func try(self, dir string) (err error) {
+func trySandbox(self, dir string) (err error) {
 	scratch, err := os.MkdirTemp(dir, "probe-")
 	if err != nil {
 		return fmt.Errorf("make a folder to try in: %w", err)

@@ -41,9 +41,9 @@ func (p *Proc) Signal(sig string) error {
 	case <-p.exited:
 		return nil
 	case <-p.box.done:
-		return fmt.Errorf("signal %s: %w", sig, p.box.died())
+		return fmt.Errorf("signal %s: %w", sig, p.box.deathError())
 	default:
-		return p.box.send(channel.Request{Op: channel.OpSignal, ID: p.id, Signal: int(n)})
+		return p.box.sendRequest(channel.Request{Op: channel.OpSignal, ID: p.id, Signal: int(n)})
 	}
 }
 
@@ -67,12 +67,12 @@ func (p *Proc) Wait() (exitCode int, err error) {
 	case <-p.exited:
 		return p.code, nil
 	default:
-		return 0, fmt.Errorf("wait for process %d: %w", p.PID, p.box.died())
+		return 0, fmt.Errorf("wait for process %d: %w", p.PID, p.box.deathError())
 	}
 }
 
-// begun completes p by init's answer to exec. Deliver has set PTY, unless init holds it.
-func (p *Proc) begun(r channel.Reply) (*Proc, error) {
+// completeStart completes p by init's answer to exec. Deliver has set PTY, unless init holds it.
+func (p *Proc) completeStart(r channel.Reply) (*Proc, error) {
 	if failed := (answered{r.Errno, r.Error}); r.Op == channel.OpFailed && spec.Short(failed) {
 		return nil, spec.NewShortage(fmt.Errorf("start a command: %w", failed))
 	}
@@ -90,9 +90,9 @@ func (p *Proc) begun(r channel.Reply) (*Proc, error) {
 		return nil, &spec.StartError{Code: 126, Text: "start a command: another process of the sprite stopped it before it had begun"}
 	}
 	if p.tty && p.PTY == nil {
-		files, err := p.box.fetch(r)
+		files, err := p.box.fetchFiles(r)
 		if err == nil && len(files) == 1 {
-			p.PTY = master(files[0])
+			p.PTY = copyMaster(files[0])
 		}
 		channel.CloseAll(files)
 		if p.PTY == nil {
@@ -106,9 +106,9 @@ func (p *Proc) begun(r channel.Reply) (*Proc, error) {
 // errNoTerminal says that a command that was to have a terminal has none.
 var errNoTerminal = errors.New("start a terminal: init handed over none")
 
-// deliver brings a reply to the process that it concerns. Init may be in the hands of a program in the box: a reply that
+// deliverReply brings a reply to the process that it concerns. Init may be in the hands of a program in the box: a reply that
 // no call waits for is dropped, and so is a descriptor other than a terminal.
-func (b *Box) deliver(r channel.Reply, files []*os.File) {
+func (b *Box) deliverReply(r channel.Reply, files []*os.File) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := b.procs[r.ID]
@@ -120,7 +120,7 @@ func (b *Box) deliver(r channel.Reply, files []*os.File) {
 	case r.Op == channel.OpStarted && p.PID == 0:
 		p.PID, p.Program = max(r.PID, 1), r.Program
 		if p.tty && len(files) == 1 && !p.unwanted {
-			p.PTY = master(files[0])
+			p.PTY = copyMaster(files[0])
 		}
 		if len(r.Held) > 0 && (p.unwanted || !p.tty) {
 			b.refuseUnheard(r.ID)
@@ -149,8 +149,8 @@ func (b *Box) deliver(r channel.Reply, files []*os.File) {
 	channel.CloseAll(files)
 }
 
-// master returns a copy of f that the runtime can poll, so that closing it ends a read; nil if f is no pty's master side.
-func master(f *os.File) (copied *os.File) {
+// copyMaster returns a copy of f that the runtime can poll, so that closing it ends a read; nil if f is no pty's master side.
+func copyMaster(f *os.File) (copied *os.File) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return nil

@@ -23,8 +23,8 @@ type unborn struct {
 func (u *unborn) Error() string { return fmt.Sprintf("set up the sandbox: %v; %s", u.err, u.said) }
 func (u *unborn) Unwrap() error { return u.err }
 
-// starved is the Shortage of which an init has died, or err. It is asked when all that init said has been read.
-func starved(err error) error {
+// explainShortage returns the Shortage of which an init has died, or err. It is asked when all that init said has been read.
+func explainShortage(err error) error {
 	var u *unborn
 	if !errors.As(err, &u) {
 		return err

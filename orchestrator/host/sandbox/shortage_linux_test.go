@@ -25,8 +25,8 @@ func TestShortagesAreNoRefusals(t *testing.T) {
 		{unix.EACCES, true},
 	} {
 		for _, err := range []error{
-			refusal(spec.FailedAt("make a sandbox", answered{int(c.errno), c.errno.Error()})),
-			refusal(spec.FailedAt(spec.StepNamespaces, c.errno)),
+			refusalOf(spec.FailedAt("make a sandbox", answered{int(c.errno), c.errno.Error()})),
+			refusalOf(spec.FailedAt(spec.StepNamespaces, c.errno)),
 		} {
 			var r *spec.Refusal
 			if errors.As(err, &r) != c.refused || !errors.Is(err, c.errno) && !c.refused {

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawn starts an init in its namespaces (or plainly) with child as its control socket.
-func spawn(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
+// spawnInit starts an init in its namespaces (or plainly) with child as its control socket.
+func spawnInit(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, stderr io.Writer) (*exec.Cmd, error) {
 	self, err := os.Open(k.Self)
 	if err != nil {
 		return nil, fmt.Errorf("open the sandbox's init: %w", err)
@@ -35,9 +35,9 @@ func spawn(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, std
 	}
 	if k.Level == spec.LevelProcess {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		return cmd, start(cmd, g)
+		return cmd, startProcess(cmd, g)
 	}
-	if cmd.SysProcAttr, err = namespaces(k, ids); err != nil {
+	if cmd.SysProcAttr, err = namespaceAttr(k, ids); err != nil {
 		return nil, err
 	}
 	if k.HostPids {
@@ -47,19 +47,19 @@ func spawn(k spec.Kind, ids *idrange.Range, g *cgroup.Group, child *os.File, std
 		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWNET
 		cmd.SysProcAttr.AmbientCaps = append(cmd.SysProcAttr.AmbientCaps, unix.CAP_NET_ADMIN) // routes and rules
 	}
-	if err := start(cmd, g); err != nil || !k.SubIDs.Valid() {
+	if err := startProcess(cmd, g); err != nil || !k.SubIDs.Valid() {
 		return cmd, err
 	}
 	if err := k.SubIDs.MapBox(cmd.Process.Pid, spec.InsideID); err != nil {
 		cmd.Process.Kill()
 		cmd.Wait() // says how it was killed
-		return nil, refusal(spec.FailedAt(spec.StepSubIDs, err))
+		return nil, refusalOf(spec.FailedAt(spec.StepSubIDs, err))
 	}
 	return cmd, nil
 }
 
-// draw returns the plan for init, with the descriptors that go along; the caller closes those.
-func draw(c spec.Config, ids *idrange.Range) (p view.Plan, mounts []*os.File, err error) {
+// drawPlan returns the plan for init, with the descriptors that go along; the caller closes those.
+func drawPlan(c spec.Config, ids *idrange.Range) (p view.Plan, mounts []*os.File, err error) {
 	if c.Plain() {
 		return p, nil, nil
 	}
@@ -69,23 +69,23 @@ func draw(c spec.Config, ids *idrange.Range) (p view.Plan, mounts []*os.File, er
 	if c.Level == spec.LevelRoot {
 		p.Received = true
 		if mounts, err = view.OpenMounts(p.Mounts(view.Step.OfHost), p.Level, ids); err != nil {
-			return p, nil, refusal(err)
+			return p, nil, refusalOf(err)
 		}
 	}
 	return p, mounts, nil
 }
 
-func start(cmd *exec.Cmd, g *cgroup.Group) error {
+func startProcess(cmd *exec.Cmd, g *cgroup.Group) error {
 	if err := g.Start(cmd); err != nil {
-		return refusal(spec.FailedAt(spec.StepNamespaces, err))
+		return refusalOf(spec.FailedAt(spec.StepNamespaces, err))
 	}
 	return nil
 }
 
-// namespaces asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped nowhere,
+// namespaceAttr asks for the box's namespaces. Init is user 1000 in them from its first moment: host root is mapped nowhere,
 // because the kernel takes files' owners by host id. The capabilities that init needs to build the root are ambient, and lost
 // with the second stage. With sub-ids init begins without a map, and does nothing that needs one until it gets its plan.
-func namespaces(k spec.Kind, ids *idrange.Range) (*syscall.SysProcAttr, error) {
+func namespaceAttr(k spec.Kind, ids *idrange.Range) (*syscall.SysProcAttr, error) {
 	attr := &syscall.SysProcAttr{
 		Setsid:     true,
 		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
@@ -123,9 +123,9 @@ func namespaces(k spec.Kind, ids *idrange.Range) (*syscall.SysProcAttr, error) {
 	return attr, nil
 }
 
-// refusal returns the remedy for a failed step. A temporary shortage is not a refusal, and neither is a
+// refusalOf returns the remedy for a failed step. A temporary shortage is not a refusal, and neither is a
 // full disk: a caller must not conclude from them that boxes cannot be had here, and go on with less.
-func refusal(err error) error { return refusalBy(err, spec.ReadKnob) }
+func refusalOf(err error) error { return refusalBy(err, spec.ReadKnob) }
 
 func refusalBy(err error, knob func(string) string) error {
 	r := &spec.Refusal{Step: "make a sandbox", Cause: err.Error()}
@@ -139,12 +139,12 @@ func refusalBy(err error, knob func(string) string) error {
 	case full && r.Step != spec.StepNamespaces:
 		return fmt.Errorf("make a sandbox: %w", err)
 	}
-	r.Remedy = remedy(r.Step, err, knob)
+	r.Remedy = chooseRemedy(r.Step, err, knob)
 	return r
 }
 
-// remedy is chosen by the knobs that are known to refuse namespaces, then by the error. knob reads one below /proc/sys.
-func remedy(step string, err error, knob func(string) string) string {
+// chooseRemedy chooses by the knobs that are known to refuse namespaces, then by the error. knob reads one below /proc/sys.
+func chooseRemedy(step string, err error, knob func(string) string) string {
 	switch {
 	case knob("kernel/apparmor_restrict_unprivileged_userns") == "1" && os.Getuid() != 0:
 		return "AppArmor restricts user namespaces here: `lattice doctor --apparmor-profile` prints a profile that lets lattice make them and says how it is loaded"

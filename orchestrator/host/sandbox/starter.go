@@ -57,17 +57,17 @@ func (s *Starter) Start(cfg spec.Config) (*Box, error) {
 	if len(cfg.Without) > 0 || cfg.Plain() {
 		return Start(cfg)
 	}
-	if ready := s.take(kind); ready != nil {
+	if ready := s.takeSpare(kind); ready != nil {
 		box, err := ready.makeBox(cfg)
 		if err == nil {
-			s.prepare(kind)
+			s.prepareSpare(kind)
 			return box, nil
 		}
 		// Perhaps only the spare is to blame. The next attempt reports other causes.
 	}
 	box, err := Start(cfg)
 	if err == nil {
-		s.prepare(kind)
+		s.prepareSpare(kind)
 	}
 	return box, err
 }
@@ -83,9 +83,9 @@ func (s *Starter) Close() {
 	s.work.Wait()
 }
 
-// take returns the spare init, if there is one of that kind that is fit to be used. One that is just being made is awaited: it
+// takeSpare returns the spare init, if there is one of that kind that is fit to be used. One that is just being made is awaited: it
 // is further than another would be.
-func (s *Starter) take(k spec.Kind) *bareInit {
+func (s *Starter) takeSpare(k spec.Kind) *bareInit {
 	s.mu.Lock()
 	next := s.next
 	usable := next != nil && next.begun && next.kind == k
@@ -99,15 +99,15 @@ func (s *Starter) take(k spec.Kind) *bareInit {
 		return nil
 	}
 	defer ready.mounts.Close()
-	if ready.mounts.changed() { // it may see old mounts, and keep unmounted file systems busy
-		_ = ready.discard()
+	if ready.mounts.hasChanged() { // it may see old mounts, and keep unmounted file systems busy
+		_ = ready.discardInit()
 		return nil
 	}
 	return ready.bareInit
 }
 
-// prepare has an init made, unless there is one or will soon be.
-func (s *Starter) prepare(k spec.Kind) {
+// prepareSpare has an init made, unless there is one or will soon be.
+func (s *Starter) prepareSpare(k spec.Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -130,12 +130,12 @@ func (s *Starter) prepare(k spec.Kind) {
 		defer cancel()
 		defer close(next.gone)
 		defer close(next.offer)
-		s.keep(ctx, next)
+		s.keepSpare(ctx, next)
 	})
 }
 
-// keep makes an init and holds it until it is wanted.
-func (s *Starter) keep(ctx context.Context, next *spare) {
+// keepSpare makes an init and holds it until it is wanted.
+func (s *Starter) keepSpare(ctx context.Context, next *spare) {
 	select {
 	case <-time.After(spareAfter):
 	case <-ctx.Done():
@@ -156,11 +156,11 @@ func (s *Starter) keep(ctx context.Context, next *spare) {
 		mounts.Close()
 		return
 	}
-	next.hold(ctx, &kept{init, mounts})
+	next.holdInit(ctx, &kept{init, mounts})
 }
 
-// hold offers an init until it is taken or its time is over.
-func (next *spare) hold(ctx context.Context, k *kept) {
+// holdInit offers an init until it is taken or its time is over.
+func (next *spare) holdInit(ctx context.Context, k *kept) {
 	idle, look := time.NewTimer(spareFor), time.NewTicker(spareLook)
 	defer idle.Stop()
 	defer look.Stop()
@@ -169,7 +169,7 @@ func (next *spare) hold(ctx context.Context, k *kept) {
 		case next.offer <- k:
 			return
 		case <-look.C:
-			wanted = !k.mounts.changed()
+			wanted = !k.mounts.hasChanged()
 		case <-idle.C:
 			wanted = false
 		case <-ctx.Done():
@@ -177,5 +177,5 @@ func (next *spare) hold(ctx context.Context, k *kept) {
 		}
 	}
 	k.mounts.Close()
-	_ = k.discard() // the rest of its groups is removed at the next start of the host
+	_ = k.discardInit() // the rest of its groups is removed at the next start of the host
 }

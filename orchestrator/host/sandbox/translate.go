@@ -7,9 +7,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/spec"
 )
 
-// translate rewrites a command for a plain box: its program, its folder, and each element of an environment value that
+// translateCommand rewrites a command for a plain box: its program, its folder, and each element of an environment value that
 // names one of the box's folders.
-func translate(c spec.Config, cmd channel.Command) channel.Command {
+func translateCommand(c spec.Config, cmd channel.Command) channel.Command {
 	program := string(cmd.Program)
 	cmd.Program = []byte(c.TranslatePath(program))
 	if len(cmd.Argv) > 0 && cmd.Argv[0] == program {

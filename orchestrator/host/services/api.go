@@ -54,11 +54,11 @@ func (a *API) getService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s, err := v.look(r.PathValue("service"))
+	s, err := v.copyState(r.PathValue("service"))
 	if err != nil {
 		return err
 	}
-	wire.WriteJSON(w, http.StatusOK, s.object())
+	wire.WriteJSON(w, http.StatusOK, s.describeService())
 	return nil
 }
 
@@ -84,9 +84,9 @@ func (a *API) serviceLogs(w http.ResponseWriter, r *http.Request) error {
 		return noService(unit)
 	}
 	v.mu.Lock()
-	log, known := v.log(unit), v.machine.services[unit] != nil
+	log, known := v.logOf(unit), v.machine.services[unit] != nil
 	v.mu.Unlock()
-	events, from, err := log.tail(lines)
+	events, from, err := log.readTail(lines)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (a *API) serviceLogs(w http.ResponseWriter, r *http.Request) error {
 	}
 	out := wire.NewLines(w)
 	if out.SendAll(events) {
-		v.relay(r.Context(), out, unit, from, length, nil)
+		v.relayEvents(r.Context(), out, unit, from, length, nil)
 	}
 	return nil
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 )
 
-// change stores the services as fn changes them, then tells the machine: its commands may depend on the record.
-func (v *Set) change(name string, fn func(map[string]records.Service) error, f fact) error {
+// changeServices stores the services as fn changes them, then tells the machine: its commands may depend on the record.
+func (v *Set) changeServices(name string, fn func(map[string]records.Service) error, f fact) error {
 	v.edits.Lock()
 	defer v.edits.Unlock()
 	if _, err := v.Store.ChangeServices(name, v.id, fn); err != nil {
 		return err
 	}
-	v.tell(f)
+	v.tellMachine(f)
 	return nil
 }
 
@@ -50,8 +50,8 @@ func (a *API) putService(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer done()
-	from := v.end(spec.Name)
-	err = v.change(name, func(all map[string]records.Service) error {
+	from := v.endPosition(spec.Name)
+	err = v.changeServices(name, func(all map[string]records.Service) error {
 		if err := admitService(all, spec); err != nil {
 			return err
 		}
@@ -61,7 +61,7 @@ func (a *API) putService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	v.stream(w, r, spec.Name, from, length, nil)
+	v.streamEvents(w, r, spec.Name, from, length, nil)
 	return nil
 }
 
@@ -73,8 +73,8 @@ func (a *API) savedServices(name string) (map[string]records.Service, error) {
 	return a.Store.Services(rec.ID)
 }
 
-// wanted records that a service, and all that it needs, is to run.
-func wanted(unit string) func(map[string]records.Service) error {
+// markWanted records that a service, and all that it needs, is to run.
+func markWanted(unit string) func(map[string]records.Service) error {
 	return func(all map[string]records.Service) error {
 		if _, ok := all[unit]; !ok {
 			return noService(unit)
@@ -108,11 +108,11 @@ func (a *API) run(w http.ResponseWriter, r *http.Request, f func(string) fact) e
 		return err
 	}
 	defer done()
-	from := v.end(unit)
-	if err := v.change(name, wanted(unit), f(unit)); err != nil {
+	from := v.endPosition(unit)
+	if err := v.changeServices(name, markWanted(unit), f(unit)); err != nil {
 		return err
 	}
-	v.stream(w, r, unit, from, length, nil)
+	v.streamEvents(w, r, unit, from, length, nil)
 	return nil
 }
 
@@ -122,7 +122,7 @@ func (a *API) wakeService(ctx context.Context, name, unit string) (*Set, func(),
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := v.look(unit); err != nil {
+	if _, err := v.copyState(unit); err != nil {
 		return nil, nil, err
 	}
 	return a.sprites.WakeServices(ctx, name)
@@ -138,7 +138,7 @@ func (a *API) stopService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s, err := v.look(unit)
+	s, err := v.copyState(unit)
 	if err != nil {
 		return err
 	}
@@ -152,11 +152,11 @@ func (a *API) stopService(w http.ResponseWriter, r *http.Request) error {
 		}
 		defer done()
 	}
-	from := v.end(unit)
-	if err := v.change(name, stopped(unit), stopAsked{unit, grace}); err != nil {
+	from := v.endPosition(unit)
+	if err := v.changeServices(name, markStopped(unit), stopAsked{unit, grace}); err != nil {
 		return err
 	}
-	v.stream(w, r, unit, from, MaxFollow, func(s service) bool { return !s.live })
+	v.streamEvents(w, r, unit, from, MaxFollow, func(s service) bool { return !s.live })
 	return nil
 }
 
@@ -164,8 +164,8 @@ func notRunning(unit string) error {
 	return wire.Refuse(http.StatusConflict, "not_running", "service "+unit+" is not running")
 }
 
-// stopped records that a service is not to run until it is started by request.
-func stopped(unit string) func(map[string]records.Service) error {
+// markStopped records that a service is not to run until it is started by request.
+func markStopped(unit string) func(map[string]records.Service) error {
 	return func(all map[string]records.Service) error {
 		s, ok := all[unit]
 		if !ok {
@@ -184,7 +184,7 @@ func (a *API) deleteService(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s, err := v.look(unit)
+	s, err := v.copyState(unit)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (a *API) deleteService(w http.ResponseWriter, r *http.Request) error {
 		if _, ok := all[unit]; !ok {
 			return noService(unit)
 		}
-		if by := dependents(all, unit); len(by) > 0 {
+		if by := findDependents(all, unit); len(by) > 0 {
 			return wire.Refuse(http.StatusConflict, "service_needed", "service "+unit+" is needed by "+strings.Join(by, ", ")+"; delete these first")
 		}
 		return nil
@@ -203,20 +203,20 @@ func (a *API) deleteService(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		defer done()
-		err = v.change(name, func(all map[string]records.Service) error {
+		err = v.changeServices(name, func(all map[string]records.Service) error {
 			if err := unneeded(all); err != nil {
 				return err
 			}
-			return stopped(unit)(all)
+			return markStopped(unit)(all)
 		}, stopAsked{unit, stopGrace})
 		if err != nil {
 			return err
 		}
-		if err := v.await(r.Context(), unit, func(s service) bool { return !s.live }); err != nil {
+		if err := v.awaitState(r.Context(), unit, func(s service) bool { return !s.live }); err != nil {
 			return err
 		}
 	}
-	err = v.change(name, func(all map[string]records.Service) error {
+	err = v.changeServices(name, func(all map[string]records.Service) error {
 		if err := unneeded(all); err != nil {
 			return err
 		}

@@ -69,11 +69,11 @@ func NewSet(exists context.Context, c *core.Core, id string) *Set {
 func (v *Set) Prepare() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.load()
+	return v.loadDefinitions()
 }
 
-// load tells the machine the definitions, once. mu is held.
-func (v *Set) load() error {
+// loadDefinitions tells the machine the definitions, once. mu is held.
+func (v *Set) loadDefinitions() error {
 	if v.loaded {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (v *Set) load() error {
 		return fmt.Errorf("read the services: %w", err)
 	}
 	for _, spec := range sortedServices(all) {
-		v.step(defined{spec})
+		v.stepMachine(defined{spec})
 	}
 	v.loaded = true
 	return nil
@@ -93,12 +93,12 @@ func (v *Set) Up(box *sandbox.Box, env []string) error {
 	v.Wait() // the box before it has, or it would not have been replaced
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if err := v.load(); err != nil {
+	if err := v.loadDefinitions(); err != nil {
 		return err
 	}
 	v.box, v.env, v.tasks = box, env, new(sync.WaitGroup)
-	v.tasks.Go(func() { v.follow(box) })
-	v.step(boxStarted{})
+	v.tasks.Go(func() { v.fireTimers(box) })
+	v.stepMachine(boxStarted{})
 	return nil
 }
 
@@ -109,10 +109,10 @@ func (v *Set) Quit() {
 	if v.box == nil {
 		return
 	}
-	v.step(boxEnding{endGrace})
+	v.stepMachine(boxEnding{endGrace})
 	patience := time.NewTimer(2 * endGrace)
 	defer patience.Stop()
-	for v.machine.living() {
+	for v.machine.hasProcess() {
 		changed := v.changed
 		v.mu.Unlock()
 		over := false
@@ -147,17 +147,17 @@ func (v *Set) Wait() {
 	}
 }
 
-// tell takes in a fact.
-func (v *Set) tell(f fact) {
+// tellMachine takes in a fact.
+func (v *Set) tellMachine(f fact) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.step(f)
+	v.stepMachine(f)
 }
 
-// step takes in a fact and all that follows from it at once. mu is held.
-func (v *Set) step(f fact) {
+// stepMachine takes in a fact and all that follows from it at once. mu is held.
+func (v *Set) stepMachine(f fact) {
 	for facts := []fact{f}; len(facts) > 0; facts = facts[1:] {
-		for _, o := range v.machine.step(v.Clock(), facts[0]) {
+		for _, o := range v.machine.applyFact(v.Clock(), facts[0]) {
 			if came := v.carryOut(o); came != nil {
 				facts = append(facts, came)
 			}
@@ -171,7 +171,7 @@ func (v *Set) step(f fact) {
 func (v *Set) carryOut(o order) fact {
 	switch o := o.(type) {
 	case spawn:
-		return v.spawn(o)
+		return v.spawnProcess(o)
 	case signalGroup:
 		if p := v.procs[o.name]; p != nil {
 			if err := p.Signal(o.signal); err != nil {
@@ -189,13 +189,13 @@ func (v *Set) carryOut(o order) fact {
 		if o.kind == "exit" {
 			e.ExitCode = &o.code
 		}
-		v.log(o.name).say(e)
+		v.logOf(o.name).addEvent(e)
 	}
 	return nil
 }
 
-// log returns the log of a service, which may exist no more. mu is held.
-func (v *Set) log(name string) *serviceLog {
+// logOf returns the log of a service, which may exist no more. mu is held.
+func (v *Set) logOf(name string) *serviceLog {
 	l := v.logs[name]
 	if l == nil {
 		l = newServiceLog(v.LogPath(v.id, name), v.Now)
@@ -204,11 +204,11 @@ func (v *Set) log(name string) *serviceLog {
 	return l
 }
 
-// spawn starts a service's process and follows it.
-func (v *Set) spawn(o spawn) fact {
+// spawnProcess starts a service's process and follows it.
+func (v *Set) spawnProcess(o spawn) fact {
 	service, name := o.spec, o.spec.Name
 	fail := func(err error) fact {
-		v.log(name).output("stderr", [][]byte{[]byte(err.Error() + "\n")})
+		v.logOf(name).addOutput("stderr", [][]byte{[]byte(err.Error() + "\n")})
 		return startFailed{name, o.run, err.Error()}
 	}
 	if v.box == nil {
@@ -238,7 +238,7 @@ func (v *Set) spawn(o spawn) fact {
 		return fail(err)
 	}
 	v.procs[name] = proc
-	v.attend(name, o.run, proc, v.log(name), outputs)
+	v.attendProcess(name, o.run, proc, v.logOf(name), outputs)
 	return began{name, o.run, proc.PID}
 }
 
@@ -250,8 +250,8 @@ func closeFiles(files ...*os.File) {
 	}
 }
 
-// attend reads the output of the process and tells the machine of its exit, after all of its output.
-func (v *Set) attend(name string, run int, proc *sandbox.Proc, log *serviceLog, outputs [2]*os.File) {
+// attendProcess reads the output of the process and tells the machine of its exit, after all of its output.
+func (v *Set) attendProcess(name string, run int, proc *sandbox.Proc, log *serviceLog, outputs [2]*os.File) {
 	over := make(chan struct{}) // closed at the exit
 	var read sync.WaitGroup     // the output until the exit
 	for i, stream := range []string{"stdout", "stderr"} {
@@ -277,7 +277,7 @@ func (v *Set) attend(name string, run int, proc *sandbox.Proc, log *serviceLog, 
 		if v.procs[name] == proc {
 			delete(v.procs, name)
 		}
-		v.step(exited{name, run, code})
+		v.stepMachine(exited{name, run, code})
 	})
 }
 
@@ -302,50 +302,50 @@ func (p pump) run(read func()) {
 	defer p.from.Close()
 	var lines splitter
 	defer read()
-	defer func() { p.log.output(p.stream, lines.flush()) }()
+	defer func() { p.log.addOutput(p.stream, lines.flushLine()) }()
 	buf := make([]byte, program.ReadChunk)
 	settled := false
 	logged := program.NewPace(program.LoggedRate)
 	for {
 		n, err := p.from.Read(buf)
-		p.log.output(p.stream, lines.take(buf[:n]))
+		p.log.addOutput(p.stream, lines.splitLines(buf[:n]))
 		logged.Take(n, p.gone)
 		late := errors.Is(err, os.ErrDeadlineExceeded)
-		if err != nil && !late || late && closed(p.gone) {
+		if err != nil && !late || late && isClosed(p.gone) {
 			return
 		}
-		if !settled && closed(p.over) {
-			drain(p.from, buf, func(data []byte) { p.log.output(p.stream, lines.take(data)) })
+		if !settled && isClosed(p.over) {
+			drainOutput(p.from, buf, func(data []byte) { p.log.addOutput(p.stream, lines.splitLines(data)) })
 			settled = true
 			late = true
 		}
 		if late {
-			p.log.output(p.stream, lines.flush())
+			p.log.addOutput(p.stream, lines.flushLine())
 		}
 		if settled {
 			read()
 		}
-		p.arm(len(lines.rest) > 0, settled)
+		p.armDeadline(len(lines.rest) > 0, settled)
 	}
 }
 
-// arm has the next read end early when there is a line that may not be finished soon, or nothing to wait for. The process
+// armDeadline has the next read end early when there is a line that may not be finished soon, or nothing to wait for. The process
 // may end at any time, and the goroutine that notices sets the deadline again.
-func (p pump) arm(unfinished, settled bool) {
+func (p pump) armDeadline(unfinished, settled bool) {
 	deadline := time.Time{}
-	if unfinished || closed(p.gone) {
+	if unfinished || isClosed(p.gone) {
 		deadline = time.Now().Add(lineWait)
 	}
 	_ = p.from.SetReadDeadline(deadline)
 	switch {
-	case !settled && closed(p.over):
+	case !settled && isClosed(p.over):
 		_ = p.from.SetReadDeadline(time.Now())
-	case closed(p.gone):
+	case isClosed(p.gone):
 		_ = p.from.SetReadDeadline(time.Now().Add(lineWait))
 	}
 }
 
-func closed(c <-chan struct{}) bool {
+func isClosed(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -354,8 +354,8 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-// drain passes on the output that can be read without waiting.
-func drain(f *os.File, buf []byte, to func([]byte)) {
+// drainOutput passes on the output that can be read without waiting.
+func drainOutput(f *os.File, buf []byte, to func([]byte)) {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return
@@ -371,13 +371,13 @@ func drain(f *os.File, buf []byte, to func([]byte)) {
 	}
 }
 
-// follow fires timers until the box has ended, and says so to the machine.
-func (v *Set) follow(box *sandbox.Box) {
+// fireTimers fires timers until the box has ended, and says so to the machine.
+func (v *Set) fireTimers(box *sandbox.Box) {
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
 	for {
 		v.mu.Lock()
-		alarm.Reset(v.fire())
+		alarm.Reset(v.fireDue())
 		v.mu.Unlock()
 		select {
 		case <-alarm.C:
@@ -387,14 +387,14 @@ func (v *Set) follow(box *sandbox.Box) {
 			defer v.mu.Unlock()
 			v.timers = nil
 			clear(v.procs)
-			v.step(boxEnded{})
+			v.stepMachine(boxEnded{})
 			return
 		}
 	}
 }
 
-// fire tells of the timers that are due, and returns how long the next one has to go. mu is held.
-func (v *Set) fire() time.Duration {
+// fireDue tells of the timers that are due, and returns how long the next one has to go. mu is held.
+func (v *Set) fireDue() time.Duration {
 	now := v.Clock()
 	var due []timeUp
 	v.timers = slices.DeleteFunc(v.timers, func(t timer) bool {
@@ -405,7 +405,7 @@ func (v *Set) fire() time.Duration {
 		return true
 	})
 	for _, f := range due {
-		v.step(f)
+		v.stepMachine(f)
 	}
 	next := time.Hour
 	for _, t := range v.timers {
@@ -414,8 +414,8 @@ func (v *Set) fire() time.Duration {
 	return max(next, 0)
 }
 
-// object describes a service as the API does. mu is held.
-func (s *service) object() sprites.Service {
+// describeService describes a service as the API does. mu is held.
+func (s *service) describeService() sprites.Service {
 	state := sprites.ServiceState{Name: s.spec.Name, Status: string(s.status), PID: s.pid, Error: s.problem, RestartCount: s.restarts}
 	if !s.started.IsZero() {
 		at := s.started.UTC()
@@ -436,14 +436,14 @@ func (v *Set) List() []sprites.Service {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	all := []sprites.Service{}
-	for _, name := range v.machine.names() {
-		all = append(all, v.machine.services[name].object())
+	for _, name := range v.machine.serviceNames() {
+		all = append(all, v.machine.services[name].describeService())
 	}
 	return all
 }
 
-// look returns a copy of a service's state.
-func (v *Set) look(name string) (service, error) {
+// copyState returns a copy of a service's state.
+func (v *Set) copyState(name string) (service, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	s := v.machine.services[name]

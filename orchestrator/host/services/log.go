@@ -57,9 +57,9 @@ func logFiles(service string) map[string]string {
 	return map[string]string{"combined": file, "stdout": file, "stderr": file}
 }
 
-// output adds pieces of output, each a line or the end of one that was cut. On a disk that takes no more the file ends
+// addOutput adds pieces of output, each a line or the end of one that was cut. On a disk that takes no more the file ends
 // early; followers see the output all the same.
-func (l *serviceLog) output(stream string, pieces [][]byte) {
+func (l *serviceLog) addOutput(stream string, pieces [][]byte) {
 	if len(pieces) == 0 {
 		return
 	}
@@ -72,22 +72,22 @@ func (l *serviceLog) output(stream string, pieces [][]byte) {
 		text.WriteString(prefix)
 		text.Write(bytes.TrimSuffix(p, []byte("\n")))
 		text.WriteByte('\n')
-		l.keep(sprites.ServiceEvent{Type: stream, Data: string(p), Timestamp: now.UnixMilli()})
+		l.keepEvent(sprites.ServiceEvent{Type: stream, Data: string(p), Timestamp: now.UnixMilli()})
 	}
 	l.write(text.Bytes())
-	l.tell()
+	l.wakeReaders()
 }
 
-// say adds an event other than output; it is not in the file.
-func (l *serviceLog) say(e sprites.ServiceEvent) {
+// addEvent adds an event other than output; it is not in the file.
+func (l *serviceLog) addEvent(e sprites.ServiceEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Timestamp = l.now().UnixMilli()
-	l.keep(e)
-	l.tell()
+	l.keepEvent(e)
+	l.wakeReaders()
 }
 
-func (l *serviceLog) keep(e sprites.ServiceEvent) {
+func (l *serviceLog) keepEvent(e sprites.ServiceEvent) {
 	l.recent = append(l.recent, e)
 	l.bytes += len(e.Data)
 	drop := 0
@@ -99,7 +99,7 @@ func (l *serviceLog) keep(e sprites.ServiceEvent) {
 	l.first += uint64(drop)
 }
 
-func (l *serviceLog) tell() {
+func (l *serviceLog) wakeReaders() {
 	close(l.grown)
 	l.grown = make(chan struct{})
 }
@@ -107,7 +107,7 @@ func (l *serviceLog) tell() {
 // write appends to the file, beginning a new one when it is full.
 func (l *serviceLog) write(data []byte) {
 	if l.file != nil && l.size+int64(len(data)) > maxLogFile {
-		l.shut()
+		l.closeFile()
 		if err := os.Rename(l.path, l.path+".1"); err != nil {
 			return
 		}
@@ -118,7 +118,7 @@ func (l *serviceLog) write(data []byte) {
 	n, err := l.file.Write(data)
 	l.size += int64(n)
 	if err != nil {
-		l.shut() // tried again with the next output
+		l.closeFile() // tried again with the next output
 	}
 }
 
@@ -138,7 +138,7 @@ func (l *serviceLog) open() error {
 	return nil
 }
 
-func (l *serviceLog) shut() {
+func (l *serviceLog) closeFile() {
 	if l.file != nil {
 		_ = l.file.Close() // a log that could not be written whole is cut short, and that is all
 		l.file = nil
@@ -149,19 +149,19 @@ func (l *serviceLog) shut() {
 func (l *serviceLog) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.shut()
+	l.closeFile()
 }
 
-// end is where the next event will be.
-func (l *serviceLog) end() uint64 {
+// endPosition returns where the next event will be.
+func (l *serviceLog) endPosition() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.first + uint64(len(l.recent))
 }
 
-// after returns the events from number at on, where the next ones will be, and a channel that is closed when there are
+// eventsAfter returns the events from number at on, where the next ones will be, and a channel that is closed when there are
 // some. Missed counts those that are not kept any more.
-func (l *serviceLog) after(at uint64) (events []sprites.ServiceEvent, next, missed uint64, grown <-chan struct{}) {
+func (l *serviceLog) eventsAfter(at uint64) (events []sprites.ServiceEvent, next, missed uint64, grown <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if at < l.first {
@@ -174,8 +174,8 @@ func (l *serviceLog) after(at uint64) (events []sprites.ServiceEvent, next, miss
 	return append(events, l.recent[at-l.first:]...), next, missed, l.grown
 }
 
-// tail reads the last lines of the file, at most n, and says where the events after them begin.
-func (l *serviceLog) tail(n int) (events []sprites.ServiceEvent, next uint64, err error) {
+// readTail reads the last lines of the file, at most n, and says where the events after them begin.
+func (l *serviceLog) readTail(n int) (events []sprites.ServiceEvent, next uint64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next = l.first + uint64(len(l.recent))
@@ -231,8 +231,8 @@ func parseLogLine(line string) sprites.ServiceEvent {
 // splitter cuts a stream into lines. The end of a line that has not come is kept for a while.
 type splitter struct{ rest []byte }
 
-// take adds data and returns the complete lines. It splits lines that are too long.
-func (s *splitter) take(data []byte) (pieces [][]byte) {
+// splitLines adds data and returns the complete lines. It splits lines that are too long.
+func (s *splitter) splitLines(data []byte) (pieces [][]byte) {
 	for len(data) > 0 {
 		line := data
 		if i := bytes.IndexByte(data, '\n'); i >= 0 {
@@ -242,14 +242,14 @@ func (s *splitter) take(data []byte) (pieces [][]byte) {
 		data = data[len(line):]
 		s.rest = append(s.rest, line...)
 		if s.rest[len(s.rest)-1] == '\n' || len(s.rest) >= maxLogLine {
-			pieces = append(pieces, s.flush()...)
+			pieces = append(pieces, s.flushLine()...)
 		}
 	}
 	return pieces
 }
 
-// flush returns the unfinished line.
-func (s *splitter) flush() (pieces [][]byte) {
+// flushLine returns the unfinished line.
+func (s *splitter) flushLine() (pieces [][]byte) {
 	if len(s.rest) > 0 {
 		pieces, s.rest = [][]byte{s.rest}, nil
 	}

@@ -150,8 +150,8 @@ func (say) isOrder()         {}
 
 func newMachine() *machine { return &machine{services: map[string]*service{}} }
 
-// step applies one fact and returns the commands that follow, in order.
-func (m *machine) step(now time.Time, f fact) (orders []order) {
+// applyFact applies one fact and returns the commands that follow, in order.
+func (m *machine) applyFact(now time.Time, f fact) (orders []order) {
 	do := func(o ...order) { orders = append(orders, o...) }
 	switch f := f.(type) {
 	case boxStarted:
@@ -165,7 +165,7 @@ func (m *machine) step(now time.Time, f fact) (orders []order) {
 		m.up = false
 		do(m.allGone()...)
 	case defined:
-		do(m.define(f.spec)...)
+		do(m.defineService(f.spec)...)
 	case removed:
 		if s := m.services[f.name]; s != nil {
 			if s.removed = s.live; !s.live {
@@ -173,43 +173,43 @@ func (m *machine) step(now time.Time, f fact) (orders []order) {
 				break
 			}
 			s.wanted = false
-			do(s.stop(s.grace)...)
+			do(s.stopProcess(s.grace)...)
 		}
 	case startAsked:
-		for _, name := range m.closure(f.name) {
-			m.services[name].want()
+		for _, name := range m.withNeeded(f.name) {
+			m.services[name].markWanted()
 		}
 	case stopAsked:
 		if s := m.services[f.name]; s != nil {
 			s.wanted = false
-			do(s.stop(f.grace)...)
+			do(s.stopProcess(f.grace)...)
 		}
 	case restartAsked:
-		for _, name := range m.closure(f.name) {
-			m.services[name].want()
+		for _, name := range m.withNeeded(f.name) {
+			m.services[name].markWanted()
 		}
 		if s := m.services[f.name]; s != nil {
-			do(s.stop(f.grace)...)
+			do(s.stopProcess(f.grace)...)
 		}
 	case began:
-		if s := m.attempt(f.name, f.run); s != nil {
+		if s := m.presentAttempt(f.name, f.run); s != nil {
 			s.pid, s.started, s.problem = f.pid, now, ""
 			do(say{name: f.name, kind: "started"})
 			if s.status == serviceStopping { // a stop was requested before it began
-				do(s.end(s.grace)...)
+				do(s.endProcess(s.grace)...)
 			} else {
 				s.status = serviceRunning
 			}
 		}
 	case startFailed:
-		if s := m.attempt(f.name, f.run); s != nil {
+		if s := m.presentAttempt(f.name, f.run); s != nil {
 			do(say{name: f.name, kind: "error", text: f.cause})
-			do(m.ended(s, now, f.cause)...)
+			do(m.endAttempt(s, now, f.cause)...)
 		}
 	case exited:
-		if s := m.attempt(f.name, f.run); s != nil {
+		if s := m.presentAttempt(f.name, f.run); s != nil {
 			do(say{name: f.name, kind: "exit", code: f.code})
-			do(m.ended(s, now, fmt.Sprintf("exit code %d", f.code))...)
+			do(m.endAttempt(s, now, fmt.Sprintf("exit code %d", f.code))...)
 		}
 	case timeUp:
 		s := m.services[f.name]
@@ -222,19 +222,19 @@ func (m *machine) step(now time.Time, f fact) (orders []order) {
 			do(signalGroup{f.name, s.run, "KILL"})
 		}
 	}
-	return append(orders, m.settle()...)
+	return append(orders, m.settleServices()...)
 }
 
-// attempt returns the service if run is its present attempt.
-func (m *machine) attempt(name string, run int) *service {
+// presentAttempt returns the service if run is its present attempt.
+func (m *machine) presentAttempt(name string, run int) *service {
 	if s := m.services[name]; s != nil && s.live && s.run == run {
 		return s
 	}
 	return nil
 }
 
-// define adds a service, or changes it: a running one is then restarted, unless nothing has changed.
-func (m *machine) define(spec records.Service) []order {
+// defineService adds a service, or changes it: a running one is then restarted, unless nothing has changed.
+func (m *machine) defineService(spec records.Service) []order {
 	s := m.services[spec.Name]
 	if s == nil {
 		m.services[spec.Name] = &service{spec: spec, wanted: !spec.Stopped, status: serviceStopped, grace: stopGrace}
@@ -245,22 +245,22 @@ func (m *machine) define(spec records.Service) []order {
 	if spec.Stopped {
 		s.wanted = false
 	} else {
-		s.want()
+		s.markWanted()
 	}
 	if same && s.wanted {
 		return nil
 	}
-	return s.stop(stopGrace)
+	return s.stopProcess(stopGrace)
 }
 
-// want marks the service as one that is kept running, and forgets its planned restart.
-func (s *service) want() {
+// markWanted marks the service as one that is kept running, and forgets its planned restart.
+func (s *service) markWanted() {
 	s.wanted = true
 	s.failures, s.next = 0, time.Time{}
 }
 
-// stop ends the service's process, or says that there is none. A service that is still wanted starts again.
-func (s *service) stop(grace time.Duration) []order {
+// stopProcess ends the service's process, or says that there is none. A service that is still wanted starts again.
+func (s *service) stopProcess(grace time.Duration) []order {
 	s.next, s.failures, s.grace = time.Time{}, 0, grace
 	if !s.live {
 		s.status, s.problem = serviceStopped, ""
@@ -277,10 +277,10 @@ func (s *service) stop(grace time.Duration) []order {
 	if s.pid == 0 {
 		return orders // ended as soon as it has a process
 	}
-	return append(orders, s.end(grace)...)
+	return append(orders, s.endProcess(grace)...)
 }
 
-func (s *service) end(grace time.Duration) []order {
+func (s *service) endProcess(grace time.Duration) []order {
 	if grace <= 0 {
 		return []order{signalGroup{s.spec.Name, s.run, "KILL"}}
 	}
@@ -291,8 +291,8 @@ func (s *service) killLater(grace time.Duration) []order {
 	return []order{setTimer{grace, timeUp{s.spec.Name, s.run, timerKill}}}
 }
 
-// ended takes the end of an attempt: asked for, or a failure after which the service is tried again.
-func (m *machine) ended(s *service, now time.Time, cause string) []order {
+// endAttempt takes the end of an attempt: asked for, or a failure after which the service is tried again.
+func (m *machine) endAttempt(s *service, now time.Time, cause string) []order {
 	asked := s.status == serviceStopping
 	s.live, s.pid = false, 0
 	switch {
@@ -307,7 +307,7 @@ func (m *machine) ended(s *service, now time.Time, cause string) []order {
 			s.failures = 0
 		}
 		s.failures++
-		pause := backoff(s.spec.Name, s.failures)
+		pause := backoffDelay(s.spec.Name, s.failures)
 		s.status, s.problem, s.started, s.next = serviceFailed, cause, time.Time{}, now.Add(pause)
 		return []order{setTimer{pause, timeUp{s.spec.Name, s.run, timerRestart}}}
 	}
@@ -315,9 +315,9 @@ func (m *machine) ended(s *service, now time.Time, cause string) []order {
 	return []order{say{name: s.spec.Name, kind: "stopped"}}
 }
 
-// backoff is the pause before the n-th attempt after failures: doubled each time, less a part that is derived from the
+// backoffDelay returns the pause before the n-th attempt after failures: doubled each time, less a part that is derived from the
 // name, so that services that failed together do not come back together.
-func backoff(name string, n int) time.Duration {
+func backoffDelay(name string, n int) time.Duration {
 	pause := longestPause
 	if n < 8 {
 		pause = min(longestPause, firstRestart<<(n-1))
@@ -329,7 +329,7 @@ func backoff(name string, n int) time.Duration {
 
 // allGone is the end of the sandbox: whatever ran has ended with it, and is not held against the services.
 func (m *machine) allGone() (orders []order) {
-	for _, name := range m.names() {
+	for _, name := range m.serviceNames() {
 		s := m.services[name]
 		if s.live {
 			orders = append(orders, say{name: name, kind: "stopped"})
@@ -343,26 +343,26 @@ func (m *machine) allGone() (orders []order) {
 	return orders
 }
 
-// settle starts the wanted services that can run, and when the sandbox is about to end, ends those that nothing needs.
-func (m *machine) settle() (orders []order) {
-	for _, name := range m.names() {
+// settleServices starts the wanted services that can run, and when the sandbox is about to end, ends those that nothing needs.
+func (m *machine) settleServices() (orders []order) {
+	for _, name := range m.serviceNames() {
 		s := m.services[name]
 		switch {
 		case m.quitting:
 			s.next = time.Time{}
 			if s.live && s.status != serviceStopping && !m.neededByLive(name) {
-				orders = append(orders, s.stop(s.grace)...)
+				orders = append(orders, s.stopProcess(s.grace)...)
 			}
 		case !m.up || s.live || !s.wanted || !s.next.IsZero():
 		default:
-			orders = append(orders, m.start(s)...)
+			orders = append(orders, m.startAttempt(s)...)
 		}
 	}
 	return orders
 }
 
-// start begins an attempt if all that the service needs runs, else notes in its state which ones it waits for.
-func (m *machine) start(s *service) []order {
+// startAttempt begins an attempt if all that the service needs runs, else notes in its state which ones it waits for.
+func (m *machine) startAttempt(s *service) []order {
 	var missing, off []string
 	for _, need := range s.spec.Needs {
 		if on := m.services[need]; on == nil || !on.wanted {
@@ -393,8 +393,8 @@ func (m *machine) neededByLive(name string) bool {
 	return false
 }
 
-// closure names a service and all that it needs, directly or not.
-func (m *machine) closure(name string) []string {
+// withNeeded names a service and all that it needs, directly or not.
+func (m *machine) withNeeded(name string) []string {
 	specs := map[string]records.Service{}
 	for n, s := range m.services {
 		specs[n] = s.spec
@@ -402,10 +402,10 @@ func (m *machine) closure(name string) []string {
 	return needsOf(specs, name)
 }
 
-func (m *machine) names() []string { return slices.Sorted(maps.Keys(m.services)) }
+func (m *machine) serviceNames() []string { return slices.Sorted(maps.Keys(m.services)) }
 
-// living reports whether any service has a process.
-func (m *machine) living() bool {
+// hasProcess reports whether any service has a process.
+func (m *machine) hasProcess() bool {
 	for _, s := range m.services {
 		if s.live {
 			return true

@@ -16,7 +16,7 @@ import (
 func play(m *machine, facts ...fact) (said []string) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i, f := range facts {
-		for _, o := range m.step(now.Add(time.Duration(i)*time.Second), f) {
+		for _, o := range m.applyFact(now.Add(time.Duration(i)*time.Second), f) {
 			said = append(said, word(o))
 		}
 	}
@@ -125,8 +125,8 @@ func TestMachine(t *testing.T) {
 func TestBackoffGrowsAndIsForgotten(t *testing.T) {
 	before := time.Duration(0)
 	for n := 1; n <= 30; n++ {
-		pause := backoff("a", n)
-		if pause > longestPause || pause < firstRestart*8/10 || pause < before*8/10 || pause != backoff("a", n) {
+		pause := backoffDelay("a", n)
+		if pause > longestPause || pause < firstRestart*8/10 || pause < before*8/10 || pause != backoffDelay("a", n) {
 			t.Errorf("backoff(%d) = %v after %v", n, pause, before)
 		}
 		before = pause
@@ -134,14 +134,14 @@ func TestBackoffGrowsAndIsForgotten(t *testing.T) {
 	m, now := newMachine(), time.Now()
 	fail := func(after time.Duration) int {
 		s := m.services["a"]
-		m.step(now, began{"a", s.run, 1})
+		m.applyFact(now, began{"a", s.run, 1})
 		now = now.Add(after)
-		m.step(now, exited{"a", s.run, 1})
-		m.step(now, timeUp{"a", s.run, timerRestart})
+		m.applyFact(now, exited{"a", s.run, 1})
+		m.applyFact(now, timeUp{"a", s.run, timerRestart})
 		return s.failures
 	}
-	m.step(now, newService("a"))
-	m.step(now, boxStarted{})
+	m.applyFact(now, newService("a"))
+	m.applyFact(now, boxStarted{})
 	got := []int{fail(0), fail(time.Second), fail(stableAfter - 1), fail(stableAfter), fail(0)}
 	if diff := cmp.Diff([]int{1, 2, 3, 1, 2}, got); diff != "" {
 		t.Error(diff)
@@ -162,7 +162,7 @@ func TestMachineKeepsItsPromises(t *testing.T) {
 		apply := func(f fact) {
 			for queue := []fact{f}; len(queue) > 0; queue = queue[1:] {
 				now = now.Add(time.Millisecond)
-				for _, o := range m.step(now, queue[0]) {
+				for _, o := range m.applyFact(now, queue[0]) {
 					switch o := o.(type) {
 					case spawn:
 						if !up || alive[o.spec.Name] != 0 {
@@ -234,7 +234,7 @@ func TestMachineKeepsItsPromises(t *testing.T) {
 			"restart": func(t *rapid.T) { apply(restartAsked{rapid.SampledFrom(names).Draw(t, "n"), time.Second}) },
 			"remove": func(t *rapid.T) {
 				n := rapid.SampledFrom(names).Draw(t, "n")
-				if !slices.ContainsFunc(m.names(), func(o string) bool { return slices.Contains(m.services[o].spec.Needs, n) }) {
+				if !slices.ContainsFunc(m.serviceNames(), func(o string) bool { return slices.Contains(m.services[o].spec.Needs, n) }) {
 					apply(removed{n})
 				}
 			},

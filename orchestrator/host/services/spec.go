@@ -99,8 +99,8 @@ func needsOf(all map[string]records.Service, name string) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// dependents names the services that need name directly.
-func dependents(all map[string]records.Service, name string) (found []string) {
+// findDependents names the services that need name directly.
+func findDependents(all map[string]records.Service, name string) (found []string) {
 	for _, s := range all {
 		if s.Name != name && slices.Contains(s.Needs, name) {
 			found = append(found, s.Name)

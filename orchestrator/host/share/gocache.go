@@ -25,8 +25,8 @@ import (
 // A shared Go build cache holds the compiled standard library, so that the first test in a fresh sprite does not compile
 // it. WarmGo makes it, from the toolchain alone and in a sandbox of its own; sprites see it read-only. A sprite's own cache
 // begins as links into it: the go command reads through them, and new files lie next to them, in the sprite's own
-// folder. The links are made before the sprite's sandbox starts. No bytes are copied, nothing is checkpointed, and what a
-// sprite does to its links concerns that sprite alone.
+// folder. The links are made before the sprite's sandbox starts. No bytes are copied, nothing is checkpointed, and the changes
+// that a sprite makes to its links concern that sprite alone.
 //
 //	Config.Shared/go-build/<toolchain>/   00 … ff as in any GOCACHE; never changed once it has this name
 //	Config.Shared/go-build/.warming/      being made
@@ -90,7 +90,7 @@ func (g *GoCaches) linkGo(id, folder, toolchain string) error {
 	had, err := cache.ReadFile(mark)
 	switch {
 	case err == nil && string(had) == toolchain:
-		return refresh(folder)
+		return refreshTimes(folder)
 	case err != nil && toolchain == "":
 		return nil
 	}
@@ -103,12 +103,12 @@ func (g *GoCaches) linkGo(id, folder, toolchain string) error {
 	}
 	l := linker{cache: cache, links: links}
 	l.uid, l.gid = g.confiner.Owner()
-	if err := l.fill(); err != nil {
+	if err := l.fillCache(); err != nil {
 		return err
 	}
 	// The go command drops old files when this is a day old.
 	now := strconv.FormatInt(g.Now().Unix(), 10)
-	return errors.Join(l.file("trim.txt", now), l.file(sharedMark, toolchain), refresh(folder))
+	return errors.Join(l.writeFile("trim.txt", now), l.writeFile(sharedMark, toolchain), refreshTimes(folder))
 }
 
 // linker fills a sprite's Go cache.
@@ -118,36 +118,36 @@ type linker struct {
 	uid, gid int
 }
 
-func (l linker) dir(name string) error {
+func (l linker) makeDir(name string) error {
 	if err := l.cache.Mkdir(name, 0o755); err != nil {
 		return err
 	}
-	return l.give(name)
+	return l.giveToUser(name)
 }
 
-func (l linker) file(name, text string) error {
+func (l linker) writeFile(name, text string) error {
 	name = path.Join("go-build", name)
 	if err := l.cache.WriteFile(name, []byte(text), 0o644); err != nil {
 		return err
 	}
-	return l.give(name)
+	return l.giveToUser(name)
 }
 
-func (l linker) give(name string) error {
+func (l linker) giveToUser(name string) error {
 	if l.uid < 0 {
 		return nil
 	}
 	return l.cache.Lchown(name, l.uid, l.gid)
 }
 
-// fill gives every link of the host's a name in the sprite's cache.
-func (l linker) fill() error {
-	if err := l.dir("go-build"); err != nil {
+// fillCache gives every link of the host's a name in the sprite's cache.
+func (l linker) fillCache() error {
+	if err := l.makeDir("go-build"); err != nil {
 		return err
 	}
 	return eachFolder(l.links, func(sub string, links []fs.DirEntry) error {
 		own := path.Join("go-build", sub)
-		if err := l.dir(own); err != nil {
+		if err := l.makeDir(own); err != nil {
 			return err
 		}
 		from, err := os.Open(filepath.Join(l.links, sub))
@@ -233,8 +233,8 @@ func eachFolder(dir string, do func(sub string, entries []fs.DirEntry) error) er
 	return nil
 }
 
-// refresh marks the shared files as used. Sprites cannot do that themselves.
-func refresh(folder string) error {
+// refreshTimes marks the shared files as used. Sprites cannot do that themselves.
+func refreshTimes(folder string) error {
 	now := time.Now()
 	if info, err := os.Stat(filepath.Join(folder, "README")); err != nil || now.Sub(info.ModTime()) < refreshAfter {
 		return ignoreNotExist(err)

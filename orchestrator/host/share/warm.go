@@ -33,8 +33,8 @@ var (
 var toolchainName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,80}$`) })
 
 // WarmGo compiles and vets packages ("std" is the whole standard library) with the Go that sprites see, in a sandbox of its own, and
-// makes the result the shared Go build cache of sprites that start from then on. It returns the toolchain. What the
-// commands print goes to out. A warming that was cut off goes on where it was; one of a toolchain that has its cache
+// makes the result the shared Go build cache of sprites that start from then on. It returns the toolchain. The
+// output of the commands goes to out. A warming that was cut off goes on where it was; one of a toolchain that has its cache
 // already does nothing.
 func (g *GoCaches) WarmGo(ctx context.Context, out io.Writer, packages ...string) (toolchain string, err error) {
 	switch {
@@ -60,7 +60,7 @@ func (g *GoCaches) WarmGo(ctx context.Context, out io.Writer, packages ...string
 	if err != nil {
 		return "", fmt.Errorf("make the shared cache: %w", err)
 	}
-	return toolchain, w.publish(filepath.Join(base, toolchain))
+	return toolchain, w.publishCache(filepath.Join(base, toolchain))
 }
 
 // warming is a sandbox whose own cache becomes the shared one.
@@ -86,7 +86,7 @@ func (w warming) run(ctx context.Context, g *GoCaches, packages []string) (toolc
 	defer func() { err = errors.Join(err, box.Stop()) }()
 	defer context.AfterFunc(ctx, func() { _ = box.Stop() })() // Stop may be called twice; the second one reports
 	var said bytes.Buffer
-	code, err := w.command(box, &said, "go", "env", "GOVERSION", "GOOS", "GOARCH")
+	code, err := w.runCommand(box, &said, "go", "env", "GOVERSION", "GOOS", "GOARCH")
 	if err != nil || code == 127 {
 		return "", errors.Join(err, ErrNoGo)
 	}
@@ -97,7 +97,7 @@ func (w warming) run(ctx context.Context, g *GoCaches, packages []string) (toolc
 	if _, err := os.Stat(filepath.Join(filepath.Dir(w.dir), toolchain)); err == nil {
 		return toolchain, nil
 	}
-	code, err = w.command(box, w.out, append([]string{"sh", "-c", lowPriority + `exec go build "$@"`, "sh"}, packages...)...)
+	code, err = w.runCommand(box, w.out, append([]string{"sh", "-c", lowPriority + `exec go build "$@"`, "sh"}, packages...)...)
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
@@ -107,7 +107,7 @@ func (w warming) run(ctx context.Context, g *GoCaches, packages []string) (toolc
 	if err != nil {
 		return toolchain, err
 	}
-	if code, err = w.command(box, w.out, append([]string{"sh", "-c", lowPriority + vetScript, "sh"}, packages...)...); err == nil && code != 0 {
+	if code, err = w.runCommand(box, w.out, append([]string{"sh", "-c", lowPriority + vetScript, "sh"}, packages...)...); err == nil && code != 0 {
 		err = fmt.Errorf("go test ends with %d", code)
 	}
 	if ctx.Err() != nil {
@@ -135,7 +135,7 @@ printf 'package warm\n\nimport "testing"\n\nfunc TestWarm(*testing.T) {}\n' >war
 go test -count=1 .
 rm -rf "$dir"`
 
-func (w warming) command(box *sandbox.Box, out io.Writer, argv ...string) (code int, err error) {
+func (w warming) runCommand(box *sandbox.Box, out io.Writer, argv ...string) (code int, err error) {
 	r, theirs, err := os.Pipe()
 	if err != nil {
 		return 0, err
@@ -155,8 +155,8 @@ func (w warming) command(box *sandbox.Box, out io.Writer, argv ...string) (code 
 	return code, errors.Join(err, copyErr)
 }
 
-// publish gives the finished cache its name. It is complete and synced before.
-func (w warming) publish(final string) error {
+// publishCache gives the finished cache its name. It is complete and synced before.
+func (w warming) publishCache(final string) error {
 	made := filepath.Join(w.dir, "cache", "go-build")
 	if _, err := os.Stat(final); err != nil {
 		for _, own := range []string{"trim.txt", "testexpire.txt"} { // bookkeeping of the cache itself

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
-	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/host/tree"
+	"golang.org/x/sys/unix"
 )
 
 // Digests of new layers are taken in the background, one after another. A sprite can make a layer that takes for ever: one
@@ -37,9 +37,9 @@ func newDigests(patience, limit time.Duration) *digests {
 
 var errSlow = errors.New("it takes too long")
 
-// background calls take, with a context that ends when the layer is removed or the time is up; a call that takes longer than
+// runInBackground calls take, with a context that ends when the layer is removed or the time is up; a call that takes longer than
 // digestTurn lets others begin. It fails with errSlow when there are too many of those, or after digestLimit.
-func (d *digests) background(ctx context.Context, id string, take func(context.Context) error) error {
+func (d *digests) runInBackground(ctx context.Context, id string, take func(context.Context) error) error {
 	select {
 	case d.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -82,8 +82,8 @@ func (d *digests) background(ctx context.Context, id string, take func(context.C
 	return err
 }
 
-// stop ends the digest of a layer that is removed.
-func (d *digests) stop(id string) {
+// stopDigest ends the digest of a layer that is removed.
+func (d *digests) stopDigest(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if cancel := d.running[id]; cancel != nil {
@@ -91,45 +91,13 @@ func (d *digests) stop(id string) {
 	}
 }
 
-// takeDigestLater is takeDigest as background work. It succeeds for a layer that is gone, or too large.
-func (s *Settler) takeDigestLater(id string) error {
-	err := s.layers.digests.background(s.Context, id, func(ctx context.Context) error { return s.takeDigest(ctx, id) })
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil
-	case errors.Is(err, errSlow):
-		s.Config.Log.Info().Str("layer", id).Msg("a layer is too large for a digest in the background; verifying its checkpoint takes one")
-		return nil
+// afterOthers has the rest of the calling goroutine run when nothing else wants the processor, where the system knows
+// priorities of threads: a digest of a large tree takes seconds, and a client may be waiting for a command. The
+// goroutine keeps its thread, and takes it along when it ends.
+func afterOthers() {
+	if runtime.GOOS != "linux" {
+		return
 	}
-	return err
-}
-
-// takeDigest reads a frozen layer, and stores its digest and size if they are not known yet.
-func (s *Settler) takeDigest(ctx context.Context, id string) error {
-	l, err := s.Store.Layer(id)
-	if err != nil || l.Digest != "" {
-		if errors.Is(err, records.ErrNoLayer) {
-			return nil
-		}
-		return err
-	}
-	sum, err := tree.Digest(ctx, s.layers.DataDir(l))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // discarded during the read
-	}
-	if err != nil {
-		return err
-	}
-	return s.Store.UpdateLayers([]string{id}, func(l *records.Layer) {
-		l.Digest, l.Entries, l.Bytes, l.Extents = sum.Digest, sum.Entries, sum.Bytes, true
-	})
-}
-
-// digestOf takes the digest of a layer again, in the way in which it was taken first.
-func (s *Settler) digestOf(ctx context.Context, l records.Layer) (tree.Sum, error) {
-	sum, err := tree.Digest(ctx, s.layers.DataDir(l))
-	if err != nil || l.Extents || sum.Digest == l.Digest {
-		return sum, err
-	}
-	return tree.DenseDigest(ctx, s.layers.DataDir(l))
+	runtime.LockOSThread()
+	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 19) // it is a courtesy
 }

@@ -15,20 +15,20 @@ func TestLongDigestsLetOthersBegin(t *testing.T) {
 	forever := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	ended := make(chan error, slowDigests+1)
 	for i := range slowDigests {
-		go func() { ended <- d.background(t.Context(), string(rune('a'+i)), forever) }()
+		go func() { ended <- d.runInBackground(t.Context(), string(rune('a'+i)), forever) }()
 	}
 	for len(d.slow) < slowDigests {
 		time.Sleep(time.Millisecond)
 	}
 	begun := false
-	if err := d.background(t.Context(), "quick", func(context.Context) error { begun = true; return nil }); err != nil || !begun {
+	if err := d.runInBackground(t.Context(), "quick", func(context.Context) error { begun = true; return nil }); err != nil || !begun {
 		t.Errorf("a quick one: begun %v, %v", begun, err)
 	}
-	if err := d.background(t.Context(), "one too many", forever); !errors.Is(err, errSlow) {
+	if err := d.runInBackground(t.Context(), "one too many", forever); !errors.Is(err, errSlow) {
 		t.Errorf("one slow digest too many ends with %v", err)
 	}
 	for i := range slowDigests {
-		d.stop(string(rune('a' + i)))
+		d.stopDigest(string(rune('a' + i)))
 		if err := <-ended; !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the digest of a layer that was removed ends with %v", err)
 		}
@@ -37,7 +37,7 @@ func TestLongDigestsLetOthersBegin(t *testing.T) {
 		t.Error("something is left of digests that ended")
 	}
 	d.limit = 20 * time.Millisecond
-	if err := d.background(t.Context(), "late", forever); !errors.Is(err, errSlow) {
+	if err := d.runInBackground(t.Context(), "late", forever); !errors.Is(err, errSlow) {
 		t.Errorf("a digest beyond its time ends with %v", err)
 	}
 }

@@ -32,7 +32,7 @@ func (ls *Store) chooseDriver() (layer.Driver, error) {
 		}
 		return d, ls.makeBase(d)
 	}
-	for _, kind := range ls.preferred() {
+	for _, kind := range ls.preferredDrivers() {
 		d, err := layer.Open(kind)
 		if err == nil {
 			err = ls.TryDriver(d)
@@ -45,8 +45,8 @@ func (ls *Store) chooseDriver() (layer.Driver, error) {
 	return layer.Open(layer.CAS)
 }
 
-// preferred lists the drivers to try before copies.
-func (ls *Store) preferred() []layer.Kind {
+// preferredDrivers lists the drivers to try before copies.
+func (ls *Store) preferredDrivers() []layer.Kind {
 	switch {
 	case layer.OnBtrfs(ls.Config.Dir):
 		return []layer.Kind{layer.Btrfs}

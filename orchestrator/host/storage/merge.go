@@ -121,7 +121,7 @@ func (m *Merger) Continue(ctx context.Context, of records.Layer) (records.Layer,
 		if of, err = m.Shallow(ctx, of); err != nil {
 			return records.Layer{}, err
 		}
-		l, err = m.layers.empty(d, of.Top())
+		l, err = m.layers.takeEmpty(d, of.Top())
 	} else {
 		var parent string
 		if parent, err = m.Store.TopOf(of.Parent); err == nil {

@@ -2,8 +2,6 @@ package storage
 
 import (
 	"sync"
-
-	"github.com/spritekit/lattice/orchestrator/host/records"
 )
 
 // pins counts the running boxes that have a layer mounted. Its lock is a leaf: nothing is called while it is held, so that
@@ -13,15 +11,15 @@ type pins struct {
 	boxes map[string]int
 }
 
-// has reports whether a running box has the layer mounted.
-func (p *pins) has(id string) bool {
+// isPinned reports whether a running box has the layer mounted.
+func (p *pins) isPinned(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.boxes[id] > 0
 }
 
-// add counts one more box with these layers.
-func (p *pins) add(ids []string) {
+// addPins counts one more box with these layers.
+func (p *pins) addPins(ids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range ids {
@@ -29,8 +27,8 @@ func (p *pins) add(ids []string) {
 	}
 }
 
-// drop counts one box less, and returns the layers that no box has mounted any more.
-func (p *pins) drop(ids []string) (free []string) {
+// dropPins counts one box less, and returns the layers that no box has mounted any more.
+func (p *pins) dropPins(ids []string) (free []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, id := range ids {
@@ -41,33 +39,3 @@ func (p *pins) drop(ids []string) (free []string) {
 	}
 	return free
 }
-
-// Pin marks the layers that a box is about to mount, so that they stay until unpin even when nothing else needs them.
-func (ls *Store) Pin(chain []records.Layer) []string {
-	var ids []string
-	for _, l := range chain {
-		ids = append(ids, l.ID)
-	}
-	ls.mounted.add(ids)
-	return ids
-}
-
-func (ls *Store) Unpin(ids []string) {
-	var unused []string
-	for _, id := range ls.mounted.drop(ids) {
-		if l, err := ls.Store.Layer(id); err == nil && l.Refs == 0 {
-			unused = append(unused, id)
-		}
-	}
-	if len(unused) == 0 {
-		return
-	}
-	garbage, err := ls.Store.ForgetUnused(unused, ls.mounted.has)
-	if err != nil {
-		ls.Config.Log.Warn().Err(err).Msg("forget layers that nothing needs")
-	}
-	ls.Discard(garbage...)
-}
-
-// IsMounted reports whether a running box has the layer mounted. Transactions that write may ask.
-func (ls *Store) IsMounted(id string) bool { return ls.mounted.has(id) }

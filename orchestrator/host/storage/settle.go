@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/layer"
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/tree"
-	"golang.org/x/sys/unix"
 )
 
 // Settler makes frozen layers durable, and verifies later that they have not changed.
@@ -87,17 +86,6 @@ func (s *Settler) SettleLater(ids ...string) {
 	})
 }
 
-// afterOthers has the rest of the calling goroutine run when nothing else wants the processor, where the system knows
-// priorities of threads: a digest of a large tree takes seconds, and a client may be waiting for a command. The
-// goroutine keeps its thread, and takes it along when it ends.
-func afterOthers() {
-	if runtime.GOOS != "linux" {
-		return
-	}
-	runtime.LockOSThread()
-	_ = unix.Setpriority(unix.PRIO_PROCESS, 0, 19) // it is a courtesy
-}
-
 // Verify reads the files of a frozen layer again, and those below it, and records differences from their digests.
 func (s *Settler) Verify(ctx context.Context, id string) (damaged string, err error) {
 	chain, err := s.Store.Chain(id)
@@ -135,3 +123,46 @@ func (s *Settler) VerifyLayer(ctx context.Context, l records.Layer) (damaged str
 }
 
 func NewSettler(c *core.Core, layers *Store) *Settler { return &Settler{Core: c, layers: layers} }
+
+// takeDigestLater is takeDigest as background work. It succeeds for a layer that is gone, or too large.
+func (s *Settler) takeDigestLater(id string) error {
+	err := s.layers.digests.runInBackground(s.Context, id, func(ctx context.Context) error { return s.takeDigest(ctx, id) })
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case errors.Is(err, errSlow):
+		s.Config.Log.Info().Str("layer", id).Msg("a layer is too large for a digest in the background; verifying its checkpoint takes one")
+		return nil
+	}
+	return err
+}
+
+// takeDigest reads a frozen layer, and stores its digest and size if they are not known yet.
+func (s *Settler) takeDigest(ctx context.Context, id string) error {
+	l, err := s.Store.Layer(id)
+	if err != nil || l.Digest != "" {
+		if errors.Is(err, records.ErrNoLayer) {
+			return nil
+		}
+		return err
+	}
+	sum, err := tree.Digest(ctx, s.layers.DataDir(l))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // discarded during the read
+	}
+	if err != nil {
+		return err
+	}
+	return s.Store.UpdateLayers([]string{id}, func(l *records.Layer) {
+		l.Digest, l.Entries, l.Bytes, l.Extents = sum.Digest, sum.Entries, sum.Bytes, true
+	})
+}
+
+// digestOf takes the digest of a layer again, in the way in which it was taken first.
+func (s *Settler) digestOf(ctx context.Context, l records.Layer) (tree.Sum, error) {
+	sum, err := tree.Digest(ctx, s.layers.DataDir(l))
+	if err != nil || l.Extents || sum.Digest == l.Digest {
+		return sum, err
+	}
+	return tree.DenseDigest(ctx, s.layers.DataDir(l))
+}

@@ -20,8 +20,8 @@ type spares struct {
 	making bool
 }
 
-// empty returns an empty layer on top of a frozen one, or of the base.
-func (ls *Store) empty(d layer.Driver, parent string) (l records.Layer, err error) {
+// takeEmpty returns an empty layer on top of a frozen one, or of the base.
+func (ls *Store) takeEmpty(d layer.Driver, parent string) (l records.Layer, err error) {
 	ls.spares.mu.Lock()
 	if n := len(ls.spares.ready); n > 0 {
 		l, ls.spares.ready = ls.spares.ready[n-1], ls.spares.ready[:n-1]
@@ -30,29 +30,29 @@ func (ls *Store) empty(d layer.Driver, parent string) (l records.Layer, err erro
 	ls.spares.making = ls.spares.making || few
 	ls.spares.mu.Unlock()
 	if few {
-		ls.Chores.Go(func() { ls.refill(d) })
+		ls.Chores.Go(func() { ls.refillSpares(d) })
 	}
 	if l.ID == "" {
-		return ls.buildIn(d, parent, ls.emptied(d), ls.Step)
+		return ls.buildIn(d, parent, ls.makeEmpty(d), ls.Step)
 	}
 	l.Parent = parent
 	return l, nil
 }
 
-func (ls *Store) emptied(d layer.Driver) func(dir string) error {
+func (ls *Store) makeEmpty(d layer.Driver) func(dir string) error {
 	return func(dir string) error {
 		uid, gid := ls.confiner.RootOwner()
 		return d.Make(dir, uid, gid)
 	}
 }
 
-// refill makes empty layers until there are enough.
-func (ls *Store) refill(d layer.Driver) {
+// refillSpares makes empty layers until there are enough.
+func (ls *Store) refillSpares(d layer.Driver) {
 	for {
 		var l records.Layer
 		err := ls.Context.Err()
 		if err == nil {
-			l, err = ls.buildIn(d, "", ls.emptied(d), func(string) {})
+			l, err = ls.buildIn(d, "", ls.makeEmpty(d), func(string) {})
 		}
 		ls.spares.mu.Lock()
 		if err == nil {

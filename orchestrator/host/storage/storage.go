@@ -59,13 +59,13 @@ func (ls *Store) DataDir(l records.Layer) string {
 
 // TreeDir is the files of a layer by its name alone. They are complete unless its driver is overlay.
 func (ls *Store) TreeDir(id string) string {
-	if plain := filepath.Join(ls.Config.Dir, "trees", id); exists(plain) {
+	if plain := filepath.Join(ls.Config.Dir, "trees", id); pathExists(plain) {
 		return plain
 	}
 	return layer.Data(ls.LayerDir(id))
 }
 
-func exists(path string) bool {
+func pathExists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
@@ -109,7 +109,7 @@ func (ls *Store) NewRoot(ctx context.Context, image string) (records.Layer, erro
 		return records.Layer{}, err
 	}
 	if d.Stacks() {
-		l, err := ls.empty(d, "")
+		l, err := ls.takeEmpty(d, "")
 		l.Image = image
 		return l, err
 	}
@@ -161,7 +161,7 @@ func (ls *Store) Clone(ctx context.Context, d layer.Driver, of records.Layer, di
 // Discard moves layers that nothing refers to any more to the trash. Layers that it cannot move are removed at the next start.
 func (ls *Store) Discard(garbage ...records.Layer) {
 	for _, l := range garbage {
-		ls.digests.stop(l.ID)
+		ls.digests.stopDigest(l.ID)
 		dir := ls.LayerDir(l.ID)
 		if l.Plain {
 			dir = ls.DataDir(l)
@@ -195,7 +195,7 @@ func (ls *Store) WhyDegraded(id string) string {
 		if _, err := os.Lstat(ls.DataDir(l)); err != nil {
 			return fmt.Sprintf("its files are missing (%v); restore a checkpoint or delete the sprite", err)
 		}
-		if l.Driver == layer.Overlay && l.Image != "" && !exists(ls.Images.Dir(l.Image)) {
+		if l.Driver == layer.Overlay && l.Image != "" && !pathExists(ls.Images.Dir(l.Image)) {
 			return fmt.Sprintf("the image %s that it lies on is missing; import it again, or delete the sprite", l.Image)
 		}
 	}
@@ -280,3 +280,109 @@ func (ls *Store) CheckpointMounts(spriteID string) (points []spec.Point, chain [
 
 // shownPoints is how many checkpoints a box shows, the newest ones; those that the host made by itself are not among them.
 const shownPoints = 5
+
+// BoxRoot returns the root of a box that shows the files that end in the given layer.
+func (ls *Store) BoxRoot(id string) (spec.Root, []records.Layer, error) {
+	chain, err := ls.Store.Chain(id)
+	if err != nil {
+		return spec.Root{}, nil, err
+	}
+	top := chain[0]
+	if top.Driver != layer.Overlay {
+		return spec.Root{Dir: ls.DataDir(top), Host: top.Image == ""}, chain, nil
+	}
+	root := spec.Root{Host: top.Image == ""}
+	if !top.Frozen {
+		root.Upper, root.Work = layer.Data(ls.LayerDir(id)), layer.Work(ls.LayerDir(id))
+		chain = chain[1:]
+	}
+	for _, l := range chain {
+		root.Lower = append(root.Lower, ls.DataDir(l))
+	}
+	root.Lower = append(root.Lower, ls.baseDir())
+	if top.Image != "" {
+		root.Lower = append(root.Lower, ls.Images.Dir(top.Image))
+	}
+	if !top.Frozen {
+		chain = append([]records.Layer{top}, chain...)
+	}
+	return root, chain, nil
+}
+
+// baseDir returns the lowest layer of every overlay.
+func (ls *Store) baseDir() string { return filepath.Join(ls.Config.Dir, "base") }
+
+// Folders lists the folders that show the files that end in the given layer, topmost first, for work from outside.
+func (ls *Store) Folders(id string) ([]string, error) {
+	root, _, err := ls.BoxRoot(id)
+	switch {
+	case err != nil:
+		return nil, err
+	case root.Dir != "":
+		return []string{root.Dir}, nil
+	case root.Upper != "":
+		return append([]string{root.Upper}, root.Lower...), nil
+	}
+	return root.Lower, nil
+}
+
+// makeBase makes the lowest layer of overlays, once for the life of the directory: overlays remember their lower layers.
+func (ls *Store) makeBase(d layer.Driver) error {
+	if !d.Stacks() {
+		return nil
+	}
+	if pathExists(ls.baseDir()) { // of an earlier version, perhaps, which had fewer folders
+		uid, gid := ls.confiner.Owner()
+		return spec.Skeleton(ls.baseDir(), uid, gid)
+	}
+	uid, gid := ls.confiner.RootOwner()
+	staged := filepath.Join(ls.TempDir(), "base")
+	if err := os.Mkdir(staged, 0o755); err != nil {
+		return fmt.Errorf("make the base of sprites: %w", err)
+	}
+	err := os.Chmod(staged, 0o755)
+	if err == nil && uid >= 0 {
+		err = os.Lchown(staged, uid, gid)
+	}
+	if err == nil {
+		uid, gid = ls.confiner.Owner()
+		err = spec.Skeleton(staged, uid, gid)
+	}
+	if err == nil {
+		err = errors.Join(durable.SyncDir(staged), os.Rename(staged, ls.baseDir()), durable.SyncDir(ls.Config.Dir))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("make the base of sprites: %w", err), core.RemoveAll(staged))
+	}
+	return nil
+}
+
+// Pin marks the layers that a box is about to mount, so that they stay until unpin even when nothing else needs them.
+func (ls *Store) Pin(chain []records.Layer) []string {
+	var ids []string
+	for _, l := range chain {
+		ids = append(ids, l.ID)
+	}
+	ls.mounted.addPins(ids)
+	return ids
+}
+
+func (ls *Store) Unpin(ids []string) {
+	var unused []string
+	for _, id := range ls.mounted.dropPins(ids) {
+		if l, err := ls.Store.Layer(id); err == nil && l.Refs == 0 {
+			unused = append(unused, id)
+		}
+	}
+	if len(unused) == 0 {
+		return
+	}
+	garbage, err := ls.Store.ForgetUnused(unused, ls.mounted.isPinned)
+	if err != nil {
+		ls.Config.Log.Warn().Err(err).Msg("forget layers that nothing needs")
+	}
+	ls.Discard(garbage...)
+}
+
+// IsMounted reports whether a running box has the layer mounted. Transactions that write may ask.
+func (ls *Store) IsMounted(id string) bool { return ls.mounted.isPinned(id) }

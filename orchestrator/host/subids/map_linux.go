@@ -18,8 +18,8 @@ import (
 // timeout bounds a map: newuidmap may ask a directory service for the user.
 const timeout = 10 * time.Second
 
-// helper finds newuidmap or newgidmap, also for a user whose PATH is unusual.
-func helper(name string) (string, error) {
+// findHelper finds newuidmap or newgidmap, also for a user whose PATH is unusual.
+func findHelper(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil || !filepath.IsAbs(path) {
 		return exec.LookPath("/usr/bin/" + name)
@@ -30,21 +30,21 @@ func helper(name string) (string, error) {
 // MapBox maps the range into the user namespace of process pid, a child of this process, where the user of this process gets the
 // id me.
 func (r Range) MapBox(pid, me int) error {
-	return write(pid, box(r.UID, os.Getuid(), me), box(r.GID, os.Getgid(), me))
+	return writeMaps(pid, sandboxMap(r.UID, os.Getuid(), me), sandboxMap(r.GID, os.Getgid(), me))
 }
 
-// write has newuidmap and newgidmap write the maps of a process.
-func write(pid int, uids, gids []extent) error {
+// writeMaps has newuidmap and newgidmap write the maps of a process.
+func writeMaps(pid int, uids, gids []extent) error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	var both errgroup.Group
 	for name, extents := range map[string][]extent{"newuidmap": uids, "newgidmap": gids} {
 		both.Go(func() error {
-			path, err := helper(name)
+			path, err := findHelper(name)
 			if err != nil {
 				return err
 			}
-			out, err := exec.CommandContext(ctx, path, line(pid, extents)...).CombinedOutput()
+			out, err := exec.CommandContext(ctx, path, commandLine(pid, extents)...).CombinedOutput()
 			if err != nil {
 				return fmt.Errorf("%s: %w: %s", name, err, strings.TrimSpace(string(out)))
 			}
@@ -64,7 +64,7 @@ func (r Range) Start(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	if err := write(cmd.Process.Pid, same(r.UID, os.Getuid()), same(r.GID, os.Getgid())); err != nil {
+	if err := writeMaps(cmd.Process.Pid, identityMap(r.UID, os.Getuid()), identityMap(r.GID, os.Getgid())); err != nil {
 		return errors.Join(fmt.Errorf("map sub-ids: %w", err), cmd.Process.Kill(), ignoreExit(cmd.Wait()))
 	}
 	return nil

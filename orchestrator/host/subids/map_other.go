@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-func helper(string) (string, error) { return "", errors.ErrUnsupported }
+func findHelper(string) (string, error) { return "", errors.ErrUnsupported }
 
 // MapBox, Start and Try need Linux.
 func (Range) MapBox(int, int) error { return errors.ErrUnsupported }

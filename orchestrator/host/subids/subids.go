@@ -61,7 +61,7 @@ func Find() (Range, error) {
 	if os.Getuid() == 0 {
 		return Range{}, &Missing{"only an ordinary user has sub-ids", "root needs none"}
 	}
-	if _, err := helper("newuidmap"); err != nil {
+	if _, err := findHelper("newuidmap"); err != nil {
 		return Range{}, &Missing{"newuidmap is not installed", "install the package uidmap (Debian, Ubuntu) or shadow-utils (Fedora)"}
 	}
 	names := []string{strconv.Itoa(os.Getuid())}
@@ -80,13 +80,13 @@ func Find() (Range, error) {
 		}
 		var own, end int
 		if err == nil {
-			own, end = scan(f, names)
+			own, end = scanRanges(f, names)
 			f.Close()
 		}
 		*file.first, next = own, max(next, end)
 	}
 	if !r.Valid() {
-		return Range{}, lacks(names[len(names)-1], next)
+		return Range{}, missingIDs(names[len(names)-1], next)
 	}
 	return r, nil
 }
@@ -96,7 +96,7 @@ func State() string {
 	ids, err := Find()
 	state := fmt.Sprintf("%v %v", ids, err)
 	for _, name := range []string{"newuidmap", "newgidmap"} {
-		if path, err := helper(name); err == nil {
+		if path, err := findHelper(name); err == nil {
 			if st, err := os.Stat(path); err == nil {
 				state += fmt.Sprintf(" %s %v %d %d", path, st.Mode(), st.Size(), st.ModTime().UnixNano())
 			}
@@ -105,8 +105,8 @@ func State() string {
 	return state
 }
 
-// lacks names the command that gives a user ids from next on.
-func lacks(name string, next int) *Missing {
+// missingIDs names the command that gives a user ids from next on.
+func missingIDs(name string, next int) *Missing {
 	return &Missing{
 		Cause:  fmt.Sprintf("%s and %s give user %s no %d ids in a row", userFile, groupFile, name, Size),
 		Remedy: fmt.Sprintf("run `usermod --add-subuids %d-%d --add-subgids %[1]d-%[2]d %s` as root", next, next+Size-1, name),
@@ -116,9 +116,9 @@ func lacks(name string, next int) *Missing {
 // firstFree is where ranges begin that useradd gives; see login.defs(5).
 const firstFree = 100000
 
-// scan reads a file of ranges. It returns the first id of the first range of Size or more that one of names has, 0 without one, and
+// scanRanges reads a file of ranges. It returns the first id of the first range of Size or more that one of names has, 0 without one, and
 // an id from which on none is given to anyone.
-func scan(r io.Reader, names []string) (own, free int) {
+func scanRanges(r io.Reader, names []string) (own, free int) {
 	free = firstFree
 	for sc := bufio.NewScanner(r); sc.Scan(); {
 		fields := strings.Split(sc.Text(), ":")
@@ -144,16 +144,16 @@ const maxID = 1<<32 - 1
 // extent is a line of a map: count ids from inside on, in a namespace, are those from outside on.
 type extent struct{ inside, outside, count int }
 
-// box maps the ids of a sandbox: the range from first on, and own for the id me.
-func box(first, own, me int) []extent {
+// sandboxMap maps the ids of a sandbox: the range from first on, and own for the id me.
+func sandboxMap(first, own, me int) []extent {
 	return []extent{{0, first, me}, {me, own, 1}, {me + 1, first + me + 1, Size - me - 1}}
 }
 
-// same maps the range from first on, and own, to themselves.
-func same(first, own int) []extent { return []extent{{own, own, 1}, {first, first, Size}} }
+// identityMap maps the range from first on, and own, to themselves.
+func identityMap(first, own int) []extent { return []extent{{own, own, 1}, {first, first, Size}} }
 
-// line is a command line of newuidmap or newgidmap.
-func line(pid int, extents []extent) []string {
+// commandLine is a command line of newuidmap or newgidmap.
+func commandLine(pid int, extents []extent) []string {
 	args := []string{strconv.Itoa(pid)}
 	for _, e := range extents {
 		if e.count > 0 {

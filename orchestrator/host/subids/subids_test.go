@@ -23,7 +23,7 @@ func TestScan(t *testing.T) {
 		"beyond all ids":  {"eva:4294967290:65536\n", 0, 100000},
 		"without newline": {"eva:100000:65536", 100000, 165536},
 	} {
-		if own, free := scan(strings.NewReader(test.text), []string{"1001", "eva"}); own != test.own || free != test.free {
+		if own, free := scanRanges(strings.NewReader(test.text), []string{"1001", "eva"}); own != test.own || free != test.free {
 			t.Errorf("%s: scan = %d, %d, want %d, %d", name, own, free, test.own, test.free)
 		}
 	}
@@ -34,11 +34,11 @@ func TestLines(t *testing.T) {
 		extents []extent
 		want    string
 	}{
-		"a sandbox":               {box(100000, 1234, 1000), "7 0 100000 1000 1000 1234 1 1001 101001 64535"},
-		"of user 0":               {box(100000, 1234, 0), "7 0 1234 1 1 100001 65535"},
-		"a program of the host's": {same(100000, 1234), "7 1234 1234 1 100000 100000 65536"},
+		"a sandbox":               {sandboxMap(100000, 1234, 1000), "7 0 100000 1000 1000 1234 1 1001 101001 64535"},
+		"of user 0":               {sandboxMap(100000, 1234, 0), "7 0 1234 1 1 100001 65535"},
+		"a program of the host's": {identityMap(100000, 1234), "7 1234 1234 1 100000 100000 65536"},
 	} {
-		if got := line(7, test.extents); !slices.Equal(got, strings.Fields(test.want)) {
+		if got := commandLine(7, test.extents); !slices.Equal(got, strings.Fields(test.want)) {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestLines(t *testing.T) {
 
 func TestMissing(t *testing.T) {
 	const want = "/etc/subuid and /etc/subgid give user eva no 65536 ids in a row (run `usermod --add-subuids 165536-231071 --add-subgids 165536-231071 eva` as root)"
-	if got := lacks("eva", 165536).Error(); got != want {
+	if got := missingIDs("eva", 165536).Error(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

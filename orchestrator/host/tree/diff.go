@@ -38,14 +38,6 @@ type Info struct {
 	Mode uint32 // the twelve bits
 }
 
-// Diff calls emit with each difference between two stacks of layers, each named topmost first, ordered by path. It reports an
-// added or deleted folder together with all its entries. It does not walk common parts: the same folder of the same layer.
-// Files of the same size and time count as equal. Links are compared, never followed.
-func Diff(ctx context.Context, from, to []string, emit func(Change) error) error {
-	_, err := job{Do: opDiff, From: pathsOf(from...), To: pathsOf(to...)}.run(ctx, emit)
-	return err
-}
-
 func compareStacks(ctx context.Context, from, to []string, exact bool, emit func(Change) error) error {
 	a, err := openStack(from)
 	if err != nil {
@@ -71,13 +63,6 @@ func compareStacks(ctx context.Context, from, to []string, exact bool, emit func
 		return fmt.Errorf("compare trees: %w", err)
 	}
 	return nil
-}
-
-// Same returns an error that names the first difference between two stacks of layers. Unlike Diff it reads every file, and
-// looks at attributes.
-func Same(ctx context.Context, from, to []string) error {
-	_, err := job{Do: opSame, From: pathsOf(from...), To: pathsOf(to...)}.run(ctx, nil)
-	return err
 }
 
 type differ struct {

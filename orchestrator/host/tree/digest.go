@@ -23,19 +23,6 @@ type Sum struct {
 	Bytes   int64 // of files, each inode once
 }
 
-// Digest reads a whole tree, which must not change. The digest of a folder is made from those of its entries, so that equal
-// trees have equal digests on any file system. Holes are not read: a block of zeros, hole or not, counts by its position.
-// A tree may be as deep as a sprite can make it; Digest holds few of its folders open at a time.
-func Digest(ctx context.Context, dir string) (Sum, error) { return sumOf(ctx, opDigest, dir) }
-
-// DenseDigest is Digest as it was when zeros were read as all else, for trees of that time.
-func DenseDigest(ctx context.Context, dir string) (Sum, error) { return sumOf(ctx, opDense, dir) }
-
-func sumOf(ctx context.Context, do operation, dir string) (Sum, error) {
-	a, err := job{Do: do, From: pathsOf(dir)}.run(ctx, nil)
-	return a.Sum, err
-}
-
 func digestTree(ctx context.Context, dir string, dense bool) (Sum, error) {
 	top, err := openRoot(dir)
 	if err != nil {
@@ -290,9 +277,6 @@ func openFile(in folder, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// Size counts the entries and bytes of a tree, which may be in use. Bytes are those that are allocated, each inode's once.
-func Size(ctx context.Context, dir string) (Sum, error) { return sumOf(ctx, opSize, dir) }
-
 func measureTree(ctx context.Context, dir string) (Sum, error) {
 	top, err := openRoot(dir)
 	if err != nil {
@@ -308,12 +292,6 @@ func measureTree(ctx context.Context, dir string) (Sum, error) {
 
 // errBeyond ends a measurement that has seen enough.
 var errBeyond = errors.New("the tree is larger than was asked")
-
-// Within reports whether a tree, which may be in use, has at most so many entries and bytes. It looks at no more of them.
-func Within(ctx context.Context, dir string, entries, bytes int64) (bool, error) {
-	a, err := job{Do: opWithin, From: pathsOf(dir), Entries: entries, Bytes: bytes}.run(ctx, nil)
-	return a.Within, err
-}
 
 func isWithin(ctx context.Context, dir string, entries, bytes int64) (bool, error) {
 	top, err := openRoot(dir)

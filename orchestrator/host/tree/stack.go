@@ -204,14 +204,6 @@ func (e *entry) closeFailed(err error) (*entry, error) {
 
 func isWhiteout(st unix.Stat_t) bool { return fileType(st) == unix.S_IFCHR && st.Rdev == 0 }
 
-// Merge makes dst one layer that shows the same as the given ones on top of any layers below. They are named topmost first,
-// and must not change until Merge returns. It is Copy for a stack, and keeps whiteouts where names below must stay
-// hidden.
-func Merge(ctx context.Context, dst string, layers ...string) error {
-	_, err := job{Do: opMerge, From: pathsOf(layers...), Dst: []byte(dst)}.run(ctx, nil)
-	return err
-}
-
 func mergeLayers(ctx context.Context, dst string, layers []string) error {
 	s, err := openStack(layers)
 	if err != nil {

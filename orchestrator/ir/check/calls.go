@@ -24,6 +24,9 @@ func (g callCheck) checkToolCall(n *ir.Node, ptr string) {
 	}
 	g.checkFork(n, ptr)
 	g.checkRestore(n, ptr)
+	if n.OnLoss != "" && n.OnLoss != ir.LossRepeats && n.OnLoss != ir.LossFails {
+		g.AddError("on_loss_invalid", ptr+"/on_loss", "known: repeat, fail", "on_loss cannot be %q", n.OnLoss)
+	}
 	g.checkCache(n, ptr)
 	if n.SideEffect != "" && !slices.Contains(ir.Classes, n.SideEffect) {
 		g.AddError("class_invalid", ptr+"/side_effect", "known: read, idempotent, sprite, world", "there is no class %q", n.SideEffect)

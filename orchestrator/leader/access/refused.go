@@ -15,8 +15,8 @@ type refusal struct {
 	From string `json:"from,omitempty"` // the first one: the host or the site that the request names
 }
 
-// RecordRefused records that a request was refused because the page of another site may have sent it. Anyone can send one, so that
-// there is one entry for each reason and hour.
+// RecordRefused records that a request was refused whose caller is not known, or which the page of another site may have sent.
+// Anyone can send one, so that there is one entry for each reason and hour.
 func (g *Gate) RecordRefused(ctx context.Context, code, from string) error {
 	key := "web-refused:" + code + ":" + g.Now().UTC().Format("2006-01-02T15")
 	g.mu.Lock()

@@ -48,9 +48,9 @@ type Vault struct {
 	values map[string]string // by lease, for as long as this process leads: redaction needs them after the lease
 }
 
-// refresh returns the leases. It holds no lock while it reads the entries that were appended since the last time. seq is that
+// foldNewFacts returns the leases. It holds no lock while it reads the entries that were appended since the last time. seq is that
 // of the last one.
-func (v *Vault) refresh(ctx context.Context) (leases []secret.Lease, seq uint64, err error) {
+func (v *Vault) foldNewFacts(ctx context.Context) (leases []secret.Lease, seq uint64, err error) {
 	err = audit.ApplyNew(ctx, v.Facts, subject, &v.mu, &v.read, func(e audit.Entry, f secret.Fact) { v.leases = secret.Apply(v.leases, e.At, f) })
 	if err != nil {
 		return nil, 0, err
@@ -60,14 +60,14 @@ func (v *Vault) refresh(ctx context.Context) (leases []secret.Lease, seq uint64,
 	return slices.Clone(v.leases), v.read, nil
 }
 
-// append records a fact. Of several with one key only the first is recorded.
-func (v *Vault) append(ctx context.Context, key string, f secret.Fact, after uint64) error {
+// appendFact records a fact. Of several with one key only the first is recorded.
+func (v *Vault) appendFact(ctx context.Context, key string, f secret.Fact, after uint64) error {
 	_, err := v.Facts.AddFact(ctx, audit.Entry{Kind: audit.Secret, Subject: subject, Key: key}, f, after)
 	return err
 }
 
-// refuse returns a refusal of an action.
-func refuse(code, hint, format string, a ...any) error {
+// refuseAction returns a refusal of an action.
+func refuseAction(code, hint, format string, a ...any) error {
 	return &lattice.Refusal{Fault: protocol.Fault{Code: code, Message: fmt.Sprintf(format, a...), Hint: hint}}
 }
 
@@ -76,11 +76,11 @@ func (v *Vault) Check(p protocol.FetchCredential) error {
 	s, ok := v.Sources[p.Name]
 	switch {
 	case !ok:
-		return refuse("secret_unknown", "add [secrets.NAME] to the settings; lattice secret ls lists those there are", "the settings have no secret %.64q", p.Name)
+		return refuseAction("secret_unknown", "add [secrets.NAME] to the settings; lattice secret ls lists those there are", "the settings have no secret %.64q", p.Name)
 	case p.Scope != "" && !s.Scoped:
-		return refuse("scope_unsupported", "ask without a scope, or use a helper program, which can make a narrower secret", "the secret %s cannot be limited to a scope: its provider is %s", s.Name, s.Provider)
+		return refuseAction("scope_unsupported", "ask without a scope, or use a helper program, which can make a narrower secret", "the secret %s cannot be limited to a scope: its provider is %s", s.Name, s.Provider)
 	case p.TTLS < 0 || time.Duration(p.TTLS*float64(time.Second)) > s.TTL:
-		return refuse("lease_too_long", "ask for less, or set ttl of the secret in the settings", "a lease of %s holds for %v at most", s.Name, s.TTL)
+		return refuseAction("lease_too_long", "ask for less, or set ttl of the secret in the settings", "a lease of %s holds for %v at most", s.Name, s.TTL)
 	}
 	return nil
 }
@@ -96,16 +96,16 @@ func (v *Vault) Grant(ctx context.Context, a lattice.Action, p protocol.FetchCre
 		ttl = time.Duration(p.TTLS * float64(time.Second))
 	}
 	id := "lease_" + lattice.DerivedKey("lease", a.RunID, a.Key)[:20]
-	value, err := v.resolve(ctx, s, secret.Request{Name: p.Name, Scope: p.Scope, Purpose: p.Purpose, Run: a.RunID}, id)
+	value, err := v.resolveSecret(ctx, s, secret.Request{Name: p.Name, Scope: p.Scope, Purpose: p.Purpose, Run: a.RunID}, id)
 	if err != nil {
-		return nil, refuse("secret_unavailable", "lattice secret test "+s.Name, "the secret %s cannot be read: %v", s.Name, err)
+		return nil, refuseAction("secret_unavailable", "lattice secret test "+s.Name, "the secret %s cannot be read: %v", s.Name, err)
 	}
-	v.keep(id, value)
+	v.keepValue(id, value)
 	terms := &secret.Terms{Run: a.RunID, Sprite: a.Sprite, Variable: s.Variable, Skills: s.Skills, Scope: p.Scope, Purpose: p.Purpose, Expires: time.Now().Add(ttl).UTC(), Uses: s.Uses}
-	if err := v.append(ctx, "leased:"+id, secret.Fact{Kind: secret.Leased, Name: s.Name, Lease: id, Terms: terms}, store.Any); err != nil {
+	if err := v.appendFact(ctx, "leased:"+id, secret.Fact{Kind: secret.Leased, Name: s.Name, Lease: id, Terms: terms}, store.Any); err != nil {
 		return nil, err
 	}
-	leases, _, err := v.refresh(ctx)
+	leases, _, err := v.foldNewFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -116,17 +116,17 @@ func (v *Vault) Grant(ctx context.Context, a lattice.Action, p protocol.FetchCre
 	return json.Marshal(map[string]any{"lease": id, "expires_at": leases[i].Expires, "variable": leases[i].Variable})
 }
 
-// resolve reads a secret, and records if that fails.
-func (v *Vault) resolve(ctx context.Context, s secret.Source, r secret.Request, lease string) (string, error) {
+// resolveSecret reads a secret, and records if that fails.
+func (v *Vault) resolveSecret(ctx context.Context, s secret.Source, r secret.Request, lease string) (string, error) {
 	value, err := s.Resolve(ctx, r)
 	if err != nil && ctx.Err() == nil {
-		err = errors.Join(err, v.append(ctx, "", secret.Fact{Kind: secret.Failed, Name: s.Name, Lease: lease, Reason: err.Error()}, store.Any))
+		err = errors.Join(err, v.appendFact(ctx, "", secret.Fact{Kind: secret.Failed, Name: s.Name, Lease: lease, Reason: err.Error()}, store.Any))
 	}
 	return value, err
 }
 
-// keep remembers a value that was read.
-func (v *Vault) keep(lease, value string) {
+// keepValue remembers a value that was read.
+func (v *Vault) keepValue(lease, value string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.values == nil {
@@ -164,7 +164,7 @@ func (v *Vault) Env(ctx context.Context, c lattice.Call) ([]string, error) {
 // handOver records that a call gets the secret of a variable, and returns it; "" if it does not get it.
 func (v *Vault) handOver(ctx context.Context, c lattice.Call, variable string) (string, error) {
 	for {
-		leases, seq, err := v.refresh(ctx)
+		leases, seq, err := v.foldNewFacts(ctx)
 		if err != nil {
 			return "", err
 		}
@@ -191,12 +191,12 @@ func (v *Vault) handOver(ctx context.Context, c lattice.Call, variable string) (
 		if reason != "" {
 			f.Kind, f.Reason = secret.Withheld, reason
 			fmt.Fprintf(v.OutputOf(c.RunID), "%s does not get the secret %s: %s\n", c.Skill, last.Name, reason)
-			return "", v.append(ctx, "withheld:"+last.ID+":"+c.ID, f, store.Any)
+			return "", v.appendFact(ctx, "withheld:"+last.ID+":"+c.ID, f, store.Any)
 		}
 		if slices.Contains(last.Calls, c.ID) {
 			return value, nil
 		}
-		if err := v.append(ctx, "used:"+last.ID+":"+c.ID, f, seq); !errors.Is(err, lattice.ErrConflict) { // else another call was faster
+		if err := v.appendFact(ctx, "used:"+last.ID+":"+c.ID, f, seq); !errors.Is(err, lattice.ErrConflict) { // else another call was faster
 			return value, err
 		}
 	}
@@ -214,16 +214,16 @@ func (v *Vault) valueOf(ctx context.Context, l secret.Lease) (string, error) {
 	case value != "":
 		return value, nil
 	}
-	value, err := v.resolve(ctx, s, secret.Request{Name: l.Name, Scope: l.Scope, Purpose: l.Purpose, Run: l.Run}, l.ID)
+	value, err := v.resolveSecret(ctx, s, secret.Request{Name: l.Name, Scope: l.Scope, Purpose: l.Purpose, Run: l.Run}, l.ID)
 	if err == nil {
-		v.keep(l.ID, value)
+		v.keepValue(l.ID, value)
 	}
 	return value, err
 }
 
-// recall returns the value of a lease, so that it can be looked for, or "" if it is not known: after a restart a helper
+// recallValue returns the value of a lease, so that it can be looked for, or "" if it is not known: after a restart a helper
 // would return another value, and a provider that failed once is not asked again.
-func (v *Vault) recall(ctx context.Context, l secret.Lease) string {
+func (v *Vault) recallValue(ctx context.Context, l secret.Lease) string {
 	v.mu.Lock()
 	value, asked := v.values[l.ID]
 	v.mu.Unlock()
@@ -236,7 +236,7 @@ func (v *Vault) recall(ctx context.Context, l secret.Lease) string {
 	}
 	if ctx.Err() == nil {
 		v.Logger.Warn().Err(err).Str("run", l.Run).Str("name", l.Name).Msg("a secret of the run cannot be looked for")
-		v.keep(l.ID, "")
+		v.keepValue(l.ID, "")
 	}
 	return ""
 }
@@ -258,7 +258,7 @@ func (v *Vault) Values(ctx context.Context, run string) map[string]string {
 	if len(v.Sources) == 0 {
 		return nil
 	}
-	leases, _, err := v.refresh(ctx)
+	leases, _, err := v.foldNewFacts(ctx)
 	if err != nil {
 		v.Logger.Warn().Err(err).Str("run", run).Msg("leases of the run")
 		return nil
@@ -268,24 +268,24 @@ func (v *Vault) Values(ctx context.Context, run string) map[string]string {
 		if l.Run != run {
 			continue
 		}
-		if value := v.recall(ctx, l); value != "" {
+		if value := v.recallValue(ctx, l); value != "" {
 			out["the secret "+l.Name+" of "+l.ID] = value
 		}
 	}
 	return out
 }
 
-// end revokes the leases of a run that hold.
-func (v *Vault) end(ctx context.Context, run, reason string) error {
+// endLeases revokes the leases of a run that hold.
+func (v *Vault) endLeases(ctx context.Context, run, reason string) error {
 	if len(v.Sources) == 0 {
 		return nil
 	}
-	_, err := v.revoke(ctx, reason, func(l secret.Lease) bool { return l.Run == run })
+	_, err := v.revokeLeases(ctx, reason, func(l secret.Lease) bool { return l.Run == run })
 	return err
 }
 
-func (v *Vault) revoke(ctx context.Context, reason string, match func(secret.Lease) bool) (ended []secret.Lease, err error) {
-	leases, _, err := v.refresh(ctx)
+func (v *Vault) revokeLeases(ctx context.Context, reason string, match func(secret.Lease) bool) (ended []secret.Lease, err error) {
+	leases, _, err := v.foldNewFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (v *Vault) revoke(ctx context.Context, reason string, match func(secret.Lea
 		if !match(l) || !l.Ended.IsZero() || !time.Now().Before(l.Expires) {
 			continue
 		}
-		if err := v.append(ctx, "revoked:"+l.ID, secret.Fact{Kind: secret.Revoked, Name: l.Name, Lease: l.ID, Reason: reason}, store.Any); err != nil {
+		if err := v.appendFact(ctx, "revoked:"+l.ID, secret.Fact{Kind: secret.Revoked, Name: l.Name, Lease: l.ID, Reason: reason}, store.Any); err != nil {
 			return ended, err
 		}
 		ended = append(ended, l)
@@ -312,7 +312,7 @@ type Log struct {
 func (l Log) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
 	for _, e := range entries {
 		if reason := reasonToEnd(e); reason != "" {
-			if err := l.Vault.end(ctx, run, reason); err != nil {
+			if err := l.Vault.endLeases(ctx, run, reason); err != nil {
 				return 0, err
 			}
 		}
@@ -357,7 +357,7 @@ const keepListed = 30 * 24 * time.Hour
 // Secrets lists the secrets of the settings with their active leases. With all it lists those that ended in the last 30 days as
 // well, and secrets that only they name.
 func (v *Vault) Secrets(ctx context.Context, all bool) ([]api.SecretView, error) {
-	leases, _, err := v.refresh(ctx)
+	leases, _, err := v.foldNewFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -406,17 +406,17 @@ func (v *Vault) TestSecret(ctx context.Context, name string) (api.SecretView, er
 	if !ok || i < 0 {
 		return api.SecretView{}, fault.NotFound("secret_unknown", "the settings have no secret %.64q", name).WithHint("lattice secret ls")
 	}
-	_, err = v.resolve(ctx, s, secret.Request{Name: name, Purpose: "lattice secret test"}, "")
+	_, err = v.resolveSecret(ctx, s, secret.Request{Name: name, Purpose: "lattice secret test"}, "")
 	if err != nil {
 		return all[i], fault.Failed("secret_unavailable", "the secret %s cannot be read: %v", name, err).WithHint("correct [secrets.%s] in the settings", name)
 	}
 	all[i].Problem, all[i].Resolves = "", true
-	return all[i], v.append(ctx, "", secret.Fact{Kind: secret.Tested, Name: name}, store.Any)
+	return all[i], v.appendFact(ctx, "", secret.Fact{Kind: secret.Tested, Name: name}, store.Any)
 }
 
 // RevokeSecrets ends leases: one by its id, those of a secret, or those of a run.
 func (v *Vault) RevokeSecrets(ctx context.Context, of string) ([]secret.Lease, error) {
-	leases, _, err := v.refresh(ctx)
+	leases, _, err := v.foldNewFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -428,5 +428,5 @@ func (v *Vault) RevokeSecrets(ctx context.Context, of string) ([]secret.Lease, e
 		}
 		match = func(l secret.Lease) bool { return l.Run == run }
 	}
-	return v.revoke(ctx, "by a person", match)
+	return v.revokeLeases(ctx, "by a person", match)
 }

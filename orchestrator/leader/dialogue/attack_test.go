@@ -152,10 +152,10 @@ func TestSpoofedMarker(t *testing.T) {
 		id := w.Comment(repository, "sue", w.issue, body)
 		w.show(w.newScribe(), "waits for a person", "Go on?")
 		w.EditComment(repository, "wilma", id, strings.Replace(body, "- [ ]", "- [x]", 1))
-		if got := w.handle(); got != "nothing to do" {
+		if got := w.handle(); got != "refused: lattice did not write the comment with the box" {
 			t.Errorf("the tick is %q", got)
 		}
-		w.refused()
+		w.refused("refused: it copies the marker of a comment of lattice")
 	})
 }
 

@@ -45,8 +45,8 @@ type bundleKind struct {
 	Kind string `json:"kind"`
 }
 
-// bundle returns the files that tell an agent about a command's issue or pull request: the trigger, its thread, its reviews, and the
-// issues that both name outside of code, but not those that these name. Only texts of people with a role are in it, apart from the trigger.
+// bundle returns the files that tell an agent about an issue or a pull request: the trigger, its thread, its reviews and its changed files,
+// and the issues that both name outside of code, but not those that these name. Only texts of people with a role are in it, apart from the trigger.
 func (d *Dialogue) bundle(ctx context.Context, a asked, g gathered) ([]bundleFile, error) {
 	m := bundleManifest{Version: "1", TriggerType: "issue", TriggerNumber: a.Number, Repo: a.Repo.String(), Title: g.title, GatheredAt: g.at.UTC(),
 		Files: []bundleKind{}, LinkedItems: []int64{}, Warnings: []string{}}
@@ -68,6 +68,11 @@ func (d *Dialogue) bundle(ctx context.Context, a asked, g gathered) ([]bundleFil
 			return nil, err
 		}
 		add("reviews.md", "reviews", reviews, maxIssue)
+		stats, err := diffStats(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		add("diff_stats.md", "diff_stats", stats, maxBundleFile)
 	}
 	for _, number := range comment.References(g.body + g.thread) {
 		if number == a.Number {
@@ -99,6 +104,21 @@ func (d *Dialogue) bundle(ctx context.Context, a asked, g gathered) ([]bundleFil
 	m.ExpansionBudget.Used = len(m.LinkedItems)
 	raw, err := json.MarshalIndent(m, "", "  ")
 	return append([]bundleFile{{"manifest.json", string(raw) + "\n"}}, files...), err
+}
+
+// diffStats returns the files that a pull request changes, with the numbers of their lines.
+func diffStats(ctx context.Context, a asked) (string, error) {
+	files, err := a.client.Files(ctx, a.Repo, a.Number)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	added, deleted := 0, 0
+	for _, f := range files {
+		added, deleted = added+f.Additions, deleted+f.Deletions
+		fmt.Fprintf(&b, "| %s | %s | +%d | -%d |\n", strings.ReplaceAll(text.Line(f.Path), "|", "¦"), text.Line(f.Status), f.Additions, f.Deletions)
+	}
+	return fmt.Sprintf("%d files changed, %d lines added, %d lines deleted\n\n| file | status | added | deleted |\n|---|---|---|---|\n%s", len(files), added, deleted, b.String()), nil
 }
 
 // reviews returns the reviews of a pull request with their comments, by people with a role.

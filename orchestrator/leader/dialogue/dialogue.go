@@ -38,6 +38,7 @@ import (
 type Client interface {
 	Self(ctx context.Context) (forge.User, error)
 	Role(ctx context.Context, p forge.Path, user int64) (forge.Role, error)
+	Repository(ctx context.Context, p forge.Path) (forge.Repository, error)
 	Issue(ctx context.Context, p forge.Path, number int64) (forge.Issue, error)
 	AddLabels(ctx context.Context, p forge.Path, number int64, labels []string) error
 	RemoveLabel(ctx context.Context, p forge.Path, number int64, label string) error
@@ -47,6 +48,7 @@ type Client interface {
 	EditComment(ctx context.Context, p forge.Path, id int64, body string) (forge.Comment, error)
 	React(ctx context.Context, p forge.Path, comment int64, r forge.Reaction) error
 	Pull(ctx context.Context, p forge.Path, number int64) (forge.PullRequest, error)
+	Files(ctx context.Context, p forge.Path, number int64) ([]forge.File, error)
 	Reviews(ctx context.Context, p forge.Path, number int64) ([]forge.Review, error)
 	ReviewComments(ctx context.Context, p forge.Path, number int64) ([]forge.ReviewComment, error)
 	CommentOnLine(ctx context.Context, p forge.Path, number int64, at forge.Line, body string) (forge.Comment, error)
@@ -62,6 +64,8 @@ type Runs interface {
 	Stop(ctx context.Context, id string) (api.RunView, error)
 	Cancel(ctx context.Context, id, by string) (api.RunView, error)
 	CreateIntent(ctx context.Context, r api.IntentRequest) (intent.State, error)
+	Intent(ctx context.Context, id string) (intent.State, error)
+	ResumeIntent(ctx context.Context, key string, values api.Values) (s intent.State, found bool, err error)
 	Updates(ctx context.Context, after lattice.Seq, yield func(api.RunView) error) error
 	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
 	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
@@ -114,14 +118,17 @@ type asked struct {
 	fork   bool  // the pull request comes from a fork, and the settings do not take those
 	// issueSum is the digest of the issue when the command was given, "" if that is not known.
 	issueSum string
+	left     *leftOut
 }
 
 // handleComment carries out the commands in a comment.
 func (d *Dialogue) handleComment(ctx context.Context, host string, e hook.Delivery) (string, error) {
 	commands := comment.Parse(e.Text)
 	switch {
-	case len(commands) == 0:
+	case len(commands) == 0 && !forge.IsMarked(e.Text):
 		return "no command", nil
+	case len(commands) == 0:
+		return d.judgeMarked(ctx, host, e.Author)
 	case e.Sender.ID != e.Author.ID || e.Sender.ID == 0:
 		return "refused: the sender is not the author", nil
 	case e.Sender.Bot:
@@ -154,7 +161,7 @@ func (d *Dialogue) handleComment(ctx context.Context, host string, e hook.Delive
 	}
 	var all []string
 	for _, c := range commands {
-		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item, fork, e.IssueSum})
+		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item, fork, e.IssueSum, &leftOut{}})
 		if err != nil {
 			return settle(err)
 		}
@@ -192,6 +199,7 @@ type carried struct {
 	Role    forge.Role   `json:"role"`
 	Outcome string       `json:"outcome"`
 	Code    string       `json:"code,omitempty"` // of the error
+	LeftOut *leftOut     `json:"left_out,omitempty"`
 }
 
 // maxCommands is the number of commands that one person may give in a thread in an hour. Two programs that answer each other
@@ -229,7 +237,9 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 		c.Outcome, reaction = "refused: "+a.Problem, forge.Confused
 	default:
 		var reply string
-		switch c.Outcome, reply, err = d.do(ctx, a); {
+		c.Outcome, reply, err = d.do(ctx, a)
+		c.LeftOut = a.left.orNil()
+		switch {
 		case err == nil && reply != "":
 			err = d.postOnce(ctx, a, key, reply)
 		case err != nil:
@@ -291,93 +301,40 @@ func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err 
 	if a.Verb == comment.Help {
 		return "help", comment.HelpText(), nil
 	}
-	if a.Verb == comment.Plan {
-		s, err := d.plan(ctx, a)
-		if p := fault.As(err); p != nil && p.Code == "intent_exists" {
-			return "created before", "", nil // the issue changed since
-		}
+	if a.Verb == comment.Plan || a.Verb == comment.Research {
+		s, err := d.createOnce(ctx, a)
 		return "created " + s.ID, "", err
 	}
 	all, err := runsOf(ctx, d.Runs, d.Facts, a.Thread, 0)
 	if err != nil {
 		return "", "", err
 	}
-	if a.Verb == comment.Research {
-		s, err := d.research(ctx, a, all)
-		if p := fault.As(err); p != nil && p.Code == "intent_exists" {
-			return "created before", "", nil
-		}
-		return "created " + s.ID, "", err
-	}
 	open := slices.DeleteFunc(slices.Clone(all), func(r api.RunView) bool { return r.Status.Ended() })
 	switch a.Verb {
+	case comment.Rerun:
+		if s, repeated, err := d.repeatWork(ctx, a, all, len(open) > 0); err != nil || repeated {
+			return "created " + s.ID, "", err
+		}
 	case comment.Status:
 		if len(all) == 0 {
 			return "status", "**lattice**: no run belongs to this thread.\n", nil
 		}
 		shown, err := describe(ctx, d.Runs, all[0])
 		return "status", presence.Status(shown), err
-	case comment.Approve, comment.Reject, comment.Answer:
-		outcome, err := d.decide(ctx, a, open, by)
-		return outcome, "", err
 	}
-	if len(open) == 0 {
-		return "", "", fault.NotFound("run_not_found", "no run of this thread is open")
-	}
-	id := open[0].RunID
-	switch a.Verb {
-	case comment.Cancel:
-		_, err = d.Runs.Cancel(ctx, id, by)
-	case comment.Hold:
-		_, err = d.Runs.Stop(ctx, id)
-	case comment.Rerun:
-		_, err = d.Runs.Drive(ctx, id, api.DriveRequest{Detach: true, Values: d.Hosts[a.Host].Plan.Values})
-	default:
-		return "", "", fmt.Errorf("the command %q is not known here", a.Verb)
-	}
-	return fmt.Sprintf("%s %s", a.Verb, id), "", err
-}
-
-// decide takes a person's decision about a wait of a run. An approval names the digest of all that the wait shows.
-func (d *Dialogue) decide(ctx context.Context, a asked, open []api.RunView, by string) (string, error) {
-	type openWait struct {
-		run string
-		lattice.Wait
-	}
-	var waits []openWait
-	for _, r := range open {
-		for _, w := range r.Waits {
-			if a.Verb != comment.Approve || len(a.Text) >= 7 && strings.HasPrefix(presence.Digest(r.RunID, w), a.Text) {
-				waits = append(waits, openWait{r.RunID, w})
-			}
+	t, before, err := d.aimOnce(ctx, a, func() (aim, error) {
+		switch {
+		case a.Verb == comment.Approve || a.Verb == comment.Reject || a.Verb == comment.Answer:
+			return findWait(a, open, by)
+		case len(open) == 0:
+			return aim{}, fault.NotFound("run_not_found", "no run of this thread is open")
 		}
+		return aim{Run: open[0].RunID}, nil
+	})
+	if err == nil {
+		err = d.hit(ctx, a, t, before, by)
 	}
-	switch {
-	case len(waits) == 0 && a.Verb == comment.Approve:
-		return "", fault.Failed("not_waiting", "nothing waits for an approval with the digest %s; it may have changed, or was decided", a.Text)
-	case len(waits) == 0:
-		return "", fault.Failed("not_waiting", "nothing waits for a decision")
-	case len(waits) > 1:
-		return "", fault.BadInput("several_waits", "%d questions wait; lattice waiting lists them, and lattice answer RUN --wait ID answers one", len(waits))
-	}
-	w := waits[0]
-	request := api.DecideRequest{WaitID: w.ID, By: by, Detach: true, Values: d.Hosts[a.Host].Plan.Values}
-	switch a.Verb {
-	case comment.Approve:
-		request.Decision = lattice.Approve
-	case comment.Reject:
-		request.Decision, request.Comments = lattice.Reject, a.Text
-	default:
-		inputs, err := comment.Fill(a.Text, w.Expected, w.Optional)
-		if err != nil {
-			return "", fault.BadInput("bad_answer", "%v", err)
-		}
-		request.Decision, request.Inputs = lattice.Answer, inputs
-	}
-	if _, err := d.Runs.Decide(ctx, w.run, request); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s %s", a.Verb, w.run), nil
+	return fmt.Sprintf("%s %s", a.Verb, t.Run), "", err
 }
 
 // postOnce writes a comment with a key, unless that was done. It fails if an earlier attempt began a moment ago: the code host may list

@@ -104,6 +104,14 @@ func (l *leader) CreateIntent(_ context.Context, r api.IntentRequest) (intent.St
 	return intent.State{ID: "int_1"}, l.do("intent", r.Kind, r.Subject, string(r.Input))
 }
 
+func (l *leader) Intent(_ context.Context, id string) (intent.State, error) {
+	return intent.State{ID: id, Kind: "issue_triage", Subject: thread, Plan: intent.Plan{Input: []byte(`{"title":"It hangs"}`)}}, nil
+}
+
+func (l *leader) ResumeIntent(context.Context, string, api.Values) (s intent.State, found bool, err error) {
+	return s, false, nil
+}
+
 func (l *leader) Updates(ctx context.Context, _ lattice.Seq, yield func(api.RunView) error) error {
 	for {
 		select {
@@ -316,6 +324,28 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
+// TestRerun does the work of a run again that has ended. Runs that no intent began are not repeated.
+func TestRerun(t *testing.T) {
+	eachKind(t, func(w *world) {
+		for _, c := range []struct {
+			run          api.RunView
+			outcome, did string
+		}{
+			{api.RunView{RunID: "run_1", WorkItem: thread, Status: lattice.Failed, IntentID: "int_0"}, "created int_1", `intent issue_triage ` + thread + ` {"title":"It hangs"}`},
+			{api.RunView{RunID: "run_1", WorkItem: thread, Status: lattice.Running, IntentID: "int_0"}, "rerun run_1", "drive run_1"},
+			{api.RunView{RunID: "run_1", WorkItem: thread, Status: lattice.Failed}, "refused: no run of this thread is open", ""},
+		} {
+			w.leader.runs = []api.RunView{c.run}
+			if got := w.say("wilma", "/lattice rerun"); got != c.outcome {
+				t.Errorf("it became %q, not %q", got, c.outcome)
+			}
+			if got := w.done(); got != c.did {
+				t.Errorf("it did %q, not %q", got, c.did)
+			}
+		}
+	})
+}
+
 // TestReactions acknowledges each command with one reaction.
 func TestReactions(t *testing.T) {
 	eachKind(t, func(w *world) {
@@ -409,7 +439,7 @@ func TestTick(t *testing.T) {
 			"both boxes":         {"bot", question, "wilma", tick(tick(question, "approve"), "reject"), "", "refused: the edit did more", ""},
 			"and a word":         {"bot", question, "wilma", tick(other, "approve"), "", "refused: the edit did more", ""},
 			"another question":   {"bot", other, "wilma", tick(other, "approve"), "", "refused: the edited text is not an open question", ""},
-			"of another author":  {"sue", question, "sue", tick(question, "approve"), "", "nothing to do", ""},
+			"of another author":  {"sue", question, "sue", tick(question, "approve"), "", "refused: lattice did not write the comment", ""},
 			"by lattice":         {"bot", question, "bot", tick(question, "approve"), "", "nothing to do", ""},
 			"and taken back":     {"bot", question, "wilma", tick(question, "approve"), question, "refused: the comment was edited", ""},
 			"then another edit":  {"bot", question, "wilma", tick(question, "approve"), other, "refused: the comment was edited", ""},

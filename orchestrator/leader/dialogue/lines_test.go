@@ -71,7 +71,7 @@ func TestThreads(t *testing.T) {
 				p.expect("changes run_1", "Louder.")
 				p.pushFile("word", "HELLO\n")
 				if refused {
-					p.Fail("POST", "/graphql", 2, http.StatusForbidden, nil)
+					p.Server.Fail("POST", "/graphql", 2, http.StatusForbidden, nil)
 				}
 				for range 2 {
 					if err := p.showPull(); err != nil {

@@ -50,7 +50,7 @@ func TestMissed(t *testing.T) {
 // TestFork gives commands in a pull request from a fork.
 func TestFork(t *testing.T) {
 	eachPull(t, func(p *pullWorld) {
-		p.MoveToFork(repository, 2)
+		p.MoveToFork(repository, 2, true)
 		for text, outcome := range map[string]string{"/lattice plan": "refused: the pull request comes from a fork", "/lattice status": "status"} {
 			p.Comment(repository, "wilma", 2, text)
 			p.expect(outcome)

@@ -85,6 +85,7 @@ func (d *Dialogue) gather(ctx context.Context, a asked) (g gathered, err error) 
 		return g, err
 	}
 	g = gathered{title: text.Line(issue.Title), body: shownText(issue.Body), pull: issue.Pull, at: issue.Created, roles: map[int64]forge.Role{}}
+	a.left.addHidden("the issue", issue.Author, a.Host, issue.Title, issue.Body)
 	for _, c := range comments {
 		if c.ID >= a.item {
 			if c.ID == a.item {
@@ -97,9 +98,14 @@ func (d *Dialogue) gather(ctx context.Context, a asked) (g gathered, err error) 
 		case err != nil:
 			return g, err
 		case c.Author.ID == self.ID:
-		case !trusted || c.Edited():
+		case !trusted:
 			g.withheld++
+			a.left.add(c, a.Host, "its author has no role here")
+		case c.Edited():
+			g.withheld++
+			a.left.add(c, a.Host, "it was edited")
 		default:
+			a.left.addHidden(fmt.Sprintf("comment %d", c.ID), c.Author, a.Host, c.Body)
 			g.thread += fmt.Sprintf("\n\n%s wrote:\n\n%s", text.Line(c.Author.Login), shownText(c.Body))
 		}
 	}

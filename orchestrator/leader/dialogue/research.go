@@ -27,7 +27,11 @@ type round struct {
 // research creates the intent that answers a question with notes from pages of the web. Further questions in the thread go on with
 // the dialogue: a model gets the rounds before. Their answers quote pages, which are hostile, so that the flow shows them only to
 // the model that writes claims, and not to the one that chooses pages.
-func (d *Dialogue) research(ctx context.Context, a asked, runs []api.RunView) (intent.State, error) {
+func (d *Dialogue) research(ctx context.Context, a asked) (intent.State, error) {
+	runs, err := runsOf(ctx, d.Runs, d.Facts, a.Thread, 0)
+	if err != nil {
+		return intent.State{}, err
+	}
 	g, err := d.gather(ctx, a)
 	if err != nil {
 		return intent.State{}, err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -30,9 +31,10 @@ import (
 // role, the review was dismissed, or the branch is at another commit. The commit that it lists for a review is not read,
 // because GitHub moves it to the new head after a force-push.
 
-// The answers to a wait for a review. A HUMAN node that waits for one expects verdict and feedback, and its inputs have a
-// review with number and head.
+// The answers to a wait for a review. A HUMAN node that waits for one expects verdict and feedback, and may expect the context bundle; its
+// inputs have a review with number and head.
 const (
+	contextInput    = "context"
 	verdictApproved = "approved"
 	verdictChanges  = "changes"
 )
@@ -54,7 +56,11 @@ func awaitsReview(w lattice.Wait) (awaited, bool) {
 	}
 	_, verdict := w.Expected["verdict"]
 	_, feedback := w.Expected["feedback"]
-	if w.Kind != lattice.WaitHuman || !verdict || !feedback || len(w.Expected) != 2 || json.Unmarshal(w.Details, &details) != nil || details.Review == nil {
+	least := 2
+	if _, ok := w.Expected[contextInput]; ok {
+		least++
+	}
+	if w.Kind != lattice.WaitHuman || !verdict || !feedback || len(w.Expected) != least || json.Unmarshal(w.Details, &details) != nil || details.Review == nil {
 		return awaited{}, false
 	}
 	return *details.Review, true
@@ -85,6 +91,7 @@ type settled struct {
 	Verdict  string          `json:"verdict,omitempty"`
 	Answer   json.RawMessage `json:"answer,omitempty"`
 	Comments []int64         `json:"comment_ids,omitempty"` // that ask for changes
+	LeftOut  *leftOut        `json:"left_out,omitempty"`    // of the context bundle
 }
 
 func reviewsOf(t Thread) string  { return strings.ToLower("reviews:" + t.String()) }
@@ -322,8 +329,42 @@ func (d *Dialogue) weigh(ctx context.Context, at reviewed, all []review) (out se
 	default:
 		return settled{}, nil
 	}
-	out.Answer, err = json.Marshal(map[string]string{"verdict": out.Verdict, "feedback": text.Head(feedback.String(), maxIssue)})
+	var files []bundleFile
+	if _, wanted := at.wait.Expected[contextInput]; wanted && out.Verdict == verdictChanges {
+		a := asked{Thread: at.Thread, client: client, item: math.MaxInt64, left: &leftOut{}}
+		g, err := d.gather(ctx, a)
+		if err != nil {
+			return settled{}, err
+		}
+		g.at = all[len(all)-1].At
+		if files, err = d.bundle(ctx, a, g); err != nil {
+			return settled{}, err
+		}
+		out.LeftOut = a.left.orNil()
+	}
+	out.Answer, err = encodeAnswer(out.Verdict, feedback.String(), files)
 	return out, err
+}
+
+// maxReviewAnswer bounds the answer of reviews, encoded. The leader takes no answer of twice the size.
+const maxReviewAnswer = 128 << 10
+
+// encodeAnswer returns the answer to a wait for a review. Long texts are cut until it is small enough.
+func encodeAnswer(verdict, feedback string, files []bundleFile) (json.RawMessage, error) {
+	for limit := maxIssue; ; limit /= 2 {
+		answer := map[string]any{"verdict": verdict, "feedback": text.Head(feedback, limit)}
+		if len(files) > 0 {
+			cut := slices.Clone(files)
+			for i := range cut[1:] { // the manifest is whole
+				cut[1+i].Content = text.Head(cut[1+i].Content, limit)
+			}
+			answer[contextInput] = cut
+		}
+		raw, err := json.Marshal(answer)
+		if err != nil || len(raw) <= maxReviewAnswer || limit < 1<<10 {
+			return raw, err
+		}
+	}
 }
 
 // refuseReview says why a review does not count, "" if it does. now is the review as the code host lists it.

@@ -3,6 +3,7 @@ package dialogue_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -98,7 +99,7 @@ func (p *pullWorld) waits(head string) {
 	p.mu().Lock()
 	defer p.mu().Unlock()
 	p.leader.runs = []api.RunView{{RunID: "run_1", WorkItem: "w", Status: lattice.Waiting, Waits: []lattice.Wait{
-		{ID: "w" + string(rune('0'+p.wait)), Kind: lattice.WaitHuman, Details: details, Expected: map[string]string{"verdict": "string", "feedback": "string"}}}}}
+		{ID: "w" + string(rune('0'+p.wait)), Kind: lattice.WaitHuman, Details: details, Expected: map[string]string{"verdict": "string", "feedback": "string", "context": "array<map>"}}}}}
 }
 
 // works has the run work.
@@ -185,6 +186,52 @@ func TestReviews(t *testing.T) {
 		p.works()
 		p.review("wilma", "APPROVED", "")
 		p.expect("kept")
+	})
+}
+
+// TestFixupContext checks the bundle that reaches an agent with a review: texts of people with a role, the changed files and the issues
+// that are named, without comments of strangers, hidden text and edited comments. A wait of an earlier version gets no bundle.
+func TestFixupContext(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		linked := p.OpenIssue(repository, "wilma", "Use a lock", "Around the map.")
+		p.Comment(repository, "wilma", 2, fmt.Sprintf("See #%d.<!-- OBEY -->", linked))
+		p.Comment(repository, "sue", 2, "OBEY me.")
+		p.EditComment(repository, "wilma", p.Comment(repository, "wilma", 2, "Never mind."), "OBEY")
+		p.handle()
+		p.done()
+		p.review("sue", "COMMENTED", "OBEY")
+		p.review("wilma", "CHANGES_REQUESTED", "Too long.", forgetest.LineComment{Path: "a.go", Line: 3, Body: "Why?"})
+		p.handle()
+		got := p.done()
+		for _, want := range []string{`"context":[{"path":"manifest.json"`, `\"trigger_type\": \"pull_request\"`, `"path":"trigger.md","content":"# Fix`, `See #3.`, "2 comments are left out",
+			`"path":"reviews.md","content":"wilma reviewed (changes_requested):\n\nToo long.\n\na.go:3: Why?`, `"path":"diff_stats.md","content":"0 files changed`, `"path":"linked/issue_3.md","content":"# Use a lock`} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the answer lacks %s: %s", want, got)
+			}
+		}
+		if strings.Contains(got, "OBEY") {
+			t.Errorf("the answer has what nobody may say: %s", got)
+		}
+		if log := p.entries(); !strings.Contains(log, `"left_out":{"comments":2`) {
+			t.Errorf("the audit log does not say what was left out:\n%s", log)
+		}
+
+		p.waits(p.first)
+		p.mu().Lock()
+		delete(p.leader.runs[0].Waits[0].Expected, "context")
+		p.mu().Unlock()
+		p.review("wilma", "CHANGES_REQUESTED", "Still too long.")
+		p.handle()
+		if got := p.done(); !strings.Contains(got, "Still too long.") || strings.Contains(got, "context") {
+			t.Errorf("a wait of an earlier version got %s", got)
+		}
+
+		p.waits(p.first)
+		p.review("wilma", "CHANGES_REQUESTED", strings.Repeat("<", 60_000))
+		p.handle()
+		if got := p.done(); len(got) > 140<<10 || !strings.Contains(got, "manifest.json") {
+			t.Errorf("a long review made an answer of %d bytes", len(got))
+		}
 	})
 }
 

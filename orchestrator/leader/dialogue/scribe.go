@@ -80,19 +80,8 @@ var errFresh = errors.New("a comment was begun a moment ago, and the code host m
 
 func postsOf(t Thread) string { return "posts:" + t.String() }
 
-// FollowInBackground shows runs as they change, and returns a function that ends that and waits for the end.
-func (s *Scribe) FollowInBackground() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.follow(ctx)
-	}()
-	return func() { cancel(); <-done }
-}
-
-// follow shows runs as they change, until ctx ends. A thread is due at once when its run rests, else after a pause.
-func (s *Scribe) follow(ctx context.Context) {
+// Follow shows runs as they change, until ctx ends. A thread is due at once when its run rests, else after a pause.
+func (s *Scribe) Follow(ctx context.Context) {
 	if len(s.Hosts) == 0 {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -115,7 +116,10 @@ func TestFollowRuns(t *testing.T) {
 	written := make(chan struct{}, 10)
 	hosts := map[string]dialogue.Host{"main": {Client: func() (dialogue.Client, error) { return noting{w.bot, written}, nil }}}
 	s := &dialogue.Scribe{Hosts: hosts, Facts: w.Ledger, Runs: w.leader, Settle: w.talk.Settle, Logger: zerolog.Nop()}
-	stop := s.FollowInBackground()
+	following, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { s.Follow(following) })
+	stop := func() { cancel(); all.Wait() }
 	defer stop()
 	w.updates <- api.RunView{RunID: "run_0", WorkItem: "another work item"}
 	w.updates <- w.runs[0]

@@ -22,9 +22,12 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	if err != nil {
 		return settle(err)
 	}
+	c, ticked := comment.Ticked(e.Was, e.Text)
 	switch {
-	case e.Author.ID != self.ID || e.Sender.ID == self.ID:
+	case e.Sender.ID == self.ID || e.Author.ID != self.ID && !ticked:
 		return "nothing to do", nil
+	case e.Author.ID != self.ID:
+		return "refused: lattice did not write the comment with the box", nil
 	case e.Sender.ID == 0 || e.Sender.Bot:
 		return "refused: the editor is a bot", nil
 	}
@@ -33,7 +36,6 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	if err != nil {
 		return "", err
 	}
-	c, ticked := comment.Ticked(e.Was, e.Text)
 	switch {
 	case !asks:
 		return "refused: the edited text is not an open question of lattice", nil
@@ -49,7 +51,7 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	case unixLines(now.Body) != unixLines(e.Text):
 		return "refused: the comment was edited", nil
 	}
-	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item, false, ""})
+	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item, false, "", &leftOut{}})
 	if err != nil {
 		return settle(err)
 	}

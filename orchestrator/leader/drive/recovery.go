@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/sprites"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
 
@@ -22,9 +23,9 @@ type Recovery struct {
 	Client  *sprites.Client
 	Disk    func() string // "" when unknown
 	Records *history.Records
-	// Release releases what a run has reserved for its calls.
-	Release func(ctx context.Context, run string) error
-	Log     zerolog.Logger
+	// SettleTurn settles what a run has reserved for its call of an agent, with what the call took up to a turn.
+	SettleTurn func(ctx context.Context, run string, turn protocol.AgentTurn) error
+	Log        zerolog.Logger
 }
 
 // recover takes a run back, unless its files are those that it left.
@@ -48,10 +49,10 @@ func (rc *Recovery) recover(ctx context.Context, id string, r *driver.Runner) er
 	if err := r.Recover(ctx, lost); err != nil && !errors.Is(err, engine.ErrStale) {
 		return fmt.Errorf("recover run %s: %w", id, err)
 	}
-	toTurn := slices.ContainsFunc(turns, func(t replay.Turn) bool { return t.Pair == lost.Pair })
+	turn := slices.IndexFunc(turns, func(t replay.Turn) bool { return t.Pair == lost.Pair })
 	renewed := func(c lattice.Command) bool { return c.Call != nil && c.Call.Resume == nil }
-	if toTurn && slices.ContainsFunc(s.Pending, renewed) { // under its new id the call reserves what it takes, its former part included
-		return rc.Release(ctx, id)
+	if turn >= 0 && slices.ContainsFunc(s.Pending, renewed) { // under its new id the call reserves what it takes from there on
+		return rc.SettleTurn(ctx, id, turns[turn].Said)
 	}
 	return nil
 }

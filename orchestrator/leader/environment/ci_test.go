@@ -22,7 +22,7 @@ func TestGreenCIAcceptsProposal(t *testing.T) {
 		green, ok := verdicts[run]
 		return "c0ffee", green, ok && repo == "/r", down
 	}
-	if err := p.take(t.Context(), "run_1", event(0, "add_preinstall_step", `{"argv":["make"]}`)); err != nil {
+	if err := p.takeProposal(t.Context(), "run_1", event(0, "add_preinstall_step", `{"argv":["make"]}`)); err != nil {
 		t.Fatal(err)
 	}
 	flow := json.RawMessage(`{"entry_node":"a","nodes":[{"id":"a","tool":"git.clone"}],"edges":[]}`)

@@ -28,6 +28,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/text"
 )
 
 // subject is that of the entries of the audit log about proposals.
@@ -69,8 +70,8 @@ type Register struct {
 	states []proposal.State // in the order in which they were first proposed
 }
 
-// refresh folds the facts that were appended since the last time. It holds no lock while it reads them.
-func (p *Register) refresh(ctx context.Context) ([]proposal.State, error) {
+// foldNewFacts folds the facts that were appended since the last time. It holds no lock while it reads them.
+func (p *Register) foldNewFacts(ctx context.Context) ([]proposal.State, error) {
 	err := audit.ApplyNew(ctx, p.Facts, subject, &p.mu, &p.read, p.applyFact)
 	if err != nil {
 		return nil, err
@@ -99,15 +100,15 @@ func (p *Register) applyFact(e audit.Entry, f proposal.Fact) {
 	}
 }
 
-// append records a fact, with the person of ctx. A fact with the key of an earlier one is not recorded again.
-func (p *Register) append(ctx context.Context, key string, f proposal.Fact) error {
+// appendFact records a fact, with the person of ctx. A fact with the key of an earlier one is not recorded again.
+func (p *Register) appendFact(ctx context.Context, key string, f proposal.Fact) error {
 	_, err := p.Facts.AddFact(ctx, audit.Entry{Kind: audit.Proposal, Subject: subject, Key: key}, f, store.Any)
 	return err
 }
 
-// find returns the proposal that a user means: an id, or a unique prefix of one.
-func (p *Register) find(ctx context.Context, id string) (proposal.State, error) {
-	all, err := p.refresh(ctx)
+// findProposal returns the proposal that a user means: an id, or a unique prefix of one.
+func (p *Register) findProposal(ctx context.Context, id string) (proposal.State, error) {
+	all, err := p.foldNewFacts(ctx)
 	if err != nil {
 		return proposal.State{}, err
 	}
@@ -128,7 +129,7 @@ func (p *Register) find(ctx context.Context, id string) (proposal.State, error) 
 
 // Proposal returns one proposal, by its id or a unique prefix of that.
 func (p *Register) Proposal(ctx context.Context, id string) (proposal.State, error) {
-	return p.find(ctx, id)
+	return p.findProposal(ctx, id)
 }
 
 // Proposals lists the proposals.
@@ -140,7 +141,7 @@ func (p *Register) Proposals(ctx context.Context, which api.ProposalList) ([]pro
 		}
 		which.Run = id
 	}
-	all, err := p.refresh(ctx)
+	all, err := p.foldNewFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +152,7 @@ func (p *Register) Proposals(ctx context.Context, which api.ProposalList) ([]pro
 
 // DecideProposal approves or rejects a proposal.
 func (p *Register) DecideProposal(ctx context.Context, id string, d api.ProposalDecision) (proposal.State, error) {
-	s, err := p.find(ctx, id)
+	s, err := p.findProposal(ctx, id)
 	if err != nil {
 		return s, err
 	}
@@ -173,17 +174,17 @@ func (p *Register) DecideProposal(ctx context.Context, id string, d api.Proposal
 			return s, err
 		}
 	}
-	if err := p.append(ctx, "", f); err != nil {
+	if err := p.appendFact(ctx, "", f); err != nil {
 		return s, err
 	}
-	return p.find(ctx, s.ID)
+	return p.findProposal(ctx, s.ID)
 }
 
 // VerifyProposal starts a run of the flow that made the proposal, as far as the node that failed, in a fresh sprite with the
 // change applied. The run's end is recorded with the proposal. If the repository's CI has accepted the change it starts none, and
 // the view has no id.
 func (p *Register) VerifyProposal(ctx context.Context, id string, r api.DriveRequest) (api.RunView, error) {
-	s, err := p.find(ctx, id)
+	s, err := p.findProposal(ctx, id)
 	if err != nil {
 		return api.RunView{}, err
 	}
@@ -255,10 +256,10 @@ func (p *Register) checkCI(ctx context.Context, s proposal.State) (proposal.Stat
 		case s.CI != nil && s.CI.Commit == commit && s.CI.OK == green:
 			return s, nil
 		}
-		if err := p.append(ctx, "", proposal.Fact{Kind: proposal.Checked, ID: s.ID, Run: run, Commit: commit, OK: green}); err != nil {
+		if err := p.appendFact(ctx, "", proposal.Fact{Kind: proposal.Checked, ID: s.ID, Run: run, Commit: commit, OK: green}); err != nil {
 			return s, err
 		}
-		return p.find(ctx, s.ID)
+		return p.findProposal(ctx, s.ID)
 	}
 	return s, nil
 }
@@ -269,7 +270,7 @@ func (p *Register) Adjust(ctx context.Context, flow json.RawMessage, o *api.Opti
 	if o.Trial == "" {
 		o.Environment, o.Domains = nil, nil
 	}
-	all, err := p.refresh(ctx)
+	all, err := p.foldNewFacts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -313,9 +314,9 @@ func (l Log) Append(ctx context.Context, run string, after lattice.Seq, entries 
 		var err error
 		switch {
 		case e.Kind == lattice.EntryEvent && e.Type == string(protocol.TypeEnvironmentProposal) && len(e.Problems) == 0 && session.Proposes(e.Flags):
-			err = l.Register.take(ctx, run, e)
+			err = l.Register.takeProposal(ctx, run, e)
 		case e.Kind == lattice.EntryState && slices.Contains(e.Flags, lattice.FlagEnded):
-			err = l.Register.end(ctx, run, e)
+			err = l.Register.recordOutcome(ctx, run, e)
 		}
 		if err != nil {
 			return 0, err
@@ -324,8 +325,8 @@ func (l Log) Append(ctx context.Context, run string, after lattice.Seq, entries 
 	return l.Log.Append(ctx, run, after, entries)
 }
 
-// end records the outcome of a run that tried a proposal; the entry is the run's last snapshot.
-func (p *Register) end(ctx context.Context, run string, e lattice.Entry) error {
+// recordOutcome records the outcome of a run that tried a proposal; the entry is the run's last snapshot.
+func (p *Register) recordOutcome(ctx context.Context, run string, e lattice.Entry) error {
 	o, err := p.OptionsOf(run)
 	if err != nil || o.Trial == "" {
 		return err
@@ -337,7 +338,7 @@ func (p *Register) end(ctx context.Context, run string, e lattice.Entry) error {
 	if rest.Status == lattice.Canceled {
 		return nil // it says nothing about the change
 	}
-	s, err := p.find(ctx, o.Trial)
+	s, err := p.findProposal(ctx, o.Trial)
 	if err != nil || s.Trial != nil && s.Trial.Run == run {
 		return err
 	}
@@ -345,11 +346,29 @@ func (p *Register) end(ctx context.Context, run string, e lattice.Entry) error {
 	if rest.Failure != nil {
 		f.Detail = rest.Failure.Message
 	}
-	return p.append(ctx, "proposal tried:"+run, f)
+	return p.appendFact(ctx, "proposal tried:"+run, f)
 }
 
-// take records a proposal, or says in the run's log why not.
-func (p *Register) take(ctx context.Context, run string, e lattice.Entry) error {
+// refuseProposal records that a proposal was refused, and says so in the run's log. A run has at most maxPerRun such entries.
+func (p *Register) refuseProposal(ctx context.Context, run string, e lattice.Entry, code, reason string) error {
+	fmt.Fprintf(p.OutputOf(run), "proposal refused: %s\n", reason)
+	entries := 0
+	err := p.Facts.AuditEntries(ctx, audit.Run(run), 0, func(e audit.Entry) error {
+		if e.Kind == audit.ProposalRefused {
+			entries++
+		}
+		return nil
+	})
+	if err != nil || entries >= maxPerRun {
+		return err
+	}
+	body := map[string]string{"call_id": e.CallID, "code": code, "reason": text.Head(reason, 300)}
+	_, err = p.Facts.AddFact(ctx, audit.Entry{Kind: audit.ProposalRefused, Subject: audit.Run(run), Key: "proposal-refused:" + run + ":" + e.Dedupe}, body, store.Any)
+	return err
+}
+
+// takeProposal records a proposal, or refuses it.
+func (p *Register) takeProposal(ctx context.Context, run string, e lattice.Entry) error {
 	var event struct {
 		Payload json.RawMessage `json:"payload"`
 	}
@@ -363,14 +382,13 @@ func (p *Register) take(ctx context.Context, run string, e lattice.Entry) error 
 	}
 	made := opened.(protocol.EnvironmentProposal)
 	if _, err := proposal.Parse(made.SuggestedAdjustment); err != nil {
-		fmt.Fprintf(p.OutputOf(run), "proposal refused: %v\n", err)
-		return nil
+		return p.refuseProposal(ctx, run, e, "bad_proposal", err.Error())
 	}
 	o, err := p.OptionsOf(run)
 	if err != nil {
 		return fmt.Errorf("record a proposal of %s: %w", run, err)
 	}
-	all, err := p.refresh(ctx)
+	all, err := p.foldNewFacts(ctx)
 	if err != nil {
 		return err
 	}
@@ -381,13 +399,12 @@ func (p *Register) take(ctx context.Context, run string, e lattice.Entry) error 
 		}
 	}
 	if count >= maxPerRun {
-		fmt.Fprintf(p.OutputOf(run), "proposal refused: a run makes at most %d\n", maxPerRun)
-		return nil
+		return p.refuseProposal(ctx, run, e, "too_many_proposals", fmt.Sprintf("a run makes at most %d", maxPerRun))
 	}
 	if o.Trial == id {
 		return nil // the trial of a change may make the proposal again
 	}
-	err = p.append(ctx, "proposed:"+run+":"+e.Dedupe, proposal.Fact{Kind: proposal.Proposed, ID: id, Repo: o.Repo, Run: run, Proposal: &made})
+	err = p.appendFact(ctx, "proposed:"+run+":"+e.Dedupe, proposal.Fact{Kind: proposal.Proposed, ID: id, Repo: o.Repo, Run: run, Proposal: &made})
 	if errors.Is(err, context.Canceled) {
 		return err
 	}

@@ -68,11 +68,11 @@ func TestRegister(t *testing.T) {
 	l := &log{}
 	p := register(l)
 	for n := range 30 { // of which a run may make 20
-		if err := p.take(t.Context(), "run_1", event(n, "add_system_package", fmt.Sprintf(`{"packages":["package-%d"]}`, n))); err != nil {
+		if err := p.takeProposal(t.Context(), "run_1", event(n, "add_system_package", fmt.Sprintf(`{"packages":["package-%d"]}`, n))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := p.take(t.Context(), "run_1", event(0, "add_system_package", `{"packages":["package-0"]}`)); err != nil { // the event is read again
+	if err := p.takeProposal(t.Context(), "run_1", event(0, "add_system_package", `{"packages":["package-0"]}`)); err != nil { // the event is read again
 		t.Fatal(err)
 	}
 	all, err := p.Proposals(t.Context(), api.ProposalList{Run: "run_1"})
@@ -88,7 +88,7 @@ func TestRegister(t *testing.T) {
 		t.Errorf("approved twice: %v, %d facts more", err, len(l.entries)-facts)
 	}
 
-	if err := p.take(t.Context(), "run_2", event(0, "escalate_to_human", `{"question":"why?"}`)); err != nil {
+	if err := p.takeProposal(t.Context(), "run_2", event(0, "escalate_to_human", `{"question":"why?"}`)); err != nil {
 		t.Fatal(err)
 	}
 	open, err := p.Proposals(t.Context(), api.ProposalList{Run: "run_2", Open: true})

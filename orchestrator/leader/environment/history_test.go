@@ -68,7 +68,7 @@ func TestHistoryOfAProposal(t *testing.T) {
 	}
 	first := process(ledger)
 	asked := event(0, "add_system_package", `{"packages":["jq"]}`)
-	if err := first.take(t.Context(), "run_1", asked); err != nil {
+	if err := first.takeProposal(t.Context(), "run_1", asked); err != nil {
 		t.Fatal(err)
 	}
 	proposed, err := first.Proposals(t.Context(), api.ProposalList{})
@@ -101,7 +101,7 @@ func TestHistoryOfAProposal(t *testing.T) {
 					ended = 1 << 40 // it may have taken effect at any time, or never
 					killed.Add(1)
 					p = process(mortal{ledger, r})
-					if err := p.take(t.Context(), "run_1", asked); err != nil && !errors.Is(err, errKilled) { // the event is read again
+					if err := p.takeProposal(t.Context(), "run_1", asked); err != nil && !errors.Is(err, errKilled) { // the event is read again
 						t.Error(err)
 					}
 				} else if err != nil {

@@ -72,7 +72,7 @@ func (s *Flows) ListFlows(context.Context) ([]api.FlowView, error) {
 		found[name] = api.FlowView{Name: name, Description: describe(text)}
 	}
 	for _, folder := range slices.Backward(s.Folders) { // the first one that has a name wins
-		names, err := listFolder(folder)
+		names, err := ListFolder(folder)
 		if err != nil {
 			return nil, err
 		}
@@ -89,8 +89,8 @@ func (s *Flows) ListFlows(context.Context) ([]api.FlowView, error) {
 	return slices.SortedFunc(maps.Values(found), func(a, b api.FlowView) int { return strings.Compare(a.Name, b.Name) }), nil
 }
 
-// listFolder returns the names of the flows in a folder, none if it does not exist.
-func listFolder(folder string) (names []string, err error) {
+// ListFolder returns the names of the flows in a folder, none if it does not exist.
+func ListFolder(folder string) (names []string, err error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.BadInput("flow_unreadable", "read folder of flows: %v", err).WithHint("correct flows in the settings")

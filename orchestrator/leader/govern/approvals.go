@@ -122,6 +122,18 @@ func (p *Approvals) Answer(ctx context.Context, run string, w lattice.Wait, d la
 	return p.Ledger.Record(ctx, audit.WaitAnswered, audit.Run(run), "", body)
 }
 
+// RefuseAnswer records that a decision about a wait does not fit it. The text of an answer may be a secret, so that the entry has none.
+// Of several by one person there is one entry.
+func (p *Approvals) RefuseAnswer(ctx context.Context, run string, w lattice.Wait, reason error) error {
+	f := fault.As(reason)
+	if f == nil {
+		return nil
+	}
+	body := map[string]any{"wait_id": w.ID, "node": w.Node, "code": f.Code, "outcome": "refused: the decision does not fit the wait"}
+	key := fmt.Sprintf("answer-refused:%s:%s:%s:%s", run, w.ID, f.Code, PersonOf(ctx).Name)
+	return p.Ledger.Record(ctx, audit.AnswerRefused, audit.Run(run), key, body)
+}
+
 // AdmitPerson fails if the caller is a program, and records that with body, under the policy of a run.
 func (p *Approvals) AdmitPerson(ctx context.Context, run, subject string, body map[string]any) error {
 	current, err := p.PolicyOf(ctx, run)

@@ -37,9 +37,27 @@ func (l *Ledger) append(ctx context.Context, e audit.Entry, after uint64) (store
 	return stored, added, err
 }
 
-// AuditEntries yields entries of the audit log.
-func (l *Ledger) AuditEntries(_ context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
-	if err := l.Store.Audit(subject, after, yield); err != nil {
+// AuditEntries yields entries of the audit log. A reading of the whole log checks it: the first entry that was changed, or is
+// missing, gets an entry of its own.
+func (l *Ledger) AuditEntries(ctx context.Context, subject string, after uint64, yield func(audit.Entry) error) error {
+	var seq uint64
+	var prev string
+	var broken error
+	err := l.Store.Audit(subject, after, func(e audit.Entry) error {
+		if subject == "" && after == 0 && broken == nil {
+			seq++
+			broken = e.Verify(seq, prev)
+			prev = e.Sum
+		}
+		return yield(e)
+	})
+	if broken != nil {
+		body := map[string]any{"entry": seq, "reason": broken.Error()}
+		if failed := l.Record(ctx, audit.Broken, "audit", fmt.Sprintf("broken:%d", seq), body); !errors.Is(failed, store.ErrReadOnly) {
+			err = errors.Join(err, failed)
+		}
+	}
+	if err != nil {
 		return problem.StoreProblem(err)
 	}
 	return nil
@@ -47,6 +65,9 @@ func (l *Ledger) AuditEntries(_ context.Context, subject string, after uint64, y
 
 // CountAppended returns how many entries of each kind and type were appended since this process leads.
 func (l *Ledger) CountAppended() []lattice.EntryCount { return l.Store.CountAppended() }
+
+// CountReads returns how many keys of the store were looked up or passed since this process leads.
+func (l *Ledger) CountReads() uint64 { return l.Store.CountReads() }
 
 // LastEntry returns the last entry of a subject.
 func (l *Ledger) LastEntry(subject string) (audit.Entry, bool, error) {

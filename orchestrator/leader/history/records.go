@@ -44,8 +44,11 @@ type Options struct {
 	Account string `json:"account,omitempty"`
 }
 
-// Records reads the records and facts of runs. It holds no state of its own.
-type Records struct{ Store *store.Store }
+// Records reads the records and facts of runs. It is safe for concurrent use.
+type Records struct {
+	Store *store.Store
+	turns turnCache
+}
 
 func ReadOptions(r store.RunRecord) (o Options, err error) {
 	if err := json.Unmarshal(r.Options, &o); err != nil {

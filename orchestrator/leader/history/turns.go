@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
@@ -15,8 +16,8 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Turn is a turn of an agent that was kept: a run goes back to it by beginning the agent's step again on the files of the turn,
-// which hold the agent's session (skills/agent/turn.go).
+// Turn is a turn of an agent: a run goes back to it by beginning the agent's step again on the files of the turn, which hold the
+// agent's session (skills/agent/turn.go). A turn without a checkpoint was not kept.
 type Turn struct {
 	Said  protocol.AgentTurn
 	Event lattice.Entry
@@ -42,23 +43,66 @@ func (rs *Records) ReadTurns(p *Past) error {
 
 // allTurns returns the turns of all courses of a run, without their moments.
 func (rs *Records) allTurns(run string) (all []Turn, err error) {
-	events, err := rs.Store.Events(run, string(protocol.TypeInfo))
+	known := rs.turns.findTurns(run)
+	events, last, err := rs.Store.Events(run, string(protocol.TypeInfo), protocol.KindAgentTurn, known.last)
 	if err != nil {
 		return nil, fmt.Errorf("read the turns of run %s: %w", run, err)
 	}
 	for _, e := range events {
 		if said, ok := readTurn(e); ok {
-			all = append(all, Turn{Said: said, Event: e, since: e.Seq})
+			known.all = append(known.all, Turn{Said: said, Event: e, since: e.Seq})
 		}
 	}
-	return all, nil
+	rs.turns.keepTurns(run, knownTurns{slices.Clip(known.all), last})
+	return known.all, nil
+}
+
+// knownTurns are the turns of a run up to an entry.
+type knownTurns struct {
+	all  []Turn // not changed
+	last lattice.Seq
+}
+
+// turnCache keeps turns that were read, so that only the entries behind them are read next time. The zero value is ready; it is safe
+// for concurrent use.
+type turnCache struct {
+	mu   sync.Mutex
+	runs map[string]knownTurns // guarded by mu
+	size int                   // guarded by mu: the turns of all runs
+}
+
+// Bounds of a turnCache, which forgets everything when it reaches one.
+const (
+	maxCachedRuns  = 1_000
+	maxCachedTurns = 20_000
+)
+
+func (c *turnCache) findTurns(run string) knownTurns {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.runs[run]
+}
+
+func (c *turnCache) keepTurns(run string, k knownTurns) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old, kept := c.runs[run]
+	if kept && old.last >= k.last {
+		return
+	}
+	if c.size += len(k.all) - len(old.all); c.runs == nil || c.size > maxCachedTurns || !kept && len(c.runs) >= maxCachedRuns {
+		c.runs, c.size = map[string]knownTurns{}, len(k.all)
+	}
+	c.runs[run] = k
 }
 
 // KeptTurns returns the checkpoints of the turns of all courses of a run.
 func (rs *Records) KeptTurns(run string) (kept []replay.Turn, err error) {
 	all, err := rs.allTurns(run)
 	for _, t := range all {
-		kept = append(kept, replay.Turn{Seq: t.Event.Seq, Pair: t.pair()})
+		if t.Said.CheckpointID != "" {
+			kept = append(kept, replay.Turn{Seq: t.Event.Seq, Pair: t.pair(), Said: t.Said})
+		}
 	}
 	return kept, err
 }
@@ -69,7 +113,23 @@ func readTurn(e lattice.Entry) (said protocol.AgentTurn, ok bool) {
 	payload, err := ev.Open()
 	info, isInfo := payload.(protocol.Info)
 	ok = decoded && err == nil && isInfo && info.Kind == protocol.KindAgentTurn && len(e.Problems)+len(e.Flags) == 0
-	return said, ok && json.Unmarshal(info.Metadata, &said) == nil && said.CheckpointID != ""
+	return said, ok && json.Unmarshal(info.Metadata, &said) == nil && (said.CheckpointID != "" || said.Reason != "")
+}
+
+// sayMissed says why a turn was not kept.
+func sayMissed(reason string) string {
+	const no = "the turn has no boundary: "
+	switch reason {
+	case protocol.TurnWentOn:
+		return no + "the agent went on before it was stopped"
+	case protocol.TurnEnded:
+		return no + "the agent ended before it was stopped"
+	case protocol.TurnUnwritten:
+		return no + "the agent did not write the results of its tools to its session"
+	case protocol.TurnUnnamed:
+		return no + "the agent has not named its session"
+	}
+	return no + "its checkpoint could not be taken"
 }
 
 // foldTurns returns the turns of the present course. A rewind to a turn, also after a loss of power, keeps that turn and those before it.
@@ -116,7 +176,7 @@ func (t Turn) pair() lattice.Pair {
 
 // indexOf returns the index of the turn with some files, -1 if there is none.
 func indexOf(turns []Turn, files lattice.Pair) int {
-	return slices.IndexFunc(turns, func(t Turn) bool { return t.Event.Sprite == files.Sprite && t.Said.CheckpointID == files.CheckpointID })
+	return slices.IndexFunc(turns, func(t Turn) bool { return t.pair() == files && files.CheckpointID != "" })
 }
 
 // placeTurns finds the moments of the steps to which the turns belong, and drops turns without one.
@@ -126,6 +186,8 @@ func (p *Past) placeTurns() {
 		pt := *p.momentOf(t)
 		pt.Files, pt.Pair, pt.Lost = replay.FilesAt, &lattice.Pair{Sprite: p.Sprite, CheckpointID: t.Said.CheckpointID}, ""
 		switch {
+		case t.Said.CheckpointID == "":
+			pt.Files, pt.Pair, pt.Lost = replay.FilesLost, nil, sayMissed(t.Said.Reason)
 		case t.Event.Sprite != p.Sprite:
 			pt.Files, pt.Lost = replay.FilesLost, "the agent worked in a copy of the sprite, and a run goes back in its own sprite only"
 		case p.Parsed.Node(pt.Node).Op != ir.OpToolCall:
@@ -151,7 +213,7 @@ func (p Past) findTurn(number string) (replay.Point, error) {
 	if err == nil && n >= 1 && n <= len(p.Turns) {
 		return p.Turns[n-1].Point, nil
 	}
-	return replay.Point{}, fault.NotFound("moment_not_found", "%s has no turn %s; %d turns of its agents were kept", p.ID, number, len(p.Turns)).
+	return replay.Point{}, fault.NotFound("moment_not_found", "%s has no turn %s; its agents had %d turns", p.ID, number, len(p.Turns)).
 		WithHint("lattice turns %s", p.ID)
 }
 
@@ -185,6 +247,35 @@ func (p Past) JudgedTurns(ids map[string]bool, found bool) []api.Turn {
 		out[i].At = t.Event.At
 	}
 	return out
+}
+
+// Refuse is the error for a moment that cannot be gone to. For a turn it names the nearest ones that can.
+func (p Past) Refuse(spec string, pt replay.Point, why string, ids map[string]bool, found bool) error {
+	number, ok := isTurn(spec)
+	if !ok {
+		return fault.NotFound("moment_unavailable", "%s cannot go back to %s#%d: %s", p.ID, pt.Name(), pt.Visit, why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
+	}
+	err := fault.NotFound("moment_unavailable", "%s cannot go back to turn %s of %s#%d: %s", p.ID, number, pt.Name(), pt.Visit, why)
+	if near := p.nearTurns(number, ids, found); near != "" {
+		return err.WithHint("the nearest turns to which it can go back: %s", near)
+	}
+	return err.WithHint("it can go back to no turn; lattice rewind %s lists its moments", p.ID)
+}
+
+// nearTurns names the last turn before a turn and the first one behind it to which the run can go back, "" if there are none.
+func (p Past) nearTurns(number string, ids map[string]bool, found bool) string {
+	var before, behind []string
+	of, _ := strconv.Atoi(number) // findTurn found it
+	for _, t := range p.JudgedTurns(ids, found) {
+		switch {
+		case !t.Available || t.Turn == of:
+		case t.Turn < of:
+			before = []string{strconv.Itoa(t.Turn)}
+		case behind == nil:
+			behind = []string{strconv.Itoa(t.Turn)}
+		}
+	}
+	return strings.Join(append(before, behind...), ", ")
 }
 
 // isTurn reports whether spec names a turn.

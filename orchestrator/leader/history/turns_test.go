@@ -3,9 +3,13 @@ package history
 import (
 	"encoding/json"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -55,6 +59,48 @@ func TestTurnsOfThePresentCourse(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTurnsAreReadOnce: the turns of a run are found among its events once; afterwards only the entries behind are read.
+func TestTurnsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	s, err := store.Open(filepath.Join(t.TempDir(), "lattice.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Create(t.Context(), store.RunRecord{ID: "run_a", Created: time.Now(), Program: []byte(`{}`), Options: []byte(`{}`), Secret: make([]byte, 32)}); err != nil {
+		t.Fatal(err)
+	}
+	event := func(payload string) lattice.Entry {
+		return lattice.Entry{At: time.Now(), Run: "run_a", Kind: lattice.EntryEvent, Type: "INFO", Body: json.RawMessage(`{"event_type":"INFO","payload":` + payload + `}`)}
+	}
+	const tick, turn = `{"kind":"tick","message":"x"}`, `{"kind":"agent_turn","message":"x","metadata":{"turn":1,"reason":"ended"}}`
+	add := func(after lattice.Seq, entries ...lattice.Entry) lattice.Seq {
+		last, err := s.Append(t.Context(), "run_a", after, entries)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return last
+	}
+	last := add(0, append(slices.Repeat([]lattice.Entry{event(tick)}, 2000), event(turn))...)
+	records := &Records{Store: s}
+	read := func(turns int, most uint64) {
+		t.Helper()
+		before := s.CountReads()
+		all, err := records.allTurns("run_a")
+		if n := s.CountReads() - before; err != nil || len(all) != turns || n > most {
+			t.Errorf("%d turns by %d reads, %v, want %d by at most %d", len(all), n, err, turns, most)
+		}
+	}
+	read(1, 5000)
+	read(1, 5)
+	add(last, event(tick), event(turn))
+	read(2, 10)
 }
 
 func newEntry(t *testing.T, seq lattice.Seq, f lattice.Fact) lattice.Entry {

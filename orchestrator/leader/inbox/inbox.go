@@ -139,19 +139,8 @@ func (in *Inbox) Add(ctx context.Context, name string, d hook.Delivery) error {
 	return nil
 }
 
-// FollowInBackground handles deliveries, and returns a function that ends that and waits for the end.
-func (in *Inbox) FollowInBackground() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		in.followHosts(ctx)
-	}()
-	return func() { cancel(); <-done }
-}
-
-// followHosts handles deliveries until ctx ends.
-func (in *Inbox) followHosts(ctx context.Context) {
+// Follow handles deliveries until ctx ends.
+func (in *Inbox) Follow(ctx context.Context) {
 	again, polls, missed := map[string]retries{}, map[string]time.Time{}, map[string]time.Time{}
 	for name := range in.hosts {
 		again[name] = retries{}

@@ -212,7 +212,10 @@ func TestNotKept(t *testing.T) {
 func TestFollow(t *testing.T) {
 	handled := make(chan string)
 	in, _ := take(t, filepath.Join(t.TempDir(), "runs.db"), func(d hook.Delivery) (string, error) { handled <- d.ID; return "done", nil })
-	stop := in.FollowInBackground()
+	following, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { in.Follow(following) })
+	stop := func() { cancel(); all.Wait() }
 	defer stop()
 	for _, id := range []string{"a", "b"} {
 		w, r := request("main", id, body("acme/site"), secret)

@@ -37,7 +37,7 @@ func (x *Pipeline) checkRate(ctx context.Context, rules policy.Policy, kind, id 
 		if err != nil {
 			return err
 		}
-		s, err := x.load(other)
+		s, err := x.loadIntent(other)
 		if err != nil {
 			return err
 		}
@@ -98,8 +98,8 @@ func aboutOf(s intent.State) string {
 	return "about:" + lattice.DerivedKey("about", s.Kind, s.Subject, policy.RepositoryName(s.Plan.Repo))
 }
 
-// newest returns the newest intent about the subject of s, and the intents about it before, in the order of their creation.
-func (x *Pipeline) newest(s intent.State) (id string, older []string, last uint64, err error) {
+// findNewest returns the newest intent about the subject of s, and the intents about it before, in the order of their creation.
+func (x *Pipeline) findNewest(s intent.State) (id string, older []string, last uint64, err error) {
 	if aboutOf(s) == "" {
 		return "", nil, 0, nil
 	}
@@ -120,14 +120,14 @@ func (x *Pipeline) newest(s intent.State) (id string, older []string, last uint6
 	return id, older, last, err
 }
 
-// supersede makes a new intent the newest about its subject, and cancels the older ones that have no run. One that has a run
+// makeNewest makes a new intent the newest about its subject, and cancels the older ones that have no run. One that has a run
 // goes on until the new one starts: a request alone stops no work.
-func (x *Pipeline) supersede(ctx context.Context, s intent.State, rules policy.Policy) error {
+func (x *Pipeline) makeNewest(ctx context.Context, s intent.State, rules policy.Policy) error {
 	if aboutOf(s) == "" || rules.Older(s.Kind) != policy.CancelOlder {
 		return nil
 	}
 	for {
-		_, _, last, err := x.newest(s)
+		_, _, last, err := x.findNewest(s)
 		if err != nil {
 			return err
 		}
@@ -144,20 +144,20 @@ func (x *Pipeline) supersede(ctx context.Context, s intent.State, rules policy.P
 
 // cancelOlder cancels the intents about the subject of s that are older than s, have not ended and match.
 func (x *Pipeline) cancelOlder(ctx context.Context, s intent.State, match func(intent.State) bool) error {
-	newest, older, _, err := x.newest(s)
+	newest, older, _, err := x.findNewest(s)
 	if err != nil || newest != s.ID {
 		return err
 	}
 	for _, id := range older {
-		o, err := x.load(id)
+		o, err := x.loadIntent(id)
 		if err != nil {
 			return err
 		}
-		if o, err = x.settle(ctx, o); err != nil {
+		if o, err = x.recordOutcome(ctx, o); err != nil {
 			return err
 		}
 		if !o.Status.Ended() && match(o) {
-			if _, err := x.cancel(ctx, o, supersededBy(s.ID)); err != nil {
+			if _, err := x.cancelIntent(ctx, o, supersededBy(s.ID)); err != nil {
 				return err
 			}
 		}
@@ -173,11 +173,11 @@ func supersededBy(id string) api.IntentDecision {
 // refuseSuperseded cancels an intent that waits for approval if a newer one is about the same subject, and refuses the
 // approval. It has an effect where a crash kept the newer one from canceling it.
 func (x *Pipeline) refuseSuperseded(ctx context.Context, s intent.State) error {
-	newest, older, _, err := x.newest(s)
+	newest, older, _, err := x.findNewest(s)
 	if err != nil || !slices.Contains(older, s.ID) {
 		return err
 	}
-	if _, err := x.cancel(ctx, s, supersededBy(newest)); err != nil {
+	if _, err := x.cancelIntent(ctx, s, supersededBy(newest)); err != nil {
 		return err
 	}
 	return fault.Busy("superseded", "%s is superseded by %s, which is newer and about the same subject", s.ID, newest).WithHint("lattice intent show %s", newest)

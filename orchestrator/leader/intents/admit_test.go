@@ -145,8 +145,10 @@ func TestRate(t *testing.T) {
 		}); err != nil || refused != 1 {
 			t.Errorf("%d entries about refusals in one minute, %v", refused, err)
 		}
-		if all, err := x.Intents(t.Context(), 0); err != nil || len(all) != 4 {
+		if all, err := x.Intents(t.Context(), "", 0); err != nil || len(all) != 4 {
 			t.Errorf("%d intents, %v", len(all), err)
+		} else if page, err := x.Intents(t.Context(), all[1].ID, 1); err != nil || len(page) != 1 || page[0].ID != all[2].ID {
+			t.Errorf("the third intent is %+v, %v", page, err)
 		}
 		time.Sleep(30 * time.Minute)
 		if err := create("bot", "fourth"); err != nil {
@@ -173,7 +175,7 @@ func TestRateAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		list, err := pipeline().Intents(t.Context(), 0)
+		list, err := pipeline().Intents(t.Context(), "", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +257,7 @@ func TestSupersedeAfterCrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, last, err := x.newest(older)
+	_, _, last, err := x.findNewest(older)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,12 +55,12 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 	case kind.Repo && r.Repo == "":
 		return intent.State{}, fault.BadInput("no_repository", "an intent %s needs a repository", r.Kind).WithHint("--repo URL|PATH")
 	}
-	p, rules, err := x.plan(ctx, kind, intent.Plan{Repo: r.Repo, Input: r.Input, AgentEnv: r.AgentEnv, Routes: r.Routes})
+	p, rules, err := x.makePlan(ctx, kind, intent.Plan{Repo: r.Repo, Input: r.Input, AgentEnv: r.AgentEnv, Routes: r.Routes})
 	if err != nil {
 		return intent.State{}, err
 	}
 	id := intent.ID(r.Key)
-	before, err := x.load(id)
+	before, err := x.loadIntent(id)
 	if verdict := rules.Intent(r.Kind); err == nil && before.Run == "" && (verdict.Decision == lattice.Allow || r.Urgent && verdict.Urgent().Decision == lattice.Allow) {
 		err = checkValues(p, r.Values) // its run starts at once
 	}
@@ -70,7 +70,7 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 	if err != nil {
 		return intent.State{}, err
 	}
-	request := x.request(intent.State{ID: id, Subject: r.Subject, Plan: p})
+	request := x.runRequest(intent.State{ID: id, Subject: r.Subject, Plan: p})
 	request.DryRun = true // a plan that cannot run is refused now
 	if _, err := x.Executor.Start(ctx, request); err != nil {
 		return intent.State{}, err
@@ -79,31 +79,45 @@ func (x *Pipeline) CreateIntent(ctx context.Context, r api.IntentRequest) (inten
 	if _, err := x.Facts.AddFact(ctx, audit.Entry{Kind: audit.Intent, Subject: audit.IntentOf(id), Key: "intent:" + id}, proposed, 0); err != nil {
 		return intent.State{}, err
 	}
-	s, err := x.load(id)
+	s, err := x.loadIntent(id)
 	if err != nil {
 		return s, err
 	}
 	if s.Kind != r.Kind || s.Plan.Version > 0 && !bytes.Equal(s.Plan.Input, p.Input) {
-		if _, err := x.add(ctx, s, intent.Fact{Type: intent.FactRefused, Reason: "a request with the same key asks for something else"}); err != nil {
+		if _, err := x.appendFact(ctx, s, intent.Fact{Type: intent.FactRefused, Reason: "a request with the same key asks for something else"}); err != nil {
 			return s, err
 		}
 		return s, fault.Busy("intent_exists", "the key belongs to %s, which asks for something else", id).WithHint("choose another key")
 	}
 	if before.ID == "" {
 		if err := x.checkRate(ctx, rules, r.Kind, id); err != nil {
-			_, canceled := x.add(ctx, s, intent.Fact{Type: intent.FactCanceled, Reason: err.Error()})
+			_, canceled := x.appendFact(ctx, s, intent.Fact{Type: intent.FactCanceled, Reason: err.Error()})
 			return s, errors.Join(err, canceled)
 		}
 	}
-	if err := x.supersede(ctx, intent.State{ID: id, Kind: r.Kind, Subject: r.Subject, Plan: p}, rules); err != nil {
+	if err := x.makeNewest(ctx, intent.State{ID: id, Kind: r.Kind, Subject: r.Subject, Plan: p}, rules); err != nil {
 		return s, err
 	}
-	return x.advance(ctx, s, &p, rules, r.Values)
+	return x.advanceIntent(ctx, s, &p, rules, r.Values)
 }
 
-// plan returns the first version of a plan that has the repository, the input and the variables of asked, and the policy that
+// ResumeIntent takes the intent of a key as far as it goes without people, as it was planned, after a crash may have cut that off.
+// found is false if no plan was recorded.
+func (x *Pipeline) ResumeIntent(ctx context.Context, key string, values api.Values) (s intent.State, found bool, err error) {
+	if s, err = x.loadIntent(intent.ID(key)); err != nil || s.Plan.Version == 0 {
+		return s, false, err
+	}
+	_, rules, err := x.BaseOf(ctx, s.Plan.Repo)
+	if err != nil {
+		return s, true, err
+	}
+	s, err = x.advanceIntent(ctx, s, nil, rules, values)
+	return s, true, err
+}
+
+// makePlan returns the first version of a plan that has the repository, the input and the variables of asked, and the policy that
 // holds for it.
-func (x *Pipeline) plan(ctx context.Context, kind manifests.Intent, asked intent.Plan) (intent.Plan, policy.Policy, error) {
+func (x *Pipeline) makePlan(ctx context.Context, kind manifests.Intent, asked intent.Plan) (intent.Plan, policy.Policy, error) {
 	flow, ok := manifests.Flow(kind.Flow)
 	if !ok {
 		return intent.Plan{}, policy.Policy{}, fmt.Errorf("there is no flow %s", kind.Flow)
@@ -131,8 +145,8 @@ func (x *Pipeline) plan(ctx context.Context, kind manifests.Intent, asked intent
 	return p, rules, err
 }
 
-// request returns the request for the run of an intent.
-func (x *Pipeline) request(s intent.State) api.RunRequest {
+// runRequest returns the request for the run of an intent.
+func (x *Pipeline) runRequest(s intent.State) api.RunRequest {
 	flow, _ := manifests.Flow(s.Plan.Flow)
 	return api.RunRequest{Flow: flow, Input: s.Plan.Input, Key: runKey(s), Detach: true, Options: api.Options{
 		FlowName: s.Plan.Flow, Repo: s.Plan.Repo, WorkItem: cmp.Or(s.Subject, s.ID), Keep: s.Plan.Keep, Intent: s.ID, Goal: manifests.Intents()[s.Kind].Does,
@@ -156,8 +170,8 @@ func checkValues(p intent.Plan, values api.Values) error {
 	return nil
 }
 
-// advance takes an intent as far as it goes without people. p is its first plan, nil if it has one.
-func (x *Pipeline) advance(ctx context.Context, s intent.State, p *intent.Plan, rules policy.Policy, values api.Values) (intent.State, error) {
+// advanceIntent takes an intent as far as it goes without people. p is its first plan, nil if it has one.
+func (x *Pipeline) advanceIntent(ctx context.Context, s intent.State, p *intent.Plan, rules policy.Policy, values api.Values) (intent.State, error) {
 	verdict := rules.Intent(s.Kind)
 	if s.Urgent {
 		verdict = verdict.Urgent()
@@ -172,38 +186,38 @@ func (x *Pipeline) advance(ctx context.Context, s intent.State, p *intent.Plan, 
 		case s.Status == intent.Classified && s.Plan.Version > 0 && s.Decision == "":
 			f = intent.Fact{Type: intent.FactGated, Decision: verdict.Decision, Rule: verdict.Rule.String(), Reason: verdict.Reason}
 		case s.Status == intent.Classified && s.Decision == lattice.Allow:
-			return x.start(ctx, s, values)
+			return x.startRun(ctx, s, values)
 		case s.Status == intent.Executing || s.Status == intent.Waiting:
-			return x.start(ctx, s, values)
+			return x.startRun(ctx, s, values)
 		default:
 			return s, nil
 		}
 		var err error
-		if s, err = x.add(ctx, s, f); err != nil {
+		if s, err = x.appendFact(ctx, s, f); err != nil {
 			return s, err
 		}
 	}
 }
 
-// add appends a fact. If another one came between, it returns the state that the facts tell now, and no error.
-func (x *Pipeline) add(ctx context.Context, s intent.State, f intent.Fact) (intent.State, error) {
-	if _, err := intent.Apply(s, audit.Entry{Who: who(ctx)}, f); err != nil {
+// appendFact appends a fact. If another one came between, it returns the state that the facts tell now, and no error.
+func (x *Pipeline) appendFact(ctx context.Context, s intent.State, f intent.Fact) (intent.State, error) {
+	if _, err := intent.Apply(s, audit.Entry{Who: personOf(ctx)}, f); err != nil {
 		return s, fault.Busy("intent_state", "%s is %s: %v", s.ID, s.Status, err).WithHint("lattice intent show %s", s.ID)
 	}
 	_, err := x.Facts.AddFact(ctx, audit.Entry{Kind: audit.Intent, Subject: audit.IntentOf(s.ID)}, f, s.Last)
 	if err != nil && !errors.Is(err, lattice.ErrConflict) {
 		return s, err
 	}
-	return x.load(s.ID)
+	return x.loadIntent(s.ID)
 }
 
-func who(ctx context.Context) *audit.Who {
+func personOf(ctx context.Context) *audit.Who {
 	w := govern.PersonOf(ctx)
 	return &w
 }
 
-// start records the run of an intent and starts it. After a crash in between it is started again, with the same key.
-func (x *Pipeline) start(ctx context.Context, s intent.State, values api.Values) (intent.State, error) {
+// startRun records the run of an intent and starts it. After a crash in between it is started again, with the same key.
+func (x *Pipeline) startRun(ctx context.Context, s intent.State, values api.Values) (intent.State, error) {
 	if err := checkValues(s.Plan, values); err != nil {
 		if s.Run != "" {
 			if _, unknown := x.Executor.Run(ctx, s.Run); unknown == nil {
@@ -214,7 +228,7 @@ func (x *Pipeline) start(ctx context.Context, s intent.State, values api.Values)
 	}
 	for s.Run == "" { // until this fact is recorded, or another process started it
 		var err error
-		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactStarted, Run: "run_" + runKey(s), Digest: s.Digest}); err != nil {
+		if s, err = x.appendFact(ctx, s, intent.Fact{Type: intent.FactStarted, Run: "run_" + runKey(s), Digest: s.Digest}); err != nil {
 			return s, err
 		}
 	}
@@ -224,7 +238,7 @@ func (x *Pipeline) start(ctx context.Context, s intent.State, values api.Values)
 	if err := x.cancelOlder(ctx, s, func(intent.State) bool { return true }); err != nil {
 		return s, err
 	}
-	r := x.request(s)
+	r := x.runRequest(s)
 	r.Values = values
 	if _, err := x.Executor.Start(ctx, r); err != nil {
 		return s, fmt.Errorf("start the run of %s: %w", s.ID, err)
@@ -232,8 +246,8 @@ func (x *Pipeline) start(ctx context.Context, s intent.State, values api.Values)
 	return s, nil
 }
 
-// load returns the state of an intent.
-func (x *Pipeline) load(id string) (intent.State, error) {
+// loadIntent returns the state of an intent.
+func (x *Pipeline) loadIntent(id string) (intent.State, error) {
 	var entries []audit.Entry
 	if err := x.Facts.Store.Audit(audit.IntentOf(id), 0, func(e audit.Entry) error { entries = append(entries, e); return nil }); err != nil {
 		return intent.State{}, problem.StoreProblem(err)
@@ -241,17 +255,24 @@ func (x *Pipeline) load(id string) (intent.State, error) {
 	return intent.Fold(entries)
 }
 
-// Intents lists up to limit intents, the newest first; 0 are all.
-func (x *Pipeline) Intents(ctx context.Context, limit int) ([]intent.State, error) {
-	ids, err := x.Facts.Store.Intents("", limit)
+// Intents lists up to limit intents that are older than the intent before, the newest first. "" begins with the newest, 0 are all.
+func (x *Pipeline) Intents(ctx context.Context, before string, limit int) ([]intent.State, error) {
+	if before != "" {
+		s, err := x.findIntent(before)
+		if err != nil {
+			return nil, err
+		}
+		before = s.ID
+	}
+	ids, err := x.Facts.Store.Intents(before, limit)
 	if err != nil {
 		return nil, problem.StoreProblem(err)
 	}
 	all := []intent.State{}
 	for _, id := range ids {
-		s, err := x.load(id)
+		s, err := x.loadIntent(id)
 		if err == nil {
-			s, err = x.settle(ctx, s)
+			s, err = x.recordOutcome(ctx, s)
 		}
 		if err != nil {
 			return nil, err
@@ -263,15 +284,15 @@ func (x *Pipeline) Intents(ctx context.Context, limit int) ([]intent.State, erro
 
 // Intent returns an intent with what became of its run.
 func (x *Pipeline) Intent(ctx context.Context, id string) (intent.State, error) {
-	s, err := x.find(id)
+	s, err := x.findIntent(id)
 	if err != nil {
 		return s, err
 	}
-	return x.settle(ctx, s)
+	return x.recordOutcome(ctx, s)
 }
 
-// find returns the intent that a person means: an id, a unique prefix, or "" for the newest.
-func (x *Pipeline) find(id string) (intent.State, error) {
+// findIntent returns the intent that a person means: an id, a unique prefix, or "" for the newest.
+func (x *Pipeline) findIntent(id string) (intent.State, error) {
 	ids, err := x.Facts.Store.Intents("", 1)
 	if id != "" {
 		ids, err = x.Facts.Store.FindIntents(id)
@@ -284,7 +305,7 @@ func (x *Pipeline) find(id string) (intent.State, error) {
 	case len(ids) > 1 && ids[0] != id:
 		return intent.State{}, fault.BadInput("intent_ambiguous", "the id fits more than one intent").WithHint("write more of the id; lattice intent ls lists them")
 	}
-	return x.load(ids[0])
+	return x.loadIntent(ids[0])
 }
 
 // Outcome returns an intent, and the output of its run if that succeeded.
@@ -297,8 +318,8 @@ func (x *Pipeline) Outcome(ctx context.Context, id string) (intent.State, json.R
 	return s, v.Outputs, err
 }
 
-// settle records what became of the run of an intent.
-func (x *Pipeline) settle(ctx context.Context, s intent.State) (intent.State, error) {
+// recordOutcome records what became of the run of an intent.
+func (x *Pipeline) recordOutcome(ctx context.Context, s intent.State) (intent.State, error) {
 	if s.Status != intent.Executing && s.Status != intent.Waiting {
 		return s, nil
 	}
@@ -327,7 +348,7 @@ func (x *Pipeline) settle(ctx context.Context, s intent.State) (intent.State, er
 		}
 		f = intent.Fact{Type: intent.FactResumed, Run: s.Run}
 	}
-	return x.add(ctx, s, f)
+	return x.appendFact(ctx, s, f)
 }
 
 // DecideIntent approves, rejects or cancels an intent.
@@ -338,38 +359,38 @@ func (x *Pipeline) DecideIntent(ctx context.Context, id string, d api.IntentDeci
 	}
 	switch d.Decision {
 	case "approve":
-		return x.approve(ctx, s, d)
+		return x.approvePlan(ctx, s, d)
 	case "reject":
 		if s.Status == intent.Rejected {
 			return s, nil
 		}
-		return x.add(ctx, s, intent.Fact{Type: intent.FactRejected, Reason: d.Reason})
+		return x.appendFact(ctx, s, intent.Fact{Type: intent.FactRejected, Reason: d.Reason})
 	case "cancel":
-		return x.cancel(ctx, s, d)
+		return x.cancelIntent(ctx, s, d)
 	}
 	return s, fault.BadInput("bad_request", "an intent is approved, rejected or canceled")
 }
 
-func (x *Pipeline) cancel(ctx context.Context, s intent.State, d api.IntentDecision) (intent.State, error) {
+func (x *Pipeline) cancelIntent(ctx context.Context, s intent.State, d api.IntentDecision) (intent.State, error) {
 	if s.Status == intent.Canceled {
 		return s, nil
 	}
 	if s.Status == intent.Executing || s.Status == intent.Waiting {
-		_, err := x.Executor.Cancel(ctx, s.Run, who(ctx).Name)
+		_, err := x.Executor.Cancel(ctx, s.Run, personOf(ctx).Name)
 		if p := fault.As(err); err != nil && (p == nil || p.Exit != protocol.ExitNotFound) {
 			return s, err
 		}
-		if s, err = x.settle(ctx, s); err != nil || s.Status.Ended() {
+		if s, err = x.recordOutcome(ctx, s); err != nil || s.Status.Ended() {
 			return s, err
 		}
 	}
-	return x.add(ctx, s, intent.Fact{Type: intent.FactCanceled, Reason: d.Reason})
+	return x.appendFact(ctx, s, intent.Fact{Type: intent.FactCanceled, Reason: d.Reason})
 }
 
-// approve records a person's approval of the present plan, and starts the run if it suffices.
-func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDecision) (intent.State, error) {
+// approvePlan records a person's approval of the present plan, and starts the run if it suffices.
+func (x *Pipeline) approvePlan(ctx context.Context, s intent.State, d api.IntentDecision) (intent.State, error) {
 	if s.Status == intent.Executing || s.Status == intent.Waiting {
-		return x.start(ctx, s, d.Values)
+		return x.startRun(ctx, s, d.Values)
 	}
 	if s.Status != intent.Gated && len(s.Approvals) > 0 && strings.HasPrefix(s.Digest, d.Plan) {
 		return s, nil // it was approved before
@@ -385,19 +406,19 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 		return s, err
 	}
 	if d.Plan != "" && !strings.HasPrefix(s.Digest, d.Plan) {
-		if _, err := x.add(ctx, s, intent.Fact{Type: intent.FactRefused, Digest: d.Plan, Reason: "the approval names another plan"}); err != nil {
+		if _, err := x.appendFact(ctx, s, intent.Fact{Type: intent.FactRefused, Digest: d.Plan, Reason: "the approval names another plan"}); err != nil {
 			return s, err
 		}
 		return s, fault.Busy("plan_changed", "the plan of %s is version %d with the digest %.12s, not %.12s", s.ID, s.Plan.Version, s.Digest, d.Plan).WithHint("lattice intent show %s", s.ID)
 	}
-	fresh, rules, err := x.plan(ctx, manifests.Intents()[s.Kind], s.Plan)
+	fresh, rules, err := x.makePlan(ctx, manifests.Intents()[s.Kind], s.Plan)
 	if err != nil {
 		return s, err
 	}
 	fresh.Version = s.Plan.Version
 	if fresh.Digest() != s.Digest { // the repository or the flow moved: what was seen is not what would be done
 		fresh.Version++
-		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactPlanned, Plan: &fresh}); err != nil {
+		if s, err = x.appendFact(ctx, s, intent.Fact{Type: intent.FactPlanned, Plan: &fresh}); err != nil {
 			return s, err
 		}
 		return s, fault.Busy("plan_changed", "the plan of %s has changed: version %d begins with the commit %.12s", s.ID, s.Plan.Version, s.Plan.Base).WithHint("lattice intent show %s; then approve again", s.ID)
@@ -407,10 +428,10 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 		return s, fault.Denied("denied_by_policy", "%s", verdict.Reason).WithHint("the rule is %s", verdict.Rule)
 	}
 	for s.Status == intent.Gated { // until this approval is recorded, or another one suffices
-		approvers, requesters := people(s, verdict.Approve.Expires)
+		approvers, requesters := peopleOf(s, verdict.Approve.Expires)
 		more, reason := govern.Admit(ctx, rules, verdict, requesters, approvers)
 		if reason != "" {
-			if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactRefused, Digest: s.Digest, Reason: reason}); err != nil {
+			if s, err = x.appendFact(ctx, s, intent.Fact{Type: intent.FactRefused, Digest: s.Digest, Reason: reason}); err != nil {
 				return s, err
 			}
 			return s, fault.Denied("approval_denied", "%s", reason).WithHint("lattice policy explain %s", s.Kind)
@@ -421,7 +442,7 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 			}
 		}
 		before := len(s.Approvals)
-		if s, err = x.add(ctx, s, intent.Fact{Type: intent.FactApproved, Digest: s.Digest, Reason: d.Reason}); err != nil {
+		if s, err = x.appendFact(ctx, s, intent.Fact{Type: intent.FactApproved, Digest: s.Digest, Reason: d.Reason}); err != nil {
 			return s, err
 		}
 		if !slices.ContainsFunc(s.Approvals[min(before, len(s.Approvals)):], func(a intent.Approval) bool { return policy.IsSame(a.Who, govern.PersonOf(ctx)) }) {
@@ -430,16 +451,16 @@ func (x *Pipeline) approve(ctx context.Context, s intent.State, d api.IntentDeci
 		if more > 0 {
 			return s, fault.New(protocol.ExitWaiting, "approval_incomplete", "your approval of %s is recorded; it needs %d more", s.ID, more).WithHint("another person: lattice intent approve %s", s.ID)
 		}
-		return x.start(ctx, s, d.Values)
+		return x.startRun(ctx, s, d.Values)
 	}
 	if s.Status != intent.Executing && s.Status != intent.Waiting {
 		return s, fault.Busy("intent_state", "%s is %s; there is nothing to approve", s.ID, s.Status).WithHint("lattice intent show %s", s.ID)
 	}
-	return x.start(ctx, s, d.Values)
+	return x.startRun(ctx, s, d.Values)
 }
 
-// people returns who approved the present plan, as far as that holds, and who asked for it.
-func people(s intent.State, expires policy.Duration) (approvers, requesters []audit.Who) {
+// peopleOf returns who approved the present plan, as far as that holds, and who asked for it.
+func peopleOf(s intent.State, expires policy.Duration) (approvers, requesters []audit.Who) {
 	for _, a := range s.Approvals {
 		if govern.Holds(a.At, expires) {
 			approvers = append(approvers, a.Who)
@@ -453,6 +474,6 @@ func people(s intent.State, expires policy.Duration) (approvers, requesters []au
 
 // Covers reports whether people approved a plan that names an action, for the run of an intent.
 func (x *Pipeline) Covers(id, run, action string) (bool, error) {
-	s, err := x.load(id)
+	s, err := x.loadIntent(id)
 	return s.Run == run && len(s.Approvals) > 0 && slices.Contains(s.Plan.Actions, action), err
 }

@@ -38,7 +38,7 @@ func (s *Scheduler) FollowUp(ctx context.Context, name string) (running bool, er
 	if c.Severity == "" || then == nil {
 		return false, nil
 	}
-	last, seq, err := s.load(name)
+	last, seq, err := s.loadLast(name)
 	if err != nil || last.Intent == "" || last.Checked == last.Intent {
 		return false, err
 	}
@@ -53,19 +53,19 @@ func (s *Scheduler) FollowUp(ctx context.Context, name string) (running bool, er
 		case err != nil:
 			last.Note = err.Error()
 		case fails:
-			last.Health = failing
-			if err := s.remedy(ctx, name, *then, input, &last); err != nil {
+			last.Health = cmp.Or(then.Health, failing)
+			if err := s.createRemedy(ctx, name, *then, input, &last); err != nil {
 				return false, err
 			}
 		default:
 			last.Health = healthy
 		}
 	}
-	return false, s.append(ctx, name, seq, last)
+	return false, s.appendEntry(ctx, name, seq, last)
 }
 
-// remedy creates the intent that repairs, unless one is open, was created a short time ago, or the severity is low.
-func (s *Scheduler) remedy(ctx context.Context, name string, then manifests.Then, input map[string]any, last *scheduleEntry) error {
+// createRemedy creates the intent that repairs, unless one is open, was created a short time ago, or the severity is low.
+func (s *Scheduler) createRemedy(ctx context.Context, name string, then manifests.Then, input map[string]any, last *scheduleEntry) error {
 	c, now := s.All[name], s.now()
 	if !c.Repairs {
 		last.Note = fmt.Sprintf("the severity is %s: no remedy", c.Severity)

@@ -70,8 +70,8 @@ type scheduleEntry struct {
 
 func subjectOf(name string) string { return "schedule:" + name }
 
-// load returns the last entry about a schedule, and its number; 0 if there is none.
-func (s *Scheduler) load(name string) (scheduleEntry, uint64, error) {
+// loadLast returns the last entry about a schedule, and its number; 0 if there is none.
+func (s *Scheduler) loadLast(name string) (scheduleEntry, uint64, error) {
 	var last scheduleEntry
 	e, ok, err := s.Facts.Store.LastAudit(subjectOf(name))
 	if err != nil {
@@ -91,17 +91,6 @@ func (s *Scheduler) now() time.Time {
 		return s.Now()
 	}
 	return time.Now()
-}
-
-// FollowInBackground follows the schedules, and returns a function that ends that and waits for the end.
-func (s *Scheduler) FollowInBackground() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.Follow(ctx)
-	}()
-	return func() { cancel(); <-done }
 }
 
 // Follow creates intents when they are due, until ctx ends. It looks at least once a minute, because clocks can be set, and
@@ -139,13 +128,13 @@ func (s *Scheduler) Follow(ctx context.Context) {
 // has other times than before, begins now.
 func (s *Scheduler) Tick(ctx context.Context, name string) (created string, err error) {
 	c, now := s.All[name], s.now()
-	last, seq, err := s.load(name)
+	last, seq, err := s.loadLast(name)
 	if err != nil || c.Text == "" {
 		return "", err
 	}
 	if seq == 0 || last.Cron != c.Text {
 		last.Cron, last.Until, last.Reason = c.Text, now, ""
-		return "", s.append(ctx, name, seq, last)
+		return "", s.appendEntry(ctx, name, seq, last)
 	}
 	due, ok := lastDue(c, last.Until, now)
 	if !ok {
@@ -154,7 +143,7 @@ func (s *Scheduler) Tick(ctx context.Context, name string) (created string, err 
 	last.Until, last.Reason = due, ""
 	if c.Severity == "" && last.Created != nil && due.Sub(*last.Created) < c.Cooldown {
 		last.Reason = fmt.Sprintf("the cooldown of %s has not passed", c.Cooldown)
-		return "", s.append(ctx, name, seq, last)
+		return "", s.appendEntry(ctx, name, seq, last)
 	}
 	r := c.Request
 	r.Key = fmt.Sprintf("schedule/%s/%s", name, due.UTC().Format(time.RFC3339))
@@ -168,7 +157,7 @@ func (s *Scheduler) Tick(ctx context.Context, name string) (created string, err 
 	default:
 		last.Reason = refused.Message
 	}
-	return created, errors.Join(err, s.append(ctx, name, seq, last))
+	return created, errors.Join(err, s.appendEntry(ctx, name, seq, last))
 }
 
 // lastDue returns the last due time after one and until another.
@@ -189,8 +178,8 @@ func lastDue(c Schedule, after, until time.Time) (due time.Time, ok bool) {
 	return due, ok
 }
 
-// append records what became of a schedule. If another process was faster its entry holds.
-func (s *Scheduler) append(ctx context.Context, name string, after uint64, e scheduleEntry) error {
+// appendEntry records what became of a schedule. If another process was faster its entry holds.
+func (s *Scheduler) appendEntry(ctx context.Context, name string, after uint64, e scheduleEntry) error {
 	_, err := s.Facts.AddFact(ctx, audit.Entry{Kind: audit.Schedule, Subject: subjectOf(name)}, e, after)
 	if errors.Is(err, lattice.ErrConflict) {
 		return nil
@@ -203,7 +192,7 @@ func (s *Scheduler) Schedules(context.Context) ([]api.ScheduleView, error) {
 	views := []api.ScheduleView{}
 	for _, name := range slices.Sorted(maps.Keys(s.All)) {
 		c := s.All[name]
-		last, seq, err := s.load(name)
+		last, seq, err := s.loadLast(name)
 		if err != nil {
 			return nil, err
 		}
@@ -230,7 +219,7 @@ func (s *Scheduler) RunSchedule(ctx context.Context, name, key string) (intent.S
 	if err != nil || c.Severity == "" {
 		return state, err
 	}
-	last, seq, err := s.load(name)
+	last, seq, err := s.loadLast(name)
 	if err != nil || last.Intent == state.ID {
 		return state, err
 	}
@@ -238,7 +227,7 @@ func (s *Scheduler) RunSchedule(ctx context.Context, name, key string) (intent.S
 		last.Cron, last.Until = c.Text, s.now()
 	}
 	last.Intent, last.Reason = state.ID, "" // so that its outcome is followed
-	if err := s.append(ctx, name, seq, last); err != nil {
+	if err := s.appendEntry(ctx, name, seq, last); err != nil {
 		return state, err
 	}
 	select {

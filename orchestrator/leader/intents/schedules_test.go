@@ -206,7 +206,10 @@ func TestFollow(t *testing.T) {
 		created <- r.Key
 		return state, err
 	}
-	stop := s.FollowInBackground()
+	following, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() { s.Follow(following) })
+	stop := func() { cancel(); all.Wait() }
 	key := <-created
 	stop()
 	if key != "schedule/s/2026-01-01T13:00:00Z" || len(created) != 0 {
@@ -265,7 +268,7 @@ func TestFollowUp(t *testing.T) {
 				t.Fatalf("FollowUp = %v, %v", running, err)
 			}
 		}
-		last, _, err := s.load("s")
+		last, _, err := s.loadLast("s")
 		if err != nil {
 			t.Fatal(err)
 		}

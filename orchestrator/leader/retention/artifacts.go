@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/spritekit/lattice/orchestrator/artifact/report"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
@@ -134,19 +135,50 @@ func (a *Artifacts) keepCopy(ctx context.Context, id string, p product, limit in
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return 0, fmt.Errorf("make artifacts directory: %w", err)
 	}
-	tmp, err := os.CreateTemp(dir, ".new-")
+	if summary := report.Recognise(data); summary != nil { // first: there is no summary of a file without a copy
+		text, err := json.Marshal(summary)
+		if err == nil {
+			err = writeCopy(to+reportSuffix, text)
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(data)), writeCopy(to, data)
+}
+
+// reportSuffix ends the name of the file with the summary of a copy that is a report.
+const reportSuffix = ".report"
+
+// writeCopy makes a file in one step.
+func writeCopy(to string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(to), ".new-")
 	if err != nil {
-		return 0, fmt.Errorf("write copy: %w", err)
+		return fmt.Errorf("write copy: %w", err)
 	}
 	defer os.Remove(tmp.Name()) // gone when it was renamed
 	_, err = tmp.Write(data)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return 0, fmt.Errorf("write copy: %w", err)
+		return fmt.Errorf("write copy: %w", err)
 	}
 	if err := os.Rename(tmp.Name(), to); err != nil {
-		return 0, fmt.Errorf("write copy: %w", err)
+		return fmt.Errorf("write copy: %w", err)
 	}
-	return int64(len(data)), nil
+	return nil
+}
+
+// readReport returns the summary of a declared file, nil if the file is not a report or no copy was kept.
+func (a *Artifacts) readReport(e lattice.Entry) *report.Report {
+	p, ok := asProduct(e)
+	if !ok {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(a.Home.Artifacts(e.Run), p.copyName()+reportSuffix))
+	summary := new(report.Report)
+	if err != nil || json.Unmarshal(text, summary) != nil {
+		return nil
+	}
+	return summary
 }
 
 // Artifact opens a file that a run declared: its copy, else the file in the sprite.
@@ -179,7 +211,7 @@ func (a *Artifacts) Artifact(ctx context.Context, id, ref string) (io.ReadCloser
 func listProducts(s *store.Store, id string) ([]product, error) {
 	var all []product
 	at := map[string]int{}
-	declared, err := s.Events(id, string(protocol.TypeArtifact))
+	declared, _, err := s.Events(id, string(protocol.TypeArtifact), "", 0)
 	if err != nil {
 		return nil, fmt.Errorf("read artifacts of run %s: %w", id, err)
 	}

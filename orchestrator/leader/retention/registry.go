@@ -11,6 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/session"
+	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -25,14 +26,22 @@ func (r *Artifacts) Products(_ context.Context, q api.ProductQuery) ([]artifact.
 		q.Run = id
 	}
 	limit, known, found := cmp.Or(q.Limit, 100), map[string]*declarant{}, []artifact.Product{}
-	listed := map[[5]string]bool{}
+	listed, reached := map[[5]string]bool{}, q.Before == ""
 	for e, err := range r.Store.Artifacts(q.Run) {
 		if err != nil {
 			return nil, fmt.Errorf("list artifacts: %w", err)
 		}
+		behind := reached
+		reached = reached || q.Before == artifact.Product{RunID: e.Run, Seq: e.Seq}.Name()
 		declared, ok := readArtifact(e)
 		p := artifact.New(declared)
-		if !ok || q.Kind != "" && p.Kind != q.Kind && declared.Kind != q.Kind {
+		if !ok {
+			continue
+		}
+		if p.Kind == "file" {
+			p.Report = r.readReport(e)
+		}
+		if q.Kind != "" && p.Kind != q.Kind && declared.Kind != q.Kind && (p.Report == nil || p.Report.Format != q.Kind) {
 			continue
 		}
 		d := known[e.Run]
@@ -50,10 +59,16 @@ func (r *Artifacts) Products(_ context.Context, q api.ProductQuery) ([]artifact.
 			continue
 		}
 		listed[key] = true
+		if !behind {
+			continue
+		}
 		p.RunID, p.IntentID, p.Repo, p.Sprite, p.At, p.Seq = e.Run, d.intent, d.repo, e.Sprite, e.At, e.Seq
 		if found = append(found, p); len(found) == limit {
 			break
 		}
+	}
+	if !reached {
+		return nil, fault.BadInput("bad_request", "the list does not have %.64q", q.Before).WithHint("read it from its first page")
 	}
 	return found, nil
 }

@@ -64,7 +64,7 @@ func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest)
 		err = checkVariables(slices.Sorted(maps.Keys(d.Secrets)))
 	}
 	if err != nil {
-		return api.DecideReply{}, err
+		return api.DecideReply{}, errors.Join(err, ds.Approvals.RefuseAnswer(ctx, id, w, err))
 	}
 	if err := ds.checkSprite(ctx, id, w); err != nil {
 		return api.DecideReply{}, err
@@ -77,7 +77,8 @@ func (ds *Decisions) Decide(ctx context.Context, id string, d api.DecideRequest)
 		d.WaitID = w.ID
 		return ds.answerLate(ctx, id, d, fact.Inputs, notWaiting(id, r.Runner.State()))
 	case errors.Is(err, engine.ErrAnswer):
-		return api.DecideReply{}, fault.BadInput("bad_answer", "%v", err)
+		err := fault.BadInput("bad_answer", "%v", err)
+		return api.DecideReply{}, errors.Join(err, ds.Approvals.RefuseAnswer(ctx, id, w, err))
 	case err != nil:
 		return api.DecideReply{}, fmt.Errorf("record the decision: %w", err)
 	}
@@ -139,6 +140,9 @@ func openWait(id string, s runstate.State, want string) (lattice.Wait, error) {
 	}
 	if want == "" && len(ids) > 1 {
 		return lattice.Wait{}, fault.BadInput("several_waits", "%s waits for several answers: %s", id, strings.Join(ids, ", ")).WithHint("--wait ID")
+	}
+	if want != "" {
+		return lattice.Wait{}, fault.NotFound("wait_not_found", "%s has no open question %.64q; it is %s", id, want, s.Status).WithHint("lattice show %s", id)
 	}
 	return lattice.Wait{}, notWaiting(id, s)
 }

@@ -6,9 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"debug/elf"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -51,7 +49,7 @@ func (q Equipment) Install(ctx context.Context, sprite string) (string, error) {
 	defer cancel()
 	var uncertain error
 	for range maxLook {
-		seen, err := q.inspect(ctx, sprite)
+		seen, err := q.inspectSprite(ctx, sprite)
 		if err != nil {
 			return "", fmt.Errorf("look at the skills of sprite %s: %w", sprite, err)
 		}
@@ -114,7 +112,7 @@ const (
 
 func (a access) isPossible() bool { return a == accessYes || a == accessSudo }
 
-func (q Equipment) inspect(ctx context.Context, sprite string) (equipped, error) {
+func (q Equipment) inspectSprite(ctx context.Context, sprite string) (equipped, error) {
 	var out, errs bytes.Buffer
 	var exit int
 	var err error
@@ -210,19 +208,13 @@ func (q Equipment) findBinary(sprite string, seen equipped) (k kit, err error) {
 	if k.path, err = q.Find(arch); err != nil {
 		return k, err
 	}
-	if k.digest, err = digestOf(k.path); err != nil {
+	if k.digest, err = hashFiles(k.path); err != nil {
 		return k, err
 	}
 	if k.extra = FindExtra(k.path); k.extra != "" {
-		k.extraDigest, err = digestOf(k.extra)
+		k.extraDigest, err = hashFiles(k.extra)
 	}
 	return k, err
-}
-
-func digestOf(path string) (string, error) {
-	sum := sha256.New()
-	err := hashFile(sum, path)
-	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
 // installScript makes /workspace and installs a spritekit: $1 is its path, $2 its digest, $3 and $4 the prefix of commands that

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -67,7 +68,12 @@ func TestTakeGolden(t *testing.T) {
 				}
 				fmt.Fprintf(w, `{"type":"complete","data":"Checkpoint %s created","checkpoint_id":%q}`+"\n", id, id)
 			})
-			server := httptest.NewServer(mux)
+			var mu sync.Mutex // requests after a lost one come over another connection
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				defer mu.Unlock()
+				mux.ServeHTTP(w, r)
+			}))
 			defer server.Close()
 			client := sprites.New(server.URL, "token", server.Client())
 			golden, err := TakeGolden(t.Context(), client, "box", "golden")

@@ -6,13 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -48,31 +49,74 @@ func FindExtra(spritekit string) string {
 	return path
 }
 
-// hashFile adds the content of a file to sum.
-func hashFile(sum hash.Hash, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("read spritekit: %w", err)
+// hashFiles returns the SHA-256 digest, in hexadecimal digits, of the content of files, one after the other.
+func hashFiles(paths ...string) (string, error) {
+	sum := sha256.New()
+	for _, path := range paths {
+		f, err := os.Open(path)
+		if err != nil {
+			return "", fmt.Errorf("read spritekit: %w", err)
+		}
+		_, err = io.Copy(sum, f)
+		f.Close()
+		if err != nil {
+			return "", fmt.Errorf("read spritekit: %w", err)
+		}
 	}
-	defer f.Close()
-	if _, err := io.Copy(sum, f); err != nil {
-		return fmt.Errorf("read spritekit: %w", err)
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// settled is how old the last change of a file must be so that each later one gets another time, whatever the file system's
+// clock.
+const settled = 2 * time.Second
+
+// identifyFiles returns a name for the files as they are, without reading them: it is another one after any change of them. It
+// returns "" if they changed within the last moments.
+func identifyFiles(paths []string, now time.Time) string {
+	sum := sha256.New()
+	for _, path := range paths {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil {
+			return ""
+		}
+		if changed := time.Unix(st.Ctim.Unix()); now.Sub(changed) < settled {
+			return ""
+		}
+		fmt.Fprintln(sum, path, st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim)
 	}
-	return nil
+	return hex.EncodeToString(sum.Sum(nil)[:16])
+}
+
+// digestFiles returns the digest of the files. A symbolic link below home keeps it for the next process, since to read them
+// takes longer than all else that a short command does.
+func digestFiles(home home.Home, paths []string, now time.Time) (string, error) {
+	id := identifyFiles(paths, now)
+	if id == "" {
+		return hashFiles(paths...)
+	}
+	link := home.Skills(".of-" + id)
+	if known, err := os.Readlink(link); err == nil {
+		return filepath.Base(known), nil
+	}
+	sum, err := hashFiles(paths...)
+	if err == nil && os.MkdirAll(filepath.Dir(link), 0o755) == nil {
+		_ = os.Symlink(sum, link) // without it the files are read again
+	}
+	return sum, err
 }
 
 // InstallSkills makes the /skills directory of a spritekit, and of its second file, below home, once per content, and
 // returns its path.
 func InstallSkills(home home.Home, spritekit string) (string, error) {
-	sum := sha256.New()
-	err := hashFile(sum, spritekit)
-	if extra := FindExtra(spritekit); err == nil && extra != "" {
-		err = hashFile(sum, extra)
+	paths := []string{spritekit}
+	if extra := FindExtra(spritekit); extra != "" {
+		paths = append(paths, extra)
 	}
+	sum, err := digestFiles(home, paths, time.Now())
 	if err != nil {
 		return "", err
 	}
-	dir := home.Skills(hex.EncodeToString(sum.Sum(nil)[:16]))
+	dir := home.Skills(sum[:32])
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}

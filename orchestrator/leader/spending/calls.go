@@ -133,28 +133,44 @@ func milliseconds(seconds float64) int64 {
 	return int64(seconds * 1000)
 }
 
+// agentUse is what an agent says that it took.
+type agentUse struct {
+	Usage *struct {
+		Input  int64 `json:"input"`
+		Output int64 `json:"output"`
+	} `json:"usage"`
+	Cost struct {
+		USD    float64 `json:"usd"`
+		Source string  `json:"source"`
+	} `json:"cost"`
+	DurationMS int64 `json:"duration_ms"`
+}
+
+func (u agentUse) tokens() int64 {
+	if u.Usage == nil {
+		return 0
+	}
+	return budget.Amount{Tokens: max(0, u.Usage.Input)}.Plus(budget.Amount{Tokens: max(0, u.Usage.Output)}).Tokens
+}
+
+// without returns all without a part of it.
+func without(all, part int64) int64 { return all - max(0, min(part, all)) }
+
 // spentBy returns the amount that a call of an agent took, and its model. The report comes from a sprite, so values that no call has are
 // ignored, and time is what passed here unless the report knows of more.
 func spentBy(out lattice.Outcome, held budget.Amount, passed time.Duration) (spent budget.Amount, model, reason string) {
 	var report struct {
-		Model string `json:"model"`
-		Usage *struct {
-			Input  int64 `json:"input"`
-			Output int64 `json:"output"`
-		} `json:"usage"`
-		Cost struct {
-			USD    float64 `json:"usd"`
-			Source string  `json:"source"`
-		} `json:"cost"`
-		DurationMS int64 `json:"duration_ms"`
+		agentUse
+		Model     string   `json:"model"`
+		Inherited agentUse `json:"inherited"` // counted by the call of the turn from which this one went on
 	}
 	err := json.Unmarshal(reportOf(out), &report)
 	if out.Kind != lattice.Finished || err != nil || report.Usage == nil || report.Usage.Input < 0 || report.Usage.Output < 0 {
 		return held, report.Model, "no usage was reported"
 	}
-	spent.Millis = max(0, passed.Milliseconds(), min(report.DurationMS, held.Millis))
-	spent.Tokens = budget.Amount{Tokens: report.Usage.Input}.Plus(budget.Amount{Tokens: report.Usage.Output}).Tokens
-	if spent.MicroUSD = budget.MicroUSD(report.Cost.USD); report.Cost.Source != "unknown" || held.MicroUSD == 0 && held.Tokens == 0 {
+	spent.Millis = max(0, passed.Milliseconds(), min(without(report.DurationMS, report.Inherited.DurationMS), held.Millis))
+	spent.Tokens = without(report.tokens(), report.Inherited.tokens())
+	if spent.MicroUSD = without(budget.MicroUSD(report.Cost.USD), budget.MicroUSD(report.Inherited.Cost.USD)); report.Cost.Source != "unknown" || held.MicroUSD == 0 && held.Tokens == 0 {
 		return spent, report.Model, ""
 	}
 	spent.MicroUSD = held.MicroUSD

@@ -25,6 +25,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/text"
 	"github.com/spritekit/lattice/spritekit/tracecontext"
 )
@@ -257,12 +258,15 @@ func (k *Keeper) Lose(ctx context.Context, id, reason string) error {
 	return k.Settle(ctx, id, f.Amount, "", reason)
 }
 
-// ReleaseRun releases the open reservations of a run. The only call that it had is made again and counts its former part.
-func (k *Keeper) ReleaseRun(ctx context.Context, run string) error {
+// SettleTurn settles the open reservations of a run with what its call of an agent had taken up to a turn. The call is made
+// again, goes on from there and counts the rest; it counts all of a cost that is not known.
+func (k *Keeper) SettleTurn(ctx context.Context, run string, turn protocol.AgentTurn) error {
+	s := turn.Spent
+	spent := budget.Amount{MicroUSD: budget.MicroUSD(s.CostUSD), Tokens: max(0, s.Tokens), Millis: max(0, s.Milliseconds)}
 	var ids []string
 	err := k.refresh(ctx, func(l *budget.Ledger, _ uint64) { ids = l.OpenIn(budget.Run.Of(run)) })
 	for _, id := range ids {
-		err = errors.Join(err, k.Release(ctx, id))
+		err = errors.Join(err, k.Settle(ctx, id, spent, "", fmt.Sprintf("the files were lost after turn %d", turn.Turn)))
 	}
 	return err
 }

@@ -392,3 +392,39 @@ func TestRefusedCallIsNotUncertain(t *testing.T) {
 		t.Errorf("calls that were made: %+v; the first one cannot have been made before, the second one can", made)
 	}
 }
+
+// A call that goes on from a turn counts what it took itself. A report that inherits more than all counts nothing below 0.
+func TestACallDoesNotCountWhatItInherits(t *testing.T) {
+	held := budget.Amount{MicroUSD: 2_000_000, Tokens: 1000, Millis: 60_000}
+	for _, c := range []struct {
+		inherited, source string
+		want              budget.Amount
+	}{
+		{`{}`, "reported", budget.Amount{MicroUSD: 500_000, Tokens: 220, Millis: 9000}},
+		{`{"usage":{"input":100,"output":10},"cost":{"usd":0.25},"duration_ms":4000}`, "reported", budget.Amount{MicroUSD: 250_000, Tokens: 110, Millis: 5000}},
+		{`{"usage":{"input":100,"output":10},"cost":{"usd":0},"duration_ms":4000}`, "unknown", budget.Amount{MicroUSD: 2_000_000, Tokens: 110, Millis: 5000}},
+		{`{"usage":{"input":1000,"output":1000},"cost":{"usd":9},"duration_ms":99000}`, "reported", budget.Amount{}},
+		{`{"usage":{"input":-1000,"output":-1},"cost":{"usd":-9},"duration_ms":-1}`, "reported", budget.Amount{MicroUSD: 500_000, Tokens: 220, Millis: 9000}},
+	} {
+		out := lattice.Outcome{Kind: lattice.Finished}
+		out.Result.Data = json.RawMessage(`{"usage":{"input":200,"output":20},"cost":{"usd":0.5,"source":"` + c.source + `"},"duration_ms":9000,"inherited":` + c.inherited + `}`)
+		if got, _, _ := spentBy(out, held, 0); got != c.want {
+			t.Errorf("inherited %s: spent %+v, want %+v", c.inherited, got, c.want)
+		}
+	}
+}
+
+// After a loss of power the call that was cut off counts what it took up to the turn to which its run goes back.
+func TestALossOfPowerSettlesTheTurn(t *testing.T) {
+	w := newWorld(t, "budgets.run.tokens = 100")
+	k := w.keeper()
+	if _, err := k.Reserve(t.Context(), Call{Run: "r", ID: "r/a", Name: "agent", Need: budget.Need{Most: budget.Amount{Tokens: 80}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.SettleTurn(t.Context(), "r", protocol.AgentTurn{Turn: 1, Spent: protocol.Spent{Tokens: 30, CostUSD: 0.25, Milliseconds: 7}}); err != nil {
+		t.Fatal(err)
+	}
+	if a := w.account("run:r"); a.Reserved != (budget.Amount{}) || a.Spent != (budget.Amount{Tokens: 30, MicroUSD: 250_000, Millis: 7}) {
+		t.Errorf("the account is %+v", a)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/orchestrator/store/lead"
 	"github.com/spritekit/lattice/spritekit/durable"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
@@ -64,8 +65,14 @@ func Restore(ctx context.Context, home home.Home, address string, from io.Reader
 	if store.IsDatabase(address) {
 		return out, problem.StoreProblem(importStore(ctx, filepath.Join(dir, memberStore), address, progress))
 	}
-	out.Kept, err = replaceStore(filepath.Join(dir, memberStore), address)
-	return out, problem.StoreProblem(err)
+	if out.Kept, err = replaceStore(filepath.Join(dir, memberStore), address); err != nil {
+		return out, problem.StoreProblem(err)
+	}
+	s, err := store.Open(address)
+	if err != nil {
+		return out, problem.StoreProblem(err)
+	}
+	return out, problem.StoreProblem(errors.Join(lead.RenewIdentity(ctx, s), s.Close()))
 }
 
 // importStore copies the store in the file at path into a database.
@@ -78,7 +85,10 @@ func importStore(ctx context.Context, path, url string, progress func(api.StoreP
 	if err != nil {
 		return errors.Join(err, from.Close())
 	}
-	return errors.Join(to.Import(ctx, from, reportPart(progress, "records")), to.Close(), from.Close())
+	if err = to.Import(ctx, from, reportPart(progress, "records")); err == nil {
+		err = lead.RenewIdentity(ctx, to)
+	}
+	return errors.Join(err, to.Close(), from.Close())
 }
 
 // unpackBackup unpacks an archive, or copies a plain store file.

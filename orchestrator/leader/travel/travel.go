@@ -22,7 +22,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/views"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
-	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Travel rewinds and forks runs, and compares their moments (api.Travel).
@@ -188,7 +187,7 @@ func (t *Travel) findReachable(ctx context.Context, p history.Past, spec string)
 		return pt, err
 	}
 	if why := history.Missing(pt, p.Sprite, ids, found); why != "" {
-		return pt, fault.NotFound("moment_unavailable", "%s cannot go back to %s#%d: %s", p.ID, pt.Name(), pt.Visit, why).WithHint("lattice rewind %s lists where it can go back to", p.ID)
+		return pt, p.Refuse(spec, pt, why, ids, found)
 	}
 	return pt, nil
 }

@@ -273,22 +273,16 @@ func (a *application) performChange(ctx context.Context, c fleet.Change) error {
 	return fmt.Errorf("%s is not a change of a sprite", c.Step)
 }
 
-// FollowInBackground compares the sprites with the server's fleet file at intervals, and returns a function that ends that and
-// waits for the end. Changes that remove something are left to a person.
-func (r *Reconciler) FollowInBackground() (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for r.Every > 0 && ctx.Err() == nil {
-			r.applyDeclared(ctx)
-			select {
-			case <-ctx.Done():
-			case <-time.After(r.Every):
-			}
+// Follow compares the sprites with the server's fleet file at intervals, until ctx ends. Changes that remove something are left
+// to a person.
+func (r *Reconciler) Follow(ctx context.Context) {
+	for r.Every > 0 && ctx.Err() == nil {
+		r.applyDeclared(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(r.Every):
 		}
-	}()
-	return func() { cancel(); <-done }
+	}
 }
 
 func (r *Reconciler) applyDeclared(ctx context.Context) {

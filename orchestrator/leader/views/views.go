@@ -46,6 +46,8 @@ type Views struct {
 	BudgetsOf func(ctx context.Context, run string) ([]api.BudgetView, error)
 	// SpentOf returns the amounts that were taken from budgets. Nil leaves them out.
 	SpentOf func(ctx context.Context, scopes ...budget.Scope) ([]budget.Amount, error)
+
+	feeds feeds
 }
 
 // driveStatus tells whether runs are driven.
@@ -209,17 +211,12 @@ func (vw *Views) Top(ctx context.Context) (s api.Snapshot, err error) {
 
 // Watch yields entries and views until the run is not driven, and does not wait for a time at which it is.
 func (vw *Views) Watch(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
-	return vw.watch(ctx, id, after, vw.Records.Entries, false, yield)
+	return vw.watch(ctx, id, after, vw.Records.Entries, yield)
 }
 
 // WatchOutline is Watch with the entries of Outline.
 func (vw *Views) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
-	return vw.watch(ctx, id, after, vw.Records.Outline, false, yield)
-}
-
-// Tail is Watch that does not end when the run is not driven.
-func (vw *Views) Tail(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
-	return vw.watch(ctx, id, after, vw.Records.Entries, true, yield)
+	return vw.watch(ctx, id, after, vw.Records.Outline, yield)
 }
 
 // maxUpdated bounds how many of the newest runs Updates looks at, apart from those that have not ended.
@@ -270,11 +267,15 @@ func (vw *Views) Updates(ctx context.Context, after lattice.Seq, yield func(api.
 	}
 }
 
-func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read reader, stay bool, yield func(api.WatchLine) error) error {
+// viewPause is the least time between two views of a run that goes on, for one reader: a view costs more than many entries.
+const viewPause = 100 * time.Millisecond
+
+func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read reader, yield func(api.WatchLine) error) error {
 	id, err := vw.Records.Resolve(id)
 	if err != nil {
 		return err
 	}
+	var viewed time.Time
 	for {
 		changed := vw.Watchers.Wait(id) // first: a change after it is not missed
 		driven := vw.Drives.GoesOn(id)
@@ -288,14 +289,21 @@ func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read r
 		if closing {
 			return nil // without Done: another process leads next
 		}
-		v, err := vw.Build(id)
+		if driven {
+			more, err := awaitView(ctx, changed, viewed)
+			if err != nil {
+				return err
+			}
+			if more {
+				continue
+			}
+		}
+		viewed = time.Now()
+		v, err := vw.buildWithCopies(ctx, id, driven)
 		if err != nil {
 			return err
 		}
-		if !driven {
-			v.Copies = vw.Copies.List(ctx, v)
-		}
-		if err := yield(api.WatchLine{View: &v, Done: !driven}); err != nil || !driven && !stay {
+		if err := yield(api.WatchLine{View: &v, Done: !driven}); err != nil || !driven {
 			return err
 		}
 		select {
@@ -304,6 +312,32 @@ func (vw *Views) watch(ctx context.Context, id string, after lattice.Seq, read r
 			return ctx.Err()
 		}
 	}
+}
+
+// awaitView waits until the view after the one at viewed is due. It returns early with more if the run has changed: its entries go
+// before its view.
+func awaitView(ctx context.Context, changed <-chan struct{}, viewed time.Time) (more bool, err error) {
+	pause := viewPause - time.Since(viewed)
+	if pause <= 0 {
+		return false, nil
+	}
+	select {
+	case <-changed:
+		return true, nil
+	case <-time.After(pause):
+		return false, nil
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// buildWithCopies returns the view of a run, with the copies of its sprite unless the run goes on.
+func (vw *Views) buildWithCopies(ctx context.Context, id string, driven bool) (api.RunView, error) {
+	v, err := vw.Build(id)
+	if err == nil && !driven {
+		v.Copies = vw.Copies.List(ctx, v)
+	}
+	return v, err
 }
 
 type reader func(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error

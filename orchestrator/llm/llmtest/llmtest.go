@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// Script is what models say, by the name of the model.
+// Script holds the answers of models, by the name of the model.
 type Script map[string][]Step
 
 // Step is one answer, or a fault in its place.
@@ -34,7 +34,7 @@ type Step struct {
 	RetryAfter string `json:"retry_after,omitempty"` // header of the error
 	End        string `json:"end,omitempty"`         // how the model stops: "" | length | refusal
 	Fault      Fault  `json:"fault,omitempty"`
-	Whole      bool   `json:"whole,omitempty"` // not streamed, whatever was asked for
+	Whole      bool   `json:"whole,omitempty"` // not streamed, even if a stream was asked for
 	Uncounted  bool   `json:"uncounted,omitempty"`
 }
 
@@ -43,13 +43,13 @@ type Fault string
 
 const (
 	Cut     Fault = "cut"     // the connection ends in the middle of the answer
-	Garbage Fault = "garbage" // what comes is no JSON
+	Garbage Fault = "garbage" // the answer is not JSON
 	Stall   Fault = "stall"   // the answer begins and nothing follows, until the client gives up
 	Broken  Fault = "broken"  // an error event in the middle of the stream
 	Endless Fault = "endless" // text without end
 )
 
-// Request is what a client asked.
+// Request is a request of a client.
 type Request struct {
 	Path, Key, Model, System, User string
 	Body                           json.RawMessage
@@ -82,7 +82,7 @@ func Serve(t testing.TB, script Script) *Server {
 	return s
 }
 
-// Requests returns what was asked so far, oldest first.
+// Requests returns the requests so far, oldest first.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func writeError(w http.ResponseWriter, status int, message string) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"type": "error", "error": map[string]string{"type": "scripted", "message": message}})
 }
 
-// writeAnswer says what the step says, as the client wants it and as far as the fault lets it.
+// writeAnswer writes the answer of the step, as the client wants it and as far as the fault lets it.
 func writeAnswer(w http.ResponseWriter, r *http.Request, v voice, req Request, step Step) {
 	if step.Fault == Garbage {
 		w.Header().Set("Content-Type", "text/event-stream")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// asked is what both dialects have in a request, read strictly where the vendors are strict.
+// asked holds the members that a request has in both dialects, read strictly where the vendors are strict.
 type asked struct {
 	Model     string `json:"model"`
 	MaxTokens int    `json:"max_tokens"`

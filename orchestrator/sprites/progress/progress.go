@@ -1,5 +1,5 @@
-// Package progress interprets the progress streams of the Sprites API: NDJSON whose lines tell how an operation goes and what
-// became of it. Start with [Stream]. It takes lines of any origin and never fails on one that it does not know; a stream that
+// Package progress interprets the progress streams of the Sprites API: NDJSON whose lines report the progress and the outcome
+// of an operation. Start with [Stream]. It takes lines of any origin and never fails on one that it does not know; a stream that
 // ends too early is [ErrCut], never a success.
 package progress
 
@@ -21,7 +21,7 @@ type Failure struct{ Message string }
 // Error implements error.
 func (f *Failure) Error() string { return f.Message }
 
-// Outcome is what the lines of a whole stream report.
+// Outcome is the result that the lines of a whole stream report.
 type Outcome struct {
 	ID   string // of the checkpoint that they name
 	Exit *int   // exit code of the session that they are about

@@ -13,7 +13,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// drainWait is how long a connection stays open for what comes back after this side has ended its own direction, when the
+// drainWait is how long a connection stays open for messages that come back after this side has ended its own direction, when the
 // server cannot be told of the end alone: until nothing came for so long.
 const drainWait = 5 * time.Second
 
@@ -29,7 +29,7 @@ type Conn struct {
 	cancel context.CancelFunc
 
 	rest  []byte // of the last message; of the reader alone
-	ended error  // what every further read returns; of the reader alone
+	ended error  // the error of every further read; of the reader alone
 
 	mu     sync.Mutex // guards the fields below
 	done   bool       // writing has ended

@@ -13,7 +13,7 @@ import (
 )
 
 // Pulse finds out whether the other end of a socket is still there, by pings. An end that is busy is not taken for one
-// that is gone: what waits for a reader here, or for a process there, keeps both from being heard for as long as it waits.
+// that is gone: data that wait for a reader here, or for a process there, keep both from being heard for as long as they wait.
 type Pulse struct {
 	Conn  *websocket.Conn
 	Every time.Duration // between pings
@@ -21,7 +21,7 @@ type Pulse struct {
 	heard atomic.Bool   // since the last ping
 }
 
-// ReadMessage reads the next message, also while what is being sent waits for the other end to take it: pings are then not
+// ReadMessage reads the next message, also while a message that is being sent waits for the other end to take it: pings are then not
 // answered. The library gives such an answer up after a while, which is no reason to give the connection up.
 func ReadMessage(ctx context.Context, conn *websocket.Conn) (websocket.MessageType, []byte, error) {
 	for {
@@ -84,7 +84,7 @@ func (p *Pulse) Run(ctx context.Context) {
 		}
 		if !asked {
 			asked = true
-			go func() { answer <- p.Conn.Ping(ctx) }() // awaited above; what cannot be sent the library gives up by itself
+			go func() { answer <- p.Conn.Ping(ctx) }() // awaited above; the library gives up by itself a ping that cannot be sent
 		}
 	}
 	p.Conn.CloseNow()

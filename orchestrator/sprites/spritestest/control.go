@@ -17,10 +17,10 @@ var controlTests = map[string]func(env){
 		for _, want := range []struct{ script, in, out, code string }{
 			{"cat; exit 7", "first", "first", "7"}, {"cat; echo more", "second\n", "second\nmore\n", "0"},
 		} {
-			c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"sh", "-c", want.script}, "stdin": "true"}))
-			c.send(websocket.MessageBinary, "\x00"+want.in)
-			c.send(websocket.MessageBinary, "\x04")
-			out, code := c.operation("\x01")
+			c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"cmd": []string{"sh", "-c", want.script}, "stdin": "true"}))
+			c.sendMessage(websocket.MessageBinary, "\x00"+want.in)
+			c.sendMessage(websocket.MessageBinary, "\x04")
+			out, code := c.readOperation("\x01")
 			if out != want.out || code != want.code {
 				e.Errorf("%s = %q, exit %s, want %q, %s", want.script, out, code, want.out, want.code)
 			}
@@ -29,14 +29,14 @@ var controlTests = map[string]func(env){
 	"control: one command after another, by raw input": func(e env) {
 		c := e.controlChannel(nil, "sprites-go-sdk/1.0")
 		for _, text := range []string{"first\x04", "\x01second", "{\"type\":\"signal\",\"signal\":\"KILL\"}"} {
-			c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"cat"}, "stdin": "true", "tty": "false"}))
-			c.send(websocket.MessageBinary, text)
-			c.send(websocket.MessageBinary, "\x04")
-			if out, code := c.operation("\x01"); out != text || code != "0" {
+			c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"cmd": []string{"cat"}, "stdin": "true", "tty": "false"}))
+			c.sendMessage(websocket.MessageBinary, text)
+			c.sendMessage(websocket.MessageBinary, "\x04")
+			if out, code := c.readOperation("\x01"); out != text || code != "0" {
 				e.Errorf("cat = %q, exit %s, want %q", out, code, text)
 			}
-			c.send(websocket.MessageText, `{"type":"release"}`)
-			c.send(websocket.MessageText, `{"type":"keepalive"}`)
+			c.sendMessage(websocket.MessageText, `{"type":"release"}`)
+			c.sendMessage(websocket.MessageText, `{"type":"keepalive"}`)
 		}
 	},
 	"control: the first byte of the first input decides": func(e env) {
@@ -50,76 +50,76 @@ var controlTests = map[string]func(env){
 				{[]string{"one", "\x00two", "\x04four", ""}, "one\x00two\x04four"}, // not
 				{nil, ""}, // no input at all
 			} {
-				c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"cat"}, "stdin": "true"}))
+				c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"cmd": []string{"cat"}, "stdin": "true"}))
 				for _, m := range append(input.messages, "\x04") {
-					c.send(websocket.MessageBinary, m)
+					c.sendMessage(websocket.MessageBinary, m)
 				}
-				if out, code := c.operation("\x01"); out != input.want || code != "0" {
+				if out, code := c.readOperation("\x01"); out != input.want || code != "0" {
 					e.Errorf("%s: cat of %q = %q, exit %s, want %q", agent, input.messages, out, code, input.want)
 				}
-				c.send(websocket.MessageText, `{"type":"release"}`)
+				c.sendMessage(websocket.MessageText, `{"type":"release"}`)
 			}
 		}
 	},
 	"control: the query starts the first command": func(e env) {
 		c := e.controlChannel(url.Values{"op": {"exec"}, "cmd": {"stty", "size"}, "tty": {"true"}, "rows": {"31"}, "cols": {"97"}}, "")
-		if out, code := c.operation(""); out != "31 97\r\n" || code != "0" {
+		if out, code := c.readOperation(""); out != "31 97\r\n" || code != "0" {
 			e.Errorf("stty size = %q, exit %s", out, code)
 		}
 	},
 	"control: signals and sizes come as text or as bytes": func(e env) {
 		c := e.controlChannel(nil, "node")
 		for _, typ := range []websocket.MessageType{websocket.MessageText, websocket.MessageBinary} {
-			c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"sleep", "600"}}))
-			c.send(typ, `{"type":"signal","signal":"SIGTERM"}`)
-			if _, code := c.operation("\x01"); code != "143" {
+			c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"cmd": []string{"sleep", "600"}}))
+			c.sendMessage(typ, `{"type":"signal","signal":"SIGTERM"}`)
+			if _, code := c.readOperation("\x01"); code != "143" {
 				e.Errorf("exit %s, want 143", code)
 			}
-			c.send(websocket.MessageText, start("exec", map[string]any{
+			c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{
 				"cmd": []string{"sh", "-c", `until [ "$(stty size)" = "50 120" ]; do sleep 0.02; done; exit 9`}, "tty": "true",
 			}))
-			c.send(typ, `{"type":"resize","cols":120,"rows":50}`)
-			if _, code := c.operation(""); code != "9" {
+			c.sendMessage(typ, `{"type":"resize","cols":120,"rows":50}`)
+			if _, code := c.readOperation(""); code != "9" {
 				e.Errorf("exit %s, want 9", code)
 			}
 		}
 	},
 	"control: what cannot be done is refused, and the channel goes on": func(e env) {
 		c := e.controlChannel(nil, "")
-		c.send(websocket.MessageBinary, "\x00x")
-		if code := c.refusal(); code != "op.not_active" {
+		c.sendMessage(websocket.MessageBinary, "\x00x")
+		if code := c.readRefusal(); code != "op.not_active" {
 			e.Errorf("input without an operation: %s", code)
 		}
-		c.send(websocket.MessageText, start("fs.read", nil))
-		if code := c.refusal(); code != "op.not_found" {
+		c.sendMessage(websocket.MessageText, startMessage("fs.read", nil))
+		if code := c.readRefusal(); code != "op.not_found" {
 			e.Errorf("fs.read: %s", code)
 		}
-		c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{}}))
-		if code := c.refusal(); code != "bad_request" {
+		c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"cmd": []string{}}))
+		if code := c.readRefusal(); code != "bad_request" {
 			e.Errorf("no command: %s", code)
 		}
-		c.send(websocket.MessageText, start("exec", map[string]any{"id": "1"}))
-		if code := c.refusal(); !strings.Contains(code, "session not found") {
+		c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"id": "1"}))
+		if code := c.readRefusal(); !strings.Contains(code, "session not found") {
 			e.Errorf("a session that is not there: %s", code)
 		}
-		c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"cat"}, "stdin": "true"}))
-		c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"true"}}))
-		if code := c.refusal(); code != "op.busy" {
+		c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"cmd": []string{"cat"}, "stdin": "true"}))
+		c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"cmd": []string{"true"}}))
+		if code := c.readRefusal(); code != "op.busy" {
 			e.Errorf("a second operation: %s", code)
 		}
-		c.send(websocket.MessageBinary, "\x00still\x00")
-		c.send(websocket.MessageBinary, "\x04")
-		if out, code := c.operation("\x01"); out != "still\x00" || code != "0" {
+		c.sendMessage(websocket.MessageBinary, "\x00still\x00")
+		c.sendMessage(websocket.MessageBinary, "\x04")
+		if out, code := c.readOperation("\x01"); out != "still\x00" || code != "0" {
 			e.Errorf("cat = %q, exit %s", out, code)
 		}
-		c.send(websocket.MessageText, start("exec", map[string]any{"cmd": []string{"no-such-program"}}))
-		if _, code := c.operation("\x02"); code != "127" {
+		c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"cmd": []string{"no-such-program"}}))
+		if _, code := c.readOperation("\x02"); code != "127" {
 			e.Errorf("a program that is not there: exit %s", code)
 		}
 	},
 	"control: a released command is found again": func(e env) {
 		c := e.controlChannel(nil, "node")
-		c.send(websocket.MessageText, start("exec", map[string]any{
+		c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{
 			"cmd": []string{"sh", "-c", "echo ready; read x; echo got $x; exit 5"}, "stdin": "true", "max_run_after_disconnect": "0",
 		}))
 		id := ""
@@ -127,27 +127,27 @@ var controlTests = map[string]func(env){
 			var info struct {
 				SessionID string `json:"session_id"`
 			}
-			if m := c.next(); strings.HasPrefix(m, "{") && json.Unmarshal([]byte(m), &info) == nil {
+			if m := c.readText(); strings.HasPrefix(m, "{") && json.Unmarshal([]byte(m), &info) == nil {
 				id = info.SessionID
 			}
 		}
-		for c.next() != "\x01ready\n" {
+		for c.readText() != "\x01ready\n" {
 		}
-		c.send(websocket.MessageText, `{"type":"release"}`)
-		c.send(websocket.MessageText, start("exec", map[string]any{"id": id}))
-		c.send(websocket.MessageBinary, "\x00word\n")
-		if out, code := c.operation("\x01"); out != "ready\ngot word\n" || code != "5" {
+		c.sendMessage(websocket.MessageText, `{"type":"release"}`)
+		c.sendMessage(websocket.MessageText, startMessage("exec", map[string]any{"id": id}))
+		c.sendMessage(websocket.MessageBinary, "\x00word\n")
+		if out, code := c.readOperation("\x01"); out != "ready\ngot word\n" || code != "5" {
 			e.Errorf("joined: %q, exit %s", out, code)
 		}
 	},
 	"control: what is no handshake is refused, with 404 where there are no channels": func(e env) {
-		got := e.get("/control", nil)
+		got := e.getJSON("/control", nil)
 		if offered := slices.Contains(e.target.Capabilities, "control"); got < 400 || got > 499 || !offered && got != http.StatusNotFound {
 			e.Errorf("GET /control = %d", got)
 		}
 	},
 	"control: a missing sprite fails the handshake": func(e env) {
-		e.can("control")
+		e.requireCapability("control")
 		target := "ws" + strings.TrimPrefix(e.target.BaseURL, "http") + "/v1/sprites/no-such-sprite/control"
 		if _, res, err := websocket.Dial(e.ctx, target, e.dialOptions()); err == nil || res == nil || res.StatusCode != http.StatusNotFound {
 			e.Errorf("Dial = %v, %v, want status 404", res, err)
@@ -160,7 +160,7 @@ type controlChannel struct{ rawExec }
 
 func (e env) controlChannel(query url.Values, agent string) controlChannel {
 	e.Helper()
-	e.can("control")
+	e.requireCapability("control")
 	options := e.dialOptions()
 	options.HTTPHeader.Set("User-Agent", agent)
 	target := "ws" + strings.TrimPrefix(e.target.BaseURL, "http") + "/v1/sprites/" + e.name + "/control?" + query.Encode()
@@ -173,12 +173,12 @@ func (e env) controlChannel(query url.Values, agent string) controlChannel {
 	return controlChannel{rawExec{e, conn}}
 }
 
-func start(op string, args map[string]any) string {
+func startMessage(op string, args map[string]any) string {
 	text, _ := json.Marshal(map[string]any{"type": "op.start", "op": op, "args": args}) // of strings and lists
 	return "control:" + string(text)
 }
 
-func (c controlChannel) next() string {
+func (c controlChannel) readText() string {
 	c.Helper()
 	_, data, err := c.conn.Read(c.ctx)
 	if err != nil {
@@ -197,10 +197,10 @@ type controlMessage struct {
 	}
 }
 
-// envelope reads the next message if it is one.
-func (c controlChannel) envelope() (m controlMessage, other string) {
+// readEnvelope reads the next message if it is one.
+func (c controlChannel) readEnvelope() (m controlMessage, other string) {
 	c.Helper()
-	text := c.next()
+	text := c.readText()
 	body, ok := strings.CutPrefix(text, "control:")
 	if !ok {
 		return m, text
@@ -211,13 +211,13 @@ func (c controlChannel) envelope() (m controlMessage, other string) {
 	return m, ""
 }
 
-// operation reads to the end of an operation. It returns the data of the given stream, and the exit code of both end frames.
-func (c controlChannel) operation(stream string) (out, code string) {
+// readOperation reads to the end of an operation. It returns the data of the given stream, and the exit code of both end frames.
+func (c controlChannel) readOperation(stream string) (out, code string) {
 	c.Helper()
 	var text strings.Builder
 	var exit string
 	for {
-		m, other := c.envelope()
+		m, other := c.readEnvelope()
 		switch {
 		case m.Type == "op.ack":
 		case m.Type == "op.complete" && m.Args.ExitCode != nil:
@@ -240,11 +240,11 @@ func (c controlChannel) operation(stream string) (out, code string) {
 	}
 }
 
-// refusal reads up to the next op.error, past the frames of an operation that runs.
-func (c controlChannel) refusal() (code string) {
+// readRefusal reads up to the next op.error, past the frames of an operation that runs.
+func (c controlChannel) readRefusal() (code string) {
 	c.Helper()
 	for {
-		m, other := c.envelope()
+		m, other := c.readEnvelope()
 		if other == "" && m.Type == "op.error" {
 			if m.Args.Message == "" || m.Args.Message != m.Args.Error {
 				c.Errorf("op.error = %+v, want a reason in both members", m)

@@ -17,18 +17,18 @@ import (
 var execTests = map[string]func(env){
 	"exec exit code": func(e env) {
 		for _, want := range []int{0, 1, 42, 255} {
-			if got, _, _ := e.sh(fmt.Sprintf("exit %d", want), nil); got != want {
+			if got, _, _ := e.runScript(fmt.Sprintf("exit %d", want), nil); got != want {
 				e.Errorf("exit %d = %d", want, got)
 			}
 		}
 	},
 	"exec keeps stdout and stderr apart": func(e env) {
-		if _, out, errs := e.sh("echo out; echo err >&2", nil); out != "out\n" || errs != "err\n" {
+		if _, out, errs := e.runScript("echo out; echo err >&2", nil); out != "out\n" || errs != "err\n" {
 			e.Errorf("stdout, stderr = %q, %q", out, errs)
 		}
 	},
 	"exec death by signal is 128+n": func(e env) {
-		if code, _, _ := e.sh("kill -TERM $$", nil); code != 143 {
+		if code, _, _ := e.runScript("kill -TERM $$", nil); code != 143 {
 			e.Errorf("after SIGTERM = %d, want 143", code)
 		}
 	},
@@ -55,7 +55,7 @@ var execTests = map[string]func(env){
 		}
 	},
 	"exec without stdin reads its end": func(e env) {
-		if code, out, _ := e.sh("cat; echo end", nil); code != 0 || out != "end\n" {
+		if code, out, _ := e.runScript("cat; echo end", nil); code != 0 || out != "end\n" {
 			e.Errorf("= %d, %q", code, out)
 		}
 	},
@@ -64,13 +64,13 @@ var execTests = map[string]func(env){
 		if _, err := rand.Read(want); err != nil {
 			e.Fatal(err)
 		}
-		if code, out, _ := e.sh("cat", bytes.NewReader(want)); code != 0 || out != string(want) {
+		if code, out, _ := e.runScript("cat", bytes.NewReader(want)); code != 0 || out != string(want) {
 			e.Errorf("cat = exit %d and %d bytes, want the same %d", code, len(out), len(want))
 		}
 	},
 	"exec output is not reshaped": func(e env) {
 		// Each byte of a rune in a write of its own.
-		if _, out, _ := e.sh(`printf '\342'; printf '\202'; printf '\254'; printf '\377'`, nil); out != "€\xff" {
+		if _, out, _ := e.runScript(`printf '\342'; printf '\202'; printf '\254'; printf '\377'`, nil); out != "€\xff" {
 			e.Errorf("stdout = %q", out)
 		}
 	},
@@ -88,20 +88,20 @@ var execTests = map[string]func(env){
 		all.Wait()
 	},
 	"exec ends although a child holds the output": func(e env) {
-		if code, out, _ := e.sh("sleep 600 & echo done", nil); code != 0 || out != "done\n" {
+		if code, out, _ := e.runScript("sleep 600 & echo done", nil); code != 0 || out != "done\n" {
 			e.Errorf("= %d, %q", code, out)
 		}
 	},
 	"signal through the socket": func(e env) {
 		signals := make(chan string, 1)
-		_, result := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done"}, Signals: signals})
+		_, result := e.beginExec(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "trap 'exit 7' USR1; echo ready; while :; do sleep 0.05; done"}, Signals: signals})
 		signals <- "USR1"
 		if code, err := result(); code != 7 || err != nil {
 			e.Errorf("= %d, %v, want 7", code, err)
 		}
 	},
 	"kill by id, and the session leaves the list": func(e env) {
-		id, result := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo ready; sleep 600"}})
+		id, result := e.beginExec(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo ready; sleep 600"}})
 		list, err := e.client.Sessions(e.ctx, e.name)
 		if err != nil || len(list) != 1 || list[0].ID != id || !strings.Contains(list[0].Command, "sleep 600") {
 			e.Errorf("Sessions = %+v, %v", list, err)
@@ -124,7 +124,7 @@ var execTests = map[string]func(env){
 	},
 	"a lost connection is no exit, and attach finds the session": func(e env) {
 		ctx, cut := context.WithCancel(e.ctx)
-		id, result := e.begin(ctx, sprites.Exec{
+		id, result := e.beginExec(ctx, sprites.Exec{
 			Cmd: []string{"sh", "-c", "echo ready; read line; echo got $line; exit 5"}, Stdin: never{e.ctx}, MaxRunAfterDisconnect: -1,
 		})
 		cut()
@@ -140,7 +140,7 @@ var execTests = map[string]func(env){
 	},
 	"disconnect grace ends the command": func(e env) {
 		ctx, cut := context.WithCancel(e.ctx)
-		_, result := e.begin(ctx, sprites.Exec{
+		_, result := e.beginExec(ctx, sprites.Exec{
 			Cmd: []string{"sh", "-c", "echo ready; sleep 600"}, MaxRunAfterDisconnect: time.Millisecond,
 		})
 		cut()
@@ -174,7 +174,7 @@ var terminalTests = map[string]func(env){
 	},
 	"terminal is joined, and resized by who joins": func(e env) {
 		ctx, cut := context.WithCancel(e.ctx)
-		id, result := e.begin(ctx, sprites.Exec{
+		id, result := e.beginExec(ctx, sprites.Exec{
 			Cmd: []string{"sh", "-c", "echo ready; until [ \"$(stty size)\" = '50 120' ]; do sleep 0.02; done; read line; echo got $line; exit 9"},
 			TTY: true, Stdin: never{e.ctx}, MaxRunAfterDisconnect: -1,
 		})
@@ -191,7 +191,7 @@ var terminalTests = map[string]func(env){
 	"terminal interrupts what runs in it": func(e env) {
 		typed, keys := io.Pipe()
 		defer keys.Close()
-		_, result := e.begin(e.ctx, sprites.Exec{
+		_, result := e.beginExec(e.ctx, sprites.Exec{
 			Cmd: []string{"sh", "-c", "trap 'exit 7' INT; echo ready; while :; do sleep 0.02; done"}, TTY: true, Stdin: typed,
 		})
 		if _, err := keys.Write([]byte{3}); err != nil {
@@ -203,7 +203,7 @@ var terminalTests = map[string]func(env){
 	},
 	"terminal is resized": func(e env) {
 		resize := make(chan sprites.Size, 1)
-		_, result := e.begin(e.ctx, sprites.Exec{
+		_, result := e.beginExec(e.ctx, sprites.Exec{
 			Cmd: []string{"sh", "-c", "echo ready; until [ \"$(stty size)\" = '50 120' ]; do sleep 0.02; done; exit 9"}, TTY: true, Resize: resize,
 		})
 		resize <- sprites.Size{Rows: 50, Cols: 120}

@@ -21,7 +21,7 @@ var fileTests = map[string]func(env){
 		if err := e.client.WriteFile(e.ctx, e.name, "/workspace/a/b.bin", bytes.NewReader(want), 0o750); err != nil {
 			e.Fatal(err)
 		}
-		if got := e.must("cat /workspace/a/b.bin; stat -c %a /workspace/a/b.bin; echo more >> /workspace/a/b.bin"); got != string(want)+"750\n" {
+		if got := e.mustRun("cat /workspace/a/b.bin; stat -c %a /workspace/a/b.bin; echo more >> /workspace/a/b.bin"); got != string(want)+"750\n" {
 			e.Errorf("inside = %q", got)
 		}
 		got, err := e.client.ReadFile(e.ctx, e.name, "/workspace/a/b.bin", 1<<10)
@@ -34,12 +34,12 @@ var fileTests = map[string]func(env){
 		if err := e.client.Files().Remove(e.ctx, e.name, "/workspace/a", true); err != nil {
 			e.Error(err)
 		}
-		if code, _, _ := e.sh("test -e /workspace/a", nil); code == 0 {
+		if code, _, _ := e.runScript("test -e /workspace/a", nil); code == 0 {
 			e.Error("the removed folder is still there")
 		}
 	},
 	"files are read from an offset": func(e env) {
-		e.must("mkdir -p /workspace; printf 0123456789 > /workspace/tail")
+		e.mustRun("mkdir -p /workspace; printf 0123456789 > /workspace/tail")
 		for offset, want := range map[int64]string{0: "0123456789", 4: "456789", 10: "", 99: ""} {
 			r, err := e.client.ReadFrom(e.ctx, e.name, "/workspace/tail", offset)
 			if err != nil {
@@ -53,7 +53,7 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"files are listed": func(e env) {
-		e.must("mkdir -p /workspace/d/sub; echo x > /workspace/d/f; ln -s f /workspace/d/l")
+		e.mustRun("mkdir -p /workspace/d/sub; echo x > /workspace/d/f; ln -s f /workspace/d/l")
 		list, err := e.client.Files().List(e.ctx, e.name, "/workspace/d")
 		var got []string
 		for _, f := range list {
@@ -81,22 +81,22 @@ var fileTests = map[string]func(env){
 		if slices.Contains(e.target.Capabilities, "translated") {
 			e.Skip("there is no view of the sprite's own")
 		}
-		e.must("mkdir -p /workspace; echo in > /workspace/in; ln -s /workspace/in /workspace/good; ln -s /etc/passwd /workspace/bad; ln -s ../../../../etc/passwd /workspace/up; ln -s loop /workspace/loop")
+		e.mustRun("mkdir -p /workspace; echo in > /workspace/in; ln -s /workspace/in /workspace/good; ln -s /etc/passwd /workspace/bad; ln -s ../../../../etc/passwd /workspace/up; ln -s loop /workspace/loop")
 		if got, err := e.client.ReadFile(e.ctx, e.name, "/workspace/good", 99); err != nil || string(got) != "in\n" {
 			e.Errorf("an absolute link inside = %q, %v", got, err)
 		}
 		// Either the sprite's own, or, where it has no view of its own, nothing.
 		for _, name := range []string{"/workspace/bad", "/workspace/up", "/etc/passwd", "/workspace/../etc/passwd", "/workspace/loop"} {
-			if got, err := e.client.ReadFile(e.ctx, e.name, name, 1<<20); err == nil && string(got) != e.must("cat "+name) {
+			if got, err := e.client.ReadFile(e.ctx, e.name, name, 1<<20); err == nil && string(got) != e.mustRun("cat "+name) {
 				e.Errorf("read %s = %q", name, got)
 			}
-			if err := e.client.WriteFile(e.ctx, e.name, name, strings.NewReader("x"), 0o644); err == nil && e.must("cat "+name) != "x" {
+			if err := e.client.WriteFile(e.ctx, e.name, name, strings.NewReader("x"), 0o644); err == nil && e.mustRun("cat "+name) != "x" {
 				e.Errorf("wrote %s, which the sprite does not see", name)
 			}
 		}
 	},
 	"files: no device and no FIFO is read": func(e env) {
-		e.must("mkdir -p /workspace; mkfifo /workspace/fifo; ln -s /dev/zero /workspace/zero")
+		e.mustRun("mkdir -p /workspace; mkfifo /workspace/fifo; ln -s /dev/zero /workspace/zero")
 		for _, name := range []string{"/workspace/fifo", "/workspace/zero", "/dev/zero", "/dev/tty"} {
 			if _, err := e.client.ReadFile(e.ctx, e.name, name, 1); err == nil {
 				e.Errorf("read %s", name)
@@ -104,19 +104,19 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"files: a part is read": func(e env) {
-		e.must("mkdir -p /workspace; printf 0123456789 > /workspace/f")
+		e.mustRun("mkdir -p /workspace; printf 0123456789 > /workspace/f")
 		for query, want := range map[string]string{"&start=2": "23456789", "&end=3": "012", "&start=2&end=5": "234", "&start=8&end=99": "89", "&start=20": "", "&start=5&end=2": ""} {
-			status, got := e.plain(http.MethodGet, "/fs/read?path=/workspace/f"+query, nil)
+			status, got := e.requestText(http.MethodGet, "/fs/read?path=/workspace/f"+query, nil)
 			if status != http.StatusPartialContent || got != want {
 				e.Errorf("read %s = %d, %q, want 206, %q", query, status, got, want)
 			}
 		}
-		if status, _ := e.plain(http.MethodGet, "/fs/read?path=/workspace/f&start=-1", nil); status != http.StatusBadRequest {
+		if status, _ := e.requestText(http.MethodGet, "/fs/read?path=/workspace/f&start=-1", nil); status != http.StatusBadRequest {
 			e.Errorf("read from before the start = %d", status)
 		}
 	},
 	"files: 1 GiB is read in its end": func(e env) {
-		e.must("mkdir -p /workspace; truncate -s 1G /workspace/big; printf end >> /workspace/big")
+		e.mustRun("mkdir -p /workspace; truncate -s 1G /workspace/big; printf end >> /workspace/big")
 		r, err := e.client.ReadFrom(e.ctx, e.name, "/workspace/big", 1<<30-2)
 		if err != nil {
 			e.Fatal(err)
@@ -127,8 +127,8 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"files: what is large comes whole": func(e env) {
-		e.must("mkdir -p /workspace; head -c 20000000 /dev/urandom > /workspace/big")
-		want := strings.Fields(e.must("sha256sum /workspace/big"))[0]
+		e.mustRun("mkdir -p /workspace; head -c 20000000 /dev/urandom > /workspace/big")
+		want := strings.Fields(e.mustRun("sha256sum /workspace/big"))[0]
 		got, err := e.client.ReadFile(e.ctx, e.name, "/workspace/big", 1<<30)
 		if sum := fmt.Sprintf("%x", sha256.Sum256(got)); err != nil || sum != want {
 			e.Errorf("%d bytes of hash %s, %v, want %s", len(got), sum, err, want)
@@ -136,10 +136,10 @@ var fileTests = map[string]func(env){
 		if err := e.client.WriteFile(e.ctx, e.name, "/workspace/again", bytes.NewReader(got), 0o600); err != nil {
 			e.Fatal(err)
 		}
-		e.must("cmp /workspace/big /workspace/again")
+		e.mustRun("cmp /workspace/big /workspace/again")
 	},
 	"files: a listing of a file is the file": func(e env) {
-		e.must("mkdir -p /workspace/empty; echo x > /workspace/f; chmod 640 /workspace/f; ln -s f /workspace/l; ln -s empty /workspace/le; touch -d 2001-02-03T04:05:06Z /workspace/f")
+		e.mustRun("mkdir -p /workspace/empty; echo x > /workspace/f; chmod 640 /workspace/f; ln -s f /workspace/l; ln -s empty /workspace/le; touch -d 2001-02-03T04:05:06Z /workspace/f")
 		st, err := e.client.Files().Stat(e.ctx, e.name, "/workspace/f")
 		if err != nil || st.Name != "f" || st.Path != "/workspace/f" || st.Type != "file" || st.Size != 2 || st.Mode != "0640" || st.IsDir || st.ModTime.Unix() != 981173106 {
 			e.Errorf("Stat = %+v, %v", st, err)
@@ -156,13 +156,13 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"files are listed recursively, and by pattern": func(e env) {
-		e.must("mkdir -p /workspace/t/a/b; cd /workspace/t; touch x.go y.txt a/z.go a/b/w.go")
+		e.mustRun("mkdir -p /workspace/t/a/b; cd /workspace/t; touch x.go y.txt a/z.go a/b/w.go")
 		for query, want := range map[string]string{
 			"&recursive=true":              "a a/b a/b/w.go a/z.go x.go y.txt",
 			"&recursive=true&pattern=*.go": "a/b/w.go a/z.go x.go",
 			"&pattern=*.txt":               "y.txt",
 		} {
-			status, out := e.send(http.MethodGet, "/fs/list?path=/workspace/t"+query, "")
+			status, out := e.sendJSON(http.MethodGet, "/fs/list?path=/workspace/t"+query, "")
 			var got []string
 			entries, _ := out["entries"].([]any)
 			for _, entry := range entries {
@@ -173,13 +173,13 @@ var fileTests = map[string]func(env){
 				e.Errorf("list %s = %d, %q, count %v", query, status, got, out["count"])
 			}
 		}
-		if status, _ := e.send(http.MethodGet, "/fs/list?path=/workspace/t&pattern=[", ""); status != http.StatusBadRequest {
+		if status, _ := e.sendJSON(http.MethodGet, "/fs/list?path=/workspace/t&pattern=[", ""); status != http.StatusBadRequest {
 			e.Errorf("a bad pattern = %d", status)
 		}
 	},
 	"files: names of any bytes": func(e env) {
-		e.can("bytes-names")
-		e.must(`mkdir -p /workspace/d; cd /workspace/d; echo x > "$(printf 'by\377te')"; touch "$(printf 'new\nline')" 'quo"te'`)
+		e.requireCapability("bytes-names")
+		e.mustRun(`mkdir -p /workspace/d; cd /workspace/d; echo x > "$(printf 'by\377te')"; touch "$(printf 'new\nline')" 'quo"te'`)
 		list, err := e.client.Files().List(e.ctx, e.name, "/workspace/d")
 		if err != nil || len(list) != 3 {
 			e.Fatalf("ListDir = %+v, %v", list, err)
@@ -194,12 +194,12 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"files are copied": func(e env) {
-		e.must("mkdir -p /workspace/s/sub; cd /workspace/s; echo one > f; chmod 750 f; touch -d 2001-02-03 f; ln -s f l; echo two > sub/g")
+		e.mustRun("mkdir -p /workspace/s/sub; cd /workspace/s; echo one > f; chmod 750 f; touch -d 2001-02-03 f; ln -s f l; echo two > sub/g")
 		done, err := e.client.Files().Copy(e.ctx, e.name, "/workspace/s", "/workspace/new/t", sprites.CopyOptions{Recursive: true, PreserveAttrs: true})
 		if err != nil || done.TotalBytes != 8 || done.Count < 3 {
 			e.Errorf("Copy = %+v, %v", done, err)
 		}
-		if got := e.must("cd /workspace/new/t; cat f sub/g; readlink l; stat -c '%a %y' f | cut -c1-14"); got != "one\ntwo\nf\n750 2001-02-03\n" {
+		if got := e.mustRun("cd /workspace/new/t; cat f sub/g; readlink l; stat -c '%a %y' f | cut -c1-14"); got != "one\ntwo\nf\n750 2001-02-03\n" {
 			e.Errorf("copied: %q", got)
 		}
 		for _, try := range []struct {
@@ -217,14 +217,14 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"files are renamed, removed and made accessible": func(e env) {
-		e.must("mkdir -p /workspace/d/sub; echo x > /workspace/d/sub/f; mkdir /workspace/full; touch /workspace/full/f")
+		e.mustRun("mkdir -p /workspace/d/sub; echo x > /workspace/d/sub/f; mkdir /workspace/full; touch /workspace/full/f")
 		if err := e.client.Files().Rename(e.ctx, e.name, "/workspace/d", "/workspace/e"); err != nil {
 			e.Error(err)
 		}
 		if err := e.client.Files().Chmod(e.ctx, e.name, "/workspace/e", 0o700, true); err != nil {
 			e.Error(err)
 		}
-		if got := e.must("cd /workspace; stat -c '%n %a' e e/sub e/sub/f; test ! -e d"); got != "e 700\ne/sub 700\ne/sub/f 700\n" {
+		if got := e.mustRun("cd /workspace; stat -c '%n %a' e e/sub e/sub/f; test ! -e d"); got != "e 700\ne/sub 700\ne/sub/f 700\n" {
 			e.Errorf("then: %s", got)
 		}
 		if err := e.client.Files().Rename(e.ctx, e.name, "/workspace/none", "/workspace/x"); !errors.Is(err, fs.ErrNotExist) {
@@ -240,13 +240,13 @@ var fileTests = map[string]func(env){
 		if err := e.client.Files().Mkdir(e.ctx, e.name, "/workspace/made/deep"); err != nil {
 			e.Error(err)
 		}
-		if got := e.must("ls -A /workspace/made/deep; cd /workspace; ls -d *"); got != "e\nmade\n" {
+		if got := e.mustRun("ls -A /workspace/made/deep; cd /workspace; ls -d *"); got != "e\nmade\n" {
 			e.Errorf("left: %s", got)
 		}
 	},
 	"files: owners": func(e env) {
-		e.must("mkdir -p /workspace; touch /workspace/f")
-		uid, gid := strings.TrimSpace(e.must("id -u")), strings.TrimSpace(e.must("id -g"))
+		e.mustRun("mkdir -p /workspace; touch /workspace/f")
+		uid, gid := strings.TrimSpace(e.mustRun("id -u")), strings.TrimSpace(e.mustRun("id -g"))
 		if err := e.client.Files().Chown(e.ctx, e.name, "/workspace/f", uid, gid, false); err != nil {
 			e.Error(err)
 		}
@@ -257,7 +257,7 @@ var fileTests = map[string]func(env){
 			{http.MethodPost, "/fs/chown", `{"path":"/workspace/f"}`}, {http.MethodPost, "/fs/chmod", `{"path":"/workspace/f","mode":"9"}`},
 			{http.MethodPost, "/fs/rename", `{"source":"/workspace/f"}`}, {http.MethodPost, "/fs/copy", `{"dest":"/workspace/f"}`}, {http.MethodDelete, "/fs/delete", `{}`},
 		} {
-			if status, out := e.send(call.method, call.path, call.body); status != http.StatusBadRequest || out["error"] == nil {
+			if status, out := e.sendJSON(call.method, call.path, call.body); status != http.StatusBadRequest || out["error"] == nil {
 				e.Errorf("%s %s = %d, %v", call.path, call.body, status, out)
 			}
 		}
@@ -267,16 +267,16 @@ var fileTests = map[string]func(env){
 			e.asRootIsRefused()
 			return
 		}
-		if code, _, _ := e.sh("sudo true", nil); code != 0 {
+		if code, _, _ := e.runScript("sudo true", nil); code != 0 {
 			e.asRootIsRefused()
 			return
 		}
 		owner, want := `"uid":7,"gid":"sprite"`, "640 7 1000 new\n644 0 0 f\n644 0 0 moved\n1000 own\n"
-		if code, _, _ := e.sh("sudo -u '#7' true", nil); code != 0 { // the sprite has one user, whom root takes for itself
+		if code, _, _ := e.runScript("sudo -u '#7' true", nil); code != 0 { // the sprite has one user, whom root takes for itself
 			owner, want = `"uid":0,"gid":"root"`, "640 0 0 new\n644 0 0 f\n644 0 0 moved\n0 own\n"
 		}
-		e.must("mkdir -p /workspace/d; echo old > /workspace/d/f; sudo chown -R 0:0 /workspace/d; sudo chmod 0 /workspace/d")
-		if status, _ := e.send(http.MethodPost, "/fs/chmod", `{"path":"/workspace/d/f","mode":"0600"}`); status != http.StatusForbidden {
+		e.mustRun("mkdir -p /workspace/d; echo old > /workspace/d/f; sudo chown -R 0:0 /workspace/d; sudo chmod 0 /workspace/d")
+		if status, _ := e.sendJSON(http.MethodPost, "/fs/chmod", `{"path":"/workspace/d/f","mode":"0600"}`); status != http.StatusForbidden {
 			e.Errorf("without asRoot chmod of root's file = %d", status)
 		}
 		for _, call := range []struct{ method, path, body string }{
@@ -289,21 +289,21 @@ var fileTests = map[string]func(env){
 			{http.MethodGet, "/fs/read?asRoot=true&path=/workspace/d/new", ""},
 			{http.MethodGet, "/fs/list?asRoot=true&path=/workspace/d", ""},
 		} {
-			if status, out := e.send(call.method, call.path, call.body); status != http.StatusOK {
+			if status, out := e.sendJSON(call.method, call.path, call.body); status != http.StatusOK {
 				e.Errorf("%s %s %s = %d, %v", call.method, call.path, call.body, status, out)
 			}
 		}
-		e.must("ls /workspace; touch /workspace/own")
-		if got := e.must("cd /workspace; sudo sh -c 'cd d; stat -c \"%a %u %g %n\" new f; cd ..; stat -c \"%a %u %g %n\" moved; stat -c \"%u %n\" own'"); got != want {
+		e.mustRun("ls /workspace; touch /workspace/own")
+		if got := e.mustRun("cd /workspace; sudo sh -c 'cd d; stat -c \"%a %u %g %n\" new f; cd ..; stat -c \"%a %u %g %n\" moved; stat -c \"%u %n\" own'"); got != want {
 			e.Errorf("the files are %q, want %q", got, want)
 		}
-		if status, out := e.send(http.MethodDelete, "/fs/delete?path=/workspace/d&recursive=true&asRoot=true", ""); status != http.StatusOK {
+		if status, out := e.sendJSON(http.MethodDelete, "/fs/delete?path=/workspace/d&recursive=true&asRoot=true", ""); status != http.StatusOK {
 			e.Errorf("delete = %d, %v", status, out)
 		}
-		e.must("test ! -e /workspace/d")
+		e.mustRun("test ! -e /workspace/d")
 	},
 	"files are watched": func(e env) {
-		e.must("mkdir -p /workspace/w/old")
+		e.mustRun("mkdir -p /workspace/w/old")
 		ctx, cancel := context.WithCancel(e.ctx)
 		defer cancel()
 		w, err := e.client.Files().Watch(ctx, e.name, []string{"/workspace/w"}, true)
@@ -314,7 +314,7 @@ var fileTests = map[string]func(env){
 		if first, err := w.Next(ctx); err != nil || first.Type != "subscribed" { // nothing is missed from then on
 			e.Fatalf("the first event is %+v, %v", first, err)
 		}
-		e.must("mkdir -p /workspace/w/new/deep; echo x > /workspace/w/new/deep/f; echo y > /workspace/w/old/g; rm /workspace/w/old/g")
+		e.mustRun("mkdir -p /workspace/w/new/deep; echo x > /workspace/w/new/deep/f; echo y > /workspace/w/old/g; rm /workspace/w/old/g")
 		want := []string{"create /workspace/w/new", "create /workspace/w/new/deep/f", "create /workspace/w/old/g", "remove /workspace/w/old/g"}
 		for len(want) > 0 {
 			ev, err := w.Next(ctx)
@@ -361,8 +361,8 @@ var fileTests = map[string]func(env){
 		}
 	},
 	"a restore does not wait for a slow reader, who gets all": func(e env) {
-		e.must("mkdir -p /workspace; head -c 30000000 /dev/urandom > /workspace/big")
-		want := strings.Fields(e.must("sha256sum /workspace/big"))[0]
+		e.mustRun("mkdir -p /workspace; head -c 30000000 /dev/urandom > /workspace/big")
+		want := strings.Fields(e.mustRun("sha256sum /workspace/big"))[0]
 		p, err := e.client.Checkpoint(e.ctx, e.name, "")
 		if err != nil {
 			e.Fatal(err)
@@ -376,7 +376,7 @@ var fileTests = map[string]func(env){
 		if _, err := io.CopyN(sum, r, 1000); err != nil {
 			e.Fatal(err)
 		}
-		e.must("echo other > /workspace/big.new; mv /workspace/big.new /workspace/big")
+		e.mustRun("echo other > /workspace/big.new; mv /workspace/big.new /workspace/big")
 		if err := e.client.Restore(e.ctx, e.name, p.ID); err != nil {
 			e.Fatal(err)
 		}
@@ -386,15 +386,15 @@ var fileTests = map[string]func(env){
 	},
 }
 
-// plain makes a request below the sprite's path and returns the answer's body.
-func (e env) plain(method, path string, body io.Reader) (status int, text string) {
+// requestText makes a request below the sprite's path and returns the answer's body.
+func (e env) requestText(method, path string, body io.Reader) (status int, text string) {
 	e.Helper()
 	req, err := http.NewRequestWithContext(e.ctx, method, e.target.BaseURL+"/v1/sprites/"+e.name+path, body)
 	if err != nil {
 		e.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+e.target.Token)
-	res := e.do(req)
+	res := e.doRequest(req)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -405,12 +405,12 @@ func (e env) plain(method, path string, body io.Reader) (status int, text string
 
 func (e env) asRootIsRefused() {
 	e.Helper()
-	e.must("mkdir -p /workspace; touch /workspace/f")
+	e.mustRun("mkdir -p /workspace; touch /workspace/f")
 	for path, body := range map[string]string{
 		"/fs/chmod": `{"path":"/workspace/f","mode":"0644","asRoot":true}`, "/fs/chown": `{"path":"/workspace/f","uid":0,"asRoot":true}`,
 		"/fs/copy": `{"source":"/workspace/f","dest":"/workspace/g","asRoot":true}`, "/fs/rename": `{"source":"/workspace/f","dest":"/workspace/g","asRoot":true}`,
 	} {
-		if status, out := e.send(http.MethodPost, path, body); status != http.StatusForbidden || out["code"] != "EPERM" {
+		if status, out := e.sendJSON(http.MethodPost, path, body); status != http.StatusForbidden || out["code"] != "EPERM" {
 			e.Errorf("%s = %d, %v", path, status, out)
 		}
 	}
@@ -418,7 +418,7 @@ func (e env) asRootIsRefused() {
 		{http.MethodDelete, "/fs/delete?path=/workspace/f&asRoot=true"}, {http.MethodPut, "/fs/write?path=/workspace/f&asRoot=true"},
 		{http.MethodGet, "/fs/read?path=/workspace/f&asRoot=true"}, {http.MethodGet, "/fs/list?path=/workspace&asRoot=true"},
 	} {
-		if status, out := e.send(call.method, call.path, ""); status != http.StatusForbidden || out["code"] != "EPERM" {
+		if status, out := e.sendJSON(call.method, call.path, ""); status != http.StatusForbidden || out["code"] != "EPERM" {
 			e.Errorf("%s %s = %d, %v", call.method, call.path, status, out)
 		}
 	}

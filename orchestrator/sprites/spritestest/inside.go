@@ -24,7 +24,7 @@ var insideTests = map[string]func(env){
 			{"GET", "/v1/tasks/build", "", "404", "error"},
 			{"GET", "/v1/tasks", "", "200", `{"tasks":[{"name":"other","expire":"`},
 		} {
-			if status, body := e.inside(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.holds) {
+			if status, body := e.requestInside(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.holds) {
 				e.Errorf("%s %s %s = %s, %s, want %s with %s", step.method, step.path, step.body, status, body, step.status, step.holds)
 			}
 		}
@@ -34,18 +34,18 @@ var insideTests = map[string]func(env){
 		if err != nil {
 			e.Fatal(err)
 		}
-		if status, body := e.inside("GET", "/v1/checkpoints", ""); status != "200" || !strings.HasPrefix(body, `[{"id":"Current"`) || !strings.Contains(body, `"id":"`+p.ID+`"`) {
+		if status, body := e.requestInside("GET", "/v1/checkpoints", ""); status != "200" || !strings.HasPrefix(body, `[{"id":"Current"`) || !strings.Contains(body, `"id":"`+p.ID+`"`) {
 			e.Errorf("list = %s, %s", status, body)
 		}
-		if status, body := e.inside("GET", "/v1/checkpoints/"+p.ID, ""); status != "200" || !strings.Contains(body, `"comment":"from outside"`) {
+		if status, body := e.requestInside("GET", "/v1/checkpoints/"+p.ID, ""); status != "200" || !strings.Contains(body, `"comment":"from outside"`) {
 			e.Errorf("%s = %s, %s", p.ID, status, body)
 		}
-		if status, body := e.inside("GET", "/v1/checkpoints/v99", ""); status != "404" {
+		if status, body := e.requestInside("GET", "/v1/checkpoints/v99", ""); status != "404" {
 			e.Errorf("v99 = %s, %s", status, body)
 		}
 		for _, path := range []string{"/v1/checkpoints/" + p.ID, "/v1/sprites", "/v1/policy/network"} {
 			for _, method := range []string{"DELETE", "PUT"} {
-				if status, body := e.inside(method, path, "{}"); status != "404" && status != "405" {
+				if status, body := e.requestInside(method, path, "{}"); status != "404" && status != "405" {
 					e.Errorf("%s %s = %s, %s: more than a sprite may do to itself", method, path, status, body)
 				}
 			}
@@ -53,7 +53,7 @@ var insideTests = map[string]func(env){
 	},
 	"inside: a sprite knows who it is and what it may reach": func(e env) {
 		for _, path := range []string{"/info", "/v1/info"} {
-			status, body := e.inside("GET", path, "")
+			status, body := e.requestInside("GET", path, "")
 			var info struct {
 				Name    string
 				URL     *string `json:"sprite_url"`
@@ -63,12 +63,12 @@ var insideTests = map[string]func(env){
 				e.Errorf("%s = %s, %s", path, status, body)
 			}
 		}
-		_, outside := e.plain("GET", "/policy/network", nil)
+		_, outside := e.requestText("GET", "/policy/network", nil)
 		for _, path := range []string{"/policy/network", "/v1/policy/network"} {
-			if status, body := e.inside("GET", path, ""); status != "200" || strings.TrimSpace(body) != strings.TrimSpace(outside) {
+			if status, body := e.requestInside("GET", path, ""); status != "200" || strings.TrimSpace(body) != strings.TrimSpace(outside) {
 				e.Errorf("%s = %s, %s, want %s", path, status, body, outside)
 			}
-			if status, body := e.inside("POST", path, `{"rules":[]}`); status != "404" && status != "405" {
+			if status, body := e.requestInside("POST", path, `{"rules":[]}`); status != "404" && status != "405" {
 				e.Errorf("POST %s = %s, %s: a sprite must not choose what it may reach", path, status, body)
 			}
 		}
@@ -87,14 +87,14 @@ var insideTests = map[string]func(env){
 			{"DELETE", "/v1/services/web", "", "204", ""},
 			{"GET", "/v1/services", "", "200", "[]"},
 		} {
-			if status, body := e.inside(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.holds) {
+			if status, body := e.requestInside(step.method, step.path, step.body); status != step.status || !strings.Contains(body, step.holds) {
 				e.Errorf("%s %s %s = %s, %s, want %s with %s", step.method, step.path, step.body, status, body, step.status, step.holds)
 			}
 		}
 	},
 	"inside: sprite-env does it from the command line": func(e env) {
-		e.can("inside")
-		if code, _, _ := e.sh("command -v curl", nil); code != 0 {
+		e.requireCapability("inside")
+		if code, _, _ := e.runScript("command -v curl", nil); code != 0 {
 			e.Skip("there is no curl inside")
 		}
 		for _, step := range []struct {
@@ -125,14 +125,14 @@ var insideTests = map[string]func(env){
 			{"sprite-console echo here", 0, "here"},
 			{"echo 'exit 7' | sprite-console", 7, ""},
 		} {
-			code, out, errOut := e.sh(step.command, nil)
+			code, out, errOut := e.runScript(step.command, nil)
 			if code != step.code || !strings.Contains(out, step.holds) {
 				e.Errorf("%s = %d, %s%s, want %d with %s", step.command, code, out, errOut, step.code, step.holds)
 			}
 		}
 	},
 	"inside: a checkpoint is told line by line": func(e env) {
-		status, body := e.inside("POST", "/v1/checkpoint", `{"comment":"mine"}`)
+		status, body := e.requestInside("POST", "/v1/checkpoint", `{"comment":"mine"}`)
 		lines := strings.Split(strings.TrimSpace(body), "\n")
 		var last struct {
 			Type, Data, Time string
@@ -151,39 +151,39 @@ var insideTests = map[string]func(env){
 		}
 	},
 	"inside: the last checkpoints are shown, and cannot be changed": func(e env) {
-		e.can("inside")
-		e.must("mkdir -p /workspace; echo first >/workspace/f")
+		e.requireCapability("inside")
+		e.mustRun("mkdir -p /workspace; echo first >/workspace/f")
 		p, err := e.client.Checkpoint(e.ctx, e.name, "")
 		if err != nil {
 			e.Fatal(err)
 		}
 		dir := "/.sprite/checkpoints/" + p.ID
-		if got := e.must("echo second >/workspace/f; cat " + dir + "/workspace/f"); got != "first\n" {
+		if got := e.mustRun("echo second >/workspace/f; cat " + dir + "/workspace/f"); got != "first\n" {
 			e.Errorf("%s has %q", dir, got)
 		}
-		if code, _, _ := e.sh("echo x >"+dir+"/workspace/f || touch "+dir+"/x", nil); code == 0 {
+		if code, _, _ := e.runScript("echo x >"+dir+"/workspace/f || touch "+dir+"/x", nil); code == 0 {
 			e.Errorf("%s was changed", dir)
 		}
 	},
 	"inside: the version is told": func(e env) {
-		e.can("inside")
-		if got := e.must(`cat "$(dirname "${LATTICE_SOCKET:-/.sprite/api.sock}")/version.txt"`); strings.TrimSpace(got) == "" {
+		e.requireCapability("inside")
+		if got := e.mustRun(`cat "$(dirname "${LATTICE_SOCKET:-/.sprite/api.sock}")/version.txt"`); strings.TrimSpace(got) == "" {
 			e.Error("version.txt is empty")
 		}
 	},
 }
 
-// inside has curl make a request of the sprite's own socket, from inside.
-func (e env) inside(method, path, body string) (status, answer string) {
+// requestInside has curl make a request of the sprite's own socket, from inside.
+func (e env) requestInside(method, path, body string) (status, answer string) {
 	e.Helper()
-	e.can("inside")
-	if code, _, _ := e.sh("command -v curl", nil); code != 0 {
+	e.requireCapability("inside")
+	if code, _, _ := e.runScript("command -v curl", nil); code != 0 {
 		e.Skip("there is no curl inside")
 	}
 	data := ""
 	if body != "" {
 		data = " -d '" + body + "'"
 	}
-	said := e.must("curl -sS --unix-socket ${LATTICE_SOCKET:-/.sprite/api.sock} http://sprite" + path + " -X " + method + data + ` -w '%{http_code}'`)
+	said := e.mustRun("curl -sS --unix-socket ${LATTICE_SOCKET:-/.sprite/api.sock} http://sprite" + path + " -X " + method + data + ` -w '%{http_code}'`)
 	return said[len(said)-3:], said[:len(said)-3]
 }

@@ -38,7 +38,7 @@ var lifeTests = map[string]func(env){
 	},
 	"life: settings that make no sense are refused": func(e env) {
 		for _, body := range []string{`{"url_settings":{"auth":"nobody"}}`, `[]`, `{"labels":"a"}`} {
-			if status, out := e.send(http.MethodPut, "", body); status != http.StatusBadRequest {
+			if status, out := e.sendJSON(http.MethodPut, "", body); status != http.StatusBadRequest {
 				e.Errorf("PUT %s = %d, %v, want 400", body, status, out)
 			}
 		}
@@ -59,8 +59,8 @@ var lifeTests = map[string]func(env){
 		}
 	},
 	"life: a restart ends sessions and keeps files": func(e env) {
-		_, result := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo kept >/tmp/f; echo ready; sleep 600"}, MaxRunAfterDisconnect: -1})
-		status, out := e.send(http.MethodPost, "/restart", "")
+		_, result := e.beginExec(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo kept >/tmp/f; echo ready; sleep 600"}, MaxRunAfterDisconnect: -1})
+		status, out := e.sendJSON(http.MethodPost, "/restart", "")
 		if status != http.StatusOK || out["sprite_name"] != e.name || out["machine_id"] == nil || out["message"] == nil {
 			e.Errorf("restart = %d, %v", status, out)
 		}
@@ -68,13 +68,13 @@ var lifeTests = map[string]func(env){
 		if list, err := e.client.Sessions(e.ctx, e.name); err != nil || len(list) != 0 {
 			e.Errorf("Sessions = %+v, %v", list, err)
 		}
-		if got := e.must("cat /tmp/f"); got != "kept\n" {
+		if got := e.mustRun("cat /tmp/f"); got != "kept\n" {
 			e.Errorf("f = %q", got)
 		}
-		if status, out := e.send(http.MethodGet, "/check", ""); status != http.StatusOK || out["sprite_id"] == nil || out["checked_at"] == nil || out["status"] == nil {
+		if status, out := e.sendJSON(http.MethodGet, "/check", ""); status != http.StatusOK || out["sprite_id"] == nil || out["checked_at"] == nil || out["status"] == nil {
 			e.Errorf("check = %d, %v", status, out)
 		}
-		if status, out := e.send(http.MethodPost, "/upgrade", ""); status != http.StatusOK && status != http.StatusNoContent {
+		if status, out := e.sendJSON(http.MethodPost, "/upgrade", ""); status != http.StatusOK && status != http.StatusNoContent {
 			e.Errorf("upgrade = %d, %v", status, out)
 		}
 	},
@@ -97,7 +97,7 @@ var lifeTests = map[string]func(env){
 		}
 		req.Header.Set("Authorization", "Bearer "+e.target.Token)
 		req.Header.Set("Accept", "application/x-ndjson")
-		res := e.do(req)
+		res := e.doRequest(req)
 		defer res.Body.Close()
 		lines := bufio.NewScanner(res.Body)
 		type state struct {
@@ -120,7 +120,7 @@ var lifeTests = map[string]func(env){
 		if first := next(); first.Name != e.name {
 			e.Errorf("first line is about %q, want %q", first.Name, e.name)
 		}
-		e.must("true")
+		e.mustRun("true")
 		for next().Status != "running" {
 		}
 	},

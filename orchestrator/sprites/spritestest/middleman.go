@@ -89,7 +89,7 @@ func NewMiddleman(t testing.TB, host http.Handler) *Middleman {
 		Rewrite:       func(p *httputil.ProxyRequest) { p.SetURL(m.host) },
 		FlushInterval: -1,
 	}
-	m.server = httptest.NewServer(http.HandlerFunc(m.serve))
+	m.server = httptest.NewServer(http.HandlerFunc(m.serveRequest))
 	m.URL = m.server.URL
 	t.Cleanup(m.close)
 	return m
@@ -208,22 +208,22 @@ func CutAt(word string) Tampering {
 	}
 }
 
-func (m *Middleman) serve(w http.ResponseWriter, r *http.Request) {
-	fault := m.fault(r)
+func (m *Middleman) serveRequest(w http.ResponseWriter, r *http.Request) {
+	fault := m.chooseFault(r)
 	switch {
 	case fault.Instead != nil:
 		fault.Instead(w, r)
 	case Upgrade(r):
-		m.socket(w, r, fault)
+		m.relaySocket(w, r, fault)
 	case fault.After != nil:
-		m.after(w, r, fault)
+		m.serveAfter(w, r, fault)
 	default:
 		m.forward.ServeHTTP(w, r)
 	}
 }
 
-// fault records the request and finds its treatment.
-func (m *Middleman) fault(r *http.Request) Fault {
+// chooseFault records the request and finds its treatment.
+func (m *Middleman) chooseFault(r *http.Request) Fault {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen = append(m.seen, &http.Request{Method: r.Method, URL: r.URL, Header: r.Header})
@@ -241,7 +241,7 @@ func (m *Middleman) fault(r *http.Request) Fault {
 	return Fault{}
 }
 
-func (m *Middleman) after(w http.ResponseWriter, r *http.Request, fault Fault) {
+func (m *Middleman) serveAfter(w http.ResponseWriter, r *http.Request, fault Fault) {
 	out := r.Clone(r.Context())
 	out.RequestURI, out.URL.Scheme, out.URL.Host = "", m.host.Scheme, m.host.Host
 	res, err := m.behind.Client().Do(out)
@@ -257,8 +257,8 @@ func (m *Middleman) after(w http.ResponseWriter, r *http.Request, fault Fault) {
 	fault.After(w, res, body)
 }
 
-// socket relays frames both ways, changed.
-func (m *Middleman) socket(w http.ResponseWriter, r *http.Request, fault Fault) {
+// relaySocket relays frames both ways, changed.
+func (m *Middleman) relaySocket(w http.ResponseWriter, r *http.Request, fault Fault) {
 	host, err := net.Dial("tcp", m.host.Host)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
@@ -279,7 +279,7 @@ func (m *Middleman) socket(w http.ResponseWriter, r *http.Request, fault Fault) 
 	}
 	m.sockets.Go(func() {
 		// A cut goes both ways, a half-closed connection does not.
-		if relay(host, buffered, true, fault.Up) != nil {
+		if relayFrames(host, buffered, true, fault.Up) != nil {
 			client.Close()
 		}
 		host.Close()
@@ -299,7 +299,7 @@ func (m *Middleman) socket(w http.ResponseWriter, r *http.Request, fault Fault) 
 		_, _ = io.Copy(client, in)
 		return
 	}
-	_ = relay(client, in, false, fault.Down)
+	_ = relayFrames(client, in, false, fault.Down)
 }
 
 // readHead reads an answer up to its body.
@@ -316,8 +316,8 @@ func readHead(r *bufio.Reader) (head []byte, upgraded bool, err error) {
 
 var errTampered = errors.New("cut by the middleman")
 
-// relay passes frames on, or bytes when there is nothing to change.
-func relay(to io.Writer, from io.Reader, masked bool, change Tampering) error {
+// relayFrames passes frames on, or bytes when there is nothing to change.
+func relayFrames(to io.Writer, from io.Reader, masked bool, change Tampering) error {
 	if change == nil {
 		_, err := io.Copy(to, from)
 		return err

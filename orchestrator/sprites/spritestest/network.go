@@ -15,40 +15,40 @@ import (
 var networkTests = map[string]func(env){
 	"network: a policy is told as it was set": func(e env) {
 		const rules = `{"rules":[{"domain":"example.com","action":"allow"},{"domain":"*.example.org","action":"deny"},{"include":"defaults"}]}`
-		if status, body := e.plain(http.MethodPost, "/policy/network", strings.NewReader(rules)); status != http.StatusNoContent || body != "" {
+		if status, body := e.requestText(http.MethodPost, "/policy/network", strings.NewReader(rules)); status != http.StatusNoContent || body != "" {
 			e.Errorf("POST = %d, %q, want 204", status, body)
 		}
-		if status, body := e.plain(http.MethodGet, "/policy/network", nil); status != http.StatusOK || strings.TrimSpace(body) != rules {
+		if status, body := e.requestText(http.MethodGet, "/policy/network", nil); status != http.StatusOK || strings.TrimSpace(body) != rules {
 			e.Errorf("GET = %d, %s, want %s", status, body, rules)
 		}
 		for _, bad := range []string{``, `{}`, `{"rules":null}`, `[]`, `{"rules":[{"domain":"a.com"}]}`, `{"rules":[{"domain":"a.com","action":"perhaps"}]}`,
 			`{"rules":[{"include":"defaults","domain":"a.com","action":"allow"}]}`, `{"rules":[{"domain":"a.com","action":"allow","port":1}]}`} {
-			if status, body := e.plain(http.MethodPost, "/policy/network", strings.NewReader(bad)); status != http.StatusBadRequest || body == "" {
+			if status, body := e.requestText(http.MethodPost, "/policy/network", strings.NewReader(bad)); status != http.StatusBadRequest || body == "" {
 				e.Errorf("POST %s = %d, %q, want 400 and why", bad, status, body)
 			}
 		}
-		if _, body := e.plain(http.MethodGet, "/policy/network", nil); strings.TrimSpace(body) != rules {
+		if _, body := e.requestText(http.MethodGet, "/policy/network", nil); strings.TrimSpace(body) != rules {
 			e.Errorf("after refusals: %s", body)
 		}
-		if got := e.must(`cat "$(dirname "${LATTICE_SOCKET:-/.sprite/api.sock}")/policy/network.json"`); strings.TrimSpace(got) != rules {
+		if got := e.mustRun(`cat "$(dirname "${LATTICE_SOCKET:-/.sprite/api.sock}")/policy/network.json"`); strings.TrimSpace(got) != rules {
 			e.Errorf("the mirror says %s", got)
 		}
 	},
 	"network: other policies are kept": func(e env) {
 		for path, document := range map[string]string{"/policy/privileges": `{"profile":"minimal"}`, "/policy/resources": `{"memory":{"limit_mb":512}}`} {
-			if status, body := e.plain(http.MethodPost, path, strings.NewReader(document)); status != http.StatusOK && status != http.StatusNoContent {
+			if status, body := e.requestText(http.MethodPost, path, strings.NewReader(document)); status != http.StatusOK && status != http.StatusNoContent {
 				e.Errorf("POST %s = %d, %s", path, status, body)
 			}
-			if status, body := e.plain(http.MethodGet, path, nil); status != http.StatusOK || strings.TrimSpace(body) != document {
+			if status, body := e.requestText(http.MethodGet, path, nil); status != http.StatusOK || strings.TrimSpace(body) != document {
 				e.Errorf("GET %s = %d, %s, want %s", path, status, body, document)
 			}
-			if status, body := e.plain(http.MethodPost, path, strings.NewReader(`{"unknown":1}`)); status != http.StatusBadRequest {
+			if status, body := e.requestText(http.MethodPost, path, strings.NewReader(`{"unknown":1}`)); status != http.StatusBadRequest {
 				e.Errorf("POST of nonsense to %s = %d, %s", path, status, body)
 			}
-			if status, body := e.plain(http.MethodDelete, path, nil); status != http.StatusNoContent && status != http.StatusOK {
+			if status, body := e.requestText(http.MethodDelete, path, nil); status != http.StatusNoContent && status != http.StatusOK {
 				e.Errorf("DELETE %s = %d, %s", path, status, body)
 			}
-			if status, body := e.plain(http.MethodGet, path, nil); status != http.StatusOK || strings.TrimSpace(body) == document {
+			if status, body := e.requestText(http.MethodGet, path, nil); status != http.StatusOK || strings.TrimSpace(body) == document {
 				e.Errorf("GET %s after DELETE = %d, %s", path, status, body)
 			}
 		}
@@ -66,8 +66,8 @@ var networkTests = map[string]func(env){
 			{websocket.MessageText, `{"host":"localhost","port":1}`, websocket.StatusInternalError, "Failed to connect to target"},
 			{websocket.MessageText, `{"host":"169.254.169.254","port":80}`, websocket.StatusInternalError, "Failed to connect to target"},
 		} {
-			s := e.join("/proxy")
-			s.send(try.typ, try.message)
+			s := e.joinSession("/proxy")
+			s.sendMessage(try.typ, try.message)
 			_, data, err := s.conn.Read(e.ctx)
 			if websocket.CloseStatus(err) != try.status || !strings.Contains(fmt.Sprint(err), try.reason) {
 				e.Errorf("%s: %q, %v, want close %d %s", try.message, data, err, try.status, try.reason)
@@ -75,13 +75,13 @@ var networkTests = map[string]func(env){
 		}
 	},
 	"network: ports are watched from a list on": func(e env) {
-		e.must("command -v perl")
-		s := e.join("/ports/watch")
+		e.mustRun("command -v perl")
+		s := e.joinSession("/ports/watch")
 		_, first, err := s.conn.Read(e.ctx)
 		if err != nil || strings.TrimSpace(string(first)) != `{"type":"port_list","ports":[]}` {
 			e.Fatalf("first message %q, %v", first, err)
 		}
-		id, _ := e.begin(e.ctx, perlServer())
+		id, _ := e.beginExec(e.ctx, perlServer())
 		for _, kind := range []string{"port_opened", "port_closed"} {
 			_, data, err := s.conn.Read(e.ctx)
 			var told map[string]any

@@ -16,7 +16,7 @@ import (
 // refusalTests check a server's answers to requests that are odd or wrong.
 var refusalTests = map[string]func(env){
 	"odd file requests are answered, not served": func(e env) {
-		e.must(`mkdir -p /workspace/x; cd /workspace/x; mkfifo fifo; ln -s b a; ln -s a b; ln -s none dangling`)
+		e.mustRun(`mkdir -p /workspace/x; cd /workspace/x; mkfifo fifo; ln -s b a; ln -s a b; ln -s none dangling`)
 		long := "/workspace/" + strings.Repeat("d/", 3000)
 		for _, try := range []struct {
 			path, code string
@@ -30,18 +30,18 @@ var refusalTests = map[string]func(env){
 			{"/workspace/" + strings.Repeat("n", 300), "ENAMETOOLONG", 400},
 			{long, "ENAMETOOLONG", 400},
 		} {
-			status, body := e.send(http.MethodGet, "/fs/read?"+url.Values{"path": {try.path}}.Encode(), "")
+			status, body := e.sendJSON(http.MethodGet, "/fs/read?"+url.Values{"path": {try.path}}.Encode(), "")
 			if status != try.status || body["code"] != try.code || body["path"] == nil || body["error"] == nil {
 				e.Errorf("read %.40q = %d, %v, want %d and code %s", try.path, status, body, try.status, try.code)
 			}
 		}
-		if status, body := e.send(http.MethodPut, "/fs/write?"+url.Values{"path": {long}}.Encode(), "x"); status != 400 {
+		if status, body := e.sendJSON(http.MethodPut, "/fs/write?"+url.Values{"path": {long}}.Encode(), "x"); status != 400 {
 			e.Errorf("write of a path that is too long = %d, %v", status, body)
 		}
 	},
 	"relative files are below the working folder, else home": func(e env) {
 		for query, want := range map[string]string{"path=rel": "/home/sprite/rel", "path=rel&workingDir=/workspace/d": "/workspace/d/rel"} {
-			if status, body := e.send(http.MethodPut, "/fs/write?"+query, "x"); status != 200 || body["path"] != want {
+			if status, body := e.sendJSON(http.MethodPut, "/fs/write?"+query, "x"); status != 200 || body["path"] != want {
 				e.Errorf("write %s = %d, %v, want %s", query, status, body, want)
 			}
 		}
@@ -60,14 +60,14 @@ var refusalTests = map[string]func(env){
 		}
 	},
 	"settings of a sprite are kept": func(e env) {
-		status, out := e.send(http.MethodPut, "", `{"labels":["a","b"],"url_settings":{"auth":"public"}}`)
+		status, out := e.sendJSON(http.MethodPut, "", `{"labels":["a","b"],"url_settings":{"auth":"public"}}`)
 		if settings, _ := out["url_settings"].(map[string]any); status != 200 || settings["auth"] != "public" {
 			e.Errorf("PUT = %d, %v", status, out)
 		}
-		if _, out := e.send(http.MethodPut, "", `{"clear_labels":true}`); out["labels"] != nil {
+		if _, out := e.sendJSON(http.MethodPut, "", `{"clear_labels":true}`); out["labels"] != nil {
 			e.Errorf("after clear_labels: %v", out)
 		}
-		if _, out := e.send(http.MethodGet, "", ""); fmt.Sprint(out["url_settings"]) != "map[auth:public]" {
+		if _, out := e.sendJSON(http.MethodGet, "", ""); fmt.Sprint(out["url_settings"]) != "map[auth:public]" {
 			e.Errorf("GET = %v", out)
 		}
 	},
@@ -116,8 +116,8 @@ var refusalTests = map[string]func(env){
 	},
 }
 
-// send makes a request below the sprite's path and returns the JSON object of the answer.
-func (e env) send(method, path, body string) (status int, out map[string]any) {
+// sendJSON makes a request below the sprite's path and returns the JSON object of the answer.
+func (e env) sendJSON(method, path, body string) (status int, out map[string]any) {
 	e.Helper()
 	return e.sendTo(method, "/v1/sprites/"+e.name+path, body)
 }
@@ -129,7 +129,7 @@ func (e env) sendTo(method, path, body string) (status int, out map[string]any) 
 		e.Fatal(err)
 	}
 	req.Header.Set("Authorization", "bearer "+e.target.Token) // the scheme's case does not matter
-	res := e.do(req)
+	res := e.doRequest(req)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -151,7 +151,7 @@ func (e env) requestTo(method, path string, look func(*http.Response)) {
 		e.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+e.target.Token)
-	res := e.do(req)
+	res := e.doRequest(req)
 	defer res.Body.Close()
 	look(res)
 }

@@ -16,13 +16,13 @@ import (
 // sessionTests check lists and ends of sessions, and joining one.
 var sessionTests = map[string]func(env){
 	"sessions: a session is described": func(e env) {
-		id, _ := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo ready; sleep 600"}, Dir: "/tmp", MaxRunAfterDisconnect: -1})
+		id, _ := e.beginExec(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo ready; sleep 600"}, Dir: "/tmp", MaxRunAfterDisconnect: -1})
 		defer e.client.Kill(e.ctx, e.name, id, "KILL")
 		var list struct {
 			Count    int
 			Sessions []map[string]any
 		}
-		if status := e.get("/exec", &list); status != http.StatusOK || list.Count != 1 || len(list.Sessions) != 1 {
+		if status := e.getJSON("/exec", &list); status != http.StatusOK || list.Count != 1 || len(list.Sessions) != 1 {
 			e.Fatalf("list = %d, %+v", status, list)
 		}
 		one := list.Sessions[0]
@@ -45,8 +45,8 @@ var sessionTests = map[string]func(env){
 			{"echo ready; exec sleep 600", "signal=int&timeout=5", []string{"signal", "exited", "complete"}, 130},
 			{"trap '' TERM; echo ready; while :; do sleep 0.1; done", "timeout=10ms", []string{"signal", "timeout", "killed", "complete"}, 137},
 		} {
-			id, result := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", try.script}})
-			lines := e.kill(id, try.query)
+			id, result := e.beginExec(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", try.script}})
+			lines := e.killSession(id, try.query)
 			var types []string
 			for _, line := range lines {
 				types = append(types, line["type"].(string))
@@ -67,8 +67,8 @@ var sessionTests = map[string]func(env){
 		}
 	},
 	"sessions: a kill without patience only signals": func(e env) {
-		signals, result := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "trap 'exit 7' INT; echo ready; while :; do sleep 0.02; done"}})
-		if lines := e.kill(signals, "signal=INT&timeout=0s"); lines[0]["type"] != "signal" {
+		signals, result := e.beginExec(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "trap 'exit 7' INT; echo ready; while :; do sleep 0.02; done"}})
+		if lines := e.killSession(signals, "signal=INT&timeout=0s"); lines[0]["type"] != "signal" {
 			e.Errorf("lines %v", lines)
 		}
 		if code, err := result(); code != 7 || err != nil {
@@ -76,9 +76,9 @@ var sessionTests = map[string]func(env){
 		}
 	},
 	"sessions: who joins is told the session, what it said, and what it says": func(e env) {
-		id, _ := e.begin(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo ready; read line; echo got $line; exit 5"}, Stdin: never{e.ctx}})
+		id, _ := e.beginExec(e.ctx, sprites.Exec{Cmd: []string{"sh", "-c", "echo ready; read line; echo got $line; exit 5"}, Stdin: never{e.ctx}})
 		for _, path := range []string{"/exec/" + id, "/exec?id=" + id} { // two at once, by the new path and the old one
-			s := e.join(path)
+			s := e.joinSession(path)
 			_, info, err := s.conn.Read(e.ctx)
 			var said map[string]any
 			if err != nil || json.Unmarshal(info, &said) != nil || said["type"] != "session_info" || said["session_id"] != id || said["tty"] != false {
@@ -90,14 +90,14 @@ var sessionTests = map[string]func(env){
 			if !strings.Contains(path, "?") {
 				continue
 			}
-			s.send(websocket.MessageBinary, "\x00word\n")
-			if got := s.rest(); !slices.Equal(got, []string{"\x01got word\n", `{"type":"exit","exit_code":5}`, "\x03\x05", "close 1000"}) {
+			s.sendMessage(websocket.MessageBinary, "\x00word\n")
+			if got := s.readRest(); !slices.Equal(got, []string{"\x01got word\n", `{"type":"exit","exit_code":5}`, "\x03\x05", "close 1000"}) {
 				e.Errorf("%s ends with %q", path, got)
 			}
 		}
 	},
 	"sessions: a terminal keeps what it showed for who joins": func(e env) {
-		s := e.raw(url.Values{"cmd": {"sh", "-c", "echo ready; read line; exit 4"}, "tty": {"true"}, "detachable": {"true"}})
+		s := e.openRaw(url.Values{"cmd": {"sh", "-c", "echo ready; read line; exit 4"}, "tty": {"true"}, "detachable": {"true"}})
 		_, info, err := s.conn.Read(e.ctx)
 		var said struct {
 			SessionID string `json:"session_id"`
@@ -113,9 +113,9 @@ var sessionTests = map[string]func(env){
 			shown += string(data)
 		}
 		s.conn.CloseNow() // a terminal's command lives on
-		again := e.join("/exec/" + said.SessionID)
-		again.send(websocket.MessageBinary, "\n")
-		if got := again.rest(); !strings.Contains(strings.Join(got, ""), "ready\r\n") || !slices.Contains(got, `{"type":"exit","exit_code":4}`) {
+		again := e.joinSession("/exec/" + said.SessionID)
+		again.sendMessage(websocket.MessageBinary, "\n")
+		if got := again.readRest(); !strings.Contains(strings.Join(got, ""), "ready\r\n") || !slices.Contains(got, `{"type":"exit","exit_code":4}`) {
 			e.Errorf("who joins hears %q", got)
 		}
 	},
@@ -137,13 +137,13 @@ var sessionTests = map[string]func(env){
 			}
 			req.URL.RawQuery = query
 			req.Header.Set("Authorization", "Bearer "+e.target.Token)
-			res := e.do(req)
+			res := e.doRequest(req)
 			res.Body.Close()
 			if res.StatusCode != http.StatusBadRequest {
 				e.Errorf("%s = %d, want 400", query, res.StatusCode)
 			}
 		}
-		if code, _, _ := e.sh("test -e /tmp/started*", nil); code == 0 {
+		if code, _, _ := e.runScript("test -e /tmp/started*", nil); code == 0 {
 			e.Error("half a command ran")
 		}
 	},
@@ -158,8 +158,8 @@ var sessionTests = map[string]func(env){
 	},
 }
 
-// kill returns the lines of a kill.
-func (e env) kill(id, query string) (lines []map[string]any) {
+// killSession returns the lines of a kill.
+func (e env) killSession(id, query string) (lines []map[string]any) {
 	e.Helper()
 	e.requestTo(http.MethodPost, "/v1/sprites/"+e.name+"/exec/"+id+"/kill?"+query, func(res *http.Response) {
 		if kind := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || !strings.HasPrefix(kind, "application/x-ndjson") {
@@ -179,8 +179,8 @@ func (e env) kill(id, query string) (lines []map[string]any) {
 	return lines
 }
 
-// join opens a socket below the sprite's path.
-func (e env) join(path string) rawExec {
+// joinSession opens a socket below the sprite's path.
+func (e env) joinSession(path string) rawExec {
 	e.Helper()
 	conn, _, err := websocket.Dial(e.ctx, "ws"+strings.TrimPrefix(e.target.BaseURL, "http")+"/v1/sprites/"+e.name+path, e.dialOptions())
 	if err != nil {

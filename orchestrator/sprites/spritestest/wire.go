@@ -18,7 +18,7 @@ import (
 // wireTests write and read frames by hand, because other clients must not depend on the behaviour of ours.
 var wireTests = map[string]func(env){
 	"wire: the order of an exec": func(e env) {
-		got := e.raw(url.Values{"cmd": {"sh", "-c", "echo /a/b; exit 3"}}).rest()
+		got := e.openRaw(url.Values{"cmd": {"sh", "-c", "echo /a/b; exit 3"}}).readRest()
 		var info map[string]any
 		if len(got) != 5 || json.Unmarshal([]byte(got[0]), &info) != nil {
 			e.Fatalf("messages = %q, want session_info, output, exit, 3, close", got)
@@ -36,7 +36,7 @@ var wireTests = map[string]func(env){
 		}
 	},
 	"wire: the order of a terminal": func(e env) {
-		got := e.raw(url.Values{"cmd": {"sh", "-c", "stty size; exit 3"}, "tty": {"true"}}).rest()
+		got := e.openRaw(url.Values{"cmd": {"sh", "-c", "stty size; exit 3"}, "tty": {"true"}}).readRest()
 		if want := []string{"24 80\r\n", `{"type":"exit","exit_code":3}`, "close 1000"}; len(got) == 0 || !slices.Equal(got[1:], want) {
 			e.Errorf("after session_info %q, want %q", got, want)
 		}
@@ -51,41 +51,41 @@ var wireTests = map[string]func(env){
 			{url.Values{"cmd": {"printf", "%s|", "a b", "c\nd", "", "\xff\xfe"}}, "a b|c\nd||\xff\xfe|"},
 			{url.Values{"cmd": {"sh", "-c", `echo "$A"`}, "env": {"A=x=\xff=z", "PATH=/usr/bin:/bin"}}, "x=\xff=z\n"},
 		} {
-			if got := e.raw(try.query).output(); got != try.want {
+			if got := e.openRaw(try.query).readOutput(); got != try.want {
 				e.Errorf("%v = %q, want %q", try.query, got, try.want)
 			}
 		}
 	},
 	"wire: strange frames are ignored": func(e env) {
-		s := e.raw(url.Values{"cmd": {"cat"}, "stdin": {"true"}})
+		s := e.openRaw(url.Values{"cmd": {"cat"}, "stdin": {"true"}})
 		for _, message := range []string{"", "\x00", "\x07x", "\x01y", "\xff"} {
-			s.send(websocket.MessageBinary, message)
+			s.sendMessage(websocket.MessageBinary, message)
 		}
 		for _, message := range []string{"", "no JSON", "[]", `{"type":"other"}`, `{"type":"resize","rows":"x"}`, strings.Repeat("x", 1<<20)} {
-			s.send(websocket.MessageText, message)
+			s.sendMessage(websocket.MessageText, message)
 		}
-		s.send(websocket.MessageBinary, "\x00in")
-		s.send(websocket.MessageBinary, "\x04")
-		if got := s.output(); got != "in" {
+		s.sendMessage(websocket.MessageBinary, "\x00in")
+		s.sendMessage(websocket.MessageBinary, "\x04")
+		if got := s.readOutput(); got != "in" {
 			e.Errorf("output = %q", got)
 		}
 	},
 	"wire: 20 MiB of input in one message": func(e env) {
-		s := e.raw(url.Values{"cmd": {"wc", "-c"}, "stdin": {"true"}})
-		s.send(websocket.MessageBinary, "\x00"+strings.Repeat("z", 20<<20))
-		s.send(websocket.MessageBinary, "\x04")
-		if got := strings.TrimSpace(s.output()); got != "20971520" {
+		s := e.openRaw(url.Values{"cmd": {"wc", "-c"}, "stdin": {"true"}})
+		s.sendMessage(websocket.MessageBinary, "\x00"+strings.Repeat("z", 20<<20))
+		s.sendMessage(websocket.MessageBinary, "\x04")
+		if got := strings.TrimSpace(s.readOutput()); got != "20971520" {
 			e.Errorf("wc -c = %q", got)
 		}
 	},
 	"wire: a client is heard although its input is not read": func(e env) {
-		s := e.raw(url.Values{"cmd": {"sleep", "600"}, "stdin": {"true"}})
-		s.send(websocket.MessageBinary, "\x00"+strings.Repeat("z", 5<<20))
+		s := e.openRaw(url.Values{"cmd": {"sleep", "600"}, "stdin": {"true"}})
+		s.sendMessage(websocket.MessageBinary, "\x00"+strings.Repeat("z", 5<<20))
 		for range 1000 {
-			s.send(websocket.MessageBinary, "\x00z")
+			s.sendMessage(websocket.MessageBinary, "\x00z")
 		}
-		s.send(websocket.MessageText, `{"type":"signal","signal":"SIGTERM"}`)
-		got := s.rest()
+		s.sendMessage(websocket.MessageText, `{"type":"signal","signal":"SIGTERM"}`)
+		got := s.readRest()
 		if !slices.Contains(got, "\x03\x8f") {
 			e.Errorf("messages = %q, want exit 143", got)
 		}
@@ -97,7 +97,7 @@ var wireTests = map[string]func(env){
 			func(r *http.Request) { r.Header.Set("Sec-WebSocket-Version", "8") },
 			func(r *http.Request) { r.Header.Del("Connection") },
 		} {
-			status := e.request("/exec?"+query, func(r *http.Request) {
+			status := e.sendRequest("/exec?"+query, func(r *http.Request) {
 				r.Header.Set("Upgrade", "websocket")
 				r.Header.Set("Connection", "Upgrade")
 				r.Header.Set("Sec-WebSocket-Version", "13")
@@ -108,7 +108,7 @@ var wireTests = map[string]func(env){
 				e.Errorf("status = %d, want 4xx", status)
 			}
 		}
-		if code, _, _ := e.sh("test -e /tmp/started", nil); code == 0 {
+		if code, _, _ := e.runScript("test -e /tmp/started", nil); code == 0 {
 			e.Error("the command ran")
 		}
 	},
@@ -125,12 +125,12 @@ var wireTests = map[string]func(env){
 			if try.stdin != "" {
 				query.Set("stdin", "true")
 			}
-			if got := e.post(query, try.stdin); got != try.want {
+			if got := e.postExec(query, try.stdin); got != try.want {
 				e.Errorf("%s = %q, want %q", try.script, got, try.want)
 			}
 		}
 		// However it is cut into frames, all of it arrives, in order.
-		got := e.post(url.Values{"cmd": {"sh", "-c", "seq 30000; sleep 600 & exit 4"}}, "")
+		got := e.postExec(url.Values{"cmd": {"sh", "-c", "seq 30000; sleep 600 & exit 4"}}, "")
 		out, exited := strings.CutSuffix(got, "\x03\x04")
 		var want strings.Builder
 		for n := range 30000 {
@@ -160,15 +160,15 @@ func (e env) dialOptions() *websocket.DialOptions {
 	}
 }
 
-// post runs a command over POST and returns the frames of its answer, which have no boundaries any more.
-func (e env) post(query url.Values, stdin string) string {
+// postExec runs a command over POST and returns the frames of its answer, which have no boundaries any more.
+func (e env) postExec(query url.Values, stdin string) string {
 	e.Helper()
 	req, err := http.NewRequestWithContext(e.ctx, http.MethodPost, e.target.BaseURL+"/v1/sprites/"+e.name+"/exec?"+query.Encode(), strings.NewReader(stdin))
 	if err != nil {
 		e.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+e.target.Token)
-	res := e.do(req)
+	res := e.doRequest(req)
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "application/octet-stream" {
@@ -183,7 +183,7 @@ type rawExec struct {
 	conn *websocket.Conn
 }
 
-func (e env) raw(query url.Values) rawExec {
+func (e env) openRaw(query url.Values) rawExec {
 	e.Helper()
 	conn, _, err := websocket.Dial(e.ctx, e.execURL(query), e.dialOptions())
 	if err != nil {
@@ -194,15 +194,15 @@ func (e env) raw(query url.Values) rawExec {
 	return rawExec{e, conn}
 }
 
-func (s rawExec) send(typ websocket.MessageType, message string) {
+func (s rawExec) sendMessage(typ websocket.MessageType, message string) {
 	s.Helper()
 	if err := s.conn.Write(s.ctx, typ, []byte(message)); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// rest reads to the end of the socket, which it reports as "close N".
-func (s rawExec) rest() (messages []string) {
+// readRest reads to the end of the socket, which it reports as "close N".
+func (s rawExec) readRest() (messages []string) {
 	s.Helper()
 	for {
 		_, data, err := s.conn.Read(s.ctx)
@@ -217,11 +217,11 @@ func (s rawExec) rest() (messages []string) {
 	}
 }
 
-// output is all that came on stdout.
-func (s rawExec) output() string {
+// readOutput is all that came on stdout.
+func (s rawExec) readOutput() string {
 	s.Helper()
 	var out bytes.Buffer
-	for _, m := range s.rest() {
+	for _, m := range s.readRest() {
 		if len(m) > 0 && m[0] == sprites.StreamStdout {
 			out.WriteString(m[1:])
 		}

@@ -19,7 +19,17 @@ var migrations = []string{`
 		value  bytea NOT NULL,
 		PRIMARY KEY (bucket, key)
 	);
-	ALTER TABLE lattice_records SET (autovacuum_vacuum_scale_factor = 0.02)`,
+	ALTER TABLE lattice_records SET (autovacuum_vacuum_scale_factor = 0.02)`, `
+	CREATE TABLE lattice_lease (
+		one     boolean PRIMARY KEY DEFAULT true CHECK (one),
+		epoch   bigint NOT NULL,
+		holder  text NOT NULL,
+		address text NOT NULL,
+		backend int NOT NULL,
+		term    bigint NOT NULL,
+		renewed timestamptz NOT NULL
+	);
+	INSERT INTO lattice_lease (epoch, holder, address, backend, term, renewed) VALUES (0, '', '', 0, 0, now())`,
 }
 
 // columns is the last layout as the server describes it.
@@ -107,4 +117,13 @@ func classifyError(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", failure, err)
+}
+
+// Keep copies the records to the table lattice_records_suffix. It replaces an earlier copy. suffix has letters and digits alone.
+func (d *DB) Keep(suffix string) error {
+	return d.Update(func(tx kv.Tx) error {
+		t, table := tx.(*transaction), "lattice_records_"+suffix
+		t.ask(query{sql: "DROP TABLE IF EXISTS " + table}, query{sql: "CREATE TABLE " + table + " AS TABLE lattice_records"})
+		return nil // Update returns what failed
+	})
 }

@@ -48,6 +48,10 @@ const (
 // Options of Open.
 type Options struct {
 	ReadOnly bool
+	// Address is the URL at which this process serves, "" for none; the lease names it.
+	Address string
+	// Term is for how long the lead lasts after the last sign of life. 0: as long as the connection.
+	Term time.Duration
 	// Prepare is called before anything else uses the database. An error closes it.
 	Prepare func(kv.Session) error
 }
@@ -57,6 +61,7 @@ type DB struct {
 	config   *pgconn.Config
 	name     string
 	readOnly bool
+	tenure   tenure
 	writer   *pgconn.PgConn // holds the lock; of the goroutine that calls Update, nil after a failure
 
 	mu      sync.Mutex
@@ -73,6 +78,20 @@ var opened atomic.Int64
 // the environment and the files that psql reads. It fails with kv.ErrLocked if another
 // process has it open for writing, and with kv.ErrUnreachable, kv.ErrRefused, kv.ErrMissing or kv.ErrNewer.
 func Open(address string, o Options) (*DB, error) {
+	config, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	d := &DB{config: config, name: nameDatabase(config), readOnly: o.ReadOnly, buckets: map[string]bool{}, tenure: tenure{term: o.Term}}
+	d.tenure.life, d.tenure.lose = context.WithCancel(context.Background())
+	if err := d.openTables(o); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store %s: %w", d.name, err), d.Close())
+	}
+	return d, nil
+}
+
+// parseAddress returns how a server is reached.
+func parseAddress(address string) (*pgconn.Config, error) {
 	if !strings.HasPrefix(address, "postgres://") && !strings.HasPrefix(address, "postgresql://") {
 		return nil, fmt.Errorf("%w: it does not begin with postgres://", kv.ErrAddress)
 	}
@@ -89,11 +108,7 @@ func Open(address string, o Options) (*DB, error) {
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = 5 * time.Second
 	}
-	d := &DB{config: config, name: nameDatabase(config), readOnly: o.ReadOnly, buckets: map[string]bool{}}
-	if err := d.openTables(o); err != nil {
-		return nil, errors.Join(fmt.Errorf("open store %s: %w", d.name, err), d.Close())
-	}
-	return d, nil
+	return config, nil
 }
 
 func (d *DB) openTables(o Options) error {
@@ -105,16 +120,17 @@ func (d *DB) openTables(o Options) error {
 		defer d.releaseReader(c)
 	} else {
 		d.writer = c
-		err := d.lockWriter(c)
-		for deadline := time.Now().Add(lockPatience); errors.Is(err, kv.ErrLocked) && time.Now().Before(deadline); err = d.lockWriter(c) {
-			time.Sleep(20 * time.Millisecond)
-		}
-		if err != nil {
+		if err := d.awaitLock(c); err != nil {
 			return err
 		}
 	}
 	if err := migrateTables(c, o.ReadOnly); err != nil {
 		return classifyError(err)
+	}
+	if !o.ReadOnly {
+		if err := d.takeLead(o.Address); err != nil {
+			return err
+		}
 	}
 	if err := d.View(d.learnBuckets); err != nil {
 		return err
@@ -125,9 +141,21 @@ func (d *DB) openTables(o Options) error {
 // errOurs means that the server holds the lock for a connection of this process that has broken.
 var errOurs = fmt.Errorf("%w: a connection of this process that has ended holds the lock", kv.ErrUnreachable)
 
+// awaitLock is lockWriter for a lock that may be about to be released. It ends the connection of a writer whose lease has ended.
+func (d *DB) awaitLock(c *pgconn.PgConn) error {
+	err := d.lockWriter(c)
+	if errors.Is(err, kv.ErrLocked) {
+		_, _ = sendQueries(d.tenure.life, c, []query{{sql: endHolder}}) // before the first layout there are no leases
+	}
+	for deadline := time.Now().Add(lockPatience); errors.Is(err, kv.ErrLocked) && time.Now().Before(deadline); err = d.lockWriter(c) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	return err
+}
+
 // lockWriter makes a connection the one that may write. It fails with kv.ErrLocked, and names the process that has the lock.
 func (d *DB) lockWriter(c *pgconn.PgConn) error {
-	got, err := sendQueries(c, []query{{sql: "SELECT pg_try_advisory_lock(" + writerLock + ")::text"}})
+	got, err := sendQueries(d.tenure.life, c, []query{{sql: "SELECT pg_try_advisory_lock(" + writerLock + ")::text"}})
 	if err != nil {
 		return classifyError(err)
 	}
@@ -138,7 +166,7 @@ func (d *DB) lockWriter(c *pgconn.PgConn) error {
 		return nil
 	}
 	holder := "another process"
-	if got, err = sendQueries(c, []query{{sql: findWriter}}); err == nil && len(got[0]) == 1 {
+	if got, err = sendQueries(d.tenure.life, c, []query{{sql: findWriter}}); err == nil && len(got[0]) == 1 {
 		holder = string(got[0][0][0])
 	}
 	if holder == d.config.RuntimeParams["application_name"] {
@@ -198,12 +226,6 @@ func (d *DB) Compact(ctx context.Context) error {
 	return classifyError(err)
 }
 
-// Keep does nothing: a server has backups of its own, and a change of the layout is one transaction.
-func (d *DB) Keep(string) error { return nil }
-
-// Check reports nothing: the server looks after its pages. pg_amcheck checks them.
-func (d *DB) Check(func(done, of uint64), func(format string, args ...any)) error { return nil }
-
 // Reopen gives up the connection of the writer; the next Update makes another.
 func (d *DB) Reopen() error {
 	if d.writer != nil {
@@ -225,9 +247,7 @@ func (d *DB) Close() error {
 	for _, c := range idle {
 		d.closeConn(c)
 	}
-	if d.writer != nil && !d.writer.IsClosed() { // the server notices the end of a connection later than the next process asks
-		_, _ = sendQueries(d.writer, []query{{sql: "SELECT pg_advisory_unlock_all()"}})
-	}
+	d.endLead()
 	return d.Reopen()
 }
 
@@ -239,7 +259,7 @@ func (d *DB) connect(ctx context.Context) (*pgconn.PgConn, error) {
 		if err == nil {
 			return c, nil
 		}
-		err = classifyError(err)
+		err = d.explain(err)
 		if !errors.Is(err, kv.ErrUnreachable) || time.Now().After(deadline) {
 			return nil, err
 		}
@@ -247,6 +267,8 @@ func (d *DB) connect(ctx context.Context) (*pgconn.PgConn, error) {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
+		case <-d.tenure.life.Done():
+			return nil, errDeposed
 		}
 	}
 }
@@ -266,7 +288,7 @@ func (d *DB) acquireReader() (c *pgconn.PgConn, used bool, err error) {
 	if c != nil {
 		return c, true, nil
 	}
-	c, err = d.connect(context.Background())
+	c, err = d.connect(d.tenure.life)
 	return c, false, err
 }
 
@@ -297,7 +319,7 @@ func (d *DB) View(read func(kv.Tx) error) error {
 	}
 	t := &transaction{db: d, conn: c, first: []query{{sql: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"}}}
 	if used {
-		t.replace = func() (*pgconn.PgConn, error) { return d.connect(context.Background()) }
+		t.replace = func() (*pgconn.PgConn, error) { return d.connect(d.tenure.life) }
 	}
 	err = read(t)
 	if t.failed == nil && t.begun {
@@ -305,7 +327,7 @@ func (d *DB) View(read func(kv.Tx) error) error {
 	}
 	if t.failed != nil {
 		d.closeConn(t.conn)
-		return classifyError(t.failed)
+		return d.explain(t.failed)
 	}
 	d.releaseReader(t.conn)
 	return err
@@ -325,7 +347,7 @@ func (d *DB) Update(write func(kv.Tx) error) error {
 			t.ask(query{sql: "ROLLBACK"})
 		}
 		if t.failed != nil {
-			return errors.Join(classifyError(t.failed), d.Reopen())
+			return errors.Join(d.explain(t.failed), d.Reopen())
 		}
 		return err
 	}
@@ -334,7 +356,7 @@ func (d *DB) Update(write func(kv.Tx) error) error {
 		if stored, known := d.wasCommitted(t.number); !known {
 			return classifyError(err)
 		} else if !stored {
-			return fmt.Errorf("nothing was stored: %w", classifyError(err))
+			return fmt.Errorf("nothing was stored: %w", d.explain(err))
 		}
 	}
 	d.mu.Lock()
@@ -361,18 +383,28 @@ func (d *DB) beginUpdate() (*transaction, error) {
 }
 
 func (d *DB) tryUpdate() (t *transaction, err error) {
+	if d.tenure.life.Err() != nil {
+		return nil, errDeposed
+	}
 	if d.writer == nil {
-		if d.writer, err = d.connect(context.Background()); err != nil {
+		if d.writer, err = d.connect(d.tenure.life); err != nil {
 			return nil, err
 		}
-		if err := d.lockWriter(d.writer); err != nil {
+		if err := d.awaitLock(d.writer); err != nil {
+			return nil, err
+		}
+		if err := d.keepLead(d.writer); err != nil {
 			return nil, err
 		}
 	}
 	t = &transaction{db: d, conn: d.writer, writes: true, sequences: map[string]uint64{}}
-	got := t.ask(query{sql: "BEGIN"}, query{sql: "SELECT pg_current_xact_id()::text"}, query{sql: selectBucket, args: [][]byte{[]byte(sequences)}})
+	got := t.ask(query{sql: "BEGIN"}, query{sql: "SELECT pg_current_xact_id()::text"}, query{sql: selectBucket, args: [][]byte{[]byte(sequences)}}, query{sql: readEpoch})
 	if t.failed != nil {
-		return nil, classifyError(t.failed)
+		return nil, d.explain(t.failed)
+	}
+	if epoch := d.tenure.epoch; len(got[3]) != 1 || epoch != "" && epoch != string(got[3][0][0]) {
+		d.tenure.lose()
+		return nil, errDeposed
 	}
 	t.number = string(got[1][0][0])
 	for _, row := range got[2] {

@@ -71,11 +71,11 @@ func (t *transaction) ask(queries ...query) [][]row {
 		return none
 	}
 	all := append(t.first[:len(t.first):len(t.first)], queries...)
-	got, err := sendQueries(t.conn, all)
+	got, err := sendQueries(t.db.tenure.life, t.conn, all)
 	if err != nil && !t.begun && t.replace != nil && t.conn.IsClosed() { // it broke while it was not used
 		if c, failed := t.replace(); failed == nil {
 			t.conn = c
-			got, err = sendQueries(t.conn, all)
+			got, err = sendQueries(t.db.tenure.life, t.conn, all)
 		}
 	}
 	if err != nil {
@@ -87,8 +87,8 @@ func (t *transaction) ask(queries ...query) [][]row {
 	return got
 }
 
-func sendQueries(c *pgconn.PgConn, queries []query) ([][]row, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), turn)
+func sendQueries(ctx context.Context, c *pgconn.PgConn, queries []query) ([][]row, error) {
+	ctx, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
 	var b pgconn.Batch
 	for _, q := range queries {

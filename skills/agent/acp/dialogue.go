@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -331,4 +332,34 @@ func fileError(path string, err error) *rpcError {
 		return &rpcError{Code: codeNotFound, Message: "Resource not found: " + path}
 	}
 	return &rpcError{Code: codeBadParams, Message: strings.ToValidUTF8(err.Error(), "\uFFFD")}
+}
+
+// judgeRequest answers a request for permission.
+func (d *Dialogue) judgeRequest(p requestPermission) (any, *rpcError) {
+	if p.Tool.ID == "" || len(p.Options) == 0 {
+		return nil, &rpcError{Code: codeBadParams, Message: "the request names no tool call or no options"}
+	}
+	d.takeTool(p.Tool)
+	verdict := Deny
+	if !d.stopped {
+		verdict = d.host.Judge(newRequest(p.Tool.fillFrom(d.turn.tools[p.Tool.ID])))
+	}
+	wanted := []string{"reject_once", "reject_always"}
+	switch verdict {
+	case Allow: // once, if the agent offers that: the next request is judged, too
+		wanted = []string{"allow_once", "allow_always"}
+	case Ask:
+		d.cancelTurn()
+	}
+	if verdict == Deny { // not every agent reports how the call ended
+		d.takeTool(toolCall{ID: p.Tool.ID, Status: "failed"})
+	}
+	if !d.stopped {
+		for _, kind := range wanted {
+			if i := slices.IndexFunc(p.Options, func(o option) bool { return o.Kind == kind }); i >= 0 {
+				return permission{outcome{"selected", p.Options[i].ID}}, nil
+			}
+		}
+	}
+	return permission{outcome{Outcome: "cancelled"}}, nil
 }

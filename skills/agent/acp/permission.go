@@ -52,7 +52,12 @@ func newRequest(t toolCall) Request {
 			all[name] = value
 		}
 	}
-	raw, err := json.Marshal(all)
+	return r.Bind(all)
+}
+
+// Bind returns the request with its arguments, which are all that the agent reports of the call, and their digest.
+func (r Request) Bind(arguments map[string]any) Request {
+	raw, err := json.Marshal(arguments)
 	if err == nil {
 		raw, err = protocol.Canonical(raw)
 	}
@@ -66,34 +71,4 @@ func newRequest(t toolCall) Request {
 // hasContent reports whether a JSON value is there and not empty.
 func hasContent(raw json.RawMessage) bool {
 	return isSet(raw) && !slices.Contains([]string{"[]", "{}", `""`}, string(raw))
-}
-
-// judgeRequest answers a request for permission.
-func (d *Dialogue) judgeRequest(p requestPermission) (any, *rpcError) {
-	if p.Tool.ID == "" || len(p.Options) == 0 {
-		return nil, &rpcError{Code: codeBadParams, Message: "the request names no tool call or no options"}
-	}
-	d.takeTool(p.Tool)
-	verdict := Deny
-	if !d.stopped {
-		verdict = d.host.Judge(newRequest(p.Tool.fillFrom(d.turn.tools[p.Tool.ID])))
-	}
-	wanted := []string{"reject_once", "reject_always"}
-	switch verdict {
-	case Allow: // once, if the agent offers that: the next request is judged, too
-		wanted = []string{"allow_once", "allow_always"}
-	case Ask:
-		d.cancelTurn()
-	}
-	if verdict == Deny { // not every agent reports how the call ended
-		d.takeTool(toolCall{ID: p.Tool.ID, Status: "failed"})
-	}
-	if !d.stopped {
-		for _, kind := range wanted {
-			if i := slices.IndexFunc(p.Options, func(o option) bool { return o.Kind == kind }); i >= 0 {
-				return permission{outcome{"selected", p.Options[i].ID}}, nil
-			}
-		}
-	}
-	return permission{outcome{Outcome: "cancelled"}}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -39,6 +40,7 @@ type Adapter struct {
 	Secrets  []string          `json:"secrets,omitempty"`   // the same, and their values are redacted everywhere
 	Files    []ConfigFile      `json:"files,omitempty"`     // written before the agent starts
 	Modes    []string          `json:"modes,omitempty"`     // of input permissions.mode that argv or files tell apart
+	Asks     string            `json:"asks,omitempty"`      // in mode ask it takes the prompt and asks for permission as Claude Code does (control) or the app server of Codex (app_server)
 	MCP      map[string]any    `json:"mcp,omitempty"`       // one server's entry; all are the variable mcp_servers
 
 	Instructions []string        `json:"instructions,omitempty"` // files that the agent reads by itself
@@ -71,34 +73,14 @@ type SessionFile struct {
 // need to find only the events that the protocol does not know. It is given MCP servers by the protocol.
 const OutputACP = "acp"
 
+// Protocols by which an agent asks for permission.
+const (
+	AsksControl   = "control"    // package control
+	AsksAppServer = "app_server" // package appserver
+)
+
 // TakesServers reports whether the agent can be given MCP servers.
 func (a Adapter) TakesServers() bool { return len(a.MCP) > 0 || a.Output == OutputACP }
-
-// Part is a part of a command line: a word, or words that are used if a variable is set or has a value, or all of a list.
-type Part struct {
-	If   string   `json:"if,omitempty"` // NAME or NAME=VALUE
-	Args []string `json:"args,omitempty"`
-	List string   `json:"list,omitempty"`
-}
-
-func (p *Part) UnmarshalJSON(raw []byte) error {
-	var word string
-	if json.Unmarshal(raw, &word) == nil {
-		*p = Part{Args: []string{word}}
-		return nil
-	}
-	type plain Part
-	return decodeStrictly(raw, (*plain)(p))
-}
-
-// ConfigFile is a file in the session's home that is written before the agent starts.
-type ConfigFile struct {
-	Path    string          `json:"path"`
-	Format  string          `json:"format,omitempty"` // json (default), toml
-	Content json.RawMessage `json:"content"`
-	// Main marks the one that the input "config" is merged into.
-	Main bool `json:"main,omitempty"`
-}
 
 // Cause maps texts of an error to a meaning: auth, rate_limit, unavailable or no_session.
 type Cause struct {
@@ -223,11 +205,18 @@ func (a Adapter) check() []protocol.Problem {
 	if a.LingerS < 0 {
 		wrong("/linger_s", "is negative")
 	}
+	oneOf("/asks", a.Asks, AsksControl, AsksAppServer)
+	if a.Asks != "" && (!slices.Contains(a.Modes, "ask") || a.Prompt == "file" || a.Output != "" && a.Output != "events") {
+		wrong("/asks", "needs the mode ask, events as output, and a prompt on stdin")
+	}
 	oneOf("/structured", a.Structured, "native", "text")
 	for i, p := range a.Argv {
 		at := fmt.Sprintf("/argv/%d", i)
-		if name, _, _ := strings.Cut(p.If, "="); p.If != "" && !isVariableName(name) {
-			wrong(at+"/if", "names %q, an unknown variable", name)
+		for condition := range strings.SplitSeq(p.If, ",") {
+			name, _, _ := strings.Cut(condition, "=")
+			if name = strings.TrimSuffix(name, "!"); p.If != "" && !isVariableName(name) {
+				wrong(at+"/if", "names %q, an unknown variable", name)
+			}
 		}
 		if p.List != "" && !isVariableName(p.List) {
 			wrong(at+"/list", "names %q, an unknown variable", p.List)
@@ -319,4 +308,33 @@ func (a Adapter) Uses(name string) bool {
 // HasMain reports whether one of the files takes the input "config".
 func (a Adapter) HasMain() bool {
 	return slices.ContainsFunc(a.Files, func(f ConfigFile) bool { return f.Main })
+}
+
+// Check returns the problems of an adapter that a user wrote. name is the name of its file without .json and must be that of
+// the adapter, unless it is empty.
+func Check(name string, raw []byte) []protocol.Problem {
+	_, problems := readAdapter(raw, name)
+	return problems
+}
+
+// Type returns the type of adapters, from which their schema is generated.
+func Type() reflect.Type { return reflect.TypeFor[Adapter]() }
+
+// readAdapter decodes an adapter and returns it with its problems; unknown members are problems.
+func readAdapter(raw []byte, name string) (a Adapter, problems []protocol.Problem) {
+	raw = bytes.TrimSpace(raw)
+	if !json.Valid(raw) {
+		var any json.RawMessage
+		return a, []protocol.Problem{{Message: fmt.Sprintf("is not JSON: %v", json.Unmarshal(raw, &any))}}
+	}
+	if problems = findMisfits(Type(), raw, ""); len(problems) > 0 {
+		return a, problems
+	}
+	if err := json.Unmarshal(raw, &a); err != nil {
+		return a, []protocol.Problem{{Message: err.Error()}}
+	}
+	if name != "" && a.Name != name {
+		return a, []protocol.Problem{{Pointer: "/name", Message: fmt.Sprintf("is %q, but the file is named after %q", a.Name, name)}}
+	}
+	return a, a.check()
 }

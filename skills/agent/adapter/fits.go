@@ -1,9 +1,7 @@
 package adapter
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -12,35 +10,6 @@ import (
 
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
-
-// Check returns the problems of an adapter that a user wrote. name is the name of its file without .json and must be that of
-// the adapter, unless it is empty.
-func Check(name string, raw []byte) []protocol.Problem {
-	_, problems := readAdapter(raw, name)
-	return problems
-}
-
-// Type returns the type of adapters, from which their schema is generated.
-func Type() reflect.Type { return reflect.TypeFor[Adapter]() }
-
-// readAdapter decodes an adapter and returns it with its problems; unknown members are problems.
-func readAdapter(raw []byte, name string) (a Adapter, problems []protocol.Problem) {
-	raw = bytes.TrimSpace(raw)
-	if !json.Valid(raw) {
-		var any json.RawMessage
-		return a, []protocol.Problem{{Message: fmt.Sprintf("is not JSON: %v", json.Unmarshal(raw, &any))}}
-	}
-	if problems = findMisfits(Type(), raw, ""); len(problems) > 0 {
-		return a, problems
-	}
-	if err := json.Unmarshal(raw, &a); err != nil {
-		return a, []protocol.Problem{{Message: err.Error()}}
-	}
-	if name != "" && a.Name != name {
-		return a, []protocol.Problem{{Pointer: "/name", Message: fmt.Sprintf("is %q, but the file is named after %q", a.Name, name)}}
-	}
-	return a, a.check()
-}
 
 // findMisfits compares a valid JSON value with a type and returns every unknown member and every value of another kind.
 // encoding/json stops at the first one and does not return its place.

@@ -109,8 +109,7 @@ func (v Variables) Expand(s string) string { return eachVariable(s, v.textOf) }
 func (v Variables) Argv(parts []Part) []string {
 	var argv []string
 	for _, p := range parts {
-		name, value, compared := strings.Cut(p.If, "=")
-		if compared && v.textOf(name) != value || !compared && p.If != "" && !v.isSet(name) {
+		if !v.holdAll(p.If) {
 			continue
 		}
 		for _, word := range p.Args {
@@ -121,6 +120,18 @@ func (v Variables) Argv(parts []Part) []string {
 		}
 	}
 	return argv
+}
+
+// holdAll reports whether all conditions of a part hold; see [Part].
+func (v Variables) holdAll(conditions string) bool {
+	for condition := range strings.SplitSeq(conditions, ",") {
+		name, value, compared := strings.Cut(condition, "=")
+		name, negated := strings.CutSuffix(name, "!")
+		if compared && (v.textOf(name) == value) == negated || !compared && condition != "" && !v.isSet(name) {
+			return false
+		}
+	}
+	return true
 }
 
 // Value expands a JSON value. It returns false if x is a variable that is not set.
@@ -253,4 +264,30 @@ func tomlValue(x any) string {
 		return "{" + strings.Join(members, ", ") + "}"
 	}
 	return fmt.Sprint(x)
+}
+
+// Part is a part of a command line: a word, or words that are used if a variable is set or has a value, or all of a list.
+type Part struct {
+	If   string   `json:"if,omitempty"` // NAME, NAME=VALUE or NAME!=VALUE; of several, joined by commas, all must hold
+	Args []string `json:"args,omitempty"`
+	List string   `json:"list,omitempty"`
+}
+
+// ConfigFile is a file in the session's home that is written before the agent starts.
+type ConfigFile struct {
+	Path    string          `json:"path"`
+	Format  string          `json:"format,omitempty"` // json (default), toml
+	Content json.RawMessage `json:"content"`
+	// Main marks the one that the input "config" is merged into.
+	Main bool `json:"main,omitempty"`
+}
+
+func (p *Part) UnmarshalJSON(raw []byte) error {
+	var word string
+	if json.Unmarshal(raw, &word) == nil {
+		*p = Part{Args: []string{word}}
+		return nil
+	}
+	type plain Part
+	return decodeStrictly(raw, (*plain)(p))
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/spritekit/lattice/skills/agent/adapter"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 // Usage counts tokens.
@@ -312,6 +313,15 @@ func (l Limits) After(prior SoFar) Limits {
 	}
 	l.WallS = max(1, l.WallS-float64(prior.Duration)/1000)
 	return l
+}
+
+// Spent returns what an agent took after it had taken inherited.
+func (a SoFar) Spent(inherited SoFar) protocol.Spent {
+	s := protocol.Spent{Tokens: a.Usage.Sum() - inherited.Usage.Sum(), Milliseconds: a.Duration - inherited.Duration}
+	if a.Cost.Source != Unknown {
+		s.CostUSD = a.Cost.USD - inherited.Cost.USD
+	}
+	return s
 }
 
 // SoFar is the sum of the earlier invocations of a call, before each of its pauses.

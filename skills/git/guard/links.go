@@ -12,7 +12,7 @@ import (
 )
 
 // RefuseWaiting refuses a FIFO or a device among the files that every git opens first, because git would block. Verbs that
-// write check all files with [RefuseLinks].
+// write check all files with [CheckFiles].
 func RefuseWaiting(at engine.Location) error {
 	for _, name := range []string{
 		filepath.Join(at.GitDir, "HEAD"), filepath.Join(at.GitDir, "index"), filepath.Join(at.CommonDir, "packed-refs"),
@@ -25,10 +25,10 @@ func RefuseWaiting(at engine.Location) error {
 	return nil
 }
 
-// RefuseLinks refuses a repository whose own files are links that lead out of the workspace or into the runtime's folder. A
+// CheckFiles refuses a repository whose own files are links that lead out of the workspace or into the runtime's folder. A
 // commit follows them and would write its message, its index or a reflog to the targets of COMMIT_EDITMSG, index or
-// logs/HEAD. A FIFO would block git. Verbs that only read may follow links, as cat does.
-func RefuseLinks(at engine.Location) error {
+// logs/HEAD. A FIFO would block git. Verbs that only read may follow links, as cat does. It returns the locks of git that it finds.
+func CheckFiles(at engine.Location) (locks []Lock, err error) {
 	dirs := []string{at.GitDir}
 	if at.CommonDir != at.GitDir {
 		dirs = append(dirs, at.CommonDir)
@@ -45,6 +45,11 @@ func RefuseLinks(at engine.Location) error {
 				return filepath.SkipDir
 			case d.Type()&(fs.ModeNamedPipe|fs.ModeDevice) != 0:
 				return refuseFile(at, name, "is not a regular file")
+			case strings.HasSuffix(name, ".lock") && d.Type().IsRegular(): // no ref has such a name
+				if info, err := d.Info(); err == nil {
+					locks = append(locks, Lock{name, info})
+				}
+				return nil
 			case d.Type() != fs.ModeSymlink:
 				return nil
 			}
@@ -54,10 +59,10 @@ func RefuseLinks(at engine.Location) error {
 			return refuseFile(at, name, "is a link that leads out of the workspace, to the runtime's own files or nowhere")
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return locks, nil
 }
 
 func refuseFile(at engine.Location, name, problem string) error {

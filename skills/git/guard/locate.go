@@ -1,5 +1,5 @@
 // Package guard checks names and repositories before git sees them. [Locate] finds a repository in the workspace;
-// [ReadConfig], [RefuseKeys], [RefuseWaiting], [RefuseLinks] and [CheckIndex] refuse one that could run programs, write
+// [ReadConfig], [RefuseKeys], [RefuseWaiting], [CheckFiles] and [CheckIndex] refuse one that could run programs, write
 // outside the workspace or block. The other Check functions refuse names, paths and revisions that git could take for
 // options or that leave the repository.
 package guard

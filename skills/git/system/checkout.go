@@ -66,22 +66,6 @@ func (r *repo) Checkout(ctx context.Context, spec engine.CheckoutSpec) (engine.C
 	return done, err
 }
 
-// headState returns the full name of HEAD's branch, "" when detached, and its commit, "" when there is none.
-func (r *repo) headState(ctx context.Context) (ref, commit string, err error) {
-	if ref, commit, ok := r.files.Head(); ok {
-		return ref, commit, nil
-	}
-	branch, err := r.currentBranch(ctx)
-	if err != nil {
-		return "", "", err
-	}
-	if branch != "" {
-		ref = "refs/heads/" + branch
-	}
-	commit, err = r.resolveCommit(ctx, "HEAD")
-	return ref, commit, err
-}
-
 // checkout is a checkout from where HEAD is.
 type checkout struct {
 	repo *repo
@@ -102,7 +86,7 @@ func (c checkout) arguments(ctx context.Context) (args []string, target string, 
 	if len(spec.Paths) > 0 {
 		args = []string{"checkout", "--quiet", "--no-recurse-submodules"}
 		if spec.Ref != "" {
-			args = append(args, spec.Ref)
+			args = append(args, exact(spec.Ref))
 		}
 		return append(append(args, "--"), spec.Paths...), spec.Ref, nil
 	}
@@ -118,7 +102,7 @@ func (c checkout) arguments(ctx context.Context) (args []string, target string, 
 		return append(args, target, "--"), target, nil
 	}
 	if spec.Detach {
-		return append(args, "--detach", spec.Ref, "--"), spec.Ref, nil
+		return append(args, "--detach", exact(spec.Ref), "--"), spec.Ref, nil
 	}
 	local, err := c.repo.commitOf(ctx, "refs/heads/"+spec.Ref)
 	if err != nil {
@@ -136,7 +120,7 @@ func (c checkout) arguments(ctx context.Context) (args []string, target string, 
 	if there != "" {
 		return append(args, "--track", "-b", spec.Ref, remote, "--"), remote, nil
 	}
-	return append(args, "--detach", spec.Ref, "--"), spec.Ref, nil
+	return append(args, "--detach", exact(spec.Ref), "--"), spec.Ref, nil
 }
 
 // change is one file that differs from the target: git writes D and M and removes A.

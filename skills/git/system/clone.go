@@ -131,7 +131,7 @@ func (c cloning) checkout(ctx context.Context, inOne bool) error {
 	if err := c.checkLimits(ctx, start); err != nil {
 		return err
 	}
-	_, err = r.Change(ctx, append(args, start, "--")...)
+	_, err = r.Change(ctx, append(args, exact(start), "--")...)
 	return gitcmd.Explain(err, "checkout_failed")
 }
 

@@ -103,20 +103,3 @@ func (f *forcedRefs) readLine(line string) {
 	}
 	f.Transfer.Line(line)
 }
-
-// allRefs returns the refs that all work trees share, by full name, without symbolic ones.
-func (r *repo) allRefs(ctx context.Context) (map[string]string, error) {
-	if all, ok := r.files.AllRefs(); ok {
-		return all, nil
-	}
-	all := map[string]string{}
-	list := gitcmd.Command{Args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)"}, Reading: true}
-	err := r.Scan(ctx, list, '\n', func(line []byte) error {
-		fields := strings.Split(string(line), "\x00")
-		if len(fields) == 3 && fields[2] == "" {
-			all[fields[0]] = fields[1]
-		}
-		return nil
-	})
-	return all, gitcmd.Explain(err, "branch_failed")
-}

@@ -8,10 +8,17 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/gitcmd"
+	"github.com/spritekit/lattice/skills/git/gitfiles"
 )
 
+// refs reads HEAD, refs and commits: from the repository's files where that is simple and exact, and by git otherwise.
+type refs struct {
+	gitcmd.WorkTree
+	files gitfiles.Files
+}
+
 // commitOf returns the commit of HEAD or of a full ref, "" when there is none.
-func (r *repo) commitOf(ctx context.Context, name string) (string, error) {
+func (r refs) commitOf(ctx context.Context, name string) (string, error) {
 	var commit string
 	var ok bool
 	if name == "HEAD" {
@@ -26,7 +33,7 @@ func (r *repo) commitOf(ctx context.Context, name string) (string, error) {
 }
 
 // currentBranch returns the current branch, "" when HEAD is detached.
-func (r *repo) currentBranch(ctx context.Context) (string, error) {
+func (r refs) currentBranch(ctx context.Context) (string, error) {
 	if ref, _, ok := r.files.Head(); ok {
 		return strings.TrimPrefix(ref, "refs/heads/"), nil
 	}
@@ -35,7 +42,7 @@ func (r *repo) currentBranch(ctx context.Context) (string, error) {
 }
 
 // resolveCommit returns the commit of a revision, "" when the revision does not exist or is not a commit.
-func (r *repo) resolveCommit(ctx context.Context, revision string) (string, error) {
+func (r refs) resolveCommit(ctx context.Context, revision string) (string, error) {
 	out, err := r.Run(ctx, gitcmd.Command{
 		Args: []string{"rev-parse", "--verify", "--quiet", "--end-of-options", revision + "^{commit}"}, OK: []int{1, 128}, Reading: true,
 	})
@@ -51,7 +58,7 @@ func (r *repo) resolveCommit(ctx context.Context, revision string) (string, erro
 }
 
 // readMessage returns the message of a commit.
-func (r *repo) readMessage(ctx context.Context, commit string) (string, error) {
+func (r refs) readMessage(ctx context.Context, commit string) (string, error) {
 	kind, content, ok := r.files.LooseObject(commit)
 	if !ok || kind != "commit" {
 		out, err := r.Read(ctx, "cat-file", "commit", commit)
@@ -62,4 +69,37 @@ func (r *repo) readMessage(ctx context.Context, commit string) (string, error) {
 	}
 	_, message, _ := bytes.Cut(content, []byte("\n\n"))
 	return string(message), nil
+}
+
+// headState returns the full name of HEAD's branch, "" when detached, and its commit, "" when there is none.
+func (r refs) headState(ctx context.Context) (ref, commit string, err error) {
+	if ref, commit, ok := r.files.Head(); ok {
+		return ref, commit, nil
+	}
+	branch, err := r.currentBranch(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	if branch != "" {
+		ref = "refs/heads/" + branch
+	}
+	commit, err = r.resolveCommit(ctx, "HEAD")
+	return ref, commit, err
+}
+
+// allRefs returns the refs that all work trees share, by full name, without symbolic ones.
+func (r refs) allRefs(ctx context.Context) (map[string]string, error) {
+	if all, ok := r.files.AllRefs(); ok {
+		return all, nil
+	}
+	all := map[string]string{}
+	list := gitcmd.Command{Args: []string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)"}, Reading: true}
+	err := r.Scan(ctx, list, '\n', func(line []byte) error {
+		fields := strings.Split(string(line), "\x00")
+		if len(fields) == 3 && fields[2] == "" {
+			all[fields[0]] = fields[1]
+		}
+		return nil
+	})
+	return all, gitcmd.Explain(err, "branch_failed")
 }

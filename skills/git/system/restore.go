@@ -32,7 +32,7 @@ func (r *repo) Restore(ctx context.Context, spec engine.RestoreSpec) (engine.Res
 		args = append(args, "--worktree")
 	}
 	if spec.Source != "" {
-		args = append(args, "--source="+spec.Source)
+		args = append(args, "--source="+exact(spec.Source))
 	}
 	_, err = r.Run(ctx, gitcmd.Command{Args: append(append(args, "--"), paths...), Env: env})
 	if f := (*gitcmd.Failure)(nil); errors.As(err, &f) {

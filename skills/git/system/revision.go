@@ -105,3 +105,12 @@ func firstOf(m engine.MergeBase, all bool) engine.MergeBase {
 	}
 	return m
 }
+
+// exact returns a revision that means the object if the revision is a full id. git checkout and git restore take an id for the
+// branch of that name, if there is one.
+func exact(revision string) string {
+	if engine.IsCommitID(revision) {
+		return revision + "^{}"
+	}
+	return revision
+}

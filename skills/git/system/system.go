@@ -37,14 +37,13 @@ func (s *Engine) Open(_ context.Context, at engine.Location) (engine.Repo, error
 }
 
 func (s *Engine) open(at engine.Location) *repo {
-	return &repo{WorkTree: gitcmd.WorkTree{Git: s.Git, At: at}, files: gitfiles.Files{At: at}, at: at}
+	return &repo{refs{gitcmd.WorkTree{Git: s.Git, At: at}, gitfiles.Files{At: at}}, at}
 }
 
 // repo is an opened repository.
 type repo struct {
-	gitcmd.WorkTree
-	files gitfiles.Files
-	at    engine.Location
+	refs
+	at engine.Location
 }
 
 var _ engine.Repo = (*repo)(nil)

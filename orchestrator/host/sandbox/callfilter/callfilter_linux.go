@@ -14,7 +14,7 @@ import (
 
 // Program is the filter as the kernel takes it. It looks only at calls of the native architecture, which Native names.
 func Program() ([]unix.SockFilter, error) {
-	refused := policy()
+	refused := refusedCalls()
 	calls, err := refused.Assemble()
 	if err != nil {
 		return nil, err
@@ -57,14 +57,14 @@ var refused = []string{
 // absent are those that programs take for missing: their arguments cannot be judged, and callers have another way.
 var absent = []string{"clone3"}
 
-// namespaceFlags are what clone is refused with.
+// namespaceFlags are the flags with which clone is refused.
 const namespaceFlags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// families are the kinds of sockets that programs use; netlink only to read what the network looks like.
+// families are the kinds of sockets that programs use; netlink only to read the state of the network.
 var families = []uint64{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6}
 
-// policy is what is refused on this architecture.
-func policy() seccomp.Policy {
+// refusedCalls returns the policy of the system calls that are refused on this architecture.
+func refusedCalls() seccomp.Policy {
 	own, err := arch.GetInfo("")
 	if err != nil {
 		return seccomp.Policy{} // refused as empty by the loader
@@ -94,7 +94,7 @@ func policy() seccomp.Policy {
 	// Other systems' ways. Debuggers turn the randomness of addresses off; asking is fine.
 	const perLinux, perLinux32, noRandomize, unameOld, readImpliesExec, query = 0, 0x8, 0x0040000, 0x0020000, 0x0400000, 0xffffffff
 	conditional = append(conditional,
-		when("socket", foreign...), seldom(unix.AF_INET), seldom(unix.AF_INET6),
+		when("socket", foreign...), seldomFamily(unix.AF_INET), seldomFamily(unix.AF_INET6),
 		when("socketpair", is(0, seccomp.NotEqual, unix.AF_UNIX)),
 		when("personality", is(0, seccomp.NotEqual, perLinux), is(0, seccomp.NotEqual, perLinux32), is(0, seccomp.NotEqual, noRandomize),
 			is(0, seccomp.NotEqual, unameOld), is(0, seccomp.NotEqual, readImpliesExec), is(0, seccomp.NotEqual, query)))
@@ -107,9 +107,9 @@ func policy() seccomp.Policy {
 	}
 }
 
-// seldom is the condition that a socket is of none of the protocols that programs use: the others lie in modules that the
+// seldomFamily returns the condition that a socket is of none of the protocols that programs use: the others lie in modules that the
 // kernel would load for the asking.
-func seldom(family uint64) seccomp.NameWithConditions {
+func seldomFamily(family uint64) seccomp.NameWithConditions {
 	rule := seccomp.NameWithConditions{Name: "socket", Conditions: []seccomp.Condition{{Argument: 0, Operation: seccomp.Equal, Value: family}}}
 	for _, protocol := range []uint64{0, unix.IPPROTO_TCP, unix.IPPROTO_UDP, unix.IPPROTO_ICMP, unix.IPPROTO_ICMPV6} {
 		rule.Conditions = append(rule.Conditions, seccomp.Condition{Argument: 2, Operation: seccomp.NotEqual, Value: protocol})

@@ -37,7 +37,7 @@ type groupDir struct {
 func New() *Group {
 	g := &Group{kept: map[spec.Defence]bool{}}
 	name := groupName()
-	for _, h := range hierarchies() {
+	for _, h := range findHierarchies() {
 		path := filepath.Join(h.own, name)
 		if err := os.Mkdir(path, 0o755); err != nil {
 			continue // not ours to use
@@ -58,45 +58,49 @@ func (g *Group) Limit(c spec.Config) {
 			of  spec.Defence
 			set func(spec.Limits) error
 		}{{spec.DefencePids, d.limitPids}, {spec.DefenceMemory, d.limitMemory}, {spec.DefenceCPU, d.limitCPU}} {
-			if d.has(limit.of) && c.Defended(limit.of) && limit.set(limits) == nil {
+			if d.canLimit(limit.of) && c.Defended(limit.of) && limit.set(limits) == nil {
 				g.kept[limit.of] = true
 			}
 		}
 	}
 }
 
-// has reports whether groups of the hierarchy can keep a limit.
-func (h hierarchy) has(limit spec.Defence) bool { return slices.Contains(h.controllers, string(limit)) }
+// canLimit reports whether groups of the hierarchy can keep a limit.
+func (h hierarchy) canLimit(limit spec.Defence) bool {
+	return slices.Contains(h.controllers, string(limit))
+}
 
-func (d groupDir) set(file, value string) error {
+func (d groupDir) writeValue(file, value string) error {
 	return os.WriteFile(filepath.Join(d.path, file), []byte(value), 0)
 }
 
-func (d groupDir) limitPids(l spec.Limits) error { return d.set("pids.max", strconv.Itoa(l.Pids)) }
+func (d groupDir) limitPids(l spec.Limits) error {
+	return d.writeValue("pids.max", strconv.Itoa(l.Pids))
+}
 
 func (d groupDir) limitMemory(l spec.Limits) error {
 	bytes := strconv.FormatInt(l.MemoryBytes, 10)
 	if !d.unified {
-		err := d.set("memory.limit_in_bytes", bytes)
+		err := d.writeValue("memory.limit_in_bytes", bytes)
 		if errors.Is(err, unix.EINVAL) { // more than memory and swap together may be, which goes up first then
-			err = errors.Join(d.set("memory.memsw.limit_in_bytes", bytes), d.set("memory.limit_in_bytes", bytes))
+			err = errors.Join(d.writeValue("memory.memsw.limit_in_bytes", bytes), d.writeValue("memory.limit_in_bytes", bytes))
 		}
 		if err != nil {
 			return err
 		}
-		return spec.Ignoring(unix.ENOENT, d.set("memory.memsw.limit_in_bytes", bytes)) // missing without accounting of swap
+		return spec.Ignoring(unix.ENOENT, d.writeValue("memory.memsw.limit_in_bytes", bytes)) // missing without accounting of swap
 	}
-	if err := d.set("memory.max", bytes); err != nil {
+	if err := d.writeValue("memory.max", bytes); err != nil {
 		return err
 	}
-	return spec.Ignoring(unix.ENOENT, d.set("memory.swap.max", "0"))
+	return spec.Ignoring(unix.ENOENT, d.writeValue("memory.swap.max", "0"))
 }
 
 // Resize changes the limit of memory of a box that runs. Version 1 refuses a limit below the memory in
 // use; version 2 would kill processes, so Resize checks the memory in use first.
 func (g *Group) Resize(l spec.Limits) error {
 	for _, d := range g.dirs {
-		if !d.has(spec.DefenceMemory) {
+		if !d.canLimit(spec.DefenceMemory) {
 			continue
 		}
 		if used := d.memoryInUse(); d.unified && used > l.MemoryBytes {
@@ -135,9 +139,9 @@ func (d groupDir) limitCPU(l spec.Limits) error {
 	case l.CPUs <= 0:
 		return nil
 	case d.unified:
-		return d.set("cpu.max", fmt.Sprintf("%d %d", quota, period))
+		return d.writeValue("cpu.max", fmt.Sprintf("%d %d", quota, period))
 	default:
-		return errors.Join(d.set("cpu.cfs_period_us", strconv.Itoa(period)), d.set("cpu.cfs_quota_us", strconv.FormatInt(quota, 10)))
+		return errors.Join(d.writeValue("cpu.cfs_period_us", strconv.Itoa(period)), d.writeValue("cpu.cfs_quota_us", strconv.FormatInt(quota, 10)))
 	}
 }
 
@@ -157,18 +161,18 @@ func (g *Group) Start(cmd *exec.Cmd) error {
 	if !slices.ContainsFunc(g.dirs, func(d groupDir) bool { return !d.unified }) {
 		return cmd.Start()
 	}
-	return aside(func() error { return g.visit(cmd.Start) })
+	return onOtherThread(func() error { return g.visitGroups(cmd.Start) })
 }
 
-// aside calls do on a thread other than the first of the process: the kernel reports the groups of the first thread as those of
+// onOtherThread calls do on a thread other than the first of the process: the kernel reports the groups of the first thread as those of
 // the process, and a box that is made at the same time would be put below this one.
-func aside(do func() error) error {
+func onOtherThread(do func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
 			defer runtime.UnlockOSThread()
-			done <- aside(do) // while this thread is held
+			done <- onOtherThread(do) // while this thread is held
 			return
 		}
 		err := do()
@@ -180,8 +184,8 @@ func aside(do func() error) error {
 	return <-done
 }
 
-// visit has the calling thread do something in the groups of older kind.
-func (g *Group) visit(do func() error) (err error) {
+// visitGroups has the calling thread do something in the groups of older kind.
+func (g *Group) visitGroups(do func() error) (err error) {
 	for _, d := range g.dirs {
 		if d.unified {
 			continue
@@ -199,7 +203,7 @@ func (g *Group) visit(do func() error) (err error) {
 // Freezer is the group by which the box is held still: best a unified one, in which the held can be killed.
 func (g *Group) Freezer() (best groupDir, ok bool) {
 	for _, d := range g.dirs {
-		if d.holds() && (!ok || d.unified) {
+		if d.canFreeze() && (!ok || d.unified) {
 			best, ok = d, true
 		}
 	}
@@ -213,8 +217,8 @@ func (g *Group) Thaw() {
 	}
 }
 
-// holds reports whether groups of the hierarchy can be held still.
-func (h hierarchy) holds() bool { return h.unified || slices.Contains(h.controllers, "freezer") }
+// canFreeze reports whether groups of the hierarchy can be held still.
+func (h hierarchy) canFreeze() bool { return h.unified || slices.Contains(h.controllers, "freezer") }
 
 // Freeze returns when all of the group stands still; when ctx ends first, it goes on. gone is closed with the group.
 func (d groupDir) Freeze(ctx context.Context, gone <-chan struct{}) error {
@@ -222,10 +226,10 @@ func (d groupDir) Freeze(ctx context.Context, gone <-chan struct{}) error {
 	if d.unified {
 		file, value, is, frozen = "cgroup.freeze", "1", "cgroup.events", "frozen 1"
 	}
-	if err := d.set(file, value); err != nil {
+	if err := d.writeValue(file, value); err != nil {
 		return err
 	}
-	for pause := firstWait; !d.reads(is, frozen); pause = min(2*pause, lastWait) {
+	for pause := firstWait; !d.hasLine(is, frozen); pause = min(2*pause, lastWait) {
 		select {
 		case <-time.After(pause): // not all kernels tell when it is done
 		case <-gone: // and with it the files that would tell
@@ -242,11 +246,11 @@ func (d groupDir) Thaw() error {
 	if !d.unified {
 		file, value = "freezer.state", "THAWED"
 	}
-	return spec.Ignoring(unix.ENOENT, d.set(file, value)) // a removed group has no processes
+	return spec.Ignoring(unix.ENOENT, d.writeValue(file, value)) // a removed group has no processes
 }
 
-// reads reports whether a file of the group has a certain line.
-func (d groupDir) reads(file, line string) bool {
+// hasLine reports whether a file of the group has a certain line.
+func (d groupDir) hasLine(file, line string) bool {
 	b, err := os.ReadFile(filepath.Join(d.path, file))
 	return err == nil && slices.Contains(strings.Split(string(b), "\n"), line)
 }
@@ -258,12 +262,12 @@ const killTimeout = 5 * time.Second
 func (g *Group) Remove() error {
 	var failed error
 	for _, d := range g.dirs {
-		failed = errors.Join(failed, d.remove())
+		failed = errors.Join(failed, d.removeGroup())
 	}
 	return failed
 }
 
-func (d groupDir) remove() error {
+func (d groupDir) removeGroup() error {
 	for began, pause := time.Now(), firstWait; ; pause = min(2*pause, lastWait) {
 		err := os.Remove(d.path)
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
@@ -272,7 +276,7 @@ func (d groupDir) remove() error {
 		if !errors.Is(err, unix.EBUSY) || time.Since(began) > killTimeout {
 			return fmt.Errorf("remove a box's control group: %w", err)
 		}
-		d.kill()
+		d.killAll()
 		if err := d.removeInner(); err != nil {
 			return err
 		}
@@ -288,7 +292,7 @@ func (d groupDir) removeInner() error {
 	}
 	for _, e := range entries {
 		if e.IsDir() {
-			if err := (groupDir{d.hierarchy, filepath.Join(d.path, e.Name())}).remove(); err != nil {
+			if err := (groupDir{d.hierarchy, filepath.Join(d.path, e.Name())}).removeGroup(); err != nil {
 				return err
 			}
 		}
@@ -296,9 +300,9 @@ func (d groupDir) removeInner() error {
 	return nil
 }
 
-// kill ends the processes of the group.
-func (d groupDir) kill() {
-	if d.unified && d.set("cgroup.kill", "1") == nil {
+// killAll ends the processes of the group.
+func (d groupDir) killAll() {
+	if d.unified && d.writeValue("cgroup.kill", "1") == nil {
 		return
 	}
 	b, _ := os.ReadFile(filepath.Join(d.path, "cgroup.procs")) // without it there is no process to kill
@@ -307,7 +311,7 @@ func (d groupDir) kill() {
 			unix.Kill(pid, unix.SIGKILL)
 		}
 	}
-	if d.holds() {
+	if d.canFreeze() {
 		_ = d.Thaw() // who is held by the older freezer does not die
 	}
 }
@@ -318,16 +322,17 @@ const groupPrefix = "lattice-"
 // groupName names a box's groups so that those of a host that was killed can be told: by the host's pid namespace, its
 // number there, and when it started.
 func groupName() string {
-	return fmt.Sprintf("%s%s-%s", groupPrefix, owner(os.Getpid()), strings.ToLower(rand.Text()[:10]))
+	return fmt.Sprintf("%s%s-%s", groupPrefix, ownerOf(os.Getpid()), strings.ToLower(rand.Text()[:10]))
 }
 
-// owner names a process of this pid namespace for good.
-func owner(pid int) string {
+// ownerOf names a process of this pid namespace for good. One that was killed has ended, even if its parent has not asked for its exit
+// status yet, or never does.
+func ownerOf(pid int) string {
 	namespace, _ := os.Readlink("/proc/self/ns/pid") // "pid:[number]"; without it names are still unlike those of others
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	const startTime = 19 // of the fields after the name
 	began := "gone"
-	if fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])); len(fields) > startTime {
+	if fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:])); len(fields) > startTime && !strings.Contains("ZX", fields[0]) {
 		began = fields[startTime]
 	}
 	return fmt.Sprintf("%s-%d-%s", strings.Trim(namespace, "pid:[]"), pid, began)
@@ -336,7 +341,7 @@ func owner(pid int) string {
 // Sweep removes the control groups of boxes whose host was killed, with any processes in them.
 func Sweep() error {
 	var failed error
-	for _, h := range hierarchies() {
+	for _, h := range findHierarchies() {
 		var left []groupDir
 		err := filepath.WalkDir(h.top, func(path string, d fs.DirEntry, err error) error {
 			switch {
@@ -349,7 +354,7 @@ func Sweep() error {
 			}
 			if parts := strings.Split(d.Name(), "-"); len(parts) == 5 {
 				pid, err := strconv.Atoi(parts[2])
-				if own := strings.Split(owner(pid), "-"); err == nil && own[0] == parts[1] && own[2] != parts[3] {
+				if own := strings.Split(ownerOf(pid), "-"); err == nil && own[0] == parts[1] && own[2] != parts[3] {
 					left = append(left, groupDir{h, path})
 				}
 			}
@@ -357,7 +362,7 @@ func Sweep() error {
 		})
 		failed = errors.Join(failed, err)
 		for _, d := range slices.Backward(left) { // those below others first
-			failed = errors.Join(failed, spec.Ignoring(unix.EACCES, d.remove()))
+			failed = errors.Join(failed, spec.Ignoring(unix.EACCES, d.removeGroup()))
 		}
 	}
 	return failed

@@ -15,7 +15,7 @@ func TestFirstThreadStaysInItsGroups(t *testing.T) {
 	var all errgroup.Group
 	for range 2000 {
 		all.Go(func() error {
-			return aside(func() error {
+			return onOtherThread(func() error {
 				if unix.Gettid() == os.Getpid() {
 					return errors.New("the first thread goes")
 				}

@@ -23,8 +23,8 @@ type hierarchy struct {
 // useful are the controllers that boxes are given to.
 var useful = []string{string(spec.DefencePids), string(spec.DefenceMemory), string(spec.DefenceCPU), "freezer"}
 
-// hierarchies lists those in which this process could make groups of use; whether it may is found out by trying.
-func hierarchies() []hierarchy {
+// findHierarchies lists those in which this process could make groups of use; whether it may is found out by trying.
+func findHierarchies() []hierarchy {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return nil
@@ -36,7 +36,7 @@ func hierarchies() []hierarchy {
 	all := parseHierarchies(string(mounts), string(membership))
 	for i, h := range all {
 		if h.unified {
-			all[i] = h.delegated()
+			all[i] = h.findDelegated()
 		}
 	}
 	return all
@@ -85,22 +85,22 @@ func parseHierarchies(mountinfo, membership string) (all []hierarchy) {
 	return all
 }
 
-// delegated finds where in a unified hierarchy groups get the most controllers: a group with processes can hand none on to
+// findDelegated finds where in a unified hierarchy groups get the most controllers: a group with processes can hand none on to
 // groups below it, so that is often an ancestor of this process's own.
-func (h hierarchy) delegated() hierarchy {
+func (h hierarchy) findDelegated() hierarchy {
 	best := h
 	for dir := h.own; spec.Within(dir, h.top); dir = filepath.Dir(dir) {
 		if unix.Access(dir, unix.W_OK) != nil || unix.Access(filepath.Join(dir, "cgroup.procs"), unix.W_OK) != nil {
 			break // processes move only between groups whose common ancestor is ours
 		}
-		offered := words(filepath.Join(dir, "cgroup.controllers"))
+		offered := readWords(filepath.Join(dir, "cgroup.controllers"))
 		handed := filepath.Join(dir, "cgroup.subtree_control")
 		for _, c := range useful {
-			if slices.Contains(offered, c) && !slices.Contains(words(handed), c) {
+			if slices.Contains(offered, c) && !slices.Contains(readWords(handed), c) {
 				_ = os.WriteFile(handed, []byte("+"+c), 0) // refused where processes are
 			}
 		}
-		has := slices.DeleteFunc(words(handed), func(c string) bool { return !slices.Contains(useful, c) })
+		has := slices.DeleteFunc(readWords(handed), func(c string) bool { return !slices.Contains(useful, c) })
 		if len(has) > len(best.controllers) {
 			best.own, best.controllers = dir, has
 		}
@@ -108,7 +108,7 @@ func (h hierarchy) delegated() hierarchy {
 	return best
 }
 
-func words(path string) []string {
+func readWords(path string) []string {
 	b, _ := os.ReadFile(path) // an unreadable file offers nothing
 	return strings.Fields(string(b))
 }

@@ -30,7 +30,7 @@ type Answer struct {
 	Files []*os.File
 }
 
-// Calls to init about the sprite's files. It does them as the sprite's user, so that every path means what it means in the
+// Calls to init about the sprite's files. It does them as the sprite's user, so that every path means the same as in the
 // box.
 const (
 	FSOpen  = "fs.open"  // FSTarget → the open regular file as descriptor
@@ -56,7 +56,7 @@ type NetTarget struct {
 	Network string `json:"network"`
 	Host    string `json:"host"`
 	Port    uint16 `json:"port"`
-	// Shared says that the box has no network of its own. What listens is then only reached when a process of the box
+	// Shared says that the box has no network of its own. A listener is then only reached when a process of the box
 	// holds the socket: all else on the same addresses is the host's.
 	Shared bool `json:"shared,omitempty"`
 }

@@ -1,5 +1,5 @@
 // Package channel is the conversation between a box's owner and its init: the [Socket] with its frames and descriptors, and
-// the requests, replies and calls that pass over it. Neither end trusts what it receives beyond its form.
+// the requests, replies and calls that pass over it. Neither end trusts the messages that it receives beyond their form.
 package channel
 
 import (
@@ -221,7 +221,7 @@ func parseFDs(oob []byte) (files []*os.File, err error) {
 }
 
 // CloseAll closes descriptors that came from the other end. Sockets among them must not linger: closing one that has
-// something to send would wait as long as whoever made it says, for ever when the other end of its connection is among them.
+// something to send would wait as long as its maker says, for ever when the other end of its connection is among them.
 func CloseAll(files []*os.File) {
 	for _, f := range files {
 		if raw, err := f.SyscallConn(); err == nil {

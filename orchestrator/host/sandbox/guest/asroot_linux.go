@@ -81,8 +81,8 @@ func layAside() error {
 	return nil
 }
 
-// privileged does something with the capabilities of root, where init has them. do does not wait for other goroutines.
-func (s *server) privileged(do func()) {
+// withPrivilege does something with the capabilities of root, where init has them. do does not wait for other goroutines.
+func (s *server) withPrivilege(do func()) {
 	if !s.root.own {
 		do()
 		return
@@ -145,9 +145,9 @@ func becomeRoot() error {
 	return unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // fs.suid_dumpable may have changed it
 }
 
-// kill sends a signal to a process or, if pid is negative, a group, of any user.
-func (s *server) kill(pid int, signal syscall.Signal) {
-	s.privileged(func() { syscall.Kill(pid, signal) }) // gone already is as good
+// killProcess sends a signal to a process or, if pid is negative, a group, of any user.
+func (s *server) killProcess(pid int, signal syscall.Signal) {
+	s.withPrivilege(func() { syscall.Kill(pid, signal) }) // gone already is as good
 }
 
 // serveRoot starts commands for those who connect, until l is closed, and waits for all.
@@ -236,13 +236,13 @@ func (s *server) signalRoot(pid int, signal syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rooted[pid] != nil {
-		s.kill(-pid, signal)
+		s.killProcess(-pid, signal)
 	}
 }
 
 // startAs starts a command as another user of the box. It closes files.
 func (s *server) startAs(r sudo.Request, files []*os.File) (pid int, ended <-chan int, err error) {
-	std, _, err := stdio(r.Command, files)
+	std, _, err := commandStdio(r.Command, files)
 	defer channel.CloseAll(files)
 	if err != nil {
 		channel.CloseAll(std)
@@ -258,7 +258,7 @@ func (s *server) startAs(r sudo.Request, files []*os.File) (pid int, ended <-cha
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.privileged(func() {
+	s.withPrivilege(func() {
 		var program string
 		if program, err = lookUp(r.Command); err == nil {
 			if pid, err = syscall.ForkExec(program, r.Command.Argv, attr); err != nil {

@@ -13,27 +13,27 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 )
 
-// call is init's side: it works in a goroutine that serve waits for. The host keeps to channel.MaxCalls; one that did not would
+// performCall is init's side: it works in a goroutine that serve waits for. The host keeps to channel.MaxCalls; one that did not would
 // wait.
-func (s *server) call(id uint64, c channel.Call, files []*os.File) {
+func (s *server) performCall(id uint64, c channel.Call, files []*os.File) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.mu.Lock()
 	s.cancels[id] = cancel
 	s.mu.Unlock()
 	s.calls.Go(func() error {
 		defer channel.CloseAll(files)
-		answer, send, err := s.handle(ctx, c.Name, c.Body, files)
+		answer, send, err := s.handleCall(ctx, c.Name, c.Body, files)
 		s.mu.Lock()
 		delete(s.cancels, id)
 		s.mu.Unlock()
 		cancel()
-		return s.answer(id, c.Name, answer, send, err)
+		return s.sendAnswer(id, c.Name, answer, send, err)
 	})
 }
 
-// answer sends the outcome of a call, and closes the descriptors in send. A failure to send means that the host has ended;
+// sendAnswer sends the outcome of a call, and closes the descriptors in send. A failure to send means that the host has ended;
 // next notices it too.
-func (s *server) answer(id uint64, name string, answer any, send []*os.File, err error) error {
+func (s *server) sendAnswer(id uint64, name string, answer any, send []*os.File, err error) error {
 	r := channel.Reply{Op: channel.OpAnswer, ID: id}
 	if err == nil && answer != nil {
 		r.Body, err = json.Marshal(answer)
@@ -50,22 +50,22 @@ func (s *server) answer(id uint64, name string, answer any, send []*os.File, err
 	if len(send) == 0 {
 		return s.control.Send(r)
 	}
-	s.hold(id, send) // the host may take them before hand returns
+	s.holdFiles(id, send) // the host may take them before hand returns
 	held, err := s.control.Hand(r, send...)
 	if !held {
-		s.release(id)
+		s.releaseFiles(id)
 	}
 	return err
 }
 
-// handle does one call. The files that came along are closed after it, those in send when they are sent.
-func (s *server) handle(ctx context.Context, name string, body json.RawMessage, files []*os.File) (answer any, send []*os.File, err error) {
+// handleCall does one call. The files that came along are closed after it, those in send when they are sent.
+func (s *server) handleCall(ctx context.Context, name string, body json.RawMessage, files []*os.File) (answer any, send []*os.File, err error) {
 	if inner, ok := strings.CutPrefix(name, channel.AsRoot); ok {
 		if !strings.HasPrefix(inner, "fs.") || inner == channel.FSWatch { // which is work of several threads
 			return nil, nil, unknownCall(name)
 		}
 		if s.root.keeper != nil {
-			return s.root.keeper.call(ctx, channel.Call{Name: inner, Body: body}, files)
+			return s.root.keeper.callKeeper(ctx, channel.Call{Name: inner, Body: body}, files)
 		}
 		refused := s.asRoot(func() { answer, send, err = s.fsCall(ctx, inner, body, files) })
 		return answer, send, errors.Join(refused, err)
@@ -105,15 +105,15 @@ func errnoOf(err error) int {
 	}
 }
 
-// hold keeps files until the host has taken those of id.
-func (s *server) hold(id uint64, files []*os.File) {
+// holdFiles keeps files until the host has taken those of id.
+func (s *server) holdFiles(id uint64, files []*os.File) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[id] = files
 }
 
-// release closes the files that are held for id.
-func (s *server) release(id uint64) {
+// releaseFiles closes the files that are held for id.
+func (s *server) releaseFiles(id uint64) {
 	s.mu.Lock()
 	files := s.held[id]
 	delete(s.held, id)
@@ -125,9 +125,9 @@ func (s *server) release(id uint64) {
 func (s *server) boxCall(ctx context.Context, name string, _ json.RawMessage) (answer any, err error) {
 	switch name {
 	case "box.freeze":
-		return nil, s.still.hold(ctx, s)
+		return nil, s.still.stopAll(ctx, s)
 	case "box.thaw":
-		return s.still.release(s), nil
+		return s.still.continueAll(s), nil
 	default:
 		return nil, unknownCall(name)
 	}

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine gives up, for this thread and all that comes of it, everything that init needed until here. It calls keep where a
+// confineThread gives up, for this thread and all that comes of it, everything that init needed until here. It calls keep where a
 // process that is started inherits every wall but those that keep must be able to raise again: the filter and the capabilities.
-func confine(p view.Plan, calls filters, keep func() error) error {
+func confineThread(p view.Plan, calls filters, keep func() error) error {
 	if err := unix.Sethostname([]byte(p.Hostname)); err != nil {
 		return spec.FailedAt("set the host name", err)
 	}
@@ -29,7 +29,7 @@ func confine(p view.Plan, calls filters, keep func() error) error {
 		}
 	}
 	if p.Without.Defended(spec.DefenceLandlock) && p.Without.Defended(spec.DefenceNoNewPrivs) { // which it asks for
-		if err := fence(); err != nil {
+		if err := fenceThread(); err != nil {
 			return err
 		}
 	}
@@ -42,7 +42,7 @@ func confine(p view.Plan, calls filters, keep func() error) error {
 		}
 	}
 	if p.Without.Defended(spec.DefenceSeccomp) {
-		if err := calls.load(); err != nil {
+		if err := calls.loadFilters(); err != nil {
 			return err
 		}
 	}
@@ -79,8 +79,8 @@ func dropCapabilities(root bool) error {
 	return nil
 }
 
-// harden readies init, now without privilege, for hostile company.
-func harden(left spec.Without) error {
+// hardenInit readies init, now without privilege, for hostile company.
+func hardenInit(left spec.Without) error {
 	if left.Defended(spec.DefenceDumpable) {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // of the process, not the thread
 			return fmt.Errorf("hide init: %w", err)

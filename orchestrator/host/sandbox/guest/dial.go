@@ -30,20 +30,20 @@ func (s *server) netCall(ctx context.Context, name string, body json.RawMessage,
 		if err := json.Unmarshal(body, &to); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, syscall.EINVAL)
 		}
-		f, err := s.dial(ctx, to)
+		f, err := s.dialBox(ctx, to)
 		if err != nil {
 			return nil, nil, err
 		}
 		return nil, []*os.File{f}, nil
 	case "net.ports":
-		ports, err := s.ports()
+		ports, err := s.listPorts()
 		return ports, nil, err
 	}
 	return nil, nil, unknownCall(name)
 }
 
-// dial connects to one of the box's own addresses, the first that answers.
-func (s *server) dial(ctx context.Context, to channel.NetTarget) (*os.File, error) {
+// dialBox connects to one of the box's own addresses, the first that answers.
+func (s *server) dialBox(ctx context.Context, to channel.NetTarget) (*os.File, error) {
 	addrs, err := ownAddresses(to.Host)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func ownAddresses(host string) ([]netip.Addr, error) {
 
 // heldBySprite keeps the addresses at which a process of the box listens on port.
 func (s *server) heldBySprite(addrs []netip.Addr, port uint16) ([]netip.Addr, error) {
-	ports, err := s.ports()
+	ports, err := s.listPorts()
 	if err != nil {
 		return nil, err
 	}

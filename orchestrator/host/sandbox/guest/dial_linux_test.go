@@ -21,7 +21,7 @@ func TestTablesOfSockets(t *testing.T) {
    4: 0000000000000000FFFF00000100007F:1539 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 45 1 0 100 0 0 10 0
 `
 	got := map[uint64]channel.Port{}
-	if err := listeners(strings.NewReader(table), got); err != nil {
+	if err := readListeners(strings.NewReader(table), got); err != nil {
 		t.Fatal(err)
 	}
 	want := map[uint64]channel.Port{
@@ -30,7 +30,7 @@ func TestTablesOfSockets(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if err := listeners(strings.NewReader("0: xyz 0 0A 0 0 0 0 0 1\n"), got); err == nil {
+	if err := readListeners(strings.NewReader("0: xyz 0 0A 0 0 0 0 0 1\n"), got); err == nil {
 		t.Error("an odd line was taken")
 	}
 }

@@ -35,7 +35,7 @@ func (s *server) fsCall(ctx context.Context, name string, body json.RawMessage, 
 	case channel.FSOpen:
 		file, _, err := files.OpenRegular(files.Kernel{}, string(target.Path))
 		if err == nil {
-			file, err = settled(file)
+			file, err = settledFile(file)
 		}
 		if err != nil {
 			return nil, nil, err
@@ -56,13 +56,13 @@ func (s *server) fsCall(ctx context.Context, name string, body json.RawMessage, 
 		}
 		return nil, nil, out.End()
 	case channel.FSWatch:
-		return nil, nil, s.watch(ctx, received[0])
+		return nil, nil, s.watchFiles(ctx, received[0])
 	}
 	return nil, nil, unknownCall(name)
 }
 
-// watch talks about changes until the other end is closed.
-func (s *server) watch(ctx context.Context, f *os.File) error {
+// watchFiles talks about changes until the other end is closed.
+func (s *server) watchFiles(ctx context.Context, f *os.File) error {
 	s.mu.Lock()
 	if s.watches >= channel.MaxWatches {
 		s.mu.Unlock()
@@ -87,9 +87,9 @@ func (s *server) watch(ctx context.Context, f *os.File) error {
 // maxPseudo bounds the bytes returned of a file whose content the kernel generates.
 const maxPseudo = 1 << 20
 
-// settled returns f, or a copy of a file whose content is generated while it is read: its size is not known before, and the
+// settledFile returns f, or a copy of a file whose content is generated while it is read: its size is not known before, and the
 // host must never read from a file system that the box controls.
-func settled(f *os.File) (*os.File, error) {
+func settledFile(f *os.File) (*os.File, error) {
 	if !procfs.IsPseudo(f) {
 		return f, nil
 	}

@@ -62,21 +62,21 @@ func initMain(args []string) error {
 				return err
 			}
 		}
-		if err := harden(left); err != nil {
+		if err := hardenInit(left); err != nil {
 			return err
 		}
 		// The end of init ends a pid namespace of its own; elsewhere it must see to its descendants.
-		return serve(control, !left.Defended(spec.DefencePidNamespace), rooting{own: root, listens: root})
+		return serveRequests(control, !left.Defended(spec.DefencePidNamespace), rooting{own: root, listens: root})
 	case spec.StageLone:
-		if err := harden(nil); err != nil {
+		if err := hardenInit(nil); err != nil {
 			return err
 		}
-		return serve(control, false, besideKeeper(args[1:]))
+		return serveRequests(control, false, besideKeeper(args[1:]))
 	case spec.StageKeep:
-		if err := harden(nil); err != nil {
+		if err := hardenInit(nil); err != nil {
 			return err
 		}
-		return serve(control, false, rooting{lone: true, listens: true})
+		return serveRequests(control, false, rooting{lone: true, listens: true})
 	default:
 		return fmt.Errorf("unknown stage %q", args[0])
 	}
@@ -110,9 +110,9 @@ func setUp(control *channel.Socket) error {
 		runtime.UnlockOSThread()
 		return servePlainly(control)
 	}
-	b, err := ready(*r.Prepare, control)
+	b, err := makeBuilder(*r.Prepare, control)
 	if err != nil {
-		return refuse(control, err)
+		return refuseBox(control, err)
 	}
 	r = channel.Request{}
 	mounts, err := control.Receive(&r) // perhaps long after, or never
@@ -122,7 +122,7 @@ func setUp(control *channel.Socket) error {
 	if r.Op != channel.OpSetup || r.Setup == nil {
 		return fmt.Errorf("read the plan: got %q", r.Op)
 	}
-	return refuse(control, b.enter(*r.Setup, mounts))
+	return refuseBox(control, b.enterBox(*r.Setup, mounts))
 }
 
 // servePlainly is the only stage of a plain init.
@@ -134,17 +134,17 @@ func servePlainly(control *channel.Socket) error {
 	if r.Op != channel.OpSetup {
 		return fmt.Errorf("read the plan: got %q", r.Op)
 	}
-	if err := harden(nil); err != nil {
+	if err := hardenInit(nil); err != nil {
 		return err
 	}
-	if err := adopt(); err != nil {
+	if err := adoptOrphans(); err != nil {
 		return err
 	}
-	return serve(control, true, rooting{})
+	return serveRequests(control, true, rooting{})
 }
 
-// refuse tells the host why there will be no box.
-func refuse(control *channel.Socket, err error) error {
+// refuseBox tells the host why there will be no box.
+func refuseBox(control *channel.Socket, err error) error {
 	refused := channel.Reply{Op: channel.OpRefused, Step: "make a sandbox", Error: err.Error()}
 	if failure, ok := errors.AsType[*spec.SetupFailure](err); ok {
 		refused.Step, refused.Error = failure.Step, failure.Err.Error()
@@ -195,8 +195,8 @@ type server struct {
 	held    map[uint64][]*os.File         // files that the host has not taken yet; see hand.go of package channel
 }
 
-// serve works until the socket ends. With init in a pid namespace, returning ends everything else in it.
-func serve(control *channel.Socket, plain bool, root rooting) error {
+// serveRequests works until the socket ends. With init in a pid namespace, returning ends everything else in it.
+func serveRequests(control *channel.Socket, plain bool, root rooting) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &server{control: control, plain: plain, root: root, ctx: ctx, rooted: make(map[int]chan<- int), pids: make(map[int]uint64), ids: make(map[uint64]int), whole: make(map[int]bool), cancels: make(map[uint64]context.CancelFunc), held: make(map[uint64][]*os.File)}
 	s.calls.SetLimit(channel.MaxCalls)
@@ -207,12 +207,12 @@ func serve(control *channel.Socket, plain bool, root rooting) error {
 	var reaper sync.WaitGroup
 	reaper.Go(func() {
 		for range children {
-			s.reap()
+			s.reapChildren()
 		}
 	})
 	asked := make(chan struct{}, 1)
 	var trimmer sync.WaitGroup
-	trimmer.Go(func() { trim(ctx, asked) })
+	trimmer.Go(func() { trimMemory(ctx, asked) })
 	var rooted sync.WaitGroup
 	var err error
 	if root.keeper != nil {
@@ -231,7 +231,7 @@ func serve(control *channel.Socket, plain bool, root rooting) error {
 		err = control.Send(channel.Reply{Op: channel.OpReady, Error: root.missing})
 	}
 	for err == nil {
-		err = s.next()
+		err = s.takeRequest()
 		select {
 		case asked <- struct{}{}:
 		default: // it knows
@@ -255,8 +255,8 @@ func serve(control *channel.Socket, plain bool, root rooting) error {
 // trimAfter is how long init is asked nothing before it is taken for idle.
 const trimAfter = time.Second
 
-// trim gives memory back to the system whenever nothing has been asked for a while: boxes that are idle may be many.
-func trim(ctx context.Context, asked <-chan struct{}) {
+// trimMemory gives memory back to the system whenever nothing has been asked for a while: boxes that are idle may be many.
+func trimMemory(ctx context.Context, asked <-chan struct{}) {
 	quiet := time.NewTimer(trimAfter)
 	defer quiet.Stop()
 	for {
@@ -271,12 +271,12 @@ func trim(ctx context.Context, asked <-chan struct{}) {
 	}
 }
 
-// next takes one request.
-func (s *server) next() error {
+// takeRequest takes one request.
+func (s *server) takeRequest() error {
 	var r channel.Request
 	files, err := s.control.Receive(&r)
 	if err == nil && r.Op == channel.OpCall && r.Call != nil {
-		s.call(r.ID, *r.Call, files) // closes them
+		s.performCall(r.ID, *r.Call, files) // closes them
 		return nil
 	}
 	defer channel.CloseAll(files)
@@ -292,15 +292,15 @@ func (s *server) next() error {
 		}
 		return nil
 	case r.Op == channel.OpTaken:
-		s.release(r.ID)
+		s.releaseFiles(r.ID)
 		return nil
 	case r.Op == channel.OpExec && r.Exec != nil:
-		return s.exec(r.ID, *r.Exec, files)
+		return s.startCommand(r.ID, *r.Exec, files)
 	case r.Op == channel.OpSignal:
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if pid := s.ids[r.ID]; pid > 0 {
-			s.kill(-pid, syscall.Signal(r.Signal))
+			s.killProcess(-pid, syscall.Signal(r.Signal))
 		}
 		return nil
 	default:
@@ -308,16 +308,16 @@ func (s *server) next() error {
 	}
 }
 
-// exec starts a command and answers.
-func (s *server) exec(id uint64, c channel.Command, files []*os.File) error {
+// startCommand starts a command and answers.
+func (s *server) startCommand(id uint64, c channel.Command, files []*os.File) error {
 	program, err := lookUp(c)
 	if err != nil {
-		return s.failed(id, err)
+		return s.sendFailure(id, err)
 	}
-	std, master, err := stdio(c, files)
+	std, master, err := commandStdio(c, files)
 	defer channel.CloseAll(std)
 	if err != nil {
-		return s.failed(id, err)
+		return s.sendFailure(id, err)
 	}
 	attr := &syscall.ProcAttr{Dir: string(c.Dir), Env: c.Env, Sys: childAttr(c.TTY, s.plain)}
 	for _, f := range std {
@@ -350,10 +350,10 @@ func (s *server) exec(id uint64, c channel.Command, files []*os.File) error {
 	if !spec.Short(err) {
 		err = &spec.StartError{Code: 126, Text: fmt.Sprintf("start %s: %v", c.Program, err)}
 	}
-	return s.failed(id, err)
+	return s.sendFailure(id, err)
 }
 
-func (s *server) failed(id uint64, err error) error {
+func (s *server) sendFailure(id uint64, err error) error {
 	r := channel.Reply{Op: channel.OpFailed, ID: id, Code: 126, Error: err.Error(), Errno: errnoOf(err)}
 	if start, ok := errors.AsType[*spec.StartError](err); ok {
 		r.Code = start.Code
@@ -364,8 +364,8 @@ func (s *server) failed(id uint64, err error) error {
 	return s.control.Send(r)
 }
 
-// stdio gives the command's three descriptors and, with a terminal, its master.
-func stdio(c channel.Command, files []*os.File) (std []*os.File, master *os.File, err error) {
+// commandStdio gives the command's three descriptors and, with a terminal, its master.
+func commandStdio(c channel.Command, files []*os.File) (std []*os.File, master *os.File, err error) {
 	if c.TTY {
 		master, slave, err := pty.Open()
 		if errors.Is(err, syscall.ENOSPC) {
@@ -407,11 +407,11 @@ func lookUp(c channel.Command) (string, error) {
 		return "", &spec.StartError{Code: 126, Text: fmt.Sprintf("enter the working directory: %s is not a directory", folder)}
 	}
 	if strings.Contains(name, "/") {
-		return name, checkProgram(absolute(folder, name))
+		return name, checkProgram(makeAbsolute(folder, name))
 	}
 	for _, dir := range filepath.SplitList(pathOf(c.Env)) {
 		dir = cmp.Or(dir, ".")
-		program := filepath.Join(absolute(folder, dir), name)
+		program := filepath.Join(makeAbsolute(folder, dir), name)
 		if checkProgram(program) == nil {
 			return program, nil
 		}
@@ -432,7 +432,7 @@ func checkProgram(path string) error {
 	return nil
 }
 
-func absolute(dir, path string) string {
+func makeAbsolute(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
@@ -448,8 +448,8 @@ func pathOf(env []string) (path string) {
 	return path
 }
 
-// reap collects every child that has ended, commands and orphans, and reports the commands.
-func (s *server) reap() {
+// reapChildren collects every child that has ended, commands and orphans, and reports the commands.
+func (s *server) reapChildren() {
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -478,7 +478,7 @@ func (s *server) reap() {
 		}
 		s.mu.Unlock()
 		if whole {
-			s.kill(-pid, syscall.SIGKILL) // its number stays taken while the group has members
+			s.killProcess(-pid, syscall.SIGKILL) // its number stays taken while the group has members
 		}
 		if ours {
 			// A failure here means that the host is gone; next sees it too.

@@ -62,7 +62,7 @@ func (b builder) startKeeper(l spec.Limits) error {
 	hide := func(how uintptr) error { return unix.Prctl(unix.PR_SET_DUMPABLE, how, 0, 0, 0) }
 	err = hide(1)
 	if err == nil {
-		pid, errno := fork(unix.CLONE_NEWUSER, steps)
+		pid, errno := forkCalls(unix.CLONE_NEWUSER, steps)
 		if errno != 0 {
 			err = errno
 		} else {
@@ -108,7 +108,7 @@ func (b builder) keeperSteps(socket, mapped int) (steps []systemCall, err error)
 		steps = append(steps, c)
 	}
 	buffer := make([]byte, 1)
-	do(unix.SYS_READ, uintptr(mapped), address(buffer), 1)
+	do(unix.SYS_READ, uintptr(mapped), addressOf(buffer), 1)
 	steps[0].holds = buffer
 	do(unix.SYS_SETSID)
 	do(unix.SYS_DUP3, 1, 2, 0) // its output is not for the host
@@ -124,12 +124,12 @@ func (b builder) keeperSteps(socket, mapped int) (steps []systemCall, err error)
 	}
 	for _, program := range b.filters {
 		load := []unix.SockFprog{{Len: uint16(len(program)), Filter: &program[0]}}
-		do(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, address(load))
+		do(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, addressOf(load))
 		steps[len(steps)-1].holds = load
 	}
 	header := []unix.CapUserHeader{{Version: unix.LINUX_CAPABILITY_VERSION_3}}
 	set := []unix.CapUserData{{Effective: rootMask(), Permitted: rootMask()}, {}}
-	do(unix.SYS_CAPSET, address(header), address(set))
+	do(unix.SYS_CAPSET, addressOf(header), addressOf(set))
 	steps[len(steps)-1].holds = [2]any{header, set}
 	program, err := syscall.ByteSliceFromString(b.self)
 	if err != nil {
@@ -140,20 +140,20 @@ func (b builder) keeperSteps(socket, mapped int) (steps []systemCall, err error)
 		return nil, err
 	}
 	environment := make([]*byte, 1)
-	do(unix.SYS_EXECVE, address(program), address(line), address(environment))
+	do(unix.SYS_EXECVE, addressOf(program), addressOf(line), addressOf(environment))
 	steps[len(steps)-1].holds = [3]any{program, line, environment}
 	return steps, nil
 }
 
-// address is where the first element of a slice lies, which the caller keeps alive and on the heap, as an interface does.
-func address[T any](s []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
+// addressOf returns where the first element of a slice lies, which the caller keeps alive and on the heap, as an interface does.
+func addressOf[T any](s []T) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(s))) }
 
-// fork makes a child process that makes the calls, the last of which becomes another program, and ends at the first that fails.
+// forkCalls makes a child process that makes the calls, the last of which becomes another program, and ends at the first that fails.
 // Nothing else of Go runs in it: it has no thread but this one.
 //
 //go:norace
 //go:nosplit
-func fork(flags uintptr, calls []systemCall) (pid int, errno syscall.Errno) {
+func forkCalls(flags uintptr, calls []systemCall) (pid int, errno syscall.Errno) {
 	child, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 || child != 0 {
 		return int(child), errno
@@ -236,8 +236,8 @@ func (k *keeper) read() {
 	}
 }
 
-// call has the keeper do a call, and returns when it is done or gone. The files stay the caller's.
-func (k *keeper) call(ctx context.Context, c channel.Call, files []*os.File) (answer any, send []*os.File, err error) {
+// callKeeper has the keeper do a call, and returns when it is done or gone. The files stay the caller's.
+func (k *keeper) callKeeper(ctx context.Context, c channel.Call, files []*os.File) (answer any, send []*os.File, err error) {
 	come := make(chan channel.Answer, 1)
 	k.mu.Lock()
 	if k.gone {
@@ -252,15 +252,15 @@ func (k *keeper) call(ctx context.Context, c channel.Call, files []*os.File) (an
 	for i, f := range files {
 		fds[i] = int(f.Fd())
 	}
-	k.send(channel.Request{Op: channel.OpCall, ID: id, Call: &c}, fds...)
-	defer context.AfterFunc(ctx, func() { k.send(channel.Request{Op: channel.OpCancel, ID: id}) })()
+	k.sendRequest(channel.Request{Op: channel.OpCall, ID: id, Call: &c}, fds...)
+	defer context.AfterFunc(ctx, func() { k.sendRequest(channel.Request{Op: channel.OpCancel, ID: id}) })()
 	a, ok := <-come
 	switch {
 	case !ok:
 		return nil, nil, keeperError{syscall.EPERM, sudo.ErrKeeperGone.Error()}
 	case len(a.Held) > 0: // descriptors of the keeper's that could not come along; see hand.go of package channel
 		channel.CloseAll(a.Files)
-		k.send(channel.Request{Op: channel.OpTaken, ID: id})
+		k.sendRequest(channel.Request{Op: channel.OpTaken, ID: id})
 		return nil, nil, syscall.EAGAIN
 	case a.Code != 0 || a.Error != "":
 		channel.CloseAll(a.Files)
@@ -271,8 +271,8 @@ func (k *keeper) call(ctx context.Context, c channel.Call, files []*os.File) (an
 	return a.Body, a.Files, nil
 }
 
-// send ends the conversation with a keeper that does not listen: a frame may be half sent.
-func (k *keeper) send(r channel.Request, fds ...int) {
+// sendRequest ends the conversation with a keeper that does not listen: a frame may be half sent.
+func (k *keeper) sendRequest(r channel.Request, fds ...int) {
 	err := k.socket.Conn.SetWriteDeadline(time.Now().Add(sudo.Timeout))
 	if err == nil {
 		err = k.socket.Send(r, fds...)

@@ -13,9 +13,9 @@ import (
 // keeper is not used on this system.
 type keeper struct{ socket *channel.Socket }
 
-func keep(*channel.Socket) error   { return errors.ErrUnsupported }
-func meetKeeper() (*keeper, error) { return nil, errors.ErrUnsupported }
-func (*keeper) read()              {}
-func (*keeper) call(context.Context, channel.Call, []*os.File) (any, []*os.File, error) {
+func keepRoot(*channel.Socket) error { return errors.ErrUnsupported }
+func meetKeeper() (*keeper, error)   { return nil, errors.ErrUnsupported }
+func (*keeper) read()                {}
+func (*keeper) callKeeper(context.Context, channel.Call, []*os.File) (any, []*os.File, error) {
 	return nil, nil, errors.ErrUnsupported
 }

@@ -15,14 +15,14 @@ const (
 	changeAll  = firstKnown | ll.AccessFSRefer | ll.AccessFSTruncate
 )
 
-// fence restricts this thread and its descendants further by Landlock: they cannot mount, use a device outside of /dev, or
+// fenceThread restricts this thread and its descendants further by Landlock: they cannot mount, use a device outside of /dev, or
 // reach out of the box by a signal or an abstract socket. A kernel without Landlock, or with an older version, applies the
 // rules that it knows, but not its first version, which would forbid moves between folders. Landlock cannot make single folders
 // read-only: sprites make folders in /, and a right to a folder is one to all below it.
 //
 // It must come before the second stage: each thread that is restricted gets a domain of its own, and domains keep from one
 // another, so that init could not even signal its commands. Of this process only the calling thread lives on.
-func fence() error {
+func fenceThread() error {
 	abi := spec.LandlockABI()
 	if abi < 2 {
 		return nil
@@ -48,7 +48,7 @@ func fence() error {
 		"/dev":           changeAll | ll.AccessFSIoctlDev,
 	}
 	for path, rights := range allowed {
-		if err := allow(ruleset, path, rights&known.HandledAccessFS); err != nil {
+		if err := allowPath(ruleset, path, rights&known.HandledAccessFS); err != nil {
 			return spec.FailedAt("restrict by Landlock", fmt.Errorf("allow %s: %w", path, err))
 		}
 	}
@@ -58,8 +58,8 @@ func fence() error {
 	return nil
 }
 
-// allow adds rights over path, and all below it, to a ruleset.
-func allow(ruleset int, path string, rights uint64) error {
+// allowPath adds rights over path, and all below it, to a ruleset.
+func allowPath(ruleset int, path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err

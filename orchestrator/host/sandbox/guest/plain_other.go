@@ -15,18 +15,18 @@ import (
 // builder is not used on this system.
 type builder struct{}
 
-func ready(spec.Kind, *channel.Socket) (b builder, err error) {
+func makeBuilder(spec.Kind, *channel.Socket) (b builder, err error) {
 	return b, spec.FailedAt(spec.StepNamespaces, errors.ErrUnsupported)
 }
 
-func (builder) enter(view.Plan, []*os.File) error { return errors.ErrUnsupported }
+func (builder) enterBox(view.Plan, []*os.File) error { return errors.ErrUnsupported }
 
 func limitCommand(int, bool) {} // only Linux counts these limits
 
-func harden(spec.Without) error { syscall.CloseOnExec(spec.ControlFD); return nil }
+func hardenInit(spec.Without) error { syscall.CloseOnExec(spec.ControlFD); return nil }
 
-// adopt cannot be done here: a command that makes itself a daemon gets away.
-func adopt() error { return nil }
+// adoptOrphans cannot be done here: a command that makes itself a daemon gets away.
+func adoptOrphans() error { return nil }
 
 func childAttr(tty, plain bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Setctty: tty}

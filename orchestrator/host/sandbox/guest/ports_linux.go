@@ -18,9 +18,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/procfs"
 )
 
-// ports matches the listening sockets of the network that init lives in with the processes of the box, by the inodes of
+// listPorts matches the listening sockets of the network that init lives in with the processes of the box, by the inodes of
 // their descriptors. Sockets of processes that init cannot inspect are left out.
-func (s *server) ports() ([]channel.Port, error) {
+func (s *server) listPorts() ([]channel.Port, error) {
 	sockets := map[uint64]channel.Port{}
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		f, err := os.Open(file)
@@ -30,14 +30,14 @@ func (s *server) ports() ([]channel.Port, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list sockets: %w", err)
 		}
-		err = listeners(f, sockets)
+		err = readListeners(f, sockets)
 		f.Close()
 		if err != nil {
 			return nil, fmt.Errorf("list sockets: %w", err)
 		}
 	}
 	found := map[channel.Port]int{} // process by port and address
-	for _, pid := range s.inhabitants() {
+	for _, pid := range s.listProcesses() {
 		for _, inode := range socketsOf(pid) {
 			if p, ok := sockets[inode]; ok && (found[p] == 0 || pid < found[p]) {
 				found[p] = pid
@@ -55,9 +55,9 @@ func (s *server) ports() ([]channel.Port, error) {
 	return all[:min(len(all), channel.MaxPorts)], nil
 }
 
-// inhabitants lists the processes of the box besides init: all processes of its pid namespace, or init's descendants where it
+// listProcesses lists the processes of the box besides init: all processes of its pid namespace, or init's descendants where it
 // has none.
-func (s *server) inhabitants() []int {
+func (s *server) listProcesses() []int {
 	self := os.Getpid()
 	if s.plain {
 		return procfs.Descendants(self)
@@ -94,8 +94,8 @@ func socketsOf(pid int) (inodes []uint64) {
 
 const stateListen = "0A"
 
-// listeners reads a table such as /proc/net/tcp and adds its listening sockets by inode.
-func listeners(r io.Reader, to map[uint64]channel.Port) error {
+// readListeners reads a table such as /proc/net/tcp and adds its listening sockets by inode.
+func readListeners(r io.Reader, to map[uint64]channel.Port) error {
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
 		// sl local_address rem_address st tx:rx tr:when retrnsmt uid timeout inode …

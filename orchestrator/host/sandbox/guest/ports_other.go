@@ -8,5 +8,5 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/channel"
 )
 
-// ports cannot be told here: this system does not say which process holds a socket.
-func (s *server) ports() ([]channel.Port, error) { return nil, errors.ErrUnsupported }
+// listPorts cannot be told here: this system does not say which process holds a socket.
+func (s *server) listPorts() ([]channel.Port, error) { return nil, errors.ErrUnsupported }

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// adopt makes this process the parent of all its orphaned descendants, so that none gets away.
-func adopt() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
+// adoptOrphans makes this process the parent of all its orphaned descendants, so that none gets away.
+func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) }
 
 // childAttr gives each command a session of its own. In a plain box it also dies with init; in a pid namespace it does so
 // anyway.

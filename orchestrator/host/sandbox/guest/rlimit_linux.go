@@ -82,13 +82,13 @@ func descriptorsAtStart() (own unix.Rlimit, err error) {
 // limitDescriptors.
 func limitCommand(pid int, plain bool) {
 	if plain {
-		lower(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })
+		lowerLimit(pid, unix.RLIMIT_NOFILE, func(own uint64) uint64 { return own / 2 })
 		return
 	}
-	lower(pid, unix.RLIMIT_NPROC, func(own uint64) uint64 { return max(own, spec.SpareThreads+1) - spec.SpareThreads })
+	lowerLimit(pid, unix.RLIMIT_NPROC, func(own uint64) uint64 { return max(own, spec.SpareThreads+1) - spec.SpareThreads })
 }
 
-func lower(pid, limit int, most func(own uint64) uint64) {
+func lowerLimit(pid, limit int, most func(own uint64) uint64) {
 	var own, its unix.Rlimit
 	if unix.Getrlimit(limit, &own) != nil || unix.Prlimit(pid, limit, nil, &its) != nil {
 		return // it has ended

@@ -54,13 +54,13 @@ func newFilters() (filters, error) {
 	}
 	all := filters{onlyNative(native), calls}
 	for _, r := range rules {
-		all = append(all, r.program())
+		all = append(all, r.filterProgram())
 	}
 	return append(all, onlyOwnLimits()), nil
 }
 
-// load has the kernel apply them to this thread and all that comes of it.
-func (f filters) load() error {
+// loadFilters has the kernel apply them to this thread and all that comes of it.
+func (f filters) loadFilters() error {
 	for _, program := range f {
 		if err := loadFilter(program); err != nil {
 			return spec.FailedAt("filter system calls", err)
@@ -101,8 +101,8 @@ func onlyOwnLimits() []unix.SockFilter {
 	}
 }
 
-// program returns the filter that refuses the calls of a rule.
-func (r rule) program() []unix.SockFilter {
+// filterProgram returns the filter that refuses the calls of a rule.
+func (r rule) filterProgram() []unix.SockFilter {
 	program := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: callNumber},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: 1, K: r.call},

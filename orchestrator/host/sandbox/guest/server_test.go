@@ -27,7 +27,7 @@ func TestUnknownCalls(t *testing.T) {
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
-		for s.next() == nil {
+		for s.takeRequest() == nil {
 		}
 		s.calls.Wait()
 	}()

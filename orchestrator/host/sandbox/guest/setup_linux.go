@@ -20,8 +20,8 @@ type builder struct {
 	filters filters
 }
 
-// ready does as much as it can.
-func ready(k spec.Kind, control *channel.Socket) (b builder, err error) {
+// makeBuilder does as much as it can.
+func makeBuilder(k spec.Kind, control *channel.Socket) (b builder, err error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return b, spec.FailedAt("hide init", err)
 	}
@@ -37,11 +37,11 @@ func ready(k spec.Kind, control *channel.Socket) (b builder, err error) {
 	return b, err
 }
 
-// enter builds the box of plan p and replaces this process by the second stage, which has no privilege. It returns only to
+// enterBox builds the box of plan p and replaces this process by the second stage, which has no privilege. It returns only to
 // report a failure. The caller's thread must be locked: credentials belong to threads, and exec keeps those of its caller.
-func (b builder) enter(p view.Plan, received []*os.File) error {
+func (b builder) enterBox(p view.Plan, received []*os.File) error {
 	p.AsRoot = p.AsRoot && allThreads()
-	site, err := build(p, received)
+	site, err := buildRoot(p, received)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (b builder) enter(p view.Plan, received []*os.File) error {
 			return site.TurnLate()
 		}
 	}
-	if err := confine(p, b.filters, keep); err != nil {
+	if err := confineThread(p, b.filters, keep); err != nil {
 		return err
 	}
 	err = syscall.Exec(b.self, line, []string{})
@@ -92,8 +92,8 @@ func ownExecutable(level spec.Level) (string, error) {
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 }
 
-// build makes the new root and moves into it.
-func build(p view.Plan, received []*os.File) (*view.Site, error) {
+// buildRoot makes the new root and moves into it.
+func buildRoot(p view.Plan, received []*os.File) (*view.Site, error) {
 	w := &view.Site{Level: p.Level, Dir: -1}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return w, spec.FailedAt("make mounts private", err)
@@ -127,7 +127,7 @@ func build(p view.Plan, received []*os.File) (*view.Site, error) {
 		}
 	}
 	w.Leave()
-	return w, pivot()
+	return w, pivotRoot()
 }
 
 // openRoot lets the sprite's user make folders in /, such as /app, and take away only those.
@@ -167,8 +167,8 @@ func allMounts(p view.Plan, received []*os.File) ([]*os.File, error) {
 	return all, nil
 }
 
-// pivot makes the working directory the root and lets go of the host's tree.
-func pivot() error {
+// pivotRoot makes the working directory the root and lets go of the host's tree.
+func pivotRoot() error {
 	// Stacking the old root on the new one needs no folder for it; see pivot_root(2).
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return spec.FailedAt("pivot_root", err)

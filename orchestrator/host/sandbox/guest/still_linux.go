@@ -34,33 +34,33 @@ const (
 	mostGentle = time.Second
 )
 
-// hold stops everything and returns when nothing has run between two looks. When ctx ends first, all go on.
-func (st *stillness) hold(ctx context.Context, s *server) error {
+// stopAll stops everything and returns when nothing has run between two looks. When ctx ends first, all go on.
+func (st *stillness) stopAll(ctx context.Context, s *server) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if st.seen != nil {
 		return nil
 	}
 	began := time.Now()
-	before := s.look()
+	before := s.readStates()
 	last := before
 	told := snapshot{} // those told to stop, as they stood then
 	for pause := firstPause; ; {
-		if took := time.Since(began); took < gentle || took < mostGentle && last.waits(told) {
-			next := last.next()
+		if took := time.Since(began); took < gentle || took < mostGentle && last.hasReady(told) {
+			next := last.nextToStop()
 			for _, pid := range next {
 				if _, again := told[pid]; !again {
 					told[pid] = last[pid]
 				}
 			}
-			s.stop(next)
+			s.stopProcesses(next)
 		} else {
 			s.stopAll()
 			pause = min(2*pause, lastPause)
 		}
-		now := s.look()
-		st.note(now, before)
-		if now.still() && maps.Equal(now, last) {
+		now := s.readStates()
+		st.noteProcesses(now, before)
+		if now.isStill() && maps.Equal(now, last) {
 			st.seen = now
 			return nil
 		}
@@ -69,13 +69,13 @@ func (st *stillness) hold(ctx context.Context, s *server) error {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			st.goOn(s)
-			return fmt.Errorf("%d threads did not come to rest: %w", now.restless(), ctx.Err())
+			return fmt.Errorf("%d threads did not come to rest: %w", now.countRestless(), ctx.Err())
 		}
 	}
 }
 
-// note adds the processes found for the first time, except those that were stopped before.
-func (st *stillness) note(now, before snapshot) {
+// noteProcesses adds the processes found for the first time, except those that were stopped before.
+func (st *stillness) noteProcesses(now, before snapshot) {
 	for _, tid := range slices.Sorted(maps.Keys(now)) {
 		p := now[tid]
 		if was, ok := before[p.Process]; ok && was.State == 'T' || slices.Contains(st.stopped, p.Process) {
@@ -85,8 +85,8 @@ func (st *stillness) note(now, before snapshot) {
 	}
 }
 
-// release continues the stopped processes, and reports whether any of them has run since the stop.
-func (st *stillness) release(s *server) (ran bool) {
+// continueAll continues the stopped processes, and reports whether any of them has run since the stop.
+func (st *stillness) continueAll(s *server) (ran bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for tid, was := range st.seen {
@@ -100,7 +100,7 @@ func (st *stillness) release(s *server) (ran bool) {
 // goOn continues children before their parents, who would otherwise see them stopped. mu is held.
 func (st *stillness) goOn(s *server) {
 	for _, pid := range slices.Backward(st.stopped) {
-		s.kill(pid, syscall.SIGCONT)
+		s.killProcess(pid, syscall.SIGCONT)
 	}
 	st.stopped, st.seen = nil, nil
 }
@@ -108,28 +108,28 @@ func (st *stillness) goOn(s *server) {
 // stopAll sends SIGSTOP to all but init. In a pid namespace the kernel does that in one step that no fork escapes.
 func (s *server) stopAll() {
 	if s.plain {
-		s.stop(s.inhabitants())
+		s.stopProcesses(s.listProcesses())
 		return
 	}
 	s.mu.Lock() // see stop
 	defer s.mu.Unlock()
-	s.kill(-1, syscall.SIGSTOP) // fails if no process is left
+	s.killProcess(-1, syscall.SIGSTOP) // fails if no process is left
 }
 
-// stop sends SIGSTOP to some, while no command is being started: init waits for one until that has become another program,
+// stopProcesses sends SIGSTOP to some, while no command is being started: init waits for one until that has become another program,
 // and could not then go on.
-func (s *server) stop(pids []int) {
+func (s *server) stopProcesses(pids []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, pid := range pids {
-		s.kill(pid, syscall.SIGSTOP)
+		s.killProcess(pid, syscall.SIGSTOP)
 	}
 }
 
-// look reads the states of all threads. Threads that end during the look are left out.
-func (s *server) look() snapshot {
+// readStates reads the states of all threads. Threads that end during the look are left out.
+func (s *server) readStates() snapshot {
 	all := snapshot{}
-	for _, pid := range s.inhabitants() {
+	for _, pid := range s.listProcesses() {
 		entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 		if err != nil {
 			continue
@@ -147,8 +147,8 @@ func (s *server) look() snapshot {
 	return all
 }
 
-// next lists the processes to be stopped next: those whose parent stands still, or is init.
-func (all snapshot) next() (pids []int) {
+// nextToStop lists the processes to be stopped next: those whose parent stands still, or is init.
+func (all snapshot) nextToStop() (pids []int) {
 	for tid, p := range all {
 		parent, inside := all[p.Parent]
 		if tid == p.Process && p.State != 'T' && (!inside || parent.State == 'T') {
@@ -162,8 +162,8 @@ func (all snapshot) next() (pids []int) {
 // preempted on its way out of the kernel once or twice.
 const chances = 3
 
-// waits reports whether a process that was told to stop is ready to run and has hardly been scheduled since.
-func (all snapshot) waits(told snapshot) bool {
+// hasReady reports whether a process that was told to stop is ready to run and has hardly been scheduled since.
+func (all snapshot) hasReady(told snapshot) bool {
 	for pid, was := range told {
 		if now, there := all[pid]; there && now.State == 'R' && now.Switches-was.Switches < chances {
 			return true
@@ -172,11 +172,11 @@ func (all snapshot) waits(told snapshot) bool {
 	return false
 }
 
-func (all snapshot) still() bool { return all.restless() == 0 }
+func (all snapshot) isStill() bool { return all.countRestless() == 0 }
 
-// restless counts the threads that may run. One that waits in the kernel for a child that was stopped before it became
+// countRestless counts the threads that may run. One that waits in the kernel for a child that was stopped before it became
 // another program (vfork) runs no more than that child.
-func (all snapshot) restless() (n int) {
+func (all snapshot) countRestless() (n int) {
 	waited := map[int]bool{} // processes with a stopped child
 	for _, p := range all {
 		if p.State == 'T' {

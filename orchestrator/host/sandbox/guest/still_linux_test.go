@@ -21,7 +21,7 @@ func TestWaits(t *testing.T) {
 		"ended":                   {procfs.Posture{Process: 7, State: 'Z', Switches: 101}, false},
 		"another one, never told": {procfs.Posture{Process: 8, State: 'R', Switches: 100}, false},
 	} {
-		if got := (snapshot{test.now.Process: test.now}).waits(told); got != test.want {
+		if got := (snapshot{test.now.Process: test.now}).hasReady(told); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}

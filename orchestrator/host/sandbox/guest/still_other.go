@@ -14,7 +14,7 @@ type stillness struct {
 	stopped []int      // process groups
 }
 
-func (st *stillness) hold(_ context.Context, s *server) error {
+func (st *stillness) stopAll(_ context.Context, s *server) error {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	s.mu.Lock()
@@ -27,7 +27,7 @@ func (st *stillness) hold(_ context.Context, s *server) error {
 	return nil
 }
 
-func (st *stillness) release(*server) (ran bool) {
+func (st *stillness) continueAll(*server) (ran bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for _, pid := range st.stopped {

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file gives boxes of a root host id ranges of their own. The kernel counts for each user of the host what it has once
+// This file gives boxes of a root host id ranges of their own. The kernel counts for each user of the host the resources that exist once
 // for all: epoll entries, descriptors on their way through sockets, pages of pipes. Boxes that were one user could take it
-// from each other and from whatever else that user runs.
+// from each other and from the other programs of that user.
 //
 // On the disk everything stays Owner's, whichever box wrote it: the box's mounts of its own files translate (idmapped
-// mounts). So checkpoints, forks and what the host does with files know nothing of ranges, and cost what they did.
+// mounts). So checkpoints, forks and the host's own file calls know nothing of ranges, and cost what they did.
 
 // Ranges lie in the last part of the ids that systemd's scheme and the usual /etc/subuid leave alone.
 const (
@@ -58,7 +58,7 @@ func Take(self string) (*Range, error) {
 	p.next = (p.next + 1) % ranges
 	p.mu.Unlock()
 	var err error
-	r.view, err = r.namespace(self)
+	r.view, err = r.makeNamespace(self)
 	if err != nil {
 		return nil, fmt.Errorf("make an id range: %w", err)
 	}
@@ -75,9 +75,9 @@ func (r *Range) Release() {
 	idRanges.mu.Unlock()
 }
 
-// namespace makes the user namespace of r, which outlives the process that it takes to make one. The host's root stays itself
+// makeNamespace makes the user namespace of r, which outlives the process that it takes to make one. The host's root stays itself
 // there: it is root that the kernel has make an overlay's folders.
-func (r *Range) namespace(self string) (*os.File, error) {
+func (r *Range) makeNamespace(self string) (*os.File, error) {
 	wait, end, err := os.Pipe()
 	if err != nil {
 		return nil, err

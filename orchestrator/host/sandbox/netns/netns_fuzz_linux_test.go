@@ -17,7 +17,7 @@ func FuzzMatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, network uint32, bits uint8, destination uint32) {
 		prefix := netip.PrefixFrom(address(network), int(bits%33)).Masked()
-		parts := to(prefix)
+		parts := matchPrefix(prefix)
 		load, mask, compare := parts[0].(*expr.Payload), parts[1].(*expr.Bitwise), parts[2].(*expr.Cmp)
 		if load.Offset != 16 || load.Len != 4 || compare.Op != expr.CmpOpEq {
 			t.Fatalf("it looks at %+v, %+v", load, compare)

@@ -26,7 +26,7 @@ func SetUp(control *channel.Socket) error {
 	if err := raiseLoopback(); err != nil {
 		return spec.FailedAt("set up the network", err)
 	}
-	// Ports below 1024 are nobody's in a network without neighbours. Kernels without the knob keep them for root.
+	// Ports below 1024 belong to no service in a network without neighbours. Kernels without the knob keep them for root.
 	_ = os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
 	tcp, tcpPort, err := listenLoopback(unix.SOCK_STREAM, 0)
 	if err != nil {
@@ -38,7 +38,7 @@ func SetUp(control *channel.Socket) error {
 		return spec.FailedAt("listen in the network", err)
 	}
 	defer udp.Close()
-	if err := redirect(tcpPort, udpPort); err != nil {
+	if err := redirectAll(tcpPort, udpPort); err != nil {
 		return offerProxy(control, err)
 	}
 	if err := makeLocal(); err != nil {
@@ -127,7 +127,7 @@ func routeRequests(messages ...netlink.Message) error {
 	return conn.Close()
 }
 
-// redirect leads all TCP but the box's own to tcpPort, and questions about names to udpPort. What else would leave the box
+// redirectAll leads all TCP but the box's own to tcpPort, and questions about names to udpPort. All else that would leave the box
 // is refused at once, so that nothing waits for an answer: other UDP, ICMP. In the words of nft:
 //
 //	table ip sprite {
@@ -138,7 +138,7 @@ func routeRequests(messages ...netlink.Message) error {
 //	  chain refuse { type filter hook output priority filter
 //	    ip daddr 127.0.0.0/8 accept; ip daddr 198.18.0.2 accept; ct state established,related accept
 //	    reject with icmp admin-prohibited } }
-func redirect(tcpPort, udpPort int) error {
+func redirectAll(tcpPort, udpPort int) error {
 	conn, err := nftables.New()
 	if err != nil {
 		return fmt.Errorf("open nftables: %w", err)
@@ -158,14 +158,14 @@ func redirect(tcpPort, udpPort int) error {
 		conn.AddRule(rule)
 	}
 	loopback, own := netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix(spec.OwnIP+"/32")
-	add(out, to(loopback), verdict(expr.VerdictReturn))
-	add(out, to(own), verdict(expr.VerdictReturn))
-	add(out, protocol(unix.IPPROTO_TCP), redirectTo(tcpPort))
-	add(out, protocol(unix.IPPROTO_UDP), toPort(53), redirectTo(udpPort))
+	add(out, matchPrefix(loopback), giveVerdict(expr.VerdictReturn))
+	add(out, matchPrefix(own), giveVerdict(expr.VerdictReturn))
+	add(out, matchProtocol(unix.IPPROTO_TCP), redirectTo(tcpPort))
+	add(out, matchProtocol(unix.IPPROTO_UDP), toPort(53), redirectTo(udpPort))
 
-	add(refuse, to(loopback), verdict(expr.VerdictAccept))
-	add(refuse, to(own), verdict(expr.VerdictAccept))
-	add(refuse, answers(), verdict(expr.VerdictAccept))
+	add(refuse, matchPrefix(loopback), giveVerdict(expr.VerdictAccept))
+	add(refuse, matchPrefix(own), giveVerdict(expr.VerdictAccept))
+	add(refuse, matchAnswers(), giveVerdict(expr.VerdictAccept))
 	const adminProhibited = 13
 	add(refuse, []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: adminProhibited}})
 	if err := conn.Flush(); err != nil {
@@ -176,7 +176,7 @@ func redirect(tcpPort, udpPort int) error {
 
 // The parts that rules are made of. Register 1 carries a value from one expression to the next.
 
-func to(p netip.Prefix) []expr.Any {
+func matchPrefix(p netip.Prefix) []expr.Any {
 	mask := binary.BigEndian.AppendUint32(nil, ^uint32(0)<<(32-p.Bits()))
 	addr := p.Addr().As4()
 	return []expr.Any{
@@ -186,7 +186,7 @@ func to(p netip.Prefix) []expr.Any {
 	}
 }
 
-func protocol(number byte) []expr.Any {
+func matchProtocol(number byte) []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: 1},
 		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: []byte{number}},
@@ -200,7 +200,7 @@ func toPort(port int) []expr.Any {
 	}
 }
 
-func answers() []expr.Any {
+func matchAnswers() []expr.Any {
 	mask := binary.NativeEndian.AppendUint32(nil, expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED)
 	return []expr.Any{
 		&expr.Ct{Key: expr.CtKeySTATE, Register: 1},
@@ -216,4 +216,4 @@ func redirectTo(port int) []expr.Any {
 	}
 }
 
-func verdict(kind expr.VerdictKind) []expr.Any { return []expr.Any{&expr.Verdict{Kind: kind}} }
+func giveVerdict(kind expr.VerdictKind) []expr.Any { return []expr.Any{&expr.Verdict{Kind: kind}} }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndSessions kills what is left of the sessions of a plain box whose init was killed.
+// EndSessions kills the remaining processes of the sessions of a plain box whose init was killed.
 func EndSessions(leaders map[int]bool) {
 	if len(leaders) == 0 {
 		return
@@ -39,7 +39,7 @@ func Descendants(root int) (found []int) {
 
 type process struct{ PID, parent, session int }
 
-// Processes lists what /proc shows. A process that ends meanwhile is left out.
+// Processes lists the processes that /proc shows. A process that ends during the call is left out.
 func Processes() (all []process) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -54,7 +54,7 @@ func Processes() (all []process) {
 		if err != nil {
 			continue
 		}
-		// The name, in parentheses, may hold anything: what counts follows the last one: state, parent, group, session.
+		// The name, in parentheses, may hold anything, so the fields follow the last one: state, parent, group, session.
 		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(fields) < 4 {
 			continue

@@ -16,7 +16,7 @@ const (
 	// into namespaces. It has one user of its own, or, with Config.SubIDs, all users.
 	LevelUser Level = "ns-user"
 	// LevelProcess is a plain process tree with translated paths. It keeps processes together and is no boundary: do not
-	// run in it what you would not run without it.
+	// run in it any program that you would not run without it.
 	LevelProcess Level = "process"
 )
 
@@ -27,9 +27,9 @@ func Levels() []Level { return []Level{LevelRoot, LevelUser, LevelProcess} }
 func (l Level) Valid() bool { return slices.Contains(Levels(), l) }
 
 // AtLeast reports whether l is as firm as least or firmer. The empty level is below all, and asks for nothing.
-func (l Level) AtLeast(least Level) bool { return least == "" || l.rank() >= least.rank() }
+func (l Level) AtLeast(least Level) bool { return least == "" || l.rankOf() >= least.rankOf() }
 
-func (l Level) rank() int {
+func (l Level) rankOf() int {
 	i := slices.Index(Levels(), l)
 	if i < 0 {
 		return -1

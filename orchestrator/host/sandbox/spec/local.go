@@ -49,7 +49,7 @@ func (c Config) MakeLocal() error {
 		if _, err := root.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err = (bone{path, 0o755, path == LocalPath}).make(root, uid, gid, false); err == nil {
+		if err = (bone{path, 0o755, path == LocalPath}).makeFolder(root, uid, gid, false); err == nil {
 			err = c.Root.copyTimes(root, path)
 		}
 		if err != nil {

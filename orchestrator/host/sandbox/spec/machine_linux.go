@@ -51,14 +51,14 @@ func Owner() (uid, gid int) {
 	if uid := os.Getuid(); uid != 0 {
 		return uid, os.Getgid()
 	}
-	if mapped("/proc/self/uid_map") && mapped("/proc/self/gid_map") {
+	if isMapped("/proc/self/uid_map") && isMapped("/proc/self/gid_map") {
 		return OutsideLow + InsideID, OutsideLow + InsideID
 	}
 	return -1, -1
 }
 
-// mapped reports whether this process, itself perhaps in a user namespace, can name all of Owner's ids.
-func mapped(file string) bool { return MappedRange(file, OutsideLow) }
+// isMapped reports whether this process, itself perhaps in a user namespace, can name all of Owner's ids.
+func isMapped(file string) bool { return MappedRange(file, OutsideLow) }
 
 // MappedRange reports whether it can name the range that begins with first.
 func MappedRange(file string, first int) bool {

@@ -22,8 +22,8 @@ func Within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// folders pairs the folders of a box with their paths on the host.
-func (c Config) folders() []struct{ seen, host string } {
+// folderPairs pairs the folders of a box with their paths on the host.
+func (c Config) folderPairs() []struct{ seen, host string } {
 	skills := c.Skills
 	if skills == "" {
 		skills = c.Root.hostDir("skills")
@@ -42,7 +42,7 @@ func (c Config) folders() []struct{ seen, host string } {
 // names alone; a caller that opens the result must not follow links that the sprite made. Other paths come back cleaned.
 func (c Config) HostPath(p string) string {
 	p = filepath.Clean(p)
-	for _, f := range c.folders() {
+	for _, f := range c.folderPairs() {
 		if Within(p, f.seen) {
 			return f.host + strings.TrimPrefix(p, f.seen)
 		}
@@ -56,12 +56,12 @@ func (c Config) TranslatePath(p string) string {
 	if !strings.HasPrefix(p, "/") {
 		return p
 	}
-	for _, f := range c.folders() {
+	for _, f := range c.folderPairs() {
 		if Within(p, f.host) {
 			return p
 		}
 	}
-	for _, f := range c.folders() {
+	for _, f := range c.folderPairs() {
 		if p == f.seen || strings.HasPrefix(p, f.seen+"/") {
 			return f.host + strings.TrimPrefix(p, f.seen)
 		}

@@ -44,7 +44,7 @@ func skeletonIn(dir string, uid, gid int, settle bool) error {
 	}
 	for _, f := range skeleton {
 		if err == nil {
-			err = f.make(root, uid, gid, settle)
+			err = f.makeFolder(root, uid, gid, settle)
 		}
 	}
 	if err != nil {
@@ -53,9 +53,9 @@ func skeletonIn(dir string, uid, gid int, settle bool) error {
 	return nil
 }
 
-// make makes a folder of the skeleton. With settle one that is there gets its owner and mode, too, and anything else
+// makeFolder makes a folder of the skeleton. With settle one that is there gets its owner and mode, too, and anything else
 // makes room for it.
-func (f bone) make(root *os.Root, uid, gid int, settle bool) error {
+func (f bone) makeFolder(root *os.Root, uid, gid int, settle bool) error {
 	if info, err := root.Lstat(f.path); err == nil && settle && !info.IsDir() {
 		if err := root.Remove(f.path); err != nil {
 			return err
@@ -142,8 +142,8 @@ func (r Root) hostDir(path string) string {
 	return filepath.Join(r.Upper, path)
 }
 
-// check refuses a root that is not whole, and paths that mean nothing.
-func (r Root) check(level Level) error {
+// checkRoot refuses a root that is not whole, and paths that mean nothing.
+func (r Root) checkRoot(level Level) error {
 	switch {
 	case r.Dir != "" && (r.Upper != "" || len(r.Lower) > 0):
 		return errors.New("sandbox: Root is either a tree or an overlay")
@@ -163,7 +163,7 @@ func (r Root) check(level Level) error {
 }
 
 func (r Root) checkWritable(level Level) error {
-	if err := r.check(level); err != nil || r.Dir != "" {
+	if err := r.checkRoot(level); err != nil || r.Dir != "" {
 		return err
 	}
 	return errors.Join(absoluteBelow("Root.Upper", r.Upper), absoluteBelow("Root.Work", r.Work))
@@ -173,7 +173,7 @@ func (p Point) Check() error {
 	if p.ID == "" || strings.ContainsAny(p.ID, "/\x00") || p.ID == "." || p.ID == ".." {
 		return fmt.Errorf("sandbox: %q cannot name a checkpoint", p.ID)
 	}
-	return p.Root.check(LevelRoot)
+	return p.Root.checkRoot(LevelRoot)
 }
 
 func absoluteBelow(name, path string) error {

@@ -146,8 +146,8 @@ type account struct {
 	uid, gid          uint32
 }
 
-// field reads /etc/passwd or /etc/group and returns the first line whose name or number is key.
-func field(file, key string) ([]string, bool) {
+// findEntry reads /etc/passwd or /etc/group and returns the first line whose name or number is key.
+func findEntry(file, key string) ([]string, bool) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, false
@@ -163,15 +163,15 @@ func field(file, key string) ([]string, bool) {
 	return nil, false
 }
 
-func number(text string) uint32 {
+func parseNumber(text string) uint32 {
 	n, _ := strconv.ParseUint(text, 10, 32) // the file is the box's own
 	return uint32(n)
 }
 
 func findAccount(user string) (a account, err error) {
-	fields, ok := field("/etc/passwd", user)
+	fields, ok := findEntry("/etc/passwd", user)
 	if ok && len(fields) > 6 {
-		return account{fields[0], fields[5], fields[6], number(fields[2]), number(fields[3])}, nil
+		return account{fields[0], fields[5], fields[6], parseNumber(fields[2]), parseNumber(fields[3])}, nil
 	}
 	if user == "root" {
 		return account{name: "root", home: "/root", shell: "/bin/sh"}, nil
@@ -194,7 +194,7 @@ func groupsOf(user string) (groups []uint32) {
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Split(strings.TrimSpace(line), ":")
 		if len(fields) > 3 && slices.Contains(strings.Split(fields[3], ","), user) {
-			groups = append(groups, number(fields[2]))
+			groups = append(groups, parseNumber(fields[2]))
 		}
 	}
 	return groups
@@ -243,19 +243,19 @@ func Main(args, environ []string) int {
 	return code
 }
 
-// request returns the request to init for c.
-func (c invocation) request(environ []string) (*Request, error) {
+// requestOf returns the request to init for c.
+func (c invocation) requestOf(environ []string) (*Request, error) {
 	as, err := findAccount(c.user)
 	if err != nil {
 		return nil, err
 	}
 	r := &Request{UID: as.uid, GID: as.gid, Groups: groupsOf(as.name)}
 	if c.group != "" {
-		fields, ok := field("/etc/group", c.group)
+		fields, ok := findEntry("/etc/group", c.group)
 		if !ok {
 			return nil, fmt.Errorf("unknown group %s", c.group)
 		}
-		r.GID = number(fields[2])
+		r.GID = parseNumber(fields[2])
 	}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -306,7 +306,7 @@ func (c invocation) request(environ []string) (*Request, error) {
 
 // run asks init, passes signals on, and returns how the command ended.
 func (c invocation) run(environ []string) (code int, err error) {
-	r, err := c.request(environ)
+	r, err := c.requestOf(environ)
 	if err != nil {
 		return 1, err
 	}

@@ -13,9 +13,9 @@ import (
 // maxLocal bounds the entries of a folder of the host's that is shown entry by entry. A larger one is shown as a whole, read-only.
 const maxLocal = 64
 
-// local shows a /usr/local that the sprite installs to, with the host's own below it: as an overlay, or, where the root is one
+// showLocal shows a /usr/local that the sprite installs to, with the host's own below it: as an overlay, or, where the root is one
 // tree, as the tree's folder with mounts of the host's entries.
-func (p *Plan) local(c spec.Config) {
+func (p *Plan) showLocal(c spec.Config) {
 	if tree, ok := c.Local(); ok {
 		p.Steps = append(p.Steps, Step{Kind: StepOverlay, Path: spec.LocalPath, Tree: tree, Own: true, Local: true})
 		return
@@ -40,14 +40,14 @@ func (p *Plan) mergeLocal(dir string, entries []fs.DirEntry) {
 		switch {
 		case e.Type() == fs.ModeSymlink:
 			if target, err := os.Readlink("/" + name); err == nil {
-				p.link(name, target)
+				p.addLink(name, target)
 			}
 		case e.Type().IsRegular():
 			p.Steps = append(p.Steps, Step{Kind: StepBind, Path: name, Source: "/" + name, File: true, ReadOnly: true})
 		case e.IsDir():
 			below, err := os.ReadDir("/" + name)
 			if err != nil || len(below) > maxLocal || !installsInto(name) {
-				p.bind("/"+name, name, true)
+				p.addBind("/"+name, name, true)
 				continue
 			}
 			p.Steps = append(p.Steps, Step{Kind: stepDir, Path: name, Mode: 0o755})

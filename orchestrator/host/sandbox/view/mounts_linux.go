@@ -68,8 +68,8 @@ func (s Step) Open(level spec.Level, ids *idrange.Range) (*os.File, error) {
 	}
 }
 
-// attributes are those of a mount of the host's.
-func (s Step) attributes() (attr int) {
+// mountAttributes are those of a mount of the host's.
+func (s Step) mountAttributes() (attr int) {
 	if !s.Suid {
 		attr |= unix.MOUNT_ATTR_NOSUID
 		if !s.Device {
@@ -97,7 +97,7 @@ func openBind(s Step, ids *idrange.Range) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open_tree: %w", err)
 	}
-	attr := unix.MountAttr{Attr_set: uint64(s.attributes()), Propagation: unix.MS_PRIVATE}
+	attr := unix.MountAttr{Attr_set: uint64(s.mountAttributes()), Propagation: unix.MS_PRIVATE}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("mount_setattr: %w", err)
@@ -144,11 +144,11 @@ func newMount(kind string, options []string, attr int) (*os.File, error) {
 			err = unix.FsconfigSetFlag(ctx, key)
 		}
 		if err != nil {
-			return nil, explained(ctx, option, err)
+			return nil, explainError(ctx, option, err)
 		}
 	}
 	if err := unix.FsconfigCreate(ctx); err != nil {
-		return nil, explained(ctx, "create", err)
+		return nil, explainError(ctx, "create", err)
 	}
 	fd, err := unix.Fsmount(ctx, unix.FSMOUNT_CLOEXEC, attr)
 	if err != nil {
@@ -157,8 +157,8 @@ func newMount(kind string, options []string, attr int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), kind), nil
 }
 
-// explained adds the kernel's message about a failed step of making a mount.
-func explained(ctx int, what string, err error) error {
+// explainError adds the kernel's message about a failed step of making a mount.
+func explainError(ctx int, what string, err error) error {
 	text := make([]byte, 512)
 	n, readErr := unix.Read(ctx, text)
 	if readErr != nil || n <= 2 {
@@ -199,11 +199,11 @@ type layerFolders struct {
 	open []*os.File
 }
 
-// name opens one, or the folder sub of it, and names it by descriptor: the kernel takes no option longer than 256 bytes.
-func (l *layerFolders) name(path, sub string) (string, error) {
+// nameFolder opens one, or the folder sub of it, and names it by descriptor: the kernel takes no option longer than 256 bytes.
+func (l *layerFolders) nameFolder(path, sub string) (string, error) {
 	dir, err := unix.AT_FDCWD, error(nil)
 	if l.ids != nil {
-		if dir, err = l.parent(filepath.Dir(path)); err != nil {
+		if dir, err = l.openParent(filepath.Dir(path)); err != nil {
 			return "", fmt.Errorf("open layer %s: %w", path, err)
 		}
 		path = filepath.Base(path)
@@ -222,7 +222,7 @@ func (l *layerFolders) name(path, sub string) (string, error) {
 	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 }
 
-func (l *layerFolders) parent(path string) (int, error) {
+func (l *layerFolders) openParent(path string) (int, error) {
 	if fd, ok := l.in[path]; ok {
 		return fd, nil
 	}
@@ -244,7 +244,7 @@ func tryOverlay(s Step, user bool, ids *idrange.Range) (*os.File, error) {
 	}
 	var lower, options []string
 	for _, path := range s.Tree.Lower {
-		name, err := folders.name(path, sub)
+		name, err := folders.nameFolder(path, sub)
 		if s.Local && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP)) {
 			continue // this layer has nothing there
 		}
@@ -254,7 +254,7 @@ func tryOverlay(s Step, user bool, ids *idrange.Range) (*os.File, error) {
 		lower = append(lower, name)
 	}
 	if s.Local {
-		name, err := folders.name("/"+spec.LocalPath, "")
+		name, err := folders.nameFolder("/"+spec.LocalPath, "")
 		if err != nil {
 			return nil, err
 		}
@@ -262,7 +262,7 @@ func tryOverlay(s Step, user bool, ids *idrange.Range) (*os.File, error) {
 	}
 	if s.Tree.Upper != "" {
 		for _, l := range []struct{ option, path, sub string }{{"upperdir", s.Tree.Upper, sub}, {"workdir", work, workSub}} {
-			name, err := folders.name(l.path, l.sub)
+			name, err := folders.nameFolder(l.path, l.sub)
 			if err != nil {
 				return nil, err
 			}
@@ -283,10 +283,10 @@ func tryOverlay(s Step, user bool, ids *idrange.Range) (*os.File, error) {
 	for _, name := range lower {
 		one = append(one, "lowerdir+="+name)
 	}
-	f, err := newMount("overlay", append(one, options...), s.attributes())
+	f, err := newMount("overlay", append(one, options...), s.mountAttributes())
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.7 there is only the list
 		all := []string{"source=sprite", "lowerdir=" + strings.Join(lower, ":")}
-		if old, e := newMount("overlay", append(all, options...), s.attributes()); e == nil {
+		if old, e := newMount("overlay", append(all, options...), s.mountAttributes()); e == nil {
 			f, err = old, nil
 		}
 	}

@@ -41,11 +41,11 @@ func (w *Site) TurnLate() error {
 	return errors.Join(failed...)
 }
 
-// in opens the folder in which a path lies.
-func (w *Site) in(name string, do func(dir int, name string) error) error {
+// inFolder opens the folder in which a path lies.
+func (w *Site) inFolder(name string, do func(dir int, name string) error) error {
 	if parent := path.Dir(name); w.Dir < 0 || w.parent != parent {
 		w.Leave()
-		dir, err := folder(parent, w.Level)
+		dir, err := openFolder(parent, w.Level)
 		if err != nil {
 			return err
 		}
@@ -66,59 +66,59 @@ func (w *Site) Leave() {
 func (s Step) CarryOut(w *Site, mount int) error {
 	switch s.Kind {
 	case stepDir:
-		return w.in(s.Path, func(dir int, name string) error {
+		return w.inFolder(s.Path, func(dir int, name string) error {
 			if err := unix.Mkdirat(dir, name, 0o755); err != nil {
 				return spec.Ignoring(unix.EEXIST, err)
 			}
 			return unix.Fchmodat(dir, name, s.Mode, 0) // mkdir obeys the umask and knows no sticky bit
 		})
 	case stepLink:
-		return w.in(s.Path, func(dir int, name string) error {
+		return w.inFolder(s.Path, func(dir int, name string) error {
 			return spec.Ignoring(unix.EEXIST, unix.Symlinkat(s.Source, dir, name))
 		})
 	case stepText:
-		return s.text(w)
+		return s.writeText(w)
 	case stepUsers:
-		return w.in(s.Path, s.users)
+		return w.inFolder(s.Path, s.writeUsers)
 	case stepKnob:
-		return spec.Ignoring(unix.ENOENT, s.turn(w))
+		return spec.Ignoring(unix.ENOENT, s.turnKnob(w))
 	case stepSeal:
 		attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-		return s.at(w, func(fd int) error { return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr) })
+		return s.atPlace(w, func(fd int) error { return unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr) })
 	case stepAgain:
 		again, err := unix.OpenTree(unix.AT_FDCWD, s.Source, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 		if err != nil {
 			return fmt.Errorf("open_tree: %w", err)
 		}
 		defer unix.Close(again)
-		return s.place(w, again)
+		return s.placeMount(w, again)
 	default:
-		return s.place(w, mount)
+		return s.placeMount(w, mount)
 	}
 }
 
-// place attaches a mount at the step's path.
-func (s Step) place(w *Site, mount int) error {
+// placeMount attaches a mount at the step's path.
+func (s Step) placeMount(w *Site, mount int) error {
 	if spec.Within(w.parent, s.Path) {
 		defer w.Leave()
 	}
-	return s.at(w, func(fd int) error {
+	return s.atPlace(w, func(fd int) error {
 		return unix.MoveMount(mount, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 	})
 }
 
-// at opens the step's own place, which it makes if need be.
-func (s Step) at(w *Site, do func(fd int) error) error {
+// atPlace opens the step's own place, which it makes if need be.
+func (s Step) atPlace(w *Site, do func(fd int) error) error {
 	if !s.File && s.Kind != stepText {
-		fd, err := folder(s.Path, w.Level)
+		fd, err := openFolder(s.Path, w.Level)
 		if err != nil {
 			return err
 		}
 		defer unix.Close(fd)
 		return do(fd)
 	}
-	return w.in(s.Path, func(dir int, name string) error {
-		fd, err := file(dir, name, w.Level)
+	return w.inFolder(s.Path, func(dir int, name string) error {
+		fd, err := openFile(dir, name, w.Level)
 		if err != nil {
 			return err
 		}
@@ -127,8 +127,8 @@ func (s Step) at(w *Site, do func(fd int) error) error {
 	})
 }
 
-// text writes a file into /dev, which is no part of the tree, and shows it at the step's path.
-func (s Step) text(w *Site) error {
+// writeText writes a file into /dev, which is no part of the tree, and shows it at the step's path.
+func (s Step) writeText(w *Site) error {
 	const made = "dev/.text"
 	fd, err := unix.Open(made, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o444)
 	if err != nil {
@@ -148,7 +148,7 @@ func (s Step) text(w *Site) error {
 	if err := unix.MountSetattr(again, "", unix.AT_EMPTY_PATH, &attr); err != nil {
 		return fmt.Errorf("mount_setattr: %w", err)
 	}
-	if err := s.place(w, again); err != nil {
+	if err := s.placeMount(w, again); err != nil {
 		return err
 	}
 	return unix.Unlink(made) // the mount keeps it
@@ -157,8 +157,8 @@ func (s Step) text(w *Site) error {
 // maxUserList bounds a list of users that is left as it is, in bytes.
 const maxUserList = 1 << 20
 
-// users makes the step's list of users a file of the tree, unless one is there that knows user sprite.
-func (s Step) users(dir int, name string) error {
+// writeUsers makes the step's list of users a file of the tree, unless one is there that knows user sprite.
+func (s Step) writeUsers(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err == nil {
 		f := os.NewFile(uintptr(fd), name)
@@ -188,8 +188,8 @@ func (s Step) users(dir int, name string) error {
 	return err
 }
 
-// turn writes to a knob of the box's own namespaces.
-func (s Step) turn(w *Site) error {
+// turnKnob writes to a knob of the box's own namespaces.
+func (s Step) turnKnob(w *Site) error {
 	fd, err := unix.Open(s.Path, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -203,8 +203,8 @@ func (s Step) turn(w *Site) error {
 	return err
 }
 
-// folder opens a folder of the new root. Those that are missing it makes; they belong to the box's root, where it has one.
-func folder(name string, level spec.Level) (int, error) {
+// openFolder opens a folder of the new root. Those that are missing it makes; they belong to the box's root, where it has one.
+func openFolder(name string, level spec.Level) (int, error) {
 	dir, err := unix.Open(".", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil || name == "." {
 		return dir, err
@@ -242,8 +242,8 @@ func enterFolder(dir int, name string, level spec.Level) (int, error) {
 	return unix.Openat(dir, name, flags, 0)
 }
 
-// file opens a regular file for something to be mounted over it.
-func file(dir int, name string, level spec.Level) (int, error) {
+// openFile opens a regular file for something to be mounted over it.
+func openFile(dir int, name string, level spec.Level) (int, error) {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err == nil {
 		var st unix.Stat_t

@@ -23,16 +23,16 @@ func NewPlan(c spec.Config) (Plan, error) {
 		size = ""
 	}
 	p.Steps = append(p.Steps, Step{Kind: stepTmp, Path: "dev", Source: fmt.Sprintf("mode=0755,size=%d", spec.DevSize)})
-	p.texts(c)
+	p.addTexts(c)
 	show := p.ownSystem
 	if c.Root.Host {
-		show = p.system
+		show = p.addSystem
 	}
 	if err := show(c); err != nil {
 		return p, err
 	}
-	p.link("var/tmp", "/tmp")
-	p.link("var/run", "/run")
+	p.addLink("var/tmp", "/tmp")
+	p.addLink("var/run", "/run")
 	for _, path := range []string{"opt", "srv", "mnt", "var/local"} { // where programs expect to install and to keep data
 		p.Steps = append(p.Steps, Step{Kind: stepDir, Path: path, Mode: 0o755})
 	}
@@ -40,9 +40,9 @@ func NewPlan(c spec.Config) (Plan, error) {
 		Step{Kind: stepDir, Path: "workspace", Mode: 0o755}, Step{Kind: stepDir, Path: "home/sprite", Mode: 0o755}, Step{Kind: stepDir, Path: "tmp", Mode: 0o1777})
 	p.Steps = append(p.Steps, Step{Kind: stepTmp, Path: "run", Source: "mode=0755" + size})
 	if c.Skills != "" {
-		p.bind(c.Skills, "skills", true)
+		p.addBind(c.Skills, "skills", true)
 	}
-	p.bind(c.Run, ".sprite", true)
+	p.addBind(c.Run, ".sprite", true)
 	if p.AsRoot, p.LoneRoot = c.Rooted(), c.LoneRoot(); p.AsRoot || p.LoneRoot {
 		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: ".sprite/sbin/init", Source: c.Self, File: true, ReadOnly: true})
 	}
@@ -51,19 +51,19 @@ func NewPlan(c spec.Config) (Plan, error) {
 	}
 	p.Steps = append(p.Steps, Step{Kind: StepBind, Path: "var/cache/sprite", Source: c.Cache, Own: true})
 	if c.Shared != "" {
-		p.bind(c.Shared, strings.TrimPrefix(spec.SharedDir, "/"), true)
+		p.addBind(c.Shared, strings.TrimPrefix(spec.SharedDir, "/"), true)
 	}
-	if err := p.tools(c.Tools); err != nil {
+	if err := p.addTools(c.Tools); err != nil {
 		return p, err
 	}
 	terminals := "newinstance,ptmxmode=0666,mode=0620"
 	if c.Defended(spec.DefenceShares) {
 		terminals += fmt.Sprintf(",max=%d", maxTerminals)
 	}
-	p.devices("mode=1777"+size, terminals)
+	p.addDevices("mode=1777"+size, terminals)
 	if !c.Defended(spec.DefencePidNamespace) { // whose /proc is then the host's
 		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: "proc", Source: "/proc"})
-		return p.restricted(c), nil
+		return p.liftRestrictions(c), nil
 	}
 	p.Steps = append(p.Steps, Step{Kind: stepProc, Path: "proc"})
 	if c.Defended(spec.DefenceUserns) {
@@ -79,11 +79,11 @@ func NewPlan(c spec.Config) (Plan, error) {
 	if c.Defended(spec.DefenceMaskedProc) {
 		p.maskProc()
 	}
-	return p.restricted(c), nil
+	return p.liftRestrictions(c), nil
 }
 
-// restricted takes the restrictions of mounts back that c leaves out.
-func (p Plan) restricted(c spec.Config) Plan {
+// liftRestrictions takes the restrictions of mounts back that c leaves out.
+func (p Plan) liftRestrictions(c spec.Config) Plan {
 	for i, s := range p.Steps {
 		if s.OfHost() {
 			p.Steps[i].ReadOnly = s.ReadOnly && c.Defended(spec.DefenceReadOnly)
@@ -106,36 +106,36 @@ func (p *Plan) Tree(path string, r spec.Root, readOnly bool) Step {
 	}
 }
 
-func (p *Plan) link(path, target string) {
+func (p *Plan) addLink(path, target string) {
 	p.Steps = append(p.Steps, Step{Kind: stepLink, Path: path, Source: target})
 }
 
-func (p *Plan) text(path, content string) {
+func (p *Plan) addText(path, content string) {
 	p.Steps = append(p.Steps, Step{Kind: stepText, Path: path, Content: content})
 }
 
-func (p *Plan) bind(source, path string, readOnly bool) {
+func (p *Plan) addBind(source, path string, readOnly bool) {
 	p.Steps = append(p.Steps, Step{Kind: StepBind, Path: path, Source: source, ReadOnly: readOnly})
 }
 
-// texts makes the files that say who and where the box is. A tree with programs of its own has its own users.
-func (p *Plan) texts(c spec.Config) {
-	p.text("etc/hostname", c.Hostname+"\n")
+// addTexts makes the files that say who and where the box is. A tree with programs of its own has its own users.
+func (p *Plan) addTexts(c spec.Config) {
+	p.addText("etc/hostname", c.Hostname+"\n")
 	if c.OwnNetwork() {
 		own := spec.NetworkFiles(c.Hostname)
 		for _, path := range slices.Sorted(maps.Keys(own)) {
-			p.text(path, own[path])
+			p.addText(path, own[path])
 		}
 	}
 	if c.Root.Host {
-		p.text("etc/passwd", passwdText)
-		p.text("etc/group", groupText)
+		p.addText("etc/passwd", passwdText)
+		p.addText("etc/group", groupText)
 	}
 }
 
-// system shows the host's programs and libraries read-only, and the listed files of /etc. Where the host has a link, such
+// addSystem shows the host's programs and libraries read-only, and the listed files of /etc. Where the host has a link, such
 // as /bin, the box has a mount: its owner cannot take that away.
-func (p *Plan) system(c spec.Config) error {
+func (p *Plan) addSystem(c spec.Config) error {
 	entries, err := os.ReadDir("/")
 	if err != nil {
 		return err
@@ -146,19 +146,19 @@ func (p *Plan) system(c spec.Config) error {
 			continue
 		}
 		if st, err := os.Stat("/" + name); err == nil && st.IsDir() {
-			p.bind("/"+name, name, true)
+			p.addBind("/"+name, name, true)
 		}
 	}
-	p.local(c)
+	p.showLocal(c)
 	for _, name := range etc {
-		if p.shown("/etc/" + name) {
+		if p.isShown("/etc/" + name) {
 			continue // a text of the box's own
 		}
-		if err := p.show("/etc/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := p.showPath("/etc/" + name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	p.link("etc/mtab", "/proc/mounts")
+	p.addLink("etc/mtab", "/proc/mounts")
 	return nil
 }
 
@@ -170,22 +170,22 @@ func (p *Plan) ownSystem(c spec.Config) error {
 		case c.Rooted():
 			p.Steps = append(p.Steps, Step{Kind: stepUsers, Path: path, Content: text})
 		default:
-			p.text(path, text)
+			p.addText(path, text)
 		}
 	}
 	if c.OwnNetwork() {
 		return nil
 	}
 	for _, path := range []string{"/etc/resolv.conf", "/etc/hosts"} {
-		if err := p.show(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := p.showPath(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// show binds a host file or folder read-only at its own path. A link is followed: the box sees its target.
-func (p *Plan) show(path string) error {
+// showPath binds a host file or folder read-only at its own path. A link is followed: the box sees its target.
+func (p *Plan) showPath(path string) error {
 	st, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -197,21 +197,21 @@ func (p *Plan) show(path string) error {
 	return nil
 }
 
-// tools shows the tools outside of the system folders.
-func (p *Plan) tools(paths []string) error {
+// addTools shows the tools outside of the system folders.
+func (p *Plan) addTools(paths []string) error {
 	for _, path := range paths {
 		path = filepath.Clean(path)
-		if p.shown(path) {
+		if p.isShown(path) {
 			continue
 		}
-		if err := p.show(path); err != nil {
+		if err := p.showPath(path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p *Plan) shown(path string) bool {
+func (p *Plan) isShown(path string) bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool { return (s.Kind == StepBind || s.Kind == stepText) && spec.Within(path, "/"+s.Path) })
 }
 
@@ -223,16 +223,16 @@ const (
 	perFile      = 4 << 10 // bytes of a memory file system for which it may have one file
 )
 
-// devices fills /dev with the usual devices and a terminal multiplexer of its own.
-func (p *Plan) devices(shm, terminals string) {
+// addDevices fills /dev with the usual devices and a terminal multiplexer of its own.
+func (p *Plan) addDevices(shm, terminals string) {
 	for _, name := range []string{"null", "zero", "full", "random", "urandom", "tty"} {
 		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: "dev/" + name, Source: "/dev/" + name, File: true, Device: true})
 	}
-	p.link("dev/fd", "/proc/self/fd")
-	p.link("dev/stdin", "/proc/self/fd/0")
-	p.link("dev/stdout", "/proc/self/fd/1")
-	p.link("dev/stderr", "/proc/self/fd/2")
-	p.link("dev/ptmx", "pts/ptmx")
+	p.addLink("dev/fd", "/proc/self/fd")
+	p.addLink("dev/stdin", "/proc/self/fd/0")
+	p.addLink("dev/stdout", "/proc/self/fd/1")
+	p.addLink("dev/stderr", "/proc/self/fd/2")
+	p.addLink("dev/ptmx", "pts/ptmx")
 	p.Steps = append(p.Steps,
 		Step{Kind: stepPts, Path: "dev/pts", Source: terminals},
 		Step{Kind: stepTmp, Path: "dev/shm", Source: shm},

@@ -2,7 +2,7 @@ package stories
 
 import "math"
 
-// state is one text being read: what was paid attention to so far, and how likely each token is next.
+// state is one text being read: the attention so far, and how likely each token is next.
 type state struct {
 	m            *Model
 	pos          int

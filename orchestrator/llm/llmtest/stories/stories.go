@@ -1,5 +1,5 @@
 // Package stories runs a very small real language model, for tests: a transformer of 260,000 weights that was trained on
-// children's stories, in the format of llama2.c. It cannot hold a schema, which is what it is good for here: it fails as
+// children's stories, in the format of llama2.c. It cannot hold a schema, and therefore serves here: it fails as
 // real models do. Scored, it can choose among given texts.
 //
 // Start with Load. The weights are no part of the source tree.
@@ -184,7 +184,7 @@ func (m *Model) Choose(prompt string, texts []string) int {
 	return at
 }
 
-// read takes in a prompt, or its end where it is longer than what fits beside room tokens.
+// read takes in a prompt, or its end where it is longer than fits next to room tokens.
 func (m *Model) read(prompt string, room int) *state {
 	s := &state{m: m, keys: make([]float32, int(m.Layers)*int(m.Context)*m.kvSize()), values: make([]float32, int(m.Layers)*int(m.Context)*m.kvSize())}
 	tokens := m.encode(prompt)

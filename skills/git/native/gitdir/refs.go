@@ -302,7 +302,7 @@ func (l *Lock) Release() error {
 	if l.File == nil {
 		return nil
 	}
-	err := errors.Join(l.File.Close(), l.root.Remove(l.name+".lock"))
+	err := errors.Join(l.root.Remove(l.name+".lock"), l.File.Close()) // open as long as it is there: a lock that nobody has open is stale
 	l.File = nil
 	return err
 }

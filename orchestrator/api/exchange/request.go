@@ -1,0 +1,40 @@
+package exchange
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// Matches reports whether a path is one of the pattern's, in which {name} stands for one segment.
+func Matches(pattern, path string) bool {
+	want, got := strings.Split(pattern, "/"), strings.Split(path, "/")
+	return len(want) == len(got) && !slices.ContainsFunc(want, func(segment string) bool {
+		have := got[0]
+		got = got[1:]
+		return segment != have && !strings.HasPrefix(segment, "{")
+	})
+}
+
+// PositionOf returns the position behind which a reader wants events.
+func PositionOf(r *http.Request) (lattice.Seq, error) {
+	text := r.Header.Get("Last-Event-ID")
+	if text == "" {
+		text = "0" + r.FormValue("after")
+	}
+	after, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, fault.BadInput("bad_request", "after and Last-Event-ID are sequence numbers")
+	}
+	return lattice.Seq(after), nil
+}
+
+// IsSet reports whether a parameter of the query is true.
+func IsSet(r *http.Request, name string) bool {
+	set, err := strconv.ParseBool(r.FormValue(name))
+	return err == nil && set
+}

@@ -1,0 +1,149 @@
+package dialogue
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/forge/comment"
+	"github.com/spritekit/lattice/orchestrator/forge/presence"
+	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
+)
+
+// A command is carried out again if a crash came before the entry that says that it was. What it means is therefore found out once
+// and recorded before its effect: an intent has its plan, every other command has an aim. The second time the thread may look
+// otherwise: a comment more, a wait that is decided, a run that has ended.
+
+// aim is the body of an entry that says which run a command is about, and which decision it makes.
+type aim struct {
+	Run      string             `json:"run_id"`
+	Decision *api.DecideRequest `json:"decision,omitempty"`
+}
+
+func aimsOf(t Thread) string { return strings.ToLower("aims:" + t.String()) }
+
+// createOnce creates the intent of a command, or goes on with it as it was recorded.
+func (d *Dialogue) createOnce(ctx context.Context, a asked) (intent.State, error) {
+	var values api.Values // as the request for the intent has them
+	if a.Verb == comment.Plan {
+		values = d.Hosts[a.Host].Plan.Values
+	}
+	s, found, err := d.Runs.ResumeIntent(ctx, a.key(), values)
+	switch {
+	case err != nil || found:
+		return s, err
+	case a.Verb == comment.Plan && a.Text != "":
+		return d.project(ctx, a)
+	case a.Verb == comment.Plan:
+		return d.plan(ctx, a)
+	}
+	return d.research(ctx, a)
+}
+
+// repeatWork creates an intent with the plan of the newest run of a thread, if all have ended and an intent began it. A command that did so
+// before goes on with its own intent.
+func (d *Dialogue) repeatWork(ctx context.Context, a asked, all []api.RunView, open bool) (s intent.State, repeated bool, err error) {
+	values := d.Hosts[a.Host].Plan.Values
+	if s, found, err := d.Runs.ResumeIntent(ctx, a.key(), values); err != nil || found {
+		return s, found, err
+	}
+	if open || len(all) == 0 || all[0].IntentID == "" {
+		return s, false, nil
+	}
+	before, err := d.Runs.Intent(ctx, all[0].IntentID)
+	if err != nil {
+		return s, false, err
+	}
+	s, err = d.Runs.CreateIntent(ctx, api.IntentRequest{Kind: before.Kind, Subject: before.Subject, Signal: "forge", Key: a.key(),
+		Repo: before.Plan.Repo, Input: before.Plan.Input, AgentEnv: before.Plan.AgentEnv, Routes: before.Plan.Routes, Values: values})
+	return s, true, err
+}
+
+// aimOnce returns the aim of a command that was recorded before, or records the one that find returns.
+func (d *Dialogue) aimOnce(ctx context.Context, a asked, find func() (aim, error)) (t aim, before bool, err error) {
+	key := fmt.Sprintf("aim:%s:%d:%d", a.Host, a.item, a.Line)
+	err = d.Facts.AuditEntries(ctx, aimsOf(a.Thread), 0, func(e audit.Entry) error {
+		if e.Key != key {
+			return nil
+		}
+		before = true
+		return json.Unmarshal(e.Body, &t)
+	})
+	if err != nil || before {
+		return t, before, err
+	}
+	if t, err = find(); err == nil {
+		_, err = d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Command, Subject: aimsOf(a.Thread), Key: key}, t, store.Any)
+	}
+	return t, false, err
+}
+
+// findWait returns the decision that a person makes about a wait. An approval names the digest of all that the wait shows.
+func findWait(a asked, open []api.RunView, by string) (aim, error) {
+	var found aim
+	var w lattice.Wait
+	n := 0
+	for _, r := range open {
+		for _, one := range r.Waits {
+			if a.Verb != comment.Approve || len(a.Text) >= 7 && strings.HasPrefix(presence.Digest(r.RunID, one), a.Text) {
+				found.Run, w, n = r.RunID, one, n+1
+			}
+		}
+	}
+	switch {
+	case n == 0 && a.Verb == comment.Approve:
+		return aim{}, fault.Failed("not_waiting", "nothing waits for an approval with the digest %s; it may have changed, or was decided", a.Text)
+	case n == 0:
+		return aim{}, fault.Failed("not_waiting", "nothing waits for a decision")
+	case n > 1:
+		return aim{}, fault.BadInput("several_waits", "%d questions wait; lattice waiting lists them, and lattice answer RUN --wait ID answers one", n)
+	}
+	found.Decision = &api.DecideRequest{WaitID: w.ID, By: by, Detach: true}
+	switch a.Verb {
+	case comment.Approve:
+		found.Decision.Decision = lattice.Approve
+	case comment.Reject:
+		found.Decision.Decision, found.Decision.Comments = lattice.Reject, a.Text
+	default:
+		inputs, err := comment.Fill(a.Text, w.Expected, w.Optional)
+		if err != nil {
+			return aim{}, fault.BadInput("bad_answer", "%v", err)
+		}
+		found.Decision.Decision, found.Decision.Inputs = lattice.Answer, inputs
+	}
+	return found, nil
+}
+
+// hit does to a run what a command asks for. before says that it may have been done; a decision is idempotent by itself.
+func (d *Dialogue) hit(ctx context.Context, a asked, t aim, before bool, by string) error {
+	values := d.Hosts[a.Host].Plan.Values
+	if t.Decision != nil {
+		request := *t.Decision
+		request.Values = values
+		_, err := d.Runs.Decide(ctx, t.Run, request)
+		return err
+	}
+	if before {
+		if v, err := d.Runs.Run(ctx, t.Run); err != nil || v.Status.Ended() {
+			return err
+		}
+	}
+	var err error
+	switch a.Verb {
+	case comment.Cancel:
+		_, err = d.Runs.Cancel(ctx, t.Run, by)
+	case comment.Hold:
+		_, err = d.Runs.Stop(ctx, t.Run)
+	case comment.Rerun:
+		_, err = d.Runs.Drive(ctx, t.Run, api.DriveRequest{Detach: true, Values: values})
+	default:
+		return fmt.Errorf("the command %q is not known here", a.Verb)
+	}
+	return err
+}

@@ -1,0 +1,3 @@
+module github.com/spritekit/lattice/scripts/bench
+
+go 1.26.0
