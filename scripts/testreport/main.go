@@ -9,9 +9,11 @@
 // With -allow each skip must match a line of FILE: a regular expression for the reason, in front of which blank lines
 // and lines that begin with # are ignored.
 //
-// With -rerun up to N failed tests are run a second time, each alone, with COMMAND ("go test" with its flags). A test
-// that passes then is listed as unstable and does not fail the report. A package that failed outside its tests is not
-// run again.
+// With -rerun up to N failed tests are run again, each alone and up to twice, with COMMAND ("go test" with its flags). A
+// test that passes then is listed as unstable and does not fail the report. A package that failed outside its tests is
+// not run again.
+//
+// The last lines of the output of tests that failed are repeated before the last line.
 //
 // With -slow the N tests that took longest are listed, with their seconds.
 //
@@ -36,7 +38,7 @@ import (
 
 func main() {
 	allow := flag.String("allow", "", "`file` of regular expressions, one of which must match each reason to skip")
-	rerun := flag.Int("rerun", 0, "run up to this `number` of failed tests a second time")
+	rerun := flag.Int("rerun", 0, "run up to this `number` of failed tests again, alone")
 	slow := flag.Int("slow", 0, "list this `number` of the slowest tests")
 	flag.Parse()
 	allowed, err := readPatterns(*allow)
@@ -93,6 +95,7 @@ type report struct {
 	out                     io.Writer
 	output                  map[id][]string // of tests and packages under way
 	failedTests             map[string][]id // by package
+	failures                map[id][]string // the output of each test that failed at first
 	unstable                []id            // tests that failed at first and then passed
 	status                  string          // of go test, "" if it is not known
 	seconds                 map[id]float64  // of each test that ended
@@ -101,7 +104,7 @@ type report struct {
 }
 
 func newReport(out io.Writer) *report {
-	return &report{out: out, output: map[id][]string{}, failedTests: map[string][]id{}, reasons: map[string][]id{}, seconds: map[id]float64{}}
+	return &report{out: out, output: map[id][]string{}, failedTests: map[string][]id{}, failures: map[id][]string{}, reasons: map[string][]id{}, seconds: map[id]float64{}}
 }
 
 // read takes events until the stream ends. A line that is not an event is printed unchanged.
@@ -157,6 +160,7 @@ func (r *report) endTest(action string, at id) {
 	case "fail":
 		r.failed++
 		r.failedTests[at.pkg] = append(r.failedTests[at.pkg], at)
+		r.failures[at] = r.output[at]
 		fmt.Fprint(r.out, strings.Join(r.output[at], ""))
 	case "skip":
 		r.skipped++
@@ -249,8 +253,9 @@ func (r *report) printEnd(allowed []*regexp.Regexp) bool {
 	if refused > 0 {
 		fmt.Fprintf(r.out, "\n%d skips, marked with !, are not expected here: install what they need, or list the reason.\n", refused)
 	}
+	r.repeatFailures()
 	if len(r.unstable) > 0 {
-		fmt.Fprintf(r.out, "\nUnstable, since they failed at first and passed alone; their first output is above:\n")
+		fmt.Fprintf(r.out, "\nUnstable, since they failed at first and passed alone:\n")
 		for _, at := range r.unstable {
 			fmt.Fprintf(r.out, "         %s %s\n", at.pkg, at.test)
 		}
@@ -262,6 +267,16 @@ func (r *report) printEnd(allowed []*regexp.Regexp) bool {
 	}
 	return r.failed == 0 && refused == 0
 }
+
+// repeatFailures prints the last lines of each failed test again, where those who read only the end of a long log see them.
+func (r *report) repeatFailures() {
+	for _, at := range slices.SortedFunc(maps.Keys(r.failures), compareIDs) {
+		lines := r.failures[at]
+		fmt.Fprintf(r.out, "\nFailed: %s %s\n%s", at.pkg, at.test, strings.Join(lines[max(0, len(lines)-40):], ""))
+	}
+}
+
+func compareIDs(a, b id) int { return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test)) }
 
 // listSlowest prints the limit slowest tests that have no subtests.
 func (r *report) listSlowest(limit int) {
@@ -297,14 +312,16 @@ func (r *report) runAgain(limit int, passes func(id) bool) {
 	if len(failed) > limit {
 		return
 	}
-	slices.SortFunc(failed, func(a, b id) int { return cmp.Or(cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test)) })
+	slices.SortFunc(failed, compareIDs)
 	for _, t := range failed {
-		fmt.Fprintf(r.out, "run again: %s %s\n", t.pkg, t.test)
-		if !passes(t) {
-			continue
+		for range 2 {
+			fmt.Fprintf(r.out, "run again: %s %s\n", t.pkg, t.test)
+			if passes(t) {
+				r.unstable = append(r.unstable, t)
+				r.countAsPassed(t)
+				break
+			}
 		}
-		r.unstable = append(r.unstable, t)
-		r.countAsPassed(t)
 	}
 }
 

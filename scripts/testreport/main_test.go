@@ -107,6 +107,9 @@ func TestFailures(t *testing.T) {
 	if ok {
 		t.Error("failures do not fail the report")
 	}
+	if end := "\nFailed: p TestA\n    a_test.go:3: wrong\n\n0 passed, 3 failed, 0 skipped\n"; !strings.HasSuffix(got, end) {
+		t.Errorf("the report does not end with the output of the failed test:\n%s", got)
+	}
 }
 
 // failures has a failed subtest, its parent, a failed test, and a package that panicked in its second test.
@@ -126,14 +129,14 @@ func TestRunAgain(t *testing.T) {
 		name   string
 		in     string
 		limit  int
-		passes []string // the tests that pass the second time
+		passes []string // the tests that pass alone
 		again  []string // the tests that run again
 		ok     bool
 		last   string
 	}{
 		{"all pass", failures, 2, []string{"TestA/x", "TestB"}, []string{"TestA/x", "TestB"}, true, "3 passed, 0 failed, 0 skipped"},
-		{"one fails twice", failures, 2, []string{"TestA/x"}, []string{"TestA/x", "TestB"}, false, "2 passed, 1 failed, 0 skipped"},
-		{"a subtest fails twice", failures, 2, []string{"TestB"}, []string{"TestA/x", "TestB"}, false, "1 passed, 2 failed, 0 skipped"},
+		{"one fails alone", failures, 2, []string{"TestA/x"}, []string{"TestA/x", "TestB", "TestB"}, false, "2 passed, 1 failed, 0 skipped"},
+		{"a subtest fails alone", failures, 2, []string{"TestB"}, []string{"TestA/x", "TestA/x", "TestB"}, false, "1 passed, 2 failed, 0 skipped"},
 		{"too many", failures, 1, []string{"TestA/x", "TestB"}, nil, false, "0 passed, 3 failed, 0 skipped"},
 		{"not asked for", failures, 0, []string{"TestA/x", "TestB"}, nil, false, "0 passed, 3 failed, 0 skipped"},
 		{"tests after a panic did not run", panicked, 2, []string{"TestC"}, []string{"TestC"}, false, "1 passed, 1 failed, 0 skipped"},
