@@ -10,11 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/api/stream"
-	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sse"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -137,7 +134,11 @@ func (e *runEvents) wants(update, entry string) bool {
 
 // send writes an update; position 0 leaves the reader's as it is.
 func (e *runEvents) send(position lattice.Seq, kind string, payload any) error {
-	return e.out.Send(uint64(position), kind, stream.New(kind, time.Now(), e.view.about(), payload))
+	id := ""
+	if position > 0 {
+		id = strconv.FormatUint(uint64(position), 10)
+	}
+	return e.out.Send(id, kind, stream.New(kind, time.Now(), e.view.about(), payload))
 }
 
 // about names the run for updates about it.
@@ -147,7 +148,7 @@ func (v *RunView) about() stream.About {
 
 // sendUpdates streams the views of runs that change, and the entries of the audit log about intents, sprites and code hosts.
 func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
-	after, err := exchange.PositionOf(r)
+	after, err := stream.ParsePosition(cmp.Or(r.Header.Get(exchange.HeaderLast), r.FormValue("after")))
 	if err != nil {
 		exchange.Fail(w, err)
 		return
@@ -156,20 +157,12 @@ func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
 	if err != nil {
 		return // the reader is gone
 	}
-	types := r.FormValue("types")
 	_ = sse.Pump(r.Context(), out, func(ctx context.Context, yield func(stream.Update) error) error {
-		both, ctx := errgroup.WithContext(ctx)
-		both.Go(func() error {
-			return cmp.Or(s.Updates(ctx, after, func(v RunView) error {
-				return stream.New(stream.Run, v.UpdatedAt, v.about(), v).At(v.LastSeq).SendIf(types, yield)
-			}), errUpdatesEnd)
-		})
-		both.Go(func() error {
-			return cmp.Or(s.Changes(ctx, after, func(e audit.Entry) error { return stream.OfAudit(e).SendIf(types, yield) }), errUpdatesEnd)
-		})
-		return both.Wait()
-	}, func(u stream.Update) error { return out.Send(uint64(u.Position), u.Type, u) }) // the reader resumes
+		return s.Changes(ctx, after, yield)
+	}, func(u stream.Update) error {
+		if !u.IsOf(r.FormValue("types")) {
+			return nil
+		}
+		return out.Send(u.ID, u.Type, u)
+	}) // the reader resumes
 }
-
-// errUpdatesEnd means that the leadership ends.
-var errUpdatesEnd = errors.New("there are no more updates")

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/api/stream"
-	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/sse"
@@ -58,10 +57,8 @@ type Service interface {
 	WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
 	// Tail is Watch that does not end when the run is not driven. Its items are shared with other readers.
 	Tail(ctx context.Context, id string, after lattice.Seq, yield func([]*Item) error) error
-	// Updates calls yield for the view of each run that changed behind a position, and then of each that changes.
-	Updates(ctx context.Context, after lattice.Seq, yield func(RunView) error) error
-	// Changes calls yield for each new entry of the audit log, and first for those since the entry of any run at a position.
-	Changes(ctx context.Context, after lattice.Seq, yield func(audit.Entry) error) error
+	// Changes calls yield for each change behind a position, and then for each new one, until ctx or the leadership ends.
+	Changes(ctx context.Context, after stream.Position, yield func(stream.Update) error) error
 	Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) // go on with an interrupted run; a no-op when someone does
 	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable
 	Cancel(ctx context.Context, id, by string) (RunView, error)
@@ -175,10 +172,10 @@ func runRoutes(s Service) []Route {
 		}, stretch...),
 		raw[empty](Viewer, http.MethodGet, "/runs/{id}/log", "Return the output of skills that is not an event.", mediaText, func(w http.ResponseWriter, r *http.Request) { sendLog(w, r, s) },
 			Param{"offset", "integer", "skip so many bytes"}, Param{"node", "string", "only the output of this node; offset counts its bytes"}),
-		raw[stream.Update](Viewer, http.MethodGet, "/runs/{id}/events", "Stream the entries and views of a run as server-sent events. Last-Event-ID resumes.", sse.Media,
+		raw[stream.Update](Viewer, http.MethodGet, "/runs/{id}/events", "Stream the entries and views of a run as server-sent events. Last-Event-ID resumes behind the entry with that id. A view has no id: it is the newest state, which each connection begins with after older entries.", sse.Media,
 			func(w http.ResponseWriter, r *http.Request) { sendRunEvents(w, r, s) }, eventParams...),
-		raw[stream.Update](Viewer, http.MethodGet, "/events", "Stream what changes as server-sent events: runs, intents, sprites, and events of code hosts. Last-Event-ID resumes.", sse.Media,
-			func(w http.ResponseWriter, r *http.Request) { sendUpdates(w, r, s) }, Param{"after", "integer", "only changes behind this sequence number"},
+		raw[stream.Update](Viewer, http.MethodGet, "/events", "Stream what changes as server-sent events: runs, intents, sprites, and events of code hosts. Last-Event-ID resumes behind the event with that id. An event without an id only says that a process drives a run, or not any more; it may come again.", sse.Media,
+			func(w http.ResponseWriter, r *http.Request) { sendUpdates(w, r, s) }, Param{"after", "string", "only changes behind the event with this id, or behind this sequence number of the journal; the header Last-Event-ID wins"},
 			Param{"types", "string", "only these, separated by commas: run.updated, intent.updated, sprite.updated, github.updated"}),
 	}
 }

@@ -288,7 +288,9 @@ func TestEvents(t *testing.T) {
 	expect(send(t, server, "GET", path+"?types=run.updated", ""), view)
 	expect(send(t, server, "GET", path+"?backlog=1", ""), fmt.Sprint(v.LastSeq-1, " system.alert"), all[len(all)-1], view)
 	updates := send(t, server, "GET", api.Root+"/events", "")
-	expect(updates, fmt.Sprint(v.LastSeq, view))
+	if got := readEvents(t, updates, 1); len(got) != 1 || !strings.HasPrefix(got[0], fmt.Sprintf("%d.", v.LastSeq)) || !strings.HasSuffix(got[0], view) {
+		t.Errorf("events %q, want the view of the run at %d", got, v.LastSeq)
+	}
 
 	rest := send(t, server, "GET", path, "", "Last-Event-ID", fmt.Sprint(v.LastSeq))
 	expect(rest, view) // it waits, and the stream stays
@@ -315,7 +317,13 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("create a sprite: %s", resp.Status)
 	}
 	for _, kind := range kinds {
-		expect(live[kind], " "+kind)
-		expect(send(t, server, "GET", api.Root+"/events?types="+kind, "", "Last-Event-ID", fmt.Sprint(v.LastSeq)), " "+kind)
+		first := readEvents(t, live[kind], 1)
+		if len(first) != 1 || !strings.HasSuffix(first[0], " "+kind) {
+			t.Errorf("events %q, want one of %s", first, kind)
+		}
+		again := readEvents(t, send(t, server, "GET", api.Root+"/events?types="+kind, "", "Last-Event-ID", fmt.Sprint(v.LastSeq)), 1)
+		if _, entry, _ := strings.Cut(fmt.Sprint(again), "."); len(first) == 0 || !strings.HasSuffix(fmt.Sprint(first), "."+entry) {
+			t.Errorf("a reader at the position of a run gets %q, want %q", again, first)
+		}
 	}
 }

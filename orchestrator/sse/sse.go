@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -69,22 +68,22 @@ func (s *Writer) flush() error {
 	return s.control.Flush()
 }
 
-// Encode returns an event of a type with data as JSON. An id of 0 leaves the reader's position as it is.
-func Encode(id uint64, event string, data any) ([]byte, error) {
+// Encode returns an event of a type with data as JSON. An id of "" leaves the reader's position as it is.
+func Encode(id, event string, data any) ([]byte, error) {
 	raw, err := json.Marshal(data)
 	if err != nil {
 		return nil, fmt.Errorf("encode event: %w", err)
 	}
 	var text []byte
-	if id > 0 {
-		text = append(strconv.AppendUint(append(text, "id: "...), id, 10), '\n')
+	if id != "" {
+		text = append(append(append(text, "id: "...), id...), '\n')
 	}
 	text = append(append(append(text, "event: "...), event...), "\ndata: "...)
 	return append(append(text, raw...), "\n\n"...), nil
 }
 
 // Send writes the event that Encode returns. The event leaves with the end of the answer at the latest; Pump sees to it that it leaves at once.
-func (s *Writer) Send(id uint64, event string, data any) error {
+func (s *Writer) Send(id, event string, data any) error {
 	text, err := Encode(id, event, data)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package sse_test
 
 import (
 	"context"
+	"fmt"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
@@ -23,7 +24,7 @@ func TestPumpBeats(t *testing.T) {
 		err = sse.Pump(t.Context(), out, func(_ context.Context, yield func(int) error) error {
 			time.Sleep(40 * time.Second)
 			return yield(7)
-		}, func(v int) error { return out.Send(uint64(v), "n", v) })
+		}, func(v int) error { return out.Send(fmt.Sprint(v), "n", v) })
 		if want := "retry: 2000\n\n: alive\n\n: alive\n\nid: 7\nevent: n\ndata: 7\n\n"; err != nil || w.Body.String() != want {
 			t.Errorf("%v: sent %q, want %q", err, w.Body, want)
 		}

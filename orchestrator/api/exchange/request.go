@@ -20,9 +20,12 @@ func Matches(pattern, path string) bool {
 	})
 }
 
+// HeaderLast names the header with the id of the last event that a reader has.
+const HeaderLast = "Last-Event-ID"
+
 // PositionOf returns the position behind which a reader wants events.
 func PositionOf(r *http.Request) (lattice.Seq, error) {
-	text := r.Header.Get("Last-Event-ID")
+	text := r.Header.Get(HeaderLast)
 	if text == "" {
 		text = "0" + r.FormValue("after")
 	}

@@ -5,6 +5,7 @@ package stream
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,7 +25,7 @@ type Update struct {
 	RunID    *string       `json:"run_id"` // null if it is not about a run
 	Sprite   *UpdateSprite `json:"sprite"`
 	Payload  any           `json:"payload"`
-	Position lattice.Seq   `json:"-"` // at which a reader resumes; 0 leaves its position as it is
+	ID       string        `json:"-"` // at which a reader resumes; "" leaves its position as it is
 }
 
 // UpdateSprite names the sprite of an update.
@@ -47,7 +48,7 @@ const (
 type Gap struct {
 	Code   string      `json:"code"`   // gap
 	After  lattice.Seq `json:"after"`  // the last entry before the gap
-	Before lattice.Seq `json:"before"` // the first position behind it
+	Before lattice.Seq `json:"before"` // the first position behind it; 0 if it lasts until now
 }
 
 // About names the run that an update is about, with its intent and its sprite; the latter two may be "".
@@ -62,18 +63,14 @@ func New(kind string, at time.Time, about About, payload any) Update {
 	return u
 }
 
-// At returns the update with a position.
-func (u Update) At(position lattice.Seq) Update {
-	u.Position = position
-	return u
+// NewGap returns an update about a gap behind a position in the journal that lasts until now.
+func NewGap(after lattice.Seq) Update {
+	return Update{Type: Alert, Time: time.Now(), TraceID: tracecontext.TraceID("journal"), Payload: Gap{Code: "gap", After: after}}
 }
 
-// SendIf sends an update that is one if its type is among types, which are separated by commas; "" is all.
-func (u Update) SendIf(types string, send func(Update) error) error {
-	if u.Type == "" || types != "" && !slices.Contains(strings.Split(types, ","), u.Type) {
-		return nil
-	}
-	return send(u)
+// IsOf reports whether the update is one whose type is among types, which are separated by commas; "" is all.
+func (u Update) IsOf(types string) bool {
+	return u.Type != "" && (types == "" || slices.Contains(strings.Split(types, ","), u.Type))
 }
 
 // maxBody bounds the body of an entry of the audit log in an update; GET …/audit has it.
@@ -137,9 +134,9 @@ func (i *Item[View]) Encode(about About) (frame []byte, err error) {
 		return i.frame, nil
 	}
 	if i.Entry != nil {
-		frame, err = sse.Encode(uint64(i.Entry.Seq), Output, New(Output, i.at, about, i.Entry))
+		frame, err = sse.Encode(strconv.FormatUint(uint64(i.Entry.Seq), 10), Output, New(Output, i.at, about, i.Entry))
 	} else {
-		frame, err = sse.Encode(0, Run, New(Run, i.at, about, i.View))
+		frame, err = sse.Encode("", Run, New(Run, i.at, about, i.View))
 	}
 	if err == nil {
 		i.frame, i.about = frame, about

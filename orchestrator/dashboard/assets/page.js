@@ -123,7 +123,7 @@ function listen() {
       setTimeout(listen, 3000);
     }
   });
-  for (const type of ["run.output", "run.updated", "system.alert"]) source.addEventListener(type, changed);
+  for (const type of ["run.output", "run.updated", "intent.updated", "sprite.updated", "github.updated", "system.alert"]) source.addEventListener(type, changed);
 }
 if (body.dataset.live) listen();
 if (body.dataset.poll) setInterval(() => { if (document.visibilityState === "visible") update(); }, Number(body.dataset.poll));

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -217,54 +216,6 @@ func (vw *Views) Watch(ctx context.Context, id string, after lattice.Seq, yield 
 // WatchOutline is Watch with the entries of Outline.
 func (vw *Views) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(api.WatchLine) error) error {
 	return vw.watch(ctx, id, after, vw.Records.Outline, yield)
-}
-
-// maxUpdated bounds how many of the newest runs Updates looks at, apart from those that have not ended.
-const maxUpdated = 100
-
-// updatePause bounds how often Updates looks.
-const updatePause = 200 * time.Millisecond
-
-// Updates yields the view of each run that changed behind a position, and then of each that changes.
-func (vw *Views) Updates(ctx context.Context, after lattice.Seq, yield func(api.RunView) error) error {
-	seen := map[string]string{}
-	for first := true; ; first = false {
-		changed := vw.Watchers.Wait(drive.AnyRun) // first: a change after it is not missed
-		closing := vw.Drives.IsClosing()
-		runs, err := vw.Runs(ctx, api.RunList{Limit: maxUpdated})
-		if err != nil {
-			return err
-		}
-		open, err := vw.Runs(ctx, api.RunList{Open: true})
-		if err != nil {
-			return err
-		}
-		now := map[string]string{}
-		for _, v := range slices.SortedFunc(slices.Values(append(runs, open...)), func(a, b api.RunView) int { return cmp.Compare(a.LastSeq, b.LastSeq) }) {
-			state := fmt.Sprint(v.LastSeq, v.Driving, v.Status)
-			old := seen[v.RunID]
-			_, twice := now[v.RunID]
-			if now[v.RunID] = state; twice || old == state || first && v.LastSeq <= after {
-				continue
-			}
-			if err := yield(v); err != nil {
-				return err
-			}
-		}
-		if seen = now; closing {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		select {
-		case <-time.After(updatePause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // viewPause is the least time between two views of a run that goes on, for one reader: a view costs more than many entries.
