@@ -77,7 +77,7 @@ func (c DecisionCalls) Actions(ctx context.Context, id string) ([]NotedAction, e
 	if id == allRuns {
 		path = Root + "/actions"
 	}
-	return call[[]NotedAction](ctx, c.connection, "GET", path, nil, nil)
+	return callList[NotedAction](ctx, c.connection, path, nil)
 }
 
 // DecideAction decides about one of them.

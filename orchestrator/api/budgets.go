@@ -49,7 +49,7 @@ func budgetRoutes(s Budgets) []Route {
 
 // Budgets lists budgets.
 func (c DecisionCalls) Budgets(ctx context.Context, run string, all bool) ([]BudgetView, error) {
-	return call[[]BudgetView](ctx, c.connection, "GET", Root+"/budgets", url.Values{"run": {run}, "all": {strconv.FormatBool(all)}}, nil)
+	return callList[BudgetView](ctx, c.connection, Root+"/budgets", url.Values{"run": {run}, "all": {strconv.FormatBool(all)}})
 }
 
 // RaiseBudget raises the limits of a scope.

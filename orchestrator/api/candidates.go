@@ -39,5 +39,5 @@ func candidateRoutes(s Review) []Route {
 
 // Candidates lists the attempts that a run makes side by side.
 func (c RunCalls) Candidates(ctx context.Context, id string) ([]Candidate, error) {
-	return call[[]Candidate](ctx, c.connection, "GET", runPath(id, "candidates"), nil, nil)
+	return callList[Candidate](ctx, c.connection, runPath(id, "candidates"), nil)
 }

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -85,6 +86,13 @@ const CodeLeaderEnding = "leader_ending"
 // call sends a request, and repeats it if the leader ends during the reply: repeated requests count once.
 func call[T any](ctx context.Context, c *connection, method, path string, query url.Values, body any) (T, error) {
 	return wire.Call[T](ctx, c, method, path, query, body)
+}
+
+// callList reads a list, as a whole unless the query has a limit.
+func callList[T any](ctx context.Context, c *connection, path string, query url.Values) ([]T, error) {
+	all := url.Values{"limit": {"0"}}
+	maps.Copy(all, query)
+	return call[[]T](ctx, c, "GET", path, all, nil)
 }
 
 // lines reads an NDJSON answer; a problem line ends it as that error.

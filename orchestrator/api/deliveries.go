@@ -38,5 +38,5 @@ func deliveryRoutes(s Deliveries) []Route {
 
 // Deliveries lists the deliveries of a code host.
 func (c DecisionCalls) Deliveries(ctx context.Context, forge string, limit int) ([]DeliveryView, error) {
-	return call[[]DeliveryView](ctx, c.connection, "GET", Root+"/deliveries", url.Values{"forge": {forge}, "limit": {strconv.Itoa(limit)}}, nil)
+	return callList[DeliveryView](ctx, c.connection, Root+"/deliveries", url.Values{"forge": {forge}, "limit": {strconv.Itoa(limit)}})
 }

@@ -150,7 +150,7 @@ func (v *RunView) about() stream.About {
 func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
 	after, err := stream.ParsePosition(cmp.Or(r.Header.Get(exchange.HeaderLast), r.FormValue("after")))
 	if err != nil {
-		exchange.Fail(w, err)
+		exchange.Fail(w, fault.BadInput("bad_request", "%v", err).WithHint("after and Last-Event-ID take the id of the last event that was read"))
 		return
 	}
 	out, err := sse.Start(w)

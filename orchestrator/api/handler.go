@@ -138,7 +138,7 @@ func runRoutes(s Service) []Route {
 			}
 			return s.Start(r.Context(), in)
 		})),
-		list("/runs", "List runs, the newest first: 100, but all of a work item or a flow and all that are open, unless limit says otherwise; 0 is all.", before, func(v RunView) string { return v.RunID }, func(r *http.Request, p exchange.Page) ([]RunView, error) {
+		list("/runs", "List runs, the newest first.", before, func(v RunView) string { return v.RunID }, func(r *http.Request, p exchange.Page) ([]RunView, error) {
 			return s.Runs(r.Context(), readRunList(r, p))
 		}, runListParams...),
 		get("/runs/{id}", "Return a run. The id may be the beginning of one, or latest.", func(r *http.Request) (RunView, error) { return s.Run(r.Context(), idOf(r)) }),
@@ -157,7 +157,7 @@ func runRoutes(s Service) []Route {
 			if exchange.IsSet(r, paramOutline) {
 				entries = s.Outline
 			}
-			exchange.Stream(w, r, func(after lattice.Seq, line func(any) error) error {
+			exchange.Stream(w, r, 0, func(after lattice.Seq, line func(any) error) error {
 				return entries(r.Context(), idOf(r), after, func(e lattice.Entry) error { return line(e) })
 			})
 		}, stretch...),
@@ -166,7 +166,7 @@ func runRoutes(s Service) []Route {
 			if exchange.IsSet(r, paramOutline) {
 				watch = s.WatchOutline
 			}
-			exchange.Stream(w, r, func(after lattice.Seq, line func(any) error) error {
+			exchange.Stream(w, r, 0, func(after lattice.Seq, line func(any) error) error {
 				return watch(r.Context(), idOf(r), after, func(l WatchLine) error { return line(l) })
 			})
 		}, stretch...),

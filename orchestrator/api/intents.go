@@ -77,7 +77,7 @@ func (c DecisionCalls) CreateIntent(ctx context.Context, r IntentRequest) (inten
 
 // Intents lists up to limit intents that are older than another one, the newest first; 0 are all.
 func (c DecisionCalls) Intents(ctx context.Context, older string, limit int) ([]intent.State, error) {
-	return call[[]intent.State](ctx, c.connection, "GET", Root+"/intents", queryOf("limit", strconv.Itoa(limit), before, older), nil)
+	return callList[intent.State](ctx, c.connection, Root+"/intents", queryOf("limit", strconv.Itoa(limit), before, older))
 }
 
 // Intent returns the intent whose id is id or begins with it; "" is the newest.

@@ -13,7 +13,7 @@ import (
 
 // Loops lists loops, which are runs of the flow loop.
 type Loops interface {
-	// ListLoops lists loops, the newest first, 50 if which has no limit; next is the run from which the list goes on, "" at its end.
+	// ListLoops lists loops, the newest first, 100 if which has no limit; next is the run from which the list goes on, "" at its end.
 	ListLoops(ctx context.Context, which RunList) (loops []loop.View, next string, err error)
 	// Loop returns the loop of a run.
 	Loop(ctx context.Context, id string) (loop.View, error)
@@ -34,7 +34,7 @@ func loopRoutes(s Loops) []Route {
 				exchange.LinkNext(w, r, before, next)
 			}
 			exchange.Reply(w, out, err)
-		}, append(slices.Clone(runListParams), Param{"limit", "integer", "at most so many; by default 50"}, Param{before, "string", "only those that follow this one in the list; the header Link has it"})...),
+		}, append(slices.Clone(runListParams), Param{"limit", "integer", "at most so many, by default 100"}, Param{before, "string", "only those that follow this one in the list; the header Link has it"})...),
 		get("/loops/{id}", "Return the loop of a run, with its iterations and tasks.", func(r *http.Request) (loop.View, error) { return s.Loop(r.Context(), idOf(r)) }),
 	}
 }

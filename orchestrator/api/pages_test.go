@@ -21,11 +21,11 @@ import (
 	"github.com/spritekit/lattice/orchestrator/worker"
 )
 
-// lists is a leader each of whose lists has the items 1 to 5.
+// lists is a leader each of whose lists has the items 1 to 105.
 type lists struct{ api.Service }
 
 func items[T any](item func(name string, n int) T) (all []T, err error) {
-	for n := range 5 {
+	for n := range 105 {
 		all = append(all, item(fmt.Sprint("name_", n+1), n+1))
 	}
 	return all, nil
@@ -155,18 +155,22 @@ func TestPagesOfLists(t *testing.T) {
 		}
 		tried++
 		path := strings.ReplaceAll(route.Path, "{id}", "x")
-		all, next := get(path)
-		if len(all) != 5 || next != "" {
-			t.Errorf("%s without a limit has %d items, and goes on at %q", path, len(all), next)
+		usual, next := get(path)
+		if rest, end := get(next); len(usual) != 100 || len(rest) != 5 || end != "" {
+			t.Errorf("%s without a limit has %d items, and %d on the page behind them at %q", path, len(usual), len(rest), next)
+		}
+		all, next := get(path + "?limit=0")
+		if whole := strings.HasSuffix(path, "/loops") || len(all) == 105 && next == ""; !whole {
+			t.Errorf("%s without limits has %d items, and goes on at %q", path, len(all), next)
 		}
 		var sizes []int
 		var paged []json.RawMessage
-		for next = path + "?limit=2"; next != "" && len(sizes) < 9; {
+		for next = path + "?limit=50"; next != "" && len(sizes) < 9; {
 			var page []json.RawMessage
 			page, next = get(next)
 			sizes, paged = append(sizes, len(page)), append(paged, page...)
 		}
-		if !slices.Equal(sizes, []int{2, 2, 1}) || fmt.Sprintf("%s", paged) != fmt.Sprintf("%s", all) {
+		if !slices.Equal(sizes, []int{50, 50, 5}) || fmt.Sprintf("%s", paged) != fmt.Sprintf("%s", all) {
 			t.Errorf("%s has pages of %v items: %s", path, sizes, paged)
 		}
 	}

@@ -53,7 +53,7 @@ func proposalRoutes(s Proposals) []Route {
 
 // Proposals lists the changes of their environment that sprites proposed.
 func (c DecisionCalls) Proposals(ctx context.Context, which ProposalList) ([]proposal.State, error) {
-	return call[[]proposal.State](ctx, c.connection, "GET", Root+"/proposals", queryOf("run", which.Run, "open", formatSet(which.Open)), nil)
+	return callList[proposal.State](ctx, c.connection, Root+"/proposals", queryOf("run", which.Run, "open", formatSet(which.Open)))
 }
 
 // Proposal returns one of them, by its id or a unique prefix of that.

@@ -85,19 +85,16 @@ const (
 	after  = "after"
 )
 
-// usual is the length of pages of the lists that are not sent as a whole unless a request asks for it.
-var usual = map[string]int{"/artifacts": 100, "/runs": 100}
-
-// list makes a route that answers with a list or, if the request has a limit, with a page of it.
+// list makes a route that answers with a page of a list.
 func list[T any](path, summary, cursor string, name func(T) string, read func(*http.Request, exchange.Page) ([]T, error), params ...Param) Route {
-	params = append(slices.Clone(params), Param{"limit", "integer", "at most so many; by default all, or as many as the list says"}, Param{cursor, "string", "only those that follow this one in the list; the header Link has it"})
+	params = append(slices.Clone(params), Param{"limit", "integer", "at most so many, by default 100; 0 is all"}, Param{cursor, "string", "only those that follow this one in the list; the header Link has it"})
 	return raw[[]T](Viewer, http.MethodGet, path, summary+" A header Link names the next page, which may be empty.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
 		var out []T
 		p, err := exchange.PageOf(r, cursor)
 		if err == nil {
 			out, err = read(r, p)
 		}
-		if err == nil && len(out) > 0 && len(out) == cmp.Or(p.Limit, usual[path]) {
+		if err == nil && len(out) > 0 && len(out) == cmp.Or(p.Limit, exchange.UsualLimit) {
 			exchange.LinkNext(w, r, cursor, name(out[len(out)-1]))
 		}
 		exchange.Reply(w, out, err)

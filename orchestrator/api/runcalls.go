@@ -25,7 +25,7 @@ func newKey() string { return strings.ToLower(rand.Text()[:16]) }
 
 // Runs lists runs, newest first.
 func (c RunCalls) Runs(ctx context.Context, which RunList) ([]RunView, error) {
-	return call[[]RunView](ctx, c.connection, "GET", Root+"/runs", which.query(), nil)
+	return callList[RunView](ctx, c.connection, Root+"/runs", which.query())
 }
 
 // Run shows one run.

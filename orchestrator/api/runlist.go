@@ -36,11 +36,7 @@ func (l RunList) query() url.Values {
 }
 
 func readRunList(r *http.Request, p exchange.Page) RunList {
-	l := RunList{Open: r.FormValue("open") == "true", WorkItem: r.FormValue("work_item"), Flow: r.FormValue("flow"), Before: p.Last, Limit: p.Limit}
-	if !r.Form.Has("limit") && !l.Open && l.WorkItem == "" && l.Flow == "" {
-		l.Limit = usual["/runs"]
-	}
-	return l
+	return RunList{Open: r.FormValue("open") == "true", WorkItem: r.FormValue("work_item"), Flow: r.FormValue("flow"), Before: p.Last, Limit: p.Limit}
 }
 
 var runListParams = []Param{

@@ -54,7 +54,7 @@ type ScheduleRun struct {
 
 // Schedules lists the schedules of the leader's settings.
 func (c DecisionCalls) Schedules(ctx context.Context) ([]ScheduleView, error) {
-	return call[[]ScheduleView](ctx, c.connection, "GET", Root+"/schedules", nil, nil)
+	return callList[ScheduleView](ctx, c.connection, Root+"/schedules", nil)
 }
 
 // RunSchedule creates the intent of a schedule now.

@@ -57,7 +57,7 @@ func secretRoutes(s Secrets) []Route {
 
 // Secrets lists the secrets of the settings, with their leases.
 func (c AccessCalls) Secrets(ctx context.Context, all bool) ([]SecretView, error) {
-	return call[[]SecretView](ctx, c.connection, "GET", Root+"/secrets", url.Values{"all": {strconv.FormatBool(all)}}, nil)
+	return callList[SecretView](ctx, c.connection, Root+"/secrets", url.Values{"all": {strconv.FormatBool(all)}})
 }
 
 // TestSecret reads a secret from its provider.

@@ -75,7 +75,7 @@ func (c AccessCalls) CreateToken(ctx context.Context, r TokenRequest) (NewToken,
 
 // Tokens lists the tokens.
 func (c AccessCalls) Tokens(ctx context.Context) ([]Token, error) {
-	return call[[]Token](ctx, c.connection, "GET", Root+"/tokens", nil, nil)
+	return callList[Token](ctx, c.connection, Root+"/tokens", nil)
 }
 
 // RevokeToken ends a token.

@@ -161,12 +161,12 @@ var momentParams = []Param{{"from", "string", "a moment, NODE, NODE#VISIT or @TU
 
 // Moments lists where a run's nodes began.
 func (c TravelCalls) Moments(ctx context.Context, id string) ([]Moment, error) {
-	return call[[]Moment](ctx, c.connection, "GET", runPath(id, "moments"), nil, nil)
+	return callList[Moment](ctx, c.connection, runPath(id, "moments"), nil)
 }
 
 // Turns lists the turns of a run's agents.
 func (c TravelCalls) Turns(ctx context.Context, id string) ([]Turn, error) {
-	return call[[]Turn](ctx, c.connection, "GET", runPath(id, "turns"), nil, nil)
+	return callList[Turn](ctx, c.connection, runPath(id, "turns"), nil)
 }
 
 // Rewind takes a run back to a moment.

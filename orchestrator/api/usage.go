@@ -49,5 +49,5 @@ func (c RunCalls) Top(ctx context.Context) (Snapshot, error) {
 
 // Cost lists what was spent by repo, model or day.
 func (c DecisionCalls) Cost(ctx context.Context, by string) ([]CostLine, error) {
-	return call[[]CostLine](ctx, c.connection, "GET", Root+"/cost", url.Values{"by": {by}}, nil)
+	return callList[CostLine](ctx, c.connection, Root+"/cost", url.Values{"by": {by}})
 }

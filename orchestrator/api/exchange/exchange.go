@@ -77,14 +77,15 @@ func Reply(w http.ResponseWriter, v any, err error) {
 	_ = json.NewEncoder(w).Encode(v) // the client sees a cut body
 }
 
-// Stream answers with NDJSON. An error after the first line ends the stream with a problem line.
-func Stream(w http.ResponseWriter, r *http.Request, produce func(lattice.Seq, func(any) error) error) {
+// Stream answers with NDJSON, with as many lines as is usual unless the request has another limit; 0 is all. An error after the first
+// line ends the stream with a problem line.
+func Stream(w http.ResponseWriter, r *http.Request, usual int, produce func(lattice.Seq, func(any) error) error) {
 	after, err := strconv.ParseUint("0"+r.FormValue("after"), 10, 64)
 	if err != nil {
 		Fail(w, fault.BadInput("bad_request", "after must be a sequence number"))
 		return
 	}
-	limit, err := LimitOf(r)
+	limit, err := limitOf(r, usual)
 	if err != nil {
 		Fail(w, err)
 		return
@@ -181,9 +182,9 @@ func Fail(w http.ResponseWriter, err error) {
 	WriteProblem(w, StatusOf(p), p)
 }
 
-// LimitOf returns the parameter limit of a request, 0 if there is none.
-func LimitOf(r *http.Request) (int, error) {
-	limit, err := strconv.Atoi(cmp.Or(r.FormValue("limit"), "0"))
+// limitOf returns the parameter limit of a request, or the usual one if there is none.
+func limitOf(r *http.Request, usual int) (int, error) {
+	limit, err := strconv.Atoi(cmp.Or(r.FormValue("limit"), strconv.Itoa(usual)))
 	if err != nil || limit < 0 {
 		return 0, fault.BadInput("bad_request", "the limit of a list is a number, not %q", r.FormValue("limit"))
 	}

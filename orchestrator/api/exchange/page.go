@@ -13,9 +13,12 @@ type Page struct {
 	Limit int
 }
 
+// UsualLimit is the length of the pages of a request that asks for none.
+const UsualLimit = 100
+
 // PageOf reads the page that a request asks for. cursor is the parameter that names the last item of the page before.
 func PageOf(r *http.Request, cursor string) (Page, error) {
-	limit, err := LimitOf(r)
+	limit, err := limitOf(r, UsualLimit)
 	return Page{r.FormValue(cursor), limit}, err
 }
 

@@ -13,7 +13,7 @@ import (
 type Loops struct{ Views *Views }
 
 // defaultLoops is the length of a page of loops if nothing else is said.
-const defaultLoops = 50
+const defaultLoops = 100
 
 // ListLoops lists loops, the newest first.
 func (l *Loops) ListLoops(ctx context.Context, which api.RunList) (loops []loop.View, next string, err error) {
