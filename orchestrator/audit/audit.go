@@ -61,6 +61,7 @@ const (
 	Verified        Kind = "verified"         // a statement about a commit was signed
 	IntentRefused   Kind = "intent.refused"   // its creator has created too many
 	IntentNewest    Kind = "intent.newest"    // the newest intent about a subject
+	IntentAsks      Kind = "intent.asks"      // an intent about a subject that people have to approve
 	Delivery        Kind = "delivery"         // a webhook of a code host, or its outcome
 	Command         Kind = "command"          // a command in a comment at a code host
 	Post            Kind = "post"             // a comment of lattice at a code host

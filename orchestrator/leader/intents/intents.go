@@ -42,6 +42,8 @@ type Pipeline struct {
 	Executor Executor
 	// BaseOf returns the commit that a run of a repository begins with, and the policy that holds there.
 	BaseOf func(ctx context.Context, repo string) (commit string, p policy.Policy, err error)
+	// Changed, if not nil, is called after each change of an intent with a subject that people have to approve.
+	Changed func(subject string)
 }
 
 // CreateIntent creates an intent and takes it as far as it goes without people.
@@ -184,6 +186,9 @@ func (x *Pipeline) advanceIntent(ctx context.Context, s intent.State, p *intent.
 		case s.Status == intent.Classified && s.Plan.Version == 0 && p != nil:
 			f = intent.Fact{Type: intent.FactPlanned, Plan: p}
 		case s.Status == intent.Classified && s.Plan.Version > 0 && s.Decision == "":
+			if err := x.noteAsks(ctx, s, verdict.Decision); err != nil {
+				return s, err
+			}
 			f = intent.Fact{Type: intent.FactGated, Decision: verdict.Decision, Rule: verdict.Rule.String(), Reason: verdict.Reason}
 		case s.Status == intent.Classified && s.Decision == lattice.Allow:
 			return x.startRun(ctx, s, values)
@@ -208,7 +213,11 @@ func (x *Pipeline) appendFact(ctx context.Context, s intent.State, f intent.Fact
 	if err != nil && !errors.Is(err, lattice.ErrConflict) {
 		return s, err
 	}
-	return x.loadIntent(s.ID)
+	next, err := x.loadIntent(s.ID)
+	if next.Decision == lattice.Ask && next.Subject != "" && x.Changed != nil {
+		x.Changed(next.Subject)
+	}
+	return next, err
 }
 
 func personOf(ctx context.Context) *audit.Who {
