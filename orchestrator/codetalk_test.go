@@ -26,6 +26,7 @@ import (
 //	codehost hook FILE                  adds a webhook, or moves it, to the lattice serve that printed FILE
 //	codehost deliver [again]            sends the deliveries that were not sent, or all
 //	codehost expect NUMBER PATTERN      waits for a comment by lattice
+//	codehost digest NAME                sets a variable to the digest of the last question
 func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 	const site = "acme/site"
 	switch rest := args[1:]; args[0] + " " + strings.Repeat("x", len(rest)) {
@@ -65,6 +66,8 @@ func (h *codeHost) talk(ts *testscript.TestScript, args []string) bool {
 				ts.Fatalf("no comment of lattice matches %s:\n%s", rest[1], h.Dump())
 			}
 		}
+	case "digest x":
+		ts.Setenv(rest[0], h.withDigest("DIGEST"))
 	default:
 		return false
 	}

@@ -34,6 +34,11 @@ type Forge struct {
 	Labels bool
 	// Plan is the request for the intent with which the command plan begins.
 	Plan api.IntentRequest
+	// Work is the request for the intent that carries out a plan, WorkLacks says which settings it needs, and Secrets are the values
+	// of the variables that the settings hand to agents.
+	Work      api.IntentRequest
+	WorkLacks string
+	Secrets   map[string]string
 }
 
 // presence holds the parts that act at code hosts by themselves.
@@ -47,11 +52,11 @@ func (l *Leader) composeForges() {
 	if l.cfg.ObserveForges != nil {
 		l.cfg.ObserveForges(l.Ledger.RecordRequest)
 	}
-	talk := &dialogue.Dialogue{Hosts: map[string]dialogue.Host{}, Facts: l.Ledger, Runs: l, Logger: l.cfg.Log}
+	talk := &dialogue.Dialogue{Hosts: map[string]dialogue.Host{}, Facts: l.Ledger, Runs: l, Files: l.git.BaseFiles, Logger: l.cfg.Log}
 	hosts := map[string]inbox.Host{}
 	for name, f := range l.cfg.Forges {
 		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories, Poll: f.Poll, Client: func() (inbox.Client, error) { return f.Client() }}
-		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Forks: f.Forks, Labels: f.Labels}
+		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Work: f.Work, WorkLacks: f.WorkLacks, Secrets: f.Secrets, Forks: f.Forks, Labels: f.Labels}
 	}
 	l.mirror = &mirror.Follower{Sources: l.cfg.Issues, Logger: l.cfg.Log, Hooks: func(ctx context.Context, b *board.Board, events []board.Event) error {
 		return b.RunTrustedHooks(ctx, string(l.home), events, l.cfg.Environ, io.Discard)
@@ -66,7 +71,8 @@ func (l *Leader) composeForges() {
 		return talk.Handle(ctx, host, e)
 	}, l.cfg.Log)
 	l.Inbox.Settled = talk.Settled
-	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Settle: talk.Settle, Logger: l.cfg.Log}
+	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Settle: talk.Settle, Offer: talk.Offer, Logger: l.cfg.Log}
+	l.Pipeline.Changed = l.scribe.Wake
 }
 
 // handlePush creates the intents of the schedules that follow pushes to a repository.

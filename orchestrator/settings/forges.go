@@ -57,6 +57,9 @@ type Forge struct {
 	Poll Duration `json:"poll,omitempty"`
 	// Input is the input of the flows that commands in comments start, such as the agent.
 	Input map[string]any `json:"input,omitempty"`
+	// Work is the input of the flow pull-request, which carries out a plan that people approve, such as test_command. The members of
+	// input that name the agent hold there, too, unless work names one.
+	Work map[string]any `json:"work,omitempty"`
 	// AgentEnv names variables of the leader that agents of these flows get; run.agent_env adds to them.
 	AgentEnv []string `json:"agent_env,omitempty"`
 }

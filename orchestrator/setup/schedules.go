@@ -2,6 +2,7 @@ package setup
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,6 +38,16 @@ func (env *Env) Schedules() map[string]intents.Schedule {
 		}
 		all[name] = intents.Schedule{Cron: cron, Text: s.Cron, OnPush: s.OnPush, Zone: zone, Cooldown: time.Duration(s.Cooldown), Request: request,
 			Severity: string(s.Severity), Repairs: s.Severity.Repairs(), Urgent: s.Severity == settings.Critical, Remedy: remedy}
+	}
+	return all
+}
+
+// scheduledSecrets returns the values of the variables that the settings hand to agents of schedules.
+func (env *Env) scheduledSecrets() map[string]string {
+	all := map[string]string{}
+	for _, s := range env.Schedules() {
+		maps.Copy(all, s.Request.Secrets)
+		maps.Copy(all, s.Remedy.Secrets)
 	}
 	return all
 }

@@ -147,6 +147,21 @@ func (g *Git) Base(ctx context.Context, spec string) (commit, policy string, err
 	return commit, policy, err
 }
 
+// BaseFiles lists the files of the commit that HEAD of a repository names.
+func (g *Git) BaseFiles(ctx context.Context, spec string) ([]string, error) {
+	t, err := g.openTarget(ctx, spec, "")
+	if err != nil {
+		return nil, err
+	}
+	defer t.release()
+	_, commit, err := g.resolveRef(ctx, t, "")
+	if err != nil {
+		return nil, err
+	}
+	r, err := g.proc.MustRun(ctx, gitexec.Command{Dir: t.gitdir, Args: []string{"ls-tree", "-r", "-z", "--name-only", "--full-tree", commit}})
+	return strings.FieldsFunc(string(r.Stdout), func(c rune) bool { return c == 0 }), err
+}
+
 // readPolicy returns the content of PolicyFile in a commit. A policy that cannot be used is a refusal, never an empty one.
 func (g *Git) readPolicy(ctx context.Context, repo, commit string) (string, error) {
 	entry, err := g.proc.MustRun(ctx, gitexec.Command{Dir: repo, Args: []string{"ls-tree", "-l", commit, "--", PolicyFile}})

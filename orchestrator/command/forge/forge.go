@@ -39,8 +39,9 @@ serve that webhooks do not reach asks for comments instead, as often as poll say
   /lattice plan              let an agent answer the issue with questions or a plan
   /lattice plan DOCUMENT     divide a document of the repository into epics and tasks, each an issue
   /lattice research QUESTION answer a question with notes from pages of the web, each with its source
-  /lattice approve DIGEST    approve the request with this digest
-  /lattice reject [REASON]   reject the open request
+  /lattice approve DIGEST    approve the request or the plan with this digest
+  /lattice reject [DIGEST] [REASON]
+                             reject the open request or plan; of several the one with this digest
   /lattice answer TEXT       answer the open question
   /lattice status            show the state of the run
   /lattice cancel            cancel the run

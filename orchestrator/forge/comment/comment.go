@@ -53,8 +53,8 @@ var verbs = []struct {
 }{
 	{Plan, "plan [DOCUMENT]", "let an agent answer the issue with questions or a plan, or divide a document of the repository into issues", forge.Write},
 	{Research, "research QUESTION", "answer a question with notes from pages of the web, each with its source; the question may go on in the next lines", forge.Write},
-	{Approve, "approve DIGEST", "approve the request with this digest", forge.Write},
-	{Reject, "reject [REASON]", "reject the open request", forge.Write},
+	{Approve, "approve DIGEST", "approve the request or the plan with this digest", forge.Write},
+	{Reject, "reject [DIGEST] [REASON]", "reject the open request or plan; of several the one with this digest", forge.Write},
 	{Answer, "answer TEXT", "answer the open question; several inputs go on the next lines, as name: value", forge.Write},
 	{Status, "status", "show the state of the run", forge.Read},
 	{Cancel, "cancel [REASON]", "cancel the run", forge.Write},
@@ -62,6 +62,9 @@ var verbs = []struct {
 	{Hold, "hold", "stop the run; rerun continues it", forge.Write},
 	{Help, "help", "list the commands", forge.Read},
 }
+
+// IsDigest reports whether a word may be a digest, or the beginning of one.
+func IsDigest(word string) bool { return digestPattern().MatchString(word) }
 
 // Least returns the least role that a person needs for a command.
 func Least(v Verb) forge.Role {
@@ -149,7 +152,7 @@ func (c *Command) check() {
 	case c.Problem != "":
 	case text.Visible(c.Text) != c.Text:
 		c.Problem = "the command holds characters that are not shown, or that turn text around"
-	case c.Verb == Approve && !digestPattern().MatchString(c.Text):
+	case c.Verb == Approve && !IsDigest(c.Text):
 		c.Problem = fmt.Sprintf("an approval names the digest of what it approves: %s approve DIGEST", prefix)
 	case c.Verb == Answer && c.Text == "":
 		c.Problem = fmt.Sprintf("the answer is empty: %s answer TEXT", prefix)

@@ -36,6 +36,7 @@ type Run struct {
 	Latest   string // the last message
 	Review   string // the commit whose review it waits for
 	Failure  string
+	Asks     []Proposal // that wait for a person besides it
 }
 
 // Step is a step of a run. Took is 0 while it goes on.
@@ -71,6 +72,12 @@ func Status(r Run) string {
 	}
 	if r.Failure != "" {
 		b.WriteString("\nIt failed:\n\n" + Block(r.Failure))
+	}
+	for _, p := range r.Asks {
+		if !p.Fits() {
+			continue // its comment tells what to do
+		}
+		fmt.Fprintf(&b, "\nNext: a person decides whether lattice shall %s.\n\n%s", p.Does, Block(p.commands()))
 	}
 	return b.String()
 }
@@ -165,18 +172,68 @@ func howToAnswer(run string, w lattice.Wait) string {
 	return b.String()
 }
 
-// Settled returns the comment that takes the place of a question when it needs no answer any more.
-func Settled(run, prompt string) string {
-	s := fmt.Sprintf("**lattice**: the run %s does not wait for this any more.\n", Inline(run))
+// Proposal is an intent whose plan people have to approve.
+type Proposal struct {
+	Intent, Kind, Does string
+	Digest             string // of the plan, which an approval names
+	Repo, Base         string
+	Actions, Variables []string
+	Prompt             string          // the work, in words
+	Input              json.RawMessage // the rest of the input
+}
+
+func (p Proposal) commands() string {
+	return fmt.Sprintf("/lattice %s %s\n/lattice %s REASON", comment.Approve, p.Digest, comment.Reject)
+}
+
+// Fits reports whether a comment shows the proposal as a whole.
+func (p Proposal) Fits() bool { return len(p.Prompt) <= maxText && len(indentJSON(p.Input)) <= maxText }
+
+// Proposed returns the comment that asks whether a plan shall be carried out. It shows all that the approval binds.
+func Proposed(p Proposal) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**lattice**: shall lattice %s? The intent %s (%s) waits for a person.\n", p.Does, Inline(p.Intent), Inline(p.Kind))
+	if p.Prompt != "" {
+		b.WriteString("\n" + Block(p.Prompt))
+	}
+	for _, row := range []struct{ name, value string }{
+		{"repository", p.Repo}, {"commit", p.Base}, {"may ask for", strings.Join(p.Actions, " ")}, {"variables of the agent", strings.Join(p.Variables, " ")},
+	} {
+		if row.value != "" {
+			fmt.Fprintf(&b, "\n- %s: %s", row.name, Inline(row.value))
+		}
+	}
+	if len(p.Input) > 0 && string(p.Input) != "{}" {
+		b.WriteString("\n\nThe rest of the input:\n\n" + Block(indentJSON(p.Input)))
+	} else {
+		b.WriteString("\n")
+	}
+	if !p.Fits() {
+		fmt.Fprintf(&b, "\nIt is longer than a comment shows. Where lattice runs, this shows and decides it:\n\n%s", Block(fmt.Sprintf("lattice intent show %s\nlattice intent approve %[1]s\nlattice intent reject %[1]s", p.Intent)))
+		return b.String()
+	}
+	approve := string(comment.Approve) + " " + p.Digest
+	fmt.Fprintf(&b, "\n%s\n%s\n\nTick a box, or answer with a comment:\n\n%s", comment.Box("approve", approve), comment.Box("reject", string(comment.Reject)), Block(p.commands()))
+	return b.String()
+}
+
+// Settled returns the comment that takes the place of a question when it needs no answer any more. of is the run or the intent that
+// asked.
+func Settled(of, prompt string) string {
+	s := fmt.Sprintf("**lattice**: %s does not wait for this any more.\n", Inline(of))
 	if prompt != "" {
 		s += "\n" + Block(prompt)
 	}
 	return s
 }
 
-// Answer returns the comment with the answer of a run to an issue.
-func Answer(run, answer string) string {
-	return fmt.Sprintf("**lattice**: the run %s answers:\n\n%s", Inline(run), Block(answer))
+// Answer returns the comment with the answer of a run to an issue, and with a reason why lattice cannot carry it out, if there is one.
+func Answer(run, answer, lacks string) string {
+	s := fmt.Sprintf("**lattice**: the run %s answers:\n\n%s", Inline(run), Block(answer))
+	if lacks != "" {
+		s += fmt.Sprintf("\nlattice cannot carry it out: %s\n", Inline(lacks))
+	}
+	return s
 }
 
 // Thread is the state of the thread of a comment that is answered.
@@ -295,9 +352,12 @@ func indentJSON(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &v) != nil {
 		return string(raw)
 	}
-	out, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false) // people read it as code
+	e.SetIndent("", "  ")
+	if e.Encode(v) != nil {
 		return string(raw)
 	}
-	return string(out)
+	return strings.TrimRight(out.String(), "\n")
 }

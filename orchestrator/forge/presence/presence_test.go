@@ -42,7 +42,9 @@ func TestHostile(t *testing.T) {
 	action := lattice.Wait{Kind: lattice.WaitAction, Action: &lattice.Action{Name: hostile, Parameters: raw, Binding: raw}}
 	for name, body := range map[string]string{
 		"status":   Status(Run{ID: hostile, Flow: hostile, Steps: []Step{{hostile, "done", 0}}, Latest: hostile, Failure: hostile}),
-		"question": Question(hostile, w), "action": Question("run_1", action), "settled": Settled(hostile, hostile), "answer": Answer(hostile, hostile),
+		"question": Question(hostile, w), "action": Question("run_1", action), "settled": Settled(hostile, hostile), "answer": Answer(hostile, hostile, hostile),
+		"proposed": Proposed(Proposal{Intent: hostile, Kind: hostile, Does: "do it", Digest: "abc", Repo: hostile, Base: hostile, Actions: []string{hostile}, Variables: []string{hostile}, Prompt: hostile, Input: raw}),
+		"asks":     Status(Run{ID: "run_1", Flow: "f", Asks: []Proposal{{Intent: hostile, Prompt: hostile, Does: "do it", Digest: "abc"}}}),
 	} {
 		if got := comment.Parse(body); len(got) > 0 {
 			t.Errorf("%s: the text commands %+v", name, got)

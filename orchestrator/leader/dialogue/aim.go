@@ -9,21 +9,21 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
-	"github.com/spritekit/lattice/orchestrator/forge/presence"
 	"github.com/spritekit/lattice/orchestrator/intent"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
-	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // A command is carried out again if a crash came before the entry that says that it was. What it means is therefore found out once
 // and recorded before its effect: an intent has its plan, every other command has an aim. The second time the thread may look
 // otherwise: a comment more, a wait that is decided, a run that has ended.
 
-// aim is the body of an entry that says which run a command is about, and which decision it makes.
+// aim is the body of an entry that says which run or intent a command is about, and which decision it makes.
 type aim struct {
-	Run      string             `json:"run_id"`
+	Run      string             `json:"run_id,omitempty"`
 	Decision *api.DecideRequest `json:"decision,omitempty"`
+	Intent   string             `json:"intent_id,omitempty"`
+	Plan     string             `json:"plan_sha256,omitempty"` // of the intent
+	Reason   string             `json:"reason,omitempty"`      // why it is rejected
 }
 
 func aimsOf(t Thread) string { return strings.ToLower("aims:" + t.String()) }
@@ -84,44 +84,11 @@ func (d *Dialogue) aimOnce(ctx context.Context, a asked, find func() (aim, error
 	return t, false, err
 }
 
-// findWait returns the decision that a person makes about a wait. An approval names the digest of all that the wait shows.
-func findWait(a asked, open []api.RunView, by string) (aim, error) {
-	var found aim
-	var w lattice.Wait
-	n := 0
-	for _, r := range open {
-		for _, one := range r.Waits {
-			if a.Verb != comment.Approve || len(a.Text) >= 7 && strings.HasPrefix(presence.Digest(r.RunID, one), a.Text) {
-				found.Run, w, n = r.RunID, one, n+1
-			}
-		}
-	}
-	switch {
-	case n == 0 && a.Verb == comment.Approve:
-		return aim{}, fault.Failed("not_waiting", "nothing waits for an approval with the digest %s; it may have changed, or was decided", a.Text)
-	case n == 0:
-		return aim{}, fault.Failed("not_waiting", "nothing waits for a decision")
-	case n > 1:
-		return aim{}, fault.BadInput("several_waits", "%d questions wait; lattice waiting lists them, and lattice answer RUN --wait ID answers one", n)
-	}
-	found.Decision = &api.DecideRequest{WaitID: w.ID, By: by, Detach: true}
-	switch a.Verb {
-	case comment.Approve:
-		found.Decision.Decision = lattice.Approve
-	case comment.Reject:
-		found.Decision.Decision, found.Decision.Comments = lattice.Reject, a.Text
-	default:
-		inputs, err := comment.Fill(a.Text, w.Expected, w.Optional)
-		if err != nil {
-			return aim{}, fault.BadInput("bad_answer", "%v", err)
-		}
-		found.Decision.Decision, found.Decision.Inputs = lattice.Answer, inputs
-	}
-	return found, nil
-}
-
-// hit does to a run what a command asks for. before says that it may have been done; a decision is idempotent by itself.
+// hit does to a run or an intent what a command asks for. before says that it may have been done; a decision is idempotent by itself.
 func (d *Dialogue) hit(ctx context.Context, a asked, t aim, before bool, by string) error {
+	if t.Intent != "" {
+		return d.decideIntent(ctx, a, t)
+	}
 	values := d.Hosts[a.Host].Plan.Values
 	if t.Decision != nil {
 		request := *t.Decision

@@ -10,6 +10,7 @@
 package dialogue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,6 +66,10 @@ type Runs interface {
 	Cancel(ctx context.Context, id, by string) (api.RunView, error)
 	CreateIntent(ctx context.Context, r api.IntentRequest) (intent.State, error)
 	Intent(ctx context.Context, id string) (intent.State, error)
+	Intents(ctx context.Context, before string, limit int) ([]intent.State, error)
+	DecideIntent(ctx context.Context, id string, d api.IntentDecision) (intent.State, error)
+	// GatedIntents returns the intents about a subject that people have to approve, the oldest first.
+	GatedIntents(ctx context.Context, subject string) ([]intent.State, error)
 	ResumeIntent(ctx context.Context, key string, values api.Values) (s intent.State, found bool, err error)
 	Updates(ctx context.Context, after lattice.Seq, yield func(api.RunView) error) error
 	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
@@ -77,6 +82,11 @@ type Host struct {
 	Client func() (Client, error)
 	// Plan is the request for the intent of the command plan; its input lacks the issue.
 	Plan api.IntentRequest
+	// Work is the request for the intent that carries out a plan; its input lacks the plan. WorkLacks says which settings it needs.
+	Work      api.IntentRequest
+	WorkLacks string
+	// Secrets are the values of the variables that the settings hand to agents.
+	Secrets map[string]string
 	// Forks takes commands in pull requests from forks.
 	Forks bool
 	// Labels shows the state of the newest run of a thread as a label.
@@ -85,9 +95,11 @@ type Host struct {
 
 // Dialogue answers people.
 type Dialogue struct {
-	Hosts  map[string]Host
-	Facts  *govern.Ledger
-	Runs   Runs
+	Hosts map[string]Host
+	Facts *govern.Ledger
+	Runs  Runs
+	// Files lists the files of the commit with which work in a repository begins.
+	Files  func(ctx context.Context, repo string) ([]string, error)
 	Logger zerolog.Logger
 }
 
@@ -119,6 +131,7 @@ type asked struct {
 	// issueSum is the digest of the issue when the command was given, "" if that is not known.
 	issueSum string
 	left     *leftOut
+	box      string // the digest of the request whose box was ticked; "" of a command in a comment
 }
 
 // handleComment carries out the commands in a comment.
@@ -161,7 +174,7 @@ func (d *Dialogue) handleComment(ctx context.Context, host string, e hook.Delive
 	}
 	var all []string
 	for _, c := range commands {
-		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item, fork, e.IssueSum, &leftOut{}})
+		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item, fork, e.IssueSum, &leftOut{}, ""})
 		if err != nil {
 			return settle(err)
 		}
@@ -247,7 +260,11 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 			if p == nil || p.Retryable {
 				return "", err
 			}
-			c.Outcome, c.Code, reaction, err = "refused: "+p.Message, p.Code, forge.Confused, nil
+			if c.Code = p.Code; p.Code == "approval_incomplete" { // it counts, and other people have to approve as well
+				c.Outcome, err = p.Message, d.postOnce(ctx, a, key, "**lattice**: "+presence.Inline(p.Message)+"\n")
+				break
+			}
+			c.Outcome, reaction, err = "refused: "+p.Message, forge.Confused, nil
 		}
 		if err != nil {
 			return "", err
@@ -325,7 +342,7 @@ func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err 
 	t, before, err := d.aimOnce(ctx, a, func() (aim, error) {
 		switch {
 		case a.Verb == comment.Approve || a.Verb == comment.Reject || a.Verb == comment.Answer:
-			return findWait(a, open, by)
+			return d.findAim(ctx, a, all, open, by)
 		case len(open) == 0:
 			return aim{}, fault.NotFound("run_not_found", "no run of this thread is open")
 		}
@@ -334,7 +351,25 @@ func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err 
 	if err == nil {
 		err = d.hit(ctx, a, t, before, by)
 	}
-	return fmt.Sprintf("%s %s", a.Verb, t.Run), "", err
+	return fmt.Sprintf("%s %s", a.Verb, cmp.Or(t.Run, t.Intent)), "", err
+}
+
+// findAim returns the decision of a person about what waits in a thread. If nothing with the digest does, the newest run may have a
+// plan that was not offered, for a reason that the person learns.
+func (d *Dialogue) findAim(ctx context.Context, a asked, all, open []api.RunView, by string) (aim, error) {
+	for offered := false; ; offered = true {
+		gated, err := d.Runs.GatedIntents(ctx, a.Thread.String())
+		if err != nil {
+			return aim{}, err
+		}
+		t, err := findRequest(a, requestsOf(open, gated), by)
+		if p := fault.As(err); err == nil || offered || p == nil || p.Code != "not_waiting" || len(all) == 0 {
+			return t, err
+		}
+		if _, err := d.Offer(ctx, a.Thread, all[0]); err != nil {
+			return aim{}, err
+		}
+	}
 }
 
 // postOnce writes a comment with a key, unless that was done. It fails if an earlier attempt began a moment ago: the code host may list

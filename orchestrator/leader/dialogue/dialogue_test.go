@@ -18,6 +18,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
+	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/forgetest"
@@ -46,6 +47,8 @@ type leader struct {
 	runs []api.RunView
 	did  []string
 	fail error // of the next request
+	// gated are the intents that people have to approve.
+	gated []intent.State
 	// infos are the payloads of the INFO events of a run.
 	infos []string
 
@@ -105,7 +108,31 @@ func (l *leader) CreateIntent(_ context.Context, r api.IntentRequest) (intent.St
 }
 
 func (l *leader) Intent(_ context.Context, id string) (intent.State, error) {
-	return intent.State{ID: id, Kind: "issue_triage", Subject: thread, Plan: intent.Plan{Input: []byte(`{"title":"It hangs"}`)}}, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.gated {
+		if s.ID == id {
+			return s, nil
+		}
+	}
+	if id != "int_0" {
+		return intent.State{}, fault.NotFound("intent_not_found", "there is no intent %s", id)
+	}
+	return intent.State{ID: id, Kind: "issue_triage", Subject: thread, ProposedBy: &audit.Who{Name: "main:7"}, Plan: intent.Plan{Input: []byte(`{"title":"It hangs"}`)}}, nil
+}
+
+func (l *leader) Intents(context.Context, string, int) ([]intent.State, error) {
+	return l.GatedIntents(nil, "")
+}
+
+func (l *leader) GatedIntents(context.Context, string) ([]intent.State, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.gated), nil
+}
+
+func (l *leader) DecideIntent(ctx context.Context, id string, d api.IntentDecision) (intent.State, error) {
+	return intent.State{}, l.do(d.Decision, id, d.Plan, d.Reason, fmt.Sprint(d.Secrets), "by", caller.Of(ctx).Name)
 }
 
 func (l *leader) ResumeIntent(context.Context, string, api.Values) (s intent.State, found bool, err error) {

@@ -5,17 +5,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/forge/presence"
+	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // labelPost is the key of the record of the label that was set last.
 const labelPost = "label"
 
-// showLabel shows the state of the newest run as a label, if the settings ask for it. Labels decide nothing: one that a person sets
+// showLabel shows a status as a label, if the settings ask for it. Labels decide nothing: one that a person sets
 // stays until the state changes, and is then replaced. Labels without the prefix of lattice are not touched.
-func (w *writer) showLabel(ctx context.Context, newest api.RunView) error {
-	want := presence.Label(newest.Status)
+func (w *writer) showLabel(ctx context.Context, status lattice.RunStatus) error {
+	want := presence.Label(status)
 	if !w.Hosts[w.Host].Labels || w.posts[labelPost].Final == want {
 		return nil
 	}

@@ -11,8 +11,10 @@ import (
 
 const projectFlow = "plan-tasks"
 
-// agentInput names the members of the input in the settings that hold for every flow with an agent.
-var agentInput = []string{"agent", "agent_command", "agent_model", "agent_limits", "agent_timeout_s"}
+// AgentInput names the members of the input in the settings that hold for every flow with an agent.
+func AgentInput() []string {
+	return []string{"agent", "agent_command", "agent_model", "agent_limits", "agent_timeout_s"}
+}
 
 // project creates the intent that divides a document of the repository into epics and tasks. The issue in which a person asks for it
 // is that of the project. The tasks of the last round keep their keys.
@@ -32,7 +34,7 @@ func (d *Dialogue) project(ctx context.Context, a asked) (intent.State, error) {
 			return intent.State{}, err
 		}
 	}
-	for _, name := range agentInput {
+	for _, name := range AgentInput() {
 		if v, ok := preset[name]; ok {
 			input[name] = v
 		}

@@ -262,7 +262,7 @@ func (d *Dialogue) Settle(ctx context.Context, t Thread) error {
 	}
 	decision.Run, decision.Wait, decision.Head = at.run.RunID, at.wait.ID, at.pull.Head
 	decision.Outcome = decision.Verdict + " " + at.run.RunID
-	key := "review-settled:" + questionKey(at.run.RunID, at.wait)
+	key := "review-settled:" + newRequest(at.run.RunID, at.wait).key()
 	entry, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: outcomesOf(t), Key: key}, decision, store.Any)
 	if err != nil {
 		return err

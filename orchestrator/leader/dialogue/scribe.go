@@ -17,10 +17,12 @@ import (
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/presence"
+	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/orchestrator/timeline"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 const (
@@ -40,9 +42,12 @@ type Scribe struct {
 	Runs  Runs
 	// Settle decides with the reviews that came before the run waited for one.
 	Settle func(ctx context.Context, t Thread) error
+	// Offer creates the intent that carries out the plan of a run; see Dialogue.Offer.
+	Offer  func(ctx context.Context, t Thread, run api.RunView) (id string, err error)
 	Logger zerolog.Logger
 
 	shown map[string]string // by thread and key, the digest of the text of a comment that was last written
+	woken woken             // threads with an intent that changed
 }
 
 // The keys of comments: that of the status, and the beginnings of others. A question has the digest of its wait in its key, so
@@ -53,12 +58,9 @@ const (
 	answerPosts = "answer:"
 	// commandPosts begin those of answers to commands.
 	commandPosts = "command:"
+	// offerPosts begin the records of plans that were offered, which are no comments.
+	offerPosts = "offer:"
 )
-
-// questionKey returns the key of the comment about a wait.
-func questionKey(run string, w lattice.Wait) string {
-	return waitPosts + run + ":" + w.ID + ":" + presence.Digest(run, w)
-}
 
 // post is the body of an entry about a comment: first that it is about to be written, then its number.
 type post struct {
@@ -69,6 +71,8 @@ type post struct {
 	Settled bool   `json:"settled,omitempty"`
 	// Final is the state of the run in the last edit of a status comment.
 	Final string `json:"final,omitempty"`
+	// Intent is the one that carries out the plan of a run, if it has one.
+	Intent string `json:"intent_id,omitempty"`
 
 	at time.Time // of the entry
 }
@@ -85,6 +89,7 @@ func (s *Scribe) Follow(ctx context.Context) {
 	if len(s.Hosts) == 0 {
 		return
 	}
+	s.wakeGated(ctx)
 	changed, ended := make(chan api.RunView), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -143,6 +148,10 @@ func (s *Scribe) Follow(ctx context.Context) {
 					due[t] = at
 				}
 			}
+		case <-s.woken.bell():
+			for t := range s.woken.take() {
+				due[t] = time.Now()
+			}
 		case <-time.After(pause):
 		}
 	}
@@ -155,13 +164,9 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Show writes and edits the comments of a thread so that they show its runs.
+// Show writes and edits the comments of a thread so that they show its runs, and the intents that wait for people.
 func (s *Scribe) Show(ctx context.Context, t Thread) error {
 	runs, err := runsOf(ctx, s.Runs, s.Facts, t, shownRuns)
-	if err != nil || len(runs) == 0 {
-		return err
-	}
-	client, err := s.Hosts[t.Host].Client()
 	if err != nil {
 		return err
 	}
@@ -169,23 +174,22 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{Scribe: s, Thread: t, client: client, posts: posts}
-	newest := runs[0]
-	final := ""
-	if newest.Status.Ended() {
-		final = newest.RunID + " " + string(newest.Status)
+	w := &writer{Scribe: s, Thread: t, posts: posts}
+	lacks, offering := "", error(nil)
+	if len(runs) > 0 {
+		lacks, offering = w.offer(ctx, runs[0])
 	}
-	if posts[statusPost].Final == "" || posts[statusPost].Final != final {
-		shown, err := describe(ctx, s.Runs, newest)
-		if err != nil {
-			return err
-		}
-		if err := w.put(ctx, post{Post: statusPost, Final: final}, presence.Status(shown)); err != nil {
-			return err
-		}
+	gated, err := s.Runs.GatedIntents(ctx, t.String())
+	if err != nil || len(runs) == 0 && len(gated) == 0 && len(posts) == 0 {
+		return errors.Join(err, offering)
 	}
-	if err := w.showLabel(ctx, newest); err != nil {
+	if w.client, err = s.Hosts[t.Host].Client(); err != nil {
 		return err
+	}
+	if len(runs) > 0 {
+		if err := w.showStatus(ctx, runs[0], gated); err != nil {
+			return err
+		}
 	}
 	open := map[string]bool{}
 	for _, r := range runs {
@@ -193,14 +197,69 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 			return err
 		}
 	}
-	for _, r := range slices.Backward(runs) { // one may have ended when the next one had begun
-		if answer := answerOf(r); answer != "" {
-			if err := w.put(ctx, post{Post: answerPosts + r.RunID}, presence.Answer(r.RunID, answer)); err != nil {
-				return err
-			}
+	for _, q := range requestsOf(nil, gated) {
+		if err := w.askAbout(ctx, q, open); err != nil {
+			return err
 		}
 	}
-	return w.settleQuestions(ctx, open)
+	for _, r := range slices.Backward(runs) { // one may have ended when the next one had begun
+		answer, note := answerOf(r), ""
+		if r.RunID == runs[0].RunID {
+			note = lacks
+		}
+		if answer == "" || w.posts[offerPosts+r.RunID].Intent != "" || r.RunID == runs[0].RunID && offering != nil {
+			continue
+		}
+		if err := w.put(ctx, post{Post: answerPosts + r.RunID}, presence.Answer(r.RunID, answer, note)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(w.settleQuestions(ctx, open), offering)
+}
+
+// showStatus writes or edits the status comment, and the label. Both show a run that has ended once, and again when what waits for people
+// besides it changes.
+func (w *writer) showStatus(ctx context.Context, newest api.RunView, gated []intent.State) error {
+	final := ""
+	if newest.Status.Ended() {
+		final = newest.RunID + " " + string(newest.Status)
+		for _, s := range gated {
+			final += " " + s.Digest
+		}
+	}
+	if w.posts[statusPost].Final == "" || w.posts[statusPost].Final != final {
+		shown, err := describe(ctx, w.Runs, newest)
+		if err != nil {
+			return err
+		}
+		for _, q := range requestsOf(nil, gated) {
+			shown.Asks = append(shown.Asks, q.proposal())
+		}
+		if err := w.put(ctx, post{Post: statusPost, Final: final}, presence.Status(shown)); err != nil {
+			return err
+		}
+	}
+	status := newest.Status
+	if len(gated) > 0 && status.Ended() {
+		status = lattice.Waiting
+	}
+	return w.showLabel(ctx, status)
+}
+
+// offer offers the plan of a run, once. An intent takes the place of the answer. It returns what the settings lack for that.
+func (w *writer) offer(ctx context.Context, newest api.RunView) (lacks string, err error) {
+	key := offerPosts + newest.RunID
+	if planOf(newest) == "" || w.posts[key].Settled {
+		return "", nil
+	}
+	id, err := w.Offer(ctx, w.Thread, newest)
+	if refused := fault.As(err); refused != nil && !refused.Retryable {
+		return refused.Message, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return "", w.record(ctx, post{Post: key, Settled: true, Intent: id})
 }
 
 // ask writes the questions of a run, unless it asks them in another thread, and adds their keys to open. A wait for a review
@@ -210,26 +269,31 @@ func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) e
 	if err != nil || !asks.same(w.Thread) {
 		return err
 	}
-	for _, wait := range r.Waits {
-		if asked, ok := awaitsReview(wait); ok && asked.Number == w.Number {
-			if err := w.reply(ctx, r.RunID, wait, asked); err != nil {
+	for _, q := range requestsOf([]api.RunView{r}, nil) {
+		if asked, ok := awaitsReview(q.wait); ok && asked.Number == w.Number {
+			if err := w.reply(ctx, r.RunID, q.wait, asked); err != nil {
 				return err
 			}
 			if err := w.Settle(ctx, w.Thread); err != nil {
 				return err
 			}
-			if err := w.showAssumptions(ctx, r.RunID, wait, asked.Head); err != nil {
+			if err := w.showAssumptions(ctx, r.RunID, q.wait, asked.Head); err != nil {
 				return err
 			}
 			continue
 		}
-		key := questionKey(r.RunID, wait)
-		open[key] = true
-		if err := w.put(ctx, post{Post: key, Prompt: wait.Prompt}, presence.Question(r.RunID, wait)); err != nil {
+		if err := w.askAbout(ctx, q, open); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// askAbout writes the question about a request, and adds its key to open.
+func (w *writer) askAbout(ctx context.Context, q request, open map[string]bool) error {
+	open[q.key()] = true
+	body, prompt := q.question()
+	return w.put(ctx, post{Post: q.key(), Prompt: prompt}, body)
 }
 
 // answerOf returns the text that a run results in for an issue.

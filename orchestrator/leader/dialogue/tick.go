@@ -7,7 +7,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
-	"github.com/spritekit/lattice/orchestrator/forge/presence"
 )
 
 // handleTick carries out the command of a box that a person ticked in a question. Code hosts let many people edit a comment.
@@ -32,7 +31,7 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 		return "refused: the editor is a bot", nil
 	}
 	thread := Thread{host, e.Repo, e.Number}
-	asks, err := d.isQuestion(ctx, thread, e.Was)
+	q, asks, err := d.isQuestion(ctx, thread, e.Was)
 	if err != nil {
 		return "", err
 	}
@@ -51,28 +50,11 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	case unixLines(now.Body) != unixLines(e.Text):
 		return "refused: the comment was edited", nil
 	}
-	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item, false, "", &leftOut{}})
+	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item, false, "", &leftOut{}, q.digest})
 	if err != nil {
 		return settle(err)
 	}
 	return outcome, nil
-}
-
-// isQuestion reports whether text is that of the comment about an open wait of the thread.
-func (d *Dialogue) isQuestion(ctx context.Context, t Thread, text string) (bool, error) {
-	runs, err := runsOf(ctx, d.Runs, d.Facts, t, shownRuns)
-	if err != nil {
-		return false, err
-	}
-	for _, r := range runs {
-		for _, w := range r.Waits {
-			marker := forge.MarkerOf("post", t.String()+" "+questionKey(r.RunID, w))
-			if unixLines(marker.Add(presence.Question(r.RunID, w))) == unixLines(text) {
-				return true, nil
-			}
-		}
-	}
-	return false, nil
 }
 
 // unixLines returns a text with the ends of lines of Unix; the editors of code hosts write those of Windows.
