@@ -62,7 +62,7 @@ func TestLimitsHold(t *testing.T) {
 					t.Errorf("%s: the bomb goes off: %d, %v", bomb.limit, code, err)
 				}
 				until(t, func() bool { // what was killed makes room when it is gone
-					proc, err := box.Exec(spec.Process{Argv: []string{"/bin/true"}})
+					proc, err := box.Exec(spec.Process{Argv: []string{"/bin/sh", "-c", "/bin/true; /bin/true"}})
 					if err != nil {
 						return false
 					}
