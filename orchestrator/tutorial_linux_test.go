@@ -191,7 +191,7 @@ func (r *reader) compare(want, got []string) string {
 
 // variable matches the parts of a line that differ from run to run: numbers of entries, ids of runs, abbreviated and whole digests, dates and
 // times, durations, levels of isolation, and the spaces of columns.
-var variable = regexp.MustCompile(`^\d+ {2,}|run[_-][a-z2-7]{16}|\b[0-9a-f]{7,64}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\b\d+(?:\.\d+)?[smh]\b|\bns-(?:root|user)\b| {2,}`)
+var variable = regexp.MustCompile(`^\d+ {2,}|run[_-][a-z2-7]{16}|\b[0-9a-f]{7,64}\b|\d{4}-\d\d-\d\d|\d\d:\d\d:\d\d|\b(?:\d+(?:\.\d+)?[dhms])+\b|\bns-(?:root|user)\b| {2,}`)
 
 // matches compares a line of the document with one of the screen, and remembers which ids mean the same.
 func (r *reader) matches(want, got string) bool {

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -61,6 +64,40 @@ func TestCertificateIsRenewed(t *testing.T) {
 	replace(cert, firstCert)
 	replace(key, firstKey)
 	expect(1)
+}
+
+// TestHTTP2AfterRequestsInside: callers over TLS speak HTTP/2, whether or not requests of this process were served before.
+func TestHTTP2AfterRequestsInside(t *testing.T) {
+	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	certPEM, keyPEM := makeCertificate(t, 1)
+	if err := errors.Join(os.WriteFile(cert, certPEM, 0o600), os.WriteFile(key, keyPEM, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	server, err := listenWeb(Options{HTTP: "127.0.0.1:0", TLSCert: cert, TLSKey: key})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.server.Handler = http.NotFoundHandler()
+	server.insider.Handler = server.server.Handler
+	served := make(chan error, 2)
+	get := func(transport *http.Transport, url, protocol string) {
+		t.Helper()
+		defer transport.CloseIdleConnections()
+		answer, err := (&http.Client{Transport: transport}).Get(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Body.Close(); answer.Proto != protocol {
+			t.Errorf("%s answers with %s, want %s", url, answer.Proto, protocol)
+		}
+	}
+	go func() { served <- server.runInside() }()
+	get(&http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return server.inside.dialInside(ctx) }}, "http://inside", "HTTP/1.1")
+	go func() { served <- server.run() }()
+	get(&http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, server.url, "HTTP/2.0")
+	if err := errors.Join(server.shutDown(t.Context()), <-served, <-served); err != nil {
+		t.Error(err)
+	}
 }
 
 func makeCertificate(t *testing.T, serial int64) (cert, key []byte) {

@@ -18,10 +18,12 @@ import (
 // webServer serves a leader to callers with tokens and to browsers.
 type webServer struct {
 	listener net.Listener
-	inside   *insideListener // serves requests of this process
 	server   *http.Server
 	url      string
 	encrypts bool // server.TLSConfig does not say: each server gets one when it begins to serve
+
+	inside  *insideListener
+	insider *http.Server // serves requests of this process; one server cannot serve with and without TLS, since it sets up HTTP/2 once
 }
 
 // listenWeb listens at the address of the options, if they have one.
@@ -43,7 +45,10 @@ func listenWeb(o Options) (*webServer, error) {
 		return nil, fault.Busy("address_taken", "%v", err).WithHint("give --http another port; 127.0.0.1:0 takes a free one")
 	}
 	server := &http.Server{TLSConfig: certificates, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	return &webServer{listener, newInsideListener(), server, scheme + nameListener(listener), certificates != nil}, nil
+	return &webServer{
+		listener: listener, server: server, url: scheme + nameListener(listener), encrypts: certificates != nil,
+		inside: newInsideListener(), insider: &http.Server{ReadHeaderTimeout: 10 * time.Second},
+	}, nil
 }
 
 // nameListener returns the address under which this machine reaches a listener.
@@ -62,6 +67,7 @@ func (s *webServer) serveLeader(l *leader.Leader, o Options) {
 		tools = o.MCP(s.inside.dialInside)
 	}
 	s.server.Handler = web.Handler(l, tools, !o.Anywhere && web.CheckAddress(o.HTTP, false, false) == nil)
+	s.insider.Handler = s.server.Handler
 }
 
 func (s *webServer) run() error {
@@ -77,18 +83,20 @@ func (s *webServer) run() error {
 
 // runInside serves the requests that the handler of the Model Context Protocol makes.
 func (s *webServer) runInside() error {
-	if err := s.server.Serve(s.inside); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.insider.Serve(s.inside); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve requests of tools: %w", err)
 	}
 	return nil
 }
 
 // shutDown waits for requests until ctx ends, and cuts off the others.
-func (s *webServer) shutDown(ctx context.Context) error {
-	if s.server.Shutdown(ctx) == nil {
-		return nil
+func (s *webServer) shutDown(ctx context.Context) (err error) {
+	for _, server := range []*http.Server{s.server, s.insider} {
+		if server.Shutdown(ctx) != nil {
+			err = errors.Join(err, server.Close())
+		}
 	}
-	return s.server.Close()
+	return err
 }
 
 // close ends a server that did not begin.
