@@ -14,8 +14,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/skills/agent/agenttest"
 )
 
@@ -24,7 +27,7 @@ type mcpClient struct {
 	t            *testing.T
 	in           io.WriteCloser
 	out          *bufio.Reader
-	wait         func() error
+	kill, wait   func() error
 	capabilities map[string]any
 	last         int
 }
@@ -67,7 +70,7 @@ func startMCP(t *testing.T, env []string, args ...string) *mcpClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &mcpClient{t: t, in: in, out: bufio.NewReader(out), wait: cmd.Wait, capabilities: map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}}}
+	c := &mcpClient{t: t, in: in, out: bufio.NewReader(out), kill: cmd.Process.Kill, wait: cmd.Wait, capabilities: map[string]any{"extensions": map[string]any{"io.modelcontextprotocol/tasks": map[string]any{}}}}
 	t.Cleanup(func() {
 		in.Close()
 		_ = cmd.Process.Kill() // if it has not ended
@@ -390,4 +393,43 @@ func codexWith(bin, server, model string) *exec.Cmd {
 	return exec.Command(filepath.Join(bin, "codex"), "exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-c", "mcp_servers.lattice="+server,
 		"-c", `model_providers.scripted={name="scripted",base_url="`+model+`/v1",env_key="CODEX_API_KEY",wire_api="responses",request_max_retries=1,stream_max_retries=1,supports_websockets=false}`,
 		"-c", `model_provider="scripted"`, "-m", "gpt-scripted", "do it")
+}
+
+// stateOf returns the state directory of an environment.
+func stateOf(env []string) (dir string) {
+	for _, e := range env {
+		if value, ok := strings.CutPrefix(e, "LATTICE_HOME="); ok {
+			dir = value
+		}
+	}
+	return dir
+}
+
+// TestMCPKilled: a client whose server is killed while a flow runs finds the task by its id with another server. The run went on, also
+// if its leader was killed, too.
+func TestMCPKilled(t *testing.T) {
+	env := mcpHome(t)
+	flow := filepath.Join(t.TempDir(), "flow.json")
+	if err := os.WriteFile(flow, []byte(`{"execir_version":"1.0","tools":["exec.run"],"entry_node":"a","nodes":[
+		{"id":"a","op":"TOOL_CALL","tool":"exec.run","args":{"command":"sleep 2"}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, leader := range []bool{false, true} {
+		first := startMCP(t, env)
+		id := memberOf(t, first.tool("flow_run", map[string]any{"flow": flow}, `"status":"working"`), "taskId")
+		leads, err := api.NewClient(home.Home(stateOf(env)).Socket()).Hello(t.Context())
+		if err == nil {
+			err = first.kill()
+		}
+		if err == nil && leader {
+			err = syscall.Kill(leads.PID, syscall.SIGKILL)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		second := startMCP(t, env)
+		if ended := second.task(id, "completed"); strings.Contains(ended, `"isError"`) {
+			t.Errorf("the task ended as %s", ended)
+		}
+	}
 }

@@ -203,7 +203,8 @@ type RunView struct {
 	WorkItem  string            `json:"work_item_id"`
 	IntentID  string            `json:"intent_id,omitempty"`
 	Status    lattice.RunStatus `json:"status"`
-	Driving   bool              `json:"driving"` // a leader works on it now
+	Driving   bool              `json:"driving"`           // a leader works on it now
+	Stopped   bool              `json:"stopped,omitempty"` // on request, since this leader leads
 	Sprite    string            `json:"sprite,omitempty"`
 	Repo      string            `json:"repo,omitempty"`
 	CreatedAt time.Time         `json:"created_at"`

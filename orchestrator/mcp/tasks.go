@@ -212,6 +212,9 @@ func findLast(ctx context.Context, c *connect.Conn, id string) (api.RunView, err
 
 func (s *Server) loadTask(ctx context.Context, c *connect.Conn, session *sdk.ServerSession, id string) (*task, error) {
 	v, err := findLast(ctx, c, id)
+	if err == nil {
+		v, err = s.goOn(ctx, c, v)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -224,6 +227,18 @@ func (s *Server) loadTask(ctx context.Context, c *connect.Conn, session *sdk.Ser
 		page = hello.HTTP
 	}
 	return s.newTask(id, v, page), nil
+}
+
+// goOn has a run go on that a leader left when it was killed. Over HTTP the leader is one that continues all of them.
+func (s *Server) goOn(ctx context.Context, c *connect.Conn, v api.RunView) (api.RunView, error) {
+	if s.o.Over != nil || v.Driving || v.Stopped || v.Problem != nil || v.Status != lattice.Pending && v.Status != lattice.Running {
+		return v, nil
+	}
+	values, err := s.env.Values().Renew(v, nil)
+	if err != nil {
+		return v, err
+	}
+	return c.KeepDriving(ctx, v, values)
 }
 
 // newTask describes a run. page is the URL of the leader's page if the client can open it, else "".
@@ -241,6 +256,8 @@ func (s *Server) newTask(id string, v api.RunView, page string) *task {
 		t.StatusMessage = "waits for a person"
 	case v.Problem != nil:
 		t.StatusMessage = v.Problem.Error()
+	case v.Stopped:
+		t.StatusMessage = v.Note
 	default:
 		t.StatusMessage = cli.Clean(strings.TrimSpace(v.Node + " " + v.Doing))
 	}

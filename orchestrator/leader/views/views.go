@@ -86,7 +86,9 @@ func (vw *Views) Build(id string) (api.RunView, error) {
 		}
 	}
 	var stopped error
-	if v.Driving, stopped = vw.Drives.IsDriven(id); stopped != nil && !errors.Is(stopped, context.Canceled) {
+	v.Driving, stopped = vw.Drives.IsDriven(id)
+	v.Stopped = !v.Driving && errors.Is(stopped, context.Canceled) && !v.Status.Ended()
+	if stopped != nil && !errors.Is(stopped, context.Canceled) {
 		v.Note = stopped.Error()
 		if hint := sprites.Remedy(stopped); hint != "" && !sprites.Uncertain(stopped) {
 			v.Note += "; " + hint
