@@ -73,6 +73,67 @@ func TestCancelStopsTheCall(t *testing.T) {
 	goleak.VerifyNone(t, goleak.IgnoreCurrent())
 }
 
+// slowLog is a log whose appends take until they are let go.
+type slowLog struct {
+	driver.Log
+	began, let chan struct{}
+}
+
+func (l slowLog) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
+	select {
+	case l.began <- struct{}{}:
+	default:
+	}
+	<-l.let
+	return l.Log.Append(ctx, run, after, entries)
+}
+
+// waitedFor is a context that tells when its end is waited for.
+type waitedFor struct {
+	context.Context
+	asked chan struct{}
+}
+
+func (c waitedFor) Done() <-chan struct{} {
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+	return c.Context.Done()
+}
+
+// A drive that begins while a fact is being appended without one waits for that, and then drives the run.
+func TestRunWaitsForFacts(t *testing.T) {
+	p, w := flowOf(t, []string{"read"}), newWorld(-1)
+	deps := w.deps()
+	log := slowLog{deps.Log, make(chan struct{}, 1), make(chan struct{})}
+	deps.Log = log
+	r, err := driver.Load(deps, p, "run_1", []byte("secret"), replay.History{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		begun <- r.Begin(t.Context(), lattice.RunStarted{RunID: "run_1", Program: p.Digest, Sprite: "main-1"})
+	}()
+	<-log.began
+	waits := waitedFor{t.Context(), make(chan struct{}, 1)}
+	go func() {
+		_, err := r.Run(waits)
+		ended <- err
+	}()
+	select {
+	case <-waits.asked:
+	case err := <-ended:
+		t.Fatalf("Run = %v while a fact was being appended", err)
+	}
+	close(log.let)
+	if err := errors.Join(<-begun, <-ended); err != nil || r.State().Status != lattice.Succeeded {
+		t.Errorf("Run = %v, the run is %s; want succeeded", err, r.State().Status)
+	}
+	goleak.VerifyNone(t, goleak.IgnoreCurrent())
+}
+
 // Ctrl-C stops driving; the run goes on from there later.
 func TestInterruptedRunIsResumable(t *testing.T) {
 	p := flowOf(t, []string{"read"})

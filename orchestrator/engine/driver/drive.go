@@ -15,11 +15,15 @@ import (
 // error in the last case, and the error of an effect whose outcome could not be found out; in both the run stays
 // resumable, and every goroutine of Run has ended when it returns.
 func (r *Runner) Run(ctx context.Context) (Stop, error) {
-	select {
+	if !r.running.CompareAndSwap(false, true) {
+		return Stop{}, ErrDriven
+	}
+	defer r.running.Store(false)
+	select { // a fact that came without a drive is about to be on disk
 	case r.own <- struct{}{}:
 		defer func() { <-r.own }()
-	default:
-		return Stop{}, ErrDriven
+	case <-ctx.Done():
+		return Stop{Status: r.State().Status}, ctx.Err()
 	}
 	defer func() {
 		select {

@@ -131,6 +131,7 @@ type Runner struct {
 	mark   time.Duration    // until when active has counted, on Awake
 	broken error            // a failed append: the state on disk is unknown, load again
 
+	running   atomic.Bool  // Run is active
 	drive     atomic.Int64 // number of the drive that began last, for the scheduler
 	last      atomic.Pointer[Standing]
 	failed    atomic.Bool // broken is set
