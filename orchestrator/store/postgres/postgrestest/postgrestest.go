@@ -39,7 +39,7 @@ type Server struct {
 }
 
 var (
-	shared  = sync.OnceValues(newServer)
+	shared  = sync.OnceValues(New)
 	started atomic.Bool
 	made    atomic.Int64 // schemas
 )
@@ -91,7 +91,7 @@ func Stop() error {
 	if err != nil {
 		return nil
 	}
-	return errors.Join(s.Stop(), os.RemoveAll(s.Dir))
+	return s.Remove()
 }
 
 // URL returns the URL of a schema.
@@ -120,8 +120,8 @@ func initdb() string {
 	return found[len(found)-1]
 }
 
-// newServer makes a database that syncs nothing, and starts it.
-func newServer() (s *Server, err error) {
+// New makes a database that syncs nothing, and starts a server of its own for it. Remove ends it.
+func New() (s *Server, err error) {
 	dir, err := os.MkdirTemp("/tmp", "lattice-pg-") // short, and an ordinary user can reach it
 	if err != nil {
 		return nil, err
@@ -199,3 +199,6 @@ func (s *Server) Stop() error {
 	s.stop = nil
 	return stop()
 }
+
+// Remove ends the server and removes its files.
+func (s *Server) Remove() error { return errors.Join(s.Stop(), os.RemoveAll(s.Dir)) }
