@@ -50,6 +50,11 @@ func TestCompare(t *testing.T) {
 	stopped, failing := with(observe("web", "warm", ours), "db"), with(observe("web", "warm", ours), "db")
 	stopped.Services[0].State.Status = "stopped"
 	due := time.Unix(1, 0)
+	imaged := func(has, wanted string) []fleet.Observed {
+		o := observe("web", "warm", ours)
+		o.Image, o.Wanted = has, wanted
+		return []fleet.Observed{o}
+	}
 	failing.Services[0].State = &sprites.ServiceState{Status: "failed", NextRestartAt: &due}
 
 	for _, c := range []struct {
@@ -73,6 +78,12 @@ func TestCompare(t *testing.T) {
 			[]string{"web set_url: public, not sprite", "web set_policy: it has other rules"}},
 		{"warm, and limits of a sprite that exists", "[sprites.web]\nwarm = true\nram_mb = 1024\ncpus = 2", []fleet.Observed{small},
 			[]string{"web wake: it is cold", "web differs: ram_mb is 512, not 1024: only a new sprite changes it"}},
+		{"the image that is declared", "[sprites.web]\nimage = \"root\"", imaged("sha256:a1", "sha256:a1"), nil},
+		{"another image", "[sprites.web]\nimage = \"root\"", imaged("sha256:a1", "sha256:b2"), []string{"web differs: the image is sha256:a1, not sha256:b2: only a new sprite changes it"}},
+		{"no image", "[sprites.web]\nimage = \"root\"", imaged("", "sha256:b2"), []string{"web differs: the image is none, not sha256:b2: only a new sprite changes it"}},
+		{"an image where none is declared", "[sprites.web]\nimage = \"none\"", imaged("sha256:a1", sprites.NoImage), []string{"web differs: the image is sha256:a1, not none: only a new sprite changes it"}},
+		{"none, as declared", "[sprites.web]\nimage = \"none\"", imaged("", sprites.NoImage), nil},
+		{"an image that the host does not tell", "[sprites.web]\nimage = \"root\"", imaged("sha256:a1", ""), nil},
 		{"services that are not declared at all", "[sprites.web]", []fleet.Observed{with(observe("web", "warm", ours), "db")}, nil},
 		{"an empty list of services", "[sprites.web.services]", []fleet.Observed{with(observe("web", "warm", ours), "db", "app<db")},
 			[]string{"web remove_service app: the file does not declare it", "web remove_service db: the file does not declare it"}},
