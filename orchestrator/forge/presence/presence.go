@@ -82,6 +82,9 @@ func Status(r Run) string {
 	return b.String()
 }
 
+// Verb says in which state a run of a status is.
+func Verb(s lattice.RunStatus) string { return verbs[s] }
+
 // verbs describes a run of each status.
 var verbs = map[lattice.RunStatus]string{
 	lattice.Pending: "begins", lattice.Running: "works", lattice.Waiting: "waits for a person", lattice.Blocked: "waits for a person",

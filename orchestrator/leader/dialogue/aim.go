@@ -32,7 +32,7 @@ func aimsOf(t Thread) string { return strings.ToLower("aims:" + t.String()) }
 func (d *Dialogue) createOnce(ctx context.Context, a asked) (intent.State, error) {
 	var values api.Values // as the request for the intent has them
 	if a.Verb == comment.Plan {
-		values = d.Hosts[a.Host].Plan.Values
+		values = d.Hosts[a.Host].values()
 	}
 	s, found, err := d.Runs.ResumeIntent(ctx, a.key(), values)
 	switch {
@@ -49,7 +49,7 @@ func (d *Dialogue) createOnce(ctx context.Context, a asked) (intent.State, error
 // repeatWork creates an intent with the plan of the newest run of a thread, if all have ended and an intent began it. A command that did so
 // before goes on with its own intent.
 func (d *Dialogue) repeatWork(ctx context.Context, a asked, all []api.RunView, open bool) (s intent.State, repeated bool, err error) {
-	values := d.Hosts[a.Host].Plan.Values
+	values := d.Hosts[a.Host].values()
 	if s, found, err := d.Runs.ResumeIntent(ctx, a.key(), values); err != nil || found {
 		return s, found, err
 	}
@@ -89,7 +89,7 @@ func (d *Dialogue) hit(ctx context.Context, a asked, t aim, before bool, by stri
 	if t.Intent != "" {
 		return d.decideIntent(ctx, a, t)
 	}
-	values := d.Hosts[a.Host].Plan.Values
+	values := d.Hosts[a.Host].values()
 	if t.Decision != nil {
 		request := *t.Decision
 		request.Values = values

@@ -46,7 +46,7 @@ func (d *Dialogue) Offer(ctx context.Context, t Thread, run api.RunView) (id str
 	case err == nil && s.Plan.Version > 0 && s.Status != intent.Proposed && s.Status != intent.Classified:
 		return s.ID, nil
 	case err == nil: // a crash cut its creation off
-		s, found, err := d.Runs.ResumeIntent(ctx, key, host.Work.Values)
+		s, found, err := d.Runs.ResumeIntent(ctx, key, host.values())
 		if err != nil || found {
 			return s.ID, err
 		}
@@ -92,7 +92,7 @@ func (d *Dialogue) workInput(ctx context.Context, t Thread, repo, plan string, p
 	if err := json.Unmarshal(planned, &issue); err != nil {
 		return nil, err
 	}
-	input := map[string]any{"title": issue.Title, "body": fmt.Sprintf("For #%d.\n\n%s", t.Number, presence.Block(plan))}
+	input := map[string]any{"title": issue.Title, "body": fmt.Sprintf("Closes #%d.\n\n%s", t.Number, presence.Block(plan))}
 	if len(issue.Context) > 0 {
 		input["context"] = issue.Context
 	}

@@ -153,14 +153,7 @@ func (q request) has(named string) bool {
 
 // decideIntent decides about an intent. A decision that does not hold any more is refused, and trying it again is pointless.
 func (d *Dialogue) decideIntent(ctx context.Context, a asked, t aim) error {
-	decision := api.IntentDecision{Decision: string(a.Verb), Plan: t.Plan, Reason: t.Reason}
-	if a.Verb == comment.Approve {
-		s, err := d.Runs.Intent(ctx, t.Intent)
-		if err != nil {
-			return err
-		}
-		decision.Values = d.Hosts[a.Host].valuesOf(s.Plan.AgentEnv)
-	}
+	decision := api.IntentDecision{Decision: string(a.Verb), Plan: t.Plan, Reason: t.Reason, Values: d.Hosts[a.Host].values()}
 	_, err := d.Runs.DecideIntent(ctx, t.Intent, decision)
 	if refused := fault.As(err); refused != nil && slices.Contains([]string{"plan_changed", "superseded", "intent_state"}, refused.Code) {
 		final := *refused
@@ -170,16 +163,9 @@ func (d *Dialogue) decideIntent(ctx context.Context, a asked, t aim) error {
 	return err
 }
 
-// valuesOf returns the values of variables that the settings hand to agents. Others of the leader stay with it.
-func (h Host) valuesOf(names []string) api.Values {
-	v := api.Values{Secrets: map[string]string{}}
-	for _, name := range names {
-		if value, ok := h.Secrets[name]; ok {
-			v.Secrets[name] = value
-		}
-	}
-	return v
-}
+// values returns the values of the variables that the settings hand to agents. A run gets those that it names; others of the leader stay
+// with it.
+func (h Host) values() api.Values { return api.Values{Secrets: h.Secrets} }
 
 // isQuestion returns the request about which a comment with this text asks in a thread.
 func (d *Dialogue) isQuestion(ctx context.Context, t Thread, text string) (q request, ok bool, err error) {

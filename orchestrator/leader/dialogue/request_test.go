@@ -22,7 +22,7 @@ func (w *world) gate(id, prompt string) intent.State {
 	return s
 }
 
-// TestDecideIntents approves and rejects intents that ask in a thread. Their runs get only values that the settings hand to agents.
+// TestDecideIntents approves and rejects intents that ask in a thread. Their runs are offered the values that the settings hand to agents, and no others.
 func TestDecideIntents(t *testing.T) {
 	eachKind(t, func(w *world) {
 		host := w.talk.Hosts["main"]
@@ -32,10 +32,10 @@ func TestDecideIntents(t *testing.T) {
 		for _, c := range []struct{ who, text, outcome, did string }{
 			{"rob", "/lattice approve " + one.Digest[:24], "refused: approve needs the role write", ""},
 			{"wilma", "/lattice approve 0123456789ab", "refused: nothing waits for an approval with the digest", ""},
-			{"wilma", "/lattice approve " + one.Digest[:24], "approve int_1", "approve int_1 " + one.Digest + "  map[MODEL_KEY:k] by main:"},
+			{"wilma", "/lattice approve " + one.Digest[:24], "approve int_1", "approve int_1 " + one.Digest + "  map[MODEL_KEY:k OTHER:o] by main:"},
 			{"wilma", "/lattice approve " + two.Digest[:12], "approve int_2", "approve int_2 " + two.Digest},
 			{"wilma", "/lattice reject too early", "refused: 2 requests wait; /lattice reject DIGEST names one", ""},
-			{"wilma", "/lattice reject " + two.Digest[:24] + " too early", "reject int_2", "reject int_2 " + two.Digest + " too early map[] by main:"},
+			{"wilma", "/lattice reject " + two.Digest[:24] + " too early", "reject int_2", "reject int_2 " + two.Digest + " too early map[MODEL_KEY:k OTHER:o] by main:"},
 			{"wilma", "/lattice reject 0123456789ab too early", "refused: nothing with the digest 0123456789ab waits", ""},
 			{"wilma", "/lattice answer yes", "refused: nothing waits for a decision", ""},
 		} {
@@ -137,7 +137,7 @@ func TestOffered(t *testing.T) {
 		if id, err := w.talk.Offer(t.Context(), name, run); err != nil || id != "int_1" {
 			t.Errorf("the intent is %q, %v", id, err)
 		}
-		for _, want := range []string{"intent pr_create_from_plan " + thread, `"agent":"claude"`, `1. Paint it."`, `"title":"It hangs"`, `"body":"For #1.`} {
+		for _, want := range []string{"intent pr_create_from_plan " + thread, `"agent":"claude"`, `1. Paint it."`, `"title":"It hangs"`, `"body":"Closes #1.`} {
 			if got := strings.Join(w.did, "\n"); !strings.Contains(got, want) {
 				t.Errorf("the intent lacks %q: %s", want, got)
 			}

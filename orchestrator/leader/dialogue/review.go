@@ -428,7 +428,7 @@ func describeReview(b *strings.Builder, r review, id int64, comments []forge.Rev
 // answerReview gives a run the decision about its wait. If people decided otherwise in between, theirs holds.
 func (d *Dialogue) answerReview(ctx context.Context, at reviewed, s settled) error {
 	ctx = caller.With(ctx, personOf(at.Host, s.Who))
-	_, err := d.Runs.Decide(ctx, at.run.RunID, api.DecideRequest{WaitID: s.Wait, Decision: lattice.Answer, Typed: s.Answer, By: nameUser(at.Host, s.Who), Detach: true, Values: d.Hosts[at.Host].Plan.Values})
+	_, err := d.Runs.Decide(ctx, at.run.RunID, api.DecideRequest{WaitID: s.Wait, Decision: lattice.Answer, Typed: s.Answer, By: nameUser(at.Host, s.Who), Detach: true, Values: d.Hosts[at.Host].values()})
 	if p := fault.As(err); p != nil && !p.Retryable {
 		d.Logger.Warn().Err(err).Str("run_id", at.run.RunID).Msg("a review came too late")
 		return nil

@@ -410,3 +410,27 @@ func TestReordered(t *testing.T) {
 		p.expect("nothing to do", "answer run_1 w2", `"verdict":"approved"`)
 	})
 }
+
+// TestCheckOfRun shows the state of a run at the commit that it pushed last. A code host that refuses it changes nothing else.
+func TestCheckOfRun(t *testing.T) {
+	eachKind(t, func(w *world) {
+		p := newPullWorld(w)
+		w.runs[0].Flow = "pull-request"
+		pull, _ := dialogue.ParseThread("main:acme/site#2")
+		show := func(want string) {
+			t.Helper()
+			if err := w.newScribe().Show(t.Context(), pull); err != nil {
+				t.Error(err)
+			}
+			if line := "check " + p.first + " lattice/pull-request " + want + " run=false\n"; strings.Count(w.Dump(), "\ncheck ") != 1 || !strings.Contains(w.Dump(), line) {
+				t.Errorf("there is no %q in\n%s", line, w.Dump())
+			}
+		}
+		show("pending")
+		w.runs[0].Status, w.runs[0].Waits = lattice.Succeeded, nil
+		show("success")
+		w.SetRole(repository, "bot", forge.Read)
+		w.runs[0].Status = lattice.Failed
+		show("success")
+	})
+}

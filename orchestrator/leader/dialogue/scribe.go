@@ -217,9 +217,12 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 	return errors.Join(w.settleQuestions(ctx, open), offering)
 }
 
-// showStatus writes or edits the status comment, and the label. Both show a run that has ended once, and again when what waits for people
+// showStatus writes or edits the status comment, the label and the check. The first two show a run that has ended once, and again when what waits for people
 // besides it changes.
 func (w *writer) showStatus(ctx context.Context, newest api.RunView, gated []intent.State) error {
+	if err := w.showCheck(ctx, newest); err != nil {
+		return err
+	}
 	final := ""
 	if newest.Status.Ended() {
 		final = newest.RunID + " " + string(newest.Status)
