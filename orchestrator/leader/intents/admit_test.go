@@ -242,6 +242,14 @@ func TestSupersede(t *testing.T) {
 	if got := status(third); got != "executing " {
 		t.Errorf("the third is %q", got)
 	}
+	// A newer push cancels the check that an older one began.
+	older, newer := create("doc_detect", "schedule docs", "/r"), create("doc_detect", "schedule docs", "/r")
+	if got := status(older); !strings.HasPrefix(got, "canceled") {
+		t.Errorf("the check of the older push is %q", got)
+	}
+	if got := status(newer); got != "executing " {
+		t.Errorf("the check of the newer push is %q", got)
+	}
 	for _, id := range others {
 		if got := status(id); got != "gated " {
 			t.Errorf("another intent is %q", got)
