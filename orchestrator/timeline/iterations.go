@@ -120,7 +120,11 @@ func (t *Timeline) endIteration(iteration string, at time.Time, state StepState)
 		}
 	}
 	if up := t.lanes[strings.TrimSuffix(path.Dir(iteration), ".")]; up != nil {
-		up.Message, t.Current = countStates(up.Below), up
+		if up.ended == nil {
+			up.ended = map[StepState]int{}
+		}
+		up.ended[state]++
+		up.Message, t.Current = up.sumUp(), up
 	}
 }
 

@@ -31,8 +31,9 @@ type Step struct {
 	Seq            lattice.Seq // of the entry that began it
 	Started, Ended time.Time   // Ended is zero while it goes on
 	State          StepState
-	Message        string  // the last thing it said, or why it failed
-	Below          []*Step // iterations
+	Message        string            // the last thing it said, or why it failed
+	Below          []*Step           // iterations
+	ended          map[StepState]int // how many of them came to which end
 	Phases         []Phase
 	Checkpoints    []time.Time // when boundaries were taken
 	Calls          []Call      // of skills and models, as far as they have ended
@@ -171,18 +172,14 @@ func (s *Step) hasIterations() bool {
 	return slices.ContainsFunc(s.Below, func(b *Step) bool { return b.Ended.IsZero() })
 }
 
-// countStates sums up the iterations of a MAP.
-func countStates(all []*Step) string {
-	n := map[StepState]int{}
-	for _, s := range all {
-		n[s.State]++
+// sumUp sums up the iterations of a MAP that ended.
+func (s *Step) sumUp() string {
+	text := fmt.Sprintf("%d done", s.ended[Done])
+	if n := s.ended[Failed]; n > 0 {
+		text += fmt.Sprintf(", %d failed", n)
 	}
-	text := fmt.Sprintf("%d done", n[Done])
-	if n[Failed] > 0 {
-		text += fmt.Sprintf(", %d failed", n[Failed])
-	}
-	if n[Dropped] > 0 {
-		text += fmt.Sprintf(", %d given up", n[Dropped])
+	if n := s.ended[Dropped]; n > 0 {
+		text += fmt.Sprintf(", %d given up", n)
 	}
 	return text
 }
