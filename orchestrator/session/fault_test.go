@@ -120,6 +120,41 @@ func TestCallThroughAMiddleman(t *testing.T) {
 	}
 }
 
+// TestDroppedMessage: an event is lost on a connection that goes on. The result tells how many there were, so the event is read from the outbox,
+// also of a call that is not read there otherwise.
+func TestDroppedMessage(t *testing.T) {
+	const both = `for n in 1 2 3; do say INFO e$n "{\"message\":\"event $n\"}"; note INFO e$n "{\"message\":\"event $n\"}"; done
+echo '{"ok":true,"skill":"shell","data":{},"events":3}'`
+	for _, class := range []manifests.Class{manifests.ClassRead, manifests.ClassWorld} {
+		t.Run(string(class), func(t *testing.T) {
+			w := newWorld(t)
+			dropped := 0
+			w.man.Do(Fault{On: Exec, Times: -1, Down: func(f Frame, send func(Frame)) bool {
+				if text := f.Stdout(); strings.Contains(text, "event 2") {
+					f.Data = []byte{1}
+					for line := range strings.Lines(text) {
+						if strings.Contains(line, "event 2") {
+							dropped++
+							continue
+						}
+						f.Data = append(f.Data, line...)
+					}
+				}
+				send(f)
+				return true
+			}})
+			out, events := w.must(shell(class, both))
+			said := map[string]int{}
+			for _, e := range events {
+				said[e.Event.EventID]++
+			}
+			if dropped != 1 || out.Kind != lattice.Finished || !out.Result.OK || len(events) != 3 || said["e1"] != 1 || said["e2"] != 1 || said["e3"] != 1 {
+				t.Errorf("%d messages were dropped; Call = %+v with the events %v", dropped, out, said)
+			}
+		})
+	}
+}
+
 // TestCallThatTheHostRefuses: a refusal of this very request fails the call, as repeating it would change nothing.
 func TestCallThatTheHostRefuses(t *testing.T) {
 	w := newWorld(t)
