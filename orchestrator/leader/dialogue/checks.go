@@ -11,6 +11,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
+// Checks tell both ways: lattice shows the state of a run as one here, and an approval of a commit whose checks fail becomes a request for
+// changes, so that a run ends when its pull request is green and approved.
+
 // checkPosts begin the records of checks, which are no comments.
 const checkPosts = "check:"
 

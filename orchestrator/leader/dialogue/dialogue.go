@@ -49,6 +49,7 @@ type Client interface {
 	EditComment(ctx context.Context, p forge.Path, id int64, body string) (forge.Comment, error)
 	React(ctx context.Context, p forge.Path, comment int64, r forge.Reaction) error
 	Pull(ctx context.Context, p forge.Path, number int64) (forge.PullRequest, error)
+	Checks(ctx context.Context, p forge.Path, sha string) ([]forge.Check, error)
 	SetCheck(ctx context.Context, p forge.Path, sha string, c forge.Check) error
 	Files(ctx context.Context, p forge.Path, number int64) ([]forge.File, error)
 	Reviews(ctx context.Context, p forge.Path, number int64) ([]forge.Review, error)

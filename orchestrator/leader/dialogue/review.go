@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -318,16 +319,20 @@ func (d *Dialogue) weigh(ctx context.Context, at reviewed, all []review) (out se
 		out.Comments = append(out.Comments, describeReview(&feedback, r, now.ID, comments)...)
 		out.Who = cmp.Or(out.Who, r.Who)
 	}
-	switch {
-	case feedback.Len() > 0:
-		out.Verdict = verdictChanges
-	case len(approvals) > 0:
-		out.Verdict = verdictApproved
+	if feedback.Len() == 0 {
+		if len(approvals) == 0 {
+			return settled{}, nil
+		}
 		for _, r := range approvals {
 			out.IDs, out.Who = append(out.IDs, r.ID), cmp.Or(out.Who, r.Who)
 		}
-	default:
-		return settled{}, nil
+		if err := describeRed(ctx, client, at, &feedback); err != nil {
+			return settled{}, err
+		}
+	}
+	out.Verdict = verdictApproved
+	if feedback.Len() > 0 {
+		out.Verdict = verdictChanges
 	}
 	var files []bundleFile
 	if _, wanted := at.wait.Expected[contextInput]; wanted && out.Verdict == verdictChanges {
@@ -344,6 +349,24 @@ func (d *Dialogue) weigh(ctx context.Context, at reviewed, all []review) (out se
 	}
 	out.Answer, err = encodeAnswer(out.Verdict, feedback.String(), files)
 	return out, err
+}
+
+// describeRed writes which checks of the CI fail at the commit that lattice pushed last. A code host that does not let the account
+// read them tells of none.
+func describeRed(ctx context.Context, client Client, at reviewed, b *strings.Builder) error {
+	all, err := client.Checks(ctx, at.Repo, at.pull.Head)
+	if refused, ok := errors.AsType[*forge.Problem](err); ok && refused.Final() {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if red, ok := forge.CombineChecks([]forge.Check{c}); ok && red == forge.CheckFailure {
+			fmt.Fprintf(b, "The check %s of the CI fails at %.12s. %s\n", text.Line(c.Name), at.pull.Head, text.Line(c.Summary))
+		}
+	}
+	return nil
 }
 
 // maxReviewAnswer bounds the answer of reviews, encoded. The leader takes no answer of twice the size.

@@ -434,3 +434,20 @@ func TestCheckOfRun(t *testing.T) {
 		show("success")
 	})
 }
+
+// TestApprovedAndRed approves a commit whose CI fails: the run gets the failure as a request for changes. An approval of a green commit, or of
+// one that has no CI but the check of lattice, ends it.
+func TestApprovedAndRed(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.SetCI(repository, p.first, "ci/build", forge.CheckFailure)
+		p.SetCI(repository, p.first, "ci/docs", forge.CheckSuccess)
+		p.SetCI(repository, p.first, "lattice/pull-request", forge.CheckFailure)
+		p.review("wilma", "APPROVED", "")
+		p.expect("changes run_1", `"verdict":"changes"`, "The check ci/build of the CI fails at "+p.first[:12])
+		second := p.push("bot", "better", "fix")
+		p.waits(second)
+		p.SetCI(repository, second, "ci/build", forge.CheckSuccess)
+		p.review("wilma", "APPROVED", "")
+		p.expect("approved run_1", `"verdict":"approved"`)
+	})
+}
