@@ -32,50 +32,49 @@ func planOf(v api.RunView) string {
 	return out.Plan
 }
 
-// Offer creates the intent that carries out the plan of a run, once, and returns its id. It is "" if the run has no plan for an issue. An
-// error with a message for people says what the settings lack.
-func (d *Dialogue) Offer(ctx context.Context, t Thread, run api.RunView) (id string, err error) {
+// Offer creates the intent that carries out the plan of a run, once, and returns it. It has no id if the run has no plan for an issue. An
+// error with a message for people says which settings are missing.
+func (d *Dialogue) Offer(ctx context.Context, t Thread, run api.RunView) (s intent.State, err error) {
 	plan := planOf(run)
 	if plan == "" {
-		return "", nil
+		return s, nil
 	}
 	host := d.Hosts[t.Host]
 	key := "plan/" + run.RunID
-	s, err := d.Runs.Intent(ctx, intent.ID(key))
+	s, err = d.Runs.Intent(ctx, intent.ID(key))
 	switch p := fault.As(err); {
 	case err == nil && s.Plan.Version > 0 && s.Status != intent.Proposed && s.Status != intent.Classified:
-		return s.ID, nil
+		return s, nil
 	case err == nil: // a crash cut its creation off
 		s, found, err := d.Runs.ResumeIntent(ctx, key, host.values())
 		if err != nil || found {
-			return s.ID, err
+			return s, err
 		}
 	case p == nil || p.Code != "intent_not_found":
-		return "", err
+		return s, err
 	}
 	asked, err := d.Runs.Intent(ctx, run.IntentID)
 	if err != nil || asked.ProposedBy == nil {
-		return "", err
+		return intent.State{}, err
 	}
 	client, err := host.Client()
 	if err != nil {
-		return "", err
+		return intent.State{}, err
 	}
 	issue, err := client.Issue(ctx, t.Repo, t.Number)
 	if err != nil || issue.Pull { // a pull request has its own work
-		return "", err
+		return intent.State{}, err
 	}
 	repo, err := client.Repository(ctx, t.Repo)
 	if err != nil {
-		return "", err
+		return intent.State{}, err
 	}
 	r := host.Work
 	if r.Input, err = d.workInput(ctx, t, repo.CloneURL, plan, asked.Plan.Input); err != nil {
-		return "", err
+		return intent.State{}, err
 	}
 	r.Kind, r.Subject, r.Signal, r.Key, r.Repo = "pr_create_from_plan", t.String(), "forge", key, repo.CloneURL
-	s, err = d.Runs.CreateIntent(caller.With(ctx, *asked.ProposedBy), r)
-	return s.ID, err
+	return d.Runs.CreateIntent(caller.With(ctx, *asked.ProposedBy), r)
 }
 
 // workInput returns the input of the run that carries out a plan: that of the settings, the plan, and the title and the context with

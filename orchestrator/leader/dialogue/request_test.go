@@ -17,7 +17,7 @@ import (
 // gate gives the thread an intent that people have to approve.
 func (w *world) gate(id, prompt string) intent.State {
 	p := intent.Plan{Version: 1, Flow: "pull-request", Repo: "https://example.com/acme/site", Base: "abc", Input: []byte(`{"prompt":"` + prompt + `","context":[{"path":"trigger.md","content":"secret text"}]}`), AgentEnv: []string{"MODEL_KEY", "HOME_KEY"}}
-	s := intent.State{ID: id, Kind: "pr_create_from_plan", Subject: thread, Status: intent.Gated, Plan: p, Digest: p.Digest(), ProposedBy: &audit.Who{Name: "main:7"}}
+	s := intent.State{ID: id, Kind: "pr_create_from_plan", Subject: thread, Status: intent.Gated, Decision: lattice.Ask, Plan: p, Digest: p.Digest(), ProposedBy: &audit.Who{Name: "main:7"}}
 	w.gated = append(w.gated, s)
 	return s
 }
@@ -91,21 +91,21 @@ func TestOffer(t *testing.T) {
 		run := api.RunView{RunID: "run_1", WorkItem: thread, Flow: "issue-triage", IntentID: "int_0", Status: lattice.Succeeded, Outputs: []byte(`{"answer":"1. Paint it.","plan":"1. Paint it."}`)}
 		w.runs = []api.RunView{run}
 		offers := 0
-		offering := func(offer func() (string, error)) *dialogue.Scribe {
+		offering := func(offer func() (intent.State, error)) *dialogue.Scribe {
 			s := w.newScribe()
-			s.Offer = func(context.Context, dialogue.Thread, api.RunView) (string, error) { offers++; return offer() }
+			s.Offer = func(context.Context, dialogue.Thread, api.RunView) (intent.State, error) {
+				offers++
+				return offer()
+			}
 			return s
 		}
 		name, _ := dialogue.ParseThread(thread)
-		down := offering(func() (string, error) { return "", errors.New("the code host is down") })
+		down := offering(func() (s intent.State, err error) { return s, errors.New("the code host is down") })
 		if err := down.Show(t.Context(), name); err == nil {
 			t.Error("a plan that could not be offered is no error")
 		}
-		w.show(offering(func() (string, error) { return "", fault.Failed("work_settings", "set work") }), "has succeeded", "1. Paint it.\n```\n\nlattice cannot carry it out: ` set work `")
-		gate := func() (string, error) {
-			s := w.gate("int_1", "Carry out: 1. Paint it.")
-			return s.ID, nil
-		}
+		w.show(offering(func() (s intent.State, err error) { return s, fault.Failed("work_settings", "set work") }), "has succeeded", "1. Paint it.\n```\n\nlattice cannot carry it out: ` set work `")
+		gate := func() (intent.State, error) { return w.gate("int_1", "Carry out: 1. Paint it."), nil }
 		w.show(offering(gate), "Next: a person decides", "cannot carry it out", "Carry out: 1. Paint it.")
 		w.show(offering(gate), "Next: a person decides", "cannot carry it out", "Carry out: 1. Paint it.")
 		if offers != 3 {
@@ -116,6 +116,11 @@ func TestOffer(t *testing.T) {
 		if got := w.replies()[0]; strings.Contains(got, "Next:") {
 			t.Errorf("after the decision, the status is\n%s", got)
 		}
+
+		// The policy may let the work begin at once: the plan is then the answer.
+		run.RunID, run.Outputs = "run_2", []byte(`{"answer":"1. Wash it.","plan":"1. Wash it."}`)
+		w.runs = []api.RunView{run}
+		w.show(offering(func() (intent.State, error) { return intent.State{ID: "int_2", Decision: lattice.Allow}, nil }), "has succeeded", "cannot carry it out", "does not wait", "run_2 ` answers:\n\n```text\n1. Wash it.")
 	})
 }
 
@@ -134,8 +139,8 @@ func TestOffered(t *testing.T) {
 			t.Errorf("without tests, the error is %v", err)
 		}
 		files = []string{"go.mod"}
-		if id, err := w.talk.Offer(t.Context(), name, run); err != nil || id != "int_1" {
-			t.Errorf("the intent is %q, %v", id, err)
+		if s, err := w.talk.Offer(t.Context(), name, run); err != nil || s.ID != "int_1" {
+			t.Errorf("the intent is %q, %v", s.ID, err)
 		}
 		for _, want := range []string{"intent pr_create_from_plan " + thread, `"agent":"claude"`, `1. Paint it."`, `"title":"It hangs"`, `"body":"Closes #1.`} {
 			if got := strings.Join(w.did, "\n"); !strings.Contains(got, want) {
@@ -144,8 +149,8 @@ func TestOffered(t *testing.T) {
 		}
 		w.done()
 		run.Flow = "improvement"
-		if id, err := w.talk.Offer(t.Context(), name, run); err != nil || id != "" || w.done() != "" {
-			t.Errorf("the output of another flow led to %q, %v", id, err)
+		if s, err := w.talk.Offer(t.Context(), name, run); err != nil || s.ID != "" || w.done() != "" {
+			t.Errorf("the output of another flow led to %q, %v", s.ID, err)
 		}
 		host.WorkLacks = "set an agent"
 		w.talk.Hosts["main"] = host

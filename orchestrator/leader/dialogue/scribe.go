@@ -43,7 +43,7 @@ type Scribe struct {
 	// Settle decides with the reviews that came before the run waited for one.
 	Settle func(ctx context.Context, t Thread) error
 	// Offer creates the intent that carries out the plan of a run; see Dialogue.Offer.
-	Offer  func(ctx context.Context, t Thread, run api.RunView) (id string, err error)
+	Offer  func(ctx context.Context, t Thread, run api.RunView) (intent.State, error)
 	Logger zerolog.Logger
 
 	shown map[string]string // by thread and key, the digest of the text of a comment that was last written
@@ -71,7 +71,7 @@ type post struct {
 	Settled bool   `json:"settled,omitempty"`
 	// Final is the state of the run in the last edit of a status comment.
 	Final string `json:"final,omitempty"`
-	// Intent is the one that carries out the plan of a run, if it has one.
+	// Intent is the one that asks whether to carry out the plan of a run, if there is one.
 	Intent string `json:"intent_id,omitempty"`
 
 	at time.Time // of the entry
@@ -249,20 +249,24 @@ func (w *writer) showStatus(ctx context.Context, newest api.RunView, gated []int
 	return w.showLabel(ctx, status)
 }
 
-// offer offers the plan of a run, once. An intent takes the place of the answer. It returns what the settings lack for that.
+// offer offers the plan of a run, once. An intent that asks takes the place of the answer. It returns what the settings lack for that.
 func (w *writer) offer(ctx context.Context, newest api.RunView) (lacks string, err error) {
 	key := offerPosts + newest.RunID
 	if planOf(newest) == "" || w.posts[key].Settled {
 		return "", nil
 	}
-	id, err := w.Offer(ctx, w.Thread, newest)
+	s, err := w.Offer(ctx, w.Thread, newest)
 	if refused := fault.As(err); refused != nil && !refused.Retryable {
 		return refused.Message, nil
 	}
 	if err != nil {
 		return "", err
 	}
-	return "", w.record(ctx, post{Post: key, Settled: true, Intent: id})
+	offered := post{Post: key, Settled: true}
+	if s.Decision == lattice.Ask {
+		offered.Intent = s.ID
+	}
+	return "", w.record(ctx, offered)
 }
 
 // ask writes the questions of a run, unless it asks them in another thread, and adds their keys to open. A wait for a review
