@@ -12,6 +12,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+
+	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 )
 
 // growing says 100,000 lines, waits for a person, and then says 1,000 lines a second for five seconds.
@@ -37,6 +40,40 @@ func TestGrowingLog(t *testing.T) {
 	p.look(1280, 860, "light")
 	p.login()
 	p.followLog()
+	p.check(p.url)
+}
+
+// TestManyRuns: while hundreds of runs begin and end, the list of runs shows the newest ones, and has as many elements as before.
+func TestManyRuns(t *testing.T) {
+	p := newPage(t)
+	p.serve()
+	p.look(1280, 860, "light")
+	p.login()
+	client, last := api.NewClient(home.Home(filepath.Join(p.job.dir, "home")).Socket()), ""
+	start := func(n int) {
+		t.Helper()
+		for range n {
+			v, err := client.Start(t.Context(), api.RunRequest{Detach: true, Flow: []byte(`{"execir_version":"1.0","id":"short","entry_node":"a","nodes":[{"id":"a","op":"PACK","inputs":{"n":1}}]}`)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last = v.RunID
+		}
+		p.wait(`document.querySelector('#live-runs a[href="/runs/` + last + `"]')?.closest("tr").innerText.includes("succeeded")`)
+	}
+	start(100)
+	before := p.eval("String(document.querySelectorAll('*').length)")
+	p.eval(`window.seen = 0; new MutationObserver(() => { seen = Math.max(seen, document.querySelectorAll("*").length) }).observe(document.body, { childList: true, subtree: true }); true`)
+	start(200)
+	if rows := p.eval("String(document.querySelectorAll('#live-runs tbody tr').length)"); rows != "50" {
+		t.Errorf("the list has %s rows", rows)
+	}
+	if after := p.eval("String(document.querySelectorAll('*').length)"); after != before {
+		t.Errorf("the page has %s elements, and had %s", after, before)
+	}
+	if seen := p.eval("String(seen > 50 && seen <= 2000)"); seen != "true" {
+		t.Errorf("the page had %s elements", p.eval("String(seen)"))
+	}
 	p.check(p.url)
 }
 
