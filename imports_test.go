@@ -110,7 +110,7 @@ var mayImport = map[string][]string{
 	"skills/agent/reset":      {},
 	"skills/agent/schema":     {},
 	"skills/agent/scrub":      {"spritekit/redact", "spritekit/workspace"},
-	"skills/agent/sessionlog": {"spritekit/workspace"},
+	"skills/agent/sessionlog": {"skills/agent/adapter", "spritekit/workspace"},
 	"skills/agent/tally":      {"skills/agent/adapter", "spritekit/protocol"},
 	// A model server, for tests.
 	"skills/agent/agenttest": {},

@@ -131,13 +131,12 @@ func (k *turns) addEvent(e adapter.Event, o outcome) {
 	case adapter.KindToolCall:
 		k.giveUp(errWentOn)
 		k.running[e.Text("id")], k.tool = true, e.Text("name")+" "+e.Text("input")
-		k.log.CatchUp()
 	case adapter.KindTurn, adapter.KindText:
 		k.giveUp(errWentOn)
 	case adapter.KindEnd:
 		k.giveUp(errEnded)
 	case adapter.KindToolResult:
-		k.log.ExpectResult()
+		k.log.ExpectResult(e.Text("id"))
 		if delete(k.running, e.Text("id")); len(k.running) == 0 {
 			k.beginKeeping(o)
 		}
@@ -148,7 +147,7 @@ func (k *turns) addEvent(e adapter.Event, o outcome) {
 func (k *turns) openLog(id string) {
 	if f := k.l.adapter.Session; f != nil && k.l.files.home != "" {
 		if pattern, ok := expandSession(f.Path, id); ok {
-			k.log.Open(k.l.call.Root, k.l.call.Root.Own(k.l.files.home+pattern), f.Result)
+			k.log.Open(k.l.call.Root, k.l.call.Root.Own(k.l.files.home+pattern), f)
 		}
 	}
 }

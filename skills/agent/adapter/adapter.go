@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -64,6 +65,11 @@ type Adapter struct {
 type SessionFile struct {
 	Path   string `json:"path"`   // in {home}; it may hold {session}, {session_head} (8 letters) and patterns such as *
 	Result string `json:"result"` // a text that the file has once for each result of a tool, and nowhere else
+	// Named says that each Result is followed by the id of the call, as events name it, in quotes.
+	Named bool `json:"named,omitempty"`
+	// Call is a regular expression that matches once for each call that gets a result, for agents that neither name their results nor
+	// report all of them.
+	Call string `json:"call,omitempty"`
 	// Moved is a name under which the agent also finds the file, and behind all others that Path matches. The file gets it before
 	// the session is resumed, for agents that would begin a file of the same name then.
 	Moved string `json:"moved,omitempty"`
@@ -251,6 +257,11 @@ func (a Adapter) check() []protocol.Problem {
 	}
 	if f := a.Session; f != nil && (!strings.HasPrefix(f.Path, "{home}/") || strings.Contains(f.Path, "..") || f.Result == "" || strings.Contains(f.Moved, "/") || a.Home == "inherit" || !a.Resumes) {
 		wrong("/session", "needs a path in the session's private {home}, the text of a result, and an agent that resumes")
+	}
+	if f := a.Session; f != nil {
+		if _, err := regexp.Compile(f.Call); err != nil {
+			wrong("/session/call", "is not a regular expression: %v", err)
+		}
 	}
 	for i, p := range a.Locks {
 		if _, err := path.Match(p, ""); err != nil || !strings.HasPrefix(p, "{home}/") || strings.Contains(p, "..") || a.Home == "inherit" {

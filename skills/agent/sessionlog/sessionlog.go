@@ -6,10 +6,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"time"
 
+	"github.com/spritekit/lattice/skills/agent/adapter"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -27,34 +30,44 @@ var ErrUnwritten = errors.New("the agent did not write the results of its tools 
 type Log struct {
 	root    *workspace.Root
 	pattern string
-	mark    []byte // is in the file once for each result of a tool
+	result  []byte         // is in the file once for each result of a tool; nil if nothing is awaited
+	named   bool           // the id of the call follows it in quotes
+	call    *regexp.Regexp // matches once for each call that gets a result; the agent writes it before the tool runs; may be nil
 
-	mu    sync.Mutex // guards the fields below
-	name  string     // of the file
-	read  int64      // the lines up to here are counted
-	count int        // results in there
-	want  int        // results that the agent has reported
+	mu   sync.Mutex // guards the fields below
+	name string     // of the file
+	read int64      // the lines up to here are counted
+	// Results by the ids of their calls; all under "" if the file does not name them.
+	seen   map[string]int // in those lines
+	former map[string]int // of earlier invocations
+	want   map[string]int // that the agent has reported, with the former ones
+	open   int            // calls without results in those lines
+	left   int            // calls that never get results, such as those of an invocation that was killed
 }
 
 // Open notes which file holds the session, and counts the results of earlier invocations.
-func (s *Log) Open(root *workspace.Root, pattern, mark string) {
-	s.root, s.pattern, s.mark = root, pattern, []byte(mark)
-	s.CatchUp()
-}
-
-// ExpectResult notes that the agent is going to write the result of a tool.
-func (s *Log) ExpectResult() {
+func (s *Log) Open(root *workspace.Root, pattern string, f *adapter.SessionFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.want++
-}
-
-// CatchUp makes results that the agent wrote without reporting them count as reported.
-func (s *Log) CatchUp() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.root, s.pattern, s.result, s.named, s.want = root, pattern, []byte(f.Result), f.Named, map[string]int{}
+	if f.Call != "" {
+		s.call = regexp.MustCompile(f.Call) // adapter.Check has compiled it
+	}
 	s.readMore()
-	s.want = max(s.want, s.count)
+	s.former, s.left = maps.Clone(s.seen), s.open
+}
+
+// ExpectResult notes that the agent is going to write the result of a call.
+func (s *Log) ExpectResult(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.result == nil:
+	case s.named:
+		s.want[id] = s.former[id] + 1
+	default:
+		s.want[""] = max(s.want[""], s.former[""]) + 1
+	}
 }
 
 // Await waits until the file holds all results that were reported. It returns the cause of ctx if that ends before, and
@@ -70,7 +83,7 @@ func (s *Log) Await(ctx context.Context) error {
 		}
 		if time.Now().After(end) {
 			s.mu.Lock()
-			s.want = s.count
+			s.want, s.former, s.left = map[string]int{}, maps.Clone(s.seen), s.open
 			s.mu.Unlock()
 			return ErrUnwritten
 		}
@@ -82,12 +95,17 @@ func (s *Log) holdsAll() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readMore()
-	return s.mark == nil || s.count >= s.want
+	for id, n := range s.want {
+		if s.seen[id] < n {
+			return false
+		}
+	}
+	return s.open <= s.left // an agent does not report each call
 }
 
 // readMore counts the results in the lines that were appended to the file. s.mu is held.
 func (s *Log) readMore() {
-	if s.mark == nil {
+	if s.result == nil {
 		return
 	}
 	found, err := filepath.Glob(s.pattern)
@@ -95,7 +113,7 @@ func (s *Log) readMore() {
 		return // it is not there yet
 	}
 	if newest := found[len(found)-1]; newest != s.name { // agents begin the names with the time
-		s.name, s.read, s.count = newest, 0, 0
+		s.name, s.read, s.seen, s.former, s.open, s.left = newest, 0, map[string]int{}, nil, 0, 0
 	}
 	for {
 		data, _, err := s.root.ReadRange(s.name, s.read, maxRead)
@@ -104,6 +122,17 @@ func (s *Log) readMore() {
 			return
 		}
 		s.read += int64(len(lines))
-		s.count += bytes.Count(lines, s.mark)
+		results := bytes.Split(lines, s.result)[1:]
+		if s.call != nil {
+			s.open += len(s.call.FindAllIndex(lines, -1)) - len(results)
+		}
+		for _, result := range results {
+			id := ""
+			if name, ok := bytes.CutPrefix(result, []byte{'"'}); s.named && ok {
+				name, _, _ = bytes.Cut(name, []byte{'"'})
+				id = string(name)
+			}
+			s.seen[id]++
+		}
 	}
 }
