@@ -154,6 +154,20 @@ func TestServerRecordsShapes(t *testing.T) {
 	s.kill(leader)
 }
 
+// TestServerRecordsOverlap: a history has two activities at the same time, since two calls that only read need not wait for each other.
+func TestServerRecordsOverlap(t *testing.T) {
+	s := startStage(t)
+	s.write("overlap.json", `{"execir_version": "1.0", "id": "overlap", "entry_node": "both", "edges": [],
+ "nodes": [{"id": "both", "op": "PARALLEL", "concurrency": 2, "branches": [
+   {"name": "one", "body": {"entry_node": "x", "nodes": [{"id": "x", "op": "TOOL_CALL", "tool": "fs.list", "args": {"path": "."}}]}},
+   {"name": "two", "body": {"entry_node": "y", "nodes": [{"id": "y", "op": "TOOL_CALL", "tool": "fs.list", "args": {"path": "."}}]}}]}]}`)
+	leader := s.serve()
+	run := s.start("overlap.json")
+	s.await(run, func(v view) bool { return v.Status == "succeeded" })
+	s.checkHistory(run, "overlap")
+	s.kill(leader)
+}
+
 // stage is a folder with a Temporal server and leaders that use it.
 type stage struct {
 	t      *testing.T
