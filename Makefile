@@ -42,6 +42,7 @@ temporal: build ## bin/temporal/lattice: lattice with the driver for a Temporal 
 	@ln -sf ../spritekit ../spritekit-extra $(BIN)/temporal/
 temporal-test: temporal ## the driver, with a real server if LATTICE_TEMPORAL names the binary temporal
 	cd orchestrator/temporal && $(GO) vet ./... && $(GO) test -count=1 ./...
+	@[ -z "$${LATTICE_TEMPORAL-}" ] || $(GO) test -count=1 -run 'TestNodesWithTemporal' ./orchestrator
 	@[ -n "$${LATTICE_TEMPORAL-}" ] || echo "skipped: the tests with a real server, since LATTICE_TEMPORAL does not name the binary temporal"
 static: build ## no dynamic linking; spritekit within its 8 MiB
 	$(GO) test -count=1 -run 'TestBinar' -v .

@@ -36,7 +36,8 @@ const bridge = "10.213.7.1"
 type cluster struct {
 	t          *testing.T
 	dir        string
-	namespaces bool // each node has a network of its own
+	namespaces bool   // each node has a network of its own
+	program    string // lattice; "" for that of this process
 	env        []string
 	server     *postgrestest.Server
 	database   *gate
@@ -202,6 +203,9 @@ func (c *cluster) cutOff(n int, cut bool) {
 func (c *cluster) command(n int, args ...string) *exec.Cmd {
 	cmd := latticeIn(c.t, filepath.Join(c.dir, fmt.Sprint("node", n)), args...)
 	cmd.Env = append(cmd.Env, c.env...)
+	if c.program != "" {
+		cmd.Path = c.program
+	}
 	if c.namespaces {
 		inside := exec.Command("ip", append([]string{"netns", "exec", fmt.Sprint("latn", n), cmd.Path}, args...)...)
 		inside.Env = cmd.Env
@@ -338,7 +342,11 @@ func (c *cluster) leader(but ...int) int {
 // awaitLeader waits until a node leads, other than some, and returns it.
 func (c *cluster) awaitLeader(but ...int) (n int) {
 	c.t.Helper()
-	c.await("a node leads", func() bool { n = c.leader(but...); return n >= 0 })
+	c.await("a node leads", func() bool {
+		c.supervise()
+		n = c.leader(but...)
+		return n >= 0
+	})
 	return n
 }
 

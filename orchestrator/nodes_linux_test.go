@@ -61,6 +61,7 @@ const askBetween = `{"execir_version": "1.0", "tools": ["exec.run"], "entry_node
 type nodesTest struct {
 	*cluster
 	begun time.Time
+	under []string // runs that are under way
 
 	mu      sync.Mutex
 	history []porcupine.Operation // guarded by mu
@@ -137,7 +138,7 @@ func (c *nodesTest) strikeEach(faults ...nodeFault) {
 			leader := c.awaitLeader()
 			standby := (leader + 1 + (round+at)%2) % 3
 			both := []string{c.startRun(), c.startRun()}
-			runs = append(runs, both...)
+			runs, c.under = append(runs, both...), both
 			c.await("a run asks", func() bool { status, _ := c.read(both[0], leader); return status == "waiting" })
 			begun := time.Now()
 			meanwhile, mend := fault.strike(c, leader, standby)
