@@ -86,9 +86,9 @@ soak: build ## kill at random moments for SOAK seconds, kill LOOPS loops, lose t
 	$(GO) test -count=1 -timeout 0 -run '^Test(FramesAreLost|KillEachKind|SpritesTakeAll|DisksThatAreSlowOrFail|ClockJumps)$$' -v ./orchestrator -soak-faults $(FAULTS)
 	$(GO) test -count=1 -timeout 0 -run TestQueueDrains -v ./orchestrator -queue 10000
 	$(GO) test -count=1 -timeout 0 -run TestMixedLoad -v ./orchestrator -soak-load $(SOAKLOAD)s
-scale: build ## PostgreSQL and three nodes on this machine: RUNS runs, kill -9 of the leader half-way, and what happened
+scale: build $(if $(LATTICE_TEMPORAL),temporal) ## PostgreSQL and three nodes on this machine: RUNS runs, kill -9 of the leader half-way, and what happened; again with Temporal
 	@$(GO) build -o $(BIN)/scale ./scripts/scale
-	@exec $(BIN)/scale --bin $(BIN) --runs $(RUNS)
+	@exec $(BIN)/scale --bin $(BIN) --runs $(RUNS) --temporal "$(LATTICE_TEMPORAL)"
 demo: build
 	scripts/demo
 man: build ## a manual page for each command and skill, in bin/man/man1: man -M bin/man lattice-run

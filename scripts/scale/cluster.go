@@ -38,6 +38,8 @@ var now = time.Now
 // cluster is the processes of the demonstration.
 type cluster struct {
 	program, dir string
+	database     *postgrestest.Server
+	temporal     string // program of a Temporal server, "" for none
 	env          []string
 	addresses    [3]string
 	token        string
@@ -49,16 +51,20 @@ type cluster struct {
 
 // open starts the processes, and waits until a node leads.
 func (c *cluster) open(ctx context.Context) error {
-	server, err := postgrestest.Get()
+	database, err := c.database.Create(ctx)
 	if err != nil {
 		return err
 	}
-	database, err := server.Create(ctx)
-	if err != nil {
-		return err
+	settings := ""
+	if c.temporal != "" {
+		address, err := c.startTemporal(ctx)
+		if err != nil {
+			return err
+		}
+		settings = fmt.Sprintf("[engine]\ntemporal = %q\nblobs = %q\n", address, filepath.Join(c.dir, "blobs"))
 	}
 	config := filepath.Join(c.dir, "config.toml")
-	if err := os.WriteFile(config, nil, 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(settings), 0o600); err != nil {
 		return err
 	}
 	for _, v := range os.Environ() {
@@ -129,6 +135,29 @@ func (c *cluster) startProcess(cmd *exec.Cmd, name string) error {
 	defer c.mu.Unlock()
 	c.all = append(c.all, cmd)
 	return nil
+}
+
+// startTemporal starts a Temporal server, and returns its address when it takes connections.
+func (c *cluster) startTemporal(ctx context.Context) (string, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return "", err
+	}
+	_, port, _ := net.SplitHostPort(address)
+	cmd := exec.Command(c.temporal, "server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", port, "--db-filename", filepath.Join(c.dir, "temporal.db"), "--log-level", "never")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := c.startProcess(cmd, "temporal"); err != nil {
+		return "", fmt.Errorf("start a Temporal server: %w", err)
+	}
+	for deadline := now().Add(mayTake); ; time.Sleep(100 * time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		switch {
+		case err == nil:
+			return address, conn.Close()
+		case ctx.Err() != nil || now().After(deadline):
+			return "", fmt.Errorf("the Temporal server does not answer: %w", errors.Join(err, ctx.Err()))
+		}
+	}
 }
 
 // startHost starts the host of the sprites, which outlives any node.

@@ -1,5 +1,6 @@
 // Command scale shows several nodes on one database, on this machine: it starts PostgreSQL, a host of sprites and three nodes, starts
-// runs through all of them, kills the leader half-way, and counts the effects. It needs the built programs and no root.
+// runs through all of them, kills the leader half-way, and counts the effects. It needs the built programs and no root. With a Temporal
+// server it shows the same once more, with runs that the server schedules.
 package main
 
 import (
@@ -19,12 +20,18 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	runs := flag.Int("runs", 200, "how many runs are started")
 	bin := flag.String("bin", "bin", "folder of the built programs")
+	server := flag.String("temporal", "", "`PROGRAM` of a Temporal server, for which bin/temporal/lattice is built")
 	flag.Parse()
 	if !postgrestest.Installed() {
 		fmt.Println("scale: skipped: no PostgreSQL server in /usr/lib/postgresql; Debian has it in the package postgresql")
 		return
 	}
-	err := showNodes(ctx, *bin, *runs)
+	err := showNodes(ctx, filepath.Join(*bin, "lattice"), "", *runs)
+	if err == nil && *server == "" {
+		fmt.Println("without Temporal: LATTICE_TEMPORAL does not name the program temporal")
+	} else if err == nil {
+		err = showNodes(ctx, filepath.Join(*bin, "temporal", "lattice"), *server, *runs)
+	}
 	interrupted := ctx.Err() != nil
 	stop()
 	switch {
@@ -37,9 +44,10 @@ func main() {
 	}
 }
 
-// showNodes runs the demonstration in a folder of its own, prints the progress, and removes everything.
-func showNodes(ctx context.Context, bin string, runs int) (err error) {
-	bin, err = filepath.Abs(bin)
+// showNodes runs the demonstration in a folder of its own, prints the progress, and removes everything. server is the program of a Temporal
+// server, "" for none.
+func showNodes(ctx context.Context, lattice, server string, runs int) (err error) {
+	lattice, err = filepath.Abs(lattice)
 	if err != nil {
 		return err
 	}
@@ -47,12 +55,20 @@ func showNodes(ctx context.Context, bin string, runs int) (err error) {
 	if err != nil {
 		return err
 	}
-	c := &cluster{program: filepath.Join(bin, "lattice"), dir: dir}
-	defer func() { err = errors.Join(err, c.close(), postgrestest.Stop(), os.RemoveAll(dir)) }()
+	database, err := postgrestest.New()
+	if err != nil {
+		return err
+	}
+	c := &cluster{program: lattice, dir: dir, database: database, temporal: server}
+	defer func() { err = errors.Join(err, c.close(), database.Remove(), os.RemoveAll(dir)) }()
 	if err := c.open(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("started PostgreSQL, a host of sprites and three nodes; node %d leads\n", c.awaitLeader(ctx))
+	also := ""
+	if server != "" {
+		also = "Temporal, "
+	}
+	fmt.Printf("started PostgreSQL, %sa host of sprites and three nodes; node %d leads\n", also, c.awaitLeader(ctx))
 	begun := now()
 	took, err := c.workOff(ctx, runs)
 	if err != nil {
