@@ -114,6 +114,9 @@ func FormatBytes(n int64) string {
 	return fmt.Sprintf("%.1f %s", size, units[unit])
 }
 
+// FormatSize is FormatBytes for an amount without a sign.
+func FormatSize(n uint64) string { return FormatBytes(int64(n)) }
+
 // isControl reports whether a terminal may act on a character or show nothing for it; line ends and tabs are wanted.
 func isControl(r rune) bool {
 	return r != '\n' && r != '\t' && text.IsHidden(r)

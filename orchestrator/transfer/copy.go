@@ -27,8 +27,13 @@ const maxCopy = 7 * 24 * time.Hour
 func Copy(ctx context.Context, console *cli.Console, c *sprites.Client, from, to Place, recursive bool) error {
 	ctx, cancel := context.WithTimeout(ctx, maxCopy)
 	defer cancel()
-	job := copyJob{console: console, c: c, from: from, to: to, recursive: recursive, done: copied{Skipped: []string{}}}
-	if err := job.runCopy(ctx); err != nil {
+	job := copyJob{console: console, c: c, from: from, to: to, recursive: recursive, done: copied{Skipped: []string{}}, progress: cli.NewProgress(console)}
+	if from.Sprite == "" && console.Terminal {
+		job.total = cli.MeasureFiles(from.path + string(filepath.Separator)) // of a folder, or of one that a link leads to
+	}
+	err := job.runCopy(ctx)
+	job.progress.Clear()
+	if err != nil {
 		return err
 	}
 	for _, s := range job.done.Skipped {

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -66,6 +65,13 @@ type copyJob struct {
 	from, to  Place
 	recursive bool
 	done      copied
+	total     uint64 // bytes, 0 if that is not known
+	progress  *cli.Progress
+}
+
+// showProgress shows how far the copy has come.
+func (j *copyJob) showProgress() {
+	j.progress.Show("copied", uint64(j.done.Bytes), j.total, cli.FormatSize)
 }
 
 // copyFile copies one file and counts it.
@@ -85,9 +91,7 @@ func (j *copyJob) copyFile(sink copySink, it copyItem) error {
 	}
 	j.done.Files++
 	j.done.Bytes += max(it.size, counted.n)
-	if cli.IsTerminal(j.console.Err) && !j.console.JSON {
-		fmt.Fprintf(j.console.Err, "\r%s, %s\x1b[K", cli.Count(j.done.Files, "file", "files"), cli.FormatBytes(j.done.Bytes))
-	}
+	j.showProgress()
 	return nil
 }
 
@@ -141,9 +145,7 @@ func (j *copyJob) countNode(n node) {
 	}
 	j.done.Files++
 	j.done.Bytes += n.Size
-	if cli.IsTerminal(j.console.Err) && !j.console.JSON {
-		fmt.Fprintf(j.console.Err, "\r%s, %s\x1b[K", cli.Count(j.done.Files, "file", "files"), cli.FormatBytes(j.done.Bytes))
-	}
+	j.showProgress()
 }
 
 // replaceBy makes a link in the place of a file or link that is there.

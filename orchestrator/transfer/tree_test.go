@@ -60,7 +60,7 @@ func TestHostileTrees(t *testing.T) {
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		j := &copyJob{console: &cli.Console{Err: io.Discard, JSON: true}, from: Place{Sprite: "s", path: "/src"}}
+		j := &copyJob{console: &cli.Console{Err: io.Discard, JSON: true}, progress: cli.NewProgress(&cli.Console{}), from: Place{Sprite: "s", path: "/src"}}
 		err := j.writeLocal(t.Context(), top, func(_ context.Context, give func(node) error) error {
 			return j.readTar(tar.NewReader(&sent), give)
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
+	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -41,13 +42,13 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE exists, 9 a disk is full.`,
 				return err
 			}
 			defer c.Close()
-			show := newWork(env.Console)
-			defer show.clear()
+			show := cli.NewProgress(env.Console)
+			defer show.Clear()
 			if list[0] == "-" {
 				return c.Backup(cmd.Context(), env.Out)
 			}
-			about, size, err := backUp(cmd.Context(), c, list[0], force, show)
-			show.clear()
+			about, size, err := backUp(cmd.Context(), env, c, list[0], force, show)
+			show.Clear()
 			if err != nil {
 				return err
 			}
@@ -63,7 +64,7 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE exists, 9 a disk is full.`,
 }
 
 // backUp writes a backup next to path, verifies it and renames it to path.
-func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show *work) (about storage.BackupInfo, size int64, err error) {
+func backUp(ctx context.Context, env *setup.Env, c *connect.Conn, path string, force bool, show *cli.Progress) (about storage.BackupInfo, size int64, err error) {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return about, 0, fileExists(path)
 	}
@@ -77,7 +78,8 @@ func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show 
 			err = errors.Join(err, removed)
 		}
 	}()
-	n := &counted{w: f, tell: func(n uint64) { show.count("written", n) }}
+	total := cli.MeasureFiles(home.Home(env.Home).Store(), home.Home(env.Home).Bundles())
+	n := &counted{w: f, tell: func(n uint64) { show.Show("written", n, total, cli.FormatSize) }}
 	if err := c.Backup(ctx, n); err != nil {
 		return about, 0, fileProblem("back up", err)
 	}

@@ -32,9 +32,9 @@ Exit codes: 0 no damage, 1 damaged, 3 there is no store, 4 it cannot be read, 8 
 		Example: "  lattice store check --json\n  lattice store check runs.db.bak",
 		Args:    cli.Args(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, list []string) error {
-			show := newWork(env.Console)
-			report, err := checkStore(cmd.Context(), env, cli.Optional(list), show.progress)
-			show.clear()
+			show := cli.NewProgress(env.Console)
+			report, err := checkStore(cmd.Context(), env, cli.Optional(list), showStore(show))
+			show.Clear()
 			if err != nil {
 				return err
 			}

@@ -27,9 +27,9 @@ Exit codes: 0 done, 1 the store is damaged, 9 the disk is full.`,
 				return err
 			}
 			defer c.Close()
-			show := newWork(env.Console)
-			out, err := c.CompactStore(cmd.Context(), show.progress)
-			show.clear()
+			show := cli.NewProgress(env.Console)
+			out, err := c.CompactStore(cmd.Context(), showStore(show))
+			show.Clear()
 			if err != nil {
 				return err
 			}

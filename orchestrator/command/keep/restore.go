@@ -67,8 +67,8 @@ func restore(ctx context.Context, env *setup.Env, path string, force bool) (out 
 	if err != nil {
 		return out, err
 	}
-	show := newWork(env.Console)
-	out, err = storage.Restore(ctx, dir, env.StoreAddress(), from, force, show.progress)
-	show.clear()
+	show := cli.NewProgress(env.Console)
+	out, err = storage.Restore(ctx, dir, env.StoreAddress(), from, force, showStore(show))
+	show.Clear()
 	return out, errors.Join(err, lock.Unlock())
 }

@@ -82,7 +82,7 @@ func runPrune(ctx context.Context, env *setup.Env, r api.PruneRequest) error {
 func printPruned(console *cli.Console, gone []api.Pruned, dry bool, bytes int64) error {
 	w := tabwriter.NewWriter(console.Out, 0, 0, 2, ' ', 0)
 	for _, p := range gone {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Name, p.RunID, sizeText(p.Bytes), cli.Clean(p.Error))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", p.Kind, p.Name, p.RunID, cli.FormatBytes(p.Bytes), cli.Clean(p.Error))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -91,19 +91,6 @@ func printPruned(console *cli.Console, gone []api.Pruned, dry bool, bytes int64)
 	if dry {
 		verb = "would remove"
 	}
-	_, err := fmt.Fprintf(console.Err, "%s %d, %s (checkpoints of sprites not counted)\n", verb, len(gone), sizeText(bytes))
+	_, err := fmt.Fprintf(console.Err, "%s %d, %s (checkpoints of sprites not counted)\n", verb, len(gone), cli.FormatBytes(bytes))
 	return err
-}
-
-// sizeText is a number of bytes for people.
-func sizeText(n int64) string {
-	const units = "KMGT"
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n), -1
-	for value >= 1024 && unit < len(units)-1 {
-		value, unit = value/1024, unit+1
-	}
-	return fmt.Sprintf("%.1f %ciB", value, units[unit])
 }

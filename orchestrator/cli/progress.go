@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+)
+
+// Progress shows a person at a terminal how far a work has come that takes a while, in one line that it replaces.
+type Progress struct {
+	console *Console
+	shown   bool
+	told    time.Time
+	doing   string    // the part that goes on
+	began   time.Time // when it was first shown
+	found   uint64    // and how much of it was done then
+}
+
+// NewProgress returns a Progress that shows nothing unless the console is a terminal for people.
+func NewProgress(console *Console) *Progress { return &Progress{console: console} }
+
+// Show shows that done of a total is done, 0 for a total that is not known, and about how long the rest takes. format writes an
+// amount.
+func (p *Progress) Show(doing string, done, total uint64, format func(uint64) string) {
+	now := time.Now()
+	if !p.console.Terminal || p.console.JSON || now.Sub(p.told) < 100*time.Millisecond && done != total {
+		return
+	}
+	if doing != p.doing {
+		p.doing, p.began, p.found = doing, now, done
+	}
+	p.told, p.shown = now, true
+	line := doing + ": " + format(done)
+	if total > 0 {
+		total = max(total, done)
+		line += fmt.Sprintf(" of %s (%d%%)%s", format(total), 100*done/total, estimateRest(done-min(p.found, done), total-done, now.Sub(p.began)))
+	}
+	fmt.Fprintf(p.console.Err, "\r\x1b[2K%s", line)
+}
+
+// Clear removes the line.
+func (p *Progress) Clear() {
+	if p.shown {
+		fmt.Fprint(p.console.Err, "\r\x1b[2K")
+	}
+	p.shown = false
+}
+
+// MeasureFiles returns the size of the regular files at and below paths, as the total of a Progress. What cannot be read counts as
+// nothing.
+func MeasureFiles(paths ...string) (total uint64) {
+	for _, path := range paths {
+		_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				if info, err := d.Info(); err == nil {
+					total += uint64(info.Size())
+				}
+			}
+			return nil
+		})
+	}
+	return total
+}
+
+// estimateRest says how long the rest takes if it goes on as fast as before. It says nothing before that can be told.
+func estimateRest(done, rest uint64, elapsed time.Duration) string {
+	if done == 0 || rest == 0 || elapsed < 2*time.Second {
+		return ""
+	}
+	left := time.Duration(float64(elapsed) * float64(rest) / float64(done))
+	return ", about " + max(left, time.Second).Round(time.Second).String() + " left"
+}

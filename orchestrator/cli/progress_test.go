@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// An estimate goes by what was seen, and there is none before that tells anything.
+func TestEstimateRest(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		done, rest uint64
+		elapsed    time.Duration
+		want       string
+	}{
+		{0, 100, time.Minute, ""}, {50, 50, time.Second, ""}, {100, 0, time.Minute, ""},
+		{25, 75, 10 * time.Second, ", about 30s left"}, {99, 1, 10 * time.Second, ", about 1s left"},
+	} {
+		if got := estimateRest(tt.done, tt.rest, tt.elapsed); got != tt.want {
+			t.Errorf("after %d, with %d to go in %s: %q, want %q", tt.done, tt.rest, tt.elapsed, got, tt.want)
+		}
+	}
+}
+
+// A progress is one line that is replaced and removed, for people at a terminal alone.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	show := func(c Console) string {
+		var out strings.Builder
+		c.Err = &out
+		p := NewProgress(&c)
+		for _, done := range []uint64{0, 1 << 20, 3 << 20} {
+			p.Show("written", done, 3<<20, FormatSize)
+		}
+		p.Clear()
+		p.Clear()
+		return out.String()
+	}
+	const line = "\r\x1b[2K"
+	if got, want := show(Console{Terminal: true}), line+"written: 0 bytes of 3.0 MiB (0%)"+line+"written: 3.0 MiB of 3.0 MiB (100%)"+line; got != want {
+		t.Errorf("a terminal shows %q, want %q", got, want)
+	}
+	for name, c := range map[string]Console{"a pipe": {}, "--json": {Terminal: true, JSON: true}} {
+		if got := show(c); got != "" {
+			t.Errorf("%s shows %q", name, got)
+		}
+	}
+}
