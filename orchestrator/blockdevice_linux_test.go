@@ -20,7 +20,7 @@ type blockFile struct {
 	path string // where the kernel has it
 	base string // as it was before the first write
 	file *os.File
-	conn int // with the kernel
+	conn *os.File // with the kernel
 
 	mu      sync.Mutex
 	writes  []blockWrite
@@ -49,11 +49,13 @@ func newBlockFile(t *testing.T, base string) *blockFile {
 	if err := os.WriteFile(b.path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b.conn, err = unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+	conn, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
 		t.Skipf("this machine has no FUSE: %v", err)
 	}
-	t.Cleanup(func() { _ = unix.Close(b.conn) })
-	err = unix.Mount("lattice-test", b.path, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=100600,user_id=0,group_id=0", b.conn))
+	b.conn = os.NewFile(uintptr(conn), "/dev/fuse") // serve may still read it when it is closed, and its number belongs to another file
+	t.Cleanup(func() { _ = b.conn.Close() })
+	err = unix.Mount("lattice-test", b.path, "fuse", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("fd=%d,rootmode=100600,user_id=0,group_id=0", conn))
 	if err != nil {
 		t.Skipf("this machine mounts no FUSE: %v", err)
 	}
@@ -90,14 +92,16 @@ func (b *blockFile) serve() {
 func (b *blockFile) answerAll() error {
 	buf := make([]byte, maxBlockIO+4096)
 	for {
-		n, err := unix.Read(b.conn, buf)
+		n, err := b.conn.Read(buf)
 		switch {
 		case errors.Is(err, unix.EINTR) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EAGAIN):
 			continue
-		case errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EBADF): // unmounted
+		case errors.Is(err, unix.ENODEV) || errors.Is(err, os.ErrClosed): // unmounted
 			return nil
 		case err != nil:
 			return err
+		case n < 40:
+			return fmt.Errorf("a request of %d bytes", n)
 		}
 		in := buf[:n]
 		op := binary.LittleEndian.Uint32(in[4:])
@@ -108,7 +112,7 @@ func (b *blockFile) answerAll() error {
 		out := binary.LittleEndian.AppendUint32(make([]byte, 0, 16+len(body)), uint32(16+len(body)))
 		out = binary.LittleEndian.AppendUint32(out, uint32(-int32(errno)))
 		out = append(out, in[8:16]...) // which request
-		if _, err := unix.Write(b.conn, append(out, body...)); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
+		if _, err := b.conn.Write(append(out, body...)); err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) && !errors.Is(err, os.ErrClosed) {
 			return err
 		}
 	}

@@ -369,7 +369,7 @@ func (d *disk) unmount(t *testing.T) {
 	t.Helper()
 	var used []byte
 	var err error
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if err = unix.Unmount(d.dir, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 			continue
 		}
