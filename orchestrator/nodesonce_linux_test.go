@@ -52,7 +52,7 @@ kind = "health_detect"
 input = { command = "true" }
 `, host.URL, site))
 	clock := filepath.Join(c.dir, "clock")
-	half := time.Now().Truncate(time.Hour).Add(90 * time.Minute).Sub(time.Now()) // past an hour, so that none begins by itself
+	half := time.Until(time.Now().Truncate(time.Hour).Add(90 * time.Minute)) // past an hour, so that none begins by itself
 	setClock(t, clock, half)
 	c.env = append(c.env, "FORGE_TOKEN="+token, "HOOK_SECRET="+secret, clockEnv+"="+clock)
 	c.startAll()

@@ -121,8 +121,8 @@ func (l *leader) Intent(_ context.Context, id string) (intent.State, error) {
 	return intent.State{ID: id, Kind: "issue_triage", Subject: thread, ProposedBy: &audit.Who{Name: "main:7"}, Plan: intent.Plan{Input: []byte(`{"title":"It hangs"}`)}}, nil
 }
 
-func (l *leader) Intents(context.Context, string, int) ([]intent.State, error) {
-	return l.GatedIntents(nil, "")
+func (l *leader) Intents(ctx context.Context, _ string, _ int) ([]intent.State, error) {
+	return l.GatedIntents(ctx, "")
 }
 
 func (l *leader) GatedIntents(context.Context, string) ([]intent.State, error) {
