@@ -151,17 +151,17 @@ func (j *job) check(t *testing.T) {
 func (j *job) judge(t *testing.T, run, sprite string, flags ...string) {
 	t.Helper()
 	flags = append([]string{"-journal", j.dir + "/journal"}, flags...)
-	outputs := map[string][]string{"journal": {"events", run, "--journal", "--json"}}
-	if sprite != "" {
-		outputs["outbox"] = []string{"sprite", "exec", sprite, "--", "cat", "/workspace/.lattice/outbox.jsonl"}
+	outputs := [][]string{{"journal", "events", run, "--journal", "--json"}}
+	if sprite != "" { // read last: a run that goes on writes there first
+		outputs = append(outputs, []string{"outbox", "sprite", "exec", sprite, "--", "cat", "/workspace/.lattice/outbox.jsonl"})
 		flags = append(flags, "-outbox", j.dir+"/outbox", "-sprite", sprite)
 	}
-	for name, args := range outputs {
-		cmd := exec.Command(j.bin, args...)
+	for _, args := range outputs {
+		cmd := exec.Command(j.bin, args[1:]...)
 		cmd.Dir, cmd.Env = j.dir, j.env
 		out, err := cmd.Output()
 		if err == nil {
-			err = os.WriteFile(filepath.Join(j.dir, name), out, 0o600)
+			err = os.WriteFile(filepath.Join(j.dir, args[0]), out, 0o600)
 		}
 		if err != nil {
 			t.Errorf("%v: %v", cmd, err)
@@ -172,8 +172,8 @@ func (j *job) judge(t *testing.T, run, sprite string, flags ...string) {
 	cmd.Dir = j.dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		kept, keepErr := os.MkdirTemp("", "lattice-judged-") // which stays
-		for name := range outputs {
-			keepErr = errors.Join(keepErr, os.Rename(filepath.Join(j.dir, name), filepath.Join(kept, name)))
+		for _, args := range outputs {
+			keepErr = errors.Join(keepErr, os.Rename(filepath.Join(j.dir, args[0]), filepath.Join(kept, args[0])))
 		}
 		t.Errorf("the checker of run %s: %v; its witnesses are in %s (%v)\n%s", run, err, kept, keepErr, out)
 	}
