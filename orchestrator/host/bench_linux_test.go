@@ -106,6 +106,48 @@ func benchmarkCheckpoint(b *testing.B, kind layer.Kind, files int) {
 	}
 }
 
+// BenchmarkGrowth measures a checkpoint, a restore and the list of checkpoints of a sprite that has had more and more of them, and a new
+// sprite and a look at one among more and more sprites. The metrics are medians in milliseconds, by the number; it is run once.
+func BenchmarkGrowth(b *testing.B) {
+	m := newMeasured(b, b.TempDir(), layer.Overlay)
+	m.run("seq 100 | split -l 1 - f")
+	grow := func(of string, step, measure func()) {
+		made := 0
+		for _, size := range []int{10, 100, 1_000} {
+			for ; made < size; made++ {
+				step()
+			}
+			for range 15 {
+				measure()
+				made++
+			}
+			for what, times := range m.times {
+				slices.Sort(times)
+				b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, fmt.Sprintf("ms/%s/%s=%d", what, of, size))
+			}
+			clear(m.times)
+		}
+	}
+	point := func() string { m.run("date +%N >>changed"); return m.checkpoint() }
+	grow("checkpoints", func() { point() }, func() {
+		m.run("date +%N >>changed")
+		id := m.timed("checkpoint", m.checkpoint)
+		m.timed("restore", func() string { m.must(m.client.Restore(b.Context(), "s", id)); return "" })
+		m.timed("points", func() string { _, err := m.client.Checkpoints(b.Context(), "s"); m.must(err); return "" })
+	})
+	sprite := func() string {
+		m.forks++
+		_, err := m.client.Create(b.Context(), sprites.Create{Name: fmt.Sprint("n", m.forks)})
+		m.must(err)
+		return ""
+	}
+	grow("sprites", func() { sprite() }, func() {
+		m.timed("create", sprite)
+		m.timed("look", func() string { _, err := m.client.Get(b.Context(), "s"); m.must(err); return "" })
+	})
+	b.ReportMetric(0, "ns/op")
+}
+
 // measured is a host with one sprite, and what was measured of it.
 type measured struct {
 	*testing.B

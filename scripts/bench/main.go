@@ -125,6 +125,7 @@ func bench(ctx context.Context, quick, asJSON bool, only string, out, progress i
 		{"checkpoints", "checkpoints", func() error { return r.add(checkpoints(ctx, dir, p.points, p.trees)) }},
 		{"page", "the page and its events", func() error { return r.add(page(ctx, dir, p.shown, p.points)) }},
 		{"lookups", "requests among many runs", func() error { return r.add(lookups(ctx, dir)) }},
+		{"growth", "growth", func() error { return r.add(growth(ctx, dir)) }},
 		{"tasks", "the page in a browser", func() error { return r.add(longTasks(ctx)) }},
 		{"exercises", "tests in sprites", func() error { return r.add(exercises(ctx, dir, p.batches)) }},
 		{"sizes", "sizes", func() error { return r.add(sizes(dir)) }},

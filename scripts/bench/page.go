@@ -133,6 +133,49 @@ func lookups(ctx context.Context, dir string) (figures []figure, err error) {
 	return figures, nil
 }
 
+// growth measures what steps, looks and checkpoints cost as what is kept grows 10 and 100 times. The ratio is that to the smallest.
+func growth(ctx context.Context, dir string) (figures []figure, err error) {
+	got := map[string]float64{} // ms, by "what/of=size"
+	for pkg, times := range map[string]string{"./orchestrator/store": "30x", "./orchestrator/host": "1x"} {
+		all, err := goBench(ctx, dir, pkg, "^BenchmarkGrowth$", 1, "-benchtime", times)
+		if err != nil {
+			return nil, err
+		}
+		for name, metrics := range all {
+			_, of, _ := strings.Cut(name, "/")
+			for unit, value := range metrics {
+				if inner, ok := strings.CutPrefix(unit, "ms/"); ok {
+					got[inner] = value
+				} else if unit == "ns/op" && of != "" {
+					got[of] = value / 1e6
+				}
+			}
+		}
+	}
+	for _, row := range []struct{ key, name, of string }{
+		{"step/events", "a step of a run", "events"}, {"newest/events", "the newest 100 entries of a run", "events"},
+		{"begin/runs", "a new run", "runs"}, {"recent/runs", "the newest 100 runs", "runs"},
+		{"checkpoint/checkpoints", "a checkpoint of a sprite", "checkpoints"}, {"restore/checkpoints", "a restore", "checkpoints"},
+		{"points/checkpoints", "the list of checkpoints", "checkpoints"},
+		{"create/sprites", "a new sprite", "sprites"}, {"look/sprites", "a look at a sprite", "sprites"},
+	} {
+		least := map[bool]int{true: 1_000, false: 10}[row.of == "events" || row.of == "runs"]
+		base := got[fmt.Sprintf("%s=%d", row.key, least)]
+		for _, size := range []int{least, 10 * least, 100 * least} {
+			value, ok := got[fmt.Sprintf("%s=%d", row.key, size)]
+			if !ok {
+				return figures, fmt.Errorf("the benchmark of %s among %d %s is not there", row.name, size, row.of)
+			}
+			f := figure{Name: fmt.Sprintf("%s, among %d %s", row.name, size, row.of), Value: value, Unit: "ms"}
+			if size > least {
+				f.Ratio = value / base
+			}
+			figures = append(figures, f)
+		}
+	}
+	return figures, nil
+}
+
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
 // servedPage is a lattice serve with a page, and a token for it.
