@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -57,6 +58,15 @@ func TestWriteSurvivesPowerLoss(t *testing.T) {
 	}
 	if err := unix.Unmount(dir, 0); err != nil {
 		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // mount namespaces of other tests hold the disk
+		used, err := exec.Command("losetup", "-j", image).Output()
+		if err == nil && len(used) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the disk is still used: %v, %s", err, used)
+		}
 	}
 	mount()
 	for name, want := range map[string]string{"new": text, "replaced": longer} {
