@@ -3,6 +3,7 @@ package lattice_test
 import (
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -197,14 +198,26 @@ func TestProtocolDocument(t *testing.T) {
 	}
 }
 
-// TestExecIRDocument checks that docs/execir.md names every op, operator of a condition and kind of failure, and that its
-// first example is a valid document.
+// TestExecIRDocument checks that docs/execir.md names every op, member of a node, operator of a condition and kind of failure, that
+// the members in the row of an op belong to it, and that its first example is a valid document.
 func TestExecIRDocument(t *testing.T) {
 	page, err := os.ReadFile("docs/execir.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := slices.Concat(expr.CondOps(), expr.FailureKinds())
+	words := slices.Concat(expr.CondOps(), expr.FailureKinds(), slices.Sorted(maps.Keys(ir.NodeFields)))
+	rows := regexp.MustCompile("(?m)^\\| `([A-Z_]+)` \\|.*\\|(.*)\\|$").FindAllStringSubmatch(string(page), -1)
+	for _, row := range rows {
+		row[2] = regexp.MustCompile(`\([^)]*\)`).ReplaceAllString(row[2], "") // values
+		for _, member := range regexp.MustCompile("`([a-z_]+)`").FindAllStringSubmatch(row[2], -1) {
+			if !slices.Contains(ir.NodeFields[member[1]], ir.Op(row[1])) {
+				t.Errorf("docs/execir.md: %s has no member %s", row[1], member[1])
+			}
+		}
+	}
+	if len(rows) != len(ir.Ops()) {
+		t.Errorf("docs/execir.md has rows for %d ops of %d", len(rows), len(ir.Ops()))
+	}
 	for _, op := range ir.Ops() {
 		words = append(words, string(op))
 	}
