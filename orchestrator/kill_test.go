@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -164,6 +165,10 @@ func (j *job) judge(t *testing.T, run, sprite string, flags ...string) {
 			err = os.WriteFile(filepath.Join(j.dir, args[0]), out, 0o600)
 		}
 		if err != nil {
+			var exit *exec.ExitError
+			if errors.As(err, &exit) {
+				err = fmt.Errorf("%w: %s", err, exit.Stderr)
+			}
 			t.Errorf("%v: %v", cmd, err)
 			return
 		}
