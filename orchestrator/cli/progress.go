@@ -47,19 +47,17 @@ func (p *Progress) Clear() {
 	p.shown = false
 }
 
-// MeasureFiles returns the size of the regular files at and below paths, as the total of a Progress. What cannot be read counts as
+// MeasureFiles returns the size of the regular files at and below path, as the total of a Progress. Files that cannot be read count as
 // nothing.
-func MeasureFiles(paths ...string) (total uint64) {
-	for _, path := range paths {
-		_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
-			if err == nil && d.Type().IsRegular() {
-				if info, err := d.Info(); err == nil {
-					total += uint64(info.Size())
-				}
+func MeasureFiles(path string) (total uint64) {
+	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				total += uint64(info.Size())
 			}
-			return nil
-		})
-	}
+		}
+		return nil
+	})
 	return total
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/connect"
-	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
 	"github.com/spritekit/lattice/orchestrator/leader/storage"
 	"github.com/spritekit/lattice/orchestrator/setup"
@@ -47,7 +46,7 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE exists, 9 a disk is full.`,
 			if list[0] == "-" {
 				return c.Backup(cmd.Context(), env.Out)
 			}
-			about, size, err := backUp(cmd.Context(), env, c, list[0], force, show)
+			about, size, err := backUp(cmd.Context(), c, list[0], force, show)
 			show.Clear()
 			if err != nil {
 				return err
@@ -64,7 +63,7 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE exists, 9 a disk is full.`,
 }
 
 // backUp writes a backup next to path, verifies it and renames it to path.
-func backUp(ctx context.Context, env *setup.Env, c *connect.Conn, path string, force bool, show *cli.Progress) (about storage.BackupInfo, size int64, err error) {
+func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show *cli.Progress) (about storage.BackupInfo, size int64, err error) {
 	if _, err := os.Lstat(path); err == nil && !force {
 		return about, 0, fileExists(path)
 	}
@@ -78,8 +77,7 @@ func backUp(ctx context.Context, env *setup.Env, c *connect.Conn, path string, f
 			err = errors.Join(err, removed)
 		}
 	}()
-	total := cli.MeasureFiles(home.Home(env.Home).Store(), home.Home(env.Home).Bundles())
-	n := &counted{w: f, tell: func(n uint64) { show.Show("written", n, total, cli.FormatSize) }}
+	n := &counted{w: f, tell: func(n uint64) { show.Show("written", n, 0, cli.FormatSize) }}
 	if err := c.Backup(ctx, n); err != nil {
 		return about, 0, fileProblem("back up", err)
 	}
