@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
 
-// Sandboxes makes sprites and says what they can do. All else about sprites is in the Sprites API, below /v1/sprites.
+// Sandboxes creates sprites and lists their skills. The rest of the Sprites API is below /v1/sprites.
 type Sandboxes interface {
 	CreateSprite(ctx context.Context, r SpriteRequest) (sprites.Sprite, error)
 	// Skills lists the skills of a sprite, sorted by name: those that are built in, and its own.

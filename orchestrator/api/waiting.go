@@ -12,7 +12,7 @@ type RunWithActions struct {
 	Actions []NotedAction `json:"actions,omitempty"`
 }
 
-// Waiters is what tells of all that waits: a leader, or a client of one.
+// Waiters lists everything that waits. A leader and its client implement it.
 type Waiters interface {
 	Runs(ctx context.Context, which RunList) ([]RunView, error)
 	Run(ctx context.Context, id string) (RunView, error)

@@ -66,7 +66,7 @@ func TestWritersShareACommit(t *testing.T) {
 	}
 }
 
-// A commit whose sync fails fails for each of its writers, and the next one is made anew.
+// TestCommitFails checks that a failed sync fails each writer of the commit, and that the next commit succeeds.
 func TestCommitFails(t *testing.T) {
 	b := newBoard(t)
 	b.commits.sync = func(*os.File) error { return errors.New("the disk is gone") }

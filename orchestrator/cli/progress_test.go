@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An estimate goes by what was seen, and there is none before that tells anything.
+// TestEstimateRest checks estimates, which need two seconds of observed work.
 func TestEstimateRest(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

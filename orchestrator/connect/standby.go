@@ -25,7 +25,7 @@ func CheckStandby(env *setup.Env) error {
 	return nil
 }
 
-// StandBy waits until this process may lead the database. Meanwhile it forwards requests, at an address that stays the same.
+// StandBy waits until this process may lead the database. Until then it forwards requests to the leader, at an address that stays the same.
 func StandBy(ctx context.Context, env *setup.Env, o *Options) error {
 	web, err := listenWeb(*o)
 	if err != nil {

@@ -74,7 +74,7 @@ func (e *editorOf) SaveFlow(_ context.Context, name string, r api.FlowSave) (api
 }
 
 // TestFlowRoles: a viewer only looks at the page of a flow, an operator runs the document that it shows, edited or not, and only an
-// admin saves one. The page shows nobody a form that would be refused.
+// admin saves one. The page shows only forms that the caller may send.
 func TestFlowRoles(t *testing.T) {
 	t.Parallel()
 	const edited = `{"edited":true}`

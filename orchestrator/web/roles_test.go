@@ -10,7 +10,7 @@ import (
 )
 
 // TestRolesOfRoutes: every route serves the callers whose role includes the one that the description names, over a token and over
-// a session, and no others. Those of the owner are served to no one here.
+// a session, and refuses others. Routes for the owner are not served here.
 func TestRolesOfRoutes(t *testing.T) {
 	handler := Handler(leader{}, nil, true)
 	for _, route := range api.Routes(nil) {

@@ -125,7 +125,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// Effects that are missing, twice there, or those of nobody are found.
+// TestJudge checks that missing, repeated and unexpected effects are found.
 func TestJudge(t *testing.T) {
 	for lines, want := range map[string]string{
 		"0 a\n0 b\n1 a\n1 b\n":           "",

@@ -95,7 +95,7 @@ type turns struct {
 	goesOn context.CancelCauseFunc // ends the keeping of the last turn
 }
 
-// Why a turn is not kept, beside failures.
+// Reasons other than failures why a turn is not kept.
 var (
 	errWentOn = errors.New("the agent went on before it was stopped")
 	errEnded  = errors.New("the agent ended before it was stopped")

@@ -289,7 +289,7 @@ func TestInvalidEventIsNotRecorded(t *testing.T) {
 }
 
 // What lies in the outbox's place after it was removed, or moved away, is named each time that something is appended; once
-// it is gone the outbox is made anew.
+// it is gone the outbox is created again.
 func TestReplacedOutboxIsNamed(t *testing.T) {
 	for what, plant := range map[string]func(file string) error{
 		"a directory": func(file string) error { return os.Mkdir(file, 0o755) },

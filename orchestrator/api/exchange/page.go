@@ -7,7 +7,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// A Page is what a request asks for of a list: at most Limit items, 0 for all, behind the item that Last names. "" is the first page.
+// A Page is the part of a list that a request asks for: at most Limit items, 0 for all, after the item that Last names. "" is the first page.
 type Page struct {
 	Last  string
 	Limit int

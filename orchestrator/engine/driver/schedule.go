@@ -40,10 +40,10 @@ type Fact struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// ErrAnswered says that a command is not pending any more: the journal has what came of it.
+// ErrAnswered says that a command is no longer pending: the journal has its outcome.
 var ErrAnswered = errors.New("the command has been answered")
 
-// PutDown is the error of a command whose drive ended before it. The next drive finds out what came of it.
+// PutDown is the error of a command whose drive ended before it. The next drive finds out its outcome.
 type PutDown struct {
 	Drive int64 // the number of the drive
 	Err   error // of the drive; nil if it was told to end

@@ -22,7 +22,7 @@ func (t *Thread) recordUndo(node *ir.Node, out any) {
 	t.Run.State.Done = append(t.Run.State.Done, undo)
 }
 
-// undoing takes back what the completed nodes of a failed run did, one after the other.
+// undoing compensates the completed nodes of a failed run, one after the other.
 type undoing struct{ *Machine }
 
 // startUndo fails the run with f after the completed nodes have been undone.

@@ -47,7 +47,7 @@ func (r Space) Low(reserve int64) string {
 	return ""
 }
 
-// isFull says that next to nothing is left, whatever the configuration wants to stay free.
+// isFull reports whether almost no space is left. It ignores the reserve of the configuration.
 func (r Space) isFull() bool {
 	const bytes, nodes = 64 << 10, 8
 	return r.Bytes < bytes || r.TotalNodes > 0 && r.Nodes < nodes

@@ -112,8 +112,8 @@ func (d *DB) keepLead(c *pgconn.PgConn) error {
 	return classifyError(err)
 }
 
-// renew renews the lease until ctx ends. It gives the lead up when half the term has passed in vain: the other half is for ending all that
-// this process does, before another one may take the lease.
+// renew renews the lease until ctx ends. It gives up the lead if it cannot renew the lease for half the term. In the
+// other half, this process ends its work before another one may take the lease.
 func (d *DB) renew(ctx context.Context, last time.Time) {
 	var c *pgconn.PgConn
 	defer func() {

@@ -40,7 +40,7 @@ await call('sprite_list', {}, copy)
 await call('sprite_remove', {sprite: copy}, copy)
 await call('sprite_remove', {sprite: 'none'}, 'not_found', true)
 
-// A run asks a person. Over stdio the client may decide for them; over HTTP nobody may but a person.
+// A run asks a person. Over stdio the client may decide for them; over HTTP only a person may.
 const run = await call('flow_run', {flow: 'human-approve', input: {prompt: 'Go on?'}, wait_s: 30}, '"status":"waiting"')
 await call('waiting_list', {}, run)
 await call('run_list', {}, run)

@@ -302,7 +302,8 @@ func (l *Lock) Release() error {
 	if l.File == nil {
 		return nil
 	}
-	err := errors.Join(l.root.Remove(l.name+".lock"), l.File.Close()) // open as long as it is there: a lock that nobody has open is stale
+	// The file stays open until its name is removed: a lock that no process has open counts as stale.
+	err := errors.Join(l.root.Remove(l.name+".lock"), l.File.Close())
 	l.File = nil
 	return err
 }
