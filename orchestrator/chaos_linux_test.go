@@ -313,6 +313,9 @@ func (j *job) killKind(t *testing.T, kind string, random *rand.Rand) string {
 		run := j.status(t)
 		_, record := j.lattice(t, 0, "", "audit", "ls", run.ID, "--json") // git.push may die after lattice pushed for it
 		pushes := strings.Count(record, `"kind":"action.performed"`)
+		if pushes > 1 {
+			t.Errorf("the audit log has %d performed actions, want at most 1:\n%s", pushes, record)
+		}
 		j.judge(t, run.ID, "", "-pushes", "pushes", "-want-pushes", strconv.Itoa(pushes))
 	default:
 		t.Errorf("the run is %s", status)
