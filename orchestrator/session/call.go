@@ -178,6 +178,10 @@ func (s *Session) concludeCall(ctx context.Context, c lattice.Call, seen *observ
 		if err := s.reconcileOutbox(ctx, c, seen); err != nil {
 			return lattice.Outcome{}, err
 		}
+		// A call in a shared exec that has ended, but whose result line did not arrive, is waited for until its timeout.
+		if r := seen.recorded; r != nil && r.OK && r.Waiting == nil && c.Class != manifests.ClassRead {
+			return s.judgeUnseen(ctx, c, seen, protocol.ExitOK)
+		}
 		return failedOutcome(c, expr.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
 	case errors.Is(err, errOverstayed):
 		// Its WAITING was its last word, whether a result line followed or not.
@@ -218,6 +222,9 @@ func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observe
 		}
 		return lattice.Outcome{Kind: lattice.Lost, Detail: fmt.Sprintf("its process was ended by signal %d (%v) before it had a result", int(cut), cut)}, nil
 	}
+	if seen.result == nil && seen.recorded != nil && isEndOf(*seen.recorded, exit) {
+		return s.judgeUnseen(ctx, c, seen, exit)
+	}
 	if seen.result == nil {
 		// A skill that is not ours is looked for by spritekit, which exits with 3 where there is none.
 		sought := skillCommand(c.Skill)[0] == sharedCommand[0] && exit == protocol.ExitNotFound && seen.counted == 0
@@ -234,6 +241,20 @@ func (s *Session) judgeStream(ctx context.Context, c lattice.Call, seen *observe
 		seen.result.Warnings = append(seen.result.Warnings, protocol.OutputAfterResult())
 	}
 	return s.judgeResult(ctx, c, seen, *seen.result, exit)
+}
+
+// judgeUnseen returns the outcome of a call whose result line did not arrive although its connection held. The outbox has the
+// result, or of a call of class read its digest only, so that the call is repeated.
+func (s *Session) judgeUnseen(ctx context.Context, c lattice.Call, seen *observer, exit int) (lattice.Outcome, error) {
+	if c.Class == manifests.ClassRead {
+		return lattice.Outcome{Kind: lattice.Lost, Detail: "its result line did not arrive"}, nil
+	}
+	return s.judgeResult(ctx, c, seen, *seen.recorded, exit)
+}
+
+// isEndOf reports whether a process that recorded res ends with exit.
+func isEndOf(res protocol.Result, exit int) bool {
+	return exit == exitOf(res) || !res.OK && exit != protocol.ExitOK && exit != protocol.ExitWaiting
 }
 
 // endedBySignal reports whether a signal ended the process before it left a result, and returns the signal.

@@ -123,6 +123,7 @@ func TestCallThroughAMiddleman(t *testing.T) {
 // TestDroppedMessage: an event is lost on a connection that goes on. The result tells how many there were, so the event is read from the outbox,
 // also of a call that is not read there otherwise.
 func TestDroppedMessage(t *testing.T) {
+	t.Parallel()
 	const both = `for n in 1 2 3; do say INFO e$n "{\"message\":\"event $n\"}"; note INFO e$n "{\"message\":\"event $n\"}"; done
 echo '{"ok":true,"skill":"shell","data":{},"events":3}'`
 	for _, class := range []manifests.Class{manifests.ClassRead, manifests.ClassWorld} {
@@ -155,6 +156,70 @@ echo '{"ok":true,"skill":"shell","data":{},"events":3}'`
 	}
 }
 
+// TestDroppedResult: the result line is lost on a connection that goes on. It is read from the outbox, with the exit code of the process. Of a call
+// of class read the outbox holds no data, so that the call is repeated. A skill that leaves no result fails, as it does without a fault.
+func TestDroppedResult(t *testing.T) {
+	t.Parallel()
+	const recorded = `note INFO e1 '{"kind":"result","message":"ended","metadata":{"ok":true,"skill":"shell","data":{"n":1},"events":1}}'
+`
+	const failed = `note INFO e1 '{"kind":"result","message":"ended","metadata":{"ok":false,"skill":"shell","error":{"code":"broken","message":"it broke"},"events":1}}'
+`
+	for _, tt := range []struct {
+		name, program string
+		class         manifests.Class
+		want          lattice.OutcomeKind
+		code          string
+	}{
+		{"recorded", recorded + `echo '{"ok":true,"skill":"shell","data":{"n":1},"events":1}'`, manifests.ClassWorld, lattice.Finished, ""},
+		{"read", recorded + `echo '{"ok":true,"skill":"shell","data":{"n":1},"events":1}'`, manifests.ClassRead, lattice.Lost, ""},
+		{"failed", failed + `echo '{"ok":false,"skill":"shell"}'; exit 7`, manifests.ClassSprite, lattice.Finished, "broken"},
+		{"recorded, and another exit code", recorded + `exit 7`, manifests.ClassWorld, lattice.Finished, "no_result"},
+		{"nothing recorded", `true`, manifests.ClassWorld, lattice.Finished, "no_result"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			w.man.Do(Fault{On: Exec, Times: -1, Down: func(f Frame, send func(Frame)) bool {
+				if !strings.Contains(f.Stdout(), `"skill":"shell"`) {
+					send(f)
+				}
+				return true
+			}})
+			out, events := w.must(shell(tt.class, tt.program))
+			code := ""
+			if out.Result.Error != nil {
+				code = out.Result.Error.Code
+			}
+			if out.Kind != tt.want || code != tt.code || tt.want == lattice.Finished && out.Result.OK != (code == "") {
+				t.Errorf("Call = %+v with the events %v, want %s with the code %q", out, names(events), tt.want, tt.code)
+			}
+			if code == "broken" && out.Exit != 7 {
+				t.Errorf("the exit code is %d, want 7", out.Exit)
+			}
+		})
+	}
+}
+
+// TestDroppedSharedResult: the same of a call that shares its process. Nothing tells that it has ended, so that it is looked up after its timeout.
+func TestDroppedSharedResult(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dropped := 0
+	w.man.Do(Fault{On: Exec, Times: -1, Down: func(f Frame, send func(Frame)) bool {
+		if strings.Contains(f.Stdout(), `"ok":true`) {
+			dropped++
+			return true
+		}
+		send(f)
+		return true
+	}})
+	c := skill(manifests.ClassSprite, "fs.write", `{"path":"a.txt","content":"text"}`)
+	c.TimeoutS = 3
+	out, _ := w.must(c)
+	if dropped == 0 || out.Kind != lattice.Finished || !out.Result.OK || w.sh("cat /workspace/a.txt") != "text" {
+		t.Errorf("Call = %+v after %d dropped messages", out, dropped)
+	}
+}
+
 // TestCallThatTheHostRefuses: a refusal of this very request fails the call, as repeating it would change nothing.
 func TestCallThatTheHostRefuses(t *testing.T) {
 	w := newWorld(t)
@@ -168,6 +233,7 @@ func TestCallThatTheHostRefuses(t *testing.T) {
 
 // TestBoundariesThroughAMiddleman: a checkpoint whose answer was lost is found, not taken twice.
 func TestBoundariesThroughAMiddleman(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	count := func() int {
 		all, err := w.client.Checkpoints(t.Context(), "s")
@@ -203,6 +269,7 @@ func TestBoundariesThroughAMiddleman(t *testing.T) {
 
 // TestHungConnection: the caller's context ends a call that nothing is heard of.
 func TestHungConnection(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	w.man.Do(Fault{On: Exec, Instead: func(rw http.ResponseWriter, r *http.Request) {
