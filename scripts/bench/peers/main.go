@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spritekit/lattice/scripts/bench/peers/disk"
 	"github.com/spritekit/lattice/scripts/bench/peers/lattice"
 	"github.com/spritekit/lattice/scripts/bench/peers/nats"
 	"github.com/spritekit/lattice/scripts/bench/peers/peer"
@@ -28,8 +29,8 @@ import (
 	"github.com/spritekit/lattice/scripts/bench/peers/temporal"
 )
 
-// kinds: the first is what the others are compared with.
-var kinds = []peer.Kind{{Name: "lattice", Open: lattice.Open}, {Name: "NATS", Open: nats.Open}, {Name: "River", Open: river.Open}, {Name: "Restate", Open: restate.Open}, {Name: "Temporal", Open: temporal.Open}}
+// kinds: the first is what the others are compared with; the second is the limit of all.
+var kinds = []peer.Kind{{Name: "lattice", Open: lattice.Open}, {Name: "disk", Open: disk.Open}, {Name: "NATS", Open: nats.Open}, {Name: "River", Open: river.Open}, {Name: "Restate", Open: restate.Open}, {Name: "Temporal", Open: temporal.Open}}
 
 // output has the members that scripts/bench reads.
 type output struct {
