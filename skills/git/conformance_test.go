@@ -104,7 +104,8 @@ func (r row) readBoth(t *testing.T, system, native *bench) {
 func (r row) refused(s step, o outcome) bool {
 	known := slices.Contains([]string{"git.status", "git.add", "git.commit", "git.log", "git.branch", "git.rev_parse"}, s.skill) ||
 		s.skill == "git.diff" && s.in["format"] == "name-status" && !strings.Contains(r.unsupported, "git.status")
-	foreign := !known || s.in["paths"] != nil && s.skill == "git.log"
+	span, _ := s.in["range"].(string)
+	foreign := !known || s.skill == "git.log" && (s.in["paths"] != nil || strings.Contains(span, "..."))
 	for _, revision := range revisions(s.in) {
 		foreign = foreign || strings.Contains(revision, "@{")
 	}

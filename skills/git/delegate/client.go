@@ -101,16 +101,6 @@ func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error
 	return err
 }
 
-func (r *repo) Push(ctx context.Context, spec engine.PushSpec) ([]engine.PushedRef, error) {
-	list, err := askRepo[[]pushed](ctx, r, "push", spec, spec.Follow)
-	var refs []engine.PushedRef
-	for _, p := range list {
-		p.PushedRef.Stale = p.Stale
-		refs = append(refs, p.PushedRef)
-	}
-	return refs, err
-}
-
 func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
 	_, err := askEngine[nothing](ctx, r.engine, request{Method: "bundle", Root: r.root.Dir(), At: r.at}, spec, nil, w)
 	return err

@@ -64,10 +64,6 @@ func (r echoRepo) Status(_ context.Context, spec engine.StatusSpec) (engine.Stat
 	return engine.Status{Branch: value, Head: r.at.GitDir, Entries: []engine.StatusEntry{{Path: spec.Paths[0]}}}, nil
 }
 
-func (r echoRepo) Push(context.Context, engine.PushSpec) ([]engine.PushedRef, error) {
-	return []engine.PushedRef{{Ref: "refs/heads/x", Status: engine.PushRejected, Stale: true}}, nil
-}
-
 func (r echoRepo) Bundle(_ context.Context, spec engine.BundleSpec, w io.Writer) error {
 	_, err := io.WriteString(w, strings.Repeat(spec.Ref, 100000))
 	return err
@@ -113,9 +109,6 @@ func TestOperationsTravel(t *testing.T) {
 	status, err := repo.Status(ctx, engine.StatusSpec{Paths: []string{"a"}})
 	if err != nil || status.Branch != "Ada" || status.Head != "/git" || status.Entries[0].Path != "a" {
 		t.Errorf("Status = %+v, %v", status, err)
-	}
-	if refs, err := repo.Push(ctx, engine.PushSpec{}); err != nil || len(refs) != 1 || !refs[0].Stale {
-		t.Errorf("Push = %+v, %v", refs, err)
 	}
 	var bundle bytes.Buffer
 	if err := repo.Bundle(ctx, engine.BundleSpec{Ref: "HEAD\n\x00"}, &bundle); err != nil || bundle.String() != strings.Repeat("HEAD\n\x00", 100000) {

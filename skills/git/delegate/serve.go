@@ -121,15 +121,6 @@ func (s *server) serveRepo(ctx context.Context, r engine.Repo, req request) (any
 		return run(req, func(spec engine.CommitSpec) (engine.Committed, error) { return r.Commit(ctx, spec) })
 	case "change_branch":
 		return run(req, func(spec engine.BranchChange) (nothing, error) { return nothing{}, r.ChangeBranch(ctx, spec) })
-	case "push":
-		return run(req, func(spec engine.PushSpec) (list []pushed, err error) {
-			spec.Follow = s.sendProgress
-			refs, err := r.Push(ctx, spec)
-			for _, ref := range refs {
-				list = append(list, pushed{ref, ref.Stale})
-			}
-			return list, err
-		})
 	case "bundle":
 		return run(req, func(spec engine.BundleSpec) (nothing, error) {
 			w := bufio.NewWriterSize(s, 64<<10)

@@ -42,11 +42,5 @@ type line struct {
 	Error    *skill.Error     `json:"failure,omitempty"`
 }
 
-// pushed is an engine.PushedRef with the field that its own JSON leaves out.
-type pushed struct {
-	engine.PushedRef
-	Stale bool `json:"stale,omitempty"`
-}
-
 // nothing is the result of an operation that has none.
 type nothing struct{}

@@ -22,6 +22,7 @@ import (
 	"io"
 
 	"github.com/spritekit/lattice/spritekit/fault"
+	"github.com/spritekit/lattice/spritekit/skill"
 	"github.com/spritekit/lattice/spritekit/workspace"
 )
 
@@ -135,7 +136,7 @@ type Progress struct {
 type Follow func(Progress)
 
 // Refuse is the error of an engine that cannot do something at all: the other one may.
-func Refuse(engine, action string) error {
+func Refuse(engine, action string) *skill.Error {
 	return fault.Unsupported("unsupported", "the %s engine cannot do %s", engine, action).
 		WithHint(`use an image that has git 2.30 or newer on PATH; with "engine":"auto" it is found by itself`)
 }

@@ -88,7 +88,8 @@ func (u Unsupported) Fetch(context.Context, FetchSpec) (Fetched, error) {
 }
 
 func (u Unsupported) Push(context.Context, PushSpec) ([]PushedRef, error) {
-	return nil, u.refuseAction("push")
+	return nil, Refuse(u.Engine, `a push with "mode":"direct"`).
+		WithHint(`push with "mode":"request", which hands lattice a bundle to push; or use an image that has git 2.30 or newer on PATH`)
 }
 
 func (u Unsupported) Bundle(context.Context, BundleSpec, io.Writer) error {

@@ -102,43 +102,15 @@ func (r *repo) createBranch(spec engine.BranchChange) error {
 	if err != nil {
 		return err
 	}
-	why := "branch: Created from "
-	if !old.IsZero() {
-		why = "branch: Reset to "
-		if !spec.Force {
-			return engine.Exists("there is a branch %s already", spec.Name)
-		}
-		if err := r.checkUnused(name); err != nil {
-			return err
-		}
+	switch {
+	case old.IsZero():
+	case spec.Force:
+		return refuseAction("moving a branch that exists (force)")
+	default:
+		return engine.Exists("there is a branch %s already", spec.Name)
 	}
-	why += cmp.Or(spec.StartPoint, shortenRef(current), string(plumbing.HEAD))
+	why := "branch: Created from " + cmp.Or(spec.StartPoint, shortenRef(current), string(plumbing.HEAD))
 	return r.UpdateRef(gitdir.RefChange{Name: name, To: commit, Old: &old, By: r.Committer(), Reason: why})
-}
-
-// checkUnused refuses to change a branch that is checked out, here or in a linked work tree.
-func (r *repo) checkUnused(ref string) error {
-	files := []string{string(plumbing.HEAD)}
-	if dir, err := r.Root.Open("worktrees"); err == nil {
-		linked, err := dir.ReadDir(-1)
-		dir.Close()
-		if err != nil {
-			return err
-		}
-		for _, w := range linked {
-			files = append(files, "worktrees/"+w.Name()+"/HEAD")
-		}
-	}
-	for _, file := range files {
-		data, err := r.ReadSmall(file)
-		if err != nil {
-			return err
-		}
-		if target, ok := strings.CutPrefix(strings.TrimSpace(string(data)), "ref:"); ok && strings.TrimSpace(target) == ref {
-			return engine.InUse("the branch %s is checked out", shortenRef(ref))
-		}
-	}
-	return nil
 }
 
 // branchHeader is the line with which git begins the section of a branch.

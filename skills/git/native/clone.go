@@ -17,7 +17,6 @@ import (
 	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/native/wire"
-	"github.com/spritekit/lattice/spritekit/skill"
 )
 
 const remotes = "refs/remotes/origin/"
@@ -29,6 +28,9 @@ func (Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, 
 	}
 	if spec.Reference != "" {
 		return engine.Cloned{}, refuseAction("borrowing objects")
+	}
+	if spec.Depth > 0 && !spec.From.Bundle {
+		return engine.Cloned{}, refuseAction("shallow clones (depth)")
 	}
 	from, err := openSource(ctx, spec.From)
 	if err != nil {
@@ -52,11 +54,11 @@ type cloning struct {
 
 // plan holds the refs that a clone fetches and its checkout.
 type plan struct {
-	names    []string // refs of the source to keep
-	extra    []plumbing.Hash
-	branch   string // short name to check out as, "" for detached
-	follows  string // the source's branch that it follows, short, "" for none
-	first    string // the branch of the source's HEAD, short, where it stays although another is checked out
+	names    []string        // refs of the source to keep
+	extra    []plumbing.Hash // what the refs may not reach: a detached HEAD
+	branch   string          // short name to check out as, "" for detached
+	follows  string          // the source's branch that it follows, short, "" for none
+	first    string          // the branch of the source's HEAD, short, where it stays although another is checked out
 	commit   plumbing.Hash
 	unborn   string // full name of the branch of an empty clone
 	refspec  string
@@ -76,7 +78,6 @@ func (c *cloning) cloneInto(ctx context.Context) (engine.Cloned, error) {
 	if done.Objects, done.Bytes, err = c.receiveObjects(ctx, p); err != nil {
 		return done, err
 	}
-	done.Shallow = len(c.repo.Shallow) > 0
 	if err := c.writeRefs(p); err != nil || p.commit.IsZero() {
 		return done, err
 	}
@@ -173,8 +174,8 @@ func (c *cloning) planRef(p plan) (plan, error) {
 		return p, c.noRef()
 	}
 	p.commit = plumbing.NewHash(c.spec.Ref)
-	if c.spec.Depth > 0 && !c.spec.From.Bundle || c.spec.SingleBranch && c.from.AnyCommit() {
-		p.extra = append(p.extra, p.commit)
+	if c.spec.SingleBranch && !c.spec.From.Bundle {
+		return p, refuseAction("the clone of a single branch with another commit of it")
 	}
 	return p, nil
 }
@@ -270,35 +271,15 @@ func (c *cloning) receiveObjects(ctx context.Context, p plan) (objects, size int
 		}
 		return 0, 0, err
 	}
-	depth := c.spec.Depth
-	if c.spec.From.Bundle {
-		depth = 0
-	}
-	pack, shallow, err := c.from.Fetch(ctx, want, depth)
+	pack, err := c.from.Fetch(ctx, want)
 	if err != nil {
-		var e *skill.Error
-		if len(p.extra) > 0 && c.spec.Ref != "" && errors.As(err, &e) && e.Code == "clone_failed" {
-			err = c.noRef()
-		}
 		return 0, 0, err
 	}
 	defer pack.Close()
 	if objects, size, err = c.repo.Receive(ctx, pack, c.spec.Limits, c.spec.Follow); err != nil {
-		return objects, size, wire.Judge(err, "clone_failed")
+		return objects, size, wire.Judge(err)
 	}
-	if len(shallow) == 0 {
-		return objects, size, nil
-	}
-	lines := gitdir.Hexes(shallow)
-	slices.Sort(lines)
-	lock, err := gitdir.Acquire(c.repo.Root, "shallow")
-	if err != nil {
-		return objects, size, err
-	}
-	if err := lock.Replace([]byte(strings.Join(slices.Compact(lines), "\n") + "\n")); err != nil {
-		return objects, size, err
-	}
-	return objects, size, c.repo.ReadShallow()
+	return objects, size, nil
 }
 
 // writeRefs writes the tracking refs and tags of the clone, all at once, as packed refs.

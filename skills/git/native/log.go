@@ -35,7 +35,7 @@ func (r *repo) listCommits(ctx context.Context, spec engine.LogSpec, log *engine
 		return err
 	}
 	seen := map[plumbing.Hash]bool{}
-	var q gitdir.Queue
+	var q commitQueue
 	push := func(ids []plumbing.Hash) error {
 		for _, id := range ids {
 			if seen[id] || hidden[id] {
@@ -46,7 +46,7 @@ func (r *repo) listCommits(ctx context.Context, spec engine.LogSpec, log *engine
 				return err
 			}
 			seen[id] = true
-			heap.Push(&q, gitdir.Queued{Commit: c, Order: len(seen)})
+			heap.Push(&q, queuedCommit{c, len(seen)})
 		}
 		return nil
 	}
@@ -57,7 +57,7 @@ func (r *repo) listCommits(ctx context.Context, spec engine.LogSpec, log *engine
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		c := heap.Pop(&q).(gitdir.Queued)
+		c := heap.Pop(&q).(queuedCommit)
 		if !spec.Since.IsZero() && c.Committer.When.Before(spec.Since) {
 			continue
 		}
@@ -90,7 +90,31 @@ func (r *repo) listCommits(ctx context.Context, spec engine.LogSpec, log *engine
 	return nil
 }
 
-// logRange resolves A, ^A, A..B and A...B into the commits to begin with and those to leave out. A branch without
+// commitQueue is a heap of commits, the youngest first, those of one second in the order they were found.
+type commitQueue []queuedCommit
+
+// queuedCommit is a commit of a queue.
+type queuedCommit struct {
+	*object.Commit
+	order int
+}
+
+func (q commitQueue) Len() int      { return len(q) }
+func (q commitQueue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q commitQueue) Less(i, j int) bool {
+	if a, b := q[i].Committer.When.Unix(), q[j].Committer.When.Unix(); a != b {
+		return a > b
+	}
+	return q[i].order < q[j].order
+}
+func (q *commitQueue) Push(x any) { *q = append(*q, x.(queuedCommit)) }
+func (q *commitQueue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+
+// logRange resolves A, ^A and A..B into the commits to begin with and those to leave out. A branch without
 // commits begins with none.
 func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbing.Hash, hidden map[plumbing.Hash]bool, err error) {
 	if len(revisions) == 0 {
@@ -107,20 +131,13 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 		*to = append(*to, id)
 		return err
 	}
-	enough := gitdir.Right
 	for _, revision := range revisions {
-		a, b, three := strings.Cut(revision, "...")
 		from, to, two := strings.Cut(revision, "..")
 		switch {
+		case strings.Contains(revision, "..."):
+			err = refuseAction("the log of A...B")
 		case strings.HasPrefix(revision, "^"):
 			err = resolve(revision[1:], &excluded)
-		case three && len(revisions) > 1:
-			err = refuseAction("A...B together with other revisions")
-		case three: // commits that only one side reaches
-			enough = gitdir.Both
-			if err = resolve(a, &shown); err == nil {
-				err = resolve(b, &excluded)
-			}
 		case two:
 			if err = resolve(from, &excluded); err == nil {
 				err = resolve(to, &shown)
@@ -132,23 +149,9 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 			return nil, nil, err
 		}
 	}
-	if len(excluded) == 0 {
-		return shown, nil, nil
-	}
-	p, err := r.Paint(ctx, shown, excluded, enough)
-	if err != nil {
-		return nil, nil, err
-	}
 	hidden = map[plumbing.Hash]bool{}
-	for id, mark := range p.Marks {
-		if mark&enough == enough {
-			hidden[id] = true
-		}
-	}
-	if enough == gitdir.Both {
-		shown = append(shown, excluded...)
-	}
-	return shown, hidden, nil
+	_, err = r.Reach(ctx, excluded, hidden)
+	return shown, hidden, err
 }
 
 func matchesSpec(c *object.Commit, spec engine.LogSpec) bool {

@@ -1,5 +1,5 @@
 // Package native is the engine for images without git, built on go-git: it clones, shows the status, lists the files that
-// differ, stages, commits, logs, creates branches, resolves revisions, pushes and writes bundles.
+// differ, stages, commits, logs, creates branches, resolves revisions, and writes the bundles of pushes that are requested.
 //
 // Start with Engine and repo. Clone reads from a source (a bundle, a repository of the workspace, or a remote over HTTP);
 // status, add and commit share one walk over the work tree (scan). go-git stores and parses objects, refs and the index, and
@@ -8,7 +8,8 @@
 // symlink is followed.
 //
 // The engine has the effect of git, or refuses with the code unsupported: submodules, linked work trees, sparse, split and
-// partial repositories, borrowed objects, SHA-256, files in conflict, attributes that convert content, ssh. It runs no
+// partial repositories, shallow clones, borrowed objects, SHA-256, files in conflict, attributes that convert content, ssh. It
+// pushes nothing to a remote. It runs no
 // program.
 package native
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,10 +26,8 @@ import (
 type source interface {
 	// List returns the refs, HEAD among them.
 	List() []engine.Ref
-	// Fetch streams a pack of the objects that commits reach, limited by a depth, and names the commits that lack parents.
-	Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error)
-	// AnyCommit reports whether commits may be asked for that no ref names.
-	AnyCommit() bool
+	// Fetch streams a pack of the objects that commits reach.
+	Fetch(ctx context.Context, want []plumbing.Hash) (io.ReadCloser, error)
 	Close() error
 }
 
@@ -104,11 +101,10 @@ func (b *bundle) readHeader() error {
 }
 
 func (b *bundle) List() []engine.Ref { return b.refs }
-func (b *bundle) AnyCommit() bool    { return false }
 func (b *bundle) Close() error       { return b.f.Close() }
 
-func (b *bundle) Fetch(context.Context, []plumbing.Hash, int) (io.ReadCloser, []plumbing.Hash, error) {
-	return io.NopCloser(b.pack), nil, nil
+func (b *bundle) Fetch(context.Context, []plumbing.Hash) (io.ReadCloser, error) {
+	return io.NopCloser(b.pack), nil
 }
 
 // local is a repository of the workspace. Its objects are read here; nothing is run in it.
@@ -152,8 +148,6 @@ func findGit(dir string) (string, error) {
 	return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
 }
 
-func (l *local) AnyCommit() bool { return true }
-
 func (l *local) List() []engine.Ref {
 	var list []engine.Ref
 	if branch, commit, err := l.Head(); err == nil {
@@ -173,29 +167,24 @@ func (l *local) List() []engine.Ref {
 	return list
 }
 
-func (l *local) Fetch(ctx context.Context, want []plumbing.Hash, depth int) (io.ReadCloser, []plumbing.Hash, error) {
-	shallow := slices.Collect(maps.Keys(l.Shallow))
-	if depth > 0 {
-		return nil, nil, refuseAction("shallow clones of a repository in the workspace; clone it without depth")
+func (l *local) Fetch(ctx context.Context, want []plumbing.Hash) (io.ReadCloser, error) {
+	if len(l.Shallow) > 0 {
+		return nil, refuseAction("clones of a shallow repository")
 	}
-	objects, err := l.Lacking(ctx, want, nil)
+	objects, err := l.ListReached(ctx, want)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the source: %w", err)
+		return nil, fmt.Errorf("read the source: %w", err)
 	}
-	return streamFrom(func(w io.Writer) error { return l.WritePack(ctx, w, objects) }), shallow, nil
-}
-
-// streamFrom lets write fill a pipe. Close waits for it.
-func streamFrom(write func(io.Writer) error) io.ReadCloser {
 	read, w := io.Pipe()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		w.CloseWithError(write(w))
+		w.CloseWithError(l.WritePack(ctx, w, objects))
 	}()
-	return pipe{read, done}
+	return pipe{read, done}, nil
 }
 
+// pipe is filled by a goroutine that Close waits for.
 type pipe struct {
 	*io.PipeReader
 	done <-chan struct{}

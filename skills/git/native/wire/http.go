@@ -25,7 +25,7 @@ import (
 )
 
 // dial returns go-git's client for a remote over HTTP, and how it names the remote.
-func dial(to engine.Source, policy githttp.RedirectPolicy) (transport.Transport, *transport.Endpoint, error) {
+func dial(to engine.Source) (transport.Transport, *transport.Endpoint, error) {
 	if to.Protocol != "http" && to.Protocol != "https" {
 		return nil, nil, fault.Unsupported("unsupported", "the native engine does not speak %s", to.Protocol).
 			WithHint("use an image with git, an https URL, or a bundle that was made outside")
@@ -54,7 +54,7 @@ func dial(to engine.Source, policy githttp.RedirectPolicy) (transport.Transport,
 		b.username, b.token = c.Username, c.Token
 	}
 	client := &http.Client{Transport: b, CheckRedirect: checkRedirect}
-	return githttp.NewClientWithOptions(client, &githttp.ClientOptions{RedirectPolicy: policy}), at, nil
+	return githttp.NewClientWithOptions(client, &githttp.ClientOptions{RedirectPolicy: githttp.FollowInitialRedirects}), at, nil
 }
 
 // headerLimit is how long a remote may take to begin its answer.
@@ -120,8 +120,8 @@ func (b *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// Judge returns the error with a code for an answer of a remote or a failed connection.
-func Judge(err error, code string) error {
+// Judge returns the error with a code for an answer of a remote or a failed connection; clone_failed is for the rest.
+func Judge(err error) error {
 	var known *skill.Error
 	if unexpected, ok := errors.AsType[*plumbing.UnexpectedError](err); ok {
 		err = unexpected.Err // it hides the wrapped error
@@ -156,5 +156,5 @@ func Judge(err error, code string) error {
 	case errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
 		return engine.Unreachable("%v", err)
 	}
-	return fault.Failed(code, "%v", err)
+	return fault.Failed("clone_failed", "%v", err)
 }
