@@ -15,7 +15,7 @@ func AppArmorProfile(program string) string {
 	return strings.ReplaceAll(profile, "PROGRAM", path)
 }
 
-// apparmorSpecial quotes what means something in the path of a profile.
+// apparmorSpecial quotes the characters with a meaning in the path of a profile.
 var apparmorSpecial = strings.NewReplacer(
 	`\`, `\\`, `"`, `\"`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `^`, `\^`, `,`, `\,`)
 

@@ -1,6 +1,6 @@
 // Package doctor judges whether a machine is fit to run sprites. Start with Run: it works through probes, each of which
 // looks at one thing and returns checks, and never lets one of them hang or end the rest. The judges (Disk, Git, Kernel …)
-// are pure: they are given what a probe has found out, and say whether that is well, and what to do if it is not.
+// are pure: they get the findings of a probe, judge them, and name a remedy.
 //
 // judge.go only judges; the probes, which look at the machine, are in the other files.
 package doctor
@@ -24,7 +24,7 @@ const (
 	Fail Status = "fail" // something that lattice needs does not work
 )
 
-// Check is what is known about one thing. Detail says what was found, Remedy what to do about it; it is "" when there is
+// Check is the state of one thing. Detail describes the findings. Remedy is the way to correct them, "" when there is
 // nothing to do.
 type Check struct {
 	Name   string `json:"name"`

@@ -133,8 +133,8 @@ func lookAtGit(ctx context.Context) []Check {
 	return []Check{Git(path, string(out))}
 }
 
-// lookAtSpritekit finds the binary that sprites get and has it say what it is. That it runs here says that it runs in
-// sprites of this machine.
+// lookAtSpritekit finds the binary that sprites get and asks it for its version. A binary that runs here runs in sprites
+// of this machine, too.
 func lookAtSpritekit(ctx context.Context, env *setup.Env, told string) []Check {
 	path, err := skillset.FindSpritekit(env.Spritekit(told), env.Exe, env.Getenv("PATH"))
 	if err != nil {
@@ -170,7 +170,7 @@ func problemCheck(name string, err error) Check {
 	return c
 }
 
-// lookAtSettings reads the settings once more, because doctor works whatever is wrong with them.
+// lookAtSettings reads the settings once more, because doctor works even with settings that are wrong.
 func lookAtSettings(_ context.Context, env *setup.Env) []Check {
 	file, named := setup.SettingsPath(env.Getenv)
 	text, err := setup.ReadBounded(file)

@@ -57,7 +57,7 @@ func findOverlay() string {
 	return "not loaded"
 }
 
-// controlGroups says which control groups this process can give sprites; the check "limits" says what became of that.
+// controlGroups checks which control groups this process can give sprites; the check "limits" shows whether they work.
 func controlGroups() Check {
 	c := Check{Name: "cgroup", Status: OK}
 	own, err := os.ReadFile("/proc/self/cgroup")

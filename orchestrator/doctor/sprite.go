@@ -112,7 +112,7 @@ func WarmCache(ctx context.Context, env *setup.Env) error {
 	return warmProblem(err)
 }
 
-// warmProblem says what the machine lacks for a shared cache.
+// warmProblem returns the error for the part that the machine lacks for a shared cache.
 func warmProblem(err error) error {
 	switch {
 	case errors.Is(err, share.ErrNoGo):
@@ -157,7 +157,7 @@ func (t trial) checkIsolation(ctx context.Context, wanted settings.Isolation, no
 	return c
 }
 
-// rootOfUser says what sudo does in a sprite of an ordinary user.
+// rootOfUser describes the effect of sudo in a sprite of an ordinary user.
 func (t trial) rootOfUser(ctx context.Context) string {
 	var out limitedText
 	err := t.withSprite(ctx, nil, func(name string) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Document is what a policy file may hold.
+// Document is the content of a policy file.
 type Document struct {
 	// Schema may name the JSON schema of policy files, for editors.
 	Schema string `toml:"$schema" json:"$schema,omitempty"`
@@ -29,7 +29,7 @@ type Document struct {
 	World   World             `toml:"world" json:"world,omitzero"`
 	// Paths are rules about the files that a push changes. The first rule that matches a file decides.
 	Paths []Path `toml:"paths" json:"paths,omitempty"`
-	// Budgets limit what questions to models and calls of agents take.
+	// Budgets limit the money, tokens and time of questions to models and calls of agents.
 	Budgets Budgets `toml:"budgets" json:"budgets,omitzero"`
 	// Rate limits how often one person or token may ask.
 	Rate Rate `toml:"rate" json:"rate,omitzero"`
@@ -356,7 +356,7 @@ type Rate struct {
 	Intents int `toml:"intents_per_hour" json:"intents_per_hour,omitempty"`
 }
 
-// Older says what becomes of older intents of the same kind, subject and repository that have not ended.
+// Older decides about older intents of the same kind, subject and repository that have not ended.
 type Older string
 
 // The values of Older.
@@ -368,7 +368,7 @@ const (
 // RateName is the name of the rule that limits the number of intents.
 const RateName = "rate.intents_per_hour"
 
-// Older returns what becomes of older intents of a kind: the first of the server's layers that has a rule decides.
+// Older returns the decision about older intents of a kind: the first of the server's layers that has a rule decides.
 func (p Policy) Older(kind string) Older {
 	for _, l := range p.ceiling {
 		if o := l.Intents[kind].Older; o != "" {

@@ -2,12 +2,12 @@
 // one action and names the rule that decided. The package is pure: it gets the text of policy files and values, and does
 // no I/O.
 //
-// A policy is made of layers. The default table is in the binary (default.toml). The server's file, policy.toml beside
-// config.toml, replaces rules of the default; a profile in it replaces rules for some repositories. Together they are the
+// A policy is made of layers. The default table is in the binary (default.toml). The server's file, policy.toml in the folder
+// of config.toml, replaces rules of the default; a profile in it replaces rules for some repositories. Together they are the
 // ceiling. A repository's file, .lattice/policy.toml in the base commit of a run, can only make the ceiling stricter.
 //
 // An action that no rule names has the class controlled: a person is asked. An action of the class dangerous is never
-// performed without a person, whatever a rule says.
+// performed without a person, even if a rule allows it.
 package policy
 
 import (
@@ -130,7 +130,7 @@ type Verdict struct {
 	// Max is the number of actions of this name that one run may ask for, 0 without a limit.
 	Max     int     `json:"max,omitempty"`
 	Approve Approve `json:"approve,omitzero"`
-	// Older says what becomes of older intents about the same subject.
+	// Older decides about older intents about the same subject.
 	Older Older `json:"older,omitempty"`
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Budgets limit what questions to models and calls of agents take. The keys are those of policy.toml.
+// Budgets limit the money, tokens and time of questions to models and calls of agents. The keys are those of policy.toml.
 //
 //	[budgets.day]
 //	usd = 20

@@ -48,7 +48,7 @@ type Channel struct {
 type Notify struct {
 	// Channel takes notifications for which no channel was named; without it they are only shown with the run.
 	Channel string `json:"channel,omitempty"`
-	// On lists what to tell of: waiting (a run waits for a person), failed, succeeded.
+	// On lists the changes to tell of: waiting (a run waits for a person), failed, succeeded.
 	On []NotifyEvent `json:"on,omitempty"`
 }
 

@@ -39,7 +39,7 @@ type Model struct {
 	// InputUSD and OutputUSD are the prices of a million tokens; flows with max_cost_usd want them.
 	InputUSD  *float64 `json:"input_usd,omitempty"`
 	OutputUSD *float64 `json:"output_usd,omitempty"`
-	// Structured says what the server is told of the schema that an answer must have. By default json_schema at the vendor's
+	// Structured is the form in which the server gets the schema of an answer. By default json_schema at the vendor's
 	// own address and none elsewhere. Answers are held against it anyway.
 	Structured Structured `json:"structured,omitempty"`
 	// NoTemperature leaves the temperature out, for models that refuse any.
@@ -53,7 +53,7 @@ type LLM struct {
 	// Order lists the classes from the weakest to the strongest: nodes escalate upward only. Classes that it leaves out may
 	// stand anywhere.
 	Order []string `json:"order,omitempty"`
-	// RequestsPerMinute is how many requests may be made in a minute, whatever class they are for; by default 120.
+	// RequestsPerMinute is how many requests of all classes may be made in a minute; by default 120.
 	RequestsPerMinute int `json:"requests_per_minute,omitempty"`
 }
 

@@ -68,7 +68,7 @@ func syntaxFinding(err error) Finding {
 	return Finding{Code: CodeSyntax, Line: p.Position.Line, Key: p.LastKey, Message: message, Hint: "the file is TOML: key = value, text in quotes, [tables] in brackets"}
 }
 
-// reader fills a struct from a decoded table, by the json names of its members, and notes what does not fit.
+// reader fills a struct from a decoded table, by the json names of its members, and notes the members that do not fit.
 type reader struct{ findings []Finding }
 
 func (r *reader) readTable(at string, from map[string]any, to reflect.Value) {

@@ -20,7 +20,7 @@ type Schedule struct {
 	Kind string `json:"kind"`
 	// Repo is the repository of the intent: a URL or an absolute path.
 	Repo string `json:"repo,omitempty"`
-	// Subject is what the intent is about; by default the name of the schedule.
+	// Subject is the subject of the intent; by default the name of the schedule.
 	Subject string `json:"subject,omitempty"`
 	// Input is the input of the intent's flow.
 	Input map[string]any `json:"input,omitempty"`
@@ -29,7 +29,7 @@ type Schedule struct {
 	// Cooldown is the least time between two intents; due times within it create none. With Severity it is the least time
 	// between two remedies.
 	Cooldown Duration `json:"cooldown,omitempty"`
-	// Severity says what follows if the check of kind health_detect, doc_detect or improvement_detect fails: critical begins a remedy at once, high asks a person
+	// Severity is the consequence if the check of kind health_detect, doc_detect or improvement_detect fails: critical begins a remedy at once, high asks a person
 	// to approve one, medium and low only record the failure. Without it nothing follows.
 	Severity Severity `json:"severity,omitempty"`
 	// Remedy is the input of the intent that repairs, such as the agent; it needs a repo.

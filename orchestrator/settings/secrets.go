@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Secret is a credential that a sprite may ask for by its name (credential.fetch). The settings say where it is, never what
-// it is.
+// Secret is a credential that a sprite may ask for by its name (credential.fetch). The settings hold its place, never
+// its value.
 //
 //	[secrets.npm]
 //	provider = "file"

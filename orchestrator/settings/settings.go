@@ -9,8 +9,8 @@
 //	url = "https://api.sprites.dev"
 //	token_file = "~/.config/lattice/token"
 //
-// The package is pure: it is given text and returns values, or everything that is wrong with the text at once. Where
-// the file lies, and what token_env and token_file stand for, is for main to find out. A secret is never written into
+// The package is pure: it is given text and returns values, or everything that is wrong with the text at once. Main
+// finds the file, and the tokens of token_env and token_file. A secret is never written into
 // the file: credentials are named by reference.
 package settings
 
@@ -47,10 +47,10 @@ type Settings struct {
 	Serve   Serve   `json:"serve,omitzero"`
 	Store   Store   `json:"store,omitzero"`
 	Engine  Engine  `json:"engine,omitzero"`
-	// Actions says what becomes of the actions that sprites ask for, by name; those left out have the default.
+	// Actions are the rules for actions that sprites ask for, by name; those left out have the default.
 	Actions map[string]Rule `json:"actions,omitempty"`
 	World   World           `json:"world,omitzero"`
-	// Budgets limit what questions to models and calls of agents take. A budget in policy.toml replaces the one here.
+	// Budgets limit the money, tokens and time of questions to models and calls of agents. A budget in policy.toml replaces the one here.
 	Budgets Budgets `json:"budgets,omitzero"`
 	// Models are those that flows ask, by the name of their class.
 	Models map[string]Model `json:"models,omitempty"`

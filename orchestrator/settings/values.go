@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Rule is what becomes of an action. One that hands out authority is never done without a person: allow asks.
+// Rule is the decision about an action. One that hands out authority is never done without a person: allow asks.
 type Rule string
 
 // Rules are the values of Rule.

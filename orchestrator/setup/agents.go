@@ -46,7 +46,7 @@ func agentOf(input json.RawMessage) string {
 	return name
 }
 
-// Agents tells what agents get from the environment and the settings.
+// Agents chooses the variables and routes that agents get from the environment and the settings.
 type Agents struct{ env *Env }
 
 // Agents returns the agents as this environment equips them.
@@ -76,8 +76,8 @@ func (a Agents) Preset(named []string, input json.RawMessage) (names, routes []s
 	return names, routes
 }
 
-// findPreset returns the names and routes of Preset, by what the host asks models outside, and which variables of the
-// preset the agent gets.
+// findPreset returns the names and routes of Preset, the variables with which the host asks models outside, and the variables
+// of the preset that the agent gets.
 func (a Agents) findPreset(named []string, input json.RawMessage) (names, routes, outside, inside []string) {
 	preset, ok := agentPresets()[ProgramOf(agentOf(input))]
 	if !ok {
@@ -115,7 +115,7 @@ func (a Agents) findPreset(named []string, input json.RawMessage) (names, routes
 	return names, routes, outside, inside
 }
 
-// warnOfHandedOver says what remains of keys that a remote sprite is handed over.
+// warnOfHandedOver warns that keys which are handed to a remote sprite remain there.
 func (a Agents) warnOfHandedOver(names []string) {
 	if a.env.RemoteSprites() == nil {
 		return
@@ -131,7 +131,7 @@ func (a Agents) warnOfHandedOver(names []string) {
 	}
 }
 
-// MissingKey says that the inputs' agent has no key, and what to do, or returns "". names and routes are those of
+// MissingKey says that the inputs' agent has no key, with a hint; both are "" when it has one. names and routes are those of
 // AgentPreset; with a variable of the person's own the agent may need no key.
 func (a Agents) MissingKey(input json.RawMessage, names, routes []string) (problem, hint string) {
 	name := agentOf(input)

@@ -43,7 +43,7 @@ type Env struct {
 	// API and Oldest are the versions of the leader's interface that this build speaks, and serves.
 	API, Oldest int
 	Log         zerolog.Logger
-	// LogSecrets returns what no line of Log may hold; the leader of this process sets it.
+	// LogSecrets returns the secrets that no line of Log may hold; the leader of this process sets it.
 	LogSecrets atomic.Pointer[func() *redact.Secrets]
 	// WrapLog lets a composition root put its own log between engine and store.
 	WrapLog func(driver.Log) driver.Log

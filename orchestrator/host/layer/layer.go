@@ -3,9 +3,9 @@
 //
 // Start at Driver. There are three, which differ in how they keep "the same files again":
 //
-//	overlay  an empty layer on top of a frozen one: constant time, whatever the size. A live layer must not be stacked
-//	         upon while processes have it mounted (they would go on writing into it), so it is copied, and as it holds
-//	         only the changes, so are only those.
+//	overlay  an empty layer on top of a frozen one: in constant time at any size. A live layer must not be stacked
+//	         upon while processes have it mounted, because they would continue to write into it. So it is copied; it holds
+//	         only the changes, so only those are copied.
 //	btrfs    a snapshot: constant time, and consistent even while processes write.
 //	cas      a copy, on any file system and any system; blocks are shared where the file system can (FICLONE).
 //
@@ -34,7 +34,7 @@ const (
 )
 
 // Driver makes and removes layers. All paths are those of layers, not of their d/. A layer that is being made must not
-// exist before; after an error the caller removes what is there of it. Methods may be called from several goroutines.
+// exist before; after an error the caller removes the incomplete layer. Methods may be called from several goroutines.
 type Driver interface {
 	Kind() Kind
 	// Make makes an empty live layer whose top belongs to uid and gid; -1 leaves it to the caller's user.

@@ -1,5 +1,5 @@
-// Package reach lets clients reach into sprites, and controls what sprites reach: proxies, ports, URLs, and the policies of
-// network, privileges and resources.
+// Package reach connects clients with sprites by proxies, ports and URLs, and applies the policies of network, privileges and
+// resources.
 package reach
 
 import (

@@ -21,8 +21,8 @@ import (
 
 // A proxy socket is one TCP connection to a port of a sprite:
 //
-//	client → server   text {"host","port","half_close"?}, then binary: what goes to the port
-//	server → client   text {"status":"connected","target"}, then binary: what comes from it
+//	client → server   text {"host","port","half_close"?}, then binary: the bytes to the port
+//	server → client   text {"status":"connected","target"}, then binary: the bytes from it
 //
 // Either end of the connection closes the socket. A client that says half_close and is answered half_close may end its
 // direction alone, and is told when the other end has ended its own, by text {"type":"eof"}.

@@ -1,6 +1,6 @@
 // Package environment keeps the changes of their environment that sprites propose, has them verified, and applies the
-// accepted ones to later runs. Start with Register. What a proposal is and when it is accepted is for package proposal to
-// say; the facts are entries of the audit log. It decides nothing by itself: a fresh run or a person does.
+// accepted ones to later runs. Start with Register. Package proposal defines proposals and the rules by which they are
+// accepted; the facts are entries of the audit log. It decides nothing by itself: a fresh run or a person does.
 package environment
 
 import (
@@ -37,7 +37,7 @@ const subject = "proposals"
 // maxPerRun bounds how many proposals of one run are kept, so that a sprite cannot fill the store.
 const maxPerRun = 20
 
-// Run is what Register needs to know of a run.
+// Run holds the members of a run that Register needs.
 type Run struct {
 	ID      string
 	Repo    string
@@ -47,10 +47,10 @@ type Run struct {
 	Failed  string // the node of the flow itself that failed, "" when none did
 }
 
-// Register keeps what sprites propose (api.Proposals). It is safe for concurrent use.
+// Register keeps the proposals of sprites (api.Proposals). It is safe for concurrent use.
 type Register struct {
 	Facts audit.Facts
-	// LoadRun reads a run, OptionsOf what it was started with. ResolveRun finds the run that a user means.
+	// LoadRun reads a run, OptionsOf the options that it was started with. ResolveRun finds the run that a user means.
 	LoadRun    func(id string) (Run, error)
 	OptionsOf  func(id string) (api.Options, error)
 	ResolveRun func(id string) (string, error)
@@ -211,7 +211,7 @@ func (p *Register) VerifyProposal(ctx context.Context, id string, r api.DriveReq
 	return p.StartRun(ctx, api.RunRequest{Flow: flow, Input: of.Input, Key: trialKey(s), Detach: r.Detach, Options: o})
 }
 
-// VerifyAll starts the trials of what a failed run proposed and nobody tried yet.
+// VerifyAll starts trials for the proposals of a failed run that had none yet.
 func (p *Register) VerifyAll(ctx context.Context, run string) {
 	all, err := p.Proposals(ctx, api.ProposalList{Run: run, Open: true})
 	for _, s := range all {
@@ -308,7 +308,7 @@ type Log struct {
 	Register *Register
 }
 
-// Append records what entries say of proposals and appends them.
+// Append records the proposals that entries mention, and appends the entries.
 func (l Log) Append(ctx context.Context, run string, after lattice.Seq, entries []lattice.Entry) (lattice.Seq, error) {
 	for _, e := range entries {
 		var err error

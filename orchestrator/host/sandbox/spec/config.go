@@ -1,5 +1,5 @@
-// Package spec describes sandboxes: [Config] says what one sees and may use, [Level] how firmly it is kept apart, and [Defence]
-// names each wall. It starts nothing.
+// Package spec describes sandboxes: [Config] holds the files and devices of a sandbox and its limits, [Level] how strongly it is isolated, and
+// [Defence] names each defence. It starts nothing.
 package spec
 
 import (

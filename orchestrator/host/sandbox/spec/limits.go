@@ -1,6 +1,7 @@
 package spec
 
-// Limits bound what a box may use. 0 is the default; what cannot be enforced here is not an error, Enforced of a box tells.
+// Limits bound what a box may use. 0 is the default. A limit that this machine cannot enforce is not an error; Enforced of a box names those that
+// hold.
 type Limits struct {
 	Pids        int     `json:"pids,omitempty"`         // processes and threads
 	MemoryBytes int64   `json:"memory_bytes,omitempty"` // memory of all processes together, with the box's memory file systems

@@ -10,11 +10,11 @@ import (
 )
 
 // A box that shows the host's programs shows /usr read-only, but programs install to /usr/local. So an overlay of its own lies
-// there: what the sprite writes goes to usr/local in the writable layer of its root, above what earlier layers and the host
-// have. Two overlays then have writable layers of which one lies in the other, which the kernel allows as long as no file is
+// there: writes of the sprite go to usr/local in the writable layer of its root, above the files of earlier layers and of
+// the host. Two overlays then have writable layers of which one lies in the other, which the kernel allows as long as no file is
 // used through both: the root's /usr/local is covered.
 //
-// A root that is one tree has usr/local of that tree there, and over it mounts of what the host has (view.Plan).
+// A root that is one tree has usr/local of that tree there, and mounts of the host's folders over it (view.Plan).
 
 // LocalPath is where in a root that overlay lies.
 const LocalPath = "usr/local"
