@@ -6,8 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 )
+
+const leaseSuffix = ".lease"
 
 // Lease is held by the one process of this machine that does some long work. Others see by it that this process lives: the system ends
 // the lease when the process dies, whatever becomes of its number.
@@ -39,8 +42,33 @@ func (b *Board) TakeLost(name string) (*Lease, error) {
 	return l, err
 }
 
+// LostLeases returns the names of the leases whose holders died without an end.
+func (b *Board) LostLeases() (lost []string, err error) {
+	entries, err := fs.ReadDir(b.root.FS(), locksDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the leases: %w", err)
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), leaseSuffix)
+		if !ok {
+			continue
+		}
+		l, err := b.TakeLost(name)
+		if err != nil {
+			return nil, err
+		}
+		if l != nil {
+			if err := l.Leave(); err != nil {
+				return nil, err
+			}
+			lost = append(lost, name)
+		}
+	}
+	return lost, nil
+}
+
 func (b *Board) lockLease(name string, flags int) (*Lease, error) {
-	l := &Lease{board: b, name: path.Join(locksDir, name+".lease")}
+	l := &Lease{board: b, name: path.Join(locksDir, name+leaseSuffix)}
 	var err error
 	if l.file, err = b.root.OpenFile(l.name, os.O_RDWR|flags, 0o644); err != nil {
 		return nil, err

@@ -12,17 +12,13 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 )
 
-// The repair of each leftover of a leader asks it for that one thing: to drive the run, to revoke the lease, to remove the sprite.
+// The repair of each leftover of a leader asks it for that one thing: to drive the run, to remove the sprite.
 func TestOfLeader(t *testing.T) {
 	answers := map[string]string{
-		"GET /runs":                    `[{"run_id":"run_left","status":"running","sprite":"run-left"},{"run_id":"run_works","status":"running","driving":true}]`,
-		"GET /runs/run_left":           `{"run_id":"run_left","status":"running"}`,
-		"GET /runs/run_done":           `{"run_id":"run_done","status":"succeeded"}`,
-		"POST /runs/run_left/drive":    `{"run_id":"run_left"}`,
-		"GET /secrets":                 `[{"name":"npm","leases":[{"lease":"lease_1","name":"npm","run":"run_done","state":"active"},{"lease":"lease_2","name":"npm","run":"run_left","state":"active"},{"lease":"lease_3","name":"npm","run":"run_gone","state":"active"}]}]`,
-		"POST /secrets/lease_1/revoke": `[]`,
-		"POST /secrets/lease_3/revoke": `[]`,
-		"POST /prune":                  `[{"kind":"sprite","name":"run-old"}]`,
+		"GET /runs":                 `[{"run_id":"run_left","status":"running","sprite":"run-left"},{"run_id":"run_works","status":"running","driving":true}]`,
+		"GET /runs/run_left":        `{"run_id":"run_left","status":"running"}`,
+		"POST /runs/run_left/drive": `{"run_id":"run_left"}`,
+		"POST /prune":               `[{"kind":"sprite","name":"run-old"}]`,
 	}
 	var repairs []string
 	socket := filepath.Join(t.TempDir(), "s")
@@ -66,10 +62,10 @@ func TestOfLeader(t *testing.T) {
 			t.Errorf("leftover %+v", l)
 		}
 	}
-	if want := []string{"run run_left", "outbox run-left", "lease lease_1", "lease lease_3", "sprite run-old", "sprite run-gone"}; !slices.Equal(found, want) {
+	if want := []string{"run run_left", "outbox run-left", "sprite run-old", "sprite run-gone"}; !slices.Equal(found, want) {
 		t.Errorf("the leftovers are %q, want %q", found, want)
 	}
-	if want := []string{"POST /runs/run_left/drive", "POST /secrets/lease_1/revoke", "POST /secrets/lease_3/revoke", "POST /prune", "remove run-gone"}; !slices.Equal(repairs, want) {
+	if want := []string{"POST /runs/run_left/drive", "POST /prune", "remove run-gone"}; !slices.Equal(repairs, want) {
 		t.Errorf("the repairs are %q, want %q", repairs, want)
 	}
 }

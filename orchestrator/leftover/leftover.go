@@ -1,6 +1,6 @@
 // Package leftover finds the state that killed or interrupted programs left behind, and repairs it: processes of a board beyond
-// their timeout, requests that no worker can take, worktrees without a folder, runs that no leader drives, outboxes that none has
-// read, leases and sprites of runs that have ended, sprites of runs that are not known.
+// their timeout, requests that no worker can take, leases whose holders died, worktrees without a folder, runs that no leader drives,
+// outboxes that none has read, sprites of runs that have ended, sprites of runs that are not known.
 //
 // Start with [OfBoard], [OfRepository], [OfWorkers], [OfLeader] and [OfSprites]. They only look; [Leftover.Fix] repairs.
 package leftover
@@ -66,7 +66,7 @@ func OfBoard(b *board.Board, home string, now time.Time, cancel func(ctx context
 		return nil, err
 	}
 	var all []Leftover
-	names, working := map[string]string{}, map[string]bool{}
+	names, working, lostLeases := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for _, t := range tasks {
 		names[t.ID] = t.ID
 		if t.ShortID != "" {
@@ -83,6 +83,7 @@ func OfBoard(b *board.Board, home string, now time.Time, cancel func(ctx context
 				return nil, err
 			}
 			if lost && r.EndedAt == "" {
+				lostLeases[checkout.LeaseName(r.RequestID)] = true // its repair ends the lease, too
 				all = append(all, Leftover{
 					Kind: "process", Name: r.Type + " on " + names[t.ID], Detail: "has lost its dispatcher, which ended before it", Remedy: "end it, remove its worktree, and record that it failed",
 					repair: func(ctx context.Context) error {
@@ -100,6 +101,25 @@ func OfBoard(b *board.Board, home string, now time.Time, cancel func(ctx context
 				})
 			}
 		}
+	}
+	leases, err := b.LostLeases()
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range leases {
+		if lostLeases[name] {
+			continue
+		}
+		all = append(all, Leftover{
+			Kind: "lease", Name: name, Detail: "is held by no program, and no worker runs under it", Remedy: "remove it",
+			repair: func(context.Context) error {
+				l, err := b.TakeLost(name)
+				if err != nil || l == nil {
+					return err
+				}
+				return l.End()
+			},
+		})
 	}
 	queue := worker.Queue{Board: b}
 	requests, problems, err := queue.List()
@@ -225,25 +245,6 @@ func OfLeader(ctx context.Context, c *api.Client) ([]Leftover, error) {
 			all = append(all, l)
 		}
 	}
-	secrets, err := c.Secrets(ctx, false)
-	if err != nil {
-		return nil, err
-	}
-	for _, s := range secrets {
-		for _, lease := range s.Leases {
-			run, err := c.Run(ctx, lease.Run)
-			if gone := fault.As(err); err != nil && (gone == nil || gone.Code != "run_not_found") {
-				return nil, err
-			}
-			if l, ok := judgeLease(lease, run); ok {
-				l.repair = func(ctx context.Context) error {
-					_, err := c.RevokeSecrets(ctx, lease.ID)
-					return err
-				}
-				all = append(all, l)
-			}
-		}
-	}
 	request := api.PruneRequest{Keep: keepSprites, DryRun: true}
 	pruned, err := c.Prune(ctx, request)
 	if err != nil {
@@ -294,11 +295,4 @@ func judgeRun(r api.RunView) (all []Leftover) {
 		all = append(all, Leftover{Kind: "outbox", Name: r.Sprite, Detail: "may hold events that the journal of " + r.RunID + " lacks: no leader has read it since the run was left", Remedy: resume})
 	}
 	return all
-}
-
-// judgeLease says whether a lease outlived its run.
-func judgeLease(lease api.LeaseView, run api.RunView) (Leftover, bool) {
-	l := Leftover{Kind: "lease", Name: lease.ID, Detail: fmt.Sprintf("hands out the secret %s to %s, which has ended", lease.Name, lease.Run), Remedy: "lattice secret revoke " + lease.ID}
-	ended := run.RunID == "" || run.Status == lattice.Succeeded || run.Status == lattice.Failed || run.Status == lattice.Canceled
-	return l, lease.State == "active" && ended
 }

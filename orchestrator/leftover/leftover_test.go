@@ -15,7 +15,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/board"
 	"github.com/spritekit/lattice/orchestrator/checkout"
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/orchestrator/secret"
 	"github.com/spritekit/lattice/orchestrator/worker"
 )
 
@@ -157,24 +156,6 @@ func TestJudges(t *testing.T) {
 			t.Errorf("judgeRun(%+v) = %q, want %q", c.run, got, c.want)
 		}
 	}
-	active := api.LeaseView{Lease: secret.Lease{ID: "l", Name: "s"}, State: "active"}
-	expired := active
-	expired.State = "expired"
-	for _, c := range []struct {
-		lease api.LeaseView
-		run   api.RunView
-		want  bool
-	}{
-		{active, api.RunView{RunID: "run_x", Status: lattice.Running}, false},
-		{active, api.RunView{RunID: "run_x", Status: lattice.Waiting}, false},
-		{active, api.RunView{RunID: "run_x", Status: lattice.Succeeded}, true},
-		{active, api.RunView{}, true},
-		{expired, api.RunView{}, false},
-	} {
-		if _, got := judgeLease(c.lease, c.run); got != c.want {
-			t.Errorf("judgeLease(%+v, %+v) = %v", c.lease, c.run, got)
-		}
-	}
 }
 
 // A worker in a worktree whose dispatcher died is ended, and its worktree removed; so is a worktree that no worker has.
@@ -236,6 +217,17 @@ func TestOfWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l := find("process Local on LAT-1")[0].Fix(t.Context()); !l.Fixed {
+		t.Errorf("the repair failed: %+v", l)
+	}
+	find()
+	if lease, err = b.Lease(checkout.LeaseName("wq_2")); err != nil { // of a dispatcher that dies before it records the start
+		t.Fatal(err)
+	}
+	find()
+	if err := lease.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	if l := find("lease worker-wq_2")[0].Fix(t.Context()); !l.Fixed {
 		t.Errorf("the repair failed: %+v", l)
 	}
 	find()

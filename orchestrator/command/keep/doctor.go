@@ -47,8 +47,9 @@ temporary sprite. Every finding that is not ok comes with a remedy. With --tool,
 with lattice run --tool.
 
 It also lists what killed programs left behind: workers of the board of the current folder that are beyond their timeout, requests that
-no worker can take, worktrees whose folders are gone, runs that no leader drives and the outboxes of their sprites, leases and
-sprites of runs that have ended, and sprites of runs that are not known. With --fix, these are repaired: a worker is ended, a request marked as failed, a run driven on.
+no worker can take, leases whose holders died, worktrees whose folders are gone, runs that no leader drives and the outboxes of their
+sprites, sprites of runs that have ended, and sprites of runs that are not known. With --fix, these are repaired: a worker is ended, a
+request marked as failed, a run driven on.
 
 "fail" means that something that lattice needs does not work, "warn" that something could be better.
 
