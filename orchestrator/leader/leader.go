@@ -155,7 +155,7 @@ type Config struct {
 	ReadOnly string
 	WrapLog  func(driver.Log) driver.Log // if not nil, wraps the store for the engine
 	Recorded func()                      // if not nil, is called when an entry of the audit log is on disk
-	// LogSecrets, if not nil, is called with the function that returns what no line of Log may hold.
+	// LogSecrets, if not nil, is called with the function that returns the secrets that no line of Log may hold.
 	LogSecrets func(func() *redact.Secrets)
 	// Warn shows a warning to the person at the terminal.
 	Warn func(string)
@@ -375,7 +375,7 @@ func (l *Leader) compose(sprites http.Handler) {
 	l.handler = activity.CountRequests(caller.RecordProgram(l.Ledger.RecordWrites(api.Handler(l, sprites))))
 }
 
-// loadForProposal returns what a proposal needs to know of a run.
+// loadForProposal returns the facts about a run that a proposal needs.
 func (l *Leader) loadForProposal(id string) (environment.Run, error) {
 	rec, err := l.Records.Load(id)
 	if err != nil {
@@ -420,7 +420,7 @@ func (l *Leader) openHost() (http.Handler, error) {
 	if l.host, err = host.Open(core.Config{Dir: l.home.Sprites(), Self: l.cfg.Self, Skills: skills, Tools: l.cfg.Tools, CheckTool: l.cfg.CheckTool, ImportImages: true,
 		KeepSkill: func(dir string) (string, error) { return skillset.KeepSkill(l.home, dir) }, SkillsWith: func(base string, kept []string) (string, error) { return skillset.ComposeSkills(l.home, base, kept) }, InstallSkills: func(spritekit string) (string, error) { return skillset.InstallSkills(l.home, spritekit) }, LetHostPorts: true, BeforeCheckpoint: l.Scrub,
 		Network: network, Image: l.cfg.Image, Shared: l.cfg.Shared, URLs: spriteURLs, MinIsolation: l.cfg.MinIsolation, NoRoot: l.cfg.NoRoot, OneUser: l.cfg.OneUser, Box: l.cfg.Box, WarmAfter: l.cfg.WarmAfter, Log: l.cfg.Log}); err != nil {
-		l.hostless = unopened(err)
+		l.hostless = newUnopened(err)
 		l.noSkills = l.hostless
 		l.cfg.Log.Error().Err(err).Msg("lead without sprites")
 	}
@@ -436,8 +436,8 @@ func (l *Leader) openHost() (http.Handler, error) {
 	return l.host.Handler(), nil
 }
 
-// unopened returns the error, with a remedy, that requests get if the embedded host could not be opened.
-func unopened(err error) error {
+// newUnopened returns the error, with a remedy, that requests get if the embedded host could not be opened.
+func newUnopened(err error) error {
 	code := sprites.CodeUnavailable
 	if errors.Is(err, records.ErrDamaged) {
 		code = sprites.CodeDamaged

@@ -14,7 +14,7 @@ import (
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
-// sandboxes makes sprites for callers of the interface, and says what they can do.
+// sandboxes makes sprites for callers of the interface, and lists their skills.
 type sandboxes struct {
 	sprites *sprites.Client
 	record  func(ctx context.Context, kind audit.Kind, subject, key string, body any) error

@@ -20,8 +20,8 @@ import (
 // scrubWait bounds how long a checkpoint waits for scrub.
 const scrubWait = 30 * time.Second
 
-// Scrub takes the keys that agents in a sprite were handed over out of their homes, before its files are kept. What an agent
-// copied elsewhere stays.
+// Scrub removes the keys that agents in a sprite were handed over from their homes, before its files are kept. Copies that
+// an agent made elsewhere stay.
 func (l *Leader) Scrub(ctx context.Context, sprite string) error {
 	values := l.agents.handedOver(sprite, func() []string {
 		s, err := l.client.Get(ctx, sprite)

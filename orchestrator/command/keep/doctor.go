@@ -150,7 +150,7 @@ func printReport(out io.Writer, r doctor.Report, colour bool) error {
 	return nil
 }
 
-// addLeftovers adds what killed programs left behind to a report, and repairs it with fix.
+// addLeftovers adds the leftovers of killed programs to a report, and with fix repairs them.
 func addLeftovers(ctx context.Context, env *setup.Env, r *doctor.Report, fix bool) error {
 	var all []leftover.Leftover
 	add := func(found []leftover.Leftover, err error) {

@@ -147,7 +147,7 @@ func parseStream(in io.Reader, out io.Writer) error {
 			break
 		}
 		if err != nil {
-			// What came before the error was printed on the way to it.
+			// The records before the error are already printed.
 			return errors.Join(fmt.Errorf("read the stream: %w", err), w.Flush())
 		}
 		line, err := rec.AppendJSON(w.AvailableBuffer())

@@ -43,7 +43,7 @@ func claimSprite(env *setup.Env, sprite string) (release func(), err error) {
 	}, nil
 }
 
-// removeLeftSprites removes the sprites of calls whose process was killed. What it cannot remove now stays for the next call.
+// removeLeftSprites removes the sprites of calls whose process was killed. Those that it cannot remove now stay for the next call.
 func removeLeftSprites(ctx context.Context, env *setup.Env, c *sprites.Client) {
 	entries, err := os.ReadDir(callsDir(env))
 	if err != nil {

@@ -90,18 +90,18 @@ func checkSkill(ctx context.Context, console *cli.Console, arg string) ([]findin
 	return ir.Merge(nil, findings), nil
 }
 
-// checkProgram checks that a file can be executed in a sprite. what begins the codes of its findings, such as "program".
-func checkProgram(file, what string, fault func(code, hint, format string, args ...any)) {
+// checkProgram checks that a file can be executed in a sprite. The codes of its findings begin with kind, such as "program".
+func checkProgram(file, kind string, fault func(code, hint, format string, args ...any)) {
 	info, err := os.Stat(file)
 	switch {
-	case err != nil && what == "run":
+	case err != nil && kind == "run":
 		fault("run_missing", "put the program there, or name it in skill.json as exec", "there is no program %s", file)
 		return
 	case err != nil:
-		fault(what+"_missing", "skill.json names it as exec", "there is no program %s", file)
+		fault(kind+"_missing", "skill.json names it as exec", "there is no program %s", file)
 		return
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-		fault(what+"_not_executable", "chmod +x "+file, "%s cannot be executed", file)
+		fault(kind+"_not_executable", "chmod +x "+file, "%s cannot be executed", file)
 	}
 	f, err := os.Open(file)
 	if err != nil || !info.Mode().IsRegular() {
@@ -114,9 +114,9 @@ func checkProgram(file, what string, fault func(code, hint, format string, args 
 	switch {
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
 	case !bytes.HasPrefix(head, []byte("#!")):
-		fault(what+"_without_shebang", "begin it with a line such as #!/bin/sh", "%s is neither a binary nor a script that begins with #!", file)
+		fault(kind+"_without_shebang", "begin it with a line such as #!/bin/sh", "%s is neither a binary nor a script that begins with #!", file)
 	case bytes.HasSuffix(first, []byte("\r")):
-		fault(what+"_crlf", "sed -i 's/\\r$//' "+file, "the lines of %s end in CR LF, so its interpreter cannot be found", file)
+		fault(kind+"_crlf", "sed -i 's/\\r$//' "+file, "the lines of %s end in CR LF, so its interpreter cannot be found", file)
 	}
 }
 

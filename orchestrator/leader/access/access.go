@@ -57,8 +57,8 @@ type entry struct {
 	digest string
 }
 
-// apply returns the tokens after a fact.
-func apply(tokens []entry, at time.Time, f fact) []entry {
+// applyFact returns the tokens after a fact.
+func applyFact(tokens []entry, at time.Time, f fact) []entry {
 	if f.Revoked {
 		for i := range tokens {
 			if tokens[i].Name == f.Name && tokens[i].RevokedAt == nil {
@@ -87,14 +87,14 @@ func (g *Gate) load(ctx context.Context) (tokens []entry, seq uint64, err error)
 		if err := json.Unmarshal(e.Body, &f); err != nil {
 			return fmt.Errorf("read tokens: audit entry %d: %w", e.Seq, err)
 		}
-		tokens, seq = apply(tokens, e.At, f), e.Seq
+		tokens, seq = applyFact(tokens, e.At, f), e.Seq
 		return nil
 	})
 	return tokens, seq, err
 }
 
-// digest is enough for texts of 128 random bits: there is nothing to guess from.
-func digest(text string) string {
+// digestToken is enough for texts of 128 random bits: there is nothing to guess from.
+func digestToken(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:])
 }
@@ -127,7 +127,7 @@ func (g *Gate) CreateToken(ctx context.Context, r api.TokenRequest) (api.NewToke
 		at := now.Add(time.Duration(r.TTLS * float64(time.Second))).UTC()
 		made.ExpiresAt = &at
 	}
-	_, err = g.Facts.AddFact(ctx, audit.Entry{Kind: audit.Token, Subject: subject}, fact{Name: r.Name, Role: r.Role, Digest: digest(made.Text), Expires: made.ExpiresAt}, seq)
+	_, err = g.Facts.AddFact(ctx, audit.Entry{Kind: audit.Token, Subject: subject}, fact{Name: r.Name, Role: r.Role, Digest: digestToken(made.Text), Expires: made.ExpiresAt}, seq)
 	if err != nil {
 		return api.NewToken{}, err
 	}
@@ -164,7 +164,7 @@ func (g *Gate) RevokeToken(ctx context.Context, name string) (api.Token, error) 
 	if err != nil {
 		return api.Token{}, err
 	}
-	return apply(tokens, e.At, f)[at].Token, nil
+	return applyFact(tokens, e.At, f)[at].Token, nil
 }
 
 // Caller is a person or program that was let in.
@@ -180,7 +180,7 @@ func (g *Gate) CheckToken(ctx context.Context, text string) (c Caller, ok bool, 
 	if err != nil {
 		return Caller{}, false, 0, err
 	}
-	now, sum := g.Now(), digest(text)
+	now, sum := g.Now(), digestToken(text)
 	for _, e := range tokens {
 		if e.digest == sum && e.isValid(now) {
 			return Caller{Who: audit.Who{Name: "token:" + e.Name, UID: -1}, Role: e.Role}, true, 0, nil

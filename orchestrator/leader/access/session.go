@@ -67,7 +67,7 @@ func (g *Gate) CreateLogin(ctx context.Context) (api.Login, error) {
 	if g.logins == nil {
 		g.logins = map[string]login{}
 	}
-	g.logins[digest(made.Code)] = login{who: *who, expires: made.ExpiresAt}
+	g.logins[digestToken(made.Code)] = login{who: *who, expires: made.ExpiresAt}
 	return made, nil
 }
 
@@ -75,7 +75,7 @@ func (g *Gate) CreateLogin(ctx context.Context) (api.Login, error) {
 func (g *Gate) takeLogin(text string) (login, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	sum := digest(text)
+	sum := digestToken(text)
 	l, ok := g.logins[sum]
 	delete(g.logins, sum)
 	return l, ok && g.Now().Before(l.expires)
@@ -91,7 +91,7 @@ func (g *Gate) BeginSession(ctx context.Context, secret string) (s Session, ok b
 		if err != nil || !ok {
 			return Session{}, false, wait, err
 		}
-		f.Name, f.UID, f.Role, f.Token = c.Who.Name, c.Who.UID, c.Role, digest(secret)
+		f.Name, f.UID, f.Role, f.Token = c.Who.Name, c.Who.UID, c.Role, digestToken(secret)
 	}
 	s = Session{Text: strings.ToLower(rand.Text()), Expires: f.Expires}
 	ctx = caller.With(ctx, audit.Who{Name: f.Name, UID: f.UID})
@@ -100,7 +100,7 @@ func (g *Gate) BeginSession(ctx context.Context, secret string) (s Session, ok b
 }
 
 // sessionSubject returns the subject of a session in the audit log, which does not let anyone in.
-func sessionSubject(text string) string { return "session:" + digest(text)[:32] }
+func sessionSubject(text string) string { return "session:" + digestToken(text)[:32] }
 
 // loadSession returns the beginning of a session and the sequence of its last entry; ok is false if it has ended.
 func (g *Gate) loadSession(ctx context.Context, text string) (begun sessionFact, seq uint64, ok bool, err error) {

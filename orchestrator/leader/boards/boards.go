@@ -72,9 +72,9 @@ func (s *Boards) openBoard(name string) (*board.Board, error) {
 	case len(s.Folders) == 0:
 		return nil, fault.NotFound("no_board", "the leader shows no board").WithHint("set boards in the settings, or start lattice serve in a repository with a board")
 	case len(folders) == 0:
-		return nil, fault.NotFound("no_board", "the leader shows no board %.100q", name).WithHint("one of %s", strings.Join(s.names(), ", "))
+		return nil, fault.NotFound("no_board", "the leader shows no board %.100q", name).WithHint("one of %s", strings.Join(s.listNames(), ", "))
 	case len(folders) > 1:
-		return nil, fault.BadInput("board_ambiguous", "there are %d boards", len(folders)).WithHint("add ?board= with one of %s", strings.Join(s.names(), ", "))
+		return nil, fault.BadInput("board_ambiguous", "there are %d boards", len(folders)).WithHint("add ?board= with one of %s", strings.Join(s.listNames(), ", "))
 	}
 	b, err := board.Open(folders[0])
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Boards) openBoard(name string) (*board.Board, error) {
 	return b, nil
 }
 
-func (s *Boards) names() (names []string) {
+func (s *Boards) listNames() (names []string) {
 	for _, f := range s.Folders {
 		names = append(names, s.nameOf(f))
 	}
@@ -136,10 +136,10 @@ func (s *Boards) Tasks(ctx context.Context, q api.TaskQuery) ([]api.TaskView, er
 			}
 			tasks = tasks[i+1:]
 		}
-		views, since := []api.TaskView{}, s.counter(ctx, b)
+		views, since := []api.TaskView{}, s.newCounter(ctx, b)
 		for _, t := range tasks {
 			if q.Wants(t) {
-				views = append(views, s.describe(b, t, since))
+				views = append(views, s.describeTask(b, t, since))
 			}
 			if q.Limit > 0 && len(views) == q.Limit {
 				break
@@ -152,8 +152,8 @@ func (s *Boards) Tasks(ctx context.Context, q api.TaskQuery) ([]api.TaskView, er
 // maxCounted bounds the commits for which one call asks git.
 const maxCounted = 50
 
-// counter returns a function that counts the commits since a commit, nil if that is not known. It asks once for each commit.
-func (s *Boards) counter(ctx context.Context, b *board.Board) func(commit string) *int {
+// newCounter returns a function that counts the commits since a commit, nil if that is not known. It asks once for each commit.
+func (s *Boards) newCounter(ctx context.Context, b *board.Board) func(commit string) *int {
 	known := map[string]*int{}
 	return func(commit string) *int {
 		if n, ok := known[commit]; ok || commit == "" || len(known) == maxCounted {
@@ -167,7 +167,7 @@ func (s *Boards) counter(ctx context.Context, b *board.Board) func(commit string
 	}
 }
 
-func (s *Boards) describe(b *board.Board, t *board.Task, since func(commit string) *int) api.TaskView {
+func (s *Boards) describeTask(b *board.Board, t *board.Task, since func(commit string) *int) api.TaskView {
 	v := api.TaskView{Board: s.nameOf(b.Root), Task: *t}
 	for _, badge := range b.Config.Badges(t) {
 		view := api.BadgeView{Badge: badge}
@@ -189,7 +189,7 @@ func (s *Boards) Task(ctx context.Context, name, id string) (api.TaskDetail, err
 		if out.Events, err = b.History(t.ID); err != nil {
 			return out, err
 		}
-		out.TaskView, out.Processes, out.Moves = s.describe(b, t, s.counter(ctx, b)), append([]board.ProcessRecord{}, board.Processes(out.Events)...), []string{}
+		out.TaskView, out.Processes, out.Moves = s.describeTask(b, t, s.newCounter(ctx, b)), append([]board.ProcessRecord{}, board.Processes(out.Events)...), []string{}
 		for _, status := range b.Config.Workflow.Statuses {
 			if status != t.Status && b.Config.CheckMove(t, status) == nil {
 				out.Moves = append(out.Moves, status)
@@ -229,7 +229,7 @@ func (s *Boards) record(ctx context.Context, b *board.Board, task, key string, r
 // finish runs the hooks of a change, and returns the task.
 func (s *Boards) finish(ctx context.Context, b *board.Board, t *board.Task, events []board.Event) (api.TaskView, error) {
 	err := b.RunTrustedHooks(context.WithoutCancel(ctx), s.Home, events, s.Environ, io.Discard)
-	return s.describe(b, t, s.counter(ctx, b)), err
+	return s.describeTask(b, t, s.newCounter(ctx, b)), err
 }
 
 // idOf returns the id that follows from a key, so that a request that comes twice counts once.

@@ -129,7 +129,7 @@ func (d *Drives) Go(f func()) { d.group.Go(f) }
 func (d *Drives) start(id string, r *Loaded) {
 	r.yielded = false
 	if r.Runner.State().Status.Ended() { // without a drive, by its first fact
-		d.trim(id)
+		d.trimLoaded(id)
 		return
 	}
 	if r.done != nil {
@@ -147,7 +147,7 @@ func (d *Drives) start(id string, r *Loaded) {
 			if err == nil {
 				err = d.rejectSuperseded(driving, r.Runner, stop.Waits)
 			}
-			if d.finish(id, r, stop, err) {
+			if d.finishRun(id, r, stop, err) {
 				return
 			}
 		}
@@ -172,9 +172,9 @@ func (d *Drives) rejectSuperseded(ctx context.Context, r *driver.Runner, waits [
 	return nil
 }
 
-// finish ends a drive, unless a decision arrived when the runner had just come to rest. It arranges that a wait with a timer
+// finishRun ends a drive, unless a decision arrived when the runner had just come to rest. It arranges that a wait with a timer
 // is driven again when the timer is due.
-func (d *Drives) finish(id string, r *Loaded, stop driver.Stop, err error) bool {
+func (d *Drives) finishRun(id string, r *Loaded, stop driver.Stop, err error) bool {
 	d.mu.Lock()
 	put := errors.Is(err, driver.ErrYielded)
 	if put && d.yielding == nil && !d.closing || err == nil && !d.closing && r.Runner.State().Status == lattice.Running {

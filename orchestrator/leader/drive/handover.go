@@ -103,7 +103,7 @@ func (s *Succession) Leave(ctx context.Context) []api.HandedRun {
 
 // pauseAll brings every drive to rest and closes the leader to new work, or changes nothing.
 func (s *Succession) pauseAll(ctx context.Context) ([]api.HandedRun, error) {
-	left, err := s.Drives.yield()
+	left, err := s.Drives.yieldRuns()
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func (d *Drives) load(id string) (*Loaded, error) {
 	}
 	d.loaded[id] = r
 	if r.Runner.State().Status.Ended() {
-		d.trim(id)
+		d.trimLoaded(id)
 	}
 	return r, nil
 }
@@ -100,22 +100,22 @@ func (d *Drives) LoadReady(ctx context.Context, id string) (*Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r, d.Recovery.recover(ctx, id, r.Runner)
+	return r, d.Recovery.recoverRun(ctx, id, r.Runner)
 }
 
 // Forget drops the oldest ended runs from memory, with the secrets of their agents. id is a run that has ended.
 func (d *Drives) Forget(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.trim(id)
+	d.trimLoaded(id)
 }
 
 // KeepLoaded is the number of ended runs that stay in memory, for requests that follow soon. An older run is shown from the
 // store, and loaded again when it is rewound.
 const KeepLoaded = 32
 
-// trim is Forget; it requires mu.
-func (d *Drives) trim(id string) {
+// trimLoaded implements Forget. It requires mu.
+func (d *Drives) trimLoaded(id string) {
 	d.done = append(slices.DeleteFunc(d.done, func(other string) bool { return other == id }), id)
 	for len(d.done) > KeepLoaded {
 		oldest := d.done[0]
@@ -125,7 +125,7 @@ func (d *Drives) trim(id string) {
 			continue // it goes on, and comes back here when it ends
 		}
 		delete(d.loaded, oldest)
-		d.Values.forget(oldest)
+		d.Values.forgetRun(oldest)
 	}
 }
 

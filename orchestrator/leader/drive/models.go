@@ -34,8 +34,8 @@ type ModelSet struct {
 	opened map[string]Models // guarded by mu: by the JSON of lattice.Models
 }
 
-// keep stores the values of variables that hold keys.
-func (m *ModelSet) keep(keys map[string]string) {
+// keepKeys stores the values of variables that hold keys.
+func (m *ModelSet) keepKeys(keys map[string]string) {
 	if len(keys) == 0 {
 		return
 	}
@@ -119,7 +119,7 @@ func (m *ModelSet) Admit(p *ir.Program, o api.Options) (*lattice.Models, error) 
 		asked := o.Models.Only(classes)
 		o.Models = &asked
 	}
-	m.keep(o.ModelKeys)
+	m.keepKeys(o.ModelKeys)
 	models, err := m.Find(o.Models)
 	if err != nil {
 		return nil, err

@@ -23,13 +23,13 @@ type Recovery struct {
 	Client  *sprites.Client
 	Disk    func() string // "" when unknown
 	Records *history.Records
-	// SettleTurn settles what a run has reserved for its call of an agent, with what the call took up to a turn.
+	// SettleTurn settles the reservation of a run for its call of an agent, with the usage of the call up to a turn.
 	SettleTurn func(ctx context.Context, run string, turn protocol.AgentTurn) error
 	Log        zerolog.Logger
 }
 
-// recover takes a run back, unless its files are those that it left.
-func (rc *Recovery) recover(ctx context.Context, id string, r *driver.Runner) error {
+// recoverRun takes a run back, unless its files are those that it left.
+func (rc *Recovery) recoverRun(ctx context.Context, id string, r *driver.Runner) error {
 	s, disk := r.State(), rc.Disk()
 	switch {
 	case s.Recovering != nil:
@@ -51,7 +51,7 @@ func (rc *Recovery) recover(ctx context.Context, id string, r *driver.Runner) er
 	}
 	turn := slices.IndexFunc(turns, func(t replay.Turn) bool { return t.Pair == lost.Pair })
 	renewed := func(c lattice.Command) bool { return c.Call != nil && c.Call.Resume == nil }
-	if turn >= 0 && slices.ContainsFunc(s.Pending, renewed) { // under its new id the call reserves what it takes from there on
+	if turn >= 0 && slices.ContainsFunc(s.Pending, renewed) { // under its new id the call reserves its further usage
 		return rc.SettleTurn(ctx, id, turns[turn].Said)
 	}
 	return nil

@@ -15,10 +15,10 @@ import (
 func TestYieldTwice(t *testing.T) {
 	t.Parallel()
 	d := NewDrives(zerolog.Nop(), false, nil)
-	if _, err := d.yield(); err != nil {
+	if _, err := d.yieldRuns(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.yield(); fault.As(err) == nil || fault.As(err).Code != "handing_over" {
+	if _, err := d.yieldRuns(); fault.As(err) == nil || fault.As(err).Code != "handing_over" {
 		t.Errorf("the second yield = %v, want handing_over", err)
 	}
 }

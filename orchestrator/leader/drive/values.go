@@ -20,7 +20,7 @@ type Values struct {
 
 // Keep stores the values of the named variables for a run, and the keys of models. Values of other variables are ignored.
 func (vs *Values) Keep(run string, names []string, v api.Values) {
-	vs.Models.keep(v.ModelKeys)
+	vs.Models.keepKeys(v.ModelKeys)
 	var env []string
 	for _, name := range names {
 		if value, ok := v.Secrets[name]; ok {
@@ -38,8 +38,8 @@ func (vs *Values) Keep(run string, names []string, v api.Values) {
 	vs.env[run] = env
 }
 
-// forget drops the values of a run.
-func (vs *Values) forget(run string) {
+// forgetRun drops the values of a run.
+func (vs *Values) forgetRun(run string) {
 	vs.mu.Lock()
 	defer vs.mu.Unlock()
 	delete(vs.env, run)
@@ -70,8 +70,8 @@ func (vs *Values) ListMissing(run string, names []string) (missing []string) {
 	return missing
 }
 
-// export returns the values of a run and all model keys, for the next leader.
-func (vs *Values) export(run string) api.Values {
+// exportRun returns the values of a run and all model keys, for the next leader.
+func (vs *Values) exportRun(run string) api.Values {
 	secrets := map[string]string{}
 	for _, kv := range vs.Environ(run) {
 		name, value, _ := strings.Cut(kv, "=")

@@ -12,8 +12,8 @@ type Watchers struct {
 func (w *Watchers) Notify(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wake(id)
-	w.wake(AnyRun)
+	w.wakeRun(id)
+	w.wakeRun(AnyRun)
 }
 
 // AnyRun stands for all runs in Wait.
@@ -24,12 +24,12 @@ func (w *Watchers) notifyAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id := range w.changed {
-		w.wake(id)
+		w.wakeRun(id)
 	}
 }
 
-// wake requires mu.
-func (w *Watchers) wake(id string) {
+// wakeRun requires mu.
+func (w *Watchers) wakeRun(id string) {
 	if c, ok := w.changed[id]; ok {
 		close(c)
 		delete(w.changed, id)

@@ -10,9 +10,9 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// yield asks every runner to stop at the end of its current command, and keeps new drives waiting until resume. It returns
+// yieldRuns asks every runner to stop at the end of its current command, and keeps new drives waiting until resume. It returns
 // the runs that the next leader has to drive.
-func (d *Drives) yield() ([]api.HandedRun, error) {
+func (d *Drives) yieldRuns() ([]api.HandedRun, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -22,7 +22,7 @@ func (d *Drives) yield() ([]api.HandedRun, error) {
 		return nil, fault.Busy("handing_over", "another lattice is taking the lead already").WithHint("try again")
 	}
 	d.yielding = make(chan struct{})
-	left := d.unfollowed()
+	left := d.collectUnfollowed()
 	for _, r := range d.loaded {
 		if r.done != nil {
 			r.Runner.Yield()
@@ -89,15 +89,15 @@ func (d *Drives) StopAll() {
 func (d *Drives) listUnfollowed() []api.HandedRun {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.unfollowed()
+	return d.collectUnfollowed()
 }
 
-// unfollowed is listUnfollowed; it requires mu.
-func (d *Drives) unfollowed() []api.HandedRun {
+// collectUnfollowed implements listUnfollowed. It requires mu.
+func (d *Drives) collectUnfollowed() []api.HandedRun {
 	var left []api.HandedRun
 	for id, r := range d.loaded {
 		if (r.done != nil || r.timed > 0) && (d.serving || r.detached) {
-			left = append(left, api.HandedRun{RunID: id, Values: d.Values.export(id)})
+			left = append(left, api.HandedRun{RunID: id, Values: d.Values.exportRun(id)})
 		}
 	}
 	slices.SortFunc(left, func(a, b api.HandedRun) int { return strings.Compare(a.RunID, b.RunID) })

@@ -69,7 +69,7 @@ func (s *Flows) ListFlows(context.Context) ([]api.FlowView, error) {
 	found := map[string]api.FlowView{}
 	for _, name := range manifests.Flows() {
 		text, _ := manifests.Flow(name)
-		found[name] = api.FlowView{Name: name, Description: describe(text)}
+		found[name] = api.FlowView{Name: name, Description: describeFlow(text)}
 	}
 	for _, folder := range slices.Backward(s.Folders) { // the first one that has a name wins
 		names, err := ListFolder(folder)
@@ -81,7 +81,7 @@ func (s *Flows) ListFlows(context.Context) ([]api.FlowView, error) {
 			if text, err := readFile(folder, name); err != nil {
 				v.Problem = exchange.AsFault(err).Fault.Message
 			} else {
-				v.Description = describe(text)
+				v.Description = describeFlow(text)
 			}
 			found[name] = v
 		}
@@ -104,8 +104,8 @@ func ListFolder(folder string) (names []string, err error) {
 	return names, nil
 }
 
-// describe returns the description of a document, "" if it has none.
-func describe(text []byte) string {
+// describeFlow returns the description of a document, "" if it has none.
+func describeFlow(text []byte) string {
 	var doc struct{ Description string }
 	_ = json.Unmarshal(text, &doc) // a broken one is told when it is opened
 	return doc.Description
@@ -170,7 +170,7 @@ func (s *Flows) Flow(_ context.Context, name string) (api.FlowDocument, error) {
 	} else {
 		return d, fault.NotFound("flow_not_found", "there is no flow %.100q", name).WithHint("GET %s/flows lists the flows", api.Root)
 	}
-	d.Description, d.Text, d.Sum = describe(text), string(text), sumOf(text)
+	d.Description, d.Text, d.Sum = describeFlow(text), string(text), sumOf(text)
 	return d, nil
 }
 
@@ -226,7 +226,7 @@ func (s *Flows) SaveFlow(ctx context.Context, name string, r api.FlowSave) (api.
 	if err := s.Facts.Record(ctx, audit.Flow, "flow:"+name, "", flowEntry{filepath.Join(folder, name+".json"), r.Was, sumOf([]byte(r.Text))}); err != nil {
 		return api.FlowDocument{}, err
 	}
-	return s.answerSaved(ctx, name, s.replace(folder, name, r))
+	return s.answerSaved(ctx, name, s.replaceFile(folder, name, r))
 }
 
 // flowEntry is the body of an entry about a flow.
@@ -254,8 +254,8 @@ func checkUnchanged(name, seen, folder string, text []byte) error {
 	return fault.Busy("flow_changed", "the file of the flow %s has changed since it was read", name).WithHint("read it again")
 }
 
-// replace writes a text beside the file and renames it, unless the file has changed.
-func (s *Flows) replace(folder, name string, r api.FlowSave) error {
+// replaceFile writes a text beside the file and renames it, unless the file has changed.
+func (s *Flows) replaceFile(folder, name string, r api.FlowSave) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return fmt.Errorf("write flow: %w", err)

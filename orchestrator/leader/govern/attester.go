@@ -13,7 +13,7 @@ import (
 type Attester struct {
 	Home   home.Home
 	Ledger *Ledger
-	// Remove removes the fork in which a run verified a commit. What it cannot remove goes with the other forks of the run.
+	// Remove removes the fork in which a run verified a commit. One that it cannot remove goes with the other forks of the run.
 	Remove func(ctx context.Context, run, sprite string)
 }
 

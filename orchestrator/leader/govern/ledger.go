@@ -1,4 +1,4 @@
-// Package govern records what was decided and done outside of sprites, and checks the authority of people who decide. Start
+// Package govern records the decisions about actions and their effects outside of sprites, and checks the authority of people who decide. Start
 // with Ledger; Approvals judges people, Witness records the effects of actions. It never decides whether an action is
 // allowed; package policy does.
 package govern
@@ -175,7 +175,7 @@ func (l *Ledger) eachAction(run string, visit func(audit.Entry, actionBody), kin
 	})
 }
 
-// bindingOf returns what an approval of a binds, without the lists for people: of several repositories a list.
+// bindingOf returns the values that an approval of a binds, without the lists for people: of several repositories a list.
 func bindingOf(a lattice.Action) json.RawMessage {
 	parts := action.Parts(a)
 	if len(parts) == 1 {
@@ -214,7 +214,7 @@ func partBinding(a lattice.Action) json.RawMessage {
 	return short
 }
 
-// bindingDigest returns the digest of what an approval of a binds: the values of bindingOf, and of an action that is not a push
+// bindingDigest returns the digest that an approval of a binds: of the values of bindingOf, and of an action that is not a push
 // the parameters.
 func bindingDigest(a lattice.Action) string {
 	bound := string(bindingOf(a))
@@ -225,7 +225,7 @@ func bindingDigest(a lattice.Action) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Witness is an actor that records what it performs, before and after, each repository of an action by itself.
+// Witness is an actor that records each action that it performs, before and after, each repository of an action by itself.
 type Witness struct {
 	*action.Fulfiller
 	Ledger *Ledger

@@ -85,7 +85,7 @@ func (h Home) prepare() error {
 	if err != nil {
 		return homeProblem("look at state directory", err)
 	}
-	if why := unfit(info, os.Getuid()); why != "" {
+	if why := describeUnfit(info, os.Getuid()); why != "" {
 		return fault.Unsafe("home_unsafe", "the state directory %s %s", h, why).WithHint("chmod o-w it, run lattice as its owner, or set LATTICE_HOME to a directory of your own")
 	}
 	if !strings.HasPrefix(h.Socket(), shortDir()+"/") {
@@ -97,14 +97,14 @@ func (h Home) prepare() error {
 	if info, err = os.Lstat(shortDir()); err != nil {
 		return homeProblem("make socket directory", err)
 	}
-	if why := unfit(info, os.Getuid()); why != "" || !info.IsDir() || info.Mode().Perm() != 0o700 {
+	if why := describeUnfit(info, os.Getuid()); why != "" || !info.IsDir() || info.Mode().Perm() != 0o700 {
 		return fault.Unsafe("home_unsafe", "%s belongs to another user or is open to others", shortDir()).WithHint("set LATTICE_HOME to a shorter path, whose socket needs no place in /tmp")
 	}
 	return nil
 }
 
-// unfit returns the reason why a directory must not hold runs and their secrets, "" if it may.
-func unfit(info os.FileInfo, uid int) string {
+// describeUnfit returns the reason why a directory must not hold runs and their secrets, "" if it may.
+func describeUnfit(info os.FileInfo, uid int) string {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && int(st.Uid) != uid {
 		return "belongs to another user"
 	}

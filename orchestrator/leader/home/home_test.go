@@ -36,7 +36,7 @@ func TestHomeProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unfit(info, os.Getuid()) != "" || unfit(info, os.Getuid()+1) == "" {
+	if describeUnfit(info, os.Getuid()) != "" || describeUnfit(info, os.Getuid()+1) == "" {
 		t.Error("a directory is judged by its owner")
 	}
 	if err := Home("").prepare(); err == nil {

@@ -72,13 +72,13 @@ type Inbox struct {
 	refused map[string]bool // keys of the entries about deliveries that were refused
 }
 
-// New returns the inbox of code hosts, by name. handle carries out a delivery and says in a sentence what became of it. If it
+// New returns the inbox of code hosts, by name. handle carries out a delivery and returns a sentence about its outcome. If it
 // fails it is called again later.
 func New(hosts map[string]Host, facts *govern.Ledger, handle func(ctx context.Context, host string, d hook.Delivery) (string, error), log zerolog.Logger) *Inbox {
 	return &Inbox{hosts: hosts, facts: facts, handle: handle, log: log, wake: make(chan struct{}, 1), reading: make(chan struct{}, readers), refused: map[string]bool{}}
 }
 
-// handled is the body of an entry that says what became of a delivery.
+// handled is the body of the entry about the outcome of a delivery.
 type handled struct {
 	Through uint64 `json:"through"` // the number of the entry of the delivery
 	ID      string `json:"id"`

@@ -1,5 +1,5 @@
 // Package intents carries intents out: it appends their facts to the audit log and starts their runs. Start with Pipeline.
-// What may happen to an intent is decided by package intent, whether it needs people by package policy. A fact is appended
+// Package intent decides the transitions of an intent, and package policy whether it needs people. A fact is appended
 // before its effect; each append requires that no other fact came between, so that of several processes or requests one
 // succeeds and the others look again.
 package intents
@@ -291,7 +291,7 @@ func (x *Pipeline) Intents(ctx context.Context, before string, limit int) ([]int
 	return all, nil
 }
 
-// Intent returns an intent with what became of its run.
+// Intent returns an intent with the outcome of its run.
 func (x *Pipeline) Intent(ctx context.Context, id string) (intent.State, error) {
 	s, err := x.findIntent(id)
 	if err != nil {
@@ -327,7 +327,7 @@ func (x *Pipeline) Outcome(ctx context.Context, id string) (intent.State, json.R
 	return s, v.Outputs, err
 }
 
-// recordOutcome records what became of the run of an intent.
+// recordOutcome records the outcome of the run of an intent.
 func (x *Pipeline) recordOutcome(ctx context.Context, s intent.State) (intent.State, error) {
 	if s.Status != intent.Executing && s.Status != intent.Waiting {
 		return s, nil
@@ -425,7 +425,7 @@ func (x *Pipeline) approvePlan(ctx context.Context, s intent.State, d api.Intent
 		return s, err
 	}
 	fresh.Version = s.Plan.Version
-	if fresh.Digest() != s.Digest { // the repository or the flow moved: what was seen is not what would be done
+	if fresh.Digest() != s.Digest { // the repository or the flow moved: people saw another plan
 		fresh.Version++
 		if s, err = x.appendFact(ctx, s, intent.Fact{Type: intent.FactPlanned, Plan: &fresh}); err != nil {
 			return s, err

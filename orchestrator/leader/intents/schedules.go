@@ -37,7 +37,7 @@ type Schedule struct {
 	Remedy          api.IntentRequest
 }
 
-// Scheduler creates the intents of schedules (api.Schedules). What it did last with a schedule is the last entry of the audit log
+// Scheduler creates the intents of schedules (api.Schedules). Its last act for a schedule is the last entry of the audit log
 // about it, so that a restart neither loses nor repeats a due time: an intent has the due time as its key, and the entry about it
 // is appended only if no other came between.
 type Scheduler struct {
@@ -178,7 +178,7 @@ func lastDue(c Schedule, after, until time.Time) (due time.Time, ok bool) {
 	return due, ok
 }
 
-// appendEntry records what became of a schedule. If another process was faster its entry holds.
+// appendEntry records the outcome of a schedule. If another process was faster, its entry holds.
 func (s *Scheduler) appendEntry(ctx context.Context, name string, after uint64, e scheduleEntry) error {
 	_, err := s.Facts.AddFact(ctx, audit.Entry{Kind: audit.Schedule, Subject: subjectOf(name)}, e, after)
 	if errors.Is(err, lattice.ErrConflict) {

@@ -1,5 +1,5 @@
-// Package retention keeps what outlives a run and removes the rest: Artifacts copies declared files, Boundaries removes spare
-// checkpoints, Copies makes and removes copies of sprites, and Pruner removes what ended runs left. Start with Pruner.
+// Package retention keeps the files and records that outlive a run, and removes the rest: Artifacts copies declared files, Boundaries removes spare
+// checkpoints, Copies makes and removes copies of sprites, and Pruner removes the leftovers of ended runs. Start with Pruner.
 package retention
 
 import (
@@ -47,7 +47,7 @@ type Pruner struct {
 	mu sync.Mutex // held while something is removed, and by suspend
 }
 
-// Suspend holds removals back until resume is called, so that what the caller finds stays.
+// Suspend holds removals back until resume is called, so that nothing that the caller finds is removed.
 func (pr *Pruner) Suspend() (resume func()) {
 	pr.mu.Lock()
 	return pr.mu.Unlock
@@ -60,7 +60,7 @@ const keepEnded = 10
 const nearby = 100
 
 // listRecent returns the runs to consider after run id has ended: the newest, or nil for all. It returns nil if id is not
-// among the newest, and for one run in 64, to find what was left for other reasons.
+// among the newest, and for one run in 64, to find leftovers of other kinds.
 func (pr *Pruner) listRecent(id string) ([]store.RunRecord, error) {
 	near, err := pr.Store.Recent("", nearby)
 	here := slices.ContainsFunc(near, func(r store.RunRecord) bool { return r.ID == id })
@@ -95,7 +95,7 @@ func (pr *Pruner) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, 
 	return pr.prune(ctx, r, nil, true)
 }
 
-// prune considers the runs in near, nil for all. It measures what it removes only if measure is set, because that walks the
+// prune considers the runs in near, nil for all. It measures the removed files only if measure is set, because that walks the
 // files.
 func (pr *Pruner) prune(ctx context.Context, r api.PruneRequest, near []store.RunRecord, measure bool) ([]api.Pruned, error) {
 	pr.mu.Lock()

@@ -74,7 +74,7 @@ type Caller struct {
 	Keeper *Keeper
 }
 
-// Call reserves what a call of an agent can take, makes the call, and settles. A call that waits keeps its reservation: its
+// Call reserves the largest usage of a call of an agent, makes the call, and settles. A call that waits keeps its reservation: its
 // result counts all of it.
 func (c Caller) Call(ctx context.Context, call lattice.Call, event func(lattice.Event)) (lattice.Outcome, error) {
 	if call.Skill != agentSkill {
@@ -100,7 +100,7 @@ func (c Caller) Call(ctx context.Context, call lattice.Call, event func(lattice.
 	return out, c.Keeper.Settle(ctx, id, spent, model, reason)
 }
 
-// needOf returns what a call of an agent asks for: its limits where it has some, else estimates.
+// needOf returns the reservation for a call of an agent: its limits if it has some, else estimates.
 func needOf(call lattice.Call, id string) Call {
 	var in struct {
 		Agent    string  `json:"agent"`
@@ -113,9 +113,9 @@ func needOf(call lattice.Call, id string) Call {
 	}
 	_ = json.Unmarshal(call.Input, &in) // an input that is not valid is refused by the skill
 	c := Call{Run: call.RunID, ID: id, Name: fmt.Sprintf("%s of %s", agentSkill, call.Node)}
-	c.Need.Most = budget.Amount{MicroUSD: budget.MicroUSD(in.Limits.MaxCostUSD), Tokens: max(0, in.Limits.MaxTokens), Millis: milliseconds(in.Limits.WallS)}
+	c.Need.Most = budget.Amount{MicroUSD: budget.MicroUSD(in.Limits.MaxCostUSD), Tokens: max(0, in.Limits.MaxTokens), Millis: toMilliseconds(in.Limits.WallS)}
 	if c.Need.Most.Millis == 0 {
-		c.Need.Most.Millis = milliseconds(in.TimeoutS)
+		c.Need.Most.Millis = toMilliseconds(in.TimeoutS)
 	}
 	for _, u := range budget.Units() {
 		if c.Need.Most.Of(u) == 0 {
@@ -125,15 +125,15 @@ func needOf(call lattice.Call, id string) Call {
 	return c
 }
 
-// milliseconds converts seconds; a value that no timeout has is 0.
-func milliseconds(seconds float64) int64 {
+// toMilliseconds converts seconds; a value that no timeout has is 0.
+func toMilliseconds(seconds float64) int64 {
 	if !(seconds > 0 && seconds < 1e9) {
 		return 0
 	}
 	return int64(seconds * 1000)
 }
 
-// agentUse is what an agent says that it took.
+// agentUse is the usage that an agent reports.
 type agentUse struct {
 	Usage *struct {
 		Input  int64 `json:"input"`
@@ -153,11 +153,11 @@ func (u agentUse) tokens() int64 {
 	return budget.Amount{Tokens: max(0, u.Usage.Input)}.Plus(budget.Amount{Tokens: max(0, u.Usage.Output)}).Tokens
 }
 
-// without returns all without a part of it.
-func without(all, part int64) int64 { return all - max(0, min(part, all)) }
+// subtractPart returns all without a part of it.
+func subtractPart(all, part int64) int64 { return all - max(0, min(part, all)) }
 
 // spentBy returns the amount that a call of an agent took, and its model. The report comes from a sprite, so values that no call has are
-// ignored, and time is what passed here unless the report knows of more.
+// ignored, and time is the time that passed here, unless the report has more.
 func spentBy(out lattice.Outcome, held budget.Amount, passed time.Duration) (spent budget.Amount, model, reason string) {
 	var report struct {
 		agentUse
@@ -168,9 +168,9 @@ func spentBy(out lattice.Outcome, held budget.Amount, passed time.Duration) (spe
 	if out.Kind != lattice.Finished || err != nil || report.Usage == nil || report.Usage.Input < 0 || report.Usage.Output < 0 {
 		return held, report.Model, "no usage was reported"
 	}
-	spent.Millis = max(0, passed.Milliseconds(), min(without(report.DurationMS, report.Inherited.DurationMS), held.Millis))
-	spent.Tokens = without(report.tokens(), report.Inherited.tokens())
-	if spent.MicroUSD = without(budget.MicroUSD(report.Cost.USD), budget.MicroUSD(report.Inherited.Cost.USD)); report.Cost.Source != "unknown" || held.MicroUSD == 0 && held.Tokens == 0 {
+	spent.Millis = max(0, passed.Milliseconds(), min(subtractPart(report.DurationMS, report.Inherited.DurationMS), held.Millis))
+	spent.Tokens = subtractPart(report.tokens(), report.Inherited.tokens())
+	if spent.MicroUSD = subtractPart(budget.MicroUSD(report.Cost.USD), budget.MicroUSD(report.Inherited.Cost.USD)); report.Cost.Source != "unknown" || held.MicroUSD == 0 && held.Tokens == 0 {
 		return spent, report.Model, ""
 	}
 	spent.MicroUSD = held.MicroUSD

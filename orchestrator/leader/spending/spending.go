@@ -258,7 +258,7 @@ func (k *Keeper) Lose(ctx context.Context, id, reason string) error {
 	return k.Settle(ctx, id, f.Amount, "", reason)
 }
 
-// SettleTurn settles the open reservations of a run with what its call of an agent had taken up to a turn. The call is made
+// SettleTurn settles the open reservations of a run with the usage of its call of an agent up to a turn. The call is made
 // again, goes on from there and counts the rest; it counts all of a cost that is not known.
 func (k *Keeper) SettleTurn(ctx context.Context, run string, turn protocol.AgentTurn) error {
 	s := turn.Spent

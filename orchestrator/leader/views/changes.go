@@ -54,7 +54,7 @@ func (vw *Views) Changes(ctx context.Context, after stream.Position, yield func(
 			return err
 		}
 	}
-	position := after // of what is sent
+	position := after // of the last change sent
 	var mu sync.Mutex // guards position, and has the updates leave in the order of their ids
 	both, ctx := errgroup.WithContext(ctx)
 	both.Go(func() error {

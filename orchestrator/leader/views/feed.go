@@ -70,7 +70,7 @@ type feed struct {
 	bytes int         // guarded by mu: of their bodies
 }
 
-// Bounds of what the feed of a run holds. A reader that is further behind reads alone.
+// Bounds of the feed of a run. A reader that is further behind reads alone.
 const (
 	maxFeedItems = 512
 	maxFeedBytes = 1 << 20

@@ -76,7 +76,7 @@ func (vw *Views) Build(id string) (api.RunView, error) {
 	}
 	if begun {
 		v.UpdatedAt, v.LastSeq = at.At, at.Seq
-		if err := describe(&v, at.State); err != nil {
+		if err := fillView(&v, at.State); err != nil {
 			return api.RunView{}, err
 		}
 	}
@@ -314,8 +314,8 @@ func (vw *Views) startedWith(id string, epoch int) (*api.StartedWith, error) {
 	return StartedBy(o), nil
 }
 
-// describe fills a view from the run's state.
-func describe(v *api.RunView, s runstate.State) error {
+// fillView fills a view from the run's state.
+func fillView(v *api.RunView, s runstate.State) error {
 	v.Status, v.Epoch, v.Steps, v.Node, v.Waits = s.Status, s.Epoch, s.Steps, s.Node, s.Waits
 	if len(s.Pending) > 0 {
 		v.Doing = string(s.Pending[0].Kind)
@@ -342,16 +342,16 @@ func modelUse(s runstate.State) *api.ModelUse {
 	if s.Models.Calls == 0 {
 		return nil
 	}
-	use := used(s.Models)
+	use := roundCost(s.Models)
 	use.Nodes = map[string]api.ModelUse{}
 	for node, spent := range s.ModelsBy {
-		use.Nodes[node] = used(spent)
+		use.Nodes[node] = roundCost(spent)
 	}
 	return &use
 }
 
-// used returns the use with its cost rounded to the nanodollar, because sums of prices are not more precise.
-func used(s runstate.Spent) api.ModelUse {
+// roundCost returns the use with its cost rounded to the nanodollar, because sums of prices are not more precise.
+func roundCost(s runstate.Spent) api.ModelUse {
 	s.CostUSD = math.Round(s.CostUSD*1e9) / 1e9
 	return api.ModelUse{Calls: s.Calls, ModelUsage: s.ModelUsage}
 }
