@@ -48,7 +48,7 @@ func (e Engine) Open(_ context.Context, at engine.Location) (engine.Repo, error)
 		return nil, fmt.Errorf("open %s: its configuration is a %T", at.Name, at.Config)
 	}
 	to := &location{Name: at.Name, Dir: at.Dir, GitDir: at.GitDir, CommonDir: at.CommonDir, Config: config}
-	return &repo{Unsupported: engine.Unsupported{Engine: engine.Native}, engine: e, root: at.Root, at: to}, nil
+	return &repo{engine: e, root: at.Root, at: to}, nil
 }
 
 // repo is a repository that the second file opens for each operation. Methods that the native engine lacks are refused here.
@@ -58,6 +58,9 @@ type repo struct {
 	root   *workspace.Root
 	at     *location
 }
+
+// Close has nothing to release.
+func (r *repo) Close() error { return nil }
 
 // askRepo asks for one operation on the repository.
 func askRepo[T any](ctx context.Context, r *repo, method string, spec any, follow engine.Follow) (T, error) {

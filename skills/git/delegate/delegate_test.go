@@ -51,13 +51,15 @@ func (echo) Refs(context.Context, engine.Source) ([]engine.Ref, error) {
 }
 
 func (echo) Open(_ context.Context, at engine.Location) (engine.Repo, error) {
-	return echoRepo{engine.Unsupported{Engine: engine.Native}, at}, nil
+	return echoRepo{at: at}, nil
 }
 
 type echoRepo struct {
-	engine.Unsupported
-	at engine.Location
+	engine.Repo // nil: only the methods below are asked for
+	at          engine.Location
 }
+
+func (echoRepo) Close() error { return nil }
 
 func (r echoRepo) Status(_ context.Context, spec engine.StatusSpec) (engine.Status, error) {
 	value, _ := r.at.Config.Value("user", "", "name")

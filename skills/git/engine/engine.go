@@ -135,8 +135,8 @@ type Progress struct {
 // Follow receives progress, as often as the engine likes and from one goroutine at a time. It may be nil.
 type Follow func(Progress)
 
-// Refuse is the error of an engine that cannot do something at all: the other one may.
-func Refuse(engine, action string) *skill.Error {
-	return fault.Unsupported("unsupported", "the %s engine cannot do %s", engine, action).
+// Refuse says that the native engine cannot do something, and that git can (8).
+func Refuse(action string) *skill.Error {
+	return fault.Unsupported("unsupported", "the native engine cannot do %s", action).
 		WithHint(`use an image that has git 2.30 or newer on PATH; with "engine":"auto" it is found by itself`)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/ignore"
 )
 
@@ -104,5 +105,5 @@ func (c conversion) checkIn(path string, content func() ([]byte, error)) error {
 }
 
 func refuseConversion(path, what string) error {
-	return refuseAction(what + ", which the attributes of " + path + " ask for")
+	return engine.Refuse(what + ", which the attributes of " + path + " ask for")
 }

@@ -75,7 +75,7 @@ func (r *repo) ChangeBranch(_ context.Context, spec engine.BranchChange) error {
 		return fault.Unsafe("unsafe", "%q is not the name of a branch", spec.Name)
 	}
 	if spec.Action != engine.BranchCreate {
-		return refuseAction("deleting and renaming branches")
+		return engine.Refuse("deleting and renaming branches")
 	}
 	return explainError(r.createBranch(spec), "branch_failed")
 }
@@ -92,7 +92,7 @@ func (r *repo) createBranch(spec engine.BranchChange) error {
 		return err
 	}
 	if strings.HasPrefix(from, "refs/remotes/") && !spec.NoTrack {
-		return refuseAction("letting a branch follow another; it can be created with \"track\":false")
+		return engine.Refuse("letting a branch follow another; it can be created with \"track\":false")
 	}
 	commit, err := r.ResolveCommit(start)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *repo) createBranch(spec engine.BranchChange) error {
 	switch {
 	case old.IsZero():
 	case spec.Force:
-		return refuseAction("moving a branch that exists (force)")
+		return engine.Refuse("moving a branch that exists (force)")
 	default:
 		return engine.Exists("there is a branch %s already", spec.Name)
 	}

@@ -100,7 +100,7 @@ func (c *checkout) collectFile(name string, e object.TreeEntry) (bool, error) {
 	case modeDir:
 		return true, nil
 	case modeSubmodule:
-		return false, refuseAction("submodules")
+		return false, engine.Refuse("submodules")
 	case filemode.Deprecated:
 		e.Mode = filemode.Regular
 	}

@@ -24,13 +24,13 @@ const remotes = "refs/remotes/origin/"
 // Clone fills a folder with a repository.
 func (Engine) Clone(ctx context.Context, spec engine.CloneSpec) (engine.Cloned, error) {
 	if spec.Filter != "" {
-		return engine.Cloned{}, refuseAction("partial clones")
+		return engine.Cloned{}, engine.Refuse("partial clones")
 	}
 	if spec.Reference != "" {
-		return engine.Cloned{}, refuseAction("borrowing objects")
+		return engine.Cloned{}, engine.Refuse("borrowing objects")
 	}
-	if spec.Depth > 0 && !spec.From.Bundle {
-		return engine.Cloned{}, refuseAction("shallow clones (depth)")
+	if (spec.Depth > 0 || spec.SingleBranch) && !spec.From.Bundle {
+		return engine.Cloned{}, engine.Refuse("clones of a part of the history (depth, single_branch)")
 	}
 	from, err := openSource(ctx, spec.From)
 	if err != nil {
@@ -115,8 +115,7 @@ func (c *cloning) planFetch() (plan, error) {
 		}
 	}
 	for name := range c.refs {
-		isBranch := strings.HasPrefix(name, gitdir.Heads) && (!c.spec.SingleBranch || c.spec.From.Bundle || name == want)
-		if isBranch || c.spec.Tags && strings.HasPrefix(name, "refs/tags/") {
+		if strings.HasPrefix(name, gitdir.Heads) || c.spec.Tags && strings.HasPrefix(name, "refs/tags/") {
 			p.names = append(p.names, name)
 		}
 	}
@@ -174,9 +173,6 @@ func (c *cloning) planRef(p plan) (plan, error) {
 		return p, c.noRef()
 	}
 	p.commit = plumbing.NewHash(c.spec.Ref)
-	if c.spec.SingleBranch && !c.spec.From.Bundle {
-		return p, refuseAction("the clone of a single branch with another commit of it")
-	}
 	return p, nil
 }
 

@@ -79,9 +79,9 @@ func TestClonesAreGitsOwn(t *testing.T) {
 	for name, spec := range map[string]engine.CloneSpec{
 		"http":                   {From: http},
 		"http tags":              {From: http, Tags: true},
-		"http branch":            {From: http, Branch: "other", SingleBranch: true},
+		"http branch":            {From: http, Branch: "other"},
 		"http commit":            {From: http, Ref: first},
-		"http tag":               {From: http, Ref: "v1", SingleBranch: true},
+		"http tag":               {From: http, Ref: "v1"},
 		"path":                   {From: path},
 		"path light tag, branch": {From: path, Ref: "light", Branch: "new"},
 		"path branch":            {From: path, Branch: "other"},
@@ -136,13 +136,12 @@ func TestClonesAreGitsOwn(t *testing.T) {
 func TestClonesThatAreRefused(t *testing.T) {
 	b := newBench(t)
 	grow(b)
-	first := b.git("rev-parse", "light")
 	from := engine.Source{URL: b.dir, Protocol: "file", Local: true}
 	shallow := filepath.Join(b.root.Dir(), "shallow")
 	b.git("clone", "-q", "--depth=1", "file://"+b.dir, shallow)
 	for name, spec := range map[string]engine.CloneSpec{
 		"depth":                               {From: from, Depth: 1},
-		"another commit and one branch":       {From: from, Ref: first, SingleBranch: true},
+		"one branch":                          {From: from, SingleBranch: true},
 		"a repository that is shallow":        {From: engine.Source{URL: shallow, Protocol: "file", Local: true}},
 		"a partial clone":                     {From: from, Filter: "blob:none"},
 		"objects borrowed from another clone": {From: from, Reference: b.dir},

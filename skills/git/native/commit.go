@@ -150,7 +150,7 @@ func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine
 		return engine.Committed{}, engine.HeadMoved(gitdir.Hex(head), spec.ExpectHead)
 	}
 	if op := r.findOperation(); op != "" && op != "bisecting" {
-		return engine.Committed{}, refuseAction("committing while " + op)
+		return engine.Committed{}, engine.Refuse("committing while " + op)
 	}
 	var move gitdir.RefChange
 	err = r.changeIndex(ctx, false, func(s *scan) (changed bool, err error) {
@@ -158,7 +158,7 @@ func (r *repo) commitStaged(ctx context.Context, spec engine.CommitSpec) (engine
 		case spec.All:
 			changed, err = s.stageFiles(engine.AddSpec{All: true})
 		case len(spec.Paths) > 0:
-			return false, refuseAction("committing some paths alone")
+			return false, engine.Refuse("committing some paths alone")
 		}
 		if err == nil {
 			move, err = r.makeCommit(s.stage, spec, branch, head)
@@ -194,7 +194,7 @@ func (r *repo) makeCommit(s *stage, spec engine.CommitSpec, branch string, head 
 			return gitdir.RefChange{}, err
 		}
 		if len(old.ExtraHeaders) > 0 || old.MergeTag != "" || string(old.Encoding) != "UTF-8" || r.Shallow[head] {
-			return gitdir.RefChange{}, refuseAction("amending a commit with headers of its own, or one whose parents were not fetched")
+			return gitdir.RefChange{}, engine.Refuse("amending a commit with headers of its own, or one whose parents were not fetched")
 		}
 		if parents, reason = old.ParentHashes, "commit (amend)"; spec.Author == nil {
 			author = gitdir.Identify(engine.Signature{Name: old.Author.Name, Email: old.Author.Email, When: old.Author.When})

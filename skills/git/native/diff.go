@@ -13,7 +13,7 @@ import (
 func (r *repo) Diff(ctx context.Context, spec engine.DiffSpec) (engine.Diff, error) {
 	diff := engine.Diff{Files: []engine.DiffFile{}}
 	if spec.Format != engine.FormatNameStatus || spec.Renames {
-		return diff, refuseAction(`a diff other than "format":"name-status" without renames`)
+		return diff, engine.Refuse(`a diff other than "format":"name-status" without renames`)
 	}
 	changes, err := r.listChanges(ctx, spec)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *repo) listChanges(ctx context.Context, spec engine.DiffSpec) (changes [
 		})
 		return changes, err
 	case spec.From != "" || spec.To != "":
-		return nil, refuseAction("the comparison of a commit with the index or the work tree")
+		return nil, engine.Refuse("the comparison of a commit with the index or the work tree")
 	}
 	x, err := r.readIndex()
 	if err != nil || spec.Staged {

@@ -18,6 +18,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 	"golang.org/x/sys/unix"
 
+	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/patch"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -62,12 +63,12 @@ func (r *repo) readIndex() (*stage, error) {
 		return nil, err
 	}
 	if len(data) > 12 && binary.BigEndian.Uint32(data[4:]) != 2 {
-		return nil, refuseAction("an index of another version than 2, which sparse checkouts and intended files have")
+		return nil, engine.Refuse("an index of another version than 2, which sparse checkouts and intended files have")
 	}
 	var x index.Index
 	switch err := index.NewDecoder(bytes.NewReader(data)).Decode(&x); {
 	case errors.Is(err, index.ErrUnknownExtension):
-		return nil, refuseAction("that index (split or sparse)")
+		return nil, engine.Refuse("that index (split or sparse)")
 	case err != nil:
 		return nil, fault.Failed("corrupt", "read the index: %v", err).WithHint("restore a checkpoint, or remove .git/index and stage everything again")
 	}
@@ -75,16 +76,16 @@ func (r *repo) readIndex() (*stage, error) {
 	offset := 12
 	for i, e := range x.Entries {
 		if data[offset+60]&0x80 != 0 {
-			return nil, refuseAction("an index with files that are assumed unchanged")
+			return nil, engine.Refuse("an index with files that are assumed unchanged")
 		}
 		offset += (62 + len(e.Name) + 8) / 8 * 8
 		switch problem := patch.Judge(e.Name, e.Mode == modeSymlink); {
 		case problem != "":
 			return nil, fmt.Errorf("%w: the index holds %q, which %s", gitdir.ErrHostile, e.Name, problem)
 		case e.Mode == modeSubmodule:
-			return nil, refuseAction("submodules")
+			return nil, engine.Refuse("submodules")
 		case e.Stage != 0:
-			return nil, refuseAction("a repository with files in conflict")
+			return nil, engine.Refuse("a repository with files in conflict")
 		}
 		s.files[i] = *e
 	}

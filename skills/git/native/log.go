@@ -19,7 +19,7 @@ import (
 func (r *repo) Log(ctx context.Context, spec engine.LogSpec) (engine.Log, error) {
 	log := engine.Log{Commits: []engine.Commit{}}
 	if len(spec.Paths) > 0 {
-		return log, refuseAction("the history of some paths")
+		return log, engine.Refuse("the history of some paths")
 	}
 	err := r.listCommits(ctx, spec, &log)
 	return log, explainError(err, "log_failed")
@@ -135,7 +135,7 @@ func (r *repo) logRange(ctx context.Context, revisions []string) (shown []plumbi
 		from, to, two := strings.Cut(revision, "..")
 		switch {
 		case strings.Contains(revision, "..."):
-			err = refuseAction("the log of A...B")
+			err = engine.Refuse("the log of A...B")
 		case strings.HasPrefix(revision, "^"):
 			err = resolve(revision[1:], &excluded)
 		case two:

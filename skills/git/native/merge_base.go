@@ -12,7 +12,7 @@ import (
 func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine.MergeBase, error) {
 	answer := engine.MergeBase{Bases: []string{}}
 	if len(spec.Commits) != 2 || len(r.Shallow) > 0 {
-		return answer, refuseAction("the merge base of more than two commits, or in a shallow repository")
+		return answer, engine.Refuse("the merge base of more than two commits, or in a shallow repository")
 	}
 	var commits [2]*object.Commit
 	for i, revision := range spec.Commits {
@@ -33,7 +33,7 @@ func (r *repo) MergeBase(ctx context.Context, spec engine.MergeBaseSpec) (engine
 		answer.IsAncestor = answer.IsAncestor || base.Hash == commits[0].Hash
 	}
 	if !spec.All && len(bases) > 1 {
-		return answer, refuseAction("the choice among several merge bases")
+		return answer, engine.Refuse("the choice among several merge bases")
 	}
 	return answer, nil
 }

@@ -54,7 +54,7 @@ func (Engine) Open(_ context.Context, at engine.Location) (engine.Repo, error) {
 		return nil, errors.New("open a repository: its configuration is not a gitconfig.Config")
 	}
 	if config.Bool("core", "", "bare", false) {
-		return nil, refuseAction("bare repositories")
+		return nil, engine.Refuse("bare repositories")
 	}
 	r, err := openRepo(at, config)
 	if err != nil {
@@ -65,20 +65,14 @@ func (Engine) Open(_ context.Context, at engine.Location) (engine.Repo, error) {
 
 func openRepo(at engine.Location, config gitconfig.Config) (*repo, error) {
 	if at.GitDir != at.CommonDir {
-		return nil, refuseAction("linked work trees")
+		return nil, engine.Refuse("linked work trees")
 	}
 	dir, err := gitdir.Open(at.GitDir, config)
 	if err != nil {
 		return nil, err
 	}
-	return &repo{Unsupported: engine.Unsupported{Engine: engine.Native}, Dir: dir, at: at}, nil
+	return &repo{Dir: dir, at: at}, nil
 }
-
-// Close closes the files of the repository.
-func (r *repo) Close() error { return r.Dir.Close() }
-
-// refuseAction says that the engine cannot do something, and that git can.
-func refuseAction(what string) error { return engine.Refuse(engine.Native, what) }
 
 // explainError turns errors into errors that callers act upon; code is for those that are git's and have no code of their own.
 func explainError(err error, code string) error {

@@ -150,10 +150,10 @@ func (s *scan) scanBelow(dir *folder, base, name string) ([]engine.StatusEntry, 
 	}
 	if !s.dirs[name] && s.isRepository(name) {
 		if s.store != nil && s.store(name, ignored) {
-			return nil, refuseAction("staging " + name + ", which is a repository of its own")
+			return nil, engine.Refuse("staging " + name + ", which is a repository of its own")
 		}
 		if s.stage.findFile(name) != nil {
-			return nil, refuseAction("a repository in the place of the file " + name)
+			return nil, engine.Refuse("a repository in the place of the file " + name)
 		}
 		return s.listUntracked(name+"/", ignored), nil
 	}
@@ -399,7 +399,7 @@ func (d *folder) openAt(base string, flags int) (*os.File, error) {
 // readSized returns the content of a file of a size.
 func (d *folder) readSized(base string, size int64) ([]byte, error) {
 	if size > gitdir.MaxUnpacked {
-		return nil, refuseAction(fmt.Sprintf("%s of %d bytes", base, size))
+		return nil, engine.Refuse(fmt.Sprintf("%s of %d bytes", base, size))
 	}
 	f, err := d.openAt(base, 0)
 	if err != nil {

@@ -88,7 +88,7 @@ func (b *bundle) readHeader() error {
 		case line == "":
 			return nil
 		case line[0] == '@':
-			return refuseAction("bundles with " + line[1:])
+			return engine.Refuse("bundles with " + line[1:])
 		case line[0] == '-':
 			return fault.Failed("clone_failed", "the bundle builds upon commits that it does not hold").WithHint("make it with git bundle create FILE --all")
 		case !plumbing.IsHash(id) || name != string(plumbing.HEAD) && !gitdir.IsRefName(name):
@@ -138,7 +138,7 @@ func openLocal(dir string) (*local, error) {
 func findGit(dir string) (string, error) {
 	for _, git := range []string{filepath.Join(dir, ".git"), dir} {
 		if info, err := os.Lstat(git); err == nil && info.Mode().IsRegular() {
-			return "", refuseAction("cloning a linked work tree or a submodule")
+			return "", engine.Refuse("cloning a linked work tree or a submodule")
 		}
 		_, head := os.Lstat(filepath.Join(git, "HEAD"))
 		if info, err := os.Lstat(filepath.Join(git, "objects")); err == nil && info.IsDir() && head == nil {
@@ -169,7 +169,7 @@ func (l *local) List() []engine.Ref {
 
 func (l *local) Fetch(ctx context.Context, want []plumbing.Hash) (io.ReadCloser, error) {
 	if len(l.Shallow) > 0 {
-		return nil, refuseAction("clones of a shallow repository")
+		return nil, engine.Refuse("clones of a shallow repository")
 	}
 	objects, err := l.ListReached(ctx, want)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // Status compares HEAD with the index, and the index with the work tree. It writes nothing.
 func (r *repo) Status(ctx context.Context, spec engine.StatusSpec) (engine.Status, error) {
 	if spec.Renames {
-		return engine.Status{}, refuseAction("the detection of renames")
+		return engine.Status{}, engine.Refuse("the detection of renames")
 	}
 	s, err := r.readStatus(ctx, spec)
 	return s, explainError(err, "status_failed")

@@ -55,7 +55,7 @@ func Open(dir string, config gitconfig.Config) (*Dir, error) {
 	store := filesystem.NewStorageWithOptions(files, cache.NewObjectLRU(64*cache.MiByte),
 		filesystem.Options{KeepDescriptors: true, LargeObjectThreshold: inMemory})
 	d := &Dir{Config: config, Store: store, Root: root}
-	if err := d.ReadShallow(); err != nil {
+	if err := d.readShallow(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -72,8 +72,8 @@ func (f withoutLocks) ReadDir(name string) ([]os.FileInfo, error) {
 	return slices.DeleteFunc(list, func(i os.FileInfo) bool { return strings.HasSuffix(i.Name(), ".lock") }), err
 }
 
-// ReadShallow reads the list of commits whose parents were not fetched.
-func (d *Dir) ReadShallow() error {
+// readShallow reads the list of commits whose parents were not fetched.
+func (d *Dir) readShallow() error {
 	data, err := d.ReadSmall("shallow")
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func checkFormat(gitDir string, config gitconfig.Config) error {
 		{"core", "eol", "lf", "the conversion of line ends (core.eol)"},
 	} {
 		if v, ok := config.Value(c.section, "", c.name); ok && v != "" && !strings.EqualFold(v, c.want) {
-			return refuse(c.what)
+			return engine.Refuse(c.what)
 		}
 	}
 	for _, c := range []struct{ name, what string }{
@@ -106,14 +106,14 @@ func checkFormat(gitDir string, config gitconfig.Config) error {
 		{"autocrlf", "the conversion of line ends (core.autocrlf)"},
 	} {
 		if v, ok := config.Value("core", "", c.name); ok && (config.Bool("core", "", c.name, false) || strings.EqualFold(v, "input")) {
-			return refuse(c.what)
+			return engine.Refuse(c.what)
 		}
 	}
 	if version, _ := config.Value("core", "", "repositoryformatversion"); version != "" && version != "0" && version != "1" {
-		return refuse("repositories of format version " + version)
+		return engine.Refuse("repositories of format version " + version)
 	}
 	if _, err := os.Lstat(filepath.Join(gitDir, "objects", "info", "alternates")); err == nil {
-		return refuse("repositories that borrow objects")
+		return engine.Refuse("repositories that borrow objects")
 	}
 	return nil
 }
@@ -135,9 +135,6 @@ func checkFolders(gitDir string) error {
 	}
 	return nil
 }
-
-// refuse says that the engine cannot do something, and that git can.
-func refuse(what string) error { return engine.Refuse(engine.Native, what) }
 
 // Hex returns the digits of an id, "" for the zero id.
 func Hex(id plumbing.Hash) string {

@@ -9,6 +9,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/spritekit/lattice/skills/git/engine"
 )
 
 // Reach adds the commits that others reach, themselves included, to seen, and returns those that were not there.
@@ -101,7 +103,7 @@ func (d *Dir) ListReached(ctx context.Context, want []plumbing.Hash) ([]plumbing
 			tags, id = append(tags, id), tag.Target
 		}
 		if _, typ, err := d.Peel(id); err != nil || typ != plumbing.CommitObject {
-			return nil, errors.Join(err, refuse("refs that do not name a commit"))
+			return nil, errors.Join(err, engine.Refuse("refs that do not name a commit"))
 		}
 		commits = append(commits, id)
 	}

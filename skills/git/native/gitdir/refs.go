@@ -95,8 +95,8 @@ func IsRefName(name string) bool {
 	return strings.HasPrefix(name, "refs/") && len(name) <= 4096 && plumbing.ReferenceName(name).Validate() == nil
 }
 
-// Tracking returns the ref that holds a branch of a remote here, "" for none.
-func (d *Dir) Tracking(remote, ref string) string {
+// tracking returns the ref that holds a branch of a remote here, "" for none.
+func (d *Dir) tracking(remote, ref string) string {
 	for _, text := range d.Config.Values("remote", remote, "fetch") {
 		spec := config.RefSpec(text)
 		if spec.Validate() == nil && spec.Match(plumbing.ReferenceName(ref)) {
@@ -122,7 +122,7 @@ func (d *Dir) Upstream(branch string) string {
 	case remote == ".":
 		return merge
 	}
-	return d.Tracking(remote, merge)
+	return d.tracking(remote, merge)
 }
 
 // RefChange moves a ref. A zero old id says that the ref must not exist, a nil one accepts any.

@@ -34,7 +34,7 @@ func (d *Dir) ResolveRevision(revision string) (ref string, id plumbing.Hash, er
 	}
 	name, at, ofBranch := strings.Cut(revision[:end], "@{")
 	if ofBranch && at != "u}" && at != "upstream}" || strings.Contains(revision, ":") || strings.Contains(revision, "^{/") {
-		return "", id, refuse("revisions such as " + revision)
+		return "", id, engine.Refuse("revisions such as " + revision)
 	}
 	if ofBranch && name == "" {
 		name = string(plumbing.HEAD)
