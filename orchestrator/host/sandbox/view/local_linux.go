@@ -47,7 +47,7 @@ func (p *Plan) mergeLocal(dir string, entries []fs.DirEntry) {
 		case e.IsDir():
 			below, err := os.ReadDir("/" + name)
 			if err != nil || len(below) > maxLocal || !installsInto(name) {
-				p.addBind("/"+name, name, true)
+				p.addBind("/"+name, name)
 				continue
 			}
 			p.Steps = append(p.Steps, Step{Kind: stepDir, Path: name, Mode: 0o755})

@@ -40,9 +40,9 @@ func NewPlan(c spec.Config) (Plan, error) {
 		Step{Kind: stepDir, Path: "workspace", Mode: 0o755}, Step{Kind: stepDir, Path: "home/sprite", Mode: 0o755}, Step{Kind: stepDir, Path: "tmp", Mode: 0o1777})
 	p.Steps = append(p.Steps, Step{Kind: stepTmp, Path: "run", Source: "mode=0755" + size})
 	if c.Skills != "" {
-		p.addBind(c.Skills, "skills", true)
+		p.addBind(c.Skills, "skills")
 	}
-	p.addBind(c.Run, ".sprite", true)
+	p.addBind(c.Run, ".sprite")
 	if p.AsRoot, p.LoneRoot = c.Rooted(), c.LoneRoot(); p.AsRoot || p.LoneRoot {
 		p.Steps = append(p.Steps, Step{Kind: StepBind, Path: ".sprite/sbin/init", Source: c.Self, File: true, ReadOnly: true})
 	}
@@ -51,7 +51,7 @@ func NewPlan(c spec.Config) (Plan, error) {
 	}
 	p.Steps = append(p.Steps, Step{Kind: StepBind, Path: "var/cache/sprite", Source: c.Cache, Own: true})
 	if c.Shared != "" {
-		p.addBind(c.Shared, strings.TrimPrefix(spec.SharedDir, "/"), true)
+		p.addBind(c.Shared, strings.TrimPrefix(spec.SharedDir, "/"))
 	}
 	if err := p.addTools(c.Tools); err != nil {
 		return p, err
@@ -114,8 +114,9 @@ func (p *Plan) addText(path, content string) {
 	p.Steps = append(p.Steps, Step{Kind: stepText, Path: path, Content: content})
 }
 
-func (p *Plan) addBind(source, path string, readOnly bool) {
-	p.Steps = append(p.Steps, Step{Kind: StepBind, Path: path, Source: source, ReadOnly: readOnly})
+// addBind shows a folder read-only.
+func (p *Plan) addBind(source, path string) {
+	p.Steps = append(p.Steps, Step{Kind: StepBind, Path: path, Source: source, ReadOnly: true})
 }
 
 // addTexts makes the files that say who and where the box is. A tree with programs of its own has its own users.
@@ -146,7 +147,7 @@ func (p *Plan) addSystem(c spec.Config) error {
 			continue
 		}
 		if st, err := os.Stat("/" + name); err == nil && st.IsDir() {
-			p.addBind("/"+name, name, true)
+			p.addBind("/"+name, name)
 		}
 	}
 	p.showLocal(c)
