@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"spritekit/contract":       {"manifests", "spritekit/protocol"},
 	"spritekit/session":        {"spritekit/tracecontext", "manifests", "spritekit/dropin", "spritekit/journal", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":      {"spritekit/contract"},
-	"spritekit/skill":          {"spritekit/nesting", "manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/fault", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
+	"spritekit/skill":          {"manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/fault", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
 	"spritekit/journal":        {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/outbox":         {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/resume":         {"spritekit/protocol", "spritekit/workspace"},
@@ -92,7 +92,6 @@ var mayImport = map[string][]string{
 	// Known secrets in text, on both sides of a sprite's wall.
 	"spritekit/redact":       {},
 	"spritekit/tracecontext": {},
-	"spritekit/nesting":      {},
 	// The rules of a loop, which are pure; a skill moves them between inputs and files.
 	"spritekit/loop": {},
 	"skills/loop":    {"spritekit/fault", "spritekit/loop", "spritekit/skill", "spritekit/workspace"},
@@ -221,7 +220,7 @@ var mayImport = map[string][]string{
 	"orchestrator/policy":          {"manifests", "orchestrator/audit", "orchestrator/budget", "orchestrator/lattice", "orchestrator/tomlkey", "spritekit/protocol"}, // decides about actions, intents and files: pure
 	"orchestrator/secret":          {"spritekit/redact"},                                                                                                             // credentials in what leaves a sprite, and leases: pure
 	"orchestrator/secret/provider": {"orchestrator/secret"},
-	"orchestrator/session":         {"spritekit/nesting", "spritekit/tracecontext", "manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
+	"orchestrator/session":         {"spritekit/tracecontext", "manifests", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"},
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
 	"orchestrator/attest":          {"manifests", "orchestrator/lattice", "spritekit/protocol"}, // signed statements about verified commits
 	"orchestrator/audit":           {},                                                          // the record of decisions and effects: pure

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
-	"github.com/spritekit/lattice/spritekit/nesting"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -149,7 +148,7 @@ func (o *observer) takeEvent(e protocol.Event, problems []protocol.Problem) {
 		if isResult(e) {
 			return // of an earlier call; the journal holds it as a fact
 		}
-	case nesting.IsNested(o.call.ID, e.CallID):
+	case protocol.IsNested(o.call.ID, e.CallID):
 		ev.Flags = append(ev.Flags, FlagNested)
 	default:
 		ev.Flags = append(ev.Flags, "unknown_call") // kept, and nothing acts on it

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/session"
-	"github.com/spritekit/lattice/spritekit/nesting"
+	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
 const good = `echo '{"ok":true,"skill":"shell","data":{}}'`
@@ -25,8 +25,8 @@ func TestForgery(t *testing.T) {
 		{"another sprite", `{"event_type":"WAITING","call_id":"call-1","sprite_id":"x","payload":` + waiting + `}`, "WAITING!/sprite_id"},
 		{"another work item", `{"event_type":"WAITING","call_id":"call-1","work_item_id":"x","payload":` + waiting + `}`, "WAITING!/work_item_id"},
 		{"a call never issued", `{"event_type":"WAITING","call_id":"forged","payload":` + waiting + `}`, "WAITING+unknown_call"},
-		{"a nested call", `{"event_type":"WAITING","call_id":"` + nesting.Prefix("call-1") + `a","payload":` + waiting + `}`, "WAITING+nested"},
-		{"a nested call of another", `{"event_type":"WAITING","call_id":"` + nesting.Prefix("call-0") + `a","payload":` + waiting + `}`, "WAITING+unknown_call"},
+		{"a nested call", `{"event_type":"WAITING","call_id":"` + protocol.NestedPrefix("call-1") + `a","payload":` + waiting + `}`, "WAITING+nested"},
+		{"a nested call of another", `{"event_type":"WAITING","call_id":"` + protocol.NestedPrefix("call-0") + `a","payload":` + waiting + `}`, "WAITING+unknown_call"},
 		{"an earlier call", `{"event_type":"WAITING","call_id":"call-0","payload":` + waiting + `}`, "WAITING"},
 		{"an earlier call's result", `{"event_type":"INFO","call_id":"call-0","payload":{"message":"m","kind":"result"}}`, ""},
 		{"no call", `{"event_type":"WAITING","payload":` + waiting + `}`, "WAITING+no_call_id"},

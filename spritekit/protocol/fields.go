@@ -35,8 +35,8 @@ const (
 	required = true
 )
 
-func newFields(at string, object []byte, into []member, r *report) fields {
-	f := fields{at, splitObject(object, into), r, false}
+func newFields(at string, object []byte, r *report) fields {
+	f := fields{at, splitObject(object, nil), r, false}
 	f.reportTwins()
 	return f
 }
@@ -154,7 +154,7 @@ func (f fields) objectFields(name string) (fields, bool) {
 	if v == nil {
 		return fields{}, false
 	}
-	return newFields(f.at+memberPointer(name), v, nil, f.report), true
+	return newFields(f.at+memberPointer(name), v, f.report), true
 }
 
 func (f fields) getInt(name string, need bool) int {

@@ -63,7 +63,7 @@ func parse(t testing.TB, s *protocol.Scanner) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		line, err := protocol.RecordJSON(rec)
+		line, err := rec.AppendJSON(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

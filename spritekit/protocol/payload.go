@@ -140,7 +140,7 @@ func openActionRequest(f fields) ActionRequest {
 	a := ActionRequest{f.getString("action", required), f.getObject("parameters", required), f.getBool("blocking", optional)}
 	if a.Parameters != nil {
 		// A policy judges the parameters and another program acts on them: both must read the same.
-		newFields(f.at+"/parameters", a.Parameters, nil, f.report)
+		newFields(f.at+"/parameters", a.Parameters, f.report)
 	}
 	return a
 }
@@ -171,7 +171,7 @@ func openExpected(f fields) map[string]string {
 	if raw == nil {
 		return nil
 	}
-	in := newFields(f.at+"/expected_inputs", raw, nil, f.report)
+	in := newFields(f.at+"/expected_inputs", raw, f.report)
 	expected := make(map[string]string, len(in.members))
 	for _, m := range in.members {
 		if !isString(m.value) || !IsInputType(quote.Decode(m.value)) {

@@ -48,14 +48,11 @@ func (c Cut) String() string {
 	return fmt.Sprintf("a line of %d bytes, more than %d, was cut (offset %d, sha256 %s)", c.Size, MaxLine, c.Offset, c.SHA256)
 }
 
-// RecordJSON returns r as one compact JSON object, its members in this order:
+// AppendJSON appends r to out as one compact JSON object, its members in this order:
 //
 //	{"kind":"event","event":{…},"legacy":false,"problems":[{"pointer":…,"message":…}]}
 //	{"kind":"output","text":…}
 //	{"kind":"warning","code":…,"line":N,"detail":…}
-func RecordJSON(r Record) ([]byte, error) { return r.AppendJSON(nil) }
-
-// AppendJSON appends the result of RecordJSON to out.
 func (r Record) AppendJSON(out []byte) ([]byte, error) {
 	switch r.Kind {
 	case KindEvent:

@@ -20,7 +20,7 @@ func DecodeResult(line []byte) (result Result, ok bool) {
 		return Result{}, false
 	}
 	var r report
-	return readResult(newFields("", object, nil, &r))
+	return readResult(newFields("", object, &r))
 }
 
 // readResult reads a result from the members of an object.
@@ -93,7 +93,7 @@ func openWarnings(f fields) []Warning {
 			f.addProblem("warnings", "must be a list of objects")
 			return nil
 		}
-		in := newFields("/warnings", e, nil, f.report)
+		in := newFields("/warnings", e, f.report)
 		out = append(out, Warning{in.getString("code", required), in.getString("message", required)})
 	}
 	return out

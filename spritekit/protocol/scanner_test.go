@@ -276,16 +276,16 @@ func TestReadLendsBytes(t *testing.T) {
 	}
 }
 
-func TestRecordJSONRefusesUnknownKinds(t *testing.T) {
-	if got, err := protocol.RecordJSON(protocol.Record{}); err == nil {
-		t.Errorf("RecordJSON of no kind = %s", got)
+func TestAppendJSONRefusesUnknownKinds(t *testing.T) {
+	if got, err := (protocol.Record{}).AppendJSON(nil); err == nil {
+		t.Errorf("AppendJSON of no kind = %s", got)
 	}
 	for kind, want := range map[protocol.Kind]string{
 		protocol.KindOutput:  `{"kind":"output","text":""}`,
 		protocol.KindWarning: `{"kind":"warning","code":"","line":0,"detail":""}`,
 	} {
-		if got, err := protocol.RecordJSON(protocol.Record{Kind: kind}); err != nil || string(got) != want {
-			t.Errorf("RecordJSON = %s, %v, want %s", got, err, want)
+		if got, err := (protocol.Record{Kind: kind}).AppendJSON(nil); err != nil || string(got) != want {
+			t.Errorf("AppendJSON = %s, %v, want %s", got, err, want)
 		}
 	}
 }
@@ -297,7 +297,7 @@ func ExampleScanner() {
 		if err != nil {
 			break
 		}
-		line, _ := protocol.RecordJSON(rec)
+		line, _ := rec.AppendJSON(nil)
 		fmt.Println(string(line))
 	}
 	// Output:

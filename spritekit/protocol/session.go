@@ -116,7 +116,7 @@ func DecodeSessionRequest(line []byte) (call SessionCall, cancel string, problem
 		return call, "", []Problem{{"", "is not a JSON object"}}
 	}
 	var r report
-	f := newFields("", object, nil, &r)
+	f := newFields("", object, &r)
 	if f.getMember("cancel", optional) != nil {
 		f.reportUnknown("cancel")
 		return call, f.getString("cancel", required), r.problems
@@ -172,7 +172,7 @@ func DecodeSessionLine(line []byte) (out SessionLine, ok bool) {
 		return out, false
 	}
 	var r report
-	f := newFields("", object, nil, &r)
+	f := newFields("", object, &r)
 	switch {
 	case f.getMember("session", optional) != nil:
 		out.Note = &SessionNote{
@@ -238,7 +238,7 @@ func openProblems(f fields) []Problem {
 		if len(out) == maxProblems || !isObject(e) {
 			break
 		}
-		in := newFields("/problems", e, nil, f.report)
+		in := newFields("/problems", e, f.report)
 		out = append(out, Problem{in.getString("pointer", required), in.getString("message", required)})
 	}
 	return out

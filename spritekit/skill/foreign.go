@@ -9,7 +9,6 @@ import (
 
 	"github.com/spritekit/lattice/manifests"
 	"github.com/spritekit/lattice/spritekit/fault"
-	"github.com/spritekit/lattice/spritekit/nesting"
 	"github.com/spritekit/lattice/spritekit/outbox"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/workspace"
@@ -21,7 +20,7 @@ import (
 func NewCallID(env Env, now time.Time) string {
 	prefix := "call_"
 	if env.AgentCallID != "" {
-		prefix = nesting.Prefix(env.AgentCallID)
+		prefix = protocol.NestedPrefix(env.AgentCallID)
 	}
 	return prefix + strings.ToLower(outbox.NewID(now))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/checkpoint"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/journal"
-	"github.com/spritekit/lattice/spritekit/nesting"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
@@ -27,7 +26,7 @@ import (
 //
 // A program that repeats the call starts a new process, which has another id. The id of a nested call that waits is
 // therefore derived from its parent's id, its skill and its input. Events have the id of the process; it begins with
-// [nesting.Prefix], so that the parent tells them from events of calls that other programs make at the same time.
+// [protocol.NestedPrefix], so that the parent tells them from events of calls that other programs make at the same time.
 
 // KindNestedWaiting is the kind of the INFO event with which a nested call tells its parent that it waits.
 const KindNestedWaiting = "nested_waiting"
@@ -85,8 +84,8 @@ func (c *Call) Answer(ctx context.Context, q Question) error {
 	return j.Append(last, true)
 }
 
-// Nests reports whether e is an event of a nested call of c, as [nesting.IsNested] does.
-func (c *Call) Nests(e protocol.Event) bool { return nesting.IsNested(c.ID, e.CallID) }
+// Nests reports whether e is an event of a nested call of c, as [protocol.IsNested] does.
+func (c *Call) Nests(e protocol.Event) bool { return protocol.IsNested(c.ID, e.CallID) }
 
 func nestedID(parent, skill, inputSHA256 string) string {
 	sum := sha256.Sum256([]byte(parent + "\x00" + skill + "\x00" + inputSHA256))
