@@ -153,12 +153,13 @@ func TestConfigIsStrict(t *testing.T) {
 		`{"workflow":{"statuses":["a","b"],"transitions":{"a":["c"]}}}`: `"c" is used`,
 		`{"workflow":{"statuses":["a"],"completion_policy":{}}}`:        "completion_policy",
 		`{"workflow":{}}`: "statuses is empty",
-		`{"workflow":{"statuses":["a"]},"default_status":"b"}`:                                      `"b" is used`,
-		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"a->b":"true"}}}`:                   `"a->b" is not a move`,
-		`{"workflow":{"statuses":["a"]},"worker_policies":{"b":{"default":"X"}}}`:                   `"b" is used`,
-		`{"workflow":{"statuses":["a"]},"worker_policies":{"a":{"default":""}}}`:                    "default is missing",
-		`{"workflow":{"statuses":["a"]},"worker_policies":{"a":{"default":"X","escalate_to":"Y"}}}`: "not both",
-		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"* -> a":["x","y"],"a -> *":"z"}}}`: "",
+		`{"workflow":{"statuses":["a"]},"default_status":"b"}`:                                                                                             `"b" is used`,
+		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"a->b":"true"}}}`:                                                                          `"a->b" is not a move`,
+		`{"workflow":{"statuses":["a"]},"worker_policies":{"b":{"default":"X"}}}`:                                                                          `"b" is used`,
+		`{"workflow":{"statuses":["a"]},"worker_policies":{"a":{"default":""}}}`:                                                                           "default is missing",
+		`{"workflow":{"statuses":["a"]},"worker_policies":{"a":{"default":"X","escalate_to":"Y"}}}`:                                                        "not both",
+		`{"workflow":{"statuses":["a"]},"task_types":["bug"],"worker_policies":{"a":{"default":"X","escalate_to":"Y","escalate_when":{"type":["epic"]}}}}`: `type is "epic"`,
+		`{"workflow":{"statuses":["a"]},"hooks":{"transitions":{"* -> a":["x","y"],"a -> *":"z"}}}`:                                                        "",
 	} {
 		_, err := parseConfig([]byte(text))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

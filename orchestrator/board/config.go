@@ -140,6 +140,11 @@ func parseConfig(text []byte) (Config, error) {
 		if when := p.EscalateWhen; (p.EscalateTo == "") != (len(when.Labels) == 0 && len(when.Type) == 0 && when.DiffLinesGT <= 0) {
 			return c, badConfig("worker_policies.%s has escalate_to or escalate_when, but not both", status)
 		}
+		for _, t := range p.EscalateWhen.Type {
+			if err := c.checkType(t); err != nil {
+				return c, badConfig("worker_policies.%s.escalate_when.type is %q, not one of task_types", status, t)
+			}
+		}
 	}
 	slices.Sort(named)
 	for _, status := range named {

@@ -57,7 +57,7 @@ const waitLimit = time.Hour
 // OfBoard returns the leftovers of a board and its queue. home is the state directory. cancel cancels a run; it does nothing if the
 // run does not exist.
 func OfBoard(b *board.Board, home string, now time.Time, cancel func(ctx context.Context, run string) error) ([]Leftover, error) {
-	workers, err := worker.Load(b.FS())
+	workers, err := worker.Load(b.FS(), b.Config)
 	if err != nil {
 		return nil, err
 	}

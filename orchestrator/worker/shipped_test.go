@@ -21,11 +21,11 @@ import (
 // Each built-in worker has a fixture: a task on which it starts, one on which it stays silent, the outputs of its flow, and all that
 // these change: files and events. UPDATE=1 writes the changes into the fixtures.
 func TestShippedWorkers(t *testing.T) {
-	all, err := Load(fstest.MapFS{})
+	config := board.DefaultConfig("LAT")
+	all, err := Load(fstest.MapFS{}, config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := board.DefaultConfig("LAT")
 	now := time.Date(2026, 1, 8, 10, 30, 0, 0, time.UTC)
 	for _, d := range all {
 		t.Run(d.Worker.Name, func(t *testing.T) {

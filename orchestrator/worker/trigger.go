@@ -31,7 +31,7 @@ var TriggerEvents = []string{
 }
 
 // findProblem says why the trigger is not valid, "" if it is.
-func (t Trigger) findProblem() string {
+func (t Trigger) findProblem(statuses []string) string {
 	starts := t.OnStatus != "" || t.Schedule != "" || t.OnEvent != "" || t.StaleHours != 0
 	switch {
 	case t.CooldownMinutes < 0:
@@ -42,6 +42,8 @@ func (t Trigger) findProblem() string {
 		return "trigger.manual_only excludes on_status, missing_role, schedule, on_event and stale_hours"
 	case !t.ManualOnly && !starts:
 		return "trigger.on_status is missing; a worker without on_status, schedule, on_event or stale_hours needs manual_only = true"
+	case statuses != nil && t.OnStatus != "" && !slices.Contains(statuses, t.OnStatus):
+		return fmt.Sprintf("trigger.on_status is %q, not one of %s", t.OnStatus, strings.Join(statuses, ", "))
 	case t.OnEvent != "" && !slices.Contains(TriggerEvents, t.OnEvent):
 		return fmt.Sprintf("trigger.on_event is %q, not one of %s", t.OnEvent, strings.Join(TriggerEvents, ", "))
 	}

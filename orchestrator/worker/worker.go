@@ -128,14 +128,15 @@ var builtin embed.FS
 const maxDefinition = 64 << 10
 
 // Load returns the built-in definitions and those of a repository, sorted by name. One of the repository replaces a built-in
-// one of the same name.
-func Load(repository fs.FS) ([]Definition, error) {
+// one of the same name. A definition or a setting of the board that could never start a worker is an error.
+func Load(repository fs.FS, c board.Config) ([]Definition, error) {
 	all := map[string]Definition{}
 	for _, from := range []struct {
-		files fs.FS
-		dir   string
-		own   bool
-	}{{builtin, "builtin", false}, {repository, Dir, true}} {
+		files    fs.FS
+		dir      string
+		own      bool
+		statuses []string
+	}{{builtin, "builtin", false, nil}, {repository, Dir, true, c.Workflow.Statuses}} {
 		entries, err := fs.ReadDir(from.files, from.dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("list the workers: %w", err)
@@ -146,7 +147,7 @@ func Load(repository fs.FS) ([]Definition, error) {
 			if !strings.HasSuffix(name, ".toml") {
 				continue
 			}
-			d, err := readDefinition(from.files, name)
+			d, err := readDefinition(from.files, name, from.statuses)
 			if err != nil {
 				return nil, err
 			}
@@ -166,6 +167,15 @@ func Load(repository fs.FS) ([]Definition, error) {
 		list = append(list, d)
 	}
 	slices.SortFunc(list, func(a, b Definition) int { return cmp.Compare(a.Worker.Name, b.Worker.Name) })
+	named := slices.Clone(c.Workers)
+	for _, p := range c.WorkerPolicies {
+		named = append(named, p.Default, cmp.Or(p.EscalateTo, p.Default))
+	}
+	for _, name := range slices.Sorted(slices.Values(named)) {
+		if _, err := Find(list, name); err != nil {
+			return nil, fault.BadInput("worker_invalid", "config.json of the board names the worker %s, which does not exist", name).WithHint("%s", fault.As(err).Fault.Hint)
+		}
+	}
 	return list, nil
 }
 
@@ -190,7 +200,8 @@ func badDefinition(file string, line int, format string, args ...any) error {
 	return fault.BadInput("worker_invalid", "read %s: %s", file, text).WithHint("lattice worker --help")
 }
 
-func readDefinition(files fs.FS, name string) (d Definition, err error) {
+// readDefinition reads the definition in a file. Its trigger names one of the statuses; nil allows each.
+func readDefinition(files fs.FS, name string, statuses []string) (d Definition, err error) {
 	f, err := files.Open(name)
 	if err != nil {
 		return d, err
@@ -203,11 +214,11 @@ func readDefinition(files fs.FS, name string) (d Definition, err error) {
 	if len(text) > maxDefinition {
 		return d, badDefinition(name, 0, "it has more than %d bytes", maxDefinition)
 	}
-	return parseDefinition(name, string(text))
+	return parseDefinition(name, string(text), statuses)
 }
 
 // parseDefinition reads a definition and completes it.
-func parseDefinition(file, text string) (d Definition, err error) {
+func parseDefinition(file, text string, statuses []string) (d Definition, err error) {
 	meta, err := toml.Decode(text, &d)
 	if err != nil {
 		return d, badDefinition(file, 0, "%s", strings.TrimPrefix(err.Error(), "toml: ")) // it names the line
@@ -221,7 +232,7 @@ func parseDefinition(file, text string) (d Definition, err error) {
 	}
 	d.Output.ReportPrefix, d.Output.ReportDir = cmp.Or(d.Output.ReportPrefix, "REPORT"), cmp.Or(d.Output.ReportDir, "notes")
 	d.Worker.Actor = cmp.Or(d.Worker.Actor, "worker:"+d.Worker.Name)
-	for _, problem := range []string{d.findProblem(), d.Trigger.findProblem()} {
+	for _, problem := range []string{d.findProblem(), d.Trigger.findProblem(statuses)} {
 		if problem != "" { // it begins with the key
 			key, _, _ := strings.Cut(problem, " ")
 			return d, badDefinition(file, lines.Of(strings.TrimSuffix(key, ":")), "%s", problem)

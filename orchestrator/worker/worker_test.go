@@ -60,7 +60,7 @@ report_dir = "notes"
 `
 
 func TestDefinitionsOfTheSeed(t *testing.T) {
-	all, err := Load(fstest.MapFS{Dir + "/code-review-lite.toml": {Data: []byte(seedLite)}, Dir + "/code-review-heavy.toml": {Data: []byte(seedHeavy)}})
+	all, err := Load(fstest.MapFS{Dir + "/code-review-lite.toml": {Data: []byte(seedLite)}, Dir + "/code-review-heavy.toml": {Data: []byte(seedHeavy)}}, board.DefaultConfig("LAT"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,6 +107,7 @@ func TestBadDefinitions(t *testing.T) {
 		replace(`on_status = "review"`, `manual_only = true`):                   "manual_only excludes",
 		replace(`on_status = "review"`, `schedule = "0 9"`):                     "has 2 fields",
 		replace(`on_status = "review"`, `on_event = "shouted"`):                 `on_event is "shouted"`,
+		replace(`on_status = "review"`, `on_status = "reviewing"`):              `on_status is "reviewing", not one of backlog`,
 		replace(`on_status = "review"`, `stale_hours = -1`):                     "stale_hours is -1",
 		strings.Replace(seedHeavy, `"./workers/code-review-heavy.sh"`, `""`, 1): "command is missing",
 		strings.Replace(seedHeavy, `manual_only = true`, ``, 1):                 "on_status is missing",
@@ -114,9 +115,14 @@ func TestBadDefinitions(t *testing.T) {
 		replace("engine = \"claude\"                # claude | codex | gemini | script\ncommand = \"claude -p\"", "#"): "engine is missing",
 		seedLite + strings.Repeat("#", maxDefinition):                                                                  "more than",
 	} {
-		_, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(text)}})
+		_, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(text)}}, board.DefaultConfig("LAT"))
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), Dir+"/a.toml") {
 			t.Errorf("%q\n: %v, want %q and the file", text, err, want) // worker_invalid
+		}
+	}
+	for _, c := range []board.Config{{Workers: []string{"AutoTrage"}}, {WorkerPolicies: map[string]board.WorkerPolicy{"review": {Default: "TestRunner", EscalateTo: "AutoTrage"}}}} {
+		if _, err := Load(fstest.MapFS{}, c); err == nil || !strings.Contains(err.Error(), "names the worker AutoTrage") {
+			t.Errorf("Load = %v", err)
 		}
 	}
 	for text, line := range map[string]int{
@@ -129,17 +135,17 @@ func TestBadDefinitions(t *testing.T) {
 		replace(`cooldown_minutes = 5`, `cooldown_minutes = -5`): 9,
 	} {
 		want := fmt.Sprintf("read %s/a.toml: line %d", Dir, line)
-		if _, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(text)}}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(text)}}, board.DefaultConfig("LAT")); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q\n: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(seedLite)}, Dir + "/b.toml": {Data: []byte(seedLite)}}); err == nil || !strings.Contains(err.Error(), "is in .lattice/workers/a.toml as well") {
+	if _, err := Load(fstest.MapFS{Dir + "/a.toml": {Data: []byte(seedLite)}, Dir + "/b.toml": {Data: []byte(seedLite)}}, board.DefaultConfig("LAT")); err == nil || !strings.Contains(err.Error(), "is in .lattice/workers/a.toml as well") {
 		t.Errorf("two definitions of a name: %v", err)
 	}
 }
 
 func TestDue(t *testing.T) {
-	d, err := parseDefinition("x", seedLite)
+	d, err := parseDefinition("x", seedLite, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,7 +153,7 @@ func TestDue(t *testing.T) {
 	again.Trigger.Retrigger = true
 	repeated := d
 	repeated.Trigger.MissingRole = ""
-	heavy, err := parseDefinition("x", seedHeavy)
+	heavy, err := parseDefinition("x", seedHeavy, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

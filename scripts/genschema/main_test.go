@@ -223,7 +223,7 @@ func TestDocumentsNameTheirSchema(t *testing.T) {
 // A definition of a worker is valid if its reader takes it.
 func TestWorkerSchema(t *testing.T) {
 	t.Parallel()
-	shipped, err := worker.Load(fstest.MapFS{})
+	shipped, err := worker.Load(fstest.MapFS{}, board.DefaultConfig("LAT"))
 	if err != nil {
 		t.Fatal(err)
 	}

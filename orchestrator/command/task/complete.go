@@ -41,7 +41,7 @@ func listTasks(b *board.Board) (offered []string, err error) {
 func listStatuses(b *board.Board) ([]string, error) { return b.Config.Workflow.Statuses, nil }
 
 func listWorkers(b *board.Board) (offered []string, err error) {
-	all, err := worker.Load(b.FS())
+	all, err := worker.Load(b.FS(), b.Config)
 	for _, d := range all {
 		offered = append(offered, complete.Describe(d.Worker.Name, d.Worker.Description))
 	}

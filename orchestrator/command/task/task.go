@@ -117,7 +117,7 @@ are changed, they do not run until they are trusted again.`,
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			return p.withBoard(func(b *board.Board, _ string) error {
-				workers, err := worker.Load(b.FS())
+				workers, err := worker.Load(b.FS(), b.Config)
 				if err != nil {
 					return err
 				}

@@ -92,7 +92,7 @@ func newWorkerListCmd(p *place) *cobra.Command {
 		Args:    cli.Args(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
 			return p.withBoard(func(b *board.Board, _ string) error {
-				all, err := worker.Load(b.FS())
+				all, err := worker.Load(b.FS(), b.Config)
 				if err != nil {
 					return err
 				}
@@ -262,7 +262,7 @@ func hintAt(r board.ProcessRecord) string {
 // enqueue puts a request into the queue. The commit is resolved now, so that it is the one that the asker sees.
 func (p *place) enqueue(ctx context.Context, at commitFlags, name, task string) error {
 	return p.withBoard(func(b *board.Board, _ string) error {
-		all, err := worker.Load(b.FS())
+		all, err := worker.Load(b.FS(), b.Config)
 		if err != nil {
 			return err
 		}
@@ -362,7 +362,7 @@ With --once it starts what is due, works off the queue, and ends.`,
 // withDispatcher opens the board and a connection to a leader.
 func (p *place) withDispatcher(ctx context.Context, at commitFlags, do func(context.Context, *dispatcher) error) error {
 	return p.withBoard(func(b *board.Board, _ string) error {
-		workers, err := worker.Load(b.FS())
+		workers, err := worker.Load(b.FS(), b.Config)
 		if err != nil {
 			return err
 		}

@@ -302,7 +302,7 @@ func (s *Boards) ChangeTask(ctx context.Context, name, id string, c api.TaskChan
 // Workers lists workers (api.Boards).
 func (s *Boards) Workers(_ context.Context, name string) ([]api.WorkerView, error) {
 	return withBoard(s, name, func(b *board.Board) ([]api.WorkerView, error) {
-		all, err := worker.Load(b.FS())
+		all, err := worker.Load(b.FS(), b.Config)
 		if err != nil {
 			return nil, err
 		}
@@ -339,7 +339,7 @@ func (s *Boards) Queue(_ context.Context, name string) ([]worker.Request, error)
 // RequestWorker puts a request into the queue (api.Boards).
 func (s *Boards) RequestWorker(ctx context.Context, name string, r api.WorkerRequest) (worker.Request, error) {
 	return withBoard(s, name, func(b *board.Board) (worker.Request, error) {
-		all, err := worker.Load(b.FS())
+		all, err := worker.Load(b.FS(), b.Config)
 		if err != nil {
 			return worker.Request{}, err
 		}
