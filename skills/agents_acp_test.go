@@ -138,7 +138,7 @@ func TestARealAgentOfTheProtocol(t *testing.T) {
 		{Text: "I write", Calls: []agenttest.Call{{Name: "write_file", Input: map[string]string{"file_path": filepath.Join(a.dir, "new"), "content": "new\n"}}}},
 		{Text: "all done; the key is " + canary},
 	}})
-	data := a.done(map[string]any{"timeout_s": 120, "tools": []string{"test.run"}, "permissions": map[string]any{"deny": []string{"execute"}}})
+	data := a.done(map[string]any{"timeout_s": 600, "tools": []string{"test.run"}, "permissions": map[string]any{"deny": []string{"execute"}}})
 	usage := data["usage"].(map[string]any)
 	if a.read("new") != "new\n" || data["session_id"] == "" || data["turns"] != 3.0 || usage["input"] != 3000.0 || data["final_text"] != "all done; the key is [redacted]" {
 		t.Errorf("agent.run = %v\n%s", data, a.transcripts())

@@ -18,7 +18,7 @@ func newProtocolAgent(t *testing.T, agent string) *realAgent {
 		t.Skip("LATTICE_AGENTS does not name " + agent)
 	}
 	a := newRealAgent(t, agent, agenttest.Script{})
-	a.more["agent"], a.more["timeout_s"], a.more["mcp"] = agent+"-acp", 120, map[string]any{"spritekit": false}
+	a.more["agent"], a.more["timeout_s"], a.more["mcp"] = agent+"-acp", 600, map[string]any{"spritekit": false}
 	return a
 }
 
