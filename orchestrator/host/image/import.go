@@ -158,7 +158,7 @@ func (s *Store) cameFrom(img Image, source string, at *stamp) error {
 	if img.Source == source && (at == nil) == (img.Stamp == nil) && (at == nil || *at == *img.Stamp) {
 		return nil
 	}
-	img.Source, img.Stamp, img.Names = source, at, nil
+	img.Source, img.Stamp, img.Names, img.ImportedAt = source, at, nil, s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.replaceFile(filepath.Join(s.folderOf(img.Digest), record), img)

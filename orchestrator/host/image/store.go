@@ -127,11 +127,13 @@ func (s *Store) getImage(ref string) (Image, error) {
 			hits = append(hits, img)
 		}
 	}
-	switch len(hits) {
-	case 0:
+	switch {
+	case len(hits) == 0:
 		return Image{}, fmt.Errorf("%w: %s", ErrNotFound, ref)
-	case 1:
+	case len(hits) == 1:
 		return hits[0], nil
+	case filepath.IsAbs(ref): // the file or folder has changed in between
+		return slices.MaxFunc(hits, func(a, b Image) int { return a.ImportedAt.Compare(b.ImportedAt) }), nil
 	}
 	return Image{}, refuseImage("%d images are meant by %s", len(hits), ref)
 }

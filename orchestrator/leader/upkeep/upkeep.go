@@ -97,13 +97,11 @@ func (r *Reconciler) observeSprites(ctx context.Context, d fleet.Document) ([]fl
 	return observed, nil
 }
 
-// findImage returns the digest of an image, or NoImage; "" if the host does not know it, for example because it has no images.
+// findImage returns the digest of an image, or NoImage; "" if the host does not know it, for example because it has no images. A path means
+// the image that was last imported from it, which is done when a sprite is made.
 func (r *Reconciler) findImage(ctx context.Context, ref string) (string, error) {
-	switch {
-	case ref == sprites.NoImage:
+	if ref == "" || ref == sprites.NoImage {
 		return ref, nil
-	case ref == "" || strings.HasPrefix(ref, "/"): // a path is imported when a sprite is made
-		return "", nil
 	}
 	image, err := r.Client.Images().Get(ctx, ref)
 	if errors.Is(err, sprites.ErrNotFound) {
