@@ -3,10 +3,12 @@ package inbox
 import (
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,8 +28,9 @@ import (
 const secret = "0123456789abcdef"
 
 var hosts = map[string]Host{
-	"main":  {Secret: func() (string, error) { return secret, nil }, Repositories: []forge.Path{{Owner: "acme", Name: "site"}}},
-	"quiet": {Secret: func() (string, error) { return "", nil }},
+	"main":     {Secret: func() (string, error) { return secret, nil }, Repositories: []forge.Path{{Owner: "acme", Name: "site"}}},
+	"recorded": {Secret: func() (string, error) { return secret, nil }, Repositories: []forge.Path{{Owner: "Codertocat", Name: "Hello-World"}}},
+	"quiet":    {Secret: func() (string, error) { return "", nil }},
 }
 
 // body is the payload of a comment in a repository.
@@ -225,5 +228,41 @@ func TestFollow(t *testing.T) {
 		if got := <-handled; got != id {
 			t.Errorf("%s was handled, not %s", got, id)
 		}
+	}
+}
+
+// TestRecorded replays every payload that GitHub publishes as an example, signed and each twice: one that is used is handled once.
+func TestRecorded(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(os.Getenv("LATTICE_NPM_CACHE"), "node_modules/@octokit/webhooks-examples/api.github.com/index.json"))
+	if err != nil {
+		t.Skip("@octokit/webhooks-examples is not in $LATTICE_NPM_CACHE: its payloads are not replayed")
+	}
+	var all []struct {
+		Name     string            `json:"name"`
+		Examples []json.RawMessage `json:"examples"`
+	}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		t.Fatal(err)
+	}
+	handled := map[hook.Kind]int{}
+	in, _ := take(t, filepath.Join(t.TempDir(), "runs.db"), func(d hook.Delivery) (string, error) { handled[d.Kind]++; return "done", nil })
+	sent := 0
+	for _, kind := range all {
+		for n, example := range kind.Examples {
+			sent++
+			for range 2 {
+				w, r := request("recorded", fmt.Sprintf("%s-%d", kind.Name, n), string(example), secret)
+				r.Header.Set("X-GitHub-Event", kind.Name)
+				if err := in.ReceiveHook(w, r, "recorded"); err != nil {
+					t.Fatalf("%s %d: %v", kind.Name, n, err)
+				}
+			}
+		}
+	}
+	if err := in.HandleAll(t.Context(), "recorded"); err != nil {
+		t.Fatal(err)
+	}
+	if sent < 300 || handled[hook.Comment] < 5 || handled[hook.PullRequest] < 20 || handled[hook.Check] < 5 || handled[hook.Other] > 0 {
+		t.Errorf("of %d payloads were handled: %v", sent, handled)
 	}
 }
