@@ -62,8 +62,11 @@ func (d *Dialogue) Offer(ctx context.Context, t Thread, run api.RunView) (s inte
 		return intent.State{}, err
 	}
 	issue, err := client.Issue(ctx, t.Repo, t.Number)
-	if err != nil || issue.Pull { // a pull request has its own work
+	if err != nil {
 		return intent.State{}, err
+	}
+	if issue.Pull { // its own run does the work
+		return intent.State{}, fault.Failed("not_waiting", "in a pull request of lattice, a review that asks for changes says what to carry out; it can quote the plan")
 	}
 	repo, err := client.Repository(ctx, t.Repo)
 	if err != nil {
