@@ -204,13 +204,16 @@ type Check struct {
 	URL     string     `json:"url,omitempty"`
 }
 
+// CheckPrefix begins the names of the checks that lattice shows.
+const CheckPrefix = "lattice/"
+
 // CombineChecks returns the verdict of the CI about a commit: CheckFailure if a check failed, else CheckPending if one has not
 // ended, else CheckSuccess. ok is false if no check is of others than lattice.
 func CombineChecks(all []Check) (state CheckState, ok bool) {
 	state = CheckSuccess
 	for _, c := range all {
 		switch {
-		case strings.HasPrefix(c.Name, "lattice/"):
+		case strings.HasPrefix(c.Name, CheckPrefix):
 			continue
 		case c.State == CheckFailure || c.State == CheckError:
 			state = CheckFailure
@@ -220,6 +223,20 @@ func CombineChecks(all []Check) (state CheckState, ok bool) {
 		ok = true
 	}
 	return state, ok
+}
+
+// FailedChecks returns the checks of others than lattice that fail. ended says that none is pending.
+func FailedChecks(all []Check) (failed []Check, ended bool) {
+	ended = true
+	for _, c := range all {
+		switch state, ok := CombineChecks([]Check{c}); {
+		case ok && state == CheckFailure:
+			failed = append(failed, c)
+		case ok && state == CheckPending:
+			ended = false
+		}
+	}
+	return failed, ended
 }
 
 // Reaction is a reaction to a comment. These are the ones that every code host has.

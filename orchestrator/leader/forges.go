@@ -56,7 +56,7 @@ func (l *Leader) composeForges() {
 	hosts := map[string]inbox.Host{}
 	for name, f := range l.cfg.Forges {
 		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories, Poll: f.Poll, Client: func() (inbox.Client, error) { return f.Client() }}
-		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Work: f.Work, WorkLacks: f.WorkLacks, Secrets: f.Secrets, Forks: f.Forks, Labels: f.Labels}
+		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Work: f.Work, WorkLacks: f.WorkLacks, Secrets: f.Secrets, Forks: f.Forks, Labels: f.Labels, Poll: f.Poll}
 	}
 	l.mirror = &mirror.Follower{Sources: l.cfg.Issues, Logger: l.cfg.Log, Hooks: func(ctx context.Context, b *board.Board, events []board.Event) error {
 		return b.RunTrustedHooks(ctx, string(l.home), events, l.cfg.Environ, io.Discard)
@@ -67,6 +67,8 @@ func (l *Leader) composeForges() {
 			return l.handlePush(ctx, host, e)
 		case e.Kind == hook.Issue && l.mirror.Wake(host, e.Repo):
 			return "the board follows", nil
+		case e.Kind == hook.Check:
+			return l.scribe.WakeCommit(host, e.Repo, e.Head), nil
 		}
 		return talk.Handle(ctx, host, e)
 	}, l.cfg.Log)

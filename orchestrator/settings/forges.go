@@ -53,7 +53,7 @@ type Forge struct {
 	Labels bool `json:"labels,omitempty"`
 	// Issues brings the issues of these repositories to the boards of their clones (boards), and shows there the statuses of tasks.
 	Issues bool `json:"issues,omitempty"`
-	// Poll asks for comments and reviews this often, for a machine that webhooks do not reach.
+	// Poll asks for comments, reviews and checks this often, for a machine that webhooks do not reach.
 	Poll Duration `json:"poll,omitempty"`
 	// Input is the input of the flows that commands in comments start, such as the agent.
 	Input map[string]any `json:"input,omitempty"`

@@ -237,9 +237,9 @@ type hookClient interface {
 // hookEvents returns the events that a webhook delivers, by the names with which the code host lists them.
 func hookEvents(kind forge.Kind) []string {
 	if kind == forge.Gitea {
-		return []string{"issue_comment", "pull_request", "pull_request_comment", "pull_request_review", "pull_request_sync", "push"}
+		return []string{"issue_comment", "pull_request", "pull_request_comment", "pull_request_review", "pull_request_sync", "push", "status"}
 	}
-	return []string{"issue_comment", "pull_request", "pull_request_review", "push"}
+	return []string{"issue_comment", "pull_request", "pull_request_review", "push", "check_run", "status"}
 }
 
 // addHook adds a webhook. If there is one to that address, for example of an earlier version, it gets the events that it lacks.

@@ -25,6 +25,7 @@ func (s checks) setStatus(q request) {
 	}
 	c := check{SHA: q.PathValue("sha"), Name: in.Context, State: in.State}
 	q.repo.checks = append(slices.DeleteFunc(q.repo.checks, func(k check) bool { return k.SHA == c.SHA && k.Name == c.Name }), c)
+	s.emitCheck(q.repo, c)
 	q.writeJSON(http.StatusCreated, map[string]any{"state": in.State, "context": in.Context})
 }
 
@@ -40,6 +41,7 @@ func (s *Server) SetCI(path, sha, name string, state forge.CheckState) {
 		}
 	}
 	r := s.mustRepo(path)
+	defer s.emitCheck(r, c)
 	for i := range r.checks {
 		if r.checks[i].SHA == sha && r.checks[i].Name == name {
 			r.checks[i] = c
@@ -47,6 +49,23 @@ func (s *Server) SetCI(path, sha, name string, state forge.CheckState) {
 		}
 	}
 	r.checks = append(r.checks, c)
+}
+
+// emitCheck queues the event of a check.
+func (s *model) emitCheck(r *repo, c check) {
+	body := map[string]any{"repository": s.repoJSON(r), "sender": s.users[0]}
+	if !c.Run {
+		body["id"], body["sha"], body["context"], body["state"] = s.nextID(), c.SHA, c.Name, c.State
+		s.emitBody(r, "status", "", body)
+		return
+	}
+	run := map[string]any{"id": s.nextID(), "name": c.Name, "head_sha": c.SHA, "status": c.State, "conclusion": nil}
+	body["action"] = "created"
+	if conclusion, ok := strings.CutPrefix(c.State, "completed"); ok {
+		run["status"], run["conclusion"], body["action"] = "completed", conclusion, "completed"
+	}
+	body["check_run"] = run
+	s.emitBody(r, "check_run", body["action"].(string), body)
 }
 
 // combinedStatus answers with the commit statuses of a commit.
@@ -92,7 +111,9 @@ func (s checks) createCheckRun(q request) {
 	case in.Name == "" || in.HeadSHA == "" || (in.Status == "completed") != (in.Conclusion != ""):
 		writeProblem(q.w, http.StatusUnprocessableEntity, "Validation Failed")
 	default:
-		q.repo.checks = append(q.repo.checks, check{SHA: in.HeadSHA, Name: in.Name, State: in.Status + in.Conclusion, Run: true})
+		c := check{SHA: in.HeadSHA, Name: in.Name, State: in.Status + in.Conclusion, Run: true}
+		q.repo.checks = append(q.repo.checks, c)
+		s.emitCheck(q.repo, c)
 		q.writeJSON(http.StatusCreated, map[string]any{"id": s.nextID()})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -21,7 +22,7 @@ const (
 	Review        Kind = "review"
 	ReviewComment Kind = "review_comment" // at a line of a pull request
 	Push          Kind = "push"
-	Check         Kind = "check" // a check run or a commit status
+	Check         Kind = "check" // a check run or a commit status of others than lattice that has ended
 	Installation  Kind = "installation"
 	Ping          Kind = "ping"
 	Other         Kind = "other" // nothing here uses it, or it cannot be read
@@ -195,6 +196,9 @@ func (e *Event) addCheck(p payload) {
 		}
 	} else {
 		e.Item, e.Title = p.ID, p.Context
+	}
+	if strings.HasPrefix(e.Title, forge.CheckPrefix) || slices.Contains([]string{"", "queued", "in_progress", "waiting", "requested", "pending"}, e.State) {
+		e.Kind = Other
 	}
 }
 

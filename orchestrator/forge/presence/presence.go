@@ -268,6 +268,15 @@ func Reply(head string, changed bool, said string, t Thread) string {
 	return s + "\n" + threadTexts[t] + "\n"
 }
 
+// Stuck returns the comment about checks that the agent did not repair.
+func Stuck(checks, said string) string {
+	s := "**lattice** could not repair the checks, and goes on when a person reviews the pull request:\n\n" + Block(checks)
+	if said != "" {
+		s += "\nThe agent says:\n\n" + Block(text.Head(said, maxSaid))
+	}
+	return s
+}
+
 // Assumption is an assumption of an agent about a line of a file. Line is 0 if it names none.
 type Assumption struct {
 	Path string `json:"path"`

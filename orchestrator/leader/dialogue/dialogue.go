@@ -93,6 +93,8 @@ type Host struct {
 	Forks bool
 	// Labels shows the state of the newest run of a thread as a label.
 	Labels bool
+	// Poll is how often the checks of a pull request are looked at; 0 leaves it to webhooks, and looks rarely.
+	Poll time.Duration
 }
 
 // Dialogue answers people.

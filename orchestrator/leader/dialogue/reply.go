@@ -28,7 +28,7 @@ func (w *writer) reply(ctx context.Context, run string, wait lattice.Wait, asked
 			break
 		}
 	}
-	if !found {
+	if !found || last.Checks { // the push is the answer to checks
 		return nil
 	}
 	key := replyPosts + run + ":" + last.Wait

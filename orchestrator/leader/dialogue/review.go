@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -88,7 +87,8 @@ type settled struct {
 	Wait     string          `json:"wait_id,omitempty"`
 	Outcome  string          `json:"outcome"`
 	Who      forge.User      `json:"reviewer,omitzero"`
-	Head     string          `json:"head,omitempty"` // of the branch at that time
+	Checks   bool            `json:"checks,omitempty"` // no person decided: checks fail
+	Head     string          `json:"head,omitempty"`   // of the branch at that time
 	Verdict  string          `json:"verdict,omitempty"`
 	Answer   json.RawMessage `json:"answer,omitempty"`
 	Comments []int64         `json:"comment_ids,omitempty"` // that ask for changes
@@ -133,7 +133,7 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 	if _, err := d.Facts.AddFact(by, audit.Entry{Kind: audit.Review, Subject: reviewsOf(t), Key: "review:" + host + ":" + e.ID}, r, store.Any); err != nil {
 		return "", err
 	}
-	if err := d.Settle(ctx, t); err != nil {
+	if _, err := d.Settle(ctx, t); err != nil {
 		return settle(err)
 	}
 	all, outcomes, err := d.loadReviews(t)
@@ -148,7 +148,7 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 			return s.Outcome, nil
 		}
 	}
-	return "kept until the run waits for a review", nil
+	return "kept until the run waits for a review and the checks have ended", nil
 }
 
 // loadReviews returns the reviews of a pull request, and what came of them.
@@ -233,54 +233,57 @@ func (d *Dialogue) findReviewed(ctx context.Context, t Thread) (found reviewed, 
 	return found, false, nil
 }
 
-// Settle decides with the reviews of a pull request that were kept, if a run waits for one. One decision is made about a wait:
-// it is on disk before the run gets it, and the run gets it again after a crash in between.
-func (d *Dialogue) Settle(ctx context.Context, t Thread) error {
-	all, outcomes, err := d.loadReviews(t)
-	if err != nil || len(all) == 0 {
-		return err
-	}
+// Settle decides with the reviews of a pull request that were kept, else with its checks, if a run waits for a review. One decision is made
+// about a wait: it is on disk before the run gets it, and the run gets it again after a crash in between. stuck tells the checks that fail if
+// only people can go on.
+func (d *Dialogue) Settle(ctx context.Context, t Thread) (stuck string, err error) {
 	at, waits, err := d.findReviewed(ctx, t)
 	if err != nil || !waits {
-		return err
+		return "", err
+	}
+	all, outcomes, err := d.loadReviews(t)
+	if err != nil {
+		return "", err
 	}
 	done := map[string]bool{}
 	for _, s := range outcomes {
 		if s.Run == at.run.RunID && s.Wait == at.wait.ID && s.Verdict != "" {
-			return d.answerReview(ctx, at, s)
+			return "", d.answerReview(ctx, at, s)
 		}
 		for _, id := range s.IDs {
 			done[id] = true
 		}
 	}
-	all = slices.DeleteFunc(all, func(r review) bool { return done[r.ID] })
-	if len(all) == 0 {
-		return nil
+	client, err := d.Hosts[at.Host].Client()
+	if err != nil {
+		return "", err
 	}
-	decision, err := d.weigh(ctx, at, all)
+	var decision settled
+	if all = slices.DeleteFunc(all, func(r review) bool { return done[r.ID] }); len(all) > 0 {
+		decision, err = d.weigh(ctx, client, at, all)
+	}
+	if err == nil && decision.Verdict == "" {
+		decision, stuck, err = d.weighChecks(ctx, client, at, outcomes)
+	}
 	if err != nil || decision.Verdict == "" {
-		return err
+		return stuck, err
 	}
 	decision.Run, decision.Wait, decision.Head = at.run.RunID, at.wait.ID, at.pull.Head
 	decision.Outcome = decision.Verdict + " " + at.run.RunID
 	key := "review-settled:" + newRequest(at.run.RunID, at.wait).key()
 	entry, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: outcomesOf(t), Key: key}, decision, store.Any)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if err := json.Unmarshal(entry.Body, &decision); err != nil { // that of another attempt, if it was first
-		return fmt.Errorf("read audit entry %d: %w", entry.Seq, err)
+		return "", fmt.Errorf("read audit entry %d: %w", entry.Seq, err)
 	}
-	return d.answerReview(ctx, at, decision)
+	return "", d.answerReview(ctx, at, decision)
 }
 
 // weigh returns the decision that reviews make about a wait. Those that do not count are refused, each with an entry. Requests
-// for changes go before approvals, which are kept for the next wait.
-func (d *Dialogue) weigh(ctx context.Context, at reviewed, all []review) (out settled, err error) {
-	client, err := d.Hosts[at.Host].Client()
-	if err != nil {
-		return out, err
-	}
+// for changes go before approvals, which are kept for the next wait, or until the checks of the commit have ended.
+func (d *Dialogue) weigh(ctx context.Context, client Client, at reviewed, all []review) (out settled, err error) {
 	pull, err := client.Pull(ctx, at.Repo, at.Number)
 	if err != nil {
 		return out, err
@@ -326,47 +329,66 @@ func (d *Dialogue) weigh(ctx context.Context, at reviewed, all []review) (out se
 		for _, r := range approvals {
 			out.IDs, out.Who = append(out.IDs, r.ID), cmp.Or(out.Who, r.Who)
 		}
-		if err := describeRed(ctx, client, at, &feedback); err != nil {
+		red, ended, err := describeRed(ctx, client, at.Repo, at.pull.Head)
+		if err != nil || red == "" && !ended {
 			return settled{}, err
 		}
+		feedback.WriteString(red)
 	}
 	out.Verdict = verdictApproved
 	if feedback.Len() > 0 {
 		out.Verdict = verdictChanges
 	}
+	return out, d.addAnswer(ctx, client, at, &out, feedback.String(), all[len(all)-1].At)
+}
+
+// maxCheckRounds bounds the requests for changes that follow each other without a person, because checks fail.
+const maxCheckRounds = 5
+
+// weighChecks returns the request for changes that the checks of the awaited commit make when all have ended. Each commit gets one. stuck
+// tells the checks that fail if it is up to people: the agent changed nothing for them, or tried maxCheckRounds times.
+func (d *Dialogue) weighChecks(ctx context.Context, client Client, at reviewed, outcomes []settled) (out settled, stuck string, err error) {
+	red, ended, err := describeRed(ctx, client, at.Repo, at.pull.Head)
+	if err != nil || red == "" || !ended {
+		return out, "", err
+	}
+	rounds := 0
+	for _, s := range slices.Backward(outcomes) {
+		switch {
+		case s.Run != at.run.RunID || s.Verdict == "":
+			continue
+		case s.Checks && s.Head == at.pull.Head:
+			return out, red, nil
+		}
+		if !s.Checks {
+			break
+		}
+		rounds++
+	}
+	if rounds >= maxCheckRounds {
+		return out, red, nil
+	}
+	out = settled{Checks: true, Verdict: verdictChanges}
+	return out, "", d.addAnswer(ctx, client, at, &out, red, time.Now())
+}
+
+// addAnswer adds the answer to a decision, with the context bundle of a moment if the run wants it.
+func (d *Dialogue) addAnswer(ctx context.Context, client Client, at reviewed, out *settled, feedback string, moment time.Time) (err error) {
 	var files []bundleFile
 	if _, wanted := at.wait.Expected[contextInput]; wanted && out.Verdict == verdictChanges {
 		a := asked{Thread: at.Thread, client: client, item: math.MaxInt64, left: &leftOut{}}
 		g, err := d.gather(ctx, a)
 		if err != nil {
-			return settled{}, err
+			return err
 		}
-		g.at = all[len(all)-1].At
+		g.at = moment
 		if files, err = d.bundle(ctx, a, g); err != nil {
-			return settled{}, err
+			return err
 		}
 		out.LeftOut = a.left.orNil()
 	}
-	out.Answer, err = encodeAnswer(out.Verdict, feedback.String(), files)
-	return out, err
-}
-
-// describeRed writes which checks of the CI fail at the commit that lattice pushed last. A code host that does not let the account
-// read them tells of none.
-func describeRed(ctx context.Context, client Client, at reviewed, b *strings.Builder) error {
-	all, err := client.Checks(ctx, at.Repo, at.pull.Head)
-	if refused, ok := errors.AsType[*forge.Problem](err); ok && refused.Final() {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	for _, c := range all {
-		if red, ok := forge.CombineChecks([]forge.Check{c}); ok && red == forge.CheckFailure {
-			fmt.Fprintf(b, "The check %s of the CI fails at %.12s. %s\n", text.Line(c.Name), at.pull.Head, text.Line(c.Summary))
-		}
-	}
-	return nil
+	out.Answer, err = encodeAnswer(out.Verdict, feedback, files)
+	return err
 }
 
 // maxReviewAnswer bounds the answer of reviews, encoded. The leader takes no answer of twice the size.
@@ -450,8 +472,12 @@ func describeReview(b *strings.Builder, r review, id int64, comments []forge.Rev
 
 // answerReview gives a run the decision about its wait. If people decided otherwise in between, theirs holds.
 func (d *Dialogue) answerReview(ctx context.Context, at reviewed, s settled) error {
-	ctx = caller.With(ctx, personOf(at.Host, s.Who))
-	_, err := d.Runs.Decide(ctx, at.run.RunID, api.DecideRequest{WaitID: s.Wait, Decision: lattice.Answer, Typed: s.Answer, By: nameUser(at.Host, s.Who), Detach: true, Values: d.Hosts[at.Host].values()})
+	who, by := personOf(at.Host, s.Who), nameUser(at.Host, s.Who)
+	if s.Checks {
+		who, by = audit.Who{Name: "forge:" + at.Host, UID: -1}, "the checks at "+at.Host
+	}
+	ctx = caller.With(ctx, who)
+	_, err := d.Runs.Decide(ctx, at.run.RunID, api.DecideRequest{WaitID: s.Wait, Decision: lattice.Answer, Typed: s.Answer, By: by, Detach: true, Values: d.Hosts[at.Host].values()})
 	if p := fault.As(err); p != nil && !p.Retryable {
 		d.Logger.Warn().Err(err).Str("run_id", at.run.RunID).Msg("a review came too late")
 		return nil

@@ -436,7 +436,7 @@ func TestCheckOfRun(t *testing.T) {
 }
 
 // TestApprovedAndRed approves a commit whose CI fails: the run gets the failure as a request for changes. An approval of a green commit, or of
-// one that has no CI but the check of lattice, ends it.
+// one that has no CI but the check of lattice, ends it, and one of a commit whose CI goes on counts when that has ended.
 func TestApprovedAndRed(t *testing.T) {
 	eachPull(t, func(p *pullWorld) {
 		p.SetCI(repository, p.first, "ci/build", forge.CheckFailure)
@@ -446,8 +446,51 @@ func TestApprovedAndRed(t *testing.T) {
 		p.expect("changes run_1", `"verdict":"changes"`, "The check ci/build of the CI fails at "+p.first[:12])
 		second := p.push("bot", "better", "fix")
 		p.waits(second)
-		p.SetCI(repository, second, "ci/build", forge.CheckSuccess)
+		p.SetCI(repository, second, "ci/build", forge.CheckPending)
 		p.review("wilma", "APPROVED", "")
-		p.expect("approved run_1", `"verdict":"approved"`)
+		p.expect("the checks have ended")
+		p.SetCI(repository, second, "ci/build", forge.CheckSuccess)
+		pull, _ := dialogue.ParseThread("main:acme/site#2")
+		if err := p.newScribe().Show(p.Context(), pull); err != nil {
+			t.Fatal(err)
+		}
+		p.expectDone("answer run_1", `"verdict":"approved"`)
+	})
+}
+
+// TestRedWithoutReview has the CI fail at commit after commit. The run gets each failure once when all checks have ended, until people have to
+// look: one comment says so. Their review begins the count again.
+func TestRedWithoutReview(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		pull, _ := dialogue.ParseThread("main:acme/site#2")
+		show := func(did ...string) {
+			t.Helper()
+			for range 2 {
+				if err := p.newScribe().Show(t.Context(), pull); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.expectDone(did...)
+		}
+		head := p.first
+		next := func() { head = p.push("bot", "better", "fix"); p.waits(head) }
+		for round := range 5 {
+			p.SetCI(repository, head, "ci/build", forge.CheckFailure)
+			p.SetCI(repository, head, "ci/docs", forge.CheckPending)
+			show()
+			p.SetCI(repository, head, "ci/docs", forge.CheckSuccess)
+			show(fmt.Sprintf("answer run_1 w%d", round+1), `"verdict":"changes"`, "The check ci/build of the CI fails at "+head[:12])
+			next()
+		}
+		p.SetCI(repository, head, "ci/build", forge.CheckFailure)
+		show()
+		if dump := p.Dump(); strings.Count(dump, "could not repair the checks") != 1 {
+			t.Errorf("people are not told once:\n%s", dump)
+		}
+		p.review("wilma", "CHANGES_REQUESTED", "Use a lock.")
+		p.expect("changes run_1", "Use a lock.")
+		next()
+		p.SetCI(repository, head, "ci/build", forge.CheckFailure)
+		show(`"verdict":"changes"`, "The check ci/build")
 	})
 }

@@ -29,6 +29,8 @@ const (
 	// statusPause is the least time between two edits of the status of a run that works: code hosts limit writes.
 	statusPause = 15 * time.Second
 	retryPause  = 10 * time.Second
+	// checkPause is the time between two looks at the checks of a pull request, besides those for webhooks: one may be lost.
+	checkPause = 15 * time.Minute
 	// shownRuns bounds the runs of a thread that are looked at.
 	shownRuns = 20
 )
@@ -40,8 +42,8 @@ type Scribe struct {
 	Hosts map[string]Host
 	Facts *govern.Ledger
 	Runs  Runs
-	// Settle decides with the reviews that came before the run waited for one.
-	Settle func(ctx context.Context, t Thread) error
+	// Settle decides with the reviews that came before the run waited for one; see Dialogue.Settle.
+	Settle func(ctx context.Context, t Thread) (stuck string, err error)
 	// Offer creates the intent that carries out the plan of a run; see Dialogue.Offer.
 	Offer  func(ctx context.Context, t Thread, run api.RunView) (intent.State, error)
 	Logger zerolog.Logger
@@ -58,6 +60,8 @@ const (
 	answerPosts = "answer:"
 	// commandPosts begin those of answers to commands.
 	commandPosts = "command:"
+	// stuckPosts begin those about checks that the agent did not repair.
+	stuckPosts = "stuck:"
 	// offerPosts begin the records of plans that were offered, which are no comments.
 	offerPosts = "offer:"
 )
@@ -125,7 +129,11 @@ func (s *Scribe) Follow(ctx context.Context) {
 			if err := s.Show(ctx, t); err != nil && ctx.Err() == nil {
 				s.Logger.Warn().Err(err).Stringer("thread", t).Msg("show the runs of a thread")
 				due[t] = time.Now().Add(retryPause)
-				pause = min(pause, retryPause)
+			} else if s.woken.awaiting()[t] != "" {
+				due[t] = time.Now().Add(cmp.Or(s.Hosts[t.Host].Poll, checkPause))
+			}
+			if at, again := due[t]; again {
+				pause = min(pause, time.Until(at))
 			}
 		}
 		select {
@@ -175,6 +183,7 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 		return err
 	}
 	w := &writer{Scribe: s, Thread: t, posts: posts}
+	s.woken.setAwaited(t, "")
 	lacks, offering := "", error(nil)
 	if len(runs) > 0 {
 		lacks, offering = w.offer(ctx, runs[0])
@@ -281,7 +290,12 @@ func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) e
 			if err := w.reply(ctx, r.RunID, q.wait, asked); err != nil {
 				return err
 			}
-			if err := w.Settle(ctx, w.Thread); err != nil {
+			w.woken.setAwaited(w.Thread, asked.Head)
+			stuck, err := w.Settle(ctx, w.Thread)
+			if err == nil && stuck != "" {
+				err = w.put(ctx, post{Post: stuckPosts + q.key()}, presence.Stuck(stuck, asked.Said))
+			}
+			if err != nil {
 				return err
 			}
 			if err := w.showAssumptions(ctx, r.RunID, q.wait, asked.Head); err != nil {

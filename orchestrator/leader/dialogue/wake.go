@@ -2,8 +2,10 @@ package dialogue
 
 import (
 	"context"
+	"maps"
 	"sync"
 
+	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/intent"
 )
 
@@ -12,6 +14,8 @@ type woken struct {
 	mu   sync.Mutex
 	all  map[Thread]bool // guarded by mu
 	ring chan struct{}   // guarded by mu; has room for one value
+	// awaited holds the threads with a run that waits for a review, and the commit of each; guarded by mu.
+	awaited map[Thread]string
 }
 
 // bell returns the channel that has a value when there are threads.
@@ -46,6 +50,38 @@ func (w *woken) take() map[Thread]bool {
 	all := w.all
 	w.all = nil
 	return all
+}
+
+// setAwaited notes the commit of a thread whose review a run waits for, "" for none.
+func (w *woken) setAwaited(t Thread, head string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.awaited == nil {
+		w.awaited = map[Thread]string{}
+	}
+	if w.awaited[t] = head; head == "" {
+		delete(w.awaited, t)
+	}
+}
+
+// awaiting returns the threads with a run that waits for a review, and the commit of each.
+func (w *woken) awaiting() map[Thread]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.awaited)
+}
+
+// WakeCommit has Follow look at the pull requests whose review at a commit runs wait for: a check of the CI has ended. After a crash, Follow
+// looks at all threads with runs.
+func (s *Scribe) WakeCommit(host string, p forge.Path, head string) (outcome string) {
+	outcome = "nothing to do: no run waits for a review of the commit"
+	for t, awaited := range s.woken.awaiting() {
+		if t.Host == host && t.Repo.Equal(p) && awaited == head {
+			s.woken.add(t)
+			outcome = "the checks are looked at"
+		}
+	}
+	return outcome
 }
 
 // Wake has Follow show a thread soon, if subject names one: an intent about it begins or ends to wait for people.
