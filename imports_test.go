@@ -207,10 +207,10 @@ var mayImport = map[string][]string{
 
 	"orchestrator/action":          {"manifests", "orchestrator/forge", "orchestrator/lattice", "orchestrator/policy", "orchestrator/secret", "orchestrator/worktree", "orchestrator/worktree/remote", "orchestrator/worktree/gitexec", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/notify":          {"spritekit/fault", "spritekit/protocol"},
-	"orchestrator/forge":           {},                                                     // code hosts: types, and the calls that adapters make
-	"orchestrator/forge/hook":      {"orchestrator/forge", "spritekit/fault"},              // deliveries of webhooks: pure
-	"orchestrator/forge/comment":   {"manifests", "orchestrator/forge"},                    // commands in comments: pure
-	"orchestrator/forge/presence":  {"orchestrator/forge/comment", "orchestrator/lattice"}, // comments that show a run: pure
+	"orchestrator/forge":           {},                                                                           // code hosts: types, and the calls that adapters make
+	"orchestrator/forge/hook":      {"orchestrator/forge", "spritekit/fault"},                                    // deliveries of webhooks: pure
+	"orchestrator/forge/comment":   {"manifests", "orchestrator/forge"},                                          // commands in comments: pure
+	"orchestrator/forge/presence":  {"orchestrator/forge", "orchestrator/forge/comment", "orchestrator/lattice"}, // comments that show a run: pure
 	"orchestrator/forge/rest":      {"orchestrator/forge", "spritekit/text"},
 	"orchestrator/forge/github":    {"orchestrator/forge", "orchestrator/forge/rest"},
 	"orchestrator/forge/gitea":     {"orchestrator/forge", "orchestrator/forge/rest"},

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/text"
@@ -105,6 +106,19 @@ func Label(s lattice.RunStatus) string {
 		return LabelPrefix + "waiting"
 	}
 	return LabelPrefix + "running"
+}
+
+// Check returns the state of the check that shows a run of a status.
+func Check(s lattice.RunStatus) forge.CheckState {
+	switch s {
+	case lattice.Succeeded:
+		return forge.CheckSuccess
+	case lattice.Failed:
+		return forge.CheckFailure
+	case lattice.Canceled:
+		return forge.CheckError
+	}
+	return forge.CheckPending
 }
 
 // Digest returns the digest of all that a wait shows, which an approval names. A wait that changes gets another one.

@@ -9,7 +9,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/presence"
-	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
@@ -46,7 +45,7 @@ func (w *writer) showCheck(ctx context.Context, r api.RunView) error {
 		if p.Head == "" || !(Thread{p.Forge, p.Repo, p.Number}).same(w.Thread) {
 			continue
 		}
-		c := forge.Check{Name: forge.CheckPrefix + r.Flow, State: checkState(r.Status), Summary: fmt.Sprintf("the run %s %s", r.RunID, presence.Verb(r.Status))}
+		c := forge.Check{Name: forge.CheckPrefix + r.Flow, State: presence.Check(r.Status), Summary: fmt.Sprintf("the run %s %s", r.RunID, presence.Verb(r.Status))}
 		key := checkPosts + p.Head
 		if known := w.posts[key]; known.Settled || known.Final == c.Summary {
 			continue
@@ -79,16 +78,4 @@ func (w *writer) setCheck(ctx context.Context, sha string, c forge.Check, last b
 		w.Logger.Warn().Err(err).Stringer("thread", w.Thread).Msg("show the state of a run as a check")
 	}
 	return w.record(ctx, post{Post: checkPosts + sha, Final: c.Summary, Settled: ok || last})
-}
-
-func checkState(s lattice.RunStatus) forge.CheckState {
-	switch s {
-	case lattice.Succeeded:
-		return forge.CheckSuccess
-	case lattice.Failed:
-		return forge.CheckFailure
-	case lattice.Canceled:
-		return forge.CheckError
-	}
-	return forge.CheckPending
 }

@@ -14,32 +14,39 @@ import (
 // replyPosts begins the keys of replies to reviews.
 const replyPosts = "reply:"
 
-// reply answers the comments of the review that a run worked on before it waits for the next one: each in its thread, or the
-// whole review in one comment if it has none.
-func (w *writer) reply(ctx context.Context, run string, wait lattice.Wait, asked awaited) error {
+// reply answers the comments of the reviews that a run has worked on: each in its thread, or the whole review in one comment if it has none.
+// The last review is answered when the run waits for the next one; wait is nil if it does not wait. A push is the answer to checks.
+func (w *writer) reply(ctx context.Context, run string, wait *lattice.Wait, asked awaited) error {
 	var outcomes []settled
 	if err := readAll(w.Facts, outcomesOf(w.Thread), &outcomes); err != nil {
 		return err
 	}
-	last, found := settled{}, false
-	for _, s := range slices.Backward(outcomes) {
-		if s.Run == run && s.Verdict != "" {
-			last, found = s, s.Verdict == verdictChanges && s.Wait != wait.ID
+	outcomes = slices.DeleteFunc(outcomes, func(s settled) bool { return s.Run != run || s.Verdict == "" })
+	for i, s := range outcomes {
+		now := asked
+		if i+1 < len(outcomes) { // people may decide before it is answered
+			now = awaited{Head: outcomes[i+1].Head}
+		} else if wait == nil || wait.ID == s.Wait {
 			break
 		}
+		if s.Verdict != verdictChanges || s.Checks {
+			continue
+		}
+		if err := w.replyToReview(ctx, replyPosts+run+":"+s.Wait, s, now); err != nil {
+			return err
+		}
 	}
-	if !found || last.Checks { // the push is the answer to checks
-		return nil
-	}
-	key := replyPosts + run + ":" + last.Wait
-	answer := func(t presence.Thread) string {
-		return presence.Reply(asked.Head, asked.Head != last.Head, asked.Said, t)
-	}
-	if len(last.Comments) == 0 {
+	return nil
+}
+
+// replyToReview answers the comments of a decision. now has the commit that the run pushed, and the agent's words.
+func (w *writer) replyToReview(ctx context.Context, key string, s settled, now awaited) error {
+	answer := func(t presence.Thread) string { return presence.Reply(now.Head, now.Head != s.Head, now.Said, t) }
+	if len(s.Comments) == 0 && w.posts[key].Comment == 0 {
 		return w.put(ctx, post{Post: key}, answer(presence.NoThread))
 	}
 	var all []forge.ReviewComment
-	for _, id := range last.Comments {
+	for _, id := range s.Comments {
 		each := fmt.Sprintf("%s:%d", key, id)
 		if p := w.posts[each]; p.Comment != 0 || p.Settled {
 			continue
@@ -50,7 +57,7 @@ func (w *writer) reply(ctx context.Context, run string, wait lattice.Wait, asked
 				return err
 			}
 		}
-		if err := w.replyTo(ctx, each, id, all, asked.Head != last.Head, answer); err != nil {
+		if err := w.replyTo(ctx, each, id, all, now.Head != s.Head, answer); err != nil {
 			return err
 		}
 	}

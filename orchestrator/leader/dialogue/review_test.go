@@ -494,3 +494,26 @@ func TestRedWithoutReview(t *testing.T) {
 		show(`"verdict":"changes"`, "The check ci/build")
 	})
 }
+
+// TestDecidedBeforeReply approves a fixup before lattice has answered the review that asked for it: the answer comes, once.
+func TestDecidedBeforeReply(t *testing.T) {
+	eachPull(t, func(p *pullWorld) {
+		p.review("wilma", "CHANGES_REQUESTED", "Too long.")
+		p.expect("changes run_1", `"verdict":"changes"`)
+		p.works()
+		second := p.push("bot", "better", "fix")
+		p.waits(second)
+		p.review("wilma", "APPROVED", "")
+		p.expect("approved run_1", `"verdict":"approved"`)
+		p.works()
+		pull, _ := dialogue.ParseThread("main:acme/site#2")
+		for range 2 {
+			if err := p.newScribe().Show(p.Context(), pull); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if dump := p.Dump(); strings.Count(dump, "**lattice** pushed ` "+second[:12]) != 1 {
+			t.Errorf("the review is not answered once:\n%s", dump)
+		}
+	})
+}

@@ -279,15 +279,17 @@ func (w *writer) offer(ctx context.Context, newest api.RunView) (lacks string, e
 }
 
 // ask writes the questions of a run, unless it asks them in another thread, and adds their keys to open. A wait for a review
-// has no comment: the pull request asks for it. The comments of the review before it are answered.
+// has no comment: the pull request asks for it. The comments of the reviews before it are answered.
 func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) error {
 	_, asks, err := threadsOf(w.Facts, r)
 	if err != nil || !asks.same(w.Thread) {
 		return err
 	}
+	waits := false
 	for _, q := range requestsOf([]api.RunView{r}, nil) {
 		if asked, ok := awaitsReview(q.wait); ok && asked.Number == w.Number {
-			if err := w.reply(ctx, r.RunID, q.wait, asked); err != nil {
+			waits = true
+			if err := w.reply(ctx, r.RunID, &q.wait, asked); err != nil {
 				return err
 			}
 			w.woken.setAwaited(w.Thread, asked.Head)
@@ -306,6 +308,9 @@ func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) e
 		if err := w.askAbout(ctx, q, open); err != nil {
 			return err
 		}
+	}
+	if !waits {
+		return w.reply(ctx, r.RunID, nil, awaited{})
 	}
 	return nil
 }
