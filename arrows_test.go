@@ -203,13 +203,5 @@ var backwardCeilings = map[string]int{
 	"orchestrator/command/forge":   30,
 	"orchestrator/command/task":    40,
 	"orchestrator/dashboard":       35,
-	"orchestrator/leader":          35,
 	"orchestrator/leader/dialogue": 25,
-	"orchestrator/leader/govern":   25,
-	"orchestrator/leader/history":  30,
-	"orchestrator/leader/inbox":    50,
-	"orchestrator/leader/intents":  50,
-	"orchestrator/leader/runs":     30,
-	"orchestrator/store/postgres":  35,
-	"scripts/release":              40,
 }

@@ -8,9 +8,7 @@
 package main
 
 import (
-	"crypto/sha256"
 	"debug/buildinfo"
-	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -77,14 +75,6 @@ func run(out string, platforms []string) error {
 	return r.writeSums()
 }
 
-// release is a release being built.
-type release struct {
-	root, out, work string
-	time            time.Time // of the commit, and of all files
-	version         string    // without v
-	shared          string    // directory of the files that are the same for all platforms
-}
-
 // prepare builds the programs for this machine, whose help makes the manual pages and completions, and the other files
 // that all platforms share.
 func (r *release) prepare() error {
@@ -130,9 +120,6 @@ func (r *release) prepare() error {
 	}
 	return r.writeLicences(filepath.Join(r.shared, "THIRD-PARTY-LICENSES.txt"))
 }
-
-// completions names the file of each shell's completion.
-var completions = map[string]string{"bash": "lattice.bash", "zsh": "_lattice", "fish": "lattice.fish"}
 
 var pseudoVersion = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}$`)
 
@@ -185,11 +172,6 @@ func (r *release) buildPlatform(platform string) error {
 		return err
 	}
 	return r.writeBill(deb, platform, programs)
-}
-
-// units are the units of systemd, with their folders in a system. scripts/release/units starts them.
-var units = map[string]string{
-	"lattice.service": "/usr/lib/systemd/user", "lattice@.service": "/usr/lib/systemd/system", "lattice-node.service": "/usr/lib/systemd/system",
 }
 
 // addSystemFiles adds the files of one system to a tree, and returns the programs among them and inside others.
@@ -265,43 +247,4 @@ func (r *release) writeSums() error {
 	}
 	fmt.Print(sums.String())
 	return writeFile(filepath.Join(r.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
-}
-
-func digestOf(file string) (string, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	digest := sha256.Sum256(data)
-	return hex.EncodeToString(digest[:]), nil
-}
-
-// output returns what a program prints, without the last newline.
-func output(dir string, args ...string) (string, error) {
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir = dir
-	out, err := cmd.Output()
-	if err != nil {
-		var failed *exec.ExitError
-		if errors.As(err, &failed) {
-			err = fmt.Errorf("%w: %s", err, failed.Stderr)
-		}
-		return "", fmt.Errorf("%s: %w", strings.Join(args, " "), err)
-	}
-	return strings.TrimSuffix(string(out), "\n"), nil
-}
-
-func copyFile(to, from string, mode os.FileMode) error {
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return writeFile(to, data, mode)
-}
-
-func writeFile(file string, data []byte, mode os.FileMode) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return err
-	}
-	return errors.Join(os.WriteFile(file, data, mode), os.Chmod(file, mode))
 }

@@ -15,15 +15,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// Past is a run with its facts and moments.
-type Past struct {
-	Run
-	Parsed *ir.Program
-	Facts  []lattice.Entry
-	Points []replay.Point
-	Turns  []Turn // of agents, if [Records.ReadTurns] read them
-}
-
 // Lose marks the moments before until that have their files in the sprite: the files are lost.
 func (p Past) Lose(until time.Time, why string) {
 	for i, pt := range p.Points {

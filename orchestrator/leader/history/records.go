@@ -1,5 +1,3 @@
-// Package history reads what a home holds of runs: records, facts, states, moments and output logs. Start with Records;
-// States adds the runs that are in memory, and Past the moments of one run. It begins, changes and ends no run.
 package history
 
 import (
@@ -19,36 +17,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
-
-// Run is the record of a run, with its options decoded.
-type Run struct {
-	store.RunRecord
-	Kept Options
-}
-
-// Options is the part of a record that the leader defines. Begin is the run's first fact, which is appended again if a crash
-// came between the record and the fact.
-type Options struct {
-	api.Options
-	Begin lattice.RunStarted `json:"begin"`
-	// Pinned holds the manifests of drop-in skills as they were when the run started.
-	Pinned []json.RawMessage `json:"pinned,omitempty"`
-	// ResumedFrom is the run that asked the question whose answer began this one; Answers are all answers so far.
-	ResumedFrom string            `json:"resumed_from,omitempty"`
-	Answers     map[string]string `json:"answers,omitempty"`
-	// Fork replaces Begin in a run that was forked from another one.
-	Fork *lattice.RunForked `json:"fork,omitempty"`
-	// Session is the run that a fork, or a run that goes on from another one, comes from; "" is the run itself.
-	Session string `json:"session,omitempty"`
-	// Account is the work item whose budget pays for a fork: that of the run from which it was forked.
-	Account string `json:"account,omitempty"`
-}
-
-// Records reads the records and facts of runs. It is safe for concurrent use.
-type Records struct {
-	Store *store.Store
-	turns turnCache
-}
 
 func ReadOptions(r store.RunRecord) (o Options, err error) {
 	if err := json.Unmarshal(r.Options, &o); err != nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
@@ -15,17 +14,6 @@ import (
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
-
-// Turn is a turn of an agent: a run goes back to it by beginning the agent's step again on the files of the turn, which hold the
-// agent's session (skills/agent/turn.go). A turn without a checkpoint was not kept.
-type Turn struct {
-	Said  protocol.AgentTurn
-	Event lattice.Entry
-	Point replay.Point // where the step began, with the checkpoint of the turn as its files
-
-	since  lattice.Seq // the turn belongs to the step that began last before
-	rewind *lattice.Moment
-}
 
 // turnPrefix begins the name of a turn as a moment: @2 is the second turn of a run. No node has such a name.
 const turnPrefix = "@"
@@ -55,20 +43,6 @@ func (rs *Records) allTurns(run string) (all []Turn, err error) {
 	}
 	rs.turns.keepTurns(run, knownTurns{slices.Clip(known.all), last})
 	return known.all, nil
-}
-
-// knownTurns are the turns of a run up to an entry.
-type knownTurns struct {
-	all  []Turn // not changed
-	last lattice.Seq
-}
-
-// turnCache keeps turns that were read, so that only the entries behind them are read next time. The zero value is ready; it is safe
-// for concurrent use.
-type turnCache struct {
-	mu   sync.Mutex
-	runs map[string]knownTurns // guarded by mu
-	size int                   // guarded by mu: the turns of all runs
 }
 
 // Bounds of a turnCache, which forgets everything when it reaches one.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,9 +32,6 @@ const (
 
 	expired = "renewed + term * interval '1 millisecond' < clock_timestamp()"
 )
-
-// errDeposed means that another process may lead now.
-var errDeposed = fmt.Errorf("%w: this process led, but did not renew its lease in time", kv.ErrLocked)
 
 // ReadLease returns the lease of a database. It fails as Open does, with kv.ErrMissing if no process has led it yet.
 func ReadLease(ctx context.Context, address string) (l Lease, err error) {
@@ -66,17 +62,6 @@ func askLease(ctx context.Context, config *pgconn.Config) (l Lease, err error) {
 	l = Lease{Holder: string(row[0]), Address: string(row[1]), Free: string(row[3]) == "true"}
 	l.Epoch, err = strconv.ParseUint(string(row[2]), 10, 64)
 	return l, err
-}
-
-// tenure is the time for which a process may write. A term of 0 lasts as long as its connection.
-type tenure struct {
-	term  time.Duration
-	epoch string // "" before it is taken
-
-	life    context.Context // ends when it is lost
-	lose    context.CancelFunc
-	renewer sync.WaitGroup
-	end     context.CancelFunc // of the renewer
 }
 
 // takeLead makes the writer's connection the one that may write, for a new epoch.
@@ -160,14 +145,6 @@ func (d *DB) renewOnce(ctx context.Context, c **pgconn.PgConn) (held bool, err e
 		return false, err
 	}
 	return len(got[0]) == 1, nil
-}
-
-// explain is classifyError, for errors that may come from the loss of the lead.
-func (d *DB) explain(err error) error {
-	if err != nil && d.tenure.life.Err() != nil {
-		return errDeposed
-	}
-	return classifyError(err)
 }
 
 // endLead lets another process lead at once.
