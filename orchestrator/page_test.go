@@ -405,6 +405,9 @@ func (p *page) checkLooks() {
 		if kind == "run-log" {
 			p.wait("document.querySelector('#lines .ln, #lines .empty')")
 		}
+		if kind == "run-shell" {
+			p.wait("document.querySelector('main').innerText.includes('The shell is open')")
+		}
 		if title := p.eval("document.title"); strings.HasPrefix(title, "Error") != (kind == "error") {
 			p.t.Errorf("%s is the page %q: %s", path, title, p.eval("document.querySelector('main').innerText"))
 		}
@@ -427,6 +430,11 @@ func (p *page) looks(path string) {
 		p.screenshot(os.Getenv("LATTICE_SCREENSHOTS"), name)
 		if wide := p.eval(fmt.Sprintf("String(Math.max(innerWidth, document.documentElement.scrollWidth) > %d)", look.width)); wide == "true" {
 			p.t.Errorf("%s is wider than its window", name)
+		}
+		if hidden := p.eval(`[...document.querySelectorAll("#menu > [aria-current], .tabs > [aria-current]")].filter((a) => {
+			const at = a.getBoundingClientRect(), menu = a.parentElement.getBoundingClientRect();
+			return at.left < menu.left - 1 || at.right > menu.right - (innerWidth < 700 ? 24 : 0) + 1 }).map((a) => a.innerText).join()`); hidden != "" {
+			p.t.Errorf("%s does not show that it is %s", name, hidden)
 		}
 		if p.axe == "" {
 			continue

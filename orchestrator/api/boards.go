@@ -97,6 +97,7 @@ type WorkerView struct {
 	Board          string   `json:"board"`
 	Name           string   `json:"name"`
 	Description    string   `json:"description,omitempty"`
+	Trigger        string   `json:"trigger"` // when it starts, in words
 	OnStatus       string   `json:"on_status,omitempty"`
 	MissingRole    string   `json:"missing_role,omitempty"`
 	ManualOnly     bool     `json:"manual_only,omitempty"`

@@ -136,6 +136,7 @@ func listFunctions() template.FuncMap {
 		"digest":   func(sum string) string { return cutText(sum, 12) },
 		"lines":    colourLines,
 		"dollars":  func(usd float64) string { return fmt.Sprintf("$%.4f", usd) },
+		"limit":    timeline.DescribeLimit,
 		"newkey":   func() string { return strings.ToLower(rand.Text()[:16]) },
 		"ask": func(v *Visitor, f waitForm, back string) any {
 			return struct {

@@ -49,6 +49,17 @@ setInterval(() => {
   }
 }, 10000);
 
+// --- Menus that do not fit the screen begin where the open page is.
+
+function showCurrent() {
+  for (const link of document.querySelectorAll("#menu > [aria-current], .tabs > [aria-current]")) {
+    const menu = link.parentElement, at = link.getBoundingClientRect(), room = menu.getBoundingClientRect();
+    menu.scrollLeft += at.left + at.width / 2 - room.left - room.width / 2;
+  }
+}
+addEventListener("resize", showCurrent);
+showCurrent();
+
 // --- Parts of the page are read again.
 
 function read(url) {
@@ -82,7 +93,10 @@ function refresh(page) {
     if (focused >= 0) next.querySelectorAll("a, summary")[focused]?.focus({ preventScroll: true });
   }
   const menu = document.getElementById("menu"), newMenu = page.getElementById("menu");
-  if (menu && newMenu && !menu.isEqualNode(newMenu) && !menu.contains(document.activeElement)) menu.replaceWith(document.importNode(newMenu, true));
+  if (menu && newMenu && !menu.isEqualNode(newMenu) && !menu.contains(document.activeElement)) {
+    menu.replaceWith(document.importNode(newMenu, true));
+    showCurrent();
+  }
 }
 
 const pause = 400; // milliseconds between two reads

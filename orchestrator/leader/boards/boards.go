@@ -312,7 +312,7 @@ func (s *Boards) Workers(_ context.Context, name string) ([]api.WorkerView, erro
 		}
 		views := []api.WorkerView{}
 		for _, d := range all {
-			v := api.WorkerView{Board: s.nameOf(b.Root), Name: d.Worker.Name, Description: d.Worker.Description, OnStatus: d.Trigger.OnStatus, MissingRole: d.Trigger.MissingRole,
+			v := api.WorkerView{Board: s.nameOf(b.Root), Name: d.Worker.Name, Description: d.Worker.Description, Trigger: d.Trigger.String(), OnStatus: d.Trigger.OnStatus, MissingRole: d.Trigger.MissingRole,
 				ManualOnly: d.Trigger.ManualOnly, TimeoutMinutes: d.Execution.TimeoutMinutes, Role: d.Output.ArtifactRole, File: d.File, Running: []string{}}
 			for _, t := range tasks {
 				if slices.ContainsFunc(t.Active, func(p board.Process) bool { return p.Type == d.Worker.Name }) {
