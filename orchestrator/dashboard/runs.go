@@ -177,8 +177,10 @@ func (d *Dashboard) showTimeline(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if p.Actions, err = d.leader.Actions(v.ctx, p.RunID); err != nil {
-		return err
+	if p.OpenActions {
+		if p.Actions, err = d.leader.Actions(v.ctx, p.RunID); err != nil {
+			return err
+		}
 	}
 	p.Actions = slices.DeleteFunc(p.Actions, func(a api.NotedAction) bool { return a.Status != api.ActionOpen })
 	p.Actions = shorten(p.Actions, maxCards, &p.More)

@@ -197,3 +197,36 @@ func BenchmarkRequests(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLongRun reports how long the page of a run with 10,000 facts takes.
+func BenchmarkLongRun(b *testing.B) {
+	l := openLeader(b, home.Home(b.TempDir()), nil, nil)
+	defer func() {
+		if err := l.Close(); err != nil {
+			b.Error(err)
+		}
+	}()
+	const id, calls = "run_long", 5_000
+	if err := l.store.Create(b.Context(), store.RunRecord{ID: id, Created: time.Now(), Secret: make([]byte, 32), Program: []byte(packs), Options: []byte(`{}`)}); err != nil {
+		b.Fatal(err)
+	}
+	entries := []lattice.Entry{{Run: id, Kind: lattice.EntryFact, Type: "Prepared", Body: []byte(`{"command_id":"e0.1.prepare"}`), Started: []string{"each", "each[0]/write"}}}
+	for i := range calls {
+		entries = append(entries,
+			lattice.Entry{Run: id, Kind: lattice.EntryFact, Type: "BoundaryTaken", Body: fmt.Appendf(nil, `{"command_id":"e0.%d.checkpoint@each[%d]","pair":{"seq":%d,"sprite":"run-long","checkpoint_id":"v%d","durable":false}}`, 2*i, i, 2*i, i)},
+			lattice.Entry{Run: id, Kind: lattice.EntryFact, Type: "CallFinished", Started: []string{fmt.Sprintf("each[%d]/+", i), fmt.Sprintf("each[%d]/write", i+1)},
+				Body: fmt.Appendf(nil, `{"command_id":"e0.%d.call@each[%d]","call_id":"call_iuti5lqhcc2ceukvzwgxl3xbf4ccoml2","ok":true,"exit":0,"data":{"path":"a.txt","size":5,"sha256":"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824","created":true,"mode":"0644"}}`, 2*i+1, i)})
+	}
+	entries = append(entries, lattice.Entry{Run: id, Kind: lattice.EntryState, Type: "State", Body: []byte(`{"status":"succeeded"}`), Flags: []string{lattice.FlagEnded}})
+	if _, err := l.store.Append(b.Context(), id, 0, entries); err != nil {
+		b.Fatal(err)
+	}
+	c := crowd{t: b, l: l}
+	for _, r := range c.requests(id) {
+		if r.path == "/runs/"+id {
+			for b.Loop() {
+				c.count(r)
+			}
+		}
+	}
+}

@@ -22,6 +22,7 @@ func (s *Store) Outline(run string, after lattice.Seq, near int) ([]lattice.Entr
 		}
 		log, c := tx.Bucket(bucketEntries), tx.Bucket(bucketIndex).Cursor()
 		picked := pickEntries(c, h.number, after, near)
+		out = make([]lattice.Entry, 0, len(picked))
 		for i, seq := range picked {
 			if i%pageSize == 0 {
 				fetchEntries(tx, picked[i:min(i+pageSize, len(picked))])

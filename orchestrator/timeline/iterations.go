@@ -1,7 +1,6 @@
 package timeline
 
 import (
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -14,23 +13,52 @@ import (
 
 // The part of the timeline that knows of MAPs, whose iterations may run at once.
 
-// setCurrent makes the step current whose command a fact answers, and gives it the earlier output of its call.
-func (t *Timeline) setCurrent(fact json.RawMessage) {
-	var f struct {
-		CommandID string `json:"command_id"`
-		CallID    string `json:"call_id"`
+// commandOf returns the ids of the command that a fact answers and of its call, "" if there is none.
+func commandOf(fact lattice.Fact) (command, call string) {
+	switch f := fact.(type) {
+	case lattice.Prepared:
+		return f.CommandID, ""
+	case lattice.CallFinished:
+		return f.CommandID, f.CallID
+	case lattice.CallBlocked:
+		return f.CommandID, f.CallID
+	case lattice.CallSuspended:
+		return f.CommandID, f.CallID
+	case lattice.CallLost:
+		return f.CommandID, f.CallID
+	case lattice.BoundaryTaken:
+		return f.CommandID, ""
+	case lattice.Restored:
+		return f.CommandID, ""
+	case lattice.ActionDone:
+		return f.CommandID, ""
+	case lattice.TimerFired:
+		return f.CommandID, ""
+	case lattice.CommandFailed:
+		return f.CommandID, ""
+	case lattice.ModelAnswered:
+		return f.CommandID, ""
+	case lattice.ModelAskedAgain:
+		return f.CommandID, ""
+	case lattice.Attested:
+		return f.CommandID, ""
 	}
-	if json.Unmarshal(fact, &f) != nil || f.CommandID == "" {
+	return "", ""
+}
+
+// setCurrent makes the step of a command current, and gives it the earlier output of its call.
+func (t *Timeline) setCurrent(command, call string) {
+	if command == "" {
 		return
 	}
-	s := t.lanes[lattice.IterationPath(f.CommandID)]
+	s := t.lanes[lattice.IterationPath(command)]
 	if s == nil {
 		return
 	}
 	t.Current = s
-	if said := t.said[f.CallID]; said != nil {
+	if said := t.said[call]; said != nil {
 		s.Skill, s.Message = said.Skill, said.Message
-		delete(t.said, f.CallID)
+		delete(t.said, call)
 	}
 }
 
@@ -64,13 +92,16 @@ func (t *Timeline) findSpeaker(call string) *Step {
 	return t.said[call]
 }
 
+var iterationEnds = []struct {
+	suffix string
+	state  StepState
+}{{lattice.IterationDone, Done}, {lattice.IterationFailed, Failed}, {lattice.IterationDropped, Dropped}}
+
 // goOn takes one name of Entry.Started: a node that began, or the end of an iteration.
 func (t *Timeline) goOn(name string, at time.Time) {
-	for end, state := range map[string]StepState{
-		lattice.IterationDone: Done, lattice.IterationFailed: Failed, lattice.IterationDropped: Dropped,
-	} {
-		if iteration, ok := strings.CutSuffix(name, end); ok {
-			t.endIteration(iteration, at, state)
+	for _, end := range iterationEnds {
+		if iteration, ok := strings.CutSuffix(name, end.suffix); ok {
+			t.endIteration(iteration, at, end.state)
 			return
 		}
 	}

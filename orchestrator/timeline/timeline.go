@@ -5,6 +5,7 @@
 package timeline
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -36,7 +37,7 @@ func (t *Timeline) add(e lattice.Entry) bool {
 		return false
 	}
 	before := t.Current
-	t.setCurrent(e.Body)
+	t.setCurrent(commandOf(fact))
 	switch f := fact.(type) {
 	case lattice.RunStarted:
 		if f.Sprite != "" {
@@ -148,7 +149,7 @@ func (t *Timeline) finishCall(at time.Time, f lattice.CallFinished) {
 	var agent struct {
 		Text string `json:"final_text"`
 	}
-	if json.Unmarshal(report, &agent) == nil && agent.Text != "" {
+	if bytes.Contains(report, []byte(`"final_text"`)) && json.Unmarshal(report, &agent) == nil && agent.Text != "" {
 		t.Words = agent.Text
 	}
 	if f.OK {

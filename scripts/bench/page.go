@@ -130,7 +130,15 @@ func lookups(ctx context.Context, dir string) (figures []figure, err error) {
 			figure{Name: name + " among 100,000 runs, keys that are read", Value: many["keys/op"], Unit: ""}.atMost(many["keys/op"], few["keys/op"]+100),
 			figure{Name: name + " among 100,000 runs", Value: many["ns/op"] / 1e6, Unit: "ms"})
 	}
-	return figures, nil
+	long, err := goBench(ctx, dir, "./orchestrator/leader", "^BenchmarkLongRun$", 1, "-benchtime", "20x")
+	if err != nil {
+		return figures, err
+	}
+	shown := long["BenchmarkLongRun"]["ns/op"] / 1e6
+	if shown == 0 {
+		return figures, errors.New("the benchmark of a long run is not there")
+	}
+	return append(figures, figure{Name: "page of a run with 10,000 facts", Value: shown, Unit: "ms"}.atMost(shown, 100)), nil
 }
 
 // growth measures what steps, looks and checkpoints cost as what is kept grows 10 and 100 times. The ratio is that to the smallest.

@@ -121,6 +121,9 @@ func (vw *Views) Run(ctx context.Context, id string) (api.RunView, error) {
 	if v.StartedWith, err = vw.startedWith(id, v.Epoch); err != nil {
 		return v, err
 	}
+	if v.OpenActions, err = vw.Store.HasOpenActions(id); err != nil {
+		return v, err
+	}
 	products, err := vw.Registry.Products(ctx, api.ProductQuery{Run: id})
 	at := api.Root + "/runs/" + id
 	v.Record = &api.Record{SpriteName: v.Sprite, Mode: "exec_ws", StreamRefs: []string{at + "/watch", at + "/entries", at + "/log"}, Artifacts: products}
