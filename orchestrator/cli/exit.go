@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -44,6 +45,7 @@ func (c *Console) Report(ctx context.Context, err error) int {
 	if err == context.Canceled && ctx.Err() != nil { // by Ctrl-C; one with more words says what was interrupted
 		err = errors.New("interrupted")
 	}
+	err = classifyFile(ctx, err)
 	var p *fault.Error
 	if errors.As(err, &p) && c.JSON {
 		_ = NewEncoder(c.Err).Encode(p) // nowhere left to report to
@@ -81,6 +83,21 @@ func (c *Console) Report(ctx context.Context, err error) int {
 	}
 	fmt.Fprintf(words, "lattice: %v\n", err)
 	return code
+}
+
+// classifyFile gives an error without a code about a file that is missing or must not be used its code.
+func classifyFile(ctx context.Context, err error) error {
+	var p *fault.Error
+	var path *fs.PathError
+	switch {
+	case ctx.Err() != nil || errors.As(err, &p) || errors.Is(err, errUsage) || !errors.As(err, &path):
+		return err
+	case errors.Is(path, fs.ErrNotExist):
+		return fault.NotFound("not_found", "%v", err)
+	case errors.Is(path, fs.ErrPermission):
+		return fault.Denied("denied", "%v", err)
+	}
+	return err
 }
 
 // errUsage marks errors of the command line itself.

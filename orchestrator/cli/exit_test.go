@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"io/fs"
+	"strings"
 	"testing"
 
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -22,6 +25,24 @@ func TestReportInterrupted(t *testing.T) {
 		c := Console{Err: &out}
 		if code := c.Report(ctx, err); code != protocol.ExitCancelled || out.String() != want {
 			t.Errorf("Report(%v) printed %q and returned %d, want %q and %d", err, out.String(), code, want, protocol.ExitCancelled)
+		}
+	}
+}
+
+// An error without a code about a file that is missing or must not be read has the exit code for it, in words and as JSON.
+func TestReportFile(t *testing.T) {
+	t.Parallel()
+	for want, cause := range map[int]error{protocol.ExitNotFound: fs.ErrNotExist, protocol.ExitDenied: fs.ErrPermission, protocol.ExitFailed: fs.ErrClosed} {
+		err := fmt.Errorf("copy: %w", &fs.PathError{Op: "open", Path: "/none", Err: cause})
+		for _, asJSON := range []bool{false, true} {
+			var out strings.Builder
+			c := Console{Err: &out, JSON: asJSON}
+			if code := c.Report(t.Context(), err); code != want || !strings.Contains(out.String(), "/none") {
+				t.Errorf("Report(%v) printed %q and returned %d, want %d", err, out.String(), code, want)
+			}
+		}
+		if code := (&Console{Err: io.Discard}).Report(t.Context(), UsageErrorf("x: %w", err)); code != protocol.ExitBadInput {
+			t.Errorf("a wrong command line ends with %d", code)
 		}
 	}
 }
