@@ -28,7 +28,8 @@ type Node struct {
 	Store string // URL of the database
 	Log   zerolog.Logger
 
-	lease atomic.Pointer[store.Lease] // as last read
+	lease  atomic.Pointer[store.Lease] // as last read
+	silent atomic.Bool                 // the leader did not answer the last request that was forwarded
 }
 
 const (
@@ -104,8 +105,14 @@ func (n *Node) forwardRequest(w http.ResponseWriter, r *http.Request, address st
 			p.Out.Host = p.In.Host // the leader compares it with the origin of a page
 			p.Out.Header.Set(forwarded, "1")
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			n.Log.Warn().Err(err).Str("url", address).Msg("the leader does not answer")
+		ModifyResponse: func(*http.Response) error {
+			n.silent.Store(false)
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
+			if r.Context().Err() == nil && !n.silent.Swap(true) {
+				n.Log.Warn().Err(err).Str("url", address).Msg("the leader does not answer")
+			}
 			n.refuseRequest(w, "the leader does not answer")
 		},
 	}

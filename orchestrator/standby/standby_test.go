@@ -1,6 +1,7 @@
 package standby
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -48,5 +49,25 @@ func TestForward(t *testing.T) {
 		if resp.StatusCode != want.status || !strings.Contains(body.String(), want.body) {
 			t.Errorf("%q: %s, want %d and %s", address, body.String(), want.status, want.body)
 		}
+	}
+}
+
+// TestSilentLeader: while the leader is away a node answers each request, and says once in its log that the leader does not answer.
+func TestSilentLeader(t *testing.T) {
+	t.Parallel()
+	leader := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer leader.Close()
+	var said bytes.Buffer
+	n := &Node{Log: zerolog.New(&said)}
+	for i, address := range []string{"http://127.0.0.1:1", "http://127.0.0.1:1", leader.URL, "http://127.0.0.1:1", "http://127.0.0.1:1"} {
+		n.lease.Store(&store.Lease{Address: address})
+		w := httptest.NewRecorder()
+		n.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/runs", nil))
+		if want := map[bool]int{true: http.StatusOK, false: http.StatusServiceUnavailable}[address == leader.URL]; w.Code != want {
+			t.Errorf("request %d: %d, want %d", i, w.Code, want)
+		}
+	}
+	if n := strings.Count(said.String(), "does not answer"); n != 2 {
+		t.Errorf("two absences are told %d times: %s", n, &said)
 	}
 }
