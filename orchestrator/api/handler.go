@@ -65,7 +65,6 @@ type Service interface {
 	Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error)
 	// Log reads the output of skills that is not an event, of all nodes or of one.
 	Log(ctx context.Context, id, node string, offset int64) (io.ReadCloser, error)
-	Prune(ctx context.Context, r PruneRequest) ([]Pruned, error)
 	// Scrub takes the keys that agents were handed over out of their files in a sprite.
 	Scrub(ctx context.Context, sprite string) error
 	// HandOver ends the leadership when it returns nil, and changes nothing when it does not or ctx ends.
@@ -125,7 +124,6 @@ func leaderRoutes(s Service) []Route {
 			func(r *http.Request, _ struct{}) (struct{}, error) {
 				return struct{}{}, s.Scrub(r.Context(), r.PathValue("id"))
 			}),
-		post(Admin, "/prune", "Remove the remains of ended runs.", func(r *http.Request, in PruneRequest) ([]Pruned, error) { return s.Prune(r.Context(), in) }),
 	}
 }
 
@@ -134,7 +132,7 @@ func runRoutes(s Service) []Route {
 	return []Route{
 		acceptKey(post(Admin, "/runs", "Start a run.", func(r *http.Request, in RunRequest) (RunView, error) {
 			if in.Key == "" && r.Header.Get(headerKey) != "" {
-				in.Key = keyOf(r, "")
+				in.Key, in.Asked = keyOf(r, ""), in.digest()
 			}
 			return s.Start(r.Context(), in)
 		})),

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
+	"strconv"
+	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/api/wire"
@@ -15,11 +18,13 @@ import (
 type Storage interface {
 	CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error)
 	CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error)
-	// BackupStore writes a backup, as of one moment, to the writer that open returns. After an error the backup is truncated.
-	BackupStore(ctx context.Context, open func() io.Writer) error
+	// BackupStore writes a backup, as of one moment, to the writer that open returns; its files have size bytes. After an error the
+	// backup is truncated.
+	BackupStore(ctx context.Context, open func(size int64) io.Writer) error
+	Prune(ctx context.Context, r PruneRequest, progress func(StoreProgress)) ([]Pruned, error)
 }
 
-// StoreProgress is how far a long work on the store has come.
+// StoreProgress is how far a long work on the store, or a removal, has come.
 type StoreProgress struct {
 	Doing string `json:"doing"`
 	Done  uint64 `json:"done"`
@@ -72,13 +77,36 @@ func storageRoutes(s Storage) []Route {
 		raw[storeLine[Compaction]](Admin, http.MethodPost, "/store/compact", "Compact the store; the last line has the result.", exchange.MediaLines,
 			func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CompactStore) }),
 		raw[empty](Admin, http.MethodGet, "/store/backup", "Return a backup of the store.", mediaTar, func(w http.ResponseWriter, r *http.Request) { sendBackup(w, r, s) }),
+		pruneRoute(s),
 	}
 }
 
+// pruneRoute answers with a list, or also tells how far it is.
+func pruneRoute(s Storage) Route {
+	r := post(Admin, "/prune", "Remove the remains of ended runs.", func(r *http.Request, in PruneRequest) ([]Pruned, error) { return s.Prune(r.Context(), in, nil) },
+		Param{"lines", "boolean", "answer with lines, as /store/check does"})
+	plain := r.serve
+	r.serve = func(w http.ResponseWriter, r *http.Request) {
+		var in PruneRequest
+		if !exchange.IsSet(r, "lines") {
+			plain(w, r)
+		} else if exchange.Read(w, r, &in) {
+			long(w, r, func(ctx context.Context, progress func(StoreProgress)) ([]Pruned, error) {
+				return s.Prune(ctx, in, progress)
+			})
+		}
+	}
+	return r
+}
+
+// headerBackupSize is the header of a backup with the bytes of the files in it, which the length of the answer slightly exceeds.
+const headerBackupSize = "Lattice-Backup-Size"
+
 func sendBackup(w http.ResponseWriter, r *http.Request, s Storage) {
 	begun := false
-	err := s.BackupStore(r.Context(), func() io.Writer {
+	err := s.BackupStore(r.Context(), func(size int64) io.Writer {
 		begun = true
+		w.Header().Set(headerBackupSize, strconv.FormatInt(size, 10))
 		w.Header().Set("Content-Type", mediaTar)
 		return w
 	})
@@ -93,8 +121,12 @@ func sendBackup(w http.ResponseWriter, r *http.Request, s Storage) {
 // long answers with progress as NDJSON, and with the result or a problem as the last line.
 func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Context, func(StoreProgress)) (T, error)) {
 	w.Header().Set("Content-Type", exchange.MediaLines)
-	enc, flush := json.NewEncoder(w), http.NewResponseController(w)
+	enc, flush, told := json.NewEncoder(w), http.NewResponseController(w), time.Time{}
 	out, err := work(r.Context(), func(p StoreProgress) {
+		if p.Done < p.Of && time.Since(told) < 100*time.Millisecond {
+			return
+		}
+		told = time.Now()
 		_ = enc.Encode(storeLine[T]{Progress: &p}) // a client that is gone ends the context
 		_ = flush.Flush()
 	})
@@ -107,17 +139,17 @@ func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Conte
 
 // CheckStore has the leader check its store.
 func (c StoreCalls) CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error) {
-	return watched[StoreReport](ctx, c.connection, Root+"/store/check", progress)
+	return watched[StoreReport](ctx, c.connection, Root+"/store/check", nil, nil, progress)
 }
 
 // CompactStore has the leader compact its store.
 func (c StoreCalls) CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error) {
-	return watched[Compaction](ctx, c.connection, Root+"/store/compact", progress)
+	return watched[Compaction](ctx, c.connection, Root+"/store/compact", nil, nil, progress)
 }
 
-func watched[T any](ctx context.Context, c *connection, path string, progress func(StoreProgress)) (T, error) {
+func watched[T any](ctx context.Context, c *connection, path string, q url.Values, in any, progress func(StoreProgress)) (T, error) {
 	var out T
-	resp, err := c.Do(ctx, "POST", path, nil, nil)
+	resp, err := c.Do(ctx, "POST", path, q, in)
 	if err != nil {
 		return out, err
 	}
@@ -141,14 +173,16 @@ func watched[T any](ctx context.Context, c *connection, path string, progress fu
 	}
 }
 
-// Backup copies a backup of the leader's store to w. One that was cut short is an error.
-func (c StoreCalls) Backup(ctx context.Context, w io.Writer) error {
+// Backup copies a backup of the leader's store to the writer that open returns; its files have size bytes, 0 if the leader does not
+// tell. One that was cut short is an error.
+func (c StoreCalls) Backup(ctx context.Context, open func(size uint64) io.Writer) error {
 	resp, err := c.Do(ctx, "GET", Root+"/store/backup", nil, nil)
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(w, resp.Body)
+	size, _ := strconv.ParseUint(resp.Header.Get(headerBackupSize), 10, 64) // 0 if it is not told
+	_, err = io.Copy(open(size), resp.Body)
 	return wire.MarkGone(err)
 }
 
@@ -158,7 +192,7 @@ func (c StoreCalls) Scrub(ctx context.Context, sprite string) error {
 	return err
 }
 
-// Prune removes the remains of ended runs.
-func (c StoreCalls) Prune(ctx context.Context, r PruneRequest) ([]Pruned, error) {
-	return call[[]Pruned](ctx, c.connection, "POST", Root+"/prune", nil, r)
+// Prune removes the remains of ended runs. progress may be nil.
+func (c StoreCalls) Prune(ctx context.Context, r PruneRequest, progress func(StoreProgress)) ([]Pruned, error) {
+	return watched[[]Pruned](ctx, c.connection, Root+"/prune", url.Values{"lines": {"true"}}, r, progress)
 }

@@ -4,6 +4,8 @@
 package api
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -21,10 +23,10 @@ const Version = 2
 // Oldest is the oldest version of this interface that a leader of this build still serves.
 const Oldest = 2
 
-// Hello is GET /v1/lattice, the first thing that two processes say to each other. Together with the hand-over it is the
+// Hello is GET /api/v1/lattice, the first thing that two processes say to each other. Together with the hand-over it is the
 // part of this interface that never changes but by new members, so that any two versions can settle who leads:
 //
-//	client newer than the leader            POST /v1/lattice/handover, then it leads
+//	client newer than the leader            POST /api/v1/lattice/handover, then it leads
 //	client older, but not below Oldest      it is served
 //	client older than that                  it ends and says so
 type Hello struct {
@@ -61,16 +63,29 @@ type RunRequest struct {
 	Alone bool `json:"alone,omitempty"`
 	// Detach has the run go on when the command that started it has ended.
 	Detach bool `json:"detach,omitempty"`
+	// Asked is the digest of a request with a key of its client's choice, which must not start another run.
+	Asked string `json:"-"`
 	Options
 }
 
-// DriveRequest is POST /v1/run/drive.
+// digest returns a digest of what is to be run. Secrets do not count.
+func (r RunRequest) digest() string {
+	r.Key, r.Detach, r.Values = "", false, Values{}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "" // a request that was decoded can be encoded
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// DriveRequest is POST /api/v1/runs/{id}/drive.
 type DriveRequest struct {
 	Detach bool `json:"detach,omitempty"` // see RunRequest
 	Values
 }
 
-// HandoverRequest is POST /v1/lattice/handover: the leader puts down what it drives where nothing is lost, answers, and
+// HandoverRequest is POST /api/v1/lattice/handover: the leader puts down what it drives where nothing is lost, answers, and
 // ends its leadership. When the asker goes away before, or has waited long enough, it goes on.
 type HandoverRequest struct {
 	API     int     `json:"api"`
@@ -222,6 +237,9 @@ type RunView struct {
 	AgentEnv  []string          `json:"agent_env,omitempty"` // names of variables that agents of this run get
 	// MissingEnv names those of AgentEnv whose values the leader does not have.
 	MissingEnv []string `json:"missing_env,omitempty"`
+	// OpenActions is whether the run may have actions that no run waits for and that a person decides. It is set only in the view of
+	// a single run.
+	OpenActions bool `json:"open_actions,omitempty"`
 	// StartedWith is set only in the view of a single run.
 	StartedWith *StartedWith `json:"started_with,omitempty"`
 	// Record names the run as seed 001 does; it is set only in the view of a single run.

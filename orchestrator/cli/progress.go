@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -37,6 +38,20 @@ func (p *Progress) Show(doing string, done, total uint64, format func(uint64) st
 		line += fmt.Sprintf(" of %s (%d%%)%s", format(total), 100*done/total, estimateRest(done-min(p.found, done), total-done, now.Sub(p.began)))
 	}
 	fmt.Fprintf(p.console.Err, "\r\x1b[2K%s", line)
+}
+
+// ShowPart is Show for amounts without a unit.
+func (p *Progress) ShowPart(doing string, done, total uint64) {
+	p.Show(doing, done, total, func(n uint64) string { return strconv.FormatUint(n, 10) })
+}
+
+// ShowStep is Show for bytes of a step, whose name may come from elsewhere. It shows the name alone if total is 0.
+func (p *Progress) ShowStep(step string, done, total int64) {
+	if total <= 0 {
+		p.Show("now", 0, 0, func(uint64) string { return Clean(step) })
+		return
+	}
+	p.Show(Clean(step), uint64(max(done, 0)), uint64(total), FormatSize)
 }
 
 // Clear removes the line.

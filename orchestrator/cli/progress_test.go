@@ -37,9 +37,21 @@ func TestProgress(t *testing.T) {
 		p.Clear()
 		return out.String()
 	}
+	steps := func(c Console) string {
+		var out strings.Builder
+		c.Err = &out
+		p := NewProgress(&c)
+		p.ShowStep("write\x1b to disk", 0, 0)
+		p.ShowStep("sent", 2048, 2048)
+		p.ShowPart("runs", 7, 7)
+		return out.String()
+	}
 	const line = "\r\x1b[2K"
 	if got, want := show(Console{Terminal: true}), line+"written: 0 bytes of 3.0 MiB (0%)"+line+"written: 3.0 MiB of 3.0 MiB (100%)"+line; got != want {
 		t.Errorf("a terminal shows %q, want %q", got, want)
+	}
+	if got := steps(Console{Terminal: true}); !strings.HasPrefix(got, line+"now: write") || strings.Contains(got, "\x1b to") || !strings.HasSuffix(got, line+"sent: 2.0 KiB of 2.0 KiB (100%)"+line+"runs: 7 of 7 (100%)") {
+		t.Errorf("a terminal shows the steps %q", got)
 	}
 	for name, c := range map[string]Console{"a pipe": {}, "--json": {Terminal: true, JSON: true}} {
 		if got := show(c); got != "" {

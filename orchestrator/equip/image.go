@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,7 +61,7 @@ func FindStartImage(ctx context.Context, env *setup.Env, c *sprites.Client, said
 	if err != nil {
 		return "", err
 	}
-	img, err := c.Images().Import(ctx, sprites.ImageImport{Ref: path}, ReportImport(env.Console))
+	img, err := ImportImage(ctx, env.Console, c, sprites.ImageImport{Ref: path})
 	return img.Digest, ExplainImage(err)
 }
 
@@ -138,10 +137,9 @@ func ImagePath(ref string) (string, error) {
 	return filepath.Abs(ref)
 }
 
-// ReportImport shows on a terminal how far an import is.
-func ReportImport(console *cli.Console) func(string) {
-	if !console.Terminal || console.JSON {
-		return nil
-	}
-	return func(text string) { fmt.Fprintf(console.Err, "%s\n", cli.Clean(text)) }
+// ImportImage imports an image, and shows on a terminal how far that is.
+func ImportImage(ctx context.Context, console *cli.Console, c *sprites.Client, in sprites.ImageImport) (sprites.Image, error) {
+	show := cli.NewProgress(console)
+	defer show.Clear()
+	return c.Images().Import(ctx, in, func(p sprites.ImageProgress) { show.ShowStep(cmp.Or(p.Step, p.Data), p.Done, p.Of) })
 }

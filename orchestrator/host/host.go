@@ -211,7 +211,7 @@ func (h *Host) CheckIsolationFor(least spec.Level) error {
 // ImportImage brings an image in, unless it is there already, and returns its digest. ref is an absolute path or an image
 // that is there; progress may be nil.
 func (h *Host) ImportImage(ctx context.Context, ref, name string, progress func(text string)) (digest string, err error) {
-	img, err := h.images.ImportImage(ctx, ref, name, progress)
+	img, err := h.images.ImportImage(ctx, ref, name, catalog.InWords(progress))
 	return img.Digest, err
 }
 

@@ -184,6 +184,10 @@ func TestInterfaceRequests(t *testing.T) {
 	if len(ids) != 3 {
 		t.Errorf("three keys make the runs %v", ids)
 	}
+	other := strings.Replace(request, `{"flow"`, `{"work_item_id":"other","flow"`, 1)
+	if resp := send(t, server, "POST", api.Root+"/runs", other, "Idempotency-Key", "one"); resp.StatusCode != http.StatusConflict {
+		t.Errorf("another request with the same key is answered with %s", resp.Status)
+	}
 	seen, pages := map[string]bool{}, 0
 	for next := api.Root + "/runs?limit=2"; next != ""; pages++ {
 		resp := send(t, server, "GET", next, "")

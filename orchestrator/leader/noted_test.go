@@ -299,8 +299,12 @@ func TestBackupHoldsActionDecisions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(l.BackupStore(t.Context(), func() io.Writer { return f }), f.Close(), l.Close()); err != nil {
+	said := int64(0)
+	if err := errors.Join(l.BackupStore(t.Context(), func(size int64) io.Writer { said = size; return f }), f.Close(), l.Close()); err != nil {
 		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || said <= 0 || info.Size() < said || info.Size() > said+16<<10 {
+		t.Errorf("a backup said %d bytes before it came: %v, %v", said, info, err)
 	}
 	if f, err = os.Open(path); err != nil {
 		t.Fatal(err)

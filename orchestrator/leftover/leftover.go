@@ -246,14 +246,14 @@ func OfLeader(ctx context.Context, c *api.Client) ([]Leftover, error) {
 		}
 	}
 	request := api.PruneRequest{Keep: keepSprites, DryRun: true}
-	pruned, err := c.Prune(ctx, request)
+	pruned, err := c.Prune(ctx, request, nil)
 	if err != nil {
 		return nil, err
 	}
 	request.DryRun = false
 	for _, p := range pruned {
 		all = append(all, Leftover{Kind: p.Kind, Name: p.Name, Detail: "is of a run that has ended, or unused for long", Remedy: "lattice sprite prune", repair: func(ctx context.Context) error {
-			_, err := c.Prune(ctx, request)
+			_, err := c.Prune(ctx, request, nil)
 			return err
 		}})
 	}

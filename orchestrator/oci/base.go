@@ -176,7 +176,7 @@ func (b *builder) importImage(l existing, d v1.Descriptor) (*image, error) {
 	if len(b.Architectures) > 0 && !slices.Contains(b.Architectures, config.Architecture) {
 		return &image{arch: config.Architecture}, nil // not wanted: its layers are not read
 	}
-	b.Tell("read the base for linux/" + config.Architecture)
+	b.Tell("read the base for linux/"+config.Architecture, 0, 0)
 	img := &image{arch: config.Architecture, config: *config, based: d.Digest}
 	for i, layer := range manifest.Layers {
 		took, err := b.copyLayer(l, layer, config.RootFS.DiffIDs[i], &img.from)

@@ -54,8 +54,9 @@ type Recipe struct {
 
 	// Describe, which may be nil, writes documents about an image; they are attached to it.
 	Describe func(Contents) ([]Document, error)
-	// Tell, which may be nil, is called with the current step, for people.
-	Tell func(step string)
+	// Tell, which may be nil, is called with the current step, for people, and how many of the bytes that it reads were read; of is 0
+	// if that is not known.
+	Tell func(step string, done, of int64)
 }
 
 // Rootfs is a root filesystem of one architecture: a folder, or a tar, plain or by gzip or zstd.
@@ -115,7 +116,7 @@ func refuseMissing(hint, format string, args ...any) error {
 // appears whole or not at all. Inputs that cannot be used are a [fault.Error].
 func Build(ctx context.Context, r Recipe, out string, replace bool) (built Built, err error) {
 	if r.Tell == nil {
-		r.Tell = func(string) {}
+		r.Tell = func(string, int64, int64) {}
 	}
 	if r.Time.IsZero() {
 		r.Time = time.Unix(0, 0)
@@ -243,7 +244,7 @@ func (b *builder) emptyBase(arch string) *image {
 
 // buildImage appends the skills to a base, and writes config and manifest.
 func (b *builder) buildImage(img *image) (v1.Descriptor, Image, error) {
-	b.Tell("add /skills for linux/" + img.arch)
+	b.Tell("add /skills for linux/"+img.arch, 0, 0)
 	kit, err := b.Skills.loadKit(img.arch)
 	if err != nil {
 		return v1.Descriptor{}, Image{}, err
@@ -352,7 +353,7 @@ func (b *builder) attachDocuments(img *image, subject v1.Descriptor, made *Image
 func (b *builder) fromRootfs() ([]*image, error) {
 	var images []*image
 	for _, r := range b.Rootfs {
-		b.Tell("read " + r.Path)
+		b.Tell("read "+r.Path, 0, 0)
 		var seen inventory
 		layer, diff, err := b.layout.writeLayer(b.ctx, seen.observeTar(b.tarRootfs(r.Path)))
 		if err != nil {

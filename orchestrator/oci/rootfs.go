@@ -39,21 +39,35 @@ func (b *builder) tarRootfs(from string) func(io.Writer) error {
 		case err != nil:
 			return err
 		case !info.IsDir():
-			return copyTar(to, from)
+			return copyTar(to, from, func(done int64) { b.Tell("read "+from, done, info.Size()) })
 		}
 		w := tar.NewWriter(to)
 		return cmp.Or(writeFolder(w, from, "", b.Time), w.Close())
 	}
 }
 
-// copyTar writes a tar as it is, but not compressed.
-func copyTar(to io.Writer, from string) (err error) {
+// counter tells how many bytes were read.
+type counter struct {
+	io.Reader
+	done int64
+	tell func(done int64)
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.done += int64(n)
+	c.tell(c.done)
+	return n, err
+}
+
+// copyTar writes a tar as it is, but not compressed. It tells how many bytes of the file were read.
+func copyTar(to io.Writer, from string, tell func(done int64)) (err error) {
 	f, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	plain, err := openCompressed(f)
+	plain, err := openCompressed(&counter{Reader: f, tell: tell})
 	if err != nil {
 		return err
 	}

@@ -60,6 +60,9 @@ type ImageImport struct {
 type ImageProgress struct {
 	Type   string `json:"type"` // info | error | complete
 	Data   string `json:"data,omitempty"`
+	Step   string `json:"step,omitempty"` // what Data is about, and how many bytes of it are done
+	Done   int64  `json:"done,omitempty"`
+	Of     int64  `json:"of,omitempty"`
 	Error  string `json:"error,omitempty"`
 	Code   string `json:"code,omitempty"`
 	Status int    `json:"status,omitempty"` // the HTTP status that the error would have had
@@ -70,8 +73,8 @@ type ImageProgress struct {
 const importTimeout = time.Hour
 
 // Import has the embedded host import an image; importing it again finds the same one. It calls report, which may be nil, with
-// a line for each step of the host.
-func (c Images) Import(ctx context.Context, in ImageImport, report func(string)) (Image, error) {
+// what the host tells of each step.
+func (c Images) Import(ctx context.Context, in ImageImport, report func(ImageProgress)) (Image, error) {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, importTimeout)
@@ -81,7 +84,7 @@ func (c Images) Import(ctx context.Context, in ImageImport, report func(string))
 	return img, describeError(err, "import image %s", in.Ref)
 }
 
-func (c Images) importOnce(ctx context.Context, in ImageImport, report func(string)) (Image, error) {
+func (c Images) importOnce(ctx context.Context, in ImageImport, report func(ImageProgress)) (Image, error) {
 	res, err := c.sendOnce(ctx, request{method: http.MethodPost, path: "/v1/images", in: in})
 	if err != nil {
 		return Image{}, err
@@ -100,7 +103,7 @@ func (c Images) importOnce(ctx context.Context, in ImageImport, report func(stri
 		case p.Type == "complete" && p.Image != nil:
 			return *p.Image, nil
 		case report != nil && p.Data != "":
-			report(p.Data)
+			report(p)
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, bufio.ErrTooLong) {

@@ -8,10 +8,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
@@ -49,9 +51,17 @@ func Decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
 		err = errors.New("it is null")
 	}
 	if err != nil {
-		Fail(w, fault.BadInput("bad_request", "read request: %v", err))
+		Fail(w, fault.BadInput("bad_request", "read request: %s", describeMistake(err)))
 	}
 	return err == nil
+}
+
+// describeMistake says what is wrong with a body, without the names of Go.
+func describeMistake(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return fmt.Sprintf("%s cannot be a JSON %s", wrong.Field, wrong.Value)
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
 }
 
 // DecodeUpTo decodes a body of at most limit bytes into v, and answers for itself when that fails.

@@ -94,7 +94,10 @@ func runBuild(ctx context.Context, env *setup.Env, o buildOptions) error {
 	if recipe.Skills.DropIns, err = findKeptSkills(env, o.skills, kept); err != nil {
 		return err
 	}
+	show := cli.NewProgress(env.Console)
+	recipe.Tell = func(step string, done, of int64) { show.ShowStep(step, done, of) }
 	built, err := oci.Build(ctx, recipe, filepath.Clean(o.output), o.replace)
+	show.Clear()
 	if refused := fault.As(err); refused != nil {
 		return refused
 	}
@@ -147,9 +150,6 @@ func makeRecipe(env *setup.Env, o buildOptions) (oci.Recipe, error) {
 	}
 	var err error
 	r.Time, err = sourceDate(env.Getenv("SOURCE_DATE_EPOCH"))
-	if env.Terminal && !env.JSON {
-		r.Tell = func(step string) { fmt.Fprintln(env.Err, cli.Clean(step)) }
-	}
 	return r, err
 }
 

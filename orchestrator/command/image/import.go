@@ -20,7 +20,7 @@ func newImportCmd(env *setup.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		img, err := c.Images().Import(ctx, sprites.ImageImport{Ref: ref, Name: name}, equip.ReportImport(env.Console))
+		img, err := equip.ImportImage(ctx, env.Console, c, sprites.ImageImport{Ref: ref, Name: name})
 		if err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE exists, 9 a disk is full.`,
 			show := cli.NewProgress(env.Console)
 			defer show.Clear()
 			if list[0] == "-" {
-				return c.Backup(cmd.Context(), env.Out)
+				return c.Backup(cmd.Context(), func(uint64) io.Writer { return env.Out })
 			}
 			about, size, err := backUp(cmd.Context(), c, list[0], force, show)
 			show.Clear()
@@ -77,8 +77,8 @@ func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show 
 			err = errors.Join(err, removed)
 		}
 	}()
-	n := &counted{w: f, tell: func(n uint64) { show.Show("written", n, 0, cli.FormatSize) }}
-	if err := c.Backup(ctx, n); err != nil {
+	n := showBytes(f, show, "copied", 0)
+	if err := c.Backup(ctx, func(size uint64) io.Writer { n = showBytes(f, show, "written", size); return n }); err != nil {
 		return about, 0, fileProblem("back up", err)
 	}
 	if err := f.Sync(); err != nil {
@@ -87,7 +87,7 @@ func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show 
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return about, 0, fileProblem("back up", err)
 	}
-	if about, err = storage.VerifyBackup(ctx, f); err != nil {
+	if about, err = storage.VerifyBackup(ctx, io.TeeReader(f, showBytes(io.Discard, show, "verified", n.n))); err != nil {
 		return about, 0, err
 	}
 	name := os.Link // which does not replace
@@ -112,24 +112,8 @@ func fileProblem(doing string, err error) error {
 	switch {
 	case errors.As(err, &p):
 		return err
-	case errors.Is(err, os.ErrNotExist):
-		return fault.NotFound("not_found", "%s: %v", doing, err)
-	case errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrPermission): // not one of the store
 		return fault.Denied("denied", "%s: %v", doing, err)
 	}
 	return problem.StoreProblem(fmt.Errorf("%s: %w", doing, err))
-}
-
-// counted counts the bytes that are written.
-type counted struct {
-	w    io.Writer
-	n    uint64
-	tell func(uint64)
-}
-
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += uint64(n)
-	c.tell(c.n)
-	return n, err
 }

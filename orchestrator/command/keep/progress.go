@@ -1,7 +1,7 @@
 package keep
 
 import (
-	"strconv"
+	"io"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/cli"
@@ -11,7 +11,28 @@ import (
 func showStore(p *cli.Progress) func(api.StoreProgress) {
 	return func(s api.StoreProgress) {
 		if s.Of > 0 {
-			p.Show(s.Doing, s.Done, s.Of, func(n uint64) string { return strconv.FormatUint(n, 10) })
+			p.ShowPart(s.Doing, s.Done, s.Of)
 		}
 	}
+}
+
+// counted counts the bytes that are written, and shows how many there are.
+type counted struct {
+	w    io.Writer
+	n    uint64
+	tell func(uint64)
+}
+
+// showBytes returns a writer to w that shows how many bytes of a total were written, 0 for a total that is not known.
+func showBytes(w io.Writer, p *cli.Progress, doing string, total uint64) *counted {
+	tell := func(n uint64) { p.Show(doing, n, total, cli.FormatSize) }
+	tell(0)
+	return &counted{w: w, tell: tell}
+}
+
+func (c *counted) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += uint64(n)
+	c.tell(c.n)
+	return n, err
 }

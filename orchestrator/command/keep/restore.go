@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -50,14 +51,15 @@ Exit codes: 0 done, 1 the backup is damaged, 3 there is no such file, 6 another 
 }
 
 func restore(ctx context.Context, env *setup.Env, path string, force bool) (out storage.Restored, err error) {
-	from := env.In
+	from, show := env.In, cli.NewProgress(env.Console)
+	defer show.Clear()
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
 			return out, fileProblem("restore", err)
 		}
 		defer f.Close()
-		from = f
+		from = io.TeeReader(f, showBytes(io.Discard, show, "read", cli.MeasureFiles(path)))
 	}
 	dir := home.Home(env.Home)
 	lock, err := dir.Acquire()
@@ -67,8 +69,6 @@ func restore(ctx context.Context, env *setup.Env, path string, force bool) (out 
 	if err != nil {
 		return out, err
 	}
-	show := cli.NewProgress(env.Console)
 	out, err = storage.Restore(ctx, dir, env.StoreAddress(), from, force, showStore(show))
-	show.Clear()
 	return out, errors.Join(err, lock.Unlock())
 }

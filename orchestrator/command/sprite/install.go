@@ -71,7 +71,11 @@ func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, 
 	out := installed{Sprite: name, Installed: true}
 	var err error
 	if env.RemoteSprites() != nil {
-		if out.Spritekit, err = equip.NewEquipment(env, client, o.spritekit).Install(ctx, name); err != nil {
+		kit, show := equip.NewEquipment(env, client, o.spritekit), cli.NewProgress(env.Console)
+		kit.Tell = show.ShowStep
+		out.Spritekit, err = kit.Install(ctx, name)
+		show.Clear()
+		if err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,9 @@ func runPrune(ctx context.Context, env *setup.Env, r api.PruneRequest) error {
 		return err
 	}
 	defer c.Close()
-	gone, err := c.Prune(ctx, r)
+	show := cli.NewProgress(env.Console)
+	gone, err := c.Prune(ctx, r, func(p api.StoreProgress) { show.ShowPart(p.Doing, p.Done, p.Of) })
+	show.Clear()
 	if err != nil {
 		return err
 	}

@@ -34,20 +34,24 @@ type Images struct {
 // ErrNoImage is why a sprite or a host cannot start from an image that is named: it is not there.
 var ErrNoImage = image.ErrNotFound
 
-func (a *Images) ImportImage(ctx context.Context, ref, name string, progress func(string)) (image.Image, error) {
+func (a *Images) ImportImage(ctx context.Context, ref, name string, progress func(image.Progress)) (image.Image, error) {
 	if err := a.confiner.CheckImages(); err != nil {
 		return image.Image{}, err
 	}
-	return a.layers.Images.Import(ctx, image.Request{Ref: ref, Name: name}, func(p image.Progress) {
-		if progress != nil {
-			progress(progressText(p))
-		}
-	})
+	return a.layers.Images.Import(ctx, image.Request{Ref: ref, Name: name}, progress)
 }
 
 var errImportRefused = wire.Refuse(http.StatusForbidden, "import_refused", "this host imports nothing that a request names; start it with --image PATH")
 
-func progressText(p image.Progress) string {
+// InWords returns a function that tells the progress of an import in words, nil for nil.
+func InWords(tell func(text string)) func(image.Progress) {
+	if tell == nil {
+		return nil
+	}
+	return func(p image.Progress) { tell(describeProgress(p)) }
+}
+
+func describeProgress(p image.Progress) string {
 	text := p.Step
 	if p.Layers > 1 {
 		text += fmt.Sprintf(" layer %d of %d", p.Layer, p.Layers)
@@ -82,7 +86,9 @@ func (a *Images) PostImage(w http.ResponseWriter, r *http.Request) error {
 		_ = out.Encode(p) // a client that is gone also ends the context
 		_ = http.NewResponseController(w).Flush()
 	}
-	img, err := a.ImportImage(r.Context(), in.Ref, in.Name, func(text string) { send(sprites.ImageProgress{Type: "info", Data: text}) })
+	img, err := a.ImportImage(r.Context(), in.Ref, in.Name, func(p image.Progress) {
+		send(sprites.ImageProgress{Type: "info", Data: describeProgress(p), Step: p.Step, Done: p.Done, Of: p.Of})
+	})
 	if err != nil {
 		refusal := wire.Classify(imageError(err))
 		a.Config.Log.Warn().Err(err).Str("image", in.Ref).Msg("import refused")

@@ -36,6 +36,7 @@ type extraction struct {
 	entries int
 	size    int64 // of files, holes included
 	read    int64 // of tar streams
+	blobs   int64 // of the files that hold them
 	leftOut LeftOut
 
 	at    *folder              // the folder of the last entry; most entries follow others of the same one

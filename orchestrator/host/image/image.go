@@ -89,7 +89,9 @@ type Progress struct {
 	Layer   int    `json:"layer,omitempty"` // from 1
 	Layers  int    `json:"layers,omitempty"`
 	Entries int    `json:"entries,omitempty"` // unpacked so far
-	Bytes   int64  `json:"bytes,omitempty"`   // read so far
+	Bytes   int64  `json:"bytes,omitempty"`   // unpacked so far
+	Done    int64  `json:"done,omitempty"`    // bytes that were read of the files that hold the image
+	Of      int64  `json:"of,omitempty"`      // bytes of these files, 0 if that is not known
 }
 
 // Limits bound one import. The zero value of a member is its default.

@@ -517,6 +517,26 @@ func TestDamagedLayouts(t *testing.T) {
 	})
 }
 
+// An import tells how much of the file it has read, and its size.
+func TestProgress(t *testing.T) {
+	packed := gzipped(t, pack(t, file("f", strings.Repeat("\x00", 40<<20))))
+	path := write(t, filepath.Join(t.TempDir(), "x.tar.gz"), packed)
+	last := map[string]Progress{}
+	if _, err := openStore(t, Options{}).Import(t.Context(), Request{Ref: path}, func(p Progress) {
+		if before := last[p.Step]; p.Done < before.Done || p.Of > 0 && p.Done > p.Of {
+			t.Errorf("%+v follows %+v", p, before)
+		}
+		last[p.Step] = p
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []string{"read the archive", "unpack"} {
+		if p := last[step]; p.Done <= 0 || p.Of != int64(len(packed)) {
+			t.Errorf("%s ends with %+v, of a file of %d bytes", step, p, len(packed))
+		}
+	}
+}
+
 func TestTogether(t *testing.T) {
 	var items []item
 	for i := range 200 {

@@ -186,12 +186,16 @@ func (s *Store) unpackLayers(ctx context.Context, f *found, to string, progress 
 		return img, err
 	}
 	now := Progress{Step: "unpack", Layers: len(f.layers)}
-	x, err := newExtraction(to, s.o.Shift(), s.o.Limits, func(entries int, bytes int64) {
-		now.Entries, now.Bytes = entries, bytes
-		progress(now)
-	})
+	for _, l := range f.layers {
+		now.Of += measureFile(l.open)
+	}
+	x, err := newExtraction(to, s.o.Shift(), s.o.Limits, nil)
 	if err != nil {
 		return img, err
+	}
+	x.progress = func(entries int, bytes int64) {
+		now.Entries, now.Bytes, now.Done = entries, bytes, x.blobs
+		progress(now)
 	}
 	defer func() { err = errors.Join(err, x.close()) }()
 	if err := x.giveToRoot(x.root, "."); err != nil {

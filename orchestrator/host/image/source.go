@@ -73,8 +73,7 @@ func (s *Store) findSource(ctx context.Context, path, choice, scratch string, te
 	case !info.Mode().IsRegular():
 		return nil, refuseImage("it is neither a file nor a folder")
 	}
-	tell(Progress{Step: "read the archive"})
-	look, err := s.surveyTar(ctx, path)
+	look, err := s.surveyTar(ctx, path, func(done int64) { tell(Progress{Step: "read the archive", Done: done, Of: info.Size()}) })
 	if err != nil {
 		return nil, err
 	}
@@ -100,20 +99,22 @@ type surveyed struct {
 	digest string
 }
 
-// surveyTar reads a whole tar and summarises its contents.
-func (s *Store) surveyTar(ctx context.Context, path string) (surveyed, error) {
+// surveyTar reads a whole tar and summarises its contents. It tells how many bytes of the file were read.
+func (s *Store) surveyTar(ctx context.Context, path string, tell func(done int64)) (surveyed, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return surveyed{}, err
 	}
 	defer f.Close()
-	plain, err := openDecompressed(f)
+	x := &extraction{limits: s.o.Limits.withDefaults()}
+	x.progress = func(int, int64) { tell(x.blobs) }
+	x.progress(0, 0)
+	plain, err := openDecompressed(counter{f, &x.blobs})
 	if err != nil {
 		return surveyed{}, err
 	}
 	defer plain.Close()
 	sum := sha256.New()
-	x := &extraction{limits: s.o.Limits.withDefaults(), progress: func(int, int64) {}}
 	stream := io.TeeReader(&meter{ctx: ctx, r: plain, x: x}, sum)
 	t := tar.NewReader(stream)
 	top := map[string]bool{}
@@ -154,13 +155,42 @@ func (s *Store) surveyTar(ctx context.Context, path string) (surveyed, error) {
 
 // unpackArchive unpacks a tar of blobs. The files belong to the caller, regardless of the owners in the tar.
 func (s *Store) unpackArchive(ctx context.Context, open func() (io.ReadCloser, error), digest, to string, tell func(Progress)) error {
-	x, err := newExtraction(to, 0, s.o.Limits, func(entries int, bytes int64) {
-		tell(Progress{Step: "unpack the archive", Entries: entries, Bytes: bytes})
-	})
+	x, err := newExtraction(to, 0, s.o.Limits, nil)
 	if err != nil {
 		return err
 	}
+	size := measureFile(open)
+	x.progress = func(entries int, bytes int64) {
+		tell(Progress{Step: "unpack the archive", Entries: entries, Bytes: bytes, Done: x.blobs, Of: size})
+	}
 	return errors.Join(x.unpackVerified(ctx, layer{open: open, diffID: digest}), x.close())
+}
+
+// counter counts the bytes that are read of a file.
+type counter struct {
+	io.Reader
+	done *int64
+}
+
+func (c counter) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	*c.done += int64(n)
+	return n, err
+}
+
+// measureFile returns the size of the file that open opens, 0 if it is not one.
+func measureFile(open func() (io.ReadCloser, error)) int64 {
+	f, err := open()
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	if file, ok := f.(*os.File); ok {
+		if info, err := file.Stat(); err == nil {
+			return info.Size()
+		}
+	}
+	return 0
 }
 
 // unpackVerified unpacks a layer and holds it against its digests.
@@ -171,7 +201,7 @@ func (x *extraction) unpackVerified(ctx context.Context, l layer) error {
 	}
 	defer f.Close()
 	squeezed, plain := sha256.New(), sha256.New()
-	blob := io.TeeReader(f, squeezed)
+	blob := io.TeeReader(counter{f, &x.blobs}, squeezed)
 	tarball, err := openDecompressed(blob)
 	if err == nil {
 		err = x.unpackLayer(ctx, io.TeeReader(tarball, plain), l.whiteouts)

@@ -77,7 +77,7 @@ func (pr *Pruner) PruneAfter(id string) {
 	near, err := pr.listRecent(id)
 	var gone []api.Pruned
 	if err == nil {
-		gone, err = pr.prune(ctx, api.PruneRequest{Keep: keepEnded}, near, false)
+		gone, err = pr.prune(ctx, api.PruneRequest{Keep: keepEnded}, near, nil)
 	}
 	if err != nil {
 		pr.Logger.Warn().Err(err).Msg("remove remains of old runs")
@@ -87,17 +87,20 @@ func (pr *Pruner) PruneAfter(id string) {
 	}
 }
 
-// Prune removes the remains of ended runs and returns a list of them.
-func (pr *Pruner) Prune(ctx context.Context, r api.PruneRequest) ([]api.Pruned, error) {
+// Prune removes the remains of ended runs and returns a list of them. progress may be nil.
+func (pr *Pruner) Prune(ctx context.Context, r api.PruneRequest, progress func(api.StoreProgress)) ([]api.Pruned, error) {
 	if r.Keep < 0 || r.OlderS < 0 {
 		return nil, fault.BadInput("bad_input", "keep and older must not be negative")
 	}
-	return pr.prune(ctx, r, nil, true)
+	if progress == nil {
+		progress = func(api.StoreProgress) {}
+	}
+	return pr.prune(ctx, r, nil, progress)
 }
 
-// prune considers the runs in near, nil for all. It measures the removed files only if measure is set, because that walks the
-// files.
-func (pr *Pruner) prune(ctx context.Context, r api.PruneRequest, near []store.RunRecord, measure bool) ([]api.Pruned, error) {
+// prune considers the runs in near, nil for all. It measures the removed files only for a caller that follows it, because that walks
+// the files.
+func (pr *Pruner) prune(ctx context.Context, r api.PruneRequest, near []store.RunRecord, progress func(api.StoreProgress)) ([]api.Pruned, error) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	p, err := pr.planRemovals(r, near, time.Now())
@@ -105,8 +108,11 @@ func (pr *Pruner) prune(ctx context.Context, r api.PruneRequest, near []store.Ru
 		return nil, err
 	}
 	done := []api.Pruned{}
-	for _, rec := range p.runs {
-		item, found, err := pr.pruneSprite(ctx, rec, p.used, r.DryRun, measure)
+	for i, rec := range p.runs {
+		if progress != nil {
+			progress(api.StoreProgress{Doing: "runs", Done: uint64(i), Of: uint64(len(p.runs))})
+		}
+		item, found, err := pr.pruneSprite(ctx, rec, p.used, r.DryRun, progress != nil)
 		if err != nil {
 			return done, err
 		}

@@ -38,6 +38,11 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 		if err != nil {
 			return api.RunView{}, err
 		}
+		if rec, err := rn.Records.LoadBrief(started); err != nil {
+			return api.RunView{}, err
+		} else if r.Asked != "" && rec.Kept.Asked != "" && r.Asked != rec.Kept.Asked {
+			return api.RunView{}, fault.Busy("run_exists", "the key belongs to %s, which another request started", started).WithHint("choose another key")
+		}
 		return rn.Drive(ctx, started, api.DriveRequest{Values: r.Values, Detach: r.Detach})
 	}
 	catalog, err := rn.newCatalog(ctx, r.Options)
@@ -104,7 +109,7 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 		}
 		defer release()
 	}
-	return rn.beginRun(ctx, program, r, history.Options{Options: o, Pinned: catalog.Pins()})
+	return rn.beginRun(ctx, program, r, history.Options{Options: o, Pinned: catalog.Pins(), Asked: r.Asked})
 }
 
 // beginRun records an admitted run and drives it.

@@ -9,6 +9,7 @@ import (
 	"debug/elf"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,6 +28,8 @@ type Equipment struct {
 	Find func(arch string) (string, error)
 	// Warn shows a warning to the person at the terminal.
 	Warn func(string)
+	// Tell, which may be nil, is called while a file is sent, with how many of its bytes are sent.
+	Tell func(step string, done, of int64)
 }
 
 const (
@@ -274,7 +277,25 @@ func (q Equipment) sendFile(ctx context.Context, sprite, path, digest string) (s
 	}
 	defer f.Close()
 	to := "/tmp/.spritekit-" + digest[:16]
-	return to, q.Client.WriteFile(ctx, sprite, to, f, 0o755)
+	var from io.Reader = f
+	if info, err := f.Stat(); err == nil && q.Tell != nil {
+		from = &sending{Reader: f, tell: func(sent int64) { q.Tell("sent of "+filepath.Base(path), sent, info.Size()) }}
+	}
+	return to, q.Client.WriteFile(ctx, sprite, to, from, 0o755)
+}
+
+// sending tells how many bytes were read.
+type sending struct {
+	io.Reader
+	sent int64
+	tell func(sent int64)
+}
+
+func (s *sending) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.sent += int64(n)
+	s.tell(s.sent)
+	return n, err
 }
 
 // FindSpritekitFor finds the spritekit for Linux on an architecture, named spritekit-linux-ARCH, or spritekit if its ELF header

@@ -61,7 +61,7 @@ type archive struct {
 	sums map[string]string
 }
 
-func writeArchive(ctx context.Context, w io.Writer, about BackupInfo, storeFile, bundles string) error {
+func writeArchive(ctx context.Context, w io.Writer, about BackupInfo, storeFile string, bundles []string) error {
 	a := &archive{tar: tar.NewWriter(w), sums: map[string]string{}}
 	if err := a.addJSON(memberInfo, about); err != nil {
 		return err
@@ -69,15 +69,8 @@ func writeArchive(ctx context.Context, w io.Writer, about BackupInfo, storeFile,
 	if err := a.addFile(ctx, memberStore, storeFile); err != nil {
 		return err
 	}
-	files, err := os.ReadDir(bundles)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("back up bundles: %w", err)
-	}
-	for _, f := range files {
-		if !bundleName().MatchString(f.Name()) || !f.Type().IsRegular() {
-			continue // being fetched
-		}
-		err := a.addFile(ctx, memberBundle+f.Name(), filepath.Join(bundles, f.Name()))
+	for _, path := range bundles {
+		err := a.addFile(ctx, memberBundle+filepath.Base(path), path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // pruned since
 			return err
 		}
@@ -89,6 +82,22 @@ func writeArchive(ctx context.Context, w io.Writer, about BackupInfo, storeFile,
 		return fmt.Errorf("write backup: %w", err)
 	}
 	return nil
+}
+
+// listBundles returns the paths of the verified bundles in a folder, and how many bytes they have.
+func listBundles(dir string) (paths []string, size int64, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, fmt.Errorf("back up bundles: %w", err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil || !bundleName().MatchString(f.Name()) || !f.Type().IsRegular() {
+			continue // pruned since, or being fetched
+		}
+		paths, size = append(paths, filepath.Join(dir, f.Name())), size+info.Size()
+	}
+	return paths, size, nil
 }
 
 func (a *archive) addJSON(name string, v any) error {

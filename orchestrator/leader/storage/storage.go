@@ -211,15 +211,12 @@ func newFinding(code, run, message string) api.StoreFinding {
 	return f
 }
 
-// reportPart returns a function that reports progress of one part, at most ten times a second.
+// reportPart returns a function that reports progress of one part.
 func reportPart(progress func(api.StoreProgress), doing string) func(done, of uint64) {
-	var last time.Time
 	return func(done, of uint64) {
-		if progress == nil || done < of && time.Since(last) < 100*time.Millisecond {
-			return
+		if progress != nil {
+			progress(api.StoreProgress{Doing: doing, Done: done, Of: of})
 		}
-		last = time.Now()
-		progress(api.StoreProgress{Doing: doing, Done: done, Of: of})
 	}
 }
 
@@ -231,7 +228,7 @@ func (s *Storage) CompactStore(ctx context.Context, progress func(api.StoreProgr
 
 // BackupStore writes an archive of the store and of the bundles that its runs may push (api.Storage). It copies the store first,
 // so that a slow reader holds nothing up.
-func (s *Storage) BackupStore(ctx context.Context, open func() io.Writer) (err error) {
+func (s *Storage) BackupStore(ctx context.Context, open func(size int64) io.Writer) (err error) {
 	scratch := s.Scratch
 	if err := os.MkdirAll(scratch, 0o700); err != nil {
 		return problem.StoreProblem(fmt.Errorf("back up: %w", err))
@@ -250,5 +247,13 @@ func (s *Storage) BackupStore(ctx context.Context, open func() io.Writer) (err e
 		return problem.StoreProblem(fmt.Errorf("back up: %w", err))
 	}
 	about := BackupInfo{Format: backupFormat, Lattice: s.Version, Schema: store.SchemaVersion, CreatedAt: time.Now().UTC(), Runs: runs}
-	return writeArchive(ctx, open(), about, copied, s.Home.Bundles())
+	bundles, size, err := listBundles(s.Home.Bundles())
+	if err != nil {
+		return problem.StoreProblem(err)
+	}
+	info, err := os.Stat(copied)
+	if err != nil {
+		return problem.StoreProblem(fmt.Errorf("back up: %w", err))
+	}
+	return writeArchive(ctx, open(size+info.Size()), about, copied, bundles)
 }
