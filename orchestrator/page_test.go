@@ -365,7 +365,7 @@ func (p *page) readLog() {
 	if nodes := p.eval("String(document.querySelectorAll('*').length < 2000)"); nodes != "true" {
 		p.t.Errorf("the page of a long log has %s elements", p.eval("String(document.querySelectorAll('*').length)"))
 	}
-	p.layouts(events)
+	p.layouts("a long log", events)
 }
 
 // writeFile has a file hold a text.

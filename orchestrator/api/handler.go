@@ -132,7 +132,9 @@ func runRoutes(s Service) []Route {
 	return []Route{
 		acceptKey(post(Admin, "/runs", "Start a run.", func(r *http.Request, in RunRequest) (RunView, error) {
 			if in.Key == "" && r.Header.Get(headerKey) != "" {
-				in.Key, in.Asked = keyOf(r, ""), in.digest()
+				asked := in
+				asked.Detach, asked.Values = false, Values{} // secrets do not count
+				in.Key, in.Asked = keyOf(r, ""), exchange.Digest(asked)
 			}
 			return s.Start(r.Context(), in)
 		})),

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
 	"github.com/spritekit/lattice/orchestrator/api/wire"
@@ -64,18 +63,12 @@ type Compaction struct {
 	BytesAfter  int64 `json:"bytes_after"`
 }
 
-// storeLine is one line of an answer that takes long: progress, at last the result.
-type storeLine[T any] struct {
-	Progress *StoreProgress `json:"progress,omitempty"`
-	Result   *T             `json:"result,omitempty"`
-}
-
 func storageRoutes(s Storage) []Route {
 	return []Route{
-		raw[storeLine[StoreReport]](Admin, http.MethodPost, "/store/check", "Check the store; the last line has the result.", exchange.MediaLines,
-			func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CheckStore) }),
-		raw[storeLine[Compaction]](Admin, http.MethodPost, "/store/compact", "Compact the store; the last line has the result.", exchange.MediaLines,
-			func(w http.ResponseWriter, r *http.Request) { long(w, r, s.CompactStore) }),
+		raw[exchange.Line[StoreProgress, StoreReport]](Admin, http.MethodPost, "/store/check", "Check the store; the last line has the result.", exchange.MediaLines,
+			func(w http.ResponseWriter, r *http.Request) { exchange.SendLines(w, r, s.CheckStore) }),
+		raw[exchange.Line[StoreProgress, Compaction]](Admin, http.MethodPost, "/store/compact", "Compact the store; the last line has the result.", exchange.MediaLines,
+			func(w http.ResponseWriter, r *http.Request) { exchange.SendLines(w, r, s.CompactStore) }),
 		raw[empty](Admin, http.MethodGet, "/store/backup", "Return a backup of the store.", mediaTar, func(w http.ResponseWriter, r *http.Request) { sendBackup(w, r, s) }),
 		pruneRoute(s),
 	}
@@ -91,7 +84,7 @@ func pruneRoute(s Storage) Route {
 		if !exchange.IsSet(r, "lines") {
 			plain(w, r)
 		} else if exchange.Read(w, r, &in) {
-			long(w, r, func(ctx context.Context, progress func(StoreProgress)) ([]Pruned, error) {
+			exchange.SendLines(w, r, func(ctx context.Context, progress func(StoreProgress)) ([]Pruned, error) {
 				return s.Prune(ctx, in, progress)
 			})
 		}
@@ -118,25 +111,6 @@ func sendBackup(w http.ResponseWriter, r *http.Request, s Storage) {
 	}
 }
 
-// long answers with progress as NDJSON, and with the result or a problem as the last line.
-func long[T any](w http.ResponseWriter, r *http.Request, work func(context.Context, func(StoreProgress)) (T, error)) {
-	w.Header().Set("Content-Type", exchange.MediaLines)
-	enc, flush, told := json.NewEncoder(w), http.NewResponseController(w), time.Time{}
-	out, err := work(r.Context(), func(p StoreProgress) {
-		if p.Done < p.Of && time.Since(told) < 100*time.Millisecond {
-			return
-		}
-		told = time.Now()
-		_ = enc.Encode(storeLine[T]{Progress: &p}) // a client that is gone ends the context
-		_ = flush.Flush()
-	})
-	if err != nil {
-		_ = enc.Encode(exchange.AsFault(err))
-		return
-	}
-	_ = enc.Encode(storeLine[T]{Result: &out})
-}
-
 // CheckStore has the leader check its store.
 func (c StoreCalls) CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error) {
 	return watched[StoreReport](ctx, c.connection, Root+"/store/check", nil, nil, progress)
@@ -156,7 +130,7 @@ func watched[T any](ctx context.Context, c *connection, path string, q url.Value
 	defer resp.Body.Close()
 	for dec := json.NewDecoder(resp.Body); ; {
 		var line struct {
-			storeLine[T]
+			exchange.Line[StoreProgress, T]
 			fault.Error
 		}
 		if err := dec.Decode(&line); err != nil {

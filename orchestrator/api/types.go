@@ -4,8 +4,6 @@
 package api
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"time"
 
@@ -66,17 +64,6 @@ type RunRequest struct {
 	// Asked is the digest of a request with a key of its client's choice, which must not start another run.
 	Asked string `json:"-"`
 	Options
-}
-
-// digest returns a digest of what is to be run. Secrets do not count.
-func (r RunRequest) digest() string {
-	r.Key, r.Detach, r.Values = "", false, Values{}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return "" // a request that was decoded can be encoded
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
 }
 
 // DriveRequest is POST /api/v1/runs/{id}/drive.
@@ -237,8 +224,7 @@ type RunView struct {
 	AgentEnv  []string          `json:"agent_env,omitempty"` // names of variables that agents of this run get
 	// MissingEnv names those of AgentEnv whose values the leader does not have.
 	MissingEnv []string `json:"missing_env,omitempty"`
-	// OpenActions is whether the run may have actions that no run waits for and that a person decides. It is set only in the view of
-	// a single run.
+	// OpenActions is whether a person is to decide on an action that no run waits for; set only in the view of a single run.
 	OpenActions bool `json:"open_actions,omitempty"`
 	// StartedWith is set only in the view of a single run.
 	StartedWith *StartedWith `json:"started_with,omitempty"`

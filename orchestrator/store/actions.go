@@ -1,8 +1,6 @@
 package store
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -104,26 +102,6 @@ func (m actionModel) Put(key, run []byte) error {
 func (m actionModel) Delete(key []byte) error {
 	delete(m, string(key))
 	return nil
-}
-
-// HasOpenActions reports whether a run may have open actions. It has none if the answer is no.
-func (s *Store) HasOpenActions(run string) (found bool, err error) {
-	err = s.view(func(tx kv.Tx) error {
-		h, err := headOf(tx, run)
-		if err != nil {
-			return err
-		}
-		index := tx.Bucket(bucketActions)
-		if index == nil { // the file is open for reading only, and the facts tell
-			found = true
-			return nil
-		}
-		prefix := binary.BigEndian.AppendUint32([]byte{actionOpen}, h.number)
-		k, _ := index.Cursor().Seek(prefix)
-		found = bytes.HasPrefix(k, prefix)
-		return nil
-	})
-	return found, err
 }
 
 // WithOpenActions returns the ids of the runs that have open actions, newest first.

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,4 +201,35 @@ func limitOf(r *http.Request, usual int) (int, error) {
 		return 0, fault.BadInput("bad_request", "the limit of a list is a number, not %q", r.FormValue("limit"))
 	}
 	return limit, nil
+}
+
+// Line is one line of an answer that takes long: progress, at last the result.
+type Line[P, T any] struct {
+	Progress *P `json:"progress,omitempty"`
+	Result   *T `json:"result,omitempty"`
+}
+
+// SendLines answers with the progress of a work as NDJSON, and with its result or a problem as the last line.
+func SendLines[P, T any](w http.ResponseWriter, r *http.Request, work func(context.Context, func(P)) (T, error)) {
+	w.Header().Set("Content-Type", MediaLines)
+	enc, flush := json.NewEncoder(w), http.NewResponseController(w)
+	out, err := work(r.Context(), func(p P) {
+		_ = enc.Encode(Line[P, T]{Progress: &p}) // a client that is gone ends the context
+		_ = flush.Flush()
+	})
+	if err != nil {
+		_ = enc.Encode(AsFault(err))
+		return
+	}
+	_ = enc.Encode(Line[P, T]{Result: &out})
+}
+
+// Digest returns a digest of v as JSON.
+func Digest(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "" // what was decoded can be encoded
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
 }

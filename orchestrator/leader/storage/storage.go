@@ -211,12 +211,15 @@ func newFinding(code, run, message string) api.StoreFinding {
 	return f
 }
 
-// reportPart returns a function that reports progress of one part.
+// reportPart returns a function that reports progress of one part, at most ten times a second.
 func reportPart(progress func(api.StoreProgress), doing string) func(done, of uint64) {
+	var last time.Time
 	return func(done, of uint64) {
-		if progress != nil {
-			progress(api.StoreProgress{Doing: doing, Done: done, Of: of})
+		if progress == nil || done < of && time.Since(last) < 100*time.Millisecond {
+			return
 		}
+		last = time.Now()
+		progress(api.StoreProgress{Doing: doing, Done: done, Of: of})
 	}
 }
 

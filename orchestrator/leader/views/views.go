@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -121,9 +122,11 @@ func (vw *Views) Run(ctx context.Context, id string) (api.RunView, error) {
 	if v.StartedWith, err = vw.startedWith(id, v.Epoch); err != nil {
 		return v, err
 	}
-	if v.OpenActions, err = vw.Store.HasOpenActions(id); err != nil {
+	open, err := vw.Store.WithOpenActions()
+	if err != nil {
 		return v, err
 	}
+	v.OpenActions = slices.Contains(open, id)
 	products, err := vw.Registry.Products(ctx, api.ProductQuery{Run: id})
 	at := api.Root + "/runs/" + id
 	v.Record = &api.Record{SpriteName: v.Sprite, Mode: "exec_ws", StreamRefs: []string{at + "/watch", at + "/entries", at + "/log"}, Artifacts: products}
