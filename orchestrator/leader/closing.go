@@ -6,7 +6,7 @@ import "errors"
 // down without cutting one off; Close comes after that.
 func (l *Leader) Quiesce() error { return l.quiesced() }
 
-func (l *Leader) quiesce() error {
+func (l *Leader) endWork() error {
 	close(l.Succession.Ending)
 	if l.stop != nil {
 		l.stop()

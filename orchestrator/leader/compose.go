@@ -52,7 +52,7 @@ func Open(cfg Config) (*Leader, error) {
 	l.models = &drive.ModelSet{Own: cfg.Models, Open: cfg.ModelsOf}
 	l.drives = drive.NewDrives(cfg.Log, cfg.Serving, &drive.Values{Models: l.models})
 	l.Succession = &drive.Succession{Drives: l.drives, Activity: l.drives.Activity, Logger: cfg.Log, Handed: make(chan struct{}), Ending: make(chan struct{})}
-	l.quiesced = sync.OnceValue(l.quiesce)
+	l.quiesced = sync.OnceValue(l.endWork)
 	if err := l.open(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -79,7 +79,7 @@ func (l *Leader) open() (err error) {
 			return err
 		}
 	}
-	l.compose(sprites)
+	l.composeParts(sprites)
 	if l.cfg.Engine != nil {
 		if l.endEngine, err = l.cfg.Engine.ServeInBackground(&drive.Scheduled{Drives: l.drives, Records: l.Records}); err != nil {
 			return err
@@ -106,8 +106,8 @@ func (l *Leader) openAgents() {
 	l.agents.routes = modelroute.New(modelroute.Options{Upstream: l.agents.findUpstream, Record: l.agents.recordUse, Transport: l.cfg.Transport})
 }
 
-// compose connects the parts. Each part holds the parts that it needs; none holds the Leader.
-func (l *Leader) compose(sprites http.Handler) {
+// composeParts connects the parts. Each part holds the parts that it needs; none holds the Leader.
+func (l *Leader) composeParts(sprites http.Handler) {
 	d, watchers, values, activity := l.drives, l.drives.Watchers, l.drives.Values, l.drives.Activity
 	disk := func() string { // "" where nothing is known of it, as with a remote host
 		if l.host == nil {

@@ -1,5 +1,5 @@
 // Package leader is the one process that leads a state directory: it owns the store, the runners and the embedded sprite
-// host, and serves all of it behind one http.Handler (DESIGN 1). Start with Leader, the api.Service, and Leader.compose,
+// host, and serves all of it behind one http.Handler (DESIGN 1). Start with Leader, the api.Service, and Leader.composeParts,
 // which connects the parts. Each part is a package below this one; DESIGN.md in this folder says what each owns and how a
 // part is added.
 //
@@ -200,7 +200,7 @@ type Leader struct {
 	// only the skills that their run brings.
 	noSkills, noSpritekit error
 
-	quiesced func() error // quiesce, once
+	quiesced func() error // endWork, once
 	stop     func()       // ends the work in the background, nil if there is none
 	// endEngine ends the engine, after the drives; nil if there is none.
 	endEngine func()

@@ -35,7 +35,7 @@ func (l *Leader) openReadOnly() (err error) {
 	if l.client = l.cfg.Remote; l.client == nil {
 		l.client = sprites.New(api.Base, "", api.HTTPClient(filepath.Join(l.cfg.ReadOnly, SocketName)))
 	}
-	l.compose(host.Unopened(l.hostless))
+	l.composeParts(host.Unopened(l.hostless))
 	return nil
 }
 

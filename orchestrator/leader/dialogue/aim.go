@@ -13,9 +13,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/store"
 )
 
-// A command is carried out again if a crash came before the entry that says that it was. What it means is therefore found out once
-// and recorded before its effect: an intent has its plan, every other command has an aim. The second time the thread may look
-// otherwise: a comment more, a wait that is decided, a run that has ended.
+// A command is carried out again if a crash came before the entry that says that it was. Its meaning is therefore determined once
+// and recorded before its effect: an intent has its plan, every other command has an aim. The second time the thread may be
+// different: there may be another comment, or a wait is decided, or a run has ended.
 
 // aim is the body of an entry that says which run or intent a command is about, and which decision it makes.
 type aim struct {
@@ -39,11 +39,11 @@ func (d *Dialogue) createOnce(ctx context.Context, a asked) (intent.State, error
 	case err != nil || found:
 		return s, err
 	case a.Verb == comment.Plan && a.Text != "":
-		return d.project(ctx, a)
+		return d.planProject(ctx, a)
 	case a.Verb == comment.Plan:
-		return d.plan(ctx, a)
+		return d.planTask(ctx, a)
 	}
-	return d.research(ctx, a)
+	return d.startResearch(ctx, a)
 }
 
 // repeatWork creates an intent with the plan of the newest run of a thread, if all have ended and an intent began it. A command that did so
@@ -84,8 +84,8 @@ func (d *Dialogue) aimOnce(ctx context.Context, a asked, find func() (aim, error
 	return t, false, err
 }
 
-// hit does to a run or an intent what a command asks for. before says that it may have been done; a decision is idempotent by itself.
-func (d *Dialogue) hit(ctx context.Context, a asked, t aim, before bool, by string) error {
+// performAim performs a command on its run or intent. before says that it may have been performed; a decision is idempotent by itself.
+func (d *Dialogue) performAim(ctx context.Context, a asked, t aim, before bool, by string) error {
 	if t.Intent != "" {
 		return d.decideIntent(ctx, a, t)
 	}

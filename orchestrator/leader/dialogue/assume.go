@@ -107,7 +107,7 @@ func (w *writer) showAssumptions(ctx context.Context, run string, wait lattice.W
 		}
 	}
 	if len(elsewhere) > 0 {
-		if err := w.put(ctx, post{Post: elsewherePost + run}, presence.AssumedElsewhere(elsewhere)); err != nil {
+		if err := w.putPost(ctx, post{Post: elsewherePost + run}, presence.AssumedElsewhere(elsewhere)); err != nil {
 			return err
 		}
 	}
@@ -136,12 +136,12 @@ func (w *writer) showOnLine(ctx context.Context, run, head string, a presence.As
 	if found == 0 {
 		c, err := w.client.CommentOnLine(ctx, w.Repo, w.Number, forge.Line{SHA: head, Path: a.Path, Line: a.Line}, marker.Add(presence.Assumed(a)))
 		if refused, ok := errors.AsType[*forge.Problem](err); ok && refused.Final() {
-			return false, w.record(ctx, post{Post: key, Settled: true})
+			return false, w.recordPost(ctx, post{Post: key, Settled: true})
 		}
 		if err != nil {
 			return false, err
 		}
 		found = c.ID
 	}
-	return true, w.record(ctx, post{Post: key, Comment: found})
+	return true, w.recordPost(ctx, post{Post: key, Comment: found})
 }

@@ -45,9 +45,9 @@ type bundleKind struct {
 	Kind string `json:"kind"`
 }
 
-// bundle returns the files that tell an agent about an issue or a pull request: the trigger, its thread, its reviews and its changed files,
+// makeBundle returns the files that tell an agent about an issue or a pull request: the trigger, its thread, its reviews and its changed files,
 // and the issues that both name outside of code, but not those that these name. Only texts of people with a role are in it, apart from the trigger.
-func (d *Dialogue) bundle(ctx context.Context, a asked, g gathered) ([]bundleFile, error) {
+func (d *Dialogue) makeBundle(ctx context.Context, a asked, g gathered) ([]bundleFile, error) {
 	m := bundleManifest{Version: "1", TriggerType: "issue", TriggerNumber: a.Number, Repo: a.Repo.String(), Title: g.title, GatheredAt: g.at.UTC(),
 		Files: []bundleKind{}, LinkedItems: []int64{}, Warnings: []string{}}
 	m.ExpansionBudget.Max = maxLinked

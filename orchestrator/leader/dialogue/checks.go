@@ -77,5 +77,5 @@ func (w *writer) setCheck(ctx context.Context, sha string, c forge.Check, last b
 	if ok {
 		w.Logger.Warn().Err(err).Stringer("thread", w.Thread).Msg("show the state of a run as a check")
 	}
-	return w.record(ctx, post{Post: checkPosts + sha, Final: c.Summary, Settled: ok || last})
+	return w.recordPost(ctx, post{Post: checkPosts + sha, Final: c.Summary, Settled: ok || last})
 }

@@ -1,6 +1,6 @@
-// Package dialogue carries out what people ask in comments at a code host. Start with [Dialogue.Handle], which handles a
-// delivery. What a command is, is decided by package comment; whether the person may give it, by the person's role, which is
-// read from the code host at that moment, and by the policy; what it does, by the leader.
+// Package dialogue carries out the commands in comments at a code host. Start with [Dialogue.Handle], which handles a
+// delivery. Package comment recognizes commands. The person's role, which is read from the code host at that moment, and the
+// policy decide whether the person may give one. The leader performs it.
 //
 // An issue or pull request is a thread, named FORGE:OWNER/NAME#NUMBER. Runs and intents with the name of a thread as their
 // work item or subject belong to it.
@@ -107,7 +107,7 @@ type Dialogue struct {
 	Logger zerolog.Logger
 }
 
-// Handle carries out a delivery of a code host, and says what became of it. An error is a reason to try again.
+// Handle carries out a delivery of a code host, and returns a sentence about its outcome. An error is a reason to try again.
 func (d *Dialogue) Handle(ctx context.Context, host string, e hook.Delivery) (string, error) {
 	switch {
 	case e.Kind == hook.Ping:
@@ -157,7 +157,7 @@ func (d *Dialogue) handleComment(ctx context.Context, host string, e hook.Delive
 	}
 	self, err := client.Self(ctx)
 	if err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	if self.ID == e.Author.ID {
 		return "no command: lattice wrote it", nil
@@ -168,19 +168,19 @@ func (d *Dialogue) handleComment(ctx context.Context, host string, e hook.Delive
 	case forge.IsNotFound(err):
 		return "refused: the comment was deleted", nil
 	case err != nil:
-		return settle(err)
+		return settleError(err)
 	case now.Edited() || now.Author.ID != e.Author.ID || now.Body != e.Text && !(e.Cut && strings.HasPrefix(now.Body, e.Text)):
 		return "refused: the comment was edited", nil
 	}
 	fork, err := d.isForeign(ctx, client, host, e)
 	if err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	var all []string
 	for _, c := range commands {
 		outcome, err := d.carryOut(ctx, asked{c, Thread{host, e.Repo, e.Number}, client, e.Author, e.Item, fork, e.IssueSum, &leftOut{}, ""})
 		if err != nil {
-			return settle(err)
+			return settleError(err)
 		}
 		all = append(all, outcome)
 	}
@@ -200,8 +200,8 @@ func (d *Dialogue) isForeign(ctx context.Context, client Client, host string, e 
 	return pull.FromFork(), err
 }
 
-// settle turns an error that asking again does not change into the outcome of a delivery.
-func settle(err error) (string, error) {
+// settleError turns an error that asking again does not change into the outcome of a delivery.
+func settleError(err error) (string, error) {
 	if p, ok := errors.AsType[*forge.Problem](err); ok && p.Final() {
 		return "failed: " + p.Error(), nil
 	}
@@ -254,7 +254,7 @@ func (d *Dialogue) carryOut(ctx context.Context, a asked) (string, error) {
 		c.Outcome, reaction = "refused: "+a.Problem, forge.Confused
 	default:
 		var reply string
-		c.Outcome, reply, err = d.do(ctx, a)
+		c.Outcome, reply, err = d.performCommand(ctx, a)
 		c.LeftOut = a.left.orNil()
 		switch {
 		case err == nil && reply != "":
@@ -316,8 +316,8 @@ func (d *Dialogue) countCommands(a asked, key string) (done bool, recent int, er
 	return done, recent, err
 }
 
-// do does what a command asks for. It returns what became of it, and the text of a reply, if it has one.
-func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err error) {
+// performCommand performs a command. It returns a sentence about the outcome, and the text of a reply, if it has one.
+func (d *Dialogue) performCommand(ctx context.Context, a asked) (outcome, reply string, err error) {
 	by := nameUser(a.Host, a.person)
 	if a.Verb == comment.Help {
 		return "help", comment.HelpText(), nil
@@ -340,7 +340,7 @@ func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err 
 		if len(all) == 0 {
 			return "status", "**lattice**: no run belongs to this thread.\n", nil
 		}
-		shown, err := describe(ctx, d.Runs, all[0])
+		shown, err := describeRun(ctx, d.Runs, all[0])
 		return "status", presence.Status(shown), err
 	}
 	t, before, err := d.aimOnce(ctx, a, func() (aim, error) {
@@ -353,13 +353,13 @@ func (d *Dialogue) do(ctx context.Context, a asked) (outcome, reply string, err 
 		return aim{Run: open[0].RunID}, nil
 	})
 	if err == nil {
-		err = d.hit(ctx, a, t, before, by)
+		err = d.performAim(ctx, a, t, before, by)
 	}
 	return fmt.Sprintf("%s %s", a.Verb, cmp.Or(t.Run, t.Intent)), "", err
 }
 
-// findAim returns the decision of a person about what waits in a thread. If nothing with the digest does, the newest run may have a
-// plan that was not offered, for a reason that the person learns.
+// findAim returns the decision of a person about a wait or an intent of a thread. If none has the digest, the newest run may have a
+// planTask that was not offered; the person is told the reason.
 func (d *Dialogue) findAim(ctx context.Context, a asked, all, open []api.RunView, by string) (aim, error) {
 	for offered := false; ; offered = true {
 		gated, err := d.Runs.GatedIntents(ctx, a.Thread.String())

@@ -35,5 +35,5 @@ func (w *writer) showLabel(ctx context.Context, status lattice.RunStatus) error 
 			return err
 		}
 	}
-	return w.record(ctx, post{Post: labelPost, Final: want})
+	return w.recordPost(ctx, post{Post: labelPost, Final: want})
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 )
 
-// leftOut is what an agent does not get of a thread. The entry about the command names it: who wrote it, where, and why. A long
+// leftOut lists the parts of a thread that an agent does not get. The entry about the command names who wrote each, where, and why. A long
 // thread has a part of its comments there, and their number.
 type leftOut struct {
 	Comments int           `json:"comments,omitempty"`
@@ -51,8 +51,8 @@ func (l *leftOut) orNil() *leftOut {
 	return l
 }
 
-// judgeMarked says what a comment is that ends with a marker of lattice and has no command: lattice's own, or a copy, which counts
-// for nothing.
+// judgeMarked judges a comment that ends with a marker of lattice and has no command: it is lattice's own, or a copy, which has no
+// effect.
 func (d *Dialogue) judgeMarked(ctx context.Context, host string, author forge.User) (string, error) {
 	client, err := d.Hosts[host].Client()
 	if err != nil {
@@ -60,7 +60,7 @@ func (d *Dialogue) judgeMarked(ctx context.Context, host string, author forge.Us
 	}
 	self, err := client.Self(ctx)
 	if err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	if self.ID == author.ID {
 		return "no command", nil

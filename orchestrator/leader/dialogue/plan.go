@@ -17,13 +17,13 @@ import (
 // maxIssue bounds the text of an issue that an agent gets, in bytes.
 const maxIssue = 64 << 10
 
-// plan creates the intent that lets an agent answer an issue.
-func (d *Dialogue) plan(ctx context.Context, a asked) (intent.State, error) {
-	g, err := d.gather(ctx, a)
+// planTask creates the intent that lets an agent answer an issue.
+func (d *Dialogue) planTask(ctx context.Context, a asked) (intent.State, error) {
+	g, err := d.gatherThread(ctx, a)
 	if err != nil {
 		return intent.State{}, err
 	}
-	bundle, err := d.bundle(ctx, a, g)
+	bundle, err := d.makeBundle(ctx, a, g)
 	if err != nil {
 		return intent.State{}, err
 	}
@@ -65,10 +65,10 @@ func (g gathered) text() string {
 	return text.Head(s, maxIssue)
 }
 
-// gather reads an issue with the comments before the one that holds the command. The issue must be as it was when a person gave
+// gatherThread reads an issue with the comments before the one that holds the command. The issue must be as it was when a person gave
 // the command: one that was edited since is refused. A poll does not tell how the issue was. Comments of people without the role,
 // and those that were edited afterwards, are left out: neither may speak to an agent through another person's command.
-func (d *Dialogue) gather(ctx context.Context, a asked) (g gathered, err error) {
+func (d *Dialogue) gatherThread(ctx context.Context, a asked) (g gathered, err error) {
 	issue, err := a.client.Issue(ctx, a.Repo, a.Number)
 	if err != nil {
 		return g, err

@@ -16,9 +16,9 @@ func AgentInput() []string {
 	return []string{"agent", "agent_command", "agent_model", "agent_limits", "agent_timeout_s"}
 }
 
-// project creates the intent that divides a document of the repository into epics and tasks. The issue in which a person asks for it
+// planProject creates the intent that divides a document of the repository into epics and tasks. The issue in which a person asks for it
 // is that of the project. The tasks of the last round keep their keys.
-func (d *Dialogue) project(ctx context.Context, a asked) (intent.State, error) {
+func (d *Dialogue) planProject(ctx context.Context, a asked) (intent.State, error) {
 	runs, err := runsOf(ctx, d.Runs, d.Facts, a.Thread, 0)
 	if err != nil {
 		return intent.State{}, err

@@ -43,7 +43,7 @@ func (w *writer) reply(ctx context.Context, run string, wait *lattice.Wait, aske
 func (w *writer) replyToReview(ctx context.Context, key string, s settled, now awaited) error {
 	answer := func(t presence.Thread) string { return presence.Reply(now.Head, now.Head != s.Head, now.Said, t) }
 	if len(s.Comments) == 0 && w.posts[key].Comment == 0 {
-		return w.put(ctx, post{Post: key}, answer(presence.NoThread))
+		return w.putPost(ctx, post{Post: key}, answer(presence.NoThread))
 	}
 	var all []forge.ReviewComment
 	for _, id := range s.Comments {
@@ -69,7 +69,7 @@ func (w *writer) replyToReview(ctx context.Context, key string, s settled, now a
 func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.ReviewComment, pushed bool, answer func(presence.Thread) string) error {
 	i := slices.IndexFunc(all, func(c forge.ReviewComment) bool { return c.ID == id })
 	if i < 0 {
-		return w.record(ctx, post{Post: key, Settled: true})
+		return w.recordPost(ctx, post{Post: key, Settled: true})
 	}
 	marker := forge.MarkerOf("post", w.Thread.String()+" "+key)
 	found, err := w.findOwn(ctx, key, marker, all)
@@ -77,7 +77,7 @@ func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.
 		return err
 	}
 	if found != 0 {
-		return w.record(ctx, post{Post: key, Comment: found})
+		return w.recordPost(ctx, post{Post: key, Comment: found})
 	}
 	thread := presence.Open
 	if pushed {
@@ -89,7 +89,7 @@ func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.
 	if err != nil {
 		return err
 	}
-	return w.record(ctx, post{Post: key, Comment: c.ID})
+	return w.recordPost(ctx, post{Post: key, Comment: c.ID})
 }
 
 // findOwn returns the comment on a line, or the reply to one, that was begun before; 0 if it was not written. A comment that was not
@@ -97,7 +97,7 @@ func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.
 func (w *writer) findOwn(ctx context.Context, key string, marker forge.Marker, lines []forge.ReviewComment) (int64, error) {
 	known, begun := w.posts[key]
 	if !begun {
-		return 0, w.record(ctx, post{Post: key})
+		return 0, w.recordPost(ctx, post{Post: key})
 	}
 	self, err := w.client.Self(ctx)
 	if err != nil {

@@ -34,7 +34,7 @@ func newRequest(run string, w lattice.Wait) request {
 	return request{run: run, wait: w, digest: presence.Digest(run, w)}
 }
 
-// requestsOf returns what waits in runs, and the intents that do.
+// requestsOf returns the waits of runs, and the intents that wait.
 func requestsOf(runs []api.RunView, gated []intent.State) (all []request) {
 	for _, r := range runs {
 		for _, w := range r.Waits {
@@ -64,7 +64,7 @@ func (q request) question() (body, prompt string) {
 	return presence.Question(q.run, q.wait), q.wait.Prompt
 }
 
-// proposal returns what a comment shows of an intent. Of files only their names are shown; the digest binds their content.
+// proposal returns the part of an intent that a comment shows. It has only the names of files; the digest binds their content.
 func (q request) proposal() presence.Proposal {
 	s := q.intent
 	p := presence.Proposal{Intent: s.ID, Kind: s.Kind, Does: manifests.Intents()[s.Kind].Does, Digest: q.digest, Repo: s.Plan.Repo, Base: s.Plan.Base, Actions: s.Plan.Actions, Variables: s.Plan.AgentEnv, Input: s.Plan.Input}
@@ -90,7 +90,7 @@ func (q request) proposal() presence.Proposal {
 	return p
 }
 
-// findRequest returns the decision that a person makes. An approval names the digest of what it approves; a rejection may name one, and
+// findRequest returns the decision that a person makes. An approval names the digest of the approved request; a rejection may name one, and
 // a ticked box belongs to one.
 func findRequest(a asked, all []request, by string) (aim, error) {
 	named, reason := a.Text, ""

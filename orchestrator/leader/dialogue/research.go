@@ -24,15 +24,15 @@ type round struct {
 	URLs     []string `json:"urls"`
 }
 
-// research creates the intent that answers a question with notes from pages of the web. Further questions in the thread go on with
+// startResearch creates the intent that answers a question with notes from pages of the web. Further questions in the thread go on with
 // the dialogue: a model gets the rounds before. Their answers quote pages, which are hostile, so that the flow shows them only to
 // the model that writes claims, and not to the one that chooses pages.
-func (d *Dialogue) research(ctx context.Context, a asked) (intent.State, error) {
+func (d *Dialogue) startResearch(ctx context.Context, a asked) (intent.State, error) {
 	runs, err := runsOf(ctx, d.Runs, d.Facts, a.Thread, 0)
 	if err != nil {
 		return intent.State{}, err
 	}
-	g, err := d.gather(ctx, a)
+	g, err := d.gatherThread(ctx, a)
 	if err != nil {
 		return intent.State{}, err
 	}

@@ -24,10 +24,10 @@ import (
 )
 
 // A review of a pull request answers the wait of the run that opened it. The review is kept first, as its signed delivery
-// tells it, because people also review while the run works. When a run waits for a review, Settle decides with what was
-// kept: requests for changes go to the run all at once, and an approval counts only for the commit that lattice pushed last.
+// tells it, because people also review while the run works. When a run waits for a review, Settle decides with the
+// kept reviews: requests for changes go to the run all at once, and an approval counts only for the commit that lattice pushed last.
 //
-// An approval binds the head of the delivery. What the code host says later can only refuse it: the reviewer has lost the
+// An approval binds the head of the delivery. A later answer of the code host can only refuse it: the reviewer has lost the
 // role, the review was dismissed, or the branch is at another commit. The commit that it lists for a review is not read,
 // because GitHub moves it to the new head after a force-push.
 
@@ -80,7 +80,7 @@ type review struct {
 	Polled bool `json:"polled,omitempty"`
 }
 
-// settled is the body of an entry that says what came of reviews.
+// settled is the body of the entry about the outcome of reviews.
 type settled struct {
 	IDs      []string        `json:"delivery_ids"`
 	Run      string          `json:"run_id,omitempty"`
@@ -111,7 +111,7 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 	}
 	self, err := client.Self(ctx)
 	if err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	switch {
 	case len(runs) == 0:
@@ -134,7 +134,7 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 		return "", err
 	}
 	if _, err := d.Settle(ctx, t); err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	all, outcomes, err := d.loadReviews(t)
 	if err != nil {
@@ -151,7 +151,7 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 	return "kept until the run waits for a review and the checks have ended", nil
 }
 
-// loadReviews returns the reviews of a pull request, and what came of them.
+// loadReviews returns the reviews of a pull request, and their outcomes.
 func (d *Dialogue) loadReviews(t Thread) (all []review, outcomes []settled, err error) {
 	if err := readAll(d.Facts, reviewsOf(t), &all); err != nil {
 		return nil, nil, err
@@ -260,7 +260,7 @@ func (d *Dialogue) Settle(ctx context.Context, t Thread) (stuck string, err erro
 	}
 	var decision settled
 	if all = slices.DeleteFunc(all, func(r review) bool { return done[r.ID] }); len(all) > 0 {
-		decision, err = d.weigh(ctx, client, at, all)
+		decision, err = d.weighReviews(ctx, client, at, all)
 	}
 	if err == nil && decision.Verdict == "" {
 		decision, stuck, err = d.weighChecks(ctx, client, at, outcomes)
@@ -281,9 +281,9 @@ func (d *Dialogue) Settle(ctx context.Context, t Thread) (stuck string, err erro
 	return "", d.answerReview(ctx, at, decision)
 }
 
-// weigh returns the decision that reviews make about a wait. Those that do not count are refused, each with an entry. Requests
+// weighReviews returns the decision that reviews make about a wait. Those that do not count are refused, each with an entry. Requests
 // for changes go before approvals, which are kept for the next wait, or until the checks of the commit have ended.
-func (d *Dialogue) weigh(ctx context.Context, client Client, at reviewed, all []review) (out settled, err error) {
+func (d *Dialogue) weighReviews(ctx context.Context, client Client, at reviewed, all []review) (out settled, err error) {
 	pull, err := client.Pull(ctx, at.Repo, at.Number)
 	if err != nil {
 		return out, err
@@ -377,12 +377,12 @@ func (d *Dialogue) addAnswer(ctx context.Context, client Client, at reviewed, ou
 	var files []bundleFile
 	if _, wanted := at.wait.Expected[contextInput]; wanted && out.Verdict == verdictChanges {
 		a := asked{Thread: at.Thread, client: client, item: math.MaxInt64, left: &leftOut{}}
-		g, err := d.gather(ctx, a)
+		g, err := d.gatherThread(ctx, a)
 		if err != nil {
 			return err
 		}
 		g.at = moment
-		if files, err = d.bundle(ctx, a, g); err != nil {
+		if files, err = d.makeBundle(ctx, a, g); err != nil {
 			return err
 		}
 		out.LeftOut = a.left.orNil()

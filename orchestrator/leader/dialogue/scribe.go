@@ -178,7 +178,7 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 	if err != nil {
 		return err
 	}
-	posts, err := s.load(t)
+	posts, err := s.loadPosts(t)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 	s.woken.setAwaited(t, "")
 	lacks, offering := "", error(nil)
 	if len(runs) > 0 {
-		lacks, offering = w.offer(ctx, runs[0])
+		lacks, offering = w.offerPlan(ctx, runs[0])
 	}
 	gated, err := s.Runs.GatedIntents(ctx, t.String())
 	if err != nil || len(runs) == 0 && len(gated) == 0 && len(posts) == 0 {
@@ -202,7 +202,7 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 	}
 	open := map[string]bool{}
 	for _, r := range runs {
-		if err := w.ask(ctx, r, open); err != nil {
+		if err := w.askPeople(ctx, r, open); err != nil {
 			return err
 		}
 	}
@@ -219,15 +219,15 @@ func (s *Scribe) Show(ctx context.Context, t Thread) error {
 		if answer == "" || w.posts[offerPosts+r.RunID].Intent != "" || r.RunID == runs[0].RunID && offering != nil {
 			continue
 		}
-		if err := w.put(ctx, post{Post: answerPosts + r.RunID}, presence.Answer(r.RunID, answer, note)); err != nil {
+		if err := w.putPost(ctx, post{Post: answerPosts + r.RunID}, presence.Answer(r.RunID, answer, note)); err != nil {
 			return err
 		}
 	}
 	return errors.Join(w.settleQuestions(ctx, open), offering)
 }
 
-// showStatus writes or edits the status comment, the label and the check. The first two show a run that has ended once, and again when what waits for people
-// besides it changes.
+// showStatus writes or edits the status comment, the label and the check. After the end of a run the first two are written once, and
+// again when other requests to people change.
 func (w *writer) showStatus(ctx context.Context, newest api.RunView, gated []intent.State) error {
 	if err := w.showCheck(ctx, newest); err != nil {
 		return err
@@ -240,14 +240,14 @@ func (w *writer) showStatus(ctx context.Context, newest api.RunView, gated []int
 		}
 	}
 	if w.posts[statusPost].Final == "" || w.posts[statusPost].Final != final {
-		shown, err := describe(ctx, w.Runs, newest)
+		shown, err := describeRun(ctx, w.Runs, newest)
 		if err != nil {
 			return err
 		}
 		for _, q := range requestsOf(nil, gated) {
 			shown.Asks = append(shown.Asks, q.proposal())
 		}
-		if err := w.put(ctx, post{Post: statusPost, Final: final}, presence.Status(shown)); err != nil {
+		if err := w.putPost(ctx, post{Post: statusPost, Final: final}, presence.Status(shown)); err != nil {
 			return err
 		}
 	}
@@ -258,8 +258,8 @@ func (w *writer) showStatus(ctx context.Context, newest api.RunView, gated []int
 	return w.showLabel(ctx, status)
 }
 
-// offer offers the plan of a run, once. An intent that asks takes the place of the answer. It returns what the settings lack for that.
-func (w *writer) offer(ctx context.Context, newest api.RunView) (lacks string, err error) {
+// offerPlan offers the plan of a run, once. An intent that asks takes the place of the answer. It returns the name of a missing setting.
+func (w *writer) offerPlan(ctx context.Context, newest api.RunView) (lacks string, err error) {
 	key := offerPosts + newest.RunID
 	if planOf(newest) == "" || w.posts[key].Settled {
 		return "", nil
@@ -275,12 +275,12 @@ func (w *writer) offer(ctx context.Context, newest api.RunView) (lacks string, e
 	if s.Decision == lattice.Ask {
 		offered.Intent = s.ID
 	}
-	return "", w.record(ctx, offered)
+	return "", w.recordPost(ctx, offered)
 }
 
-// ask writes the questions of a run, unless it asks them in another thread, and adds their keys to open. A wait for a review
+// askPeople writes the questions of a run, unless it asks them in another thread, and adds their keys to open. A wait for a review
 // has no comment: the pull request asks for it. The comments of the reviews before it are answered.
-func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) error {
+func (w *writer) askPeople(ctx context.Context, r api.RunView, open map[string]bool) error {
 	_, asks, err := threadsOf(w.Facts, r)
 	if err != nil || !asks.same(w.Thread) {
 		return err
@@ -295,7 +295,7 @@ func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) e
 			w.woken.setAwaited(w.Thread, asked.Head)
 			stuck, err := w.Settle(ctx, w.Thread)
 			if err == nil && stuck != "" {
-				err = w.put(ctx, post{Post: stuckPosts + q.key()}, presence.Stuck(stuck, asked.Said))
+				err = w.putPost(ctx, post{Post: stuckPosts + q.key()}, presence.Stuck(stuck, asked.Said))
 			}
 			if err != nil {
 				return err
@@ -319,7 +319,7 @@ func (w *writer) ask(ctx context.Context, r api.RunView, open map[string]bool) e
 func (w *writer) askAbout(ctx context.Context, q request, open map[string]bool) error {
 	open[q.key()] = true
 	body, prompt := q.question()
-	return w.put(ctx, post{Post: q.key(), Prompt: prompt}, body)
+	return w.putPost(ctx, post{Post: q.key(), Prompt: prompt}, body)
 }
 
 // answerOf returns the text that a run results in for an issue.
@@ -333,8 +333,8 @@ func answerOf(v api.RunView) string {
 	return out.Answer
 }
 
-// load returns what is known of the comments of a thread, by their keys.
-func (s *Scribe) load(t Thread) (map[string]post, error) {
+// loadPosts returns the known comments of a thread, by their keys.
+func (s *Scribe) loadPosts(t Thread) (map[string]post, error) {
 	posts := map[string]post{}
 	err := s.Facts.Store.Audit(postsOf(t), 0, func(e audit.Entry) error {
 		var p post
@@ -359,14 +359,14 @@ type writer struct {
 	posts  map[string]post
 }
 
-func (w *writer) record(ctx context.Context, p post) error {
+func (w *writer) recordPost(ctx context.Context, p post) error {
 	_, err := w.Facts.AddFact(ctx, audit.Entry{Kind: audit.Post, Subject: postsOf(w.Thread)}, p, store.Any)
 	w.posts[p.Post] = p
 	return err
 }
 
-// put writes a comment, or edits it if it shows another text.
-func (w *writer) put(ctx context.Context, p post, body string) error {
+// putPost writes a comment, or edits it if it shows another text.
+func (w *writer) putPost(ctx context.Context, p post, body string) error {
 	key := w.Thread.String() + " " + p.Post
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte(body)))
 	known, begun := w.posts[p.Post]
@@ -375,7 +375,7 @@ func (w *writer) put(ctx context.Context, p post, body string) error {
 	}
 	marker := forge.MarkerOf("post", key)
 	if known.Comment == 0 {
-		found, err := w.create(ctx, p, known, begun, marker, body)
+		found, err := w.createPost(ctx, p, known, begun, marker, body)
 		if err != nil {
 			return err
 		}
@@ -393,7 +393,7 @@ func (w *writer) put(ctx context.Context, p post, body string) error {
 	if known.Comment == p.Comment && known.Final == p.Final {
 		return nil
 	}
-	return w.record(ctx, p)
+	return w.recordPost(ctx, p)
 }
 
 // noteShown keeps the digest of a text that was written.
@@ -404,8 +404,8 @@ func (s *Scribe) noteShown(key, sum string) {
 	s.shown[key] = sum
 }
 
-// create writes a new comment. If that was begun before, it looks for it first, until the code host must list it.
-func (w *writer) create(ctx context.Context, p, known post, begun bool, marker forge.Marker, body string) (int64, error) {
+// createPost writes a new comment. If that was begun before, it looks for it first, until the code host must list it.
+func (w *writer) createPost(ctx context.Context, p, known post, begun bool, marker forge.Marker, body string) (int64, error) {
 	if begun {
 		self, err := w.client.Self(ctx)
 		if err != nil {
@@ -421,7 +421,7 @@ func (w *writer) create(ctx context.Context, p, known post, begun bool, marker f
 		if known.isFresh() {
 			return 0, errFresh
 		}
-	} else if err := w.record(ctx, post{Post: p.Post, Prompt: p.Prompt}); err != nil {
+	} else if err := w.recordPost(ctx, post{Post: p.Post, Prompt: p.Prompt}); err != nil {
 		return 0, err
 	}
 	c, err := w.client.CreateComment(ctx, w.Repo, w.Number, marker.Add(body))
@@ -441,15 +441,15 @@ func (w *writer) settleQuestions(ctx context.Context, open map[string]bool) erro
 			return err
 		}
 		p.Settled = true
-		if err := w.record(ctx, p); err != nil {
+		if err := w.recordPost(ctx, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// describe returns what a status comment shows of a run.
-func describe(ctx context.Context, runs Runs, v api.RunView) (presence.Run, error) {
+// describeRun returns the part of a run that a status comment shows.
+func describeRun(ctx context.Context, runs Runs, v api.RunView) (presence.Run, error) {
 	r := presence.Run{ID: v.RunID, Flow: v.Flow, Status: v.Status}
 	if v.Error != nil {
 		r.Failure = v.Error.Message

@@ -109,14 +109,14 @@ func (d *Dialogue) handlePull(ctx context.Context, host string, e hook.Delivery)
 	}
 	self, err := client.Self(ctx)
 	if err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	if e.Sender.ID == self.ID {
 		return "nothing to do: lattice did it", nil
 	}
 	now, err := client.Pull(ctx, e.Repo, e.Number) // the delivery may be late
 	if err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	runs, err := runsOf(ctx, d.Runs, d.Facts, t, 0)
 	if err != nil {

@@ -19,7 +19,7 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	}
 	self, err := client.Self(ctx)
 	if err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	c, ticked := comment.Ticked(e.Was, e.Text)
 	switch {
@@ -46,13 +46,13 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	case forge.IsNotFound(err):
 		return "refused: the comment was deleted", nil
 	case err != nil:
-		return settle(err)
+		return settleError(err)
 	case unixLines(now.Body) != unixLines(e.Text):
 		return "refused: the comment was edited", nil
 	}
 	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item, false, "", &leftOut{}, q.digest})
 	if err != nil {
-		return settle(err)
+		return settleError(err)
 	}
 	return outcome, nil
 }
