@@ -27,7 +27,7 @@ type Options struct {
 	Begin lattice.RunStarted `json:"begin"`
 	// Pinned holds the manifests of drop-in skills as they were when the run started.
 	Pinned []json.RawMessage `json:"pinned,omitempty"`
-	// Asked is that of the request.
+	// Asked is the digest of the request, "" if its client chose no key.
 	Asked string `json:"asked,omitempty"`
 	// ResumedFrom is the run that asked the question whose answer began this one; Answers are all answers so far.
 	ResumedFrom string            `json:"resumed_from,omitempty"`
