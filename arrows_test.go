@@ -199,9 +199,6 @@ func (g *fileGraph) backward(order []int) (arrows []string) {
 
 // backwardCeilings may only fall; a line that says 20 goes.
 var backwardCeilings = map[string]int{
-	"orchestrator/api":             30,
-	"orchestrator/command/forge":   30,
 	"orchestrator/command/task":    40,
-	"orchestrator/dashboard":       35,
 	"orchestrator/leader/dialogue": 25,
 }

@@ -1,9 +1,6 @@
 package api
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/base32"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,66 +14,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/sse"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
-
-// Service is the interface of a leader. Errors that a user can act on are *fault.Error; all others are reported
-// as internal. Run ids may be unique prefixes, "" means the last run.
-type Service interface {
-	Storage
-	Artifacts
-	Travel
-	Review
-	PastFiles
-	Actions
-	Audit
-	Budgets
-	Proposals
-	Intents
-	Schedules
-	Secrets
-	Access
-	Deliveries
-	Boards
-	Loops
-	Fleet
-	Flows
-	Usage
-	Sandboxes
-	Hello() Hello
-	Start(ctx context.Context, r RunRequest) (RunView, error)
-	Runs(ctx context.Context, which RunList) ([]RunView, error)
-	Run(ctx context.Context, id string) (RunView, error)
-	// Program returns the ExecIR document that a run executes.
-	Program(ctx context.Context, id string) (json.RawMessage, error)
-	// Entries calls yield for the run's facts and events after a position, oldest first, until yield fails.
-	Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
-	// Outline is Entries with a bounded number of events between two facts.
-	Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error
-	// Watch is Entries followed by new entries and views, until the run is not driven.
-	Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
-	// WatchOutline is Watch with Outline in the place of Entries.
-	WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error
-	// Tail is Watch that does not end when the run is not driven. Its items are shared with other readers.
-	Tail(ctx context.Context, id string, after lattice.Seq, yield func([]*Item) error) error
-	// Changes calls yield for each change behind a position, and then for each new one, until ctx or the leadership ends.
-	Changes(ctx context.Context, after stream.Position, yield func(stream.Update) error) error
-	Drive(ctx context.Context, id string, r DriveRequest) (RunView, error) // go on with an interrupted run; a no-op when someone does
-	Stop(ctx context.Context, id string) (RunView, error)                  // stop driving; the run stays resumable
-	Cancel(ctx context.Context, id, by string) (RunView, error)
-	Decide(ctx context.Context, id string, d DecideRequest) (DecideReply, error)
-	// Log reads the output of skills that is not an event, of all nodes or of one.
-	Log(ctx context.Context, id, node string, offset int64) (io.ReadCloser, error)
-	// Scrub takes the keys that agents were handed over out of their files in a sprite.
-	Scrub(ctx context.Context, sprite string) error
-	// HandOver ends the leadership when it returns nil, and changes nothing when it does not or ctx ends.
-	HandOver(ctx context.Context, to HandoverRequest) (Handover, error)
-}
-
-// paramOutline asks for an outline; a leader that does not know it answers with everything.
-const paramOutline = "outline"
-
-// settleRoot is the path below which two processes of any versions settle who leads; see Hello. The rest of the interface
-// may move.
-const settleRoot = "/v1"
 
 // Handler serves s; everything below /v1/sprites goes to sprites (nil with a remote Sprites API).
 func Handler(s Service, sprites http.Handler) http.Handler {
@@ -194,26 +131,4 @@ func sendLog(w http.ResponseWriter, r *http.Request, s Service) {
 	defer log.Close()
 	w.Header().Set("Content-Type", mediaText)
 	_, _ = io.Copy(w, log) // the client sees a cut body
-}
-
-// headerKey names the header with the key by which a request that comes twice counts once.
-const headerKey = "Idempotency-Key"
-
-// keyOf returns the key of a request: that of its body, else one made of the header and the person, in the alphabet of ids.
-func keyOf(r *http.Request, body string) string {
-	header := r.Header.Get(headerKey)
-	if body != "" || header == "" {
-		return body
-	}
-	sum := sha256.Sum256([]byte(caller.Of(r.Context()).String() + "\x00" + header))
-	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
-}
-
-// requester returns the name of the user who made a request. The name in the body counts only if the connection does not
-// tell who it is.
-func requester(ctx context.Context, body string) string {
-	if who := caller.Of(ctx); who != nil {
-		return who.String()
-	}
-	return body
 }

@@ -1,37 +1,9 @@
 package api
 
 import (
-	"cmp"
 	_ "embed"
-	"net/http"
-	"reflect"
 	"slices"
-	"strings"
-
-	"github.com/spritekit/lattice/orchestrator/api/exchange"
-	"github.com/spritekit/lattice/spritekit/fault"
 )
-
-// Root is the path below which the interface lies.
-const Root = "/api/v1"
-
-// Role is the right to use a route. A user of the socket, who owns the state directory, has all of them.
-type Role string
-
-const (
-	Viewer   Role = "viewer"   // reads
-	Operator Role = "operator" // starts, stops and decides
-	Admin    Role = "admin"    // does all that the owner of the state directory may do
-	Owner    Role = "owner"    // the owner, over the socket alone
-)
-
-// Roles lists the roles, each of which includes those before it.
-func Roles() []Role { return []Role{Viewer, Operator, Admin, Owner} }
-
-// Includes reports whether r includes the rights of o.
-func (r Role) Includes(o Role) bool {
-	return slices.Contains(Roles(), r) && slices.Index(Roles(), r) >= slices.Index(Roles(), o)
-}
 
 // Media types of answers.
 const (
@@ -39,21 +11,6 @@ const (
 	mediaBytes = "application/octet-stream"
 	mediaTar   = "application/x-tar"
 )
-
-// Route describes one operation of the interface.
-type Route struct {
-	Method, Path string
-	Summary      string
-	Role         Role
-	Params       []Param
-	In, Out      reflect.Type // bodies, nil for none; Out of a stream is one line or event
-	Media        string       // of the answer
-	Keyed        bool         // accepts the header Idempotency-Key
-	serve        http.HandlerFunc
-}
-
-// Param is a parameter of the query.
-type Param struct{ Name, Type, Summary string }
 
 // Routes lists the operations on s, which may be nil if none is served.
 func Routes(s Service) []Route {
@@ -70,131 +27,8 @@ var description string
 // Description returns the OpenAPI description of the interface, which make schema writes from the table of routes.
 func Description() string { return description }
 
-// get makes a route that answers with the result of a function.
-func get[Out any](path, summary string, answer func(*http.Request) (Out, error), params ...Param) Route {
-	return Route{Method: http.MethodGet, Path: Root + path, Summary: summary, Role: Viewer, Params: params, Out: reflect.TypeFor[Out](), Media: exchange.MediaJSON,
-		serve: func(w http.ResponseWriter, r *http.Request) {
-			out, err := answer(r)
-			exchange.Reply(w, out, err)
-		}}
-}
-
 // Parameters that name the last item of the page before: of lists with the newest first, and of all others.
 const (
 	before = "before"
 	after  = "after"
 )
-
-// list makes a route that answers with a page of a list.
-func list[T any](path, summary, cursor string, name func(T) string, read func(*http.Request, exchange.Page) ([]T, error), params ...Param) Route {
-	params = append(slices.Clone(params), Param{"limit", "integer", "at most so many, by default 100; 0 is all"}, Param{cursor, "string", "only those that follow this one in the list; the header Link has it"})
-	return raw[[]T](Viewer, http.MethodGet, path, summary+" A header Link names the next page, which may be empty.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
-		var out []T
-		p, err := exchange.PageOf(r, cursor)
-		if err == nil {
-			out, err = read(r, p)
-		}
-		if err == nil && len(out) > 0 && len(out) == cmp.Or(p.Limit, exchange.UsualLimit) {
-			exchange.LinkNext(w, r, cursor, name(out[len(out)-1]))
-		}
-		exchange.Reply(w, out, err)
-	}, params...)
-}
-
-// listAll is list for a list that is read as a whole.
-func listAll[T any](path, summary, cursor string, name func(T) string, read func(*http.Request) ([]T, error), params ...Param) Route {
-	return list(path, summary, cursor, name, func(r *http.Request, p exchange.Page) ([]T, error) {
-		all, err := read(r)
-		if err != nil {
-			return nil, err
-		}
-		return exchange.Cut(all, p, name)
-	}, params...)
-}
-
-// post makes a route whose function gets the body, which is read strictly.
-func post[In, Out any](role Role, path, summary string, act func(*http.Request, In) (Out, error), params ...Param) Route {
-	return Route{Method: http.MethodPost, Path: Root + path, Summary: summary, Role: role, Params: params, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](), Media: exchange.MediaJSON,
-		serve: func(w http.ResponseWriter, r *http.Request) {
-			var in In
-			if exchange.Read(w, r, &in) {
-				out, err := act(r, in)
-				exchange.Reply(w, out, err)
-			}
-		}}
-}
-
-// raw makes a route that writes its answer itself. Out is a line or an event of it, none for bytes.
-func raw[Out any](role Role, method, path, summary, media string, serve http.HandlerFunc, params ...Param) Route {
-	r := Route{Method: method, Path: Root + path, Summary: summary, Role: role, Params: params, Media: media, serve: serve}
-	if t := reflect.TypeFor[Out](); t != reflect.TypeFor[empty]() {
-		r.Out = t
-	}
-	return r
-}
-
-type empty struct{}
-
-// acceptKey marks a route that accepts the header Idempotency-Key.
-func acceptKey(r Route) Route {
-	r.Keyed = true
-	return r
-}
-
-// latest stands in a path for the newest run, intent or proposal, and for the only wait.
-const latest = "latest"
-
-// idOf returns the id in the path of a request; "" for the newest.
-func idOf(r *http.Request) string {
-	if id := r.PathValue("id"); id != latest {
-		return id
-	}
-	return ""
-}
-
-// checkParams refuses parameters that the route does not have: they would be ignored.
-func (route Route) checkParams(next http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		for name := range r.URL.Query() {
-			if !slices.ContainsFunc(route.Params, func(p Param) bool { return p.Name == name }) {
-				exchange.Fail(w, fault.BadInput("bad_request", "%s %s has no parameter %q", route.Method, route.Path, name).WithHint("GET %s/openapi.json lists the parameters", Root))
-				return
-			}
-		}
-		next(w, r)
-	}
-}
-
-// unknownRoute answers requests that match no route.
-func unknownRoute(routes []Route) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		if allowed := methodsOf(routes, r.URL.EscapedPath()); len(allowed) > 0 {
-			w.Header().Set("Allow", strings.Join(allowed, ", "))
-			exchange.WriteProblem(w, http.StatusMethodNotAllowed, fault.BadInput("bad_request", "%s is not a method of %s, which has %s", r.Method, r.URL.Path, strings.Join(allowed, " and ")))
-			return
-		}
-		exchange.Fail(w, fault.NotFound("no_route", "the interface has no %s", r.URL.Path).WithHint("GET %s/openapi.json lists its routes", Root))
-	}
-}
-
-// methodsOf lists the methods that routes have at a path.
-func methodsOf(routes []Route, path string) (methods []string) {
-	for _, r := range routes {
-		if exchange.Matches(r.Path, path) {
-			methods = append(methods, r.Method)
-		}
-	}
-	return methods
-}
-
-// RouteOf returns the route of a request, to check rights before it is served.
-func RouteOf(routes []Route, method, path string) (Route, bool) {
-	if method == http.MethodHead {
-		method = http.MethodGet
-	}
-	at := slices.IndexFunc(routes, func(r Route) bool { return r.Method == method && exchange.Matches(r.Path, path) })
-	if at < 0 {
-		return Route{}, false
-	}
-	return routes[at], true
-}

@@ -4,8 +4,6 @@ package forge
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -81,14 +79,4 @@ func listCapabilities() string {
 		}
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// completeNames offers the names of the code hosts.
-func completeNames(env *setup.Env) cobra.CompletionFunc {
-	return func(_ *cobra.Command, list []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(list) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return slices.Sorted(maps.Keys(env.Settings.Forges)), cobra.ShellCompDirectiveNoFileComp
-	}
 }
