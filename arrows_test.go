@@ -199,6 +199,5 @@ func (g *fileGraph) backward(order []int) (arrows []string) {
 
 // backwardCeilings may only fall; a line that says 20 goes.
 var backwardCeilings = map[string]int{
-	"orchestrator/command/task":    40,
 	"orchestrator/leader/dialogue": 25,
 }

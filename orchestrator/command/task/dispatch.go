@@ -5,39 +5,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/spritekit/lattice/orchestrator/board"
-	"github.com/spritekit/lattice/orchestrator/connect"
 	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
-
-// dispatcher starts workers and records their ends. The run of a worker belongs to a leader in the background, and the event
-// process_started names it: whichever dispatcher sees the end of the run records it, once.
-type dispatcher struct {
-	*place
-	board   *board.Board
-	workers []worker.Definition
-	leader  *connect.Conn
-	at      commitFlags
-	queue   worker.Queue
-
-	mu sync.Mutex // guards the members below while workers start and end side by side
-
-	// Of the last scan, without those that ended since.
-	active  []board.ProcessRecord
-	pending []worker.Request
-	warned  map[string]bool // problems that were reported
-
-	local map[string]*localWork // by the event that started it
-
-	commits  map[string]string // ids by revision, of the last second; nil keeps none
-	forgotAt time.Time         // when commits was emptied
-}
 
 // maxPrompt bounds a prompt file, in bytes: a prompt is one argument of a program.
 const maxPrompt = 64 << 10

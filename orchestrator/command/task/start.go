@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,26 +71,6 @@ func (d *dispatcher) countLines(ctx context.Context) (int, error) {
 		}
 	}
 	return sum, nil
-}
-
-// findCommit returns the id of a commit.
-func (d *dispatcher) findCommit(ctx context.Context, revision string) (string, error) {
-	d.mu.Lock()
-	commit, ok := d.commits[revision]
-	d.mu.Unlock()
-	if ok {
-		return commit, nil
-	}
-	commit, err := d.runGit(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", revision+"^{commit}")
-	if err != nil {
-		return "", fault.NotFound("commit_not_found", "%s names no commit of %s", revision, d.board.Root).WithHint("--commit COMMIT")
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.commits != nil {
-		d.commits[revision] = commit
-	}
-	return commit, nil
 }
 
 // startWorker records that a worker starts for a request, and starts its run. A second dispatcher that starts the same request gets the
@@ -309,34 +288,4 @@ func describeTask(b *board.Board, t *board.Task) (map[string]string, error) {
 		task["plan"] = string(text)
 	}
 	return task, nil
-}
-
-// findBase returns the commit where the reviewed branch left the base branch; of a commit of the base branch itself, its parent.
-func (d *dispatcher) findBase(ctx context.Context, commit string) (string, error) {
-	for _, branch := range []string{d.at.base, "main", "master"} {
-		if branch == "" {
-			continue
-		}
-		base, err := d.runGit(ctx, "merge-base", "--", branch, commit)
-		if err == nil && base == commit {
-			if parent, err := d.runGit(ctx, "rev-parse", "--verify", "--quiet", commit+"^"); err == nil {
-				base = parent
-			}
-		}
-		if err == nil {
-			return base, nil
-		}
-		if branch == d.at.base {
-			break
-		}
-	}
-	return "", fault.NotFound("base_not_found", "%s and %s have no common history", cutCommit(commit), cmp.Or(d.at.base, "main or master")).WithHint("--base BRANCH")
-}
-
-// runGit runs a reading command of git in the repository and returns its output without the final newline.
-func (d *dispatcher) runGit(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...)
-	cmd.Dir, cmd.Env = d.board.Root, d.env.Environ
-	out, err := cmd.Output()
-	return strings.TrimRight(string(out), "\n"), err
 }

@@ -154,8 +154,6 @@ func newWorkerPsCmd(p *place) *cobra.Command {
 	return cmd
 }
 
-func cutCommit(sha string) string { return orDash(sha[:min(len(sha), 12)]) }
-
 func describeState(r board.ProcessRecord) string {
 	switch {
 	case r.EndedAt != "":
@@ -164,14 +162,6 @@ func describeState(r board.ProcessRecord) string {
 		return "beyond its timeout; lattice worker watch --once ends it"
 	}
 	return "running"
-}
-
-// commitFlags say which commit a worker sees.
-type commitFlags struct{ commit, base string }
-
-func (f *commitFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.commit, "commit", "HEAD", "`COMMIT` to work on")
-	cmd.Flags().StringVar(&f.base, "base", "", "`BRANCH` with which it is compared (default: main or master)")
 }
 
 func newWorkerRunCmd(p *place) *cobra.Command {
