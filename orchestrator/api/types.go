@@ -310,3 +310,19 @@ type DecideReply struct {
 	At        string  `json:"at,omitempty"` // RFC 3339
 	Run       RunView `json:"run"`
 }
+
+// RunLine is the last line that lattice run --json prints.
+type RunLine struct {
+	// The run's id.
+	RunID string `json:"run_id"`
+	// The view of a run that has ended, waits for a person, or is not driven.
+	Status lattice.RunStatus `json:"status"`
+	// The run's result, null when it has none.
+	Outputs json.RawMessage `json:"outputs"`
+	// Why the run failed, null when it did not.
+	Error *RunError `json:"error"`
+	// The waits of the run.
+	Waits []lattice.Wait `json:"waits,omitempty"`
+	// The reason why a run that has not ended is not driven, with the exit code of the command; the run can be resumed.
+	Problem *fault.Error `json:"problem,omitempty"`
+}
