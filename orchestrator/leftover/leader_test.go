@@ -18,7 +18,7 @@ func TestOfLeader(t *testing.T) {
 		"GET /runs":                 `[{"run_id":"run_left","status":"running","sprite":"run-left"},{"run_id":"run_works","status":"running","driving":true}]`,
 		"GET /runs/run_left":        `{"run_id":"run_left","status":"running"}`,
 		"POST /runs/run_left/drive": `{"run_id":"run_left"}`,
-		"POST /prune":               `[{"kind":"sprite","name":"run-old"}]`,
+		"POST /prune":               `{"result":[{"kind":"sprite","name":"run-old"}]}`,
 	}
 	var repairs []string
 	socket := filepath.Join(t.TempDir(), "s")
