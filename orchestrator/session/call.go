@@ -178,10 +178,6 @@ func (s *Session) concludeCall(ctx context.Context, c lattice.Call, seen *observ
 		if err := s.reconcileOutbox(ctx, c, seen); err != nil {
 			return lattice.Outcome{}, err
 		}
-		// A call in a shared exec that has ended, but whose result line did not arrive, is waited for until its timeout.
-		if r := seen.recorded; r != nil && r.OK && r.Waiting == nil && c.Class != manifests.ClassRead {
-			return s.judgeUnseen(ctx, c, seen, protocol.ExitOK)
-		}
 		return failedOutcome(c, expr.FailTimeout, protocol.ExitTimeout, "timeout", fmt.Sprintf("%s did not end within %gs", c.Skill, c.TimeoutS)), nil
 	case errors.Is(err, errOverstayed):
 		// Its WAITING was its last word, whether a result line followed or not.

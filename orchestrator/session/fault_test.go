@@ -199,24 +199,16 @@ func TestDroppedResult(t *testing.T) {
 	}
 }
 
-// TestDroppedSharedResult: the same of a call that shares its process. Nothing tells that it has ended, so that it is looked up after its timeout.
-func TestDroppedSharedResult(t *testing.T) {
+// TestRecordedResultAfterTimeout: a program of the sprite that writes a result into the outbox and then hangs its call does not make it succeed.
+func TestRecordedResultAfterTimeout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	dropped := 0
-	w.man.Do(Fault{On: Exec, Times: -1, Down: func(f Frame, send func(Frame)) bool {
-		if strings.Contains(f.Stdout(), `"ok":true`) {
-			dropped++
-			return true
-		}
-		send(f)
-		return true
-	}})
-	c := skill(manifests.ClassSprite, "fs.write", `{"path":"a.txt","content":"text"}`)
-	c.TimeoutS = 3
+	c := shell(manifests.ClassWorld, `note INFO e1 '{"kind":"result","message":"ended","metadata":{"ok":true,"skill":"shell","data":{"n":1},"events":1}}'
+sleep 60`)
+	c.TimeoutS = 2
 	out, _ := w.must(c)
-	if dropped == 0 || out.Kind != lattice.Finished || !out.Result.OK || w.sh("cat /workspace/a.txt") != "text" {
-		t.Errorf("Call = %+v after %d dropped messages", out, dropped)
+	if out.Kind != lattice.Finished || out.Result.OK || out.Failure != "timeout" {
+		t.Errorf("Call = %+v, want a timeout", out)
 	}
 }
 
