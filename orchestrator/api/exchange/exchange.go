@@ -58,7 +58,7 @@ func Decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
 	return err == nil
 }
 
-// describeMistake says what is wrong with a body, without the names of Go.
+// describeMistake describes the first error of a body, without the names of Go.
 func describeMistake(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return fmt.Sprintf("%s cannot be a JSON %s", wrong.Field, wrong.Value)

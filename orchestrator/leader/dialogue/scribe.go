@@ -29,7 +29,7 @@ const (
 	// statusPause is the least time between two edits of the status of a run that works: code hosts limit writes.
 	statusPause = 15 * time.Second
 	retryPause  = 10 * time.Second
-	// checkPause is the time between two looks at the checks of a pull request, besides those for webhooks: one may be lost.
+	// checkPause is the time between two looks at the checks of a pull request. Webhooks cause further looks, but one may be lost.
 	checkPause = 15 * time.Minute
 	// shownRuns bounds the runs of a thread that are looked at.
 	shownRuns = 20

@@ -254,7 +254,7 @@ func checkUnchanged(name, seen, folder string, text []byte) error {
 	return fault.Busy("flow_changed", "the file of the flow %s has changed since it was read", name).WithHint("read it again")
 }
 
-// replaceFile writes a text beside the file and renames it, unless the file has changed.
+// replaceFile writes a text next to the file and renames it, unless the file has changed.
 func (s *Flows) replaceFile(folder, name string, r api.FlowSave) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {

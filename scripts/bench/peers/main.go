@@ -29,7 +29,7 @@ import (
 	"github.com/spritekit/lattice/scripts/bench/peers/temporal"
 )
 
-// kinds: the first is what the others are compared with; the second is the limit of all.
+// kinds lists the engines. All others are compared with the first; the second is the limit of all.
 var kinds = []peer.Kind{{Name: "lattice", Open: lattice.Open}, {Name: "disk", Open: disk.Open}, {Name: "NATS", Open: nats.Open}, {Name: "River", Open: river.Open}, {Name: "Restate", Open: restate.Open}, {Name: "Temporal", Open: temporal.Open}}
 
 // output has the members that scripts/bench reads.

@@ -13,7 +13,7 @@ import (
 	"github.com/spritekit/lattice/scripts/bench/peers/peer"
 )
 
-// record is as long as what lattice appends for a step.
+// record is as long as the bytes that lattice appends for a step.
 var record = make([]byte, 128)
 
 type journal struct {
