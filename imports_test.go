@@ -138,7 +138,7 @@ var mayImport = map[string][]string{
 	"orchestrator/leader/views":       {"orchestrator/audit", "orchestrator/api/stream", "orchestrator/budget", "orchestrator/artifact", "orchestrator/loop", "orchestrator/leader/drive", "orchestrator/leader/history", "orchestrator/leader/problem", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "orchestrator/store", "spritekit/fault"},
 	"orchestrator/leader/drive":       {"manifests", "spritekit/tracecontext", "orchestrator/leader/history", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/storage":     {"orchestrator/leader/history", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/api", "orchestrator/audit", "orchestrator/budget", "orchestrator/proposal", "orchestrator/secret", "orchestrator/host", "orchestrator/host/records", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "orchestrator/store", "spritekit/fault", "orchestrator/store/lead"},
-	"orchestrator/leader/skillset":    {"manifests", "orchestrator/leader/home", "orchestrator/dropin", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/leader/skillset":    {"orchestrator/bytecount", "manifests", "orchestrator/leader/home", "orchestrator/dropin", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/history":     {"spritekit/tracecontext", "manifests", "orchestrator/leader/home", "orchestrator/api", "orchestrator/engine", "orchestrator/engine/...", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/lattice", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/problem":     {"orchestrator/sprites", "orchestrator/store", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/leader/home":        {"spritekit/fault"},
@@ -158,10 +158,10 @@ var mayImport = map[string][]string{
 	"orchestrator/equip":       {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/complete", "orchestrator/dropin", "orchestrator/host/core", "orchestrator/host/egress", "orchestrator/host/sandbox/spec", "orchestrator/lattice", "orchestrator/leader/home", "orchestrator/leader/skillset", "orchestrator/settings", "orchestrator/setup", "orchestrator/sprites", "orchestrator/toolchain", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/complete":    {"manifests", "orchestrator/api", "orchestrator/cli", "orchestrator/ir", "orchestrator/leader", "orchestrator/leader/home", "orchestrator/setup", "orchestrator/sprites"},
 	"orchestrator/setup":       {"orchestrator/board", "orchestrator/board/mirror", "orchestrator/fleet", "orchestrator/forge", "orchestrator/forge/gitea", "orchestrator/forge/github", "orchestrator/forge/publish", "orchestrator/forge/rest", "orchestrator/leader/dialogue", "orchestrator/leader/intents", "orchestrator/schedule", "orchestrator/api", "orchestrator/cli", "orchestrator/engine/driver", "orchestrator/lattice", "orchestrator/leader", "orchestrator/leader/drive", "orchestrator/leader/home", "orchestrator/leader/problem", "orchestrator/llm", "orchestrator/modelroute", "orchestrator/notify", "orchestrator/policy", "orchestrator/secret", "orchestrator/secret/provider", "orchestrator/settings", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol", "spritekit/redact"}, // driver: the log that a test wraps
-	"orchestrator/transfer":    {"orchestrator/cli", "orchestrator/sprites"},
+	"orchestrator/transfer":    {"orchestrator/bytecount", "orchestrator/cli", "orchestrator/sprites"},
 	"orchestrator/timeline":    {"orchestrator/difference", "orchestrator/api", "orchestrator/budget", "orchestrator/cli", "orchestrator/ladder", "orchestrator/lattice", "spritekit/protocol"},
 	"orchestrator/trace":       {"spritekit/tracecontext", "orchestrator/api", "orchestrator/lattice", "orchestrator/timeline", "spritekit/fault", "spritekit/protocol"},
-	"orchestrator/cli":         {"orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
+	"orchestrator/cli":         {"orchestrator/bytecount", "orchestrator/ir", "orchestrator/ir/...", "orchestrator/sprites", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice; sprites: the size of a terminal
 
 	// An agent outside, as a client of the leader.
 	"orchestrator/mcp": {"orchestrator/caller", "manifests", "orchestrator/api", "orchestrator/board", "orchestrator/cli", "orchestrator/connect", "orchestrator/equip", "orchestrator/follow", "orchestrator/lattice", "orchestrator/launch", "orchestrator/setup", "orchestrator/sprites", "orchestrator/timeline", "spritekit/fault", "spritekit/mcp", "spritekit/protocol"},
@@ -238,6 +238,7 @@ var mayImport = map[string][]string{
 	"orchestrator/patient":          {},
 	"orchestrator/lattice":          {"manifests", "spritekit/fault", "spritekit/protocol"},
 	"orchestrator/settings":         {"manifests", "orchestrator/schedule", "orchestrator/tomlkey"},
+	"orchestrator/bytecount":        {},                                                                                                                                    // bytes of streams, for progress
 	"orchestrator/tomlkey":          {},                                                                                                                                    // lines of keys, for errors: pure
 	"orchestrator/schedule":         {},                                                                                                                                    // times of cron: pure
 	"orchestrator/board":            {"spritekit/fault", "spritekit/protocol"},                                                                                             // tasks in files; it knows neither runs nor the leader
@@ -264,7 +265,7 @@ var mayImport = map[string][]string{
 	// Skills of others, as folders of this machine.
 	"orchestrator/dropin": {"manifests", "spritekit/fault"},
 	// Images, and what is in them.
-	"orchestrator/oci":  {"spritekit/fault", "spritekit/protocol"}, // protocol: the name of the second file
+	"orchestrator/oci":  {"orchestrator/bytecount", "spritekit/fault", "spritekit/protocol"}, // protocol: the name of the second file
 	"orchestrator/sbom": {"spritekit/protocol"},
 
 	// The host composes parts, top to bottom. The calls of one subject each know the fleet; nothing below knows them.
@@ -284,7 +285,7 @@ var mayImport = map[string][]string{
 	"orchestrator/host/core":     {"orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/records", "orchestrator/host/sandbox/spec", "orchestrator/host/wire"},
 	"orchestrator/host/wire":     {"orchestrator/host/records", "orchestrator/host/sandbox/spec", "orchestrator/sprites"},
 	"orchestrator/host/records":  {"orchestrator/boltfile", "orchestrator/host/egress", "orchestrator/host/layer", "orchestrator/host/sandbox/spec", "orchestrator/sprites"},
-	"orchestrator/host/image":    {"orchestrator/host/tree"},
+	"orchestrator/host/image":    {"orchestrator/bytecount", "orchestrator/host/tree"},
 	// What file calls do, in a sandbox and, confined to folders, on the host.
 	"orchestrator/host/files": {},
 	// The host's side of a sandbox and its init, which meet over a socket only, then what both need.

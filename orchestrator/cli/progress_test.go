@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -56,6 +57,35 @@ func TestProgress(t *testing.T) {
 	for name, c := range map[string]Console{"a pipe": {}, "--json": {Terminal: true, JSON: true}} {
 		if got := show(c); got != "" {
 			t.Errorf("%s shows %q", name, got)
+		}
+	}
+}
+
+// A wait says for how long it goes on, once that is worth a line.
+func TestShowWait(t *testing.T) {
+	t.Parallel()
+	show := func(c Console, d time.Duration) string {
+		var out strings.Builder
+		c.Err = &out
+		synctest.Test(t, func(*testing.T) {
+			stop := c.ShowWait("fork")
+			time.Sleep(d)
+			stop()
+		})
+		return out.String()
+	}
+	const line = "\r\x1b[2K"
+	for _, tt := range []struct {
+		console Console
+		wait    time.Duration
+		want    string
+	}{
+		{Console{Terminal: true}, 1900 * time.Millisecond, ""},
+		{Console{Terminal: true}, 3100 * time.Millisecond, line + "fork: 2s" + line + "fork: 3s" + line},
+		{Console{}, time.Minute, ""}, {Console{Terminal: true, JSON: true}, time.Minute, ""},
+	} {
+		if got := show(tt.console, tt.wait); got != tt.want {
+			t.Errorf("after %s: %q, want %q", tt.wait, got, tt.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -27,14 +28,16 @@ func RemoveEach(ctx context.Context, console *Console, names []string, remove fu
 	done := []removal{}
 	var failed []error
 	seen := map[string]bool{}
-	for _, name := range names {
+	for i, name := range names {
 		if seen[name] {
 			continue
 		}
 		seen[name] = true
 		err := ctx.Err()
 		if err == nil {
+			stop := console.ShowWait(fmt.Sprintf("remove %d of %d", i+1, len(names)))
 			err = remove(ctx, name)
+			stop()
 		}
 		done = append(done, removal{Name: name, Removed: err == nil, Error: faultOf(err)})
 		if err != nil {

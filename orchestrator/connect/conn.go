@@ -77,6 +77,7 @@ func Dial(ctx context.Context, env *setup.Env, o Options) (*Conn, error) {
 	if o.Via != "" {
 		c.Client.Via(o.Via)
 	}
+	c.Client.Waiting = func() func() { return env.ShowWait("waiting for the leader") }
 	if o.Over != nil {
 		return c, nil
 	}

@@ -99,6 +99,32 @@ func build(t *testing.T, r Recipe) (Built, string) {
 	return built, out
 }
 
+// A build tells how many of the bytes that it reads were read: of a tar and of a folder, in which a file with two names counts once.
+func TestBuildTellsProgress(t *testing.T) {
+	t.Parallel()
+	dir := system(t)
+	tarred := filepath.Join(t.TempDir(), "rootfs.tar")
+	var packed bytes.Buffer
+	if err := (&builder{Recipe: Recipe{Tell: func(string, int64, int64) {}}}).tarRootfs(dir)(&packed); err != nil {
+		t.Fatal(err)
+	}
+	write(t, tarred, packed.String(), 0o644)
+	for path, size := range map[string]int64{dir: 120 + 10 + 11 + 5, tarred: int64(packed.Len())} {
+		var done, of int64
+		build(t, Recipe{Rootfs: []Rootfs{{Path: path}}, Skills: skills(t), Tell: func(step string, n, total int64) {
+			if step == "read "+path && total > 0 {
+				if n < done || total != size {
+					t.Errorf("%s: %d after %d of %d, want of %d", step, n, done, total, size)
+				}
+				done, of = n, total
+			}
+		}})
+		if done != size || of != size {
+			t.Errorf("the last of %s: %d of %d, want %d", path, done, of, size)
+		}
+	}
+}
+
 // read opens a layout with a reader that is not ours, which checks all digests, sizes, histories and media types.
 func read(t *testing.T, out string) v1.ImageIndex {
 	t.Helper()

@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/spritekit/lattice/orchestrator/bytecount"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -41,23 +42,13 @@ func (b *builder) tarRootfs(from string) func(io.Writer) error {
 		case !info.IsDir():
 			return copyTar(to, from, func(done int64) { b.Tell("read "+from, done, info.Size()) })
 		}
+		size, err := measureFolder(from)
+		if err != nil {
+			return err
+		}
 		w := tar.NewWriter(to)
-		return cmp.Or(writeFolder(w, from, "", b.Time), w.Close())
+		return cmp.Or(writeFolder(w, from, "", b.Time, func(done int64) { b.Tell("read "+from, done, size) }), w.Close())
 	}
-}
-
-// counter tells how many bytes were read.
-type counter struct {
-	io.Reader
-	done int64
-	tell func(done int64)
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.done += int64(n)
-	c.tell(c.done)
-	return n, err
 }
 
 // copyTar writes a tar as it is, but not compressed. It tells how many bytes of the file were read.
@@ -67,7 +58,7 @@ func copyTar(to io.Writer, from string, tell func(done int64)) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	plain, err := openCompressed(&counter{Reader: f, tell: tell})
+	plain, err := openCompressed(io.TeeReader(f, &bytecount.Counter{Tell: tell}))
 	if err != nil {
 		return err
 	}
@@ -101,14 +92,23 @@ func openCompressed(r io.Reader) (io.ReadCloser, error) {
 }
 
 // writeFolder writes a folder's tree below the name prefix, in the order of names; "" is the root, which has no entry.
-// Nothing follows links out of it.
-func writeFolder(w *tar.Writer, dir, prefix string, at time.Time) (err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
+// Nothing follows links out of it. tell, which may be nil, is told how many bytes of its files were read.
+func writeFolder(w *tar.Writer, dir, prefix string, at time.Time, tell func(done int64)) error {
+	return walkFolder(dir, folder{w: w, prefix: prefix, at: at, read: bytecount.Counter{Tell: tell}})
+}
+
+// measureFolder returns how many bytes of files writeFolder reads.
+func measureFolder(dir string) (size int64, err error) {
+	err = walkFolder(dir, folder{w: tar.NewWriter(io.Discard), size: &size})
+	return size, err
+}
+
+func walkFolder(dir string, f folder) (err error) {
+	if f.root, err = os.OpenRoot(dir); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, root.Close()) }()
-	f := folder{root: root, w: w, prefix: prefix, at: at, firsts: map[inode]string{}}
+	defer func() { err = errors.Join(err, f.root.Close()) }()
+	f.firsts = map[inode]string{}
 	return f.writeEntry(".")
 }
 
@@ -122,6 +122,8 @@ type folder struct {
 	at     time.Time
 	firsts map[inode]string // first names of files with several
 	dev    uint64
+	read   bytecount.Counter
+	size   *int64 // if not nil, the sizes of files are added here, and files are not written
 }
 
 func (f *folder) writeEntry(name string) error {
@@ -190,6 +192,10 @@ func (f *folder) writeDir(name string, h *tar.Header) error {
 }
 
 func (f *folder) writeFile(name string, h *tar.Header, info fs.FileInfo) (err error) {
+	if f.size != nil {
+		*f.size += h.Size
+		return nil
+	}
 	file, err := f.openFile(name)
 	if err != nil {
 		return err
@@ -201,7 +207,7 @@ func (f *folder) writeFile(name string, h *tar.Header, info fs.FileInfo) (err er
 	if err := f.w.WriteHeader(h); err != nil {
 		return err
 	}
-	if _, err := io.CopyN(f.w, file, h.Size); err == io.EOF {
+	if _, err := io.CopyN(f.w, io.TeeReader(file, &f.read), h.Size); err == io.EOF {
 		return errChanged
 	} else if err != nil {
 		return err

@@ -147,7 +147,7 @@ func (k *kit) writeTar(at time.Time) func(io.Writer) error {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(k.DropIns)) {
-			if err := writeFolder(w, k.DropIns[name], "skills/"+name, at); err != nil {
+			if err := writeFolder(w, k.DropIns[name], "skills/"+name, at, nil); err != nil {
 				return err
 			}
 		}

@@ -54,6 +54,7 @@ func (j *copyJob) runCopy(ctx context.Context) error {
 		return err
 	}
 	if j.from.Sprite != "" && j.from.Sprite == j.to.Sprite {
+		defer j.console.ShowWait("copy")()
 		made, err := j.c.Files().Copy(ctx, j.from.Sprite, j.from.path, dest, sprites.CopyOptions{Recursive: j.recursive})
 		j.done.Files, j.done.Bytes = made.Count, made.TotalBytes
 		return err

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/spritekit/lattice/orchestrator/bytecount"
 	"github.com/spritekit/lattice/orchestrator/cli"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 )
@@ -69,9 +70,14 @@ type copyJob struct {
 	progress  *cli.Progress
 }
 
-// showProgress shows how far the copy has come.
-func (j *copyJob) showProgress() {
-	j.progress.Show("copied", uint64(j.done.Bytes), j.total, cli.FormatSize)
+// showProgress shows how far the copy has come: n bytes of the present file, after those before it.
+func (j *copyJob) showProgress(n int64) {
+	j.progress.Show("copied", uint64(j.done.Bytes+n), j.total, cli.FormatSize)
+}
+
+// observeContent returns the content of a file; reading it shows how far the copy has come.
+func (j *copyJob) observeContent(content io.Reader) io.Reader {
+	return io.TeeReader(content, &bytecount.Counter{Tell: j.showProgress})
 }
 
 // copyFile copies one file and counts it.
@@ -81,30 +87,20 @@ func (j *copyJob) copyFile(sink copySink, it copyItem) error {
 		return err
 	}
 	defer r.Close()
-	counted := &counter{Reader: r}
-	content := io.Reader(counted)
+	if it.rel == "" && j.total == 0 {
+		j.total = uint64(max(it.size, 0)) // one file of a sprite
+	}
+	counted := &bytecount.Counter{Tell: j.showProgress}
+	content := io.TeeReader(r, counted)
 	if f, ok := r.(*os.File); ok && it.mode.IsRegular() {
-		content = f // which can be sent again should the connection break
+		content = bytecount.File(f, it.size, j.showProgress) // which can be sent again should the connection break
 	}
 	if err := sink.file(it.rel, content, it.mode.Perm()); err != nil {
 		return err
 	}
 	j.done.Files++
-	j.done.Bytes += max(it.size, counted.n)
-	j.showProgress()
+	j.done.Bytes += max(it.size, counted.N)
 	return nil
-}
-
-// counter counts the bytes that are read.
-type counter struct {
-	io.Reader
-	n int64
-}
-
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // copyItem is one file or folder on its way. rel is below the copy's top, with slashes; "" for that itself.
@@ -145,7 +141,7 @@ func (j *copyJob) countNode(n node) {
 	}
 	j.done.Files++
 	j.done.Bytes += n.Size
-	j.showProgress()
+	j.showProgress(0)
 }
 
 // replaceBy makes a link in the place of a file or link that is there.

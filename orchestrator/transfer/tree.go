@@ -180,7 +180,7 @@ func (j *copyJob) writeSprite(ctx context.Context, dest string, read reader) err
 			return err
 		}
 		if n.Typeflag == tar.TypeReg {
-			if _, err := io.CopyN(w, n.body, n.Size); err != nil {
+			if _, err := io.CopyN(w, j.observeContent(n.body), n.Size); err != nil {
 				return fmt.Errorf("copy %s: %w", n.Name, err)
 			}
 		}
@@ -227,7 +227,7 @@ func (j *copyJob) writeLocal(ctx context.Context, dest string, read reader) erro
 			return replaceBy(root, name, func() error { return root.Link(filepath.FromSlash(n.Linkname), name) })
 		}
 		sink := localSink{root: root}
-		if err := sink.file(n.Name, n.body, mode); err != nil {
+		if err := sink.file(n.Name, j.observeContent(n.body), mode); err != nil {
 			return err
 		}
 		return root.Chtimes(name, n.ModTime, n.ModTime)

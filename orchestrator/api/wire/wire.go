@@ -31,6 +31,8 @@ type Connection struct {
 	// Redial, when set, is called when a request got no answer, because no leader was there or it went away; the request is
 	// then sent again. Every request may be: asking twice for the same is the same as asking once.
 	Redial func(context.Context) error
+	// Waiting, when set, is called when a request of a [Call] is sent. Its result is called when the answer begins.
+	Waiting func() (stop func())
 	// Ending is the code of the error with which a leader that ends answers. It has not acted on the request.
 	Ending string
 }
@@ -50,6 +52,10 @@ func (c *Connection) Close() { c.HTTP.CloseIdleConnections() }
 
 // Do sends a request, to the next leader if the one that got it ends, and returns an answer with a result.
 func (c *Connection) Do(ctx context.Context, method, path string, query url.Values, body any) (*http.Response, error) {
+	return c.sendRequest(ctx, nil, method, path, query, body)
+}
+
+func (c *Connection) sendRequest(ctx context.Context, waiting func() (stop func()), method, path string, query url.Values, body any) (*http.Response, error) {
 	var payload []byte
 	if body != nil {
 		var err error
@@ -58,7 +64,12 @@ func (c *Connection) Do(ctx context.Context, method, path string, query url.Valu
 		}
 	}
 	for attempt := 1; ; attempt++ {
+		stop := func() {}
+		if waiting != nil {
+			stop = waiting()
+		}
 		resp, err := c.sendOnce(ctx, method, path, query, payload)
+		stop()
 		if c.Redial == nil || !c.isUnanswered(err) || attempt == maxAttempts || ctx.Err() != nil {
 			return resp, err
 		}
@@ -105,7 +116,7 @@ func (c *Connection) sendOnce(ctx context.Context, method, path string, query ur
 // Call sends a request, and repeats it if the leader ends during the reply: repeated requests count once.
 func Call[T any](ctx context.Context, c *Connection, method, path string, query url.Values, body any) (out T, err error) {
 	err = c.Again(ctx, func() error {
-		resp, err := c.Do(ctx, method, path, query, body)
+		resp, err := c.sendRequest(ctx, c.Waiting, method, path, query, body)
 		if err != nil {
 			return err
 		}

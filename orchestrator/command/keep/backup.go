@@ -77,8 +77,8 @@ func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show 
 			err = errors.Join(err, removed)
 		}
 	}()
-	n := showBytes(f, show, "copied", 0)
-	if err := c.Backup(ctx, func(size uint64) io.Writer { n = showBytes(f, show, "written", size); return n }); err != nil {
+	n := show.CountBytes("copied", 0)
+	if err := c.Backup(ctx, func(total uint64) io.Writer { n = show.CountBytes("written", total); return io.MultiWriter(f, n) }); err != nil {
 		return about, 0, fileProblem("back up", err)
 	}
 	if err := f.Sync(); err != nil {
@@ -87,7 +87,7 @@ func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show 
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return about, 0, fileProblem("back up", err)
 	}
-	if about, err = storage.VerifyBackup(ctx, io.TeeReader(f, showBytes(io.Discard, show, "verified", n.n))); err != nil {
+	if about, err = storage.VerifyBackup(ctx, io.TeeReader(f, show.CountBytes("verified", uint64(n.N)))); err != nil {
 		return about, 0, err
 	}
 	name := os.Link // which does not replace
@@ -99,7 +99,7 @@ func backUp(ctx context.Context, c *connect.Conn, path string, force bool, show 
 	} else if err != nil {
 		return about, 0, fileProblem("back up", err)
 	}
-	return about, int64(n.n), durable.SyncDir(filepath.Dir(path))
+	return about, n.N, durable.SyncDir(filepath.Dir(path))
 }
 
 func fileExists(path string) error {

@@ -93,7 +93,9 @@ func runDoctor(ctx context.Context, env *setup.Env, o doctorOptions) error {
 		}
 	}
 	_ = os.MkdirAll(env.Home, 0o700) // the checks run in parallel; one of them reports the error
+	stop := env.ShowWait("check")
 	report := doctor.Run(ctx, doctor.Probes(env, tools, o.spritekit))
+	stop()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -186,7 +188,9 @@ func addLeftovers(ctx context.Context, env *setup.Env, r *doctor.Report, fix boo
 	}
 	for i, l := range all {
 		if fix {
+			stop := env.ShowWait(fmt.Sprintf("repair %d of %d", i+1, len(all)))
 			all[i] = l.Fix(ctx)
+			stop()
 		}
 		r.OK = r.OK && all[i].Error == ""
 	}

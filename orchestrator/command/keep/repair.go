@@ -50,6 +50,7 @@ func repair(env *setup.Env) (out records.Repair, err error) {
 	if err != nil {
 		return out, err
 	}
+	defer env.ShowWait("repair")()
 	out, err = records.RepairDir(home.Home(env.Home).Sprites(), time.Now())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -59,7 +59,7 @@ func restore(ctx context.Context, env *setup.Env, path string, force bool) (out 
 			return out, fileProblem("restore", err)
 		}
 		defer f.Close()
-		from = io.TeeReader(f, showBytes(io.Discard, show, "read", cli.MeasureFiles(path)))
+		from = io.TeeReader(f, show.CountBytes("read", cli.MeasureFiles(path)))
 	}
 	dir := home.Home(env.Home)
 	lock, err := dir.Acquire()

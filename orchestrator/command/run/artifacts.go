@@ -265,7 +265,13 @@ func (o artifactsOptions) copy(ctx context.Context, c *connect.Conn, run string,
 	}
 	defer content.Close()
 	sum := sha256.New()
-	size, err = io.Copy(io.MultiWriter(w, sum), io.LimitReader(content, o.limit+1))
+	to := io.MultiWriter(w, sum)
+	if o.file != "-" {
+		show := cli.NewProgress(c.Env.Console)
+		defer show.Clear()
+		to = io.MultiWriter(to, show.CountBytes("fetched of "+cli.Clean(a.Ref), 0))
+	}
+	size, err = io.Copy(to, io.LimitReader(content, o.limit+1))
 	if err != nil {
 		return 0, "", fmt.Errorf("fetch %s: %w", a.Ref, err)
 	}

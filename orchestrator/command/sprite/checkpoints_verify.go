@@ -46,8 +46,10 @@ func runCheckpointsVerify(ctx context.Context, console *cli.Console, c *sprites.
 	}
 	found := []sprites.Verified{}
 	lost := false
-	for _, id := range ids {
+	for i, id := range ids {
+		stop := console.ShowWait(fmt.Sprintf("verify %d of %d", i+1, len(ids)))
 		v, err := c.Verify(ctx, name, id)
+		stop()
 		if err != nil {
 			return checkpointProblem(ctx, c, name, id, err)
 		}

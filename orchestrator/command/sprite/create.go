@@ -39,8 +39,10 @@ func newCreateCmd(env *setup.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		stop := env.ShowWait("create")
 		s, err := c.Create(ctx, sprites.Create{Name: list[0], Labels: labels, Image: start, Network: fresh.Network.Preset, HostPorts: fresh.HostPorts(ctx, env), Spritekit: equip.SelectShownSpritekit(env, fresh), Tools: checked, Skills: equip.SelectShownSkills(env, own),
 			Config: limits.Config(), MinIsolation: limits.Least.String()})
+		stop()
 		if refused, ok := errors.AsType[*sprites.APIError](err); ok && refused.Status == http.StatusConflict {
 			if _, gone := c.Get(ctx, list[0]); gone == nil {
 				return fault.Busy("sprite_exists", "the sprite %s already exists", list[0]).WithHint("lattice sprite rm %s, or choose another name", list[0])

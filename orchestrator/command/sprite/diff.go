@@ -37,7 +37,9 @@ before and after, and the path. --json prints an array of {"path","change","type
 				to = list[2]
 			}
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
+				stop := env.ShowWait("compare")
 				changes, err := client.Diff(ctx, name, from, to)
+				stop()
 				if err != nil {
 					err = checkpointProblem(ctx, client, name, from, err)
 					return setup.ExplainSprite(checkpointProblem(ctx, client, name, to, err))

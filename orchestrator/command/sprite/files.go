@@ -31,7 +31,7 @@ func newFilesCmd(env *setup.Env) *cobra.Command {
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
 				all, err := client.Files().List(ctx, list[0], dir)
 				if err == nil && (recursive || pattern != "") {
-					all, err = listMatching(ctx, client, list[0], dir, pattern, recursive, all)
+					all, err = listMatching(ctx, env.Console, client, list[0], dir, pattern, recursive, all)
 				}
 				if err != nil {
 					return setup.ExplainSprite(err)
@@ -45,8 +45,9 @@ func newFilesCmd(env *setup.Env) *cobra.Command {
 	return cmd
 }
 
-func listMatching(ctx context.Context, c *sprites.Client, name, dir, pattern string, recursive bool, all []sprites.FileInfo) ([]sprites.FileInfo, error) {
+func listMatching(ctx context.Context, console *cli.Console, c *sprites.Client, name, dir, pattern string, recursive bool, all []sprites.FileInfo) ([]sprites.FileInfo, error) {
 	if recursive {
+		defer console.ShowWait("list")()
 		return c.Files().Tree(ctx, name, dir, pattern)
 	}
 	kept := []sprites.FileInfo{}

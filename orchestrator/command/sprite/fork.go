@@ -29,7 +29,9 @@ of the other one, but not its checkpoints, labels and processes. Only the embedd
 		Args:    cli.Args(cobra.ExactArgs(2)),
 		RunE: func(c *cobra.Command, list []string) error {
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
+				stop := env.ShowWait("fork")
 				s, err := client.Fork(ctx, list[0], at, list[1])
+				stop()
 				if err != nil {
 					return setup.ExplainSprite(forkProblem(ctx, client, list[0], at, list[1], err))
 				}

@@ -80,7 +80,9 @@ func installSprite(ctx context.Context, env *setup.Env, client *sprites.Client, 
 		}
 	}
 	if o.checkpoint {
+		stop := env.ShowWait("take the golden checkpoint")
 		golden, err := skillset.TakeGolden(ctx, client, name, goldenName(o.comment, out.Spritekit))
+		stop()
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,10 @@ import (
 
 func newRestartCmd(env *setup.Env) *cobra.Command {
 	cmd := connect.NewSpriteCmd(env, "restart NAME", "Restart a sprite; its files are kept", "  lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
-		if err := c.Restart(ctx, list[0]); err != nil {
+		stop := env.ShowWait("restart")
+		err := c.Restart(ctx, list[0])
+		stop()
+		if err != nil {
 			return err
 		}
 		s, err := c.Get(ctx, list[0])

@@ -34,7 +34,9 @@ when a task changes.`,
 				if err != nil {
 					return err
 				}
+				stop := p.env.ShowWait("ask the code host")
 				list, events, err := source.Sync(ctx, b)
+				stop()
 				if err := errors.Join(err, p.runHooks(ctx, b, events)); err != nil {
 					return err
 				}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/spritekit/lattice/orchestrator/bytecount"
 )
 
 const (
@@ -34,9 +36,9 @@ type extraction struct {
 	progress func(entries int, bytes int64)
 
 	entries int
-	size    int64 // of files, holes included
-	read    int64 // of tar streams
-	blobs   int64 // of the files that hold them
+	size    int64             // of files, holes included
+	read    int64             // of tar streams
+	blobs   bytecount.Counter // of the files that hold them
 	leftOut LeftOut
 
 	at    *folder              // the folder of the last entry; most entries follow others of the same one

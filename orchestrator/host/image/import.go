@@ -194,7 +194,7 @@ func (s *Store) unpackLayers(ctx context.Context, f *found, to string, progress 
 		return img, err
 	}
 	x.progress = func(entries int, bytes int64) {
-		now.Entries, now.Bytes, now.Done = entries, bytes, x.blobs
+		now.Entries, now.Bytes, now.Done = entries, bytes, x.blobs.N
 		progress(now)
 	}
 	defer func() { err = errors.Join(err, x.close()) }()

@@ -107,9 +107,9 @@ func (s *Store) surveyTar(ctx context.Context, path string, tell func(done int64
 	}
 	defer f.Close()
 	x := &extraction{limits: s.o.Limits.withDefaults()}
-	x.progress = func(int, int64) { tell(x.blobs) }
+	x.progress = func(int, int64) { tell(x.blobs.N) }
 	x.progress(0, 0)
-	plain, err := openDecompressed(counter{f, &x.blobs})
+	plain, err := openDecompressed(io.TeeReader(f, &x.blobs))
 	if err != nil {
 		return surveyed{}, err
 	}
@@ -161,21 +161,9 @@ func (s *Store) unpackArchive(ctx context.Context, open func() (io.ReadCloser, e
 	}
 	size := measureFile(open)
 	x.progress = func(entries int, bytes int64) {
-		tell(Progress{Step: "unpack the archive", Entries: entries, Bytes: bytes, Done: x.blobs, Of: size})
+		tell(Progress{Step: "unpack the archive", Entries: entries, Bytes: bytes, Done: x.blobs.N, Of: size})
 	}
 	return errors.Join(x.unpackVerified(ctx, layer{open: open, diffID: digest}), x.close())
-}
-
-// counter counts the bytes that are read of a file.
-type counter struct {
-	io.Reader
-	done *int64
-}
-
-func (c counter) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	*c.done += int64(n)
-	return n, err
 }
 
 // measureFile returns the size of the file that open opens, 0 if it is not one.
@@ -201,7 +189,7 @@ func (x *extraction) unpackVerified(ctx context.Context, l layer) error {
 	}
 	defer f.Close()
 	squeezed, plain := sha256.New(), sha256.New()
-	blob := io.TeeReader(counter{f, &x.blobs}, squeezed)
+	blob := io.TeeReader(f, io.MultiWriter(&x.blobs, squeezed))
 	tarball, err := openDecompressed(blob)
 	if err == nil {
 		err = x.unpackLayer(ctx, io.TeeReader(tarball, plain), l.whiteouts)

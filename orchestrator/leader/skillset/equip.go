@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spritekit/lattice/orchestrator/bytecount"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -279,23 +280,9 @@ func (q Equipment) sendFile(ctx context.Context, sprite, path, digest string) (s
 	to := "/tmp/.spritekit-" + digest[:16]
 	var from io.Reader = f
 	if info, err := f.Stat(); err == nil && q.Tell != nil {
-		from = &sending{Reader: f, tell: func(sent int64) { q.Tell("sent of "+filepath.Base(path), sent, info.Size()) }}
+		from = bytecount.File(f, info.Size(), func(sent int64) { q.Tell("sent of "+filepath.Base(path), sent, info.Size()) })
 	}
 	return to, q.Client.WriteFile(ctx, sprite, to, from, 0o755)
-}
-
-// sending tells how many bytes were read.
-type sending struct {
-	io.Reader
-	sent int64
-	tell func(sent int64)
-}
-
-func (s *sending) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	s.sent += int64(n)
-	s.tell(s.sent)
-	return n, err
 }
 
 // FindSpritekitFor finds the spritekit for Linux on an architecture, named spritekit-linux-ARCH, or spritekit if its ELF header
