@@ -25,36 +25,20 @@ const maxBackward = 20
 // field. In the best order, the arrows that run backward are those that close circles: to understand the one file takes the
 // other, and the other way round. Move a declaration to the file that is about it, or next to its only caller.
 func TestFilesReadInOneDirection(t *testing.T) {
-	var lower []string
 	all := arrowsOfPackages(t)
 	for _, dir := range slices.Sorted(maps.Keys(all)) {
 		g := all[dir]
 		order := g.readingOrder()
 		backward := g.backward(order)
-		most, listed := backwardCeilings[dir]
-		if !listed {
-			most = maxBackward
-		}
 		share := (20*len(backward) + g.arrows() - 1) / g.arrows() * 5 // percent, in steps of 5
-		if len(backward) > 1 && share > most {
+		if len(backward) > 1 && share > maxBackward {
 			var names []string
 			for _, file := range order {
 				names = append(names, g.files[file])
 			}
 			t.Errorf("%s: %d of %d arrows between files run backward; %d %% may:\n\t%s\nthe files in the best order: %s",
-				dir, len(backward), g.arrows(), most, strings.Join(backward, "\n\t"), strings.Join(names, ", "))
+				dir, len(backward), g.arrows(), maxBackward, strings.Join(backward, "\n\t"), strings.Join(names, ", "))
 		}
-		if listed && (share < most || len(backward) < 2) {
-			lower = append(lower, fmt.Sprintf("\t%q: %d,", dir, share))
-		}
-	}
-	for dir := range backwardCeilings {
-		if all[dir] == nil {
-			lower = append(lower, fmt.Sprintf("\t%q is gone", dir))
-		}
-	}
-	if slices.Sort(lower); len(lower) > 0 {
-		t.Logf("ceilings that can be lowered:\n%s", strings.Join(lower, "\n"))
 	}
 }
 
@@ -195,9 +179,4 @@ func (g *fileGraph) backward(order []int) (arrows []string) {
 		}
 	}
 	return arrows
-}
-
-// backwardCeilings may only fall; a line that says 20 goes.
-var backwardCeilings = map[string]int{
-	"orchestrator/leader/dialogue": 25,
 }

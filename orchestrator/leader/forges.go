@@ -17,6 +17,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
 	"github.com/spritekit/lattice/orchestrator/leader/dialogue"
 	"github.com/spritekit/lattice/orchestrator/leader/inbox"
+	"github.com/spritekit/lattice/orchestrator/leader/scribe"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
@@ -43,7 +44,7 @@ type Forge struct {
 
 // presence holds the parts that act at code hosts by themselves.
 type presence struct {
-	scribe *dialogue.Scribe
+	scribe *scribe.Scribe
 	mirror *mirror.Follower
 }
 
@@ -53,10 +54,12 @@ func (l *Leader) composeForges() {
 		l.cfg.ObserveForges(l.Ledger.RecordRequest)
 	}
 	talk := &dialogue.Dialogue{Hosts: map[string]dialogue.Host{}, Facts: l.Ledger, Runs: l, Files: l.git.BaseFiles, Logger: l.cfg.Log}
+	l.scribe = &scribe.Scribe{Hosts: map[string]scribe.Host{}, Facts: l.Ledger, Runs: l, Settle: talk.Settle, Offer: talk.Offer, Logger: l.cfg.Log}
 	hosts := map[string]inbox.Host{}
 	for name, f := range l.cfg.Forges {
 		hosts[name] = inbox.Host{Secret: f.Secret, Repositories: f.Repositories, Poll: f.Poll, Client: func() (inbox.Client, error) { return f.Client() }}
-		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Work: f.Work, WorkLacks: f.WorkLacks, Secrets: f.Secrets, Forks: f.Forks, Labels: f.Labels, Poll: f.Poll}
+		talk.Hosts[name] = dialogue.Host{Client: func() (dialogue.Client, error) { return f.Client() }, Plan: f.Plan, Work: f.Work, WorkLacks: f.WorkLacks, Secrets: f.Secrets, Forks: f.Forks}
+		l.scribe.Hosts[name] = scribe.Host{Client: func() (scribe.Client, error) { return f.Client() }, Labels: f.Labels, Poll: f.Poll}
 	}
 	l.mirror = &mirror.Follower{Sources: l.cfg.Issues, Logger: l.cfg.Log, Hooks: func(ctx context.Context, b *board.Board, events []board.Event) error {
 		return b.RunTrustedHooks(ctx, string(l.home), events, l.cfg.Environ, io.Discard)
@@ -73,7 +76,6 @@ func (l *Leader) composeForges() {
 		return talk.Handle(ctx, host, e)
 	}, l.cfg.Log)
 	l.Inbox.Settled = talk.Settled
-	l.scribe = &dialogue.Scribe{Hosts: talk.Hosts, Facts: l.Ledger, Runs: l, Settle: talk.Settle, Offer: talk.Offer, Logger: l.cfg.Log}
 	l.Pipeline.Changed = l.scribe.Wake
 }
 

@@ -4,13 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
 	"github.com/spritekit/lattice/orchestrator/intent"
+	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/thread"
 	"github.com/spritekit/lattice/orchestrator/store"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // A command is carried out again if a crash came before the entry that says that it was. Its meaning is therefore determined once
@@ -26,7 +30,7 @@ type aim struct {
 	Reason   string             `json:"reason,omitempty"`      // why it is rejected
 }
 
-func aimsOf(t Thread) string { return strings.ToLower("aims:" + t.String()) }
+func aimsOf(t thread.Thread) string { return strings.ToLower("aims:" + t.String()) }
 
 // createOnce creates the intent of a command, or goes on with it as it was recorded.
 func (d *Dialogue) createOnce(ctx context.Context, a asked) (intent.State, error) {
@@ -67,7 +71,7 @@ func (d *Dialogue) repeatWork(ctx context.Context, a asked, all []api.RunView, o
 
 // aimOnce returns the aim of a command that was recorded before, or records the one that find returns.
 func (d *Dialogue) aimOnce(ctx context.Context, a asked, find func() (aim, error)) (t aim, before bool, err error) {
-	key := fmt.Sprintf("aim:%s:%d:%d", a.Host, a.item, a.Line)
+	key := fmt.Sprintf("aim:%s:%d:%d", a.Host, a.Comment, a.Line)
 	err = d.Facts.AuditEntries(ctx, aimsOf(a.Thread), 0, func(e audit.Entry) error {
 		if e.Key != key {
 			return nil
@@ -82,6 +86,24 @@ func (d *Dialogue) aimOnce(ctx context.Context, a asked, find func() (aim, error
 		_, err = d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Command, Subject: aimsOf(a.Thread), Key: key}, t, store.Any)
 	}
 	return t, false, err
+}
+
+// findAim returns the decision of a person about a wait or an intent of a thread. If none has the digest, the newest run may have a
+// plan that was not offered; the person is told the reason.
+func (d *Dialogue) findAim(ctx context.Context, a asked, all, open []api.RunView, by string) (aim, error) {
+	for offered := false; ; offered = true {
+		gated, err := d.Runs.GatedIntents(ctx, a.Thread.String())
+		if err != nil {
+			return aim{}, err
+		}
+		t, err := findRequest(a, thread.ListRequests(open, gated), by)
+		if p := fault.As(err); err == nil || offered || p == nil || p.Code != "not_waiting" || len(all) == 0 {
+			return t, err
+		}
+		if _, err := d.Offer(ctx, a.Thread, all[0]); err != nil {
+			return aim{}, err
+		}
+	}
 }
 
 // performAim performs a command on its run or intent. before says that it may have been performed; a decision is idempotent by itself.
@@ -113,4 +135,79 @@ func (d *Dialogue) performAim(ctx context.Context, a asked, t aim, before bool, 
 		return fmt.Errorf("the command %q is not known here", a.Verb)
 	}
 	return err
+}
+
+// decideIntent decides about an intent. A decision that does not hold any more is refused, and trying it again is pointless.
+func (d *Dialogue) decideIntent(ctx context.Context, a asked, t aim) error {
+	decision := api.IntentDecision{Decision: string(a.Verb), Plan: t.Plan, Reason: t.Reason, Values: d.Hosts[a.Host].values()}
+	_, err := d.Runs.DecideIntent(ctx, t.Intent, decision)
+	if refused := fault.As(err); refused != nil && slices.Contains([]string{"plan_changed", "superseded", "intent_state"}, refused.Code) {
+		final := *refused
+		final.Retryable = false
+		return &final
+	}
+	return err
+}
+
+const leastDigest = 12 // from this length on, a word of hexadecimal digits is a digest
+
+// findRequest returns the decision that a person makes. An approval names the digest of the approved request; a rejection may name one, and
+// a ticked box belongs to one.
+func findRequest(a asked, all []thread.Request, by string) (aim, error) {
+	named, reason := a.Text, ""
+	if a.Verb == comment.Reject {
+		named, reason = "", a.Text
+		word, rest, _ := strings.Cut(a.Text, " ")
+		if comment.IsDigest(word) && (len(word) >= leastDigest || slices.ContainsFunc(all, func(q thread.Request) bool { return isNamed(q, word) })) {
+			named, reason = word, strings.TrimSpace(rest)
+		}
+	}
+	var found []thread.Request
+	for _, q := range all {
+		switch {
+		case a.box != "" && q.Digest != a.box:
+		case a.Verb == comment.Answer && q.Intent == nil, a.Verb == comment.Reject && named == "", a.Verb != comment.Answer && isNamed(q, named):
+			found = append(found, q)
+		}
+	}
+	switch n := len(found); {
+	case n == 0 && a.Verb == comment.Approve:
+		return aim{}, fault.Failed("not_waiting", "nothing waits for an approval with the digest %s; it may have changed, or was decided", named)
+	case n == 0 && a.Verb == comment.Reject && named != "":
+		return aim{}, fault.Failed("not_waiting", "nothing with the digest %s waits for a decision", named)
+	case n == 0:
+		return aim{}, fault.Failed("not_waiting", "nothing waits for a decision")
+	case n > 1:
+		return aim{}, fault.BadInput("several_waits", "%d requests wait; /lattice reject DIGEST names one, and lattice waiting lists them: lattice answer RUN --wait ID answers one", n)
+	}
+	q := found[0]
+	if q.Intent != nil && a.Verb == comment.Approve && !q.Proposal().Fits() {
+		return aim{}, fault.Failed("not_waiting", "the plan of %s is longer than a comment shows: lattice intent show %[1]s, then lattice intent approve %[1]s", q.Intent.ID)
+	}
+	if q.Intent != nil {
+		return aim{Intent: q.Intent.ID, Plan: q.Intent.Digest, Reason: reason}, nil
+	}
+	t := aim{Run: q.Run, Decision: &api.DecideRequest{WaitID: q.Wait.ID, By: by, Detach: true}}
+	switch a.Verb {
+	case comment.Approve:
+		t.Decision.Decision = lattice.Approve
+	case comment.Reject:
+		t.Decision.Decision, t.Decision.Comments = lattice.Reject, reason
+	default:
+		inputs, err := comment.Fill(a.Text, q.Wait.Expected, q.Wait.Optional)
+		if err != nil {
+			return aim{}, fault.BadInput("bad_answer", "%v", err)
+		}
+		t.Decision.Decision, t.Decision.Inputs = lattice.Answer, inputs
+	}
+	return t, nil
+}
+
+// isNamed reports whether a person names a request by its digest or the beginning of it.
+func isNamed(q thread.Request, named string) bool {
+	whole := q.Digest
+	if q.Intent != nil {
+		whole = q.Intent.Digest
+	}
+	return comment.IsDigest(named) && strings.HasPrefix(whole, named)
 }

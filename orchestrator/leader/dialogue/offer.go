@@ -12,30 +12,17 @@ import (
 	"github.com/spritekit/lattice/orchestrator/caller"
 	"github.com/spritekit/lattice/orchestrator/forge/presence"
 	"github.com/spritekit/lattice/orchestrator/intent"
-	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/thread"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // A plan that an agent made for an issue becomes an intent, which waits for the approval of a person unless the policy says
 // otherwise. Its run carries the plan out in a pull request. The intent belongs to the person who asked for the plan.
 
-const triageFlow = "issue-triage"
-
-// planOf returns the plan for an issue that a run results in, "" if it results in something else.
-func planOf(v api.RunView) string {
-	var out struct {
-		Plan string `json:"plan"`
-	}
-	if v.Flow != triageFlow || v.Status != lattice.Succeeded || v.IntentID == "" || json.Unmarshal(v.Outputs, &out) != nil {
-		return ""
-	}
-	return out.Plan
-}
-
 // Offer creates the intent that carries out the plan of a run, once, and returns it. It has no id if the run has no plan for an issue. An
 // error with a message for people says which settings are missing.
-func (d *Dialogue) Offer(ctx context.Context, t Thread, run api.RunView) (s intent.State, err error) {
-	plan := planOf(run)
+func (d *Dialogue) Offer(ctx context.Context, t thread.Thread, run api.RunView) (s intent.State, err error) {
+	plan := thread.PlanOf(run)
 	if plan == "" {
 		return s, nil
 	}
@@ -82,7 +69,7 @@ func (d *Dialogue) Offer(ctx context.Context, t Thread, run api.RunView) (s inte
 
 // workInput returns the input of the run that carries out a plan: that of the settings, the plan, and the title and the context with
 // which the agent made it.
-func (d *Dialogue) workInput(ctx context.Context, t Thread, repo, plan string, planned json.RawMessage) (json.RawMessage, error) {
+func (d *Dialogue) workInput(ctx context.Context, t thread.Thread, repo, plan string, planned json.RawMessage) (json.RawMessage, error) {
 	host := d.Hosts[t.Host]
 	if host.WorkLacks != "" {
 		return nil, fault.Failed("work_settings", "%s", host.WorkLacks)

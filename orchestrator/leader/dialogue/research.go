@@ -8,6 +8,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/intent"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/gather"
+	"github.com/spritekit/lattice/orchestrator/leader/thread"
 	"github.com/spritekit/lattice/spritekit/text"
 )
 
@@ -28,11 +30,11 @@ type round struct {
 // the dialogue: a model gets the rounds before. Their answers quote pages, which are hostile, so that the flow shows them only to
 // the model that writes claims, and not to the one that chooses pages.
 func (d *Dialogue) startResearch(ctx context.Context, a asked) (intent.State, error) {
-	runs, err := runsOf(ctx, d.Runs, d.Facts, a.Thread, 0)
+	runs, err := thread.FindRuns(ctx, d.Runs, d.Facts, a.Thread, 0)
 	if err != nil {
 		return intent.State{}, err
 	}
-	g, err := d.gatherThread(ctx, a)
+	g, err := gather.Read(ctx, a.Source)
 	if err != nil {
 		return intent.State{}, err
 	}
@@ -43,7 +45,7 @@ func (d *Dialogue) startResearch(ctx context.Context, a asked) (intent.State, er
 		earlier[i].Answer = text.Head(r.Answer, maxAnswer)
 	}
 	slices.Sort(known)
-	input, err := json.Marshal(map[string]any{"question": a.Text, "context": g.title + "\n\n" + g.text(), "earlier": earlier, "known": slices.Compact(known)})
+	input, err := json.Marshal(map[string]any{"question": a.Text, "context": g.Title + "\n\n" + g.Text(), "earlier": earlier, "known": slices.Compact(known)})
 	if err != nil {
 		return intent.State{}, err
 	}

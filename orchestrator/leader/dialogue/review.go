@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -17,7 +18,9 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/gather"
 	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/leader/thread"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/text"
@@ -31,40 +34,8 @@ import (
 // role, the review was dismissed, or the branch is at another commit. The commit that it lists for a review is not read,
 // because GitHub moves it to the new head after a force-push.
 
-// The answers to a wait for a review. A HUMAN node that waits for one expects verdict and feedback, and may expect the context bundle; its
-// inputs have a review with number and head.
-const (
-	contextInput    = "context"
-	verdictApproved = "approved"
-	verdictChanges  = "changes"
-)
-
 // reviewLag is how long a review may be missing at the code host before it counts as gone.
 const reviewLag = 2 * time.Minute
-
-// awaited is the pull request that a wait for a review names. It comes from the sprite and is checked against the audit log.
-type awaited struct {
-	Number int64  `json:"number"`
-	Head   string `json:"head"`
-	Said   string `json:"said"` // the agent's last words
-}
-
-// awaitsReview returns the pull request whose review answers a wait.
-func awaitsReview(w lattice.Wait) (awaited, bool) {
-	var details struct {
-		Review *awaited `json:"review"`
-	}
-	_, verdict := w.Expected["verdict"]
-	_, feedback := w.Expected["feedback"]
-	least := 2
-	if _, ok := w.Expected[contextInput]; ok {
-		least++
-	}
-	if w.Kind != lattice.WaitHuman || !verdict || !feedback || len(w.Expected) != least || json.Unmarshal(w.Details, &details) != nil || details.Review == nil {
-		return awaited{}, false
-	}
-	return *details.Review, true
-}
 
 // review is the body of an entry about a review, as its delivery tells it.
 type review struct {
@@ -80,36 +51,22 @@ type review struct {
 	Polled bool `json:"polled,omitempty"`
 }
 
-// settled is the body of the entry about the outcome of reviews.
+// settled is the body of an entry about the outcome of reviews, as it is written.
 type settled struct {
-	IDs      []string        `json:"delivery_ids"`
-	Run      string          `json:"run_id,omitempty"`
-	Wait     string          `json:"wait_id,omitempty"`
-	Outcome  string          `json:"outcome"`
-	Who      forge.User      `json:"reviewer,omitzero"`
-	Checks   bool            `json:"checks,omitempty"` // no person decided: checks fail
-	Head     string          `json:"head,omitempty"`   // of the branch at that time
-	Verdict  string          `json:"verdict,omitempty"`
-	Answer   json.RawMessage `json:"answer,omitempty"`
-	Comments []int64         `json:"comment_ids,omitempty"` // that ask for changes
-	LeftOut  *leftOut        `json:"left_out,omitempty"`    // of the context bundle
+	thread.Settled
+	LeftOut *gather.LeftOut `json:"left_out,omitempty"` // of the context bundle
 }
 
-func reviewsOf(t Thread) string  { return strings.ToLower("reviews:" + t.String()) }
-func outcomesOf(t Thread) string { return strings.ToLower("reviews-settled:" + t.String()) }
+func reviewsOf(t thread.Thread) string { return strings.ToLower("reviews:" + t.String()) }
 
 // handleReview keeps a review of a pull request that lattice opened, and decides with it if the run waits for one.
 func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Delivery) (string, error) {
-	t := Thread{host, e.Repo, e.Number}
+	t := thread.Thread{Host: host, Repo: e.Repo, Number: e.Number}
 	runs, err := d.Facts.RunsOfPull(host, e.Repo, e.Number)
 	if err != nil {
 		return "", err
 	}
-	client, err := d.Hosts[host].Client()
-	if err != nil {
-		return "", err
-	}
-	self, err := client.Self(ctx)
+	_, self, err := d.connect(ctx, host)
 	if err != nil {
 		return settleError(err)
 	}
@@ -152,11 +109,12 @@ func (d *Dialogue) handleReview(ctx context.Context, host string, e hook.Deliver
 }
 
 // loadReviews returns the reviews of a pull request, and their outcomes.
-func (d *Dialogue) loadReviews(t Thread) (all []review, outcomes []settled, err error) {
-	if err := readAll(d.Facts, reviewsOf(t), &all); err != nil {
+func (d *Dialogue) loadReviews(t thread.Thread) (all []review, outcomes []thread.Settled, err error) {
+	if all, err = govern.ReadBodies[review](d.Facts, reviewsOf(t)); err != nil {
 		return nil, nil, err
 	}
-	return dropRepeated(all), outcomes, readAll(d.Facts, outcomesOf(t), &outcomes)
+	outcomes, err = govern.ReadBodies[thread.Settled](d.Facts, t.Outcomes())
+	return dropRepeated(all), outcomes, err
 }
 
 // dropRepeated leaves out reviews that both a delivery and a poll brought: the later of the two.
@@ -173,8 +131,8 @@ func dropRepeated(all []review) (once []review) {
 
 // Settled returns the outcomes of reviews of a pull request, by the ids of their deliveries.
 func (d *Dialogue) Settled(host string, p forge.Path, number int64) (map[string]string, error) {
-	var outcomes []settled
-	if err := readAll(d.Facts, outcomesOf(Thread{host, p, number}), &outcomes); err != nil {
+	outcomes, err := govern.ReadBodies[thread.Settled](d.Facts, thread.Thread{Host: host, Repo: p, Number: number}.Outcomes())
+	if err != nil {
 		return nil, err
 	}
 	became := map[string]string{}
@@ -186,35 +144,23 @@ func (d *Dialogue) Settled(host string, p forge.Path, number int64) (map[string]
 	return became, nil
 }
 
-// readAll appends the bodies of the entries of a subject to a list.
-func readAll[T any](facts *govern.Ledger, subject string, list *[]T) error {
-	return facts.AuditEntries(context.Background(), subject, 0, func(e audit.Entry) error {
-		var body T
-		if err := json.Unmarshal(e.Body, &body); err != nil {
-			return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
-		}
-		*list = append(*list, body)
-		return nil
-	})
-}
-
 // reviewed is a run that waits for a review of its pull request.
 type reviewed struct {
-	Thread
+	thread.Thread
 	run  api.RunView
 	wait lattice.Wait
 	pull govern.Pull
 }
 
 // findReviewed returns the run that waits for a review of a pull request. Its wait must name the commit that lattice pushed.
-func (d *Dialogue) findReviewed(ctx context.Context, t Thread) (found reviewed, ok bool, err error) {
-	runs, err := runsOf(ctx, d.Runs, d.Facts, t, 0)
+func (d *Dialogue) findReviewed(ctx context.Context, t thread.Thread) (found reviewed, ok bool, err error) {
+	runs, err := thread.FindRuns(ctx, d.Runs, d.Facts, t, 0)
 	if err != nil {
 		return found, false, err
 	}
 	for _, r := range runs {
 		for _, w := range r.Waits {
-			asked, is := awaitsReview(w)
+			asked, is := thread.AwaitsReview(w)
 			if !is || asked.Number != t.Number {
 				continue
 			}
@@ -223,7 +169,7 @@ func (d *Dialogue) findReviewed(ctx context.Context, t Thread) (found reviewed, 
 				return found, false, err
 			}
 			for _, p := range pulls {
-				if p.Number == t.Number && p.Head == asked.Head && (Thread{p.Forge, p.Repo, p.Number}).same(t) {
+				if p.Number == t.Number && p.Head == asked.Head && thread.OfPull(p).Same(t) {
 					return reviewed{t, r, w, p}, true, nil
 				}
 			}
@@ -236,7 +182,7 @@ func (d *Dialogue) findReviewed(ctx context.Context, t Thread) (found reviewed, 
 // Settle decides with the reviews of a pull request that were kept, else with its checks, if a run waits for a review. One decision is made
 // about a wait: it is on disk before the run gets it, and the run gets it again after a crash in between. stuck tells the checks that fail if
 // only people can go on.
-func (d *Dialogue) Settle(ctx context.Context, t Thread) (stuck string, err error) {
+func (d *Dialogue) Settle(ctx context.Context, t thread.Thread) (stuck string, err error) {
 	at, waits, err := d.findReviewed(ctx, t)
 	if err != nil || !waits {
 		return "", err
@@ -270,15 +216,15 @@ func (d *Dialogue) Settle(ctx context.Context, t Thread) (stuck string, err erro
 	}
 	decision.Run, decision.Wait, decision.Head = at.run.RunID, at.wait.ID, at.pull.Head
 	decision.Outcome = decision.Verdict + " " + at.run.RunID
-	key := "review-settled:" + newRequest(at.run.RunID, at.wait).key()
-	entry, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: outcomesOf(t), Key: key}, decision, store.Any)
+	key := "review-settled:" + thread.NewRequest(at.run.RunID, at.wait).Key()
+	entry, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: t.Outcomes(), Key: key}, decision, store.Any)
 	if err != nil {
 		return "", err
 	}
 	if err := json.Unmarshal(entry.Body, &decision); err != nil { // that of another attempt, if it was first
 		return "", fmt.Errorf("read audit entry %d: %w", entry.Seq, err)
 	}
-	return "", d.answerReview(ctx, at, decision)
+	return "", d.answerReview(ctx, at, decision.Settled)
 }
 
 // weighReviews returns the decision that reviews make about a wait. Those that do not count are refused, each with an entry. Requests
@@ -308,8 +254,8 @@ func (d *Dialogue) weighReviews(ctx context.Context, client Client, at reviewed,
 			return settled{}, err
 		}
 		if why := refuseReview(r, now, found, role, at.pull, pull); why != "" {
-			refused := settled{IDs: []string{r.ID}, Run: at.run.RunID, Outcome: "refused: " + why}
-			if _, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: outcomesOf(at.Thread), Key: "review-refused:" + at.Host + ":" + r.ID}, refused, store.Any); err != nil {
+			refused := thread.Settled{IDs: []string{r.ID}, Run: at.run.RunID, Outcome: "refused: " + why}
+			if _, err := d.Facts.AddFact(ctx, audit.Entry{Kind: audit.Review, Subject: at.Outcomes(), Key: "review-refused:" + at.Host + ":" + r.ID}, refused, store.Any); err != nil {
 				return settled{}, err
 			}
 			continue
@@ -335,11 +281,12 @@ func (d *Dialogue) weighReviews(ctx context.Context, client Client, at reviewed,
 		}
 		feedback.WriteString(red)
 	}
-	out.Verdict = verdictApproved
+	out.Verdict = thread.VerdictApproved
 	if feedback.Len() > 0 {
-		out.Verdict = verdictChanges
+		out.Verdict = thread.VerdictChanges
 	}
-	return out, d.addAnswer(ctx, client, at, &out, feedback.String(), all[len(all)-1].At)
+	err = addAnswer(ctx, client, at, &out, feedback.String(), all[len(all)-1].At)
+	return out, err
 }
 
 // maxCheckRounds bounds the requests for changes that follow each other without a person, because checks fail.
@@ -347,7 +294,7 @@ const maxCheckRounds = 5
 
 // weighChecks returns the request for changes that the checks of the awaited commit make when all have ended. Each commit gets one. stuck
 // tells the checks that fail if it is up to people: the agent changed nothing for them, or tried maxCheckRounds times.
-func (d *Dialogue) weighChecks(ctx context.Context, client Client, at reviewed, outcomes []settled) (out settled, stuck string, err error) {
+func (d *Dialogue) weighChecks(ctx context.Context, client Client, at reviewed, outcomes []thread.Settled) (out settled, stuck string, err error) {
 	red, ended, err := describeRed(ctx, client, at.Repo, at.pull.Head)
 	if err != nil || red == "" || !ended {
 		return out, "", err
@@ -368,24 +315,24 @@ func (d *Dialogue) weighChecks(ctx context.Context, client Client, at reviewed, 
 	if rounds >= maxCheckRounds {
 		return out, red, nil
 	}
-	out = settled{Checks: true, Verdict: verdictChanges}
-	return out, "", d.addAnswer(ctx, client, at, &out, red, time.Now())
+	out.Checks, out.Verdict = true, thread.VerdictChanges
+	err = addAnswer(ctx, client, at, &out, red, time.Now())
+	return out, "", err
 }
 
 // addAnswer adds the answer to a decision, with the context bundle of a moment if the run wants it.
-func (d *Dialogue) addAnswer(ctx context.Context, client Client, at reviewed, out *settled, feedback string, moment time.Time) (err error) {
-	var files []bundleFile
-	if _, wanted := at.wait.Expected[contextInput]; wanted && out.Verdict == verdictChanges {
-		a := asked{Thread: at.Thread, client: client, item: math.MaxInt64, left: &leftOut{}}
-		g, err := d.gatherThread(ctx, a)
+func addAnswer(ctx context.Context, client Client, at reviewed, out *settled, feedback string, moment time.Time) (err error) {
+	var files []gather.File
+	if _, wanted := at.wait.Expected[thread.ContextInput]; wanted && out.Verdict == thread.VerdictChanges {
+		g, err := gather.Read(ctx, gather.Source{Thread: at.Thread, Client: client, Comment: math.MaxInt64, Left: &gather.LeftOut{}})
 		if err != nil {
 			return err
 		}
-		g.at = moment
-		if files, err = d.makeBundle(ctx, a, g); err != nil {
+		g.At = moment
+		if files, err = g.Bundle(ctx); err != nil {
 			return err
 		}
-		out.LeftOut = a.left.orNil()
+		out.LeftOut = g.Left.OrNil()
 	}
 	out.Answer, err = encodeAnswer(out.Verdict, feedback, files)
 	return err
@@ -395,15 +342,15 @@ func (d *Dialogue) addAnswer(ctx context.Context, client Client, at reviewed, ou
 const maxReviewAnswer = 128 << 10
 
 // encodeAnswer returns the answer to a wait for a review. Long texts are cut until it is small enough.
-func encodeAnswer(verdict, feedback string, files []bundleFile) (json.RawMessage, error) {
-	for limit := maxIssue; ; limit /= 2 {
+func encodeAnswer(verdict, feedback string, files []gather.File) (json.RawMessage, error) {
+	for limit := gather.MaxText; ; limit /= 2 {
 		answer := map[string]any{"verdict": verdict, "feedback": text.Head(feedback, limit)}
 		if len(files) > 0 {
 			cut := slices.Clone(files)
 			for i := range cut[1:] { // the manifest is whole
 				cut[1+i].Content = text.Head(cut[1+i].Content, limit)
 			}
-			answer[contextInput] = cut
+			answer[thread.ContextInput] = cut
 		}
 		raw, err := json.Marshal(answer)
 		if err != nil || len(raw) <= maxReviewAnswer || limit < 1<<10 {
@@ -471,8 +418,8 @@ func describeReview(b *strings.Builder, r review, id int64, comments []forge.Rev
 }
 
 // answerReview gives a run the decision about its wait. If people decided otherwise in between, theirs holds.
-func (d *Dialogue) answerReview(ctx context.Context, at reviewed, s settled) error {
-	who, by := personOf(at.Host, s.Who), nameUser(at.Host, s.Who)
+func (d *Dialogue) answerReview(ctx context.Context, at reviewed, s thread.Settled) error {
+	who, by := personOf(at.Host, s.Who), thread.NameUser(at.Host, s.Who)
 	if s.Checks {
 		who, by = audit.Who{Name: "forge:" + at.Host, UID: -1}, "the checks at "+at.Host
 	}
@@ -483,4 +430,18 @@ func (d *Dialogue) answerReview(ctx context.Context, at reviewed, s settled) err
 		return nil
 	}
 	return err
+}
+
+// describeRed returns which checks of the CI fail at a commit, and whether all have ended. A code host that does not let the account read
+// them tells of none.
+func describeRed(ctx context.Context, client Client, p forge.Path, sha string) (red string, ended bool, err error) {
+	all, err := client.Checks(ctx, p, sha)
+	if refused, ok := errors.AsType[*forge.Problem](err); ok && refused.Final() {
+		return "", true, nil
+	}
+	failed, ended := forge.FailedChecks(all)
+	for _, c := range failed {
+		red += strings.TrimSpace(fmt.Sprintf("The check %s of the CI fails at %.12s. %s %s", text.Line(c.Name), sha, text.Line(c.Summary), text.Line(c.URL))) + "\n"
+	}
+	return red, ended, err
 }

@@ -7,17 +7,15 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/comment"
 	"github.com/spritekit/lattice/orchestrator/forge/hook"
+	"github.com/spritekit/lattice/orchestrator/leader/gather"
+	"github.com/spritekit/lattice/orchestrator/leader/thread"
 )
 
 // handleTick carries out the command of a box that a person ticked in a question. Code hosts let many people edit a comment.
 // So the text before must be exactly the question that lattice asks about an open wait, and the edit must tick one box and
 // change nothing else.
 func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery) (string, error) {
-	client, err := d.Hosts[host].Client()
-	if err != nil {
-		return "", err
-	}
-	self, err := client.Self(ctx)
+	client, self, err := d.connect(ctx, host)
 	if err != nil {
 		return settleError(err)
 	}
@@ -30,8 +28,8 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	case e.Sender.ID == 0 || e.Sender.Bot:
 		return "refused: the editor is a bot", nil
 	}
-	thread := Thread{host, e.Repo, e.Number}
-	q, asks, err := d.isQuestion(ctx, thread, e.Was)
+	t := thread.Thread{Host: host, Repo: e.Repo, Number: e.Number}
+	q, asks, err := d.isQuestion(ctx, t, e.Was)
 	if err != nil {
 		return "", err
 	}
@@ -50,7 +48,8 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 	case unixLines(now.Body) != unixLines(e.Text):
 		return "refused: the comment was edited", nil
 	}
-	outcome, err := d.carryOut(ctx, asked{c, thread, client, e.Sender, e.Item, false, "", &leftOut{}, q.digest})
+	source := gather.Source{Thread: t, Client: client, Comment: e.Item, Left: &gather.LeftOut{}}
+	outcome, err := d.carryOut(ctx, asked{Command: c, Source: source, client: client, person: e.Sender, box: q.Digest})
 	if err != nil {
 		return settleError(err)
 	}
@@ -59,3 +58,22 @@ func (d *Dialogue) handleTick(ctx context.Context, host string, e hook.Delivery)
 
 // unixLines returns a text with the ends of lines of Unix; the editors of code hosts write those of Windows.
 func unixLines(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
+
+// isQuestion returns the request about which a comment with this text asks in a thread.
+func (d *Dialogue) isQuestion(ctx context.Context, t thread.Thread, text string) (q thread.Request, ok bool, err error) {
+	runs, err := thread.FindRuns(ctx, d.Runs, d.Facts, t, thread.MaxShown)
+	if err != nil {
+		return q, false, err
+	}
+	gated, err := d.Runs.GatedIntents(ctx, t.String())
+	if err != nil {
+		return q, false, err
+	}
+	for _, q := range thread.ListRequests(runs, gated) {
+		body, _ := q.Question()
+		if unixLines(t.Marker(q.Key()).Add(body)) == unixLines(text) {
+			return q, true, nil
+		}
+	}
+	return q, false, nil
+}

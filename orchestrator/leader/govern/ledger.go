@@ -75,6 +75,19 @@ func (l *Ledger) LastEntry(subject string) (audit.Entry, bool, error) {
 	return e, ok, problem.StoreProblem(err)
 }
 
+// ReadBodies returns the bodies of the entries of a subject.
+func ReadBodies[T any](l *Ledger, subject string) (all []T, err error) {
+	err = l.AuditEntries(context.Background(), subject, 0, func(e audit.Entry) error {
+		var body T
+		if err := json.Unmarshal(e.Body, &body); err != nil {
+			return fmt.Errorf("read audit entry %d: %w", e.Seq, err)
+		}
+		all = append(all, body)
+		return nil
+	})
+	return all, err
+}
+
 // Record appends an entry, with the person of ctx. Of several with one key only the first is appended.
 func (l *Ledger) Record(ctx context.Context, kind audit.Kind, subject, key string, body any) error {
 	_, err := l.Add(ctx, audit.Entry{Kind: kind, Subject: subject, Key: key}, body, store.Any)

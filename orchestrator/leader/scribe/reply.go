@@ -1,4 +1,4 @@
-package dialogue
+package scribe
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/presence"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/govern"
+	"github.com/spritekit/lattice/orchestrator/leader/thread"
 )
 
 // replyPosts begins the keys of replies to reviews.
@@ -16,20 +18,20 @@ const replyPosts = "reply:"
 
 // reply answers the comments of the reviews that a run has worked on: each in its thread, or the whole review in one comment if it has none.
 // The last review is answered when the run waits for the next one; wait is nil if it does not wait. A push is the answer to checks.
-func (w *writer) reply(ctx context.Context, run string, wait *lattice.Wait, asked awaited) error {
-	var outcomes []settled
-	if err := readAll(w.Facts, outcomesOf(w.Thread), &outcomes); err != nil {
+func (w *writer) reply(ctx context.Context, run string, wait *lattice.Wait, asked thread.Awaited) error {
+	outcomes, err := govern.ReadBodies[thread.Settled](w.Facts, w.Outcomes())
+	if err != nil {
 		return err
 	}
-	outcomes = slices.DeleteFunc(outcomes, func(s settled) bool { return s.Run != run || s.Verdict == "" })
+	outcomes = slices.DeleteFunc(outcomes, func(s thread.Settled) bool { return s.Run != run || s.Verdict == "" })
 	for i, s := range outcomes {
 		now := asked
 		if i+1 < len(outcomes) { // people may decide before it is answered
-			now = awaited{Head: outcomes[i+1].Head}
+			now = thread.Awaited{Head: outcomes[i+1].Head}
 		} else if wait == nil || wait.ID == s.Wait {
 			break
 		}
-		if s.Verdict != verdictChanges || s.Checks {
+		if s.Verdict != thread.VerdictChanges || s.Checks {
 			continue
 		}
 		if err := w.replyToReview(ctx, replyPosts+run+":"+s.Wait, s, now); err != nil {
@@ -40,10 +42,10 @@ func (w *writer) reply(ctx context.Context, run string, wait *lattice.Wait, aske
 }
 
 // replyToReview answers the comments of a decision. now has the commit that the run pushed, and the agent's words.
-func (w *writer) replyToReview(ctx context.Context, key string, s settled, now awaited) error {
+func (w *writer) replyToReview(ctx context.Context, key string, s thread.Settled, now thread.Awaited) error {
 	answer := func(t presence.Thread) string { return presence.Reply(now.Head, now.Head != s.Head, now.Said, t) }
 	if len(s.Comments) == 0 && w.posts[key].Comment == 0 {
-		return w.putPost(ctx, post{Post: key}, answer(presence.NoThread))
+		return w.putPost(ctx, thread.Post{Key: key}, answer(presence.NoThread))
 	}
 	var all []forge.ReviewComment
 	for _, id := range s.Comments {
@@ -69,54 +71,26 @@ func (w *writer) replyToReview(ctx context.Context, key string, s settled, now a
 func (w *writer) replyTo(ctx context.Context, key string, id int64, all []forge.ReviewComment, pushed bool, answer func(presence.Thread) string) error {
 	i := slices.IndexFunc(all, func(c forge.ReviewComment) bool { return c.ID == id })
 	if i < 0 {
-		return w.recordPost(ctx, post{Post: key, Settled: true})
+		return w.recordPost(ctx, thread.Post{Key: key, Settled: true})
 	}
-	marker := forge.MarkerOf("post", w.Thread.String()+" "+key)
-	found, err := w.findOwn(ctx, key, marker, all)
+	found, err := w.findOwn(ctx, thread.Post{Key: key}, all)
 	if err != nil {
 		return err
 	}
 	if found != 0 {
-		return w.recordPost(ctx, post{Post: key, Comment: found})
+		return w.recordPost(ctx, thread.Post{Key: key, Comment: found})
 	}
-	thread := presence.Open
+	state := presence.Open
 	if pushed {
-		if thread, err = w.resolveThread(ctx, id); err != nil {
+		if state, err = w.resolveThread(ctx, id); err != nil {
 			return err
 		}
 	}
-	c, err := w.client.Reply(ctx, w.Repo, w.Number, all[i], marker.Add(answer(thread)))
+	c, err := w.client.Reply(ctx, w.Repo, w.Number, all[i], w.Marker(key).Add(answer(state)))
 	if err != nil {
 		return err
 	}
-	return w.recordPost(ctx, post{Post: key, Comment: c.ID})
-}
-
-// findOwn returns the comment on a line, or the reply to one, that was begun before; 0 if it was not written. A comment that was not
-// begun is recorded as begun. lines are the comments on lines.
-func (w *writer) findOwn(ctx context.Context, key string, marker forge.Marker, lines []forge.ReviewComment) (int64, error) {
-	known, begun := w.posts[key]
-	if !begun {
-		return 0, w.recordPost(ctx, post{Post: key})
-	}
-	self, err := w.client.Self(ctx)
-	if err != nil {
-		return 0, err
-	}
-	written, err := w.client.Comments(ctx, w.Repo, w.Number) // where there are no threads
-	if err != nil {
-		return 0, err
-	}
-	for _, c := range lines {
-		written = append(written, c.Comment)
-	}
-	if c, found := forge.FindComment(written, self.ID, marker); found {
-		return c.ID, nil
-	}
-	if known.isFresh() {
-		return 0, errFresh
-	}
-	return 0, nil
+	return w.recordPost(ctx, thread.Post{Key: key, Comment: c.ID})
 }
 
 // resolveThread resolves the thread of a comment if its lines have changed and the code host can do it. It returns the state of the thread as

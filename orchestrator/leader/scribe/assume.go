@@ -1,4 +1,4 @@
-package dialogue
+package scribe
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/forge"
 	"github.com/spritekit/lattice/orchestrator/forge/presence"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/leader/thread"
 	"github.com/spritekit/lattice/spritekit/protocol"
 	"github.com/spritekit/lattice/spritekit/text"
 )
@@ -20,11 +21,8 @@ import (
 // An agent tells its assumptions in INFO events of the kind assumption. When its run waits for a review, each becomes a comment on its
 // line of the pull request, once. One comment holds those whose lines the pull request does not show.
 
-// The keys of comments about assumptions: those on lines begin with assumedPosts.
-const (
-	assumedPosts  = "assumed:"
-	elsewherePost = "assumed-elsewhere:"
-)
+// assumedPosts begin the keys of comments on lines about assumptions.
+const assumedPosts = "assumed:"
 
 // maxAssumed bounds the comments on lines about the assumptions of a run.
 const maxAssumed = 20
@@ -107,7 +105,7 @@ func (w *writer) showAssumptions(ctx context.Context, run string, wait lattice.W
 		}
 	}
 	if len(elsewhere) > 0 {
-		if err := w.putPost(ctx, post{Post: elsewherePost + run}, presence.AssumedElsewhere(elsewhere)); err != nil {
+		if err := w.putPost(ctx, thread.Post{Key: elsewherePost + run}, presence.AssumedElsewhere(elsewhere)); err != nil {
 			return err
 		}
 	}
@@ -128,20 +126,19 @@ func (w *writer) showOnLine(ctx context.Context, run, head string, a presence.As
 			return false, err
 		}
 	}
-	marker := forge.MarkerOf("post", w.Thread.String()+" "+key)
-	found, err := w.findOwn(ctx, key, marker, lines)
+	found, err := w.findOwn(ctx, thread.Post{Key: key}, lines)
 	if err != nil {
 		return false, err
 	}
 	if found == 0 {
-		c, err := w.client.CommentOnLine(ctx, w.Repo, w.Number, forge.Line{SHA: head, Path: a.Path, Line: a.Line}, marker.Add(presence.Assumed(a)))
+		c, err := w.client.CommentOnLine(ctx, w.Repo, w.Number, forge.Line{SHA: head, Path: a.Path, Line: a.Line}, w.Marker(key).Add(presence.Assumed(a)))
 		if refused, ok := errors.AsType[*forge.Problem](err); ok && refused.Final() {
-			return false, w.recordPost(ctx, post{Post: key, Settled: true})
+			return false, w.recordPost(ctx, thread.Post{Key: key, Settled: true})
 		}
 		if err != nil {
 			return false, err
 		}
 		found = c.ID
 	}
-	return true, w.recordPost(ctx, post{Post: key, Comment: found})
+	return true, w.recordPost(ctx, thread.Post{Key: key, Comment: found})
 }

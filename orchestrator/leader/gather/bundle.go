@@ -1,4 +1,4 @@
-package dialogue
+package gather
 
 import (
 	"context"
@@ -17,22 +17,22 @@ const (
 	maxBundleFile = 16 << 10 // bytes of a file, besides the trigger and its thread
 )
 
-// bundleFile is a file of the context bundle, which the flow writes into the workspace.
-type bundleFile struct {
+// File is a file of the context bundle, which the flow writes into the workspace.
+type File struct {
 	Path    string `json:"path"`
 	Content string `json:"content"`
 }
 
-// bundleManifest describes a context bundle.
-type bundleManifest struct {
-	Version         string       `json:"version"`
-	TriggerType     string       `json:"trigger_type"` // issue | pull_request
-	TriggerNumber   int64        `json:"trigger_number"`
-	Repo            string       `json:"repo"`
-	Title           string       `json:"title"`
-	GatheredAt      time.Time    `json:"gathered_at"` // the time of the command, so that a repeated delivery gathers the same
-	Files           []bundleKind `json:"files"`
-	LinkedItems     []int64      `json:"linked_items"`
+// manifest describes a context bundle.
+type manifest struct {
+	Version         string     `json:"version"`
+	TriggerType     string     `json:"trigger_type"` // issue | pull_request
+	TriggerNumber   int64      `json:"trigger_number"`
+	Repo            string     `json:"repo"`
+	Title           string     `json:"title"`
+	GatheredAt      time.Time  `json:"gathered_at"` // the time of the command, so that a repeated delivery gathers the same
+	Files           []fileKind `json:"files"`
+	LinkedItems     []int64    `json:"linked_items"`
 	ExpansionBudget struct {
 		Used int `json:"used"`
 		Max  int `json:"max"`
@@ -40,42 +40,42 @@ type bundleManifest struct {
 	Warnings []string `json:"warnings"`
 }
 
-type bundleKind struct {
+type fileKind struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
 }
 
-// makeBundle returns the files that tell an agent about an issue or a pull request: the trigger, its thread, its reviews and its changed files,
+// Bundle returns the files that tell an agent about an issue or a pull request: the trigger, its thread, its reviews and its changed files,
 // and the issues that both name outside of code, but not those that these name. Only texts of people with a role are in it, apart from the trigger.
-func (d *Dialogue) makeBundle(ctx context.Context, a asked, g gathered) ([]bundleFile, error) {
-	m := bundleManifest{Version: "1", TriggerType: "issue", TriggerNumber: a.Number, Repo: a.Repo.String(), Title: g.title, GatheredAt: g.at.UTC(),
-		Files: []bundleKind{}, LinkedItems: []int64{}, Warnings: []string{}}
+func (g Content) Bundle(ctx context.Context) ([]File, error) {
+	m := manifest{Version: "1", TriggerType: "issue", TriggerNumber: g.Number, Repo: g.Repo.String(), Title: g.Title, GatheredAt: g.At.UTC(),
+		Files: []fileKind{}, LinkedItems: []int64{}, Warnings: []string{}}
 	m.ExpansionBudget.Max = maxLinked
-	var files []bundleFile
+	var files []File
 	add := func(path, kind, content string, limit int) {
-		files = append(files, bundleFile{path, text.Head(content, limit)})
-		m.Files = append(m.Files, bundleKind{path, kind})
+		files = append(files, File{path, text.Head(content, limit)})
+		m.Files = append(m.Files, fileKind{path, kind})
 	}
-	add("trigger.md", "trigger", "# "+g.title+"\n\n"+g.body+"\n", maxIssue)
-	add("thread.md", "thread", strings.TrimLeft(g.thread, "\n")+"\n", maxIssue)
+	add("trigger.md", "trigger", "# "+g.Title+"\n\n"+g.Body+"\n", MaxText)
+	add("thread.md", "thread", strings.TrimLeft(g.comments, "\n")+"\n", MaxText)
 	if g.withheld > 0 {
 		m.Warnings = append(m.Warnings, fmt.Sprintf("%d comments are left out: their authors have no role here, or they were edited", g.withheld))
 	}
-	if g.pull {
+	if g.Pull {
 		m.TriggerType = "pull_request"
-		reviews, err := g.reviews(ctx, a)
+		reviews, err := g.describeReviews(ctx)
 		if err != nil {
 			return nil, err
 		}
-		add("reviews.md", "reviews", reviews, maxIssue)
-		stats, err := diffStats(ctx, a)
+		add("reviews.md", "reviews", reviews, MaxText)
+		stats, err := g.describeDiff(ctx)
 		if err != nil {
 			return nil, err
 		}
 		add("diff_stats.md", "diff_stats", stats, maxBundleFile)
 	}
-	for _, number := range comment.References(g.body + g.thread) {
-		if number == a.Number {
+	for _, number := range comment.References(g.Body + g.comments) {
+		if number == g.Number {
 			continue
 		}
 		if len(m.LinkedItems) == maxLinked {
@@ -83,14 +83,14 @@ func (d *Dialogue) makeBundle(ctx context.Context, a asked, g gathered) ([]bundl
 			break
 		}
 		m.LinkedItems = append(m.LinkedItems, number)
-		issue, err := a.client.Issue(ctx, a.Repo, number)
+		issue, err := g.Client.Issue(ctx, g.Repo, number)
 		if forge.IsNotFound(err) {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("there is no issue %d", number))
 			continue
 		}
 		trusted := false
 		if err == nil {
-			trusted, err = g.trusts(ctx, a, issue.Author)
+			trusted, err = g.isTrusted(ctx, issue.Author)
 		}
 		if err != nil {
 			return nil, err
@@ -103,12 +103,12 @@ func (d *Dialogue) makeBundle(ctx context.Context, a asked, g gathered) ([]bundl
 	}
 	m.ExpansionBudget.Used = len(m.LinkedItems)
 	raw, err := json.MarshalIndent(m, "", "  ")
-	return append([]bundleFile{{"manifest.json", string(raw) + "\n"}}, files...), err
+	return append([]File{{"manifest.json", string(raw) + "\n"}}, files...), err
 }
 
-// diffStats returns the files that a pull request changes, with the numbers of their lines.
-func diffStats(ctx context.Context, a asked) (string, error) {
-	files, err := a.client.Files(ctx, a.Repo, a.Number)
+// describeDiff returns the files that a pull request changes, with the numbers of their lines.
+func (g Content) describeDiff(ctx context.Context) (string, error) {
+	files, err := g.Client.Files(ctx, g.Repo, g.Number)
 	if err != nil {
 		return "", err
 	}
@@ -121,19 +121,19 @@ func diffStats(ctx context.Context, a asked) (string, error) {
 	return fmt.Sprintf("%d files changed, %d lines added, %d lines deleted\n\n| file | status | added | deleted |\n|---|---|---|---|\n%s", len(files), added, deleted, b.String()), nil
 }
 
-// reviews returns the reviews of a pull request with their comments, by people with a role.
-func (g gathered) reviews(ctx context.Context, a asked) (string, error) {
-	all, err := a.client.Reviews(ctx, a.Repo, a.Number)
+// describeReviews returns the reviews of a pull request with their comments, by people with a role.
+func (g Content) describeReviews(ctx context.Context) (string, error) {
+	all, err := g.Client.Reviews(ctx, g.Repo, g.Number)
 	if err != nil {
 		return "", err
 	}
-	lines, err := a.client.ReviewComments(ctx, a.Repo, a.Number)
+	lines, err := g.Client.ReviewComments(ctx, g.Repo, g.Number)
 	if err != nil {
 		return "", err
 	}
 	var b strings.Builder
 	for _, r := range all {
-		trusted, err := g.trusts(ctx, a, r.Author)
+		trusted, err := g.isTrusted(ctx, r.Author)
 		if err != nil {
 			return "", err
 		}
