@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/host/fleet"
+	"github.com/spritekit/lattice/orchestrator/host/history"
 	"github.com/spritekit/lattice/orchestrator/host/records"
 	"github.com/spritekit/lattice/orchestrator/host/wire"
 	"github.com/spritekit/lattice/orchestrator/sprites"
@@ -184,7 +185,7 @@ func (h *Host) insideRoutes(s *fleet.Inside, id, name string) http.Handler {
 		return h.history.CheckpointNamed(w, r, name, true)
 	})
 	handle("GET /v1/checkpoints", func(w http.ResponseWriter, r *http.Request) error {
-		return h.history.ListNamed(w, name, false, "")
+		return h.history.ListNamed(w, name, history.CheckpointList{})
 	})
 	handle("GET /v1/checkpoints/{id}", func(w http.ResponseWriter, r *http.Request) error {
 		return h.history.GetNamed(w, name, r.PathValue("id"))

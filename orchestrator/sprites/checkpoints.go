@@ -53,7 +53,7 @@ func (c *Client) CheckpointDurable(ctx context.Context, name, comment string) (C
 // Checkpoints returns the checkpoints that people and runs made, newest first; not the automatic ones and not the
 // pseudo entry [Current].
 func (c *Client) Checkpoints(ctx context.Context, name string) ([]Checkpoint, error) {
-	return c.listCheckpoints(ctx, name, nil)
+	return c.listCheckpoints(ctx, name, url.Values{})
 }
 
 // AllCheckpoints is Checkpoints with those that the host made by itself before each restore.
@@ -63,9 +63,19 @@ func (c *Client) AllCheckpoints(ctx context.Context, name string) ([]Checkpoint,
 
 func (c *transport) listCheckpoints(ctx context.Context, name string, query url.Values) ([]Checkpoint, error) {
 	var all []Checkpoint
-	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints"), query: query}, &all)
-	if err != nil {
-		return nil, describeError(err, "list checkpoints of %s", name)
+	query.Set("max_results", "200")
+	for range maxPages {
+		var page []Checkpoint
+		if err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "checkpoints"), query: query}, &page); err != nil {
+			return nil, describeError(err, "list checkpoints of %s", name)
+		}
+		if len(all) > 0 && len(page) > 0 && page[0].ID == all[0].ID {
+			break // a host without pages sent the whole list again
+		}
+		if all = append(all, page...); len(page) != 200 {
+			break
+		}
+		query.Set("before", page[199].ID)
 	}
 	return slices.DeleteFunc(all, func(p Checkpoint) bool { return p.ID == Current }), nil
 }
@@ -116,12 +126,7 @@ func (c *Client) Fork(ctx context.Context, name, id, to string, labels ...string
 // Diff returns the changes between two checkpoints of a sprite, ordered by path. An empty to is the present state, an empty
 // from the checkpoint that to descends from.
 func (c *Client) Diff(ctx context.Context, name, from, to string) ([]Change, error) {
-	query := url.Values{}
-	for key, id := range map[string]string{"from": from, "to": to} {
-		if id != "" {
-			query.Set(key, id)
-		}
-	}
+	query := url.Values{"from": {from}, "to": {to}}
 	var out []Change
 	err := c.sendRequest(ctx, request{method: http.MethodGet, path: spritePath(name, "diff"), query: query}, &out)
 	return out, describeError(err, "compare checkpoints of %s", name)

@@ -2,12 +2,15 @@ package sprites
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -53,6 +56,35 @@ func TestListWithoutEnd(t *testing.T) {
 	c := New(server.URL, "", server.Client())
 	if all, err := c.List(t.Context(), ""); !errors.Is(err, errOdd) || pages != maxPages {
 		t.Errorf("List = %d sprites, %v after %d pages, want errOdd after %d", len(all), err, pages, maxPages)
+	}
+}
+
+// Checkpoints are read page by page, from a host that has pages and from one that always sends the whole list.
+func TestCheckpointsInPages(t *testing.T) {
+	for _, c := range []struct {
+		paged    bool
+		n, pages int
+	}{{true, 0, 1}, {true, 199, 2}, {true, 450, 3}, {false, 0, 1}, {false, 199, 2}, {false, 450, 1}} {
+		pages := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			pages++
+			all := []Checkpoint{{ID: Current}}
+			for id := c.n; id > 0; id-- {
+				all = append(all, Checkpoint{ID: fmt.Sprint("v", id)})
+			}
+			if q := r.URL.Query(); c.paged {
+				at := slices.IndexFunc(all, func(p Checkpoint) bool { return p.ID == q.Get("before") })
+				most, _ := strconv.Atoi(q.Get("max_results"))
+				all = all[at+1:]
+				all = all[:min(most, len(all))]
+			}
+			_ = json.NewEncoder(w).Encode(all)
+		}))
+		all, err := New(server.URL, "", server.Client()).Checkpoints(t.Context(), "s")
+		server.Close()
+		if err != nil || len(all) != c.n || c.n > 0 && all[c.n-1].ID != "v1" || pages != c.pages {
+			t.Errorf("%+v: %d checkpoints in %d pages, %v", c, len(all), pages, err)
+		}
 	}
 }
 

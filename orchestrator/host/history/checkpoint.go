@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -227,12 +228,28 @@ func lostCheckpoint(id, why string) error {
 
 func (hs *API) ListCheckpoints(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	return hs.ListNamed(w, r.PathValue("name"), q.Get("includeAuto") == "true", q.Get("history"))
+	list := CheckpointList{Autos: q.Get("includeAuto") == "true", History: q.Get("history")}
+	if before := q.Get("before"); before != "" {
+		if list.before = records.NumberOf(before); list.before == 0 {
+			return wire.Refuse(http.StatusBadRequest, "bad_request", "before must be the id of a checkpoint")
+		}
+	}
+	if n, err := strconv.Atoi(q.Get("max_results")); err == nil && n > 0 {
+		list.most = n
+	}
+	return hs.ListNamed(w, r.PathValue("name"), list)
 }
 
-// ListNamed answers with the checkpoints, newest first, below the entry of the present state. With history it answers
-// with one line of text for each checkpoint that the given one descends from.
-func (hs *API) ListNamed(w http.ResponseWriter, name string, autos bool, history string) error {
+// CheckpointList says which checkpoints are listed.
+type CheckpointList struct {
+	Autos   bool   // also automatic ones
+	History string // if not "", those that this one descends from, as lines of text
+	before  uint64 // only those with a smaller number, and without the present state; 0 is all
+	most    int    // at most so many entries; 0 is all
+}
+
+// ListNamed answers with the checkpoints, newest first, below the entry of the present state.
+func (hs *API) ListNamed(w http.ResponseWriter, name string, list CheckpointList) error {
 	rec, err := hs.Store.Sprite(name)
 	if err != nil {
 		return err
@@ -241,12 +258,18 @@ func (hs *API) ListNamed(w http.ResponseWriter, name string, autos bool, history
 	if err != nil {
 		return err
 	}
-	if history != "" {
-		return writeHistory(w, points, history)
+	if list.History != "" {
+		return writeHistory(w, points, list.History)
 	}
-	out := []sprites.Checkpoint{{ID: sprites.Current, CreateTime: rec.UpdatedAt, SourceID: rec.Source}}
+	out := []sprites.Checkpoint{}
+	if list.before == 0 {
+		out = append(out, sprites.Checkpoint{ID: sprites.Current, CreateTime: rec.UpdatedAt, SourceID: rec.Source})
+	}
 	for _, p := range slices.Backward(points) {
-		if autos || !p.Auto {
+		if list.most > 0 && len(out) == list.most {
+			break
+		}
+		if (list.Autos || !p.Auto) && (list.before == 0 || p.Number() < list.before) {
 			out = append(out, hs.describeCheckpoint(p))
 		}
 	}

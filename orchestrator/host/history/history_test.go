@@ -186,6 +186,24 @@ func TestCheckpointDiffRestore(t *testing.T) {
 	if named := decodeAs[[]sprites.Checkpoint](t, w.mustAsk(w.ListCheckpoints, "", "s", "", "")); len(named) != 2 || named[1].Comment != "first" {
 		t.Errorf("the list without automatic ones is %+v", named)
 	}
+	// Pages hold as many as are wanted, and follow a checkpoint even if it was deleted meanwhile.
+	for query, want := range map[string][]string{
+		"includeAuto=true&max_results=2": {sprites.Current, all[1].ID}, "includeAuto=true&max_results=2&before=" + all[1].ID: {"v1"}, "before=v1": {},
+		"before=v99&max_results=9": {"v1"}, "max_results=-1": {sprites.Current, "v1"}, "max_results=x": {sprites.Current, "v1"},
+	} {
+		got := []string{}
+		for _, p := range decodeAs[[]sprites.Checkpoint](t, w.mustAsk(w.ListCheckpoints, query, "s", "", "")) {
+			got = append(got, p.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", query, got, want)
+		}
+	}
+	for _, before := range []string{"latest", "v0", "v-1", "v1x", sprites.Current} {
+		if answer, err := w.ask(w.ListCheckpoints, "before="+before, "s", "", ""); err == nil {
+			t.Errorf("before=%s is answered with %s", before, answer)
+		}
+	}
 	// The state before the restore is there as well.
 	w.mustAsk(w.Restore, "", "s", all[1].ID, "")
 	if kept, added := w.read("s", "kept"), w.read("s", "added"); kept != "three" || added != "y" {

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	bolt "go.etcd.io/bbolt"
@@ -17,6 +19,15 @@ type Checkpoint struct {
 	Comment    string    `json:"comment,omitempty"`
 	Auto       bool      `json:"auto,omitempty"`
 	CreateTime time.Time `json:"create_time"`
+}
+
+// Number returns the number of the checkpoint in its sprite. Later checkpoints have greater ones.
+func (p Checkpoint) Number() uint64 { return NumberOf(p.ID) }
+
+// NumberOf returns the number in the id of a checkpoint, 0 if it is not one.
+func NumberOf(id string) uint64 {
+	n, _ := strconv.ParseUint(strings.TrimPrefix(strings.TrimPrefix(id, "auto-"), "v"), 10, 64) // 0
+	return n
 }
 
 // Checkpoints returns the checkpoints of a sprite in the order of their making.
