@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -55,7 +56,7 @@ type ProductQuery struct {
 }
 
 func productsRoute(s Artifacts) Route {
-	return list("/artifacts", "List artifacts of all runs, the newest first. A limit of 0 is 100.", before, artifact.Product.Name, func(r *http.Request, p exchange.Page) ([]artifact.Product, error) {
+	return list("/artifacts", "List artifacts of all runs, the newest first.", before, artifact.Product.Name, func(r *http.Request, p exchange.Page) ([]artifact.Product, error) {
 		return s.Products(r.Context(), ProductQuery{Kind: r.FormValue("kind"), Run: r.FormValue("run"), Intent: r.FormValue("intent"), Repo: r.FormValue("repo"), Before: p.Last, Limit: p.Limit})
 	}, Param{"kind", "string", "branch, commit, file, pull_request, issue, or as declared; junit or sarif for files that are such reports"}, Param{"run", "string", "only those of a run"},
 		Param{"intent", "string", "only those of an intent"}, Param{"repo", "string", "only those of runs on a repository"})
@@ -63,6 +64,6 @@ func productsRoute(s Artifacts) Route {
 
 // Products lists artifacts of all runs, the newest first.
 func (c RunCalls) Products(ctx context.Context, q ProductQuery) ([]artifact.Product, error) {
-	query := queryOf("kind", q.Kind, "run", q.Run, "intent", q.Intent, "repo", q.Repo, "limit", strconv.Itoa(q.Limit), before, q.Before)
+	query := queryOf("kind", q.Kind, "run", q.Run, "intent", q.Intent, "repo", q.Repo, "limit", strconv.Itoa(cmp.Or(q.Limit, exchange.UsualLimit)), before, q.Before)
 	return callList[artifact.Product](ctx, c.connection, Root+"/artifacts", query)
 }

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -90,9 +89,7 @@ func call[T any](ctx context.Context, c *connection, method, path string, query 
 
 // callList reads a list, as a whole unless the query has a limit.
 func callList[T any](ctx context.Context, c *connection, path string, query url.Values) ([]T, error) {
-	all := url.Values{"limit": {"0"}}
-	maps.Copy(all, query)
-	return call[[]T](ctx, c, "GET", path, all, nil)
+	return wire.List[T](ctx, c, path, query)
 }
 
 // lines reads an NDJSON answer; a problem line ends it as that error.
@@ -120,7 +117,7 @@ func runPath(id string, part ...string) string {
 	return strings.Join(append([]string{path("runs", id)}, part...), "/")
 }
 
-// queryOf returns the parameters, names and values alternating, that have a value: an older leader may not know the others.
+// queryOf returns the parameters, names and values alternating, that have a value.
 func queryOf(pairs ...string) url.Values {
 	query := url.Values{}
 	for pair := range slices.Chunk(pairs, 2) {

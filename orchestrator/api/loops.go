@@ -34,7 +34,7 @@ func loopRoutes(s Loops) []Route {
 				exchange.LinkNext(w, r, before, next)
 			}
 			exchange.Reply(w, out, err)
-		}, append(slices.Clone(runListParams), Param{"limit", "integer", "at most so many, by default 100"}, Param{before, "string", "only those that follow this one in the list; the header Link has it"})...),
+		}, append(slices.Clone(runListParams), Param{"limit", "integer", "at most so many, by default 100 and never more than 1000"}, Param{before, "string", "only those that follow this one in the list; the header Link has it"})...),
 		get("/loops/{id}", "Return the loop of a run, with its iterations and tasks.", func(r *http.Request) (loop.View, error) { return s.Loop(r.Context(), idOf(r)) }),
 	}
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/spritekit/lattice/orchestrator/api"
@@ -177,10 +179,84 @@ func TestPagesOfLists(t *testing.T) {
 	if tried < 20 {
 		t.Errorf("only %d routes answer with a list", tried)
 	}
-	for _, query := range []string{"after=none", "limit=-1", "limit=x"} {
+	for query, code := range map[string]string{"after=none": "list_changed", "limit=-1": "bad_request", "limit=x": "bad_request"} {
 		w := httptest.NewRecorder()
-		if handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, api.Root+"/workers?"+query, nil)); w.Code != http.StatusBadRequest {
+		if handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, api.Root+"/workers?"+query, nil)); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), `"`+code+`"`) {
 			t.Errorf("/workers?%s: %d %s", query, w.Code, w.Body)
 		}
 	}
+}
+
+// many is a leader with 2,500 runs and tokens. The token at which the first page ends is removed when that was read once.
+type many struct {
+	api.Service
+	reads atomic.Int32
+}
+
+func (m *many) Runs(_ context.Context, which api.RunList) ([]api.RunView, error) {
+	var all []api.RunView
+	for n := range 2500 {
+		all = append(all, api.RunView{RunID: fmt.Sprint("run_", n)})
+	}
+	return from(all, which.Before, which.Limit, func(v api.RunView) string { return v.RunID })
+}
+
+func (m *many) Tokens(context.Context) ([]api.Token, error) {
+	m.reads.Add(1)
+	var all []api.Token
+	for n := range 2500 {
+		if m.reads.Load() == 1 || n != 999 {
+			all = append(all, api.Token{Name: fmt.Sprint("t", n)})
+		}
+	}
+	return all, nil
+}
+
+// TestClientReadsPages: no page is longer than 1000, whatever the request says, and a client reads lists page by page, again from
+// the first one if the list has changed.
+func TestClientReadsPages(t *testing.T) {
+	t.Parallel()
+	leader := &many{}
+	var asked []string
+	handler := api.Handler(leader, nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		handler.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	for _, limit := range []string{"0", "1001", "9223372036854775807"} {
+		var page []json.RawMessage
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, api.Root+"/runs?limit="+limit, nil))
+		if err := json.Unmarshal(w.Body.Bytes(), &page); err != nil || len(page) != 1000 || !strings.Contains(w.Header().Get("Link"), "before=run_999&") {
+			t.Errorf("limit=%s: %d items, %s, %v", limit, len(page), w.Header().Get("Link"), err)
+		}
+	}
+	c := api.NewClientOver(&http.Client{Transport: to(strings.TrimPrefix(server.URL, "http://"))})
+	defer c.Close()
+	for limit, pages := range map[int]int{0: 3, 7: 1, 1000: 1, 1200: 2, 9000: 3} {
+		asked = nil
+		runs, err := c.Runs(t.Context(), api.RunList{Limit: limit, Open: true})
+		want := min(cmp.Or(limit, 2500), 2500)
+		if err != nil || len(runs) != want || runs[want-1].RunID != fmt.Sprint("run_", want-1) || len(asked) != pages {
+			t.Errorf("limit %d: %d runs from %q, %v", limit, len(runs), asked, err)
+		}
+		for _, query := range asked {
+			if !strings.Contains(query, "open=true") {
+				t.Errorf("limit %d: a page was read with %s", limit, query)
+			}
+		}
+	}
+	leader.reads.Store(0)
+	if tokens, err := c.Tokens(t.Context()); err != nil || len(tokens) != 2499 || leader.reads.Load() != 5 {
+		t.Errorf("%d tokens after %d pages, %v", len(tokens), leader.reads.Load(), err)
+	}
+}
+
+// to sends all requests to a host.
+type to string
+
+func (host to) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.URL.Host = string(host)
+	return http.DefaultTransport.RoundTrip(r)
 }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -63,14 +62,14 @@ func get[Out any](path, summary string, answer func(*http.Request) (Out, error),
 
 // list makes a route that answers with a page of a list.
 func list[T any](path, summary, cursor string, name func(T) string, read func(*http.Request, exchange.Page) ([]T, error), params ...Param) Route {
-	params = append(slices.Clone(params), Param{"limit", "integer", "at most so many, by default 100; 0 is all"}, Param{cursor, "string", "only those that follow this one in the list; the header Link has it"})
+	params = append(slices.Clone(params), Param{"limit", "integer", "at most so many, by default 100 and never more than 1000"}, Param{cursor, "string", "only those that follow this one in the list; the header Link has it"})
 	return raw[[]T](Viewer, http.MethodGet, path, summary+" A header Link names the next page, which may be empty.", exchange.MediaJSON, func(w http.ResponseWriter, r *http.Request) {
 		var out []T
 		p, err := exchange.PageOf(r, cursor)
 		if err == nil {
 			out, err = read(r, p)
 		}
-		if err == nil && len(out) > 0 && len(out) == cmp.Or(p.Limit, exchange.UsualLimit) {
+		if err == nil && len(out) > 0 && len(out) == p.Limit {
 			exchange.LinkNext(w, r, cursor, name(out[len(out)-1]))
 		}
 		exchange.Reply(w, out, err)
@@ -175,7 +174,7 @@ func RouteOf(routes []Route, method, path string) (Route, bool) {
 	return routes[at], true
 }
 
-// paramOutline asks for an outline; a leader that does not know it answers with everything.
+// paramOutline asks for an outline.
 const paramOutline = "outline"
 
 // settleRoot is the path below which two processes of any versions settle who leads; see Hello. The rest of the interface

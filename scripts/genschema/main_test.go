@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -28,6 +29,8 @@ import (
 	"github.com/spritekit/lattice/orchestrator/worker"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
+
+var update = flag.Bool("update", false, "write the requests of a new version of the interface")
 
 const checkedIn = "../../manifests/schema"
 
@@ -345,4 +348,92 @@ func judge(t *testing.T, name, text string) []string {
 		return strings.Split(err.Error(), "\n")
 	}
 	return nil
+}
+
+const requestsFile = "testdata/requests.txt"
+
+// The requests that the interface takes are those that it took when its version was raised last, or fewer: a leader refuses what it does
+// not know, and a newer version asks an older one to hand over.
+func TestVersionOfInterface(t *testing.T) {
+	t.Parallel()
+	routes, members := requestsOf(t)
+	now := slices.Sorted(maps.Keys(routes))
+	now = append(now, slices.Sorted(maps.Keys(members))...)
+	text, err := os.ReadFile(requestsFile)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	first, rest, _ := strings.Cut(string(text), "\n")
+	version := fmt.Sprint("version ", api.Version)
+	if *update && first != version {
+		if err := os.WriteFile(requestsFile, []byte(version+"\n"+strings.Join(now, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if first != version {
+		t.Fatalf("%s is of %s, not %s: go test ./scripts/genschema -run VersionOfInterface -update", requestsFile, first, version)
+	}
+	known := strings.Split(rest, "\n")
+	for _, line := range now {
+		if !slices.Contains(known, line) {
+			t.Errorf("%q is new since %s of the interface: raise api.Version, then go test ./scripts/genschema -run VersionOfInterface -update", line, version)
+		}
+	}
+	if len(routes) < 100 || len(members) < 100 {
+		t.Errorf("the description has only %d routes and parameters, and %d members of requests", len(routes), len(members))
+	}
+}
+
+// requestsOf returns the routes with their parameters, and the members of the types that requests hold, as the description has them.
+func requestsOf(t *testing.T) (routes, members map[string]bool) {
+	t.Helper()
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Parameters  []struct{ Name, In string }
+			RequestBody any
+		}
+		Components struct{ Schemas map[string]any }
+	}
+	if err := json.Unmarshal([]byte(api.Description()), &doc); err != nil {
+		t.Fatal(err)
+	}
+	routes, members = map[string]bool{}, map[string]bool{}
+	seen := map[string]bool{}
+	var walk func(name string, schema any)
+	walk = func(name string, schema any) {
+		switch schema := schema.(type) {
+		case []any:
+			for _, part := range schema {
+				walk(name, part)
+			}
+		case map[string]any:
+			if ref, ok := schema["$ref"].(string); ok && !seen[ref] {
+				seen[ref] = true
+				of := strings.TrimPrefix(ref, "#/components/schemas/")
+				walk(of, doc.Components.Schemas[of])
+			}
+			if properties, ok := schema["properties"].(map[string]any); ok {
+				for member := range properties {
+					members[name+" ."+member] = true
+				}
+			}
+			for _, part := range schema {
+				walk(name, part)
+			}
+		}
+	}
+	for path, methods := range doc.Paths {
+		for method, operation := range methods {
+			route := strings.ToUpper(method) + " " + path
+			routes[route] = true
+			for _, p := range operation.Parameters {
+				if p.In == "query" {
+					routes[route+" ?"+p.Name] = true
+				}
+			}
+			walk(route, operation.RequestBody)
+		}
+	}
+	return routes, members
 }

@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"syscall"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
@@ -114,7 +116,13 @@ func (c *Connection) sendOnce(ctx context.Context, method, path string, query ur
 }
 
 // Call sends a request, and repeats it if the leader ends during the reply: repeated requests count once.
-func Call[T any](ctx context.Context, c *Connection, method, path string, query url.Values, body any) (out T, err error) {
+func Call[T any](ctx context.Context, c *Connection, method, path string, query url.Values, body any) (T, error) {
+	out, _, err := callWithLink[T](ctx, c, method, path, query, body)
+	return out, err
+}
+
+// callWithLink is Call that also returns the header Link of the answer.
+func callWithLink[T any](ctx context.Context, c *Connection, method, path string, query url.Values, body any) (out T, link string, err error) {
 	err = c.Again(ctx, func() error {
 		resp, err := c.sendRequest(ctx, c.Waiting, method, path, query, body)
 		if err != nil {
@@ -125,10 +133,43 @@ func Call[T any](ctx context.Context, c *Connection, method, path string, query 
 		if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
 			return &cutOff{MarkGone(err)}
 		}
-		out = answer
+		out, link = answer, resp.Header.Get("Link")
 		return nil
 	})
-	return out, err
+	return out, link, err
+}
+
+// List reads a list page by page: at most so many items as the parameter limit says, all of them if it is 0 or missing. It begins again
+// if the list changed so that a page cannot be found.
+func List[T any](ctx context.Context, c *Connection, path string, query url.Values) ([]T, error) {
+	most, _ := strconv.Atoi(query.Get("limit")) // 0 for none
+	for attempt := 1; ; attempt++ {
+		all, err := readPages[T](ctx, c, path, query, most)
+		if p := fault.As(err); p == nil || p.Code != exchange.CodeListChanged || attempt == maxAttempts {
+			return all, err
+		}
+	}
+}
+
+func readPages[T any](ctx context.Context, c *Connection, path string, query url.Values, most int) ([]T, error) {
+	all, page := []T{}, url.Values{}
+	maps.Copy(page, query)
+	for page != nil {
+		if page.Set("limit", strconv.Itoa(exchange.MaxLimit)); most > 0 {
+			page.Set("limit", strconv.Itoa(min(most-len(all), exchange.MaxLimit)))
+		}
+		items, link, err := callWithLink[[]T](ctx, c, "GET", path, page, nil)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, items...); len(items) == 0 || len(all) == most {
+			break
+		}
+		if page, err = exchange.NextOf(link); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // cutOff is the end of a leader in the middle of its answer.
