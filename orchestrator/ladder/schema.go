@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
+	"github.com/spritekit/lattice/orchestrator/memo"
 )
 
 // CheckSchema returns an error if a JSON Schema is invalid or refers to another document.
@@ -29,7 +30,14 @@ func (nowhere) Load(url string) (any, error) {
 	return nil, fmt.Errorf("a schema cannot refer to another document, such as %s", url)
 }
 
+// compiled keeps compiled schemas: a run checks its input, answers and items against the same few.
+var compiled memo.Memo[*jsonschema.Schema]
+
 func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
+	return compiled.Do(func() (*jsonschema.Schema, error) { return compileNew(schema) }, schema)
+}
+
+func compileNew(schema json.RawMessage) (*jsonschema.Schema, error) {
 	doc, err := expr.Decode(schema)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
@@ -45,11 +53,11 @@ func compileSchema(schema json.RawMessage) (*jsonschema.Schema, error) {
 	if err := c.AddResource(url, doc); err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
 	}
-	compiled, err := c.Compile(url)
+	s, err := c.Compile(url)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %s", strings.ReplaceAll(err.Error(), url, "the schema"))
 	}
-	return compiled, nil
+	return s, nil
 }
 
 // Fit validates v, decoded JSON, against a schema. The error is non-nil if the schema is invalid.

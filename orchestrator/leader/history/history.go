@@ -10,6 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/memo"
 	"github.com/spritekit/lattice/orchestrator/store"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -42,8 +43,9 @@ type Options struct {
 
 // Records reads the records and facts of runs. It is safe for concurrent use.
 type Records struct {
-	Store *store.Store
-	turns turnCache
+	Store    *store.Store
+	turns    turnCache
+	programs memo.Memo[*ir.Program]
 }
 
 // Past is a run with its facts and moments.

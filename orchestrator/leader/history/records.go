@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/driver"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -227,15 +228,40 @@ func (rs *Records) ReadHistory(id string) (Past, store.History, error) {
 	if err != nil {
 		return Past{}, store.History{}, err
 	}
-	program, findings := check.Parse(rec.Program, rec.Kept.Lookup)
-	if program == nil {
-		return Past{}, store.History{}, fmt.Errorf("load run %s: its program is not valid any more: %s", id, findings[0].Message)
+	program, err := rs.Parse(rec)
+	if err != nil {
+		return Past{}, store.History{}, fmt.Errorf("load run %s: %w", id, err)
 	}
 	h, err := rs.Store.Load(id)
 	if err != nil {
 		return Past{}, store.History{}, fmt.Errorf("load run %s: %w", id, err)
 	}
 	return Past{Run: rec, Parsed: program, Facts: h.Facts}, h, nil
+}
+
+// Parse returns the program of a run. Runs with the same document and the same skills share it.
+func (rs *Records) Parse(r Run) (*ir.Program, error) {
+	return rs.shareProgram(r.Program, r.Kept.Pinned, func() (*ir.Program, error) {
+		program, findings := check.Parse(r.Program, r.Kept.Lookup)
+		if program == nil {
+			return nil, fmt.Errorf("its program is not valid any more: %s", findings[0].Message)
+		}
+		return program, nil
+	})
+}
+
+// Share returns the program of other runs with the same document and the same skills, or the given one, which is shared from now on.
+func (rs *Records) Share(program *ir.Program, document json.RawMessage, pinned []json.RawMessage) *ir.Program {
+	program, _ = rs.shareProgram(document, pinned, func() (*ir.Program, error) { return program, nil })
+	return program
+}
+
+func (rs *Records) shareProgram(document json.RawMessage, pinned []json.RawMessage, parse func() (*ir.Program, error)) (*ir.Program, error) {
+	input := [][]byte{document}
+	for _, skill := range pinned {
+		input = append(input, skill)
+	}
+	return rs.programs.Do(parse, input...)
 }
 
 // foldRun folds all facts of a run.

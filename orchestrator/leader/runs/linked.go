@@ -8,11 +8,9 @@ import (
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/api"
-	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
-	"github.com/spritekit/lattice/spritekit/protocol"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // The answer to a legacy question begins another run, with the options of the first one and the answer (DESIGN 25). The fact
@@ -40,9 +38,9 @@ func (rn *Starter) beginLinked(ctx context.Context, id string, next runstate.Nex
 	if err != nil {
 		return api.RunView{}, false, err
 	}
-	program, findings := check.Parse(rec.Program, rec.Kept.Lookup)
-	if program == nil {
-		return api.RunView{}, false, compile.RefuseFlow("flow_invalid", protocol.ExitBadInput, findings)
+	program, err := rn.Records.Parse(rec)
+	if err != nil {
+		return api.RunView{}, false, fault.BadInput("flow_invalid", "go on from %s: %v", id, err)
 	}
 	o := rec.Kept
 	o.ResumedFrom, o.Answers, o.Session = id, map[string]string{}, cmp.Or(o.Session, id)

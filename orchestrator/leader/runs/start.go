@@ -49,23 +49,18 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 	if err != nil {
 		return api.RunView{}, err
 	}
-	flow, findings := compile.Parse(r.Flow, catalog.Lookup)
-	if flow != nil {
-		adjusted, err := rn.Environment.Adjust(ctx, flow.ExecIR, &r.Options)
-		if err != nil {
-			return api.RunView{}, err
-		}
-		if len(r.Environment) > 0 {
-			flow, findings = compile.Parse(adjusted, catalog.Lookup)
-		}
+	flow, err := rn.compileFlow(r.Flow, catalog)
+	if err != nil {
+		return api.RunView{}, err
 	}
-	if catalog.Err != nil {
-		return api.RunView{}, catalog.Err
+	adjusted, err := rn.Environment.Adjust(ctx, flow.ExecIR, &r.Options)
+	if err == nil && len(r.Environment) > 0 {
+		flow, err = rn.compileFlow(adjusted, catalog)
 	}
-	if flow == nil {
-		return api.RunView{}, compile.RefuseFlow("flow_invalid", protocol.ExitBadInput, findings)
+	if err != nil {
+		return api.RunView{}, err
 	}
-	program := flow.Program
+	program := rn.Records.Share(flow.Program, flow.ExecIR, catalog.Pins())
 	r.Flow = flow.ExecIR // the record holds the program that runs
 	o := r.Options
 	if len(o.Grants) == 0 {
@@ -110,6 +105,28 @@ func (rn *Starter) Start(ctx context.Context, r api.RunRequest) (api.RunView, er
 		defer release()
 	}
 	return rn.beginRun(ctx, program, r, history.Options{Options: o, Pinned: catalog.Pins(), Asked: r.Asked})
+}
+
+// compileFlow compiles a document. Requests with the same document share the flow, unless the skills of a sprite may belong to it.
+func (rn *Starter) compileFlow(document json.RawMessage, c *skillset.Catalog) (*compile.Flow, error) {
+	parse := func() (*compile.Flow, error) {
+		flow, findings := compile.Parse(document, c.Lookup)
+		switch {
+		case c.Err != nil:
+			return nil, c.Err
+		case flow == nil:
+			return nil, compile.RefuseFlow("flow_invalid", protocol.ExitBadInput, findings)
+		}
+		return flow, nil
+	}
+	if c.Ask != nil {
+		return parse()
+	}
+	input := [][]byte{document}
+	for _, skill := range c.Pins() {
+		input = append(input, skill)
+	}
+	return rn.flows.Do(parse, input...)
 }
 
 // beginRun records an admitted run and drives it.

@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/core"
 
 	"github.com/spritekit/lattice/orchestrator/api"
+	"github.com/spritekit/lattice/orchestrator/compile"
 	"github.com/spritekit/lattice/orchestrator/engine"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/lattice"
@@ -22,6 +23,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/leader/prepare"
 	"github.com/spritekit/lattice/orchestrator/leader/retention"
 	"github.com/spritekit/lattice/orchestrator/leader/views"
+	"github.com/spritekit/lattice/orchestrator/memo"
 	"github.com/spritekit/lattice/orchestrator/policy"
 	"github.com/spritekit/lattice/orchestrator/sprites"
 	"github.com/spritekit/lattice/orchestrator/store"
@@ -56,6 +58,7 @@ type Starter struct {
 	}
 
 	linking sync.Mutex // held while a run is begun by an answer
+	flows   memo.Memo[*compile.Flow]
 	claims  claims
 }
 

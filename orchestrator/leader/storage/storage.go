@@ -15,7 +15,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/host"
 	"github.com/spritekit/lattice/orchestrator/host/records"
-	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/leader/history"
 	"github.com/spritekit/lattice/orchestrator/leader/home"
 	"github.com/spritekit/lattice/orchestrator/leader/problem"
@@ -155,12 +154,12 @@ func checkStore(ctx context.Context, s *store.Store, progress func(api.StoreProg
 	if err != nil {
 		return report, problem.StoreProblem(err)
 	}
-	tell := reportPart(progress, "runs")
+	records, tell := &history.Records{Store: s}, reportPart(progress, "runs")
 	for i, r := range runs {
 		if err := ctx.Err(); err != nil {
 			return report, err
 		}
-		entries, err := checkRun(s, r.ID)
+		entries, err := checkRun(records, r.ID)
 		if err != nil {
 			report.Findings = append(report.Findings, newFinding("fold", r.ID, err.Error()))
 		}
@@ -173,26 +172,14 @@ func checkStore(ctx context.Context, s *store.Store, progress func(api.StoreProg
 }
 
 // checkRun folds the facts of a run and compares the state with the stored snapshot, byte for byte.
-func checkRun(s *store.Store, id string) (entries int, err error) {
-	rec, err := s.Run(id)
+func checkRun(records *history.Records, id string) (entries int, err error) {
+	all, err := records.Store.Entries(id, 0, 0)
 	if err != nil {
 		return 0, err
 	}
-	all, err := s.Entries(id, 0, 0)
-	if err != nil {
-		return 0, err
-	}
-	kept, err := history.ReadOptions(rec)
-	if err != nil {
-		return len(all), err
-	}
-	program, findings := check.Parse(rec.Program, kept.Lookup)
-	if program == nil {
-		return len(all), fmt.Errorf("its program is not valid any more: %s", findings[0].Message)
-	}
-	h, err := s.Load(id)
+	p, h, err := records.ReadHistory(id)
 	if err == nil {
-		_, err = history.NewHistory(h).Fold(program, id)
+		_, err = history.NewHistory(h).Fold(p.Parsed, id)
 	}
 	return len(all), err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spritekit/lattice/orchestrator/api"
 	"github.com/spritekit/lattice/orchestrator/engine/replay"
 	"github.com/spritekit/lattice/orchestrator/engine/runstate"
-	"github.com/spritekit/lattice/orchestrator/ir/check"
 	"github.com/spritekit/lattice/orchestrator/ir/expr"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/orchestrator/leader/drive"
@@ -202,9 +201,9 @@ func (t *Travel) Replay(_ context.Context, id string, journal []lattice.Entry) (
 	if err != nil {
 		return api.Replay{}, err
 	}
-	program, findings := check.Parse(rec.Program, rec.Kept.Lookup)
-	if program == nil {
-		return api.Replay{RunID: id, Diverged: &api.Divergence{What: "program", Message: "the recorded program is not valid: " + findings[0].Message}}, nil
+	program, err := t.Records.Parse(rec)
+	if err != nil {
+		return api.Replay{RunID: id, Diverged: &api.Divergence{What: "program", Message: err.Error()}}, nil
 	}
 	kept, err := t.Store.Load(id)
 	if err != nil {
