@@ -30,11 +30,15 @@ type Recovery struct {
 
 // recoverRun takes a run back, unless its files are those that it left.
 func (rc *Recovery) recoverRun(ctx context.Context, id string, r *driver.Runner) error {
-	s, disk := r.State(), rc.Disk()
+	s := r.State()
 	switch {
 	case s.Recovering != nil:
 		return r.Recover(ctx, nil)
-	case disk == "" || s.Disk == "" || s.Disk == disk || s.Sprite == "" || s.Status.Ended() || s.Status.Blocked():
+	case s.Disk == "" || s.Sprite == "" || s.Status.Ended() || s.Status.Blocked():
+		return nil
+	}
+	disk := rc.Disk()
+	if disk == "" || s.Disk == disk {
 		return nil
 	}
 	turns, err := rc.Records.KeptTurns(id)
