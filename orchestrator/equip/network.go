@@ -87,19 +87,21 @@ func (o *Options) HostPorts(ctx context.Context, env *setup.Env) []uint16 {
 	if len(o.Network.hostPorts) == 0 {
 		return nil
 	}
-	_, ports := ChooseReach(ctx, env, o.Network)
+	_, ports := ChooseReach(ctx, env, nil, o.Network)
 	return ports
 }
 
 // ChooseReach returns the network that a new sprite keeps: from flags, from those of lattice serve, or from the settings. A
-// "" and a nil leave it to the host.
-func ChooseReach(ctx context.Context, env *setup.Env, o NetworkOptions) (preset string, ports []uint16) {
+// "" and a nil leave it to the host. A nil leader is asked over a connection of its own.
+func ChooseReach(ctx context.Context, env *setup.Env, leader *api.Client, o NetworkOptions) (preset string, ports []uint16) {
 	if env.RemoteSprites() != nil {
 		return "", nil
 	}
-	client := api.NewClient(home.Home(env.Home).Socket())
-	defer client.Close()
-	told, err := client.Hello(ctx)
+	if leader == nil {
+		leader = api.NewClient(home.Home(env.Home).Socket())
+		defer leader.Close()
+	}
+	told, err := leader.Hello(ctx)
 	if err != nil {
 		told = api.Hello{} // the next request fails for the same reason, and reports it
 	}

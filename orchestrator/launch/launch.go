@@ -236,7 +236,7 @@ func (s *Started) sendRequest(ctx context.Context, o Options, req api.RunRequest
 		if fromHere {
 			req.Tools = equip.ListRunTools(env, req.Tools)
 		}
-		req.Network, req.HostPorts = equip.ChooseReach(ctx, env, o.fresh.Network)
+		req.Network, req.HostPorts = equip.ChooseReach(ctx, env, s.Client, o.fresh.Network)
 	}
 	if err := checkAgentVisible(env, req); err != nil {
 		return err

@@ -226,7 +226,7 @@ func chooseSprite(ctx context.Context, env *setup.Env, c *sprites.Client, o call
 			}
 		}
 		create := sprites.Create{Name: sprite, Labels: []string{"lattice-call"}, Skills: equip.SelectShownSkills(env, sent), Image: start, Spritekit: equip.SelectShownSpritekit(env, o.fresh)}
-		create.Network, create.HostPorts = equip.ChooseReach(ctx, env, o.fresh.Network)
+		create.Network, create.HostPorts = equip.ChooseReach(ctx, env, nil, o.fresh.Network)
 		if _, err := c.Create(ctx, create); err != nil {
 			release()
 			return "", done, setup.ExplainSprite(err)
