@@ -108,7 +108,7 @@ func (p Problem) String() string { return fmt.Sprintf("line %d %s", p.Line, p.Re
 // refuses, as problems, and goes on behind them. Its error is one of reading.
 func ReadEvents(in io.Reader, take func(Event) error) ([]Problem, error) {
 	var problems []Problem
-	lines := bufio.NewReaderSize(in, 64<<10)
+	lines := bufio.NewReader(in) // most files are small
 	for number := 1; ; number++ {
 		line, long, err := readLine(lines)
 		if err != nil && err != io.EOF {

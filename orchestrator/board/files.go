@@ -146,7 +146,7 @@ func unsynced(*os.File) error { return nil }
 // the caller syncs the folder.
 func replaceFile(root *os.Root, name string, text []byte, sync func(*os.File) error) error {
 	temp := name + ".tmp"
-	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	f, err := openMade(root, temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err
 	}
@@ -155,6 +155,18 @@ func replaceFile(root *os.Root, name string, text []byte, sync func(*os.File) er
 		err = root.Rename(temp, name)
 	}
 	return err
+}
+
+// openMade opens a file, and makes the folders above it if they are missing.
+func openMade(root *os.Root, name string, flags int) (*os.File, error) {
+	f, err := root.OpenFile(name, flags, 0o644)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return nil, err
+	}
+	return root.OpenFile(name, flags, 0o644)
 }
 
 func syncDir(root *os.Root, name string) error {
@@ -166,7 +178,16 @@ func syncDir(root *os.Root, name string) error {
 }
 
 // Tasks folds every task, the oldest first.
-func (b *Board) Tasks() ([]*Task, error) {
+func (b *Board) Tasks() ([]*Task, error) { return b.foldAll(nil) }
+
+// TasksKnowing is Tasks with the events of each task, by its id.
+func (b *Board) TasksKnowing() (tasks []*Task, past map[string][]Event, err error) {
+	past = map[string][]Event{}
+	tasks, err = b.foldAll(func(e Event) { past[e.TaskID] = append(past[e.TaskID], e) })
+	return tasks, past, err
+}
+
+func (b *Board) foldAll(each func(Event)) ([]*Task, error) {
 	entries, err := fs.ReadDir(b.root.FS(), eventsDir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -180,7 +201,7 @@ func (b *Board) Tasks() ([]*Task, error) {
 		if name := strings.TrimPrefix(id, "task_"); !ok || name == id || !consistsOf(name, letters+digits) {
 			continue
 		}
-		t, err := b.fold(id, nil)
+		t, err := b.fold(id, each)
 		if err != nil {
 			return nil, err
 		}
@@ -370,10 +391,7 @@ func (b *Board) Claim(ctx context.Context, actor string, statuses []string) (*Ta
 // Exclusive calls do while no other process is in a call with the same name. It waits for ten seconds at most.
 func (b *Board) Exclusive(ctx context.Context, name string, do func() error) error {
 	lockFile := path.Join(locksDir, name+".lock")
-	if err := b.root.MkdirAll(locksDir, 0o755); err != nil {
-		return err
-	}
-	f, err := b.root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := openMade(b.root, lockFile, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return fmt.Errorf("lock the board: %w", err)
 	}
@@ -429,9 +447,6 @@ func (b *Board) append(t *Task, actor string, changes []Change) ([]Event, error)
 	}
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err == nil {
-		err = b.root.MkdirAll(tasksDir, 0o755)
-	}
-	if err == nil {
 		err = replaceFile(b.root, path.Join(tasksDir, t.ID+".json"), append(text, '\n'), unsynced)
 	}
 	if err != nil {
@@ -443,11 +458,8 @@ func (b *Board) append(t *Task, actor string, changes []Change) ([]Event, error)
 // appendLines appends whole lines to the file of a task, which the commit syncs. A line that a killed writer cut off stays a line of its
 // own.
 func (b *Board) appendLines(id string, lines []byte) (err error) {
-	if err := b.root.MkdirAll(eventsDir, 0o755); err != nil {
-		return err
-	}
 	name := path.Join(eventsDir, id+".jsonl")
-	f, err := b.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := openMade(b.root, name, os.O_RDWR|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}

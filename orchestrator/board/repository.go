@@ -22,9 +22,6 @@ func (b *Board) RenameFile(from, to string) error { return b.root.Rename(from, t
 
 // ReplaceFile writes a file of the repository, with the folders above it.
 func (b *Board) ReplaceFile(name string, text []byte) error {
-	if err := b.root.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return err
-	}
 	_, err := b.root.Lstat(name)
 	if err := replaceFile(b.root, name, text, b.commits.sync); err != nil {
 		return err
@@ -49,10 +46,7 @@ func (b *Board) AppendLog(event string, text io.Reader) error {
 	if name == "" {
 		return fmt.Errorf("%q cannot name a log", event)
 	}
-	if err := b.root.MkdirAll(logsDir, 0o755); err != nil {
-		return err
-	}
-	f, err := b.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	f, err := openMade(b.root, name, os.O_WRONLY|os.O_CREATE|os.O_APPEND)
 	if err != nil {
 		return err
 	}
