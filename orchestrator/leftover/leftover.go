@@ -136,7 +136,9 @@ func OfBoard(b *board.Board, home string, now time.Time, cancel func(ctx context
 	for _, q := range requests {
 		if l, ok := judgeRequest(q, workers, names[q.TaskID] != "", working[q.ID], now); ok {
 			if l.Remedy == markFailed {
-				l.repair = func(ctx context.Context) error { return queue.End(ctx, q.ID, worker.Failed, l.Detail, now) }
+				l.repair = func(ctx context.Context) error {
+					return queue.End(ctx, worker.Request{ID: q.ID, Status: worker.Failed, Error: l.Detail}, now)
+				}
 			}
 			all = append(all, l)
 		}

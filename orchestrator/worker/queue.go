@@ -150,9 +150,11 @@ func (q Queue) Claim(ctx context.Context, id, run string) error {
 	return q.advance(ctx, id, Claimed, func(r *Request) { r.RunID = run })
 }
 
-// End takes a request to its last status, with the reason if it is Failed. It does nothing if the request is gone or has ended.
-func (q Queue) End(ctx context.Context, id, status, reason string, now time.Time) error {
-	return q.advance(ctx, id, status, func(r *Request) { r.Error, r.EndedAt = reason, now.UTC().Format(time.RFC3339Nano) })
+// End takes the request with the id of last to the status, run and error of last. It does nothing if the request is gone or has ended.
+func (q Queue) End(ctx context.Context, last Request, now time.Time) error {
+	return q.advance(ctx, last.ID, last.Status, func(r *Request) {
+		r.RunID, r.Error, r.EndedAt = cmp.Or(last.RunID, r.RunID), last.Error, now.UTC().Format(time.RFC3339Nano)
+	})
 }
 
 // advance takes a request to a later status. The status follows from the events of the task, and is not synced.
@@ -212,5 +214,5 @@ func RecordEnd(ctx context.Context, b *board.Board, r board.ProcessRecord, kind 
 	if kind == board.ProcessFailed {
 		status = Failed
 	}
-	return events, Queue{b}.End(ctx, r.RequestID, status, data.Error, now)
+	return events, Queue{b}.End(ctx, Request{ID: r.RequestID, RunID: r.RunID, Status: status, Error: data.Error}, now)
 }

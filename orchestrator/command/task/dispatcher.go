@@ -41,6 +41,7 @@ type dispatcher struct {
 	// Of the last scan, without those that ended since.
 	active  []board.ProcessRecord
 	pending []worker.Request
+	claimed map[string]bool // by the ids of the requests of active
 	warned  map[string]bool // problems that were reported
 
 	local map[string]*localWork // by the event that started it

@@ -26,42 +26,42 @@ type localWork struct {
 }
 
 // startLocal records that a worker starts in a worktree of this machine, and starts its command.
-func (d *dispatcher) startLocal(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (r board.ProcessRecord, err error) {
+func (d *dispatcher) startLocal(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (t *board.Task, r board.ProcessRecord, err error) {
 	trusted, err := board.IsTrusted(d.env.Home, w.TrustDigest())
 	if err != nil {
-		return r, err
+		return t, r, err
 	}
 	if !trusted {
-		return r, fault.Denied("worker_not_trusted", "the command of %s runs on this machine without a sandbox, and you have not trusted it", w.Worker.Name).WithHint("read %s, then: lattice task trust", w.File)
+		return t, r, fault.Denied("worker_not_trusted", "the command of %s runs on this machine without a sandbox, and you have not trusted it", w.Worker.Name).WithHint("read %s, then: lattice task trust", w.File)
 	}
 	lease, err := d.board.Lease(checkout.LeaseName(q.ID))
 	if err != nil {
-		return r, err
+		return t, r, err
 	}
-	events, err := d.recordStart(ctx, w, q, due)
+	t, events, err := d.recordStart(ctx, w, q, due)
 	if err != nil || len(events) == 0 {
-		return r, errors.Join(err, lease.End())
+		return t, r, errors.Join(err, lease.End())
 	}
 	r = board.Processes(events)[0]
 	work := &localWork{record: r, lease: lease, cancel: func() {}, ended: make(chan struct{})}
 	d.mu.Lock()
 	d.local[r.EventID] = work
 	d.mu.Unlock()
-	job, err := d.prepareJob(ctx, w, r)
+	job, err := d.prepareJob(ctx, w, t, r)
 	if err == nil {
-		err = errors.Join(d.queue.Claim(ctx, q.ID, ""), d.runHooks(ctx, d.board, events))
+		err = d.runHooks(ctx, d.board, events)
 	}
 	if err != nil {
 		work.err = err
 		close(work.ended)
-		return r, nil // it is settled as a failure
+		return t, r, nil // it is settled as a failure
 	}
 	ctx, work.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
 		defer close(work.ended)
 		work.report, work.err = checkout.Run(ctx, job)
 	}()
-	return r, nil
+	return t, r, nil
 }
 
 // nameFolder returns the folder of the worktree for a request.
@@ -70,11 +70,7 @@ func (d *dispatcher) nameFolder(t *board.Task, q worker.Request, commit string) 
 }
 
 // prepareJob returns the command of a process, with its prompt.
-func (d *dispatcher) prepareJob(ctx context.Context, w worker.Definition, r board.ProcessRecord) (j checkout.Job, err error) {
-	t, err := d.board.Task(r.TaskID)
-	if err != nil {
-		return j, err
-	}
+func (d *dispatcher) prepareJob(ctx context.Context, w worker.Definition, t *board.Task, r board.ProcessRecord) (j checkout.Job, err error) {
 	base, err := d.findBase(ctx, r.Commit)
 	if err != nil {
 		return j, err

@@ -17,21 +17,21 @@ import (
 const mergeBranch = "lattice/merge-queue"
 
 // recordMerge is recordStart for a worker that merges. No other merge of the board runs at the same time.
-func (d *dispatcher) recordMerge(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (events []board.Event, err error) {
+func (d *dispatcher) recordMerge(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (t *board.Task, events []board.Event, err error) {
 	err = d.board.Exclusive(ctx, "merge", func() error {
 		tasks, err := d.board.Tasks()
 		if err != nil {
 			return err
 		}
-		for _, t := range tasks {
-			if slices.ContainsFunc(t.Active, func(p board.Process) bool { return p.Type == w.Worker.Name }) {
-				return fault.Busy("worker_running", "%s merges %s, and merges one at a time", w.Worker.Name, t.Name()).WithHint("lattice worker ps")
+		for _, other := range tasks {
+			if slices.ContainsFunc(other.Active, func(p board.Process) bool { return p.Type == w.Worker.Name }) {
+				return fault.Busy("worker_running", "%s merges %s, and merges one at a time", w.Worker.Name, other.Name()).WithHint("lattice worker ps")
 			}
 		}
-		events, err = d.recordStart(ctx, w, q, due)
+		t, events, err = d.recordStart(ctx, w, q, due)
 		return err
 	})
-	return events, err
+	return t, events, err
 }
 
 // commitMerge makes the commit that merges a commit of a task into the tip of the queue. No branch and no file changes.

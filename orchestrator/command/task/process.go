@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,13 @@ func (d *dispatcher) copyOutput(ctx context.Context, r board.ProcessRecord) erro
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.board.AppendLog(r.EventID, io.LimitReader(output, maxOutput)), output.Close())
+	text := bufio.NewReader(io.LimitReader(output, maxOutput))
+	if _, err = text.Peek(1); err == nil {
+		err = d.board.AppendLog(r.EventID, text)
+	} else if err == io.EOF { // there is none
+		err = nil
+	}
+	return errors.Join(err, output.Close())
 }
 
 func (d *dispatcher) failProcess(ctx context.Context, r board.ProcessRecord, reason string) error {

@@ -75,7 +75,7 @@ func (d *dispatcher) countLines(ctx context.Context) (int, error) {
 
 // startWorker records that a worker starts for a request, and starts its run. A second dispatcher that starts the same request gets the
 // same run. The record is empty if another dispatcher has recorded the start, or if the condition does not hold.
-func (d *dispatcher) startWorker(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (r board.ProcessRecord, err error) {
+func (d *dispatcher) startWorker(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (t *board.Task, r board.ProcessRecord, err error) {
 	if w.IsLocal() {
 		return d.startLocal(ctx, w, q, due)
 	}
@@ -83,46 +83,39 @@ func (d *dispatcher) startWorker(ctx context.Context, w worker.Definition, q wor
 	if w.Execution.Merge {
 		record = d.recordMerge
 	}
-	events, err := record(ctx, w, q, due)
+	t, events, err := record(ctx, w, q, due)
 	if err != nil || len(events) == 0 {
-		return r, err
+		return t, r, err
 	}
 	r = board.Processes(events)[0]
-	worker.AppendLog(d.board, r, "%s starts on %s at %s in %s", w.Worker.Name, nameOf(d.board, r.TaskID), r.Commit, r.RunID)
-	if err := d.queue.Claim(ctx, q.ID, r.RunID); err != nil {
-		return r, err
-	}
+	worker.AppendLog(d.board, r, "%s starts on %s at %s in %s", w.Worker.Name, t.Name(), r.Commit, r.RunID)
 	if err := d.runHooks(ctx, d.board, events); err != nil {
-		return r, err
+		return t, r, err
 	}
-	t, err := d.board.Task(r.TaskID)
-	if err != nil {
-		return r, err
-	}
-	return r, d.launchRun(ctx, w, t, r)
+	return t, r, d.launchRun(ctx, w, t, r)
 }
 
 // recordStart appends the event that a worker starts for a request. It appends nothing if another dispatcher has, or if the condition
 // does not hold.
-func (d *dispatcher) recordStart(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) ([]board.Event, error) {
+func (d *dispatcher) recordStart(ctx context.Context, w worker.Definition, q worker.Request, due func(*board.Task, []board.Event) bool) (*board.Task, []board.Event, error) {
 	commit, err := d.findCommit(ctx, cmp.Or(q.Commit, d.at.commit))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t, err := d.board.Resolve(q.TaskID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if w.Execution.Merge {
 		if commit, err = d.commitMerge(ctx, t, commit); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	data := board.ProcessData{Type: w.Worker.Name, Commit: commit, Worktree: "/workspace/repo", TimeoutMinutes: w.Execution.TimeoutMinutes, RunID: q.Run(), RequestID: q.ID}
 	if w.IsLocal() {
 		data.Worktree, data.RunID = d.nameFolder(t, q, commit), ""
 	}
-	_, events, err := d.board.UpdateKnowing(ctx, t.ID, w.Worker.Actor, func(t *board.Task, past []board.Event) ([]board.Change, error) {
+	return d.board.UpdateKnowing(ctx, t.ID, w.Worker.Actor, func(t *board.Task, past []board.Event) ([]board.Change, error) {
 		if slices.ContainsFunc(board.Processes(past), func(r board.ProcessRecord) bool { return r.RequestID == q.ID }) || due != nil && !due(t, past) {
 			return nil, nil
 		}
@@ -131,7 +124,6 @@ func (d *dispatcher) recordStart(ctx context.Context, w worker.Definition, q wor
 		}
 		return []board.Change{{Type: board.ProcessStarted, Data: data}}, nil
 	})
-	return events, err
 }
 
 // launchRun starts the run of a process, unless it exists.

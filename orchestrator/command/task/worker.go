@@ -68,7 +68,8 @@ Hooks and other programs ask for a worker by a file .lattice/queue/ID.json, or w
 
   {"id": "wq_01", "created_at": "2026-02-16T14:30:00Z", "task_id": "task_01", "worker": "CodeReviewLite", "status": "pending"}
 
-commit_sha and trigger_event may be added. The status becomes claimed, and then completed or failed.
+commit_sha and trigger_event may be added. The status becomes claimed, and then completed or failed; a worker that
+ends at once is not seen as claimed.
 
 .lattice/logs/workers/EVENT.log is the log of the process that the event EVENT started, with the output of its run; lattice worker
 ps --json lists it as log_path.
@@ -196,7 +197,7 @@ Ends with 6 if the worker is running on this commit of the task, and with 1 if i
 				if t, err = d.settleTask(ctx, t.ID); err != nil {
 					return err
 				}
-				started, err := d.startWorker(ctx, w, worker.NewRequest(w.Worker.Name, t.ID, "", "", time.Now()), nil)
+				_, started, err := d.startWorker(ctx, w, worker.NewRequest(w.Worker.Name, t.ID, "", "", time.Now()), nil)
 				if err != nil {
 					if started.EventID != "" && ctx.Err() == nil {
 						err = errors.Join(err, d.failProcess(ctx, started, err.Error()))
