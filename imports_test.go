@@ -230,9 +230,10 @@ var mayImport = map[string][]string{
 	"orchestrator/intent":          {"orchestrator/audit", "orchestrator/lattice"},              // the states of an intent: pure
 	"orchestrator/attest":          {"manifests", "orchestrator/lattice", "spritekit/protocol"}, // signed statements about verified commits
 	"orchestrator/audit":           {},                                                          // the record of decisions and effects: pure
-	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "orchestrator/store/bolt", "orchestrator/store/kv", "orchestrator/store/postgres", "spritekit/protocol"},
-	"orchestrator/store/lead":      {"orchestrator/store", "orchestrator/store/kv"}, // for schedulers outside of the store
-	"orchestrator/store/kv":        {},                                              // the seam between the store and its drivers
+	"orchestrator/store":           {"orchestrator/audit", "orchestrator/boltfile", "orchestrator/lattice", "orchestrator/store/bolt", "orchestrator/store/commit", "orchestrator/store/kv", "orchestrator/store/postgres", "spritekit/protocol"},
+	"orchestrator/store/lead":      {"orchestrator/store", "orchestrator/store/kv"},      // for schedulers outside of the store
+	"orchestrator/store/kv":        {},                                                   // the seam between the store and its drivers
+	"orchestrator/store/commit":    {"orchestrator/store/bolt", "orchestrator/store/kv"}, // groups of writes; bolt: which errors of files mean that the disk is full
 	"orchestrator/store/bolt":      {"orchestrator/boltfile", "orchestrator/store/kv"},
 	"orchestrator/store/postgres":  {"orchestrator/store/kv"},
 

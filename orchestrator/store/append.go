@@ -9,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/commit"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
@@ -20,7 +21,7 @@ func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entri
 	a := &appending{run: run, after: after, entries: entries}
 	err := a.encodeEntries()
 	if err == nil {
-		err = s.commits.commitRequest(ctx, &request{reads: a.listReads(), check: a.checkSequence, write: a.write})
+		err = s.commits.Commit(ctx, &commit.Request{Reads: a.listReads(), Check: a.checkSequence, Write: a.write})
 	}
 	if err != nil {
 		for i := range entries {
@@ -30,7 +31,7 @@ func (s *Store) Append(ctx context.Context, run string, after lattice.Seq, entri
 	}
 	for _, e := range entries {
 		if e.Seq != 0 {
-			s.commits.tally.add(e.Kind, e.Type, 1)
+			s.tally.add(e.Kind, e.Type, 1)
 		}
 	}
 	return a.head.last, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/audit"
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/orchestrator/store/commit"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
@@ -35,8 +36,8 @@ const Any = ^uint64(0)
 // entry of the subject, 0 for none, or Any; if another one is the last, it fails with lattice.ErrConflict. If the key of e
 // has an entry, that entry is returned, nothing is appended, and added is false.
 func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (stored audit.Entry, added bool, err error) {
-	err = s.commits.commitRequest(ctx, &request{
-		check: func(tx kv.Tx) error {
+	err = s.commits.Commit(ctx, &commit.Request{
+		Check: func(tx kv.Tx) error {
 			index := tx.Bucket(bucketAuditIndex)
 			if e.Key != "" {
 				if at := index.Get(auditIndexKey(auditKey, e.Key)); at != nil {
@@ -54,7 +55,7 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 			}
 			return nil
 		},
-		write: func(tx kv.Tx) error {
+		Write: func(tx kv.Tx) error {
 			stored, err = putAudit(tx, e)
 			return err
 		},
@@ -63,7 +64,7 @@ func (s *Store) AppendAudit(ctx context.Context, e audit.Entry, after uint64) (s
 		return stored, false, nil
 	}
 	if err == nil {
-		s.commits.tally.add(auditEntry, string(e.Kind), 1)
+		s.tally.add(auditEntry, string(e.Kind), 1)
 	}
 	return stored, err == nil, err
 }
@@ -152,7 +153,7 @@ func readAudit(tx kv.Tx, key []byte) (e audit.Entry, err error) {
 func (s *Store) Audit(subject string, after uint64, yield func(audit.Entry) error) error {
 	const page = 256
 	if subject == "" {
-		if err := s.commits.flushAudit(); err != nil {
+		if err := s.behind.flushEntries(s.commits); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/store/commit"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
@@ -21,6 +22,7 @@ type behind struct {
 	mu      sync.Mutex
 	entries []audit.Entry // guarded by mu, as below
 	missed  int           // entries that were not kept
+	tally   *tally        // counts those that were written
 }
 
 // QueueAudit appends an entry with the next commit, or when the store is closed, unless its key has an entry then. A store that is
@@ -29,13 +31,13 @@ func (s *Store) QueueAudit(e audit.Entry) {
 	if s.db.ReadOnly() {
 		return
 	}
-	s.commits.behind.mu.Lock()
-	defer s.commits.behind.mu.Unlock()
-	if len(s.commits.behind.entries) >= maxBehind {
-		s.commits.behind.missed++
+	s.behind.mu.Lock()
+	defer s.behind.mu.Unlock()
+	if len(s.behind.entries) >= maxBehind {
+		s.behind.missed++
 		return
 	}
-	s.commits.behind.entries = append(s.commits.behind.entries, e)
+	s.behind.entries = append(s.behind.entries, e)
 }
 
 // peek returns the entries that wait. The last one says how many were not kept.
@@ -62,9 +64,9 @@ func (b *behind) drop(n, missed int) {
 	b.missed -= missed
 }
 
-// putWaiting writes the entries that wait. written forgets them; it is called after the commit.
-func (c *committer) putWaiting(tx kv.Tx) (written func(), err error) {
-	entries, missed := c.behind.peek()
+// Put writes the entries that wait. written forgets them.
+func (b *behind) Put(tx kv.Tx) (written func(), err error) {
+	entries, missed := b.peek()
 	var put []audit.Kind
 	for _, e := range entries {
 		if e.Key != "" && tx.Bucket(bucketAuditIndex).Get(auditIndexKey(auditKey, e.Key)) != nil {
@@ -76,21 +78,24 @@ func (c *committer) putWaiting(tx kv.Tx) (written func(), err error) {
 		put = append(put, e.Kind)
 	}
 	return func() {
-		c.behind.drop(len(entries)-min(missed, 1), missed)
+		b.drop(len(entries)-min(missed, 1), missed)
 		for _, kind := range put {
-			c.tally.add(auditEntry, string(kind), 1)
+			b.tally.add(auditEntry, string(kind), 1)
 		}
 	}, nil
 }
 
-// flushAudit writes the entries that wait, if there are any.
-func (c *committer) flushAudit() error {
-	c.behind.mu.Lock()
-	waiting := len(c.behind.entries)
-	c.behind.mu.Unlock()
+// Drop forgets all entries that wait.
+func (b *behind) Drop() { b.drop(maxBehind, 0) }
+
+// flushEntries writes the entries that wait, if there are any.
+func (b *behind) flushEntries(commits *commit.Committer) error {
+	b.mu.Lock()
+	waiting := len(b.entries)
+	b.mu.Unlock()
 	if waiting == 0 {
 		return nil
 	}
 	nothing := func(kv.Tx) error { return nil }
-	return c.commitRequest(context.Background(), &request{check: nothing, write: nothing})
+	return commits.Commit(context.Background(), &commit.Request{Check: nothing, Write: nothing})
 }

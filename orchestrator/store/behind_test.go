@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/audit"
+	"github.com/spritekit/lattice/orchestrator/store/bolt"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
@@ -34,12 +35,14 @@ func (c *counting) Update(write func(kv.Tx) error) error {
 
 func TestEntriesWrittenBehind(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
-	s, err := Open(path)
+	if err := bolt.Create(path, layOut); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(path, bolt.Options{Prepare: createBuckets})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.db = &counting{DB: s.db}
-	s.commits.db = s.db
+	s := newStore(&counting{DB: db})
 	before := writes(s)
 	for n := range 3 {
 		s.QueueAudit(behindEntry(n))
@@ -130,7 +133,7 @@ func TestEntriesBehindAreBounded(t *testing.T) {
 		t.Errorf("after the bound: %s", missed)
 	}
 	s.QueueAudit(behindEntry(0))
-	if entries, n := s.commits.behind.peek(); len(entries) != 1 || n != 0 {
+	if entries, n := s.behind.peek(); len(entries) != 1 || n != 0 {
 		t.Errorf("%d entries wait, %d missed", len(entries), n)
 	}
 }

@@ -42,7 +42,7 @@ func reportProgress(p Progress, done, of uint64) {
 // facts fold to the snapshot is the engine's to say. Appends wait until it ends; ctx ends only the wait for a turn.
 func (s *Store) Check(ctx context.Context, progress Progress) ([]Problem, error) {
 	var c checker
-	err := s.commits.runAlone(ctx, func() error {
+	err := s.commits.RunAlone(ctx, func() error {
 		if err := s.db.Check(progress, c.addPage); err != nil {
 			return fmt.Errorf("check the store: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/spritekit/lattice/orchestrator/store/bolt"
+	"github.com/spritekit/lattice/orchestrator/store/commit"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 	"github.com/spritekit/lattice/orchestrator/store/postgres"
 )
@@ -19,7 +20,7 @@ import (
 // ErrFull; a store with problems is refused with ErrDamaged.
 // In a database its table is rewritten.
 func (s *Store) Compact(ctx context.Context, progress Progress) (before, after int64, err error) {
-	err = s.commits.runAlone(ctx, func() error {
+	err = s.commits.RunAlone(ctx, func() error {
 		if file, ok := s.db.(*bolt.File); ok {
 			before, after, err = compaction{s.db, progress}.compactFile(ctx, file)
 			return err
@@ -88,14 +89,14 @@ func (c compaction) rewriteFile(ctx context.Context, path string) error {
 
 // Import copies all records of another store into this one, which must be empty, in one transaction. It fails with ErrNotEmpty.
 func (s *Store) Import(ctx context.Context, from *Store, progress Progress) error {
-	return s.commits.commitRequest(ctx, &request{
-		check: func(tx kv.Tx) error {
+	return s.commits.Commit(ctx, &commit.Request{
+		Check: func(tx kv.Tx) error {
 			if tx.Bucket(bucketRuns).Sequence() > 0 || tx.Bucket(bucketAudit).Sequence() > 0 {
 				return fmt.Errorf("import into %s: %w", s.db.Name(), ErrNotEmpty)
 			}
 			return nil
 		},
-		write: func(tx kv.Tx) error {
+		Write: func(tx kv.Tx) error {
 			return from.db.View(func(records kv.Tx) error {
 				return copyBuckets(ctx, records, func(write func(kv.Tx) error) error { return write(tx) }, progress)
 			})

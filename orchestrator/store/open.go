@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spritekit/lattice/orchestrator/store/commit"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
@@ -25,7 +26,7 @@ func layOut(tx kv.Tx) error {
 
 // UpdateMeta changes the bucket of values about the store as a whole, in one transaction.
 func UpdateMeta(ctx context.Context, s *Store, write func(meta kv.Bucket) error) error {
-	return s.commits.commitRequest(ctx, &request{check: func(kv.Tx) error { return nil }, write: func(tx kv.Tx) error { return write(tx.Bucket(bucketMeta)) }})
+	return s.commits.Commit(ctx, &commit.Request{Check: func(kv.Tx) error { return nil }, Write: func(tx kv.Tx) error { return write(tx.Bucket(bucketMeta)) }})
 }
 
 // prepareDatabase lays out a database that has no buckets yet, else it checks the version.

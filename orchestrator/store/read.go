@@ -116,7 +116,7 @@ func stateOf(tx kv.Tx, run string) (lattice.Entry, bool, error) {
 func (s *Store) Tail(ctx context.Context, run string, after lattice.Seq) iter.Seq2[lattice.Entry, error] {
 	return func(yield func(lattice.Entry, error) bool) {
 		for {
-			changed := s.commits.tails.nextChange() // before reading: a commit in between is not missed
+			changed := s.commits.Changed() // before reading: a commit in between is not missed
 			page, err := s.Entries(run, after, pageSize)
 			if err != nil {
 				yield(lattice.Entry{}, err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
+	"github.com/spritekit/lattice/orchestrator/store/commit"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
@@ -49,14 +50,14 @@ func (s *Store) Create(ctx context.Context, run RunRecord) error {
 		return fmt.Errorf("encode run %s: %w", run.ID, err)
 	}
 	id := []byte(run.ID)
-	return s.commits.commitRequest(ctx, &request{
-		check: func(tx kv.Tx) error {
+	return s.commits.Commit(ctx, &commit.Request{
+		Check: func(tx kv.Tx) error {
 			if tx.Bucket(bucketRuns).Get(id) != nil {
 				return fmt.Errorf("%w: %s", ErrExists, run.ID)
 			}
 			return nil
 		},
-		write: func(tx kv.Tx) error {
+		Write: func(tx kv.Tx) error {
 			number, err := tx.Bucket(bucketRuns).NextSequence()
 			if err != nil {
 				return fmt.Errorf("take a run number: %w", err)

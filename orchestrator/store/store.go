@@ -21,7 +21,7 @@
 //
 // Values are sealed with a checksum, see seal.go.
 //
-// Invariants: one goroutine commits (commit.go); sequence numbers have no gaps; an append, its index, dedupe keys and
+// Invariants: one goroutine commits (package commit); sequence numbers have no gaps; an append, its index, dedupe keys and
 // snapshot are one transaction. All of it is written against package kv; package bolt is the driver for files, with their locks,
 // damage and recovery, package postgres the one for databases. The package decides nothing about runs; it decodes the bodies of facts about noted actions alone.
 package store
@@ -40,6 +40,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/store/bolt"
+	"github.com/spritekit/lattice/orchestrator/store/commit"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 	"github.com/spritekit/lattice/orchestrator/store/postgres"
 )
@@ -71,7 +72,9 @@ var (
 // Store is an open store. It is safe for concurrent use; Close it once.
 type Store struct {
 	reader
-	commits *committer
+	commits *commit.Committer
+	behind  behind
+	tally   tally
 	lost    <-chan struct{} // see Lost
 }
 
@@ -146,12 +149,17 @@ func openDatabase(url string, o postgres.Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(db)
-	db.Watch(s.commits.tails.announce) // commits of other processes
+	db.Watch(s.commits.Announce) // commits of other processes
 	s.lost = db.Lost()
 	return s, nil
 }
 
-func newStore(db kv.DB) *Store { return &Store{reader: reader{db: db}, commits: newCommitter(db)} }
+func newStore(db kv.DB) *Store {
+	s := &Store{reader: reader{db: db}}
+	s.behind.tally = &s.tally
+	s.commits = commit.New(db, &s.behind)
+	return s
+}
 
 // Name returns the path of the file, or the URL of the database without its password.
 func (s *Store) Name() string { return s.db.Name() }
@@ -172,9 +180,8 @@ func (s *Store) Size() (int64, error) {
 // Close writes the audit entries that wait, ends the committer, waits for it and closes the database. Requests that it had not taken
 // get ErrClosed.
 func (s *Store) Close() error {
-	s.commits.endLoop()
-	defer s.commits.tails.close()
-	return s.db.Close()
+	_ = s.behind.flushEntries(s.commits) // on a full disk they are lost, as after a crash
+	return s.commits.Close()
 }
 
 func u64(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }

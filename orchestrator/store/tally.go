@@ -30,10 +30,10 @@ func (t *tally) add(kind lattice.EntryKind, name string, n int) {
 // CountAppended returns how many entries were appended since the store was opened, by kind and type. The kind of entries of the
 // audit log is audit.
 func (s *Store) CountAppended() []lattice.EntryCount {
-	s.commits.tally.mu.Lock()
-	defer s.commits.tally.mu.Unlock()
+	s.tally.mu.Lock()
+	defer s.tally.mu.Unlock()
 	all := []lattice.EntryCount{}
-	for class, n := range s.commits.tally.counts {
+	for class, n := range s.tally.counts {
 		all = append(all, lattice.EntryCount{EntryClass: class, Count: n})
 	}
 	slices.SortFunc(all, func(a, b lattice.EntryCount) int {

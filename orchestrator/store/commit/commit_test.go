@@ -1,20 +1,32 @@
-package store
+package commit
 
 import (
 	"errors"
 	"path/filepath"
 	"testing"
 
+	"github.com/spritekit/lattice/orchestrator/store/bolt"
 	"github.com/spritekit/lattice/orchestrator/store/kv"
 )
 
+// none is nothing that waits.
+type none struct{}
+
+func (none) Put(kv.Tx) (written func(), err error) { return func() {}, nil }
+func (none) Drop()                                 {}
+
 // A refusal that depends on an earlier request of the same commit follows that commit, so its caller can read the written data.
 func TestRefusalFollowsTheCommit(t *testing.T) {
-	s, err := Open(filepath.Join(t.TempDir(), "store.db"))
+	path, nothing := filepath.Join(t.TempDir(), "store.db"), func(kv.Tx) error { return nil }
+	if err := bolt.Create(path, nothing); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bolt.Open(path, bolt.Options{Prepare: func(kv.Session) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	c := New(db, none{})
+	defer c.Close()
 	exists := errors.New("it exists")
 	bucket, key := []byte("test"), []byte("k")
 	put := func(tx kv.Tx) error {
@@ -24,9 +36,8 @@ func TestRefusalFollowsTheCommit(t *testing.T) {
 		}
 		return b.Put(key, key)
 	}
-	nothing := func(kv.Tx) error { return nil }
-	newRequest := func(check, write func(kv.Tx) error) *request {
-		return &request{check: check, write: write, done: make(chan error, 1)}
+	newRequest := func(check, write func(kv.Tx) error) *Request {
+		return &Request{Check: check, Write: write, done: make(chan error, 1)}
 	}
 	first := newRequest(nothing, put)
 	second := newRequest(func(tx kv.Tx) error {
@@ -37,12 +48,12 @@ func TestRefusalFollowsTheCommit(t *testing.T) {
 	}, put)
 	early := false
 	third := newRequest(func(kv.Tx) error { early = len(second.done) > 0; return nil }, nothing)
-	s.commits.commitGroup([]*request{first, second, third})
+	c.commitGroup([]*Request{first, second, third})
 	if early {
 		t.Error("the second request was refused before the first was committed")
 	}
 	for i, c := range []struct {
-		q    *request
+		q    *Request
 		want error
 	}{{first, nil}, {second, exists}, {third, nil}} {
 		if err := <-c.q.done; !errors.Is(err, c.want) {
