@@ -62,7 +62,7 @@ func actionRoutes(s Actions) []Route {
 			func(r *http.Request) ([]NotedAction, error) { return s.Actions(r.Context(), idOf(r)) }),
 		post(Operator, "/runs/{id}/actions", "Decide about an open action; an approved push is performed.",
 			func(r *http.Request, in ActionDecision) (NotedAction, error) {
-				in.By = requester(r.Context(), in.By)
+				in.By = requesterOf(r.Context(), in.By)
 				return s.DecideAction(r.Context(), idOf(r), in)
 			}),
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/worker"
 )
 
-// Boards is what a leader does about the boards of repositories. A board is named by its folder's name, which may be left out where
+// Boards lists and changes the boards of repositories. A board is named by its folder's name, which may be left out where
 // there is only one; a task by its short id, its id, or the beginning of its id.
 type Boards interface {
 	// ListBoards lists the boards of the settings.

@@ -34,7 +34,7 @@ type RunCalls struct{ *connection }
 // TravelCalls take runs back, fork, compare and replay them.
 type TravelCalls struct{ *connection }
 
-// DecisionCalls are about what people decide: actions, intents, proposals, budgets, schedules and the audit log.
+// DecisionCalls are about the decisions of people: actions, intents, proposals, budgets, schedules and the audit log.
 type DecisionCalls struct{ *connection }
 
 // AccessCalls are about secrets of sprites and tokens of callers.
@@ -66,7 +66,7 @@ func newClient(c *connection, settle string) *Client {
 // Via has the client's requests name the program that makes them; see [Via].
 func (c *Client) Via(program string) { c.HTTP = caller.Via(c.HTTP, program) }
 
-// HTTPClient dials the unix socket at path, whatever the URL's host.
+// HTTPClient dials the unix socket at path, for every host of a URL.
 func HTTPClient(path string) *http.Client { return wire.Dial(path) }
 
 // Hello asks who leads.

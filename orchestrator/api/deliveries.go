@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Deliveries is what a leader knows of the webhooks of code hosts.
+// Deliveries lists the webhooks that code hosts sent.
 type Deliveries interface {
 	// Deliveries lists the deliveries of a code host, the newest first; of all code hosts if forge is "". At most 1000 are listed, also for the limit 0.
 	Deliveries(ctx context.Context, forge string, limit int) ([]DeliveryView, error)
 }
 
-// DeliveryView is a delivery of a webhook, and what became of it.
+// DeliveryView is a delivery of a webhook, and its outcome.
 type DeliveryView struct {
 	Forge      string    `json:"forge"`
 	ID         string    `json:"delivery_id"`

@@ -65,28 +65,28 @@ func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 	if types := r.FormValue("types"); types != "" {
 		e.types = strings.Split(types, ",")
 	}
-	for err = e.skip(); err == nil; {
+	for err = e.skipEntries(); err == nil; {
 		err = sse.Pump(r.Context(), out, func(ctx context.Context, yield func([]*Item) error) error {
 			return s.Tail(ctx, v.RunID, e.after, yield)
 		}, e.sendItems)
 		if !errors.Is(err, errBehind) {
 			break
 		}
-		err = e.skip()
+		err = e.skipEntries()
 	}
 	if err != nil && r.Context().Err() == nil {
-		_ = e.send(0, stream.Alert, exchange.AsFault(err)) // the reader may be gone
+		_ = e.sendEvent(0, stream.Alert, exchange.AsFault(err)) // the reader may be gone
 	}
 }
 
-// skip moves to the newest entries, and tells the reader, when it is too far behind.
-func (e *runEvents) skip() error {
+// skipEntries moves to the newest entries, and tells the reader, when it is too far behind.
+func (e *runEvents) skipEntries() error {
 	if e.backlog == 0 || e.view.LastSeq <= e.after+e.backlog {
 		return nil
 	}
 	gap := stream.Gap{Code: "gap", After: e.after, Before: e.view.LastSeq - e.backlog + 1}
 	e.after = gap.Before - 1
-	return e.send(e.after, stream.Alert, gap)
+	return e.sendEvent(e.after, stream.Alert, gap)
 }
 
 // sendItems sends those of the items that the reader wants.
@@ -95,16 +95,16 @@ func (e *runEvents) sendItems(items []*Item) error {
 	for _, i := range items {
 		switch {
 		case i.View != nil:
-			if e.view, e.unseen = *i.View, 0; !e.wants(stream.Run, "") {
+			if e.view, e.unseen = *i.View, 0; !e.isWanted(stream.Run, "") {
 				continue
 			}
 		default:
 			e.after = i.Entry.Seq
-			if e.unseen++; !e.wants(stream.Output, i.Entry.Type) {
+			if e.unseen++; !e.isWanted(stream.Output, i.Entry.Type) {
 				continue
 			}
 		}
-		frame, err := i.Encode(e.view.about())
+		frame, err := i.Encode(e.view.nameRun())
 		if err != nil {
 			return err
 		}
@@ -128,21 +128,21 @@ func (e *runEvents) checkBacklog() (err error) {
 	return err
 }
 
-func (e *runEvents) wants(update, entry string) bool {
+func (e *runEvents) isWanted(update, entry string) bool {
 	return len(e.types) == 0 || slices.Contains(e.types, update) || entry != "" && slices.Contains(e.types, entry)
 }
 
-// send writes an update; position 0 leaves the reader's as it is.
-func (e *runEvents) send(position lattice.Seq, kind string, payload any) error {
+// sendEvent writes an update; position 0 leaves the reader's as it is.
+func (e *runEvents) sendEvent(position lattice.Seq, kind string, payload any) error {
 	id := ""
 	if position > 0 {
 		id = strconv.FormatUint(uint64(position), 10)
 	}
-	return e.out.Send(id, kind, stream.New(kind, time.Now(), e.view.about(), payload))
+	return e.out.Send(id, kind, stream.New(kind, time.Now(), e.view.nameRun(), payload))
 }
 
-// about names the run for updates about it.
-func (v *RunView) about() stream.About {
+// nameRun names the run for updates about it.
+func (v *RunView) nameRun() stream.About {
 	return stream.About{RunID: v.RunID, IntentID: v.IntentID, Sprite: v.Sprite}
 }
 

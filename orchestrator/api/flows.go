@@ -8,7 +8,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/ir/finding"
 )
 
-// Flows is what a leader does about flow documents: the built-in ones, and the files NAME.json of the folders in the settings. It
+// Flows lists, checks and saves flow documents: the built-in ones, and the files NAME.json of the folders in the settings. It
 // reads and writes no file outside of these folders.
 type Flows interface {
 	// ListFlows lists flows by their names. A file hides a built-in flow of its name.
@@ -42,7 +42,7 @@ type FlowCheck struct {
 	Text string `json:"text"`
 }
 
-// FlowReport holds the findings about a document, and what is known of it if none of them is an error.
+// FlowReport holds the findings about a document, and its graph and inputs if none of them is an error.
 type FlowReport struct {
 	OK       bool              `json:"ok"`
 	Findings []finding.Finding `json:"findings"`

@@ -85,10 +85,10 @@ func runRoutes(s Service) []Route {
 		post(Operator, "/runs/{id}/drive", "Go on with an interrupted run.", func(r *http.Request, in DriveRequest) (RunView, error) { return s.Drive(r.Context(), idOf(r), in) }),
 		post(Operator, "/runs/{id}/stop", "Stop driving a run; it stays resumable.", func(r *http.Request, _ struct{}) (RunView, error) { return s.Stop(r.Context(), idOf(r)) }),
 		post(Operator, "/runs/{id}/cancel", "End a run for good.", func(r *http.Request, in CancelRequest) (RunView, error) {
-			return s.Cancel(r.Context(), idOf(r), requester(r.Context(), in.By))
+			return s.Cancel(r.Context(), idOf(r), requesterOf(r.Context(), in.By))
 		}),
 		post(Operator, "/runs/{id}/decide", "Answer, approve or reject that for which a run waits.", func(r *http.Request, in DecideRequest) (DecideReply, error) {
-			in.By = requester(r.Context(), in.By)
+			in.By = requesterOf(r.Context(), in.By)
 			return s.Decide(r.Context(), idOf(r), in)
 		}),
 		raw[lattice.Entry](Viewer, http.MethodGet, "/runs/{id}/entries", "Stream a run's facts and events, oldest first.", exchange.MediaLines, func(w http.ResponseWriter, r *http.Request) {

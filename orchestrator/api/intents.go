@@ -10,7 +10,7 @@ import (
 	"github.com/spritekit/lattice/orchestrator/intent"
 )
 
-// Intents is what a leader does about intents.
+// Intents creates intents, lists them and decides about them.
 type Intents interface {
 	// CreateIntent creates an intent, or returns the one that the key created before.
 	CreateIntent(ctx context.Context, r IntentRequest) (intent.State, error)

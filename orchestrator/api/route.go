@@ -194,9 +194,9 @@ func keyOf(r *http.Request, body string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:10]))
 }
 
-// requester returns the name of the user who made a request. The name in the body counts only if the connection does not
+// requesterOf returns the name of the user who made a request. The name in the body counts only if the connection does not
 // tell who it is.
-func requester(ctx context.Context, body string) string {
+func requesterOf(ctx context.Context, body string) string {
 	if who := caller.Of(ctx); who != nil {
 		return who.String()
 	}

@@ -25,7 +25,7 @@ func newKey() string { return strings.ToLower(rand.Text()[:16]) }
 
 // Runs lists runs, newest first.
 func (c RunCalls) Runs(ctx context.Context, which RunList) ([]RunView, error) {
-	return callList[RunView](ctx, c.connection, Root+"/runs", which.query())
+	return callList[RunView](ctx, c.connection, Root+"/runs", which.toQuery())
 }
 
 // Run shows one run.
@@ -60,17 +60,17 @@ func (c RunCalls) Decide(ctx context.Context, id string, d DecideRequest) (Decid
 
 // Entries yields a run's facts and events after a position.
 func (c RunCalls) Entries(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return c.entries(ctx, id, after, queryAfter, yield)
+	return c.readEntries(ctx, id, after, queryAfter, yield)
 }
 
 // Outline yields a run's facts after a position, and the events next to them: enough to tell how the run went, and quick
 // however much was said.
 func (c RunCalls) Outline(ctx context.Context, id string, after lattice.Seq, yield func(lattice.Entry) error) error {
-	return c.entries(ctx, id, after, queryOutline, yield)
+	return c.readEntries(ctx, id, after, queryOutline, yield)
 }
 
-// entries reads on behind the last entry that came when the leader ends under the answer.
-func (c RunCalls) entries(ctx context.Context, id string, after lattice.Seq, query func(lattice.Seq) url.Values, yield func(lattice.Entry) error) error {
+// readEntries reads on behind the last entry that came when the leader ends under the answer.
+func (c RunCalls) readEntries(ctx context.Context, id string, after lattice.Seq, query func(lattice.Seq) url.Values, yield func(lattice.Entry) error) error {
 	return c.Again(ctx, func() error {
 		return lines(ctx, c.connection, runPath(id, "entries"), query(after), func(e lattice.Entry) error {
 			after = e.Seq
@@ -82,15 +82,15 @@ func (c RunCalls) entries(ctx context.Context, id string, after lattice.Seq, que
 // Watch yields entries and views as they come. It returns ErrGone when the leader ends before the run does; it does not
 // look for the next one, who has to be asked to drive the run first.
 func (c RunCalls) Watch(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
-	return c.watch(ctx, id, queryAfter(after), yield)
+	return c.watchRun(ctx, id, queryAfter(after), yield)
 }
 
 // WatchOutline is Watch with the entries of Outline.
 func (c RunCalls) WatchOutline(ctx context.Context, id string, after lattice.Seq, yield func(WatchLine) error) error {
-	return c.watch(ctx, id, queryOutline(after), yield)
+	return c.watchRun(ctx, id, queryOutline(after), yield)
 }
 
-func (c RunCalls) watch(ctx context.Context, id string, query url.Values, yield func(WatchLine) error) error {
+func (c RunCalls) watchRun(ctx context.Context, id string, query url.Values, yield func(WatchLine) error) error {
 	done := false
 	here := &connection{HTTP: c.HTTP}
 	err := lines(ctx, here, runPath(id, "watch"), query, func(l WatchLine) error {

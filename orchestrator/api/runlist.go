@@ -22,7 +22,7 @@ func OwnerOf(labels []string) string {
 	return ""
 }
 
-// RunList says which runs are listed; the zero value lists all. A list costs what it holds, however many runs there are.
+// RunList says which runs are listed; the zero value lists all. The cost of a list grows with its length, and not with the number of runs.
 type RunList struct {
 	Open     bool   // only those that have not ended
 	WorkItem string // only those for a work item
@@ -31,7 +31,7 @@ type RunList struct {
 	Limit    int    // at most so many, the newest; 0 means all
 }
 
-func (l RunList) query() url.Values {
+func (l RunList) toQuery() url.Values {
 	return queryOf("open", formatSet(l.Open), "work_item", l.WorkItem, "flow", l.Flow, before, l.Before, "limit", strconv.Itoa(l.Limit))
 }
 

@@ -8,14 +8,14 @@ import (
 	"github.com/spritekit/lattice/orchestrator/intent"
 )
 
-// Schedules is what a leader does about schedules, which the settings name.
+// Schedules lists and runs the schedules of the settings.
 type Schedules interface {
 	Schedules(ctx context.Context) ([]ScheduleView, error)
 	// RunSchedule creates the intent of a schedule now, once for each key.
 	RunSchedule(ctx context.Context, name, key string) (intent.State, error)
 }
 
-// ScheduleView is a schedule with what became of it.
+// ScheduleView is a schedule with its last outcome.
 type ScheduleView struct {
 	Name string `json:"name"`
 	Cron string `json:"cron"` // "" if only pushes count

@@ -41,7 +41,7 @@ type StoreReport struct {
 	Findings []StoreFinding `json:"findings"`
 }
 
-// HostReport is what a check found of the sprite host's own database. What is wrong with it is among the findings, with the
+// HostReport is the result of a check of the sprite host's own database. Its faults are among the findings, with the
 // code "sprites".
 type HostReport struct {
 	Path    string `json:"path"`
@@ -113,15 +113,15 @@ func sendBackup(w http.ResponseWriter, r *http.Request, s Storage) {
 
 // CheckStore has the leader check its store.
 func (c StoreCalls) CheckStore(ctx context.Context, progress func(StoreProgress)) (StoreReport, error) {
-	return watched[StoreReport](ctx, c.connection, Root+"/store/check", nil, nil, progress)
+	return callWatched[StoreReport](ctx, c.connection, Root+"/store/check", nil, nil, progress)
 }
 
 // CompactStore has the leader compact its store.
 func (c StoreCalls) CompactStore(ctx context.Context, progress func(StoreProgress)) (Compaction, error) {
-	return watched[Compaction](ctx, c.connection, Root+"/store/compact", nil, nil, progress)
+	return callWatched[Compaction](ctx, c.connection, Root+"/store/compact", nil, nil, progress)
 }
 
-func watched[T any](ctx context.Context, c *connection, path string, q url.Values, in any, progress func(StoreProgress)) (T, error) {
+func callWatched[T any](ctx context.Context, c *connection, path string, q url.Values, in any, progress func(StoreProgress)) (T, error) {
 	var out T
 	resp, err := c.Do(ctx, "POST", path, q, in)
 	if err != nil {
@@ -168,5 +168,5 @@ func (c StoreCalls) Scrub(ctx context.Context, sprite string) error {
 
 // Prune removes the remains of ended runs. progress may be nil.
 func (c StoreCalls) Prune(ctx context.Context, r PruneRequest, progress func(StoreProgress)) ([]Pruned, error) {
-	return watched[[]Pruned](ctx, c.connection, Root+"/prune", url.Values{"lines": {"true"}}, r, progress)
+	return callWatched[[]Pruned](ctx, c.connection, Root+"/prune", url.Values{"lines": {"true"}}, r, progress)
 }

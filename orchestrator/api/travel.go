@@ -134,7 +134,7 @@ func travelRoutes(s Travel) []Route {
 			Param{"at", "string", "a moment, NODE, NODE#VISIT or @TURN; by default the present"}),
 		post(Admin, "/runs/{id}/rewind", "Take a run back to a moment, with its files, and drive it from there.",
 			func(r *http.Request, in RewindRequest) (RunView, error) {
-				in.By = requester(r.Context(), in.By)
+				in.By = requesterOf(r.Context(), in.By)
 				return s.Rewind(r.Context(), idOf(r), in)
 			}),
 		acceptKey(post(Admin, "/runs/{id}/fork", "Start runs that go on from a moment of a run, each in a copy of its sprite.",

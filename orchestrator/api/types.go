@@ -1,5 +1,5 @@
 // Package api is the leader's HTTP interface: wire types, the handler that serves them and the client that every
-// command uses, over the leader's unix socket. Start with Service: what a leader must be able to do. The handler
+// command uses, over the leader's unix socket. Start with Service, which a leader implements. The handler
 // translates HTTP to Service and errors to problem JSON; it decides nothing itself.
 package api
 
@@ -75,7 +75,7 @@ type DriveRequest struct {
 	Values
 }
 
-// HandoverRequest is POST /api/v1/lattice/handover: the leader puts down what it drives where nothing is lost, answers, and
+// HandoverRequest is POST /api/v1/lattice/handover: the leader stops driving its runs where nothing is lost, answers, and
 // ends its leadership. When the asker goes away before, or has waited long enough, it goes on.
 type HandoverRequest struct {
 	API     int     `json:"api"`
@@ -84,7 +84,7 @@ type HandoverRequest struct {
 	WaitS   float64 `json:"wait_s,omitempty"` // seconds; 0 = as long as the asker is there
 }
 
-// Handover is what the next leader goes on with: the runs that were driven for nobody who follows them. Followers come
+// Handover holds the runs with which the next leader goes on: those that were driven without a follower. Followers come
 // to the next leader by themselves.
 type Handover struct {
 	Runs []HandedRun `json:"runs,omitempty"`
@@ -138,7 +138,7 @@ type Options struct {
 	WorkItem     string   `json:"work_item_id,omitempty"`
 	Goal         string   `json:"goal,omitempty"`
 	Intent       string   `json:"intent_id,omitempty"` // that the run carries out
-	// Constraints and Acceptance say to agents what to keep to, and when the work is done; they are in task.json.
+	// Constraints and Acceptance tell agents the rules of the work, and when it is done; they are in task.json.
 	Constraints map[string]any `json:"constraints,omitempty"`
 	Acceptance  string         `json:"acceptance,omitempty"`
 	Keep        bool           `json:"keep,omitempty"`

@@ -14,7 +14,7 @@ import (
 type Usage interface {
 	// Top returns the open runs and the sprites at this moment. Its cost grows with both, and not with the runs that have ended.
 	Top(ctx context.Context) (Snapshot, error)
-	// Cost lists what was spent by repository, model or day, from a ledger that is kept for budgets.
+	// Cost lists the money spent by repository, model or day, from a ledger that is kept for budgets.
 	Cost(ctx context.Context, by string) ([]CostLine, error)
 }
 
@@ -47,7 +47,7 @@ func (c RunCalls) Top(ctx context.Context) (Snapshot, error) {
 	return call[Snapshot](ctx, c.connection, "GET", Root+"/top", nil, nil)
 }
 
-// Cost lists what was spent by repo, model or day.
+// Cost lists the money spent by repo, model or day.
 func (c DecisionCalls) Cost(ctx context.Context, by string) ([]CostLine, error) {
 	return callList[CostLine](ctx, c.connection, Root+"/cost", url.Values{"by": {by}})
 }
