@@ -283,8 +283,8 @@ func TestImport(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s: entries differ (-want +got):\n%s", name, d)
 		}
-		if run, err := s.Last(); err != nil || run.ID != "run_b" {
-			t.Errorf("%s: Last = %s, %v", name, run.ID, err)
+		if last, err := s.Recent("", 1); err != nil || len(last) != 1 || last[0].ID != "run_b" {
+			t.Errorf("%s: Recent = %v, %v", name, last, err)
 		}
 	}
 	if last, err := database.Append(t.Context(), "run_a", 80, []lattice.Entry{event("run_a", "e1ns")}); err != nil || last != 80 {

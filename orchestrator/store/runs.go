@@ -96,6 +96,16 @@ func (s *Store) Run(id string) (RunRecord, error) {
 	return run, err
 }
 
+// Find returns the id of the run whose id is id or begins with it. It fails with ErrNotFound or ErrAmbiguous.
+func (s *Store) Find(id string) (found string, err error) {
+	err = s.view(func(tx kv.Tx) error {
+		key, err := findRun(tx, id)
+		found = string(key)
+		return err
+	})
+	return found, err
+}
+
 func findRun(tx kv.Tx, id string) ([]byte, error) {
 	runs := tx.Bucket(bucketRuns)
 	if id == "" {
@@ -157,18 +167,6 @@ func newestFirst(a, b RunRecord) int {
 		return c
 	}
 	return strings.Compare(b.ID, a.ID)
-}
-
-// Last is the newest run. It fails with ErrNotFound when there is none.
-func (s *Store) Last() (RunRecord, error) {
-	runs, err := s.Recent("", 1)
-	if err != nil {
-		return RunRecord{}, err
-	}
-	if len(runs) == 0 {
-		return RunRecord{}, fmt.Errorf("%w: there is none yet", ErrNotFound)
-	}
-	return s.Run(runs[0].ID)
 }
 
 // Record returns the run with this id, without its program. It fails with ErrNotFound.

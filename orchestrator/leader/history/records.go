@@ -48,20 +48,24 @@ func (rs *Records) LoadBrief(id string) (Run, error) {
 
 // Resolve returns the id of the run that a user named: by its id, a unique prefix of it, or "" for the last run.
 func (rs *Records) Resolve(id string) (string, error) {
-	find := func() (store.RunRecord, error) { return rs.Store.Run(id) }
 	if id == "" {
-		find = rs.Store.Last
+		switch last, err := rs.Store.Recent("", 1); {
+		case err != nil:
+			return "", err
+		case len(last) == 0:
+			return "", fault.NotFound("no_runs", "there are no runs yet").WithHint("lattice run FLOW")
+		default:
+			return last[0].ID, nil
+		}
 	}
-	found, err := find()
+	found, err := rs.Store.Find(id)
 	switch {
-	case errors.Is(err, store.ErrNotFound) && id == "":
-		return "", fault.NotFound("no_runs", "there are no runs yet").WithHint("lattice run FLOW")
 	case errors.Is(err, store.ErrNotFound):
 		return "", fault.NotFound("run_not_found", "there is no run %s", id).WithHint("lattice runs")
 	case errors.Is(err, store.ErrAmbiguous):
 		return "", fault.BadInput("run_ambiguous", "%v", err).WithHint("write more of the id; lattice runs lists them")
 	}
-	return found.ID, err
+	return found, err
 }
 
 // FindStarted returns the run that was started with the same key, "" if there is none: the client may not have received the
@@ -73,7 +77,7 @@ func (rs *Records) FindStarted(key string) (string, error) {
 	if !StartKey.MatchString(key) {
 		return "", fault.BadInput("bad_request", "the key of a run is 16 letters and digits")
 	}
-	switch _, err := rs.Store.Run(RunID(key)); {
+	switch _, err := rs.Store.Find(RunID(key)); {
 	case errors.Is(err, store.ErrNotFound):
 		return "", nil
 	case err != nil:

@@ -303,7 +303,7 @@ type reader func(ctx context.Context, id string, after lattice.Seq, yield func(l
 
 // startedWith returns the options with which a run was started, and the models that it asks now.
 func (vw *Views) startedWith(id string, epoch int) (*api.StartedWith, error) {
-	rec, err := vw.Records.Load(id)
+	rec, err := vw.Records.LoadBrief(id)
 	if err != nil {
 		return nil, err
 	}
