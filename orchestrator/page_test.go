@@ -426,6 +426,7 @@ func (p *page) looks(path string) {
 		theme         string
 	}{{1280, 860, "light"}, {1280, 860, "dark"}, {390, 844, "light"}, {390, 844, "dark"}} {
 		p.look(look.width, look.height, look.theme)
+		p.eval("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(''))))") // after the page was told its size
 		name := fmt.Sprintf("%s-%d-%s", strings.NewReplacer("/", "-", "?", "-", "=", "-", "%23", "-").Replace(path), look.width, look.theme)
 		p.screenshot(os.Getenv("LATTICE_SCREENSHOTS"), name)
 		if wide := p.eval(fmt.Sprintf("String(Math.max(innerWidth, document.documentElement.scrollWidth) > %d)", look.width)); wide == "true" {
@@ -435,6 +436,11 @@ func (p *page) looks(path string) {
 			const at = a.getBoundingClientRect(), menu = a.parentElement.getBoundingClientRect();
 			return at.left < menu.left - 1 || at.right > menu.right - (innerWidth < 700 ? 24 : 0) + 1 }).map((a) => a.innerText).join()`); hidden != "" {
 			p.t.Errorf("%s does not show that it is %s", name, hidden)
+		}
+		if nameless := p.eval(`[...document.querySelectorAll(".list td:not([colspan])")].filter((td) => td.textContent &&
+			getComputedStyle(td).display !== "table-cell" && getComputedStyle(td, "::before").content.trim() !== JSON.stringify(
+				[...td.closest("table").querySelectorAll("th")][td.cellIndex]?.textContent + " ")).map((td) => td.outerHTML).join("\n")`); nameless != "" {
+			p.t.Errorf("%s: cells below each other without the name of their column: %s", name, nameless)
 		}
 		if p.axe == "" {
 			continue

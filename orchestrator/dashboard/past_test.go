@@ -35,7 +35,7 @@ func TestCostAgrees(t *testing.T) {
 		}
 	}
 	text := get(t, &spender{}, "/runs/run_1")
-	edit, plan := strings.Index(text, `<td class="main">edit</td><td class="num" data-label="Calls">2</td>`), strings.Index(text, `<td class="main">plan</td><td class="num" data-label="Calls">1</td>`)
+	edit, plan := strings.Index(text, `<td class="main" data-label="Node">edit</td><td class="num" data-label="Calls">2</td>`), strings.Index(text, `<td class="main" data-label="Node">plan</td><td class="num" data-label="Calls">1</td>`)
 	if edit < 0 || plan < edit || !strings.Contains(text, "$0.5000") || !strings.Contains(text, "$0.2500") {
 		t.Error("the run does not say the cost of its nodes, the dearest first")
 	}
