@@ -103,16 +103,29 @@ func TestPowerLossCopies(t *testing.T) {
 	j.remove()
 }
 
-// TestPowerLossInAnAgent loses the power while an agent works. The agent goes on from its last turn, with the files and the session
-// of that moment, and takes from the budget once.
+// TestPowerLossInAnAgent loses the power while an agent works, and while two work in forks of the sprite. Each goes on from its last
+// turn, with the files and the session of that moment, and takes from the budget once.
 func TestPowerLossInAnAgent(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("mounting a disk takes root")
 	}
+	for name, tt := range map[string]struct {
+		agents       int
+		each, budget string
+	}{
+		"alone":    {1, `"items": [1]`, "1.50"},
+		"in forks": {2, `"items": [1, 2], "concurrency": 2, "sprite": "fork"`, "2.50"},
+	} {
+		t.Run(name, func(t *testing.T) { losePowerInAgents(t, fmt.Sprintf(turnsFlow, tt.each), tt.budget, tt.agents) })
+	}
+}
+
+// losePowerInAgents loses the power when all agents of a flow have had two turns.
+func losePowerInAgents(t *testing.T, flow, budget string, agents int) {
 	j := newJob(t)
 	d := mountImage(t, newImage(t, j.dir), filepath.Join(j.dir, "home"))
 	j.env = append(j.env, "LATTICE_CONFIG="+j.dir+"/config.toml")
-	for name, text := range map[string]string{"config.toml": "", "policy.toml": "budgets.run.usd = 1.5\n", "flow.json": turnsFlow, "src/agent.sh": turnsAgent} {
+	for name, text := range map[string]string{"config.toml": "", "policy.toml": "budgets.run.usd = " + budget + "\n", "flow.json": flow, "src/agent.sh": turnsAgent} {
 		if err := os.WriteFile(filepath.Join(j.dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +137,7 @@ func TestPowerLossInAnAgent(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	j.sh(t, `for i in $(seq 600); do [ "$(lattice turns 2>/dev/null | grep -c 'sh echo')" = 2 ] && exit; sleep 0.1; done; lattice turns; exit 1`)
+	j.sh(t, fmt.Sprintf(`for i in $(seq 600); do [ "$(lattice turns 2>/dev/null | grep -c 'sh echo')" = %d ] && exit; sleep 0.1; done; lattice turns; exit 1`, 2*agents))
 	d.shutdown(t)
 	_ = cmd.Process.Kill() // it may have ended
 	_ = cmd.Wait()
@@ -134,11 +147,11 @@ func TestPowerLossInAnAgent(t *testing.T) {
 	}
 	code, out := j.lattice(t, 0, "", "resume")
 	for _, want := range []string{`"work": "one two "`, `"started": "agent.sh agent.sh --resume s1 "`, `You were taken back`} {
-		if code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
-			t.Errorf("resume: exit %d without %s\n%s", code, want, out)
+		if code != 0 || strings.Count(strings.Join(strings.Fields(out), " "), want) != agents {
+			t.Errorf("resume: exit %d without %d times %s\n%s", code, agents, want, out)
 		}
 	}
-	j.sh(t, "lattice replay; test $(lattice turns | grep -c 'sh echo') = 2; lattice show | grep 'limit $1.50'; lattice audit verify")
+	j.sh(t, fmt.Sprintf("lattice replay; test $(lattice turns | grep -c 'sh echo') = %d; lattice show | grep 'limit $%s'; lattice audit verify", 2*agents, budget))
 	d.unmount(t)
 	if !t.Failed() {
 		j.remove()
@@ -170,13 +183,16 @@ echo '{"text":"'"$prompt"'"}'
 echo '{"end":true}'
 `
 
-// turnsFlow lets turnsAgent work. Two reservations for it do not fit into a budget of 1.5 dollars.
-const turnsFlow = `{"execir_version": "1.0", "id": "turns", "ctx_requires": ["repo"], "entry_node": "clone",
- "output": {"said": "$vars.agent.final_text", "started": "$vars.started.stdout", "work": "$vars.work.stdout"},
- "edges": [{"from": "clone", "to": "agent"}, {"from": "agent", "to": "started"}, {"from": "started", "to": "work"}],
+// turnsFlow lets turnsAgent work for each item. Budgets in which two reservations for each do not fit are 1.5 dollars for one and 2.5
+// for two of them.
+const turnsFlow = `{"execir_version": "1.0", "id": "turns", "ctx_requires": ["repo"], "entry_node": "clone", "output": "$vars.said",
+ "edges": [{"from": "clone", "to": "agents"}],
  "nodes": [
   {"id": "clone", "op": "TOOL_CALL", "tool": "git.clone", "args": {"url": "$ctx.repo.bundle", "dest": "$ctx.repo.path"}},
-  {"id": "agent", "op": "TOOL_CALL", "tool": "agent.run", "outputs": {"result": "$vars.agent"}, "args": {
+  {"id": "agents", "op": "MAP", %s, "max_items": 2, "outputs": {"result": "$vars.said"},
+   "result": {"said": "$tmp.agent.final_text", "started": "$tmp.started.stdout", "work": "$tmp.work.stdout"}, "body": {
+   "entry_node": "agent", "edges": [{"from": "agent", "to": "started"}, {"from": "started", "to": "work"}], "nodes": [
+   {"id": "agent", "op": "TOOL_CALL", "tool": "agent.run", "outputs": {"result": "$tmp.agent"}, "args": {
     "prompt": "work", "cwd": "$ctx.repo.path", "mcp": {"spritekit": false}, "limits": {"max_cost_usd": 1},
     "adapter": {"name": "worker", "programs": ["sh"], "argv": ["agent.sh", {"if": "session_mode=resume", "args": ["--resume", "{session}"]}], "resumes": true,
       "session": {"path": "{home}/{session}.jsonl", "result": "\"result\":"},
@@ -185,8 +201,8 @@ const turnsFlow = `{"execir_version": "1.0", "id": "turns", "ctx_requires": ["re
         {"when": {"call": ["t1", "t2"]}, "is": "tool_call", "take": {"id": "call", "input": "input"}, "set": {"name": "sh"}},
         {"when": {"result": ["t1", "t2"]}, "is": "tool_result", "take": {"id": "result"}},
         {"when": {"end": null, "turn": null, "session": null, "call": null, "result": null}, "is": "text", "take": {"text": "text"}}]}}},
-  {"id": "started", "op": "TOOL_CALL", "tool": "exec.run", "outputs": {"result": "$vars.started"}, "args": {"command": "tr '\\n' ' ' <started", "cwd": "$ctx.repo.path"}},
-  {"id": "work", "op": "TOOL_CALL", "tool": "exec.run", "outputs": {"result": "$vars.work"}, "args": {"command": "tr '\\n' ' ' <work", "cwd": "$ctx.repo.path"}}]}`
+   {"id": "started", "op": "TOOL_CALL", "tool": "exec.run", "outputs": {"result": "$tmp.started"}, "args": {"command": "tr '\\n' ' ' <started", "cwd": "$ctx.repo.path"}},
+   {"id": "work", "op": "TOOL_CALL", "tool": "exec.run", "outputs": {"result": "$tmp.work"}, "args": {"command": "tr '\\n' ' ' <work", "cwd": "$ctx.repo.path"}}]}}]}`
 
 // pushed returns how many pushes the origin has, -1 while one is arriving.
 func (j *job) pushed() int {

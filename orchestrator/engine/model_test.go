@@ -70,7 +70,45 @@ func recoverFrom(ctx context.Context, p *ir.Program, run string, r *driver.Runne
 	if err != nil {
 		return err
 	}
+	if err := w.checkTurns(r, s, lost); err != nil {
+		return err
+	}
 	return r.Recover(ctx, &lost)
+}
+
+// checkTurns fails if an agent at work in a state loses a turn although each other sprite in use is clean or has such an agent,
+// with a turn or with durable files from before it.
+func (w *world) checkTurns(r *driver.Runner, s runstate.State, lost lattice.PowerLost) error {
+	turns := map[string]lattice.Pair{}
+	for _, c := range s.Pending {
+		if c.Kind != lattice.DoCall || c.Call.Skill != "m.agent" {
+			continue
+		}
+		if w.survives(s.Pairs[c.Sprite]) {
+			turns[c.Sprite] = s.Pairs[c.Sprite]
+		}
+		for turn := range agentTurns {
+			told := fmt.Sprintf("%s/%s turn %d", c.Sprite, r.CallID(c.ID), turn)
+			if pair, ok := w.turns[told]; ok && w.dedupe[told] {
+				turns[c.Sprite] = pair
+			}
+		}
+	}
+	for _, sprite := range s.SpritesInUse() {
+		if turns[sprite].Sprite == "" && (s.Recovering != nil || s.Dirty[sprite] || !w.survives(s.Pairs[sprite])) {
+			return nil
+		}
+	}
+	for sprite, pair := range turns {
+		w.turnsKept++
+		if !slices.ContainsFunc(lost.Sprites, func(b lattice.SpriteBack) bool {
+			return b.Pair.Sprite == sprite && b.Pair.CheckpointID == pair.CheckpointID
+		}) {
+			return fmt.Errorf("the agent in %s goes on from another turn than %s: %+v", sprite, pair.CheckpointID, lost.Sprites)
+		}
+	}
+	w.besides += max(0, len(turns)-1)
+	return nil
 }
 
 func live(ctx context.Context, p *ir.Program, r *driver.Runner, w *world) error {
@@ -195,8 +233,8 @@ func chain(prefix, root string, kinds []string) (nodes, edges []map[string]any) 
 			delete(node, "args")
 			node["op"], node["items"], node["max_items"], node["concurrency"] = "MAP", []int{1, 2, 3}, 3, concurrency
 			node["body"] = map[string]any{"entry_node": id + "_0", "nodes": inner, "edges": between}
-		case "copy", "copyask": // in copies of the sprite
-			node["tool"], node["sprite"] = map[string]string{"copy": "m.write", "copyask": "m.ask"}[name], "fork"
+		case "copy", "copyask", "copyagent": // in copies of the sprite
+			node["tool"], node["sprite"] = map[string]string{"copy": "m.write", "copyask": "m.ask", "copyagent": "m.agent"}[name], "fork"
 		case "kept":
 			node["tool"], node["cache"] = "m.read", "run"
 		case "model", "keptmodel": // repairs, escalates, passes
@@ -251,9 +289,9 @@ func tools(name string) (manifests.Skill, bool) {
 	class, ok := map[string]manifests.Class{
 		"m.read": manifests.ClassRead, "m.peek": manifests.ClassRead, "m.idem": manifests.ClassIdempotent, "m.write": manifests.ClassSprite,
 		"m.flaky": manifests.ClassSprite, lattice.VerifySkill: manifests.ClassSprite, "m.ask": manifests.ClassSprite, "m.allow": manifests.ClassSprite,
-		"m.wants": manifests.ClassSprite, "m.deny": manifests.ClassSprite, "m.legacy": manifests.ClassSprite, "m.free": manifests.ClassSprite, "m.world": manifests.ClassWorld,
+		"m.wants": manifests.ClassSprite, "m.deny": manifests.ClassSprite, "m.legacy": manifests.ClassSprite, "m.free": manifests.ClassSprite, "m.agent": manifests.ClassSprite, "m.world": manifests.ClassWorld,
 	}[name]
-	return manifests.Skill{Name: name, Permissions: []string{"exec", "fs:write"}, SideEffect: class}, ok
+	return manifests.Skill{Name: name, Permissions: []string{"exec", "fs:write"}, SideEffect: class, Continues: name == "m.agent"}, ok
 }
 
 // end is what must not depend on when and how often the driver died.
@@ -277,7 +315,7 @@ func endOf(s runstate.State, w *world) end {
 
 // TestKilledAnywhere is the promise of the engine: kill it at any step of any flow, and the end is the same.
 func TestKilledAnywhere(t *testing.T) {
-	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack", "set", "emit", "wait", "model", "copy", "copyask", "kept", "keptmodel"}
+	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "legacy", "pack", "set", "emit", "wait", "model", "copy", "copyask", "agent", "copyagent", "kept", "keptmodel"}
 	checked := func(t tester, flow []string, stride, second int) {
 		p := flowOf(t, flow)
 		calm := newWorld(-1)
@@ -323,7 +361,7 @@ func TestKilledAnywhere(t *testing.T) {
 			{"write", "at once peek read", "write"}, {"+each flaky", "pack"}, {"write", "forks +write idem", "write"}, {"forks ask write", "forks wants"}, {"+forks flaky write", "each write"}, {"each idem legacy", "write"},
 			{"beside world ask", "write"}, {"+beside read peek", "pack"}, {"loop world flaky", "+write", "pack"}, {"each emit wait human", "pack"}, {"write", "at once model", "write"},
 			{"loop emit human", "each set read"}, {"at once kept +kept pack", "kept", "write", "kept"}, {"write", "at once copy", "write"},
-			{"loop copy kept", "beside copyask keptmodel"}, {"forks kept copy write", "+kept", "pack"}, {"at once keptmodel", "each copyask"},
+			{"loop copy kept", "beside copyask keptmodel"}, {"forks kept copy write", "+kept", "pack"}, {"at once keptmodel", "each copyask"}, {"forks agent idem", "at once copyagent read"},
 		} {
 			checked(t, flow, 9, 1000+i) // another place each
 		}

@@ -9,13 +9,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/spritekit/lattice/orchestrator/engine"
+	"github.com/spritekit/lattice/orchestrator/engine/runstate"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
 // TestPowerLoss takes the power away at any step of any flow: what was not durable is torn, and yet the run ends with the
 // same files, and has done to the world each thing once. In every other run, calls keep turns, and are made again from there.
 func TestPowerLoss(t *testing.T) {
-	toTurns := 0
+	toTurns, kept, besides := 0, 0, 0
 	for i, flow := range [][]string{
 		{"write", "write", "pack"}, {"write", "world", "write"}, {"+world", "pack"}, {"write", "+idem", "read"}, {"write", "+flaky"},
 		{"write", "+ask", "write"}, {"write", "+allow", "write"}, {"write", "+wants", "write"}, {"write", "deny"}, {"write", "+human", "write"},
@@ -24,6 +26,7 @@ func TestPowerLoss(t *testing.T) {
 		{"write", "forks +write idem", "write"}, {"forks ask write", "forks wants"}, {"write", "forks world", "write"}, {"beside world ask", "write"},
 		{"loop world flaky", "+write", "pack"}, {"read", "write"}, {"read", "human", "write"}, {"human", "pack"},
 		{"write", "free", "write", "human"}, {"+free", "world", "write"}, {"each free"}, {"write", "forks +free write"},
+		{"+agent", "write"}, {"write", "forks agent", "write"}, {"forks +agent world"}, {"at once copyagent read", "write"}, {"forks agent free model ask"},
 	} {
 		p := flowOf(t, flow)
 		calm := newWorld(-1)
@@ -36,7 +39,7 @@ func TestPowerLoss(t *testing.T) {
 		checkReplay(t, p, calm)
 		for fuse := i % 3; fuse < calm.ticks; fuse += 3 {
 			w := newWorld(fuse)
-			w.disk, w.keeps = 1, fuse/3%2 == 1
+			w.disk, w.keeps, w.settles = 1, fuse/3%2 == 1, fuse/3%4 > 1
 			s, err := play(p, w, (fuse*7+i)%23)
 			if err != nil {
 				t.Fatalf("%v, power lost at %d: %v", flow, fuse, err)
@@ -53,23 +56,29 @@ func TestPowerLoss(t *testing.T) {
 			if diff := cmp.Diff(want, timeless(flow, got)); diff != "" {
 				t.Fatalf("%v, power lost at %d: end (-want +got):\n%s\n%s", flow, fuse, diff, told(w.log))
 			}
+			if w.onTorn > 0 {
+				t.Errorf("%v, power lost at %d: %d calls worked on torn files\n%s", flow, fuse, w.onTorn, told(w.log))
+			}
 			checkReplay(t, p, w)
-			toTurns += lossesToTurns(t, w)
+			toTurns, kept, besides = toTurns+lossesToTurns(t, w), kept+w.turnsKept, besides+w.besides
 		}
 	}
-	if toTurns == 0 {
-		t.Error("no run went back to a turn")
+	if toTurns == 0 || kept == 0 || besides == 0 {
+		t.Errorf("%d runs went back to a turn, %d agents, of which %d beside others", toTurns, kept, besides)
 	}
 }
 
 // lossesToTurns returns how often a run went back to a turn.
 func lossesToTurns(t *testing.T, w *world) (n int) {
 	t.Helper()
-	pairs := slices.Collect(maps.Values(w.turns))
 	for _, e := range w.log {
 		f, err := lattice.DecodeFact(e.Type, e.Body)
-		if lost, ok := f.(lattice.PowerLost); ok && err == nil && slices.Contains(pairs, lost.Pair) {
-			n++
+		lost, ok := f.(lattice.PowerLost)
+		for _, turn := range w.turns {
+			if ok && err == nil && slices.ContainsFunc(lost.Sprites, func(b lattice.SpriteBack) bool { return b.Pair.CheckpointID == turn.CheckpointID }) {
+				n++
+				break
+			}
 		}
 	}
 	return n
@@ -122,4 +131,38 @@ func told(log []lattice.Entry) (out []string) {
 		}
 	}
 	return out
+}
+
+// TestPowerLossOfOlderVersions: the fact of an older version restores one pair and applies the fact behind the state again.
+func TestPowerLossOfOlderVersions(t *testing.T) {
+	p := flowOf(t, []string{"write", "pack"})
+	c := newWorld(-1)
+	c.disk = 1
+	if _, err := play(p, c); err != nil {
+		t.Fatal(err)
+	}
+	s, prepared := runstate.New("run_1"), lattice.Entry{}
+	for _, e := range c.log {
+		fact, err := lattice.DecodeFact(e.Type, e.Body)
+		if e.Kind != lattice.EntryFact || err != nil {
+			continue
+		}
+		if e.Type == "BoundaryTaken" {
+			prepared = e
+			break
+		}
+		if s, _, err = engine.Step(p, s, fact); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pair := lattice.Pair{Sprite: "main-1", CheckpointID: "v1"}
+	lost := lattice.PowerLost{Disk: "disk 2", Seq: prepared.Seq, Pair: pair, State: encode(t, s), FactKind: prepared.Type, Fact: prepared.Body}
+	s, restore, err := engine.Step(p, s, lost)
+	if err != nil || len(restore) != 1 || restore[0].Kind != lattice.DoRestore {
+		t.Fatalf("PowerLost: %v, %v", restore, err)
+	}
+	s, calls, err := engine.Step(p, s, lattice.Restored{CommandID: restore[0].ID, Pair: pair})
+	if err != nil || len(calls) != 1 || calls[0].Kind != lattice.DoCall || calls[0].Call.Epoch != 1 || s.Recovering != nil {
+		t.Errorf("Restored: %v, %v", calls, err)
+	}
 }

@@ -41,7 +41,9 @@ func (t callOp) finishFromRecord() bool {
 	if !found {
 		return false
 	}
-	t.takePlanned()
+	if !t.Visit.Approved { // else the approval that was given beforehand is used up
+		t.takePlanned()
+	}
 	t.Run.State.LeaveBarrier(t.Path)
 	if r.Finished == nil {
 		if pair, ok := t.Run.State.Pairs[call.Sprite]; ok {
@@ -56,8 +58,8 @@ func (t callOp) finishFromRecord() bool {
 	return true
 }
 
-// resumeFromRecord resumes the current call with the outcome of its action before the loss of power, if that is recorded.
-func (t callOp) resumeFromRecord(action string) bool {
+// ResumeFromRecord resumes the current call with the outcome of its action before the loss of power, if that is recorded.
+func (t callOp) ResumeFromRecord(action string) bool {
 	r, found := t.takeRecord(action)
 	if !found {
 		return false
@@ -165,7 +167,7 @@ func (t callOp) callSuspended(c lattice.Command, f lattice.CallSuspended) error 
 func (t callOp) requestInputs(f lattice.CallSuspended) {
 	sprite := t.Visit.Call.Sprite
 	t.Visit.Suspended = &runstate.Suspension{CallID: f.CallID, CheckpointID: f.CheckpointID, Action: f.Action}
-	if f.Action != nil && t.resumeFromRecord(f.Action.Name) {
+	if f.Action != nil && t.ResumeFromRecord(f.Action.Name) {
 		return
 	}
 	if f.Action == nil {

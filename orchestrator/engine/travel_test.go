@@ -59,7 +59,7 @@ func kept(s runstate.State, w *world) end {
 
 // TestTravelAnywhere: from every moment of any flow, going back and on again, and going on in a copy, end as the run did.
 func TestTravelAnywhere(t *testing.T) {
-	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "model", "pack", "+write", "+ask", "+read",
+	kinds := []string{"read", "idem", "write", "world", "flaky", "ask", "allow", "wants", "deny", "human", "model", "pack", "+write", "+ask", "+read", "+agent", "forks agent",
 		"each write", "each read", "at once read idem", "each +world ask", "forks write +write idem", "loop write +read", "loop ask", "beside read write"}
 	rapid.Check(t, func(rt *rapid.T) {
 		flow := append(rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 5).Draw(rt, "flow"), "pack")

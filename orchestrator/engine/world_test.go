@@ -44,7 +44,11 @@ type world struct {
 	durable     int                     // how many of them survive a loss of power
 	disk        int                     // how often the power was lost
 	keeps       bool                    // calls of class sprite keep a turn when they begin
+	settles     bool                    // checkpoints are durable at once
+	onTorn      int                     // calls that worked on torn files
 	turns       map[string]lattice.Pair // by the key of their event
+	turnsKept   int                     // agents that a loss of power took back to their last turn
+	besides     int                     // of them, those beside another one
 	effects     map[string]int          // times a world skill acted, by idempotency key
 	actions     map[string]int          // actions fulfilled, by key
 	asked       int                     // questions to models
@@ -143,8 +147,10 @@ func (w *world) of(sprite string) spriteFiles {
 	return w.sprite
 }
 
+func isCopy(sprite string) bool { return strings.HasPrefix(sprite, "main-1-") }
+
 func (w *world) put(sprite string, files spriteFiles) {
-	if strings.HasPrefix(sprite, "main-1-") {
+	if isCopy(sprite) {
 		w.copies[sprite] = files
 		return
 	}
@@ -218,14 +224,24 @@ func (w *world) keptTurns() (kept []replay.Turn) {
 func (w *world) checkpoint(sprite string) lattice.Pair {
 	w.durable = max(w.durable, len(w.checkpoints)) // those before are by now
 	w.checkpoints = append(w.checkpoints, w.of(sprite).clone())
+	if w.settles {
+		w.durable = len(w.checkpoints)
+	}
 	return lattice.Pair{Sprite: sprite, CheckpointID: fmt.Sprint("v", len(w.checkpoints))}
 }
 
 func (w *world) Restore(_ context.Context, sprite string, to lattice.Pair) error {
 	return w.around(func() error {
-		if to.CheckpointID == "" { // made again
+		_, copied := w.copies[sprite]
+		switch {
+		case to.CheckpointID == "" && isCopy(sprite): // made again
+			delete(w.copies, sprite)
+			return nil
+		case to.CheckpointID == "":
 			w.put(sprite, spriteFiles{map[string]int{}, map[string]lattice.Outcome{}})
 			return nil
+		case isCopy(sprite) && !copied:
+			return fmt.Errorf("sprite %s does not exist", sprite)
 		}
 		files, err := w.saved(to)
 		if err == nil {
@@ -276,12 +292,17 @@ func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event
 				Event: protocol.Event{ProtocolVersion: "v1", Type: protocol.TypeActionRequest, CallID: c.ID, Payload: payload, Raw: payload}})
 		}
 	}
+	if c.Skill == "m.agent" && !c.Uncertain {
+		if err := w.takeTurns(c, event); err != nil {
+			return lattice.Outcome{}, err
+		}
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.tick(); err != nil {
 		return lattice.Outcome{}, err
 	}
-	if w.keeps && c.Class == manifests.ClassSprite {
+	if w.keeps && c.Class == manifests.ClassSprite && c.Skill != "m.agent" {
 		w.turns[fmt.Sprint(c.Sprite, "/", c.ID, "begun", c.Resume != nil)] = w.checkpoint(c.Sprite)
 		w.durable = len(w.checkpoints)
 	}
@@ -301,6 +322,36 @@ func (w *world) Call(_ context.Context, c lattice.Call, event func(lattice.Event
 	return outcome, w.tick()
 }
 
+// agentTurns is how many turns an agent takes.
+const agentTurns = 2
+
+// takeTurns lets an agent take the turns that its files lack. Each is kept, and then told.
+func (w *world) takeTurns(c lattice.Call, event func(lattice.Event)) error {
+	for turn := range agentTurns {
+		name := fmt.Sprintf("%s%s#%d.%d turn %d", c.Path, c.Node, c.Visit, c.Attempt, turn)
+		told := fmt.Sprint(c.ID, " turn ", turn)
+		err := w.around(func() error {
+			files := w.of(c.Sprite).files
+			if files[name] > 0 || w.of(c.Sprite).calls[c.ID].Kind == lattice.Finished {
+				told = ""
+				return nil
+			}
+			files[name]++
+			w.turns[c.Sprite+"/"+told] = w.checkpoint(c.Sprite)
+			w.durable = len(w.checkpoints)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if told != "" {
+			body, _ := json.Marshal(protocol.Event{Type: protocol.TypeInfo, CallID: c.ID})
+			event(lattice.Event{Sprite: c.Sprite, CallID: c.ID, Event: protocol.Event{Type: protocol.TypeInfo, Raw: body}, Dedupe: told})
+		}
+	}
+	return nil
+}
+
 // answers reports whether res is for the pause that the call's journal knows, as a skill judges it: a checkpoint does not
 // know its own id, so that a journal restored from the very checkpoint names none.
 func answers(res *protocol.Resume, known lattice.Outcome) bool {
@@ -313,6 +364,7 @@ func answers(res *protocol.Resume, known lattice.Outcome) bool {
 
 func (w *world) work(c lattice.Call) (lattice.Outcome, error) {
 	file := c.Path + c.Node
+	w.onTorn += w.of(c.Sprite).files["torn"]
 	finished := func(data any) lattice.Outcome {
 		raw, _ := json.Marshal(data)
 		return lattice.Outcome{Kind: lattice.Finished, Result: protocol.Result{OK: true, Data: raw}}

@@ -69,17 +69,38 @@ type Rewound struct {
 }
 
 // PowerLost says that the machine or the disk of the sprites was restarted, so that files which were not synced may be
-// torn. The run goes back to its newest durable pair: to State, the state before the fact Seq, which is applied again when
-// the files are restored. Facts after that one no longer count. Without State only files are lost.
+// torn. The run goes back to State, the state behind the fact Seq, whose pending commands are issued again when the files of
+// all Sprites are restored. Facts after that one no longer count. Without State only files of the main sprite are lost.
 type PowerLost struct {
-	Disk     string          `json:"disk"`
-	Seq      Seq             `json:"seq"`
-	Pair     Pair            `json:"pair"` // without a checkpoint id the sprite is made again
-	State    json.RawMessage `json:"state,omitempty"`
-	FactKind string          `json:"fact_type,omitempty"`
-	Fact     json.RawMessage `json:"fact,omitempty"`
+	Disk  string          `json:"disk"`
+	Seq   Seq             `json:"seq"`
+	Pair  Pair            `json:"pair"` // of the main sprite; without a checkpoint id the sprite is made again
+	State json.RawMessage `json:"state,omitempty"`
+	// Sprites are the sprites in use at that place, the main one first, and the files that they get.
+	Sprites []SpriteBack `json:"sprites,omitempty"`
 	// Records are the effects on the world that lie behind Seq. None is repeated.
 	Records []Record `json:"records,omitempty"`
+
+	// Fact is of older versions, which restored the main sprite alone: State is that before the fact Seq, which is applied again.
+	FactKind string          `json:"fact_type,omitempty"`
+	Fact     json.RawMessage `json:"fact,omitempty"`
+}
+
+// SpriteBack is a sprite whose files go back. Its events up to the entry EventsTo still count: of a call that goes on from a turn,
+// those up to this turn.
+type SpriteBack struct {
+	Pair     Pair `json:"pair"`
+	EventsTo Seq  `json:"events_to"`
+}
+
+// Supersedes reports whether an event of a sprite, which stands before f in the journal, no longer counts.
+func (f PowerLost) Supersedes(sprite string, seq Seq) bool {
+	for _, b := range f.Sprites {
+		if b.Pair.Sprite == sprite {
+			return seq > b.EventsTo
+		}
+	}
+	return len(f.State) > 0 && seq > f.Seq
 }
 
 // Attempt is one attempt at a call in one visit of a node.

@@ -32,7 +32,7 @@ func Superseded(entries []Entry) map[Seq]bool {
 			}
 		case PowerLost:
 			for _, before := range entries {
-				if len(f.State) > 0 && before.Kind == EntryEvent && before.Seq > f.Seq && before.Seq < e.Seq {
+				if before.Kind == EntryEvent && before.Seq < e.Seq && f.Supersedes(before.Sprite, before.Seq) {
 					gone[before.Seq] = true
 				}
 			}

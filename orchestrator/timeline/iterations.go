@@ -144,7 +144,7 @@ func (t *Timeline) endIteration(iteration string, at time.Time, state StepState)
 	if s == nil {
 		return
 	}
-	s.Ended, s.State = at, state
+	s.Ended, s.State, s.endSeq = at, state, t.seq
 	for lane := range t.lanes { // the steps in it are over, too
 		if lane == iteration || strings.HasPrefix(lane, iteration+"/") {
 			delete(t.lanes, lane)
@@ -156,6 +156,29 @@ func (t *Timeline) endIteration(iteration string, at time.Time, state StepState)
 		}
 		up.ended[state]++
 		up.Message, t.Current = up.sumUp(), up
+	}
+}
+
+// reopenBelow lets the iterations of a step go on that were under way behind an entry, and drops those that began later.
+func (t *Timeline) reopenBelow(s *Step, at time.Time, seq lattice.Seq, message string) {
+	for _, b := range s.Below {
+		switch {
+		case b.Seq > seq:
+			if b.Ended.IsZero() {
+				b.Ended, b.Message = at, "the power was lost"
+			} else if b.endSeq > seq {
+				s.ended[b.State]--
+			}
+			b.State = Dropped
+			delete(t.lanes, b.path)
+		case b.Ended.IsZero() || b.endSeq > seq:
+			if !b.Ended.IsZero() {
+				s.ended[b.State]--
+			}
+			b.Ended, b.State, b.Message = time.Time{}, Running, message
+			t.lanes[b.path] = b
+			t.reopenBelow(b, at, seq, message)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ type Step struct {
 	Message        string            // the last thing it said, or why it failed
 	Below          []*Step           // iterations
 	ended          map[StepState]int // how many of them came to which end
+	endSeq         lattice.Seq       // of the entry that ended it, of an iteration
 	Phases         []Phase
 	Checkpoints    []time.Time // when boundaries were taken
 	Calls          []Call      // of skills and models, as far as they have ended

@@ -163,15 +163,21 @@ func (t *Timeline) finishCall(at time.Time, f lattice.CallFinished) {
 	t.endStep(at, Failed, message)
 }
 
-// powerLost begins the node again to which a run goes back.
+// powerLost begins the node again to which a run goes back. Iterations that had begun before go on.
 func (t *Timeline) powerLost(at time.Time, f lattice.PowerLost) {
+	const again = "again, because the power was lost"
 	var then struct{ Node string }
 	if json.Unmarshal(f.State, &then) != nil {
 		return // the run stays where it is
 	}
+	if s := t.lanes[""]; s != nil && s.Node == then.Node && s.Seq <= f.Seq && len(f.Sprites) > 0 && len(s.Below) > 0 {
+		t.reopenBelow(s, at, f.Seq, again)
+		s.Ended, s.State, s.Message, t.Current = time.Time{}, Running, again, s
+		return
+	}
 	t.closeSteps(at, Dropped, "the power was lost")
 	t.beginStep("", cmp.Or(then.Node, "prepare"), at)
-	t.setState(Running, "again, because the power was lost")
+	t.setState(Running, again)
 }
 
 // timerFired tells the ends of pauses apart, which the fact does not: another attempt, a WAIT that is over, a question to

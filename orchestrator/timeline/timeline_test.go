@@ -25,6 +25,9 @@ func logOf(t *testing.T, items ...any) []lattice.Entry {
 		switch v := item.(type) {
 		case string:
 			e.Kind, e.Type, e.CallID = lattice.EntryEvent, "INFO", v
+			if sprite, call, ok := strings.Cut(v, ":"); ok {
+				e.Sprite, e.CallID = sprite, call
+			}
 			e.Body = json.RawMessage(`{"event_type":"INFO","payload":{"message":"from ` + v + `"}}`)
 		case lattice.Fact:
 			body, err := json.Marshal(v)
@@ -59,6 +62,8 @@ func TestSuperseded(t *testing.T) {
 		{"lost beside one that goes back", []any{
 			"a", "b", lattice.CallLost{CallID: "a", CommandID: "e0.1.call@m[0]"}, lattice.Restored{CommandID: "e0.9.restore@m[1]"},
 		}, nil},
+		{"power lost: the fork goes on from a turn", []any{"a", lattice.CallFinished{}, "a", "fork:b", "fork:b", "other:c",
+			lattice.PowerLost{Seq: 2, State: json.RawMessage(`{}`), Sprites: []lattice.SpriteBack{{EventsTo: 2}, {Pair: lattice.Pair{Sprite: "fork"}, EventsTo: 4}}}, "fork:d"}, []lattice.Seq{3, 5, 6}},
 		{"lost twice", []any{"a", lost, restored, "a", lost, restored, "a"}, []lattice.Seq{1, 4}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -180,6 +185,25 @@ func TestTimelineOfIterations(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("timeline (-want +got):\n%s", diff)
+	}
+}
+
+// TestTimelineAfterALossOfPower goes on with the iterations that were under way at the place to which the run goes back.
+func TestTimelineAfterALossOfPower(t *testing.T) {
+	t.Parallel()
+	line := New()
+	for _, e := range logOf(t,
+		lattice.RunStarted{Sprite: "s"}, lattice.Prepared{}, begins{"each", "each[0]/a", "each[1]/a"},
+		lattice.CallFinished{CommandID: "e0.3.call@each[0]", OK: true}, begins{"each[0]" + lattice.IterationDone, "each[2]/a"},
+		lattice.PowerLost{Seq: 2, State: json.RawMessage(`{"node":"each"}`), Sprites: []lattice.SpriteBack{{}}},
+		lattice.CallFinished{CommandID: "e1.9.call@each[1]", OK: true}, begins{"each[1]" + lattice.IterationDone},
+	) {
+		line.Add(e)
+	}
+	got := strings.Join(strings.Fields(strings.Join(line.Lines(time.Unix(9, 0), false), ";")), " ")
+	want := "✓ prepare 1.0s;▸ each 8.0s 1 done; ▸ each[0] a 8.0s again, because the power was lost; ✓ each[1] a 3.0s; - each[2] a 1.0s the power was lost"
+	if got != want {
+		t.Errorf("timeline\n%s, want\n%s", got, want)
 	}
 }
 

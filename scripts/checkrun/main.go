@@ -53,17 +53,33 @@ type fact struct {
 	Moment    struct {
 		Seq uint64 `json:"seq"`
 	} `json:"moment"`
-	Pair *struct {
-		Seq        uint64 `json:"seq"`
-		Checkpoint string `json:"checkpoint_id"`
-	} `json:"pair"`
-	State json.RawMessage `json:"state"`
+	Pair    *pair           `json:"pair"`
+	State   json.RawMessage `json:"state"`
+	Sprites []struct {
+		Pair     pair   `json:"pair"`
+		EventsTo uint64 `json:"events_to"`
+	} `json:"sprites"`
 	Fault struct {
 		Code string `json:"code"`
 	} `json:"fault"`
 }
 
-type span struct{ from, to uint64 }
+type pair struct {
+	Seq        uint64 `json:"seq"`
+	Sprite     string `json:"sprite"`
+	Checkpoint string `json:"checkpoint_id"`
+}
+
+// span is a stretch of the journal: of all sprites but those of not, or of one.
+type span struct {
+	from, to uint64
+	of       string
+	not      []string
+}
+
+func (s span) coversEntry(e entry) bool {
+	return e.Seq > s.from && e.Seq < s.to && (s.of == "" || s.of == e.Sprite) && !slices.Contains(s.not, e.Sprite)
+}
 
 type report []string
 
@@ -150,10 +166,16 @@ func judgeJournal(r *report, entries []entry, open bool) (live []event, forked b
 		case "Answered":
 			waits[f.WaitID]++
 		case "Rewound":
-			rewound = append(rewound, span{f.Moment.Seq, e.Seq})
+			rewound = append(rewound, span{from: f.Moment.Seq, to: e.Seq})
 		case "PowerLost":
+			var listed []string
+			for _, s := range f.Sprites {
+				listed = append(listed, s.Pair.Sprite)
+				rewound = append(rewound, span{from: s.EventsTo, to: e.Seq, of: s.Pair.Sprite})
+				missed = append(missed, span{from: s.Pair.Seq, to: e.Seq, of: s.Pair.Sprite})
+			}
 			if len(f.State) > 0 {
-				rewound = append(rewound, span{f.Seq, e.Seq})
+				rewound = append(rewound, span{from: f.Seq, to: e.Seq, not: listed})
 			}
 			if len(f.State) == 0 || f.Pair != nil && f.Pair.Checkpoint == "" {
 				delete(answered, prepared) // the sprite is made again
@@ -162,7 +184,7 @@ func judgeJournal(r *report, entries []entry, open bool) (live []event, forked b
 			forked = true
 		}
 		if (e.Type == "Rewound" || e.Type == "PowerLost") && f.Pair != nil {
-			missed = append(missed, span{f.Pair.Seq, e.Seq})
+			missed = append(missed, span{from: f.Pair.Seq, to: e.Seq, of: f.Pair.Sprite})
 		}
 		if e.Type == "Prepared" {
 			prepared = f.CommandID
@@ -180,7 +202,7 @@ func judgeJournal(r *report, entries []entry, open bool) (live []event, forked b
 			cut[at] = f.CallID
 		case "Restored":
 			if call := cut[at]; call != "" {
-				undone[call] = append(undone[call], span{paused[call], e.Seq})
+				undone[call] = append(undone[call], span{from: paused[call], to: e.Seq})
 			}
 			delete(cut, at)
 		}
@@ -214,7 +236,7 @@ func judgeJournal(r *report, entries []entry, open bool) (live []event, forked b
 			continue
 		}
 		ids[ev.EventID]++
-		if slices.ContainsFunc(rewound, func(s span) bool { return e.Seq > s.from && e.Seq < s.to }) {
+		if slices.ContainsFunc(rewound, func(s span) bool { return s.coversEntry(e) }) {
 			continue
 		}
 		if strings.Contains(strings.Join(e.Flags, " "), "orchestrator") {
@@ -224,7 +246,7 @@ func judgeJournal(r *report, entries []entry, open bool) (live []event, forked b
 		if len(e.Flags) > 0 || len(e.Probs) > 0 {
 			r.add("event %d is flagged %v %v", e.Seq, e.Flags, e.Probs)
 		}
-		if slices.ContainsFunc(undone[e.CallID], func(s span) bool { return e.Seq > s.from && e.Seq < s.to }) {
+		if slices.ContainsFunc(undone[e.CallID], func(s span) bool { return s.coversEntry(e) }) {
 			continue // said before the call was cut off and done again from its checkpoint
 		}
 		at, err := time.Parse(time.RFC3339Nano, ev.Timestamp)
@@ -235,7 +257,7 @@ func judgeJournal(r *report, entries []entry, open bool) (live []event, forked b
 			r.add("event %d of %s is not later than the one before", e.Seq, ev.CallID)
 		}
 		when[ev.CallID] = at
-		ev.missed = slices.ContainsFunc(missed, func(s span) bool { return e.Seq > s.from && e.Seq < s.to })
+		ev.missed = slices.ContainsFunc(missed, func(s span) bool { return s.coversEntry(e) })
 		live = append(live, ev)
 	}
 	for id, n := range ids {

@@ -75,6 +75,13 @@ func TestViolations(t *testing.T) {
 			e[7].Type, e[7].Body = "PowerLost", json.RawMessage(`{"seq":4,"pair":{"seq":1},"state":{}}`)
 			return e, o[2:]
 		}, ""},
+		"loss of power at a turn": {func(e []entry, o []event) ([]entry, []event) {
+			e[7].Type, e[7].Body = "PowerLost", json.RawMessage(`{"seq":7,"pair":{"seq":1,"sprite":"box"},"state":{},"sprites":[{"pair":{"seq":1,"sprite":"box"},"events_to":4}]}`)
+			for i := range e {
+				e[i].Sprite = "box"
+			}
+			return e, o[2:]
+		}, ""},
 		"not taken back": {func(e []entry, o []event) ([]entry, []event) { e[7].Type = "Other"; return e, o }, "the work item ended 2 times"},
 	} {
 		entries, outbox := fixture()

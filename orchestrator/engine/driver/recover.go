@@ -23,21 +23,23 @@ func (r *Runner) Recover(ctx context.Context, lost *lattice.PowerLost) error {
 			return err
 		}
 	}
-	if r.state.Recovering == nil {
-		return nil
+	for r.state.Recovering != nil && !r.state.Status.Ended() { // sprite by sprite
+		c, ok := r.state.FindCommand(r.state.Recovering.Command)
+		if !ok {
+			return fmt.Errorf("run %s recovers without a command", r.state.RunID)
+		}
+		facts, err := effect{r: r, command: c}.performCommand(ctx)
+		if refusal, ok := errors.AsType[*lattice.Refusal](err); ok {
+			facts, err = []lattice.Fact{lattice.CommandFailed{CommandID: c.ID, Fault: refusal.Fault}}, nil
+		}
+		if err != nil {
+			return fmt.Errorf("restore run %s after a loss of power: %w", r.state.RunID, err)
+		}
+		if err := r.appendFacts(ctx, nil, facts...); err != nil {
+			return err
+		}
 	}
-	c, ok := r.state.FindCommand(r.state.Recovering.Command)
-	if !ok {
-		return fmt.Errorf("run %s recovers without a command", r.state.RunID)
-	}
-	facts, err := effect{r: r, command: c}.performCommand(ctx)
-	if refusal, ok := errors.AsType[*lattice.Refusal](err); ok {
-		facts, err = []lattice.Fact{lattice.CommandFailed{CommandID: c.ID, Fault: refusal.Fault}}, nil
-	}
-	if err != nil {
-		return fmt.Errorf("restore run %s after a loss of power: %w", r.state.RunID, err)
-	}
-	return r.appendFacts(ctx, nil, facts...)
+	return nil
 }
 
 // Torn is the fault of a run whose files may be torn, with no durable checkpoint to go back to.

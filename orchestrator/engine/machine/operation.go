@@ -35,6 +35,12 @@ type dispatcher interface {
 	Dispatch()
 }
 
+// recorded is the operation of a node whose action may have a record from before a loss of power.
+type recorded interface {
+	// ResumeFromRecord goes on with the outcome of the action, if that is recorded, and reports whether it is.
+	ResumeFromRecord(action string) bool
+}
+
 // decider is the operation of a node that waits for people.
 type decider interface {
 	// Decided goes on with the decision f on the wait w.

@@ -13,10 +13,10 @@ import (
 // Power loss (DESIGN 23). The journal is on the disk; files that a sprite wrote after its last durable checkpoint may be torn.
 // When the machine or the disk was restarted, a run goes back before anything else is done:
 //
-//	SoundPoint   finds the newest fact behind which the main sprite's files lay at a durable checkpoint and no copy of the
-//	             sprite was in use; durable asks the host. If a call was alone at work there, its last turn is newer
-//	PowerLost    the run is in the state before that fact again, under a new epoch; the files are restored
-//	Restored     the fact is taken once more, so that the calls behind it are made again
+//	SoundPoint   finds the newest fact behind which the files of each sprite in use lay at a durable checkpoint: before the
+//	             call that is at work there, or at the last turn of that call; durable asks the host
+//	PowerLost    the run is in the state behind that fact again, under a new epoch; the files are restored, sprite by sprite
+//	Restored     of the last sprite: pending commands are issued again. Calls get new ids, and timers go on
 //
 // A durable checkpoint is taken before a skill of class world is called or a person is asked, and when a call has ended
 // that changed the world. Effects after that point are not repeated: PowerLost carries the outcome of each such call and
@@ -51,11 +51,27 @@ func (m *Machine) powerLost(f lattice.PowerLost) error {
 			renewCall(t.Visit, m.State.Epoch)
 		}
 	}
-	pair := f.Pair
-	m.flow().Issue(lattice.Command{Kind: lattice.DoRestore, Sprite: pair.Sprite, Pair: &pair})
 	m.State.Disk = f.Disk
-	m.State.Recovering = &runstate.Recovering{Command: m.State.Pending[len(m.State.Pending)-1].ID, Type: f.FactKind, Fact: f.Fact}
+	back := &runstate.Recovering{Left: f.Sprites, Begin: len(f.Sprites) > 0, Type: f.FactKind, Fact: f.Fact}
+	if !back.Begin {
+		back.Left = []lattice.SpriteBack{{Pair: f.Pair}}
+	}
+	recovery{m}.restoreNext(*back)
 	return nil
+}
+
+// recovery is a run that goes back after a loss of power.
+type recovery struct{ *Machine }
+
+// restoreNext restores the files of the next sprite.
+func (m recovery) restoreNext(back runstate.Recovering) {
+	pair := back.Left[0].Pair
+	if back.Left = back.Left[1:]; len(back.Left) == 0 {
+		back.Left = nil
+	}
+	m.flow().Issue(Restore(pair))
+	back.Command = m.State.Pending[len(m.State.Pending)-1].ID
+	m.State.Recovering = &back
 }
 
 // renewCall moves the call of a visit to an epoch. A call that will be resumed keeps its id, which its journal knows.
@@ -68,20 +84,64 @@ func renewCall(v *runstate.Visit, epoch int) {
 	v.Call = &call
 }
 
-// resumeRecovered goes on when the files are back.
+// resumeRecovered goes on when the files of a sprite are back.
 func (m *Machine) resumeRecovered(pair lattice.Pair) error {
-	again := m.State.Recovering
+	back := *m.State.Recovering
 	m.State.Recovering = nil
 	if pair.CheckpointID != "" {
 		m.setPair(pair, pair.Sprite)
 	}
 	m.InvalidateCache(pair.Sprite)
-	if again.Type == "" {
-		return nil
+	switch {
+	case len(back.Left) > 0:
+		recovery{m}.restoreNext(back)
+	case back.Begin:
+		return recovery{m}.beginAgain()
+	case back.Type != "":
+		fact, err := lattice.DecodeFact(back.Type, back.Fact)
+		if err != nil {
+			return err
+		}
+		return m.applyFact(fact)
 	}
-	fact, err := lattice.DecodeFact(again.Type, again.Fact)
-	if err != nil {
-		return err
+	return nil
+}
+
+// beginAgain issues all pending commands but timers again, under new ids.
+func (m recovery) beginAgain() error {
+	timer := func(c lattice.Command) bool { return c.Kind == lattice.DoTimer }
+	again := slices.DeleteFunc(slices.Clone(m.State.Pending), timer)
+	m.State.Pending = slices.DeleteFunc(m.State.Pending, func(c lattice.Command) bool { return !timer(c) })
+	for _, w := range slices.Clone(m.State.Waits) { // whose action was done behind the point
+		if t := m.thread(w.Path); w.Kind == lattice.WaitAction && t != nil && resumeFromRecord(t, w.Action) {
+			t.CloseWait(w)
+		}
 	}
-	return m.applyFact(fact)
+	for _, c := range again {
+		t := m.thread(c.Path)
+		if t == nil {
+			return fmt.Errorf("command %s belongs to iteration %s, which is not under way", c.ID, c.Path)
+		}
+		switch c.Kind {
+		case lattice.DoCall, lattice.DoModel:
+			d, ok := t.operation().(dispatcher)
+			if !ok {
+				return fmt.Errorf("command %s is not of node %s", c.ID, t.Node)
+			}
+			d.Dispatch()
+		case lattice.DoAction:
+			if !resumeFromRecord(t, c.Action) {
+				t.Issue(c)
+			}
+		default:
+			t.Issue(c)
+		}
+	}
+	return nil
+}
+
+// resumeFromRecord goes on with the recorded outcome of an action of the current call of t, if there is one.
+func resumeFromRecord(t *Thread, a *lattice.Action) bool {
+	op, ok := t.operation().(recorded)
+	return ok && a != nil && op.ResumeFromRecord(a.Name)
 }

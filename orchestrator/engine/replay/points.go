@@ -63,7 +63,9 @@ func Points(p *ir.Program, run string, facts []lattice.Entry) ([]Point, error) {
 			points = pointsTo(points, back.Moment)
 		}
 		if lost, ok := fact.(lattice.PowerLost); ok && len(lost.State) > 0 {
-			points = slices.DeleteFunc(points, func(pt Point) bool { return pt.Seq >= lost.Seq && pt.fact > 0 })
+			points = slices.DeleteFunc(points, func(pt Point) bool {
+				return pt.Seq > lost.Seq || pt.Seq == lost.Seq && lost.FactKind != "" && pt.fact > 0
+			})
 		}
 		begun := slices.DeleteFunc(pointsOf(p, i, e.Seq, next), func(pt Point) bool { return pt.isShared(p, state, fact) })
 		for n := range begun {

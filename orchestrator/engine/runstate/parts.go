@@ -51,11 +51,14 @@ func (s Spent) Plus(calls int, u lattice.ModelUsage) Spent {
 	return Spent{Calls: s.Calls + calls, ModelUsage: s.ModelUsage.Plus(u)}
 }
 
-// Recovering is a way back under way: the fact that is taken again when the files are there; none where the run stays.
+// Recovering is a way back under way. When the files are there, the pending commands are issued again; in journals of older
+// versions a fact is applied again.
 type Recovering struct {
-	Command string          `json:"command"` // that restores them
-	Type    string          `json:"type,omitempty"`
-	Fact    json.RawMessage `json:"fact,omitempty"`
+	Command string               `json:"command"`        // restores the files of a sprite
+	Left    []lattice.SpriteBack `json:"left,omitempty"` // the sprites that follow
+	Begin   bool                 `json:"begin,omitempty"`
+	Type    string               `json:"type,omitempty"`
+	Fact    json.RawMessage      `json:"fact,omitempty"`
 }
 
 // Compensation. A TOOL_CALL with compensate names the call that undoes it. When it has completed, the arguments of that call

@@ -17,22 +17,30 @@ import (
 	"github.com/spritekit/lattice/orchestrator/lattice"
 )
 
-// UsesForks reports whether work is done in other sprites than the main one.
-func (s State) UsesForks() bool {
-	elsewhere := func(c lattice.Command) bool { return c.Sprite != "" && c.Sprite != s.Sprite }
-	return slices.ContainsFunc(s.Pending, elsewhere) || s.Lane.usesForks(s.Sprite)
-}
+// SpritesInUse returns the main sprite and the forks whose files the run may still read: those of iterations that have not
+// ended and of calls.
+func (s State) SpritesInUse() []string { return s.Lane.spritesInUse([]string{s.Sprite}) }
 
-func (l Lane) usesForks(main string) bool {
+func (l Lane) spritesInUse(known []string) []string {
 	if l.Visit == nil {
-		return false
+		return known
 	}
-	if c := l.Visit.Call; c != nil && c.Sprite != main {
-		return true
+	if c := l.Visit.Call; c != nil && !slices.Contains(known, c.Sprite) {
+		known = append(known, c.Sprite)
 	}
-	return l.Visit.Map != nil && slices.ContainsFunc(l.Visit.Map.Open, func(it *Iteration) bool {
-		return it.Sprite != "" || it.Lane.usesForks(main)
-	})
+	if l.Visit.Map == nil {
+		return known
+	}
+	for _, it := range l.Visit.Map.Open {
+		if it.Ended {
+			continue
+		}
+		if it.Sprite != "" {
+			known = append(known, it.Sprite)
+		}
+		known = it.Lane.spritesInUse(known)
+	}
+	return known
 }
 
 func AttemptOf(c *lattice.Call) lattice.Attempt {

@@ -75,7 +75,7 @@ func (rs *Records) KeptTurns(run string) (kept []replay.Turn, err error) {
 	all, err := rs.allTurns(run)
 	for _, t := range all {
 		if t.Said.CheckpointID != "" {
-			kept = append(kept, replay.Turn{Seq: t.Event.Seq, Pair: t.pair(), Said: t.Said})
+			kept = append(kept, replay.Turn{Seq: t.Event.Seq, Call: t.Event.CallID, Pair: t.pair(), Said: t.Said})
 		}
 	}
 	return kept, err
@@ -134,10 +134,11 @@ func foldTurns(facts []lattice.Entry, all []Turn) (now []Turn, err error) {
 			}
 			now = rest
 		case lattice.PowerLost:
-			if len(f.State) > 0 {
-				last := indexOf(now, f.Pair)
-				now = slices.Concat(now[:last+1], slices.DeleteFunc(slices.Clone(now[last+1:]), func(t Turn) bool { return t.since > f.Seq }))
+			last := -1
+			if len(f.State) > 0 && len(f.Sprites) == 0 { // of an older version
+				last = indexOf(now, f.Pair)
 			}
+			now = slices.Concat(now[:last+1], slices.DeleteFunc(slices.Clone(now[last+1:]), func(t Turn) bool { return f.Supersedes(t.Event.Sprite, t.since) }))
 		}
 	}
 	return append(now, all...), nil

@@ -25,6 +25,8 @@ func TestTurnsOfThePresentCourse(t *testing.T) {
 	}
 	lost := newEntry(t, 40, lattice.PowerLost{Seq: 15, State: json.RawMessage(`{}`)})
 	lostAtTurn := newEntry(t, 40, lattice.PowerLost{Seq: 5, State: json.RawMessage(`{}`), Pair: lattice.Pair{Sprite: "box", CheckpointID: "v10"}})
+	goneOn := newEntry(t, 40, lattice.PowerLost{Seq: 35, State: json.RawMessage(`{}`), Sprites: []lattice.SpriteBack{{Pair: lattice.Pair{Sprite: "box"}, EventsTo: 10}}})
+	elsewhere := newEntry(t, 40, lattice.PowerLost{Seq: 15, State: json.RawMessage(`{}`), Sprites: []lattice.SpriteBack{{Pair: lattice.Pair{Sprite: "fork"}, EventsTo: 10}}})
 	for name, test := range map[string]struct {
 		facts []lattice.Entry
 		turns []lattice.Seq
@@ -39,7 +41,9 @@ func TestTurnsOfThePresentCourse(t *testing.T) {
 		"to a turn of a later step":         {[]lattice.Entry{back(40, 15, "review", "v20")}, []lattice.Seq{10, 20, 30}, "10 20"},
 		"without files":                     {[]lattice.Entry{back(30, 5, "edit", "")}, []lattice.Seq{10, 20}, ""},
 		"power lost":                        {[]lattice.Entry{lost}, []lattice.Seq{10, 20, 50}, "10 50"},
-		"power lost, on to a turn":          {[]lattice.Entry{lostAtTurn}, []lattice.Seq{10, 20, 50}, "10 50"},
+		"power lost, the sprite at a turn":  {[]lattice.Entry{goneOn}, []lattice.Seq{10, 20, 50}, "10 50"},
+		"power lost, another at a turn":     {[]lattice.Entry{elsewhere}, []lattice.Seq{10, 20, 50}, "10 50"},
+		"power lost, on to a turn before":   {[]lattice.Entry{lostAtTurn}, []lattice.Seq{10, 20, 50}, "10 50"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var all []Turn

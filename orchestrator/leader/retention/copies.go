@@ -32,8 +32,11 @@ func (c *Copies) CheckSupport(ctx context.Context, sprite string) error {
 	return nil
 }
 
+// copyLabel is the beginning of the label of a fork that a run made; the id of the run follows.
+const copyLabel = "lattice-copy:"
+
 // CopyLabel marks the copies of a run's sprite that its items have.
-func CopyLabel(run string) string { return "lattice-copy:" + run }
+func CopyLabel(run string) string { return copyLabel + run }
 
 func (c *Copies) Ensure(ctx context.Context, label string, from lattice.Pair, to string) error {
 	made, err := c.Client.Get(ctx, to)

@@ -109,7 +109,14 @@ func (b *Boundaries) Restore(ctx context.Context, sprite string, to lattice.Pair
 	if err != nil {
 		return fmt.Errorf("look for sprite %s: %w", sprite, err)
 	}
-	if !slices.ContainsFunc(s.Labels, func(label string) bool { return strings.HasPrefix(label, history.OwnerLabel) }) {
+	users, err := b.States.Store.OfSprite(sprite) // a run may have been started in a fork that another one left
+	if err != nil {
+		return fmt.Errorf("look for runs in sprite %s: %w", sprite, err)
+	}
+	own := func(label string) bool {
+		return strings.HasPrefix(label, history.OwnerLabel) || len(users) == 0 && strings.HasPrefix(label, copyLabel)
+	}
+	if !slices.ContainsFunc(s.Labels, own) {
 		return driver.Torn(sprite)
 	}
 	if err := b.Client.Delete(ctx, sprite); err != nil && !errors.Is(err, sprites.ErrNotFound) {

@@ -80,7 +80,7 @@ func (c Caller) Call(ctx context.Context, call lattice.Call, event func(lattice.
 	if call.Skill != agentSkill {
 		return c.Caller.Call(ctx, call, event)
 	}
-	id := call.RunID + "/" + call.ID
+	id := reservationID(call.RunID, call.ID)
 	r, err := c.Keeper.Reserve(ctx, needOf(call, id))
 	if err != nil {
 		return lattice.Outcome{}, err
@@ -99,6 +99,9 @@ func (c Caller) Call(ctx context.Context, call lattice.Call, event func(lattice.
 	spent, model, reason := spentBy(out, r.Amount, c.Keeper.now().Sub(r.Begun))
 	return out, c.Keeper.Settle(ctx, id, spent, model, reason)
 }
+
+// reservationID returns the id of the reservation for a call of an agent.
+func reservationID(run, call string) string { return run + "/" + call }
 
 // needOf returns the reservation for a call of an agent: its limits if it has some, else estimates.
 func needOf(call lattice.Call, id string) Call {

@@ -258,17 +258,16 @@ func (k *Keeper) Lose(ctx context.Context, id, reason string) error {
 	return k.Settle(ctx, id, f.Amount, "", reason)
 }
 
-// SettleTurn settles the open reservations of a run with the usage of its call of an agent up to a turn. The call is made
-// again, goes on from there and counts the rest; it counts all of a cost that is not known.
-func (k *Keeper) SettleTurn(ctx context.Context, run string, turn protocol.AgentTurn) error {
+// SettleTurn settles the reservation of a call of an agent, if it is open, with the usage of the call up to a turn. The call is
+// made again, goes on from there and counts the rest; it counts all of a cost that is not known.
+func (k *Keeper) SettleTurn(ctx context.Context, run, call string, turn protocol.AgentTurn) error {
 	s := turn.Spent
 	spent := budget.Amount{MicroUSD: budget.MicroUSD(s.CostUSD), Tokens: max(0, s.Tokens), Millis: max(0, s.Milliseconds)}
-	var ids []string
-	err := k.refresh(ctx, func(l *budget.Ledger, _ uint64) { ids = l.OpenIn(budget.Run.Of(run)) })
-	for _, id := range ids {
-		err = errors.Join(err, k.Settle(ctx, id, spent, "", fmt.Sprintf("the files were lost after turn %d", turn.Turn)))
+	id, open := reservationID(run, call), false
+	if err := k.refresh(ctx, func(l *budget.Ledger, _ uint64) { _, open = l.Open(id) }); err != nil || !open {
+		return err
 	}
-	return err
+	return k.Settle(ctx, id, spent, "", fmt.Sprintf("the files were lost after turn %d", turn.Turn))
 }
 
 // CloseRun settles the reservations of a run that has ended.

@@ -414,17 +414,20 @@ func TestACallDoesNotCountWhatItInherits(t *testing.T) {
 	}
 }
 
-// After a loss of power the call that was cut off counts what it took up to the turn to which its run goes back.
+// After a loss of power a call that was cut off counts what it took up to the turn to which its run goes back, and no other call
+// does.
 func TestALossOfPowerSettlesTheTurn(t *testing.T) {
 	w := newWorld(t, "budgets.run.tokens = 100")
 	k := w.keeper()
-	if _, err := k.Reserve(t.Context(), Call{Run: "r", ID: "r/a", Name: "agent", Need: budget.Need{Most: budget.Amount{Tokens: 80}}}); err != nil {
+	for id, tokens := range map[string]int64{"r/a": 80, "r/b": 20} {
+		if _, err := k.Reserve(t.Context(), Call{Run: "r", ID: id, Name: "agent", Need: budget.Need{Most: budget.Amount{Tokens: tokens}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.SettleTurn(t.Context(), "r", "a", protocol.AgentTurn{Turn: 1, Spent: protocol.Spent{Tokens: 30, CostUSD: 0.25, Milliseconds: 7}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.SettleTurn(t.Context(), "r", protocol.AgentTurn{Turn: 1, Spent: protocol.Spent{Tokens: 30, CostUSD: 0.25, Milliseconds: 7}}); err != nil {
-		t.Fatal(err)
-	}
-	if a := w.account("run:r"); a.Reserved != (budget.Amount{}) || a.Spent != (budget.Amount{Tokens: 30, MicroUSD: 250_000, Millis: 7}) {
+	if a := w.account("run:r"); a.Reserved != (budget.Amount{Tokens: 20}) || a.Spent != (budget.Amount{Tokens: 30, MicroUSD: 250_000, Millis: 7}) {
 		t.Errorf("the account is %+v", a)
 	}
 }
