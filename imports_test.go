@@ -179,7 +179,7 @@ var mayImport = map[string][]string{
 	"orchestrator/sse":             {},
 	"orchestrator/difference":      {},
 	"orchestrator/loop/iterations": {"orchestrator/api", "orchestrator/lattice", "orchestrator/loop", "spritekit/fault", "spritekit/loop", "spritekit/protocol"},
-	"orchestrator/api/exchange":    {"orchestrator/lattice", "spritekit/fault", "spritekit/protocol"},
+	"orchestrator/api/exchange":    {"orchestrator/ir", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice
 	// Reports of tests are read by one parser, in a sprite and here: it is hardened, and knows how every runner writes them.
 	"orchestrator/artifact/report": {"skills/test/results", "spritekit/text"},
 	"orchestrator/api/wire":        {"orchestrator/api/exchange", "spritekit/fault"},

@@ -127,16 +127,24 @@ func idOf(r *http.Request) string {
 	return ""
 }
 
-// checkParams refuses parameters that the route does not have: they would be ignored.
+// checkParams refuses parameters that would be ignored. A body is never read as a form.
 func (route Route) checkParams(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		for name := range r.URL.Query() {
-			if !slices.ContainsFunc(route.Params, func(p Param) bool { return p.Name == name }) {
-				exchange.Fail(w, fault.BadInput("bad_request", "%s %s has no parameter %q", route.Method, route.Path, name).WithHint("GET %s/openapi.json lists the parameters", Root))
-				return
+		query, err := exchange.QueryOf(r)
+		for name, values := range query {
+			at := slices.IndexFunc(route.Params, func(p Param) bool { return p.Name == name })
+			switch {
+			case at < 0:
+				err = fault.BadInput("bad_request", "%s %s has no parameter %q", route.Method, route.Path, name).WithHint("GET %s/openapi.json lists the parameters", Root)
+			case route.Params[at].Type == "boolean" && values[0] != "true" && values[0] != "false":
+				err = fault.BadInput("bad_request", "%s is true or false, not %q", name, values[0])
 			}
 		}
-		next(w, r)
+		if err == nil {
+			next(w, r)
+			return
+		}
+		exchange.Fail(w, err)
 	}
 }
 

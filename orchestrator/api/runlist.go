@@ -36,7 +36,7 @@ func (l RunList) toQuery() url.Values {
 }
 
 func readRunList(r *http.Request, p exchange.Page) RunList {
-	return RunList{Open: r.FormValue("open") == "true", WorkItem: r.FormValue("work_item"), Flow: r.FormValue("flow"), Before: p.Last, Limit: p.Limit}
+	return RunList{Open: exchange.IsSet(r, "open"), WorkItem: r.FormValue("work_item"), Flow: r.FormValue("flow"), Before: p.Last, Limit: p.Limit}
 }
 
 var runListParams = []Param{

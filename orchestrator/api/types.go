@@ -15,13 +15,11 @@ import (
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
 
-// Version of this interface. A newer client asks an older leader to hand over; see Hello. A change that a leader without it would refuse,
-// such as a route, a parameter or a member of a request, raises it, so that no client sends what its leader does not know. A test holds it
-// against the description.
+// Version of this interface. A newer client asks an older leader to hand over; see Hello. A new route, parameter or member of a request,
+// which an older leader refuses, raises it; a test compares it with the description.
 const Version = 3
 
-// Oldest is the oldest version of this interface that a leader of this build still serves. Clients of version 2 take a page for a whole
-// list.
+// Oldest is the oldest version of this interface that a leader of this build still serves. Older clients take a page for a whole list.
 const Oldest = 3
 
 // Hello is GET /api/v1/lattice, the first thing that two processes say to each other. Together with the hand-over it is the

@@ -98,8 +98,8 @@ func (d listPages) showIntents(v *visit) error {
 
 // costTable is what models and agents took, by one kind of thing.
 type costTable struct {
-	Title, By string
-	Lines     []api.CostLine
+	Title, Column, By string
+	Lines             []api.CostLine
 }
 
 func (d listPages) showCost(v *visit) error {
@@ -116,7 +116,7 @@ func (d listPages) showCost(v *visit) error {
 		Runs    []api.RunView
 		Costs   []costTable
 	}{Budgets: budgets[:min(len(budgets), maxListed)]}
-	for _, t := range []costTable{{Title: "Days", By: "day"}, {Title: "Repositories", By: "repo"}, {Title: "Models", By: "model"}} {
+	for _, t := range []costTable{{Title: "Days", Column: "Day", By: "day"}, {Title: "Repositories", Column: "Repository", By: "repo"}, {Title: "Models", Column: "Model", By: "model"}} {
 		if t.Lines, err = d.leader.Cost(v.ctx, t.By); err != nil {
 			return err
 		}

@@ -213,6 +213,18 @@ func TestInterfaceRequests(t *testing.T) {
 		{"GET", "/runs?limit=x", "", 400, "bad_request"},
 		{"POST", "/runs", `{"flow":{},"unknown":1}`, 400, "bad_request"},
 		{"POST", "/runs", `null`, 400, "bad_request"},
+		{"POST", "/runs", `[]`, 400, "bad_request"},
+		{"POST", "/runs", request + request, 400, "bad_request"},
+		{"POST", "/runs", `{"flow":"` + strings.Repeat("x", exchange.MaxBody) + `"}`, 413, "bad_request"},
+		{"POST", "/runs", `{"flow":{"id":"a","id":"b"}}`, 400, "flow_invalid"},
+		{"POST", "/prune", `{"dry_run":true,"dry_run":false}`, 400, "bad_request"},
+		{"POST", "/prune", `{"dry_run":true,"Dry_run":false}`, 400, "bad_request"},
+		{"POST", "/prune", `{"dry_run":true,"all":1}`, 400, "bad_request"},
+		{"POST", "/intents", "{\"kind\":\"\xff\"}", 400, "bad_request"},
+		{"POST", "/prune", `{"dry_run":true,"keep":-1}`, 400, "bad_input"}, // a form is not what a body is read as
+		{"GET", "/runs?limit=1&limit=2", "", 400, "bad_request"},
+		{"GET", "/runs?open=1", "", 400, "bad_request"},
+		{"GET", "/runs?flow=%zz", "", 400, "bad_request"},
 		{"GET", "/runs/latest/events?after=x", "", 400, "bad_request"},
 		// The paths before /api/v1. /v1/lattice is left on the socket, where two processes settle who leads.
 		{"GET", "../v1/runs", "", 404, "no_route"},
@@ -226,7 +238,7 @@ func TestInterfaceRequests(t *testing.T) {
 		if !former {
 			path = api.Root + tt.path
 		}
-		resp := send(t, server, tt.method, path, tt.body)
+		resp := send(t, server, tt.method, path, tt.body, "Content-Type", "application/x-www-form-urlencoded")
 		p := body[exchange.Problem](t, resp)
 		if resp.StatusCode != tt.status || p.Fault.Code != tt.code || p.Status != tt.status || p.Fault.Message == "" {
 			t.Errorf("%s %s: %s, %+v, want %d %s", tt.method, tt.path, resp.Status, p.Error, tt.status, tt.code)

@@ -93,7 +93,9 @@ func (s *server) logout(w http.ResponseWriter, r *http.Request) {
 // servePage serves the page to a browser with a session; one without goes to the login.
 func (s *server) servePage(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Authorization") != "" { // a program, for which there is nothing here
-		s.requireRole(http.NotFound)(w, r)
+		if _, ok := s.findCaller(w, r); ok {
+			refuseRoute(w, r)
+		}
 		return
 	}
 	c, ok := s.findSession(w, r)

@@ -70,9 +70,13 @@ func Handler(l Leader, tools http.Handler, local bool) http.Handler {
 	for _, path := range []string{"/api/", "/v1/sprites", "/v1/sprites/", "/v1/images", "/v1/images/"} {
 		mux.HandleFunc(path, s.requireRole(l.Handler().ServeHTTP))
 	}
-	mux.HandleFunc("/v1/", s.requireRole(func(w http.ResponseWriter, r *http.Request) { // also the hand-over, which is for the owner
-		exchange.Fail(w, fault.NotFound("no_route", "the interface has no %s", r.URL.Path).WithHint("GET %s/openapi.json lists its routes", api.Root))
-	}))
+	mux.HandleFunc("/v1/", s.requireRole(refuseRoute)) // also the hand-over, which is for the owner
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Allow", "GET, HEAD")
+			exchange.WriteProblem(w, http.StatusMethodNotAllowed, fault.BadInput("bad_request", "%s is not a method of %s, which has GET", r.Method, r.URL.Path))
+		})
+	}
 	if tools != nil {
 		mux.HandleFunc(toolsPath, s.requireToken(tools.ServeHTTP))
 	}
@@ -82,6 +86,10 @@ func Handler(l Leader, tools http.Handler, local bool) http.Handler {
 	mux.HandleFunc("POST /logout", s.logout)
 	mux.HandleFunc("/", s.servePage)
 	return s.guardRequests(mux)
+}
+
+func refuseRoute(w http.ResponseWriter, r *http.Request) {
+	exchange.Fail(w, fault.NotFound("no_route", "the interface has no %s", r.URL.Path).WithHint("GET %s/openapi.json lists its routes", api.Root))
 }
 
 type server struct {

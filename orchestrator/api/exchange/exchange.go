@@ -16,7 +16,9 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
+	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
@@ -52,16 +54,44 @@ func Decode(w http.ResponseWriter, r *http.Request, v any, strict bool) bool {
 	if string(body) == "null" {
 		err = errors.New("it is null")
 	}
+	if err == nil && strict {
+		err = checkMembers(body, reflect.TypeOf(v).Elem())
+	}
 	if err != nil {
 		Fail(w, fault.BadInput("bad_request", "read request: %s", describeMistake(err)))
 	}
 	return err == nil
 }
 
+// checkMembers refuses bodies that two readers of JSON may understand differently: text that is not UTF-8, an object with duplicate
+// keys, and a member that differs from one of t only by case. The compiler reports duplicate keys of a flow, with their places.
+func checkMembers(body []byte, t reflect.Type) error {
+	if !utf8.Valid(body) {
+		return errors.New("it is not UTF-8")
+	}
+	for _, at := range ir.Duplicates(body) {
+		if !strings.HasPrefix(at, "/flow/") {
+			return fmt.Errorf("%s is given twice", at)
+		}
+	}
+	var members map[string]json.RawMessage
+	if t.Kind() != reflect.Struct || json.Unmarshal(body, &members) != nil {
+		return nil
+	}
+	for _, f := range reflect.VisibleFields(t) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		delete(members, name)
+	}
+	for name := range members {
+		return fmt.Errorf("unknown field %q", name)
+	}
+	return nil
+}
+
 // describeMistake describes the first error of a body, without the names of Go.
 func describeMistake(err error) string {
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return fmt.Sprintf("%s cannot be a JSON %s", wrong.Field, wrong.Value)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Sprintf("%s cannot be a JSON %s", cmp.Or(wrong.Field, "it"), wrong.Value)
 	}
 	return strings.TrimPrefix(err.Error(), "json: ")
 }
@@ -69,11 +99,21 @@ func describeMistake(err error) string {
 // DecodeUpTo decodes a body of at most limit bytes into v, and answers for itself when that fails.
 func DecodeUpTo(w http.ResponseWriter, r *http.Request, v any, limit int64) bool {
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, limit))
-	if err := dec.Decode(v); err != nil && !errors.Is(err, io.EOF) {
-		Fail(w, fault.BadInput("bad_request", "read request: %v", err))
-		return false
+	err := dec.Decode(v)
+	if err == nil {
+		if _, err = dec.Token(); err == nil {
+			err = errors.New("something follows the JSON value")
+		}
 	}
-	return true
+	if errors.Is(err, io.EOF) {
+		return true
+	}
+	p, status := fault.BadInput("bad_request", "read request: %s", describeMistake(err)), http.StatusBadRequest
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		status = http.StatusRequestEntityTooLarge
+	}
+	WriteProblem(w, status, p)
+	return false
 }
 
 // Reply answers with v as JSON, or with the problem err.

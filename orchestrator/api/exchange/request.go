@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,21 @@ func Matches(pattern, path string) bool {
 		got = got[1:]
 		return segment != have && !strings.HasPrefix(segment, "{")
 	})
+}
+
+// QueryOf returns the parameters of a request, each of which comes once, as those that r.FormValue returns from then on.
+func QueryOf(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, fault.BadInput("bad_request", "read the query: %v", err)
+	}
+	for name, values := range query {
+		if len(values) > 1 {
+			return nil, fault.BadInput("bad_request", "the parameter %q is given twice", name)
+		}
+	}
+	r.Form, r.PostForm = query, url.Values{}
+	return query, nil
 }
 
 // HeaderLast names the header with the id of the last event that a reader has.
@@ -38,6 +54,5 @@ func PositionOf(r *http.Request) (lattice.Seq, error) {
 
 // IsSet reports whether a parameter of the query is true.
 func IsSet(r *http.Request, name string) bool {
-	set, err := strconv.ParseBool(r.FormValue(name))
-	return err == nil && set
+	return r.FormValue(name) == "true"
 }
