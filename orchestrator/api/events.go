@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/api/exchange"
@@ -61,10 +60,7 @@ func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 	if err != nil {
 		return // the reader is gone
 	}
-	e := &runEvents{out: out, newest: func() (RunView, error) { return s.Run(r.Context(), v.RunID) }, view: v, after: after, backlog: lattice.Seq(backlog)}
-	if types := r.FormValue("types"); types != "" {
-		e.types = strings.Split(types, ",")
-	}
+	e := &runEvents{out: out, newest: func() (RunView, error) { return s.Run(r.Context(), v.RunID) }, view: v, after: after, backlog: lattice.Seq(backlog), types: stream.SplitTypes(r.FormValue("types"))}
 	for err = e.skipEntries(); err == nil; {
 		err = sse.Pump(r.Context(), out, func(ctx context.Context, yield func([]*Item) error) error {
 			return s.Tail(ctx, v.RunID, e.after, yield)
@@ -149,7 +145,8 @@ func (v *RunView) nameRun() stream.About {
 // sendUpdates streams the views of runs that change, and the entries of the audit log about intents, sprites and code hosts.
 func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
 	after, err := stream.ParsePosition(cmp.Or(r.Header.Get(exchange.HeaderLast), r.FormValue("after")))
-	if err != nil {
+	types, wrong := stream.ParseTypes(r.FormValue("types"))
+	if err = cmp.Or(err, wrong); err != nil {
 		exchange.Fail(w, fault.BadInput("bad_request", "%v", err).WithHint("after and Last-Event-ID take the id of the last event that was read"))
 		return
 	}
@@ -160,7 +157,7 @@ func sendUpdates(w http.ResponseWriter, r *http.Request, s Service) {
 	_ = sse.Pump(r.Context(), out, func(ctx context.Context, yield func(stream.Update) error) error {
 		return s.Changes(ctx, after, yield)
 	}, func(u stream.Update) error {
-		if !u.IsOf(r.FormValue("types")) {
+		if !u.IsOf(types) {
 			return nil
 		}
 		return out.Send(u.ID, u.Type, u)

@@ -224,6 +224,7 @@ func TestInterfaceRequests(t *testing.T) {
 		{"POST", "/prune", `{"dry_run":true,"keep":-1}`, 400, "bad_input"}, // a form is not what a body is read as
 		{"GET", "/runs?limit=1&limit=2", "", 400, "bad_request"},
 		{"GET", "/runs?open=1", "", 400, "bad_request"},
+		{"GET", "/events?types=run.updated,run.update", "", 400, "bad_request"},
 		{"GET", "/runs?flow=%zz", "", 400, "bad_request"},
 		{"GET", "/runs/latest/events?after=x", "", 400, "bad_request"},
 		// The paths before /api/v1. /v1/lattice is left on the socket, where two processes settle who leads.

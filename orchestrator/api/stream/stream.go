@@ -4,6 +4,7 @@ package stream
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -68,9 +69,28 @@ func NewGap(after lattice.Seq) Update {
 	return Update{Type: Alert, Time: time.Now(), TraceID: tracecontext.TraceID("journal"), Payload: Gap{Code: "gap", After: after}}
 }
 
-// IsOf reports whether the update is one whose type is among types, which are separated by commas; "" is all.
-func (u Update) IsOf(types string) bool {
-	return u.Type != "" && (types == "" || slices.Contains(strings.Split(types, ","), u.Type))
+// IsOf reports whether the update is one whose type is among types; nil is all. An alert is for every reader.
+func (u Update) IsOf(types []string) bool {
+	return u.Type == Alert || u.Type != "" && (len(types) == 0 || slices.Contains(types, u.Type))
+}
+
+// ParseTypes returns types of updates, which are separated by commas. One that no update has is an error: its reader would wait forever.
+func ParseTypes(text string) ([]string, error) {
+	types := SplitTypes(text)
+	for _, t := range types {
+		if all := []string{Run, Intent, Sprite, GitHub}; !slices.Contains(all, t) {
+			return nil, fmt.Errorf("%.40q is not one of the types %s", t, strings.Join(all, ", "))
+		}
+	}
+	return types, nil
+}
+
+// SplitTypes splits a list at its commas. An empty one is nil.
+func SplitTypes(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
 }
 
 // maxBody bounds the body of an entry of the audit log in an update; GET …/audit has it.

@@ -59,7 +59,7 @@ func TestUpdatesOfTheAuditLog(t *testing.T) {
 			}
 			continue
 		}
-		if u.IsOf("run.updated") || !u.IsOf("run.updated,"+u.Type) || !u.IsOf("") {
+		if u.IsOf([]string{stream.Run}) || !u.IsOf([]string{stream.Run, u.Type}) || !u.IsOf(nil) {
 			t.Errorf("a reader that wants no %s gets it, or one that wants it does not", u.Type)
 		}
 		raw, err := json.Marshal(u)
@@ -105,6 +105,19 @@ func TestPosition(t *testing.T) {
 		}
 		if p = p.Add(step.seq, step.settled); p.String() != step.want || !p.Has(step.seq) {
 			t.Errorf("after %d the position is %s, want %s", step.seq, p, step.want)
+		}
+	}
+}
+
+// TestTypes: a reader gets the types that it asks for, and is told of gaps whatever these are. A type that no update has is refused.
+func TestTypes(t *testing.T) {
+	types, err := stream.ParseTypes("run.updated,github.updated")
+	if err != nil || !stream.NewGap(1).IsOf(types) || (stream.Update{Type: stream.Intent}).IsOf(types) || !(stream.Update{Type: stream.GitHub}).IsOf(types) {
+		t.Errorf("the types are %q, %v", types, err)
+	}
+	for _, text := range []string{"run.update", ",", "run.updated,", "run.updated, sprite.updated", "system.alert"} {
+		if types, err := stream.ParseTypes(text); err == nil {
+			t.Errorf("%q is %q", text, types)
 		}
 	}
 }
