@@ -46,7 +46,7 @@ func sendRunEvents(w http.ResponseWriter, r *http.Request, s Service) {
 		exchange.Fail(w, err)
 		return
 	}
-	backlog, err := strconv.ParseUint("0"+r.FormValue("backlog"), 10, 64)
+	backlog, err := strconv.ParseUint("0"+r.FormValue("backlog"), 10, 63)
 	if err != nil {
 		exchange.Fail(w, fault.BadInput("bad_request", "backlog is a number"))
 		return

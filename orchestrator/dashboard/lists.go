@@ -142,7 +142,7 @@ type auditPage struct {
 func (d listPages) showAudit(v *visit) error {
 	q := v.URL.Query()
 	page := auditPage{Subject: q.Get("subject"), All: q.Get("all") != ""}
-	before, err := strconv.ParseUint(cmp.Or(q.Get("before"), "0"), 10, 64)
+	before, err := strconv.ParseUint(cmp.Or(q.Get("before"), "0"), 10, 63)
 	switch {
 	case err != nil:
 		return fault.BadInput("bad_request", "before is the number of an entry")

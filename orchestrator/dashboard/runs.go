@@ -285,7 +285,7 @@ func (d *Dashboard) showEvents(v *visit) error {
 	if err != nil {
 		return err
 	}
-	after, err := strconv.ParseUint(cmp.Or(v.URL.Query().Get("after"), "0"), 10, 64)
+	after, err := strconv.ParseUint(cmp.Or(v.URL.Query().Get("after"), "0"), 10, 63)
 	if err != nil {
 		return fault.BadInput("bad_request", "after is a sequence number")
 	}

@@ -225,6 +225,11 @@ func TestInterfaceRequests(t *testing.T) {
 		{"GET", "/runs?limit=1&limit=2", "", 400, "bad_request"},
 		{"GET", "/runs?open=1", "", 400, "bad_request"},
 		{"GET", "/events?types=run.updated,run.update", "", 400, "bad_request"},
+		{"GET", "/events?after=1.18446744073709551615", "", 400, "bad_request"}, // the largest number, behind which is the first
+		{"GET", "/runs/latest/events?after=18446744073709551615", "", 400, "bad_request"},
+		{"GET", "/runs/latest/events?backlog=18446744073709551615", "", 400, "bad_request"},
+		{"GET", "/runs/latest/entries?after=18446744073709551615", "", 400, "bad_request"},
+		{"GET", "/audit?after=18446744073709551615", "", 400, "bad_request"},
 		{"GET", "/runs?flow=%zz", "", 400, "bad_request"},
 		{"GET", "/runs/latest/events?after=x", "", 400, "bad_request"},
 		// The paths before /api/v1. /v1/lattice is left on the socket, where two processes settle who leads.

@@ -132,7 +132,7 @@ func Reply(w http.ResponseWriter, v any, err error) {
 // Stream answers with NDJSON, with as many lines as is usual unless the request has another limit; 0 is all. An error after the first
 // line ends the stream with a problem line.
 func Stream(w http.ResponseWriter, r *http.Request, usual int, produce func(lattice.Seq, func(any) error) error) {
-	after, err := strconv.ParseUint("0"+r.FormValue("after"), 10, 64)
+	after, err := strconv.ParseUint("0"+r.FormValue("after"), 10, 63)
 	if err != nil {
 		Fail(w, fault.BadInput("bad_request", "after must be a sequence number"))
 		return

@@ -45,7 +45,7 @@ func PositionOf(r *http.Request) (lattice.Seq, error) {
 	if text == "" {
 		text = "0" + r.FormValue("after")
 	}
-	after, err := strconv.ParseUint(text, 10, 64)
+	after, err := strconv.ParseUint(text, 10, 63)
 	if err != nil {
 		return 0, fault.BadInput("bad_request", "after and Last-Event-ID are sequence numbers")
 	}

@@ -25,7 +25,7 @@ func ParsePosition(text string) (p Position, err error) {
 		if text == "" {
 			return p, nil
 		}
-		if seq, err = strconv.ParseUint(number, 10, 64); err != nil {
+		if seq, err = strconv.ParseUint(number, 10, 63); err != nil {
 			break
 		}
 		if i == 0 {
@@ -36,7 +36,7 @@ func ParsePosition(text string) (p Position, err error) {
 	}
 	if audited && err == nil {
 		var seq uint64
-		seq, err = strconv.ParseUint(log, 10, 64)
+		seq, err = strconv.ParseUint(log, 10, 63)
 		p.Audit = &seq
 	}
 	if err != nil {
