@@ -192,3 +192,18 @@ func TestTail(t *testing.T) {
 		t.Errorf("%d bytes were kept and %d dropped; the text ends in %q", len(out.kept), out.dropped, text[len(text)-6:])
 	}
 }
+
+// A list in a result has at most 200 items, and the result says how many are missing.
+func TestResultsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, Options{})
+	for n, want := range map[int]string{0: `{"items":[]}`, 2: `{"items":[0,0]}`, 200: "0]}", 1000: `0],"left_out":800}`} {
+		text := s.newResult(make([]int, n), nil).Content[0].(*sdk.TextContent).Text
+		if !strings.HasSuffix(text, want) || strings.Count(text, "0,")+1 > 200 {
+			t.Errorf("a list of %d is %s", n, text)
+		}
+	}
+	if text := s.newResult(json.RawMessage(`{"a":"`+strings.Repeat("x", 300)+`"}`), nil).Content[0].(*sdk.TextContent).Text; !strings.HasSuffix(text, `x"}`) {
+		t.Errorf("JSON is %s", text)
+	}
+}

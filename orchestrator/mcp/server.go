@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"reflect"
 	"slices"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -76,10 +77,18 @@ func isMatch(pattern, name string) bool {
 	return err == nil && match
 }
 
-// newResult returns a value or an error as the result of a tool. Structured content is an object: a list is its member items.
+// maxItems bounds a list in a result: a model reads it.
+const maxItems = 200
+
+// newResult returns a value or an error as the result of a tool. Structured content is an object: a list is its member items, and
+// left_out says how many items are missing at its end.
 func (s *Server) newResult(value any, err error) *sdk.CallToolResult {
 	if err != nil {
 		value = s.describeError(err)
+	}
+	end := "}"
+	if list := reflect.ValueOf(value); list.Kind() == reflect.Slice && list.Type() != reflect.TypeFor[json.RawMessage]() && list.Len() > maxItems {
+		value, end = list.Slice(0, maxItems).Interface(), fmt.Sprintf(`,"left_out":%d}`, list.Len()-maxItems)
 	}
 	text, marshalErr := json.Marshal(value)
 	if marshalErr != nil {
@@ -87,7 +96,7 @@ func (s *Server) newResult(value any, err error) *sdk.CallToolResult {
 	}
 	switch text[0] {
 	case '[':
-		text = slices.Concat([]byte(`{"items":`), text, []byte("}"))
+		text = slices.Concat([]byte(`{"items":`), text, []byte(end))
 	case 'n': // null, of an empty list
 		text = []byte(`{"items":[]}`)
 	}
