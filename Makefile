@@ -23,7 +23,8 @@ LEAN       := -tags nethttpomithttp2 -gcflags=all=-l $(foreach p,$(HOT),-gcflags
 # The init of sandboxes is a separate program inside lattice; a plain go build leaves it out.
 INITFILE   := orchestrator/host/initfile
 SYSTEMS    := linux/arm64 darwin/arm64 darwin/amd64
-PACKAGES   ?= ./...
+# The packages whose tests take longest come first, so that no processor waits for them at the end.
+PACKAGES   ?= ./orchestrator ./skills ./orchestrator/host ./skills/git ./orchestrator/worktree ./...
 SKIP       ?=# a regular expression of tests to leave out
 PARALLEL   ?=# how many tests of a package run side by side, if not one on each processor
 VETTED     ?=# not empty: lint has vetted the tests' packages, so go test does not again
