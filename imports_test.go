@@ -74,7 +74,7 @@ var mayImport = map[string][]string{
 	"spritekit/contract":       {"manifests", "spritekit/protocol"},
 	"spritekit/session":        {"spritekit/tracecontext", "manifests", "spritekit/dropin", "spritekit/journal", "spritekit/fault", "spritekit/protocol", "spritekit/skill"},
 	"spritekit/skilltest":      {"spritekit/contract"},
-	"spritekit/skill":          {"manifests", "spritekit/checkpoint", "spritekit/journal", "spritekit/outbox", "spritekit/fault", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
+	"spritekit/skill":          {"manifests", "spritekit/checkpoint", "spritekit/exact", "spritekit/journal", "spritekit/outbox", "spritekit/fault", "spritekit/protocol", "spritekit/resume", "spritekit/workspace"},
 	"spritekit/journal":        {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/outbox":         {"spritekit/protocol", "spritekit/workspace"},
 	"spritekit/resume":         {"spritekit/protocol", "spritekit/workspace"},
@@ -86,6 +86,7 @@ var mayImport = map[string][]string{
 	"spritekit/durable":        {},
 	"spritekit/marked":         {},
 	"spritekit/readonly":       {}, // programs that can change few files
+	"spritekit/exact":          {}, // names of members in JSON, on both sides of a sprite's wall
 	"spritekit/netrange":       {}, // private networks, on both sides of a sprite's wall
 	"spritekit/text":           {},
 	"docs":                     {},
@@ -179,7 +180,7 @@ var mayImport = map[string][]string{
 	"orchestrator/sse":             {},
 	"orchestrator/difference":      {},
 	"orchestrator/loop/iterations": {"orchestrator/api", "orchestrator/lattice", "orchestrator/loop", "spritekit/fault", "spritekit/loop", "spritekit/protocol"},
-	"orchestrator/api/exchange":    {"orchestrator/ir", "orchestrator/lattice", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice
+	"orchestrator/api/exchange":    {"orchestrator/ir", "orchestrator/lattice", "spritekit/exact", "spritekit/fault", "spritekit/protocol"}, // ir: members that JSON has twice
 	// Reports of tests are read by one parser, in a sprite and here: it is hardened, and knows how every runner writes them.
 	"orchestrator/artifact/report": {"skills/test/results", "spritekit/text"},
 	"orchestrator/api/wire":        {"orchestrator/api/exchange", "spritekit/fault"},

@@ -219,6 +219,8 @@ func TestInterfaceRequests(t *testing.T) {
 		{"POST", "/runs", `{"flow":{"id":"a","id":"b"}}`, 400, "flow_invalid"},
 		{"POST", "/prune", `{"dry_run":true,"dry_run":false}`, 400, "bad_request"},
 		{"POST", "/prune", `{"dry_run":true,"Dry_run":false}`, 400, "bad_request"},
+		{"POST", "/runs", `{"flow":{},"from":{"sprite":"a","Sprite":"b","checkpoint":"v1"}}`, 400, "bad_request"},
+		{"POST", "/runs", `{"flow":{},"limits":{"Ram_mb":512}}`, 400, "bad_request"},
 		{"POST", "/prune", `{"dry_run":true,"all":1}`, 400, "bad_request"},
 		{"POST", "/intents", "{\"kind\":\"\xff\"}", 400, "bad_request"},
 		{"POST", "/prune", `{"dry_run":true,"keep":-1}`, 400, "bad_input"}, // a form is not what a body is read as

@@ -38,6 +38,7 @@ func TestEdit(t *testing.T) {
 		{"no edits", "a\n", `[]`, 2, "bad_input", "", ""},
 		{"count and all", "a\n", `[{"old":"a","new":"b","count":1,"all":true}]`, 2, "bad_input", "", ""},
 		{"a typo in an edit", "a\n", `[{"old":"a","new":"b","al":true}]`, 2, "bad_input", "", ""},
+		{"another case in an edit", "a\n", `[{"old":"a","Old":"x","new":"b"}]`, 2, "bad_input", "", ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newSprite(t, "f", tc.before)

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/spritekit/lattice/manifests"
+	"github.com/spritekit/lattice/spritekit/exact"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -190,6 +192,9 @@ func bind(raw json.RawMessage, v any) error {
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case err == nil:
+		if at := exact.Unknown(raw, reflect.TypeOf(v).Elem()); at != "" {
+			return BadInput(at, "is not known")
+		}
 		return nil
 	case errors.As(err, &mismatch):
 		pointer := ""

@@ -20,6 +20,7 @@ import (
 
 	"github.com/spritekit/lattice/orchestrator/ir"
 	"github.com/spritekit/lattice/orchestrator/lattice"
+	"github.com/spritekit/lattice/spritekit/exact"
 	"github.com/spritekit/lattice/spritekit/fault"
 	"github.com/spritekit/lattice/spritekit/protocol"
 )
@@ -74,16 +75,8 @@ func checkMembers(body []byte, t reflect.Type) error {
 			return fmt.Errorf("%s is given twice", at)
 		}
 	}
-	var members map[string]json.RawMessage
-	if t.Kind() != reflect.Struct || json.Unmarshal(body, &members) != nil {
-		return nil
-	}
-	for _, f := range reflect.VisibleFields(t) {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		delete(members, name)
-	}
-	for name := range members {
-		return fmt.Errorf("unknown field %q", name)
+	if at := exact.Unknown(body, t); at != "" {
+		return fmt.Errorf("unknown field %s", at)
 	}
 	return nil
 }

@@ -1,0 +1,52 @@
+package exact_test
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/spritekit/lattice/spritekit/exact"
+)
+
+type inner struct {
+	Old string `json:"old"`
+}
+
+type embedded struct {
+	Deep *inner `json:"deep"`
+}
+
+type outer struct {
+	Path  string           `json:"path"`
+	Edits []inner          `json:"edits"`
+	By    map[string]inner `json:"by"`
+	At    time.Time        `json:"at"`
+	Raw   json.RawMessage  `json:"raw"`
+	Any   any              `json:"any"`
+	Plain int
+	embedded
+}
+
+func TestUnknown(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`{"path":"a","edits":[{"old":"x"}],"by":{"Any/name":{"old":""}},"at":"2026-01-02T03:04:05Z","raw":{"Old":1},"any":{"Old":1},"deep":{"old":""}}`: "",
+		`{"edits":null,"deep":null,"by":null}`: "",
+		`null`:                                 "",
+		`{"plain":1}`:                          "",
+		`{"Path":"a"}`:                         "/Path",
+		`{"edits":[{"old":"x"},{"Old":"x"}]}`:  "/edits/1/Old",
+		`{"by":{"a/b~":{"OLD":""}}}`:           "/by/a~1b~0/OLD",
+		`{"deep":{"olD":""}}`:                  "/deep/olD",
+		`{"Deep":{"old":""}}`:                  "/Deep",
+	} {
+		var v outer
+		if err := json.Unmarshal([]byte(text), &v); err != nil {
+			t.Fatal(err)
+		}
+		if got := exact.Unknown([]byte(text), reflect.TypeFor[outer]()); got != want {
+			t.Errorf("Unknown(%s) = %q, want %q", text, got, want)
+		}
+	}
+}
