@@ -263,7 +263,7 @@ func TestServicesComeBack(t *testing.T) {
 // A service ends with its whole process group, however it ends: nothing is left to hold its port.
 func TestServicesEndWhole(t *testing.T) {
 	h := newHosted(t, newHost(t, "secret"))
-	h.put(shell("group", "sleep 5555 & echo ready; wait"), "stdout ready")
+	h.put(shell("group", `sleep 5555 & while [ "$(cat /proc/$!/comm)" != sleep ]; do :; done; echo ready; wait`), "stdout ready")
 	sleepers := func() int {
 		return strings.Count("\n"+h.sh(`for p in /proc/[0-9]*; do tr '\0' ' ' <$p/cmdline 2>/dev/null; echo; done`), "\nsleep 5555")
 	}
