@@ -57,7 +57,7 @@ func isPlain(t reflect.Type) bool {
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
-		return isPlain(t.Elem())
+		return t.Elem() == t || isPlain(t.Elem()) // such as type tree map[string]tree
 	}
 	return t.Kind() != reflect.Struct
 }

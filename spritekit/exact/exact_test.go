@@ -13,6 +13,8 @@ type inner struct {
 	Old string `json:"old"`
 }
 
+type tree map[string]tree
+
 type embedded struct {
 	Deep *inner `json:"deep"`
 }
@@ -25,6 +27,7 @@ type outer struct {
 	Raw   json.RawMessage  `json:"raw"`
 	Any   any              `json:"any"`
 	Plain int
+	Tree  tree `json:"tree"`
 	embedded
 }
 
@@ -35,6 +38,7 @@ func TestUnknown(t *testing.T) {
 		`{"edits":null,"deep":null,"by":null}`: "",
 		`null`:                                 "",
 		`{"plain":1}`:                          "",
+		`{"tree":{"A":{"a":{}}}}`:              "",
 		`{"Path":"a"}`:                         "/Path",
 		`{"edits":[{"old":"x"},{"Old":"x"}]}`:  "/edits/1/Old",
 		`{"by":{"a/b~":{"OLD":""}}}`:           "/by/a~1b~0/OLD",
