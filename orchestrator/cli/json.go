@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 )
 
@@ -15,6 +16,15 @@ func (c *Console) PrintIndented(doc any) error {
 // PrintJSON prints one compact JSON value a line.
 func (c *Console) PrintJSON(v any) error {
 	return NewEncoder(c.Out).Encode(v)
+}
+
+// PrintResult prints v as JSON with --json, else a line for people, formatted as by fmt.Printf.
+func (c *Console) PrintResult(v any, format string, args ...any) error {
+	if c.JSON {
+		return c.PrintJSON(v)
+	}
+	_, err := fmt.Fprintf(c.Out, format+"\n", args...)
+	return err
 }
 
 // NewEncoder returns an encoder of JSON for people and machines: the values are the same, but cannot control a terminal.

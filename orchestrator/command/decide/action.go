@@ -88,11 +88,7 @@ func decideActionCmd(env *setup.Env, verb, short string, decision lattice.Decisi
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(a)
-			}
-			_, err = fmt.Fprintf(env.Out, "%s %.*s %s %s\n", a.RunID, timeline.KeyLength, a.Key, a.Action, a.Status)
-			return err
+			return env.PrintResult(a, "%s %.*s %s %s", a.RunID, timeline.KeyLength, a.Key, a.Action, a.Status)
 		})
 	cmd.Flags().StringVar(&comment, "comment", "", "why; it is recorded")
 	return cmd

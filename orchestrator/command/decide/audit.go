@@ -72,11 +72,8 @@ that a request names. Credentials are left out.`,
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(map[string]any{"ok": true, "entries": seq, "sum": prev})
-			}
-			_, err = fmt.Fprintf(env.Out, "%s, each follows the one before it; the last digest is %s\n", cli.Count(int(seq), "entry", "entries"), prev)
-			return err
+			return env.PrintResult(map[string]any{"ok": true, "entries": seq, "sum": prev},
+				"%s, each follows the one before it; the last digest is %s", cli.Count(int(seq), "entry", "entries"), prev)
 		})
 	cmd.AddCommand(ls, verify)
 	return cmd

@@ -2,7 +2,6 @@ package decide
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,11 +66,7 @@ func newBudgetRaiseCmd(env *setup.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(v)
-			}
-			_, err = fmt.Fprintf(env.Out, "%s: the limits of the policy are raised by %s\n", cli.Clean(string(v.Scope)), v.Raised)
-			return err
+			return env.PrintResult(v, "%s: the limits of the policy are raised by %s", cli.Clean(string(v.Scope)), v.Raised)
 		})
 	cmd.Flags().Float64Var(&usd, "usd", 0, "US dollars")
 	cmd.Flags().Int64Var(&tokens, "tokens", 0, "number of tokens")

@@ -361,11 +361,7 @@ Exit codes: 0 valid, 2 not valid, 3 there is no such file.`,
 			if _, err := setup.ParsePolicy(list[0], text, filepath.Base(filepath.Dir(path)) == ".lattice"); err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(map[string]any{"ok": true, "file": list[0]})
-			}
-			_, err = fmt.Fprintf(env.Out, "%s is valid\n", list[0])
-			return err
+			return env.PrintResult(map[string]any{"ok": true, "file": list[0]}, "%s is valid", list[0])
 		},
 	}
 }

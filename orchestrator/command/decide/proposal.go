@@ -127,11 +127,7 @@ func newProposalDecideCmd(env *setup.Env, verb, short string, decision lattice.D
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(s)
-			}
-			_, err = fmt.Fprintf(env.Out, "%s %s: %s\n", s.ID, s.Status, cli.Clean(s.Summary()))
-			return err
+			return env.PrintResult(s, "%s %s: %s", s.ID, s.Status, cli.Clean(s.Summary()))
 		})
 	cmd.ValidArgsFunction = completeProposals(env)
 	cmd.Flags().StringVar(&comment, "comment", "", "why; it is recorded")

@@ -42,11 +42,7 @@ of a further secret keeps the leases that it has. No command prints a value, and
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(view)
-			}
-			_, err = fmt.Fprintf(env.Out, "%s can be read from %s\n", view.Name, cli.Clean(view.From))
-			return err
+			return env.PrintResult(view, "%s can be read from %s", view.Name, cli.Clean(view.From))
 		})
 	revoke := connect.NewQueryCmd(env, "revoke LEASE|NAME|RUN", "End a lease, or all leases of a secret or a run", "  lattice secret revoke npm\n  lattice secret revoke run_0123", cobra.ExactArgs(1),
 		func(ctx context.Context, c *connect.Conn, list []string) error {
@@ -54,11 +50,7 @@ of a further secret keeps the leases that it has. No command prints a value, and
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(ended)
-			}
-			_, err = fmt.Fprintf(env.Out, "%s ended\n", cli.Count(len(ended), "lease", "leases"))
-			return err
+			return env.PrintResult(ended, "%s ended", cli.Count(len(ended), "lease", "leases"))
 		})
 	cmd.AddCommand(ls, test, revoke)
 	return cmd

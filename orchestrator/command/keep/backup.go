@@ -51,11 +51,8 @@ Exit codes: 0 done, 1 the store is damaged, 7 FILE exists, 9 a disk is full.`,
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(map[string]any{"file": list[0], "bytes": size, "runs": about.Runs, "created_at": about.CreatedAt})
-			}
-			_, err = fmt.Fprintf(env.Out, "%s: %s, %s\n", list[0], cli.Count(about.Runs, "run", "runs"), cli.FormatBytes(size))
-			return err
+			return env.PrintResult(map[string]any{"file": list[0], "bytes": size, "runs": about.Runs, "created_at": about.CreatedAt},
+				"%s: %s, %s", list[0], cli.Count(about.Runs, "run", "runs"), cli.FormatBytes(size))
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace FILE")

@@ -1,7 +1,6 @@
 package keep
 
 import (
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -33,11 +32,7 @@ Exit codes: 0 done, 1 the store is damaged, 9 the disk is full.`,
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(out)
-			}
-			_, err = fmt.Fprintf(env.Out, "%s before, %s after\n", cli.FormatBytes(out.BytesBefore), cli.FormatBytes(out.BytesAfter))
-			return err
+			return env.PrintResult(out, "%s before, %s after", cli.FormatBytes(out.BytesBefore), cli.FormatBytes(out.BytesAfter))
 		},
 	}
 }

@@ -123,11 +123,7 @@ func newNotifyTestCmd(env *setup.Env) *cobra.Command {
 				}
 				return fault.Network("notify_unreachable", "the channel %s was not reached: %v", name, err).WithHint("check its url in the settings, and the network")
 			}
-			if env.JSON {
-				return env.PrintJSON(map[string]any{"channel": name, "delivered": true, "id": n.ID})
-			}
-			_, err = fmt.Fprintf(env.Out, "%s took the message\n", name)
-			return err
+			return env.PrintResult(map[string]any{"channel": name, "delivered": true, "id": n.ID}, "%s took the message", name)
 		},
 	}
 	cmd.Flags().StringVar(&level, "level", protocol.LevelInfo, "level of the message: info, warning or error")

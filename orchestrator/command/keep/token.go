@@ -2,7 +2,6 @@ package keep
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,11 +35,7 @@ The store has a digest of a token only; its text is printed once.`,
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(made)
-			}
-			_, err = fmt.Fprintln(env.Out, made.Text)
-			return err
+			return env.PrintResult(made, "%s", made.Text)
 		})
 	create.Flags().StringVar((*string)(&r.Role), "role", string(api.Viewer), "what it may do: viewer, operator or admin")
 	create.Flags().DurationVar(&ttl, "ttl", 0, "end it after this long (default: never)")
@@ -61,11 +56,7 @@ The store has a digest of a token only; its text is printed once.`,
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(t)
-			}
-			_, err = fmt.Fprintf(env.Out, "%s ended at %s\n", t.Name, formatTime(t.RevokedAt))
-			return err
+			return env.PrintResult(t, "%s ended at %s", t.Name, formatTime(t.RevokedAt))
 		})
 	cmd.AddCommand(create, ls, revoke)
 	return cmd

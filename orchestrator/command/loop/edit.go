@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/spf13/cobra"
@@ -158,9 +157,6 @@ func readFile(ctx context.Context, c *connect.Conn, v api.RunView, name string) 
 
 // printNext prints a success and the command with which the loop goes on.
 func printNext(env *setup.Env, v loop.View, done string) error {
-	if env.JSON {
-		return env.PrintJSON(map[string]any{"run_id": v.RunID, "name": v.Name, "ok": true})
-	}
-	_, err := fmt.Fprintf(env.Out, "%s %s\n  next: lattice loop resume %s\n", cli.Clean(v.Name), done, cli.Clean(v.Name))
-	return err
+	return env.PrintResult(map[string]any{"run_id": v.RunID, "name": v.Name, "ok": true},
+		"%s %s\n  next: lattice loop resume %s", cli.Clean(v.Name), done, cli.Clean(v.Name))
 }

@@ -172,9 +172,6 @@ func abandonLoop(ctx context.Context, env *setup.Env, c *connect.Conn, v api.Run
 		}
 		removed = true
 	}
-	if env.JSON {
-		return env.PrintJSON(map[string]any{"run_id": v.RunID, "name": nameOf(v), "status": loop.Abandoned, "run_status": ended.Status, "sprite_removed": removed})
-	}
-	_, err = fmt.Fprintf(env.Out, "%s abandoned\n", cli.Clean(nameOf(v)))
-	return err
+	return env.PrintResult(map[string]any{"run_id": v.RunID, "name": nameOf(v), "status": loop.Abandoned, "run_status": ended.Status, "sprite_removed": removed},
+		"%s abandoned", cli.Clean(nameOf(v)))
 }

@@ -34,11 +34,7 @@ func newCancelCmd(env *setup.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if env.JSON {
-				err = env.PrintJSON(view)
-			} else {
-				_, err = fmt.Fprintf(env.Out, "%s %s\n", view.RunID, view.Status)
-			}
+			err = env.PrintResult(view, "%s %s", view.RunID, view.Status)
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -90,11 +89,8 @@ func printEvents(ctx context.Context, console *cli.Console, c *connect.Conn, o e
 }
 
 func printEvent(console *cli.Console, e lattice.Entry, superseded bool) error {
-	if console.JSON {
-		return console.PrintJSON(eventLine{Seq: e.Seq, Sprite: e.Sprite, CallID: e.CallID, Event: e.Body, Flags: e.Flags, Problems: e.Problems, Superseded: superseded})
-	}
-	_, err := fmt.Fprintf(console.Out, "%6d  %-16s %s\n", e.Seq, e.Type, timeline.DescribeEvent(e))
-	return err
+	return console.PrintResult(eventLine{Seq: e.Seq, Sprite: e.Sprite, CallID: e.CallID, Event: e.Body, Flags: e.Flags, Problems: e.Problems, Superseded: superseded},
+		"%6d  %-16s %s", e.Seq, e.Type, timeline.DescribeEvent(e))
 }
 
 // eventLine is one line of lattice events --json.

@@ -46,11 +46,8 @@ func newTraceCmd(env *setup.Env) *cobra.Command {
 			if err := exporter.Send(ctx, spans); err != nil {
 				return err
 			}
-			if env.JSON {
-				return env.PrintJSON(map[string]any{"run_id": v.RunID, "trace_id": tracecontext.TraceID(v.RunID), "spans": len(spans)})
-			}
-			_, err = fmt.Fprintf(env.Out, "sent %s of trace %s\n", cli.Count(len(spans), "span", "spans"), tracecontext.TraceID(v.RunID))
-			return err
+			return env.PrintResult(map[string]any{"run_id": v.RunID, "trace_id": tracecontext.TraceID(v.RunID), "spans": len(spans)},
+				"sent %s of trace %s", cli.Count(len(spans), "span", "spans"), tracecontext.TraceID(v.RunID))
 		})
 	cmd.Long = `Print a run as an OpenTelemetry trace in the JSON form of OTLP: the run, its steps, and their calls of skills and models. A trace has
 names, times and figures, and no text of sprites or models. Of a run that goes on, it has the spans that have ended.

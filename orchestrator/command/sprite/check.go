@@ -2,7 +2,6 @@ package sprite
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,11 +21,7 @@ func newCheckCmd(env *setup.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if env.JSON {
-			err = env.PrintJSON(h)
-		} else {
-			_, err = fmt.Fprintln(env.Out, strings.TrimSpace(cli.Clean(h.Status+" "+h.Reason)))
-		}
+		err = env.PrintResult(h, "%s", strings.TrimSpace(cli.Clean(h.Status+" "+h.Reason)))
 		if err == nil && h.Status != "healthy" {
 			err = &cli.ExitError{Code: protocol.ExitFailed}
 		}

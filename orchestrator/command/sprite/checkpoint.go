@@ -2,7 +2,6 @@ package sprite
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -20,11 +19,7 @@ func newCheckpointCmd(env *setup.Env) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if env.JSON {
-			return env.PrintJSON(cp)
-		}
-		_, err = fmt.Fprintln(env.Out, cp.ID)
-		return err
+		return env.PrintResult(cp, "%s", cp.ID)
 	})
 	cmd.Flags().StringVar(&comment, "comment", "", "a comment, shown in the list of checkpoints")
 	return cmd

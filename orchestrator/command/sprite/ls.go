@@ -88,11 +88,7 @@ func watchSprites(ctx context.Context, console *cli.Console, c *sprites.Client, 
 		if len(o.labels) > 0 && !shown[s.Name] {
 			return nil
 		}
-		if console.JSON {
-			return console.PrintJSON(s)
-		}
-		_, err := fmt.Fprintf(console.Out, "%s  %-8s %s\n", s.Timestamp.Local().Format("15:04:05"), cli.Clean(s.Status), cli.Clean(s.Name))
-		return err
+		return console.PrintResult(s, "%s  %-8s %s", s.Timestamp.Local().Format("15:04:05"), cli.Clean(s.Status), cli.Clean(s.Name))
 	})
 	if ctx.Err() != nil {
 		return nil // as asked

@@ -2,7 +2,6 @@ package sprite
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -26,11 +25,8 @@ func newPortsCmd(env *setup.Env) *cobra.Command {
 			return printPorts(env.Console, all)
 		}
 		show := func(e sprites.PortEvent) error {
-			if env.JSON {
-				return env.PrintJSON(e)
-			}
-			_, err := fmt.Fprintf(env.Out, "%s\t%s\tprocess %d\n", strings.TrimPrefix(cli.Clean(e.Type), "port_"), net.JoinHostPort(cli.Clean(e.Address), strconv.Itoa(e.Port)), e.PID)
-			return err
+			return env.PrintResult(e,
+				"%s\t%s\tprocess %d", strings.TrimPrefix(cli.Clean(e.Type), "port_"), net.JoinHostPort(cli.Clean(e.Address), strconv.Itoa(e.Port)), e.PID)
 		}
 		err := c.Ports().Watch(ctx, list[0], func(all []sprites.PortEvent) error {
 			for _, e := range all {

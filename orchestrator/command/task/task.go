@@ -4,7 +4,6 @@ package task
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -108,11 +107,7 @@ needs an artifact of the role review before it is done, and may go back from rev
 			if err := board.Init(dir, board.DefaultConfig(code)); err != nil {
 				return err
 			}
-			if p.env.JSON {
-				return p.env.PrintJSON(board.DefaultConfig(code))
-			}
-			_, err := fmt.Fprintln(p.env.Out, "made the board .lattice; next: lattice task create TITLE")
-			return err
+			return p.env.PrintResult(board.DefaultConfig(code), "made the board .lattice; next: lattice task create TITLE")
 		},
 	}
 	cmd.Flags().StringVar(&code, "code", "TASK", "`PREFIX` of short ids")

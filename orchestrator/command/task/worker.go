@@ -274,11 +274,7 @@ func (p *place) enqueue(ctx context.Context, at commitFlags, name, task string) 
 		if err := (worker.Queue{Board: b}).Add(q); err != nil {
 			return err
 		}
-		if p.env.JSON {
-			return p.env.PrintJSON(q)
-		}
-		_, err = fmt.Fprintln(p.env.Out, q.ID)
-		return err
+		return p.env.PrintResult(q, "%s", q.ID)
 	})
 }
 
