@@ -13,9 +13,9 @@ import (
 )
 
 // NewSpriteCmd makes a command that speaks to the sprite host.
-func NewSpriteCmd(env *setup.Env, use, short, example string, n int, do func(context.Context, *sprites.Client, []string) error) *cobra.Command {
+func NewSpriteCmd(env *setup.Env, use, short, example string, check cobra.PositionalArgs, do func(context.Context, *sprites.Client, []string) error) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: use, Short: short, Long: short + ".\n" + cli.ExitCodes, Example: example, Args: cli.Args(cobra.ExactArgs(n)),
+		Use: use, Short: short, Long: short + ".\n" + cli.ExitCodes, Example: example, Args: cli.Args(check),
 		RunE: func(c *cobra.Command, list []string) error {
 			return WithHost(c.Context(), env, func(ctx context.Context, client *sprites.Client, outlived bool) error {
 				err := do(ctx, client, list)
@@ -42,12 +42,12 @@ func WarnOfEnding(console *cli.Console) {
 	fmt.Fprintln(console.Err, "lattice: no leader is running: processes, services and records of sprites end with this command\n  try: keep lattice serve running in another terminal")
 }
 
-// WithSprites hands the client of the remote host, or of the leader's embedded one, to do.
+// WithSprites hands the client of the remote host, or of the leader's embedded one, to do. It explains the errors of the host.
 func WithSprites(ctx context.Context, env *setup.Env, do func(context.Context, *sprites.Client) error) error {
-	return WithHost(ctx, env, func(ctx context.Context, c *sprites.Client, _ bool) error { return do(ctx, c) })
+	return WithHost(ctx, env, func(ctx context.Context, c *sprites.Client, _ bool) error { return setup.ExplainSprite(do(ctx, c)) })
 }
 
-// WithHost is withSprites that also says whether the host outlives this process.
+// WithHost is WithSprites that also says whether the host outlives this process, and leaves errors as they are.
 func WithHost(ctx context.Context, env *setup.Env, do func(ctx context.Context, c *sprites.Client, outlived bool) error) error {
 	if client := env.RemoteSprites(); client != nil {
 		return do(ctx, client, true)

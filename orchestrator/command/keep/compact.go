@@ -1,7 +1,6 @@
 package keep
 
 import (
-
 	"github.com/spf13/cobra"
 
 	"github.com/spritekit/lattice/orchestrator/cli"

@@ -17,7 +17,7 @@ const forEver = 24 * time.Hour
 func newLogsCmd(env *setup.Env) *cobra.Command {
 	var lines int
 	var follow bool
-	cmd := connect.NewSpriteCmd(env, "logs NAME SERVICE", "Show the log of a service", "  lattice sprite service logs box web -n 20 -f", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "logs NAME SERVICE", "Show the log of a service", "  lattice sprite service logs box web -n 20 -f", cobra.ExactArgs(2), func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := watcher{console: env.Console, service: list[1], ends: true}
 		if !follow {
 			return c.Services().Logs(ctx, list[0], list[1], lines, w.newCall(0))

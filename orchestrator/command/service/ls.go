@@ -15,7 +15,7 @@ import (
 )
 
 func newLsCmd(env *setup.Env) *cobra.Command {
-	return connect.NewSpriteCmd(env, "ls NAME", "List a sprite's services", "  lattice sprite service ls box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	return connect.NewSpriteCmd(env, "ls NAME", "List a sprite's services", "  lattice sprite service ls box --json", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		all, err := c.Services().List(ctx, list[0])
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ import (
 
 func newRunCmd(env *setup.Env, verb, short string, do func(sprites.Services, context.Context, string, string, sprites.ServiceCall) error) *cobra.Command {
 	var follow time.Duration
-	cmd := connect.MarkLasting(connect.NewSpriteCmd(env, verb+" NAME SERVICE", short, "  lattice sprite service "+verb+" box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.MarkLasting(connect.NewSpriteCmd(env, verb+" NAME SERVICE", short, "  lattice sprite service "+verb+" box web", cobra.ExactArgs(2), func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := watcher{console: env.Console, service: list[1]}
 		return w.explainEnd(do(c.Services(), ctx, list[0], list[1], w.newCall(follow)))
 	}))
@@ -23,7 +23,7 @@ func newRunCmd(env *setup.Env, verb, short string, do func(sprites.Services, con
 
 func newStopCmd(env *setup.Env) *cobra.Command {
 	var timeout time.Duration
-	cmd := connect.NewSpriteCmd(env, "stop NAME SERVICE", "Stop a service until it is started again", "  lattice sprite service stop box web --timeout 30s", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "stop NAME SERVICE", "Stop a service until it is started again", "  lattice sprite service stop box web --timeout 30s", cobra.ExactArgs(2), func(ctx context.Context, c *sprites.Client, list []string) error {
 		w := watcher{console: env.Console, service: list[1], ends: true}
 		return w.explainEnd(c.Services().Stop(ctx, list[0], list[1], timeout, w.newCall(0)))
 	})
@@ -32,7 +32,7 @@ func newStopCmd(env *setup.Env) *cobra.Command {
 }
 
 func newSignalCmd(env *setup.Env) *cobra.Command {
-	return connect.NewSpriteCmd(env, "signal NAME SERVICE SIGNAL", "Send a signal to a service and all processes of its group", "  lattice sprite service signal box web HUP", 3, func(ctx context.Context, c *sprites.Client, list []string) error {
+	return connect.NewSpriteCmd(env, "signal NAME SERVICE SIGNAL", "Send a signal to a service and all processes of its group", "  lattice sprite service signal box web HUP", cobra.ExactArgs(3), func(ctx context.Context, c *sprites.Client, list []string) error {
 		return c.Services().Signal(ctx, list[0], list[1], list[2])
 	})
 }

@@ -25,7 +25,7 @@ awake. Their output is in /.sprite/logs/services of the sprite.
 		Example: "  lattice sprite service create box web --http-port 3000 -- python3 -m http.server 3000\n  lattice sprite service ls box\n  lattice sprite service logs box web -f"})
 	cmd.AddCommand(newLsCmd(env), newCreateCmd(env), newRunCmd(env, "start", "Start a service, and the services that it needs", sprites.Services.Start),
 		newRunCmd(env, "restart", "Restart a service", sprites.Services.Restart), newStopCmd(env), newLogsCmd(env), newSignalCmd(env),
-		connect.NewSpriteCmd(env, "rm NAME SERVICE", "Stop a service and remove it; its log is kept", "  lattice sprite service rm box web", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "rm NAME SERVICE", "Stop a service and remove it; its log is kept", "  lattice sprite service rm box web", cobra.ExactArgs(2), func(ctx context.Context, c *sprites.Client, list []string) error {
 			return c.Services().Delete(ctx, list[0], list[1])
 		}))
 	for _, sub := range cmd.Commands() {

@@ -28,7 +28,7 @@ connection was lost before the command ended, 130 gave up waiting.`,
 				o.attach = list[1]
 			} else if err := connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) (err error) {
 				o.attach, err = onlySession(ctx, client, list[0])
-				return setup.ExplainSprite(err)
+				return err
 			}); err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 )
 
 func newCheckCmd(env *setup.Env) *cobra.Command {
-	cmd := connect.NewSpriteCmd(env, "check NAME", "Wake a sprite and check that commands can run in it", "  lattice sprite check box || lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "check NAME", "Wake a sprite and check that commands can run in it", "  lattice sprite check box || lattice sprite restart box", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		stop := env.ShowWait("check")
 		h, err := c.Check(ctx, list[0])
 		stop()

@@ -12,7 +12,7 @@ import (
 
 func newCheckpointCmd(env *setup.Env) *cobra.Command {
 	var comment string
-	cmd := connect.NewSpriteCmd(env, "checkpoint NAME", "Take a checkpoint and print its id", "  lattice sprite checkpoint box --comment 'before the upgrade'", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "checkpoint NAME", "Take a checkpoint and print its id", "  lattice sprite checkpoint box --comment 'before the upgrade'", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		stop := env.ShowWait("take the checkpoint")
 		cp, err := c.Checkpoint(ctx, list[0], comment)
 		stop()

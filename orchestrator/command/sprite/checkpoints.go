@@ -13,43 +13,29 @@ import (
 
 func newCheckpointsCmd(env *setup.Env) *cobra.Command {
 	var all bool
-	cmd := &cobra.Command{
-		Use:   "checkpoints NAME",
-		Short: "List, verify and delete a sprite's checkpoints",
-		Long: `List a sprite's checkpoints, newest first; with --all, also those that the host takes before each restore. If the sprite has
+	cmd := connect.NewSpriteCmd(env, "checkpoints NAME", "List, verify and delete a sprite's checkpoints", "  lattice sprite checkpoints box\n  lattice sprite checkpoints verify box\n  lattice sprite checkpoints rm box v1 v2", cobra.ExactArgs(1),
+		func(ctx context.Context, c *sprites.Client, list []string) error {
+			fetch := c.Checkpoints
+			if all {
+				fetch = c.AllCheckpoints
+			}
+			points, err := fetch(ctx, list[0])
+			if err != nil {
+				return err
+			}
+			return cli.PrintTable(env.Console, points, "CHECKPOINT\tAGE\tSTATE\tCOMMENT", func(p sprites.Checkpoint) []any {
+				return []any{p.ID, cli.Age(p.CreateTime), healthText(p), p.Comment}
+			})
+		})
+	cmd.Long = `List a sprite's checkpoints, newest first; with --all, also those that the host takes before each restore. If the sprite has
 the name of one of the commands below, put -- before it.
 
 A checkpoint is created instantly; soon after, it is durable: it survives a loss of power. A checkpoint is lost if its files
 are missing or have changed.
-` + cli.ExitCodes,
-		Example: "  lattice sprite checkpoints box\n  lattice sprite checkpoints verify box\n  lattice sprite checkpoints rm box v1 v2",
-		Args:    cli.Args(cobra.ExactArgs(1)),
-		RunE: func(c *cobra.Command, list []string) error {
-			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				points, err := listCheckpoints(ctx, client, list[0], all)
-				if err != nil {
-					return setup.ExplainSprite(err)
-				}
-				return printCheckpoints(env.Console, points)
-			})
-		},
-	}
+` + cli.ExitCodes
 	cmd.Flags().BoolVar(&all, "all", false, "also list the automatic ones")
 	cmd.AddCommand(newCheckpointsVerifyCmd(env), newCheckpointsRmCmd(env))
 	return cmd
-}
-
-func listCheckpoints(ctx context.Context, c *sprites.Client, name string, all bool) ([]sprites.Checkpoint, error) {
-	if all {
-		return c.AllCheckpoints(ctx, name)
-	}
-	return c.Checkpoints(ctx, name)
-}
-
-func printCheckpoints(console *cli.Console, points []sprites.Checkpoint) error {
-	return cli.PrintTable(console, points, "CHECKPOINT\tAGE\tSTATE\tCOMMENT", func(p sprites.Checkpoint) []any {
-		return []any{p.ID, cli.Age(p.CreateTime), healthText(p), p.Comment}
-	})
 }
 
 // healthText says how far a checkpoint can be relied on.

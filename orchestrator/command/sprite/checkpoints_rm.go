@@ -13,23 +13,16 @@ import (
 )
 
 func newCheckpointsRmCmd(env *setup.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "rm NAME CHECKPOINT…",
-		Short: "Delete checkpoints",
-		Long: `Delete checkpoints of a sprite. Data that other checkpoints, the present state or forks share with one is kept; the rest of
-its disk space is freed soon after.
-` + cli.RemovalHelp + cli.ExitCodes,
-		Example: "  lattice sprite checkpoints rm box v1 v2",
-		Args:    cli.Args(cobra.MinimumNArgs(2)),
-		RunE: func(c *cobra.Command, list []string) error {
-			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				return cli.RemoveEach(ctx, env.Console, list[1:], func(ctx context.Context, id string) error {
-					return setup.ExplainSprite(checkpointProblem(ctx, client, list[0], id, client.DeleteCheckpoint(ctx, list[0], id)))
-				})
+	cmd := connect.NewSpriteCmd(env, "rm NAME CHECKPOINT…", "Delete checkpoints", "  lattice sprite checkpoints rm box v1 v2", cobra.MinimumNArgs(2),
+		func(ctx context.Context, c *sprites.Client, list []string) error {
+			return cli.RemoveEach(ctx, env.Console, list[1:], func(ctx context.Context, id string) error {
+				return setup.ExplainSprite(checkpointProblem(ctx, c, list[0], id, c.DeleteCheckpoint(ctx, list[0], id)))
 			})
-		},
-		ValidArgsFunction: completeManyCheckpoints(env),
-	}
+		})
+	cmd.Long = `Delete checkpoints of a sprite. Data that other checkpoints, the present state or forks share with one is kept; the rest of
+its disk space is freed soon after.
+` + cli.RemovalHelp + cli.ExitCodes
+	cmd.ValidArgsFunction = completeManyCheckpoints(env)
 	return cmd
 }
 

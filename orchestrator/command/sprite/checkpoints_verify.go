@@ -15,22 +15,15 @@ import (
 )
 
 func newCheckpointsVerifyCmd(env *setup.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "verify NAME [CHECKPOINT…]",
-		Short: "Verify that the files of checkpoints have not changed",
-		Long: `Read the files of the named checkpoints, or of all checkpoints of a sprite, and compare them with their state when the
+	cmd := connect.NewSpriteCmd(env, "verify NAME [CHECKPOINT…]", "Verify that the files of checkpoints have not changed", "  lattice sprite checkpoints verify box\n  lattice sprite checkpoints verify box v1 --json", cobra.MinimumNArgs(1),
+		func(ctx context.Context, c *sprites.Client, list []string) error {
+			return runCheckpointsVerify(ctx, env.Console, c, list[0], list[1:])
+		})
+	cmd.Long = `Read the files of the named checkpoints, or of all checkpoints of a sprite, and compare them with their state when the
 checkpoints were taken. A checkpoint that differs is lost: it can no longer be restored, and the exit code is 1. Only the
 embedded host supports this.
-` + cli.ExitCodes,
-		Example: "  lattice sprite checkpoints verify box\n  lattice sprite checkpoints verify box v1 --json",
-		Args:    cli.Args(cobra.MinimumNArgs(1)),
-		RunE: func(c *cobra.Command, list []string) error {
-			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				return setup.ExplainSprite(runCheckpointsVerify(ctx, env.Console, client, list[0], list[1:]))
-			})
-		},
-		ValidArgsFunction: completeManyCheckpoints(env),
-	}
+` + cli.ExitCodes
+	cmd.ValidArgsFunction = completeManyCheckpoints(env)
 	return cmd
 }
 

@@ -33,7 +33,7 @@ named. With --json the last line is {"files":N,"bytes":N,"skipped":[…]}.
 				return cli.UsageErrorf("SRC or DST must be in a sprite, as SPRITE:PATH")
 			}
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, c *sprites.Client) error {
-				return setup.ExplainSprite(transfer.Copy(ctx, env.Console, c, from, to, recursive))
+				return transfer.Copy(ctx, env.Console, c, from, to, recursive)
 			})
 		},
 	}

@@ -20,7 +20,7 @@ func newCreateCmd(env *setup.Env) *cobra.Command {
 	var image string
 	var limits equip.LimitOptions
 	var fresh equip.Options
-	cmd := connect.NewSpriteCmd(env, "create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu\n  lattice sprite create deb --image ./rootfs.tar.zst\n  lattice sprite create small --memory 512M --cpus 1 --min-isolation ns-user", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "create NAME", "Create a sprite", "  lattice sprite create box\n  lattice sprite create rusty --tool ~/.rustup/toolchains/stable-x86_64-unknown-linux-gnu\n  lattice sprite create deb --image ./rootfs.tar.zst\n  lattice sprite create small --memory 512M --cpus 1 --min-isolation ns-user", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		if err := cmp.Or(limits.Check(), fresh.Check(env, "")); err != nil {
 			return err
 		}

@@ -15,20 +15,8 @@ import (
 )
 
 func newDiffCmd(env *setup.Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "diff NAME [A [B]]",
-		Short: "Show which files differ between two checkpoints of a sprite",
-		Long: `Show which files differ between the checkpoints A and B of a sprite. By default, B is the present state (Current), and A the
-checkpoint that the present state is based on. All files of the sprite are compared, not only /workspace: content, type,
-permissions and owner, but not times.
-
-Each line shows the change (added, deleted, modified, or type, if for example a file became a folder), the type, the size
-before and after, and the path. --json prints an array of {"path","change","type","size","mode","old_type","old_size",
-"old_mode"}; added entries have no old members, and deleted ones have only those.
-` + cli.ExitCodes,
-		Example: "  lattice sprite diff box\n  lattice sprite diff box v1\n  lattice sprite diff box v1 v3 --json",
-		Args:    cli.Args(cobra.RangeArgs(1, 3)),
-		RunE: func(c *cobra.Command, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "diff NAME [A [B]]", "Show which files differ between two checkpoints of a sprite", "  lattice sprite diff box\n  lattice sprite diff box v1\n  lattice sprite diff box v1 v3 --json", cobra.RangeArgs(1, 3),
+		func(ctx context.Context, c *sprites.Client, list []string) error {
 			name, from, to := list[0], "", ""
 			if len(list) > 1 {
 				from = list[1]
@@ -36,23 +24,28 @@ before and after, and the path. --json prints an array of {"path","change","type
 			if len(list) > 2 {
 				to = list[2]
 			}
-			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				stop := env.ShowWait("compare")
-				changes, err := client.Diff(ctx, name, from, to)
-				stop()
-				if err != nil {
-					err = checkpointProblem(ctx, client, name, from, err)
-					return setup.ExplainSprite(checkpointProblem(ctx, client, name, to, err))
-				}
-				return printChanges(env.Console, changes)
-			})
-		},
-		ValidArgsFunction: func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
-			if len(list) == 2 {
-				list = list[:1] // B is a checkpoint, too
+			stop := env.ShowWait("compare")
+			changes, err := c.Diff(ctx, name, from, to)
+			stop()
+			if err != nil {
+				err = checkpointProblem(ctx, c, name, from, err)
+				return checkpointProblem(ctx, c, name, to, err)
 			}
-			return complete.Checkpoints(env)(c, list, word)
-		},
+			return printChanges(env.Console, changes)
+		})
+	cmd.Long = `Show which files differ between the checkpoints A and B of a sprite. By default, B is the present state (Current), and A the
+checkpoint that the present state is based on. All files of the sprite are compared, not only /workspace: content, type,
+permissions and owner, but not times.
+
+Each line shows the change (added, deleted, modified, or type, if for example a file became a folder), the type, the size
+before and after, and the path. --json prints an array of {"path","change","type","size","mode","old_type","old_size",
+"old_mode"}; added entries have no old members, and deleted ones have only those.
+` + cli.ExitCodes
+	cmd.ValidArgsFunction = func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(list) == 2 {
+			list = list[:1] // B is a checkpoint, too
+		}
+		return complete.Checkpoints(env)(c, list, word)
 	}
 	return cmd
 }

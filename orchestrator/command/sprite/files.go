@@ -16,30 +16,24 @@ import (
 func newFilesCmd(env *setup.Env) *cobra.Command {
 	var recursive bool
 	var pattern string
-	cmd := &cobra.Command{
-		Use: "files NAME [PATH]", Short: "List files of a sprite",
-		Long: `List a folder of a sprite (default: /workspace), or one file. A relative PATH is below /home/sprite. --json prints an array of
-{"name","path","type","size","mode","modTime","isDir"}.
-` + cli.ExitCodes,
-		Example: "  lattice sprite files box\n  lattice sprite files box /workspace -r --pattern '*.go' --json",
-		Args:    cli.Args(cobra.RangeArgs(1, 2)),
-		RunE: func(c *cobra.Command, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "files NAME [PATH]", "List files of a sprite", "  lattice sprite files box\n  lattice sprite files box /workspace -r --pattern '*.go' --json", cobra.RangeArgs(1, 2),
+		func(ctx context.Context, c *sprites.Client, list []string) error {
 			dir := "/workspace"
 			if len(list) > 1 {
 				dir = inSprite(list[1])
 			}
-			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				all, err := client.Files().List(ctx, list[0], dir)
-				if err == nil && (recursive || pattern != "") {
-					all, err = listMatching(ctx, env.Console, client, list[0], dir, pattern, recursive, all)
-				}
-				if err != nil {
-					return setup.ExplainSprite(err)
-				}
-				return printFiles(env.Console, dir, all)
-			})
-		},
-	}
+			all, err := c.Files().List(ctx, list[0], dir)
+			if err == nil && (recursive || pattern != "") {
+				all, err = listMatching(ctx, env.Console, c, list[0], dir, pattern, recursive, all)
+			}
+			if err != nil {
+				return err
+			}
+			return printFiles(env.Console, dir, all)
+		})
+	cmd.Long = `List a folder of a sprite (default: /workspace), or one file. A relative PATH is below /home/sprite. --json prints an array of
+{"name","path","type","size","mode","modTime","isDir"}.
+` + cli.ExitCodes
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "also list the content of folders")
 	cmd.Flags().StringVar(&pattern, "pattern", "", "list only names that match a `GLOB`")
 	return cmd

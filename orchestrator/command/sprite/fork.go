@@ -18,32 +18,25 @@ import (
 
 func newForkCmd(env *setup.Env) *cobra.Command {
 	var at string
-	cmd := &cobra.Command{
-		Use:   "fork NAME NEW",
-		Short: "Create a sprite with the files of another",
-		Long: `Create a sprite with the files of another, as they are now or, with --at, as they are in a checkpoint. The other sprite keeps
+	cmd := connect.NewSpriteCmd(env, "fork NAME NEW", "Create a sprite with the files of another", "  lattice sprite fork box box-2\n  lattice sprite fork box experiment --at v3", cobra.ExactArgs(2),
+		func(ctx context.Context, c *sprites.Client, list []string) error {
+			stop := env.ShowWait("fork")
+			s, err := c.Fork(ctx, list[0], at, list[1])
+			stop()
+			if err != nil {
+				return forkProblem(ctx, c, list[0], at, list[1], err)
+			}
+			return printSprite(env.Console, s)
+		})
+	cmd.Long = `Create a sprite with the files of another, as they are now or, with --at, as they are in a checkpoint. The other sprite keeps
 running, and neither sees what the other writes from then on. The new sprite has the services, environment, tools and skills
 of the other one, but not its checkpoints, labels and processes. Only the embedded host supports this.
-` + cli.ExitCodes,
-		Example: "  lattice sprite fork box box-2\n  lattice sprite fork box experiment --at v3",
-		Args:    cli.Args(cobra.ExactArgs(2)),
-		RunE: func(c *cobra.Command, list []string) error {
-			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				stop := env.ShowWait("fork")
-				s, err := client.Fork(ctx, list[0], at, list[1])
-				stop()
-				if err != nil {
-					return setup.ExplainSprite(forkProblem(ctx, client, list[0], at, list[1], err))
-				}
-				return printSprite(env.Console, s)
-			})
-		},
-		ValidArgsFunction: func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
-			if len(list) > 0 {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return complete.Sprites(env)(c, list, word)
-		},
+` + cli.ExitCodes
+	cmd.ValidArgsFunction = func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(list) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return complete.Sprites(env)(c, list, word)
 	}
 	cmd.Flags().StringVar(&at, "at", sprites.Current, "use the files of this `CHECKPOINT`")
 	_ = cmd.RegisterFlagCompletionFunc("at", func(c *cobra.Command, list []string, word string) ([]string, cobra.ShellCompDirective) {

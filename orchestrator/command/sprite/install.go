@@ -45,7 +45,7 @@ interrupted. Another --comment creates another checkpoint, --checkpoint=false no
 				return cli.UsageErrorf("--comment names the checkpoint, which --checkpoint=false leaves out")
 			}
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				return setup.ExplainSprite(installSprite(ctx, env, client, o, list[0]))
+				return installSprite(ctx, env, client, o, list[0])
 			})
 		},
 	}

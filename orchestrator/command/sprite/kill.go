@@ -39,7 +39,7 @@ func newKillCmd(env *setup.Env) *cobra.Command {
 		}),
 		RunE: func(c *cobra.Command, list []string) error {
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				return setup.ExplainSprite(killSessions(ctx, env.Console, client, list[0], list[1:], sprites.Kill{Signal: strings.ToUpper(signal), Timeout: timeout}))
+				return killSessions(ctx, env.Console, client, list[0], list[1:], sprites.Kill{Signal: strings.ToUpper(signal), Timeout: timeout})
 			})
 		},
 		ValidArgsFunction: completeSessions(env, 1<<10),

@@ -28,7 +28,7 @@ type lsOptions struct {
 
 func newLsCmd(env *setup.Env) *cobra.Command {
 	var o lsOptions
-	cmd := connect.NewSpriteCmd(env, "ls", "List sprites, with the runs that they were created for", "  lattice sprite ls --label team-a\n  lattice sprite ls --watch --json", 0,
+	cmd := connect.NewSpriteCmd(env, "ls", "List sprites, with the runs that they were created for", "  lattice sprite ls --label team-a\n  lattice sprite ls --watch --json", cobra.NoArgs,
 		func(ctx context.Context, c *sprites.Client, _ []string) error {
 			if o.watch {
 				return watchSprites(ctx, env.Console, c, o)

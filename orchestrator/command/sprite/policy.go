@@ -34,21 +34,21 @@ them. Therefore the host's DNS must know the name, and the proxy must accept CON
 ` + cli.ExitCodes,
 		Example: "  lattice sprite policy show box\n  lattice sprite policy allow box example.com '*.example.com'\n  lattice sprite policy denials box"})
 	cmd.AddCommand(
-		connect.NewSpriteCmd(env, "show NAME", "Show a sprite's network policy", "  lattice sprite policy show box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "show NAME", "Show a sprite's network policy", "  lattice sprite policy show box --json", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 			return showPolicy(ctx, env.Console, c, list[0])
 		}),
-		connect.NewSpriteCmd(env, "set NAME FILE", "Replace a sprite's network policy with a file, {\"rules\":[…]}", "  lattice sprite policy set box policy.json", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "set NAME FILE", "Replace a sprite's network policy with a file, {\"rules\":[…]}", "  lattice sprite policy set box policy.json", cobra.ExactArgs(2), func(ctx context.Context, c *sprites.Client, list []string) error {
 			return setPolicy(ctx, env.Console, c, list[0], list[1])
 		}),
 		newPolicyRuleCmd(env, "allow", "Allow a sprite to reach names"),
 		newPolicyRuleCmd(env, "deny", "Deny a sprite access to names"),
-		connect.NewSpriteCmd(env, "reset NAME", "Remove a sprite's own policy; the host's preset applies again", "  lattice sprite policy reset box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "reset NAME", "Remove a sprite's own policy; the host's preset applies again", "  lattice sprite policy reset box", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 			if err := c.Policies().ResetNetwork(ctx, list[0]); err != nil {
 				return err
 			}
 			return showPolicy(ctx, env.Console, c, list[0])
 		}),
-		connect.MarkLasting(connect.NewSpriteCmd(env, "denials NAME", "List a sprite's denied network requests, newest first", "  lattice sprite policy denials box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.MarkLasting(connect.NewSpriteCmd(env, "denials NAME", "List a sprite's denied network requests, newest first", "  lattice sprite policy denials box --json", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 			return printDenials(ctx, env.Console, c, list[0])
 		})),
 	)
@@ -93,15 +93,11 @@ func printDenials(ctx context.Context, console *cli.Console, c *sprites.Client, 
 }
 
 func newPolicyRuleCmd(env *setup.Env, action, short string) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: action + " NAME DOMAIN…", Short: short, Long: short + ", in addition to its existing rules.\n" + cli.ExitCodes,
-		Example: "  lattice sprite policy " + action + " box example.com '*.example.com'", Args: cli.Args(cobra.MinimumNArgs(2)),
-		RunE: func(cmd *cobra.Command, list []string) error {
-			return connect.WithSprites(cmd.Context(), env, func(ctx context.Context, c *sprites.Client) error {
-				return setup.ExplainSprite(addRules(ctx, env.Console, c, list[0], action, list[1:]))
-			})
-		},
-	}
+	cmd := connect.NewSpriteCmd(env, action+" NAME DOMAIN…", short, "  lattice sprite policy "+action+" box example.com '*.example.com'", cobra.MinimumNArgs(2),
+		func(ctx context.Context, c *sprites.Client, list []string) error {
+			return addRules(ctx, env.Console, c, list[0], action, list[1:])
+		})
+	cmd.Long = short + ", in addition to its existing rules.\n" + cli.ExitCodes
 	return cmd
 }
 

@@ -16,7 +16,7 @@ import (
 
 func newPortsCmd(env *setup.Env) *cobra.Command {
 	var follow bool
-	cmd := connect.NewSpriteCmd(env, "ports NAME", "List the ports on which programs in a sprite listen", "  lattice sprite ports box\n  lattice sprite ports box -f --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "ports NAME", "List the ports on which programs in a sprite listen", "  lattice sprite ports box\n  lattice sprite ports box -f --json", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		if !follow {
 			all, err := c.Ports().List(ctx, list[0])
 			if err != nil {

@@ -91,7 +91,7 @@ With --json, one line {"local","host","port"} for each port is printed once all 
 			}
 			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
 				if _, err := client.Get(ctx, list[0]); err != nil {
-					return setup.ExplainSprite(err)
+					return err
 				}
 				return forwardPorts(ctx, env.Console, client, list[0], forwards)
 			})

@@ -12,7 +12,7 @@ import (
 )
 
 func newRestartCmd(env *setup.Env) *cobra.Command {
-	cmd := connect.NewSpriteCmd(env, "restart NAME", "Restart a sprite; its files are kept", "  lattice sprite restart box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "restart NAME", "Restart a sprite; its files are kept", "  lattice sprite restart box", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		stop := env.ShowWait("restart")
 		err := c.Restart(ctx, list[0])
 		stop()

@@ -14,7 +14,7 @@ import (
 )
 
 func newRestoreCmd(env *setup.Env) *cobra.Command {
-	return connect.NewSpriteCmd(env, "restore NAME CHECKPOINT", "Restore a sprite's files to a checkpoint; its processes end", "  lattice sprite restore box v1", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	return connect.NewSpriteCmd(env, "restore NAME CHECKPOINT", "Restore a sprite's files to a checkpoint; its processes end", "  lattice sprite restore box v1", cobra.ExactArgs(2), func(ctx context.Context, c *sprites.Client, list []string) error {
 		stop := env.ShowWait("restore")
 		err := c.Restore(ctx, list[0], list[1])
 		stop()

@@ -15,7 +15,7 @@ import (
 
 func newRmCmd(env *setup.Env) *cobra.Command {
 	var force bool
-	cmd := connect.NewSpriteCmd(env, "rm NAME…", "Remove sprites with all their checkpoints", "  lattice sprite rm box\n  lattice sprite rm one two three --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "rm NAME…", "Remove sprites with all their checkpoints", "  lattice sprite rm box\n  lattice sprite rm one two three --json", cobra.MinimumNArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		owners, err := findOwners(ctx, env)
 		if err != nil {
 			return err
@@ -27,7 +27,6 @@ func newRmCmd(env *setup.Env) *cobra.Command {
 			return setup.ExplainSprite(c.Delete(ctx, name))
 		})
 	})
-	cmd.Args = cli.Args(cobra.MinimumNArgs(1))
 	cmd.Flags().BoolVar(&force, "force", false, "also remove the sprite of a run that has not ended; such a run can then only be canceled")
 	cmd.Long = "Remove sprites with all of their checkpoints. The sprite of a run that has not ended is removed only with --force; otherwise\nthe command ends with 6.\n" + cli.RemovalHelp + cli.ExitCodes
 	cmd.ValidArgsFunction = complete.ManySprites(env)

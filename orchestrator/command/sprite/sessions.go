@@ -13,7 +13,7 @@ import (
 )
 
 func newSessionsCmd(env *setup.Env) *cobra.Command {
-	return connect.NewSpriteCmd(env, "sessions NAME", "List the commands that run in a sprite", "  lattice sprite sessions box", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	return connect.NewSpriteCmd(env, "sessions NAME", "List the commands that run in a sprite", "  lattice sprite sessions box", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		all, err := c.Sessions(ctx, list[0])
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 )
 
 func newShowCmd(env *setup.Env) *cobra.Command {
-	return connect.NewSpriteCmd(env, "show NAME", "Show a sprite", "  lattice sprite show box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	return connect.NewSpriteCmd(env, "show NAME", "Show a sprite", "  lattice sprite show box --json", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		s, err := c.Get(ctx, list[0])
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ add tasks, too, through /.sprite/api.sock.
 ` + cli.ExitCodes,
 		Example: "  lattice sprite task add box nightly-build --for 30m\n  lattice sprite task ls box\n  lattice sprite task rm box nightly-build"})
 	var length time.Duration
-	add := connect.MarkLasting(connect.NewSpriteCmd(env, "add NAME TASK", "Add a task that keeps a sprite awake, or renew it", "  lattice sprite task add box nightly-build --for 30m", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+	add := connect.MarkLasting(connect.NewSpriteCmd(env, "add NAME TASK", "Add a task that keeps a sprite awake, or renew it", "  lattice sprite task add box nightly-build --for 30m", cobra.ExactArgs(2), func(ctx context.Context, c *sprites.Client, list []string) error {
 		if length <= 0 {
 			return cli.UsageErrorf("--for must be greater than 0")
 		}
@@ -33,7 +33,7 @@ add tasks, too, through /.sprite/api.sock.
 	}))
 	add.Flags().DurationVar(&length, "for", time.Hour, "how long the task lasts, at most an hour")
 	cmd.AddCommand(
-		connect.NewSpriteCmd(env, "ls NAME", "List the tasks that keep a sprite awake", "  lattice sprite task ls box --json", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "ls NAME", "List the tasks that keep a sprite awake", "  lattice sprite task ls box --json", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 			all, err := c.Tasks().List(ctx, list[0])
 			if err != nil {
 				return err
@@ -43,7 +43,7 @@ add tasks, too, through /.sprite/api.sock.
 			})
 		}),
 		add,
-		connect.NewSpriteCmd(env, "rm NAME TASK", "End a task early", "  lattice sprite task rm box nightly-build", 2, func(ctx context.Context, c *sprites.Client, list []string) error {
+		connect.NewSpriteCmd(env, "rm NAME TASK", "End a task early", "  lattice sprite task rm box nightly-build", cobra.ExactArgs(2), func(ctx context.Context, c *sprites.Client, list []string) error {
 			return c.Tasks().End(ctx, list[0], list[1])
 		}))
 	complete.SpriteCommands(env, cmd)

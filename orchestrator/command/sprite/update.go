@@ -23,7 +23,7 @@ type updateOptions struct {
 
 func newUpdateCmd(env *setup.Env) *cobra.Command {
 	var o updateOptions
-	cmd := connect.NewSpriteCmd(env, "update NAME", "Change a sprite's labels, and who may open its URL", "  lattice sprite update box --label team-a --unlabel team-b\n  lattice sprite update box --clear-labels --url public", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "update NAME", "Change a sprite's labels, and who may open its URL", "  lattice sprite update box --label team-a --unlabel team-b\n  lattice sprite update box --clear-labels --url public", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		if len(o.add)+len(o.remove) == 0 && !o.clear && o.url == "" {
 			return cli.UsageErrorf("there is nothing to change: use --label, --unlabel, --clear-labels or --url")
 		}

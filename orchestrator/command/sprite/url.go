@@ -17,7 +17,7 @@ import (
 func newURLCmd(env *setup.Env) *cobra.Command {
 	var open string
 	var login, address bool
-	cmd := connect.MarkLasting(connect.NewSpriteCmd(env, "url NAME", "Print the URL of a sprite", "  curl \"$(lattice sprite url box --open public)\"\n  xdg-open \"$(lattice sprite url box --login)\"\n  wget -qO- \"$(lattice sprite url box --address --open public)\"", 1, func(ctx context.Context, c *sprites.Client, list []string) error {
+	cmd := connect.MarkLasting(connect.NewSpriteCmd(env, "url NAME", "Print the URL of a sprite", "  curl \"$(lattice sprite url box --open public)\"\n  xdg-open \"$(lattice sprite url box --login)\"\n  wget -qO- \"$(lattice sprite url box --address --open public)\"", cobra.ExactArgs(1), func(ctx context.Context, c *sprites.Client, list []string) error {
 		switch open {
 		case "", "sprite", "public":
 		default:

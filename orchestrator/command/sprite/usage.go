@@ -14,7 +14,7 @@ import (
 )
 
 func newUsageCmd(env *setup.Env) *cobra.Command {
-	return connect.NewSpriteCmd(env, "usage NAME", "Show what a sprite takes of its host's disk", "  lattice sprite usage box\n  lattice sprite usage box --json", 1,
+	return connect.NewSpriteCmd(env, "usage NAME", "Show what a sprite takes of its host's disk", "  lattice sprite usage box\n  lattice sprite usage box --json", cobra.ExactArgs(1),
 		func(ctx context.Context, c *sprites.Client, list []string) error {
 			stop := env.ShowWait("measure")
 			u, err := c.Usage(ctx, list[0])

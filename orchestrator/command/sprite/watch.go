@@ -15,15 +15,8 @@ import (
 
 func newWatchCmd(env *setup.Env) *cobra.Command {
 	var recursive bool
-	cmd := &cobra.Command{
-		Use: "watch NAME [PATH…]", Short: "Show what happens to files of a sprite, as it happens",
-		Long: `Show what happens to files and in folders of a sprite, /workspace unless others are named, until Ctrl-C or until the
-sprite is stopped, restored or removed. With --json each line is {"type","path","event","timestamp","size","isDir"}; the
-first is of type "subscribed", after which nothing is missed, and what could not be told is of type "error".
-` + cli.ExitCodes,
-		Example: "  lattice sprite watch box -r\n  lattice sprite watch box /workspace/log.txt --json",
-		Args:    cli.Args(cobra.MinimumNArgs(1)),
-		RunE: func(c *cobra.Command, list []string) error {
+	cmd := connect.NewSpriteCmd(env, "watch NAME [PATH…]", "Show what happens to files of a sprite, as it happens", "  lattice sprite watch box -r\n  lattice sprite watch box /workspace/log.txt --json", cobra.MinimumNArgs(1),
+		func(ctx context.Context, c *sprites.Client, list []string) error {
 			paths := []string{"/workspace"}
 			if len(list) > 1 {
 				paths = nil
@@ -31,11 +24,12 @@ first is of type "subscribed", after which nothing is missed, and what could not
 					paths = append(paths, inSprite(p))
 				}
 			}
-			return connect.WithSprites(c.Context(), env, func(ctx context.Context, client *sprites.Client) error {
-				return setup.ExplainSprite(watchFiles(ctx, env.Console, client, list[0], paths, recursive))
-			})
-		},
-	}
+			return watchFiles(ctx, env.Console, c, list[0], paths, recursive)
+		})
+	cmd.Long = `Show what happens to files and in folders of a sprite, /workspace unless others are named, until Ctrl-C or until the
+sprite is stopped, restored or removed. With --json each line is {"type","path","event","timestamp","size","isDir"}; the
+first is of type "subscribed", after which nothing is missed, and what could not be told is of type "error".
+` + cli.ExitCodes
 	cmd.Flags().BoolVarP(&recursive, "recursive", "r", false, "watch what is below folders, too, new ones included")
 	return cmd
 }
