@@ -352,8 +352,8 @@ var owners = map[string][]string{
 	"github.com/mdlayher/netlink":            {"orchestrator/host/sandbox/netns"},
 	"filippo.io/age":                         {"orchestrator/secret/provider"},
 	"golang.org/x/time":                      {"orchestrator/llm", "orchestrator/host/fleet", "orchestrator/host/program"},
-	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/httpenv", "skills/web/page"}, // DNS messages and names; filters of system calls; how a proxy is chosen; HTML
-	"golang.org/x/text":                      {"skills/web/proof"},                                                                                                                                  // normal forms
+	"golang.org/x/net":                       {"orchestrator/host/egress", "orchestrator/host/fleet", "orchestrator/host/sandbox/callfilter", "orchestrator/equip", "orchestrator/setup", "skills/httpenv", "skills/web/page"}, // DNS messages and names; a bound on connections; filters of system calls; how a proxy is chosen; HTML
+	"golang.org/x/text":                      {"skills/web/proof"},                                                                                                                                                             // normal forms
 }
 
 // unreachable lists what a package must not depend on even through others.

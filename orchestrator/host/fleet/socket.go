@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spritekit/lattice/orchestrator/patient"
+	"golang.org/x/net/netutil"
 	"golang.org/x/time/rate"
 )
 
@@ -23,7 +24,7 @@ const (
 	checkpointBurst = 30
 	checkpointEvery = time.Second
 	insideDeadline  = 10 * time.Second // for the head of a request
-	InsideConns     = 32               // connections at once; more wait in the kernel
+	InsideConns     = 32               // connections at once, each a descriptor of the host; more wait in the kernel
 	insideEnd       = time.Second      // for requests under way when the socket closes: who asked has ended before
 	// maxOwn is how many checkpoints a sprite has at most before its own requests for more are refused. From outside the number is not bounded.
 	maxOwn = 1000
@@ -64,7 +65,7 @@ func (fl *Fleet) listenInside(id, name string) (*Inside, error) {
 		ReadHeaderTimeout: insideDeadline, IdleTimeout: insideDeadline, MaxHeaderBytes: 16 << 10,
 	}
 	s.serve.Go(func() {
-		if err := s.server.Serve(newLimited(patient.Listener(listener), InsideConns)); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.server.Serve(netutil.LimitListener(patient.Listener(listener), InsideConns)); !errors.Is(err, http.ErrServerClosed) {
 			fl.Config.Log.Error().Err(err).Str("sprite", name).Msg("the sprite's own socket has ended")
 		}
 	})
@@ -89,52 +90,6 @@ func (s *Inside) close() error {
 		return fmt.Errorf("close %s: %w", s.path, err)
 	}
 	return nil
-}
-
-// limited accepts a bounded number of connections at once, so that a sprite cannot use up the host's
-// descriptors.
-type limited struct {
-	net.Listener
-	slots  chan struct{}
-	closed chan struct{}
-	close  func() error
-}
-
-func newLimited(l net.Listener, n int) *limited {
-	closed := make(chan struct{})
-	return &limited{l, make(chan struct{}, n), closed, sync.OnceValue(func() error {
-		close(closed)
-		return l.Close()
-	})}
-}
-
-// Accept implements [net.Listener].
-func (l *limited) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	conn, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &limitedConn{conn, sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-// Close implements [net.Listener].
-func (l *limited) Close() error { return l.close() }
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-// Close implements [net.Conn].
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }
 
 // listenIn listens on a unix socket in dir whatever the length of dir: the kernel takes names of some hundred bytes only,

@@ -5,6 +5,9 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
+
+	"github.com/spritekit/lattice/orchestrator/patient"
+	"golang.org/x/net/netutil"
 )
 
 // TestLimitedAcceptsSoMany holds the bound on a sprite's connections, and that closing ends the wait for a free place.
@@ -15,7 +18,7 @@ func TestLimitedAcceptsSoMany(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLimited(inner, 1)
+	l := netutil.LimitListener(patient.Listener(inner), 1)
 	for range 2 {
 		c, err := net.Dial("unix", path)
 		if err != nil {
