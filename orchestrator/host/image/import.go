@@ -122,7 +122,7 @@ func (s *Store) importFound(ctx context.Context, f *found, name, source, work st
 	}
 	s.step("recorded")
 	progress(Progress{Step: "write to disk", Entries: img.Entries})
-	if err := syncTree(place); err != nil {
+	if err := tree.Sync(place); err != nil {
 		return Image{}, err
 	}
 	s.step("synced")

@@ -2,7 +2,6 @@ package image
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"time"
@@ -70,19 +69,6 @@ func attrsOf(f *os.File) (map[string]string, error) {
 		all[name] = string(value[:n])
 	}
 	return all, nil
-}
-
-// syncTree returns when all below dir is on the disk.
-func syncTree(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := unix.Syncfs(int(f.Fd())); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
 }
 
 // splitNames takes the kernel's list of names apart, each ended by a NUL.

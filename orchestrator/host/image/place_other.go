@@ -3,9 +3,7 @@
 package image
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 )
 
@@ -21,17 +19,3 @@ func linkTime(*os.Root, string, time.Time) error { return nil }
 func setAttr(*os.Root, string, string, string) (bool, error) { return false, nil }
 
 func attrsOf(*os.File) (map[string]string, error) { return nil, nil }
-
-func syncTree(dir string) error {
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() && !d.IsDir() {
-			return err
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		return f.Sync()
-	})
-}
