@@ -2,8 +2,8 @@ package records
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,16 +44,7 @@ func listCheckpoints(tx *bolt.Tx, spriteID string) ([]Checkpoint, error) {
 	if b.Bucket == nil {
 		return nil, ErrNoSprite
 	}
-	var points []Checkpoint
-	err := b.ForEach(func(_, v []byte) error {
-		var p Checkpoint
-		if err := json.Unmarshal(v, &p); err != nil {
-			return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
-		}
-		points = append(points, p)
-		return nil
-	})
-	return points, err
+	return listRecords[Checkpoint](b, "checkpoint")
 }
 
 func (s *Store) Checkpoint(spriteID, id string) (Checkpoint, error) {
@@ -61,12 +52,15 @@ func (s *Store) Checkpoint(spriteID, id string) (Checkpoint, error) {
 	if err != nil {
 		return Checkpoint{}, err
 	}
-	for _, p := range points {
-		if p.ID == id {
-			return p, nil
-		}
+	return findCheckpoint(points, id)
+}
+
+func findCheckpoint(points []Checkpoint, id string) (Checkpoint, error) {
+	i := slices.IndexFunc(points, func(p Checkpoint) bool { return p.ID == id })
+	if i < 0 {
+		return Checkpoint{}, ErrNoCheckpoint
 	}
-	return Checkpoint{}, ErrNoCheckpoint
+	return points[i], nil
 }
 
 // AddCheckpoint gives p the sprite's next number and stores it with the layer that captured the present files. The
@@ -150,59 +144,44 @@ func (s *Store) Restore(name string, fresh Layer, source, comment string, now ti
 
 // pruneAutos forgets all automatic checkpoints but the newest, and returns their trees.
 func pruneAutos(tx *bolt.Tx, spriteID string, keep int) (trees []string, err error) {
-	b := openTable(tx, bucketCheckpoints, spriteID)
-	c := b.Cursor()
-	var old [][]byte
-	for k, v := c.Last(); k != nil; k, v = c.Prev() {
-		var p Checkpoint
-		if v, err = b.open(k, v); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(v, &p); err != nil {
-			return nil, fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
-		}
-		if !p.Auto {
-			continue
-		}
-		if keep > 0 {
-			keep--
-			continue
-		}
-		old, trees = append(old, k), append(trees, p.Tree)
+	points, err := listCheckpoints(tx, spriteID)
+	if err != nil {
+		return nil, err
 	}
-	for _, k := range old {
-		if err := b.Delete(k); err != nil {
-			return nil, err
+	for _, p := range slices.Backward(points) {
+		switch {
+		case !p.Auto:
+		case keep > 0:
+			keep--
+		default:
+			trees = append(trees, p.Tree)
+			if err := forgetCheckpoint(tx, spriteID, p); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return trees, nil
 }
 
+func forgetCheckpoint(tx *bolt.Tx, spriteID string, p Checkpoint) error {
+	return openTable(tx, bucketCheckpoints, spriteID).Delete(encodeNumber(p.Number()))
+}
+
 // DeleteCheckpoint forgets one checkpoint and returns the layers that are garbage from then on.
 func (s *Store) DeleteCheckpoint(spriteID, id string, mounted func(string) bool) (garbage []Layer, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
-		b := openTable(tx, bucketCheckpoints, spriteID)
-		if b.Bucket == nil {
-			return ErrNoSprite
+		points, err := listCheckpoints(tx, spriteID)
+		if err != nil {
+			return err
 		}
-		c := b.Cursor()
-		for k, v := c.First(); k != nil; k, v = c.Next() {
-			var p Checkpoint
-			if v, err = b.open(k, v); err != nil {
-				return err
-			}
-			if err := json.Unmarshal(v, &p); err != nil {
-				return fmt.Errorf("%w: record of a checkpoint: %w", ErrDamaged, err)
-			}
-			if p.ID != id {
-				continue
-			}
-			if garbage, err = releaseLayers(tx, []string{p.Tree}, mounted); err != nil {
-				return err
-			}
-			return b.Delete(k)
+		p, err := findCheckpoint(points, id)
+		if err != nil {
+			return err
 		}
-		return ErrNoCheckpoint
+		if garbage, err = releaseLayers(tx, []string{p.Tree}, mounted); err != nil {
+			return err
+		}
+		return forgetCheckpoint(tx, spriteID, p)
 	})
 	return garbage, err
 }

@@ -1,7 +1,6 @@
 package records
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -50,18 +49,8 @@ func (l Layer) Top() string {
 
 var ErrNoLayer = errors.New("the record of a layer is missing")
 
-func getLayer(tx *bolt.Tx, id string) (l Layer, err error) {
-	data, err := openTable(tx, bucketLayers).Get([]byte(id))
-	switch {
-	case err != nil:
-		return l, err
-	case data == nil:
-		return l, fmt.Errorf("layer %s: %w", id, ErrNoLayer)
-	}
-	if err := json.Unmarshal(data, &l); err != nil {
-		return l, fmt.Errorf("%w: record of layer %s: %w", ErrDamaged, id, err)
-	}
-	return l, nil
+func getLayer(tx *bolt.Tx, id string) (Layer, error) {
+	return getRecord[Layer](openTable(tx, bucketLayers), id, "layer", fmt.Errorf("layer %s: %w", id, ErrNoLayer))
 }
 
 func putLayer(tx *bolt.Tx, l Layer) error {
@@ -234,16 +223,12 @@ func (s *Store) UpdateLayers(ids []string, change func(*Layer)) error {
 func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map[string]bool, err error) {
 	err = s.update(func(tx *bolt.Tx) error {
 		layers, sprites = map[string]Layer{}, map[string]bool{}
-		err := openTable(tx, bucketLayers).ForEach(func(k, v []byte) error {
-			var l Layer
-			if err := json.Unmarshal(v, &l); err != nil {
-				return fmt.Errorf("%w: record of layer %s: %w", ErrDamaged, k, err)
-			}
-			layers[l.ID] = l
-			return nil
-		})
+		known, err := listRecords[Layer](openTable(tx, bucketLayers), "layer")
 		if err != nil {
 			return err
+		}
+		for _, l := range known {
+			layers[l.ID] = l
 		}
 		refs := map[string]int{}
 		use := func(id string, frozen bool) {
@@ -252,21 +237,20 @@ func (s *Store) RecountLayers(boot string) (layers map[string]Layer, sprites map
 			}
 			refs[id]++
 		}
-		err = openTable(tx, bucketSprites).ForEach(func(k, v []byte) error {
-			var rec Sprite
-			if err := json.Unmarshal(v, &rec); err != nil {
-				return fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, k, err)
-			}
+		recs, err := listRecords[Sprite](openTable(tx, bucketSprites), "sprite")
+		if err != nil {
+			return err
+		}
+		for _, rec := range recs {
 			sprites[rec.ID] = true
 			use(rec.Tree, false)
 			points, err := listCheckpoints(tx, rec.ID)
+			if err != nil {
+				return err
+			}
 			for _, p := range points {
 				use(p.Tree, true)
 			}
-			return err
-		})
-		if err != nil {
-			return err
 		}
 		meta := openTable(tx, bucketMeta)
 		before, err := meta.Get(keyBoot)

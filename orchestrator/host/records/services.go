@@ -1,8 +1,6 @@
 package records
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -45,14 +43,11 @@ func getServices(tx *bolt.Tx, sprite string) (map[string]Service, error) {
 	if b.Bucket == nil {
 		return all, nil
 	}
-	return all, b.ForEach(func(k, v []byte) error {
-		var s Service
-		if err := json.Unmarshal(v, &s); err != nil {
-			return fmt.Errorf("%w: record of service %s: %w", ErrDamaged, k, err)
-		}
+	list, err := listRecords[Service](b, "service")
+	for _, s := range list {
 		all[s.Name] = s
-		return nil
-	})
+	}
+	return all, err
 }
 
 // ChangeServices lets fn change a sprite's services, and returns them as they are then. It fails when the sprite is gone.

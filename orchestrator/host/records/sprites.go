@@ -1,9 +1,7 @@
 package records
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"regexp"
 	"sync"
 	"time"
@@ -52,18 +50,8 @@ func (s *Store) Sprite(name string) (rec Sprite, err error) {
 	return rec, err
 }
 
-func getSprite(tx *bolt.Tx, name string) (rec Sprite, err error) {
-	data, err := openTable(tx, bucketSprites).Get([]byte(name))
-	switch {
-	case err != nil:
-		return rec, err
-	case data == nil:
-		return rec, ErrNoSprite
-	}
-	if err := json.Unmarshal(data, &rec); err != nil {
-		return rec, fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, name, err)
-	}
-	return rec, nil
+func getSprite(tx *bolt.Tx, name string) (Sprite, error) {
+	return getRecord[Sprite](openTable(tx, bucketSprites), name, "sprite", ErrNoSprite)
 }
 
 func putSprite(tx *bolt.Tx, rec Sprite) error {
@@ -134,14 +122,8 @@ func (s *Store) DeleteSprite(name string, mounted func(string) bool) (garbage []
 // Sprites returns every sprite in the order of names.
 func (s *Store) Sprites() (all []Sprite, err error) {
 	err = s.view(func(tx *bolt.Tx) error {
-		return openTable(tx, bucketSprites).ForEach(func(k, v []byte) error {
-			var rec Sprite
-			if err := json.Unmarshal(v, &rec); err != nil {
-				return fmt.Errorf("%w: record of sprite %s: %w", ErrDamaged, k, err)
-			}
-			all = append(all, rec)
-			return nil
-		})
+		all, err = listRecords[Sprite](openTable(tx, bucketSprites), "sprite")
+		return err
 	})
 	return all, err
 }

@@ -77,6 +77,36 @@ func (t table) putJSON(key []byte, v any) error {
 	return t.Put(key, data)
 }
 
+// getRecord decodes the record of a key, and returns missing when there is none. Errors name its kind.
+func getRecord[T any](t table, key, kind string, missing error) (rec T, err error) {
+	data, err := t.Get([]byte(key))
+	switch {
+	case err != nil:
+		return rec, err
+	case data == nil:
+		return rec, missing
+	}
+	return rec, decodeRecord(data, &rec, kind, key)
+}
+
+func decodeRecord(data []byte, rec any, kind, key string) error {
+	if err := json.Unmarshal(data, rec); err != nil {
+		return fmt.Errorf("%w: record of %s %q: %w", ErrDamaged, kind, key, err)
+	}
+	return nil
+}
+
+// listRecords decodes all records of a table, in the order of keys.
+func listRecords[T any](t table, kind string) (all []T, err error) {
+	err = t.ForEach(func(key, content []byte) error {
+		var rec T
+		err := decodeRecord(content, &rec, kind, string(key))
+		all = append(all, rec)
+		return err
+	})
+	return all, err
+}
+
 // keySealed is there in a file whose values have checksums.
 var keySealed = []byte("sealed")
 
