@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox/procfs"
 )
@@ -20,24 +17,17 @@ func freeStart(init int) (killed bool) {
 	if err != nil || !bytes.HasPrefix(own, []byte("sprite-init\x00")) {
 		return false // it has ended, and its number is perhaps a stranger's
 	}
-	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", init)) // the pattern is well formed
-	for _, list := range lists {
-		children, _ := os.ReadFile(list) // a thread that has ended has none
-		for field := range strings.FieldsSeq(string(children)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				continue
-			}
-			child, err := os.FindProcess(pid) // whose number cannot be another's from here on
-			if err != nil {
-				continue
-			}
-			if how, err := procfs.Stands(pid, pid); err == nil && how.State == 'T' {
-				args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-				killed = bytes.Equal(args, own) && child.Kill() == nil || killed
-			}
-			child.Release() // nothing is left to fail
+	children, _ := childrenOf(init) // where they cannot be told, the next look does
+	for _, pid := range children {
+		child, err := os.FindProcess(pid) // whose number cannot be another's from here on
+		if err != nil {
+			continue
 		}
+		if how, err := procfs.Stands(pid, pid); err == nil && how.State == 'T' {
+			args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			killed = bytes.Equal(args, own) && child.Kill() == nil || killed
+		}
+		child.Release() // nothing is left to fail
 	}
 	return killed
 }

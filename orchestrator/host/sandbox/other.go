@@ -2,6 +2,8 @@
 
 package sandbox
 
+// This file is what systems other than Linux have in the place of the files of Linux: plain boxes alone, about which they tell little.
+
 import (
 	"errors"
 	"fmt"
@@ -59,3 +61,47 @@ func (mountWatch) Close() error { return nil }
 
 // isMaster trusts init, which runs as the same user as the commands here.
 func isMaster(int) bool { return true }
+
+// checkSocket leaves the check to the runtime.
+func checkSocket(*os.File) error { return nil }
+
+func checkReceived(*os.File) (int64, error) { return 0, errors.ErrUnsupported }
+
+func takeFrom(*os.Process, []int) ([]*os.File, error) { return nil, errors.ErrUnsupported }
+
+func freeStart(int) bool { return false } // needs Linux's /proc
+
+func findKeeper(int) keeper { return keeper{} }
+
+// Idle reports whether nothing but init runs in the box; here that cannot be told.
+func (Processes) Idle() bool { return false }
+
+// Written is unknown on this system.
+func (Processes) Written() (total uint64) { return 0 }
+
+// Held is unknown on this system.
+func (Processes) Held() (all Held) { return all }
+
+// Room is unknown on this system.
+func Room() (all Held) { return all }
+
+// Reserve keeps nothing on this system.
+type Reserve struct{}
+
+// NewReserve returns a Reserve that keeps nothing.
+func NewReserve() *Reserve { return new(Reserve) }
+
+// Keep keeps nothing.
+func (r *Reserve) Keep() bool { return true }
+
+// Release frees nothing.
+func (r *Reserve) Release() {}
+
+// TryOwnIDs says that boxes cannot have Config.OwnIDs on this system.
+func TryOwnIDs(string, string) error { return errors.ErrUnsupported }
+
+// Show cannot be done here: boxes have no mounts.
+func (b *Box) Show(spec.Point) error { return errors.ErrUnsupported }
+
+// Hide cannot be done here either.
+func (b *Box) Hide(string) error { return errors.ErrUnsupported }
