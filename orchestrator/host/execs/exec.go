@@ -125,11 +125,7 @@ func (ea *API) startCommand(ctx context.Context, name string, in execRequest, c 
 	if err != nil {
 		return nil, err
 	}
-	var own []string
-	for k, v := range rec.Environment {
-		own = append(own, k+"="+v)
-	}
-	env := program.MergeEnv(box.Config().BaseEnv(), ea.Config.Env, program.PlainEnv(box), s.NetworkEnv(), own, in.env)
+	env := program.MergeEnv(box.Config().BaseEnv(), ea.Config.Env, program.PlainEnv(box), s.NetworkEnv(), program.EnvOf(rec.Environment), in.env)
 	one := newSession()
 	// Without the lock: a sandbox that does not answer must not keep anybody from stopping it.
 	if err := one.launchProcess(box, in, env); err != nil {

@@ -14,16 +14,12 @@ import (
 	"github.com/spritekit/lattice/orchestrator/host/program"
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
 	"github.com/spritekit/lattice/orchestrator/sprites"
-	"golang.org/x/sys/unix"
 )
 
 const (
 	scrollback    = 256 << 10 // recent output kept for those who attach
 	recentFrames  = 4 << 10   // pieces that it may be in
 	clientBacklog = 64        // frames that wait for a client
-	// residue bounds the output read from a pipe after the exit: more than any pipe or terminal holds, so that a child in
-	// the background that writes for ever cannot hold up the exit.
-	residue = 1 << 20
 )
 
 // frame is a piece of output.
@@ -160,11 +156,11 @@ func (s *session) pumpOutput(stream byte, f *os.File, done func()) {
 	unheard := program.NewPace(program.UnheardRate)
 	for {
 		n, err := f.Read(buf)
-		if n > 0 && !s.publishFrame(frame{stream, append([]byte(nil), buf[:n]...)}) {
+		if n > 0 && !s.publishFrame(frame{stream, slices.Clone(buf[:n])}) {
 			unheard.Take(n, s.aborted)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			s.pumpRest(stream, f, buf)
+			program.ReadRest(f, buf, func(data []byte) { s.publishFrame(frame{stream, slices.Clone(data)}) })
 			break
 		}
 		if err != nil {
@@ -177,30 +173,6 @@ func (s *session) pumpOutput(stream byte, f *os.File, done func()) {
 	}
 	for n, err := f.Read(buf); err == nil; n, err = f.Read(buf) {
 		unheard.Take(n, s.aborted)
-	}
-}
-
-// pumpRest publishes the output that can be read without waiting.
-func (s *session) pumpRest(stream byte, f *os.File, buf []byte) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return
-	}
-	for taken := 0; taken < residue; {
-		n := 0
-		err := raw.Control(func(fd uintptr) {
-			for {
-				var err error
-				if n, err = unix.Read(int(fd), buf); err != unix.EINTR {
-					return
-				}
-			}
-		})
-		if err != nil || n <= 0 {
-			return
-		}
-		taken += n
-		s.publishFrame(frame{stream, append([]byte(nil), buf[:n]...)})
 	}
 }
 

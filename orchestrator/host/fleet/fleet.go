@@ -173,11 +173,7 @@ func (fl *Fleet) BoxConfig(rec records.Sprite) (spec.Config, []records.Layer, er
 
 // serviceEnv is the environment of all services of a sprite, before their own.
 func (fl *Fleet) serviceEnv(rec records.Sprite, box *sandbox.Box) []string {
-	var own []string
-	for k, v := range rec.Environment {
-		own = append(own, k+"="+v)
-	}
-	return program.MergeEnv(box.Config().BaseEnv(), fl.Config.Env, program.PlainEnv(box), own)
+	return program.MergeEnv(box.Config().BaseEnv(), fl.Config.Env, program.PlainEnv(box), program.EnvOf(rec.Environment))
 }
 
 // ServicesOf finds the services of a sprite without waking it.

@@ -3,6 +3,7 @@
 package program
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spritekit/lattice/orchestrator/host/sandbox"
@@ -23,6 +24,16 @@ func MergeEnv(layers ...[]string) []string {
 			env = append(env, kv)
 		}
 	}
+	return env
+}
+
+// EnvOf returns variables as an environment, in the order of their names.
+func EnvOf(variables map[string]string) []string {
+	env := make([]string, 0, len(variables))
+	for name, value := range variables {
+		env = append(env, name+"="+value)
+	}
+	slices.Sort(env)
 	return env
 }
 

@@ -12,8 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spritekit/lattice/orchestrator/boltfile"
 	"github.com/spritekit/lattice/orchestrator/host/core"
 	"github.com/spritekit/lattice/orchestrator/host/program"
@@ -25,10 +23,9 @@ import (
 )
 
 const (
-	stopGrace  = 10 * time.Second // between TERM and KILL, unless a request says otherwise
-	endGrace   = 2 * time.Second  // the same when the sandbox ends with the host, a restore or a deletion
-	lineWait   = 200 * time.Millisecond
-	outputRest = 1 << 20 // bytes taken from a pipe at the exit: more than a pipe holds
+	stopGrace = 10 * time.Second // between TERM and KILL, unless a request says otherwise
+	endGrace  = 2 * time.Second  // the same when the sandbox ends with the host, a restore or a deletion
+	lineWait  = 200 * time.Millisecond
 )
 
 // Set keeps the services of one sprite running while its sandbox is up. It carries out the commands of the machine and tells
@@ -217,12 +214,7 @@ func (v *Set) spawnProcess(o spawn) fact {
 	var outputs [2]*os.File // our ends of stdout and stderr
 	p := spec.Process{Program: service.Cmd, Argv: append([]string{service.Cmd}, service.Args...), Dir: service.Dir, Whole: true}
 	p.Dir = cmp.Or(p.Dir, program.DefaultDir)
-	var own []string
-	for k, value := range service.Env {
-		own = append(own, k+"="+value)
-	}
-	slices.Sort(own)
-	p.Env = program.MergeEnv(v.env, own)
+	p.Env = program.MergeEnv(v.env, program.EnvOf(service.Env))
 	for i, to := range []**os.File{&p.Stdout, &p.Stderr} {
 		r, w, err := os.Pipe()
 		if err != nil {
@@ -315,7 +307,7 @@ func (p pump) run(read func()) {
 			return
 		}
 		if !settled && isClosed(p.over) {
-			drainOutput(p.from, buf, func(data []byte) { p.log.addOutput(p.stream, lines.splitLines(data)) })
+			program.ReadRest(p.from, buf, func(data []byte) { p.log.addOutput(p.stream, lines.splitLines(data)) })
 			settled = true
 			late = true
 		}
@@ -351,23 +343,6 @@ func isClosed(c <-chan struct{}) bool {
 		return true
 	default:
 		return false
-	}
-}
-
-// drainOutput passes on the output that can be read without waiting.
-func drainOutput(f *os.File, buf []byte, to func([]byte)) {
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return
-	}
-	for taken := 0; taken < outputRest; {
-		n := 0
-		_ = raw.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) })
-		if n <= 0 {
-			return
-		}
-		taken += n
-		to(buf[:n])
 	}
 }
 
