@@ -208,7 +208,7 @@ func TestLargeRepositoryFits(t *testing.T) {
 		}
 		pw.Close()
 	}()
-	w.input("origin.git", pr, "-c", "core.compression=0", "-c", "pack.compression=0", "fast-import", "--quiet", "--depth=0")
+	w.input("origin.git", pr, "-c", "core.compression=0", "-c", "pack.compression=0", "fast-import", "--quiet", "--depth=0", "--big-file-threshold=1m")
 	packs, err := filepath.Glob(w.path("origin.git/objects/pack/*.pack"))
 	if err != nil || len(packs) != 1 {
 		t.Fatalf("packs %v, %v", packs, err)
