@@ -390,7 +390,7 @@ func scenarios() []row {
 			cmd.Env = append(cmd.Env, "GIT_AUTHOR_DATE=2026-01-31T17:30:00+05:30", "GIT_COMMITTER_DATE=2026-01-31T17:30:00+05:30")
 			b.ok(cmd.Run())
 		}},
-		{name: "branches", build: func(b *bench) { b.merges() }, unsupported: "git.branch", writes: []step{
+		{name: "branches", build: func(b *bench) { b.merges() }, writes: []step{
 			{"git.branch", input{"action": "create", "name": "new/one", "start_point": "a"}}, {"git.branch", input{"action": "create", "name": "new/one"}},
 			{"git.branch", input{"action": "create", "name": "new"}},
 			{"git.branch", input{"action": "create", "name": "x", "start_point": "nope"}},

@@ -99,6 +99,11 @@ func (r *repo) Commit(ctx context.Context, spec engine.CommitSpec) (engine.Commi
 	return askRepo[engine.Committed](ctx, r, "commit", spec, nil)
 }
 
+func (r *repo) ChangeBranch(ctx context.Context, spec engine.BranchChange) error {
+	_, err := askRepo[nothing](ctx, r, "change_branch", spec, nil)
+	return err
+}
+
 func (r *repo) Bundle(ctx context.Context, spec engine.BundleSpec, w io.Writer) error {
 	_, err := askEngine[nothing](ctx, r.engine, request{Method: "bundle", Root: r.root.Dir(), At: r.at}, spec, nil, w)
 	return err

@@ -119,6 +119,8 @@ func (s *server) serveRepo(ctx context.Context, r engine.Repo, req request) (any
 		return run(req, func(spec engine.AddSpec) (engine.Added, error) { return r.Add(ctx, spec) })
 	case "commit":
 		return run(req, func(spec engine.CommitSpec) (engine.Committed, error) { return r.Commit(ctx, spec) })
+	case "change_branch":
+		return run(req, func(spec engine.BranchChange) (nothing, error) { return nothing{}, r.ChangeBranch(ctx, spec) })
 	case "bundle":
 		return run(req, func(spec engine.BundleSpec) (nothing, error) {
 			w := bufio.NewWriterSize(s, 64<<10)

@@ -9,10 +9,6 @@ func (Unsupported) Show(context.Context, ShowSpec) (Shown, error) { return Shown
 
 func (Unsupported) Worktrees(context.Context) ([]Worktree, error) { return nil, Refuse("worktree") }
 
-func (Unsupported) ChangeBranch(context.Context, BranchChange) error {
-	return Refuse("the creation, deletion and renaming of branches")
-}
-
 func (Unsupported) Checkout(context.Context, CheckoutSpec) (CheckedOut, error) {
 	return CheckedOut{}, Refuse("checkout")
 }

@@ -1,6 +1,7 @@
 package native
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/spritekit/lattice/skills/git/engine"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
+	"github.com/spritekit/lattice/spritekit/fault"
 )
 
 // Branches lists branches.
@@ -65,4 +67,62 @@ func (r *repo) compareUpstream(ctx context.Context, commit plumbing.Hash, upstre
 	}
 	ahead, behind, err = r.CountApart(ctx, commit, there)
 	return ahead, behind, false, err
+}
+
+// ChangeBranch creates a branch.
+func (r *repo) ChangeBranch(_ context.Context, spec engine.BranchChange) error {
+	if !gitdir.IsRefName(gitdir.Heads + spec.Name) {
+		return fault.Unsafe("unsafe", "%q is not the name of a branch", spec.Name)
+	}
+	if spec.Action != engine.BranchCreate {
+		return engine.Refuse("deleting and renaming branches")
+	}
+	return explainError(r.createBranch(spec), "branch_failed")
+}
+
+func (r *repo) createBranch(spec engine.BranchChange) error {
+	name := gitdir.Heads + spec.Name
+	current, _, err := r.Head()
+	if err != nil {
+		return err
+	}
+	start := cmp.Or(spec.StartPoint, string(plumbing.HEAD))
+	from, _, err := r.ResolveRevision(start)
+	if err != nil {
+		return err
+	}
+	if strings.HasPrefix(from, "refs/remotes/") && !spec.NoTrack {
+		return engine.Refuse("letting a branch follow another; it can be created with \"track\":false")
+	}
+	commit, err := r.ResolveCommit(start)
+	if err != nil {
+		return err
+	}
+	_, old, err := r.ResolveRef(name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case old.IsZero():
+	case spec.Force:
+		return engine.Refuse("moving a branch that exists (force)")
+	default:
+		return engine.Exists("there is a branch %s already", spec.Name)
+	}
+	why := "branch: Created from " + cmp.Or(spec.StartPoint, shortenRef(current), string(plumbing.HEAD))
+	return r.UpdateRef(gitdir.RefChange{Name: name, To: commit, Old: &old, By: r.Committer(), Reason: why})
+}
+
+// branchHeader is the line with which git begins the section of a branch.
+func branchHeader(name string) string {
+	return `[branch "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"]`
+}
+
+// quoteValue writes a value as git reads it back.
+func quoteValue(text string) string {
+	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text)
+	if quoted != text || strings.ContainsAny(text, "#;") || strings.TrimSpace(text) != text {
+		return `"` + quoted + `"`
+	}
+	return text
 }

@@ -185,6 +185,8 @@ func (c *cloning) headName() string {
 		return ""
 	case head.Target != "":
 		return head.Target
+	case c.spec.From.Local && !c.spec.From.Bundle:
+		return "" // it would tell
 	case c.refs["refs/heads/master"].ID == head.ID:
 		return "refs/heads/master"
 	}
@@ -249,20 +251,6 @@ func (c *cloning) initRepository(p plan) error {
 	at := engine.Location{Root: c.spec.Root, Name: filepath.Base(c.spec.Dir), Dir: c.spec.Dir, GitDir: git, CommonDir: git}
 	c.repo, err = openRepo(at, config)
 	return err
-}
-
-// branchHeader is the line with which git begins the section of a branch.
-func branchHeader(name string) string {
-	return `[branch "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name) + `"]`
-}
-
-// quoteValue writes a value as git reads it back.
-func quoteValue(text string) string {
-	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t", `\t`).Replace(text)
-	if quoted != text || strings.ContainsAny(text, "#;") || strings.TrimSpace(text) != text {
-		return `"` + quoted + `"`
-	}
-	return text
 }
 
 // receiveObjects fetches the objects of the plan.

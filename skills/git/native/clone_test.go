@@ -74,6 +74,7 @@ func TestClonesAreGitsOwn(t *testing.T) {
 	b.git("bundle", "create", "-q", headOnly, "HEAD")
 	server := serve(t, b.root.Dir())
 	http := engine.Source{URL: server.URL + "/repo/.git", Protocol: "http"}
+	path := engine.Source{URL: b.dir, Protocol: "file", Local: true}
 	file := engine.Source{URL: bundle, Protocol: "file", Local: true, Bundle: true}
 	for name, spec := range map[string]engine.CloneSpec{
 		"http":                   {From: http},
@@ -81,8 +82,10 @@ func TestClonesAreGitsOwn(t *testing.T) {
 		"http branch":            {From: http, Branch: "other"},
 		"http commit":            {From: http, Ref: first},
 		"http tag":               {From: http, Ref: "v1"},
-		"http light tag, branch": {From: http, Ref: "light", Branch: "new"},
-		"http, branch by ref":    {From: http, Ref: "other"},
+		"path":                   {From: path},
+		"path light tag, branch": {From: path, Ref: "light", Branch: "new"},
+		"path branch":            {From: path, Branch: "other"},
+		"path, branch by ref":    {From: path, Ref: "other"},
 		"bundle":                 {From: file},
 		"bundle tags":            {From: file, Tags: true},
 		"bundle branch":          {From: file, Branch: "other"},
@@ -133,11 +136,13 @@ func TestClonesAreGitsOwn(t *testing.T) {
 func TestClonesThatAreRefused(t *testing.T) {
 	b := newBench(t)
 	grow(b)
-	from := engine.Source{URL: serve(t, b.root.Dir()).URL + "/repo/.git", Protocol: "http"}
+	from := engine.Source{URL: b.dir, Protocol: "file", Local: true}
+	shallow := filepath.Join(b.root.Dir(), "shallow")
+	b.git("clone", "-q", "--depth=1", "file://"+b.dir, shallow)
 	for name, spec := range map[string]engine.CloneSpec{
 		"depth":                               {From: from, Depth: 1},
 		"one branch":                          {From: from, SingleBranch: true},
-		"a folder":                            {From: engine.Source{URL: b.dir, Protocol: "file", Local: true}},
+		"a repository that is shallow":        {From: engine.Source{URL: shallow, Protocol: "file", Local: true}},
 		"a partial clone":                     {From: from, Filter: "blob:none"},
 		"objects borrowed from another clone": {From: from, Reference: b.dir},
 	} {

@@ -158,34 +158,63 @@ func TestRevisionsAreGitsOwn(t *testing.T) {
 	}
 }
 
-// TestBranchesAreGitsOwn compares the lists of branches, with their upstreams, packed and loose. Changes of branches are refused.
+// TestBranchesAreGitsOwn lets git and the engine do the same in two copies and compares what comes of it.
 func TestBranchesAreGitsOwn(t *testing.T) {
 	ctx := context.Background()
-	b := newBench(t)
-	merged(b)
-	b.git("remote", "add", "origin", b.dir)
-	b.git("fetch", "-q", "origin")
-	b.git("branch", "-q", "-u", "origin/same")
-	b.git("checkout", "-q", "-b", "unmerged")
-	b.git("commit", "-q", "--allow-empty", "-m", "unmerged")
-	b.git("checkout", "-q", "main")
-	b.git("pack-refs", "--all")
-	b.git("branch", "loose/below", "v1")
-	for _, spec := range []engine.BranchList{{}, {Remote: true}, {Name: "main"}, {Name: "loose"}, {Remote: true, Max: 2}} {
-		want, err := b.system().Branches(ctx, spec)
+	steps := []engine.BranchChange{
+		{Action: engine.BranchCreate, Name: "new"},
+		{Action: engine.BranchCreate, Name: "new"},
+		{Action: engine.BranchCreate, Name: "new/below"},
+		{Action: engine.BranchCreate, Name: "at-tag", StartPoint: "v1"},
+		{Action: engine.BranchCreate, Name: "alone", StartPoint: "origin/side", NoTrack: true},
+		{Action: engine.BranchCreate, Name: "nowhere", StartPoint: "nope"},
+	}
+	setup := func() *bench {
+		b := newBench(t)
+		merged(b)
+		b.git("remote", "add", "origin", b.dir)
+		b.git("fetch", "-q", "origin")
+		b.git("branch", "-q", "-u", "origin/same")
+		b.git("checkout", "-q", "-b", "unmerged")
+		b.git("commit", "-q", "--allow-empty", "-m", "unmerged")
+		b.git("checkout", "-q", "main")
+		b.git("pack-refs", "--all")
+		return b
+	}
+	theirs, ours := setup(), setup()
+	for _, step := range steps {
+		want := theirs.system().ChangeBranch(ctx, step)
+		got := ours.use(func(r engine.Repo) error { return r.ChangeBranch(ctx, step) })
+		if code(want) != code(got) || (want == nil) != (got == nil) {
+			t.Errorf("%+v = %v, git: %v", step, got, want)
+		}
+		state := func(b *bench) string {
+			return b.git("for-each-ref", "--format=%(refname) %(objectname) %(upstream)") + "\n" + b.git("symbolic-ref", "HEAD") + "\n" +
+				b.git("config", "--get-regexp", "^branch") + "\n" + b.git("reflog", "--format=%gs")
+		}
+		if diff := cmp.Diff(strings.Split(state(theirs), "\n"), strings.Split(state(ours), "\n")); diff != "" {
+			t.Fatalf("after %+v (-git +native):\n%s", step, diff)
+		}
+		list, err := theirs.system().Branches(ctx, engine.BranchList{Remote: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got []engine.Branch
-		b.must(func(r engine.Repo) error { got, err = r.Branches(ctx, spec); return err })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("branches %+v (-git +native):\n%s", spec, diff)
+		var mine []engine.Branch
+		ours.must(func(r engine.Repo) error { mine, err = r.Branches(ctx, engine.BranchList{Remote: true}); return err })
+		if diff := cmp.Diff(list, mine); diff != "" {
+			t.Fatalf("branches after %+v (-git +native):\n%s", step, diff)
 		}
 	}
-	for _, action := range []string{engine.BranchCreate, engine.BranchRename, engine.BranchDelete} {
-		change := engine.BranchChange{Action: action, Name: "side", NewName: "newer"}
-		if err := b.use(func(r engine.Repo) error { return r.ChangeBranch(ctx, change) }); exitOf(err) != protocol.ExitUnsupported {
-			t.Errorf("%+v = %v, want unsupported", change, err)
+	for _, step := range []engine.BranchChange{
+		{Action: engine.BranchRename, Name: "new", NewName: "newer"},
+		{Action: engine.BranchDelete, Name: "new", Force: true},
+		{Action: engine.BranchCreate, Name: "follows", StartPoint: "origin/side"},
+		{Action: engine.BranchCreate, Name: "new", StartPoint: "v1", Force: true},
+		{Action: engine.BranchCreate, Name: "main", StartPoint: "v1", Force: true},
+	} {
+		if err := ours.use(func(r engine.Repo) error { return r.ChangeBranch(ctx, step) }); exitOf(err) != protocol.ExitUnsupported {
+			t.Errorf("%+v = %v, want unsupported", step, err)
 		}
 	}
+	ours.sound()
 }

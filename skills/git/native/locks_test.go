@@ -33,6 +33,9 @@ func TestLocksOfOthersAreRespected(t *testing.T) {
 	ctx := context.Background()
 	add := func(r engine.Repo) error { _, err := r.Add(ctx, engine.AddSpec{All: true}); return err }
 	commit := func(r engine.Repo) error { _, err := r.Commit(ctx, commitSpec("x\n")); return err }
+	branch := func(r engine.Repo) error {
+		return r.ChangeBranch(ctx, engine.BranchChange{Action: engine.BranchCreate, Name: "c"})
+	}
 	for _, test := range []struct {
 		name, lock string
 		do         func(engine.Repo) error
@@ -40,6 +43,7 @@ func TestLocksOfOthersAreRespected(t *testing.T) {
 		{"add", "index.lock", add},
 		{"commit, index", "index.lock", commit},
 		{"commit, branch", "refs/heads/main.lock", commit},
+		{"branch", "refs/heads/c.lock", branch},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			b := newBench(t)

@@ -1,13 +1,13 @@
 // Package native is the engine for images without git, built on go-git: it clones, shows the status, lists the files that
-// differ, stages, commits, logs, lists branches, resolves revisions, and writes the bundles of pushes that are requested.
+// differ, stages, commits, logs, creates branches, resolves revisions, and writes the bundles of pushes that are requested.
 //
-// Start with Engine and repo. Clone reads from a source (a bundle or a remote over HTTP);
+// Start with Engine and repo. Clone reads from a source (a bundle, a repository of the workspace, or a remote over HTTP);
 // status, add and commit share one walk over the work tree (scan). go-git stores and parses objects, refs and the index, and
 // speaks the protocol; packages gitdir and wire add the missing parts: git's own locks and logs, the limits of a call, a
 // credential that is bound to one remote. This package adds the ignore rules of package ignore and a work tree of which no
 // symlink is followed.
 //
-// The engine has the effect of git, or refuses with the code unsupported: submodules, clones of a folder, linked work trees, sparse, split and
+// The engine has the effect of git, or refuses with the code unsupported: submodules, linked work trees, sparse, split and
 // partial repositories, shallow clones, borrowed objects, SHA-256, files in conflict, attributes that convert content, ssh. It
 // pushes nothing to a remote. It runs no
 // program.

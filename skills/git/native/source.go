@@ -5,20 +5,24 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/spritekit/lattice/skills/git/engine"
+	"github.com/spritekit/lattice/skills/git/gitconfig"
 	"github.com/spritekit/lattice/skills/git/native/gitdir"
 	"github.com/spritekit/lattice/skills/git/native/wire"
 	"github.com/spritekit/lattice/spritekit/fault"
 )
 
-// source is where commits come from: a remote or a bundle.
+// source is where commits come from: a remote, a bundle, or a repository of the workspace.
 type source interface {
 	// List returns the refs, HEAD among them.
 	List() []engine.Ref
@@ -32,7 +36,7 @@ func openSource(ctx context.Context, from engine.Source) (source, error) {
 	case from.Bundle:
 		return openBundle(from.URL)
 	case from.Local:
-		return nil, engine.Refuse("clones of a folder")
+		return openLocal(from.URL)
 	}
 	return wire.OpenSource(ctx, from)
 }
@@ -101,4 +105,93 @@ func (b *bundle) Close() error       { return b.f.Close() }
 
 func (b *bundle) Fetch(context.Context, []plumbing.Hash) (io.ReadCloser, error) {
 	return io.NopCloser(b.pack), nil
+}
+
+// local is a repository of the workspace. Its objects are read here; nothing is run in it.
+type local struct{ *repo }
+
+func openLocal(dir string) (*local, error) {
+	git, err := findGit(dir)
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(filepath.Join(git, "config"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	config, err := gitconfig.Parse(data)
+	if err != nil {
+		return nil, fault.Failed("bad_config", "read the configuration of %s: %v", filepath.Base(dir), err)
+	}
+	// Settings of the work tree alone have no effect here.
+	config = slices.DeleteFunc(config, func(e gitconfig.Entry) bool {
+		return slices.Contains([]string{"core.worktree", "core.sparsecheckout", "core.splitindex", "core.ignorecase", "core.autocrlf", "core.eol"}, e.Key)
+	})
+	r, err := openRepo(engine.Location{Name: filepath.Base(dir), Dir: dir, GitDir: git, CommonDir: git}, config)
+	if err != nil {
+		return nil, err
+	}
+	return &local{r}, nil
+}
+
+// findGit returns the .git of a folder, or the folder itself when it is a bare repository.
+func findGit(dir string) (string, error) {
+	for _, git := range []string{filepath.Join(dir, ".git"), dir} {
+		if info, err := os.Lstat(git); err == nil && info.Mode().IsRegular() {
+			return "", engine.Refuse("cloning a linked work tree or a submodule")
+		}
+		_, head := os.Lstat(filepath.Join(git, "HEAD"))
+		if info, err := os.Lstat(filepath.Join(git, "objects")); err == nil && info.IsDir() && head == nil {
+			return git, nil
+		}
+	}
+	return "", engine.NotRepository("%s is not a git repository", filepath.Base(dir))
+}
+
+func (l *local) List() []engine.Ref {
+	var list []engine.Ref
+	if branch, commit, err := l.Head(); err == nil {
+		list = append(list, engine.Ref{Name: string(plumbing.HEAD), ID: gitdir.Hex(commit), Target: branch})
+	}
+	found, err := l.ListRefs("refs/")
+	if err != nil {
+		return list
+	}
+	for _, ref := range found {
+		e := engine.Ref{Name: ref.Name, ID: ref.ID.String()}
+		if peeled, _, err := l.Peel(ref.ID); err == nil && peeled != ref.ID {
+			e.Peeled = peeled.String()
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+func (l *local) Fetch(ctx context.Context, want []plumbing.Hash) (io.ReadCloser, error) {
+	if len(l.Shallow) > 0 {
+		return nil, engine.Refuse("clones of a shallow repository")
+	}
+	objects, err := l.ListReached(ctx, want)
+	if err != nil {
+		return nil, fmt.Errorf("read the source: %w", err)
+	}
+	read, w := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.CloseWithError(l.WritePack(ctx, w, objects))
+	}()
+	return pipe{read, done}, nil
+}
+
+// pipe is filled by a goroutine that Close waits for.
+type pipe struct {
+	*io.PipeReader
+	done <-chan struct{}
+}
+
+func (p pipe) Close() error {
+	err := p.PipeReader.Close()
+	<-p.done
+	return err
 }

@@ -2,12 +2,15 @@ package gitdir
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/spritekit/lattice/skills/git/engine"
 )
 
 // Reach adds the commits that others reach, themselves included, to seen, and returns those that were not there.
@@ -90,6 +93,22 @@ func (d *Dir) Missing(ctx context.Context, want, have []plumbing.Hash) (objects,
 		}
 	}
 	return objects, borders, nil
+}
+
+// ListReached lists the commits, tags, trees and blobs that refs reach.
+func (d *Dir) ListReached(ctx context.Context, want []plumbing.Hash) ([]plumbing.Hash, error) {
+	var tags, commits []plumbing.Hash
+	for _, id := range want {
+		for tag, err := object.GetTag(d.Store, id); err == nil; tag, err = object.GetTag(d.Store, id) {
+			tags, id = append(tags, id), tag.Target
+		}
+		if _, typ, err := d.Peel(id); err != nil || typ != plumbing.CommitObject {
+			return nil, errors.Join(err, engine.Refuse("refs that do not name a commit"))
+		}
+		commits = append(commits, id)
+	}
+	objects, _, err := d.Missing(ctx, commits, nil)
+	return append(tags, objects...), err
 }
 
 // listTree adds a tree and everything in it to the list, except those that were seen.

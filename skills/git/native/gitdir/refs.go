@@ -131,7 +131,7 @@ type RefChange struct {
 	To     plumbing.Hash
 	Old    *plumbing.Hash
 	By     string // who, for the log
-	Reason string // for the log
+	Reason string // for the log; "" logs nothing
 }
 
 // UpdateRef moves a ref under its lock and logs it, in HEAD's log too when HEAD stands for it.
@@ -148,6 +148,9 @@ func (d *Dir) UpdateRef(c RefChange) error {
 	}
 	if err := lock.Replace([]byte(c.To.String() + "\n")); err != nil {
 		return err
+	}
+	if c.Reason == "" {
+		return nil
 	}
 	if err := d.appendLog(c.Name, now, c); err != nil {
 		return err
